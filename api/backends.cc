@@ -1,0 +1,36 @@
+#include "api/backends.h"
+
+#include "nicsim/threaded/threaded_nic.h"
+#include "nicsim/wire/shm_wire.h"
+#include "nicsim/wire/tcp_wire.h"
+#include "transport/nic/checked_nic.h"
+
+namespace lanyard::api {
+
+namespace {
+
+Result<std::unique_ptr<nicsim::Wire>> open_wire(const Settings& settings) {
+  if (settings.wire == "tcp")
+    return nicsim::make_tcp_wire({.interface = settings.interface});
+  Result<std::unique_ptr<nicsim::ShmWire>> wire = nicsim::ShmWire::create({.use_cma = settings.cma});
+  if (!wire.ok())
+    return wire.status();
+  return std::unique_ptr<nicsim::Wire>(std::move(wire.value()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings) {
+  Result<std::unique_ptr<nicsim::Wire>> wire = open_wire(settings);
+  if (!wire.ok())
+    return wire.status();
+  nicsim::ModelLimits limits;
+  limits.deferred_depth = settings.dwq_depth;
+  limits.max_message_bytes = settings.max_message_bytes;
+  std::unique_ptr<nic::Nic> nic = std::make_unique<nicsim::ThreadedNic>(limits, std::move(wire.value()));
+  if (settings.checked)
+    nic = std::make_unique<nic::CheckedNic>(std::move(nic));
+  return nic;
+}
+
+}  // namespace lanyard::api

@@ -1,0 +1,100 @@
+// Context: everything of Lanyard's in one MPI process, from MPI_Init to MPI_Finalize. The one global of the project,
+// because MPI's own interface has no place to hang it on.
+#ifndef LANYARD_API_CONTEXT_H_
+#define LANYARD_API_CONTEXT_H_
+
+#include <mpi.h>
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "api/communicators.h"
+#include "api/courier.h"
+#include "api/errors.h"
+#include "api/request_table.h"
+#include "api/settings.h"
+#include "gpu/stream.h"
+#include "transport/core/endpoint.h"
+#include "transport/core/matcher.h"
+#include "transport/core/queue.h"
+#include "transport/nic/nic.h"
+
+struct lanyard_queue;
+
+namespace lanyard::api {
+
+class MatchCall;
+
+// What a host stream does while it waits: the NIC's work, and the overflow's.
+class NicHelper final : public gpu::Helper {
+ public:
+  NicHelper(nic::Nic& nic, core::Overflow& overflow) : nic_(nic), overflow_(overflow) {}
+  bool help() override { return nic_.progress() + (overflow_.empty() ? 0 : overflow_.drain()) > 0; }
+  void attend() override { nic_.attend(); }
+  void leave() override { nic_.leave(); }
+  void sleep(std::chrono::nanoseconds timeout) override { nic_.wait(timeout); }
+
+ private:
+  nic::Nic& nic_;
+  core::Overflow& overflow_;
+};
+
+class Context {
+ public:
+  // Null before MPI_Init and after MPI_Finalize.
+  static Context* get();
+  // Collective: called by MPI_Init and MPI_Finalize on every process.
+  static void open();
+  static void close();
+
+  ~Context();
+
+  // Guards everything below but errors(), nic() and helper(). Never held in a blocking MPI call.
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+  // Why the NIC cannot be used; ok() where it can. endpoint() and all that follows it require that.
+  const Status& nic_status() const { return nic_status_; }
+  uint32_t rank() const { return rank_; }
+  const Settings& settings() const { return settings_; }
+  Errors& errors() { return errors_; }
+  Communicators& communicators() { return communicators_; }
+  RequestTable& requests() { return requests_; }
+  nic::Nic& nic() { return *nic_; }
+  core::Endpoint& endpoint() { return *endpoint_; }
+  core::Matcher& matcher() { return *matcher_; }
+  NicHelper& helper() { return *helper_; }
+  std::vector<std::unique_ptr<lanyard_queue>>& queues() { return queues_; }
+  std::list<std::unique_ptr<MatchCall>>& match_calls() { return match_calls_; }
+  // Scratch for calls on arrays of requests.
+  std::vector<core::Request*>& scratch() { return scratch_; }
+
+ private:
+  Context();
+  Status open_nic();
+
+  std::mutex mutex_;
+  Errors errors_;
+  Communicators communicators_;
+  Settings settings_;
+  uint32_t rank_ = 0;
+  MPI_Comm private_world_ = MPI_COMM_NULL;
+  Status nic_status_;
+  std::unique_ptr<nic::Nic> nic_;
+  std::unique_ptr<core::Endpoint> endpoint_;
+  std::unique_ptr<NicHelper> helper_;
+  std::unique_ptr<MpiCourier> courier_;
+  std::unique_ptr<core::Matcher> matcher_;
+  RequestTable requests_;
+  std::list<std::unique_ptr<MatchCall>> match_calls_;
+  std::vector<std::unique_ptr<lanyard_queue>> queues_;
+  std::vector<core::Request*> scratch_;
+};
+
+// The MPI error class for a code of the inner layers.
+int error_class_for(Context& context, Code code);
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_CONTEXT_H_

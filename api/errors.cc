@@ -1,0 +1,111 @@
+#include "api/errors.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "api/context.h"
+
+namespace lanyard::api {
+
+Errors::Errors() {
+  PMPI_Add_error_class(&base_class_);
+  PMPI_Add_error_string(base_class_, "Lanyard error");
+  static constexpr const char* kTexts[kKinds] = {
+      "not a queue of Lanyard's",
+      "the object is in use",
+      "too few deferred-work entries",
+      "an enqueued operation failed",
+      "an operation did not complete before the deadline",
+      "the network card cannot be used",
+  };
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    PMPI_Add_error_class(&kind_classes_[kind]);
+    PMPI_Add_error_string(kind_classes_[kind], kTexts[kind]);
+  }
+}
+
+int Errors::code(int error_class, const std::string& text) {
+  std::lock_guard lock(mutex_);
+  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.error_class == error_class && entry.text == text;
+  });
+  if (same != entries_.end())
+    return same->code;
+  Entry* entry = nullptr;
+  if (entries_.size() < kCodes) {
+    int code = MPI_ERR_OTHER;
+    // Under a class of our own: not every MPI lets codes and texts be added to its own classes.
+    if (PMPI_Add_error_code(base_class_, &code) != MPI_SUCCESS)
+      return error_class;
+    entry = &entries_.emplace_back(Entry{code, error_class, text});
+  } else {
+    entry = &entries_[next_++ % kCodes];
+    entry->error_class = error_class;
+    entry->text = text;
+  }
+  PMPI_Add_error_string(entry->code, text.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
+  return entry->code;
+}
+
+bool Errors::lookup(int code, int* error_class, std::string* text) {
+  std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.code != code)
+      continue;
+    if (error_class != nullptr)
+      *error_class = entry.error_class;
+    if (text != nullptr)
+      *text = entry.text;
+    return true;
+  }
+  return false;
+}
+
+int raise(MPI_Comm communicator, int error_class, const std::string& text) {
+  Context* context = Context::get();
+  if (context == nullptr) {
+    std::fprintf(stderr, "lanyard: %s\n", text.c_str());
+    return error_class;
+  }
+  const int code = context->errors().code(error_class, text);
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(communicator, &handler) == MPI_SUCCESS) {
+    // A fatal handler prints the MPI's own words for the code, which are not always ours.
+    if (handler == MPI_ERRORS_ARE_FATAL)
+      std::fprintf(stderr, "lanyard: rank %u: %s\n", context->rank(), text.c_str());
+    if (handler != MPI_ERRHANDLER_NULL)
+      PMPI_Errhandler_free(&handler);
+  }
+  PMPI_Comm_call_errhandler(communicator, code);
+  return code;
+}
+
+}  // namespace lanyard::api
+
+using lanyard::api::Context;
+
+extern "C" int MPIX_Error_class_of(MPIX_Error_kind kind) {
+  Context* context = Context::get();
+  if (context == nullptr || static_cast<int>(kind) < 0 || static_cast<int>(kind) >= lanyard::api::Errors::kKinds)
+    return MPI_ERR_OTHER;
+  return context->errors().class_of(kind);
+}
+
+extern "C" int MPI_Error_class(int code, int* error_class) {
+  Context* context = Context::get();
+  if (context != nullptr && error_class != nullptr && context->errors().lookup(code, error_class, nullptr))
+    return MPI_SUCCESS;
+  return PMPI_Error_class(code, error_class);
+}
+
+extern "C" int MPI_Error_string(int code, char* text, int* length) {
+  Context* context = Context::get();
+  std::string found;
+  if (context == nullptr || text == nullptr || length == nullptr || !context->errors().lookup(code, nullptr, &found))
+    return PMPI_Error_string(code, text, length);
+  found.resize(std::min<size_t>(found.size(), MPI_MAX_ERROR_STRING - 1));
+  std::memcpy(text, found.c_str(), found.size() + 1);
+  *length = static_cast<int>(found.size());
+  return MPI_SUCCESS;
+}

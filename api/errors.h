@@ -1,0 +1,52 @@
+// Errors: from Status to MPI error codes whose class and text MPI_Error_class and MPI_Error_string give.
+#ifndef LANYARD_API_ERRORS_H_
+#define LANYARD_API_ERRORS_H_
+
+#include <mpi.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api/lanyard.h"
+#include "transport/base/status.h"
+
+namespace lanyard::api {
+
+// The codes that Lanyard has made. MPI codes live for ever, so there is a limited number of them, used again in turn: a
+// code's text is right until kCodes further distinct errors have happened.
+class Errors {
+ public:
+  static constexpr size_t kCodes = 256;
+  static constexpr int kKinds = MPIX_ERROR_NIC + 1;
+
+  // Between MPI_Init and MPI_Finalize.
+  Errors();
+
+  int class_of(MPIX_Error_kind kind) const { return kind_classes_[static_cast<size_t>(kind)]; }
+  // A code of this class with this text. Any thread.
+  int code(int error_class, const std::string& text);
+  // False where the code is not one of these.
+  bool lookup(int code, int* error_class, std::string* text);
+
+ private:
+  struct Entry {
+    int code;
+    int error_class;
+    std::string text;
+  };
+
+  int base_class_ = MPI_ERR_OTHER;
+  std::array<int, kKinds> kind_classes_{};
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+  size_t next_ = 0;
+};
+
+// Makes a code, invokes the communicator's error handler with it, and returns it where the handler returns.
+int raise(MPI_Comm communicator, int error_class, const std::string& text);
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_ERRORS_H_

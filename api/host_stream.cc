@@ -1,0 +1,61 @@
+#include "api/host_stream.h"
+
+#include <new>
+
+#include "api/context.h"
+#include "api/errors.h"
+
+using lanyard::Status;
+using lanyard::api::Context;
+using lanyard::api::raise;
+
+namespace {
+
+int invalid() { return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "not a host stream"); }
+
+}  // namespace
+
+extern "C" {
+
+int MPIX_Host_stream_create(MPIX_Host_stream* stream) {
+  if (stream == nullptr)
+    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Host_stream_create: null pointer");
+  lanyard_host_stream* made = new (std::nothrow) lanyard_host_stream;
+  if (made == nullptr)
+    return raise(MPI_COMM_WORLD, MPI_ERR_NO_MEM, "MPIX_Host_stream_create: no memory");
+  *stream = made;
+  return MPI_SUCCESS;
+}
+
+int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void*), void* argument) {
+  if (!lanyard_host_stream::valid(stream))
+    return invalid();
+  const Status status = stream->stream.launch(kernel, argument);
+  if (status.ok())
+    return MPI_SUCCESS;
+  const bool argument_wrong = status.code() == lanyard::Code::kInvalidArgument;
+  return raise(MPI_COMM_WORLD, argument_wrong ? MPI_ERR_ARG : MPI_ERR_NO_MEM, status.message());
+}
+
+int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
+  if (!lanyard_host_stream::valid(stream))
+    return invalid();
+  const Status status = stream->stream.synchronize();
+  return status.ok() ? MPI_SUCCESS : raise(MPI_COMM_WORLD, MPI_ERR_OTHER, status.message());
+}
+
+int MPIX_Host_stream_free(MPIX_Host_stream* stream) {
+  if (stream == nullptr || !lanyard_host_stream::valid(*stream))
+    return invalid();
+  if ((*stream)->has_queue.load())
+    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, "the host stream has a queue: free that first");
+  const int code = MPIX_Host_stream_synchronize(*stream);
+  if (code != MPI_SUCCESS)
+    return code;
+  (*stream)->alive = 0;
+  delete *stream;
+  *stream = MPIX_HOST_STREAM_NULL;
+  return MPI_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,81 @@
+#include "api/match_call.h"
+
+#include <algorithm>
+
+namespace lanyard::api {
+
+void fill_match_status(const core::Request& request, MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE)
+    return;
+  const bool receive = request.transfer.direction == core::Direction::kReceive;
+  const auto rank = [](int peer) { return peer == core::kNobody ? MPI_PROC_NULL : peer; };
+  status->MPI_SOURCE = receive ? rank(request.matched_peer) : MPI_ANY_SOURCE;
+  status->MPI_TAG = receive && request.matched_tag != core::kAnyTag ? request.matched_tag : MPI_ANY_TAG;
+  status->MPI_ERROR = MPI_SUCCESS;
+  const uint64_t bytes = receive ? request.matched_bytes : 0;
+  PMPI_Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(bytes));
+  PMPI_Status_set_cancelled(status, 0);
+}
+
+int MatchCall::open() {
+  outcome_ = new Outcome{};
+  const int code = PMPI_Grequest_start(query, release, cancel, outcome_, &handle_);
+  if (code != MPI_SUCCESS) {
+    delete outcome_;
+    return code;
+  }
+  for (RequestRecord* record : records_)
+    record->in_imatch = true;
+  return MPI_SUCCESS;
+}
+
+bool MatchCall::advance(Context& context) {
+  if (std::any_of(records_.begin(), records_.end(), [](const RequestRecord* record) { return record->matching(); }))
+    return false;
+  for (RequestRecord* record : records_) {
+    record->in_imatch = false;
+    if (record->matched() || outcome_->code != MPI_SUCCESS)
+      continue;
+    const Status& error = record->core->match_error;
+    outcome_->code = context.errors().code(error_class_for(context, error.code()), error.message());
+  }
+  if (records_.size() == 1 && outcome_->code == MPI_SUCCESS) {
+    fill_match_status(*records_.front()->core, &outcome_->status);
+  } else {
+    const core::Request empty;  // the status of a send: MPI's empty status
+    fill_match_status(empty, &outcome_->status);
+  }
+  outcome_->status.MPI_ERROR = outcome_->code;
+  PMPI_Grequest_complete(handle_);
+  return true;
+}
+
+void MatchCall::advance_all(Context& context) {
+  if (!context.nic_status().ok())
+    return;
+  context.matcher().progress();
+  context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) { return call->advance(context); });
+}
+
+MatchCall* MatchCall::find(Context& context, MPI_Request request) {
+  for (const auto& call : context.match_calls())
+    if (call->handle() == request)
+      return call.get();
+  return nullptr;
+}
+
+int MatchCall::query(void* state, MPI_Status* status) {
+  const auto* outcome = static_cast<Outcome*>(state);
+  *status = outcome->status;
+  return outcome->code;
+}
+
+int MatchCall::release(void* state) {
+  delete static_cast<Outcome*>(state);
+  return MPI_SUCCESS;
+}
+
+// MPI_Cancel on a match request is refused before it gets here.
+int MatchCall::cancel(void*, int) { return MPI_SUCCESS; }
+
+}  // namespace lanyard::api

@@ -1,0 +1,136 @@
+// The persistent point-to-point requests of MPI: created by the MPI, remembered by Lanyard.
+
+#include <mpi.h>
+
+#include "api/context.h"
+#include "api/datatype.h"
+
+namespace {
+
+using lanyard::Result;
+using lanyard::api::CommunicatorName;
+using lanyard::api::Context;
+using lanyard::api::raise;
+using lanyard::api::RequestRecord;
+using lanyard::core::Direction;
+using lanyard::core::Transfer;
+
+struct Arguments {
+  const void* buffer;
+  int count;
+  MPI_Datatype datatype;
+  int peer;
+  int tag;
+  MPI_Comm communicator;
+};
+
+int core_peer(int peer) {
+  if (peer == MPI_PROC_NULL)
+    return lanyard::core::kNobody;
+  return peer == MPI_ANY_SOURCE ? lanyard::core::kAnySource : peer;
+}
+
+void refuse(RequestRecord& record, int error_class, const std::string& why) {
+  record.unusable_class = error_class;
+  record.unusable = why;
+}
+
+// Everything is resolved now, because the user may free the datatype and the communicator before matching.
+void resolve(Context& context, const Arguments& arguments, RequestRecord& record) {
+  Transfer& transfer = record.transfer;
+  transfer.buffer = const_cast<void*>(arguments.buffer);
+  transfer.tag = arguments.tag == MPI_ANY_TAG ? lanyard::core::kAnyTag : arguments.tag;
+  transfer.peer = core_peer(arguments.peer);
+  const Result<uint64_t> bytes = lanyard::api::dense_bytes(arguments.datatype, arguments.count);
+  if (!bytes.ok())
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, bytes.status().message());
+  transfer.bytes = bytes.value();
+  const Result<const CommunicatorName*> name = context.communicators().name_of(arguments.communicator);
+  if (!name.ok())
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, name.status().message());
+  transfer.communicator = name.value()->id;
+  PMPI_Comm_rank(arguments.communicator, &transfer.rank);
+  if (transfer.peer < 0)
+    return;
+  const auto& members = name.value()->world_ranks;
+  if (static_cast<size_t>(transfer.peer) >= members.size())
+    return refuse(record, MPI_ERR_RANK, "the communicator has no rank " + std::to_string(transfer.peer));
+  transfer.peer_nic = members[static_cast<size_t>(transfer.peer)];
+}
+
+int remember(int code, Direction direction, bool ready, const Arguments& arguments, MPI_Request* request) {
+  Context* context = Context::get();
+  if (code != MPI_SUCCESS || context == nullptr)
+    return code;
+  const auto lock = context->lock();
+  RequestRecord& record = context->requests().insert(*request);
+  record.communicator = arguments.communicator;
+  record.transfer.direction = direction;
+  record.transfer.ready = ready;
+  resolve(*context, arguments, record);
+  return code;
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Send_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
+                  MPI_Request* request) {
+  return remember(PMPI_Send_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kSend, false,
+                  {buffer, count, datatype, peer, tag, communicator}, request);
+}
+
+int MPI_Rsend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
+                   MPI_Request* request) {
+  return remember(PMPI_Rsend_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kSend, true,
+                  {buffer, count, datatype, peer, tag, communicator}, request);
+}
+
+// A regular send waits for the receiver's clear-to-send, so it is synchronous as it stands.
+int MPI_Ssend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
+                   MPI_Request* request) {
+  return remember(PMPI_Ssend_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kSend, false,
+                  {buffer, count, datatype, peer, tag, communicator}, request);
+}
+
+int MPI_Bsend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
+                   MPI_Request* request) {
+  const int code = remember(PMPI_Bsend_init(buffer, count, datatype, peer, tag, communicator, request),
+                            Direction::kSend, false, {buffer, count, datatype, peer, tag, communicator}, request);
+  if (Context* context = Context::get(); context != nullptr && code == MPI_SUCCESS) {
+    const auto lock = context->lock();
+    refuse(*context->requests().find(*request), MPI_ERR_UNSUPPORTED_OPERATION, "buffered sends cannot be matched");
+  }
+  return code;
+}
+
+int MPI_Recv_init(void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
+                  MPI_Request* request) {
+  return remember(PMPI_Recv_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kReceive, false,
+                  {buffer, count, datatype, peer, tag, communicator}, request);
+}
+
+int MPI_Request_free(MPI_Request* request) {
+  Context* context = Context::get();
+  if (context == nullptr || request == nullptr || *request == MPI_REQUEST_NULL)
+    return PMPI_Request_free(request);
+  MPI_Comm communicator = MPI_COMM_WORLD;
+  lanyard::Status status;
+  {
+    const auto lock = context->lock();
+    RequestRecord* record = context->requests().find(*request);
+    if (record != nullptr) {
+      communicator = record->communicator;
+      if (record->in_imatch)
+        status = {lanyard::Code::kInvalidState, "the request is being matched"};
+      else if (record->core != nullptr)
+        status = context->endpoint().free_request(record->core);
+      if (status.ok())
+        context->requests().erase(*request);
+    }
+  }
+  return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
+}
+
+}  // extern "C"

@@ -1,0 +1,84 @@
+// RequestTable: what Lanyard knows of each persistent request, found by the MPI's own handle in constant time.
+#ifndef LANYARD_API_REQUEST_TABLE_H_
+#define LANYARD_API_REQUEST_TABLE_H_
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/core/request.h"
+
+namespace lanyard::api {
+
+// A request as its MPI_*_init made it, and the core's request from the first matching on.
+struct RequestRecord {
+  MPI_Request handle = MPI_REQUEST_NULL;
+  MPI_Comm communicator = MPI_COMM_NULL;  // for its error handler; MPI_COMM_WORLD once the user has freed it
+  core::Transfer transfer;
+  int unusable_class = MPI_SUCCESS;       // why it cannot be matched, if so
+  std::string unusable;
+
+  core::Request* core = nullptr;
+  bool in_imatch = false;  // a match request is out for it
+
+  bool matched() const { return core != nullptr && core->matched(); }
+  bool matching() const { return core != nullptr && core->state == core::Request::State::kMatching; }
+  // Enqueued and not known to have completed: host calls on it are refused.
+  bool busy() const { return matched() && (core->needs_wait() || !core->complete()); }
+};
+
+// An open-addressing hash table: lookups on the enqueue path cost the same however many requests live.
+class RequestTable {
+ public:
+  RequestTable() : slots_(kFirstSlots) {}
+
+  bool empty() const { return count_ == 0; }
+  RequestRecord* find(MPI_Request handle) {
+    for (size_t i = hash(handle);; ++i) {
+      Slot& slot = slots_[i & (slots_.size() - 1)];
+      if (slot.record != nullptr && slot.handle == handle)
+        return slot.record.get();
+      if (slot.record == nullptr && !slot.was_used)
+        return nullptr;
+    }
+  }
+  // A record for this handle, replacing one that the MPI has used before.
+  RequestRecord& insert(MPI_Request handle);
+  void erase(MPI_Request handle);
+  // Errors of its requests go to MPI_COMM_WORLD from now on.
+  void communicator_freed(MPI_Comm communicator);
+  template <typename Visit>
+  void for_each(Visit visit) {
+    for (Slot& slot : slots_)
+      if (slot.record != nullptr)
+        visit(*slot.record);
+  }
+
+ private:
+  static constexpr size_t kFirstSlots = 64;  // a power of two, as every later size
+
+  struct Slot {
+    MPI_Request handle = MPI_REQUEST_NULL;
+    bool was_used = false;  // a record was here: searches go on past it
+    std::unique_ptr<RequestRecord> record;
+  };
+
+  static size_t hash(MPI_Request handle) {
+    uint64_t bits = 0;  // the handle is an int or a pointer, as the MPI likes
+    std::memcpy(&bits, &handle, sizeof handle);
+    return (bits * 0x9e3779b97f4a7c15u) >> 32;
+  }
+  void rehash(size_t size);
+
+  std::vector<Slot> slots_;
+  size_t count_ = 0;
+  size_t used_ = 0;  // slots that are or were used
+};
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_REQUEST_TABLE_H_

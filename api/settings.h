@@ -1,0 +1,31 @@
+// Settings: what the environment says, read once at MPI_Init.
+#ifndef LANYARD_API_SETTINGS_H_
+#define LANYARD_API_SETTINGS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "transport/base/status.h"
+
+namespace lanyard::api {
+
+struct Settings {
+  std::string nic = "sim";                           // LANYARD_NIC: sim
+  bool checked = false;                              // LANYARD_CHECK: assert the NIC's contract at every call
+  bool overflow = true;                              // LANYARD_OVERFLOW: on, off
+  std::chrono::milliseconds deadline{0};             // LANYARD_DEADLINE_S: seconds, fractions allowed; 0: none
+  std::chrono::milliseconds warn_after{10'000};      // LANYARD_WARN_S: as above
+  std::string wire = "shm";                          // LANYARD_SIM_WIRE: shm, tcp
+  uint32_t dwq_depth = 504;                          // LANYARD_SIM_DWQ_DEPTH: 1 to 65536
+  uint64_t max_message_bytes = uint64_t{1} << 30;    // LANYARD_SIM_MAX_MESSAGE: bytes, at least 1
+  bool cma = true;                                   // LANYARD_SIM_CMA: on, off: cross-memory attach on the shm wire
+  std::string interface;                             // LANYARD_SIM_INTERFACE: the tcp wire's IP address; empty: choose
+
+  // kInvalidArgument names the variable, its value and what is allowed.
+  static Result<Settings> from_environment();
+};
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_SETTINGS_H_

@@ -1,0 +1,207 @@
+#include "gpu/host/host_stream.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "gpu/host/spin.h"
+#include "transport/base/futex.h"
+
+namespace lanyard::gpu {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint32_t kPortionItems = 64;  // then somebody else may want to go on
+constexpr int kHelpsPerPoll = 8;
+constexpr std::chrono::nanoseconds kCallerSpin = 50us;
+constexpr int kPollsPerYield = 16;
+
+bool is_word(const uint64_t* word) {
+  return word != nullptr && reinterpret_cast<uintptr_t>(word) % alignof(uint64_t) == 0;
+}
+
+bool is_valid(const StreamOp& op) {
+  switch (op.kind) {
+    case StreamOp::Kind::kWrite64:
+    case StreamOp::Kind::kAdd64:
+    case StreamOp::Kind::kWait64:
+      return is_word(op.word);
+    case StreamOp::Kind::kCall:
+      return op.call != nullptr;
+  }
+  return false;
+}
+
+// Why is_valid() says no.
+Status complaint(const StreamOp& op) {
+  if (op.kind > StreamOp::Kind::kWait64)
+    return Status(Code::kUnsupported, "an unknown kind of stream operation");
+  if (op.kind == StreamOp::Kind::kCall)
+    return Status(Code::kInvalidArgument, "a stream call of a null function");
+  return Status(Code::kInvalidArgument, op.word == nullptr
+                                            ? "a stream operation on a null word"
+                                            : "a stream operation on a misaligned word");
+}
+
+}  // namespace
+
+HostStream::HostStream(const Options& options)
+    : quiet_before_deep_sleep_(options.quiet_before_deep_sleep), ring_(options.max_items) {}
+
+HostStream::~HostStream() {
+  if (thread_.joinable()) {
+    stopping_.store(true);
+    // Whatever it rests in: either it sees stopping_ before it sleeps, or it finds rest_ changed,
+    // or it is woken.
+    rest_.store(kAwake);
+    futex_wake(rest_, 1);
+    thread_.join();
+  }
+  while (run(Runner::kCaller).outcome == Outcome::kMore) {
+  }
+}
+
+// ---- Enqueuing ----------------------------------------------------------------------------------
+
+Status HostStream::enqueue(std::span<const StreamOp> ops) {
+  for (const StreamOp& op : ops) {
+    if (!is_valid(op)) [[unlikely]]
+      return complaint(op);
+  }
+  if (ops.empty()) return {};
+  {
+    const std::lock_guard lock(writer_);
+    if (!is_ready(ops.size())) [[unlikely]]
+      LANYARD_RETURN_IF_ERROR(make_ready(ops.size()));
+    for (const StreamOp& op : ops) {
+      WorkItem& item = ring_.next_slot();
+      item.op = op;
+      item.kernel = nullptr;
+    }
+    ring_.publish();
+  }
+  wake();
+  return {};
+}
+
+Status HostStream::launch(void (*kernel)(void* argument), void* argument) {
+  if (kernel == nullptr) return Status(Code::kInvalidArgument, "a null kernel");
+  {
+    const std::lock_guard lock(writer_);
+    if (!is_ready(1)) [[unlikely]]
+      LANYARD_RETURN_IF_ERROR(make_ready(1));
+    WorkItem& item = ring_.next_slot();
+    item.kernel = kernel;
+    item.op.object = argument;
+    ring_.publish();
+  }
+  wake();
+  return {};
+}
+
+Status HostStream::make_ready(size_t items) {
+  if (!thread_started_) LANYARD_RETURN_IF_ERROR(start_thread());
+  thread_started_ = true;
+  return ring_.reserve(items);
+}
+
+// ---- Executing ----------------------------------------------------------------------------------
+
+bool HostStream::poll() {
+  // A plain increment: if two threads poll at once and one increment is lost, it still changes.
+  polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const uint64_t target = ring_.enqueued();
+  bool helped = true;
+  for (int helps = 0; ring_.executed() < target;) {
+    const Outcome outcome = run(Runner::kCaller).outcome;
+    if (outcome == Outcome::kBusy) break;
+    if (outcome != Outcome::kBlocked) continue;
+    if (!helped || helps == kHelpsPerPoll)  // the word was looked at since
+      break;
+    helped = helper_.help();
+    ++helps;
+  }
+  return ring_.empty();
+}
+
+Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
+  const Attendance attendance(*this);
+  const uint64_t target = ring_.enqueued();
+  Spin spin(kCallerSpin, kPollsPerYield);
+  for (uint64_t executed_before = ring_.executed();;) {
+    poll();
+    const uint64_t executed = ring_.executed();
+    if (executed >= target) return {};
+    if (executed != executed_before) spin.renew();
+    executed_before = executed;
+    std::chrono::nanoseconds left = kLongestSleep;
+    if (deadline.has_value()) {
+      left = std::min<std::chrono::nanoseconds>(left, *deadline - Clock::now());
+      if (left <= 0ns) return Status(Code::kTimedOut, "the stream is not empty at the deadline");
+    }
+    if (!spin.once()) helper_.sleep(left);
+  }
+}
+
+HostStream::Portion HostStream::run(Runner runner) noexcept {
+  Portion portion{Outcome::kBusy, false};
+  if (!executor_.try_lock()) return portion;
+  portion.outcome = Outcome::kMore;
+  for (uint32_t left = kPortionItems; left > 0; --left) {
+    const WorkItem* item = ring_.front();
+    if (item == nullptr) {
+      portion.outcome = Outcome::kEmpty;
+      break;
+    }
+    // H3. After front(): whoever sees an item also sees who attended before it was enqueued.
+    if (runner == Runner::kOwnThread && attendants_.load(std::memory_order_relaxed) != 0) {
+      portion.outcome = Outcome::kBusy;
+      break;
+    }
+    if (!execute(*item)) {
+      portion.outcome = Outcome::kBlocked;
+      break;
+    }
+    ring_.pop();
+    portion.ran = true;
+  }
+  executor_.unlock();
+  return portion;
+}
+
+bool HostStream::execute(const WorkItem& item) {
+  const StreamOp& op = item.op;
+  if (item.kernel != nullptr) {
+    item.kernel(op.object);
+    return true;
+  }
+  switch (op.kind) {
+    case StreamOp::Kind::kWrite64:
+      std::atomic_ref(*op.word).store(op.value, std::memory_order_release);
+      return true;
+    case StreamOp::Kind::kAdd64:
+      std::atomic_ref(*op.word).fetch_add(op.value, std::memory_order_release);
+      return true;
+    case StreamOp::Kind::kCall:
+      op.call(op.object, op.argument, op.value);
+      return true;
+    case StreamOp::Kind::kWait64:
+      break;
+  }
+  const uint64_t seen = std::atomic_ref(*op.word).load(std::memory_order_acquire);
+  if (seen >= op.value) return true;
+  blocked_seen_.store(seen, std::memory_order_relaxed);
+  blocked_at_.store(ring_.executed() + 1, std::memory_order_release);
+  return false;
+}
+
+std::optional<HostStream::Blockage> HostStream::blocked_on() {
+  // While nobody enqueues, nobody overwrites the slot. The word is left alone: it need not outlive
+  // the wait, which may be running out at this moment.
+  const std::lock_guard lock(writer_);
+  const uint64_t executed = ring_.executed();
+  if (blocked_at_.load(std::memory_order_acquire) != executed + 1) return std::nullopt;
+  return Blockage{ring_.peek(executed).op, blocked_seen_.load(std::memory_order_relaxed), executed};
+}
+
+}  // namespace lanyard::gpu

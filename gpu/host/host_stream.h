@@ -1,0 +1,189 @@
+// HostStream: a stream whose operations and kernels are run by host threads. The default where
+// there is no GPU.
+//
+// It models a CUDA or HIP stream, in order and with the rules S1 to S3 of gpu/stream.h. Two kinds
+// of thread run it:
+//  - whoever calls poll() or synchronize() (the caller helps): with one rank a core, everything
+//    then happens inline on the thread that waits for it, without a switch of threads;
+//  - a thread of its own, started by the first enqueue, for streams that nobody waits for. It
+//    stands back while a caller polls or attends, and sleeps when there is nothing to do.
+// At any time one thread at most is the executor, for a bounded portion of the items, and not
+// while it waits.
+//
+// Invariants (tests/host_stream_test.cc cites the numbers):
+//  H1  Once warm, enqueue() and launch() allocate nothing and make no system call, unless the
+//      stream's own thread is in deep sleep (asleep()) and nobody attends: then one, to wake it.
+//  H2  No work is left lying: when the stream is not empty and nobody attends, its thread is not
+//      in deep sleep.
+//  H3  While somebody attends, from before an item is enqueued until it has run, it runs on a
+//      thread that calls poll() or synchronize(), never on the stream's own.
+//  H4  A stream without work uses no processor time: its thread goes into deep sleep when it is
+//      empty and nothing was enqueued for Options::quiet_before_deep_sleep.
+#ifndef LANYARD_GPU_HOST_HOST_STREAM_H_
+#define LANYARD_GPU_HOST_HOST_STREAM_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "gpu/host/helper_slot.h"
+#include "gpu/host/spin_lock.h"
+#include "gpu/host/work_ring.h"
+#include "gpu/stream.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// Pinned in memory. Every member function may be called from any thread at any time, from kernels
+// and calls of this stream too except where it says otherwise.
+class HostStream final : public Stream {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Options {
+    size_t max_items = size_t{1} << 22;  // that have not run, at a time; > 0
+    // The stream's own thread looks for work by itself until nothing was enqueued for so long.
+    std::chrono::nanoseconds quiet_before_deep_sleep = std::chrono::milliseconds(100);
+  };
+
+  // What the stream is waiting for, for stall reports.
+  struct Blockage {
+    StreamOp wait;          // the wait at the head of the stream
+    uint64_t seen = 0;      // *wait.word when it was last looked at: below wait.value
+    uint64_t executed = 0;  // items that have run before it
+  };
+
+  // Empty, without a thread yet.
+  HostStream() : HostStream(Options{}) {}
+  explicit HostStream(const Options& options);
+  // Requires: no other thread is in the stream; the stream is empty. If it is not, what can run is
+  // run here, and what comes after a wait that is not met is abandoned: it never runs. Blocks for
+  // the item in progress and 1 ms at most.
+  ~HostStream() override;
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  // Sets who is asked for help while a wait is not met, by all the threads above, several at the
+  // same time. Null: nobody. The helper is borrowed until the next set_helper() or the end of the
+  // stream; on return the previous one is not in use any more. Blocks while the previous one is in
+  // help() or sleep(), so not to be called from there. One call at a time.
+  void set_helper(Helper* helper) { helper_.set(helper); }
+
+  const char* kind() const override { return "host"; }
+  bool can_call() const override { return true; }
+
+  // As Stream::enqueue; the batch stays together. Never blocks; the first one starts the thread.
+  // Once warm: H1. The stream is unchanged after an error:
+  // kInvalidArgument: a null or misaligned word, a null call; kUnsupported: an unknown kind;
+  // kAgain: no room before some of max_items have run; kExhausted: more than max_items at once, no
+  // memory, no thread.
+  Status enqueue(std::span<const StreamOp> ops) override;
+  // Enqueues kernel(argument), which must not throw and should not block: it holds up whoever
+  // polls. As enqueue().
+  Status launch(void (*kernel)(void* argument), void* argument);
+
+  // Runs, on the calling thread, what was enqueued before the call and can run; where a wait is not
+  // met, asks the helper for help a few times before it gives up. Returns whether the stream is
+  // empty. Blocks no longer than the items and the helper do; returns false at once when another
+  // thread is executing. No system call, no allocation, no clock.
+  bool poll() override;
+
+  // Blocks until everything that was enqueued before the call has run; polls at first, then sleeps
+  // by the helper's sleep(). kTimedOut: the deadline passed (an item that has begun is not
+  // interrupted); may be repeated. Not from a kernel or call of this stream, which would wait for
+  // itself.
+  Status synchronize(std::optional<Clock::time_point> deadline = std::nullopt);
+
+  // Says that the calling thread will poll() until it leaves, so that the stream's thread stands
+  // back (H3) and no enqueue need wake it (H1). Nests and counts; each attend() needs its leave().
+  // Neither blocks; leave() makes a system call where it leaves work behind and the thread is in
+  // deep sleep.
+  void attend() { attendants_.fetch_add(1); }
+  void leave();
+
+  // Items ever enqueued; items that have run. What item number n - 1 did is visible to whoever
+  // reads executed() >= n.
+  uint64_t enqueued() const { return ring_.enqueued(); }
+  uint64_t executed() const { return ring_.executed(); }
+  // The wait at the head, if it was not met when an executor last looked. Does not read the word.
+  std::optional<Blockage> blocked_on();
+  // Whether the stream's own thread is in deep sleep, which only an enqueue, leave() or the
+  // destructor ends.
+  bool asleep() const { return rest_.load(std::memory_order_relaxed) == kDeep; }
+
+ private:
+  static constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(1);
+
+  enum class Outcome {
+    kEmpty,    // nothing left
+    kBlocked,  // a wait that is not met is at the head
+    kMore,     // the portion is used up
+    kBusy,     // somebody else is executing, or about to
+  };
+  struct Portion {
+    Outcome outcome;
+    bool ran;  // at least one item
+  };
+  enum class Runner { kCaller, kOwnThread };
+  enum Rest : uint32_t { kAwake, kNap, kDeep };
+
+  // Holding writer_: whether so many items may be put in, and seeing that they may.
+  bool is_ready(size_t items) const { return thread_started_ && ring_.has_room(items); }
+  Status make_ready(size_t items);
+  Status start_thread();
+
+  Portion run(Runner runner) noexcept;  // a portion of the items, as the executor
+  bool execute(const WorkItem& item);   // false: a wait that is not met
+  // Ends deep sleep, unless somebody attends.
+  void wake() {
+    if (rest_.load() == kDeep && attendants_.load() == 0) [[unlikely]]
+      end_deep_sleep();
+  }
+  void end_deep_sleep();
+  // The stream's own thread, and what only it uses (host_stream_thread.cc).
+  void serve();
+  bool attended();
+  void rest(std::chrono::nanoseconds nap);
+  bool sleep_deep();
+
+  const std::chrono::nanoseconds quiet_before_deep_sleep_;
+  HelperSlot helper_;
+  WorkRing ring_;
+
+  SpinLock writer_;              // held by whoever enqueues
+  bool thread_started_ = false;  // these two: guarded by writer_
+  std::thread thread_;
+
+  alignas(64) SpinLock executor_;  // the role: only ever tried
+  // For blocked_on(): 1 + the number of the last wait that was not met, and what its word was.
+  std::atomic<uint64_t> blocked_at_{0};
+  std::atomic<uint64_t> blocked_seen_{0};
+
+  alignas(64) std::atomic<uint32_t> rest_{kAwake};  // a Rest; the futex of the thread
+  std::atomic<uint32_t> attendants_{0};
+  std::atomic<bool> stopping_{false};
+  alignas(64) std::atomic<uint64_t> polls_{0};  // changes when somebody polls; may miss some
+  uint64_t polls_seen_ = 0;
+  uint64_t enqueued_seen_ = 0;
+  Clock::time_point quiet_since_;  // nothing was enqueued since
+};
+
+// Attends a stream for as long as it lives.
+class Attendance {
+ public:
+  explicit Attendance(HostStream& stream) : stream_(stream) { stream_.attend(); }
+  Attendance(const Attendance&) = delete;
+  Attendance& operator=(const Attendance&) = delete;
+  ~Attendance() { stream_.leave(); }
+
+ private:
+  HostStream& stream_;
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_HOST_HOST_STREAM_H_

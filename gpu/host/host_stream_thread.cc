@@ -1,0 +1,121 @@
+// The stream's own thread: when it works, when it stands back, when it sleeps.
+#include <pthread.h>
+#include <signal.h>
+
+#include <string>
+#include <system_error>
+
+#include "gpu/host/host_stream.h"
+#include "gpu/host/spin.h"
+#include "transport/base/check.h"
+#include "transport/base/futex.h"
+
+namespace lanyard::gpu {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::nanoseconds kThreadSpin = 20us;
+constexpr std::chrono::nanoseconds kIdleNap = 200us;
+constexpr std::chrono::nanoseconds kAttendedNap = 1ms;
+
+}  // namespace
+
+Status HostStream::start_thread() {
+  // The application's signals are for its own threads. Those that a fault raises stay: a handler
+  // may want to report it.
+  sigset_t blocked, previous;
+  sigfillset(&blocked);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+    sigdelset(&blocked, fault);
+  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
+  Status status;
+  try {
+    thread_ = std::thread([this] { serve(); });
+    pthread_setname_np(thread_.native_handle(), "lanyard-stream");
+  } catch (const std::system_error& error) {
+    status = Status(Code::kExhausted, std::string("no thread for the stream: ") + error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+  return status;
+}
+
+// Whether somebody else sees to the stream: attends it, or has polled since the last look.
+bool HostStream::attended() {
+  const uint64_t polls = polls_.load(std::memory_order_relaxed);
+  const bool polled = polls != polls_seen_;
+  polls_seen_ = polls;
+  return polled || attendants_.load() != 0;
+}
+
+void HostStream::serve() {
+  Spin spin(kThreadSpin, 1);
+  quiet_since_ = Clock::now();
+  while (!stopping_.load()) {
+    if (attended()) {
+      rest(kAttendedNap);
+      continue;
+    }
+    const Portion portion = run(Runner::kOwnThread);
+    if (portion.ran) spin.renew();
+    switch (portion.outcome) {
+      case Outcome::kMore:
+        break;
+      case Outcome::kBusy:
+        rest(kAttendedNap);
+        break;
+      case Outcome::kBlocked:
+        if (helper_.help())
+          spin.renew();
+        else if (!spin.once())
+          helper_.sleep(kLongestSleep);
+        break;
+      case Outcome::kEmpty:
+        if (!spin.once()) rest(kIdleNap);
+        break;
+    }
+  }
+}
+
+// H2. Three things decide whether deep sleep is right: what is enqueued, who attends, and whether
+// the thread is in, or about to be in, deep sleep. Each is written with sequential consistency,
+// after which its writer looks at the other two: enqueue() publishes, then looks at rest_ and
+// attendants_; leave() takes an attendant away, then looks at rest_ and at the ring; sleep_deep()
+// sets rest_, then looks at attendants_ and at the ring. Whoever writes last sees the other two as
+// they remain; if there is work that nobody attends to, it does not sleep, or wakes the thread.
+
+void HostStream::end_deep_sleep() {
+  if (rest_.exchange(kAwake) == kDeep)  // of several, one makes the system call
+    futex_wake(rest_, 1);
+}
+
+void HostStream::leave() {
+  const uint32_t attendants = attendants_.fetch_sub(1);
+  LANYARD_CHECK(attendants > 0, "leave() without attend()");
+  if (!ring_.empty()) wake();
+}
+
+bool HostStream::sleep_deep() {
+  rest_.store(kDeep);
+  const bool may_sleep = !stopping_.load() && (attendants_.load() != 0 || ring_.empty());
+  if (may_sleep) {
+    futex_wait(rest_, kDeep);
+    // Polls from before, and during, the sleep say nothing about now.
+    polls_seen_ = polls_.load(std::memory_order_relaxed);
+  }
+  rest_.store(kAwake);
+  return may_sleep;
+}
+
+void HostStream::rest(std::chrono::nanoseconds nap) {
+  const uint64_t enqueued = ring_.enqueued();
+  const Clock::time_point now = Clock::now();
+  if (enqueued != enqueued_seen_) quiet_since_ = now;
+  enqueued_seen_ = enqueued;
+  if (now - quiet_since_ >= quiet_before_deep_sleep_ && sleep_deep()) return;
+  rest_.store(kNap);
+  if (!stopping_.load()) futex_wait(rest_, kNap, nap);
+  rest_.store(kAwake);
+}
+
+}  // namespace lanyard::gpu

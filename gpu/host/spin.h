@@ -1,0 +1,48 @@
+// Spin: waiting a little while without sleeping.
+#ifndef LANYARD_GPU_HOST_SPIN_H_
+#define LANYARD_GPU_HOST_SPIN_H_
+
+#include <sched.h>
+
+#include <chrono>
+
+#include "gpu/host/spin_lock.h"
+
+namespace lanyard::gpu {
+
+// A spin of bounded time that lets others run now and then: machines are oversubscribed, and
+// whoever is waited for may want this very core. Reads the clock only when it yields.
+class Spin {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Spin(std::chrono::nanoseconds budget, int tries_per_yield)
+      : budget_(budget), tries_per_yield_(tries_per_yield) {}
+
+  // Waits for an instant and returns true, or returns false at once when the budget is spent.
+  bool once() {
+    if (tries_ == kSpent) return false;
+    if (tries_ == 0) end_ = Clock::now() + budget_;
+    if (++tries_ % tries_per_yield_ != 0) {
+      cpu_relax();
+      return true;
+    }
+    sched_yield();
+    if (Clock::now() >= end_) tries_ = kSpent;
+    return true;
+  }
+  // The whole budget again, from the next once() on.
+  void renew() { tries_ = 0; }
+
+ private:
+  static constexpr int kSpent = -1;
+
+  const std::chrono::nanoseconds budget_;
+  const int tries_per_yield_;
+  int tries_ = 0;
+  Clock::time_point end_;
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_HOST_SPIN_H_

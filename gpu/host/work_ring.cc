@@ -1,0 +1,56 @@
+#include "gpu/host/work_ring.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace lanyard::gpu {
+namespace {
+
+constexpr size_t kFirstCapacity = 64;
+
+}  // namespace
+
+WorkRing::Buffer::Buffer(size_t capacity)
+    : mask(capacity - 1), items(new (std::nothrow) WorkItem[capacity]) {}
+
+WorkRing::WorkRing(size_t max_items) : max_items_(max_items) {
+  LANYARD_CHECK(max_items > 0, "a ring that holds nothing");
+  const size_t capacity = std::min(kFirstCapacity, std::bit_ceil(max_items));
+  newest_ = std::make_unique<Buffer>(capacity);
+  LANYARD_CHECK(newest_->items != nullptr, "no memory for a stream's first few items");
+  limit_ = std::min(capacity, max_items);
+  buffer_.store(newest_.get(), std::memory_order_release);
+}
+
+Status WorkRing::reserve(size_t count) {
+  if (count > max_items_)
+    return Status(Code::kExhausted, std::to_string(count) +
+                                        " operations at once; the stream holds " +
+                                        std::to_string(max_items_));
+  executed_seen_ = executed_.load(std::memory_order_acquire);
+  const size_t needed = written_ - executed_seen_ + count;
+  if (needed > max_items_)
+    return Status(Code::kAgain, "the stream's queue is full: " + std::to_string(max_items_));
+  return needed <= limit_ ? Status() : grow(std::bit_ceil(needed));
+}
+
+// The old buffer stays, unwritten, for a reader that is in it: even one that runs an item which
+// enqueues. All the old ones together are smaller than the new one.
+Status WorkRing::grow(size_t capacity) {
+  std::unique_ptr<Buffer> grown(new (std::nothrow) Buffer(capacity));
+  if (grown == nullptr || grown->items == nullptr)
+    return Status(Code::kExhausted,
+                  "no memory for " + std::to_string(capacity) + " queued operations");
+  for (uint64_t number = executed_seen_; number != written_; ++number)
+    grown->at(number) = newest_->at(number);
+  grown->older = std::move(newest_);
+  newest_ = std::move(grown);
+  limit_ = std::min(capacity, max_items_);
+  buffer_.store(newest_.get(), std::memory_order_release);
+  return {};
+}
+
+}  // namespace lanyard::gpu

@@ -1,0 +1,104 @@
+// WorkRing: the queue of a host stream, one writer and one reader at a time, that grows and never
+// shrinks.
+#ifndef LANYARD_GPU_HOST_WORK_RING_H_
+#define LANYARD_GPU_HOST_WORK_RING_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "gpu/stream.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// A cache line each: the writer fills one while the reader runs another.
+struct alignas(64) WorkItem {
+  StreamOp op;
+  // Not null: the item is kernel(op.object), and nothing else of op counts.
+  void (*kernel)(void* argument) = nullptr;
+};
+
+// The caller sees to it that at most one thread writes and at most one reads at any time, each
+// seeing what its predecessor did (a lock a side); between the sides no lock is needed. The writer
+// fills slots and publishes them; a slot is the reader's until pop().
+class WorkRing {
+ public:
+  // Holds at most max_items (> 0) at a time. Keeps the memory of its largest load: at most 256
+  // bytes an item.
+  explicit WorkRing(size_t max_items);
+
+  // Writer: whether `count` more items are known to have room.
+  bool has_room(size_t count) const { return written_ - executed_seen_ + count <= limit_; }
+  // Writer: sees that they have. Allocates only beyond the largest load so far. kAgain: the ring
+  // would hold more than max_items. kExhausted: count > max_items, or no memory. Nothing changed
+  // then.
+  Status reserve(size_t count);
+
+  // Writer: the next slot with room, to be filled; the reader sees it after publish().
+  WorkItem& next_slot() { return newest_->at(written_++); }
+
+  // Writer. Sequentially consistent, so that "publish, then look whether the reader sleeps" is
+  // sound.
+  void publish() { enqueued_.store(written_); }
+
+  // Writer: a copy of the published item `number`, which must not be older than executed() was when
+  // this thread became the writer.
+  WorkItem peek(uint64_t number) const { return newest_->at(number); }
+
+  // Reader: the oldest item, null if there is none. Valid, and in place, until pop().
+  const WorkItem* front() {
+    const uint64_t number = executed_.load(std::memory_order_relaxed);
+    if (number == enqueued_seen_) {
+      enqueued_seen_ = enqueued_.load(std::memory_order_acquire);
+      if (number == enqueued_seen_) return nullptr;
+      // After enqueued_: this buffer, or a newer one, has every item that the line above counted.
+      readable_ = buffer_.load(std::memory_order_acquire);
+    }
+    return &readable_->at(number);
+  }
+
+  // Reader. Release: whoever reads executed() sees what the item did, and the writer may overwrite
+  // the slot.
+  void pop() {
+    executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  // Anyone: how many items were ever published, how many popped, and whether that is the same.
+  uint64_t enqueued() const { return enqueued_.load(); }
+  uint64_t executed() const { return executed_.load(std::memory_order_acquire); }
+  bool empty() const {
+    const uint64_t executed_before = executed();  // read first: neither number ever falls
+    return executed_before == enqueued();
+  }
+
+ private:
+  struct Buffer {
+    explicit Buffer(size_t capacity);  // a power of two; `items` is null if there was no memory
+    WorkItem& at(uint64_t number) const { return items[number & mask]; }
+    const size_t mask;
+    const std::unique_ptr<WorkItem[]> items;
+    std::unique_ptr<Buffer> older;
+  };
+
+  Status grow(size_t capacity);
+
+  const size_t max_items_;
+  // The writer's.
+  std::unique_ptr<Buffer> newest_;
+  size_t limit_ = 0;            // what newest_ may hold
+  uint64_t written_ = 0;        // == enqueued_ once published
+  uint64_t executed_seen_ = 0;  // <= executed_: leaves the reader's cache line alone
+  // Published by the writer.
+  alignas(64) std::atomic<uint64_t> enqueued_{0};
+  std::atomic<Buffer*> buffer_{nullptr};
+  // The reader's.
+  alignas(64) std::atomic<uint64_t> executed_{0};
+  uint64_t enqueued_seen_ = 0;
+  Buffer* readable_ = nullptr;
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_HOST_WORK_RING_H_

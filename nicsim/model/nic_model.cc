@@ -1,0 +1,509 @@
+#include "nicsim/model/nic_model.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+using nic::CounterId;
+using nic::CounterValue;
+using nic::kMaxFailure;
+using nic::kMaxSuccess;
+using nic::Op;
+using nic::OpKind;
+using nic::RegionId;
+
+namespace {
+
+constexpr uint64_t kWord = sizeof(uint64_t);
+
+Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
+Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
+
+bool moves_data(const Op& op) { return op.kind == OpKind::kWrite || op.kind == OpKind::kAtomic; }
+
+bool fetches(const Op& op) {
+  return op.kind == OpKind::kAtomic &&
+         (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
+}
+
+template <typename T>
+void chain_free(std::vector<T>& objects) {
+  for (uint32_t i = 0; i + 1 < objects.size(); ++i)
+    objects[i].next_free = i + 1;
+}
+
+}  // namespace
+
+NicModel::NicModel(const ModelLimits& limits, uint32_t self)
+    : limits_(limits),
+      self_(self),
+      counters_(limits.max_counters),
+      regions_(limits.max_regions),
+      entries_(limits.deferred_depth),
+      flights_(limits.max_in_flight),
+      kept_failures_(kKeptFailures),
+      free_entries_(limits.deferred_depth) {
+  LANYARD_CHECK(limits.max_counters > 0 && limits.max_regions > 0 && limits.deferred_depth > 0 &&
+                    limits.max_in_flight > 0 && limits.max_regions < (1u << kRegionBits),
+                "a NIC has at least one of everything");
+  chain_free(counters_);
+  chain_free(regions_);
+  chain_free(flights_);
+  for (uint32_t i = 0; i + 1 < entries_.size(); ++i)
+    entries_[i].next = i + 1;
+}
+
+// ---- Counters
+
+bool NicModel::is_open(CounterId counter) const {
+  return counter.value < counters_.size() && counters_[counter.value].open;
+}
+
+Result<CounterId> NicModel::open_counter() {
+  if (free_counter_ == kNone)
+    return Status(Code::kExhausted, "all " + std::to_string(limits_.max_counters) + " counters are open");
+  const CounterId id{free_counter_};
+  Counter& counter = counters_[id.value];
+  free_counter_ = counter.next_free;
+  counter = Counter{};
+  counter.open = true;
+  ++open_counters_;
+  return id;
+}
+
+Status NicModel::close_counter(CounterId id) {
+  if (!is_open(id))
+    return no_counter();
+  Counter& counter = counters_[id.value];
+  if (counter.uses > 0)
+    return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
+  counter.open = false;
+  counter.next_free = free_counter_;
+  free_counter_ = id.value;
+  --open_counters_;
+  return {};
+}
+
+Result<CounterValue> NicModel::read(CounterId id) const {
+  if (!is_open(id))
+    return no_counter();
+  return counters_[id.value].value;
+}
+
+Status NicModel::add(CounterId id, uint64_t value) {
+  if (!is_open(id))
+    return no_counter();
+  if (value > kMaxSuccess - counters_[id.value].value.success)
+    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
+  advance(id, value, 0);
+  return {};
+}
+
+Status NicModel::add_error(CounterId id, uint32_t value) {
+  if (!is_open(id))
+    return no_counter();
+  if (value > kMaxFailure - counters_[id.value].value.failure)
+    return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
+  advance(id, 0, value);
+  return {};
+}
+
+Status NicModel::reset(CounterId id) {
+  if (!is_open(id))
+    return no_counter();
+  counters_[id.value].value = {};
+  return {};
+}
+
+void NicModel::ring(CounterId id, uint64_t value) {
+  if (is_open(id))
+    advance(id, value, 0);
+}
+
+void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
+  CounterValue& value = counters_[id.value].value;
+  value.success = (value.success + success) & kMaxSuccess;  // a register of 48 bits: it wraps
+  value.failure = std::min(kMaxFailure, value.failure + failure);
+  release_ready(id);
+}
+
+// Latches every waiting entry whose condition holds: a later reset does not take it back.
+void NicModel::release_ready(CounterId id) {
+  Counter& counter = counters_[id.value];
+  while (counter.first != kNone && counter.value.reached() >= entries_[counter.first].threshold) {
+    const uint32_t entry = counter.first;
+    unlink(counter.first, counter.last, entry);
+    --counter.waiting;
+    append_ready(entry);
+  }
+}
+
+// ---- Regions
+
+const NicModel::Region* NicModel::find(RegionId id) const {
+  if (id.value >= regions_.size() || !regions_[id.value].open || regions_[id.value].closing)
+    return nullptr;
+  return &regions_[id.value];
+}
+
+Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write) {
+  if (base == nullptr && bytes > 0)
+    return Status(Code::kInvalidArgument, "a region of " + std::to_string(bytes) + " bytes needs an address");
+  if (remote_write.valid() && !is_open(remote_write))
+    return no_counter();
+  if (free_region_ == kNone)
+    return Status(Code::kExhausted, "all " + std::to_string(limits_.max_regions) + " regions are registered");
+  const RegionId id{free_region_};
+  Region& region = regions_[id.value];
+  free_region_ = region.next_free;
+  region = Region{};
+  region.base = static_cast<std::byte*>(base);
+  region.bytes = bytes;
+  region.generation = next_generation_++;
+  region.remote_write = remote_write;
+  region.open = true;
+  if (remote_write.valid())
+    ++counters_[remote_write.value].uses;
+  ++open_regions_;
+  return id;
+}
+
+Status NicModel::deregister_region(RegionId id) {
+  if (id.value >= regions_.size() || !regions_[id.value].open)
+    return no_region();
+  Region& region = regions_[id.value];
+  if (region.uses > 0)
+    return {Code::kInvalidState, "the region is named by " + std::to_string(region.uses) + " entries or operations"};
+  region.closing = true;
+  if (region.pins > 0)
+    return {Code::kAgain, "messages are landing in the region"};
+  region.open = false;
+  if (region.remote_write.valid())
+    --counters_[region.remote_write.value].uses;
+  region.next_free = free_region_;
+  free_region_ = id.value;
+  --open_regions_;
+  return {};
+}
+
+Result<nic::RemoteKey> NicModel::key(RegionId id) const {
+  const Region* region = find(id);
+  if (region == nullptr)
+    return no_region();
+  return nic::RemoteKey{region->generation << kRegionBits | id.value};
+}
+
+const std::byte* NicModel::local_address(nic::LocalSpan span) const {
+  return regions_[span.region.value].base + span.offset;
+}
+
+// ---- Entries
+
+Status NicModel::check_local(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const {
+  const Region* region = find(span.region);
+  if (region == nullptr)
+    return no_region();
+  if (span.offset > region->bytes || bytes > region->bytes - span.offset)
+    return {Code::kInvalidArgument, "the local span ends outside its region"};
+  if (alignment > 1 && reinterpret_cast<uintptr_t>(region->base + span.offset) % alignment != 0)
+    return {Code::kInvalidArgument, "the operands of atomics are aligned to 8 bytes"};
+  return {};
+}
+
+Status NicModel::validate(const Op& op) const {
+  if (op.completion.valid() && !is_open(op.completion))
+    return no_counter();
+  if (op.kind == OpKind::kWrite) {
+    if (op.bytes > limits_.max_message_bytes)
+      return {Code::kInvalidArgument, "a message has at most " + std::to_string(limits_.max_message_bytes) + " bytes"};
+    return check_local(op.local, op.bytes, 1);
+  }
+  if (op.kind == OpKind::kAtomic) {
+    if (op.remote.offset % kWord != 0)
+      return {Code::kInvalidArgument, "the targets of atomics are aligned to 8 bytes"};
+    if (fetches(op))
+      LANYARD_RETURN_IF_ERROR(check_local(op.fetch, kWord, kWord));
+    return check_local(op.local, kWord, kWord);
+  }
+  if (op.completion.valid())
+    return {Code::kInvalidArgument, "counter operations have no completion counter"};
+  if (!is_open(op.counter))
+    return no_counter();
+  if (op.value > kMaxSuccess)
+    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
+  return {};
+}
+
+Status NicModel::validate(const nic::DeferredOp& deferred) const {
+  if (!is_open(deferred.trigger))
+    return no_counter();
+  if (deferred.threshold > kMaxSuccess)
+    return {Code::kInvalidArgument, "a threshold has at most 48 bits"};
+  return validate(deferred.op);
+}
+
+// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
+void NicModel::use(const Op& op, int delta) {
+  const auto count = static_cast<uint32_t>(delta);
+  if (op.completion.valid())
+    counters_[op.completion.value].uses += count;
+  if (moves_data(op)) {
+    regions_[op.local.region.value].uses += count;
+    if (fetches(op))
+      regions_[op.fetch.region.value].uses += count;
+  } else {
+    counters_[op.counter.value].uses += count;
+  }
+}
+
+void NicModel::post(const nic::DeferredOp& deferred) {
+  LANYARD_CHECK(free_entry_ != kNone, "post() needs a free entry");
+  const uint32_t index = free_entry_;
+  Entry& entry = entries_[index];
+  free_entry_ = entry.next;
+  --free_entries_;
+  entry = Entry{.op = deferred.op, .trigger = deferred.trigger, .threshold = deferred.threshold, .busy = true};
+  use(entry.op, 1);
+  Counter& counter = counters_[entry.trigger.value];
+  ++counter.uses;
+
+  // From the back: entries nearly always come with rising thresholds.
+  uint32_t after = counter.last;
+  while (after != kNone && entries_[after].threshold > entry.threshold)
+    after = entries_[after].previous;
+  entry.previous = after;
+  entry.next = after == kNone ? counter.first : entries_[after].next;
+  (after == kNone ? counter.first : entries_[after].next) = index;
+  (entry.next == kNone ? counter.last : entries_[entry.next].previous) = index;
+  ++counter.waiting;
+  release_ready(entry.trigger);
+}
+
+uint32_t NicModel::waiting_on(CounterId counter) const {
+  return is_open(counter) ? counters_[counter.value].waiting : 0;
+}
+
+void NicModel::flush() {
+  for (uint32_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    if (!entry.busy)
+      continue;
+    Counter& counter = counters_[entry.trigger.value];
+    if (entry.ready) {
+      unlink(ready_first_, ready_last_, i);
+    } else {
+      unlink(counter.first, counter.last, i);
+      --counter.waiting;
+    }
+    use(entry.op, -1);
+    free_entry(i);
+  }
+}
+
+void NicModel::unlink(uint32_t& first, uint32_t& last, uint32_t index) {
+  Entry& entry = entries_[index];
+  (entry.previous == kNone ? first : entries_[entry.previous].next) = entry.next;
+  (entry.next == kNone ? last : entries_[entry.next].previous) = entry.previous;
+  entry.previous = entry.next = kNone;
+}
+
+void NicModel::append_ready(uint32_t index) {
+  Entry& entry = entries_[index];
+  entry.ready = true;
+  entry.previous = ready_last_;
+  (ready_last_ == kNone ? ready_first_ : entries_[ready_last_].next) = index;
+  ready_last_ = index;
+}
+
+// Returns the place to the pool; whatever the operation names is kept or let go of by the caller.
+void NicModel::free_entry(uint32_t index) {
+  Entry& entry = entries_[index];
+  --counters_[entry.trigger.value].uses;
+  entry.busy = entry.ready = false;
+  entry.next = free_entry_;
+  free_entry_ = index;
+  ++free_entries_;
+}
+
+// ---- Steps
+
+std::optional<uint32_t> NicModel::ready() const {
+  if (ready_first_ == kNone || !room_in_flight())
+    return std::nullopt;
+  return ready_first_;
+}
+
+std::optional<uint32_t> NicModel::next_ready(uint32_t entry) const {
+  const uint32_t next = entries_[entry].next;
+  return next == kNone ? std::nullopt : std::optional(next);
+}
+
+std::optional<Launch> NicModel::fire(uint32_t index) {
+  LANYARD_CHECK(entries_[index].busy && entries_[index].ready && room_in_flight(), "only a ready entry fires");
+  unlink(ready_first_, ready_last_, index);
+  const Op op = entries_[index].op;
+  free_entry(index);
+  return start(op);
+}
+
+std::optional<Launch> NicModel::issue(const Op& op) {
+  LANYARD_CHECK(room_in_flight(), "issue() needs room in flight");
+  use(op, 1);
+  return start(op);
+}
+
+// Requires that use(op, 1) was called.
+std::optional<Launch> NicModel::start(const Op& op) {
+  if (op.kind == OpKind::kCounterAdd) {
+    use(op, -1);
+    advance(op.counter, op.value, 0);
+    return std::nullopt;
+  }
+  if (op.kind == OpKind::kCounterSet) {
+    use(op, -1);
+    counters_[op.counter.value].value = {};
+    advance(op.counter, op.value, 0);
+    return std::nullopt;
+  }
+  if (std::find(lost_peers_.begin(), lost_peers_.end(), op.remote.peer) != lost_peers_.end()) {
+    finish(op, Code::kFailed, 0);
+    return std::nullopt;
+  }
+  const uint32_t token = free_in_flight_;
+  InFlight& flight = flights_[token];
+  free_in_flight_ = flight.next_free;
+  flight.op = op;
+  flight.busy = true;
+  ++in_flight_;
+
+  Launch launch;
+  launch.peer = op.remote.peer;
+  Packet& packet = launch.packet;
+  packet.source = self_;
+  packet.token = token;
+  packet.key = op.remote.key.value;
+  packet.offset = op.remote.offset;
+  if (op.kind == OpKind::kWrite) {
+    packet.kind = PacketKind::kWrite;
+    packet.bytes = op.bytes;
+    launch.payload = op.bytes > 0 ? local_address(op.local) : nullptr;
+  } else {
+    packet.kind = PacketKind::kAtomic;
+    packet.atomic = op.atomic;
+    auto* operand = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(local_address(op.local)));
+    packet.operand = std::atomic_ref<uint64_t>(*operand).load(std::memory_order_acquire);
+    packet.compare = op.compare;
+  }
+  return launch;
+}
+
+// ---- Arrivals
+
+Landing NicModel::locate(const Packet& packet) {
+  const uint32_t index = static_cast<uint32_t>(packet.key & ((1u << kRegionBits) - 1));
+  const Region* found = find(RegionId{index});
+  if (found == nullptr || found->generation != packet.key >> kRegionBits)
+    return {.code = Code::kNotFound};
+  const bool atomic = packet.kind == PacketKind::kAtomic;
+  const uint64_t bytes = atomic ? kWord : packet.bytes;
+  if (packet.offset > found->bytes || bytes > found->bytes - packet.offset)
+    return {.code = Code::kInvalidArgument};
+  if (atomic && reinterpret_cast<uintptr_t>(found->base + packet.offset) % kWord != 0)
+    return {.code = Code::kInvalidArgument};
+  ++regions_[index].pins;
+  // A zero-length message may name a region without memory: any address says yes.
+  static std::byte nowhere;
+  if (found->base == nullptr)
+    return {.address = &nowhere};
+  return {.address = found->base + packet.offset};
+}
+
+NicModel::Region& NicModel::region_of(const Packet& packet) {
+  return regions_[packet.key & ((1u << kRegionBits) - 1)];
+}
+
+void NicModel::landed(const Packet& packet) {
+  Region& region = region_of(packet);
+  LANYARD_CHECK(region.pins > 0, "only what locate() let in can land");
+  --region.pins;
+  if (region.remote_write.valid())
+    advance(region.remote_write, 1, 0);
+}
+
+void NicModel::abandoned(const Packet& packet) {
+  LANYARD_CHECK(region_of(packet).pins > 0, "only what locate() let in can be abandoned");
+  --region_of(packet).pins;
+}
+
+void NicModel::complete(const Packet& ack) {
+  LANYARD_CHECK(ack.token < flights_.size() && flights_[ack.token].busy, "an ack must answer an operation");
+  InFlight& flight = flights_[ack.token];
+  flight.busy = false;
+  flight.next_free = free_in_flight_;
+  free_in_flight_ = ack.token;
+  --in_flight_;
+  finish(flight.op, ack.code, ack.operand);
+}
+
+void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
+  use(op, -1);
+  if (code == Code::kOk && fetches(op)) {
+    auto* fetch = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(local_address(op.fetch)));
+    std::atomic_ref<uint64_t>(*fetch).store(fetched, std::memory_order_release);
+  }
+  if (code != Code::kOk)
+    remember_failure(op, code);
+  if (op.completion.valid())
+    advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
+}
+
+void NicModel::lose_peer(uint32_t peer) {
+  lost_peers_.push_back(peer);
+  for (uint32_t token = 0; token < flights_.size(); ++token) {
+    if (flights_[token].busy && flights_[token].op.remote.peer == peer) {
+      Packet ack{.kind = PacketKind::kAck, .code = Code::kFailed, .token = token};
+      complete(ack);
+    }
+  }
+}
+
+// ---- Failures
+
+// Keeps the oldest kKeptFailures; the count goes on.
+void NicModel::remember_failure(const Op& op, Code code) {
+  ++failures_;
+  if (failure_count_ == kKeptFailures)
+    return;
+  kept_failures_[(first_failure_ + failure_count_++) % kKeptFailures] = {op.context, code, op.remote.peer};
+}
+
+std::optional<nic::FailureRecord> NicModel::take_failure() {
+  if (failure_count_ == 0)
+    return std::nullopt;
+  const nic::FailureRecord record = kept_failures_[first_failure_];
+  first_failure_ = (first_failure_ + 1) % kKeptFailures;
+  --failure_count_;
+  return record;
+}
+
+uint64_t apply_atomic(std::byte* target, const Packet& packet) {
+  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(target));
+  switch (packet.atomic) {
+    case nic::AtomicKind::kSum:
+    case nic::AtomicKind::kFetchSum:
+      return word.fetch_add(packet.operand);
+    case nic::AtomicKind::kReplace:
+      return word.exchange(packet.operand);
+    case nic::AtomicKind::kCompareSwap: {
+      uint64_t old = packet.compare;
+      word.compare_exchange_strong(old, packet.operand);
+      return old;
+    }
+  }
+  LANYARD_CHECK(false, "an atomic kind that is none");
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,190 @@
+// The triggered NIC as a pure state machine: no thread, no clock, no memory traffic but atomics on request, and no
+// allocation after construction. Both engines drive it: threads in real time (nicsim/threaded), and a deterministic
+// scheduler. So the meaning of the simulated NIC exists once.
+//
+// A caller applies inputs (post, add, locate, landed, complete) and takes steps: while ready() names an entry, fire() is
+// enabled; its Launch is to be carried to the peer, which answers with an ack for complete(). What lies between, and in
+// what order, is the engine's choice. Rules N1-N9 of transport/nic/nic.h hold for every such order.
+//
+// Models: libfabric fi_trigger(3), fi_cntr(3), fi_cxi(7). Threads: none; one caller at a time, but for validate(), which
+// may run beside calls that open other objects.
+#ifndef LANYARD_NICSIM_MODEL_NIC_MODEL_H_
+#define LANYARD_NICSIM_MODEL_NIC_MODEL_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "nicsim/model/packet.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim {
+
+struct ModelLimits {
+  uint32_t deferred_depth = 504;  // what Slingshot's default service leaves (512 less 8)
+  uint32_t max_counters = 4096;
+  uint32_t max_regions = 16384;
+  uint32_t max_in_flight = 1024;  // operations fired and not yet acknowledged
+  uint64_t max_message_bytes = uint64_t{1} << 30;
+};
+
+// An operation that has left its entry: what the engine must carry. `payload` is null unless it is a write of > 0 bytes.
+struct Launch {
+  uint32_t peer = 0;
+  Packet packet;
+  const std::byte* payload = nullptr;
+};
+
+// Where an arriving packet goes, or why it may not.
+struct Landing {
+  Code code = Code::kOk;
+  std::byte* address = nullptr;  // not null where code is kOk
+};
+
+class NicModel {
+ public:
+  explicit NicModel(const ModelLimits& limits, uint32_t self);
+
+  const ModelLimits& limits() const { return limits_; }
+  void set_self(uint32_t self) { self_ = self; }
+
+  // ---- Counters and regions: as the functions of nic::Nic with these names.
+  Result<nic::CounterId> open_counter();
+  Status close_counter(nic::CounterId counter);
+  Result<nic::CounterValue> read(nic::CounterId counter) const;
+  Status add(nic::CounterId counter, uint64_t value);
+  Status add_error(nic::CounterId counter, uint32_t value);
+  Status reset(nic::CounterId counter);
+  // A doorbell has landed: adds like a register of 48 bits. Rings of closed counters vanish.
+  void ring(nic::CounterId counter, uint64_t value);
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write);
+  // Refuses further arrivals at once. kAgain while arrivals are pinned: repeat when they have landed.
+  Status deregister_region(nic::RegionId region);
+  Result<nic::RemoteKey> key(nic::RegionId region) const;
+  bool is_open(nic::CounterId counter) const;
+
+  // ---- Entries
+  // Whether the descriptor could be run at all; reads only what it names.
+  Status validate(const nic::Op& op) const;
+  Status validate(const nic::DeferredOp& op) const;
+  // Requires a valid op and a free entry.
+  void post(const nic::DeferredOp& op);
+  uint32_t free_entries() const { return free_entries_; }
+  uint32_t waiting_on(nic::CounterId counter) const;
+  // Cancels what has not fired.
+  void flush();
+
+  // ---- Steps
+  // The entry that has been ready for longest, where one may fire now; next_ready() walks the others in that order.
+  // Entries of one counter must be fired in that order (N2).
+  std::optional<uint32_t> ready() const;
+  std::optional<uint32_t> next_ready(uint32_t entry) const;
+  nic::CounterId trigger_of(uint32_t entry) const { return entries_[entry].trigger; }
+  // Frees the entry and starts its operation. No Launch for counter operations: they are done.
+  std::optional<Launch> fire(uint32_t entry);
+  // Starts an operation without an entry. Requires a valid op and room_in_flight().
+  std::optional<Launch> issue(const nic::Op& op);
+  bool room_in_flight() const { return free_in_flight_ != kNone; }
+  uint32_t in_flight() const { return in_flight_; }
+
+  // ---- Arrivals
+  // Checks a kWrite's or kAtomic's target and pins its region until landed() or abandoned().
+  Landing locate(const Packet& packet);
+  // The effect on memory of a packet that locate() let in is done: counts it (N4).
+  void landed(const Packet& packet);
+  void abandoned(const Packet& packet);
+  // The initiator's operation has ended (N5): packet is its kAck. Unknown tokens are a broken engine: checked.
+  void complete(const Packet& ack);
+  // Every operation under way to the peer fails, as does every later one.
+  void lose_peer(uint32_t peer);
+
+  // ---- Failures
+  std::optional<nic::FailureRecord> take_failure();
+  uint64_t failures() const { return failures_; }
+  uint32_t open_counters() const { return open_counters_; }
+  uint32_t open_regions() const { return open_regions_; }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kRegionBits = 24;  // of a key: the region's index; the rest is its generation
+  static constexpr size_t kKeptFailures = 1024;
+
+  struct Counter {
+    nic::CounterValue value;
+    uint32_t first = kNone;  // waiting entries by threshold, then by age
+    uint32_t last = kNone;
+    uint32_t waiting = 0;
+    uint32_t uses = 0;  // entries, operations and regions that name it
+    uint32_t next_free = kNone;
+    bool open = false;
+  };
+  struct Region {
+    std::byte* base = nullptr;
+    uint64_t bytes = 0;
+    uint64_t generation = 0;
+    nic::CounterId remote_write;
+    uint32_t uses = 0;  // waiting entries and own operations under way
+    uint32_t pins = 0;  // arrivals between locate() and landed()
+    uint32_t next_free = kNone;
+    bool open = false;
+    bool closing = false;
+  };
+  struct Entry {
+    nic::Op op;
+    nic::CounterId trigger;
+    uint64_t threshold = 0;
+    uint32_t previous = kNone;  // in its counter's waiting list or in the ready list
+    uint32_t next = kNone;
+    bool busy = false;
+    bool ready = false;
+  };
+  struct InFlight {
+    nic::Op op;
+    uint32_t next_free = kNone;
+    bool busy = false;
+  };
+
+  Region& region_of(const Packet& packet);
+  Status check_local(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
+  const Region* find(nic::RegionId region) const;
+  const std::byte* local_address(nic::LocalSpan span) const;
+  void use(const nic::Op& op, int delta);
+  void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
+  void release_ready(nic::CounterId counter);
+  void append_ready(uint32_t entry);
+  void unlink(uint32_t& first, uint32_t& last, uint32_t entry);
+  void free_entry(uint32_t entry);
+  std::optional<Launch> start(const nic::Op& op);
+  void finish(const nic::Op& op, Code code, uint64_t fetched);
+  void remember_failure(const nic::Op& op, Code code);
+
+  ModelLimits limits_;
+  uint32_t self_;
+  std::vector<Counter> counters_;
+  std::vector<Region> regions_;
+  std::vector<Entry> entries_;
+  std::vector<InFlight> flights_;
+  std::vector<nic::FailureRecord> kept_failures_;  // a ring
+  std::vector<uint32_t> lost_peers_;
+  size_t first_failure_ = 0;
+  size_t failure_count_ = 0;
+  uint64_t failures_ = 0;
+  uint64_t next_generation_ = 1;
+  uint32_t free_counter_ = 0;
+  uint32_t free_region_ = 0;
+  uint32_t free_entry_ = 0;
+  uint32_t free_in_flight_ = 0;
+  uint32_t free_entries_;
+  uint32_t in_flight_ = 0;
+  uint32_t open_counters_ = 0;
+  uint32_t open_regions_ = 0;
+  uint32_t ready_first_ = kNone;
+  uint32_t ready_last_ = kNone;
+};
+
+// What an atomic does to the 8 bytes at `target`; returns the old value. Indivisible against every other atomic access.
+uint64_t apply_atomic(std::byte* target, const Packet& packet);
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_MODEL_NIC_MODEL_H_

@@ -1,0 +1,35 @@
+// What travels between two simulated NICs. Plain data of one size: it crosses process boundaries as it stands.
+#ifndef LANYARD_NICSIM_MODEL_PACKET_H_
+#define LANYARD_NICSIM_MODEL_PACKET_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim {
+
+enum class PacketKind : uint8_t {
+  kWrite,   // initiator to target: `bytes` of payload for key/offset
+  kAtomic,  // initiator to target: operand (and compare) for the 8 bytes at key/offset
+  kAck,     // target to initiator: what became of operation `token`
+};
+
+struct Packet {
+  PacketKind kind = PacketKind::kWrite;
+  nic::AtomicKind atomic = nic::AtomicKind::kSum;
+  Code code = Code::kOk;  // kAck: kOk, or why the target refused
+  uint32_t source = 0;    // rank of the sender of this packet
+  uint32_t token = 0;     // the initiator's name for the operation; an ack carries it back
+  uint64_t key = 0;       // the target region's
+  uint64_t offset = 0;    // bytes from that region's start
+  uint64_t bytes = 0;     // kWrite: payload length
+  uint64_t operand = 0;   // kAtomic; kAck of a fetching atomic: the old value
+  uint64_t compare = 0;   // kAtomic kCompareSwap
+};
+static_assert(std::is_trivially_copyable_v<Packet> && sizeof(Packet) <= 64);
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_MODEL_PACKET_H_

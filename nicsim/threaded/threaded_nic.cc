@@ -1,0 +1,464 @@
+#include "nicsim/threaded/threaded_nic.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+using nic::CounterId;
+using nic::DeferredOp;
+using nic::Op;
+using nic::RegionId;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+// Beyond the entries, room for rings and issued operations that the driver has not seen yet.
+constexpr uint32_t kSpareCommands = 1024;
+constexpr uint32_t kMaxIssues = 256;
+
+// How often a doorbell word is looked at while nobody drives.
+constexpr microseconds kDoorbellPeriod{50};
+// After something happened the owner naps for a while before it sleeps without limit, so that posting to a warm NIC
+// makes no system call.
+constexpr milliseconds kNap{1};
+constexpr milliseconds kWarmFor{100};
+constexpr int kIdleRounds = 32;
+
+bool moves_data(const Op& op) { return op.kind == nic::OpKind::kWrite || op.kind == nic::OpKind::kAtomic; }
+
+}  // namespace
+
+class ThreadedNic::Driving {
+ public:
+  explicit Driving(ThreadedNic& nic) : nic_(nic) {
+    while (!nic_.try_drive())
+      sched_yield();
+    nic_.run_commands();  // what was posted before this call counts
+  }
+  ~Driving() {
+    nic_.stop_driving();
+    nic_.progress();  // whatever the call made ready
+  }
+  Driving(const Driving&) = delete;
+  Driving& operator=(const Driving&) = delete;
+
+ private:
+  ThreadedNic& nic_;
+};
+
+ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire)
+    : wire_(std::move(wire)),
+      model_(limits, 0),
+      commands_(limits.deferred_depth + kSpareCommands),
+      free_entries_(limits.deferred_depth),
+      free_issues_(kMaxIssues),
+      words_(std::make_unique<std::atomic<uint64_t>[]>(limits.max_counters)) {
+  caps_.name = std::string("sim/") + wire_->name();
+  caps_.provider = "lanyard nicsim, threaded engine";
+  caps_.deferred_depth = limits.deferred_depth;
+  caps_.max_counters = limits.max_counters;
+  caps_.max_regions = limits.max_regions;
+  caps_.max_message_bytes = limits.max_message_bytes;
+  caps_.doorbell_atomic_add = true;
+  caps_.doorbell_host_call = true;
+  caps_.fetching_atomics = true;
+  caps_.deferred_counter_ops = true;
+  caps_.flush = true;
+  caps_.target_count_means_visible = true;
+}
+
+ThreadedNic::~ThreadedNic() {
+  stopping_.store(true);
+  wire_->wake(Wire::Sleeper::kOwner);
+  if (owner_.joinable())
+    owner_.join();
+}
+
+Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
+  Driving driving(*this);
+  if (peer_count_.load() != 0)
+    return {Code::kInvalidState, "the peers are known already"};
+  if (self >= peers.size() || peers[self].bytes != wire_->address().bytes)
+    return {Code::kInvalidArgument, "the NIC's own address does not stand at its own rank"};
+  LANYARD_RETURN_IF_ERROR(wire_->set_peers(peers, self));
+  self_ = self;
+  model_.set_self(self);
+  peer_count_.store(static_cast<uint32_t>(peers.size()));
+  return {};
+}
+
+// ---- Counters and regions
+
+Result<CounterId> ThreadedNic::open_counter() {
+  start_owner();
+  Driving driving(*this);
+  Result<CounterId> counter = model_.open_counter();
+  if (counter.ok())
+    words_[counter.value().value].store(0);
+  return counter;
+}
+
+Status ThreadedNic::close_counter(CounterId counter) {
+  Driving driving(*this);
+  LANYARD_RETURN_IF_ERROR(model_.close_counter(counter));
+  std::erase(armed_, counter.value);
+  armed_count_.store(static_cast<uint32_t>(armed_.size()));
+  return {};
+}
+
+Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
+  Driving driving(*this);
+  return model_.read(counter);
+}
+
+Status ThreadedNic::add(CounterId counter, uint64_t value) {
+  Driving driving(*this);
+  return model_.add(counter, value);
+}
+
+Status ThreadedNic::add_error(CounterId counter, uint32_t value) {
+  Driving driving(*this);
+  return model_.add_error(counter, value);
+}
+
+Status ThreadedNic::reset(CounterId counter) {
+  Driving driving(*this);
+  return model_.reset(counter);
+}
+
+Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind kind) {
+  Driving driving(*this);
+  if (!model_.is_open(counter))
+    return Status(Code::kNotFound, "no such counter is open");
+  nic::Doorbell bell{.kind = kind, .counter = counter.value};
+  switch (kind) {
+    case nic::DoorbellKind::kMmioAdd:
+      return Status(Code::kUnsupported, "a simulated NIC has no memory-mapped registers");
+    case nic::DoorbellKind::kAtomicAdd:
+      static_assert(sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
+      bell.word = reinterpret_cast<uint64_t*>(&words_[counter.value]);
+      if (std::find(armed_.begin(), armed_.end(), counter.value) == armed_.end())
+        armed_.push_back(counter.value);
+      armed_count_.store(static_cast<uint32_t>(armed_.size()));
+      return bell;
+    case nic::DoorbellKind::kHostCall:
+      bell.object = this;
+      bell.call = [](void* object, uint32_t which, uint64_t value) {
+        auto* nic = static_cast<ThreadedNic*>(object);
+        nic->push({.kind = Command::Kind::kRing, .deferred = {.op = {}, .trigger = {which}, .threshold = value}});
+        nic->progress();
+      };
+      return bell;
+  }
+  return Status(Code::kInvalidArgument, "no such kind of doorbell");
+}
+
+Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
+  start_owner();
+  Driving driving(*this);
+  return model_.register_region(base, bytes, remote_write);
+}
+
+Status ThreadedNic::deregister_region(RegionId region) {
+  Driving driving(*this);
+  while (true) {
+    Status status = model_.deregister_region(region);
+    if (status.code() != Code::kAgain)
+      return status;
+    if (drive() == 0)
+      sched_yield();  // the rest of a message that is landing is on its way
+  }
+}
+
+Result<nic::RemoteKey> ThreadedNic::key(RegionId region) const {
+  Driving driving(const_cast<ThreadedNic&>(*this));
+  return model_.key(region);
+}
+
+nic::Usage ThreadedNic::usage() const {
+  Driving driving(const_cast<ThreadedNic&>(*this));
+  return {.counters = model_.open_counters(), .regions = model_.open_regions()};
+}
+
+std::optional<nic::FailureRecord> ThreadedNic::take_failure() {
+  Driving driving(*this);
+  return model_.take_failure();
+}
+
+// ---- Posting
+
+Status ThreadedNic::check_peer(const Op& op) const {
+  if (moves_data(op) && op.remote.peer >= peer_count_.load(std::memory_order_relaxed))
+    return {Code::kNotFound, "no such peer"};
+  return {};
+}
+
+Status ThreadedNic::post(std::span<const DeferredOp> ops) {
+  for (const DeferredOp& op : ops) {
+    LANYARD_RETURN_IF_ERROR(check_peer(op.op));
+    LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  }
+  const auto wanted = static_cast<uint32_t>(ops.size());
+  if (ops.size() > caps_.deferred_depth)
+    return {Code::kExhausted, std::to_string(ops.size()) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+  uint32_t free = free_entries_.load(std::memory_order_relaxed);
+  do {
+    if (free < wanted)
+      return {Code::kAgain, "too few deferred-work entries are free"};
+  } while (!free_entries_.compare_exchange_weak(free, free - wanted, std::memory_order_relaxed));
+  for (const DeferredOp& op : ops)
+    push({.kind = Command::Kind::kPost, .deferred = op});
+  wake_owner_if_asleep();
+  return {};
+}
+
+Status ThreadedNic::issue(const Op& op) {
+  LANYARD_RETURN_IF_ERROR(check_peer(op));
+  LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  uint32_t free = free_issues_.load(std::memory_order_relaxed);
+  do {
+    if (free == 0)
+      return {Code::kAgain, "too many operations are under way"};
+  } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
+  push({.kind = Command::Kind::kIssue, .deferred = {.op = op, .trigger = {}, .threshold = 0}});
+  wake_owner_if_asleep();
+  return {};
+}
+
+// Rings are not limited by credits, so that the queue can be full; then the pusher helps to empty it.
+void ThreadedNic::push(const Command& command) {
+  while (!commands_.push(command)) {
+    if (progress() == 0)
+      sched_yield();
+  }
+}
+
+Status ThreadedNic::flush() {
+  Driving driving(*this);
+  const uint32_t before = model_.free_entries();
+  model_.flush();
+  free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
+  return {};
+}
+
+// ---- Driving
+
+bool ThreadedNic::try_drive() {
+  return !driven_.load(std::memory_order_relaxed) && !driven_.exchange(true, std::memory_order_seq_cst);
+}
+
+void ThreadedNic::stop_driving() { driven_.store(false, std::memory_order_seq_cst); }
+
+size_t ThreadedNic::progress() {
+  size_t steps = 0;
+  while (try_drive()) {
+    const size_t now = drive();
+    steps += now;
+    stop_driving();
+    // A command pushed by a thread that found this one driving is this one's to run; one that has to wait for room
+    // in flight stays, and an ack will bring it on.
+    if (now == 0 || commands_.empty())
+      break;
+  }
+  return steps;
+}
+
+size_t ThreadedNic::drive() {
+  size_t steps = 0;
+  size_t round = 0;
+  do {
+    round = run_commands() + read_doorbells() + fire_ready();
+    steps += round;
+  } while (round > 0);
+  steps += wire_->poll(*this);
+  steps += fire_ready();
+  if (steps > 0) {
+    activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    failures_.store(model_.failures(), std::memory_order_relaxed);
+    wire_->wake(Wire::Sleeper::kHelper);
+  }
+  return steps;
+}
+
+size_t ThreadedNic::run_commands() {
+  size_t steps = 0;
+  while (const Command* command = commands_.front()) {
+    switch (command->kind) {
+      case Command::Kind::kPost:
+        model_.post(command->deferred);
+        break;
+      case Command::Kind::kIssue:
+        if (!model_.room_in_flight())
+          return steps;
+        if (std::optional<Launch> launch = model_.issue(command->deferred.op))
+          carry(*launch);
+        free_issues_.fetch_add(1, std::memory_order_relaxed);
+        break;
+      case Command::Kind::kRing:
+        model_.ring(command->deferred.trigger, command->deferred.threshold);
+        break;
+    }
+    commands_.pop();
+    ++steps;
+  }
+  return steps;
+}
+
+size_t ThreadedNic::read_doorbells() {
+  size_t steps = 0;
+  for (const uint32_t counter : armed_) {
+    if (words_[counter].load(std::memory_order_relaxed) == 0)
+      continue;
+    model_.ring({counter}, words_[counter].exchange(0, std::memory_order_acquire));
+    ++steps;
+  }
+  return steps;
+}
+
+size_t ThreadedNic::fire_ready() {
+  size_t steps = 0;
+  while (const std::optional<uint32_t> entry = model_.ready()) {
+    const std::optional<Launch> launch = model_.fire(*entry);
+    free_entries_.fetch_add(1, std::memory_order_relaxed);
+    if (launch)
+      carry(*launch);
+    ++steps;
+  }
+  return steps;
+}
+
+// To this NIC itself at once, to another over the wire.
+void ThreadedNic::carry(const Launch& launch) {
+  if (launch.peer != self_) {
+    wire_->send(launch.peer, launch.packet, launch.payload);
+    return;
+  }
+  if (launch.packet.kind == PacketKind::kAtomic) {
+    model_.complete(apply(launch.packet));
+    return;
+  }
+  Packet ack{.kind = PacketKind::kAck, .source = self_, .token = launch.packet.token};
+  const Landing landing = model_.locate(launch.packet);
+  ack.code = landing.code;
+  if (landing.code == Code::kOk) {
+    if (launch.payload != nullptr)
+      std::memmove(landing.address, launch.payload, launch.packet.bytes);
+    model_.landed(launch.packet);
+  }
+  model_.complete(ack);
+}
+
+// ---- Arrivals
+
+std::byte* ThreadedNic::place(const Packet& packet) {
+  const Landing landing = model_.locate(packet);
+  if (landing.code == Code::kOk)
+    return landing.address;
+  answer(packet, landing.code);
+  return nullptr;
+}
+
+void ThreadedNic::landed(const Packet& packet, bool placed) {
+  if (!placed)
+    return;  // place() has answered
+  model_.landed(packet);
+  answer(packet, Code::kOk);
+}
+
+void ThreadedNic::abandoned(const Packet& packet) { model_.abandoned(packet); }
+
+Packet ThreadedNic::apply(const Packet& packet) {
+  Packet ack{.kind = PacketKind::kAck, .source = self_, .token = packet.token};
+  const Landing landing = model_.locate(packet);
+  ack.code = landing.code;
+  if (landing.code == Code::kOk) {
+    ack.operand = apply_atomic(landing.address, packet);
+    model_.landed(packet);
+  }
+  return ack;
+}
+
+void ThreadedNic::atomic_arrived(const Packet& packet) { wire_->send(packet.source, apply(packet), nullptr); }
+
+void ThreadedNic::ack_arrived(const Packet& packet) { model_.complete(packet); }
+
+void ThreadedNic::peer_lost(uint32_t peer) { model_.lose_peer(peer); }
+
+void ThreadedNic::answer(const Packet& packet, Code code, uint64_t operand) {
+  const Packet ack{.kind = PacketKind::kAck, .code = code, .source = self_, .token = packet.token, .operand = operand};
+  wire_->send(packet.source, ack, nullptr);
+}
+
+// ---- Sleep
+
+bool ThreadedNic::idle() const { return commands_.empty(); }
+
+void ThreadedNic::wait(Nanoseconds timeout) {
+  // Doorbell words wake nobody.
+  const Nanoseconds limit = armed_count_.load() > 0 ? std::min<Nanoseconds>(timeout, kDoorbellPeriod) : timeout;
+  wire_->sleep(
+      Wire::Sleeper::kHelper, limit, [](void* nic) { return static_cast<ThreadedNic*>(nic)->idle(); }, this);
+}
+
+void ThreadedNic::attend() {
+  attending_.fetch_add(1);
+  wire_->attend();
+}
+
+void ThreadedNic::leave() {
+  wire_->leave();
+  attending_.fetch_sub(1);
+  progress();  // what arrived while this thread attended woke nobody
+}
+
+void ThreadedNic::wake_owner_if_asleep() {
+  if (owner_asleep_.load(std::memory_order_seq_cst) && attending_.load(std::memory_order_relaxed) == 0)
+    wire_->wake(Wire::Sleeper::kOwner);
+}
+
+void ThreadedNic::start_owner() {
+  std::call_once(owner_started_, [this] { owner_ = std::thread([this] { run_owner(); }); });
+}
+
+void ThreadedNic::run_owner() {
+  uint64_t seen_activity = 0;
+  steady_clock::time_point warm_until = steady_clock::now() + kWarmFor;
+  int idle_rounds = 0;
+  while (!stopping_.load()) {
+    const bool attended = attending_.load() > 0;
+    if (!attended && progress() > 0)
+      idle_rounds = 0;
+    if (!attended && ++idle_rounds < kIdleRounds) {
+      sched_yield();
+      continue;
+    }
+    idle_rounds = 0;
+    if (const uint64_t activity = activity_.load(std::memory_order_relaxed); activity != seen_activity) {
+      seen_activity = activity;
+      warm_until = steady_clock::now() + kWarmFor;
+    }
+    const auto still_idle = [](void* object) {
+      auto* nic = static_cast<ThreadedNic*>(object);
+      return !nic->stopping_.load() && (nic->idle() || nic->attending_.load() > 0);
+    };
+    if (armed_count_.load() > 0) {
+      wire_->sleep(Wire::Sleeper::kOwner, kDoorbellPeriod, still_idle, this);
+    } else if (steady_clock::now() < warm_until) {
+      wire_->sleep(Wire::Sleeper::kOwner, kNap, still_idle, this);
+    } else {
+      owner_asleep_.store(true, std::memory_order_seq_cst);
+      wire_->sleep(Wire::Sleeper::kOwner, std::chrono::hours(1), still_idle, this);
+      owner_asleep_.store(false, std::memory_order_relaxed);
+      warm_until = steady_clock::now() + kWarmFor;
+    }
+  }
+}
+
+}  // namespace lanyard::nicsim

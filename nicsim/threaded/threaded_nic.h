@@ -1,0 +1,118 @@
+// ThreadedNic: the simulated NIC on host threads, one a process (or several in one process, for tests).
+//
+// It runs nicsim/model, and adds what the model leaves out: a lock ("who drives"), a queue of commands so that posting
+// and ringing never wait for the driver, doorbell words, bytes, and sleep. Whoever waits for something drives: a thread
+// inside progress() does the NIC's work at once, without a change of threads. The NIC's own thread drives when nobody
+// attends, so that transfers go on while every other thread computes; it sleeps when there is nothing to do.
+//
+// Doorbell words (kAtomicAdd) can be rung by anything that can add to memory and cannot wake a thread; while such a
+// word is handed out the NIC's own thread therefore looks at it every kDoorbellPeriod.
+#ifndef LANYARD_NICSIM_THREADED_THREADED_NIC_H_
+#define LANYARD_NICSIM_THREADED_THREADED_NIC_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "nicsim/model/nic_model.h"
+#include "nicsim/wire/wire.h"
+#include "transport/base/mpsc_ring.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim {
+
+class ThreadedNic final : public nic::Nic, private Sink {
+ public:
+  ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire);
+  // Requires that no other thread uses it any more. What is under way is abandoned.
+  ~ThreadedNic() override;
+
+  const nic::Caps& caps() const override { return caps_; }
+  nic::Address address() const override { return wire_->address(); }
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+
+  Result<nic::CounterId> open_counter() override;
+  Status close_counter(nic::CounterId counter) override;
+  Result<nic::CounterValue> read(nic::CounterId counter) override;
+  Status add(nic::CounterId counter, uint64_t value) override;
+  Status add_error(nic::CounterId counter, uint32_t value) override;
+  Status reset(nic::CounterId counter) override;
+  Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
+
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
+  Status deregister_region(nic::RegionId region) override;
+  Result<nic::RemoteKey> key(nic::RegionId region) const override;
+
+  Status post(std::span<const nic::DeferredOp> ops) override;
+  Status issue(const nic::Op& op) override;
+  uint32_t free_entries() const override { return free_entries_.load(std::memory_order_relaxed); }
+  Status flush() override;
+
+  size_t progress() override;
+  void wait(Nanoseconds timeout) override;
+  void attend() override;
+  void leave() override;
+  std::optional<nic::FailureRecord> take_failure() override;
+  nic::Usage usage() const override;
+  uint64_t failures() const override { return failures_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Command {
+    enum class Kind : uint8_t { kPost, kIssue, kRing } kind;
+    nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
+  };
+  // Holds the right to drive, for calls that need the model's state now.
+  class Driving;
+
+  bool try_drive();
+  void stop_driving();
+  size_t drive();
+  size_t run_commands();
+  size_t read_doorbells();
+  size_t fire_ready();
+  void carry(const Launch& launch);
+  void push(const Command& command);
+  void wake_owner_if_asleep();
+  bool idle() const;
+  void start_owner();
+  void run_owner();
+  Status check_peer(const nic::Op& op) const;
+
+  std::byte* place(const Packet& packet) override;
+  void landed(const Packet& packet, bool placed) override;
+  void abandoned(const Packet& packet) override;
+  void atomic_arrived(const Packet& packet) override;
+  void ack_arrived(const Packet& packet) override;
+  void peer_lost(uint32_t peer) override;
+  Packet apply(const Packet& packet);
+  void answer(const Packet& packet, Code code, uint64_t operand = 0);
+
+  nic::Caps caps_;
+  const std::unique_ptr<Wire> wire_;
+  NicModel model_;  // belongs to whoever drives; validate() also to posters
+  std::atomic<bool> driven_{false};
+  MpscRing<Command> commands_;
+  std::atomic<uint32_t> free_entries_;
+  std::atomic<uint32_t> free_issues_;
+  std::atomic<uint64_t> failures_{0};
+  std::atomic<uint64_t> activity_{0};  // grows whenever a driver did something
+  std::atomic<uint32_t> peer_count_{0};
+  uint32_t self_ = 0;
+
+  // One word a counter, there from the start so that rings need no lock; `armed_` lists those that were handed out.
+  const std::unique_ptr<std::atomic<uint64_t>[]> words_;
+  std::vector<uint32_t> armed_;
+  std::atomic<uint32_t> armed_count_{0};
+
+  std::once_flag owner_started_;
+  std::thread owner_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint32_t> attending_{0};
+  std::atomic<bool> owner_asleep_{false};  // without a time limit: posters must wake it
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_THREADED_THREADED_NIC_H_

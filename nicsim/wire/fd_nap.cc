@@ -1,0 +1,150 @@
+#include "nicsim/wire/fd_nap.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "transport/base/check.h"
+#include "transport/base/futex.h"
+
+namespace lanyard::nicsim {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+timespec to_timespec(Wire::Nanoseconds time) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  return {.tv_sec = static_cast<time_t>(time.count() / kSecond),
+          .tv_nsec = static_cast<long>(time.count() % kSecond)};
+}
+
+int64_t nanoseconds_now() {
+  return Wire::Nanoseconds(steady_clock::now().time_since_epoch()).count();
+}
+
+epoll_event event_of(FdNap::Watch what) {
+  epoll_event event{};
+  event.events = what == FdNap::Watch::kRead ? EPOLLIN : EPOLLIN | EPOLLOUT;
+  return event;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FdNap>> FdNap::create() {
+  std::unique_ptr<FdNap> nap(new FdNap);
+  nap->epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+  nap->helpers_.event = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  nap->owner_.event = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!nap->epoll_.valid() || !nap->helpers_.event.valid() || !nap->owner_.event.valid())
+    return Status(Code::kFailed, std::string("epoll or eventfd: ") + std::strerror(errno));
+  return nap;
+}
+
+void FdNap::watch(int fd, Watch what) {
+  epoll_event event = event_of(what);
+  const int result = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  LANYARD_CHECK(result == 0, "a descriptor to sleep by");
+}
+
+void FdNap::change(int fd, Watch what) {
+  epoll_event event = event_of(what);
+  const int result = ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+  LANYARD_CHECK(result == 0, "a descriptor that is watched");
+}
+
+void FdNap::leave() {
+  if (attended_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  if (helpers_.parked.load(std::memory_order_seq_cst) > 0) {
+    unpark(helpers_);
+  } else if (owner_.parked.load(std::memory_order_seq_cst) > 0) {
+    unpark(owner_);
+  }
+}
+
+void FdNap::wake(Wire::Sleeper who) {
+  meeting_.fetch_add(1, std::memory_order_acq_rel);
+  Seat& seat = seat_of(who);
+  if (seat.sleeping.load(std::memory_order_seq_cst) == 0) return;
+  seat.wakes.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t one = 1;
+  const ssize_t written = ::write(seat.event.get(), &one, sizeof one);
+  LANYARD_CHECK(written == sizeof one || errno == EAGAIN, "an eventfd takes a write");
+  seat.raised.store(true, std::memory_order_seq_cst);  // afterwards: a stray event must be cleared
+  unpark(seat);
+}
+
+void FdNap::sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, bool (*idle)(void*), void* object) {
+  if (timeout.count() <= 0) return;
+  timeout = std::min<Wire::Nanoseconds>(timeout, std::chrono::hours(1));
+  const steady_clock::time_point deadline = steady_clock::now() + timeout;
+  Seat& seat = seat_of(who);
+  const uint32_t wakes = seat.wakes.load(std::memory_order_seq_cst);
+  enter(seat);
+  meeting_.fetch_add(1, std::memory_order_acq_rel);
+  if (idle == nullptr || idle(object)) {
+    while (seat.wakes.load(std::memory_order_seq_cst) == wakes) {
+      const Wire::Nanoseconds left = deadline - steady_clock::now();
+      if (left.count() <= 0) break;
+      pollfd fds[2] = {{.fd = epoll_.get(), .events = POLLIN, .revents = 0},
+                       {.fd = seat.event.get(), .events = POLLIN, .revents = 0}};
+      const timespec limit = to_timespec(left);
+      const int ready = ::ppoll(fds, 2, &limit, nullptr);
+      if (ready <= 0 || (fds[0].revents & POLLIN) == 0) break;
+      if (!park(who, left)) break;
+    }
+  }
+  exit(seat);
+}
+
+void FdNap::enter(Seat& seat) {
+  const std::lock_guard lock(mutex_);
+  seat.sleeping.fetch_add(1, std::memory_order_seq_cst);
+}
+
+// The last one clears the event. A wake-up of somebody who enters later cannot be cleared by it,
+// because entering and clearing exclude each other.
+void FdNap::exit(Seat& seat) {
+  const std::lock_guard lock(mutex_);
+  seat.exit_time.store(nanoseconds_now(), std::memory_order_relaxed);
+  if (seat.sleeping.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  if (!seat.raised.exchange(false, std::memory_order_seq_cst)) return;
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t bytes = ::read(seat.event.get(), &count, sizeof count);
+}
+
+// Zero where what has arrived is the caller's to look after, else how long to leave it to others. A
+// helper that has just come out may have been woken by the same arrival.
+Wire::Nanoseconds FdNap::park_time(Wire::Sleeper who) const {
+  if (attended()) return kParkTime;
+  if (who == Wire::Sleeper::kHelper) return {};
+  if (helpers_.sleeping.load(std::memory_order_seq_cst) > 0) return kHelperTime;
+  const int64_t since = nanoseconds_now() - helpers_.exit_time.load(std::memory_order_relaxed);
+  return since < Wire::Nanoseconds(kHelperTime).count() ? kHelperTime : Wire::Nanoseconds{};
+}
+
+// False where what has arrived is the caller's to look after; else sleeps until unparked or for as
+// long as park_time() says. A thread that leaves and one that parks cannot miss each other (bell.h,
+// 2: `parked` is raised before `attended_` is read); other news may come late by that time.
+bool FdNap::park(Wire::Sleeper who, Wire::Nanoseconds limit) {
+  Seat& seat = seat_of(who);
+  const uint32_t word = seat.word.load(std::memory_order_seq_cst);
+  seat.parked.fetch_add(1, std::memory_order_seq_cst);
+  const Wire::Nanoseconds time = park_time(who);
+  if (time.count() > 0) futex_wait(seat.word, word, std::min(time, limit));
+  seat.parked.fetch_sub(1, std::memory_order_seq_cst);
+  return time.count() > 0;
+}
+
+void FdNap::unpark(Seat& seat) {
+  seat.word.fetch_add(1, std::memory_order_seq_cst);
+  if (seat.parked.load(std::memory_order_seq_cst) > 0) futex_wake(seat.word, INT_MAX);
+}
+
+}  // namespace lanyard::nicsim

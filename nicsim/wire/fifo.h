@@ -1,0 +1,57 @@
+// A queue that keeps its memory: once it has been as long as it gets, it allocates no more (std::deque frees and
+// allocates blocks for ever as it moves along).
+#ifndef LANYARD_NICSIM_WIRE_FIFO_H_
+#define LANYARD_NICSIM_WIRE_FIFO_H_
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+// Not thread-safe. T must be default-constructible; removed items are kept until overwritten.
+template <typename T>
+class Fifo {
+ public:
+  bool empty() const { return count_ == 0; }
+  size_t size() const { return count_; }
+  T& front() { return (*this)[0]; }
+
+  // The i-th oldest.
+  T& operator[](size_t i) {
+    LANYARD_CHECK(i < count_, "an item of the queue");
+    return items_[(first_ + i) & (items_.size() - 1)];
+  }
+
+  void push_back(T item) {
+    if (count_ == items_.size()) grow();
+    items_[(first_ + count_) & (items_.size() - 1)] = std::move(item);
+    ++count_;
+  }
+
+  void pop_front() {
+    LANYARD_CHECK(count_ > 0, "an empty queue has no front");
+    first_ = (first_ + 1) & (items_.size() - 1);
+    --count_;
+  }
+
+  void clear() { first_ = count_ = 0; }
+
+ private:
+  void grow() {
+    std::vector<T> larger(items_.empty() ? 16 : items_.size() * 2);  // a power of two
+    for (size_t i = 0; i < count_; ++i) larger[i] = std::move((*this)[i]);
+    items_ = std::move(larger);
+    first_ = 0;
+  }
+
+  std::vector<T> items_;
+  size_t first_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_FIFO_H_

@@ -1,0 +1,156 @@
+#include "nicsim/wire/inbox.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "transport/base/check.h"
+
+// Two mappings of one memory look like two memories to ThreadSanitizer. Where producer and consumer
+// are threads of one process, these tell it of the order that the slots' states make. The nonce
+// stands for the memory: it is the same in every mapping, and an address is only a name here.
+#if defined(__SANITIZE_THREAD__)
+#define LANYARD_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LANYARD_TSAN 1
+#endif
+#endif
+#ifdef LANYARD_TSAN
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+
+namespace lanyard::nicsim {
+
+namespace {
+
+// Another process can write nonsense into the ring; a producer gives up sooner than it spins.
+constexpr int kMaxAttempts = 10000;
+
+#ifdef LANYARD_TSAN
+void* name_of(const InboxHeader* header) {
+  static char names[1024];
+  return &names[header->nonce % sizeof names];
+}
+void order_after(const InboxHeader* header) { __tsan_acquire(name_of(header)); }
+void order_before(const InboxHeader* header) { __tsan_release(name_of(header)); }
+#else
+void order_after(const InboxHeader*) {}
+void order_before(const InboxHeader*) {}
+#endif
+
+}  // namespace
+
+Result<InboxPort> InboxPort::attach(void* memory, size_t bytes, uint64_t nonce) {
+  auto* header = static_cast<InboxHeader*>(memory);
+  if (bytes < Inbox::kHeaderBytes || header->magic != InboxHeader::kMagic)
+    return Status(Code::kInvalidArgument, "no inbox of a NIC");
+  if (header->version != InboxHeader::kVersion || header->slot_bytes != sizeof(Slot))
+    return Status(Code::kInvalidArgument, "an inbox of another version of Lanyard");
+  if (header->nonce != nonce)
+    return Status(Code::kInvalidArgument, "the inbox of another NIC");
+  const uint32_t slots = header->slots;
+  if (slots < 2 || slots > Inbox::kMaxSlots || !std::has_single_bit(slots) ||
+      bytes < Inbox::bytes_for(slots))
+    return Status(Code::kInvalidArgument, "an inbox with impossible sizes");
+  auto* first = reinterpret_cast<Slot*>(static_cast<std::byte*>(memory) + Inbox::kHeaderBytes);
+  return InboxPort(header, first, slots);
+}
+
+bool InboxPort::push(const Packet& packet, const Frame& frame) {
+  uint64_t position = header_->tail.load(std::memory_order_relaxed);
+  Slot* slot = nullptr;
+  for (int attempt = 0;; ++attempt) {
+    slot = &slots_[position & mask_];
+    const uint64_t state = slot->state.load(std::memory_order_acquire);
+    if (state == position) {
+      if (header_->tail.compare_exchange_weak(position, position + 1, std::memory_order_relaxed))
+        break;
+    } else if ((state & Inbox::kPositionMask) < position || attempt == kMaxAttempts) {
+      return false;
+    } else {
+      position = header_->tail.load(std::memory_order_relaxed);
+    }
+  }
+  order_after(header_);
+  auto kind = static_cast<uint64_t>(frame.kind);
+  slot->packet = packet;
+  if (frame.kind == FrameKind::kPacket && frame.payload_bytes == 0) {
+    kind |= Inbox::kBare;  // one cache line carries it all
+  } else {
+    slot->value = frame.value;
+    slot->payload_bytes.store(frame.payload_bytes, std::memory_order_relaxed);
+    if (frame.payload_bytes > 0) std::memcpy(slot->payload, frame.payload, frame.payload_bytes);
+  }
+  order_before(header_);
+  // Sequentially consistent: the bell reads who sleeps after this, and not before (bell.h).
+  slot->state.store((position + 1) | kind << Inbox::kKindShift, std::memory_order_seq_cst);
+  header_->bell.ring();
+  // The next slot's lines were last written by the consumer; fetch them while nobody waits.
+  const Slot* next = &slots_[(position + 1) & mask_];
+  __builtin_prefetch(next, 1);
+  __builtin_prefetch(&next->value, 1);
+  return true;
+}
+
+bool InboxPort::await_room(uint32_t rank) {
+  header_->stuck[rank / 64].fetch_or(uint64_t{1} << (rank % 64), std::memory_order_relaxed);
+  // Meets the consumer's exchange in return_slots(): either that one sees this rank, or this thread
+  // sees the slots that were returned before it.
+  header_->any_stuck.exchange(1, std::memory_order_acq_rel);
+  const uint64_t position = header_->tail.load(std::memory_order_relaxed);
+  const uint64_t state = slots_[position & mask_].state.load(std::memory_order_acquire);
+  return (state & Inbox::kPositionMask) >= position;
+}
+
+void InboxPort::nudge() {
+  header_->nudged.store(1, std::memory_order_seq_cst);
+  header_->bell.ring();
+}
+
+Inbox::Inbox(void* memory, uint32_t slots, uint64_t nonce)
+    : header_(new(memory) InboxHeader),
+      slots_(reinterpret_cast<Slot*>(static_cast<std::byte*>(memory) + kHeaderBytes)),
+      mask_(slots - 1),
+      batch_(slots >= 64 ? slots / 8 : 1) {
+  LANYARD_CHECK(slots >= 2 && slots <= kMaxSlots && std::has_single_bit(slots),
+                "an inbox has a power of two of slots");
+  header_->slots = slots;
+  header_->slot_bytes = sizeof(Slot);
+  header_->nonce = nonce;
+  for (uint32_t i = 0; i < slots; ++i) {
+    new (&slots_[i]) Slot;
+    slots_[i].state.store(i, std::memory_order_release);
+  }
+}
+
+void Inbox::read(const Slot& slot, uint64_t state, Packet& packet, Frame& frame) const {
+  order_after(header_);
+  const uint64_t kind = state >> kKindShift;
+  packet = slot.packet;
+  frame = {.kind = static_cast<FrameKind>(kind & ~kBare)};
+  if ((kind & kBare) != 0) return;
+  frame.value = slot.value;
+  frame.payload_bytes = std::min(slot.payload_bytes.load(std::memory_order_relaxed), kInlineBytes);
+  frame.payload = slot.payload;
+}
+
+bool Inbox::return_slots() {
+  const uint64_t head = head_.load(std::memory_order_relaxed);
+  order_before(header_);
+  for (; returned_ != head; ++returned_)
+    slots_[returned_ & mask_].state.store(returned_ + mask_ + 1, std::memory_order_release);
+  return header_->any_stuck.exchange(0, std::memory_order_acq_rel) != 0;
+}
+
+bool Inbox::waiting() const {
+  if (header_->nudged.load(std::memory_order_seq_cst) != 0) return true;
+  // A driver may pop meanwhile. A slot that has been given back was popped before, so head_ is then
+  // seen to have moved; "waiting" is the safe answer.
+  const uint64_t head = head_.load(std::memory_order_acquire);
+  const uint64_t state = slots_[head & mask_].state.load(std::memory_order_seq_cst);
+  return (state & kPositionMask) == head + 1 || head_.load(std::memory_order_acquire) != head;
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,174 @@
+// The inbox of one NIC: a bounded ring of fixed slots in memory that several processes share. Any
+// number of producers put frames in, the NIC that owns it takes them out (D. Vyukov's ring: a
+// sequence number a slot, so that a producer touches nothing that another producer writes but the
+// tail).
+//
+// Layout: InboxHeader, then Slot[slots]. The first 64 bytes of a slot hold all of a frame without
+// payload, so an ack is one cache line; payload follows after 80 bytes. Only bytes in use are
+// copied. The slots' stride is no multiple of 4096, so they do not all fall into one cache set.
+//
+// A producer that dies between taking a slot and filling it stops the ring for good: later frames
+// of others stay behind it, the consumer sees an empty inbox. It harms nobody's memory. (The window
+// is the copying of one slot; a job that loses a process ends anyway.)
+//
+// Whatever a consumer reads here was written by another process: it is copied out first, and sizes
+// are checked before use. A producer that writes rubbish can have its frames dropped, not more.
+#ifndef LANYARD_NICSIM_WIRE_INBOX_H_
+#define LANYARD_NICSIM_WIRE_INBOX_H_
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "nicsim/model/packet.h"
+#include "nicsim/wire/bell.h"
+#include "transport/base/status.h"
+
+namespace lanyard::nicsim {
+
+enum class FrameKind : uint8_t {
+  kPacket = 1,  // a packet with its payload, at most kInlineBytes
+  kOffer = 2,   // a write whose payload is still in the sender's memory, at address `value`
+  kPull = 3,    // back to the sender of an offer: the payload is wanted in chunks
+  kChunk = 4,   // a part of an offered payload that begins at byte `value`
+};
+
+// What goes into a slot beside the packet. `payload` is borrowed: the sender's memory, or the slot.
+struct Frame {
+  FrameKind kind = FrameKind::kPacket;
+  uint32_t payload_bytes = 0;
+  uint64_t value = 0;
+  const std::byte* payload = nullptr;
+};
+
+struct InboxHeader {
+  static constexpr uint32_t kMagic = 0x4c4e5942;  // "LNYB"
+  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kMaxProducers = 4096;
+
+  uint32_t magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t slots = 0;
+  uint32_t slot_bytes = 0;
+  uint64_t nonce = 0;                     // of the owner's address
+  std::atomic<uint32_t> closed{0};        // the owner has gone, though its process may live
+  alignas(64) Bell bell;
+  alignas(64) std::atomic<uint64_t> tail{0};  // next position that a producer takes
+  alignas(64) std::atomic<uint32_t> any_stuck{0};
+  std::atomic<uint32_t> nudged{0};  // to this inbox's owner: one that you found full has room
+  std::atomic<uint64_t> stuck[kMaxProducers / 64] = {};  // who found this inbox full, by rank
+};
+
+struct Slot {
+  // A free slot for position p holds p; a filled one p + 1, with the frame's kind in the top byte
+  // and kBare beside it where nothing but the packet is filled in.
+  alignas(128) std::atomic<uint64_t> state;
+  Packet packet;
+  alignas(64) uint64_t value;
+  std::atomic<uint32_t> payload_bytes;
+  std::byte payload[4096];
+};
+static_assert(offsetof(Slot, packet) + sizeof(Packet) <= 64 && sizeof(Slot) == 4096 + 128);
+
+// A producer's view of an inbox. Owns nothing: the memory must outlive it. Copyable; any threads of
+// any process may use views of one inbox at a time. Nothing here blocks or allocates.
+class InboxPort {
+ public:
+  InboxPort() = default;
+  // kInvalidArgument where the memory holds no inbox with this nonce.
+  static Result<InboxPort> attach(void* memory, size_t bytes, uint64_t nonce);
+
+  // Copies packet and frame in and rings. False when full. Requires payload_bytes <= kInlineBytes.
+  bool push(const Packet& packet, const Frame& frame);
+  // Asks the owner to nudge `rank` (below kMaxProducers) when there is room. True where there is
+  // some by now, so that push() is worth another try: then no nudge may come.
+  bool await_room(uint32_t rank);
+  // Tells the owner that another inbox, which it had found full, has room.
+  void nudge();
+  // The owner has gone and reads no more.
+  bool closed() const { return header_->closed.load(std::memory_order_acquire) != 0; }
+
+ private:
+  InboxPort(InboxHeader* header, Slot* slots, uint32_t count)
+      : header_(header), slots_(slots), mask_(count - 1) {}
+
+  InboxHeader* header_ = nullptr;
+  Slot* slots_ = nullptr;
+  uint64_t mask_ = 0;  // not read from the header again, which others can write
+};
+
+// The owner's view of an inbox. Owns nothing: the memory must outlive it. Unless said otherwise one
+// thread at a time, whoever drives the NIC.
+class Inbox {
+ public:
+  static constexpr uint32_t kInlineBytes = sizeof(Slot::payload);
+  static constexpr uint32_t kMaxSlots = 65536;
+
+  static size_t bytes_for(uint32_t slots) { return kHeaderBytes + slots * sizeof(Slot); }
+  // Makes an empty inbox. Requires a power of two from 2 to kMaxSlots of slots and bytes_for(slots)
+  // bytes, aligned to 128.
+  Inbox(void* memory, uint32_t slots, uint64_t nonce);
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  // The oldest packet and frame; false where there is none. The payload is valid until pop(). Not
+  // to be trusted: payload_bytes is at most kInlineBytes, nothing else is sure.
+  bool front(Packet& packet, Frame& frame) const {
+    const uint64_t head = head_.load(std::memory_order_relaxed);
+    const Slot& slot = slots_[head & mask_];
+    const uint64_t state = slot.state.load(std::memory_order_acquire);
+    if ((state & kPositionMask) != head + 1) [[likely]] return false;
+    read(slot, state, packet, frame);
+    return true;
+  }
+  // Requires front(). The slot is not given back at once: see give_back().
+  void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
+  // Gives popped slots back to the producers and calls nudge_rank(rank) for each producer that had
+  // found the inbox full. Does nothing while few slots wait, unless `all`: a slot's return takes its
+  // cache lines away from whoever needs them now, so it is best done when there is nothing else.
+  template <typename NudgeRank>
+  void give_back(bool all, NudgeRank&& nudge_rank) {
+    const uint64_t popped = head_.load(std::memory_order_relaxed) - returned_;
+    if (popped == 0 || (!all && popped < batch_) || !return_slots()) return;
+    for (uint32_t i = 0; i < std::size(header_->stuck); ++i) {
+      uint64_t ranks = header_->stuck[i].exchange(0, std::memory_order_acq_rel);
+      for (; ranks != 0; ranks &= ranks - 1)
+        nudge_rank(i * 64 + static_cast<uint32_t>(std::countr_zero(ranks)));
+    }
+  }
+
+  // Whether a frame or a nudge waits: sequentially consistent, as the bell needs it. Any thread.
+  bool waiting() const;
+  // Whether there was a nudge since the last call.
+  bool take_nudge() {
+    return header_->nudged.load(std::memory_order_relaxed) != 0 &&
+           header_->nudged.exchange(0, std::memory_order_acq_rel) != 0;
+  }
+  void close() { header_->closed.store(1, std::memory_order_release); }
+  Bell& bell() const { return header_->bell; }
+
+ private:
+  static constexpr uint64_t kPositionMask = (uint64_t{1} << 56) - 1;
+  static constexpr int kKindShift = 56;
+  static constexpr uint64_t kBare = 0x80;
+  static constexpr size_t kHeaderBytes = (sizeof(InboxHeader) + 127) / 128 * 128;
+  friend class InboxPort;
+
+  void read(const Slot& slot, uint64_t state, Packet& packet, Frame& frame) const;
+  // Whether a producer has found the inbox full since the last time.
+  bool return_slots();
+
+  InboxHeader* header_;
+  Slot* slots_;
+  uint64_t mask_;
+  uint64_t batch_;
+  uint64_t returned_ = 0;            // positions below it are free again
+  std::atomic<uint64_t> head_{0};    // written by the driver, read by sleepers
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_INBOX_H_

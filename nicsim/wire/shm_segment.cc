@@ -1,0 +1,156 @@
+#include "nicsim/wire/shm_segment.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace lanyard::nicsim {
+
+namespace {
+
+Status system_failure(const char* what) {
+  return {Code::kFailed, std::string(what) + ": " + std::strerror(errno)};
+}
+
+uint64_t hash(const char* text, size_t bytes) {  // FNV-1a
+  uint64_t value = 0xcbf29ce484222325;
+  for (size_t i = 0; i < bytes; ++i)
+    value = (value ^ static_cast<unsigned char>(text[i])) * 0x100000001b3;
+  return value;
+}
+
+// Equal in all processes that share a running kernel, containers included.
+uint64_t host_identity() {
+  char text[256] = {};
+  const FileDescriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  ssize_t bytes = file.valid() ? ::read(file.get(), text, sizeof text) : -1;
+  if (bytes <= 0) {
+    ::gethostname(text, sizeof text - 1);
+    bytes = static_cast<ssize_t>(std::strlen(text));
+  }
+  return hash(text, static_cast<size_t>(bytes));
+}
+
+uint64_t pid_namespace() {
+  struct stat info {};
+  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+}  // namespace
+
+nic::Address ShmAddress::encode() const {
+  static_assert(sizeof(ShmAddress) <= nic::Address::kMaxBytes);
+  const auto* first = reinterpret_cast<const std::byte*>(this);
+  return {.bytes = {first, first + sizeof *this}};
+}
+
+std::optional<ShmAddress> ShmAddress::decode(const nic::Address& address) {
+  ShmAddress result;
+  if (address.bytes.size() != sizeof result) return std::nullopt;
+  std::memcpy(&result, address.bytes.data(), sizeof result);
+  if (result.tag != kShmAddressTag) return std::nullopt;
+  return result;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Mapping::~Mapping() {
+  if (base_ != nullptr) ::munmap(base_, bytes_);
+}
+
+Result<Mapping> Mapping::map(int fd, size_t bytes) {
+  void* base =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (base == MAP_FAILED) return system_failure("mmap");
+  Mapping mapping;
+  mapping.base_ = base;
+  mapping.bytes_ = bytes;
+  return mapping;
+}
+
+Result<OwnSegment> OwnSegment::create(size_t bytes) {
+  OwnSegment segment;
+  segment.fd = FileDescriptor(::memfd_create("lanyard-nic", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!segment.fd.valid()) return system_failure("memfd_create");
+  const int fd = segment.fd.get();
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return system_failure("ftruncate");
+  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return system_failure("F_ADD_SEALS");
+  Result<Mapping> mapping = Mapping::map(fd, bytes);
+  if (!mapping.ok()) return mapping.status();
+  segment.mapping = std::move(mapping.value());
+
+  ShmAddress& address = segment.address;
+  address.pid = ::getpid();
+  address.fd = fd;
+  address.host = host_identity();
+  address.pid_namespace = pid_namespace();
+  address.base = reinterpret_cast<uint64_t>(segment.mapping.base());
+  address.bytes = bytes;
+  if (::getrandom(&address.nonce, sizeof address.nonce, 0) != sizeof address.nonce)
+    return system_failure("getrandom");
+  return segment;
+}
+
+Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
+  PeerSegment segment;
+  segment.pid_ = address.pid;
+  segment.same_process_ = address.pid == ::getpid();
+  // First a hold on the process, then its file: if the file is the right one, so is the process.
+  if (!segment.same_process_)
+    segment.pidfd_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, address.pid, 0)));
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", address.pid, address.fd);
+  const FileDescriptor file(::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.valid()) {
+    if (errno == ENOENT || errno == ESRCH) return Status(Code::kNotFound, "the peer has gone");
+    return system_failure(path);
+  }
+  struct stat info {};
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  if (::fstat(file.get(), &info) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+      static_cast<uint64_t>(info.st_size) != address.bytes)
+    return Status(Code::kNotFound, "the peer has gone and its numbers name something else");
+  Result<Mapping> mapping = Mapping::map(file.get(), address.bytes);
+  if (!mapping.ok()) return mapping.status();
+  segment.mapping_ = std::move(mapping.value());
+  return segment;
+}
+
+bool PeerSegment::process_ended() const {
+  if (same_process_) return false;
+  if (!pidfd_.valid()) return ::kill(pid_, 0) != 0 && errno == ESRCH;  // misses zombies
+  pollfd wanted{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&wanted, 1, 0) == 1;
+}
+
+RemoteRead read_remote(pid_t pid, uint64_t from, std::byte* to, size_t bytes) {
+  while (bytes > 0) {
+    const iovec here{to, bytes};
+    const iovec there{reinterpret_cast<void*>(from), bytes};
+    const ssize_t count = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return errno == ESRCH || errno == EFAULT ? RemoteRead::kGone : RemoteRead::kRefused;
+    }
+    if (count == 0) return RemoteRead::kGone;
+    from += static_cast<uint64_t>(count);
+    to += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return RemoteRead::kDone;
+}
+
+}  // namespace lanyard::nicsim

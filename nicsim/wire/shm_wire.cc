@@ -1,0 +1,415 @@
+#include "nicsim/wire/shm_wire.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr uint32_t kInlineBytes = Inbox::kInlineBytes;
+constexpr size_t kFramesPerPoll = 64;
+constexpr size_t kChunksPerTurn = 16;  // of one stream, before the next one's
+
+// How often peers are looked at, and after how many idle polls the clock is read at all.
+constexpr milliseconds kLookPeriod{100};
+constexpr uint32_t kIdlePollsPerLook = 1024;
+
+std::string peer_name(size_t rank) { return "peer " + std::to_string(rank); }
+
+}  // namespace
+
+Result<std::unique_ptr<ShmWire>> ShmWire::create(const ShmOptions& options) {
+  if (options.slots < 2 || options.slots > Inbox::kMaxSlots || !std::has_single_bit(options.slots))
+    return Status(Code::kInvalidArgument, "an inbox has a power of two of slots, 2 to 65536");
+  Result<OwnSegment> segment = OwnSegment::create(Inbox::bytes_for(options.slots));
+  if (!segment.ok()) return segment.status();
+  return std::unique_ptr<ShmWire>(new ShmWire(options, std::move(segment.value())));
+}
+
+ShmWire::ShmWire(const ShmOptions& options, OwnSegment segment)
+    : options_(options),
+      segment_(std::move(segment)),
+      inbox_(segment_.mapping.base(), options.slots, segment_.address.nonce) {}
+
+ShmWire::~ShmWire() { inbox_.close(); }
+
+Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
+  if (ready_.load()) return {Code::kInvalidState, "the peers are known already"};
+  if (peers.size() > kMaxPeers)
+    return {Code::kInvalidArgument, "at most " + std::to_string(kMaxPeers) +
+                                        " ranks share a host's memory: set LANYARD_SIM_WIRE=tcp"};
+  if (self >= peers.size() || peers[self].bytes != address().bytes)
+    return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
+  std::vector<Peer> table(peers.size());
+  for (size_t rank = 0; rank < peers.size(); ++rank) {
+    const std::optional<ShmAddress> decoded = ShmAddress::decode(peers[rank]);
+    if (!decoded)
+      return {Code::kInvalidArgument, peer_name(rank) + " has no shared-memory wire: set " +
+                                          "LANYARD_SIM_WIRE to the same value on all ranks"};
+    if (decoded->host != segment_.address.host)
+      return {Code::kInvalidArgument,
+              peer_name(rank) + " is on another host: set LANYARD_SIM_WIRE=tcp on all ranks"};
+    if (decoded->pid_namespace != segment_.address.pid_namespace)
+      return {Code::kInvalidArgument,
+              peer_name(rank) +
+                  " is in another container (pid namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
+    table[rank].address = *decoded;
+  }
+  peers_ = std::move(table);
+  self_ = self;
+  ready_.store(true, std::memory_order_seq_cst);
+  if (waiting()) inbox_.bell().ring();  // it may have come before anybody could poll it
+  return {};
+}
+
+// ---- Out
+
+void ShmWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
+  if (!reach(rank)) return;
+  Frame frame;
+  if (packet.kind == PacketKind::kWrite) {
+    if (packet.bytes <= kInlineBytes) {
+      frame.payload_bytes = static_cast<uint32_t>(packet.bytes);
+      frame.payload = payload;
+    } else {
+      frame.kind = FrameKind::kOffer;
+      frame.value = reinterpret_cast<uint64_t>(payload);
+      peers_[rank].offers.push_back(
+          {.token = packet.token, .payload = payload, .bytes = packet.bytes});
+    }
+  }
+  post(rank, packet, frame);
+}
+
+// In the order of the calls: behind what is queued already. Requires reach(rank).
+void ShmWire::post(uint32_t rank, const Packet& packet, const Frame& frame) {
+  Peer& peer = peers_[rank];
+  if (peer.outgoing.empty()) [[likely]] {
+    if (push_or_await(peer, packet, frame)) [[likely]] return;
+    stuck_.push_back(rank);
+  }
+  peer.outgoing.push_back({packet, frame});
+}
+
+// Where the peer's inbox is full, false, and a nudge will come.
+bool ShmWire::push_or_await(Peer& peer, const Packet& packet, const Frame& frame) {
+  while (!peer.port.push(packet, frame)) {
+    if (peer.awaiting) return false;
+    peer.awaiting = !peer.port.await_room(self_);
+  }
+  peer.awaiting = false;
+  return true;
+}
+
+size_t ShmWire::drain_outgoing() {
+  size_t steps = 0;
+  std::erase_if(stuck_, [&](uint32_t rank) {
+    Peer& peer = peers_[rank];
+    while (!peer.outgoing.empty()) {
+      const Outgoing& next = peer.outgoing.front();
+      if (!push_or_await(peer, next.packet, next.frame)) return false;
+      peer.outgoing.pop_front();
+      ++steps;
+    }
+    return true;
+  });
+  return steps;
+}
+
+// Whether frames can be sent to that peer; connects at the first call.
+bool ShmWire::reach(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.state == Peer::State::kOpen) [[likely]] return true;
+  if (peer.state != Peer::State::kNew) return false;
+  Result<PeerSegment> segment = PeerSegment::open(peer.address);
+  if (segment.ok()) {
+    Result<InboxPort> port = InboxPort::attach(segment.value().base(), segment.value().bytes(),
+                                               peer.address.nonce);
+    if (port.ok()) {
+      peer.segment = std::move(segment.value());
+      peer.port = port.value();
+      uint64_t nonce = 0;
+      peer.cma = options_.use_cma &&
+                 (peer.segment.same_process() ||
+                  (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
+                               reinterpret_cast<std::byte*>(&nonce),
+                               sizeof nonce) == RemoteRead::kDone &&
+                   nonce == peer.address.nonce));
+      peer.state = Peer::State::kOpen;
+      reached_any_.store(true, std::memory_order_relaxed);
+      return true;
+    }
+  }
+  end(rank);
+  return false;
+}
+
+// ---- In
+
+size_t ShmWire::poll(Sink& sink) {
+  if (!ready_.load(std::memory_order_acquire)) return 0;
+  size_t steps = take_frames(sink);
+  if (steps == 0 && !ended_.empty()) steps += bury(sink);
+  if (inbox_.take_nudge()) {
+    for (Peer& peer : peers_) peer.awaiting = false;
+  }
+  if (!pulls_.empty()) steps += pull_portion(sink);
+  if (!stuck_.empty()) steps += drain_outgoing();
+  if (!streams_.empty()) steps += stream_portion();
+  inbox_.give_back(/*all=*/steps == 0, [this](uint32_t rank) {
+    if (rank < peers_.size() && reach(rank)) peers_[rank].port.nudge();
+  });
+  if (steps == 0) look_after_peers();
+  set_more(!pulls_.empty() || (!streams_.empty() && !stream_stuck_) || !ended_.empty());
+  return steps;
+}
+
+size_t ShmWire::take_frames(Sink& sink) {
+  size_t count = 0;
+  Packet packet;
+  Frame frame;
+  for (; count < kFramesPerPoll && inbox_.front(packet, frame); ++count) {
+    // Nothing of the frame is to be trusted (inbox.h): what makes no sense is dropped.
+    if (packet.source < peers_.size() && peers_[packet.source].state != Peer::State::kLost)
+      take(sink, packet, frame);
+    inbox_.pop();
+  }
+  return count;
+}
+
+void ShmWire::take(Sink& sink, const Packet& packet, const Frame& frame) {
+  switch (frame.kind) {
+    case FrameKind::kPacket: return take_packet(sink, packet, frame);
+    case FrameKind::kOffer: return take_offer(sink, packet, frame.value);
+    case FrameKind::kPull: return take_request(packet);
+    case FrameKind::kChunk: return take_chunk(sink, packet, frame);
+  }
+}
+
+void ShmWire::take_packet(Sink& sink, const Packet& packet, const Frame& frame) {
+  switch (packet.kind) {
+    case PacketKind::kWrite: {
+      if (packet.bytes != frame.payload_bytes) return;
+      std::byte* to = sink.place(packet);
+      if (to != nullptr && packet.bytes > 0) std::memcpy(to, frame.payload, packet.bytes);
+      return sink.landed(packet, to != nullptr);
+    }
+    case PacketKind::kAtomic: return sink.atomic_arrived(packet);
+    case PacketKind::kAck: {
+      std::vector<Offer>& offers = peers_[packet.source].offers;
+      if (!offers.empty())
+        std::erase_if(offers, [&](const Offer& offer) { return offer.token == packet.token; });
+      return sink.ack_arrived(packet);
+    }
+  }
+}
+
+void ShmWire::take_offer(Sink& sink, const Packet& packet, uint64_t from) {
+  if (packet.kind != PacketKind::kWrite || packet.bytes <= kInlineBytes) return;
+  std::byte* to = sink.place(packet);
+  if (to == nullptr) return sink.landed(packet, false);
+  if (!reach(packet.source)) return sink.abandoned(packet);
+  const Pull pull{.packet = packet, .to = to, .from = from};
+  if (peers_[packet.source].cma) {
+    pulls_.push_back(pull);
+  } else {
+    ask_for_stream(pull);
+  }
+}
+
+void ShmWire::take_chunk(Sink& sink, const Packet& packet, const Frame& frame) {
+  const auto found = std::find_if(streamed_.begin(), streamed_.end(), [&](const Pull& pull) {
+    return pull.packet.source == packet.source && pull.packet.token == packet.token;
+  });
+  if (found == streamed_.end() || frame.value != found->done ||
+      frame.payload_bytes > found->packet.bytes - found->done)
+    return;
+  std::memcpy(found->to + found->done, frame.payload, frame.payload_bytes);
+  found->done += frame.payload_bytes;
+  if (found->done < found->packet.bytes) return;
+  const Packet whole = found->packet;
+  streamed_.erase(found);
+  sink.landed(whole, true);
+}
+
+// ---- Bulk data, read from the source's memory
+
+size_t ShmWire::pull_portion(Sink& sink) {
+  size_t steps = 0;
+  uint64_t budget = kPortionBytes;
+  for (; !pulls_.empty() && budget > 0; ++steps) {
+    Pull pull = pulls_.front();
+    pulls_.pop_front();
+    Peer& peer = peers_[pull.packet.source];
+    const uint64_t bytes = std::min(budget, pull.packet.bytes - pull.done);
+    switch (copy(peer, pull, bytes)) {
+      case RemoteRead::kDone:
+        budget -= bytes;
+        pull.done += bytes;
+        if (pull.done < pull.packet.bytes) {
+          pulls_.push_back(pull);
+        } else {
+          sink.landed(pull.packet, true);
+        }
+        break;
+      case RemoteRead::kRefused:
+        peer.cma = false;
+        pull.done = 0;
+        ask_for_stream(pull);
+        break;
+      case RemoteRead::kGone: sink.abandoned(pull.packet); break;
+    }
+  }
+  return steps;
+}
+
+RemoteRead ShmWire::copy(const Peer& peer, const Pull& pull, size_t bytes) const {
+  if (!peer.segment.same_process())
+    return read_remote(peer.address.pid, pull.from + pull.done, pull.to + pull.done, bytes);
+  if (peer.port.closed()) return RemoteRead::kGone;
+  std::memcpy(pull.to + pull.done, reinterpret_cast<const std::byte*>(pull.from) + pull.done,
+              bytes);
+  return RemoteRead::kDone;
+}
+
+// ---- Bulk data, streamed
+
+void ShmWire::ask_for_stream(const Pull& pull) {
+  streamed_.push_back(pull);
+  Packet request = pull.packet;
+  request.source = self_;
+  post(pull.packet.source, request, {.kind = FrameKind::kPull});
+}
+
+void ShmWire::take_request(const Packet& packet) {
+  Offer* offer = find_offer(peers_[packet.source], packet.token);
+  if (offer == nullptr || offer->streaming || offer->bytes != packet.bytes) return;
+  offer->streaming = true;
+  streams_.push_back({.peer = packet.source, .token = packet.token});
+}
+
+ShmWire::Offer* ShmWire::find_offer(Peer& peer, uint32_t token) {
+  const auto found = std::find_if(peer.offers.begin(), peer.offers.end(),
+                                  [&](const Offer& offer) { return offer.token == token; });
+  return found == peer.offers.end() ? nullptr : &*found;
+}
+
+size_t ShmWire::stream_portion() {
+  size_t chunks = 0;
+  size_t blocked = 0;  // streams in a row that could not go on
+  while (chunks < kPortionBytes / kInlineBytes && blocked < streams_.size()) {
+    const Stream stream = streams_.front();
+    streams_.pop_front();
+    Offer* offer = find_offer(peers_[stream.peer], stream.token);
+    if (offer == nullptr) continue;  // acknowledged or lost
+    const size_t sent = stream_turn(stream, *offer);
+    if (offer->sent < offer->bytes) streams_.push_back(stream);
+    chunks += sent;
+    blocked = sent == 0 ? blocked + 1 : 0;
+  }
+  stream_stuck_ = blocked > 0 && blocked >= streams_.size();
+  return chunks;
+}
+
+// Returns how many chunks went out.
+size_t ShmWire::stream_turn(const Stream& stream, Offer& offer) {
+  Peer& peer = peers_[stream.peer];
+  if (!peer.outgoing.empty()) return 0;  // packets go first
+  const Packet packet{.kind = PacketKind::kWrite, .source = self_, .token = stream.token};
+  size_t chunks = 0;
+  while (chunks < kChunksPerTurn && offer.sent < offer.bytes) {
+    const uint64_t bytes = std::min<uint64_t>(kInlineBytes, offer.bytes - offer.sent);
+    if (!push_or_await(peer, packet,
+                       {.kind = FrameKind::kChunk,
+                        .payload_bytes = static_cast<uint32_t>(bytes),
+                        .value = offer.sent,
+                        .payload = offer.payload + offer.sent}))
+      break;
+    offer.sent += bytes;
+    ++chunks;
+  }
+  return chunks;
+}
+
+// ---- Life and death
+
+// Now and then: a system call a peer, so not with every idle poll.
+void ShmWire::look_after_peers() {
+  const bool slept = slept_.load(std::memory_order_relaxed);
+  if (!slept && ++idle_polls_ % kIdlePollsPerLook != 0) return;
+  slept_.store(false, std::memory_order_relaxed);
+  const steady_clock::time_point now = steady_clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kLookPeriod;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    if (peer.state == Peer::State::kOpen && (peer.port.closed() || peer.segment.process_ended()))
+      end(rank);
+  }
+}
+
+void ShmWire::end(uint32_t rank) {
+  peers_[rank].state = Peer::State::kEnded;
+  ended_.push_back(rank);
+  set_more(true);
+}
+
+// Reports the peers that have ended. Called when the inbox is empty, and what they had sent has been
+// taken: they had ended before it was looked at.
+size_t ShmWire::bury(Sink& sink) {
+  const std::vector<uint32_t> ended = std::exchange(ended_, {});
+  for (const uint32_t rank : ended) {
+    Peer& peer = peers_[rank];
+    peer.state = Peer::State::kLost;
+    peer.outgoing.clear();
+    peer.offers.clear();
+    std::erase(stuck_, rank);
+    const auto give_up = [&](const Pull& pull) {
+      if (pull.packet.source != rank) return false;
+      sink.abandoned(pull.packet);
+      return true;
+    };
+    std::erase_if(streamed_, give_up);
+    for (size_t i = pulls_.size(); i > 0; --i) {
+      const Pull pull = pulls_.front();
+      pulls_.pop_front();
+      if (!give_up(pull)) pulls_.push_back(pull);
+    }
+    sink.peer_lost(rank);
+  }
+  return ended.size();
+}
+
+// ---- Sleep
+
+bool ShmWire::waiting() const {
+  return ready_.load(std::memory_order_seq_cst) &&
+         (more_.load(std::memory_order_seq_cst) || inbox_.waiting());
+}
+
+void ShmWire::set_more(bool more) {
+  if (more == more_.load(std::memory_order_relaxed)) return;
+  more_.store(more, std::memory_order_seq_cst);
+  if (more) inbox_.bell().hand_over();  // whoever polls now may go elsewhere
+}
+
+void ShmWire::leave() {
+  inbox_.bell().leave([this] { return waiting(); });
+}
+
+void ShmWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
+  if (reached_any_.load(std::memory_order_relaxed))
+    timeout = std::min<Nanoseconds>(timeout, kLookPeriod);  // to see a peer die
+  inbox_.bell().sleep(
+      who, timeout, [this] { return waiting(); },
+      [&] { return idle == nullptr || idle(object); });
+  slept_.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace lanyard::nicsim

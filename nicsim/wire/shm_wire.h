@@ -1,0 +1,152 @@
+// The wire between the NICs of one host: an inbox in shared memory for each NIC (inbox.h), and bulk
+// data by one copy from the sender's memory to the receiver's (process_vm_readv(2), in one process
+// memcpy).
+//
+// Payloads of up to 4 KiB travel in the inbox's slot. A longer one stays where it is and the packet
+// travels as an offer; the receiver copies, one portion a poll(), several writes in turn. Where the
+// system refuses that to the receiver (or use_cma is false), the receiver asks for the payload and
+// the sender streams it through the inbox in chunks of 4 KiB.
+//
+// Order (W1): place(), atomic_arrived() and ack_arrived() come in the order of send(). landed() of a
+// write of more than 4 KiB may come after later packets': small packets overtake bulk data. Rule N7
+// of nic.h allows that.
+//
+// An inbox that is full makes the sender keep frames in a queue of its own, which poll() empties;
+// the receiver nudges it when there is room. poll() takes frames in whatever the state of the way
+// out, so two NICs that fill each other's inboxes both go on.
+//
+// A peer's death is noticed within some 200 ms by whoever polls or sleeps: its process has ended, or
+// its wire has been destroyed. What it had sent before is delivered first.
+#ifndef LANYARD_NICSIM_WIRE_SHM_WIRE_H_
+#define LANYARD_NICSIM_WIRE_SHM_WIRE_H_
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "nicsim/wire/fifo.h"
+#include "nicsim/wire/inbox.h"
+#include "nicsim/wire/shm_segment.h"
+#include "nicsim/wire/wire.h"
+
+namespace lanyard::nicsim {
+
+struct ShmOptions {
+  bool use_cma = true;   // single-copy reads of a peer's memory (cross memory attach)
+  uint32_t slots = 256;  // of the inbox, a power of two from 2 to 65536; 4,224 bytes each
+};
+
+// Must live in the process that created it: not to be used in a child made by fork(). Several in
+// one process may be each other's peers. Threads as wire.h says; send() and poll() make no system
+// call unless somebody must be woken, bulk data be copied or a peer be looked for, and allocate
+// only for what has never been so many before.
+class ShmWire final : public Wire {
+ public:
+  static constexpr uint32_t kMaxPeers = InboxHeader::kMaxProducers;
+
+  // kInvalidArgument for impossible options, kFailed where the system has no memfd or no memory.
+  static Result<std::unique_ptr<ShmWire>> create(const ShmOptions& options = {});
+  // The peers are told that this NIC has gone.
+  ~ShmWire() override;
+
+  const char* name() const override { return "shm"; }
+  nic::Address address() const override { return segment_.address.encode(); }
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
+  size_t poll(Sink& sink) override;
+  void attend() override { inbox_.bell().attend(); }
+  void leave() override;
+  void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
+  void wake(Sleeper who) override { inbox_.bell().wake(who); }
+
+  // System calls that anybody made to wake this NIC's sleepers. For tests and diagnosis.
+  uint64_t wake_calls() const { return inbox_.bell().calls(); }
+
+ private:
+  struct Outgoing {
+    Packet packet;
+    Frame frame;
+  };
+  // A long payload that a peer may read or ask for until its ack is here.
+  struct Offer {
+    uint32_t token = 0;
+    const std::byte* payload = nullptr;
+    uint64_t bytes = 0;
+    uint64_t sent = 0;
+    bool streaming = false;
+  };
+  // A long payload that is being received.
+  struct Pull {
+    Packet packet;
+    std::byte* to = nullptr;
+    uint64_t from = 0;  // in the source's memory
+    uint64_t done = 0;
+  };
+  struct Peer {
+    enum class State { kNew, kOpen, kEnded, kLost } state = State::kNew;
+    ShmAddress address;
+    PeerSegment segment;
+    InboxPort port;
+    bool cma = false;
+    bool awaiting = false;  // a nudge, since its inbox was full
+    Fifo<Outgoing> outgoing;
+    std::vector<Offer> offers;
+  };
+  struct Stream {
+    uint32_t peer = 0;
+    uint32_t token = 0;
+  };
+
+  ShmWire(const ShmOptions& options, OwnSegment segment);
+
+  bool waiting() const;
+  bool reach(uint32_t rank);
+  void post(uint32_t rank, const Packet& packet, const Frame& frame);
+  bool push_or_await(Peer& peer, const Packet& packet, const Frame& frame);
+  void set_more(bool more);
+
+  size_t take_frames(Sink& sink);
+  void take(Sink& sink, const Packet& packet, const Frame& frame);
+  void take_packet(Sink& sink, const Packet& packet, const Frame& frame);
+  void take_offer(Sink& sink, const Packet& packet, uint64_t from);
+  void take_request(const Packet& packet);
+  void take_chunk(Sink& sink, const Packet& packet, const Frame& frame);
+  size_t drain_outgoing();
+
+  size_t pull_portion(Sink& sink);
+  RemoteRead copy(const Peer& peer, const Pull& pull, size_t bytes) const;
+  void ask_for_stream(const Pull& pull);
+  size_t stream_portion();
+  size_t stream_turn(const Stream& stream, Offer& offer);
+  Offer* find_offer(Peer& peer, uint32_t token);
+
+  void look_after_peers();
+  void end(uint32_t rank);
+  size_t bury(Sink& sink);
+
+  const ShmOptions options_;
+  OwnSegment segment_;
+  Inbox inbox_;
+  std::vector<Peer> peers_;
+  uint32_t self_ = 0;
+  std::atomic<bool> ready_{false};  // set_peers() has been called
+  std::atomic<bool> reached_any_{false};
+
+  // Everything below belongs to the driver, but for the atomics.
+  std::vector<uint32_t> stuck_;     // peers with a queue of outgoing frames
+  Fifo<Pull> pulls_;                // read from the source's memory, in turn
+  std::vector<Pull> streamed_;      // arriving in chunks
+  Fifo<Stream> streams_;            // going out in chunks, in turn
+  bool stream_stuck_ = false;       // the last portion stopped at a full inbox
+  std::vector<uint32_t> ended_;     // and not yet reported
+  uint32_t idle_polls_ = 0;
+  std::chrono::steady_clock::time_point next_look_{};
+  std::atomic<bool> more_{false};   // poll() has something to do whatever arrives
+  std::atomic<bool> slept_{false};  // time may have passed since the last poll()
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_SHM_WIRE_H_

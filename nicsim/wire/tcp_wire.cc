@@ -1,0 +1,249 @@
+#include "nicsim/wire/tcp_wire.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/tcp_address.h"
+#include "nicsim/wire/tcp_link.h"
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr size_t kHandlersPerPoll = 64;
+// How long what a peer has sent may take to arrive after its end has been seen elsewhere.
+constexpr milliseconds kGrace{100};
+// How long sleepers sleep at most while handlers wait that no descriptor announces.
+constexpr milliseconds kHandlerPeriod{20};
+
+tcp::endpoint endpoint_of(const TcpAddress& address) {
+  const auto port = static_cast<uint16_t>(address.port);
+  if (address.family == 6) {
+    asio::ip::address_v6::bytes_type bytes;
+    std::memcpy(bytes.data(), address.ip, bytes.size());
+    return {asio::ip::address_v6(bytes, address.scope), port};
+  }
+  asio::ip::address_v4::bytes_type bytes;
+  std::memcpy(bytes.data(), address.ip, bytes.size());
+  return {asio::ip::address_v4(bytes), port};
+}
+
+TcpAddress address_of(const tcp::endpoint& endpoint) {
+  TcpAddress result;
+  result.port = endpoint.port();
+  if (endpoint.address().is_v6()) {
+    const asio::ip::address_v6 ip = endpoint.address().to_v6();
+    result.family = 6;
+    result.scope = static_cast<uint32_t>(ip.scope_id());
+    std::memcpy(result.ip, ip.to_bytes().data(), 16);
+  } else {
+    std::memcpy(result.ip, endpoint.address().to_v4().to_bytes().data(), 4);
+  }
+  return result;
+}
+
+class TcpWire final : public Wire, public TcpHub {
+ public:
+  explicit TcpWire(std::unique_ptr<FdNap> nap) : nap_(std::move(nap)), acceptor_(io_) {}
+  Status listen(const std::string& interface);
+
+  const char* name() const override { return "tcp"; }
+  nic::Address address() const override { return address_.encode(); }
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
+  size_t poll(Sink& sink) override;
+  void attend() override { nap_->attend(); }
+  void leave() override { nap_->leave(); }
+  void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
+  void wake(Sleeper who) override { nap_->wake(who); }
+
+ private:
+  struct Peer {
+    explicit Peer(asio::io_context& io) : grace(io) {}
+    TcpAddress address;
+    std::shared_ptr<TcpOutLink> out;
+    std::shared_ptr<TcpInLink> in;
+    asio::steady_timer grace;
+    bool dirty = false;  // has packets to flush at the end of this poll()
+    bool lost = false;
+  };
+
+  void accept();
+  void lose(uint32_t rank);
+
+  Sink& sink() override { return *sink_; }
+  uint64_t read_budget() const override { return budget_; }
+  void take(uint64_t bytes) override { budget_ -= std::min(bytes, budget_); }
+  bool welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& link) override;
+  void in_ended(uint32_t rank) override;
+  void out_ended(uint32_t rank) override;
+  void handler_queued() override { queued_.fetch_add(1, std::memory_order_seq_cst); }
+  void handler_ran() override { queued_.fetch_sub(1, std::memory_order_seq_cst); }
+
+  const std::unique_ptr<FdNap> nap_;
+  asio::io_context io_{1};  // before everything that uses it
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  tcp::acceptor acceptor_;
+  TcpAddress address_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  uint32_t self_ = 0;
+  std::atomic<bool> ready_{false};  // set_peers() has been called
+  std::atomic<uint32_t> queued_{0};
+
+  // The driver's.
+  Sink* sink_ = nullptr;  // inside poll()
+  uint64_t budget_ = 0;
+  std::vector<uint32_t> dirty_;
+};
+
+Status TcpWire::listen(const std::string& interface) {
+  error_code error;
+  const auto ip = asio::ip::make_address(interface, error);
+  if (error || ip.is_unspecified() || ip.is_multicast())
+    return {Code::kInvalidArgument, "'" + interface + "' is no IP address to listen on"};
+  const tcp::endpoint endpoint(ip, 0);
+  acceptor_.open(endpoint.protocol(), error);
+  if (error) return {Code::kFailed, "socket: " + error.message()};
+  ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+  acceptor_.bind(endpoint, error);
+  if (error)
+    return {Code::kInvalidArgument, "cannot listen on " + interface + ": " + error.message()};
+  acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+  if (error) return {Code::kFailed, "listen: " + error.message()};
+  const tcp::endpoint bound = acceptor_.local_endpoint(error);
+  if (error) return {Code::kFailed, "getsockname: " + error.message()};
+  address_ = address_of(bound);
+  if (::getrandom(&address_.nonce, sizeof address_.nonce, 0) != sizeof address_.nonce)
+    return {Code::kFailed, std::string("getrandom: ") + std::strerror(errno)};
+  return {};
+}
+
+Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
+  if (ready_.load()) return {Code::kInvalidState, "the peers are known already"};
+  if (self >= peers.size() || peers[self].bytes != address().bytes)
+    return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
+  std::vector<std::unique_ptr<Peer>> table;
+  for (const nic::Address& encoded : peers) {
+    const std::string name = "peer " + std::to_string(table.size());
+    const std::optional<TcpAddress> decoded = TcpAddress::decode(encoded);
+    if (!decoded)
+      return {Code::kInvalidArgument,
+              name + " has no TCP wire: set LANYARD_SIM_WIRE to the same value on all ranks"};
+    if (decoded->byte_order != TcpAddress::kByteOrder)
+      return {Code::kInvalidArgument, name + " has another byte order, which is not supported"};
+    table.push_back(std::make_unique<Peer>(io_));
+    table.back()->address = *decoded;
+  }
+  peers_ = std::move(table);
+  self_ = self;
+  nap_->watch(acceptor_.native_handle(), FdNap::Watch::kRead);
+  accept();
+  ready_.store(true, std::memory_order_release);
+  return {};
+}
+
+void TcpWire::accept() {
+  acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+    // An error concerns the connection that was coming, or descriptors that are short just now.
+    if (!error) std::make_shared<TcpInLink>(*this, *nap_, std::move(socket))->start();
+    accept();
+  });
+}
+
+void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
+  Peer& peer = *peers_[rank];
+  if (peer.lost) return;
+  if (peer.out == nullptr) {
+    peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, rank);
+    peer.out->connect(endpoint_of(peer.address), {.source = self_,
+                                                  .source_nonce = address_.nonce,
+                                                  .target_nonce = peer.address.nonce});
+  }
+  peer.out->queue(packet, payload);
+  if (sink_ == nullptr) return peer.out->flush();
+  if (!std::exchange(peer.dirty, true)) dirty_.push_back(rank);  // answers go out together
+}
+
+size_t TcpWire::poll(Sink& sink) {
+  if (!ready_.load(std::memory_order_acquire)) return 0;
+  sink_ = &sink;
+  budget_ = kPortionBytes;
+  size_t steps = 0;
+  while (steps < kHandlersPerPoll && budget_ > 0 && io_.poll_one() > 0) ++steps;
+  sink_ = nullptr;
+  for (const uint32_t rank : dirty_) {
+    peers_[rank]->dirty = false;
+    peers_[rank]->out->flush();
+  }
+  dirty_.clear();
+  return steps;
+}
+
+void TcpWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
+  if (queued_.load(std::memory_order_seq_cst) > 0)
+    timeout = std::min<Nanoseconds>(timeout, kHandlerPeriod);
+  nap_->sleep(who, timeout, idle, object);
+}
+
+bool TcpWire::welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& link) {
+  if (hello.magic != TcpHello::kMagic || hello.byte_order != TcpAddress::kByteOrder ||
+      hello.version != TcpHello::kVersion || hello.packet_bytes != sizeof(Packet) ||
+      hello.target_nonce != address_.nonce || hello.source >= peers_.size())
+    return false;
+  Peer& peer = *peers_[hello.source];
+  if (hello.source_nonce != peer.address.nonce || peer.lost || peer.in != nullptr) return false;
+  peer.in = link;
+  return true;
+}
+
+// Whoever has closed its link to us has sent all it ever will.
+void TcpWire::in_ended(uint32_t rank) { lose(rank); }
+
+// The peer has gone, but what it has sent may still be on the way here.
+void TcpWire::out_ended(uint32_t rank) {
+  Peer& peer = *peers_[rank];
+  if (peer.lost || (peer.in != nullptr && peer.in->open())) return;
+  peer.grace.expires_after(kGrace);
+  handler_queued();
+  peer.grace.async_wait([this, rank](error_code) {
+    handler_ran();
+    const Peer& late = *peers_[rank];
+    if (late.in == nullptr || !late.in->open()) lose(rank);
+  });
+}
+
+void TcpWire::lose(uint32_t rank) {
+  Peer& peer = *peers_[rank];
+  if (std::exchange(peer.lost, true)) return;
+  if (peer.out != nullptr) peer.out->close();
+  if (peer.in != nullptr) peer.in->close();
+  sink_->peer_lost(rank);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options) {
+  Result<std::unique_ptr<FdNap>> nap = FdNap::create();
+  if (!nap.ok()) return nap.status();
+  auto wire = std::make_unique<TcpWire>(std::move(nap.value()));
+  LANYARD_RETURN_IF_ERROR(
+      wire->listen(options.interface.empty() ? default_interface() : options.interface));
+  return std::unique_ptr<Wire>(std::move(wire));
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,35 @@
+// The wire between hosts: TCP over Boost.Asio (tcp_link.h, fd_nap.h).
+//
+// One listening socket a NIC, on one address and a port of the system's choice. Connections are made
+// at the first send, one for each direction. All hosts must lay packets out alike: the handshake
+// compares byte order and sizes, and set_peers() the byte order.
+//
+// Order (W1): everything from one peer arrives in the order of send(), landed() included.
+// Every packet costs the sender a system call, so of W5 the second half holds: an arrival wakes
+// nobody while somebody attends, else all sleeping helpers, else the owner.
+// A peer is lost when it refuses or closes a connection, when connecting takes 10 s, or when it has
+// not answered for 30 s.
+#ifndef LANYARD_NICSIM_WIRE_TCP_WIRE_H_
+#define LANYARD_NICSIM_WIRE_TCP_WIRE_H_
+
+#include <memory>
+#include <string>
+
+#include "nicsim/wire/wire.h"
+#include "transport/base/status.h"
+
+namespace lanyard::nicsim {
+
+struct TcpOptions {
+  // The IP address to listen on, as text. Empty: that of the first network interface that is up and
+  // not the loopback, else 127.0.0.1.
+  std::string interface;
+};
+
+// Threads as wire.h says. kInvalidArgument where `interface` is no address of this host, kFailed
+// where the system refuses a socket.
+Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options = {});
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_TCP_WIRE_H_

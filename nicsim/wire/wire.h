@@ -1,0 +1,74 @@
+// The wire: carries packets and payloads between the NICs of the threaded engine, and puts idle threads to sleep.
+//
+//  W1  Packets from one NIC to another arrive in the order of send(), each exactly once.
+//  W2  send() always accepts: what does not fit waits inside. The payload stays valid and unchanged until the initiator
+//      has the packet's ack.
+//  W3  poll() runs the sink's functions; nothing else does. send() and poll() are called by one thread at a time
+//      (whoever drives the NIC); the other functions by any.
+//  W4  A write's bytes go straight to where the sink places them, in bounded portions a poll() (at most
+//      kPortionBytes), so that no call lasts long.
+//  W5  A packet that arrives while someone attends causes no system call in the sender. Otherwise it wakes one sleeping
+//      helper or, where there is none, the owner.
+//  W6  A peer that has gone is reported to the sink once; what was for it is dropped.
+#ifndef LANYARD_NICSIM_WIRE_WIRE_H_
+#define LANYARD_NICSIM_WIRE_WIRE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nicsim/model/packet.h"
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim {
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // The head of a kWrite has arrived: where its `bytes` go, or null to have them thrown away. The memory stays valid
+  // until landed() or abandoned(). Called for zero bytes too (any non-null pointer then means accepted).
+  virtual std::byte* place(const Packet& packet) = 0;
+  // The bytes of a kWrite are where place() said (`placed`), or were thrown away.
+  virtual void landed(const Packet& packet, bool placed) = 0;
+  // A placed write will never be whole: its initiator has gone.
+  virtual void abandoned(const Packet& packet) = 0;
+  virtual void atomic_arrived(const Packet& packet) = 0;
+  virtual void ack_arrived(const Packet& packet) = 0;
+  virtual void peer_lost(uint32_t peer) = 0;
+};
+
+class Wire {
+ public:
+  static constexpr uint64_t kPortionBytes = 512 * 1024;
+  using Nanoseconds = std::chrono::nanoseconds;
+
+  // Who sleeps: the NIC's own thread, or a thread that waits for something and helps meanwhile.
+  enum class Sleeper { kOwner, kHelper };
+
+  virtual ~Wire() = default;
+  virtual const char* name() const = 0;  // "shm", "tcp"
+  virtual nic::Address address() const = 0;
+  // Addresses of all NICs by rank, once. kInvalidArgument for one this wire cannot reach (the message says which and
+  // what to do). Connections are made at the first send.
+  virtual Status set_peers(std::span<const nic::Address> peers, uint32_t self) = 0;
+
+  // `payload`: packet.bytes bytes of a kWrite, null for every other kind. Never to self.
+  virtual void send(uint32_t peer, const Packet& packet, const std::byte* payload) = 0;
+  // Moves things on in both directions; returns the number of steps done.
+  virtual size_t poll(Sink& sink) = 0;
+
+  // While at least one thread attends (polls in a loop), arriving packets wake nobody (W5). Counted.
+  virtual void attend() = 0;
+  virtual void leave() = 0;
+  // Sleeps until something arrives, wake() is called, or the timeout; returns at once where something is waiting to be
+  // polled. `idle` is asked once more after the sleeper is visible to wakers: false returns at once.
+  virtual void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) = 0;
+  // Wakes every sleeping helper of this process, or the owner; a system call only where one sleeps.
+  virtual void wake(Sleeper who) = 0;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_WIRE_H_

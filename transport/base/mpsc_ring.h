@@ -1,0 +1,82 @@
+// A bounded queue of trivially copyable items: any number of producers, one consumer, no lock, no allocation after
+// construction (D. Vyukov's sequence-numbered ring).
+#ifndef LANYARD_TRANSPORT_BASE_MPSC_RING_H_
+#define LANYARD_TRANSPORT_BASE_MPSC_RING_H_
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace lanyard {
+
+template <typename T>
+class MpscRing {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  // Holds at least `capacity` items.
+  explicit MpscRing(size_t capacity)
+      : mask_(std::bit_ceil(capacity) - 1), cells_(std::make_unique<Cell[]>(mask_ + 1)) {
+    for (size_t i = 0; i <= mask_; ++i)
+      cells_[i].sequence.store(i, std::memory_order_relaxed);
+  }
+
+  // Any thread. False when full. The publication is sequentially consistent: a thread that pushes and then reads a
+  // flag, and another that writes that flag and then asks empty(), cannot both miss the other.
+  bool push(const T& item) {
+    uint64_t position = tail_.load(std::memory_order_relaxed);
+    while (true) {
+      Cell& cell = cells_[position & mask_];
+      const uint64_t sequence = cell.sequence.load(std::memory_order_acquire);
+      if (sequence == position) {
+        if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
+          cell.item = item;
+          cell.sequence.store(position + 1, std::memory_order_seq_cst);
+          return true;
+        }
+      } else if (sequence < position) {
+        return false;
+      } else {
+        position = tail_.load(std::memory_order_relaxed);
+      }
+    }
+  }
+
+  // Consumer only: the oldest item, or null. Valid until pop().
+  const T* front() const {
+    const Cell& cell = cells_[head_ & mask_];
+    return cell.sequence.load(std::memory_order_acquire) == head_ + 1 ? &cell.item : nullptr;
+  }
+
+  // Consumer only; requires front().
+  void pop() {
+    cells_[head_ & mask_].sequence.store(head_ + mask_ + 1, std::memory_order_release);
+    ++head_;
+    published_head_.store(head_, std::memory_order_relaxed);
+  }
+
+  // Any thread, see push().
+  bool empty() const {
+    const uint64_t head = published_head_.load(std::memory_order_relaxed);
+    return cells_[head & mask_].sequence.load(std::memory_order_seq_cst) != head + 1;
+  }
+
+ private:
+  struct Cell {
+    std::atomic<uint64_t> sequence;
+    T item;
+  };
+
+  const size_t mask_;
+  const std::unique_ptr<Cell[]> cells_;
+  alignas(64) std::atomic<uint64_t> tail_{0};
+  alignas(64) uint64_t head_ = 0;
+  std::atomic<uint64_t> published_head_{0};
+};
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TRANSPORT_BASE_MPSC_RING_H_

@@ -1,0 +1,85 @@
+// Status and Result: how every layer below the C boundary reports failure.
+//
+// A call that returns anything but kOk has changed no state, unless its own documentation says so. kAgain is
+// back-pressure, not failure: the same call may succeed after progress. Messages are for people; code is for programs.
+#ifndef LANYARD_TRANSPORT_BASE_STATUS_H_
+#define LANYARD_TRANSPORT_BASE_STATUS_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "transport/base/check.h"
+
+namespace lanyard {
+
+enum class Code {
+  kOk,
+  kAgain,            // back-pressure: no room now; progress and repeat
+  kInvalidArgument,  // the caller's fault, whatever the state
+  kInvalidState,     // the caller's fault, in this state
+  kNotFound,         // an id, key or peer that does not exist (any more)
+  kExhausted,        // a limit that waiting cannot lift
+  kUnsupported,      // this implementation or build cannot do it
+  kTimedOut,         // a deadline passed; what was waited for may still happen
+  kTruncated,        // a message is longer than the buffer that is to receive it
+  kFailed,           // the operation ran and failed
+};
+
+// The code's name as it is spelled above, without the k.
+const char* code_name(Code code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {
+    LANYARD_CHECK(code != Code::kOk, "an error needs an error code");
+  }
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  // "Exhausted: 32 entries wanted, 8 exist"
+  std::string to_string() const;
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;  // empty for kOk, so that success allocates nothing
+};
+
+// A value or the Status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(Status status) : status_(std::move(status)) {
+    LANYARD_CHECK(!status_.ok(), "a Result without a value needs an error");
+  }
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  // Requires ok().
+  T& value() {
+    LANYARD_CHECK(ok(), status_.message().c_str());
+    return *value_;
+  }
+  const T& value() const {
+    LANYARD_CHECK(ok(), status_.message().c_str());
+    return *value_;
+  }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+// Returns early from a function that itself returns Status or Result.
+#define LANYARD_RETURN_IF_ERROR(expression)                      \
+  do {                                                           \
+    if (::lanyard::Status status_ = (expression); !status_.ok()) \
+      return status_;                                            \
+  } while (false)
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TRANSPORT_BASE_STATUS_H_

@@ -1,0 +1,171 @@
+#include "transport/core/endpoint.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "transport/base/check.h"
+#include "transport/core/queue.h"
+
+namespace lanyard::core {
+
+namespace {
+
+// Closing what this process opened and nobody uses any more cannot fail; if it does, the books are wrong.
+void must(const Status& status) { LANYARD_CHECK(status.ok(), status.message().c_str()); }
+
+}  // namespace
+
+Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
+    : nic_(nic), self_(self), options_(options), words_(nic), overflow_(nic, options.overflow_thread) {}
+
+Endpoint::~Endpoint() = default;
+
+Request* Endpoint::new_request(const Transfer& transfer) {
+  auto request = std::make_unique<Request>();
+  request->number = next_number_++;
+  request->transfer = transfer;
+  Request* plain = request.get();
+  requests_.emplace(plain->number, std::move(request));
+  return plain;
+}
+
+Request* Endpoint::find(uint64_t number) {
+  const auto found = requests_.find(number);
+  return found == requests_.end() ? nullptr : found->second.get();
+}
+
+Status Endpoint::free_request(Request* request) {
+  if (request->state == Request::State::kMatching)
+    return {Code::kInvalidState, "the request (" + request->describe() + ") is being matched"};
+  if (request->needs_wait())
+    return {Code::kInvalidState, "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
+  if (!request->complete())
+    return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
+  if (request->listed)
+    request->queue->forget(*request);
+  close_resources(*request);
+  requests_.erase(request->number);
+  return {};
+}
+
+Status Endpoint::open_resources(Request& request) {
+  if (!one_.address) {
+    Result<WordPool::Word> one = words_.take();
+    if (!one.ok())
+      return one.status();
+    one_ = one.value();
+    std::atomic_ref<uint64_t>(*one_.address).store(1);
+  }
+  Status status = request.transfer.direction == Direction::kSend ? open_send(request) : open_receive(request);
+  if (!status.ok())
+    close_resources(request);
+  return status;
+}
+
+Status Endpoint::open_send(Request& request) {
+  Result<nic::CounterId> completion = nic_.open_counter();
+  if (!completion.ok())
+    return completion.status();
+  request.completion = completion.value();
+  Result<nic::RegionId> buffer = nic_.register_region(request.transfer.buffer, request.transfer.bytes);
+  if (!buffer.ok())
+    return buffer.status();
+  request.buffer = buffer.value();
+  Result<WordPool::Word> done = words_.take();
+  if (!done.ok())
+    return done.status();
+  request.done = done.value();
+  request.done_base = request.done.read();
+  if (request.transfer.ready)
+    return {};
+
+  Result<nic::CounterId> trigger = nic_.open_counter();
+  if (!trigger.ok())
+    return trigger.status();
+  request.trigger = trigger.value();
+  Result<WordPool::Word> word = words_.take();
+  if (!word.ok())
+    return word.status();
+  request.clear_to_send_word = word.value();
+  request.clear_to_send_base = word.value().read();
+  Result<nic::RegionId> region = nic_.register_region(word.value().address, sizeof(uint64_t), request.trigger);
+  if (!region.ok())
+    return region.status();
+  request.clear_to_send = region.value();
+  return {};
+}
+
+Status Endpoint::open_receive(Request& request) {
+  Result<nic::CounterId> completion = nic_.open_counter();
+  if (!completion.ok())
+    return completion.status();
+  request.completion = completion.value();
+  Result<nic::RegionId> buffer =
+      nic_.register_region(request.transfer.buffer, request.transfer.bytes, request.completion);
+  if (!buffer.ok())
+    return buffer.status();
+  request.buffer = buffer.value();
+  Result<WordPool::Word> done = words_.take();
+  if (!done.ok())
+    return done.status();
+  request.done = done.value();
+  request.done_base = request.done.read();
+  return {};
+}
+
+void Endpoint::close_resources(Request& request) {
+  if (request.clear_to_send.valid())
+    must(nic_.deregister_region(request.clear_to_send));
+  if (request.buffer.valid())
+    must(nic_.deregister_region(request.buffer));
+  if (request.trigger.valid())
+    must(nic_.close_counter(request.trigger));
+  if (request.completion.valid())
+    must(nic_.close_counter(request.completion));
+  if (request.clear_to_send_word.valid())
+    words_.give_back(request.clear_to_send_word);
+  if (request.done.valid())
+    words_.give_back(request.done);
+  request.clear_to_send = request.buffer = {};
+  request.trigger = request.completion = {};
+  request.clear_to_send_word = request.done = {};
+  request.plan.clear();
+}
+
+void Endpoint::bind(Request& request, const PeerKeys& keys) {
+  request.plan = make_plan(request, keys,
+                           {.self = self_,
+                            .max_message_bytes = nic_.caps().max_message_bytes,
+                            .one = one_,
+                            .context = request.number});
+  request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
+  request.state = Request::State::kMatched;
+}
+
+void Endpoint::collect_failures() {
+  if (nic_.failures() == failures_seen_)
+    return;
+  failures_seen_ = nic_.failures();
+  while (const std::optional<nic::FailureRecord> record = nic_.take_failure()) {
+    Request* request = find(record->context);
+    if (request == nullptr)
+      continue;  // freed since
+    ++request->failures;
+    request->failure_code = record->code;
+    failed_.push_back(request->number);
+  }
+}
+
+const Request* Endpoint::take_failed(const Queue& queue) {
+  collect_failures();
+  for (auto number = failed_.begin(); number != failed_.end(); ++number) {
+    Request* request = find(*number);
+    if (request == nullptr || request->queue != &queue)
+      continue;
+    std::erase(failed_, uint64_t{*number});
+    return request;
+  }
+  return nullptr;
+}
+
+}  // namespace lanyard::core

@@ -1,0 +1,82 @@
+// Endpoint: one process's end of the protocol. It owns what requests and queues share: words, overflow, and the books on
+// who failed. Threads: one caller at a time for everything in transport/core, unless a function says otherwise.
+#ifndef LANYARD_TRANSPORT_CORE_ENDPOINT_H_
+#define LANYARD_TRANSPORT_CORE_ENDPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "transport/core/overflow.h"
+#include "transport/core/plan.h"
+#include "transport/core/request.h"
+#include "transport/core/word_pool.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+class Endpoint {
+ public:
+  struct Options {
+    bool overflow = true;         // else starts that do not fit are refused or wait
+    bool overflow_thread = true;  // else only those who wait drain it
+  };
+
+  // `nic` outlives it, knows its peers, and is `self` among them.
+  Endpoint(nic::Nic& nic, uint32_t self, Options options);
+  // Requires that no request or queue of it is left.
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  nic::Nic& nic() { return nic_; }
+  uint32_t self() const { return self_; }
+  const Options& options() const { return options_; }
+  Overflow& overflow() { return overflow_; }
+
+  // A fresh request, owned by the endpoint until free_request().
+  Request* new_request(const Transfer& transfer);
+  // Null if it has been freed.
+  Request* find(uint64_t number);
+  // kInvalidState while it is matching, or its last start has not completed or not been waited for. Gives every
+  // resource back at once.
+  Status free_request(Request* request);
+
+  // What matching needs, by direction; nothing is kept on failure (kExhausted: out of counters or regions).
+  Status open_resources(Request& request);
+  void close_resources(Request& request);
+  // Binds a request to its peer: requires open resources and the matched_* fields.
+  void bind(Request& request, const PeerKeys& keys);
+
+  // Entries that the starts without an enqueued wait need: the epoch that must fit into the NIC as a whole.
+  uint64_t epoch_entries() const { return epoch_entries_; }
+  void change_epoch_entries(int64_t delta) { epoch_entries_ += static_cast<uint64_t>(delta); }
+  uint64_t entries_posted() const { return entries_posted_; }
+  void count_posted(uint64_t entries) { entries_posted_ += entries; }
+
+  // A request whose last start was on this queue and of which operations failed since it was last returned; null if
+  // there is none. Cheap then.
+  const Request* take_failed(const Queue& queue);
+
+ private:
+  void collect_failures();
+  Status open_send(Request& request);
+  Status open_receive(Request& request);
+
+  nic::Nic& nic_;
+  const uint32_t self_;
+  const Options options_;
+  WordPool words_;
+  Overflow overflow_;
+  WordPool::Word one_;
+  std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
+  uint64_t next_number_ = 1;
+  uint64_t epoch_entries_ = 0;
+  uint64_t entries_posted_ = 0;
+  uint64_t failures_seen_ = 0;
+  std::vector<uint64_t> failed_;  // numbers of requests with failures not yet reported, oldest first
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_ENDPOINT_H_

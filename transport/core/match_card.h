@@ -1,0 +1,43 @@
+// What two processes tell each other while matching. Plain data of one size, carried by a Courier.
+#ifndef LANYARD_TRANSPORT_CORE_MATCH_CARD_H_
+#define LANYARD_TRANSPORT_CORE_MATCH_CARD_H_
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+struct MatchCard {
+  enum class Kind : uint32_t {
+    kOffer,   // sender to receiver: I have this send
+    kAccept,  // receiver to sender: it is matched, write here
+    kReject,  // receiver to sender: it would not fit
+  };
+  Kind kind = Kind::kOffer;
+  uint32_t from_nic = 0;      // who wrote the card
+  uint64_t communicator = 0;
+  int32_t source = 0;         // the sender's rank in the communicator
+  int32_t tag = 0;
+  uint64_t bytes = 0;         // kOffer: the message's length; kReject: the receive's
+  uint64_t send = 0;          // the sender's number for its request; an answer carries it back
+  nic::RemoteKey key;         // kOffer: clear-to-send word; kAccept: the receive's buffer
+  uint32_t ready = 0;         // kOffer: a ready send
+};
+static_assert(std::is_trivially_copyable_v<MatchCard>);
+
+// Carries cards between the processes of a job, in order between any two, outside every communicator of the user's.
+class Courier {
+ public:
+  virtual ~Courier() = default;
+  // Never blocks; takes a copy.
+  virtual Status send(uint32_t nic, const MatchCard& card) = 0;
+  // The next card that has arrived, if any. Makes progress.
+  virtual std::optional<MatchCard> receive() = 0;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_MATCH_CARD_H_

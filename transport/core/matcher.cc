@@ -1,0 +1,154 @@
+#include "transport/core/matcher.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "transport/base/check.h"
+
+namespace lanyard::core {
+
+namespace {
+
+bool fits(const Transfer& receive, const MatchCard& offer) {
+  return receive.communicator == offer.communicator &&
+         (receive.peer == kAnySource || receive.peer == offer.source) &&
+         (receive.tag == kAnyTag || receive.tag == offer.tag);
+}
+
+void fail(Endpoint& endpoint, Request& request, Status why) {
+  endpoint.close_resources(request);
+  request.match_error = std::move(why);
+  request.state = Request::State::kFresh;
+}
+
+Status too_long(uint64_t sent, uint64_t received) {
+  return {Code::kTruncated, "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
+}
+
+}  // namespace
+
+Status Matcher::begin(Request& request) {
+  if (request.state != Request::State::kFresh)
+    return {Code::kInvalidState, "the request (" + request.describe() + ") is matched or being matched already"};
+  const Transfer& transfer = request.transfer;
+  if (transfer.peer == kNobody) {
+    request.matched_peer = kNobody;
+    request.matched_tag = kAnyTag;  // MPI 4.0 section 3.10: the status of a receive from MPI_PROC_NULL
+    request.matched_bytes = 0;
+    request.state = Request::State::kMatched;
+    return {};
+  }
+  LANYARD_RETURN_IF_ERROR(endpoint_.open_resources(request));
+
+  if (transfer.direction == Direction::kReceive) {
+    request.state = Request::State::kMatching;
+    request.match_error = {};
+    const auto offer =
+        std::find_if(offers_.begin(), offers_.end(), [&](const MatchCard& card) { return fits(transfer, card); });
+    if (offer == offers_.end()) {
+      posted_.push_back(&request);
+    } else {
+      const MatchCard card = *offer;
+      offers_.erase(offer);
+      pair(request, card);
+    }
+    return {};
+  }
+
+  MatchCard card;
+  card.kind = MatchCard::Kind::kOffer;
+  card.from_nic = endpoint_.self();
+  card.communicator = transfer.communicator;
+  card.source = transfer.rank;
+  card.tag = transfer.tag;
+  card.bytes = transfer.bytes;
+  card.send = request.number;
+  card.ready = transfer.ready ? 1 : 0;
+  if (request.clear_to_send.valid())
+    card.key = endpoint_.nic().key(request.clear_to_send).value();
+  if (Status status = courier_.send(transfer.peer_nic, card); !status.ok()) {
+    endpoint_.close_resources(request);
+    return status;
+  }
+  request.state = Request::State::kMatching;
+  request.match_error = {};
+  return {};
+}
+
+size_t Matcher::progress() {
+  size_t count = 0;
+  while (const std::optional<MatchCard> card = courier_.receive()) {
+    handle(*card);
+    ++count;
+  }
+  return count;
+}
+
+void Matcher::handle(const MatchCard& card) {
+  switch (card.kind) {
+    case MatchCard::Kind::kOffer: {
+      const auto receive = std::find_if(posted_.begin(), posted_.end(),
+                                        [&](const Request* request) { return fits(request->transfer, card); });
+      if (receive == posted_.end()) {
+        offers_.push_back(card);
+        return;
+      }
+      Request& request = **receive;
+      posted_.erase(receive);
+      pair(request, card);
+      return;
+    }
+    case MatchCard::Kind::kAccept:
+      accepted(card);
+      return;
+    case MatchCard::Kind::kReject:
+      rejected(card);
+      return;
+  }
+  LANYARD_CHECK(false, "a card of no kind");
+}
+
+// Answers an offer for this receive. An answer that cannot be carried fails the receive: its sender waits on, and is told
+// by its own deadline.
+void Matcher::pair(Request& receive, const MatchCard& offer) {
+  MatchCard answer = offer;
+  answer.from_nic = endpoint_.self();
+  const bool truncated = offer.bytes > receive.transfer.bytes;
+  if (truncated) {
+    answer.kind = MatchCard::Kind::kReject;
+    answer.bytes = receive.transfer.bytes;
+  } else {
+    answer.kind = MatchCard::Kind::kAccept;
+    answer.key = endpoint_.nic().key(receive.buffer).value();
+  }
+  Status status = courier_.send(offer.from_nic, answer);
+  if (truncated)
+    status = too_long(offer.bytes, receive.transfer.bytes);
+  if (!status.ok()) {
+    fail(endpoint_, receive, std::move(status));
+    return;
+  }
+  receive.matched_peer = offer.source;
+  receive.matched_nic = offer.from_nic;
+  receive.matched_tag = offer.tag;
+  receive.matched_bytes = offer.bytes;
+  endpoint_.bind(receive, {.buffer = {}, .clear_to_send = offer.key, .ready = offer.ready != 0});
+}
+
+void Matcher::accepted(const MatchCard& card) {
+  Request* send = endpoint_.find(card.send);
+  LANYARD_CHECK(send != nullptr && send->state == Request::State::kMatching, "an answer to a send that matches");
+  send->matched_peer = send->transfer.peer;
+  send->matched_nic = card.from_nic;
+  send->matched_tag = send->transfer.tag;
+  send->matched_bytes = send->transfer.bytes;
+  endpoint_.bind(*send, {.buffer = card.key, .clear_to_send = {}, .ready = send->transfer.ready});
+}
+
+void Matcher::rejected(const MatchCard& card) {
+  Request* send = endpoint_.find(card.send);
+  LANYARD_CHECK(send != nullptr && send->state == Request::State::kMatching, "an answer to a send that matches");
+  fail(endpoint_, *send, too_long(send->transfer.bytes, card.bytes));
+}
+
+}  // namespace lanyard::core

@@ -1,0 +1,42 @@
+// Matching: pairs persistent requests for good, by MPI's rules, over a Courier.
+//
+// A sender offers its send to the receiver's process, which pairs offers with posted receives in order: an offer with the
+// oldest posted receive that it fits, a receive with the oldest waiting offer (communicator, source, tag; wildcards are
+// the receiver's). The receiver answers with the key of its buffer, or with its length where the message is longer.
+// Threads: see Endpoint.
+#ifndef LANYARD_TRANSPORT_CORE_MATCHER_H_
+#define LANYARD_TRANSPORT_CORE_MATCHER_H_
+
+#include <list>
+
+#include "transport/core/endpoint.h"
+#include "transport/core/match_card.h"
+
+namespace lanyard::core {
+
+class Matcher {
+ public:
+  // Both outlive it.
+  Matcher(Endpoint& endpoint, Courier& courier) : endpoint_(endpoint), courier_(courier) {}
+
+  // Starts to match a fresh request; its state tells what came of it (kMatched; or kFresh again, with match_error).
+  // kInvalidState where it is not fresh; kExhausted: out of NIC resources. A request with kNobody is matched at once.
+  Status begin(Request& request);
+  // Makes progress; returns how many cards were dealt with. Never blocks.
+  size_t progress();
+
+ private:
+  void handle(const MatchCard& card);
+  void pair(Request& receive, const MatchCard& offer);
+  void accepted(const MatchCard& card);
+  void rejected(const MatchCard& card);
+
+  Endpoint& endpoint_;
+  Courier& courier_;
+  std::list<Request*> posted_;    // receives, oldest first
+  std::list<MatchCard> offers_;   // of sends that no receive was posted for yet, oldest first
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_MATCHER_H_

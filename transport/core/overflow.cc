@@ -1,0 +1,96 @@
+#include "transport/core/overflow.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "transport/base/check.h"
+
+namespace lanyard::core {
+
+namespace {
+constexpr std::chrono::milliseconds kLookAgain{1};
+constexpr size_t kPortion = 256;
+constexpr uint32_t kPatience = 16;
+}
+
+Overflow::~Overflow() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  added_.notify_all();
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void Overflow::add(std::span<const nic::DeferredOp> ops) {
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.insert(waiting_.end(), ops.begin(), ops.end());
+    pending_.store(waiting_.size(), std::memory_order_release);
+    if (own_thread_ && !thread_.joinable())
+      thread_ = std::thread([this] { run(); });
+  }
+  overflowed_.fetch_add(ops.size(), std::memory_order_relaxed);
+  added_.notify_one();
+}
+
+size_t Overflow::drain() {
+  if (empty())
+    return 0;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock())
+    return 0;  // somebody is at it
+  size_t handed_over = 0;
+  while (!waiting_.empty() && nic_.post({&waiting_.front(), 1}).ok()) {
+    waiting_.pop_front();
+    ++handed_over;
+  }
+  // Entries become free as transfers go on; reading triggers, which is dear, is for when they do not.
+  fruitless_ = handed_over > 0 ? 0 : fruitless_ + 1;
+  if (fruitless_ >= kPatience) {
+    fruitless_ = 0;
+    handed_over += run_fired();
+  }
+  pending_.store(waiting_.size(), std::memory_order_release);
+  return handed_over;
+}
+
+// Runs what has fired among a portion of the waiting operations, so that a long queue does not make every call long.
+size_t Overflow::run_fired() {
+  size_t ran = 0;
+  for (size_t left = std::min(kPortion, waiting_.size()); left > 0; --left) {
+    if (cursor_ >= waiting_.size())
+      cursor_ = 0;
+    const nic::DeferredOp& op = waiting_[cursor_];
+    const Result<nic::CounterValue> value = nic_.read(op.trigger);
+    LANYARD_CHECK(value.ok(), "the trigger of an overflowed operation stays open until it has run");
+    if (value.value().reached() < op.threshold || !nic_.issue(op.op).ok()) {
+      ++cursor_;
+      continue;
+    }
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(cursor_));
+    by_software_.fetch_add(1, std::memory_order_relaxed);
+    ++ran;
+  }
+  return ran;
+}
+
+void Overflow::run() {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      added_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      if (stopping_)
+        return;
+      // Threads that wait for a stream drain too, and more often: this one is for when there are none.
+      added_.wait_for(lock, kLookAgain, [this] { return stopping_; });
+      if (stopping_)
+        return;
+    }
+    while (drain() > 0) {
+    }
+  }
+}
+
+}  // namespace lanyard::core

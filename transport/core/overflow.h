@@ -1,0 +1,61 @@
+// Overflow: deferred operations that did not fit into the NIC when their start was enqueued.
+//
+// They are handed over in order as entries become free. One whose trigger has fired meanwhile is run at once, outside
+// the NIC's entries, so that progress never depends on an entry becoming free: with too few entries two processes could
+// otherwise each hold theirs for an operation that sits in the other's overflow, for ever.
+//
+// Threads: any. A thread of its own does the work, started with the first overflow and asleep while there is none;
+// whoever waits may help by drain(). Without it (`own_thread` false) drain() is the only worker.
+#ifndef LANYARD_TRANSPORT_CORE_OVERFLOW_H_
+#define LANYARD_TRANSPORT_CORE_OVERFLOW_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+class Overflow {
+ public:
+  // `nic` outlives it.
+  Overflow(nic::Nic& nic, bool own_thread) : nic_(nic), own_thread_(own_thread) {}
+  ~Overflow();
+  Overflow(const Overflow&) = delete;
+  Overflow& operator=(const Overflow&) = delete;
+
+  // Takes valid operations. May allocate.
+  void add(std::span<const nic::DeferredOp> ops);
+  // Hands over what can be handed over; returns how many operations that was. Never blocks; triggers are looked at only
+  // when entries have not become free for some calls.
+  size_t drain();
+
+  bool empty() const { return pending_.load(std::memory_order_acquire) == 0; }
+  uint64_t overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
+  uint64_t by_software() const { return by_software_.load(std::memory_order_relaxed); }
+
+ private:
+  size_t run_fired();
+  void run();
+
+  nic::Nic& nic_;
+  const bool own_thread_;
+  std::mutex mutex_;  // guards waiting_, fruitless_, cursor_, thread_, stopping_
+  std::condition_variable added_;
+  std::deque<nic::DeferredOp> waiting_;
+  uint32_t fruitless_ = 0;  // calls of drain() in a row that handed nothing over
+  size_t cursor_ = 0;  // where the next look for fired triggers begins
+  std::atomic<size_t> pending_{0};  // waiting_.size()
+  std::atomic<uint64_t> overflowed_{0};
+  std::atomic<uint64_t> by_software_{0};
+  std::thread thread_;
+  bool stopping_ = false;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_OVERFLOW_H_

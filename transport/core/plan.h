@@ -1,0 +1,45 @@
+// Lowering: what a matched request hands to the NIC at every start, worked out once at matching.
+//
+// Strategy A, "target counter" (Bridges et al., section V). Iteration i = 1, 2, ... of a pair:
+//
+//   sender's stream --1--> trigger >= 2i --> write(s) --> completion >= i --> sender's done word += 1
+//                            ^                  |
+//   receiver's clear-to-send +1                 v +1 a message (remote-write counter)
+//   receiver's stream --> shared trigger     landed >= i --> receiver's done word += 1
+//
+// A regular send's trigger counter counts both its own starts and the receiver's clear-to-sends (atomics that land on an
+// 8-byte region bound to it). Neither side can be two ahead of the other, because a restart needs the wait; so the value
+// 2i means {i starts, i clear-to-sends} and nothing else. A ready send has its start promised safe: its write hangs on
+// the queue's shared trigger counter and its receive sends no clear-to-send.
+//
+// Entries a start: send 2, ready send 2, receive 2 or (from a ready send) 1, and one more for every further piece of a
+// message longer than the NIC's longest.
+#ifndef LANYARD_TRANSPORT_CORE_PLAN_H_
+#define LANYARD_TRANSPORT_CORE_PLAN_H_
+
+#include <vector>
+
+#include "transport/core/request.h"
+
+namespace lanyard::core {
+
+// What the other side said when matching.
+struct PeerKeys {
+  nic::RemoteKey buffer;         // a send's target
+  nic::RemoteKey clear_to_send;  // a receive's target; unused from a ready send
+  bool ready = false;            // the pair is a ready send
+};
+
+struct PlanContext {
+  uint32_t self = 0;               // this process's NIC
+  uint64_t max_message_bytes = 0;
+  WordPool::Word one;              // holds 1: the operand of every increment
+  uint64_t context = 0;            // given back in failure records
+};
+
+// Requires the request's resources and matched_* fields.
+std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context);
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_PLAN_H_

@@ -1,0 +1,293 @@
+#include "transport/core/queue.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+
+namespace lanyard::core {
+
+namespace {
+
+Status misuse(const Request& request, const char* what) {
+  return {Code::kInvalidState, std::string(what) + " (" + request.describe() + ")"};
+}
+
+// Runs `check` on each request, and refuses one that stands in the call twice.
+template <typename Check>
+Status check_each(std::span<Request* const> requests, Check check) {
+  Status status;
+  size_t seen = 0;
+  for (; seen < requests.size() && status.ok(); ++seen) {
+    Request& request = *requests[seen];
+    status = request.in_call ? misuse(request, "the request stands in the call twice") : check(request);
+    request.in_call = true;
+  }
+  for (size_t i = 0; i < seen; ++i)
+    requests[i]->in_call = false;
+  return status;
+}
+
+}  // namespace
+
+std::string Request::describe() const {
+  const auto or_any = [](int value) { return value < 0 ? std::string("any") : std::to_string(value); };
+  const Transfer& t = transfer;
+  const bool actual = state == State::kMatched;
+  const int peer = actual ? matched_peer : t.peer;
+  const int tag = actual ? matched_tag : t.tag;
+  const char* what = t.direction == Direction::kReceive ? "recv" : t.ready ? "rsend" : "send";
+  return std::string(what) + ", peer " + (peer == kNobody ? "none" : or_any(peer)) + ", tag " + or_any(tag) + ", " +
+         std::to_string(actual ? matched_bytes : t.bytes) + " B";
+}
+
+Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& stream) {
+  std::unique_ptr<Queue> queue(new Queue(endpoint, stream));
+  Result<nic::CounterId> trigger = endpoint.nic().open_counter();
+  if (!trigger.ok())
+    return trigger.status();
+  queue->shared_trigger_ = trigger.value();
+  Result<nic::Doorbell> bell = queue->doorbell_for(queue->shared_trigger_);
+  if (!bell.ok())
+    return bell.status();
+  queue->shared_bell_ = bell.value();
+  return queue;
+}
+
+Queue::~Queue() {
+  for (Request* request : under_way_)
+    request->listed = false;
+  // Fails where work is left; then the counter stays open until the NIC goes.
+  if (shared_trigger_.valid())
+    (void)endpoint_.nic().close_counter(shared_trigger_);
+}
+
+// Registers are best, memory next; a host call only where the stream runs on host threads.
+Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
+  const nic::Caps& caps = endpoint_.nic().caps();
+  if (caps.doorbell_host_call && stream_.can_call())
+    return endpoint_.nic().doorbell(counter, nic::DoorbellKind::kHostCall);
+  if (caps.doorbell_mmio_add)
+    return endpoint_.nic().doorbell(counter, nic::DoorbellKind::kMmioAdd);
+  if (caps.doorbell_atomic_add)
+    return endpoint_.nic().doorbell(counter, nic::DoorbellKind::kAtomicAdd);
+  return Status(Code::kUnsupported, std::string("a ") + stream_.kind() + " stream cannot ring the NIC " + caps.name);
+}
+
+// ---- Start
+
+Status Queue::check_start(std::span<Request* const> requests) {
+  return check_each(requests, [](const Request& request) -> Status {
+    if (!request.matched())
+      return misuse(request, "the request is not matched");
+    if (request.needs_wait())
+      return misuse(request, "the wait for the request's previous start was not enqueued");
+    return {};
+  });
+}
+
+// Without overflow: whether the entries exist, and are free now.
+Status Queue::check_entries(uint64_t demand) {
+  const uint64_t depth = endpoint_.nic().caps().deferred_depth;
+  const uint64_t epoch = endpoint_.epoch_entries() + demand;
+  if (epoch > depth)
+    return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) + " deferred-work entries, the NIC has " +
+                                  std::to_string(depth) + ", and overflow is off"};
+  if (demand > endpoint_.nic().free_entries())
+    return {Code::kAgain, "too few deferred-work entries are free"};
+  return {};
+}
+
+Status Queue::start(std::span<Request* const> requests) {
+  LANYARD_RETURN_IF_ERROR(check_start(requests));
+  ops_.clear();
+  stream_ops_.clear();
+  for (Request* request : requests)
+    LANYARD_RETURN_IF_ERROR(lower(*request));
+  const bool shared = std::any_of(requests.begin(), requests.end(), [](const Request* r) { return r->shares_trigger; });
+  if (shared)
+    ring(shared_bell_);
+
+  if (!endpoint_.options().overflow)
+    LANYARD_RETURN_IF_ERROR(check_entries(ops_.size()));
+  // The stream comes first, because it may refuse. That it may ring before the entries are there does no harm: a
+  // condition that is met when an entry is posted fires at once.
+  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
+
+  shared_rings_ += shared ? 1 : 0;
+  for (Request* request : requests) {
+    ++request->starts;
+    if (request->listed && request->queue != this)
+      request->queue->forget(*request);
+    request->queue = this;
+    if (!request->listed) {
+      request->listed = true;
+      under_way_.push_back(request);
+    }
+    if (request->transfer.direction == Direction::kSend)
+      figures_.bytes += request->matched_bytes;
+  }
+  figures_.starts += requests.size();
+  unwaited_ += requests.size();
+  figures_.triggers += stream_ops_.size();
+  endpoint_.change_epoch_entries(static_cast<int64_t>(ops_.size()));
+  hand_over();
+  return {};
+}
+
+// Appends what the request's next iteration needs to the scratch lists.
+Status Queue::lower(Request& request) {
+  const uint64_t iteration = request.starts + 1;
+  for (const PlannedOp& planned : request.plan) {
+    nic::DeferredOp& op = ops_.emplace_back(planned.op);
+    if (planned.shared) {
+      op.trigger = shared_trigger_;
+      op.threshold = shared_rings_ + 1;
+    } else {
+      op.threshold = planned.step * iteration;
+    }
+  }
+  if (!request.trigger.valid())
+    return {};
+  if (request.queue != this) {  // the kind of doorbell depends on the stream
+    Result<nic::Doorbell> bell = doorbell_for(request.trigger);
+    if (!bell.ok())
+      return bell.status();
+    request.doorbell = bell.value();
+  }
+  ring(request.doorbell);
+  return {};
+}
+
+void Queue::ring(const nic::Doorbell& bell) {
+  using Kind = gpu::StreamOp::Kind;
+  gpu::StreamOp op;
+  op.value = 1;
+  op.word = bell.word;
+  switch (bell.kind) {
+    case nic::DoorbellKind::kMmioAdd: op.kind = Kind::kWrite64; break;
+    case nic::DoorbellKind::kAtomicAdd: op.kind = Kind::kAdd64; break;
+    case nic::DoorbellKind::kHostCall:
+      op.kind = Kind::kCall;
+      op.call = bell.call;
+      op.object = bell.object;
+      op.argument = bell.counter;
+      break;
+  }
+  stream_ops_.push_back(op);
+}
+
+// Gives ops_ to the NIC, and what does not fit to the overflow. Behind an overflow nothing overtakes.
+void Queue::hand_over() {
+  nic::Nic& nic = endpoint_.nic();
+  size_t posted = 0;
+  if (endpoint_.overflow().empty()) {
+    Status status = nic.post(ops_);
+    if (status.ok()) {
+      posted = ops_.size();
+    } else {
+      while (posted < ops_.size() && (status = nic.post({&ops_[posted], 1})).ok())
+        ++posted;
+    }
+    LANYARD_CHECK(status.ok() || status.code() == Code::kAgain || status.code() == Code::kExhausted,
+                  status.message().c_str());
+  }
+  if (posted < ops_.size())
+    endpoint_.overflow().add(std::span(ops_).subspan(posted));
+  endpoint_.count_posted(ops_.size());
+}
+
+// ---- Wait
+
+Status Queue::check_wait(std::span<Request* const> requests) {
+  return check_each(requests, [this](const Request& request) -> Status {
+    if (!request.needs_wait())
+      return misuse(request, "the request has no start to wait for");
+    if (request.queue != this)
+      return misuse(request, "the request was started on another queue");
+    return {};
+  });
+}
+
+Status Queue::wait(std::span<Request* const> requests) {
+  LANYARD_RETURN_IF_ERROR(check_wait(requests));
+  stream_ops_.clear();
+  for (const Request* request : requests) {
+    if (request->plan.empty())
+      continue;
+    gpu::StreamOp& op = stream_ops_.emplace_back();
+    op.kind = gpu::StreamOp::Kind::kWait64;
+    op.word = request->done.address;
+    op.value = request->done_base + request->starts;
+  }
+  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
+  for (Request* request : requests) {
+    ++request->waits;
+    endpoint_.change_epoch_entries(-static_cast<int64_t>(request->plan.size()));
+  }
+  figures_.waits += requests.size();
+  unwaited_ -= requests.size();
+  return {};
+}
+
+// ---- State
+
+bool Queue::settled() {
+  std::erase_if(under_way_, [](Request* request) {
+    if (!request->complete())
+      return false;
+    request->listed = false;
+    return true;
+  });
+  return under_way_.empty();
+}
+
+void Queue::forget(Request& request) {
+  std::erase(under_way_, &request);
+  request.listed = false;
+}
+
+// ---- Explaining
+
+std::string Queue::explain_stall() {
+  std::string text;
+  for (const Request* request : under_way_) {
+    if (!request->complete())
+      text += (text.empty() ? "" : "\n") + explain(*request);
+  }
+  return text.empty() ? "nothing is under way: the stream waits for something else" : text;
+}
+
+// The chain of what this request waits for, up to the first thing that has not happened.
+std::string Queue::explain(const Request& request) {
+  nic::Nic& nic = endpoint_.nic();
+  const std::string iteration = std::to_string(request.starts);
+  const std::string peer = "rank " + std::to_string(request.matched_nic);
+  std::string text = "request (" + request.describe() + ") waits for iteration " + iteration + ": done word " +
+                     std::to_string(request.done.read() - request.done_base) + " of " + iteration;
+  const uint64_t pieces = request.plan.back().shared ? request.plan.front().step : request.plan.back().step;
+  const nic::CounterValue landed = nic.read(request.completion).value();
+  const std::string count = std::to_string(landed.success) + " of " + std::to_string(pieces * request.starts) +
+                            (landed.failure > 0 ? ", " + std::to_string(landed.failure) + " failed" : "");
+  if (landed.reached() >= pieces * request.starts)
+    return text + " <- the NIC's local atomic has not run";
+  if (request.transfer.direction == Direction::kReceive) {
+    const bool rung = nic.read(shared_trigger_).value().success >= shared_rings_;
+    return text + " <- remote-write counter " + count +
+           (rung ? " <- the message from " + peer + " has not landed: its stream has not reached start " + iteration
+                 : " <- this stream has not reached its last start");
+  }
+  text += " <- write completion " + count;
+  if (!request.trigger.valid())
+    return text + " <- trigger counter " + std::to_string(nic.read(shared_trigger_).value().success) + " of " +
+           std::to_string(shared_rings_) + " (the queue's)";
+  const uint64_t trigger = nic.read(request.trigger).value().success;
+  const uint64_t cleared = request.clear_to_send_word.read() - request.clear_to_send_base;
+  text += " <- trigger counter " + std::to_string(trigger) + " of " + std::to_string(2 * request.starts);
+  if (trigger >= 2 * request.starts)
+    return text + " <- " + peer + " has not acknowledged the write";
+  if (cleared < request.starts)
+    return text + " <- clear-to-send " + iteration + " from " + peer + " has not arrived: its stream has not reached start " + iteration;
+  return text + " <- this stream has not reached start " + iteration;
+}
+
+}  // namespace lanyard::core

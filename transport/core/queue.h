@@ -1,0 +1,83 @@
+// Queue: turns starts and waits of matched requests into deferred work for the NIC and operations for a stream.
+//
+// A start gives the NIC the request's plan and the stream one ring a trigger counter (one for all ready sends and
+// clear-to-sends of the call together); nothing of it can block the stream. A wait gives the stream one wait64 a request.
+// Only the overflow and growing scratch space allocate. Threads: see Endpoint.
+#ifndef LANYARD_TRANSPORT_CORE_QUEUE_H_
+#define LANYARD_TRANSPORT_CORE_QUEUE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/stream.h"
+#include "transport/core/endpoint.h"
+#include "transport/core/request.h"
+
+namespace lanyard::core {
+
+class Queue {
+ public:
+  struct Figures {
+    uint64_t starts = 0;
+    uint64_t waits = 0;
+    uint64_t triggers = 0;  // rings enqueued
+    uint64_t bytes = 0;     // started by sends
+  };
+
+  // Both outlive it. kExhausted: no counter; kUnsupported: the stream cannot ring the NIC's doorbells.
+  static Result<std::unique_ptr<Queue>> create(Endpoint& endpoint, gpu::Stream& stream);
+  // Requires settled() and an empty stream.
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  // All or none. kInvalidState: a request is not matched, has not been waited for, or stands in it twice; kExhausted:
+  // without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without overflow, they do not fit
+  // now, or the stream is full: let it run, and repeat.
+  Status start(std::span<Request* const> requests);
+  // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice;
+  // kAgain: the stream is full.
+  Status wait(std::span<Request* const> requests);
+
+  // Whether everything that was started here has completed. (Whether the stream is empty is the stream's to say.)
+  bool settled();
+  // How many requests were started here and have no wait enqueued.
+  uint64_t unwaited() const { return unwaited_; }
+  // What the stream and the requests under way are waiting for, a line each.
+  std::string explain_stall();
+  // A request that is about to be freed.
+  void forget(Request& request);
+
+  gpu::Stream& stream() { return stream_; }
+  const Figures& figures() const { return figures_; }
+
+ private:
+  Queue(Endpoint& endpoint, gpu::Stream& stream) : endpoint_(endpoint), stream_(stream) {}
+
+  Status check_start(std::span<Request* const> requests);
+  Status check_wait(std::span<Request* const> requests);
+  Status check_entries(uint64_t demand);
+  Status lower(Request& request);
+  void hand_over();
+  void ring(const nic::Doorbell& bell);
+  Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
+  std::string explain(const Request& request);
+
+  Endpoint& endpoint_;
+  gpu::Stream& stream_;
+  nic::CounterId shared_trigger_;
+  nic::Doorbell shared_bell_;
+  uint64_t shared_rings_ = 0;
+  uint64_t unwaited_ = 0;
+  std::vector<Request*> under_way_;  // started here; those that have completed leave in idle()
+  std::vector<nic::DeferredOp> ops_;        // scratch, kept for its capacity
+  std::vector<gpu::StreamOp> stream_ops_;   // scratch
+  Figures figures_;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_QUEUE_H_

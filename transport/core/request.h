@@ -1,0 +1,93 @@
+// A request: one side of a matched pair, with the NIC resources that carry it.
+//
+// Life: fresh -> matching -> matched -> freed; a failed match makes it fresh again. Once matched, `starts` and `waits`
+// count what was enqueued: waits <= starts <= waits + 1 (MPI forbids a second start before the wait).
+#ifndef LANYARD_TRANSPORT_CORE_REQUEST_H_
+#define LANYARD_TRANSPORT_CORE_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "transport/base/status.h"
+#include "transport/core/word_pool.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+class Queue;
+
+inline constexpr int kAnySource = -1;
+inline constexpr int kAnyTag = -1;
+inline constexpr int kNobody = -2;  // MPI_PROC_NULL
+
+enum class Direction : uint8_t { kSend, kReceive };
+
+// What a request transfers: what MPI_*_init was told, in bytes.
+struct Transfer {
+  Direction direction = Direction::kSend;
+  bool ready = false;          // a ready send: the user promises that the receive was started
+  void* buffer = nullptr;      // the user's, `bytes` long, valid while the request lives
+  uint64_t bytes = 0;
+  uint64_t communicator = 0;   // identity of the communicator, the same on all its members
+  int rank = 0;                // this process in the communicator
+  int peer = 0;                // the other in the communicator; kAnySource, kNobody
+  uint32_t peer_nic = 0;       // the other's NIC; undefined for kAnySource and kNobody
+  int tag = 0;                 // or kAnyTag
+};
+
+// One deferred operation of a request's every start. Its threshold is first + step * iteration, iterations from 1; or,
+// where `shared`, trigger and threshold are those of the queue's shared trigger counter.
+struct PlannedOp {
+  nic::DeferredOp op;
+  uint64_t step = 0;
+  bool shared = false;
+};
+
+struct Request {
+  enum class State : uint8_t { kFresh, kMatching, kMatched };
+
+  uint64_t number = 0;  // the endpoint's name for it, never used again
+  Transfer transfer;
+  State state = State::kFresh;
+  Status match_error;     // why the last match failed, if it did
+
+  // The matched pair. For a receive: the message's actual source, tag and length.
+  int matched_peer = 0;
+  uint32_t matched_nic = 0;
+  int matched_tag = 0;
+  uint64_t matched_bytes = 0;
+
+  // Resources, from the start of matching until it is freed.
+  nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
+  nic::CounterId completion;  // sends: writes done; receives: messages landed
+  nic::RegionId buffer;
+  nic::RegionId clear_to_send;
+  WordPool::Word clear_to_send_word;
+  WordPool::Word done;        // grows by one a completed iteration
+  uint64_t done_base = 0;     // the word's value before the first
+  uint64_t clear_to_send_base = 0;
+  nic::Doorbell doorbell;     // of `trigger`, as the last queue's stream rings it
+  std::vector<PlannedOp> plan;
+  bool shares_trigger = false;  // the plan has shared operations
+
+  // Enqueued so far.
+  uint64_t starts = 0;
+  uint64_t waits = 0;
+  uint64_t failures = 0;           // operations of this request that the NIC reported as failed
+  Code failure_code = Code::kOk;   // of the latest
+  Queue* queue = nullptr;          // of the last start
+  bool listed = false;             // in queue's list of requests that may be under way
+  bool in_call = false;            // scratch: seen in the call being checked
+
+  bool matched() const { return state == State::kMatched; }
+  bool needs_wait() const { return starts != waits; }
+  // Whether everything started has completed on this side.
+  bool complete() const { return plan.empty() || done.read() - done_base >= starts; }
+  // "recv, peer 2, tag 7, 16384 B"
+  std::string describe() const;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_REQUEST_H_

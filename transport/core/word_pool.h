@@ -1,0 +1,51 @@
+// 8-byte words that the NIC adds to and streams wait on (completion words, clear-to-send words), from slabs that are
+// registered once. Words only ever grow: a word that is given back keeps its value and its next user counts on from
+// there, so that a stream that still waits on it, or sees it late, can never be misled.
+#ifndef LANYARD_TRANSPORT_CORE_WORD_POOL_H_
+#define LANYARD_TRANSPORT_CORE_WORD_POOL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+class WordPool {
+ public:
+  static constexpr uint32_t kWordsPerSlab = 4096;
+
+  // A word and how the NIC of this process reaches it.
+  struct Word {
+    uint64_t* address = nullptr;
+    nic::RegionId region;  // of the whole slab
+    nic::RemoteKey key;
+    uint64_t offset = 0;   // bytes from the slab's start
+
+    bool valid() const { return address != nullptr; }
+    uint64_t read() const { return std::atomic_ref<uint64_t>(*address).load(std::memory_order_acquire); }
+  };
+
+  // `nic` outlives the pool.
+  explicit WordPool(nic::Nic& nic) : nic_(nic) {}
+  ~WordPool();
+  WordPool(const WordPool&) = delete;
+  WordPool& operator=(const WordPool&) = delete;
+
+  // May register a slab. Errors: as Nic::register_region.
+  Result<Word> take();
+  void give_back(const Word& word) { free_.push_back(word); }
+
+ private:
+  nic::Nic& nic_;
+  std::vector<std::unique_ptr<uint64_t[]>> slabs_;
+  std::vector<nic::RegionId> regions_;
+  std::vector<Word> free_;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_WORD_POOL_H_

@@ -1,0 +1,219 @@
+// The abstract triggered NIC: the one interface between the protocol (transport/core) and every driver.
+//
+// It models what libfabric calls deferred work (fi_trigger(3)) with the CXI provider's extensions (fi_cxi(7)):
+// counters, memory regions whose arriving messages are counted, and operations that the NIC runs by itself once a
+// counter reaches a threshold. tests/nic_contract.h holds every implementation to the rules below.
+//
+// The rules (the contract suite cites the numbers):
+//  N1  An entry fires once success + failure of its triggering counter >= threshold; a condition that is already met
+//      when the entry is posted fires at once. It fires exactly once. A failed operation therefore fires its chain too.
+//  N2  Among the waiting entries of one counter, lower thresholds fire first, equal ones in the order of posting.
+//  N3  Payloads and atomic operands are read when the operation runs, not when it is posted.
+//  N4  A message that lands in a region bound to a counter adds exactly 1 to its success, whatever its length, zero
+//      included, and atomics too; where caps().target_count_means_visible, the data is visible by then.
+//  N5  An operation adds exactly 1 to its completion counter: to success when the target has taken it, to failure when
+//      it could not be done; a failure also leaves a record for take_failure(). Nothing fails silently.
+//  N6  An entry occupies one place of caps().deferred_depth from post() until it fires. post() of a batch takes all
+//      the places it needs or none.
+//  N7  Between two operations of one NIC to one peer there is no order but the one that counters make.
+//  N8  A key is valid until its region is deregistered, and never again: what arrives later fails at its initiator.
+//  N9  A call that returns an error has changed nothing.
+//
+// Threads: every call may come from any thread. post(), issue() and Doorbell::call never block and, once warm, neither
+// allocate nor enter the kernel unless the device sleeps. The other calls may block for the length of one progress().
+#ifndef LANYARD_TRANSPORT_NIC_NIC_H_
+#define LANYARD_TRANSPORT_NIC_NIC_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/status.h"
+#include "transport/nic/caps.h"
+
+namespace lanyard::nic {
+
+// Names a counter of one NIC. Ids of closed counters are used again.
+struct CounterId {
+  uint32_t value = UINT32_MAX;
+  bool valid() const { return value != UINT32_MAX; }
+  friend bool operator==(CounterId, CounterId) = default;
+};
+
+// Names a registered region of one NIC, locally.
+struct RegionId {
+  uint32_t value = UINT32_MAX;
+  bool valid() const { return value != UINT32_MAX; }
+  friend bool operator==(RegionId, RegionId) = default;
+};
+
+// A NIC's own name for itself, to be carried to the others out of band (fi_getname(3)). Opaque, at most kMaxBytes.
+struct Address {
+  static constexpr size_t kMaxBytes = 128;
+  std::vector<std::byte> bytes;
+};
+
+// What another NIC needs to write into a region (fi_mr_key(3)). Plain data: may be carried to other processes.
+struct RemoteKey {
+  uint64_t value = 0;
+  friend bool operator==(RemoteKey, RemoteKey) = default;
+};
+
+struct CounterValue {
+  uint64_t success = 0;  // 48 bits
+  uint32_t failure = 0;  // 7 bits, stays at kMaxFailure when it would pass it
+  uint64_t reached() const { return success + failure; }  // what thresholds compare with
+  friend bool operator==(CounterValue, CounterValue) = default;
+};
+
+// How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
+enum class DoorbellKind {
+  kMmioAdd,    // a store of v to *word adds v (Slingshot)
+  kAtomicAdd,  // an atomic add of v to *word, system scope, adds v
+  kHostCall,   // call(object, counter, v) from a host thread adds v; never blocks
+};
+
+struct Doorbell {
+  DoorbellKind kind = DoorbellKind::kHostCall;
+  uint64_t* word = nullptr;
+  void (*call)(void* object, uint32_t counter, uint64_t value) = nullptr;
+  void* object = nullptr;
+  uint32_t counter = 0;
+};
+
+enum class OpKind : uint8_t {
+  kWrite,       // bytes from local memory to remote memory (fi_writemsg)
+  kAtomic,      // one 64-bit atomic on remote memory (fi_atomicmsg, FI_UINT64)
+  kCounterAdd,  // adds value to a counter of this NIC
+  kCounterSet,  // sets a counter of this NIC to value, failures to 0
+};
+
+enum class AtomicKind : uint8_t {
+  kSum,          // target += operand
+  kReplace,      // target = operand (FI_ATOMIC_WRITE)
+  kFetchSum,     // old target to `fetch`, target += operand
+  kCompareSwap,  // old target to `fetch`; target = operand where it equalled compare
+};
+
+enum class CompletionLevel : uint8_t {
+  kTransmit,  // the target NIC has accepted the operation; says nothing on visibility
+  kDelivery,  // the data is visible at the target
+};
+
+// Memory of this process inside a registered region. Offsets are bytes from the region's start.
+struct LocalSpan {
+  RegionId region;
+  uint64_t offset = 0;
+};
+
+// Memory of a peer. `peer` indexes the table given to set_peers; this NIC's own index is allowed.
+struct RemoteSpan {
+  uint32_t peer = 0;
+  RemoteKey key;
+  uint64_t offset = 0;
+};
+
+struct Op {
+  OpKind kind = OpKind::kWrite;
+  AtomicKind atomic = AtomicKind::kSum;
+  CompletionLevel level = CompletionLevel::kTransmit;
+  CounterId completion;    // +1 on completion (N5); none where invalid; must be none for counter ops
+  LocalSpan local;         // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
+  LocalSpan fetch;         // kFetchSum, kCompareSwap: where the old value goes, 8-aligned
+  RemoteSpan remote;       // kWrite, kAtomic; atomics need 8-aligned targets
+  uint64_t bytes = 0;      // kWrite: length, 0 to caps().max_message_bytes
+  uint64_t compare = 0;    // kCompareSwap
+  CounterId counter;       // counter ops: which
+  uint64_t value = 0;      // counter ops: what
+  uint64_t context = 0;    // the caller's own word, given back in FailureRecord
+};
+
+struct DeferredOp {
+  Op op;
+  CounterId trigger;
+  uint64_t threshold = 0;  // <= kMaxSuccess; 0 is met at once
+};
+
+// What is open at this moment.
+struct Usage {
+  uint32_t counters = 0;
+  uint32_t regions = 0;
+};
+
+// One operation that failed (N5).
+struct FailureRecord {
+  uint64_t context = 0;
+  Code code = Code::kFailed;
+  uint32_t peer = 0;
+  std::string to_string() const;
+};
+
+class Nic {
+ public:
+  using Nanoseconds = std::chrono::nanoseconds;
+
+  virtual ~Nic() = default;
+
+  virtual const Caps& caps() const = 0;
+  virtual Address address() const = 0;
+
+  // The job's NICs in rank order, once, before any operation. kInvalidState the second time; kInvalidArgument for an
+  // address that no NIC of this kind has, or where `self` does not name this NIC. Connections are made when needed.
+  virtual Status set_peers(std::span<const Address> peers, uint32_t self) = 0;
+
+  // A counter at {0, 0}. kExhausted when caps().max_counters are open.
+  virtual Result<CounterId> open_counter() = 0;
+  // kInvalidState while a waiting entry, an operation under way or a region names it. kNotFound.
+  virtual Status close_counter(CounterId counter) = 0;
+  // The value may lag behind the NIC but converges when nothing more happens. kNotFound.
+  virtual Result<CounterValue> read(CounterId counter) = 0;
+  // success += value. kInvalidArgument where it would pass kMaxSuccess. kNotFound.
+  virtual Status add(CounterId counter, uint64_t value) = 0;
+  // failure += value. kInvalidArgument where it would pass kMaxFailure. kNotFound.
+  virtual Status add_error(CounterId counter, uint32_t value) = 0;
+  // Back to {0, 0}. Waiting entries stay and wait for the new count. kNotFound.
+  virtual Status reset(CounterId counter) = 0;
+  // Valid until the counter is closed. kUnsupported for a kind that caps() does not list. kNotFound.
+  virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
+
+  // Registers [base, base + bytes), owned by the caller, for local and remote use; bytes may be 0. Arriving messages
+  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound.
+  virtual Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) = 0;
+  // Returns when the NIC will touch the memory no more. kInvalidState while a waiting entry or an operation of this
+  // NIC under way names it. kNotFound.
+  virtual Status deregister_region(RegionId region) = 0;
+  virtual Result<RemoteKey> key(RegionId region) const = 0;
+
+  // Hands deferred operations to the NIC, all or none (N6); they are copied. kAgain when not enough entries are free;
+  // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor.
+  virtual Status post(std::span<const DeferredOp> ops) = 0;
+  // Runs an operation now, outside deferred_depth. kAgain when too many are under way. Else as post().
+  virtual Status issue(const Op& op) = 0;
+  // Entries free at this moment.
+  virtual uint32_t free_entries() const = 0;
+  // Cancels every waiting entry of this NIC; operations under way finish, canceled ones complete nowhere.
+  // kUnsupported unless caps().flush.
+  virtual Status flush() = 0;
+
+  // Does what is ready to be done and returns how many steps that was; 0 when idle or when another thread is at it.
+  virtual size_t progress() = 0;
+  // Sleeps until there may be something to do or to see, at most `timeout`. May return early.
+  virtual void wait(Nanoseconds timeout) = 0;
+  // Between attend() and leave() the calling thread calls progress() in a loop, so that the device need wake nobody.
+  // Counted. A thread leaves before it sleeps.
+  virtual void attend() {}
+  virtual void leave() {}
+  // The oldest failure not yet taken.
+  virtual std::optional<FailureRecord> take_failure() = 0;
+  virtual Usage usage() const = 0;
+  // Failures since the start: one relaxed load, for hot paths.
+  virtual uint64_t failures() const = 0;
+};
+
+}  // namespace lanyard::nic
+
+#endif  // LANYARD_TRANSPORT_NIC_NIC_H_
