@@ -40,7 +40,7 @@ class ThreadedNic::Driving {
   explicit Driving(ThreadedNic& nic) : nic_(nic) {
     while (!nic_.try_drive())
       sched_yield();
-    nic_.run_commands();  // what was posted before this call counts
+    nic_.publish(nic_.run_commands());  // what was posted before this call counts
   }
   ~Driving() {
     nic_.stop_driving();
@@ -279,12 +279,17 @@ size_t ThreadedNic::drive() {
   } while (round > 0);
   steps += wire_->poll(*this);
   steps += fire_ready();
-  if (steps > 0) {
-    activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    failures_.store(model_.failures(), std::memory_order_relaxed);
-    wire_->wake(Wire::Sleeper::kHelper);
-  }
+  publish(steps);
   return steps;
+}
+
+// What others read or sleep for without driving.
+void ThreadedNic::publish(size_t steps) {
+  if (steps == 0)
+    return;
+  activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  failures_.store(model_.failures(), std::memory_order_relaxed);
+  wire_->wake(Wire::Sleeper::kHelper);
 }
 
 size_t ThreadedNic::run_commands() {

@@ -69,6 +69,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   bool try_drive();
   void stop_driving();
   size_t drive();
+  void publish(size_t steps);
   size_t run_commands();
   size_t read_doorbells();
   size_t fire_ready();
