@@ -35,6 +35,8 @@ class NicHelper final : public gpu::Helper {
   void attend() override { nic_.attend(); }
   void leave() override { nic_.leave(); }
   void sleep(std::chrono::nanoseconds timeout) override { nic_.wait(timeout); }
+  uint64_t activity() override { return nic_.activity(); }
+  void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) override { nic_.wait_since(seen, timeout); }
 
  private:
   nic::Nic& nic_;

@@ -46,6 +46,7 @@ int drain(Context& context, lanyard_queue& queue) {
   context.nic().attend();
   stream.attend();
   for (int round = 0;; ++round) {
+    const uint64_t seen = context.nic().activity();
     const bool empty = stream.poll();
     if (empty || round % 64 == 0) {
       context.helper().help();
@@ -83,7 +84,7 @@ int drain(Context& context, lanyard_queue& queue) {
       }
     }
     if (stall.empty())
-      context.nic().wait(kSleep);
+      context.nic().wait_since(seen, kSleep);
     context.nic().attend();
     if (!stall.empty())
       break;

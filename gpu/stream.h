@@ -43,6 +43,11 @@ class Helper {
   // Around a loop of help(): as long as one thread attends, nobody need be woken. Counted.
   virtual void attend() {}
   virtual void leave() {}
+  // Grows whenever anybody helped with success.
+  virtual uint64_t activity() { return 0; }
+  // As sleep(), but returns at once where activity() is not `seen` any more: who reads it before looking for what it
+  // wants, and sleeps since that reading, misses nothing.
+  virtual void sleep_since(uint64_t, std::chrono::nanoseconds timeout) { sleep(timeout); }
   // Sleeps until something may have changed, at most `timeout`. Not while attending.
   virtual void sleep(std::chrono::nanoseconds timeout) = 0;
 };

@@ -35,8 +35,19 @@ class HelperSlot {
     return use.helper != nullptr && use.helper->help();
   }
 
-  void sleep(std::chrono::nanoseconds timeout) {
-    if (const Use use(*this); use.helper != nullptr) return use.helper->sleep(timeout);
+  uint64_t activity() {
+    const Use use(*this);
+    return use.helper == nullptr ? 0 : use.helper->activity();
+  }
+
+  // Helps afterwards: of several sleepers one is woken, for the good of all, and must see to what
+  // it was woken for before it stands back.
+  void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) {
+    if (const Use use(*this); use.helper != nullptr) {
+      use.helper->sleep_since(seen, timeout);
+      use.helper->help();
+      return;
+    }
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(timeout, kNap));
   }
 

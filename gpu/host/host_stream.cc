@@ -129,6 +129,7 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
   const uint64_t target = ring_.enqueued();
   Spin spin(kCallerSpin, kPollsPerYield);
   for (uint64_t executed_before = ring_.executed();;) {
+    const uint64_t seen = helper_.activity();
     poll();
     const uint64_t executed = ring_.executed();
     if (executed >= target) return {};
@@ -139,7 +140,7 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
       left = std::min<std::chrono::nanoseconds>(left, *deadline - Clock::now());
       if (left <= 0ns) return Status(Code::kTimedOut, "the stream is not empty at the deadline");
     }
-    if (!spin.once()) helper_.sleep(left);
+    if (!spin.once()) helper_.sleep_since(seen, left);
   }
 }
 

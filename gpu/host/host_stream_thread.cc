@@ -56,6 +56,7 @@ void HostStream::serve() {
       rest(kAttendedNap);
       continue;
     }
+    const uint64_t seen = helper_.activity();
     const Portion portion = run(Runner::kOwnThread);
     if (portion.ran) spin.renew();
     switch (portion.outcome) {
@@ -68,7 +69,7 @@ void HostStream::serve() {
         if (helper_.help())
           spin.renew();
         else if (!spin.once())
-          helper_.sleep(kLongestSleep);
+          helper_.sleep_since(seen, kLongestSleep);
         break;
       case Outcome::kEmpty:
         if (!spin.once()) rest(kIdleNap);

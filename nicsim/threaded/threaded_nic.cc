@@ -287,7 +287,7 @@ size_t ThreadedNic::drive() {
 void ThreadedNic::publish(size_t steps) {
   if (steps == 0)
     return;
-  activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  activity_.fetch_add(1, std::memory_order_seq_cst);
   failures_.store(model_.failures(), std::memory_order_relaxed);
   wire_->wake(Wire::Sleeper::kHelper);
 }
@@ -405,11 +405,19 @@ void ThreadedNic::answer(const Packet& packet, Code code, uint64_t operand) {
 
 bool ThreadedNic::idle() const { return commands_.empty(); }
 
-void ThreadedNic::wait(Nanoseconds timeout) {
+void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
   // Doorbell words wake nobody.
   const Nanoseconds limit = armed_count_.load() > 0 ? std::min<Nanoseconds>(timeout, kDoorbellPeriod) : timeout;
-  wire_->sleep(
-      Wire::Sleeper::kHelper, limit, [](void* nic) { return static_cast<ThreadedNic*>(nic)->idle(); }, this);
+  // The wire asks this once the sleeper can be seen by publish(): one of the two sees the other.
+  struct Since {
+    const ThreadedNic* nic;
+    uint64_t seen;
+  } since{this, seen};
+  const auto nothing_happened = [](void* object) {
+    const auto* since = static_cast<Since*>(object);
+    return since->nic->idle() && since->nic->activity() == since->seen;
+  };
+  wire_->sleep(Wire::Sleeper::kHelper, limit, nothing_happened, &since);
 }
 
 void ThreadedNic::attend() {
@@ -438,9 +446,11 @@ void ThreadedNic::run_owner() {
   int idle_rounds = 0;
   while (!stopping_.load()) {
     const bool attended = attending_.load() > 0;
-    if (!attended && progress() > 0)
-      idle_rounds = 0;
-    if (!attended && ++idle_rounds < kIdleRounds) {
+    const size_t steps = progress();
+    if (attended) {
+      sched_yield();  // who attends may want this very core
+    } else if (steps > 0 || ++idle_rounds < kIdleRounds) {
+      idle_rounds = steps > 0 ? 0 : idle_rounds;
       sched_yield();
       continue;
     }

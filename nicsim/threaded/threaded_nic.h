@@ -51,7 +51,9 @@ class ThreadedNic final : public nic::Nic, private Sink {
   Status flush() override;
 
   size_t progress() override;
-  void wait(Nanoseconds timeout) override;
+  void wait(Nanoseconds timeout) override { wait_since(activity(), timeout); }
+  uint64_t activity() const override { return activity_.load(std::memory_order_seq_cst); }
+  void wait_since(uint64_t seen, Nanoseconds timeout) override;
   void attend() override;
   void leave() override;
   std::optional<nic::FailureRecord> take_failure() override;

@@ -203,6 +203,11 @@ class Nic {
   virtual size_t progress() = 0;
   // Sleeps until there may be something to do or to see, at most `timeout`. May return early.
   virtual void wait(Nanoseconds timeout) = 0;
+  // Grows whenever anybody's progress() does a step.
+  virtual uint64_t activity() const = 0;
+  // As wait(), but returns at once where activity() is not `seen` any more. Who reads activity(), then looks in vain for
+  // what it wants, and then sleeps since that reading, cannot miss it.
+  virtual void wait_since(uint64_t seen, Nanoseconds timeout) = 0;
   // Between attend() and leave() the calling thread calls progress() in a loop, so that the device need wake nobody.
   // Counted. A thread leaves before it sleeps.
   virtual void attend() {}

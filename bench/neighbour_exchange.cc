@@ -1,0 +1,84 @@
+#include "bench/neighbour_exchange.h"
+
+namespace lanyard::bench {
+
+NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout,
+                                     const Lengths& bytes_out, const Lengths& bytes_in,
+                                     int first_tag, HostStream& stream, StreamQueue* queue)
+    : mode_(mode),
+      comm_(comm),
+      layout_(layout),
+      first_tag_(first_tag),
+      stream_(stream),
+      queue_(queue) {
+  const int sets = mode_ == HaloMode::kSend ? 1 : 2;
+  for (int d = 0; d < kDirections; ++d) out_[index(d)].resize(bytes_out[index(d)]);
+  for (int s = 0; s < sets; ++s) {
+    for (int d = 0; d < kDirections; ++d) sets_[index(s)].in[index(d)].resize(bytes_in[index(d)]);
+    if (mode_ != HaloMode::kMpi) make_requests(s, first_tag + s * kDirections);
+  }
+  prime();
+}
+
+void NeighbourExchange::make_requests(int set, int first_tag) {
+  Set& s = sets_[index(set)];
+  const SendKind kind = mode_ == HaloMode::kRsend ? SendKind::kReady : SendKind::kRegular;
+  for (int d = 0; d < kDirections; ++d)
+    s.requests.add_receive(s.in[index(d)].data(), s.in[index(d)].size(), layout_.neighbour(d),
+                           first_tag + opposite(d), comm_);
+  for (int d = 0; d < kDirections; ++d)
+    s.requests.add_send(kind, out_[index(d)].data(), out_[index(d)].size(), layout_.neighbour(d),
+                        first_tag + d, comm_);
+  s.requests.match();
+}
+
+void NeighbourExchange::prime() {
+  if (mode_ == HaloMode::kRsend) {
+    queue_->start_all(kDirections, sets_[index(set_)].receives());
+    stream_.synchronize();  // not the queue: it would wait for the receives to complete
+    check(MPI_Barrier(comm_), "MPI_Barrier");
+  }
+  is_primed_ = true;
+}
+
+void NeighbourExchange::start_receives() {
+  if (!is_primed_) prime();
+  if (mode_ == HaloMode::kSend) queue_->start_all(kDirections, sets_[0].receives());
+  if (mode_ == HaloMode::kRsend) queue_->start_all(kDirections, sets_[index(1 - set_)].receives());
+}
+
+void NeighbourExchange::send_and_wait() {
+  Set& s = sets_[index(set_)];
+  if (mode_ == HaloMode::kMpi) {
+    exchange_on_host(s);
+  } else {
+    queue_->start_all(kDirections, s.sends());
+    queue_->wait_all(s.requests);
+  }
+  if (mode_ != HaloMode::kSend) set_ = 1 - set_;
+}
+
+void NeighbourExchange::exchange_on_host(Set& set) {
+  for (int d = 0; d < kDirections; ++d)  // while the pack kernel runs
+    check(
+        MPI_Irecv(set.in[index(d)].data(), static_cast<int>(set.in[index(d)].size()), MPI_BYTE,
+                  layout_.neighbour(d), first_tag_ + opposite(d), comm_, &host_requests_[index(d)]),
+        "MPI_Irecv");
+  stream_.synchronize();
+  for (int d = 0; d < kDirections; ++d)
+    check(MPI_Isend(out_[index(d)].data(), static_cast<int>(out_[index(d)].size()), MPI_BYTE,
+                    layout_.neighbour(d), first_tag_ + d, comm_,
+                    &host_requests_[index(kDirections + d)]),
+          "MPI_Isend");
+  check(MPI_Waitall(2 * kDirections, host_requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
+void NeighbourExchange::close() {
+  if (mode_ != HaloMode::kRsend || !is_primed_) return;
+  // An exchange without receives ahead. Its receives are started on every rank, so it is as legal
+  // as any other.
+  send_and_wait();
+  is_primed_ = false;
+}
+
+}  // namespace lanyard::bench

@@ -1,0 +1,109 @@
+// The messages of one kind of halo exchange: buffers for the eight neighbours and the requests that
+// move them.
+//
+// It knows nothing of cells; StreamHalo packs and unpacks. One exchange is, in stream order:
+//
+//   kMpi    pack | on the host: post receives, synchronise the stream, send, wait for all | unpack
+//   kSend   start receives | pack | start sends, wait for all | unpack
+//   kRsend  start the next exchange's receives | pack | start ready sends, wait for all of this
+//           exchange | unpack
+//
+// kMpi and kRsend have two sets of receive buffers; exchange i uses set i mod 2. In kMpi that saves
+// the host a second synchronisation: what unpacks set i mod 2 ran before the one of exchange i - 1.
+//
+// Why a ready send of kRsend always finds its receive started, without a further message. Let A
+// send to B in exchange i.
+//   1. Whoever sends to a rank also receives from it (the eight directions are symmetric). So B
+//      sends to A in every exchange, and both count the same exchanges.
+//   2. B's stream starts its receives i in exchange i - 1, before it triggers its sends i - 1.
+//   3. A's stream triggers its sends i only after its wait for the receives i - 1; so after B's
+//      message i - 1 has arrived; so after B has triggered it; so, by 2, after B has started its
+//      receives i.
+//   4. For i = 0, prime() starts receives 0 and lets the stream pass them before an MPI_Barrier;
+//      no exchange is enqueued before that barrier.
+// And the set of exchange i + 1 is free when its receives are started in exchange i: it was waited
+// for and unpacked in exchange i - 1, earlier in the same stream. One set would not do: its buffers
+// hold the data of exchange i until they are unpacked, which comes after the sends of i. Sends need
+// no second buffers, as exchange i waits for them.
+//
+// After every exchange of kRsend receives are outstanding. So the host may wait for the stream, but
+// not for the queue, until close() has ended the sequence with one exchange more, whose data is
+// ignored.
+//
+// Messages are told apart by tag, since several neighbours may be one rank: a message that its
+// sender sends in direction d in set s has tag first_tag + 8 s + d. An exchange uses kTags tags.
+#ifndef LANYARD_BENCH_NEIGHBOUR_EXCHANGE_H_
+#define LANYARD_BENCH_NEIGHBOUR_EXCHANGE_H_
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "bench/cartesian_layout.h"
+#include "bench/host_stream.h"
+#include "bench/request_set.h"
+#include "bench/stream_queue.h"
+
+namespace lanyard::bench {
+
+enum class HaloMode { kMpi, kSend, kRsend };
+
+class NeighbourExchange {
+ public:
+  static constexpr int kTags = 2 * kDirections;
+  using Lengths = std::array<size_t, kDirections>;
+
+  // Allocates, matches, primes. Collective over comm, whose ranks the layout numbers. bytes_out[d]
+  // go to the neighbour in direction d, bytes_in[d] come from it. The stream, and but for kMpi the
+  // queue, outlive this object.
+  NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout,
+                    const Lengths& bytes_out, const Lengths& bytes_in, int first_tag,
+                    HostStream& stream, StreamQueue* queue);
+  // Requires close() since the last exchange, and that everything has run.
+  ~NeighbourExchange() = default;
+  NeighbourExchange(const NeighbourExchange&) = delete;
+  NeighbourExchange& operator=(const NeighbourExchange&) = delete;
+
+  // The set of the exchange to come: 0 and 1 in turn, but in mode kSend always 0.
+  int set() const { return set_; }
+  std::byte* out(int direction) { return out_[index(direction)].data(); }
+  std::byte* in(int set, int direction) { return sets_[index(set)].in[index(direction)].data(); }
+
+  // An exchange: start_receives(), then the pack kernel, send_and_wait(), then the unpack kernel.
+  // kMpi blocks the host in send_and_wait(); the others block the stream only. After a close() the
+  // first start_receives() is collective.
+  void start_receives();
+  void send_and_wait();
+
+  // Enqueues what leaves no receive outstanding. Every rank calls it after equally many exchanges.
+  void close();
+
+ private:
+  struct Set {
+    std::array<std::vector<std::byte>, kDirections> in;
+    RequestSet requests;  // stream modes: the receives by direction, then the sends by direction
+    MPI_Request* receives() { return requests.data(); }
+    MPI_Request* sends() { return requests.data() + kDirections; }
+  };
+
+  static size_t index(int i) { return static_cast<size_t>(i); }
+  void make_requests(int set, int first_tag);
+  void prime();
+  void exchange_on_host(Set& set);
+
+  const HaloMode mode_;
+  const MPI_Comm comm_;
+  const CartesianLayout layout_;
+  const int first_tag_;
+  HostStream& stream_;
+  StreamQueue* const queue_;
+  std::array<std::vector<std::byte>, kDirections> out_;
+  std::array<Set, 2> sets_;
+  std::array<MPI_Request, 2 * kDirections> host_requests_{};  // kMpi
+  int set_ = 0;
+  bool is_primed_ = false;
+};
+
+}  // namespace lanyard::bench
+
+#endif  // LANYARD_BENCH_NEIGHBOUR_EXCHANGE_H_

@@ -1,0 +1,207 @@
+// Ping-pong between two ranks, stream-triggered and CPU-driven, after Bridges et al., section VI.A.
+// See README.md.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/mpi_process.h"
+#include "bench/options.h"
+#include "bench/pingpong_report.h"
+#include "bench/round_trip.h"
+
+namespace lanyard::bench {
+namespace {
+
+struct NamedMode {
+  const char* name;
+  PingpongMode mode;
+  bool has_stream;
+  bool has_queue;
+};
+// In the order in which they run: what needs no stream runs before there is one, what needs no
+// queue before there is a network card, so that no thread of theirs takes part in a baseline.
+constexpr NamedMode kModes[] = {
+    {"sendrecv", PingpongMode::kSendrecv, false, false},
+    {"persistent", PingpongMode::kPersistent, false, false},
+    {"mpi", PingpongMode::kMpi, true, false},
+    {"send", PingpongMode::kSend, true, true},
+    {"rsend", PingpongMode::kRsend, true, true},
+};
+
+constexpr size_t kMaxBytes = size_t{1} << 30;
+constexpr uint64_t kMinIterations = 20;
+constexpr uint64_t kMaxIterations = 1000000;
+constexpr double kTrialSeconds = 0.2;
+
+struct Options {
+  size_t min_bytes = 8;
+  size_t max_bytes = size_t{1} << 20;
+  uint64_t iterations = 0;
+  uint64_t warmup = 20;
+  int trials = 5;
+  uint64_t batch = 64;
+  std::vector<std::string> modes = {"all"};
+  std::string pack = "off";
+  Format format = Format::kText;
+
+  bool wants(const char* mode) const {
+    const auto has = [&](const char* name) {
+      return std::find(modes.begin(), modes.end(), name) != modes.end();
+    };
+    return has("all") || has(mode);
+  }
+};
+
+void declare(CLI::App& app, Options& o) {
+  app.add_option("--min-bytes", o.min_bytes, "smallest message, a power of two (default: 8)")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--max-bytes", o.max_bytes,
+                 "largest message, a power of two up to 1 GiB (default: 1 MiB)")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--iterations", o.iterations,
+                 "round trips a trial; 0: enough for 0.2 s, at least 20 (default: 0)");
+  app.add_option("--warmup", o.warmup, "round trips before the trials (default: 20)");
+  app.add_option("--trials", o.trials, "trials a size, for mean and interval (default: 5)")
+      ->check(CLI::Range(1, 10000));
+  app.add_option("--batch", o.batch,
+                 "stream modes: round trips enqueued before the host waits (default: 64)")
+      ->check(CLI::Range(uint64_t{1}, kMaxIterations));
+  app.add_option("--mode", o.modes,
+                 "all, or a comma list of sendrecv, persistent, mpi, send, rsend (default: all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"all", "sendrecv", "persistent", "mpi", "send", "rsend"}));
+  app.add_option("--pack", o.pack,
+                 "on: modes mpi, send and rsend copy into and out of message buffers by kernels; "
+                 "off: no kernels (default: off)")
+      ->check(CLI::IsMember({"on", "off"}));
+  add_format(app, o.format);
+}
+
+// What is wrong with the options; empty when nothing is.
+std::string mistake(const Options& o) {
+  if (!std::has_single_bit(o.min_bytes) || !std::has_single_bit(o.max_bytes))
+    return "--min-bytes and --max-bytes must be powers of two";
+  if (o.min_bytes > o.max_bytes) return "--min-bytes is larger than --max-bytes";
+  if (o.max_bytes > kMaxBytes) return "--max-bytes is larger than 1 GiB";
+  if (o.iterations > kMaxIterations) return fmt::format("--iterations is above {}", kMaxIterations);
+  if (o.warmup > kMaxIterations) return fmt::format("--warmup is above {}", kMaxIterations);
+  return "";
+}
+
+class Pingpong {
+ public:
+  Pingpong(const Options& options, const MpiProcess& process)
+      : options_(options), process_(process) {}
+
+  PingpongReport run() {
+    report_.mpi = mpi_library();
+    report_.ranks = process_.ranks();
+    report_.pack = options_.pack == "on";
+    report_.trials = options_.trials;
+    for (const NamedMode& mode : kModes) {
+      // The baseline is measured in any case.
+      const bool wanted = options_.wants(mode.name);
+      if (!wanted && mode.mode != PingpongMode::kSendrecv) continue;
+      if (mode.has_stream && stream_ == nullptr) stream_ = std::make_unique<HostStream>();
+      if (mode.has_queue && queue_ == nullptr) queue_ = std::make_unique<StreamQueue>(*stream_);
+      for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
+        PingpongRow row = measure(mode, bytes);
+        if (mode.mode == PingpongMode::kSendrecv) baseline_us_[bytes] = row.half_trip_us.mean;
+        row.baseline_us = baseline_us_[bytes];
+        baseline_is_right_ = baseline_is_right_ && (wanted || row.verified);
+        if (wanted) report_.rows.push_back(row);
+      }
+    }
+    std::stable_sort(report_.rows.begin(), report_.rows.end(),
+                     [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    return report_;
+  }
+  // Whether an unlisted baseline was right.
+  bool baseline_is_right() const { return baseline_is_right_; }
+
+ private:
+  PingpongRow measure(const NamedMode& mode, size_t bytes) {
+    progress(mode.name, bytes);
+    RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch}, process_,
+                   mode.has_stream ? stream_.get() : nullptr,
+                   mode.has_queue ? queue_.get() : nullptr);
+    if (options_.warmup > 0) trip.trial(options_.warmup);
+    const uint64_t iterations = options_.iterations > 0 ? options_.iterations : calibrate(trip);
+    const QueueInfo before = mode.has_queue ? queue_->info() : QueueInfo();
+    std::vector<double> half_trips_us;
+    for (int t = 0; t < options_.trials; ++t) {
+      const double seconds = process_.from_first(trip.trial(iterations));
+      half_trips_us.push_back(seconds * 1e6 / (2 * static_cast<double>(iterations)));
+    }
+    PingpongRow row;
+    row.mode = mode.name;
+    row.bytes = bytes;
+    row.half_trip_us = estimate(half_trips_us);
+    if (mode.has_queue) {
+      report_.nic = queue_->info();
+      row.entries = entry_figures(before, report_.nic);
+    }
+    if (!trip.error().empty())
+      fmt::print(stderr, "pingpong: mode {}, {}\n", mode.name, trip.error());
+    row.verified = process_.all(trip.error().empty());
+    return row;
+  }
+
+  // Round trips that take about kTrialSeconds: two guesses, as the first few round trips run slower
+  // than many.
+  uint64_t calibrate(RoundTrip& trip) {
+    uint64_t iterations = kMinIterations / 2;
+    for (double aim : {kTrialSeconds / 20, kTrialSeconds}) {
+      const double seconds = process_.from_first(trip.trial(iterations));
+      const double wanted = aim / std::max(seconds, 1e-9) * static_cast<double>(iterations);
+      iterations = static_cast<uint64_t>(std::clamp(wanted, static_cast<double>(kMinIterations) / 2,
+                                                    static_cast<double>(kMaxIterations)));
+    }
+    return std::max(iterations, kMinIterations);
+  }
+
+  void progress(const char* mode, size_t bytes) const {
+    if (process_.is_first() && isatty(STDERR_FILENO) != 0)
+      fmt::print(stderr, "\rpingpong: {:<10} {:>10} bytes{}", mode, bytes,
+                 bytes == options_.max_bytes ? "\n" : "");
+  }
+
+  const Options& options_;
+  const MpiProcess& process_;
+  std::unique_ptr<HostStream> stream_;
+  std::unique_ptr<StreamQueue> queue_;
+  std::map<size_t, double> baseline_us_;
+  bool baseline_is_right_ = true;
+  PingpongReport report_;
+};
+
+int run(int argc, char** argv, const MpiProcess& process) {
+  Options options;
+  CLI::App app{
+      "Ping-pong latency and bandwidth between two ranks, stream-triggered and CPU-driven."};
+  declare(app, options);
+  if (const auto status = parse(app, argc, argv, process)) return *status;
+  if (const std::string what = mistake(options); !what.empty())
+    return usage_error(process, "pingpong", what);
+  if (process.ranks() != 2)
+    return usage_error(process, "pingpong",
+                       fmt::format("needs exactly 2 ranks, not {}", process.ranks()));
+  Pingpong pingpong(options, process);
+  const PingpongReport report = pingpong.run();
+  if (process.is_first()) report.print(options.format);
+  return report.verified() && pingpong.baseline_is_right() ? 0 : kExitMismatch;
+}
+
+}  // namespace
+}  // namespace lanyard::bench
+
+int main(int argc, char** argv) {
+  lanyard::bench::MpiProcess process(&argc, &argv);
+  return lanyard::bench::run(argc, argv, process);
+}

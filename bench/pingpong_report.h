@@ -1,0 +1,48 @@
+// The results of the ping-pong benchmark, as a table, CSV or JSON.
+#ifndef LANYARD_BENCH_PINGPONG_REPORT_H_
+#define LANYARD_BENCH_PINGPONG_REPORT_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/options.h"
+#include "bench/queue_info.h"
+#include "bench/statistics.h"
+
+namespace lanyard::bench {
+
+struct PingpongRow {
+  std::string mode;
+  size_t bytes = 0;
+  Estimate half_trip_us;
+  double baseline_us = 0;               // mode sendrecv at this size, same run
+  std::optional<EntryFigures> entries;  // stream modes
+  bool verified = false;
+
+  double bandwidth_MBps() const { return static_cast<double>(bytes) / half_trip_us.mean; }
+  double ratio_to_baseline() const { return half_trip_us.mean / baseline_us; }
+};
+
+struct PingpongReport {
+  std::string mpi;
+  int ranks = 2;
+  bool pack = false;
+  int trials = 0;
+  QueueInfo nic;  // empty when no stream mode ran
+  std::vector<PingpongRow> rows;
+
+  bool verified() const;
+  // To stdout.
+  void print(Format format) const;
+
+ private:
+  void print_text() const;
+  void print_csv() const;
+  void print_json() const;
+};
+
+}  // namespace lanyard::bench
+
+#endif  // LANYARD_BENCH_PINGPONG_REPORT_H_

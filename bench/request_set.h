@@ -1,0 +1,82 @@
+// Persistent requests of one process, owned: created, matched together, freed together.
+//
+// The standard's MPI_Send_init, MPI_Rsend_init and MPI_Recv_init make them; MPIX_Matchall pairs
+// each with its peer's for good. A set that is never matched serves MPI_Start and MPI_Wait as
+// usual.
+#ifndef LANYARD_BENCH_REQUEST_SET_H_
+#define LANYARD_BENCH_REQUEST_SET_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "api/lanyard.h"
+#include "bench/mpi_check.h"
+
+namespace lanyard::bench {
+
+enum class SendKind { kRegular, kReady };
+
+class RequestSet {
+ public:
+  RequestSet() = default;
+  ~RequestSet() { free(); }
+  RequestSet(const RequestSet&) = delete;
+  RequestSet& operator=(const RequestSet&) = delete;
+
+  void add_receive(void* buffer, size_t bytes, int peer, int tag, MPI_Comm comm = MPI_COMM_WORLD) {
+    requests_.push_back(MPI_REQUEST_NULL);
+    check(MPI_Recv_init(buffer, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm,
+                        &requests_.back()),
+          "MPI_Recv_init");
+  }
+  void add_send(SendKind kind, const void* buffer, size_t bytes, int peer, int tag,
+                MPI_Comm comm = MPI_COMM_WORLD) {
+    requests_.push_back(MPI_REQUEST_NULL);
+    const auto init = kind == SendKind::kReady ? MPI_Rsend_init : MPI_Send_init;
+    check(init(buffer, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm, &requests_.back()),
+          kind == SendKind::kReady ? "MPI_Rsend_init" : "MPI_Send_init");
+  }
+
+  // Matches all with the peers, which must do the same at the same time. Why it failed, or nothing.
+  std::string try_match() {
+    std::vector<MPI_Status> statuses(requests_.size());
+    for (MPI_Status& status : statuses) status.MPI_ERROR = MPI_SUCCESS;
+    const int code = MPIX_Matchall(count(), requests_.data(), statuses.data());
+    if (code == MPI_SUCCESS) return "";
+    int error_class = MPI_SUCCESS;
+    check(MPI_Error_class(code, &error_class), "MPI_Error_class");
+    // "In status" says nothing by itself: the first request that failed has the reason.
+    for (size_t i = 0; error_class == MPI_ERR_IN_STATUS && i < statuses.size(); ++i) {
+      if (statuses[i].MPI_ERROR != MPI_SUCCESS && statuses[i].MPI_ERROR != MPI_ERR_PENDING)
+        return "request " + std::to_string(i) + " of " + std::to_string(statuses.size()) + ": " +
+               mpi_error_text(statuses[i].MPI_ERROR);
+    }
+    return mpi_error_text(code);
+  }
+  void match() {
+    const std::string why = try_match();
+    if (why.empty()) return;
+    std::fprintf(stderr, "MPIX_Matchall: %s\n", why.c_str());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+
+  // Requires that none is active.
+  void free() {
+    for (MPI_Request& request : requests_) {
+      if (request != MPI_REQUEST_NULL) check(MPI_Request_free(&request), "MPI_Request_free");
+    }
+    requests_.clear();
+  }
+
+  int count() const { return static_cast<int>(requests_.size()); }
+  MPI_Request* data() { return requests_.data(); }
+  MPI_Request& operator[](size_t index) { return requests_[index]; }
+
+ private:
+  std::vector<MPI_Request> requests_;
+};
+
+}  // namespace lanyard::bench
+
+#endif  // LANYARD_BENCH_REQUEST_SET_H_

@@ -1,0 +1,119 @@
+// One ping-pong between ranks 0 and 1 at one message size, in any of five ways.
+//
+// An iteration is a ping from rank 0 and a pong from rank 1. Rank 1 sends its pong only when the
+// ping has arrived (and been unpacked), rank 0 its next ping only when the pong has: the classic
+// measurement of latency. With pack, each message is copied by a kernel from the user's array into
+// the sent buffer, and by another from the received buffer into the user's array, as in Bridges et
+// al., section VI.A; without, messages go from array to array.
+//
+// What proves the data: the first and the last timed iteration have slots (buffers and requests) of
+// their own, so their payloads, different for every iteration, still lie there after the last
+// iteration and are compared byte by byte, and nothing of it happens while the clock runs. The
+// iterations between share one slot (two in mode rsend), whose contents are compared too. Receive
+// buffers are poisoned first.
+//
+// Memory a rank: 6 times the message size without pack (rsend: 8 times), twice that with pack.
+#ifndef LANYARD_BENCH_ROUND_TRIP_H_
+#define LANYARD_BENCH_ROUND_TRIP_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bench/aligned_buffer.h"
+#include "bench/host_stream.h"
+#include "bench/mpi_process.h"
+#include "bench/payload.h"
+#include "bench/request_set.h"
+#include "bench/stream_queue.h"
+
+namespace lanyard::bench {
+
+enum class PingpongMode {
+  kSendrecv,    // MPI_Send and MPI_Recv of the arrays, no stream: the baseline
+  kPersistent,  // MPI_Start and MPI_Wait on persistent requests, no stream
+  kMpi,    // the CPU drives: pack kernel, synchronise the stream, MPI_Send, MPI_Recv, unpack kernel
+  kSend,   // stream-triggered persistent sends
+  kRsend,  // stream-triggered persistent ready sends, receives started one iteration ahead
+};
+
+class RoundTrip {
+ public:
+  struct Shape {
+    PingpongMode mode = PingpongMode::kSendrecv;
+    size_t bytes = 0;
+    bool pack = false;
+    uint64_t batch = 64;  // iterations enqueued at a time
+  };
+
+  // Allocates, and in the stream modes matches: collective over both ranks. stream: kMpi, kSend,
+  // kRsend; queue: kSend, kRsend; else null. Both outlive this object.
+  RoundTrip(const Shape& shape, const MpiProcess& process, HostStream* stream, StreamQueue* queue);
+  ~RoundTrip() = default;
+  RoundTrip(const RoundTrip&) = delete;
+  RoundTrip& operator=(const RoundTrip&) = delete;
+
+  // Fills and poisons, runs that many iterations, compares. Collective. Returns the seconds this
+  // rank took; rank 0's are the measurement. What is wrong, if anything, is in error() from then
+  // on.
+  double trial(uint64_t iterations);
+  // The first mismatch this rank has seen; empty while there is none.
+  const std::string& error() const { return error_; }
+
+ private:
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    size_t bytes;
+  };
+  // A ping and a pong of their own. The staging buffers exist with pack only.
+  struct Slot {
+    AlignedBuffer source, destination, staging_out, staging_in;
+    std::byte* out = nullptr;  // what is sent: source or staging_out
+    std::byte* in = nullptr;   // what is received into: destination or staging_in
+    Copy pack{}, unpack{};
+    std::optional<RequestSet> requests;  // the receive, the send
+    uint64_t iteration = 0;              // whose payload it holds
+    MPI_Request& receive() { return (*requests)[0]; }
+    MPI_Request& send() { return (*requests)[1]; }
+  };
+  enum SlotIndex { kFirst, kEven, kOdd, kLast, kSlots };
+
+  bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
+  void make_slot(int index);
+  SlotIndex slot_index(uint64_t i) const;
+  Slot& slot(uint64_t i) { return *slots_[slot_index(i)]; }
+
+  void prepare(uint64_t iterations);
+  void compare();
+  void run();
+
+  // One side of a CPU-driven iteration each.
+  void cpu_send(Slot& slot);
+  void cpu_receive(Slot& slot);
+  void run_cpu();
+  void run_persistent();
+  // Stream modes.
+  void pack(Slot& slot);
+  void unpack(Slot& slot);
+  void run_send();
+  void run_rsend();
+
+  const Shape shape_;
+  const MpiProcess& process_;
+  const int peer_;
+  HostStream* const stream_;
+  StreamQueue* const queue_;
+  std::array<std::unique_ptr<Slot>, kSlots> slots_;
+  uint64_t iterations_ = 0;  // of the trial that runs
+  uint64_t next_iteration_ =
+      0;  // number of the next iteration over all trials: no payload comes twice
+  std::string error_;
+};
+
+}  // namespace lanyard::bench
+
+#endif  // LANYARD_BENCH_ROUND_TRIP_H_
