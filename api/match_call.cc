@@ -18,10 +18,11 @@ void fill_match_status(const core::Request& request, MPI_Status* status) {
 }
 
 int MatchCall::open() {
-  outcome_ = new Outcome{};
-  const int code = PMPI_Grequest_start(query, release, cancel, outcome_, &handle_);
+  outcome_ = std::make_shared<Outcome>();
+  auto* state = new std::shared_ptr<Outcome>(outcome_);
+  const int code = PMPI_Grequest_start(query, release, cancel, state, &handle_);
   if (code != MPI_SUCCESS) {
-    delete outcome_;
+    delete state;
     return code;
   }
   for (RequestRecord* record : records_)
@@ -29,9 +30,9 @@ int MatchCall::open() {
   return MPI_SUCCESS;
 }
 
-bool MatchCall::advance(Context& context) {
+void MatchCall::advance(Context& context) {
   if (std::any_of(records_.begin(), records_.end(), [](const RequestRecord* record) { return record->matching(); }))
-    return false;
+    return;
   for (RequestRecord* record : records_) {
     record->in_imatch = false;
     if (record->matched() || outcome_->code != MPI_SUCCESS)
@@ -39,39 +40,43 @@ bool MatchCall::advance(Context& context) {
     const Status& error = record->core->match_error;
     outcome_->code = context.errors().code(error_class_for(context, error.code()), error.message());
   }
-  if (records_.size() == 1 && outcome_->code == MPI_SUCCESS) {
-    fill_match_status(*records_.front()->core, &outcome_->status);
-  } else {
-    const core::Request empty;  // the status of a send: MPI's empty status
-    fill_match_status(empty, &outcome_->status);
-  }
-  outcome_->status.MPI_ERROR = outcome_->code;
+  const core::Request empty;  // the status of a send: MPI's empty status
+  const bool one = records_.size() == 1 && outcome_->code == MPI_SUCCESS;
+  fill_match_status(one ? *records_.front()->core : empty, &outcome_->status);
+  records_.clear();
+  done_ = true;
   PMPI_Grequest_complete(handle_);
-  return true;
+  if (detached_)
+    PMPI_Request_free(&handle_);
 }
 
 void MatchCall::advance_all(Context& context) {
   if (!context.nic_status().ok())
     return;
   context.matcher().progress();
-  context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) { return call->advance(context); });
+  context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) {
+    if (!call->done_)
+      call->advance(context);
+    return call->outcome_->collected.load();
+  });
 }
 
 MatchCall* MatchCall::find(Context& context, MPI_Request request) {
   for (const auto& call : context.match_calls())
-    if (call->handle() == request)
+    if (call->handle() == request && !call->outcome_->collected.load() && !call->detached_)
       return call.get();
   return nullptr;
 }
 
 int MatchCall::query(void* state, MPI_Status* status) {
-  const auto* outcome = static_cast<Outcome*>(state);
-  *status = outcome->status;
-  return outcome->code;
+  *status = (*static_cast<std::shared_ptr<Outcome>*>(state))->status;
+  return MPI_SUCCESS;
 }
 
 int MatchCall::release(void* state) {
-  delete static_cast<Outcome*>(state);
+  auto* outcome = static_cast<std::shared_ptr<Outcome>*>(state);
+  (*outcome)->collected.store(true);
+  delete outcome;
   return MPI_SUCCESS;
 }
 

@@ -4,6 +4,8 @@
 
 #include <mpi.h>
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,32 +18,39 @@ void fill_match_status(const core::Request& request, MPI_Status* status);
 
 class MatchCall {
  public:
+  // What came of it. Outlives the call until whoever completes the MPI request has read it: an MPI may replace an error
+  // code that it gets from a generalized request by one of its own, so the code goes round it.
+  struct Outcome {
+    MPI_Status status{};
+    int code = MPI_SUCCESS;
+    std::atomic<bool> collected{false};  // the MPI has done with it
+  };
+
   explicit MatchCall(std::vector<RequestRecord*> records) : records_(std::move(records)) {}
 
   // Creates the MPI request. Its MPI error code where it cannot be.
   int open();
   MPI_Request handle() const { return handle_; }
-  // Whether every request is matched or has failed; then completes the MPI request and lets go of the records.
-  bool advance(Context& context);
+  // The user has freed the match request: nobody will complete it.
+  void detach() { detached_ = true; }
 
   // Completes what can be completed of all calls that are out. Requires the context's lock.
   static void advance_all(Context& context);
-  // The call whose match request this is; null if it is none. Requires the context's lock.
+  // The call whose match request this is, which the user has not completed yet; null if it is none. Requires the lock.
   static MatchCall* find(Context& context, MPI_Request request);
+  const std::shared_ptr<Outcome>& outcome() const { return outcome_; }
 
  private:
-  // What MPI keeps until the user completes the request: lives longer than the call.
-  struct Outcome {
-    MPI_Status status;
-    int code = MPI_SUCCESS;
-  };
+  void advance(Context& context);
   static int query(void* state, MPI_Status* status);
   static int release(void* state);
   static int cancel(void* state, int complete);
 
   std::vector<RequestRecord*> records_;
   MPI_Request handle_ = MPI_REQUEST_NULL;
-  Outcome* outcome_ = nullptr;  // owned by the MPI request
+  bool done_ = false;
+  bool detached_ = false;
+  std::shared_ptr<Outcome> outcome_;
 };
 
 }  // namespace lanyard::api

@@ -4,6 +4,7 @@
 
 #include "api/context.h"
 #include "api/datatype.h"
+#include "api/match_call.h"
 
 namespace {
 
@@ -119,6 +120,12 @@ int MPI_Request_free(MPI_Request* request) {
   lanyard::Status status;
   {
     const auto lock = context->lock();
+    if (lanyard::api::MatchCall* call = lanyard::api::MatchCall::find(*context, *request)) {
+      call->detach();
+      *request = MPI_REQUEST_NULL;
+      lanyard::api::MatchCall::advance_all(*context);
+      return MPI_SUCCESS;
+    }
     RequestRecord* record = context->requests().find(*request);
     if (record != nullptr) {
       communicator = record->communicator;

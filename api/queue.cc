@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 // A waiting thread polls for this long before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kSleep{1};
+constexpr int kRoundsPerYield = 128;  // some 10 us
 
 int no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process"); }
 
@@ -58,7 +59,7 @@ int drain(Context& context, lanyard_queue& queue) {
       if (queue.core->settled() && empty)
         break;
     }
-    if (round % 16 != 15)
+    if (round % kRoundsPerYield != kRoundsPerYield - 1)
       continue;
     const Clock::time_point now = Clock::now();
     if (stream.executed() != executed) {
