@@ -25,6 +25,10 @@ Errors::Errors() {
   }
 }
 
+bool Errors::is_class(int code) const {
+  return code == base_class_ || std::find(kind_classes_.begin(), kind_classes_.end(), code) != kind_classes_.end();
+}
+
 int Errors::code(int error_class, const std::string& text) {
   std::lock_guard lock(mutex_);
   const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
@@ -96,6 +100,10 @@ extern "C" int MPI_Error_class(int code, int* error_class) {
   Context* context = Context::get();
   if (context != nullptr && error_class != nullptr && context->errors().lookup(code, error_class, nullptr))
     return MPI_SUCCESS;
+  if (context != nullptr && error_class != nullptr && context->errors().is_class(code)) {
+    *error_class = code;
+    return MPI_SUCCESS;
+  }
   return PMPI_Error_class(code, error_class);
 }
 

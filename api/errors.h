@@ -25,6 +25,8 @@ class Errors {
   Errors();
 
   int class_of(MPIX_Error_kind kind) const { return kind_classes_[static_cast<size_t>(kind)]; }
+  // Whether it is one of the classes made here. MPI's classes are codes too: each is its own class.
+  bool is_class(int code) const;
   // A code of this class with this text. Any thread.
   int code(int error_class, const std::string& text);
   // False where the code is not one of these.

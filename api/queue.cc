@@ -213,17 +213,19 @@ int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_addres
 int MPIX_Queue_free(MPIX_Queue* handle) {
   Context* context = Context::get();
   lanyard_queue* queue = nullptr;
-  uint64_t unwaited = 0;
+  std::string outstanding;
   if (context != nullptr && handle != nullptr) {
     const auto lock = context->lock();
     queue = find(*context, *handle);
-    unwaited = queue == nullptr ? 0 : queue->core->unwaited();
+    if (queue != nullptr && queue->core->unwaited() > 0)
+      outstanding = std::to_string(queue->core->unwaited()) +
+                    " requests were started on the queue and have no wait enqueued, one of them: " +
+                    context->endpoint().find_unwaited(*queue->core)->describe();
   }
   if (queue == nullptr)
     return no_queue();
-  if (unwaited > 0)
-    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY,
-                 std::to_string(unwaited) + " requests were started on the queue and no wait was enqueued for them");
+  if (!outstanding.empty())
+    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, outstanding);
   const int code = drain(*context, *queue);
   if (code != MPI_SUCCESS)
     return code;

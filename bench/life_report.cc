@@ -43,11 +43,11 @@ void LifeReport::print_text() const {
   for (const LifeRow& row : runs)
     if (!row.nic.empty()) nic = row.nic;
   fmt::print("# NIC: {}\n", nic.summary());
-  fmt::print("{:<7}{:>12}{:>13}{:>15}{:>9}{:>14}{:>10}\n", "mode", "seconds", "us a step",
-             "mpi us a step", "ratio", "entries/step", "verified");
+  fmt::print("{:<6} {:>11} {:>12} {:>13} {:>8} {:>13} {:>9}\n", "mode", "seconds", "us a step",
+             "baseline us", "ratio", "entries/step", "verified");
   for (const LifeRow& row : runs) {
     const char* verified = !row.verified ? "-" : *row.verified ? "yes" : "NO";
-    fmt::print("{:<7}{:>12.4f}{:>13.2f}{:>15.2f}{:>9.2f}{:>14}{:>10}\n", row.mode, row.seconds,
+    fmt::print("{:<6} {:>11.4f} {:>12.2f} {:>13.2f} {:>8.2f} {:>13} {:>9}\n", row.mode, row.seconds,
                row.us_per_step, row.baseline_us_per_step,
                row.us_per_step / row.baseline_us_per_step,
                row.entries ? fmt::format("{:.1f}", entries_per_step(row)) : "-", verified);

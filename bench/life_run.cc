@@ -32,7 +32,7 @@ void insert(LifeGrid& grid, const CartesianLayout& owner, const std::vector<Cell
     std::copy_n(from, columns.count, &grid.at(rows.first + r, columns.first));
 }
 
-// Row by row in messages of at most 1 GiB, as a count is an int.
+// In messages of at most 1 GiB, as a count is an int.
 void transfer(bool is_send, std::vector<Cell>& cells, int peer) {
   constexpr size_t kPiece = size_t{1} << 30;
   for (size_t at = 0; at < cells.size(); at += kPiece) {

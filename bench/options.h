@@ -3,6 +3,7 @@
 #define LANYARD_BENCH_OPTIONS_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <sstream>

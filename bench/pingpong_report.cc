@@ -29,15 +29,15 @@ void PingpongReport::print_text() const {
   fmt::print("# NIC: {}\n", nic.summary());
   fmt::print("# half trip: mean of {} trials +- 95 % confidence; ratio to sendrecv of this run\n",
              trials);
-  fmt::print("{:<11}{:>12}{:>14}{:>10}{:>12}{:>12}{:>9}{:>10}{:>10}\n", "mode", "bytes",
+  fmt::print("{:<10} {:>10} {:>13} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "mode", "bytes",
              "half trip us", "+-", "least us", "MB/s", "ratio", "overflow", "verified");
   for (const PingpongRow& row : rows) {
     const auto& ci95 = row.half_trip_us.ci95;
-    fmt::print("{:<11}{:>12}{:>14.3f}{:>10}{:>12.3f}{:>12.1f}{:>9.2f}{:>10}{:>10}\n", row.mode,
-               row.bytes, row.half_trip_us.mean, ci95 ? fmt::format("{:.3f}", *ci95) : "-",
-               row.half_trip_us.min, row.bandwidth_MBps(), row.ratio_to_baseline(),
-               row.entries ? fmt::to_string(row.entries->overflowed) : "-",
-               row.verified ? "yes" : "NO");
+    fmt::print(
+        "{:<10} {:>10} {:>13.3f} {:>11} {:>11.3f} {:>11.1f} {:>8.2f} {:>8} {:>8}\n", row.mode,
+        row.bytes, row.half_trip_us.mean, ci95 ? fmt::format("{:.3f}", *ci95) : "-",
+        row.half_trip_us.min, row.bandwidth_MBps(), row.ratio_to_baseline(),
+        row.entries ? fmt::to_string(row.entries->overflowed) : "-", row.verified ? "yes" : "NO");
   }
 }
 

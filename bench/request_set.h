@@ -7,6 +7,7 @@
 #define LANYARD_BENCH_REQUEST_SET_H_
 
 #include <cstddef>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class RequestSet {
     for (MPI_Status& status : statuses) status.MPI_ERROR = MPI_SUCCESS;
     const int code = MPIX_Matchall(count(), requests_.data(), statuses.data());
     if (code == MPI_SUCCESS) return "";
+    has_failed_ = true;
     int error_class = MPI_SUCCESS;
     check(MPI_Error_class(code, &error_class), "MPI_Error_class");
     // "In status" says nothing by itself: the first request that failed has the reason.
@@ -61,10 +63,13 @@ class RequestSet {
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 
-  // Requires that none is active.
+  // Requires that none is active. After a failed match some may still be waiting for their peer and
+  // cannot be freed: they are left behind.
   void free() {
     for (MPI_Request& request : requests_) {
-      if (request != MPI_REQUEST_NULL) check(MPI_Request_free(&request), "MPI_Request_free");
+      if (request == MPI_REQUEST_NULL) continue;
+      const int code = MPI_Request_free(&request);
+      if (!has_failed_) check(code, "MPI_Request_free");
     }
     requests_.clear();
   }
@@ -75,6 +80,7 @@ class RequestSet {
 
  private:
   std::vector<MPI_Request> requests_;
+  bool has_failed_ = false;
 };
 
 }  // namespace lanyard::bench

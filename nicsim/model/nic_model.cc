@@ -44,6 +44,7 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
       regions_(limits.max_regions),
       entries_(limits.deferred_depth),
       flights_(limits.max_in_flight),
+      held_(limits.max_held),
       kept_failures_(kKeptFailures),
       free_entries_(limits.deferred_depth) {
   LANYARD_CHECK(limits.max_counters > 0 && limits.max_regions > 0 && limits.deferred_depth > 0 &&
@@ -352,6 +353,20 @@ std::optional<Launch> NicModel::fire(uint32_t index) {
 std::optional<Launch> NicModel::issue(const Op& op) {
   LANYARD_CHECK(room_in_flight(), "issue() needs room in flight");
   use(op, 1);
+  return start(op);
+}
+
+void NicModel::hold(const Op& op) {
+  LANYARD_CHECK(held_count_ < limits_.max_held, "hold() needs a place");
+  use(op, 1);
+  held_[(first_held_ + held_count_++) % limits_.max_held] = op;
+}
+
+std::optional<Launch> NicModel::start_held() {
+  LANYARD_CHECK(held_count_ > 0 && room_in_flight(), "start_held() needs a held operation and room in flight");
+  const Op op = held_[first_held_];
+  first_held_ = (first_held_ + 1) % limits_.max_held;
+  --held_count_;
   return start(op);
 }
 

@@ -25,6 +25,7 @@ struct ModelLimits {
   uint32_t max_counters = 4096;
   uint32_t max_regions = 16384;
   uint32_t max_in_flight = 1024;  // operations fired and not yet acknowledged
+  uint32_t max_held = 256;        // operations issued without an entry that wait for room in flight
   uint64_t max_message_bytes = uint64_t{1} << 30;
 };
 
@@ -84,6 +85,12 @@ class NicModel {
   std::optional<Launch> fire(uint32_t entry);
   // Starts an operation without an entry. Requires a valid op and room_in_flight().
   std::optional<Launch> issue(const nic::Op& op);
+  // The same where there may be no room: the operation names what it names from now on, and starts by start_held(), in
+  // order. Requires a valid op and held() < max_held.
+  void hold(const nic::Op& op);
+  uint32_t held() const { return held_count_; }
+  // Requires held() > 0 and room_in_flight().
+  std::optional<Launch> start_held();
   bool room_in_flight() const { return free_in_flight_ != kNone; }
   uint32_t in_flight() const { return in_flight_; }
 
@@ -164,8 +171,11 @@ class NicModel {
   std::vector<Region> regions_;
   std::vector<Entry> entries_;
   std::vector<InFlight> flights_;
+  std::vector<nic::Op> held_;                      // a ring
   std::vector<nic::FailureRecord> kept_failures_;  // a ring
   std::vector<uint32_t> lost_peers_;
+  uint32_t first_held_ = 0;
+  uint32_t held_count_ = 0;
   size_t first_failure_ = 0;
   size_t failure_count_ = 0;
   uint64_t failures_ = 0;

@@ -21,7 +21,6 @@ namespace {
 
 // Beyond the entries, room for rings and issued operations that the driver has not seen yet.
 constexpr uint32_t kSpareCommands = 1024;
-constexpr uint32_t kMaxIssues = 256;
 
 // How often a doorbell word is looked at while nobody drives.
 constexpr microseconds kDoorbellPeriod{50};
@@ -58,7 +57,7 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire)
       model_(limits, 0),
       commands_(limits.deferred_depth + kSpareCommands),
       free_entries_(limits.deferred_depth),
-      free_issues_(kMaxIssues),
+      free_issues_(limits.max_held),
       words_(std::make_unique<std::atomic<uint64_t>[]>(limits.max_counters)) {
   caps_.name = std::string("sim/") + wire_->name();
   caps_.provider = "lanyard nicsim, threaded engine";
@@ -259,12 +258,10 @@ void ThreadedNic::stop_driving() { driven_.store(false, std::memory_order_seq_cs
 size_t ThreadedNic::progress() {
   size_t steps = 0;
   while (try_drive()) {
-    const size_t now = drive();
-    steps += now;
+    steps += drive();
     stop_driving();
-    // A command pushed by a thread that found this one driving is this one's to run; one that has to wait for room
-    // in flight stays, and an ack will bring it on.
-    if (now == 0 || commands_.empty())
+    // A command pushed by a thread that found this one driving is this one's to run.
+    if (commands_.empty())
       break;
   }
   return steps;
@@ -300,11 +297,7 @@ size_t ThreadedNic::run_commands() {
         model_.post(command->deferred);
         break;
       case Command::Kind::kIssue:
-        if (!model_.room_in_flight())
-          return steps;
-        if (std::optional<Launch> launch = model_.issue(command->deferred.op))
-          carry(*launch);
-        free_issues_.fetch_add(1, std::memory_order_relaxed);
+        model_.hold(command->deferred.op);
         break;
       case Command::Kind::kRing:
         model_.ring(command->deferred.trigger, command->deferred.threshold);
@@ -329,6 +322,13 @@ size_t ThreadedNic::read_doorbells() {
 
 size_t ThreadedNic::fire_ready() {
   size_t steps = 0;
+  while (model_.held() > 0 && model_.room_in_flight()) {
+    const std::optional<Launch> launch = model_.start_held();
+    free_issues_.fetch_add(1, std::memory_order_relaxed);
+    if (launch)
+      carry(*launch);
+    ++steps;
+  }
   while (const std::optional<uint32_t> entry = model_.ready()) {
     const std::optional<Launch> launch = model_.fire(*entry);
     free_entries_.fetch_add(1, std::memory_order_relaxed);

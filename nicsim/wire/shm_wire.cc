@@ -7,7 +7,6 @@
 
 namespace lanyard::nicsim {
 
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 namespace {
@@ -16,9 +15,7 @@ constexpr uint32_t kInlineBytes = Inbox::kInlineBytes;
 constexpr size_t kFramesPerPoll = 64;
 constexpr size_t kChunksPerTurn = 16;  // of one stream, before the next one's
 
-// How often peers are looked at, and after how many idle polls the clock is read at all.
-constexpr milliseconds kLookPeriod{100};
-constexpr uint32_t kIdlePollsPerLook = 1024;
+constexpr uint32_t kIdlePollsPerLook = 1024;  // then the clock is read
 
 std::string peer_name(size_t rank) { return "peer " + std::to_string(rank); }
 
@@ -346,7 +343,7 @@ void ShmWire::look_after_peers() {
   slept_.store(false, std::memory_order_relaxed);
   const steady_clock::time_point now = steady_clock::now();
   if (now < next_look_) return;
-  next_look_ = now + kLookPeriod;
+  next_look_ = now + options_.watch_period;
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     const Peer& peer = peers_[rank];
     if (peer.state == Peer::State::kOpen && (peer.port.closed() || peer.segment.process_ended()))
@@ -405,7 +402,7 @@ void ShmWire::leave() {
 
 void ShmWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
   if (reached_any_.load(std::memory_order_relaxed))
-    timeout = std::min<Nanoseconds>(timeout, kLookPeriod);  // to see a peer die
+    timeout = std::min<Nanoseconds>(timeout, options_.watch_period);  // to see a peer die
   inbox_.bell().sleep(
       who, timeout, [this] { return waiting(); },
       [&] { return idle == nullptr || idle(object); });

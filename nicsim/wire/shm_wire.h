@@ -15,8 +15,8 @@
 // the receiver nudges it when there is room. poll() takes frames in whatever the state of the way
 // out, so two NICs that fill each other's inboxes both go on.
 //
-// A peer's death is noticed within some 200 ms by whoever polls or sleeps: its process has ended, or
-// its wire has been destroyed. What it had sent before is delivered first.
+// A peer's death is noticed within some two watch periods by whoever polls or sleeps: its process has
+// ended, or its wire has been destroyed. What it had sent before is delivered first.
 #ifndef LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 #define LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 
@@ -36,6 +36,8 @@ namespace lanyard::nicsim {
 struct ShmOptions {
   bool use_cma = true;   // single-copy reads of a peer's memory (cross memory attach)
   uint32_t slots = 256;  // of the inbox, a power of two from 2 to 65536; 4,224 bytes each
+  // How often it is looked whether peers live; no sleep lasts longer once a peer has been reached.
+  std::chrono::nanoseconds watch_period = std::chrono::milliseconds(100);
 };
 
 // Must live in the process that created it: not to be used in a child made by fork(). Several in

@@ -41,7 +41,7 @@ class Sink {
 
 class Wire {
  public:
-  static constexpr uint64_t kPortionBytes = 512 * 1024;
+  static constexpr uint64_t kPortionBytes = 1024 * 1024;
   using Nanoseconds = std::chrono::nanoseconds;
 
   // Who sleeps: the NIC's own thread, or a thread that waits for something and helps meanwhile.

@@ -3,6 +3,7 @@
 #ifndef LANYARD_TRANSPORT_BASE_MPSC_RING_H_
 #define LANYARD_TRANSPORT_BASE_MPSC_RING_H_
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -17,9 +18,9 @@ class MpscRing {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // Holds at least `capacity` items.
-  explicit MpscRing(size_t capacity)
-      : mask_(std::bit_ceil(capacity) - 1), cells_(std::make_unique<Cell[]>(mask_ + 1)) {
+  // Holds at least `capacity` items, and at least two.
+  explicit MpscRing(size_t capacity)  // a ring of one cell could not tell full from empty
+      : mask_(std::bit_ceil(std::max<size_t>(capacity, 2)) - 1), cells_(std::make_unique<Cell[]>(mask_ + 1)) {
     for (size_t i = 0; i <= mask_; ++i)
       cells_[i].sequence.store(i, std::memory_order_relaxed);
   }

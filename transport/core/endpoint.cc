@@ -41,8 +41,8 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
   if (!request->complete())
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
-  if (request->listed)
-    request->queue->forget(*request);
+  if (request->listed != nullptr)
+    request->listed->forget(*request);
   close_resources(*request);
   requests_.erase(request->number);
   return {};
@@ -139,6 +139,7 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
                             .one = one_,
                             .context = request.number});
   request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
+  request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
   request.state = Request::State::kMatched;
 }
 
@@ -156,11 +157,18 @@ void Endpoint::collect_failures() {
   }
 }
 
+const Request* Endpoint::find_unwaited(const Queue& queue) const {
+  for (const auto& [number, request] : requests_)
+    if (request->queue_number == queue.number() && request->needs_wait())
+      return request.get();
+  return nullptr;
+}
+
 const Request* Endpoint::take_failed(const Queue& queue) {
   collect_failures();
   for (auto number = failed_.begin(); number != failed_.end(); ++number) {
     Request* request = find(*number);
-    if (request == nullptr || request->queue != &queue)
+    if (request == nullptr || request->queue_number != queue.number())
       continue;
     std::erase(failed_, uint64_t{*number});
     return request;

@@ -54,9 +54,13 @@ class Endpoint {
   uint64_t entries_posted() const { return entries_posted_; }
   void count_posted(uint64_t entries) { entries_posted_ += entries; }
 
+  // A name for a queue, never used again.
+  uint64_t next_queue_number() { return ++queues_; }
   // A request whose last start was on this queue and of which operations failed since it was last returned; null if
   // there is none. Cheap then.
   const Request* take_failed(const Queue& queue);
+  // A request that was started on this queue and has no wait enqueued; null if there is none. Looks at all requests.
+  const Request* find_unwaited(const Queue& queue) const;
 
  private:
   void collect_failures();
@@ -74,6 +78,7 @@ class Endpoint {
   uint64_t epoch_entries_ = 0;
   uint64_t entries_posted_ = 0;
   uint64_t failures_seen_ = 0;
+  uint64_t queues_ = 0;
   std::vector<uint64_t> failed_;  // numbers of requests with failures not yet reported, oldest first
 };
 

@@ -55,7 +55,7 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
 
 Queue::~Queue() {
   for (Request* request : under_way_)
-    request->listed = false;
+    request->listed = nullptr;
   // Fails where work is left; then the counter stays open until the NIC goes.
   if (shared_trigger_.valid())
     (void)endpoint_.nic().close_counter(shared_trigger_);
@@ -116,11 +116,13 @@ Status Queue::start(std::span<Request* const> requests) {
   shared_rings_ += shared ? 1 : 0;
   for (Request* request : requests) {
     ++request->starts;
-    if (request->listed && request->queue != this)
-      request->queue->forget(*request);
-    request->queue = this;
-    if (!request->listed) {
-      request->listed = true;
+    request->queue_number = number_;
+    if (!request->rings.empty())
+      request->rings[request->starts % Request::kRings] = shared_rings_;
+    if (request->listed != this) {
+      if (request->listed != nullptr)
+        request->listed->forget(*request);
+      request->listed = this;
       under_way_.push_back(request);
     }
     if (request->transfer.direction == Direction::kSend)
@@ -148,7 +150,7 @@ Status Queue::lower(Request& request) {
   }
   if (!request.trigger.valid())
     return {};
-  if (request.queue != this) {  // the kind of doorbell depends on the stream
+  if (request.queue_number != number_) {  // the kind of doorbell depends on the stream
     Result<nic::Doorbell> bell = doorbell_for(request.trigger);
     if (!bell.ok())
       return bell.status();
@@ -202,7 +204,7 @@ Status Queue::check_wait(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
     if (!request.needs_wait())
       return misuse(request, "the request has no start to wait for");
-    if (request.queue != this)
+    if (request.queue_number != number_)
       return misuse(request, "the request was started on another queue");
     return {};
   });
@@ -235,7 +237,7 @@ bool Queue::settled() {
   std::erase_if(under_way_, [](Request* request) {
     if (!request->complete())
       return false;
-    request->listed = false;
+    request->listed = nullptr;
     return true;
   });
   return under_way_.empty();
@@ -243,7 +245,7 @@ bool Queue::settled() {
 
 void Queue::forget(Request& request) {
   std::erase(under_way_, &request);
-  request.listed = false;
+  request.listed = nullptr;
 }
 
 // ---- Explaining
@@ -257,37 +259,57 @@ std::string Queue::explain_stall() {
   return text.empty() ? "nothing is under way: the stream waits for something else" : text;
 }
 
-// The chain of what this request waits for, up to the first thing that has not happened.
+namespace {
+
+std::string of(uint64_t value, uint64_t wanted) { return std::to_string(value) + " of " + std::to_string(wanted); }
+
+}  // namespace
+
+// The chain of what this request's oldest unfinished iteration waits for, up to the first thing that has not happened.
 std::string Queue::explain(const Request& request) {
-  nic::Nic& nic = endpoint_.nic();
-  const std::string iteration = std::to_string(request.starts);
-  const std::string peer = "rank " + std::to_string(request.matched_nic);
-  std::string text = "request (" + request.describe() + ") waits for iteration " + iteration + ": done word " +
-                     std::to_string(request.done.read() - request.done_base) + " of " + iteration;
+  const uint64_t done = request.done.read() - request.done_base;
+  const uint64_t iteration = done + 1;
   const uint64_t pieces = request.plan.back().shared ? request.plan.front().step : request.plan.back().step;
-  const nic::CounterValue landed = nic.read(request.completion).value();
-  const std::string count = std::to_string(landed.success) + " of " + std::to_string(pieces * request.starts) +
-                            (landed.failure > 0 ? ", " + std::to_string(landed.failure) + " failed" : "");
-  if (landed.reached() >= pieces * request.starts)
+  const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
+  const bool receive = request.transfer.direction == Direction::kReceive;
+  std::string text = "request (" + request.describe() + ") waits for iteration " + std::to_string(iteration) +
+                     ": done word " + of(done, iteration);
+  if (value.reached() >= pieces * iteration)
     return text + " <- the NIC's local atomic has not run";
-  if (request.transfer.direction == Direction::kReceive) {
-    const bool rung = nic.read(shared_trigger_).value().success >= shared_rings_;
-    return text + " <- remote-write counter " + count +
-           (rung ? " <- the message from " + peer + " has not landed: its stream has not reached start " + iteration
-                 : " <- this stream has not reached its last start");
+  text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, pieces * iteration);
+  if (value.failure > 0)
+    text += ", " + std::to_string(value.failure) + " failed";
+  if (receive && value.reached() > pieces * (iteration - 1))
+    return text + " <- the message from rank " + std::to_string(request.matched_nic) + " has landed in part";
+  return text + (receive ? explain_receive(request, iteration) : explain_send(request, iteration));
+}
+
+std::string Queue::explain_receive(const Request& request, uint64_t iteration) {
+  const std::string which = std::to_string(iteration);
+  if (!request.rings.empty() && request.starts - iteration < Request::kRings &&
+      endpoint_.nic().read(shared_trigger_).value().reached() < request.rings[iteration % Request::kRings])
+    return " <- this stream has not reached start " + which;
+  return " <- the message from rank " + std::to_string(request.matched_nic) +
+         " has not landed: its stream has not reached start " + which;
+}
+
+std::string Queue::explain_send(const Request& request, uint64_t iteration) {
+  const std::string which = std::to_string(iteration);
+  const std::string peer = "rank " + std::to_string(request.matched_nic);
+  const std::string unacknowledged = " <- " + peer + " has not acknowledged the write";
+  if (!request.trigger.valid()) {
+    const uint64_t trigger = endpoint_.nic().read(shared_trigger_).value().reached();
+    const bool known = request.starts - iteration < Request::kRings;
+    const uint64_t wanted = known ? request.rings[iteration % Request::kRings] : shared_rings_;
+    return " <- trigger counter " + of(trigger, wanted) + " (the queue's)" + (trigger >= wanted ? unacknowledged : "");
   }
-  text += " <- write completion " + count;
-  if (!request.trigger.valid())
-    return text + " <- trigger counter " + std::to_string(nic.read(shared_trigger_).value().success) + " of " +
-           std::to_string(shared_rings_) + " (the queue's)";
-  const uint64_t trigger = nic.read(request.trigger).value().success;
-  const uint64_t cleared = request.clear_to_send_word.read() - request.clear_to_send_base;
-  text += " <- trigger counter " + std::to_string(trigger) + " of " + std::to_string(2 * request.starts);
-  if (trigger >= 2 * request.starts)
-    return text + " <- " + peer + " has not acknowledged the write";
-  if (cleared < request.starts)
-    return text + " <- clear-to-send " + iteration + " from " + peer + " has not arrived: its stream has not reached start " + iteration;
-  return text + " <- this stream has not reached start " + iteration;
+  const uint64_t trigger = endpoint_.nic().read(request.trigger).value().reached();
+  const std::string text = " <- trigger counter " + of(trigger, 2 * iteration);
+  if (trigger >= 2 * iteration)
+    return text + unacknowledged;
+  if (request.clear_to_send_word.read() - request.clear_to_send_base < iteration)
+    return text + " <- clear-to-send " + which + " from " + peer + " has not arrived: its stream has not reached start " + which;
+  return text + " <- this stream has not reached start " + which;
 }
 
 }  // namespace lanyard::core

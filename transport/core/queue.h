@@ -52,10 +52,12 @@ class Queue {
   void forget(Request& request);
 
   gpu::Stream& stream() { return stream_; }
+  uint64_t number() const { return number_; }
   const Figures& figures() const { return figures_; }
 
  private:
-  Queue(Endpoint& endpoint, gpu::Stream& stream) : endpoint_(endpoint), stream_(stream) {}
+  Queue(Endpoint& endpoint, gpu::Stream& stream)
+      : endpoint_(endpoint), stream_(stream), number_(endpoint.next_queue_number()) {}
 
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
@@ -65,9 +67,12 @@ class Queue {
   void ring(const nic::Doorbell& bell);
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   std::string explain(const Request& request);
+  std::string explain_receive(const Request& request, uint64_t iteration);
+  std::string explain_send(const Request& request, uint64_t iteration);
 
   Endpoint& endpoint_;
   gpu::Stream& stream_;
+  const uint64_t number_;
   nic::CounterId shared_trigger_;
   nic::Doorbell shared_bell_;
   uint64_t shared_rings_ = 0;

@@ -15,7 +15,7 @@
 
 namespace lanyard::core {
 
-class Queue;
+class Queue;  // queue.h
 
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
@@ -76,8 +76,11 @@ struct Request {
   uint64_t waits = 0;
   uint64_t failures = 0;           // operations of this request that the NIC reported as failed
   Code failure_code = Code::kOk;   // of the latest
-  Queue* queue = nullptr;          // of the last start
-  bool listed = false;             // in queue's list of requests that may be under way
+  uint64_t queue_number = 0;       // the queue of the last start; 0: none yet
+  Queue* listed = nullptr;         // the queue in whose list of requests that may be under way it stands
+  // Which ring of that queue's shared trigger a start waits for: the last kRings of them, by start modulo kRings.
+  static constexpr uint64_t kRings = 64;
+  std::vector<uint64_t> rings;     // empty where the plan shares no trigger
   bool in_call = false;            // scratch: seen in the call being checked
 
   bool matched() const { return state == State::kMatched; }

@@ -55,7 +55,9 @@ class ForwardingNic : public Nic {
   size_t progress() override { return inner_->progress(); }
   void wait(Nanoseconds timeout) override { inner_->wait(timeout); }
   uint64_t activity() const override { return inner_->activity(); }
-  void wait_since(uint64_t seen, Nanoseconds timeout) override { inner_->wait_since(seen, timeout); }
+  void wait_since(uint64_t seen, Nanoseconds timeout) override {
+    inner_->wait_since(seen, timeout);
+  }
   void attend() override { inner_->attend(); }
   void leave() override { inner_->leave(); }
   std::optional<FailureRecord> take_failure() override { return inner_->take_failure(); }

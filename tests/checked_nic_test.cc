@@ -1,0 +1,522 @@
+// CheckedNic: what it tells the caller, and what it catches a driver at. That it is a NIC itself,
+// and has no complaint of a right one, is threaded_nic_test.cc's to show, by the contract.
+#include "transport/nic/checked_nic.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace lanyard::nic {
+namespace {
+
+// A driver that answers every call as its members say and does nothing at all.
+struct ScriptedNic final : Nic {
+  ScriptedNic() {
+    caps_.deferred_depth = 4;
+    caps_.max_counters = 8;
+    caps_.max_regions = 8;
+    caps_.max_message_bytes = 100;
+    caps_.doorbell_atomic_add = caps_.doorbell_host_call = true;
+    caps_.fetching_atomics = caps_.deferred_counter_ops = caps_.flush = true;
+  }
+
+  const Caps& caps() const override { return caps_; }
+  Address address() const override { return {{std::byte{1}}}; }
+  Status set_peers(std::span<const Address>, uint32_t) override { return called(); }
+  Result<CounterId> open_counter() override {
+    if (!status.ok()) return status;
+    ++opened.counters;
+    return CounterId{next_counter++};
+  }
+  Status close_counter(CounterId) override {
+    if (status.ok()) --opened.counters;
+    return called();
+  }
+  Result<CounterValue> read(CounterId) override {
+    if (!readable) return Status(Code::kNotFound, "scripted");
+    return value;
+  }
+  Status add(CounterId, uint64_t) override { return called(); }
+  Status add_error(CounterId, uint32_t) override { return called(); }
+  Status reset(CounterId) override { return called(); }
+  Result<Doorbell> doorbell(CounterId, DoorbellKind) override { return bell; }
+  Result<RegionId> register_region(void*, uint64_t, CounterId) override {
+    if (!status.ok()) return status;
+    ++opened.regions;
+    return RegionId{next_region++};
+  }
+  Status deregister_region(RegionId) override {
+    if (status.ok()) --opened.regions;
+    return called();
+  }
+  Result<RemoteKey> key(RegionId) const override { return RemoteKey{next_key++}; }
+  Status post(std::span<const DeferredOp>) override {
+    free -= taken_by_post;
+    return called();
+  }
+  Status issue(const Op&) override { return called(); }
+  uint32_t free_entries() const override { return free; }
+  Status flush() override { return called(); }
+  size_t progress() override { return 0; }
+  void wait(Nanoseconds) override {}
+  uint64_t activity() const override { return 0; }
+  void wait_since(uint64_t, Nanoseconds) override {}
+  std::optional<FailureRecord> take_failure() override { return record; }
+  Usage usage() const override { return opened; }
+  uint64_t failures() const override { return failed; }
+
+  Status called() {
+    ++calls;
+    return status;
+  }
+
+  Caps caps_;
+  Status status;  // what calls return
+  int calls = 0;
+  CounterValue value;
+  bool readable = true;
+  uint32_t next_counter = 10;
+  uint32_t next_region = 20;
+  mutable uint64_t next_key = 30;
+  uint32_t free = 4;
+  uint32_t taken_by_post = 0;
+  Doorbell bell;
+  Usage opened;
+  std::optional<FailureRecord> record;
+  uint64_t failed = 0;
+};
+
+class CheckedNicTest : public ::testing::Test {
+ protected:
+  void connect() {
+    const std::vector<Address> peers = {Address{{std::byte{1}}}, Address{{std::byte{2}}}};
+    ASSERT_TRUE(nic.set_peers(peers, 0).ok());
+  }
+  // Opens a counter and a region of 64 bytes, and describes a good write and a good fetching
+  // atomic.
+  void prepare() {
+    connect();
+    counter = nic.open_counter().value();
+    region = open_region();
+    write.local = {region, 0};
+    write.bytes = 64;
+    fetch.kind = OpKind::kAtomic;
+    fetch.atomic = AtomicKind::kFetchSum;
+    fetch.local = {region, 0};
+    fetch.fetch = {region, 8};
+    add.kind = OpKind::kCounterAdd;
+    add.counter = counter;
+    add.value = 1;
+  }
+  RegionId open_region(CounterId remote_write = {}) {
+    return nic.register_region(words, sizeof words, remote_write).value();
+  }
+  Code post(const Op& op) { return post(op, counter, 1); }
+  Code post(const Op& op, CounterId trigger, uint64_t threshold) {
+    const DeferredOp deferred = {.op = op, .trigger = trigger, .threshold = threshold};
+    return nic.post({&deferred, 1}).code();
+  }
+  // The caller's error is told by this code, in post() and issue(), and does not reach the driver.
+  void expect_refused(const Op& op, Code code) {
+    const int calls = driver.calls;
+    EXPECT_EQ(post(op), code);
+    EXPECT_EQ(nic.issue(op).code(), code);
+    EXPECT_EQ(driver.calls, calls);
+  }
+
+  ScriptedNic driver;
+  CheckedNic nic{driver};
+  alignas(8) uint64_t words[8] = {};
+  CounterId counter;
+  RegionId region;
+  Op write, fetch, add;
+};
+
+using CheckedNicDeathTest = CheckedNicTest;
+
+// ---- The caller's side
+
+TEST_F(CheckedNicTest, GoodCallsReachTheDriver) {
+  prepare();
+  EXPECT_EQ(post(write), Code::kOk);
+  EXPECT_EQ(post(fetch), Code::kOk);
+  EXPECT_EQ(post(add), Code::kOk);
+  EXPECT_TRUE(nic.issue(write).ok());
+  EXPECT_TRUE(nic.add(counter, kMaxSuccess).ok());
+  EXPECT_TRUE(nic.add_error(counter, kMaxFailure).ok());
+  EXPECT_TRUE(nic.reset(counter).ok());
+  EXPECT_TRUE(nic.flush().ok());
+  EXPECT_TRUE(nic.deregister_region(region).ok());
+  EXPECT_TRUE(nic.close_counter(counter).ok());
+  EXPECT_EQ(nic.usage().counters, 0u);
+  EXPECT_EQ(driver.calls, 11);
+}
+
+TEST_F(CheckedNicTest, CountersThatAreNotOpen) {
+  prepare();
+  ASSERT_TRUE(nic.close_counter(counter).ok());
+  const int calls = driver.calls;
+  for (CounterId bad : {counter, CounterId{}, CounterId{4711}}) {
+    EXPECT_EQ(nic.close_counter(bad).code(), Code::kNotFound);
+    EXPECT_EQ(nic.read(bad).status().code(), Code::kNotFound);
+    EXPECT_EQ(nic.add(bad, 1).code(), Code::kNotFound);
+    EXPECT_EQ(nic.add_error(bad, 1).code(), Code::kNotFound);
+    EXPECT_EQ(nic.reset(bad).code(), Code::kNotFound);
+    EXPECT_EQ(nic.doorbell(bad, DoorbellKind::kHostCall).status().code(), Code::kNotFound);
+    EXPECT_EQ(post(write, bad, 1), Code::kNotFound);
+    add.counter = bad;
+    EXPECT_EQ(nic.issue(add).code(), Code::kNotFound);
+    if (!bad.valid()) continue;  // means none below
+    EXPECT_EQ(nic.register_region(words, 8, bad).status().code(), Code::kNotFound);
+    write.completion = bad;
+    EXPECT_EQ(nic.issue(write).code(), Code::kNotFound);
+    write.completion = {};
+  }
+  EXPECT_EQ(driver.calls, calls);
+}
+
+TEST_F(CheckedNicTest, CounterRange) {
+  prepare();
+  const int calls = driver.calls;
+  EXPECT_EQ(nic.add(counter, kMaxSuccess + 1).code(), Code::kInvalidArgument);
+  EXPECT_EQ(nic.add_error(counter, kMaxFailure + 1).code(), Code::kInvalidArgument);
+  EXPECT_EQ(post(write, counter, kMaxSuccess + 1), Code::kInvalidArgument);
+  EXPECT_EQ(driver.calls, calls);
+  add.value = kMaxSuccess + 1;
+  expect_refused(add, Code::kInvalidArgument);
+}
+
+TEST_F(CheckedNicTest, CounterOpsHaveNoCompletion) {
+  prepare();
+  add.completion = counter;
+  expect_refused(add, Code::kInvalidArgument);
+}
+
+TEST_F(CheckedNicTest, RegionsThatAreNotRegistered) {
+  prepare();
+  ASSERT_TRUE(nic.deregister_region(region).ok());
+  EXPECT_EQ(nic.deregister_region(region).code(), Code::kNotFound);
+  EXPECT_EQ(nic.key(region).status().code(), Code::kNotFound);
+  expect_refused(write, Code::kNotFound);
+  const RegionId other = open_region();
+  fetch.local.region = other;
+  expect_refused(fetch, Code::kNotFound);
+}
+
+TEST_F(CheckedNicTest, RegionsMustBeMemory) {
+  connect();
+  EXPECT_EQ(nic.register_region(nullptr, 8).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(nic.register_region(words, UINT64_MAX).status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(nic.register_region(nullptr, 0).ok());
+}
+
+TEST_F(CheckedNicTest, LocalSpansStayInside) {
+  prepare();
+  write.bytes = 65;
+  expect_refused(write, Code::kInvalidArgument);
+  write.bytes = 8;
+  for (uint64_t offset : {uint64_t{57}, uint64_t{65}, UINT64_MAX - 3}) {
+    write.local.offset = offset;
+    expect_refused(write, Code::kInvalidArgument);
+  }
+  fetch.fetch.offset = 64;
+  expect_refused(fetch, Code::kInvalidArgument);
+  fetch.fetch.offset = 0;
+  fetch.local.offset = 64;
+  expect_refused(fetch, Code::kInvalidArgument);
+}
+
+TEST_F(CheckedNicTest, AtomicsAreAligned) {
+  prepare();
+  for (uint64_t* offset : {&fetch.local.offset, &fetch.fetch.offset, &fetch.remote.offset}) {
+    *offset += 4;
+    expect_refused(fetch, Code::kInvalidArgument);
+    *offset -= 4;
+  }
+  EXPECT_EQ(post(fetch), Code::kOk);
+}
+
+TEST_F(CheckedNicTest, MessagesPeersAndKinds) {
+  prepare();
+  Op op = write;
+  op.bytes = 101;
+  expect_refused(op, Code::kInvalidArgument);
+  op = write;
+  op.remote.peer = 2;
+  expect_refused(op, Code::kNotFound);
+  op = write;
+  op.kind = static_cast<OpKind>(9);
+  expect_refused(op, Code::kInvalidArgument);
+  op = fetch;
+  op.atomic = static_cast<AtomicKind>(9);
+  expect_refused(op, Code::kInvalidArgument);
+  op = write;
+  op.level = static_cast<CompletionLevel>(9);
+  expect_refused(op, Code::kInvalidArgument);
+}
+
+TEST_F(CheckedNicTest, WhatCapsDoesNotList) {
+  prepare();
+  driver.caps_.fetching_atomics = driver.caps_.flush = driver.caps_.deferred_counter_ops = false;
+  expect_refused(fetch, Code::kUnsupported);
+  EXPECT_EQ(post(add), Code::kUnsupported);
+  EXPECT_EQ(nic.flush().code(), Code::kUnsupported);
+  EXPECT_EQ(nic.doorbell(counter, DoorbellKind::kMmioAdd).status().code(), Code::kUnsupported);
+}
+
+TEST_F(CheckedNicTest, BatchesBeyondTheDepth) {
+  prepare();
+  const std::vector<DeferredOp> batch(5, {.op = write, .trigger = counter, .threshold = 1});
+  const int calls = driver.calls;
+  EXPECT_EQ(nic.post(batch).code(), Code::kExhausted);
+  EXPECT_EQ(driver.calls, calls);
+  EXPECT_TRUE(nic.post(std::span(batch).first(4)).ok());
+}
+
+TEST_F(CheckedNicTest, Peers) {
+  const Address self{{std::byte{1}}};
+  const Address other{{std::byte{2}}};
+  const Address empty;
+  const Address huge{std::vector<std::byte>(Address::kMaxBytes + 1)};
+  const auto set = [&](std::vector<Address> peers, uint32_t rank) {
+    return nic.set_peers(peers, rank).code();
+  };
+  EXPECT_EQ(set({}, 0), Code::kInvalidArgument);
+  EXPECT_EQ(set({self, other}, 2), Code::kInvalidArgument);
+  EXPECT_EQ(set({self, other}, 1), Code::kInvalidArgument);
+  EXPECT_EQ(set({self, empty}, 0), Code::kInvalidArgument);
+  EXPECT_EQ(set({self, huge}, 0), Code::kInvalidArgument);
+  EXPECT_EQ(driver.calls, 0);
+  EXPECT_EQ(set({self, other}, 0), Code::kOk);
+  EXPECT_EQ(set({self, other}, 0), Code::kInvalidState);
+  EXPECT_EQ(driver.calls, 1);
+}
+
+// The driver's own refusals pass through unchanged.
+TEST_F(CheckedNicTest, DriverErrorsArePassedOn) {
+  prepare();
+  driver.status = {Code::kInvalidState, "busy"};
+  EXPECT_EQ(nic.close_counter(counter).code(), Code::kInvalidState);
+  EXPECT_EQ(nic.deregister_region(region).code(), Code::kInvalidState);
+  driver.status = {Code::kExhausted, "full"};
+  EXPECT_EQ(nic.open_counter().status().code(), Code::kExhausted);
+  EXPECT_EQ(nic.register_region(words, 8).status().code(), Code::kExhausted);
+  driver.status = {Code::kAgain, "later"};
+  driver.free = 0;
+  EXPECT_EQ(post(write), Code::kAgain);
+  EXPECT_EQ(nic.issue(write).code(), Code::kAgain);
+  driver.status = {};
+  EXPECT_TRUE(nic.read(counter).ok()) << "still open";
+}
+
+// ---- The driver's side
+
+TEST_F(CheckedNicDeathTest, CounterOutOfRange) {
+  prepare();
+  ASSERT_TRUE(nic.add(counter, kMaxSuccess).ok());
+  ASSERT_TRUE(nic.add(counter, kMaxSuccess).ok());
+  driver.value.success = kMaxSuccess + 1;
+  EXPECT_DEATH((void)nic.read(counter), "a counter left its range");
+  driver.value = {0, kMaxFailure + 1};
+  EXPECT_DEATH((void)nic.read(counter), "a counter left its range");
+}
+
+TEST_F(CheckedNicDeathTest, CounterFell) {
+  prepare();
+  ASSERT_TRUE(nic.add(counter, 10).ok());
+  driver.value.success = 7;  // it may lag
+  ASSERT_TRUE(nic.read(counter).ok());
+  driver.value.success = 6;
+  EXPECT_DEATH((void)nic.read(counter), "a counter fell");
+  ASSERT_TRUE(nic.reset(counter).ok()) << "now it may, once";
+  EXPECT_EQ(nic.read(counter).value().success, 6u);
+  driver.value.success = 5;
+  EXPECT_DEATH((void)nic.read(counter), "a counter fell");
+}
+
+TEST_F(CheckedNicDeathTest, CounterFellWithoutTheSet) {
+  prepare();
+  ASSERT_TRUE(nic.add_error(counter, 3).ok());
+  driver.value.failure = 3;
+  ASSERT_TRUE(nic.read(counter).ok());
+  driver.value.failure = 0;
+  EXPECT_DEATH((void)nic.read(counter), "a counter fell");
+  driver.value.failure = 3;
+  Op set = add;
+  set.kind = OpKind::kCounterSet;
+  ASSERT_EQ(post(set), Code::kOk);
+  ASSERT_TRUE(nic.read(counter).ok()) << "it has not fired yet";
+  driver.value = {1, 0};
+  ASSERT_TRUE(nic.read(counter).ok()) << "and now it has";
+  driver.value = {0, 0};
+  EXPECT_DEATH((void)nic.read(counter), "a counter fell");
+}
+
+TEST_F(CheckedNicDeathTest, CounterCountedTooMuch) {
+  prepare();
+  driver.value.success = 1;
+  EXPECT_DEATH((void)nic.read(counter), "counted more than was added");
+  driver.value.success = 0;
+  write.completion = counter;
+  ASSERT_EQ(post(write), Code::kOk);
+  ASSERT_TRUE(nic.issue(write).ok());
+  ASSERT_EQ(post(add), Code::kOk);
+  ASSERT_TRUE(nic.add(counter, 5).ok());
+  ASSERT_TRUE(nic.add_error(counter, 1).ok());
+  driver.value = {8, 1};
+  ASSERT_TRUE(nic.read(counter).ok());
+  driver.value = {8, 2};
+  EXPECT_DEATH((void)nic.read(counter), "counted more than was added");
+}
+
+// What a doorbell or a message adds is not seen, so from then on everything is possible.
+TEST_F(CheckedNicTest, CountersThatOthersReachAreUnbounded) {
+  prepare();
+  driver.bell = {.call = [](void*, uint32_t, uint64_t) {}};
+  ASSERT_TRUE(nic.doorbell(counter, DoorbellKind::kHostCall).ok());
+  const CounterId arrivals = nic.open_counter().value();
+  open_region(arrivals);
+  driver.value.success = 1'000'000;
+  EXPECT_TRUE(nic.read(counter).ok());
+  EXPECT_TRUE(nic.read(arrivals).ok());
+}
+
+// N9: a call that failed and yet did something.
+TEST_F(CheckedNicDeathTest, AFailedCallChangedACounter) {
+  prepare();
+  driver.status = {Code::kInvalidArgument, "scripted"};
+  driver.value.success = 5;
+  EXPECT_DEATH((void)nic.add(counter, 5), "counted more than was added");
+  EXPECT_DEATH((void)nic.add_error(counter, 5), "counted more than was added");
+  EXPECT_DEATH((void)nic.issue(add), "counted more than was added");
+  EXPECT_DEATH((void)post(write), "counted more than was added");
+  EXPECT_DEATH((void)nic.close_counter(counter), "counted more than was added");
+}
+
+TEST_F(CheckedNicDeathTest, ARefusedPostTookEntries) {
+  prepare();
+  driver.status = {Code::kInvalidArgument, "scripted"};
+  driver.taken_by_post = 1;
+  EXPECT_DEATH((void)post(write), "a refused post\\(\\) took entries");
+}
+
+TEST_F(CheckedNicDeathTest, AgainThoughEntriesAreFree) {
+  prepare();
+  driver.status = {Code::kAgain, "scripted"};
+  driver.free = 1;
+  EXPECT_DEATH((void)post(write), "kAgain though enough entries were free");
+  driver.free = 0;
+  EXPECT_EQ(post(write), Code::kAgain);
+}
+
+TEST_F(CheckedNicDeathTest, MoreEntriesFreeThanExist) {
+  prepare();
+  driver.free = 5;
+  EXPECT_DEATH((void)nic.free_entries(), "more entries free than exist");
+  EXPECT_DEATH((void)post(write), "more entries free than exist");
+}
+
+TEST_F(CheckedNicDeathTest, CounterIds) {
+  prepare();
+  driver.next_counter = counter.value;
+  EXPECT_DEATH((void)nic.open_counter(), "two open counters with one id");
+  driver.next_counter = CounterId{}.value;
+  EXPECT_DEATH((void)nic.open_counter(), "a counter without an id");
+  ASSERT_TRUE(nic.close_counter(counter).ok());
+  driver.next_counter = counter.value;
+  EXPECT_TRUE(nic.open_counter().ok()) << "closed ids are used again";
+  driver.next_counter = 50;
+  driver.value.success = 1;
+  EXPECT_DEATH((void)nic.open_counter(), "counted more|not at zero");
+  driver.value.success = 0;
+  driver.caps_.max_counters = 1;
+  EXPECT_DEATH((void)nic.open_counter(), "more counters open than caps\\(\\) says");
+}
+
+TEST_F(CheckedNicDeathTest, AnOpenCounterIsUnknown) {
+  prepare();
+  driver.readable = false;
+  EXPECT_DEATH((void)nic.read(counter), "an open counter cannot be read");
+}
+
+TEST_F(CheckedNicDeathTest, ClosedThoughARegionNamesIt) {
+  prepare();
+  const RegionId bound = open_region(counter);
+  EXPECT_DEATH((void)nic.close_counter(counter), "closed a counter that a region names");
+  ASSERT_TRUE(nic.deregister_region(bound).ok());
+  EXPECT_TRUE(nic.close_counter(counter).ok());
+}
+
+TEST_F(CheckedNicDeathTest, RegionIdsAndKeys) {
+  prepare();
+  driver.next_region = region.value;
+  EXPECT_DEATH((void)open_region(), "two registered regions with one id");
+  driver.next_region = RegionId{}.value;
+  EXPECT_DEATH((void)open_region(), "a region without an id");
+  driver.next_region = 60;
+  ASSERT_TRUE(nic.deregister_region(region).ok());
+  driver.next_key = 30;  // as the first region's
+  EXPECT_DEATH((void)open_region(), "a key that was given before");
+  driver.next_key = 90;
+  region = open_region();
+  EXPECT_DEATH((void)nic.key(region), "a region's key has changed");  // the driver counts up
+  driver.next_key = 90;
+  EXPECT_EQ(nic.key(region).value().value, 90u);
+  driver.next_key = 95;
+  driver.caps_.max_regions = 1;
+  EXPECT_DEATH((void)open_region(), "more regions registered than caps\\(\\) says");
+}
+
+TEST_F(CheckedNicDeathTest, Doorbells) {
+  prepare();
+  driver.bell = {.kind = DoorbellKind::kAtomicAdd, .word = words};
+  EXPECT_TRUE(nic.doorbell(counter, DoorbellKind::kAtomicAdd).ok());
+  EXPECT_DEATH((void)nic.doorbell(counter, DoorbellKind::kHostCall), "a doorbell of another kind");
+  driver.bell.word = nullptr;
+  EXPECT_DEATH((void)nic.doorbell(counter, DoorbellKind::kAtomicAdd), "without its word");
+  driver.bell = {.kind = DoorbellKind::kHostCall};
+  EXPECT_DEATH((void)nic.doorbell(counter, DoorbellKind::kHostCall), "without its call");
+}
+
+TEST_F(CheckedNicDeathTest, UsageAndFailures) {
+  prepare();
+  EXPECT_EQ(nic.usage().counters, 1u);
+  driver.opened.counters = 2;
+  EXPECT_DEATH((void)nic.usage(), "usage\\(\\) is not what is open");
+  driver.failed = 3;
+  EXPECT_EQ(nic.failures(), 3u);
+  driver.failed = 2;
+  EXPECT_DEATH((void)nic.failures(), "failures\\(\\) fell");
+  driver.record = FailureRecord{.context = 1, .code = Code::kFailed, .peer = 1};
+  EXPECT_EQ(nic.take_failure()->context, 1u);
+  driver.record->code = Code::kOk;
+  EXPECT_DEATH((void)nic.take_failure(), "says kOk");
+}
+
+TEST_F(CheckedNicDeathTest, LeavingWithoutAttending) {
+  nic.attend();
+  nic.leave();
+  EXPECT_DEATH(nic.leave(), "leave\\(\\) without attend\\(\\)");
+}
+
+// Where others take from the same device, their share explains what would be a fault.
+TEST(CheckedNicSharedTest, OthersMayTakeTheEntries) {
+  ScriptedNic driver;
+  CheckedNic nic(driver, {.sole_user = false});
+  const CounterId counter = nic.open_counter().value();
+  Op add;
+  add.kind = OpKind::kCounterAdd;
+  add.counter = counter;
+  const DeferredOp op = {.op = add, .trigger = counter, .threshold = 1};
+  driver.status = {Code::kAgain, "scripted"};
+  driver.taken_by_post = 1;
+  EXPECT_EQ(nic.post({&op, 1}).code(), Code::kAgain);
+  driver.opened.counters = 7;
+  EXPECT_EQ(nic.usage().counters, 7u);
+}
+
+}  // namespace
+}  // namespace lanyard::nic

@@ -1,0 +1,80 @@
+// Mail: carries matching cards between the processes of a job that live in one thread.
+#ifndef LANYARD_TESTS_CORE_MAIL_H_
+#define LANYARD_TESTS_CORE_MAIL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "transport/core/match_card.h"
+
+namespace lanyard {
+
+// Order is kept between any two processes. Between different pairs it is that of the senders'
+// ranks; with shuffle(), any: what arrives first is then drawn, and so is whether anything arrives.
+class Mail {
+ public:
+  explicit Mail(uint32_t processes) {
+    for (uint32_t rank = 0; rank < processes; ++rank)
+      boxes_.push_back(std::make_unique<Box>(*this, rank, processes));
+  }
+
+  core::Courier& courier(uint32_t rank) { return *boxes_[rank]; }
+  void shuffle(uint64_t seed) { random_.emplace(seed); }
+
+  // From now on sends of that process fail, after so many more that work.
+  void break_down(uint32_t rank, uint64_t after = 0) { boxes_[rank]->left_to_send = after; }
+  void repair(uint32_t rank) { boxes_[rank]->left_to_send.reset(); }
+
+  uint64_t sent() const { return sent_; }
+  size_t under_way() const {
+    size_t count = 0;
+    for (const auto& box : boxes_)
+      for (const auto& from : box->from) count += from.size();
+    return count;
+  }
+
+ private:
+  struct Box final : core::Courier {
+    Box(Mail& mail, uint32_t rank, uint32_t processes) : mail(mail), rank(rank), from(processes) {}
+
+    Status send(uint32_t to, const core::MatchCard& card) override {
+      if (left_to_send == 0) return {Code::kFailed, "the mail does not work"};
+      if (left_to_send) --*left_to_send;
+      mail.boxes_.at(to)->from[rank].push_back(card);
+      ++mail.sent_;
+      return {};
+    }
+    std::optional<core::MatchCard> receive() override {
+      std::vector<std::deque<core::MatchCard>*> waiting;
+      for (auto& cards : from)
+        if (!cards.empty()) waiting.push_back(&cards);
+      if (waiting.empty()) return std::nullopt;
+      size_t which = 0;
+      if (mail.random_) {
+        which = (*mail.random_)() % (waiting.size() + 1);
+        if (which == waiting.size()) return std::nullopt;
+      }
+      const core::MatchCard card = waiting[which]->front();
+      waiting[which]->pop_front();
+      return card;
+    }
+
+    Mail& mail;
+    const uint32_t rank;
+    std::vector<std::deque<core::MatchCard>> from;
+    std::optional<uint64_t> left_to_send;
+  };
+
+  std::vector<std::unique_ptr<Box>> boxes_;
+  std::optional<std::mt19937_64> random_;
+  uint64_t sent_ = 0;
+};
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TESTS_CORE_MAIL_H_

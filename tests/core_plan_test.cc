@@ -1,0 +1,242 @@
+// Plans: what a matched request hands to the NIC, operation by operation, and with which
+// thresholds.
+#include "transport/core/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/core_process.h"
+#include "tests/core_step_fabric.h"
+#include "tests/core_step_stream.h"
+#include "transport/core/queue.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard {
+namespace {
+
+using core::Direction;
+using core::PeerKeys;
+using core::PlanContext;
+using core::PlannedOp;
+using nic::AtomicKind;
+using nic::OpKind;
+
+constexpr uint32_t kSelf = 3;
+constexpr uint32_t kPeer = 5;
+
+PlanContext context(uint64_t max_message_bytes) {
+  PlanContext made;
+  made.self = kSelf;
+  made.max_message_bytes = max_message_bytes;
+  made.one = {.address = nullptr, .region = {70}, .key = {700}, .offset = 16};
+  made.context = 42;
+  return made;
+}
+
+Request request(Direction direction, uint64_t bytes, bool ready) {
+  Request made;
+  made.transfer.direction = direction;
+  made.transfer.ready = ready;
+  made.transfer.bytes = bytes;
+  made.matched_nic = kPeer;
+  made.matched_bytes = bytes;
+  made.buffer = {71};
+  made.completion = {72};
+  if (direction == Direction::kSend && !ready) made.trigger = {73};
+  made.done = {.address = nullptr, .region = {70}, .key = {700}, .offset = 24};
+  return made;
+}
+
+// The increment of a word, wherever it is.
+void expect_increment(const PlannedOp& planned, uint32_t peer, uint64_t key, uint64_t offset) {
+  const nic::Op& op = planned.op.op;
+  EXPECT_EQ(op.kind, OpKind::kAtomic);
+  EXPECT_EQ(op.atomic, AtomicKind::kSum);
+  EXPECT_EQ(op.local.region, nic::RegionId{70});
+  EXPECT_EQ(op.local.offset, 16u);
+  EXPECT_EQ(op.remote.peer, peer);
+  EXPECT_EQ(op.remote.key.value, key);
+  EXPECT_EQ(op.remote.offset, offset);
+  EXPECT_FALSE(op.completion.valid());
+  EXPECT_EQ(op.context, 42u);
+}
+
+void expect_send(uint64_t bytes, uint64_t longest, const std::vector<uint64_t>& pieces) {
+  SCOPED_TRACE(std::to_string(bytes) + " bytes by " + std::to_string(longest));
+  for (const bool ready : {false, true}) {
+    const Request send = request(Direction::kSend, bytes, ready);
+    const auto plan =
+        make_plan(send, {.buffer = {900}, .clear_to_send = {}, .ready = ready}, context(longest));
+    ASSERT_EQ(plan.size(), pieces.size() + 1);
+    uint64_t offset = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const nic::Op& op = plan[i].op.op;
+      EXPECT_EQ(op.kind, OpKind::kWrite);
+      EXPECT_EQ(op.bytes, pieces[i]);
+      EXPECT_EQ(op.local.region, nic::RegionId{71});
+      EXPECT_EQ(op.local.offset, offset);
+      EXPECT_EQ(op.remote.peer, kPeer);
+      EXPECT_EQ(op.remote.key.value, 900u);
+      EXPECT_EQ(op.remote.offset, offset);
+      EXPECT_EQ(op.completion, nic::CounterId{72});
+      EXPECT_EQ(op.context, 42u);
+      EXPECT_EQ(plan[i].shared, ready) << "a ready send hangs on the queue's trigger";
+      if (!ready) {
+        EXPECT_EQ(plan[i].op.trigger, nic::CounterId{73});
+        EXPECT_EQ(plan[i].step, 2u) << "a start and a clear-to-send an iteration";
+      }
+      offset += pieces[i];
+    }
+    expect_increment(plan.back(), kSelf, 700, 24);
+    EXPECT_FALSE(plan.back().shared);
+    EXPECT_EQ(plan.back().op.trigger, nic::CounterId{72});
+    EXPECT_EQ(plan.back().step, pieces.size());
+  }
+}
+
+TEST(Plan, SendInPieces) {
+  expect_send(0, 100, {0});
+  expect_send(1, 100, {1});
+  expect_send(99, 100, {99});
+  expect_send(100, 100, {100});
+  expect_send(101, 100, {100, 1});
+  expect_send(250, 100, {100, 100, 50});
+  expect_send(3, 1, {1, 1, 1});
+}
+
+TEST(Plan, Receive) {
+  for (const uint64_t bytes : {0u, 100u, 101u, 250u}) {
+    for (const bool ready : {false, true}) {
+      Request receive = request(Direction::kReceive, 1000, false);
+      receive.matched_bytes = bytes;  // what comes, not what there is room for
+      const auto plan =
+          make_plan(receive, {.buffer = {}, .clear_to_send = {901}, .ready = ready}, context(100));
+      ASSERT_EQ(plan.size(), ready ? 1u : 2u);
+      expect_increment(plan[0], kSelf, 700, 24);
+      EXPECT_EQ(plan[0].op.trigger, nic::CounterId{72});
+      EXPECT_EQ(plan[0].step, std::max<uint64_t>(1, (bytes + 99) / 100));
+      EXPECT_FALSE(plan[0].shared);
+      if (ready) continue;
+      expect_increment(plan[1], kPeer, 901, 0);
+      EXPECT_TRUE(plan[1].shared) << "the stream's, not the call's";
+    }
+  }
+}
+
+// ---- What a queue makes of it
+
+struct RecordingNic final : nic::ForwardingNic {
+  using ForwardingNic::ForwardingNic;
+  Status post(std::span<const nic::DeferredOp> ops) override {
+    for (const nic::DeferredOp& op : ops) posted.push_back({op.trigger.value, op.threshold});
+    return inner().post(ops);
+  }
+  using Condition = std::pair<uint32_t, uint64_t>;
+  std::vector<Condition> posted;
+};
+
+TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
+  StepFabric fabric(1, {.max_message_bytes = 10});
+  RecordingNic nic(fabric.nic(0));
+  Mail mail(1);
+  Process process(nic, 0, mail, {.overflow = true, .overflow_thread = false});
+  StepStream stream;
+  const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
+  Request& receive = process.receive(0, 1, 25);
+  Request& send = process.send(0, 1, 25);
+  Request& ready_receive = process.receive(0, 2, 5);
+  Request& ready_send = process.send(0, 2, 5, true);
+  while (mail.under_way() > 0) process.matcher.progress();
+
+  Request* const both[] = {&receive, &send};
+  Request* const readies[] = {&ready_receive, &ready_send};
+  Request* const all[] = {&receive, &ready_receive, &ready_send, &send};
+  uint64_t rings = 0;
+  std::optional<uint32_t> shared;
+  const auto expect = [&](const std::vector<RecordingNic::Condition>& conditions) {
+    EXPECT_EQ(nic.posted, conditions);
+    nic.posted.clear();
+    for (std::span<Request* const> requests :
+         {std::span<Request* const>(both), std::span<Request* const>(readies)}) {
+      if (!requests[0]->needs_wait()) continue;
+      ASSERT_TRUE(works(queue->wait(requests)));
+    }
+    do fabric.quiesce();
+    while (!stream.poll());
+  };
+  for (uint64_t i = 1; i <= 4; ++i) {
+    SCOPED_TRACE("iteration " + std::to_string(i));
+    const uint32_t in = receive.completion.value;
+    const uint32_t out = send.completion.value;
+    const uint32_t go = send.trigger.value;
+    ASSERT_TRUE(works(queue->start(both)));
+    ++rings;
+    ASSERT_EQ(nic.posted.size(), 6u);
+    if (!shared) shared = nic.posted[1].first;
+    const uint64_t n = 2 * i - 1;  // each of the two requests starts twice a round
+    expect({{in, 3 * n}, {*shared, rings}, {go, 2 * n}, {go, 2 * n}, {go, 2 * n}, {out, 3 * n}});
+    const uint32_t ready_in = ready_receive.completion.value;
+    const uint32_t ready_out = ready_send.completion.value;
+    if (i % 2 == 0) {
+      ASSERT_TRUE(works(queue->start(readies)));
+      ++rings;
+      expect({{ready_in, ready_send.starts}, {*shared, rings}, {ready_out, ready_send.starts}});
+    }
+    ASSERT_TRUE(works(queue->start(all)));
+    ++rings;  // one for the clear-to-send and the ready send together
+    const uint64_t m = 2 * i;
+    const uint64_t r = ready_send.starts;
+    expect({{in, 3 * m},
+            {*shared, rings},
+            {ready_in, r},
+            {*shared, rings},
+            {ready_out, r},
+            {go, 2 * m},
+            {go, 2 * m},
+            {go, 2 * m},
+            {out, 3 * m}});
+  }
+  EXPECT_EQ(ready_send.starts, 6u);
+  EXPECT_EQ(nic.failures(), 0u);
+}
+
+// A wait is for the word's value after as many iterations as were started, from where it began.
+TEST(Thresholds, AWaitIsForItsOwnIteration) {
+  StepFabric fabric(1);
+  Mail mail(1);
+  Process process(fabric.nic(0), 0, mail, {.overflow = true, .overflow_thread = false});
+  StepStream stream;
+  const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
+  uint64_t used = 0;  // iterations of the words before
+  for (int life = 0; life < 3; ++life) {
+    Request& receive = process.receive(0, 1, 8);
+    Request& send = process.send(0, 1, 8);
+    while (mail.under_way() > 0) process.matcher.progress();
+    Request* const both[] = {&receive, &send};
+    for (uint64_t i = 1; i <= 3; ++i) {
+      ASSERT_TRUE(works(queue->start(both)));
+      const size_t before = stream.enqueued.size();
+      ASSERT_TRUE(works(queue->wait(both)));
+      ASSERT_EQ(stream.enqueued.size(), before + 2);
+      for (size_t k = 0; k < 2; ++k) {
+        const gpu::StreamOp& op = stream.enqueued[before + k];
+        EXPECT_EQ(op.kind, gpu::StreamOp::Kind::kWait64);
+        EXPECT_EQ(op.word, both[k]->done.address);
+        EXPECT_EQ(op.value, both[k]->done_base + i);
+      }
+      do fabric.quiesce();
+      while (!stream.poll());
+    }
+    for (Request* request : both) {
+      used = std::max(used, request->done.read());
+      ASSERT_TRUE(works(process.endpoint.free_request(request)));
+    }
+  }
+  EXPECT_GT(used, 3u) << "words were used again, and went on counting";
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,90 @@
+// StepStream: a stream that runs when a test says so, one operation at a time.
+#ifndef LANYARD_TESTS_CORE_STEP_STREAM_H_
+#define LANYARD_TESTS_CORE_STEP_STREAM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "gpu/stream.h"
+
+namespace lanyard {
+
+// One thread. What a real stream's threads make uncertain, the test decides: when an operation runs
+// and whether enqueue() takes it.
+class StepStream final : public gpu::Stream {
+ public:
+  using Op = gpu::StreamOp;
+
+  bool calls = true;         // false: as a GPU's, which cannot call the host
+  bool full = false;         // enqueue() refuses everything
+  std::vector<Op> enqueued;  // all it ever took, for tests that look at them
+
+  const char* kind() const override { return "step"; }
+  bool can_call() const override { return calls; }
+  Status enqueue(std::span<const Op> ops) override {
+    if (full) return {Code::kAgain, "the stream is full"};
+    for (const Op& op : ops) {
+      if (op.kind == Op::Kind::kCall && !calls) return {Code::kUnsupported, "no calls"};
+      items_.push_back({op, {}});
+      enqueued.push_back(op);
+    }
+    return {};
+  }
+  // Enqueues a kernel.
+  void launch(std::function<void()> kernel) { items_.push_back({{}, std::move(kernel)}); }
+
+  // Runs the oldest operation, if there is one and it is no wait that is not met.
+  bool step() {
+    if (items_.empty() || blocked()) return false;
+    const Item item = std::move(items_.front());
+    items_.pop_front();
+    run(item);
+    return true;
+  }
+  bool poll() override {
+    while (step()) {
+    }
+    return items_.empty();
+  }
+  bool empty() const { return items_.empty(); }
+  size_t size() const { return items_.size(); }
+
+ private:
+  struct Item {
+    Op op;
+    std::function<void()> kernel;
+  };
+
+  bool blocked() const {
+    const Item& item = items_.front();
+    return !item.kernel && item.op.kind == Op::Kind::kWait64 &&
+           std::atomic_ref<uint64_t>(*item.op.word).load() < item.op.value;
+  }
+  static void run(const Item& item) {
+    if (item.kernel) return item.kernel();
+    switch (item.op.kind) {
+      case Op::Kind::kWrite64:
+        std::atomic_ref<uint64_t>(*item.op.word).store(item.op.value);
+        return;
+      case Op::Kind::kAdd64:
+        std::atomic_ref<uint64_t>(*item.op.word).fetch_add(item.op.value);
+        return;
+      case Op::Kind::kCall:
+        item.op.call(item.op.object, item.op.argument, item.op.value);
+        return;
+      case Op::Kind::kWait64:
+        return;
+    }
+  }
+
+  std::deque<Item> items_;
+};
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TESTS_CORE_STEP_STREAM_H_

@@ -1,0 +1,501 @@
+// What the rows of the NIC contract share: the fabric under test, registered memory, descriptors,
+// and two ways to wait.
+#ifndef LANYARD_TESTS_NIC_CONTRACT_FIXTURE_H_
+#define LANYARD_TESTS_NIC_CONTRACT_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "transport/nic/nic.h"
+
+namespace lanyard::nic {
+
+// Found by GoogleTest through the namespace of the type.
+inline bool operator==(const Usage& a, const Usage& b) {
+  return a.counters == b.counters && a.regions == b.regions;
+}
+
+inline void PrintTo(const CounterValue& value, std::ostream* out) {
+  *out << "{success " << value.success << ", failure " << value.failure << "}";
+}
+
+}  // namespace lanyard::nic
+
+namespace lanyard::nic_contract {
+
+using nic::AtomicKind;
+using nic::CompletionLevel;
+using nic::CounterId;
+using nic::CounterValue;
+using nic::DeferredOp;
+using nic::Doorbell;
+using nic::DoorbellKind;
+using nic::FailureRecord;
+using nic::kMaxFailure;
+using nic::kMaxSuccess;
+using nic::Nic;
+using nic::Op;
+using nic::OpKind;
+using nic::RegionId;
+using nic::RemoteKey;
+
+// What a row wishes for. A maker gives at least so many NICs and, where the implementation lets it
+// choose, exactly these limits; the rows go by caps().
+struct FabricOptions {
+  size_t nics = 2;
+  uint32_t deferred_depth = 64;
+  uint32_t max_counters = 64;
+  uint32_t max_regions = 64;
+  uint64_t max_message_bytes = uint64_t{4} << 20;
+  bool connected = true;  // false: set_peers() is left to the row
+};
+
+// Some NICs of one job, in this process. NIC i has rank i and, where connected, the peers 0 to
+// size() - 1.
+struct NicFabric {
+  virtual ~NicFabric() = default;
+  virtual size_t size() = 0;
+  virtual Nic& nic(size_t rank) = 0;
+  virtual void progress_all() {
+    for (size_t rank = 0; rank < size(); ++rank) nic(rank).progress();
+  }
+};
+
+// One implementation: what INSTANTIATE_TEST_SUITE_P gives to the suite. Null for options that it
+// cannot meet at all: the row is then reported as skipped.
+struct NicMaker {
+  std::string name;  // letters and digits
+  std::function<std::unique_ptr<NicFabric>(const FabricOptions&)> make;
+};
+
+inline void PrintTo(const NicMaker& maker, std::ostream* out) { *out << maker.name; }
+inline std::string maker_name(const ::testing::TestParamInfo<NicMaker>& info) {
+  return info.param.name;
+}
+
+// Longer than anything that works ever takes, under any sanitizer: only what is broken waits so
+// long.
+inline constexpr std::chrono::milliseconds kBound{20'000};
+
+// Memory registered with one NIC. Words that a NIC may be writing are read and written by load()
+// and store() alone; the bytes only where a counter or a flag has said that the NIC is done with
+// them.
+class Memory {
+ public:
+  Memory(size_t rank, size_t bytes) : rank_(rank), bytes_(bytes) {
+    words_.assign(2 * kGuardWords + (bytes + 7) / 8, kGuard);
+    std::memset(data(), 0, bytes);
+  }
+
+  size_t rank() const { return rank_; }
+  uint32_t peer() const { return static_cast<uint32_t>(rank_); }
+  size_t bytes() const { return bytes_; }
+  std::byte* data() { return reinterpret_cast<std::byte*>(words_.data() + kGuardWords); }
+
+  uint64_t load(size_t offset = 0) { return word(offset).load(std::memory_order_acquire); }
+  void store(uint64_t value, size_t offset = 0) {
+    word(offset).store(value, std::memory_order_release);
+  }
+
+  // Byte i of a message that is told by `seed` from others: a lost, doubled or moved byte shows.
+  static std::byte pattern(uint64_t seed, size_t i) {
+    uint64_t x = (seed + 1) * 0x9e3779b97f4a7c15u + i * 0xd1342543de82ef95u;
+    x ^= x >> 29;
+    return static_cast<std::byte>(x * 0xbf58476d1ce4e5b9u >> 56);
+  }
+  void fill(uint64_t seed, size_t offset, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) data()[offset + i] = pattern(seed, i);
+  }
+  bool holds(uint64_t seed, size_t offset, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i)
+      if (data()[offset + i] != pattern(seed, i)) return false;
+    return true;
+  }
+  bool is_zero(size_t offset, size_t bytes) {
+    return std::all_of(data() + offset, data() + offset + bytes,
+                       [](std::byte b) { return b == std::byte{0}; });
+  }
+  bool guards_intact() {
+    const size_t tail = 2 * kGuardWords * 8 + (bytes_ + 7) / 8 * 8;
+    const std::byte guard{static_cast<uint8_t>(kGuard)};
+    const auto* all = reinterpret_cast<const std::byte*>(words_.data());
+    return std::all_of(all, all + kGuardWords * 8, [&](std::byte b) { return b == guard; }) &&
+           std::all_of(all + kGuardWords * 8 + bytes_, all + tail,
+                       [&](std::byte b) { return b == guard; });
+  }
+
+  RegionId region;
+  RemoteKey key;
+
+ private:
+  static constexpr size_t kGuardWords = 8;
+  static constexpr uint64_t kGuard = 0xa5a5a5a5a5a5a5a5u;
+
+  std::atomic_ref<uint64_t> word(size_t offset) {
+    return std::atomic_ref<uint64_t>(words_[kGuardWords + offset / 8]);
+  }
+
+  size_t rank_;
+  size_t bytes_;
+  std::vector<uint64_t> words_;
+};
+
+// ---- Descriptors
+
+inline Op write_op(const Memory& from, uint64_t from_offset, const Memory& to, uint64_t to_offset,
+                   uint64_t bytes, CounterId completion = {}) {
+  Op op;
+  op.kind = OpKind::kWrite;
+  op.level = CompletionLevel::kDelivery;
+  op.completion = completion;
+  op.local = {from.region, from_offset};
+  op.remote = {to.peer(), to.key, to_offset};
+  op.bytes = bytes;
+  return op;
+}
+
+inline Op atomic_op(AtomicKind kind, const Memory& operand, uint64_t operand_offset,
+                    const Memory& to, uint64_t to_offset, CounterId completion = {}) {
+  Op op;
+  op.kind = OpKind::kAtomic;
+  op.atomic = kind;
+  op.level = CompletionLevel::kDelivery;
+  op.completion = completion;
+  op.local = {operand.region, operand_offset};
+  op.remote = {to.peer(), to.key, to_offset};
+  return op;
+}
+
+inline Op sum_op(const Memory& operand, uint64_t operand_offset, const Memory& to,
+                 uint64_t to_offset, CounterId completion = {}) {
+  return atomic_op(AtomicKind::kSum, operand, operand_offset, to, to_offset, completion);
+}
+
+inline Op counter_op(OpKind kind, CounterId counter, uint64_t value) {
+  Op op;
+  op.kind = kind;
+  op.counter = counter;
+  op.value = value;
+  return op;
+}
+
+inline DeferredOp when(CounterId trigger, uint64_t threshold, const Op& op) {
+  return {.op = op, .trigger = trigger, .threshold = threshold};
+}
+
+inline void ring(const Doorbell& bell, uint64_t value = 1) {
+  switch (bell.kind) {
+    case DoorbellKind::kMmioAdd:
+      std::atomic_ref<uint64_t>(*bell.word).store(value, std::memory_order_release);
+      break;
+    case DoorbellKind::kAtomicAdd:
+      std::atomic_ref<uint64_t>(*bell.word).fetch_add(value, std::memory_order_seq_cst);
+      break;
+    case DoorbellKind::kHostCall:
+      bell.call(bell.object, bell.counter, value);
+      break;
+  }
+}
+
+inline const char* kind_name(DoorbellKind kind) {
+  switch (kind) {
+    case DoorbellKind::kMmioAdd:
+      return "MmioAdd";
+    case DoorbellKind::kAtomicAdd:
+      return "AtomicAdd";
+    case DoorbellKind::kHostCall:
+      return "HostCall";
+  }
+  return "?";
+}
+
+inline ::testing::AssertionResult is_ok(const Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << status.to_string();
+}
+
+// Everything that N9 protects, as far as nic.h shows it.
+struct State {
+  std::vector<CounterValue> counters;
+  std::vector<uint32_t> free_entries;
+  std::vector<uint64_t> failures;
+  std::vector<nic::Usage> usage;
+  friend bool operator==(const State&, const State&) = default;
+};
+
+inline void PrintTo(const State& state, std::ostream* out) {
+  for (const CounterValue& value : state.counters)
+    *out << value.success << '+' << value.failure << ' ';
+  for (size_t i = 0; i < state.failures.size(); ++i)
+    *out << "| NIC " << i << ": " << state.free_entries[i] << " free, " << state.failures[i]
+         << " failures, " << state.usage[i].counters << " counters, " << state.usage[i].regions
+         << " regions ";
+}
+
+class NicContract : public ::testing::TestWithParam<NicMaker> {
+ protected:
+  // False where the implementation cannot make such a fabric: the row returns and counts as
+  // skipped.
+  [[nodiscard]] bool start(const FabricOptions& options = {}) {
+    counters_.clear();
+    fabric_ = GetParam().make(options);
+    if (fabric_ == nullptr) {
+      skip("this implementation cannot make the fabric that this row wants");
+      return false;
+    }
+    EXPECT_GE(fabric_->size(), options.nics);
+    return fabric_->size() >= options.nics;
+  }
+  [[nodiscard]] bool needs(bool capability, const char* what) {
+    if (!capability) skip(std::string("caps() lacks ") + what);
+    return capability;
+  }
+
+  void TearDown() override {
+    if (fabric_ == nullptr) return;
+    stop();
+    for (Memory& memory : memories_)
+      EXPECT_TRUE(memory.guards_intact())
+          << "something wrote beside a region of NIC " << memory.rank();
+  }
+  // Ends the NICs, and with them whatever they were still doing to the memory.
+  void stop() { fabric_.reset(); }
+
+  size_t size() { return fabric_->size(); }
+  Nic& nic(size_t rank = 0) { return fabric_->nic(rank); }
+  uint32_t depth(size_t rank = 0) { return nic(rank).caps().deferred_depth; }
+
+  // ---- Objects: opened here, known to state()
+  CounterId counter(size_t rank = 0) {
+    Result<CounterId> opened = nic(rank).open_counter();
+    EXPECT_TRUE(is_ok(opened.status()));
+    if (!opened.ok()) return {};
+    counters_.push_back({rank, opened.value()});
+    return opened.value();
+  }
+  Status close(CounterId id, size_t rank = 0) {
+    Status status = nic(rank).close_counter(id);
+    if (status.ok()) std::erase(counters_, std::pair{rank, id});
+    return status;
+  }
+  Memory& memory(size_t rank, size_t bytes, CounterId remote_write = {}) {
+    Memory& made = memories_.emplace_back(rank, bytes);
+    enroll(made, remote_write);
+    return made;
+  }
+  void enroll(Memory& memory, CounterId remote_write = {}) {
+    Result<RegionId> region =
+        nic(memory.rank()).register_region(memory.data(), memory.bytes(), remote_write);
+    ASSERT_TRUE(is_ok(region.status()));
+    memory.region = region.value();
+    Result<RemoteKey> key = nic(memory.rank()).key(memory.region);
+    ASSERT_TRUE(is_ok(key.status()));
+    memory.key = key.value();
+  }
+
+  // ---- Calls that must work
+  CounterValue value(CounterId id, size_t rank = 0) {
+    Result<CounterValue> read = nic(rank).read(id);
+    EXPECT_TRUE(is_ok(read.status()));
+    return read.ok() ? read.value() : CounterValue{};
+  }
+  void add(CounterId id, uint64_t amount, size_t rank = 0) {
+    EXPECT_TRUE(is_ok(nic(rank).add(id, amount)));
+  }
+  void post(const DeferredOp& op, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post({&op, 1}))); }
+  void post(const std::vector<DeferredOp>& ops, size_t rank = 0) {
+    EXPECT_TRUE(is_ok(nic(rank).post(ops)));
+  }
+  // These two repeat where the NIC is full. For any thread.
+  void post_patiently(const DeferredOp& op, size_t rank = 0) {
+    patiently(rank, [&] { return nic(rank).post({&op, 1}); });
+  }
+  void issue(const Op& op, size_t rank = 0) {
+    patiently(rank, [&] { return nic(rank).issue(op); });
+  }
+
+  // ---- Waiting
+  // Drives and waits until pred() holds. A row that has once waited in vain has failed and soon
+  // ends.
+  template <typename Predicate>
+  [[nodiscard]] bool eventually(Predicate pred) {
+    const auto deadline = std::chrono::steady_clock::now() + (in_vain_ ? kBound / 40 : kBound);
+    for (size_t turn = 0; !pred(); ++turn) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        in_vain_ = true;
+        return false;
+      }
+      fabric_->progress_all();
+      if (turn >= kEagerTurns) nic(turn % size()).wait(std::chrono::microseconds(50));
+    }
+    return true;
+  }
+  // The bound starts anew with every change of the counter: a slow machine is not a broken NIC.
+  ::testing::AssertionResult reaches(CounterId id, CounterValue wanted, size_t rank = 0) {
+    CounterValue last = value(id, rank);
+    bool moves = true;
+    while (last != wanted && moves) {
+      const CounterValue before = last;
+      moves = eventually([&] { return (last = value(id, rank)) != before; });
+    }
+    if (last == wanted) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure()
+           << "success " << last.success << ", failure " << last.failure << " where "
+           << wanted.success << " and " << wanted.failure << " were due";
+  }
+  ::testing::AssertionResult reaches(CounterId id, uint64_t success, size_t rank = 0) {
+    return reaches(id, CounterValue{success, 0}, rank);
+  }
+  ::testing::AssertionResult all_free(size_t rank = 0) {
+    if (eventually([&] { return nic(rank).free_entries() == depth(rank); }))
+      return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure()
+           << nic(rank).free_entries() << " of " << depth(rank) << " entries are free";
+  }
+  // Gives a NIC the time to do what it must not do. Shorter or longer never makes a right NIC fail.
+  void settle(std::chrono::milliseconds time = std::chrono::milliseconds(15)) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    do {
+      fabric_->progress_all();
+      for (size_t rank = 0; rank < size(); ++rank) nic(rank).wait(std::chrono::milliseconds(1));
+    } while (std::chrono::steady_clock::now() < end);
+  }
+  // Drives without ever sleeping in a NIC, as whoever attends must.
+  template <typename Predicate>
+  [[nodiscard]] bool happens_by_progress(Predicate pred) {
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (!pred()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      fabric_->progress_all();
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  // Waits without a single call into a NIC: what happens now, the device does by itself.
+  template <typename Predicate>
+  [[nodiscard]] static bool happens_without_us(Predicate pred) {
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (!pred()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return true;
+  }
+
+  // ---- N9
+  State state() {
+    State now;
+    for (const auto& [rank, id] : counters_) now.counters.push_back(value(id, rank));
+    for (size_t rank = 0; rank < size(); ++rank) {
+      now.free_entries.push_back(nic(rank).free_entries());
+      now.failures.push_back(nic(rank).failures());
+      now.usage.push_back(nic(rank).usage());
+    }
+    return now;
+  }
+  // The call returns one of the codes and changes nothing. Requires that nothing is under way.
+  template <typename Call>
+  void refused(const std::vector<Code>& codes, const char* what, Call call) {
+    const State before = state();
+    const Status status = call();
+    EXPECT_NE(std::find(codes.begin(), codes.end(), status.code()), codes.end())
+        << what << " gave " << status.to_string();
+    fabric_->progress_all();
+    EXPECT_EQ(state(), before) << what;
+  }
+
+  // ---- N2
+  // Runs entries with these thresholds, posted in this order and fired by these increments, and
+  // checks their order with counter operations, which take place on this NIC as they fire. Entry p
+  // sets a log and every other entry adds its own bit: what the log holds in the end tells who
+  // fired after p. One run an entry gives the whole order.
+  void expect_order(const std::vector<uint64_t>& thresholds,
+                    const std::vector<uint64_t>& increments) {
+    constexpr uint64_t kMark = uint64_t{1} << 40;
+    const CounterId trigger = counter();
+    std::vector<CounterId> logs;
+    std::vector<uint64_t> due;
+    for (size_t p = 0; p < thresholds.size(); ++p) {
+      logs.push_back(counter());
+      due.push_back(kMark);
+      std::vector<DeferredOp> ops;
+      for (size_t i = 0; i < thresholds.size(); ++i) {
+        const bool after =
+            thresholds[i] > thresholds[p] || (thresholds[i] == thresholds[p] && i > p);
+        if (after) due[p] += uint64_t{1} << i;
+        ops.push_back(when(trigger, thresholds[i],
+                           i == p ? counter_op(OpKind::kCounterSet, logs[p], kMark)
+                                  : counter_op(OpKind::kCounterAdd, logs[p], uint64_t{1} << i)));
+      }
+      if (p % 2 == 0) {
+        post(ops);
+      } else {
+        for (const DeferredOp& op : ops) post(op);
+      }
+      for (uint64_t increment : increments) add(trigger, increment);
+      ASSERT_TRUE(all_free());
+      ASSERT_TRUE(is_ok(nic().reset(trigger)));
+      ASSERT_TRUE(reaches(trigger, 0));
+    }
+    settle(std::chrono::milliseconds(3));
+    for (size_t p = 0; p < logs.size(); ++p) {
+      EXPECT_EQ(value(logs[p]), (CounterValue{due[p], 0}))
+          << "entry " << p << " of " << ::testing::PrintToString(thresholds) << " by "
+          << ::testing::PrintToString(increments);
+      ASSERT_TRUE(is_ok(close(logs[p])));
+    }
+    ASSERT_TRUE(is_ok(close(trigger)));
+  }
+
+  std::vector<DoorbellKind> doorbell_kinds(size_t rank = 0) {
+    std::vector<DoorbellKind> kinds;
+    if (nic(rank).caps().doorbell_mmio_add) kinds.push_back(DoorbellKind::kMmioAdd);
+    if (nic(rank).caps().doorbell_atomic_add) kinds.push_back(DoorbellKind::kAtomicAdd);
+    if (nic(rank).caps().doorbell_host_call) kinds.push_back(DoorbellKind::kHostCall);
+    return kinds;
+  }
+  Doorbell doorbell(CounterId id, DoorbellKind kind, size_t rank = 0) {
+    Result<Doorbell> bell = nic(rank).doorbell(id, kind);
+    EXPECT_TRUE(is_ok(bell.status()));
+    if (!bell.ok()) return {.call = [](void*, uint32_t, uint64_t) {}};
+    EXPECT_EQ(bell.value().kind, kind);
+    return bell.value();
+  }
+
+  static void skip(const std::string& why) { GTEST_SKIP() << why; }
+
+ private:
+  static constexpr size_t kEagerTurns = 64;
+
+  template <typename Call>
+  void patiently(size_t rank, Call call) {
+    Status status;
+    const bool taken = eventually([&] {
+      status = call();
+      return status.code() != Code::kAgain;
+    });
+    EXPECT_TRUE(taken && status.ok()) << "NIC " << rank << ": " << status.to_string();
+  }
+
+  std::atomic<bool> in_vain_ = false;
+  std::deque<Memory> memories_;  // outlives the NICs
+  std::vector<std::pair<size_t, CounterId>> counters_;
+  std::unique_ptr<NicFabric> fabric_;
+};
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_NIC_CONTRACT_FIXTURE_H_

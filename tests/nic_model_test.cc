@@ -1,0 +1,372 @@
+// NicModel: the pure state machine itself, one thread, one step at a time.
+#include "nicsim/model/nic_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "tests/allocation_counter.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+using nic::AtomicKind;
+using nic::CounterId;
+using nic::CounterValue;
+using nic::DeferredOp;
+using nic::kMaxFailure;
+using nic::kMaxSuccess;
+using nic::Op;
+using nic::OpKind;
+using nic::RegionId;
+
+constexpr uint32_t kSelf = 0;
+constexpr uint32_t kPeer = 1;
+
+// A model with one registered word, and descriptors that name it.
+struct Card {
+  explicit Card(const ModelLimits& limits = {}) : model(limits, kSelf) {
+    region = model.register_region(&word, sizeof word, {}).value();
+  }
+  CounterId counter() { return model.open_counter().value(); }
+  CounterValue value(CounterId id) { return model.read(id).value(); }
+  // An atomic to a peer; `id` comes out again as its packet's offset and its record's context.
+  Op sum(uint64_t id = 0, CounterId completion = {}, uint32_t peer = kPeer) {
+    Op op;
+    op.kind = OpKind::kAtomic;
+    op.completion = completion;
+    op.local = {region, 0};
+    op.remote = {peer, {}, 8 * id};
+    op.context = id;
+    return op;
+  }
+  static Op counter_op(OpKind kind, CounterId counter, uint64_t value) {
+    Op op;
+    op.kind = kind;
+    op.counter = counter;
+    op.value = value;
+    return op;
+  }
+  void post(CounterId trigger, uint64_t threshold, const Op& op) {
+    const DeferredOp deferred{.op = op, .trigger = trigger, .threshold = threshold};
+    ASSERT_TRUE(model.validate(deferred).ok());
+    model.post(deferred);
+  }
+  // Fires whatever may fire, in the model's order; the ids of what was launched.
+  std::vector<uint64_t> fire_all() {
+    std::vector<uint64_t> ids;
+    while (const std::optional<uint32_t> entry = model.ready()) {
+      if (const std::optional<Launch> launch = model.fire(*entry)) {
+        ids.push_back(launch->packet.offset / 8);
+        tokens.push_back(launch->packet.token);
+      }
+    }
+    return ids;
+  }
+  void ack(uint32_t token, Code code = Code::kOk, uint64_t old = 0) {
+    model.complete(
+        {.kind = PacketKind::kAck, .code = code, .source = kPeer, .token = token, .operand = old});
+  }
+
+  NicModel model;
+  uint64_t word = 1;
+  RegionId region;
+  std::vector<uint32_t> tokens;  // of what fire_all() launched
+};
+
+using Ids = std::vector<uint64_t>;
+
+// ---- Thresholds and order (N1, N2)
+
+TEST(NicModelOrder, ByThresholdThenByAge) {
+  Card card;
+  const CounterId trigger = card.counter();
+  const uint64_t thresholds[] = {5, 3, 5, 1, 3, 4};
+  for (uint64_t id = 0; id < 6; ++id) card.post(trigger, thresholds[id], card.sum(id));
+  EXPECT_FALSE(card.model.ready().has_value());
+  EXPECT_EQ(card.model.waiting_on(trigger), 6u);
+  ASSERT_TRUE(card.model.add(trigger, 100).ok());
+  EXPECT_EQ(card.fire_all(), (Ids{3, 1, 4, 5, 0, 2}));
+}
+
+// Entries of one counter that become ready by several increments do not overtake each other, and
+// one that is met when it is posted goes behind those that are ready.
+TEST(NicModelOrder, ReadyEntriesKeepTheOrderInWhichTheyBecameReady) {
+  Card card;
+  const CounterId a = card.counter();
+  const CounterId b = card.counter();
+  card.post(a, 2, card.sum(1));
+  card.post(b, 1, card.sum(2));
+  card.post(a, 1, card.sum(3));
+  ASSERT_TRUE(card.model.add(a, 1).ok());
+  ASSERT_TRUE(card.model.add(b, 1).ok());
+  ASSERT_TRUE(card.model.add(a, 1).ok());
+  card.post(b, 0, card.sum(4));
+  EXPECT_EQ(card.fire_all(), (Ids{3, 2, 1, 4}));
+}
+
+TEST(NicModelOrder, WhatIsReadyStaysReadyOverAReset) {
+  Card card;
+  const CounterId trigger = card.counter();
+  card.post(trigger, 2, card.sum(1));
+  card.post(trigger, 3, card.sum(2));
+  ASSERT_TRUE(card.model.add(trigger, 2).ok());
+  ASSERT_TRUE(card.model.reset(trigger).ok());
+  EXPECT_EQ(card.model.waiting_on(trigger), 1u);
+  EXPECT_EQ(card.fire_all(), (Ids{1}));
+  ASSERT_TRUE(card.model.add(trigger, 2).ok());
+  EXPECT_EQ(card.fire_all(), Ids{});
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.fire_all(), (Ids{2}));
+}
+
+TEST(NicModelOrder, FailuresCountAndARegisterOf48BitsWraps) {
+  Card card;
+  const CounterId trigger = card.counter();
+  card.post(trigger, 3, card.sum(1));
+  ASSERT_TRUE(card.model.add_error(trigger, 2).ok());
+  EXPECT_EQ(card.fire_all(), Ids{});
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.fire_all(), (Ids{1}));
+  ASSERT_TRUE(card.model.add(trigger, kMaxSuccess - 1).ok());
+  EXPECT_EQ(card.model.add(trigger, 1).code(), Code::kInvalidArgument);
+  card.model.ring(trigger, 2);
+  EXPECT_EQ(card.value(trigger), (CounterValue{1, 2}));
+  card.model.ring(CounterId{4000}, 1);  // a late ring of a closed counter
+}
+
+// A chain of counter operations that trigger each other is walked step by step, not by recursion.
+TEST(NicModelOrder, CounterOperationsHappenAsTheyFire) {
+  Card card;
+  const CounterId trigger = card.counter();
+  const CounterId other = card.counter();
+  card.post(trigger, 1, Card::counter_op(OpKind::kCounterAdd, other, 5));
+  card.post(other, 5, Card::counter_op(OpKind::kCounterSet, trigger, 0));
+  card.post(trigger, 2, card.sum(1));
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.value(other), (CounterValue{0, 0}));
+  EXPECT_FALSE(card.model.fire(*card.model.ready()).has_value());
+  EXPECT_EQ(card.value(other), (CounterValue{5, 0}));
+  EXPECT_EQ(card.fire_all(), Ids{});
+  EXPECT_EQ(card.value(trigger), (CounterValue{0, 0}));
+  EXPECT_EQ(card.model.in_flight(), 0u) << "counter operations are done at once";
+  EXPECT_EQ(card.model.waiting_on(trigger), 1u);
+}
+
+// ---- In flight
+
+TEST(NicModelFlight, NothingFiresWithoutRoom) {
+  Card card({.max_in_flight = 2});
+  const CounterId trigger = card.counter();
+  const CounterId done = card.counter();
+  for (uint64_t id = 1; id <= 4; ++id) card.post(trigger, 0, card.sum(id, done));
+  EXPECT_EQ(card.fire_all(), (Ids{1, 2}));
+  EXPECT_FALSE(card.model.room_in_flight());
+  EXPECT_FALSE(card.model.ready().has_value());
+  card.ack(card.tokens[1]);
+  EXPECT_EQ(card.fire_all(), (Ids{3}));
+  card.ack(card.tokens[0]);
+  card.ack(card.tokens[2]);
+  EXPECT_EQ(card.fire_all(), (Ids{4}));
+  card.ack(card.tokens[3], Code::kNotFound);
+  EXPECT_EQ(card.value(done), (CounterValue{3, 1}));
+  EXPECT_EQ(card.model.in_flight(), 0u);
+}
+
+TEST(NicModelFlight, OperandsAreReadAndFetchedWordsWrittenAtTheirTime) {
+  Card card;
+  const CounterId trigger = card.counter();
+  uint64_t fetched = 0;
+  const RegionId into = card.model.register_region(&fetched, sizeof fetched, {}).value();
+  Op op = card.sum(1);
+  op.atomic = AtomicKind::kFetchSum;
+  op.fetch = {into, 0};
+  card.post(trigger, 1, op);
+  card.word = 77;
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  const std::optional<Launch> launch = card.model.fire(*card.model.ready());
+  ASSERT_TRUE(launch.has_value());
+  EXPECT_EQ(launch->packet.operand, 77u);
+  EXPECT_EQ(launch->peer, kPeer);
+  EXPECT_EQ(card.model.deregister_region(into).code(), Code::kInvalidState);
+  card.ack(launch->packet.token, Code::kOk, 123);
+  EXPECT_EQ(fetched, 123u);
+  EXPECT_TRUE(card.model.deregister_region(into).ok());
+}
+
+TEST(NicModelFlight, LosingAPeerFailsWhatIsAndWillBeUnderWayToIt) {
+  Card card;
+  const CounterId trigger = card.counter();
+  const CounterId done = card.counter();
+  const CounterId other = card.counter();
+  card.post(trigger, 1, card.sum(1, done));
+  card.post(trigger, 1, card.sum(2, other, kPeer + 1));
+  card.post(trigger, 2, card.sum(3, done));
+  card.post(done, 2, card.sum(4, {}, kPeer + 1));
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.fire_all(), (Ids{1, 2}));
+  card.model.lose_peer(kPeer);
+  EXPECT_EQ(card.value(done), (CounterValue{0, 1}));
+  EXPECT_EQ(card.value(other), (CounterValue{0, 0})) << "another peer's operation goes on";
+  EXPECT_EQ(card.model.in_flight(), 1u);
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.fire_all(), (Ids{4})) << "the failure fires the chain (N1)";
+  EXPECT_EQ(card.value(done), (CounterValue{0, 2}));
+  for (const uint64_t context : {1u, 3u}) {
+    const std::optional<nic::FailureRecord> record = card.model.take_failure();
+    ASSERT_TRUE(record.has_value());
+    EXPECT_EQ(record->context, context);
+    EXPECT_EQ(record->peer, kPeer);
+    EXPECT_EQ(record->code, Code::kFailed);
+  }
+  EXPECT_FALSE(card.model.take_failure().has_value());
+  card.ack(card.tokens[1]);
+  EXPECT_EQ(card.value(other), (CounterValue{1, 0}));
+}
+
+// ---- Regions (N8)
+
+Packet write_to(nic::RemoteKey key, uint64_t offset, uint64_t bytes) {
+  return {.kind = PacketKind::kWrite,
+          .source = kPeer,
+          .key = key.value,
+          .offset = offset,
+          .bytes = bytes};
+}
+
+TEST(NicModelRegion, KeysNeverComeBack) {
+  Card card({.max_regions = 3});
+  std::set<uint64_t> keys;
+  uint64_t memory[2] = {};
+  nic::RemoteKey last;
+  for (int round = 0; round < 10'000; ++round) {
+    const RegionId region = card.model.register_region(memory, sizeof memory, {}).value();
+    const nic::RemoteKey key = card.model.key(region).value();
+    ASSERT_TRUE(keys.insert(key.value).second);
+    ASSERT_EQ(card.model.locate(write_to(last, 0, 8)).code, Code::kNotFound);
+    ASSERT_TRUE(card.model.deregister_region(region).ok());
+    ASSERT_EQ(card.model.locate(write_to(key, 0, 8)).code, Code::kNotFound);
+    last = key;
+  }
+}
+
+TEST(NicModelRegion, AnArrivalPinsItsRegionUntilItHasLanded) {
+  Card card;
+  std::byte memory[64];
+  const CounterId arrived = card.counter();
+  const RegionId region = card.model.register_region(memory, sizeof memory, arrived).value();
+  const Packet first = write_to(card.model.key(region).value(), 0, 32);
+  const Packet second = write_to(card.model.key(region).value(), 32, 32);
+  EXPECT_EQ(card.model.locate(first).address, memory);
+  EXPECT_EQ(card.model.locate(second).address, memory + 32);
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ(card.model.deregister_region(region).code(), Code::kAgain);
+  EXPECT_EQ(card.model.locate(first).code, Code::kNotFound) << "no further arrivals";
+  EXPECT_EQ(card.model.key(region).status().code(), Code::kNotFound);
+  card.model.landed(first);
+  EXPECT_EQ(card.value(arrived), (CounterValue{1, 0}));
+  EXPECT_EQ(card.model.deregister_region(region).code(), Code::kAgain);
+  EXPECT_EQ(card.model.close_counter(arrived).code(), Code::kInvalidState);
+  card.model.abandoned(second);
+  EXPECT_EQ(card.value(arrived), (CounterValue{1, 0})) << "what is abandoned does not count";
+  EXPECT_TRUE(card.model.deregister_region(region).ok());
+  EXPECT_TRUE(card.model.close_counter(arrived).ok());
+}
+
+TEST(NicModelRegion, ArrivalsStayInside) {
+  Card card;
+  alignas(8) std::byte memory[64];
+  const RegionId region = card.model.register_region(memory, sizeof memory, {}).value();
+  const nic::RemoteKey key = card.model.key(region).value();
+  EXPECT_EQ(card.model.locate(write_to(key, 0, 64)).code, Code::kOk);
+  EXPECT_EQ(card.model.locate(write_to(key, 64, 0)).code, Code::kOk);
+  for (const auto& [offset, bytes] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {0, 65}, {1, 64}, {65, 0}, {64, 1}, {~uint64_t{0}, 1}, {~uint64_t{0}, ~uint64_t{0}}})
+    EXPECT_EQ(card.model.locate(write_to(key, offset, bytes)).code, Code::kInvalidArgument);
+  Packet atomic = write_to(key, 60, 0);
+  atomic.kind = PacketKind::kAtomic;
+  EXPECT_EQ(card.model.locate(atomic).code, Code::kInvalidArgument);
+  const RegionId none = card.model.register_region(nullptr, 0, {}).value();
+  EXPECT_NE(card.model.locate(write_to(card.model.key(none).value(), 0, 0)).address, nullptr);
+  EXPECT_EQ(card.model.register_region(nullptr, 1, {}).status().code(), Code::kInvalidArgument);
+}
+
+// ---- Failures, flush, limits
+
+TEST(NicModelFailures, TheOldestAreKeptAndAllAreCounted) {
+  constexpr uint64_t kKept = 1024;
+  Card card;
+  const CounterId done = card.counter();
+  const auto fail = [&](uint64_t id) {
+    card.ack(card.model.issue(card.sum(id, done))->packet.token, Code::kInvalidArgument);
+  };
+  for (uint64_t id = 0; id < kKept + 10; ++id) fail(id);
+  EXPECT_EQ(card.model.failures(), kKept + 10);
+  EXPECT_EQ(card.value(done), (CounterValue{0, kMaxFailure}));
+  for (uint64_t id = 0; id < 10; ++id) ASSERT_EQ(card.model.take_failure()->context, id);
+  for (uint64_t id = 5000; id < 5010; ++id) fail(id);
+  for (uint64_t id = 10; id < kKept; ++id) ASSERT_EQ(card.model.take_failure()->context, id);
+  for (uint64_t id = 5000; id < 5010; ++id) ASSERT_EQ(card.model.take_failure()->context, id);
+  EXPECT_FALSE(card.model.take_failure().has_value());
+}
+
+TEST(NicModelFlush, CancelsWhatHasNotFiredAndNothingElse) {
+  Card card({.deferred_depth = 8, .max_in_flight = 1});
+  const CounterId trigger = card.counter();
+  const CounterId done = card.counter();
+  for (uint64_t id = 1; id <= 8; ++id) card.post(trigger, id <= 4 ? 1 : 2, card.sum(id, done));
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.fire_all(), (Ids{1})) << "three more are ready";
+  card.model.flush();
+  EXPECT_EQ(card.model.free_entries(), 8u);
+  EXPECT_EQ(card.model.waiting_on(trigger), 0u);
+  EXPECT_EQ(card.model.close_counter(done).code(), Code::kInvalidState) << "one is under way";
+  card.ack(card.tokens[0]);
+  EXPECT_EQ(card.value(done), (CounterValue{1, 0}));
+  ASSERT_TRUE(card.model.add(trigger, 5).ok());
+  EXPECT_EQ(card.fire_all(), Ids{});
+  EXPECT_TRUE(card.model.close_counter(done).ok());
+  EXPECT_TRUE(card.model.close_counter(trigger).ok());
+  EXPECT_TRUE(card.model.deregister_region(card.region).ok());
+}
+
+TEST(NicModelLimits, AreKeptAndNothingAllocates) {
+  Card card({.deferred_depth = 16, .max_counters = 4, .max_regions = 4, .max_in_flight = 4});
+  std::vector<CounterId> counters(4);
+  std::vector<RegionId> regions(3);
+  std::vector<uint32_t> tokens(4);
+  card.tokens.reserve(1024);
+  const uint64_t before = allocation_count();
+  for (int round = 0; round < 100; ++round) {
+    for (CounterId& counter : counters) counter = card.model.open_counter().value();
+    for (RegionId& region : regions)
+      region = card.model.register_region(&card.word, 8, counters[0]).value();
+    for (uint64_t i = 0; i < 16; ++i)
+      card.model.post({.op = card.sum(i, counters[1]), .trigger = counters[2], .threshold = i % 4});
+    card.model.ring(counters[2], 3);
+    for (int i = 0; i < 4; ++i) {
+      for (uint32_t& token : tokens) token = card.model.fire(*card.model.ready())->packet.token;
+      for (uint32_t token : tokens) card.ack(token, i % 2 ? Code::kOk : Code::kFailed);
+    }
+    while (card.model.take_failure().has_value()) {
+    }
+    for (RegionId region : regions) ASSERT_TRUE(card.model.deregister_region(region).ok());
+    for (CounterId counter : counters) ASSERT_TRUE(card.model.close_counter(counter).ok());
+  }
+  if (allocations_are_counted()) {
+    EXPECT_EQ(allocation_count() - before, 0u);
+  }
+  for (CounterId& counter : counters) counter = card.model.open_counter().value();
+  EXPECT_EQ(card.model.open_counter().status().code(), Code::kExhausted);
+  for (RegionId& region : regions) region = card.model.register_region(&card.word, 8, {}).value();
+  EXPECT_EQ(card.model.register_region(&card.word, 8, {}).status().code(), Code::kExhausted);
+  EXPECT_EQ(card.model.open_counters(), 4u);
+  EXPECT_EQ(card.model.open_regions(), 4u);
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim

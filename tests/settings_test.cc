@@ -1,0 +1,157 @@
+// Settings: every variable of the environment, with values that are good and values that are not.
+#include "api/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace lanyard::api {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kNames[] = {
+    "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW", "LANYARD_DEADLINE_S",
+    "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",  "LANYARD_SIM_DWQ_DEPTH",
+    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE",
+};
+
+class SettingsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { clear(); }
+  void TearDown() override { clear(); }
+  static void clear() {
+    for (const char* name : kNames) unsetenv(name);
+  }
+
+  // What is read where one variable has that value.
+  static Settings with(const char* name, const char* value) {
+    setenv(name, value, 1);
+    Result<Settings> settings = Settings::from_environment();
+    unsetenv(name);
+    EXPECT_TRUE(settings.ok()) << settings.status().to_string();
+    return settings.ok() ? settings.value() : Settings{};
+  }
+  // The message says which variable, what stood there, and what may stand there.
+  static void refused(const char* name, const std::vector<std::string>& values,
+                      const std::string& allowed) {
+    for (const std::string& value : values) {
+      setenv(name, value.c_str(), 1);
+      const Result<Settings> settings = Settings::from_environment();
+      unsetenv(name);
+      ASSERT_FALSE(settings.ok()) << name << "=" << value;
+      EXPECT_EQ(settings.status().code(), Code::kInvalidArgument);
+      const std::string& message = settings.status().message();
+      EXPECT_EQ(message.find(std::string(name) + "=" + value), 0u) << message;
+      EXPECT_NE(message.find(allowed), std::string::npos) << message;
+    }
+  }
+};
+
+TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
+  const Result<Settings> read = Settings::from_environment();
+  ASSERT_TRUE(read.ok());
+  const Settings& settings = read.value();
+  EXPECT_EQ(settings.nic, "sim");
+  EXPECT_FALSE(settings.checked);
+  EXPECT_TRUE(settings.overflow);
+  EXPECT_EQ(settings.deadline, milliseconds(0));
+  EXPECT_EQ(settings.warn_after, milliseconds(10'000));
+  EXPECT_EQ(settings.wire, "shm");
+  EXPECT_EQ(settings.dwq_depth, 504u);
+  EXPECT_EQ(settings.max_message_bytes, uint64_t{1} << 30);
+  EXPECT_TRUE(settings.cma);
+  EXPECT_EQ(settings.interface, "");
+}
+
+TEST_F(SettingsTest, Nic) {
+  EXPECT_EQ(with("LANYARD_NIC", "sim").nic, "sim");
+  refused("LANYARD_NIC", {"", "Sim", "cxi", "sim "}, "sim");
+}
+
+TEST_F(SettingsTest, Check) {
+  EXPECT_TRUE(with("LANYARD_CHECK", "on").checked);
+  EXPECT_FALSE(with("LANYARD_CHECK", "off").checked);
+  refused("LANYARD_CHECK", {"", "1", "true", "ON", "onn"}, "on or off");
+}
+
+TEST_F(SettingsTest, Overflow) {
+  EXPECT_TRUE(with("LANYARD_OVERFLOW", "on").overflow);
+  EXPECT_FALSE(with("LANYARD_OVERFLOW", "off").overflow);
+  refused("LANYARD_OVERFLOW", {"", "0", "no", "off "}, "on or off");
+}
+
+TEST_F(SettingsTest, Deadline) {
+  EXPECT_EQ(with("LANYARD_DEADLINE_S", "0").deadline, milliseconds(0));
+  EXPECT_EQ(with("LANYARD_DEADLINE_S", "2.5").deadline, milliseconds(2'500));
+  EXPECT_EQ(with("LANYARD_DEADLINE_S", "0.001").deadline, milliseconds(1));
+  EXPECT_EQ(with("LANYARD_DEADLINE_S", "1000000").deadline, milliseconds(1'000'000'000));
+  refused("LANYARD_DEADLINE_S", {"", "-1", "1s", "nan", "inf", "1000001", " 1", "0x10"},
+          "seconds from 0 to 1000000");
+}
+
+// A deadline that was asked for is never rounded away: 0 means that there is none.
+TEST_F(SettingsTest, AShortDeadlineIsStillADeadline) {
+  EXPECT_GT(with("LANYARD_DEADLINE_S", "0.0001").deadline, milliseconds(0));
+}
+
+TEST_F(SettingsTest, Warn) {
+  EXPECT_EQ(with("LANYARD_WARN_S", "0").warn_after, milliseconds(0));
+  EXPECT_EQ(with("LANYARD_WARN_S", "1e1").warn_after, milliseconds(10'000));
+  refused("LANYARD_WARN_S", {"", "never", "-0.1", "1,5"}, "seconds from 0 to 1000000");
+}
+
+TEST_F(SettingsTest, Wire) {
+  EXPECT_EQ(with("LANYARD_SIM_WIRE", "shm").wire, "shm");
+  EXPECT_EQ(with("LANYARD_SIM_WIRE", "tcp").wire, "tcp");
+  refused("LANYARD_SIM_WIRE", {"", "udp", "shm,tcp"}, "shm or tcp");
+}
+
+TEST_F(SettingsTest, Depth) {
+  EXPECT_EQ(with("LANYARD_SIM_DWQ_DEPTH", "1").dwq_depth, 1u);
+  EXPECT_EQ(with("LANYARD_SIM_DWQ_DEPTH", "65536").dwq_depth, 65'536u);
+  refused("LANYARD_SIM_DWQ_DEPTH",
+          {"", "0", "65537", "-1", "+5", "5.0", "5 ", "18446744073709551617", "4294967297"},
+          "from 1 to 65536");
+}
+
+TEST_F(SettingsTest, MaxMessage) {
+  EXPECT_EQ(with("LANYARD_SIM_MAX_MESSAGE", "1").max_message_bytes, 1u);
+  EXPECT_EQ(with("LANYARD_SIM_MAX_MESSAGE", "1099511627776").max_message_bytes, uint64_t{1} << 40);
+  refused("LANYARD_SIM_MAX_MESSAGE", {"", "0", "1099511627777", "4k", "1e6"},
+          "from 1 to 1099511627776");
+}
+
+TEST_F(SettingsTest, Cma) {
+  EXPECT_TRUE(with("LANYARD_SIM_CMA", "on").cma);
+  EXPECT_FALSE(with("LANYARD_SIM_CMA", "off").cma);
+  refused("LANYARD_SIM_CMA", {"", "yes"}, "on or off");
+}
+
+TEST_F(SettingsTest, Interface) {
+  EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "127.0.0.1").interface, "127.0.0.1");
+  EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "").interface, "");
+}
+
+// Each variable sets its own field and no other.
+TEST_F(SettingsTest, AllAtOnce) {
+  const char* values[] = {"sim", "on", "off", "3", "4", "tcp", "off", "17", "10.0.0.1", "4096"};
+  for (size_t i = 0; i < std::size(kNames); ++i) setenv(kNames[i], values[i], 1);
+  const Result<Settings> read = Settings::from_environment();
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  const Settings& settings = read.value();
+  EXPECT_TRUE(settings.checked);
+  EXPECT_FALSE(settings.overflow);
+  EXPECT_EQ(settings.deadline, milliseconds(3'000));
+  EXPECT_EQ(settings.warn_after, milliseconds(4'000));
+  EXPECT_EQ(settings.wire, "tcp");
+  EXPECT_FALSE(settings.cma);
+  EXPECT_EQ(settings.dwq_depth, 17u);
+  EXPECT_EQ(settings.interface, "10.0.0.1");
+  EXPECT_EQ(settings.max_message_bytes, 4'096u);
+}
+
+}  // namespace
+}  // namespace lanyard::api

@@ -1,0 +1,434 @@
+// The contract of gpu/stream.h (S1 to S3) as a suite, written once and instantiated by every
+// implementation:
+//
+//   INSTANTIATE_TEST_SUITE_P(Host, StreamContract, ::testing::Values(StreamMaker{...}),
+//   maker_name);
+//
+// No row depends on time: what must not happen is given a moment to happen, what must happen is
+// given kBound.
+#ifndef LANYARD_TESTS_STREAM_CONTRACT_H_
+#define LANYARD_TESTS_STREAM_CONTRACT_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gpu/stream.h"
+
+namespace lanyard::stream_contract {
+
+using gpu::Stream;
+using gpu::StreamOp;
+using Kind = StreamOp::Kind;
+
+// Longer than anything that works ever takes, under any sanitizer: only what is broken waits so
+// long.
+inline constexpr std::chrono::seconds kBound{60};
+
+// One implementation at work. Its functions may be called from any thread.
+struct StreamLab {
+  virtual ~StreamLab() = default;
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  // Enqueues a kernel that runs body() once, on the host if need be.
+  virtual Status launch(Stream& stream, std::function<void()> body) = 0;
+  // `count` words at 0 that streams and the host can use, the lab's own.
+  virtual uint64_t* make_words(size_t count) {
+    return words_.emplace_back(std::make_unique<uint64_t[]>(count)).get();
+  }
+
+ private:
+  std::vector<std::unique_ptr<uint64_t[]>> words_;
+};
+
+struct StreamMaker {
+  std::string name;  // letters and digits
+  // Null where this machine lacks what it takes: the row is then reported as skipped.
+  std::function<std::unique_ptr<StreamLab>()> make;
+  // How many operations a stream takes at least while a wait holds it.
+  size_t backlog = 256;
+};
+
+inline void PrintTo(const StreamMaker& maker, std::ostream* out) { *out << maker.name; }
+inline std::string maker_name(const ::testing::TestParamInfo<StreamMaker>& info) {
+  return info.param.name;
+}
+
+// ---- Operations, and words as the host sees them
+
+inline StreamOp write64(uint64_t* word, uint64_t value) {
+  return {.kind = Kind::kWrite64, .word = word, .value = value};
+}
+inline StreamOp add64(uint64_t* word, uint64_t value) {
+  return {.kind = Kind::kAdd64, .word = word, .value = value};
+}
+inline StreamOp wait64(uint64_t* word, uint64_t value) {
+  return {.kind = Kind::kWait64, .word = word, .value = value};
+}
+// Calls (*body)(argument, value); `body` outlives the call.
+using CallBody = std::function<void(uint32_t argument, uint64_t value)>;
+inline StreamOp call(CallBody* body, uint32_t argument, uint64_t value) {
+  return {
+      .kind = Kind::kCall,
+      .value = value,
+      .call = [](void* object, uint32_t a, uint64_t v) { (*static_cast<CallBody*>(object))(a, v); },
+      .object = body,
+      .argument = argument};
+}
+
+inline uint64_t load(uint64_t* word) {
+  return std::atomic_ref(*word).load(std::memory_order_acquire);
+}
+inline void store(uint64_t* word, uint64_t value) {
+  std::atomic_ref(*word).store(value, std::memory_order_release);
+}
+
+inline ::testing::AssertionResult is_ok(const Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << status.to_string();
+}
+
+class StreamContract : public ::testing::TestWithParam<StreamMaker> {
+ protected:
+  void SetUp() override {
+    lab_ = GetParam().make();
+    if (lab_ == nullptr) GTEST_SKIP() << "this machine has no " << GetParam().name << " stream";
+    stream_ = lab_->make_stream();
+  }
+  void TearDown() override { stream_.reset(); }
+
+  Stream& stream() { return *stream_; }
+  std::unique_ptr<Stream> another_stream() { return lab_->make_stream(); }
+  uint64_t* words(size_t count = 1) { return lab_->make_words(count); }
+
+  // These two repeat where the stream is full, and poll meanwhile.
+  void enqueue(Stream& stream, const std::vector<StreamOp>& ops) {
+    patiently(stream, [&] { return stream.enqueue(ops); });
+  }
+  void enqueue(const std::vector<StreamOp>& ops) { enqueue(*stream_, ops); }
+  void launch(Stream& stream, std::function<void()> body) {
+    patiently(stream, [&] { return lab_->launch(stream, body); });
+  }
+  void launch(std::function<void()> body) { launch(*stream_, std::move(body)); }
+
+  // Polls all of them until pred() holds.
+  template <typename Predicate>
+  [[nodiscard]] static bool eventually(const std::vector<Stream*>& streams, Predicate pred) {
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (!pred()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      for (Stream* stream : streams) stream->poll();
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  [[nodiscard]] static bool runs_empty(Stream& stream) {
+    return eventually({&stream}, [&] { return stream.poll(); });
+  }
+  [[nodiscard]] bool runs_empty() { return runs_empty(*stream_); }
+  // Gives the stream the time to do what it must not do. A right stream passes however short or
+  // long it is.
+  static void settle(Stream& stream) {
+    for (int turn = 0; turn < 10; ++turn) {
+      for (int poll = 0; poll < 20; ++poll) EXPECT_FALSE(stream.poll());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  // The batch is refused with this code, and nothing of it runs. `effects` is what its good
+  // operations would change.
+  void refused(Code code, const std::vector<StreamOp>& ops, uint64_t* effects, const char* what) {
+    const uint64_t before = load(effects);
+    EXPECT_EQ(stream().enqueue(ops).code(), code) << what;
+    bool later_ran = false;
+    launch([&] { later_ran = true; });
+    EXPECT_TRUE(runs_empty()) << what;
+    EXPECT_TRUE(later_ran) << what;
+    EXPECT_EQ(load(effects), before) << what << ": a part of the batch ran";
+  }
+
+ private:
+  template <typename Call>
+  static void patiently(Stream& stream, Call call) {
+    Status status;
+    const bool taken =
+        eventually({&stream}, [&] { return (status = call()).code() != Code::kAgain; });
+    EXPECT_TRUE(taken && status.ok()) << status.to_string();
+  }
+
+  std::unique_ptr<StreamLab> lab_;
+  std::unique_ptr<Stream> stream_;
+};
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StreamContract);
+
+// ---- Order
+
+TEST_P(StreamContract, ANewStreamIsEmpty) {
+  EXPECT_TRUE(stream().poll());
+  EXPECT_TRUE(is_ok(stream().enqueue({})));
+  EXPECT_TRUE(runs_empty());
+}
+
+TEST_P(StreamContract, OperationsRunInTheOrderOfEnqueuing) {
+  uint64_t* const word = words();
+  std::vector<uint64_t> seen;
+  for (uint64_t i = 1; i <= 200; ++i) {
+    enqueue({write64(word, 7 * i), add64(word, i)});
+    launch([&seen, word] { seen.push_back(load(word)); });
+  }
+  ASSERT_TRUE(runs_empty());
+  ASSERT_EQ(seen.size(), 200u);
+  for (uint64_t i = 1; i <= 200; ++i) EXPECT_EQ(seen[i - 1], 8 * i);
+}
+
+TEST_P(StreamContract, CallsRunInOrderWithTheirArguments) {
+  CallBody body;
+  if (!stream().can_call()) {
+    uint64_t* const word = words();
+    refused(Code::kUnsupported, {write64(word, 1), call(&body, 0, 0)}, word, "kCall");
+    return;
+  }
+  std::vector<std::pair<uint32_t, uint64_t>> calls;
+  body = [&](uint32_t argument, uint64_t value) { calls.emplace_back(argument, value); };
+  std::vector<size_t> calls_before_kernel;
+  for (uint32_t i = 0; i < 100; ++i) {
+    enqueue({call(&body, i, ~uint64_t{i})});
+    launch([&] { calls_before_kernel.push_back(calls.size()); });
+  }
+  ASSERT_TRUE(runs_empty());
+  ASSERT_EQ(calls.size(), 100u);
+  for (uint32_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(calls[i], std::pair(i, ~uint64_t{i}));
+    EXPECT_EQ(calls_before_kernel[i], i + 1);
+  }
+}
+
+TEST_P(StreamContract, StreamsRunIndependently) {
+  uint64_t* const gate = words();
+  uint64_t* const done = words();
+  const std::unique_ptr<Stream> other = another_stream();
+  enqueue({wait64(gate, 1), add64(done, 1)});
+  enqueue(*other, {add64(done, 1)});
+  ASSERT_TRUE(runs_empty(*other));
+  EXPECT_EQ(load(done), 1u);
+  EXPECT_FALSE(stream().poll());
+  enqueue(*other, {write64(gate, 1)});
+  ASSERT_TRUE(runs_empty(*other));
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(done), 2u);
+}
+
+// ---- Waits (S1)
+
+TEST_P(StreamContract, AWaitThatIsMetPasses) {
+  uint64_t* const word = words();
+  uint64_t* const done = words();
+  store(word, 5);
+  enqueue({wait64(word, 0), wait64(word, 4), wait64(word, 5), write64(done, 1)});
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(done), 1u);
+}
+
+TEST_P(StreamContract, AWaitHoldsUntilTheWordIsReached) {
+  uint64_t* const word = words();
+  uint64_t* const done = words();
+  enqueue({write64(done, 1), wait64(word, 3), write64(done, 2)});
+  for (uint64_t value = 0; value < 3; ++value) {
+    store(word, value);
+    settle(stream());
+    EXPECT_EQ(load(done), 1u) << "passed at " << value;
+  }
+  store(word, 3);
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(done), 2u);
+}
+
+TEST_P(StreamContract, AWaitPassesWhenTheWordJumpsBeyondIt) {
+  uint64_t* const word = words();
+  uint64_t* const done = words();
+  enqueue({wait64(word, 2), wait64(word, uint64_t{1} << 33), write64(done, 1)});
+  store(word, (uint64_t{1} << 33) - 1);  // all its low bits are above those of the second threshold
+  settle(stream());
+  EXPECT_EQ(load(done), 0u);
+  store(word, uint64_t{1} << 62);
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(done), 1u);
+}
+
+TEST_P(StreamContract, WhatWasWrittenBeforeTheFlagIsSeenAfterTheWait) {
+  constexpr uint64_t kRounds = 500;
+  uint64_t* const flag = words();
+  uint64_t* const consumed = words();
+  uint64_t payload[16] = {};  // plain memory: the thread sanitizer proves the order too
+  uint64_t wrong = 0;
+  std::thread producer([&] {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      while (load(consumed) < round - 1) std::this_thread::yield();
+      std::fill(std::begin(payload), std::end(payload), round);
+      store(flag, round);
+    }
+  });
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    enqueue({wait64(flag, round)});
+    launch([&, round] {
+      for (uint64_t value : payload) wrong += value != round;
+    });
+    enqueue({write64(consumed, round)});
+  }
+  EXPECT_TRUE(runs_empty());
+  producer.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+// ---- Writes, adds and calls (S2)
+
+TEST_P(StreamContract, WhatKernelsWroteIsSeenAfterTheFlag) {
+  constexpr uint64_t kRounds = 500;
+  uint64_t* const flag = words();
+  uint64_t* const consumed = words();
+  uint64_t payload[16] = {};
+  uint64_t wrong = 0;
+  std::thread consumer([&] {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      while (load(flag) < round) std::this_thread::yield();
+      for (uint64_t value : payload) wrong += value != round;
+      store(consumed, round);
+    }
+  });
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    enqueue({wait64(consumed, round - 1)});
+    launch([&, round] { std::fill(std::begin(payload), std::end(payload), round); });
+    enqueue({round % 2 == 0 ? write64(flag, round) : add64(flag, 1)});
+  }
+  EXPECT_TRUE(runs_empty());
+  consumer.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_P(StreamContract, AddsOfTwoStreamsAndTheHostAreAllCounted) {
+  constexpr uint64_t kAdds = 5000;
+  uint64_t* const sum = words();
+  const std::unique_ptr<Stream> other = another_stream();
+  const auto add_through = [&](Stream& stream, uint64_t amount) {
+    for (uint64_t i = 0; i < kAdds; i += 50)
+      enqueue(stream, std::vector<StreamOp>(50, add64(sum, amount)));
+    EXPECT_TRUE(runs_empty(stream));
+  };
+  std::thread first([&] { add_through(stream(), 1); });
+  std::thread second([&] { add_through(*other, 1'000'000); });
+  for (uint64_t i = 0; i < kAdds; ++i) std::atomic_ref(*sum).fetch_add(1'000'000'000'000);
+  first.join();
+  second.join();
+  EXPECT_EQ(load(sum), kAdds * 1'000'001'000'001);
+}
+
+TEST_P(StreamContract, TwoStreamsHandATokenToAndFro) {
+  constexpr uint64_t kRounds = 300;
+  uint64_t* const ping = words();
+  uint64_t* const pong = words();
+  const std::unique_ptr<Stream> other = another_stream();
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    enqueue({wait64(pong, round - 1), write64(ping, round)});
+    enqueue(*other, {wait64(ping, round), add64(pong, 1)});
+  }
+  EXPECT_TRUE(
+      eventually({&stream(), other.get()}, [&] { return stream().poll() && other->poll(); }));
+  EXPECT_EQ(load(pong), kRounds);
+}
+
+// ---- Enqueuing (S3)
+
+TEST_P(StreamContract, ABadOperationRefusesItsWholeBatch) {
+  uint64_t* const word = words(2);
+  uint64_t* const misaligned = reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(word) + 4);
+  std::vector<std::pair<const char*, StreamOp>> bad;
+  for (const auto make : {write64, add64, wait64}) {
+    bad.emplace_back("a null word", make(nullptr, 1));
+    bad.emplace_back("a misaligned word", make(misaligned, 1));
+  }
+  if (stream().can_call()) bad.emplace_back("a null call", StreamOp{.kind = Kind::kCall});
+  for (const auto& [what, op] : bad) {
+    refused(Code::kInvalidArgument, {op}, word, what);
+    refused(Code::kInvalidArgument, {op, add64(word, 1)}, word, what);
+    refused(Code::kInvalidArgument, {add64(word, 1), op, add64(word, 1)}, word, what);
+    refused(Code::kInvalidArgument, {add64(word, 1), add64(word, 1), op}, word, what);
+  }
+  const StreamOp unknown{.kind = static_cast<Kind>(250), .word = word, .value = 1};
+  refused(Code::kUnsupported, {add64(word, 1), unknown}, word, "an unknown kind");
+}
+
+TEST_P(StreamContract, SeveralProducersKeepTheirOrder) {
+  constexpr size_t kProducers = 4;
+  constexpr uint64_t kEach = 500;
+  std::vector<std::vector<uint64_t>> seen(kProducers);
+  std::vector<std::thread> producers;
+  for (size_t id = 0; id < kProducers; ++id) {
+    producers.emplace_back([&, id] {
+      for (uint64_t i = 0; i < kEach; ++i) launch([&seen, id, i] { seen[id].push_back(i); });
+    });
+  }
+  for (std::thread& producer : producers) producer.join();
+  ASSERT_TRUE(runs_empty());
+  for (const std::vector<uint64_t>& log : seen) {
+    ASSERT_EQ(log.size(), kEach);
+    EXPECT_TRUE(std::is_sorted(log.begin(), log.end()));
+  }
+}
+
+TEST_P(StreamContract, AHundredThousandOperations) {
+  constexpr uint64_t kBatches = 20'000;
+  uint64_t* const counts = words(2);
+  uint64_t kernels = 0;
+  for (uint64_t i = 1; i <= kBatches; ++i) {
+    enqueue({add64(&counts[0], 1), wait64(&counts[0], i), write64(&counts[1], i),
+             wait64(&counts[1], i)});
+    launch([&kernels] { ++kernels; });
+  }
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(&counts[0]), kBatches);
+  EXPECT_EQ(load(&counts[1]), kBatches);
+  EXPECT_EQ(kernels, kBatches);
+}
+
+TEST_P(StreamContract, EnqueuingAndPollingDoNotBlockBehindAWait) {
+  uint64_t* const gate = words();
+  uint64_t* const count = words();
+  enqueue({wait64(gate, 1)});
+  // Would never come back if it waited for the stream: the gate is opened below.
+  const size_t backlog = GetParam().backlog;
+  for (size_t i = 1; i < backlog; ++i) {
+    ASSERT_TRUE(is_ok(stream().enqueue(std::vector{add64(count, 1)})));
+    ASSERT_FALSE(stream().poll());
+  }
+  EXPECT_EQ(load(count), 0u);
+  store(gate, 1);
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(count), backlog - 1);
+}
+
+TEST_P(StreamContract, ABatchAsLongAsTheBacklog) {
+  uint64_t* const gate = words();
+  uint64_t* const count = words();
+  std::vector<StreamOp> ops(GetParam().backlog, add64(count, 1));
+  ops.front() = wait64(gate, 1);
+  ASSERT_TRUE(is_ok(stream().enqueue(ops)));
+  settle(stream());
+  EXPECT_EQ(load(count), 0u);
+  store(gate, 1);
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(count), ops.size() - 1);
+}
+
+}  // namespace lanyard::stream_contract
+
+#endif  // LANYARD_TESTS_STREAM_CONTRACT_H_

@@ -1,0 +1,247 @@
+// The wire contract between processes, and W6: what becomes of a peer that dies. Children are made
+// by fork() while this process has one thread, and end by _exit().
+#ifndef LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
+#define LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "tests/wire_contract_fixture.h"
+
+namespace lanyard::wire_contract {
+
+// One rank of two, in this process or the child, with a way to talk beside the wire.
+struct Rank {
+  std::unique_ptr<Wire> wire;
+  TestSink sink;
+  uint32_t self = 0;
+  int channel = -1;
+
+  bool tell(char word) { return ::write(channel, &word, 1) == 1; }
+  bool hear(char word) {
+    char heard = 0;
+    return ::read(channel, &heard, 1) == 1 && heard == word;
+  }
+  bool connect(const WireCase& wire_case) {
+    wire = wire_case.make();
+    sink.self = self;
+    const nic::Address mine = wire->address();
+    nic::Address other;
+    other.bytes.resize(mine.bytes.size());
+    const auto size = static_cast<ssize_t>(mine.bytes.size());
+    if (::write(channel, mine.bytes.data(), mine.bytes.size()) != size ||
+        ::read(channel, other.bytes.data(), other.bytes.size()) != size)
+      return false;
+    return wire
+        ->set_peers(self == 0 ? std::vector{mine, other} : std::vector{other, mine}, self)
+        .ok();
+  }
+  // Polls, and sleeps where there is nothing to do.
+  bool wait_for(const std::function<bool()>& done, steady_clock::duration patience = kPatience) {
+    const steady_clock::time_point deadline = steady_clock::now() + patience;
+    while (!done()) {
+      if (wire->poll(sink) > 0) continue;
+      if (steady_clock::now() > deadline) return false;
+      wire->sleep(Sleeper::kHelper, seconds(1), nullptr, nullptr);
+    }
+    return true;
+  }
+  // One packet each way, so that all connections are there.
+  bool shake_hands() {
+    wire->send(1 - self, atomic_packet(self, 0), nullptr);
+    return wait_for([&] { return sink.count(What::kAtomic) > 0; });
+  }
+};
+
+class TwoProcesses {
+ public:
+  // The child runs `body` as rank 1 and ends with its result.
+  explicit TwoProcesses(const std::function<bool(Rank&)>& body) {
+    int channel[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel), 0);
+    std::fflush(nullptr);  // else the child may write what stands in the buffers once more
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::close(channel[0]);
+      Rank rank;
+      rank.self = 1;
+      rank.channel = channel[1];
+      const bool well = body(rank);
+      ::_exit(well ? 0 : 1);
+    }
+    ::close(channel[1]);
+    parent.channel = channel[0];
+  }
+  ~TwoProcesses() {
+    if (child_ > 0) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+    }
+    ::close(parent.channel);
+  }
+  bool child_ended_well() {
+    int status = -1;
+    if (::waitpid(std::exchange(child_, -1), &status, 0) < 0) return false;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  Rank parent;
+
+ private:
+  pid_t child_ = -1;
+};
+
+inline bool play_ping_pong(Rank& rank) {
+  constexpr uint64_t kSizes[] = {8, 4096, 5000, 300000, uint64_t{2} << 20};
+  std::vector<std::unique_ptr<Buffer>> targets;  // the peer may be one size ahead
+  for (uint64_t bytes : kSizes) {
+    targets.push_back(std::make_unique<Buffer>(bytes));
+    rank.sink.memory[bytes] = targets.back()->data();
+  }
+  rank.sink.answers = rank.wire.get();
+  uint32_t token = 0;
+  for (size_t size = 0; size < std::size(kSizes); ++size) {
+    const uint64_t bytes = kSizes[size];
+    std::vector<std::byte> source(bytes);
+    for (uint32_t i = 0; i < (bytes > 5000 ? 20u : 1000u) / kSlow; ++i, ++token) {
+      const auto send = [&] {
+        fill(source.data(), bytes, 2 * token + rank.self);
+        rank.wire->send(1 - rank.self, write_packet(rank.self, token, bytes, /*key=*/bytes),
+                        source.data());
+      };
+      if (rank.self == 0) send();
+      if (!rank.wait_for([&] { return rank.sink.count(What::kLanded) == token + 1; })) return false;
+      const uint32_t seed = 2 * token + 1 - rank.self;
+      if (first_difference(targets[size]->data(), bytes, seed) != bytes) return false;
+      if (rank.self == 1) send();
+      if (!rank.wait_for([&] { return rank.sink.count(What::kAck) == token + 1; })) return false;
+    }
+    if (!targets[size]->guards_hold()) return false;
+  }
+  return true;
+}
+
+TEST_P(WireContract, TwoProcessesPlayPingPong) {
+  const WireCase& wire_case = GetParam();
+  TwoProcesses two([&](Rank& child) {
+    return child.connect(wire_case) && play_ping_pong(child) && child.tell('e') && child.hear('e');
+  });
+  ASSERT_TRUE(two.parent.connect(wire_case));
+  EXPECT_TRUE(play_ping_pong(two.parent));
+  EXPECT_TRUE(two.parent.hear('e') && two.parent.tell('e'));
+  EXPECT_TRUE(two.child_ended_well());
+}
+
+TEST_P(WireContract, W6_WhatThePeerHadSentArrivesBeforeItsLoss) {
+  const WireCase& wire_case = GetParam();
+  const uint32_t count = wire_case.room;
+  TwoProcesses two([&](Rank& child) {
+    if (!child.connect(wire_case) || !child.shake_hands() || !child.hear('g')) return false;
+    for (uint32_t i = 1; i <= count; ++i) child.wire->send(0, atomic_packet(1, i), nullptr);
+    return true;  // and is gone, with its wire as it stands
+  });
+  Rank& parent = two.parent;
+  ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
+  parent.wire->send(1, atomic_packet(0, 1), nullptr);  // which the child never reads
+  ASSERT_TRUE(parent.tell('g'));
+  ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
+  EXPECT_TRUE(two.child_ended_well());
+  ASSERT_EQ(parent.sink.events.size(), count + 2);
+  for (uint32_t i = 0; i <= count; ++i) EXPECT_EQ(parent.sink.events[i].packet.token, i);
+  EXPECT_EQ(parent.sink.events.back().what, What::kLost);
+  EXPECT_EQ(parent.sink.events.back().packet.source, 1u);
+
+  // What is for it now is dropped, and it is not lost again.
+  std::vector<std::byte> source(100000);
+  for (uint32_t i = 0; i < 1000; ++i) {
+    parent.wire->send(1, write_packet(0, i, i % 10 == 0 ? source.size() : 8), source.data());
+    parent.wire->poll(parent.sink);
+  }
+  parent.wait_for([] { return false; }, milliseconds(300));
+  EXPECT_EQ(parent.sink.count(What::kLost), 1u);
+}
+
+TEST_P(WireContract, W6_AWriteThatCannotBecomeWholeIsAbandoned) {
+  const WireCase& wire_case = GetParam();
+  constexpr uint64_t kBytes = uint64_t{16} << 20;
+  TwoProcesses two([&](Rank& child) {
+    std::vector<std::byte> source(kBytes);
+    if (!child.connect(wire_case) || !child.shake_hands()) return false;
+    child.wire->send(0, write_packet(1, 1, kBytes), source.data());
+    return child.hear('g');
+  });
+  Rank& parent = two.parent;
+  Buffer target(kBytes);
+  parent.sink.memory[1] = target.data();
+  ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
+  const auto placed = [&] {
+    return !parent.sink.events.empty() && parent.sink.events.back().what == What::kPlaced;
+  };
+  ASSERT_TRUE(parent.wait_for(placed));
+  ASSERT_TRUE(parent.tell('g'));
+  EXPECT_TRUE(two.child_ended_well());
+  ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
+  EXPECT_EQ(parent.sink.count(What::kAbandoned), 1u);
+  EXPECT_EQ(parent.sink.count(What::kLanded), 0u);
+  EXPECT_EQ(parent.sink.count(What::kLost), 1u);
+  EXPECT_TRUE(target.guards_hold());
+}
+
+TEST_P(WireContract, W6_APeerThatWasNeverReachedIsLostAtTheFirstSend) {
+  const WireCase& wire_case = GetParam();
+  TwoProcesses two([&](Rank& child) { return child.connect(wire_case); });
+  Rank& parent = two.parent;
+  ASSERT_TRUE(parent.connect(wire_case));
+  EXPECT_TRUE(two.child_ended_well());
+  std::vector<std::byte> source(100000);
+  parent.wire->send(1, write_packet(0, 1, 8), source.data());
+  parent.wire->send(1, write_packet(0, 2, source.size()), source.data());
+  ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
+  parent.wire->send(1, write_packet(0, 3, 8), source.data());
+  parent.wait_for([] { return false; }, milliseconds(200));
+  EXPECT_EQ(parent.sink.events.size(), 1u);
+}
+
+// Nothing has been sent for long, and nothing is: whoever waits still learns of it.
+TEST_P(WireContract, W6_AKilledPeerIsLostWhileOneSleeps) {
+  const WireCase& wire_case = GetParam();
+  TwoProcesses two([&](Rank& child) {
+    if (!child.connect(wire_case) || !child.shake_hands() || !child.tell('r')) return false;
+    child.hear('g');
+    ::raise(SIGKILL);
+    return false;
+  });
+  Rank& parent = two.parent;
+  ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands() && parent.hear('r'));
+  parent.wait_for([] { return false; }, milliseconds(50));
+  EXPECT_EQ(parent.sink.count(What::kLost), 0u);
+  ASSERT_TRUE(parent.tell('g'));
+  EXPECT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) == 1; }, seconds(10)));
+  EXPECT_FALSE(two.child_ended_well());
+}
+
+// In one process: the wire of a peer is destroyed while more is on its way there than fits.
+TEST_P(WireContract, W6_ADestroyedWireIsLost) {
+  Job job(GetParam(), 3);
+  std::vector<std::byte> source(1 << 20);
+  job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  job.wires[0]->send(2, atomic_packet(0, 0), nullptr);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 1; }));
+  for (uint32_t i = 0; i < 5000; ++i) {
+    job.wires[0]->send(1, write_packet(0, i, i % 100 == 0 ? source.size() : 8), source.data());
+    job.wires[0]->send(2, atomic_packet(0, i + 1), nullptr);
+  }
+  job.wires[1].reset();
+  ASSERT_TRUE(job.pump([&] {
+    return job.sinks[0].count(What::kLost) == 1 && job.sinks[2].count(What::kAtomic) == 5001;
+  }));
+  EXPECT_EQ(job.sinks[0].events.back().packet.source, 1u);
+}
+
+}  // namespace lanyard::wire_contract
+
+#endif  // LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_

@@ -1,0 +1,341 @@
+// The parts of the wires by themselves: the inbox and its bell, and what rubbish from another
+// process does to a wire (nothing).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "nicsim/wire/fifo.h"
+#include "nicsim/wire/inbox.h"
+#include "nicsim/wire/shm_segment.h"
+#include "nicsim/wire/shm_wire.h"
+#include "tests/wire_contract_fixture.h"
+
+namespace lanyard::wire_contract {
+namespace {
+
+using nicsim::Bell;
+using nicsim::Fifo;
+using nicsim::Frame;
+using nicsim::FrameKind;
+using nicsim::Inbox;
+using nicsim::InboxHeader;
+using nicsim::InboxPort;
+using nicsim::PeerSegment;
+using nicsim::ShmAddress;
+using nicsim::ShmWire;
+
+constexpr uint64_t kNonce = 0x0123456789abcdef;
+
+TEST(Fifo, KeepsItsOrderWhileItGrowsAndWraps) {
+  Fifo<int> fifo;
+  int in = 0, out = 0;
+  for (int round = 1; round < 200; ++round) {
+    for (int i = 0; i < round % 37; ++i) fifo.push_back(in++);
+    for (int i = 0; i < round % 31 && !fifo.empty(); ++i) {
+      ASSERT_EQ(fifo.front(), out++);
+      fifo.pop_front();
+    }
+    ASSERT_EQ(fifo.size(), static_cast<size_t>(in - out));
+    for (size_t i = 0; i < fifo.size(); ++i) ASSERT_EQ(fifo[i], out + static_cast<int>(i));
+  }
+  fifo.clear();
+  EXPECT_TRUE(fifo.empty());
+}
+
+// An inbox on the heap and a producer's view of it.
+struct InboxTest : ::testing::Test {
+  void open(uint32_t slots) {
+    const size_t bytes = Inbox::bytes_for(slots);
+    memory.reset(std::aligned_alloc(128, (bytes + 127) / 128 * 128));
+    inbox = std::make_unique<Inbox>(memory.get(), slots, kNonce);
+    header = static_cast<InboxHeader*>(memory.get());
+    Result<InboxPort> attached = InboxPort::attach(memory.get(), bytes, kNonce);
+    ASSERT_TRUE(attached.ok()) << attached.status().to_string();
+    port = attached.value();
+  }
+  bool take(Packet& packet, Frame& frame) {
+    if (!inbox->front(packet, frame)) return false;
+    inbox->pop();
+    return true;
+  }
+  std::vector<uint32_t> give_back() {
+    std::vector<uint32_t> nudged;
+    inbox->give_back(/*all=*/true, [&](uint32_t rank) { nudged.push_back(rank); });
+    return nudged;
+  }
+
+  struct Free {
+    void operator()(void* pointer) const { std::free(pointer); }
+  };
+  std::unique_ptr<void, Free> memory;
+  std::unique_ptr<Inbox> inbox;
+  InboxHeader* header = nullptr;
+  InboxPort port;
+};
+
+TEST_F(InboxTest, AttachRefusesWhatIsNoInboxOfThisNonce) {
+  open(4);
+  const size_t bytes = Inbox::bytes_for(4);
+  const auto code = [&](size_t size) {
+    return InboxPort::attach(memory.get(), size, kNonce).status().code();
+  };
+  EXPECT_EQ(InboxPort::attach(memory.get(), bytes, kNonce + 1).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code(bytes - 1), Code::kInvalidArgument);
+  EXPECT_EQ(code(16), Code::kInvalidArgument);
+  for (const uint32_t slots : {0u, 1u, 3u, 8u, 1u << 20, ~0u}) {
+    header->slots = slots;
+    EXPECT_EQ(code(bytes), Code::kInvalidArgument) << slots;
+  }
+  header->slots = 4;
+  header->slot_bytes += 64;
+  EXPECT_EQ(code(bytes), Code::kInvalidArgument);
+  header->slot_bytes -= 64;
+  ++header->version;
+  EXPECT_EQ(code(bytes), Code::kInvalidArgument);
+  --header->version;
+  ++header->magic;
+  EXPECT_EQ(code(bytes), Code::kInvalidArgument);
+}
+
+TEST_F(InboxTest, FramesComeOutAsTheyWentIn) {
+  open(8);
+  std::vector<std::byte> payload(Inbox::kInlineBytes);
+  fill(payload.data(), payload.size(), 3);
+  ASSERT_TRUE(port.push(atomic_packet(5, 1), {}));
+  ASSERT_TRUE(port.push(write_packet(5, 2, 99), {.payload_bytes = 99, .payload = payload.data()}));
+  ASSERT_TRUE(port.push(write_packet(5, 3, 4096),
+                        {.kind = FrameKind::kChunk,
+                         .payload_bytes = Inbox::kInlineBytes,
+                         .value = 0xfeedface12345678,
+                         .payload = payload.data()}));
+  ASSERT_TRUE(port.push(write_packet(5, 4, 1 << 20), {.kind = FrameKind::kOffer, .value = 77}));
+  Packet packet;
+  Frame frame;
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.kind, FrameKind::kPacket);
+  EXPECT_EQ(frame.payload_bytes, 0u);
+  EXPECT_EQ(packet.compare, atomic_packet(5, 1).compare);
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.payload_bytes, 99u);
+  EXPECT_EQ(first_difference(frame.payload, 99, 3), 99u);
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.kind, FrameKind::kChunk);
+  EXPECT_EQ(frame.value, 0xfeedface12345678);
+  EXPECT_EQ(first_difference(frame.payload, frame.payload_bytes, 3), Inbox::kInlineBytes);
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.kind, FrameKind::kOffer);
+  EXPECT_EQ(frame.value, 77u);
+  EXPECT_EQ(packet.token, 4u);
+  EXPECT_FALSE(take(packet, frame));
+}
+
+TEST_F(InboxTest, WhoeverFindsItFullIsNudgedWhenThereIsRoom) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  for (int round = 0; round < 3; ++round) {
+    for (uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(port.push(atomic_packet(0, i), {}));
+    ASSERT_FALSE(port.push(atomic_packet(0, 9), {}));
+    EXPECT_FALSE(port.await_room(3));
+    EXPECT_FALSE(port.await_room(4000));
+    EXPECT_TRUE(inbox->waiting());
+    for (uint32_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(take(packet, frame));
+      EXPECT_EQ(packet.token, i);
+    }
+    ASSERT_FALSE(port.push(atomic_packet(0, 9), {}));  // popped, but not given back
+    EXPECT_FALSE(inbox->waiting());
+    EXPECT_EQ(give_back(), (std::vector<uint32_t>{3, 4000}));
+    EXPECT_TRUE(port.await_room(3));
+  }
+  EXPECT_EQ(header->nudged.load(), 0u);
+  port.nudge();
+  EXPECT_TRUE(inbox->waiting());
+  EXPECT_TRUE(inbox->take_nudge());
+  EXPECT_FALSE(inbox->take_nudge());
+  EXPECT_FALSE(inbox->waiting());
+}
+
+TEST_F(InboxTest, ManyProducersEachKeepTheirOrder) {
+  open(16);
+  constexpr uint32_t kProducers = 4, kCount = 20000 / kSlow;
+  std::vector<std::thread> producers;
+  for (uint32_t rank = 0; rank < kProducers; ++rank) {
+    producers.emplace_back([&, rank] {
+      InboxPort own = port;
+      for (uint32_t i = 0; i < kCount; ++i) {
+        std::byte payload[40];
+        fill(payload, sizeof payload, rank + i);
+        while (!own.push(write_packet(rank, i, sizeof payload),
+                         {.payload_bytes = sizeof payload, .payload = payload})) {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  std::vector<uint32_t> next(kProducers, 0);
+  Packet packet;
+  Frame frame;
+  while (std::accumulate(next.begin(), next.end(), 0u) < kProducers * kCount) {
+    if (!inbox->front(packet, frame)) {
+      give_back();
+      std::this_thread::yield();
+      continue;
+    }
+    ASSERT_LT(packet.source, kProducers);
+    ASSERT_EQ(packet.token, next[packet.source]++);
+    ASSERT_EQ(first_difference(frame.payload, 40, packet.source + packet.token), 40u);
+    inbox->pop();
+    inbox->give_back(/*all=*/false, [](uint32_t) {});
+  }
+  for (std::thread& producer : producers) producer.join();
+}
+
+// It took a slot and never filled it.
+TEST_F(InboxTest, AProducerThatDiedHalfwayStopsTheRingButHarmsNobody) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  ASSERT_TRUE(port.push(atomic_packet(0, 1), {}));
+  header->tail.fetch_add(1);
+  ASSERT_TRUE(port.push(atomic_packet(0, 2), {}));
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(packet.token, 1u);
+  EXPECT_FALSE(take(packet, frame));
+  EXPECT_FALSE(inbox->waiting());  // nobody spins on it
+}
+
+TEST_F(InboxTest, RubbishInTheRingHangsNoProducerAndBringsNoConsumerOutOfBounds) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  const std::byte payload[8] = {};
+  ASSERT_TRUE(port.push(write_packet(0, 1, 8), {.payload_bytes = 8, .payload = payload}));
+  auto* slots = reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(memory.get()) +
+                                                Inbox::bytes_for(0));
+  slots[0].payload_bytes = ~0u;
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.payload_bytes, Inbox::kInlineBytes);
+  for (uint32_t i = 0; i < 4; ++i) slots[i].state = ~uint64_t{0} >> 8;
+  EXPECT_FALSE(port.push(atomic_packet(0, 1), {}));
+  EXPECT_FALSE(take(packet, frame));
+}
+
+// Frames that no wire sends, put straight into its inbox.
+TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& sender = *made[0].value();
+  Wire& wire = *made[1].value();
+  const std::vector<nic::Address> addresses{sender.address(), wire.address()};
+  ASSERT_TRUE(sender.set_peers(addresses, 0).ok() && wire.set_peers(addresses, 1).ok());
+  const ShmAddress address = *ShmAddress::decode(wire.address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  InboxPort port =
+      InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  std::vector<std::byte> payload(4096);
+  const Frame short_frame{.payload_bytes = 8, .payload = payload.data()};
+  Packet strange = atomic_packet(0, 0);
+  strange.kind = static_cast<PacketKind>(77);
+  port.push(strange, {});
+  port.push(atomic_packet(2, 0), {});    // no such rank
+  port.push(atomic_packet(~0u, 0), {});
+  port.push(write_packet(0, 0, 9), short_frame);
+  port.push(write_packet(0, 0, uint64_t{1} << 60), short_frame);
+  port.push(write_packet(0, 0, 8), {});  // a payload that is not there
+  port.push(write_packet(0, 0, 8), {.kind = FrameKind::kOffer, .value = 1});
+  port.push(atomic_packet(0, 0), {.kind = FrameKind::kOffer, .value = 1});
+  port.push(write_packet(0, 0, 1 << 20), {.kind = FrameKind::kPull});
+  port.push(write_packet(0, 0, 4096),
+            {.kind = FrameKind::kChunk, .payload_bytes = 4096, .payload = payload.data()});
+  port.push(write_packet(0, 0, 8), {.kind = static_cast<FrameKind>(99)});
+  TestSink sink;
+  sink.memory[1] = payload.data();
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_TRUE(sink.events.empty());
+  sender.send(1, atomic_packet(0, 5), nullptr);
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_EQ(sink.count(What::kAtomic), 1u);
+}
+
+TEST(ReadRemote, OfMemoryThatIsNotThereFindsItGone) {
+  std::vector<std::byte> here(64);
+  EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()),
+            nicsim::RemoteRead::kGone);
+}
+
+// ---- The bell
+
+TEST(Bell, MakesNoCallWhereNobodySleepsOrSomebodyAttends) {
+  Bell bell;
+  bell.ring();
+  bell.wake(Sleeper::kHelper);
+  bell.wake(Sleeper::kOwner);
+  bell.hand_over();
+  bell.attend();
+  bell.ring();
+  bell.hand_over();
+  bell.leave([] { return true; });
+  EXPECT_EQ(bell.calls(), 0u);
+}
+
+TEST(Bell, OneCallBringsASleeperAndMoreAreMadeOnlyForTheNext) {
+  Bell bell;
+  std::atomic<int> visible{0};
+  std::atomic<bool> waiting{false};
+  const auto sleep = [&](Sleeper who) {
+    bell.sleep(
+        who, seconds(60), [&] { return waiting.load(); },
+        [&] {
+          ++visible;
+          return true;
+        });
+  };
+  std::thread helper([&] { sleep(Sleeper::kHelper); });
+  std::thread owner([&] { sleep(Sleeper::kOwner); });
+  while (visible < 2) std::this_thread::yield();
+  bell.ring();
+  helper.join();
+  EXPECT_EQ(bell.calls(), 1u);
+  bell.hand_over();
+  owner.join();
+  EXPECT_EQ(bell.calls(), 2u);
+  bell.ring();
+  EXPECT_EQ(bell.calls(), 2u);
+  // What waits keeps everybody awake.
+  waiting = true;
+  sleep(Sleeper::kHelper);
+  sleep(Sleeper::kOwner);
+}
+
+// A helper whose time is over may have been the one that a sender counted on.
+TEST(Bell, AHelperThatGoesElsewhereRingsOn) {
+  Bell bell;
+  std::atomic<bool> visible{false};
+  std::thread owner([&] {
+    bell.sleep(
+        Sleeper::kOwner, seconds(60), [] { return false; },
+        [&] {
+          visible = true;
+          return true;
+        });
+  });
+  while (!visible) std::this_thread::yield();
+  // It finds something waiting as it is about to sleep, and has no reason to look itself.
+  bell.sleep(
+      Sleeper::kHelper, seconds(60), [] { return true; }, [] { return false; });
+  owner.join();
+  EXPECT_EQ(bell.calls(), 1u);
+}
+
+}  // namespace
+}  // namespace lanyard::wire_contract
