@@ -158,10 +158,13 @@ void Endpoint::collect_failures() {
 }
 
 const Request* Endpoint::find_unwaited(const Queue& queue) const {
-  for (const auto& [number, request] : requests_)
-    if (request->queue_number == queue.number() && request->needs_wait())
-      return request.get();
-  return nullptr;
+  const Request* oldest = nullptr;
+  for (const auto& [number, request] : requests_) {
+    const bool unwaited = request->queue_number == queue.number() && request->needs_wait();
+    if (unwaited && (oldest == nullptr || number < oldest->number))
+      oldest = request.get();
+  }
+  return oldest;
 }
 
 const Request* Endpoint::take_failed(const Queue& queue) {

@@ -59,7 +59,7 @@ class Endpoint {
   // A request whose last start was on this queue and of which operations failed since it was last returned; null if
   // there is none. Cheap then.
   const Request* take_failed(const Queue& queue);
-  // A request that was started on this queue and has no wait enqueued; null if there is none. Looks at all requests.
+  // The oldest request that was started on this queue and has no wait enqueued; null if there is none. Looks at all.
   const Request* find_unwaited(const Queue& queue) const;
 
  private:

@@ -1,0 +1,95 @@
+// Work that can never complete, because the other half of the pair has gone: it is reported, not waited for in silence, and
+// MPI_Finalize comes to its end none the less. What is stuck stays stuck, so each test leaves its queue behind.
+#include <cstdlib>
+#include <string>
+
+#include "tests/api_objects.h"
+
+namespace lanyard::api_test {
+namespace {
+
+struct Abandoned : ::testing::Test {
+  // Of what is stuck nothing can be freed.
+  MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  inline static Buffer buffer{40};
+
+  void SetUp() override {
+    if (partner() == rank()) GTEST_SKIP() << "needs an even number of ranks";
+    ASSERT_TRUE(ok(MPIX_Host_stream_create(&stream)));
+    ASSERT_TRUE(ok(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream)));
+    if (sends())
+      MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD, &request);
+    else
+      MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD, &request);
+    ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+  }
+  void TearDown() override {
+    MPI_Barrier(MPI_COMM_WORLD);  // who was stuck has waited for the deadline
+    Stream fresh_stream;
+    Queue fresh(fresh_stream);
+    verify_exchange(fresh, fresh_stream);
+  }
+  bool sends() const { return rank() % 2 == 0; }
+
+  void start_alone() {
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+    ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+    const int code = MPIX_Queue_wait(queue);
+    const int expected = error_class(code) == MPIX_ERR_FAILED ? MPIX_ERR_FAILED : MPIX_ERR_STALLED;
+    EXPECT_TRUE(fails(code, expected,
+                      {sends() ? "send" : "recv", "peer " + std::to_string(partner()), "tag 3", "40 B"}));
+  }
+  void free_mine() {
+    EXPECT_TRUE(ok(MPI_Request_free(&request)));
+    EXPECT_TRUE(ok(MPIX_Queue_free(&queue)));
+    EXPECT_TRUE(ok(MPIX_Host_stream_free(&stream)));
+  }
+};
+
+TEST_F(Abandoned, ASendWhoseReceiveWasFreed) {
+  if (!sends()) free_mine();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (sends()) start_alone();
+}
+
+TEST_F(Abandoned, AReceiveWhoseSendWasFreed) {
+  if (sends()) free_mine();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!sends()) start_alone();
+}
+
+// The clear-to-send is there before the send goes.
+TEST_F(Abandoned, AReceiveWhoseSendIsFreedLater) {
+  if (!sends()) {
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (sends()) free_mine();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!sends()) {
+    EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_STALLED, {"recv", "tag 3", "40 B", "has not landed"}));
+    EXPECT_TRUE(fails(MPIX_Queue_free(&queue), MPIX_ERR_BUSY));
+  }
+}
+
+// The last words of a job that goes wrong: a stream with work, a match half done.
+TEST_F(Abandoned, AMatchHalfDone) {
+  MPI_Request half = MPI_REQUEST_NULL, match = MPI_REQUEST_NULL;
+  MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 4, MPI_COMM_WORLD, &half);
+  ASSERT_TRUE(ok(MPIX_Imatch(&half, &match)));
+  int flag = 0;
+  ASSERT_TRUE(ok(MPI_Test(&match, &flag, MPI_STATUS_IGNORE)));
+  EXPECT_FALSE(flag);
+  free_mine();
+}
+
+}  // namespace
+}  // namespace lanyard::api_test
+
+int main(int argc, char** argv) {
+  setenv("LANYARD_DEADLINE_S", "1", 0);
+  return lanyard::mpi_suite::run(&argc, &argv);
+}
