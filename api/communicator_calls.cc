@@ -27,6 +27,15 @@ int name(int code, uint64_t place, MPI_Comm* child) {
   return code;
 }
 
+void forget(const MPI_Comm* communicator) {
+  Context* context = Context::get();
+  if (context == nullptr || communicator == nullptr)
+    return;
+  const auto lock = context->lock();
+  context->requests().communicator_freed(*communicator);
+  context->communicators().forget(*communicator);
+}
+
 }  // namespace
 
 extern "C" {
@@ -109,12 +118,13 @@ int MPI_Dist_graph_create_adjacent(MPI_Comm parent, int indegree, const int sour
 }
 
 int MPI_Comm_free(MPI_Comm* communicator) {
-  Context* context = Context::get();
-  if (context != nullptr && communicator != nullptr) {
-    const auto lock = context->lock();
-    context->requests().communicator_freed(*communicator);
-  }
+  forget(communicator);
   return PMPI_Comm_free(communicator);
+}
+
+int MPI_Comm_disconnect(MPI_Comm* communicator) {
+  forget(communicator);
+  return PMPI_Comm_disconnect(communicator);
 }
 
 }  // extern "C"

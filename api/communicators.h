@@ -41,6 +41,8 @@ class Communicators {
   void name_child(uint64_t place, MPI_Comm child);
   // The same for one that is not to be touched before a request has completed.
   void name_child_later(uint64_t place, MPI_Comm child) { later_[child] = place; }
+  // The communicator is about to be freed.
+  void forget(MPI_Comm communicator) { later_.erase(communicator); }
   // The name, with world_ranks. kUnsupported where there is none.
   Result<const CommunicatorName*> name_of(MPI_Comm communicator);
 

@@ -82,8 +82,14 @@ Status Context::open_nic() {
 }
 
 Context::~Context() {
-  for (const auto& queue : queues_)
+  if (endpoint_ != nullptr)
+    endpoint_->overflow().stop();
+  for (const auto& queue : queues_) {
+    // A stream that is not through would go on with words and counters that end here.
+    if (!queue->host_stream->stream.poll())
+      queue->host_stream->stream.halt();
     queue->abandon();
+  }
   queues_.clear();
   match_calls_.clear();
   matcher_.reset();

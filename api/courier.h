@@ -14,7 +14,7 @@ class MpiCourier final : public core::Courier {
  public:
   // `communicator` has the ranks of MPI_COMM_WORLD, carries nothing else, and outlives the courier.
   explicit MpiCourier(MPI_Comm communicator) : communicator_(communicator) {}
-  // Waits for cards under way: call it where every process receives no more than it was sent.
+  // Cards that nobody has received are left behind.
   ~MpiCourier() override;
 
   Status send(uint32_t nic, const core::MatchCard& card) override;

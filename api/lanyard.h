@@ -70,8 +70,8 @@ int MPIX_Queue_free(MPIX_Queue *queue);
  * MPIX_ERR_STALLED: the deadline passed (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated. */
 int MPIX_Queue_wait(MPIX_Queue queue);
 /* Figures of the queue and its network card as a new info object, to be freed by the caller: "nic", "strategy",
- * "starts", "waits", "triggers", "bytes", "entries_posted" (deferred-work entries handed to the card, those that
- * overflowed before included), "entries_overflowed" (did not fit at their start: posted later or run by software),
+ * "starts", "waits", "triggers", "bytes", "entries_posted" (deferred-work entries that starts needed, those that
+ * overflowed included), "entries_overflowed" (did not fit at their start: posted later or run by software),
  * "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters" (open on the card),
  * "regions", "failures". Values are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
 int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info *info);
@@ -84,7 +84,9 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info *info);
  * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
  * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, or matched (or matching) before;
  * MPI_ERR_TRUNCATE: the matched send is longer than the receive, on both sides; both requests are then as before;
- * MPI_ERR_RANK: no such peer; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a non-contiguous datatype, an
+ * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching and the call may be repeated;
+ * MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card; MPIX_ERR_NO_ENTRIES: the card is out of counters or regions;
+ * MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a non-contiguous datatype, an
  * inter-communicator or a communicator of a kind that Lanyard cannot follow. */
 int MPIX_Match(MPI_Request *request, MPI_Status *status);
 /* As MPIX_Match on each, in any order of completion. statuses may be MPI_STATUSES_IGNORE. MPI_ERR_IN_STATUS: at least
@@ -100,10 +102,12 @@ int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request *match_request
 int MPIX_Is_matched(MPI_Request request, int *flag);
 
 /* ---- Enqueuing (Table III) ---------------------------------------------------------------------------------------
- * None of these blocks the caller or the stream, but for the wait, which blocks the stream only. */
+ * None of these blocks the caller or the stream, but for the wait, which blocks the stream only; and but for a stream
+ * with four million things in its queue, and a card without free entries where overflow is off: then the caller helps
+ * until there is room. */
 
 /* The request's next transfer starts when the stream gets there. The request must be matched, and its previous start,
- * if any, waited for on a queue. MPI_ERR_REQUEST where it is not so; MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is
+ * if any, waited for on a queue (and complete, if that was another queue). MPI_ERR_REQUEST where it is not so; MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is
  * off (LANYARD_OVERFLOW=off) and the starts of this epoch cannot fit into the card's deferred-work entries. */
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request *request);
 /* As MPIX_Enqueue_start on each, at the same point of the stream, all or none. A request may stand in it once. */

@@ -30,6 +30,12 @@ int MatchCall::open() {
   return MPI_SUCCESS;
 }
 
+void MatchCall::detach() {
+  detached_ = true;
+  if (done_)
+    PMPI_Request_free(&handle_);
+}
+
 void MatchCall::advance(Context& context) {
   if (std::any_of(records_.begin(), records_.end(), [](const RequestRecord* record) { return record->matching(); }))
     return;

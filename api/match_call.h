@@ -32,7 +32,7 @@ class MatchCall {
   int open();
   MPI_Request handle() const { return handle_; }
   // The user has freed the match request: nobody will complete it.
-  void detach() { detached_ = true; }
+  void detach();
 
   // Completes what can be completed of all calls that are out. Requires the context's lock.
   static void advance_all(Context& context);

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 // A waiting thread polls for this long before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kSleep{1};
-constexpr int kRoundsPerYield = 128;  // some 10 us
+constexpr uint64_t kRoundsPerYield = 128;  // some 10 us
 
 int no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process"); }
 
@@ -46,17 +46,19 @@ int drain(Context& context, lanyard_queue& queue) {
 
   context.nic().attend();
   stream.attend();
-  for (int round = 0;; ++round) {
+  for (uint64_t round = 0;; ++round) {
     const uint64_t seen = context.nic().activity();
     const bool empty = stream.poll();
     if (empty || round % 64 == 0) {
       context.helper().help();
       const auto lock = context.lock();
+      // Before the failures: a failure is told before the done word grows that makes a queue settled.
+      const bool done = queue.core->settled() && empty;
       if (const core::Request* failed = context.endpoint().take_failed(*queue.core)) {
         failure = "an operation of the request (" + failed->describe() + ") failed: " + code_name(failed->failure_code);
         break;
       }
-      if (queue.core->settled() && empty)
+      if (done)
         break;
     }
     if (round % kRoundsPerYield != kRoundsPerYield - 1)

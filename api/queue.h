@@ -12,7 +12,7 @@ struct lanyard_queue {
   MPIX_Host_stream host_stream = MPIX_HOST_STREAM_NULL;  // the user's
   std::unique_ptr<lanyard::core::Queue> core;
 
-  // Parts with the stream. Requires the context's lock to be free, because the stream may be in the helper.
+  // Parts with the stream.
   void abandon() {
     host_stream->stream.set_helper(nullptr);
     host_stream->has_queue.store(false);

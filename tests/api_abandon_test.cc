@@ -1,5 +1,6 @@
-// Work that can never complete, because the other half of the pair has gone: it is reported, not waited for in silence, and
-// MPI_Finalize comes to its end none the less. What is stuck stays stuck, so each test leaves its queue behind.
+// Work that can never complete, because the other half of the pair has gone: it is reported, not
+// waited for in silence, and MPI_Finalize comes to its end none the less. What is stuck stays
+// stuck, so each test leaves its queue behind.
 #include <cstdlib>
 #include <string>
 
@@ -20,9 +21,11 @@ struct Abandoned : ::testing::Test {
     ASSERT_TRUE(ok(MPIX_Host_stream_create(&stream)));
     ASSERT_TRUE(ok(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream)));
     if (sends())
-      MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD, &request);
+      MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD,
+                    &request);
     else
-      MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD, &request);
+      MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD,
+                    &request);
     ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
   }
   void TearDown() override {
@@ -38,8 +41,9 @@ struct Abandoned : ::testing::Test {
     ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
     const int code = MPIX_Queue_wait(queue);
     const int expected = error_class(code) == MPIX_ERR_FAILED ? MPIX_ERR_FAILED : MPIX_ERR_STALLED;
-    EXPECT_TRUE(fails(code, expected,
-                      {sends() ? "send" : "recv", "peer " + std::to_string(partner()), "tag 3", "40 B"}));
+    EXPECT_TRUE(
+        fails(code, expected,
+              {sends() ? "send" : "recv", "peer " + std::to_string(partner()), "tag 3", "40 B"}));
   }
   void free_mine() {
     EXPECT_TRUE(ok(MPI_Request_free(&request)));
@@ -70,7 +74,8 @@ TEST_F(Abandoned, AReceiveWhoseSendIsFreedLater) {
   if (sends()) free_mine();
   MPI_Barrier(MPI_COMM_WORLD);
   if (!sends()) {
-    EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_STALLED, {"recv", "tag 3", "40 B", "has not landed"}));
+    EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_STALLED,
+                      {"recv", "tag 3", "40 B", "has not landed"}));
     EXPECT_TRUE(fails(MPIX_Queue_free(&queue), MPIX_ERR_BUSY));
   }
 }

@@ -1,5 +1,5 @@
-/* The header and the library from C11, with MPI_Init(NULL, NULL) and MPI's default error handler: one exchange around a
- * ring. Exit status 0 where everything was right. */
+/* The header and the library from C11, with MPI_Init(NULL, NULL) and MPI's default error handler:
+ * one exchange around a ring. Exit status 0 where everything was right. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -9,9 +9,9 @@
 
 static int out_value, in_value, mistakes, left;
 
-static void fill(void *argument) { out_value = 1000 * *(const int *)argument + 7; }
+static void fill(void* argument) { out_value = 1000 * *(const int*)argument + 7; }
 
-static void check(void *argument) {
+static void check(void* argument) {
   (void)argument;
   if (in_value != 1000 * left + 7) ++mistakes;
   in_value = -1;
@@ -32,7 +32,8 @@ int main(void) {
   MPIX_Host_stream_create(&stream);
   MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream);
   MPI_Recv_init(&in_value, 1, MPI_INT, left, LANYARD_VERSION_MINOR, MPI_COMM_WORLD, &requests[0]);
-  MPI_Send_init(&out_value, 1, MPI_INT, (rank + 1) % ranks, LANYARD_VERSION_MINOR, MPI_COMM_WORLD, &requests[1]);
+  MPI_Send_init(&out_value, 1, MPI_INT, (rank + 1) % ranks, LANYARD_VERSION_MINOR, MPI_COMM_WORLD,
+                &requests[1]);
   MPIX_Matchall(2, requests, statuses);
   if (statuses[0].MPI_SOURCE != left) ++mistakes;
   for (i = 0; i < ITERATIONS; ++i) {

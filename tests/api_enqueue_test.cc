@@ -1,5 +1,5 @@
-// The enqueue path of a warm queue neither allocates nor enters the kernel: a program may enqueue from where it must not be
-// held up.
+// The enqueue path of a warm queue neither allocates nor enters the kernel: a program may enqueue
+// from where it must not be held up.
 #include <array>
 #include <atomic>
 #include <optional>
@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kRequests = 16;
 constexpr int kRounds = 100;
-constexpr int kRoundsAGate = 10;  // so many are enqueued before the stream runs any; all fit into the card's entries
+// So many are enqueued before the stream runs any: all fit into the card's entries.
+constexpr int kRoundsAGate = 10;
 
 // A plain function on the stream that holds it up: it must not allocate either.
 struct Barrier {
@@ -55,8 +56,10 @@ struct Enqueuing : ::testing::Test {
   }
   void enqueue_rounds_one_by_one() {
     for (int i = 0; i < kRoundsAGate; ++i) {
-      for (int r = 0; r < kRequests; ++r) failures += MPIX_Enqueue_start(queue, requests.at(r)) != MPI_SUCCESS;
-      for (int r = 0; r < kRequests; ++r) failures += MPIX_Enqueue_wait(queue, requests.at(r)) != MPI_SUCCESS;
+      for (int r = 0; r < kRequests; ++r)
+        failures += MPIX_Enqueue_start(queue, requests.at(r)) != MPI_SUCCESS;
+      for (int r = 0; r < kRequests; ++r)
+        failures += MPIX_Enqueue_wait(queue, requests.at(r)) != MPI_SUCCESS;
     }
   }
 
@@ -93,13 +96,15 @@ TEST_F(Enqueuing, AllocatesNothing) {
   EXPECT_EQ(queue.figure("entries_overflowed"), 0u);
 }
 
-// The card and the stream may have to be woken when nothing was enqueued for long (gpu/stream.h S3): so each measurement
-// comes right after another round, and does not count if it took long itself.
+// The card and the stream may have to be woken when nothing was enqueued for long (gpu/stream.h
+// S3): so each measurement comes right after another round, and does not count if it took long
+// itself.
 TEST_F(Enqueuing, MakesNoSystemCall) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kLong = std::chrono::milliseconds(50);
   if (!SyscallCounter::available()) GTEST_SKIP() << "system calls cannot be counted in this build";
-  if (mpi_suite::process().thread_level < MPI_THREAD_SERIALIZED) GTEST_SKIP() << "the MPI has no MPI_THREAD_SERIALIZED";
+  if (mpi_suite::process().thread_level < MPI_THREAD_SERIALIZED)
+    GTEST_SKIP() << "the MPI has no MPI_THREAD_SERIALIZED";
   std::vector<long> calls;
   int measured = 0;
   const auto measure = [&](SyscallCounter& counter, const std::function<void()>& enqueue) {

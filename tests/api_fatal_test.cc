@@ -1,5 +1,5 @@
-// MPI's default error handler ends the job: then the last words must be ours, because the MPI's own do not always tell what
-// was wrong. The dying process is a child, an MPI job of its own.
+// MPI's default error handler ends the job: then the last words must be ours, because the MPI's own
+// do not always tell what was wrong. The dying process is a child, an MPI job of its own.
 //
 //   api_fatal_test          runs the tests, as one rank
 //   api_fatal_test --die N  dies of mistake number N
@@ -24,7 +24,9 @@ int die_of(int mistake) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Recv_init(&value, 1, MPI_INT, 0, 77, MPI_COMM_SELF, &request);
   switch (mistake) {
-    case 0: MPIX_Queue_wait(MPIX_QUEUE_NULL); break;
+    case 0:
+      MPIX_Queue_wait(MPIX_QUEUE_NULL);
+      break;
     case 1: {
       MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
       MPIX_Queue queue = MPIX_QUEUE_NULL;
@@ -39,26 +41,30 @@ int die_of(int mistake) {
       MPI_Cancel(&match);
       break;
     }
-    default: break;
+    default:
+      break;
   }
   std::printf("still alive\n");
   MPI_Finalize();
   return 0;
 }
 
-// Runs this program as a job of one process, outside the launcher's. Returns all that it prints, and its wait status.
+// Runs this program as a job of one process, outside the launcher's. Returns all that it prints,
+// and its wait status.
 std::string run_child(int mistake, int* status) {
   std::array<char, 4096> self{};
   if (readlink("/proc/self/exe", self.data(), self.size() - 1) < 0) return "";
-  const std::string command = "env -u MPI_LOCALNRANKS -u MPI_LOCALRANKID $(env | sed -n "
-                              "'s/^\\(PMI[A-Z]*_[^=]*\\|OMPI_COMM[^=]*\\|OMPI_MCA_ess[^=]*\\|OMPI_MCA_orte[^=]*\\|"
-                              "OMPI_UNIVERSE[^=]*\\)=.*/-u \\1/p') '" +
-                              std::string(self.data()) + "' --die " + std::to_string(mistake) + " 2>&1";
+  const std::string command =
+      "env -u MPI_LOCALNRANKS -u MPI_LOCALRANKID $(env | sed -n "
+      "'s/^\\(PMI[A-Z]*_[^=]*\\|OMPI_COMM[^=]*\\|OMPI_MCA_ess[^=]*\\|OMPI_MCA_orte[^=]*\\|"
+      "OMPI_UNIVERSE[^=]*\\)=.*/-u \\1/p') '" +
+      std::string(self.data()) + "' --die " + std::to_string(mistake) + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return "";
   std::string text;
   std::array<char, 512> part;
-  while (const size_t bytes = fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), bytes);
+  while (const size_t bytes = fread(part.data(), 1, part.size(), pipe))
+    text.append(part.data(), bytes);
   *status = pclose(pipe);
   return text;
 }
@@ -77,8 +83,11 @@ TEST_P(Last, WordsTellWhatWasWrong) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Last,
                          ::testing::Values(std::pair(0, "not a queue of this process"),
-                                           std::pair(1, "not matched"), std::pair(2, "cannot be cancelled")),
-                         [](const auto& info) { return "Mistake" + std::to_string(info.param.first); });
+                                           std::pair(1, "not matched"),
+                                           std::pair(2, "cannot be cancelled")),
+                         [](const auto& info) {
+                           return "Mistake" + std::to_string(info.param.first);
+                         });
 
 TEST(AChild, WithoutAMistakeLives) {
   int status = 1;

@@ -54,8 +54,8 @@ struct Communicators : ::testing::Test {
     return result;
   }
 
-  // A message each way on every one of them between partners, all with one tag, matched in an order of each rank's own:
-  // each must arrive on its communicator.
+  // A message each way on every one of them between partners, all with one tag, matched in an order
+  // of each rank's own: each must arrive on its communicator.
   void verify_apart(const std::vector<MPI_Comm>& communicators) {
     const size_t count = communicators.size();
     std::vector<int> out(count), in(count, -1), order(2 * count);
@@ -68,19 +68,24 @@ struct Communicators : ::testing::Test {
       requests.send(&out[i], sizeof(int), peer, 1, communicators[i]);
     }
     std::vector<MPI_Request> shuffled(requests.data(), requests.data() + requests.count());
-    std::shuffle(shuffled.begin(), shuffled.end(), std::minstd_rand(static_cast<unsigned>(rank()) + 5));
+    std::shuffle(shuffled.begin(), shuffled.end(),
+                 std::minstd_rand(static_cast<unsigned>(rank()) + 5));
     std::vector<MPI_Status> statuses(shuffled.size());
     ASSERT_TRUE(ok(MPIX_Matchall(requests.count(), shuffled.data(), statuses.data())));
     for (size_t i = 0; i < shuffled.size(); ++i) {
-      const auto found = std::find(requests.data(), requests.data() + requests.count(), shuffled[i]) - requests.data();
+      const auto found =
+          std::find(requests.data(), requests.data() + requests.count(), shuffled[i]) -
+          requests.data();
       if (found % 2 == 0) {
-        EXPECT_EQ(statuses[i].MPI_SOURCE, translate(partner(), communicators[static_cast<size_t>(found) / 2]));
+        EXPECT_EQ(statuses[i].MPI_SOURCE,
+                  translate(partner(), communicators[static_cast<size_t>(found) / 2]));
       }
     }
     requests.start(queue);
     requests.wait(queue);
     queue.wait();
-    for (size_t i = 0; i < count; ++i) EXPECT_EQ(in[i], static_cast<int>(i) + 1000 * partner()) << "communicator " << i;
+    for (size_t i = 0; i < count; ++i)
+      EXPECT_EQ(in[i], static_cast<int>(i) + 1000 * partner()) << "communicator " << i;
   }
 };
 
@@ -125,11 +130,13 @@ TEST_F(Communicators, WithTopologies) {
   }
   MPI_Graph_create(MPI_COMM_WORLD, ranks(), index.data(), edges.data(), 0, &child);
   all.push_back(keep(child));
-  const int self = rank(), one = 1, next = (rank() + 1) % ranks(), last = (rank() + ranks() - 1) % ranks();
-  MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &self, &one, &next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &child);
+  const int self = rank(), one = 1, next = (rank() + 1) % ranks(),
+            last = (rank() + ranks() - 1) % ranks();
+  MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &self, &one, &next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                        &child);
   all.push_back(keep(child));
-  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &last, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
-                                 &child);
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &last, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED,
+                                 MPI_INFO_NULL, 0, &child);
   all.push_back(keep(child));
   verify_apart(all);
 }
@@ -137,7 +144,8 @@ TEST_F(Communicators, WithTopologies) {
 TEST_F(Communicators, DuplicatedWithoutBlocking) {
   std::array<MPI_Comm, 2> copies;
   std::array<MPI_Request, 2> requests;
-  for (size_t i = 0; i < 2; ++i) ASSERT_TRUE(ok(MPI_Comm_idup(MPI_COMM_WORLD, &copies[i], &requests[i])));
+  for (size_t i = 0; i < 2; ++i)
+    ASSERT_TRUE(ok(MPI_Comm_idup(MPI_COMM_WORLD, &copies[i], &requests[i])));
   ASSERT_TRUE(ok(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE)));
   for (MPI_Comm copy : copies) keep(copy);
   // A child of one before any request was made on it.
@@ -145,7 +153,8 @@ TEST_F(Communicators, DuplicatedWithoutBlocking) {
   verify_apart({copies[0], copies[1], child, MPI_COMM_WORLD});
 }
 
-// Only some of the ranks make the first communicators, so ranks have seen different numbers of them.
+// Only some of the ranks make the first communicators, so ranks have seen different numbers of
+// them.
 TEST_F(Communicators, MadeByAFewBeforeOneMadeByAll) {
   if (rank() < 2 && ranks() >= 2) {
     MPI_Group world, group;
@@ -206,7 +215,8 @@ TEST_F(Communicators, WildcardsStayInside) {
   EXPECT_EQ(other_in, 2);
 }
 
-// The request keeps what it needs of a communicator, even where the MPI uses its handle again for another one.
+// The request keeps what it needs of a communicator, even where the MPI uses its handle again for
+// another one.
 TEST_F(Communicators, MayBeFreedBeforeMatching) {
   std::array<int, 2> out{1, 2}, in{-1, -1};
   Requests requests;
@@ -264,8 +274,10 @@ TEST_F(Communicators, InterCommunicatorsAreRefused) {
     Requests requests;
     requests.send(&value, sizeof value, 0, 1, communicator);
     requests.receive(&value, sizeof value, 0, 1, communicator);
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {"communicator"}));
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(1), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {"communicator"}));
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION,
+                      {"communicator"}));
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(1), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION,
+                      {"communicator"}));
   }
   EXPECT_EQ(Enqueued(queue), before);
   verify_exchange(queue, stream);

@@ -30,13 +30,15 @@ TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
     requests.receive(longer.data(), longer.count(), partner(), 1);
   }
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE, {"200", "100"}));
+    EXPECT_TRUE(
+        fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE, {"200", "100"}));
     int flag = -1;
     ASSERT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
     EXPECT_EQ(flag, 0);
     EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST, {"not matched"}));
   }
-  // Each of the two with a fitting partner: the long send with the long receive, then the short ones.
+  // Each of the two with a fitting partner: the long send with the long receive, then the short
+  // ones.
   ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 0 : 1), MPI_STATUS_IGNORE)));
   ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 1 : 0), MPI_STATUS_IGNORE)));
   if (sends()) {
@@ -61,9 +63,11 @@ TEST_F(Truncation, LeavesRequestsThatMpiCanStart) {
   MPI_Request other = MPI_REQUEST_NULL;
   if (sends()) {
     longer.fill(3);
-    ASSERT_TRUE(ok(MPI_Irecv(shorter.data(), shorter.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, &other)));
+    ASSERT_TRUE(ok(MPI_Irecv(shorter.data(), shorter.count(), MPI_BYTE, partner(), 1,
+                             MPI_COMM_WORLD, &other)));
   } else {
-    ASSERT_TRUE(ok(MPI_Irecv(longer.data(), longer.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, &other)));
+    ASSERT_TRUE(ok(
+        MPI_Irecv(longer.data(), longer.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, &other)));
     shorter.poison();
   }
   if (sends()) {
@@ -184,7 +188,8 @@ struct Resources {
         entries_in_use(queue.figure("entries_in_use")) {}
   friend bool operator==(const Resources&, const Resources&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Resources& r) {
-    return out << r.counters << " counters, " << r.regions << " regions, " << r.entries_in_use << " entries";
+    return out << r.counters << " counters, " << r.regions << " regions, " << r.entries_in_use
+               << " entries";
   }
 };
 
@@ -197,7 +202,8 @@ TEST(Lifetimes, FreedRequestsLeaveNothingBehind) {
     {
       Requests requests;
       requests.receive(in.data(), in.count(), partner(), 1);
-      requests.send(out.data(), out.count(), partner(), 1, MPI_COMM_WORLD, i % 2 == 0 ? Mode::kSend : Mode::kSsend);
+      requests.send(out.data(), out.count(), partner(), 1, MPI_COMM_WORLD,
+                    i % 2 == 0 ? Mode::kSend : Mode::kSsend);
       requests.match();
       out.fill(seed_of(rank(), partner(), i));
       in.poison();
@@ -220,7 +226,8 @@ TEST(Lifetimes, AMatchedRequestThatWasNeverStartedLeavesNothingBehind) {
   for (int i = 0; i < 100; ++i) {
     Requests requests;
     requests.receive(&in, sizeof in, partner(), 1);
-    requests.send(&out, sizeof out, partner(), 1, MPI_COMM_WORLD, i % 2 == 0 ? Mode::kSend : Mode::kRsend);
+    requests.send(&out, sizeof out, partner(), 1, MPI_COMM_WORLD,
+                  i % 2 == 0 ? Mode::kSend : Mode::kRsend);
     requests.match();
     requests.free();
     after.emplace_back(queue);
@@ -237,11 +244,13 @@ TEST(Lifetimes, AFailedMatchLeavesNothingBehind) {
   requests.receive(in.data(), in.count(), rank(), 1);
   requests.send(out.data(), out.count(), rank(), 1);
   for (int i = 0; i < 50; ++i)
-    EXPECT_TRUE(fails(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE), MPI_ERR_IN_STATUS, {"20", "10"}));
+    EXPECT_TRUE(fails(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE), MPI_ERR_IN_STATUS,
+                      {"20", "10"}));
   EXPECT_EQ(Resources(queue), before);
 }
 
-// As users do who build their requests anew for every phase, with other buffers at the same addresses.
+// As users do who build their requests anew for every phase, with other buffers at the same
+// addresses.
 TEST(Lifetimes, ManyRequestsAtOnce) {
   Stream stream;
   Queue queue(stream);
@@ -260,7 +269,8 @@ TEST(Lifetimes, ManyRequestsAtOnce) {
       requests.wait(queue);
     }
     queue.wait();
-    for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(in[i], static_cast<int>(i) + 1000 * partner() + phase);
+    for (size_t i = 0; i < kCount; ++i)
+      ASSERT_EQ(in[i], static_cast<int>(i) + 1000 * partner() + phase);
   }
 }
 

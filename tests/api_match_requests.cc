@@ -1,4 +1,5 @@
-// Match requests: ordinary MPI requests, completed by every call that MPI has for that, alone and among others.
+// Match requests: ordinary MPI requests, completed by every call that MPI has for that, alone and
+// among others.
 #include <array>
 
 #include "tests/api_objects.h"
@@ -18,7 +19,8 @@ struct MatchRequests : ::testing::Test {
   }
   std::array<MPI_Request, 2> begin() {
     std::array<MPI_Request, 2> matches{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    for (int i = 0; i < 2; ++i) EXPECT_TRUE(ok(MPIX_Imatch(requests.at(i), &matches[static_cast<size_t>(i)])));
+    for (int i = 0; i < 2; ++i)
+      EXPECT_TRUE(ok(MPIX_Imatch(requests.at(i), &matches[static_cast<size_t>(i)])));
     return matches;
   }
   void verify() {
@@ -51,7 +53,8 @@ TEST_F(MatchRequests, Test) {
   MPI_Status status;
   for (MPI_Request& match : matches) {
     int flag = 0;
-    while (!flag) ASSERT_TRUE(ok(MPI_Test(&match, &flag, &match == &matches[0] ? &status : MPI_STATUS_IGNORE)));
+    while (!flag)
+      ASSERT_TRUE(ok(MPI_Test(&match, &flag, &match == &matches[0] ? &status : MPI_STATUS_IGNORE)));
     EXPECT_EQ(match, MPI_REQUEST_NULL);
   }
   expect_receive_status(status);
@@ -202,7 +205,8 @@ TEST_F(MatchRequests, ManyCompletedFromTheLastToTheFirst) {
     many.receive(&ins[i], sizeof(int), partner(), 4);
     many.send(&outs[i], sizeof(int), partner(), 4);
   }
-  for (size_t i = 0; i < 2 * kCount; ++i) ASSERT_TRUE(ok(MPIX_Imatch(many.at(static_cast<int>(i)), &matches[i])));
+  for (size_t i = 0; i < 2 * kCount; ++i)
+    ASSERT_TRUE(ok(MPIX_Imatch(many.at(static_cast<int>(i)), &matches[i])));
   for (size_t i = 2 * kCount; i-- > 0;) ASSERT_TRUE(ok(MPI_Wait(&matches[i], MPI_STATUS_IGNORE)));
   many.start(queue);
   many.wait(queue);

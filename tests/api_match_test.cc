@@ -60,7 +60,8 @@ TEST_F(Matching, OneAfterTheOther) {
 
 // ---- Wildcards
 
-// A wildcard is bound at matching: from then on the request belongs to one sender, whom the status names.
+// A wildcard is bound at matching: from then on the request belongs to one sender, whom the status
+// names.
 TEST_F(Matching, WildcardsAreBoundForGood) {
   std::vector<int> in(static_cast<size_t>(ranks()), -1);
   int out = rank();
@@ -81,7 +82,8 @@ TEST_F(Matching, WildcardsAreBoundForGood) {
   for (int i = 0; i < 10; ++i) {
     out = 1000 * i + rank();
     exchange(requests);
-    for (size_t s = 1; s < statuses.size(); ++s) EXPECT_EQ(in[s - 1], 1000 * i + statuses[s].MPI_SOURCE);
+    for (size_t s = 1; s < statuses.size(); ++s)
+      EXPECT_EQ(in[s - 1], 1000 * i + statuses[s].MPI_SOURCE);
   }
 }
 
@@ -120,8 +122,10 @@ TEST_P(Order, Decides) {
   for (const bool receiver_late : {false, true}) {
     std::vector<int> in(receive_tags.size(), -1), out(send_tags.size());
     Requests receives, sends;
-    for (size_t i = 0; i < in.size(); ++i) receives.receive(&in[i], sizeof(int), partner(), receive_tags[i]);
-    for (size_t i = 0; i < out.size(); ++i) sends.send(&out[i], sizeof(int), partner(), send_tags[i]);
+    for (size_t i = 0; i < in.size(); ++i)
+      receives.receive(&in[i], sizeof(int), partner(), receive_tags[i]);
+    for (size_t i = 0; i < out.size(); ++i)
+      sends.send(&out[i], sizeof(int), partner(), send_tags[i]);
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int>(i);
     MPI_Request matches[2];
     Requests& first = receiver_late ? sends : receives;
@@ -149,19 +153,23 @@ INSTANTIATE_TEST_SUITE_P(
                       OrderCase{"AnyTag", {MPI_ANY_TAG, MPI_ANY_TAG}, {8, 3}, {0, 1}},
                       OrderCase{"AnyTagAheadOfATag", {MPI_ANY_TAG, 5}, {5, 5}, {0, 1}},
                       OrderCase{"ATagAheadOfAnyTag", {5, MPI_ANY_TAG}, {6, 5}, {1, 0}},
-                      OrderCase{"Mixed", {2, MPI_ANY_TAG, 1, MPI_ANY_TAG}, {1, 2, 1, 9}, {1, 0, 2, 3}}),
+                      OrderCase{
+                          "Mixed", {2, MPI_ANY_TAG, 1, MPI_ANY_TAG}, {1, 2, 1, 9}, {1, 0, 2, 3}}),
     [](const auto& info) { return info.param.name; });
 
 // ---- Beside the user's own messages
 
-// Matching messages and the user's wildcard receives and probes never meet, on whatever communicator.
+// Matching messages and the user's wildcard receives and probes never meet, on whatever
+// communicator.
 TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   char swallowed[2][4096];
   MPI_Request receives[2];
-  MPI_Irecv(swallowed[0], sizeof swallowed[0], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &receives[0]);
-  MPI_Irecv(swallowed[1], sizeof swallowed[1], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, copy, &receives[1]);
+  MPI_Irecv(swallowed[0], sizeof swallowed[0], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG,
+            MPI_COMM_WORLD, &receives[0]);
+  MPI_Irecv(swallowed[1], sizeof swallowed[1], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, copy,
+            &receives[1]);
   MPI_Barrier(MPI_COMM_WORLD);
   int out = rank(), in = -1;
   Requests requests;
@@ -185,7 +193,8 @@ TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Comm_free(&copy);
 }
 
-// Persistent requests that are started by MPI and those that are matched may have the same envelope.
+// Persistent requests that are started by MPI and those that are matched may have the same
+// envelope.
 TEST_F(Matching, LeavesUnmatchedPersistentRequestsAlone) {
   int out = rank(), in = -1, plain_out = 100 + rank(), plain_in = -1;
   Requests matched, plain;

@@ -1,4 +1,5 @@
-// What the tests of misuse have in common: a refused call says why, changes nothing, and what follows works.
+// What the tests of misuse have in common: a refused call says why, changes nothing, and what
+// follows works.
 #ifndef LANYARD_TESTS_API_MISUSE_H_
 #define LANYARD_TESTS_API_MISUSE_H_
 
@@ -39,7 +40,8 @@ struct Misuse : ::testing::Test {
   void TearDown() override { verify_exchange(queue, stream); }
 
   // Requires that nothing is under way in the queue.
-  void refused(const std::function<int()>& call, int error_class, std::initializer_list<std::string> facts = {}) {
+  void refused(const std::function<int()>& call, int error_class,
+               std::initializer_list<std::string> facts = {}) {
     const Enqueued before(queue);
     EXPECT_TRUE(fails(call(), error_class, facts));
     EXPECT_EQ(Enqueued(queue), before);

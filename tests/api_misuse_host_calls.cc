@@ -1,4 +1,5 @@
-// MPI's own calls on requests that belong to a queue are refused and leave the transfer as it is; error handlers see it.
+// MPI's own calls on requests that belong to a queue are refused and leave the transfer as it is;
+// error handlers see it.
 #include <array>
 #include <vector>
 
@@ -34,13 +35,18 @@ struct HostCalls : Misuse {
     refused([&] { return MPI_Waitall(2, all, statuses.data()); }, MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Testall(2, all, &flag, statuses.data()); }, MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Waitany(2, all, &index, &statuses[0]); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Testany(2, all, &index, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Waitsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Testsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testany(2, all, &index, &flag, &statuses[0]); }, MPI_ERR_REQUEST,
+            facts);
+    refused([&] { return MPI_Waitsome(2, all, &count, indices.data(), statuses.data()); },
+            MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testsome(2, all, &count, indices.data(), statuses.data()); },
+            MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Cancel(one); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Request_get_status(*one, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Request_get_status(*one, &flag, &statuses[0]); }, MPI_ERR_REQUEST,
+            facts);
     for (int i = 0; i < 2; ++i) {
-      refused([&] { return MPI_Request_free(pair.at(i)); }, MPI_ERR_REQUEST, {i == 0 ? "recv" : "send", "tag 3"});
+      refused([&] { return MPI_Request_free(pair.at(i)); }, MPI_ERR_REQUEST,
+              {i == 0 ? "recv" : "send", "tag 3"});
       ASSERT_NE(pair[i], MPI_REQUEST_NULL);
     }
   }
@@ -75,7 +81,8 @@ TEST_F(HostCalls, AfterTheTransferWithoutAWait) {
   verify_pair(pair);
 }
 
-// Complete and waited for, a matched request is inactive: MPI's completion calls return at once, but MPI cannot start it.
+// Complete and waited for, a matched request is inactive: MPI's completion calls return at once,
+// but MPI cannot start it.
 TEST_F(HostCalls, OnAnInactiveMatchedRequest) {
   for (int i = 0; i < 2; ++i) {
     int flag = 0;

@@ -45,9 +45,10 @@ TEST_F(Queueing, QueuesOfNoKindOrStream) {
   refused([&] { return MPIX_Queue_init(nullptr, MPIX_QUEUE_HOST, &other.handle()); }, MPI_ERR_ARG);
   refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, nullptr); }, MPI_ERR_ARG);
   refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, &none); }, MPI_ERR_ARG);
-  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(0), &other.handle()); }, MPI_ERR_ARG);
-  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(99), &other.handle()); }, MPI_ERR_ARG,
-          {"99"});
+  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(0), &other.handle()); },
+          MPI_ERR_ARG);
+  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(99), &other.handle()); },
+          MPI_ERR_ARG, {"99"});
   EXPECT_EQ(made, MPIX_QUEUE_NULL);
   Queue fine(other);
 }
@@ -57,13 +58,15 @@ TEST_F(Queueing, StreamsOfGpusThatAreNotThere) {
   void* no_stream = nullptr;
   MPIX_Queue made = MPIX_QUEUE_NULL;
   for (MPIX_Queue_type type : {MPIX_QUEUE_CUDA, MPIX_QUEUE_HIP})
-    refused([&] { return MPIX_Queue_init(&made, type, &no_stream); }, MPI_ERR_UNSUPPORTED_OPERATION, {"host"});
+    refused([&] { return MPIX_Queue_init(&made, type, &no_stream); }, MPI_ERR_UNSUPPORTED_OPERATION,
+            {"host"});
   EXPECT_EQ(made, MPIX_QUEUE_NULL);
 }
 
 TEST_F(Queueing, AStreamHasOneQueue) {
   MPIX_Queue second = MPIX_QUEUE_NULL;
-  refused([&] { return MPIX_Queue_init(&second, MPIX_QUEUE_HOST, &stream.handle()); }, MPIX_ERR_BUSY, {"stream"});
+  refused([&] { return MPIX_Queue_init(&second, MPIX_QUEUE_HOST, &stream.handle()); },
+          MPIX_ERR_BUSY, {"stream"});
   EXPECT_EQ(second, MPIX_QUEUE_NULL);
   // Another one once the first has gone.
   Stream other;
@@ -83,7 +86,12 @@ TEST_F(Queueing, HandlesThatAreNoStream) {
   EXPECT_EQ(copy, MPIX_HOST_STREAM_NULL);
   for (MPIX_Host_stream bad : {none, stale}) {
     MPIX_Queue made = MPIX_QUEUE_NULL;
-    refused([&] { return MPIX_Host_stream_launch(bad, [](void*) {}, nullptr); }, MPI_ERR_ARG, {"stream"});
+    refused(
+        [&] {
+          return MPIX_Host_stream_launch(
+              bad, [](void*) {}, nullptr);
+        },
+        MPI_ERR_ARG, {"stream"});
     refused([&] { return MPIX_Host_stream_synchronize(bad); }, MPI_ERR_ARG, {"stream"});
     refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, &bad); }, MPI_ERR_ARG, {"stream"});
     MPIX_Host_stream again = bad;
@@ -104,10 +112,12 @@ TEST_F(Queueing, NoFreeingWithAStartThatHasNoWait) {
   Queue other(other_stream);
   out.fill(1);
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, pair.data())));
-  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY, {"wait", "recv", "tag 3", "40 B"});
+  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY,
+          {"wait", "recv", "tag 3", "40 B"});
   ASSERT_NE(other.handle(), MPIX_QUEUE_NULL);
   ASSERT_TRUE(ok(MPIX_Enqueue_wait(other, pair.at(0))));
-  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY, {"wait", "send", "tag 3", "40 B"});
+  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY,
+          {"wait", "send", "tag 3", "40 B"});
   ASSERT_TRUE(ok(MPIX_Enqueue_wait(other, pair.at(1))));
   ASSERT_TRUE(ok(MPIX_Queue_free(&other.handle())));
   EXPECT_EQ(other.handle(), MPIX_QUEUE_NULL);
@@ -127,7 +137,8 @@ TEST_F(Queueing, WaitingForTheQueueWithoutEnqueuedWaits) {
     if (i % 2 == rank() % 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     requests.start(queue);
     queue.wait();
-    ASSERT_EQ(in.mistakes(seed_of(partner(), rank(), i)), 0u) << "the queue's wait returned too early";
+    ASSERT_EQ(in.mistakes(seed_of(partner(), rank(), i)), 0u)
+        << "the queue's wait returned too early";
     requests.wait(queue);
     queue.wait();
     MPI_Barrier(MPI_COMM_WORLD);  // the partner must not overwrite what is being checked

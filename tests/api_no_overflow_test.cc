@@ -1,5 +1,5 @@
-// Without overflow (LANYARD_OVERFLOW=off) everything runs through the card's entries: what can never fit is refused with
-// the figures, what fits goes on for ever.
+// Without overflow (LANYARD_OVERFLOW=off) everything runs through the card's entries: what can
+// never fit is refused with the figures, what fits goes on for ever.
 #include <cstdlib>
 
 #include "tests/api_misuse.h"
@@ -30,11 +30,14 @@ TEST_F(NoOverflow, AnEpochThatCanNeverFitIsRefused) {
   Requests requests;
   add(requests, 3, rank());
   requests.match();
-  refused([&] { return MPIX_Enqueue_startall(queue, 6, requests.data()); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
+  refused([&] { return MPIX_Enqueue_startall(queue, 6, requests.data()); }, MPIX_ERR_NO_ENTRIES,
+          {"12", "8"});
   // Nor one start after the other without a wait: the epoch is what counts.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, requests.data())));
-  refused([&] { return MPIX_Enqueue_startall(queue, 2, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
-  refused([&] { return MPIX_Enqueue_start(queue, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"10", "8"});
+  refused([&] { return MPIX_Enqueue_startall(queue, 2, requests.at(4)); }, MPIX_ERR_NO_ENTRIES,
+          {"12", "8"});
+  refused([&] { return MPIX_Enqueue_start(queue, requests.at(4)); }, MPIX_ERR_NO_ENTRIES,
+          {"10", "8"});
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, requests.data())));
   // A new epoch has room, though the first may still be under way.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 2, requests.at(4))));
@@ -50,7 +53,8 @@ TEST_F(NoOverflow, TheEpochsOfAllQueuesCount) {
   add(requests, 3, rank());
   requests.match();
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, requests.data())));
-  EXPECT_TRUE(fails(MPIX_Enqueue_startall(other, 2, requests.at(4)), MPIX_ERR_NO_ENTRIES, {"12", "8"}));
+  EXPECT_TRUE(
+      fails(MPIX_Enqueue_startall(other, 2, requests.at(4)), MPIX_ERR_NO_ENTRIES, {"12", "8"}));
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, requests.data())));
   queue.wait();
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, requests.at(4))));

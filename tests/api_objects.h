@@ -1,4 +1,5 @@
-// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures and bytes.
+// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures and
+// bytes.
 #ifndef LANYARD_TESTS_API_OBJECTS_H_
 #define LANYARD_TESTS_API_OBJECTS_H_
 
@@ -46,7 +47,8 @@ inline ::testing::AssertionResult ok(int code) {
 }
 
 // Whether the code is of this class and its text has all these facts.
-inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts = {}) {
+inline ::testing::AssertionResult fails(int code, int expected_class,
+                                        std::initializer_list<std::string> facts = {}) {
   if (code == MPI_SUCCESS) return ::testing::AssertionFailure() << "no error";
   const std::string text = error_text(code);
   if (error_class(code) != expected_class)
@@ -74,10 +76,12 @@ class Stream {
   MPIX_Host_stream& handle() { return handle_; }
   void launch(std::function<void()> kernel) {
     const auto run = [](void* argument) {
-      const std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(argument));
+      const std::unique_ptr<std::function<void()>> body(
+          static_cast<std::function<void()>*>(argument));
       (*body)();
     };
-    EXPECT_TRUE(ok(MPIX_Host_stream_launch(handle_, run, new std::function<void()>(std::move(kernel)))));
+    EXPECT_TRUE(
+        ok(MPIX_Host_stream_launch(handle_, run, new std::function<void()>(std::move(kernel)))));
   }
   void synchronize() { EXPECT_TRUE(ok(MPIX_Host_stream_synchronize(handle_))); }
 
@@ -120,7 +124,9 @@ class Queue {
     MPI_Info_free(&info);
     return result;
   }
-  uint64_t figure(const char* name) const { return std::strtoull(info()[name].c_str(), nullptr, 10); }
+  uint64_t figure(const char* name) const {
+    return std::strtoull(info()[name].c_str(), nullptr, 10);
+  }
 
  private:
   MPIX_Queue handle_ = MPIX_QUEUE_NULL;
@@ -136,8 +142,8 @@ struct Enqueued {
         entries_posted(queue.figure("entries_posted")) {}
   friend bool operator==(const Enqueued&, const Enqueued&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Enqueued& figures) {
-    return out << figures.starts << " starts, " << figures.waits << " waits, " << figures.triggers << " triggers, "
-               << figures.entries_posted << " entries";
+    return out << figures.starts << " starts, " << figures.waits << " waits, " << figures.triggers
+               << " triggers, " << figures.entries_posted << " entries";
   }
 };
 
@@ -160,12 +166,17 @@ class Requests {
   // The index of the new request.
   int send(const void* buffer, int count, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD,
            Mode mode = Mode::kSend, MPI_Datatype datatype = MPI_BYTE) {
-    const auto init = mode == Mode::kSend ? MPI_Send_init : mode == Mode::kRsend ? MPI_Rsend_init : MPI_Ssend_init;
-    return add([&](MPI_Request* r) { return init(buffer, count, datatype, peer, tag, communicator, r); });
+    const auto init = mode == Mode::kSend    ? MPI_Send_init
+                      : mode == Mode::kRsend ? MPI_Rsend_init
+                                             : MPI_Ssend_init;
+    return add(
+        [&](MPI_Request* r) { return init(buffer, count, datatype, peer, tag, communicator, r); });
   }
   int receive(void* buffer, int count, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD,
               MPI_Datatype datatype = MPI_BYTE) {
-    return add([&](MPI_Request* r) { return MPI_Recv_init(buffer, count, datatype, peer, tag, communicator, r); });
+    return add([&](MPI_Request* r) {
+      return MPI_Recv_init(buffer, count, datatype, peer, tag, communicator, r);
+    });
   }
   void free() {
     for (MPI_Request& request : requests_)
@@ -213,9 +224,12 @@ class Buffer {
   void* data() { return memory_.data() + kGuard; }
   int count() const { return static_cast<int>(bytes_); }
 
-  void fill(uint64_t seed) { visit(seed, [](unsigned char& byte, unsigned char expected) { byte = expected; }); }
+  void fill(uint64_t seed) {
+    visit(seed, [](unsigned char& byte, unsigned char expected) { byte = expected; });
+  }
   void poison() { std::fill_n(memory_.begin() + kGuard, bytes_, kPoison); }
-  // How many of the first `bytes` bytes are not the seed's, and of the rest not poison; guards count as the rest.
+  // How many of the first `bytes` bytes are not the seed's, and of the rest not poison; guards
+  // count as the rest.
   size_t mistakes(uint64_t seed, size_t bytes = SIZE_MAX) {
     size_t wrong = 0;
     size_t place = 0;

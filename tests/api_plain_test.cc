@@ -1,5 +1,5 @@
-// Programs that link Lanyard and use little of it or nothing: MPI_Init without threads, and MPI's persistent requests and
-// communicators as ever.
+// Programs that link Lanyard and use little of it or nothing: MPI_Init without threads, and MPI's
+// persistent requests and communicators as ever.
 #include <array>
 #include <numeric>
 
@@ -25,16 +25,19 @@ TEST(Plain, PersistentRequestsWorkAsEver) {
     std::array<int, 6> indices;
     std::array<MPI_Status, 6> statuses;
     switch (round % 4) {
-      case 0: break;
+      case 0:
+        break;
       case 1:
         while (!flag) ASSERT_TRUE(ok(MPI_Testall(6, requests.data(), &flag, statuses.data())));
         break;
       case 2:
-        for (int done = 0; done < 6; ++done) ASSERT_TRUE(ok(MPI_Waitany(6, requests.data(), &index, &statuses[0])));
+        for (int done = 0; done < 6; ++done)
+          ASSERT_TRUE(ok(MPI_Waitany(6, requests.data(), &index, &statuses[0])));
         break;
       case 3:
         for (int done = 0; done < 6; done += count)
-          ASSERT_TRUE(ok(MPI_Waitsome(6, requests.data(), &count, indices.data(), statuses.data())));
+          ASSERT_TRUE(
+              ok(MPI_Waitsome(6, requests.data(), &count, indices.data(), statuses.data())));
         break;
     }
     ASSERT_TRUE(ok(MPI_Waitall(6, requests.data(), statuses.data())));

@@ -1,6 +1,8 @@
-// Settings that make no sense: Lanyard says which and why where it is first used, and MPI works as if it were not there.
+// Settings that make no sense: Lanyard says which and why where it is first used, and MPI works as
+// if it were not there.
 //
-//   api_settings_test NAME=VALUE [on-one-rank]   VALUE is wrong, everywhere or on the last rank alone
+//   api_settings_test NAME=VALUE                the value is wrong everywhere
+//   api_settings_test NAME=VALUE on-one-rank    on the last rank alone
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +19,8 @@ bool on_one_rank = false;
 // The facts of the message on this rank.
 ::testing::AssertionResult fails_for_the_setting(int code) {
   const std::string culprit = "rank " + std::to_string(ranks() - 1);
-  if (on_one_rank && rank() != ranks() - 1) return fails(code, MPIX_ERR_NIC, {culprit, "network card"});
+  if (on_one_rank && rank() != ranks() - 1)
+    return fails(code, MPIX_ERR_NIC, {culprit, "network card"});
   return fails(code, MPIX_ERR_NIC, {name, value, "allowed is"});
 }
 
@@ -84,6 +87,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "run this by mpirun\n");
     return 2;
   }
-  if (!on_one_rank || std::atoi(rank_text) == std::atoi(size_text) - 1) setenv(name.c_str(), value.c_str(), 1);
+  if (!on_one_rank || std::atoi(rank_text) == std::atoi(size_text) - 1)
+    setenv(name.c_str(), value.c_str(), 1);
   return lanyard::mpi_suite::run(&argc, &argv);
 }

@@ -1,5 +1,6 @@
-// Deadlines: what never happens becomes an error that explains itself, and the call can be repeated. Each test waits for
-// the deadline once or twice, so there are few of them, with much in each.
+// Deadlines: what never happens becomes an error that explains itself, and the call can be
+// repeated. Each test waits for the deadline once or twice, so there are few of them, with much in
+// each.
 #include <cstdlib>
 #include <string>
 
@@ -29,7 +30,8 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
   requests.receive(in.data(), in.count(), partner(), 3);
   requests.send(out.data(), out.count(), partner(), 3);
   EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED,
-                    {"deadline", "recv", other(), "tag 3", "40 B", "not matched", "opposite order", "MPIX_Matchall"}));
+                    {"deadline", "recv", other(), "tag 3", "40 B", "not matched", "opposite order",
+                     "MPIX_Matchall"}));
   MPI_Barrier(MPI_COMM_WORLD);
   // The receive is still being matched; it belongs to Lanyard until it is.
   int flag = -1;
@@ -53,7 +55,8 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
 TEST_F(Stall, AMatchThatThePeerMakesLate) {
   if (sends()) {
     requests.send(out.data(), out.count(), partner(), 3);
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"send", other(), "tag 3"}));
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED,
+                      {"send", other(), "tag 3"}));
     MPI_Barrier(MPI_COMM_WORLD);
   } else {
     requests.receive(in.data(), in.count(), partner(), 3);
@@ -72,8 +75,8 @@ struct Direction {
 
 struct OneSide : Stall, ::testing::WithParamInterface<Direction> {};
 
-// After two good iterations one side alone starts the third. Its report names the request and what has not happened; when
-// the other has started too, waiting succeeds.
+// After two good iterations one side alone starts the third. Its report names the request and what
+// has not happened; when the other has started too, waiting succeeds.
 TEST_P(OneSide, StartsAlone) {
   Buffer data(16'384);
   data.poison();
@@ -97,8 +100,8 @@ TEST_P(OneSide, StartsAlone) {
     const std::string partner_rank = "rank " + std::to_string(partner());
     const int code = MPIX_Queue_wait(queue);
     EXPECT_TRUE(fails(code, MPIX_ERR_STALLED,
-                      {"deadline", sends() ? "send" : "recv", other(), "tag 7", "16384 B", "iteration 3", "2 of 3",
-                       partner_rank, "has not reached start 3"}));
+                      {"deadline", sends() ? "send" : "recv", other(), "tag 7", "16384 B",
+                       "iteration 3", "2 of 3", partner_rank, "has not reached start 3"}));
     // The first missing edge, by the side's own counters.
     EXPECT_TRUE(fails(code, MPIX_ERR_STALLED, {sends() ? "clear-to-send 3" : "has not landed"}));
     // Freeing waits first, with the same result; nothing is freed.
@@ -120,7 +123,8 @@ TEST_P(OneSide, StartsAlone) {
 INSTANTIATE_TEST_SUITE_P(Of, OneSide,
                          ::testing::Values(Direction{"TheReceiver", Mode::kSend, false},
                                            Direction{"TheSender", Mode::kSend, true},
-                                           Direction{"TheReceiverOfAReadySend", Mode::kRsend, false}),
+                                           Direction{"TheReceiverOfAReadySend", Mode::kRsend,
+                                                     false}),
                          [](const auto& info) { return info.param.name; });
 
 // Its own stream is held up: the report must not accuse the peer.
@@ -138,7 +142,6 @@ TEST_F(Stall, AStreamThatDoesNotGetToTheStart) {
   EXPECT_EQ(in.mistakes(1), 0u);
 }
 
-// A chain over three: the report of each names its own next edge.
 TEST_F(Stall, ReportsEveryRequestThatIsUnderWay) {
   Buffer second(80);
   if (sends()) {

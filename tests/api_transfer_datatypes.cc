@@ -1,5 +1,5 @@
-// Transfers: datatypes without gaps move as bytes, whatever they are made of, and the status of a match counts in the
-// receive's datatype.
+// Transfers: datatypes without gaps move as bytes, whatever they are made of, and the status of a
+// match counts in the receive's datatype.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -39,7 +39,8 @@ struct Datatypes : ::testing::Test {
 };
 
 TEST_F(Datatypes, OfTheMpi) {
-  for (MPI_Datatype datatype : {MPI_BYTE, MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE, MPI_C_DOUBLE_COMPLEX, MPI_2INT})
+  for (MPI_Datatype datatype :
+       {MPI_BYTE, MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE, MPI_C_DOUBLE_COMPLEX, MPI_2INT})
     exchange(datatype, 17);
 }
 
@@ -76,7 +77,8 @@ TEST_F(Datatypes, DenseStructure) {
   };
   static_assert(sizeof(Particle) == 32);
   const int lengths[] = {3, 1, 1};
-  const MPI_Aint offsets[] = {offsetof(Particle, place), offsetof(Particle, kind), offsetof(Particle, charge)};
+  const MPI_Aint offsets[] = {offsetof(Particle, place), offsetof(Particle, kind),
+                              offsetof(Particle, charge)};
   const MPI_Datatype types[] = {MPI_DOUBLE, MPI_INT, MPI_INT};
   MPI_Datatype particle = MPI_DATATYPE_NULL;
   MPI_Type_create_struct(3, lengths, offsets, types, &particle);
@@ -93,7 +95,8 @@ TEST_F(Datatypes, VectorWithoutGaps) {
   MPI_Type_free(&vector);
 }
 
-// The two sides may see the same bytes as different types, and the message may be shorter than the receive.
+// The two sides may see the same bytes as different types, and the message may be shorter than the
+// receive.
 TEST_F(Datatypes, TheStatusCountsInTheReceivesType) {
   std::array<double, 10> out, in;
   out.fill(1.5);

@@ -35,16 +35,20 @@ struct Channels {
 
 // ---- Between two ranks
 
-// Which receive a send belongs to is decided by the tags, and by the order in the matching calls where tags are equal.
+// Which receive a send belongs to is decided by the tags, and by the order in the matching calls
+// where tags are equal.
 TEST_F(Patterns, TagsAndTheOrderOfMatchingPairRequests) {
   constexpr int kCount = 8;
   const int peer = partner();
-  std::array<Buffer, kCount> out{Buffer(8), Buffer(8), Buffer(8), Buffer(8), Buffer(8), Buffer(8), Buffer(8), Buffer(8)};
+  std::array<Buffer, kCount> out{Buffer(8), Buffer(8), Buffer(8), Buffer(8),
+                                 Buffer(8), Buffer(8), Buffer(8), Buffer(8)};
   std::array<Buffer, kCount> in = out;
   Requests requests;
   // Tags 0 0 1 1 2 2 3 3, created in this order.
-  for (int i = 0; i < kCount; ++i) requests.receive(in[static_cast<size_t>(i)].data(), 8, peer, i / 2);
-  for (int i = 0; i < kCount; ++i) requests.send(out[static_cast<size_t>(i)].data(), 8, peer, i / 2);
+  for (int i = 0; i < kCount; ++i)
+    requests.receive(in[static_cast<size_t>(i)].data(), 8, peer, i / 2);
+  for (int i = 0; i < kCount; ++i)
+    requests.send(out[static_cast<size_t>(i)].data(), 8, peer, i / 2);
   // Receives of one tag are matched in the order of their creation, sends in the opposite one.
   std::vector<MPI_Request> order;
   for (const int i : {6, 0, 2, 7, 4, 1, 5, 3}) order.push_back(requests[i]);
@@ -56,7 +60,8 @@ TEST_F(Patterns, TagsAndTheOrderOfMatchingPairRequests) {
   requests.wait(queue);
   queue.wait();
   for (int i = 0; i < kCount; ++i)
-    EXPECT_EQ(in[static_cast<size_t>(i)].mistakes(seed_of(peer, rank(), 0, i ^ 1)), 0u) << "receive " << i;
+    EXPECT_EQ(in[static_cast<size_t>(i)].mistakes(seed_of(peer, rank(), 0, i ^ 1)), 0u)
+        << "receive " << i;
 }
 
 TEST_F(Patterns, RequestsOfAPairStartInAnyOrder) {
@@ -72,7 +77,8 @@ TEST_F(Patterns, RequestsOfAPairStartInAnyOrder) {
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
     stream.launch([&, iteration] {
-      for (int i = 0; i < kCount; ++i) c.out[static_cast<size_t>(i)]->fill(seed_of(rank(), partner(), iteration, i));
+      for (int i = 0; i < kCount; ++i)
+        c.out[static_cast<size_t>(i)]->fill(seed_of(rank(), partner(), iteration, i));
     });
     for (const int i : order) ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, c.requests.at(i))));
     std::shuffle(order.begin(), order.end(), random);
@@ -89,7 +95,8 @@ TEST_F(Patterns, RequestsOfAPairStartInAnyOrder) {
   EXPECT_EQ(wrong, 0u);
 }
 
-// Ready sends share the queue's trigger with other sends' clear-to-sends: one call starts all kinds.
+// Ready sends share the queue's trigger with other sends' clear-to-sends: one call starts all
+// kinds.
 TEST_F(Patterns, OneCallStartsSendsReadySendsAndReceives) {
   const int peer = partner();
   Channels c;
@@ -105,13 +112,15 @@ TEST_F(Patterns, OneCallStartsSendsReadySendsAndReceives) {
   tokens.send(&token_out, 1, peer, 4);
   tokens.match();
   c.requests.match();
-  // The receive of the ready send starts ahead, told by a token; the others start with the ready send.
+  // The receive of the ready send starts ahead, told by a token; the others start with the ready
+  // send.
   std::vector<MPI_Request> rest;
   for (const int i : {4, 0, 3, 2, 5}) rest.push_back(c.requests[i]);
   size_t wrong = 0;
   for (int iteration = 0; iteration < 50; ++iteration) {
     stream.launch([&, iteration] {
-      for (int i = 0; i < 3; ++i) c.out[static_cast<size_t>(i)]->fill(seed_of(rank(), peer, iteration, i));
+      for (int i = 0; i < 3; ++i)
+        c.out[static_cast<size_t>(i)]->fill(seed_of(rank(), peer, iteration, i));
     });
     ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, c.requests.at(1))));
     tokens.start(queue);
@@ -173,7 +182,8 @@ TEST_F(Patterns, Ring) {
   c.receive(2000, left, 1);
   c.send(2000, right, 1);
   c.requests.match();
-  // What arrives is passed on, with nobody's host in between: after `ranks` hops everyone has their own again.
+  // What arrives is passed on, with nobody's host in between: after `ranks` hops everyone has their
+  // own again.
   stream.launch([&] { c.out[0]->fill(seed_of(rank(), 0, 0)); });
   size_t wrong = 0;
   for (int hop = 1; hop <= 5 * ranks(); ++hop) {
@@ -182,7 +192,8 @@ TEST_F(Patterns, Ring) {
     const int origin = (rank() + hop * (ranks() - 1)) % ranks();
     stream.launch([&, origin] {
       wrong += c.in[0]->mistakes(seed_of(origin, 0, 0));
-      std::copy_n(static_cast<unsigned char*>(c.in[0]->data()), 2000, static_cast<unsigned char*>(c.out[0]->data()));
+      std::copy_n(static_cast<unsigned char*>(c.in[0]->data()), 2000,
+                  static_cast<unsigned char*>(c.out[0]->data()));
       c.in[0]->poison();
     });
   }
@@ -205,7 +216,9 @@ TEST_F(Patterns, AllToAll) {
   };
   for (int iteration = 0; iteration < 20; ++iteration) {
     stream.launch([&, iteration] {
-      each([&](size_t i, int peer, int tag) { c.out[i]->fill(seed_of(rank(), peer, iteration, tag)); });
+      each([&](size_t i, int peer, int tag) {
+        c.out[i]->fill(seed_of(rank(), peer, iteration, tag));
+      });
     });
     c.requests.start(queue);
     c.requests.wait(queue);
@@ -219,7 +232,8 @@ TEST_F(Patterns, AllToAll) {
   queue.wait();
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(queue.figure("failures"), 0u);
-  // One startall needs more entries than 8: with so few, the rest must have gone another way, and that is told.
+  // One startall needs more entries than 8: with so few, the rest must have gone another way, and
+  // that is told.
   const uint64_t overflowed = queue.figure("entries_overflowed");
   if (queue.figure("entries_depth") == 8) {
     EXPECT_GT(overflowed, 0u);

@@ -1,4 +1,5 @@
-// Transfers: several queues in one process, requests that go from one to another, and threads of the user's.
+// Transfers: several queues in one process, requests that go from one to another, and threads of
+// the user's.
 #include <array>
 #include <optional>
 
@@ -12,7 +13,8 @@ struct Pair {
   Requests requests;
   size_t wrong = 0;
 
-  explicit Pair(int tag, int peer = partner(), MPI_Comm communicator = MPI_COMM_WORLD) : peer_(peer), tag_(tag) {
+  explicit Pair(int tag, int peer = partner(), MPI_Comm communicator = MPI_COMM_WORLD)
+      : peer_(peer), tag_(tag) {
     in.poison();
     requests.receive(in.data(), in.count(), peer, tag, communicator);
     requests.send(out.data(), out.count(), peer, tag, communicator);
@@ -89,12 +91,14 @@ TEST(Queues, AMovedRequestBelongsToTheNewQueueAlone) {
     Pair pair(1);
     pair.iterate(first_stream, first, 0);
     first_stream.synchronize();
-    // The wait for the second start is not enqueued: MPIX_Queue_wait must wait for it none the less.
+    // The wait for the second start is not enqueued: MPIX_Queue_wait must wait for it none the
+    // less.
     pair.out.fill(seed_of(rank(), partner(), 1, 1));
     if (rank() % 2 != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     pair.requests.start(second);
     second.wait();
-    EXPECT_EQ(pair.in.mistakes(seed_of(partner(), rank(), 1, 1)), 0u) << "the queue's wait returned too early";
+    EXPECT_EQ(pair.in.mistakes(seed_of(partner(), rank(), 1, 1)), 0u)
+        << "the queue's wait returned too early";
     pair.requests.wait(second);
     second.wait();
     EXPECT_EQ(pair.wrong, 0u);
@@ -129,7 +133,8 @@ TEST(Queues, FreeingWaits) {
 
 // Each thread has its own queue, and a communicator of its own to match on.
 TEST(Queues, ThreadsUseThemSideBySide) {
-  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
+  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
+    GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
   constexpr size_t kThreads = 2;
   std::array<MPI_Comm, kThreads> communicators;
   for (MPI_Comm& communicator : communicators) MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
@@ -152,10 +157,11 @@ TEST(Queues, ThreadsUseThemSideBySide) {
   for (MPI_Comm& communicator : communicators) MPI_Comm_free(&communicator);
 }
 
-// Calls on one queue from two threads are serialised inside. Each thread talks to its own process: how the threads' calls
-// interleave must not matter.
+// Calls on one queue from two threads are serialised inside. Each thread talks to its own process:
+// how the threads' calls interleave must not matter.
 TEST(Queues, ThreadsShareOne) {
-  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
+  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
+    GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
   Stream stream;
   Queue queue(stream);
   Pair a(1, rank()), b(2, rank());

@@ -1,5 +1,6 @@
-// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to nobody. The program also
-// runs with other settings of the simulated network card (see BUILD.bazel); the tests need not know.
+// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to
+// nobody. The program also runs with other settings of the simulated network card (see
+// BUILD.bazel); the tests need not know.
 #include <array>
 #include <string>
 #include <tuple>
@@ -93,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(0, 1, 8, 4095, 4096, 4097, (64 << 10) + 1, (1 << 20) + 3),
                        ::testing::Values(Mode::kSend, Mode::kRsend, Mode::kSsend)),
     [](const auto& info) {
-      return std::string(name_of(std::get<1>(info.param))) + "_" + std::to_string(std::get<0>(info.param));
+      return std::string(name_of(std::get<1>(info.param))) + "_" +
+             std::to_string(std::get<0>(info.param));
     });
 
 TEST_F(Transfer, TheQueueCountsWhatItDid) {
@@ -161,8 +163,10 @@ TEST_F(Transfer, ProcNullEndsAChain) {
     requests.start(queue);
     requests.wait(queue);
     stream.launch([&, i] {
-      wrong += left == MPI_PROC_NULL ? !from_left.untouched() : from_left.mistakes(seed_of(left, 0, i));
-      wrong += right == MPI_PROC_NULL ? !from_right.untouched() : from_right.mistakes(seed_of(right, 0, i));
+      wrong +=
+          left == MPI_PROC_NULL ? !from_left.untouched() : from_left.mistakes(seed_of(left, 0, i));
+      wrong += right == MPI_PROC_NULL ? !from_right.untouched()
+                                      : from_right.mistakes(seed_of(right, 0, i));
       from_left.poison();
       from_right.poison();
     });

@@ -1,6 +1,6 @@
-// Transfers: a buffer belongs to the kernels between two starts. The receiver's next clear-to-send must come after the
-// kernel that consumes the previous message, and a send is complete only when its buffer was read: a protocol that is
-// wrong here does not hang, it corrupts data now and then.
+// Transfers: a buffer belongs to the kernels between two starts. The receiver's next clear-to-send
+// must come after the kernel that consumes the previous message, and a send is complete only when
+// its buffer was read: a protocol that is wrong here does not hang, it corrupts data now and then.
 #include <random>
 
 #include "tests/api_objects.h"
@@ -18,7 +18,8 @@ struct Naps {
   void take() {
     const unsigned choice = random() % 8;
     if (choice < 4) return;
-    std::this_thread::sleep_for(std::chrono::microseconds(choice == 7 ? random() % 2000 : random() % 200));
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(choice == 7 ? random() % 2000 : random() % 200));
   }
   std::minstd_rand random;
 };
@@ -42,7 +43,8 @@ struct Unpack : ::testing::TestWithParam<size_t> {
   }
 };
 
-// The sender runs ahead of a receiver that unpacks slowly, and writes over its own buffer as soon as it may.
+// The sender runs ahead of a receiver that unpacks slowly, and writes over its own buffer as soon
+// as it may.
 TEST_P(Unpack, OneWay) {
   for (const int sender : {0, 1}) {
     if (partner() == rank()) break;
@@ -114,7 +116,8 @@ TEST_P(Unpack, ReceiveFirstThenSend) {
   EXPECT_EQ(wrong, 0u);
 }
 
-// Ready sends, as users of stencil codes write them: a token from the unpacking kernel's stream releases the next one.
+// Ready sends, as users of stencil codes write them: a token from the unpacking kernel's stream
+// releases the next one.
 TEST_P(Unpack, ReadySendsAfterAToken) {
   const int peer = partner();
   char token_out = 0, token_in = 0;

@@ -112,6 +112,24 @@ TEST_F(QueueState, OneWaitAStart) {
   EXPECT_EQ(rank(0).queue->unwaited(), 0u);
 }
 
+// For messages: a request whose wait is missing, if there is one.
+TEST_F(QueueState, NamesARequestThatWasNotWaitedFor) {
+  build();
+  StepStream other_stream;
+  const auto other = std::move(core::Queue::create(rank(0).endpoint, other_stream).value());
+  Pair a(*job, 0, 1, 8, false, 1);
+  Pair b(*job, 0, 1, 8, false, 2);
+  const core::Queue& queue = *rank(0).queue;
+  const auto unwaited = [&](const core::Queue& of) { return rank(0).endpoint.find_unwaited(of); };
+  EXPECT_EQ(unwaited(queue), nullptr);
+  ASSERT_TRUE(works(rank(0).start({&a.send, &b.send})));
+  ASSERT_TRUE(works(rank(0).wait({&a.send})));
+  EXPECT_EQ(unwaited(queue), &b.send);
+  EXPECT_EQ(unwaited(*other), nullptr);
+  ASSERT_TRUE(works(rank(0).wait({&b.send})));
+  EXPECT_EQ(unwaited(queue), nullptr);
+}
+
 // A wait on another stream would not be ordered after the start.
 TEST_F(QueueState, TheWaitIsOnTheQueueOfTheStart) {
   build();

@@ -1,10 +1,11 @@
-// MpiSuite: GoogleTest in an MPI program. Every rank runs every test, in lock step; rank 0 reports, the others only their
-// failures. A program has one file with
+// MpiSuite: GoogleTest in an MPI program. Every rank runs every test, in lock step; rank 0 reports,
+// the others only their failures. A program has one file with
 //
 //   int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }
 //
-// Errors of MPI_COMM_WORLD and MPI_COMM_SELF are returned. A test that fails on one rank fails on all; a test that hangs
-// is named, with the place where each rank's main thread stands, after kPatience.
+// Errors of MPI_COMM_WORLD and MPI_COMM_SELF are returned. A test that fails on one rank fails on
+// all; a test that hangs is named, with the place where each rank's main thread stands, after
+// kPatience.
 #ifndef LANYARD_TESTS_MPI_SUITE_H_
 #define LANYARD_TESTS_MPI_SUITE_H_
 
@@ -44,7 +45,8 @@ inline int ranks() { return process().ranks; }
 // Says where the running test is, for the watchdog. `what` is a literal.
 inline void step(const char* what) { process().step = what; }
 
-// Ends the process when a test takes longer than kPatience, because no test can end a deadlock itself.
+// Ends the process when a test takes longer than kPatience, because no test can end a deadlock
+// itself.
 class Watchdog {
  public:
   Watchdog() : watched_(pthread_self()) {
@@ -86,13 +88,15 @@ class Watchdog {
     while (seen == 0 || !what_.empty()) {
       seen = changes_;
       // The system clock: gcc's thread sanitizer does not know the other one's wait.
-      if (changed_.wait_until(lock, std::chrono::system_clock::now() + kPatience, [&] { return changes_ != seen; }))
+      if (changed_.wait_until(lock, std::chrono::system_clock::now() + kPatience,
+                              [&] { return changes_ != seen; }))
         continue;
       if (what_.empty()) continue;
-      std::fprintf(stderr, "[rank %d] %s hangs (last step: \"%s\"). Main thread:\n", rank(), what_.c_str(),
-                   process().step.load());
+      std::fprintf(stderr, "[rank %d] %s hangs (last step: \"%s\"). Main thread:\n", rank(),
+                   what_.c_str(), process().step.load());
       pthread_kill(watched_, SIGUSR2);
-      std::this_thread::sleep_for(std::chrono::seconds(1));  // the other ranks want to be heard as well
+      // The other ranks want to be heard as well.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
       _exit(3);
     }
   }
@@ -108,7 +112,8 @@ class Watchdog {
 // Keeps the ranks in lock step and tells each the others' failures.
 class LockStep final : public ::testing::EmptyTestEventListener {
  public:
-  LockStep(MPI_Comm communicator, Watchdog& watchdog) : communicator_(communicator), watchdog_(watchdog) {}
+  LockStep(MPI_Comm communicator, Watchdog& watchdog)
+      : communicator_(communicator), watchdog_(watchdog) {}
 
   void OnTestStart(const ::testing::TestInfo& test) override {
     watchdog_.watch(std::string(test.test_suite_name()) + "." + test.name());
@@ -116,8 +121,8 @@ class LockStep final : public ::testing::EmptyTestEventListener {
   }
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (rank() != 0 && result.failed())
-      std::fprintf(stderr, "[rank %d] %s:%d: failure\n%s\n", rank(), result.file_name(), result.line_number(),
-                   result.message());
+      std::fprintf(stderr, "[rank %d] %s:%d: failure\n%s\n", rank(), result.file_name(),
+                   result.line_number(), result.message());
   }
   void OnTestEnd(const ::testing::TestInfo& test) override {
     step("the end of the test, waiting for the other ranks");

@@ -74,8 +74,12 @@ TEST_P(WireContract, W1_AllKindsArriveInOrderOnceAndUnchanged) {
   std::vector<Packet> sent;
   for (uint32_t i = 0; i < kCount; ++i) {
     switch (i % 3) {
-      case 0: sent.push_back(write_packet(0, i, i % 4097)); break;
-      case 1: sent.push_back(atomic_packet(0, i)); break;
+      case 0:
+        sent.push_back(write_packet(0, i, i % 4097));
+        break;
+      case 1:
+        sent.push_back(atomic_packet(0, i));
+        break;
       case 2:
         sent.push_back({.kind = PacketKind::kAck,
                         .code = Code::kNotFound,
@@ -188,10 +192,10 @@ TEST_P(WireContract, W4_EverySizeArrivesExactly) {
   Job job(GetParam(), 2);
   constexpr uint64_t kPortion = Wire::kPortionBytes;
   uint32_t token = 0;
-  for (uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{8}, uint64_t{16}, uint64_t{17},
-                         uint64_t{4095}, uint64_t{4096}, uint64_t{4097}, uint64_t{65535},
-                         uint64_t{65536}, uint64_t{65537}, kPortion - 1, kPortion, kPortion + 1,
-                         uint64_t{16} << 20}) {
+  for (uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{8}, uint64_t{16}, uint64_t{17}, uint64_t{4095},
+        uint64_t{4096}, uint64_t{4097}, uint64_t{65535}, uint64_t{65536}, uint64_t{65537},
+        kPortion - 1, kPortion, kPortion + 1, uint64_t{16} << 20}) {
     std::vector<std::byte> source(bytes + 1);
     fill(source.data(), bytes, token);
     Buffer target(bytes);
@@ -280,8 +284,8 @@ TEST_P(WireContract, RefusedWritesAreThrownAwayAndTheNextArrive) {
   Buffer target(source.size());
   job.sinks[1].memory[1] = target.data();
   uint32_t token = 0;
-  for (uint64_t bytes : {uint64_t{0}, uint64_t{8}, uint64_t{4096}, uint64_t{4097},
-                         uint64_t{200000}}) {
+  for (uint64_t bytes :
+       {uint64_t{0}, uint64_t{8}, uint64_t{4096}, uint64_t{4097}, uint64_t{200000}}) {
     job.wires[0]->send(1, write_packet(0, token++, bytes, /*key=*/666), source.data());
     job.wires[0]->send(1, write_packet(0, token++, bytes), source.data());
   }

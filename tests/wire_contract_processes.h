@@ -36,8 +36,7 @@ struct Rank {
     if (::write(channel, mine.bytes.data(), mine.bytes.size()) != size ||
         ::read(channel, other.bytes.data(), other.bytes.size()) != size)
       return false;
-    return wire
-        ->set_peers(self == 0 ? std::vector{mine, other} : std::vector{other, mine}, self)
+    return wire->set_peers(self == 0 ? std::vector{mine, other} : std::vector{other, mine}, self)
         .ok();
   }
   // Polls, and sleeps where there is nothing to do.

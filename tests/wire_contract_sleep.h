@@ -1,8 +1,8 @@
 // W5: who is woken, who is not, and that no wake-up is lost.
 //
-// Times. A wire may end a sleep early by itself (shm looks after its peers every 100 ms), so "was not
-// woken" means here: slept for kLong at least. A loaded machine makes "was woken" late, so that is
-// tried several times and must be seen once; a wake-up that does not come never comes in time.
+// Times. A wire may end a sleep early by itself (shm looks after its peers every 100 ms), so "was
+// not woken" means here: slept for kLong at least. A loaded machine makes "was woken" late, so that
+// is tried several times and must be seen once; a wake-up that does not come never comes in time.
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_SLEEP_H_
 #define LANYARD_TESTS_WIRE_CONTRACT_SLEEP_H_
 
@@ -59,9 +59,8 @@ struct WarmJob : Job {
   void warm_up() {
     wires[0]->send(1, atomic_packet(0, 0), nullptr);
     wires[1]->send(0, atomic_packet(1, 0), nullptr);
-    EXPECT_TRUE(pump([&] {
-      return sinks[0].count(What::kAtomic) == 1 && sinks[1].count(What::kAtomic) == 1;
-    }));
+    EXPECT_TRUE(pump(
+        [&] { return sinks[0].count(What::kAtomic) == 1 && sinks[1].count(What::kAtomic) == 1; }));
     settle();
   }
   void ping() { wires[0]->send(1, atomic_packet(0, 1), nullptr); }
@@ -173,9 +172,7 @@ TEST_P(WireContract, W5_SleepEndsAtOnceWhereThereIsSomethingToDo) {
     return short_sleep;
   }));
   // The sleeper has changed its mind.
-  EXPECT_TRUE(once_in_many([&] {
-    return length(kLimit, [](void*) { return false; }) < kLong;
-  }));
+  EXPECT_TRUE(once_in_many([&] { return length(kLimit, [](void*) { return false; }) < kLong; }));
   // No time.
   EXPECT_TRUE(once_in_many([&] { return length(milliseconds(0), nullptr) < kLong; }));
   // A timeout.

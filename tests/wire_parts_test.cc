@@ -109,11 +109,10 @@ TEST_F(InboxTest, FramesComeOutAsTheyWentIn) {
   fill(payload.data(), payload.size(), 3);
   ASSERT_TRUE(port.push(atomic_packet(5, 1), {}));
   ASSERT_TRUE(port.push(write_packet(5, 2, 99), {.payload_bytes = 99, .payload = payload.data()}));
-  ASSERT_TRUE(port.push(write_packet(5, 3, 4096),
-                        {.kind = FrameKind::kChunk,
-                         .payload_bytes = Inbox::kInlineBytes,
-                         .value = 0xfeedface12345678,
-                         .payload = payload.data()}));
+  ASSERT_TRUE(port.push(write_packet(5, 3, 4096), {.kind = FrameKind::kChunk,
+                                                   .payload_bytes = Inbox::kInlineBytes,
+                                                   .value = 0xfeedface12345678,
+                                                   .payload = payload.data()}));
   ASSERT_TRUE(port.push(write_packet(5, 4, 1 << 20), {.kind = FrameKind::kOffer, .value = 77}));
   Packet packet;
   Frame frame;
@@ -217,8 +216,8 @@ TEST_F(InboxTest, RubbishInTheRingHangsNoProducerAndBringsNoConsumerOutOfBounds)
   Frame frame;
   const std::byte payload[8] = {};
   ASSERT_TRUE(port.push(write_packet(0, 1, 8), {.payload_bytes = 8, .payload = payload}));
-  auto* slots = reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(memory.get()) +
-                                                Inbox::bytes_for(0));
+  auto* slots =
+      reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(memory.get()) + Inbox::bytes_for(0));
   slots[0].payload_bytes = ~0u;
   ASSERT_TRUE(take(packet, frame));
   EXPECT_EQ(frame.payload_bytes, Inbox::kInlineBytes);
@@ -245,7 +244,7 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   Packet strange = atomic_packet(0, 0);
   strange.kind = static_cast<PacketKind>(77);
   port.push(strange, {});
-  port.push(atomic_packet(2, 0), {});    // no such rank
+  port.push(atomic_packet(2, 0), {});  // no such rank
   port.push(atomic_packet(~0u, 0), {});
   port.push(write_packet(0, 0, 9), short_frame);
   port.push(write_packet(0, 0, uint64_t{1} << 60), short_frame);

@@ -68,8 +68,9 @@ TEST(ShmWire, RefusesPeersThatItCannotReachAndSaysWhatToDo) {
   EXPECT_NE(refusal([](ShmAddress& other) { ++other.pid_namespace; }).find("another container"),
             std::string::npos);
   const Status tcp = wire->set_peers(std::vector{wire->address(), make_tcp()->address()}, 0);
-  EXPECT_EQ(tcp.message(),
-            "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
+  EXPECT_EQ(
+      tcp.message(),
+      "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
 }
 
 TEST(ShmWire, RefusesImpossibleSizes) {
@@ -137,9 +138,7 @@ TEST(TcpWire, RefusesWhatIsNoAddressOfThisHost) {
   }
 }
 
-TEST(TcpWire, FindsAnInterfaceByItself) {
-  EXPECT_TRUE(make_tcp_wire().ok());
-}
+TEST(TcpWire, FindsAnInterfaceByItself) { EXPECT_TRUE(make_tcp_wire().ok()); }
 
 TEST(TcpWire, WorksOverIpVersion6) {
   Result<std::unique_ptr<Wire>> probe = make_tcp_wire({.interface = "::1"});

@@ -98,6 +98,12 @@ class HostStream final : public Stream {
   // itself.
   Status synchronize(std::optional<Clock::time_point> deadline = std::nullopt);
 
+  // Nothing runs any more, for good: for the end of the process, when what the stream's items name goes away. Blocks for
+  // the item in progress.
+  void halt() {
+    while (!executor_.try_lock()) std::this_thread::yield();
+  }
+
   // Says that the calling thread will poll() until it leaves, so that the stream's thread stands
   // back (H3) and no enqueue need wake it (H1). Nests and counts; each attend() needs its leave().
   // Neither blocks; leave() makes a system call where it leaves work behind and the thread is in

@@ -250,7 +250,7 @@ Status ThreadedNic::flush() {
 // ---- Driving
 
 bool ThreadedNic::try_drive() {
-  return !driven_.load(std::memory_order_relaxed) && !driven_.exchange(true, std::memory_order_seq_cst);
+  return !driven_.load(std::memory_order_seq_cst) && !driven_.exchange(true, std::memory_order_seq_cst);
 }
 
 void ThreadedNic::stop_driving() { driven_.store(false, std::memory_order_seq_cst); }
@@ -330,6 +330,8 @@ size_t ThreadedNic::fire_ready() {
     ++steps;
   }
   while (const std::optional<uint32_t> entry = model_.ready()) {
+    // Whoever sees what this entry does sees the failures that came before it.
+    failures_.store(model_.failures(), std::memory_order_release);
     const std::optional<Launch> launch = model_.fire(*entry);
     free_entries_.fetch_add(1, std::memory_order_relaxed);
     if (launch)
@@ -396,8 +398,8 @@ void ThreadedNic::ack_arrived(const Packet& packet) { model_.complete(packet); }
 
 void ThreadedNic::peer_lost(uint32_t peer) { model_.lose_peer(peer); }
 
-void ThreadedNic::answer(const Packet& packet, Code code, uint64_t operand) {
-  const Packet ack{.kind = PacketKind::kAck, .code = code, .source = self_, .token = packet.token, .operand = operand};
+void ThreadedNic::answer(const Packet& packet, Code code) {
+  const Packet ack{.kind = PacketKind::kAck, .code = code, .source = self_, .token = packet.token};
   wire_->send(packet.source, ack, nullptr);
 }
 
@@ -432,7 +434,7 @@ void ThreadedNic::leave() {
 }
 
 void ThreadedNic::wake_owner_if_asleep() {
-  if (owner_asleep_.load(std::memory_order_seq_cst) && attending_.load(std::memory_order_relaxed) == 0)
+  if (owner_asleep_.load(std::memory_order_seq_cst) && attending_.load(std::memory_order_seq_cst) == 0)
     wire_->wake(Wire::Sleeper::kOwner);
 }
 

@@ -58,7 +58,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   void leave() override;
   std::optional<nic::FailureRecord> take_failure() override;
   nic::Usage usage() const override;
-  uint64_t failures() const override { return failures_.load(std::memory_order_relaxed); }
+  uint64_t failures() const override { return failures_.load(std::memory_order_acquire); }
 
  private:
   struct Command {
@@ -90,7 +90,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   void ack_arrived(const Packet& packet) override;
   void peer_lost(uint32_t peer) override;
   Packet apply(const Packet& packet);
-  void answer(const Packet& packet, Code code, uint64_t operand = 0);
+  void answer(const Packet& packet, Code code);
 
   nic::Caps caps_;
   const std::unique_ptr<Wire> wire_;

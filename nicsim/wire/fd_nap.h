@@ -2,8 +2,8 @@
 // shared memory.
 //
 // The driver registers the descriptors; sleepers wait for any of them in ppoll(2). A descriptor
-// stays ready until the driver has read it, so an arrival cannot be missed; wakers and sleepers meet
-// as in bell.h, 3.
+// stays ready until the driver has read it, so an arrival cannot be missed; wakers and sleepers
+// meet as in bell.h, 3.
 //
 // The kernel wakes everybody who waits for a descriptor, but rule W5 wants nobody woken while a
 // thread attends, and not the owner while a helper sleeps. So who is woken by the kernel and finds
@@ -53,9 +53,9 @@ class FdNap {
     std::atomic<uint32_t> sleeping{0};  // threads in sleep()
     std::atomic<uint32_t> parked{0};    // of those, in futex_wait() on `word`
     std::atomic<uint32_t> word{0};
-    std::atomic<uint32_t> wakes{0};  // calls of wake() that found somebody
+    std::atomic<uint32_t> wakes{0};     // calls of wake() that found somebody
     std::atomic<int64_t> exit_time{0};  // when somebody came out last, on the steady clock
-    FileDescriptor event;  // readable from wake() until the last one has come out
+    FileDescriptor event;               // readable from wake() until the last one has come out
     std::atomic<bool> raised{false};    // `event` may be readable
   };
 

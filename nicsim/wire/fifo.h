@@ -1,5 +1,5 @@
-// A queue that keeps its memory: once it has been as long as it gets, it allocates no more (std::deque frees and
-// allocates blocks for ever as it moves along).
+// A queue that keeps its memory: once it has been as long as it gets, it allocates no more
+// (std::deque frees and allocates blocks for ever as it moves along).
 #ifndef LANYARD_NICSIM_WIRE_FIFO_H_
 #define LANYARD_NICSIM_WIRE_FIFO_H_
 

@@ -48,8 +48,7 @@ Result<InboxPort> InboxPort::attach(void* memory, size_t bytes, uint64_t nonce) 
     return Status(Code::kInvalidArgument, "no inbox of a NIC");
   if (header->version != InboxHeader::kVersion || header->slot_bytes != sizeof(Slot))
     return Status(Code::kInvalidArgument, "an inbox of another version of Lanyard");
-  if (header->nonce != nonce)
-    return Status(Code::kInvalidArgument, "the inbox of another NIC");
+  if (header->nonce != nonce) return Status(Code::kInvalidArgument, "the inbox of another NIC");
   const uint32_t slots = header->slots;
   if (slots < 2 || slots > Inbox::kMaxSlots || !std::has_single_bit(slots) ||
       bytes < Inbox::bytes_for(slots))
@@ -110,7 +109,7 @@ void InboxPort::nudge() {
 }
 
 Inbox::Inbox(void* memory, uint32_t slots, uint64_t nonce)
-    : header_(new(memory) InboxHeader),
+    : header_(new (memory) InboxHeader),
       slots_(reinterpret_cast<Slot*>(static_cast<std::byte*>(memory) + kHeaderBytes)),
       mask_(slots - 1),
       batch_(slots >= 64 ? slots / 8 : 1) {

@@ -52,8 +52,8 @@ struct InboxHeader {
   uint32_t version = kVersion;
   uint32_t slots = 0;
   uint32_t slot_bytes = 0;
-  uint64_t nonce = 0;                     // of the owner's address
-  std::atomic<uint32_t> closed{0};        // the owner has gone, though its process may live
+  uint64_t nonce = 0;               // of the owner's address
+  std::atomic<uint32_t> closed{0};  // the owner has gone, though its process may live
   alignas(64) Bell bell;
   alignas(64) std::atomic<uint64_t> tail{0};  // next position that a producer takes
   alignas(64) std::atomic<uint32_t> any_stuck{0};
@@ -119,7 +119,8 @@ class Inbox {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     const Slot& slot = slots_[head & mask_];
     const uint64_t state = slot.state.load(std::memory_order_acquire);
-    if ((state & kPositionMask) != head + 1) [[likely]] return false;
+    if ((state & kPositionMask) != head + 1) [[likely]]
+      return false;
     read(slot, state, packet, frame);
     return true;
   }
@@ -127,8 +128,9 @@ class Inbox {
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   // Gives popped slots back to the producers and calls nudge_rank(rank) for each producer that had
-  // found the inbox full. Does nothing while few slots wait, unless `all`: a slot's return takes its
-  // cache lines away from whoever needs them now, so it is best done when there is nothing else.
+  // found the inbox full. Does nothing while few slots wait, unless `all`: a slot's return takes
+  // its cache lines away from whoever needs them now, so it is best done when there is nothing
+  // else.
   template <typename NudgeRank>
   void give_back(bool all, NudgeRank&& nudge_rank) {
     const uint64_t popped = head_.load(std::memory_order_relaxed) - returned_;
@@ -165,8 +167,8 @@ class Inbox {
   Slot* slots_;
   uint64_t mask_;
   uint64_t batch_;
-  uint64_t returned_ = 0;            // positions below it are free again
-  std::atomic<uint64_t> head_{0};    // written by the driver, read by sleepers
+  uint64_t returned_ = 0;          // positions below it are free again
+  std::atomic<uint64_t> head_{0};  // written by the driver, read by sleepers
 };
 
 }  // namespace lanyard::nicsim

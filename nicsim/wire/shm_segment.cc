@@ -71,8 +71,7 @@ Mapping::~Mapping() {
 }
 
 Result<Mapping> Mapping::map(int fd, size_t bytes) {
-  void* base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (base == MAP_FAILED) return system_failure("mmap");
   Mapping mapping;
   mapping.base_ = base;

@@ -32,7 +32,7 @@ struct ShmAddress {
   uint64_t host = 0;           // from the kernel's boot id: one running kernel
   uint64_t pid_namespace = 0;  // pids mean something within it only
   uint64_t nonce = 0;
-  uint64_t base = 0;           // of the segment in its owner's memory
+  uint64_t base = 0;  // of the segment in its owner's memory
   uint64_t bytes = 0;
 
   nic::Address encode() const;

@@ -53,9 +53,10 @@ Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
       return {Code::kInvalidArgument,
               peer_name(rank) + " is on another host: set LANYARD_SIM_WIRE=tcp on all ranks"};
     if (decoded->pid_namespace != segment_.address.pid_namespace)
-      return {Code::kInvalidArgument,
-              peer_name(rank) +
-                  " is in another container (pid namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
+      return {
+          Code::kInvalidArgument,
+          peer_name(rank) +
+              " is in another container (pid namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
     table[rank].address = *decoded;
   }
   peers_ = std::move(table);
@@ -88,7 +89,8 @@ void ShmWire::send(uint32_t rank, const Packet& packet, const std::byte* payload
 void ShmWire::post(uint32_t rank, const Packet& packet, const Frame& frame) {
   Peer& peer = peers_[rank];
   if (peer.outgoing.empty()) [[likely]] {
-    if (push_or_await(peer, packet, frame)) [[likely]] return;
+    if (push_or_await(peer, packet, frame)) [[likely]]
+      return;
     stuck_.push_back(rank);
   }
   peer.outgoing.push_back({packet, frame});
@@ -122,22 +124,23 @@ size_t ShmWire::drain_outgoing() {
 // Whether frames can be sent to that peer; connects at the first call.
 bool ShmWire::reach(uint32_t rank) {
   Peer& peer = peers_[rank];
-  if (peer.state == Peer::State::kOpen) [[likely]] return true;
+  if (peer.state == Peer::State::kOpen) [[likely]]
+    return true;
   if (peer.state != Peer::State::kNew) return false;
   Result<PeerSegment> segment = PeerSegment::open(peer.address);
   if (segment.ok()) {
-    Result<InboxPort> port = InboxPort::attach(segment.value().base(), segment.value().bytes(),
-                                               peer.address.nonce);
+    Result<InboxPort> port =
+        InboxPort::attach(segment.value().base(), segment.value().bytes(), peer.address.nonce);
     if (port.ok()) {
       peer.segment = std::move(segment.value());
       peer.port = port.value();
       uint64_t nonce = 0;
-      peer.cma = options_.use_cma &&
-                 (peer.segment.same_process() ||
-                  (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
-                               reinterpret_cast<std::byte*>(&nonce),
-                               sizeof nonce) == RemoteRead::kDone &&
-                   nonce == peer.address.nonce));
+      peer.cma =
+          options_.use_cma &&
+          (peer.segment.same_process() ||
+           (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
+                        reinterpret_cast<std::byte*>(&nonce), sizeof nonce) == RemoteRead::kDone &&
+            nonce == peer.address.nonce));
       peer.state = Peer::State::kOpen;
       reached_any_.store(true, std::memory_order_relaxed);
       return true;
@@ -182,10 +185,14 @@ size_t ShmWire::take_frames(Sink& sink) {
 
 void ShmWire::take(Sink& sink, const Packet& packet, const Frame& frame) {
   switch (frame.kind) {
-    case FrameKind::kPacket: return take_packet(sink, packet, frame);
-    case FrameKind::kOffer: return take_offer(sink, packet, frame.value);
-    case FrameKind::kPull: return take_request(packet);
-    case FrameKind::kChunk: return take_chunk(sink, packet, frame);
+    case FrameKind::kPacket:
+      return take_packet(sink, packet, frame);
+    case FrameKind::kOffer:
+      return take_offer(sink, packet, frame.value);
+    case FrameKind::kPull:
+      return take_request(packet);
+    case FrameKind::kChunk:
+      return take_chunk(sink, packet, frame);
   }
 }
 
@@ -197,7 +204,8 @@ void ShmWire::take_packet(Sink& sink, const Packet& packet, const Frame& frame) 
       if (to != nullptr && packet.bytes > 0) std::memcpy(to, frame.payload, packet.bytes);
       return sink.landed(packet, to != nullptr);
     }
-    case PacketKind::kAtomic: return sink.atomic_arrived(packet);
+    case PacketKind::kAtomic:
+      return sink.atomic_arrived(packet);
     case PacketKind::kAck: {
       std::vector<Offer>& offers = peers_[packet.source].offers;
       if (!offers.empty())
@@ -260,7 +268,9 @@ size_t ShmWire::pull_portion(Sink& sink) {
         pull.done = 0;
         ask_for_stream(pull);
         break;
-      case RemoteRead::kGone: sink.abandoned(pull.packet); break;
+      case RemoteRead::kGone:
+        sink.abandoned(pull.packet);
+        break;
     }
   }
   return steps;
@@ -357,8 +367,8 @@ void ShmWire::end(uint32_t rank) {
   set_more(true);
 }
 
-// Reports the peers that have ended. Called when the inbox is empty, and what they had sent has been
-// taken: they had ended before it was looked at.
+// Reports the peers that have ended. Called when the inbox is empty, and what they had sent has
+// been taken: they had ended before it was looked at.
 size_t ShmWire::bury(Sink& sink) {
   const std::vector<uint32_t> ended = std::exchange(ended_, {});
   for (const uint32_t rank : ended) {
@@ -404,8 +414,7 @@ void ShmWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void*
   if (reached_any_.load(std::memory_order_relaxed))
     timeout = std::min<Nanoseconds>(timeout, options_.watch_period);  // to see a peer die
   inbox_.bell().sleep(
-      who, timeout, [this] { return waiting(); },
-      [&] { return idle == nullptr || idle(object); });
+      who, timeout, [this] { return waiting(); }, [&] { return idle == nullptr || idle(object); });
   slept_.store(true, std::memory_order_relaxed);
 }
 

@@ -7,16 +7,16 @@
 // system refuses that to the receiver (or use_cma is false), the receiver asks for the payload and
 // the sender streams it through the inbox in chunks of 4 KiB.
 //
-// Order (W1): place(), atomic_arrived() and ack_arrived() come in the order of send(). landed() of a
-// write of more than 4 KiB may come after later packets': small packets overtake bulk data. Rule N7
-// of nic.h allows that.
+// Order (W1): place(), atomic_arrived() and ack_arrived() come in the order of send(). landed() of
+// a write of more than 4 KiB may come after later packets': small packets overtake bulk data. Rule
+// N7 of nic.h allows that.
 //
 // An inbox that is full makes the sender keep frames in a queue of its own, which poll() empties;
 // the receiver nudges it when there is room. poll() takes frames in whatever the state of the way
 // out, so two NICs that fill each other's inboxes both go on.
 //
-// A peer's death is noticed within some two watch periods by whoever polls or sleeps: its process has
-// ended, or its wire has been destroyed. What it had sent before is delivered first.
+// A peer's death is noticed within some two watch periods by whoever polls or sleeps: its process
+// has ended, or its wire has been destroyed. What it had sent before is delivered first.
 #ifndef LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 #define LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 
@@ -137,12 +137,12 @@ class ShmWire final : public Wire {
   std::atomic<bool> reached_any_{false};
 
   // Everything below belongs to the driver, but for the atomics.
-  std::vector<uint32_t> stuck_;     // peers with a queue of outgoing frames
-  Fifo<Pull> pulls_;                // read from the source's memory, in turn
-  std::vector<Pull> streamed_;      // arriving in chunks
-  Fifo<Stream> streams_;            // going out in chunks, in turn
-  bool stream_stuck_ = false;       // the last portion stopped at a full inbox
-  std::vector<uint32_t> ended_;     // and not yet reported
+  std::vector<uint32_t> stuck_;  // peers with a queue of outgoing frames
+  Fifo<Pull> pulls_;             // read from the source's memory, in turn
+  std::vector<Pull> streamed_;   // arriving in chunks
+  Fifo<Stream> streams_;         // going out in chunks, in turn
+  bool stream_stuck_ = false;    // the last portion stopped at a full inbox
+  std::vector<uint32_t> ended_;  // and not yet reported
   uint32_t idle_polls_ = 0;
   std::chrono::steady_clock::time_point next_look_{};
   std::atomic<bool> more_{false};   // poll() has something to do whatever arrives

@@ -30,8 +30,8 @@ struct TcpAddress {
   static std::optional<TcpAddress> decode(const nic::Address& address);
 };
 
-// The first bytes on a connection, from the one that connected and will send. There is no answer but
-// the closing of the connection where anything is wrong.
+// The first bytes on a connection, from the one that connected and will send. There is no answer
+// but the closing of the connection where anything is wrong.
 struct TcpHello {
   static constexpr uint32_t kMagic = 0x484e4c54;  // "TLNH"
   static constexpr uint32_t kVersion = 1;

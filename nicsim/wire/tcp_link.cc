@@ -44,17 +44,17 @@ void TcpOutLink::connect(const tcp::endpoint& endpoint, const TcpHello& hello) {
   state_ = State::kConnecting;
   error_code error;
   socket_.open(endpoint.protocol(), error);
-  if (!error) set_options(socket_);
+  if (error) return fail_later();
+  set_options(socket_);
   timer_.expires_after(kConnectTime);
   hub_.handler_queued();
   timer_.async_wait([self = shared_from_this()](error_code canceled) {
     self->hub_.handler_ran();
     if (!canceled && self->state_ == State::kConnecting) self->fail();
   });
-  // Where open() has failed, so does this, later and inside poll().
-  socket_.async_connect(endpoint,
-                        [self = shared_from_this()](error_code result) { self->connected(result); });
-  if (!error) nap_.watch(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
+  socket_.async_connect(
+      endpoint, [self = shared_from_this()](error_code result) { self->connected(result); });
+  nap_.watch(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
 }
 
 void TcpOutLink::connected(error_code error) {
@@ -93,14 +93,7 @@ void TcpOutLink::flush() {
   if (count == 0) return;
   error_code error;
   const size_t sent = socket_.write_some(std::span(buffers.data(), count), error);
-  if (error && error != asio::error::would_block) {
-    hub_.handler_queued();
-    asio::post(socket_.get_executor(), [self = shared_from_this()] {  // this may not be poll()
-      self->hub_.handler_ran();
-      self->fail();
-    });
-    return;
-  }
+  if (error && error != asio::error::would_block) return fail_later();
   written(sent);
   if (!items_.empty() || hello_sent_ < sizeof hello_) write_when_ready();
 }
@@ -152,6 +145,15 @@ void TcpOutLink::write_when_ready() {
     self->nap_.change(self->socket_.native_handle(), FdNap::Watch::kRead);
     self->state_ = State::kOpen;
     self->flush();
+  });
+}
+
+// From inside poll(), which this may not be.
+void TcpOutLink::fail_later() {
+  hub_.handler_queued();
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->hub_.handler_ran();
+    self->fail();
   });
 }
 
@@ -269,8 +271,12 @@ bool TcpInLink::begin(const Packet& packet) {
       done_ = 0;
       receiving_ = true;
       return true;
-    case PacketKind::kAtomic: hub_.sink().atomic_arrived(packet); return true;
-    case PacketKind::kAck: hub_.sink().ack_arrived(packet); return true;
+    case PacketKind::kAtomic:
+      hub_.sink().atomic_arrived(packet);
+      return true;
+    case PacketKind::kAck:
+      hub_.sink().ack_arrived(packet);
+      return true;
   }
   return false;
 }

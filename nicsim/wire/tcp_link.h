@@ -73,6 +73,7 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
   void write_when_ready();
   size_t gather(std::array<boost::asio::const_buffer, kMaxBuffers>& buffers, uint64_t& bytes);
   void written(uint64_t bytes);
+  void fail_later();
   void fail();
 
   TcpHub& hub_;

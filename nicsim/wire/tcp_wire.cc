@@ -170,9 +170,9 @@ void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload
   if (peer.lost) return;
   if (peer.out == nullptr) {
     peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, rank);
-    peer.out->connect(endpoint_of(peer.address), {.source = self_,
-                                                  .source_nonce = address_.nonce,
-                                                  .target_nonce = peer.address.nonce});
+    peer.out->connect(
+        endpoint_of(peer.address),
+        {.source = self_, .source_nonce = address_.nonce, .target_nonce = peer.address.nonce});
   }
   peer.out->queue(packet, payload);
   if (sink_ == nullptr) return peer.out->flush();

@@ -1,8 +1,8 @@
 // The wire between hosts: TCP over Boost.Asio (tcp_link.h, fd_nap.h).
 //
-// One listening socket a NIC, on one address and a port of the system's choice. Connections are made
-// at the first send, one for each direction. All hosts must lay packets out alike: the handshake
-// compares byte order and sizes, and set_peers() the byte order.
+// One listening socket a NIC, on one address and a port of the system's choice. Connections are
+// made at the first send, one for each direction. All hosts must lay packets out alike: the
+// handshake compares byte order and sizes, and set_peers() the byte order.
 //
 // Order (W1): everything from one peer arrives in the order of send(), landed() included.
 // Every packet costs the sender a system call, so of W5 the second half holds: an arrival wakes

@@ -18,7 +18,18 @@ void must(const Status& status) { LANYARD_CHECK(status.ok(), status.message().c_
 Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
     : nic_(nic), self_(self), options_(options), words_(nic), overflow_(nic, options.overflow_thread) {}
 
-Endpoint::~Endpoint() = default;
+Endpoint::~Endpoint() {
+  // What was not freed lets go of memory that is about to go; errors say that a transfer is under way, which the NIC's
+  // own end takes care of.
+  overflow_.stop();
+  (void)nic_.flush();
+  for (const auto& [number, request] : requests_) {
+    if (request->clear_to_send.valid())
+      (void)nic_.deregister_region(request->clear_to_send);
+    if (request->buffer.valid())
+      (void)nic_.deregister_region(request->buffer);
+  }
+}
 
 Request* Endpoint::new_request(const Transfer& transfer) {
   auto request = std::make_unique<Request>();
@@ -43,6 +54,7 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
   if (request->listed != nullptr)
     request->listed->forget(*request);
+  std::erase(failed_, request->number);
   close_resources(*request);
   requests_.erase(request->number);
   return {};

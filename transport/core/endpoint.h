@@ -24,7 +24,7 @@ class Endpoint {
 
   // `nic` outlives it, knows its peers, and is `self` among them.
   Endpoint(nic::Nic& nic, uint32_t self, Options options);
-  // Requires that no request or queue of it is left.
+  // Requires that no queue of it is left. Requests that were not freed go with it.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;

@@ -13,7 +13,9 @@ constexpr size_t kPortion = 256;
 constexpr uint32_t kPatience = 16;
 }
 
-Overflow::~Overflow() {
+Overflow::~Overflow() { stop(); }
+
+void Overflow::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -21,6 +23,9 @@ Overflow::~Overflow() {
   added_.notify_all();
   if (thread_.joinable())
     thread_.join();
+  std::lock_guard lock(mutex_);
+  waiting_.clear();
+  pending_.store(0);
 }
 
 void Overflow::add(std::span<const nic::DeferredOp> ops) {

@@ -28,6 +28,8 @@ class Overflow {
   Overflow(const Overflow&) = delete;
   Overflow& operator=(const Overflow&) = delete;
 
+  // Ends the thread and forgets what waits. May be repeated; nothing may be added afterwards.
+  void stop();
   // Takes valid operations. May allocate.
   void add(std::span<const nic::DeferredOp> ops);
   // Hands over what can be handed over; returns how many operations that was. Never blocks; triggers are looked at only

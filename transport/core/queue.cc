@@ -76,11 +76,15 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
 // ---- Start
 
 Status Queue::check_start(std::span<Request* const> requests) {
-  return check_each(requests, [](const Request& request) -> Status {
+  return check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
       return misuse(request, "the request is not matched");
     if (request.needs_wait())
       return misuse(request, "the wait for the request's previous start was not enqueued");
+    // Another stream might get here before that of the last start has passed its wait, and the trigger counter could
+    // then no longer tell the two starts apart.
+    if (request.queue_number != number_ && !request.complete())
+      return misuse(request, "the request's last start is on another queue and has not completed");
     return {};
   });
 }
@@ -150,11 +154,12 @@ Status Queue::lower(Request& request) {
   }
   if (!request.trigger.valid())
     return {};
-  if (request.queue_number != number_) {  // the kind of doorbell depends on the stream
+  if (request.doorbell_queue != number_) {  // the kind of doorbell depends on the stream
     Result<nic::Doorbell> bell = doorbell_for(request.trigger);
     if (!bell.ok())
       return bell.status();
     request.doorbell = bell.value();
+    request.doorbell_queue = number_;
   }
   ring(request.doorbell);
   return {};

@@ -34,7 +34,8 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // All or none. kInvalidState: a request is not matched, has not been waited for, or stands in it twice; kExhausted:
+  // All or none. kInvalidState: a request is not matched, has not been waited for, stands in it twice, or
+  // was last started on another queue and has not completed there; kExhausted:
   // without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without overflow, they do not fit
   // now, or the stream is full: let it run, and repeat.
   Status start(std::span<Request* const> requests);
@@ -51,7 +52,6 @@ class Queue {
   // A request that is about to be freed.
   void forget(Request& request);
 
-  gpu::Stream& stream() { return stream_; }
   uint64_t number() const { return number_; }
   const Figures& figures() const { return figures_; }
 
@@ -77,7 +77,7 @@ class Queue {
   nic::Doorbell shared_bell_;
   uint64_t shared_rings_ = 0;
   uint64_t unwaited_ = 0;
-  std::vector<Request*> under_way_;  // started here; those that have completed leave in idle()
+  std::vector<Request*> under_way_;  // started here; those that have completed leave in settled()
   std::vector<nic::DeferredOp> ops_;        // scratch, kept for its capacity
   std::vector<gpu::StreamOp> stream_ops_;   // scratch
   Figures figures_;

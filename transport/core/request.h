@@ -67,7 +67,8 @@ struct Request {
   WordPool::Word done;        // grows by one a completed iteration
   uint64_t done_base = 0;     // the word's value before the first
   uint64_t clear_to_send_base = 0;
-  nic::Doorbell doorbell;     // of `trigger`, as the last queue's stream rings it
+  nic::Doorbell doorbell;     // of `trigger`, as the stream of doorbell_queue rings it
+  uint64_t doorbell_queue = 0;
   std::vector<PlannedOp> plan;
   bool shares_trigger = false;  // the plan has shared operations
 

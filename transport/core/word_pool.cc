@@ -3,8 +3,10 @@
 namespace lanyard::core {
 
 WordPool::~WordPool() {
-  for (const nic::RegionId region : regions_)
-    (void)nic_.deregister_region(region);  // the NIC is about to go, and takes what is still in use with it
+  // A slab that an operation under way still names is never freed: the NIC may touch it until its own end.
+  for (size_t i = 0; i < slabs_.size(); ++i)
+    if (!nic_.deregister_region(regions_[i]).ok())
+      (void)slabs_[i].release();
 }
 
 Result<WordPool::Word> WordPool::take() {

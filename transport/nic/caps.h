@@ -22,7 +22,7 @@ struct Caps {
   bool doorbell_mmio_add = false;   // see DoorbellKind
   bool doorbell_atomic_add = false;
   bool doorbell_host_call = false;
-  bool fetching_atomics = false;    // kFetch and kCompareSwap
+  bool fetching_atomics = false;    // kFetchSum and kCompareSwap
   bool deferred_counter_ops = false;
   bool flush = false;               // Nic::flush works
   // A remote-write counter that counted a message means that the message is visible to every reader of the memory.

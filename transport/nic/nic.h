@@ -215,7 +215,7 @@ class Nic {
   // The oldest failure not yet taken.
   virtual std::optional<FailureRecord> take_failure() = 0;
   virtual Usage usage() const = 0;
-  // Failures since the start: one relaxed load, for hot paths.
+  // Failures since the start: one load, for hot paths. A failure counts before anything that its chain does is visible.
   virtual uint64_t failures() const = 0;
 };
 
