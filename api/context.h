@@ -32,9 +32,6 @@ class NicHelper final : public gpu::Helper {
  public:
   NicHelper(nic::Nic& nic, core::Overflow& overflow) : nic_(nic), overflow_(overflow) {}
   bool help() override { return nic_.progress() + (overflow_.empty() ? 0 : overflow_.drain()) > 0; }
-  void attend() override { nic_.attend(); }
-  void leave() override { nic_.leave(); }
-  void sleep(std::chrono::nanoseconds timeout) override { nic_.wait(timeout); }
   uint64_t activity() override { return nic_.activity(); }
   void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) override { nic_.wait_since(seen, timeout); }
 

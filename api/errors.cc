@@ -75,14 +75,26 @@ int raise(MPI_Comm communicator, int error_class, const std::string& text) {
   const int code = context->errors().code(error_class, text);
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (PMPI_Comm_get_errhandler(communicator, &handler) == MPI_SUCCESS) {
-    // A fatal handler prints the MPI's own words for the code, which are not always ours.
-    if (handler == MPI_ERRORS_ARE_FATAL)
+    // A fatal handler prints the MPI's own words for the code, which are not always ours; and MPI_Error_string has not
+    // room for everything.
+    if (handler == MPI_ERRORS_ARE_FATAL || text.size() >= MPI_MAX_ERROR_STRING)
       std::fprintf(stderr, "lanyard: rank %u: %s\n", context->rank(), text.c_str());
     if (handler != MPI_ERRHANDLER_NULL)
       PMPI_Errhandler_free(&handler);
   }
   PMPI_Comm_call_errhandler(communicator, code);
   return code;
+}
+
+int raise_not_initialised() {
+  return raise(MPI_COMM_WORLD, MPI_ERR_OTHER, "MPI is not initialised, or was before Lanyard was linked in");
+}
+
+int check_array(int count, const MPI_Request requests[], std::string* text) {
+  if (count >= 0 && (count == 0 || requests != nullptr))
+    return MPI_SUCCESS;
+  *text = "a number of requests and an array of them are needed";
+  return count < 0 ? MPI_ERR_COUNT : MPI_ERR_ARG;
 }
 
 }  // namespace lanyard::api

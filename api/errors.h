@@ -48,6 +48,10 @@ class Errors {
 
 // Makes a code, invokes the communicator's error handler with it, and returns it where the handler returns.
 int raise(MPI_Comm communicator, int error_class, const std::string& text);
+// The same for a call outside MPI_Init and MPI_Finalize.
+int raise_not_initialised();
+// What is wrong with an array of requests as such: MPI_SUCCESS, or an error class and its text.
+int check_array(int count, const MPI_Request requests[], std::string* text);
 
 }  // namespace lanyard::api
 

@@ -10,11 +10,13 @@
 
 #include "api/context.h"
 #include "api/match_call.h"
+#include "api/patience.h"
 
 namespace {
 
 using lanyard::api::Context;
 using lanyard::api::MatchCall;
+using lanyard::api::Patience;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
 
@@ -57,19 +59,34 @@ int check(Call call, int count, const MPI_Request requests[], Matches* matches) 
   return error.empty() ? MPI_SUCCESS : raise(communicator, MPI_ERR_REQUEST, error);
 }
 
+// The match requests of a call that are still out, in words.
+std::string describe(Context& context, const Matches& matches, const MPI_Request requests[]) {
+  std::string text;
+  for (const Match& match : matches)
+    if (const MatchCall* call = MatchCall::find(context, requests[match.index]))
+      text += (text.empty() ? "" : "; ") + call->describe();
+  return text;
+}
+
 // A blocking call with a match request in it becomes a loop of its testing form, so that matching goes on.
 template <typename Test>
-int wait_by_testing(Test test) {
-  while (true) {
+int wait_by_testing(const Matches& matches, const MPI_Request requests[], Test test) {
+  Context& context = *Context::get();
+  Patience patience(context.settings());
+  std::string stall;
+  while (stall.empty()) {
     int flag = 0;
     const int code = test(&flag);
     if (code != MPI_SUCCESS || flag)
       return code;
     sched_yield();
-    Context* context = Context::get();
-    const auto lock = context->lock();
-    MatchCall::advance_all(*context);
+    const auto lock = context.lock();
+    MatchCall::advance_all(context);
+    const auto what = [&] { return describe(context, matches, requests); };
+    if (patience.is_over(context.rank(), [&] { return "for a match request: " + what(); }))
+      stall = "the deadline passed: " + what();
   }
+  return raise(MPI_COMM_WORLD, MPIX_ERR_STALLED, stall);
 }
 
 // The error of the match request at `index` that the call has completed, raised; or MPI_SUCCESS.
@@ -77,7 +94,7 @@ int code_of_one(const Matches& matches, int index) {
   for (const Match& match : matches) {
     if (match.index != index || match.outcome->code == MPI_SUCCESS)
       continue;
-    PMPI_Comm_call_errhandler(MPI_COMM_WORLD, match.outcome->code);
+    PMPI_Comm_call_errhandler(match.outcome->communicator, match.outcome->code);
     return match.outcome->code;
   }
   return MPI_SUCCESS;
@@ -86,11 +103,12 @@ int code_of_one(const Matches& matches, int index) {
 // The same for a call that has completed `count` requests: statuses[k] is that of request indices[k], or k where
 // `indices` is null.
 int code_of_several(const Matches& matches, int count, const int indices[], MPI_Status* statuses) {
-  bool failed = false;
+  const MatchCall::Outcome* failed = nullptr;
   for (int k = 0; k < count; ++k)
     for (const Match& match : matches)
-      failed = failed || (match.index == (indices == nullptr ? k : indices[k]) && match.outcome->code != MPI_SUCCESS);
-  if (!failed)
+      if (match.index == (indices == nullptr ? k : indices[k]) && match.outcome->code != MPI_SUCCESS)
+        failed = match.outcome.get();
+  if (failed == nullptr)
     return MPI_SUCCESS;
   for (int k = 0; k < count && statuses != MPI_STATUSES_IGNORE; ++k) {
     statuses[k].MPI_ERROR = MPI_SUCCESS;
@@ -98,7 +116,7 @@ int code_of_several(const Matches& matches, int count, const int indices[], MPI_
       if (match.index == (indices == nullptr ? k : indices[k]))
         statuses[k].MPI_ERROR = match.outcome->code;
   }
-  return raise(MPI_COMM_WORLD, MPI_ERR_IN_STATUS, "a match failed: see the statuses");
+  return raise(failed->communicator, MPI_ERR_IN_STATUS, "a match failed: see the statuses");
 }
 
 }  // namespace
@@ -156,7 +174,7 @@ int MPI_Wait(MPI_Request* request, MPI_Status* status) {
     return code;
   if (matches.empty())
     return PMPI_Wait(request, status);
-  code = wait_by_testing([&](int* flag) { return PMPI_Test(request, flag, status); });
+  code = wait_by_testing(matches, request, [&](int* flag) { return PMPI_Test(request, flag, status); });
   return code == MPI_SUCCESS ? code_of_one(matches, 0) : code;
 }
 
@@ -167,7 +185,7 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
     return code;
   if (matches.empty())
     return PMPI_Waitall(count, requests, statuses);
-  code = wait_by_testing([&](int* flag) { return PMPI_Testall(count, requests, flag, statuses); });
+  code = wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testall(count, requests, flag, statuses); });
   return code == MPI_SUCCESS ? code_of_several(matches, count, nullptr, statuses) : code;
 }
 
@@ -178,7 +196,7 @@ int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* statu
     return code;
   if (matches.empty())
     return PMPI_Waitany(count, requests, index, status);
-  code = wait_by_testing([&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
+  code = wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
   return code == MPI_SUCCESS ? code_of_one(matches, *index) : code;
 }
 
@@ -189,7 +207,7 @@ int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MP
     return code;
   if (matches.empty())
     return PMPI_Waitsome(count, requests, done, indices, statuses);
-  code = wait_by_testing([&](int* flag) {
+  code = wait_by_testing(matches, requests, [&](int* flag) {
     const int result = PMPI_Testsome(count, requests, done, indices, statuses);
     *flag = *done != 0;  // MPI_UNDEFINED: nothing is active
     return result;

@@ -1,17 +1,14 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 
 #include "api/context.h"
 #include "api/match_call.h"
+#include "api/patience.h"
 
 namespace lanyard::api {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Why the record cannot be given to a matching call, or MPI_SUCCESS. `resume`: a blocking call may go on with a match
 // that an earlier one gave up waiting for.
@@ -37,6 +34,12 @@ int check_record(Context& context, const RequestRecord* record, MPI_Request requ
     *error = "the request (" + record->core->describe() + ") is being matched already";
     return MPI_ERR_REQUEST;
   }
+  // An inactive request counts as complete there, too.
+  int complete = 0;
+  if (PMPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS && !complete) {
+    *error = "the request was started by MPI_Start and has not completed";
+    return MPI_ERR_REQUEST;
+  }
   return MPI_SUCCESS;
 }
 
@@ -50,11 +53,9 @@ struct Collected {
 // Finds and checks the records of a call: all are fit, or the call is refused. Requires the lock.
 Collected collect(Context& context, int count, MPI_Request requests[], bool resume) {
   Collected result;
-  if (count < 0 || (count > 0 && requests == nullptr)) {
-    result.error_class = count < 0 ? MPI_ERR_COUNT : MPI_ERR_ARG;
-    result.error = "a number of requests and an array of them are needed";
+  result.error_class = check_array(count, requests, &result.error);
+  if (result.error_class != MPI_SUCCESS)
     return result;
-  }
   for (int i = 0; i < count; ++i) {
     RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
     if (record != nullptr)
@@ -86,42 +87,20 @@ void begin(Context& context, const std::vector<RequestRecord*>& records) {
   }
 }
 
-std::string describe_waiting(const std::vector<RequestRecord*>& records) {
-  std::string text;
-  for (const RequestRecord* record : records)
-    if (record->matching())
-      text += (text.empty() ? "" : "; ") + record->core->describe();
-  return "not matched by the peer: " + text +
-         " (has it called a matching function for its side? Blocking matches in opposite orders deadlock: use "
-         "MPIX_Matchall or MPIX_Imatch)";
-}
-
 // Waits until no record is matching any more. Returns the text of a stall, or "".
 std::string wait_for(Context& context, const std::vector<RequestRecord*>& records) {
-  const Clock::time_point start = Clock::now();
-  bool warned = false;
+  Patience patience(context.settings());
   while (true) {
     {
       const auto lock = context.lock();
       MatchCall::advance_all(context);
       if (std::none_of(records.begin(), records.end(), [](const RequestRecord* record) { return record->matching(); }))
         return "";
-      const Settings& settings = context.settings();
-      const auto waited = Clock::now() - start;
-      if (settings.deadline.count() > 0 && waited > settings.deadline)
-        return describe_waiting(records);
-      if (!warned && settings.warn_after.count() > 0 && waited > settings.warn_after) {
-        warned = true;
-        std::fprintf(stderr, "lanyard: rank %u has waited %lld ms to match: %s\n", context.rank(),
-                     static_cast<long long>(settings.warn_after.count()), describe_waiting(records).c_str());
-      }
+      if (patience.is_over(context.rank(), [&] { return "to match: " + describe_unmatched(records); }))
+        return describe_unmatched(records);
     }
     sched_yield();
   }
-}
-
-int not_initialised() {
-  return raise(MPI_COMM_WORLD, MPI_ERR_OTHER, "MPI is not initialised, or was before Lanyard was linked in");
 }
 
 // The error of a record whose match is over; MPI_SUCCESS where it is matched. Fills the status.
@@ -137,7 +116,7 @@ int outcome(Context& context, const RequestRecord& record, MPI_Status* status, s
 int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single) {
   Context* context = Context::get();
   if (context == nullptr)
-    return not_initialised();
+    return raise_not_initialised();
   Collected collected;
   {
     const auto lock = context->lock();
@@ -181,26 +160,28 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
 int imatch(int count, MPI_Request requests[], MPI_Request* match_request) {
   Context* context = Context::get();
   if (context == nullptr)
-    return not_initialised();
+    return raise_not_initialised();
   if (match_request == nullptr)
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "a place for the match request is needed");
+  // Made first: the MPI may invoke an error handler in it, which may call anything.
+  auto call = std::make_unique<MatchCall>();
+  if (const int code = call->open(); code != MPI_SUCCESS)
+    return code;
   Collected collected;
   {
     const auto lock = context->lock();
     collected = collect(*context, count, requests, false);
     if (collected.error_class == MPI_SUCCESS) {
-      auto call = std::make_unique<MatchCall>(collected.records);
-      if (const int code = call->open(); code != MPI_SUCCESS)
-        return code;
       begin(*context, collected.records);
+      call->take(collected.records);
       *match_request = call->handle();
       context->match_calls().push_back(std::move(call));
       MatchCall::advance_all(*context);
+      return MPI_SUCCESS;
     }
   }
-  if (collected.error_class != MPI_SUCCESS)
-    return raise(collected.communicator, collected.error_class, collected.error);
-  return MPI_SUCCESS;
+  call->discard();
+  return raise(collected.communicator, collected.error_class, collected.error);
 }
 
 }  // namespace
@@ -226,7 +207,7 @@ int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request* match_request
 int MPIX_Is_matched(MPI_Request request, int* flag) {
   Context* context = Context::get();
   if (context == nullptr)
-    return not_initialised();
+    return raise_not_initialised();
   if (flag == nullptr)
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Is_matched: null pointer");
   {

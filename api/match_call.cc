@@ -17,6 +17,16 @@ void fill_match_status(const core::Request& request, MPI_Status* status) {
   PMPI_Status_set_cancelled(status, 0);
 }
 
+std::string describe_unmatched(const std::vector<RequestRecord*>& records) {
+  std::string text;
+  for (const RequestRecord* record : records)
+    if (record->matching())
+      text += (text.empty() ? "" : "; ") + record->core->describe();
+  return "not matched by the peer: " + text +
+         " (has it called a matching function for its side? Blocking matches in opposite orders deadlock: use "
+         "MPIX_Matchall or MPIX_Imatch)";
+}
+
 int MatchCall::open() {
   outcome_ = std::make_shared<Outcome>();
   auto* state = new std::shared_ptr<Outcome>(outcome_);
@@ -25,9 +35,18 @@ int MatchCall::open() {
     delete state;
     return code;
   }
+  return MPI_SUCCESS;
+}
+
+void MatchCall::discard() {
+  PMPI_Grequest_complete(handle_);
+  PMPI_Request_free(&handle_);
+}
+
+void MatchCall::take(std::vector<RequestRecord*> records) {
+  records_ = std::move(records);
   for (RequestRecord* record : records_)
     record->in_imatch = true;
-  return MPI_SUCCESS;
 }
 
 void MatchCall::detach() {
@@ -45,6 +64,7 @@ void MatchCall::advance(Context& context) {
       continue;
     const Status& error = record->core->match_error;
     outcome_->code = context.errors().code(error_class_for(context, error.code()), error.message());
+    outcome_->communicator = record->communicator;
   }
   const core::Request empty;  // the status of a send: MPI's empty status
   const bool one = records_.size() == 1 && outcome_->code == MPI_SUCCESS;

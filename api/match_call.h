@@ -16,6 +16,9 @@ namespace lanyard::api {
 // Fills a status as a completed receive would, or an empty one for sends. `status` may be MPI_STATUS_IGNORE.
 void fill_match_status(const core::Request& request, MPI_Status* status);
 
+// Which of the records are not matched yet, for a stall's report.
+std::string describe_unmatched(const std::vector<RequestRecord*>& records);
+
 class MatchCall {
  public:
   // What came of it. Outlives the call until whoever completes the MPI request has read it: an MPI may replace an error
@@ -23,13 +26,16 @@ class MatchCall {
   struct Outcome {
     MPI_Status status{};
     int code = MPI_SUCCESS;
+    MPI_Comm communicator = MPI_COMM_WORLD;  // of the first request whose match failed
     std::atomic<bool> collected{false};  // the MPI has done with it
   };
 
-  explicit MatchCall(std::vector<RequestRecord*> records) : records_(std::move(records)) {}
-
-  // Creates the MPI request. Its MPI error code where it cannot be.
+  // Creates the MPI request, without the lock. The MPI's error code where it cannot be.
   int open();
+  // Frees the MPI request again, which nobody has seen. Without the lock.
+  void discard();
+  // The records whose matches it stands for. Requires the lock.
+  void take(std::vector<RequestRecord*> records);
   MPI_Request handle() const { return handle_; }
   // The user has freed the match request: nobody will complete it.
   void detach();
@@ -39,6 +45,7 @@ class MatchCall {
   // The call whose match request this is, which the user has not completed yet; null if it is none. Requires the lock.
   static MatchCall* find(Context& context, MPI_Request request);
   const std::shared_ptr<Outcome>& outcome() const { return outcome_; }
+  std::string describe() const { return describe_unmatched(records_); }
 
  private:
   void advance(Context& context);

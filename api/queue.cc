@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <optional>
 
 #include "api/match_call.h"
+#include "api/patience.h"
 
 namespace lanyard::api {
 
@@ -37,10 +38,9 @@ std::string describe_stall(lanyard_queue& queue) {
 // Waits until the queue is empty and settled, helping. MPI_SUCCESS, or an error that has been raised.
 int drain(Context& context, lanyard_queue& queue) {
   gpu::HostStream& stream = queue.host_stream->stream;
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point spin_until = begin + kSpin;
+  Patience patience(context.settings());
+  Clock::time_point spin_until = patience.begin() + kSpin;
   uint64_t executed = stream.executed();
-  bool warned = false;
   std::string failure;
   std::string stall;
 
@@ -56,6 +56,10 @@ int drain(Context& context, lanyard_queue& queue) {
       const bool done = queue.core->settled() && empty;
       if (const core::Request* failed = context.endpoint().take_failed(*queue.core)) {
         failure = "an operation of the request (" + failed->describe() + ") failed: " + code_name(failed->failure_code);
+        break;
+      }
+      if (const uint64_t unrecorded = context.endpoint().take_unrecorded_failures(); unrecorded > 0) {
+        failure = std::to_string(unrecorded) + " operations failed of which the network card kept no record";
         break;
       }
       if (done)
@@ -77,14 +81,8 @@ int drain(Context& context, lanyard_queue& queue) {
       // The user is inside an MPI function: matching, and with it the MPI's own transfers, must go on.
       const auto lock = context.lock();
       MatchCall::advance_all(context);
-      const Settings& settings = context.settings();
-      if (settings.deadline.count() > 0 && now - begin > settings.deadline)
+      if (patience.is_over(context.rank(), [&] { return "in MPIX_Queue_wait:\n" + describe_stall(queue); }))
         stall = describe_stall(queue);
-      if (!warned && settings.warn_after.count() > 0 && now - begin > settings.warn_after) {
-        warned = true;
-        std::fprintf(stderr, "lanyard: rank %u has waited %lld ms in MPIX_Queue_wait:\n%s\n", context.rank(),
-                     static_cast<long long>(settings.warn_after.count()), describe_stall(queue).c_str());
-      }
     }
     if (stall.empty())
       context.nic().wait_since(seen, kSleep);
@@ -101,7 +99,8 @@ int drain(Context& context, lanyard_queue& queue) {
   return MPI_SUCCESS;
 }
 
-// Finds the core's requests of an enqueuing call. An error names the first that is none.
+// Finds the core's requests of an enqueuing call. An error names the first that is none. Sets `communicator` to that of
+// the request that is in error, or of the first.
 int collect(Context& context, int count, MPI_Request requests[], MPI_Comm* communicator, std::string* error) {
   std::vector<core::Request*>& out = context.scratch();
   out.clear();
@@ -113,7 +112,8 @@ int collect(Context& context, int count, MPI_Request requests[], MPI_Comm* commu
                (requests[i] == MPI_REQUEST_NULL ? " is MPI_REQUEST_NULL" : " is not a persistent point-to-point request");
       return MPI_ERR_REQUEST;
     }
-    *communicator = record->communicator;
+    if (i == 0 || record->core == nullptr)
+      *communicator = record->communicator;
     if (record->core == nullptr) {
       *error = "request " + std::to_string(i) + " is not matched (see MPIX_Match)";
       return MPI_ERR_REQUEST;
@@ -128,10 +128,11 @@ using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
 int enqueue(MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_OTHER, "MPI is not initialised, or was before Lanyard was linked in");
+    return raise_not_initialised();
   MPI_Comm communicator = MPI_COMM_WORLD;
   int error_class = MPI_SUCCESS;
   std::string error;
+  std::optional<Patience> patience;  // from the first time on that there is no room
   while (true) {
     lanyard_queue* queue = nullptr;
     {
@@ -142,12 +143,9 @@ int enqueue(MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall ca
         error = "not a queue of this process";
         break;
       }
-      if (count < 0 || (count > 0 && requests == nullptr)) {
-        error_class = count < 0 ? MPI_ERR_COUNT : MPI_ERR_ARG;
-        error = "a number of requests and an array of them are needed";
-        break;
-      }
-      error_class = collect(*context, count, requests, &communicator, &error);
+      error_class = check_array(count, requests, &error);
+      if (error_class == MPI_SUCCESS)
+        error_class = collect(*context, count, requests, &communicator, &error);
       if (error_class != MPI_SUCCESS)
         break;
       const Status status = (queue->core.get()->*call)(context->scratch());
@@ -156,6 +154,14 @@ int enqueue(MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall ca
       if (status.code() != Code::kAgain) {
         error_class = error_class_for(*context, status.code());
         error = status.message();
+        break;
+      }
+      MatchCall::advance_all(*context);  // the user is inside an MPI function
+      if (!patience)
+        patience.emplace(context->settings());
+      if (patience->is_over(context->rank(), [&] { return "to enqueue: " + status.message(); })) {
+        error_class = context->errors().class_of(MPIX_ERROR_STALLED);
+        error = "the deadline passed: " + status.message() + "\n" + describe_stall(*queue);
         break;
       }
     }
@@ -179,7 +185,7 @@ extern "C" {
 int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_address) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_OTHER, "MPI is not initialised, or was before Lanyard was linked in");
+    return raise_not_initialised();
   if (queue == nullptr || stream_address == nullptr)
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_init: null pointer");
   if (type == MPIX_QUEUE_CUDA || type == MPIX_QUEUE_HIP)

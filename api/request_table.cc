@@ -17,7 +17,6 @@ RequestRecord& RequestTable::insert(MPI_Request handle) {
   slot.handle = handle;
   slot.was_used = true;
   slot.record = std::make_unique<RequestRecord>();
-  slot.record->handle = handle;
   return *slot.record;
 }
 

@@ -16,7 +16,6 @@ namespace lanyard::api {
 
 // A request as its MPI_*_init made it, and the core's request from the first matching on.
 struct RequestRecord {
-  MPI_Request handle = MPI_REQUEST_NULL;
   MPI_Comm communicator = MPI_COMM_NULL;  // for its error handler; MPI_COMM_WORLD once the user has freed it
   core::Transfer transfer;
   int unusable_class = MPI_SUCCESS;       // why it cannot be matched, if so

@@ -40,16 +40,11 @@ class Helper {
   virtual ~Helper() = default;
   // One bounded portion of help; returns whether anything was done.
   virtual bool help() = 0;
-  // Around a loop of help(): as long as one thread attends, nobody need be woken. Counted.
-  virtual void attend() {}
-  virtual void leave() {}
   // Grows whenever anybody helped with success.
-  virtual uint64_t activity() { return 0; }
-  // As sleep(), but returns at once where activity() is not `seen` any more: who reads it before looking for what it
-  // wants, and sleeps since that reading, misses nothing.
-  virtual void sleep_since(uint64_t, std::chrono::nanoseconds timeout) { sleep(timeout); }
-  // Sleeps until something may have changed, at most `timeout`. Not while attending.
-  virtual void sleep(std::chrono::nanoseconds timeout) = 0;
+  virtual uint64_t activity() = 0;
+  // Sleeps until something may have changed, at most `timeout`; returns at once where activity() is not `seen` any more:
+  // who reads it before looking for what it wants, and sleeps since that reading, misses nothing.
+  virtual void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) = 0;
 };
 
 class Stream {

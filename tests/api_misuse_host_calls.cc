@@ -175,6 +175,36 @@ TEST_F(Handlers, OfTheRequestsCommunicatorIsInvoked) {
   EXPECT_EQ(seen.count, calls);
 }
 
+// Of a call on several requests it is the communicator of the one in error.
+TEST_F(Handlers, OfTheOffendingRequestAmongSeveral) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count(), rank(), 1, copy);
+  requests.send(out.data(), out.count(), rank(), 1, copy);
+  Requests others;
+  add_pair(others, 2);
+  others.match();
+  MPI_Request mixed[] = {others[0], requests[0], others[1]};
+  EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, 3, mixed), MPI_ERR_REQUEST, {"request 1"}));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, copy);
+  requests.match();
+  verify_pair(others);
+}
+
+// A match that fails is told to its request's communicator, whoever completes the match request.
+TEST_F(Handlers, OfAFailedMatchInAMatchRequest) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count() - 1, rank(), 1, copy);
+  requests.send(out.data(), out.count(), rank(), 1, copy);
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(2, requests.data(), &match)));
+  EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, copy);
+}
+
 TEST_F(Handlers, OfTheWorldIsInvokedWhereNoRequestIsConcerned) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
   MPI_Request none = MPI_REQUEST_NULL;

@@ -290,6 +290,22 @@ TEST_F(Requesting, BufferedSends) {
   EXPECT_TRUE(ok(MPI_Request_free(&request)));
 }
 
+// MPI's own start is under way: the request is MPI's until it has completed.
+TEST_F(Requesting, AStartedRequest) {
+  Requests pair;
+  add_pair(pair);
+  ASSERT_TRUE(ok(MPI_Start(pair.at(0))));
+  MPI_Request match = MPI_REQUEST_NULL;
+  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST,
+          {"MPI_Start"});
+  refused([&] { return MPIX_Imatchall(2, pair.data(), &match); }, MPI_ERR_REQUEST, {"MPI_Start"});
+  EXPECT_EQ(match, MPI_REQUEST_NULL);
+  ASSERT_TRUE(ok(MPI_Start(pair.at(1))));
+  ASSERT_TRUE(ok(MPI_Waitall(2, pair.data(), MPI_STATUSES_IGNORE)));
+  pair.match();
+  verify_pair(pair);
+}
+
 // One unfit request keeps the others of the call from being matched.
 TEST_F(Requesting, OneUnfitRequestAmongMany) {
   Requests pair;

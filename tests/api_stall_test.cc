@@ -65,6 +65,27 @@ TEST_F(Stall, AMatchThatThePeerMakesLate) {
   EXPECT_TRUE(ok(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE)));
 }
 
+// A match request in MPI's own waits has the same deadline.
+TEST_F(Stall, AMatchRequestThatThePeerMakesLate) {
+  MPI_Request match = MPI_REQUEST_NULL;
+  if (sends())
+    requests.send(out.data(), out.count(), partner(), 3);
+  else
+    requests.receive(in.data(), in.count(), partner(), 3);
+  if (sends()) {
+    ASSERT_TRUE(ok(MPIX_Imatch(requests.at(0), &match)));
+    EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPIX_ERR_STALLED,
+                      {"deadline", "send", other(), "tag 3"}));
+    ASSERT_NE(match, MPI_REQUEST_NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+  } else {
+    MPI_Barrier(MPI_COMM_WORLD);
+    ASSERT_TRUE(ok(MPIX_Imatch(requests.at(0), &match)));
+  }
+  EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+  EXPECT_EQ(match, MPI_REQUEST_NULL);
+}
+
 // ---- Transfers
 
 struct Direction {

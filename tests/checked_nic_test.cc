@@ -61,7 +61,6 @@ struct ScriptedNic final : Nic {
   uint32_t free_entries() const override { return free; }
   Status flush() override { return called(); }
   size_t progress() override { return 0; }
-  void wait(Nanoseconds) override {}
   uint64_t activity() const override { return 0; }
   void wait_since(uint64_t, Nanoseconds) override {}
   std::optional<FailureRecord> take_failure() override { return record; }

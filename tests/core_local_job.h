@@ -71,9 +71,10 @@ class LocalJob {
     struct NicHelper final : gpu::Helper {
       explicit NicHelper(core::Endpoint& endpoint) : endpoint(endpoint) {}
       bool help() override { return endpoint.nic().progress() + endpoint.overflow().drain() > 0; }
-      void attend() override { endpoint.nic().attend(); }
-      void leave() override { endpoint.nic().leave(); }
-      void sleep(std::chrono::nanoseconds timeout) override { endpoint.nic().wait(timeout); }
+      uint64_t activity() override { return endpoint.nic().activity(); }
+      void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) override {
+        endpoint.nic().wait_since(seen, timeout);
+      }
       core::Endpoint& endpoint;
     };
 

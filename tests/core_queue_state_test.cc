@@ -35,7 +35,6 @@ struct Snapshot {
             uint64_t{request->in_call}, uint64_t{request->matched()}})
         values.push_back(value);
   }
-  friend bool operator==(const Snapshot&, const Snapshot&) = default;
   std::vector<uint64_t> values;
 };
 

@@ -170,7 +170,7 @@ class RandomRun {
     for (Matched& matched : pairs_) {
       if (matched.pair.sender.rank != rank || matched.ready != ready) continue;
       if (ready) gate(rank, &matched.started, i);
-      kernel(rank, [this, &matched, i] { fill(matched.pair.send, seed_of(matched, i)); });
+      kernel(rank, [&matched, i] { fill(matched.pair.send, seed_of(matched, i)); });
     }
     start(rank, sends, true);
   }

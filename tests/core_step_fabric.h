@@ -64,12 +64,10 @@ class StepNic final : public nic::Nic {
 
   // Whatever this NIC can do by itself, and the packets that are for it.
   size_t progress() override;
-  void wait(Nanoseconds timeout) override {
-    std::this_thread::sleep_for(std::min<Nanoseconds>(timeout, std::chrono::microseconds(200)));
-  }
   uint64_t activity() const override { return activity_.load(); }
   void wait_since(uint64_t seen, Nanoseconds timeout) override {
-    if (activity() == seen) wait(timeout);
+    if (activity() == seen)
+      std::this_thread::sleep_for(std::min<Nanoseconds>(timeout, std::chrono::microseconds(200)));
   }
   std::optional<nic::FailureRecord> take_failure() override;
   nic::Usage usage() const override;
@@ -301,8 +299,7 @@ inline Result<nic::RemoteKey> StepNic::key(nic::RegionId region) const {
 }
 
 inline Status StepNic::check(const nic::Op& op) const {
-  const bool moves = op.kind == nic::OpKind::kWrite || op.kind == nic::OpKind::kAtomic;
-  if (moves && op.remote.peer >= peers_) return {Code::kNotFound, "no such peer"};
+  if (op.moves_data() && op.remote.peer >= peers_) return {Code::kNotFound, "no such peer"};
   return model_.validate(op);
 }
 

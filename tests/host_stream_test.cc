@@ -84,7 +84,8 @@ struct WordHelper final : Helper {
     if (before > 0) std::atomic_ref(*word).fetch_add(1);
     return before > 0;
   }
-  void sleep(std::chrono::nanoseconds timeout) override {
+  uint64_t activity() override { return 0; }
+  void sleep_since(uint64_t, std::chrono::nanoseconds timeout) override {
     EXPECT_LE(timeout, 1ms);
     sleeps.fetch_add(1);
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(timeout, 50us));
@@ -429,6 +430,19 @@ TEST(HostStreamTest, TheDestructorRunsWhatCanRunAndAbandonsTheRest) {
   }
   EXPECT_EQ(before, 1u);
   EXPECT_EQ(after, 0u);
+}
+
+TEST(HostStreamTest, NothingRunsAfterAHalt) {
+  uint64_t gate = 0, after = 0;
+  HostStream stream;
+  ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&gate, 1), write64(&after, 1)})));
+  stream.halt();
+  std::atomic_ref(gate).store(1);
+  EXPECT_FALSE(stream.poll());
+  EXPECT_EQ(stream.synchronize().code(), Code::kInvalidState);
+  std::this_thread::sleep_for(2ms);  // the stream's own thread, if it wanted to
+  EXPECT_EQ(stream.executed(), 0u);
+  EXPECT_EQ(std::atomic_ref(after).load(), 0u);
 }
 
 TEST(HostStreamTest, TheDestructorEndsEveryKindOfRest) {

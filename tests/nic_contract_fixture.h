@@ -339,7 +339,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
         return false;
       }
       fabric_->progress_all();
-      if (turn >= kEagerTurns) nic(turn % size()).wait(std::chrono::microseconds(50));
+      if (turn >= kEagerTurns) nic(turn % size()).wait_since(nic(turn % size()).activity(), std::chrono::microseconds(50));
     }
     return true;
   }
@@ -370,7 +370,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     const auto end = std::chrono::steady_clock::now() + time;
     do {
       fabric_->progress_all();
-      for (size_t rank = 0; rank < size(); ++rank) nic(rank).wait(std::chrono::milliseconds(1));
+      for (size_t rank = 0; rank < size(); ++rank) nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(1));
     } while (std::chrono::steady_clock::now() < end);
   }
   // Drives without ever sleeping in a NIC, as whoever attends must.

@@ -53,7 +53,7 @@ TEST_P(NicContract, Threads_WaitEndsWhenSomethingHappens) {
   for (size_t sleeper : {1, 0}) {
     std::atomic<bool> awake = false;
     std::jthread sleeping([&] {
-      nic(sleeper).wait(2 * kBound);
+      nic(sleeper).wait_since(nic(sleeper).activity(), 2 * kBound);
       awake = true;
     });
     const auto deadline = std::chrono::steady_clock::now() + kBound;
@@ -177,7 +177,7 @@ TEST_P(NicContract, Threads_ProgressAndWaitFromAnywhere) {
           if (t < 2) {
             std::this_thread::yield();
           } else {
-            nic(t % 2).wait(std::chrono::microseconds(100));
+            nic(t % 2).wait_since(nic(t % 2).activity(), std::chrono::microseconds(100));
           }
         }
       });
@@ -188,8 +188,8 @@ TEST_P(NicContract, Threads_ProgressAndWaitFromAnywhere) {
   EXPECT_EQ(target.load(), kMessages);
   for (size_t rank = 0; rank < 2; ++rank) {
     EXPECT_TRUE(eventually([&] { return nic(rank).progress() == 0; })) << "idle at last";
-    nic(rank).wait(std::chrono::nanoseconds(0));
-    nic(rank).wait(std::chrono::milliseconds(1));  // returns, though nothing happens
+    nic(rank).wait_since(nic(rank).activity(), std::chrono::nanoseconds(0));
+    nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(1));  // returns, though nothing happens
   }
 }
 

@@ -67,9 +67,9 @@ struct Card {
     }
     return ids;
   }
-  void ack(uint32_t token, Code code = Code::kOk, uint64_t old = 0) {
+  void ack(uint32_t token, Code code = Code::kOk, uint64_t old = 0, uint32_t from = kPeer) {
     model.complete(
-        {.kind = PacketKind::kAck, .code = code, .source = kPeer, .token = token, .operand = old});
+        {.kind = PacketKind::kAck, .code = code, .source = from, .token = token, .operand = old});
   }
 
   NicModel model;
@@ -224,8 +224,36 @@ TEST(NicModelFlight, LosingAPeerFailsWhatIsAndWillBeUnderWayToIt) {
     EXPECT_EQ(record->code, Code::kFailed);
   }
   EXPECT_FALSE(card.model.take_failure().has_value());
-  card.ack(card.tokens[1]);
+  card.ack(card.tokens[1], Code::kOk, 0, kPeer + 1);
   EXPECT_EQ(card.value(other), (CounterValue{1, 0}));
+}
+
+// What a broken peer may write into the wire.
+TEST(NicModelFlight, AwaitsAnAckFromTheOperationsTargetOnly) {
+  Card card;
+  const CounterId trigger = card.counter();
+  card.post(trigger, 0, card.sum());
+  card.fire_all();
+  const uint32_t token = card.tokens[0];
+  const auto awaits = [&](uint32_t source, uint32_t which) {
+    return card.model.awaits({.kind = PacketKind::kAck, .source = source, .token = which});
+  };
+  EXPECT_FALSE(awaits(kPeer + 1, token)) << "not its target";
+  EXPECT_FALSE(awaits(kPeer, token + 1)) << "not under way";
+  EXPECT_FALSE(awaits(kPeer, UINT32_MAX)) << "no token at all";
+  EXPECT_TRUE(awaits(kPeer, token));
+  card.ack(token);
+  EXPECT_FALSE(awaits(kPeer, token)) << "over";
+}
+
+TEST(NicModelRegion, AnAtomicOfNoKindIsRefused) {
+  Card card;
+  const nic::RemoteKey key = card.model.key(card.region).value();
+  Packet packet{.kind = PacketKind::kAtomic, .source = kPeer, .key = key.value};
+  packet.atomic = static_cast<nic::AtomicKind>(4);
+  EXPECT_EQ(card.model.locate(packet).code, Code::kInvalidArgument);
+  packet.atomic = nic::AtomicKind::kCompareSwap;
+  EXPECT_EQ(card.model.locate(packet).code, Code::kOk);
 }
 
 // ---- Regions (N8)

@@ -21,7 +21,7 @@ class HelperSlot {
   static constexpr std::chrono::microseconds kNap{100};
 
   // Puts `helper` (null: none) in. On return no thread is inside the previous one any more, so it
-  // may be destroyed. Blocks for as long as a help() or sleep() that has begun. Calls of set()
+  // may be destroyed. Blocks for as long as a help() or sleep_since() that has begun. Calls of set()
   // exclude each other by the caller's care.
   void set(Helper* helper) {
     // Empty first: whoever enters from now on finds nothing and leaves, so the count does reach 0.

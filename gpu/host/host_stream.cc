@@ -57,7 +57,7 @@ HostStream::~HostStream() {
     futex_wake(rest_, 1);
     thread_.join();
   }
-  while (run(Runner::kCaller).outcome == Outcome::kMore) {
+  while (run(Runner::kCaller).outcome == Outcome::kMore) {  // kBusy where it was halted
   }
 }
 
@@ -133,6 +133,7 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
     poll();
     const uint64_t executed = ring_.executed();
     if (executed >= target) return {};
+    if (halted_.load()) return Status(Code::kInvalidState, "the stream was halted");
     if (executed != executed_before) spin.renew();
     executed_before = executed;
     std::chrono::nanoseconds left = kLongestSleep;
@@ -142,6 +143,11 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
     }
     if (!spin.once()) helper_.sleep_since(seen, left);
   }
+}
+
+void HostStream::halt() {
+  while (!executor_.try_lock()) std::this_thread::yield();
+  halted_.store(true);
 }
 
 HostStream::Portion HostStream::run(Runner runner) noexcept {

@@ -70,7 +70,7 @@ class HostStream final : public Stream {
   // Sets who is asked for help while a wait is not met, by all the threads above, several at the
   // same time. Null: nobody. The helper is borrowed until the next set_helper() or the end of the
   // stream; on return the previous one is not in use any more. Blocks while the previous one is in
-  // help() or sleep(), so not to be called from there. One call at a time.
+  // help() or sleep_since(), so not to be called from there. One call at a time.
   void set_helper(Helper* helper) { helper_.set(helper); }
 
   const char* kind() const override { return "host"; }
@@ -93,16 +93,15 @@ class HostStream final : public Stream {
   bool poll() override;
 
   // Blocks until everything that was enqueued before the call has run; polls at first, then sleeps
-  // by the helper's sleep(). kTimedOut: the deadline passed (an item that has begun is not
-  // interrupted); may be repeated. Not from a kernel or call of this stream, which would wait for
+  // by the helper's sleep_since(). kTimedOut: the deadline passed (an item that has begun is not
+  // interrupted); may be repeated. kInvalidState: halted with items left. Not from a kernel or call of this stream, which would wait for
   // itself.
   Status synchronize(std::optional<Clock::time_point> deadline = std::nullopt);
 
-  // Nothing runs any more, for good: for the end of the process, when what the stream's items name goes away. Blocks for
-  // the item in progress.
-  void halt() {
-    while (!executor_.try_lock()) std::this_thread::yield();
-  }
+  // Nothing runs any more, for good: for the end of the process, when what the stream's items name
+  // goes away. Blocks for the item in progress. synchronize() then reports kInvalidState where it
+  // would wait for ever. Once; not from a kernel or call of this stream.
+  void halt();
 
   // Says that the calling thread will poll() until it leaves, so that the stream's thread stands
   // back (H3) and no enqueue need wake it (H1). Nests and counts; each attend() needs its leave().
@@ -172,6 +171,7 @@ class HostStream final : public Stream {
   alignas(64) std::atomic<uint32_t> rest_{kAwake};  // a Rest; the futex of the thread
   std::atomic<uint32_t> attendants_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> halted_{false};
   alignas(64) std::atomic<uint64_t> polls_{0};  // changes when somebody polls; may miss some
   uint64_t polls_seen_ = 0;
   uint64_t enqueued_seen_ = 0;

@@ -1,14 +1,9 @@
 // The stream's own thread: when it works, when it stands back, when it sleeps.
-#include <pthread.h>
-#include <signal.h>
-
-#include <string>
-#include <system_error>
-
 #include "gpu/host/host_stream.h"
 #include "gpu/host/spin.h"
 #include "transport/base/check.h"
 #include "transport/base/futex.h"
+#include "transport/base/service_thread.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -22,22 +17,10 @@ constexpr std::chrono::nanoseconds kAttendedNap = 1ms;
 }  // namespace
 
 Status HostStream::start_thread() {
-  // The application's signals are for its own threads. Those that a fault raises stay: a handler
-  // may want to report it.
-  sigset_t blocked, previous;
-  sigfillset(&blocked);
-  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-    sigdelset(&blocked, fault);
-  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-  Status status;
-  try {
-    thread_ = std::thread([this] { serve(); });
-    pthread_setname_np(thread_.native_handle(), "lanyard-stream");
-  } catch (const std::system_error& error) {
-    status = Status(Code::kExhausted, std::string("no thread for the stream: ") + error.what());
-  }
-  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-  return status;
+  Result<std::thread> thread = start_service_thread("lanyard-stream", [this] { serve(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = std::move(thread.value());
+  return {};
 }
 
 // Whether somebody else sees to the stream: attends it, or has polled since the last look.

@@ -22,8 +22,6 @@ constexpr uint64_t kWord = sizeof(uint64_t);
 Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
 
-bool moves_data(const Op& op) { return op.kind == OpKind::kWrite || op.kind == OpKind::kAtomic; }
-
 bool fetches(const Op& op) {
   return op.kind == OpKind::kAtomic &&
          (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
@@ -251,7 +249,7 @@ void NicModel::use(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (op.completion.valid())
     counters_[op.completion.value].uses += count;
-  if (moves_data(op)) {
+  if (op.moves_data()) {
     regions_[op.local.region.value].uses += count;
     if (fetches(op))
       regions_[op.fetch.region.value].uses += count;
@@ -423,6 +421,8 @@ Landing NicModel::locate(const Packet& packet) {
   if (found == nullptr || found->generation != packet.key >> kRegionBits)
     return {.code = Code::kNotFound};
   const bool atomic = packet.kind == PacketKind::kAtomic;
+  if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
+    return {.code = Code::kInvalidArgument};
   const uint64_t bytes = atomic ? kWord : packet.bytes;
   if (packet.offset > found->bytes || bytes > found->bytes - packet.offset)
     return {.code = Code::kInvalidArgument};
@@ -453,8 +453,12 @@ void NicModel::abandoned(const Packet& packet) {
   --region_of(packet).pins;
 }
 
+bool NicModel::awaits(const Packet& ack) const {
+  return ack.token < flights_.size() && flights_[ack.token].busy && flights_[ack.token].op.remote.peer == ack.source;
+}
+
 void NicModel::complete(const Packet& ack) {
-  LANYARD_CHECK(ack.token < flights_.size() && flights_[ack.token].busy, "an ack must answer an operation");
+  LANYARD_CHECK(awaits(ack), "an ack must answer an operation");
   InFlight& flight = flights_[ack.token];
   flight.busy = false;
   flight.next_free = free_in_flight_;
@@ -479,7 +483,7 @@ void NicModel::lose_peer(uint32_t peer) {
   lost_peers_.push_back(peer);
   for (uint32_t token = 0; token < flights_.size(); ++token) {
     if (flights_[token].busy && flights_[token].op.remote.peer == peer) {
-      Packet ack{.kind = PacketKind::kAck, .code = Code::kFailed, .token = token};
+      const Packet ack{.kind = PacketKind::kAck, .code = Code::kFailed, .source = peer, .token = token};
       complete(ack);
     }
   }

@@ -100,7 +100,9 @@ class NicModel {
   // The effect on memory of a packet that locate() let in is done: counts it (N4).
   void landed(const Packet& packet);
   void abandoned(const Packet& packet);
-  // The initiator's operation has ended (N5): packet is its kAck. Unknown tokens are a broken engine: checked.
+  // Whether the ack answers an operation under way to its source. Acks from a wire need not.
+  bool awaits(const Packet& ack) const;
+  // The initiator's operation has ended (N5): packet is its kAck. Requires awaits(ack).
   void complete(const Packet& ack);
   // Every operation under way to the peer fails, as does every later one.
   void lose_peer(uint32_t peer);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "transport/base/check.h"
+#include "transport/base/service_thread.h"
 
 namespace lanyard::nicsim {
 
@@ -29,8 +30,6 @@ constexpr microseconds kDoorbellPeriod{50};
 constexpr milliseconds kNap{1};
 constexpr milliseconds kWarmFor{100};
 constexpr int kIdleRounds = 32;
-
-bool moves_data(const Op& op) { return op.kind == nic::OpKind::kWrite || op.kind == nic::OpKind::kAtomic; }
 
 }  // namespace
 
@@ -96,7 +95,7 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
 // ---- Counters and regions
 
 Result<CounterId> ThreadedNic::open_counter() {
-  start_owner();
+  LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this);
   Result<CounterId> counter = model_.open_counter();
   if (counter.ok())
@@ -160,7 +159,7 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
 }
 
 Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
-  start_owner();
+  LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this);
   return model_.register_region(base, bytes, remote_write);
 }
@@ -194,7 +193,7 @@ std::optional<nic::FailureRecord> ThreadedNic::take_failure() {
 // ---- Posting
 
 Status ThreadedNic::check_peer(const Op& op) const {
-  if (moves_data(op) && op.remote.peer >= peer_count_.load(std::memory_order_relaxed))
+  if (op.moves_data() && op.remote.peer >= peer_count_.load(std::memory_order_relaxed))
     return {Code::kNotFound, "no such peer"};
   return {};
 }
@@ -394,7 +393,11 @@ Packet ThreadedNic::apply(const Packet& packet) {
 
 void ThreadedNic::atomic_arrived(const Packet& packet) { wire_->send(packet.source, apply(packet), nullptr); }
 
-void ThreadedNic::ack_arrived(const Packet& packet) { model_.complete(packet); }
+// What makes no sense is dropped: other processes write the wire's memory.
+void ThreadedNic::ack_arrived(const Packet& packet) {
+  if (model_.awaits(packet))
+    model_.complete(packet);
+}
 
 void ThreadedNic::peer_lost(uint32_t peer) { model_.lose_peer(peer); }
 
@@ -438,8 +441,15 @@ void ThreadedNic::wake_owner_if_asleep() {
     wire_->wake(Wire::Sleeper::kOwner);
 }
 
-void ThreadedNic::start_owner() {
-  std::call_once(owner_started_, [this] { owner_ = std::thread([this] { run_owner(); }); });
+Status ThreadedNic::start_owner() {
+  const std::lock_guard lock(owner_mutex_);
+  if (owner_.joinable())
+    return {};
+  Result<std::thread> owner = start_service_thread("lanyard-nic", [this] { run_owner(); });
+  if (!owner.ok())
+    return owner.status();
+  owner_ = std::move(owner.value());
+  return {};
 }
 
 void ThreadedNic::run_owner() {

@@ -51,7 +51,6 @@ class ThreadedNic final : public nic::Nic, private Sink {
   Status flush() override;
 
   size_t progress() override;
-  void wait(Nanoseconds timeout) override { wait_since(activity(), timeout); }
   uint64_t activity() const override { return activity_.load(std::memory_order_seq_cst); }
   void wait_since(uint64_t seen, Nanoseconds timeout) override;
   void attend() override;
@@ -79,7 +78,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   void push(const Command& command);
   void wake_owner_if_asleep();
   bool idle() const;
-  void start_owner();
+  Status start_owner();
   void run_owner();
   Status check_peer(const nic::Op& op) const;
 
@@ -109,7 +108,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   std::vector<uint32_t> armed_;
   std::atomic<uint32_t> armed_count_{0};
 
-  std::once_flag owner_started_;
+  std::mutex owner_mutex_;  // guards the start of owner_
   std::thread owner_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> attending_{0};

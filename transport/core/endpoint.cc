@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "transport/base/check.h"
 #include "transport/core/queue.h"
@@ -160,6 +161,7 @@ void Endpoint::collect_failures() {
     return;
   failures_seen_ = nic_.failures();
   while (const std::optional<nic::FailureRecord> record = nic_.take_failure()) {
+    ++failures_recorded_;
     Request* request = find(record->context);
     if (request == nullptr)
       continue;  // freed since
@@ -167,6 +169,15 @@ void Endpoint::collect_failures() {
     request->failure_code = record->code;
     failed_.push_back(request->number);
   }
+}
+
+uint64_t Endpoint::take_unrecorded_failures() {
+  collect_failures();
+  // A failure may have been recorded since it was counted, never the other way round.
+  const uint64_t unrecorded = failures_seen_ > failures_recorded_ ? failures_seen_ - failures_recorded_ : 0;
+  if (unrecorded <= failures_told_)
+    return 0;
+  return unrecorded - std::exchange(failures_told_, unrecorded);
 }
 
 const Request* Endpoint::find_unwaited(const Queue& queue) const {

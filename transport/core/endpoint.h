@@ -56,14 +56,17 @@ class Endpoint {
 
   // A name for a queue, never used again.
   uint64_t next_queue_number() { return ++queues_; }
+  // Puts down in their requests what the NIC has reported as failed. Cheap where nothing failed since.
+  void collect_failures();
   // A request whose last start was on this queue and of which operations failed since it was last returned; null if
   // there is none. Cheap then.
   const Request* take_failed(const Queue& queue);
+  // Failures since the last call that the NIC counted and kept no record of, so that nobody knows whose they are.
+  uint64_t take_unrecorded_failures();
   // The oldest request that was started on this queue and has no wait enqueued; null if there is none. Looks at all.
   const Request* find_unwaited(const Queue& queue) const;
 
  private:
-  void collect_failures();
   Status open_send(Request& request);
   Status open_receive(Request& request);
 
@@ -78,6 +81,8 @@ class Endpoint {
   uint64_t epoch_entries_ = 0;
   uint64_t entries_posted_ = 0;
   uint64_t failures_seen_ = 0;
+  uint64_t failures_recorded_ = 0;  // records taken
+  uint64_t failures_told_ = 0;      // unrecorded ones, by take_unrecorded_failures()
   uint64_t queues_ = 0;
   std::vector<uint64_t> failed_;  // numbers of requests with failures not yet reported, oldest first
 };

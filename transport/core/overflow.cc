@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "transport/base/check.h"
+#include "transport/base/service_thread.h"
 
 namespace lanyard::core {
 
@@ -33,8 +34,11 @@ void Overflow::add(std::span<const nic::DeferredOp> ops) {
     std::lock_guard lock(mutex_);
     waiting_.insert(waiting_.end(), ops.begin(), ops.end());
     pending_.store(waiting_.size(), std::memory_order_release);
-    if (own_thread_ && !thread_.joinable())
-      thread_ = std::thread([this] { run(); });
+    if (own_thread_ && !thread_.joinable()) {
+      // Without a thread those who wait for the stream still drain; the next add() tries again.
+      if (Result<std::thread> thread = start_service_thread("lanyard-dwq", [this] { run(); }); thread.ok())
+        thread_ = std::move(thread.value());
+    }
   }
   overflowed_.fetch_add(ops.size(), std::memory_order_relaxed);
   added_.notify_one();

@@ -76,6 +76,7 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
 // ---- Start
 
 Status Queue::check_start(std::span<Request* const> requests) {
+  endpoint_.collect_failures();
   return check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
       return misuse(request, "the request is not matched");
@@ -85,6 +86,8 @@ Status Queue::check_start(std::span<Request* const> requests) {
     // then no longer tell the two starts apart.
     if (request.queue_number != number_ && !request.complete())
       return misuse(request, "the request's last start is on another queue and has not completed");
+    if (request.failures > 0)
+      return {Code::kFailed, "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
     return {};
   });
 }

@@ -18,7 +18,7 @@
 //  - doorbells are of the kind asked for and complete; usage() is what is open; failures() does not
 //  fall.
 //
-// Cost: one lock around every call but progress(), wait(), attend() and leave(), and an entry for
+// Cost: one lock around every call but progress(), wait_since(), attend() and leave(), and an entry for
 // each key ever given.
 #ifndef LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_
 #define LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_

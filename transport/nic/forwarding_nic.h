@@ -53,7 +53,6 @@ class ForwardingNic : public Nic {
   Status flush() override { return inner_->flush(); }
 
   size_t progress() override { return inner_->progress(); }
-  void wait(Nanoseconds timeout) override { inner_->wait(timeout); }
   uint64_t activity() const override { return inner_->activity(); }
   void wait_since(uint64_t seen, Nanoseconds timeout) override {
     inner_->wait_since(seen, timeout);

@@ -130,6 +130,9 @@ struct Op {
   CounterId counter;       // counter ops: which
   uint64_t value = 0;      // counter ops: what
   uint64_t context = 0;    // the caller's own word, given back in FailureRecord
+
+  // Whether it goes to `remote` (else it is a counter op).
+  bool moves_data() const { return kind == OpKind::kWrite || kind == OpKind::kAtomic; }
 };
 
 struct DeferredOp {
@@ -201,18 +204,18 @@ class Nic {
 
   // Does what is ready to be done and returns how many steps that was; 0 when idle or when another thread is at it.
   virtual size_t progress() = 0;
-  // Sleeps until there may be something to do or to see, at most `timeout`. May return early.
-  virtual void wait(Nanoseconds timeout) = 0;
   // Grows whenever anybody's progress() does a step.
   virtual uint64_t activity() const = 0;
-  // As wait(), but returns at once where activity() is not `seen` any more. Who reads activity(), then looks in vain for
-  // what it wants, and then sleeps since that reading, cannot miss it.
+  // Sleeps until there may be something to do or to see, at most `timeout`; returns at once where activity() is not
+  // `seen` any more. May return early. Who reads activity(), then looks in vain for what it wants, and then sleeps since
+  // that reading, cannot miss it.
   virtual void wait_since(uint64_t seen, Nanoseconds timeout) = 0;
   // Between attend() and leave() the calling thread calls progress() in a loop, so that the device need wake nobody.
   // Counted. A thread leaves before it sleeps.
   virtual void attend() {}
   virtual void leave() {}
-  // The oldest failure not yet taken.
+  // The oldest failure not yet taken. A device keeps a limited number of records (the simulator 1,024); failures beyond
+  // are only counted.
   virtual std::optional<FailureRecord> take_failure() = 0;
   virtual Usage usage() const = 0;
   // Failures since the start: one load, for hot paths. A failure counts before anything that its chain does is visible.
