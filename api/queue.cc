@@ -24,9 +24,10 @@ int no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of th
 
 // Null where it is none. Requires the lock.
 lanyard_queue* find(Context& context, MPIX_Queue queue) {
-  const auto& queues = context.queues();
-  const auto found = std::find_if(queues.begin(), queues.end(), [&](const auto& each) { return each.get() == queue; });
-  return found == queues.end() ? nullptr : queue;
+  for (const auto& each : context.queues())
+    if (each.get() == queue)
+      return queue;
+  return nullptr;
 }
 
 std::string describe_stall(lanyard_queue& queue) {
@@ -99,78 +100,107 @@ int drain(Context& context, lanyard_queue& queue) {
   return MPI_SUCCESS;
 }
 
-// Finds the core's requests of an enqueuing call. An error names the first that is none. Sets `communicator` to that of
-// the request that is in error, or of the first.
-int collect(Context& context, int count, MPI_Request requests[], MPI_Comm* communicator, std::string* error) {
-  std::vector<core::Request*>& out = context.scratch();
-  out.clear();
-  for (int i = 0; i < count; ++i) {
-    RequestRecord* record =
-        requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
-    if (record == nullptr) {
-      *error = "request " + std::to_string(i) +
-               (requests[i] == MPI_REQUEST_NULL ? " is MPI_REQUEST_NULL" : " is not a persistent point-to-point request");
-      return MPI_ERR_REQUEST;
-    }
-    if (i == 0 || record->core == nullptr)
-      *communicator = record->communicator;
-    if (record->core == nullptr) {
-      *error = "request " + std::to_string(i) + " is not matched (see MPIX_Match)";
-      return MPI_ERR_REQUEST;
-    }
-    out.push_back(record->core);
-  }
-  return MPI_SUCCESS;
+// Why an enqueuing call was refused, for raise().
+struct Refusal {
+  int error_class = MPI_SUCCESS;
+  std::string text;
+  MPI_Comm communicator = MPI_COMM_WORLD;  // of the request in error, or of the first
+};
+
+MPI_Comm communicator_of(Context& context, MPI_Request request) {
+  const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
+  return record == nullptr ? MPI_COMM_WORLD : record->communicator;
+}
+
+Refusal refuse_request(Context& context, int index, MPI_Request request) {
+  const std::string name = "request " + std::to_string(index);
+  if (request == MPI_REQUEST_NULL)
+    return {MPI_ERR_REQUEST, name + " is MPI_REQUEST_NULL"};
+  if (context.requests().find(request) == nullptr)
+    return {MPI_ERR_REQUEST, name + " is not a persistent point-to-point request"};
+  return {MPI_ERR_REQUEST, name + " is not matched (see MPIX_Match)", communicator_of(context, request)};
 }
 
 using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
 
-int enqueue(MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
-  Context* context = Context::get();
-  if (context == nullptr)
-    return raise_not_initialised();
-  MPI_Comm communicator = MPI_COMM_WORLD;
-  int error_class = MPI_SUCCESS;
-  std::string error;
-  std::optional<Patience> patience;  // from the first time on that there is no room
+// What keeps the call from being made at all, if anything does. Puts the core's requests into the context's scratch.
+// Requires the lock.
+std::optional<Refusal> collect(Context& context, int count, MPI_Request requests[]) {
+  Refusal refusal;
+  refusal.error_class = check_array(count, requests, &refusal.text);
+  if (refusal.error_class != MPI_SUCCESS)
+    return refusal;
+  context.scratch().clear();
+  for (int i = 0; i < count; ++i) {
+    RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
+    if (record == nullptr || record->core == nullptr)
+      return refuse_request(context, i, requests[i]);
+    context.scratch().push_back(record->core);
+  }
+  return std::nullopt;
+}
+
+// Until there is room, or an error has been raised.
+int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
+  std::optional<Refusal> refusal;
+  Patience patience(context.settings());
   while (true) {
     lanyard_queue* queue = nullptr;
     {
-      const auto lock = context->lock();
-      queue = find(*context, handle);
-      if (queue == nullptr) {
-        error_class = context->errors().class_of(MPIX_ERROR_QUEUE);
-        error = "not a queue of this process";
+      const auto lock = context.lock();
+      queue = find(context, handle);
+      if (queue == nullptr)
         break;
-      }
-      error_class = check_array(count, requests, &error);
-      if (error_class == MPI_SUCCESS)
-        error_class = collect(*context, count, requests, &communicator, &error);
-      if (error_class != MPI_SUCCESS)
+      refusal = collect(context, count, requests);
+      if (refusal)
         break;
-      const Status status = (queue->core.get()->*call)(context->scratch());
+      const Status status = (queue->core.get()->*call)(context.scratch());
       if (status.ok())
         return MPI_SUCCESS;
       if (status.code() != Code::kAgain) {
-        error_class = error_class_for(*context, status.code());
-        error = status.message();
+        refusal = {error_class_for(context, status.code()), status.message(), communicator_of(context, requests[0])};
         break;
       }
-      MatchCall::advance_all(*context);  // the user is inside an MPI function
-      if (!patience)
-        patience.emplace(context->settings());
-      if (patience->is_over(context->rank(), [&] { return "to enqueue: " + status.message(); })) {
-        error_class = context->errors().class_of(MPIX_ERROR_STALLED);
-        error = "the deadline passed: " + status.message() + "\n" + describe_stall(*queue);
+      MatchCall::advance_all(context);  // the user is inside an MPI function
+      if (patience.is_over(context.rank(), [&] { return "to enqueue: " + status.message(); })) {
+        refusal = {context.errors().class_of(MPIX_ERROR_STALLED),
+                   "the deadline passed: " + status.message() + "\n" + describe_stall(*queue),
+                   communicator_of(context, requests[0])};
         break;
       }
     }
     // The stream is full, or without overflow the NIC: both empty themselves as the stream goes on.
     queue->host_stream->stream.poll();
-    context->helper().help();
+    context.helper().help();
     sched_yield();
   }
-  return raise(communicator, error_class, error);
+  return refusal ? raise(refusal->communicator, refusal->error_class, refusal->text) : no_queue();
+}
+
+// Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing.
+bool enqueue_at_once(Context& context, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
+  if (count > 0 && requests == nullptr)
+    return false;
+  const auto lock = context.lock();
+  lanyard_queue* queue = find(context, handle);
+  std::vector<core::Request*>& out = context.scratch();
+  out.clear();
+  for (int i = 0; i < count; ++i) {
+    const RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
+    if (record == nullptr || record->core == nullptr)
+      return false;
+    out.push_back(record->core);
+  }
+  return queue != nullptr && count >= 0 && (queue->core.get()->*call)(out).ok();
+}
+
+int enqueue(MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
+  Context* context = Context::get();
+  if (context == nullptr)
+    return raise_not_initialised();
+  return enqueue_at_once(*context, handle, count, requests, call)
+             ? MPI_SUCCESS
+             : enqueue_with_care(*context, handle, count, requests, call);
 }
 
 }  // namespace

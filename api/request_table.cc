@@ -9,9 +9,9 @@ RequestRecord& RequestTable::insert(MPI_Request handle) {
   if (2 * (used_ + 1) > slots_.size())
     rehash(std::max(kFirstSlots, 4 * (count_ + 1)));
   size_t i = hash(handle);
-  while (slots_[i & (slots_.size() - 1)].record != nullptr)
+  while (slots_[i & mask_].record != nullptr)
     ++i;
-  Slot& slot = slots_[i & (slots_.size() - 1)];
+  Slot& slot = slots_[i & mask_];
   used_ += slot.was_used ? 0 : 1;
   ++count_;
   slot.handle = handle;
@@ -22,7 +22,7 @@ RequestRecord& RequestTable::insert(MPI_Request handle) {
 
 void RequestTable::erase(MPI_Request handle) {
   for (size_t i = hash(handle);; ++i) {
-    Slot& slot = slots_[i & (slots_.size() - 1)];
+    Slot& slot = slots_[i & mask_];
     if (slot.record != nullptr && slot.handle == handle) {
       slot.record.reset();
       --count_;
@@ -39,14 +39,16 @@ void RequestTable::rehash(size_t size) {
     power *= 2;
   std::vector<Slot> old(power);
   old.swap(slots_);
+  mask_ = power - 1;
+  shift_ = 64 - std::countr_zero(power);
   used_ = count_;
   for (Slot& slot : old) {
     if (slot.record == nullptr)
       continue;
     size_t i = hash(slot.handle);
-    while (slots_[i & (power - 1)].record != nullptr)
+    while (slots_[i & mask_].record != nullptr)
       ++i;
-    slots_[i & (power - 1)] = std::move(slot);
+    slots_[i & mask_] = std::move(slot);
   }
 }
 

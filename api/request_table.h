@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -38,7 +39,7 @@ class RequestTable {
   bool empty() const { return count_ == 0; }
   RequestRecord* find(MPI_Request handle) {
     for (size_t i = hash(handle);; ++i) {
-      Slot& slot = slots_[i & (slots_.size() - 1)];
+      Slot& slot = slots_[i & mask_];
       if (slot.record != nullptr && slot.handle == handle)
         return slot.record.get();
       if (slot.record == nullptr && !slot.was_used)
@@ -66,14 +67,18 @@ class RequestTable {
     std::unique_ptr<RequestRecord> record;
   };
 
-  static size_t hash(MPI_Request handle) {
+  // Where the search begins. The top bits of a product with the golden ratio spread handles that lie at equal distances,
+  // as they do (Knuth, volume 3, section 6.4).
+  size_t hash(MPI_Request handle) const {
     uint64_t bits = 0;  // the handle is an int or a pointer, as the MPI likes
     std::memcpy(&bits, &handle, sizeof handle);
-    return (bits * 0x9e3779b97f4a7c15u) >> 32;
+    return (bits * 0x9e3779b97f4a7c15u) >> shift_;
   }
   void rehash(size_t size);
 
   std::vector<Slot> slots_;
+  size_t mask_ = kFirstSlots - 1;                  // slots_.size() - 1
+  int shift_ = 64 - std::countr_zero(kFirstSlots);  // leaves as many bits of a hash as the mask has
   size_t count_ = 0;
   size_t used_ = 0;  // slots that are or were used
 };

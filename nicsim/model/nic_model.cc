@@ -57,10 +57,6 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
 
 // ---- Counters
 
-bool NicModel::is_open(CounterId counter) const {
-  return counter.value < counters_.size() && counters_[counter.value].open;
-}
-
 Result<CounterId> NicModel::open_counter() {
   if (free_counter_ == kNone)
     return Status(Code::kExhausted, "all " + std::to_string(limits_.max_counters) + " counters are open");
@@ -142,12 +138,6 @@ void NicModel::release_ready(CounterId id) {
 
 // ---- Regions
 
-const NicModel::Region* NicModel::find(RegionId id) const {
-  if (id.value >= regions_.size() || !regions_[id.value].open || regions_[id.value].closing)
-    return nullptr;
-  return &regions_[id.value];
-}
-
 Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write) {
   if (base == nullptr && bytes > 0)
     return Status(Code::kInvalidArgument, "a region of " + std::to_string(bytes) + " bytes needs an address");
@@ -201,47 +191,64 @@ const std::byte* NicModel::local_address(nic::LocalSpan span) const {
 
 // ---- Entries
 
-Status NicModel::check_local(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const {
+NicModel::Fault NicModel::local_fault(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const {
   const Region* region = find(span.region);
   if (region == nullptr)
-    return no_region();
+    return Fault::kNoRegion;
   if (span.offset > region->bytes || bytes > region->bytes - span.offset)
-    return {Code::kInvalidArgument, "the local span ends outside its region"};
-  if (alignment > 1 && reinterpret_cast<uintptr_t>(region->base + span.offset) % alignment != 0)
-    return {Code::kInvalidArgument, "the operands of atomics are aligned to 8 bytes"};
-  return {};
+    return Fault::kOutside;
+  if (reinterpret_cast<uintptr_t>(region->base + span.offset) % alignment != 0)
+    return Fault::kMisalignedOperand;
+  return Fault::kNone;
+}
+
+NicModel::Fault NicModel::fault_in(const Op& op) const {
+  if (op.completion.valid() && !is_open(op.completion))
+    return Fault::kNoCounter;
+  if (op.kind == OpKind::kWrite)
+    return op.bytes > limits_.max_message_bytes ? Fault::kTooLong : local_fault(op.local, op.bytes, 1);
+  if (op.kind == OpKind::kAtomic) {
+    if (op.remote.offset % kWord != 0)
+      return Fault::kMisalignedTarget;
+    const Fault fault = fetches(op) ? local_fault(op.fetch, kWord, kWord) : Fault::kNone;
+    return fault != Fault::kNone ? fault : local_fault(op.local, kWord, kWord);
+  }
+  if (op.completion.valid())
+    return Fault::kCompletes;
+  if (!is_open(op.counter))
+    return Fault::kNoCounter;
+  return op.value > kMaxSuccess ? Fault::kValue : Fault::kNone;
+}
+
+Status NicModel::status_of(Fault fault) const {
+  switch (fault) {
+    case Fault::kNone: break;
+    case Fault::kNoCounter: return no_counter();
+    case Fault::kNoRegion: return no_region();
+    case Fault::kOutside: return {Code::kInvalidArgument, "the local span ends outside its region"};
+    case Fault::kMisalignedOperand: return {Code::kInvalidArgument, "the operands of atomics are aligned to 8 bytes"};
+    case Fault::kMisalignedTarget: return {Code::kInvalidArgument, "the targets of atomics are aligned to 8 bytes"};
+    case Fault::kTooLong:
+      return {Code::kInvalidArgument, "a message has at most " + std::to_string(limits_.max_message_bytes) + " bytes"};
+    case Fault::kCompletes: return {Code::kInvalidArgument, "counter operations have no completion counter"};
+    case Fault::kValue: return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
+    case Fault::kThreshold: return {Code::kInvalidArgument, "a threshold has at most 48 bits"};
+  }
+  LANYARD_CHECK(false, "a fault of no kind");
 }
 
 Status NicModel::validate(const Op& op) const {
-  if (op.completion.valid() && !is_open(op.completion))
-    return no_counter();
-  if (op.kind == OpKind::kWrite) {
-    if (op.bytes > limits_.max_message_bytes)
-      return {Code::kInvalidArgument, "a message has at most " + std::to_string(limits_.max_message_bytes) + " bytes"};
-    return check_local(op.local, op.bytes, 1);
-  }
-  if (op.kind == OpKind::kAtomic) {
-    if (op.remote.offset % kWord != 0)
-      return {Code::kInvalidArgument, "the targets of atomics are aligned to 8 bytes"};
-    if (fetches(op))
-      LANYARD_RETURN_IF_ERROR(check_local(op.fetch, kWord, kWord));
-    return check_local(op.local, kWord, kWord);
-  }
-  if (op.completion.valid())
-    return {Code::kInvalidArgument, "counter operations have no completion counter"};
-  if (!is_open(op.counter))
-    return no_counter();
-  if (op.value > kMaxSuccess)
-    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
-  return {};
+  const Fault fault = fault_in(op);
+  return fault == Fault::kNone ? Status() : status_of(fault);
 }
 
 Status NicModel::validate(const nic::DeferredOp& deferred) const {
+  Fault fault = fault_in(deferred.op);
   if (!is_open(deferred.trigger))
-    return no_counter();
-  if (deferred.threshold > kMaxSuccess)
-    return {Code::kInvalidArgument, "a threshold has at most 48 bits"};
-  return validate(deferred.op);
+    fault = Fault::kNoCounter;
+  else if (deferred.threshold > kMaxSuccess)
+    fault = Fault::kThreshold;
+  return fault == Fault::kNone ? Status() : status_of(fault);
 }
 
 // Keeps what the operation names from being closed (delta 1), or lets go of it (-1).

@@ -62,7 +62,9 @@ class NicModel {
   // Refuses further arrivals at once. kAgain while arrivals are pinned: repeat when they have landed.
   Status deregister_region(nic::RegionId region);
   Result<nic::RemoteKey> key(nic::RegionId region) const;
-  bool is_open(nic::CounterId counter) const;
+  bool is_open(nic::CounterId counter) const {
+    return counter.value < counters_.size() && counters_[counter.value].open;
+  }
 
   // ---- Entries
   // Whether the descriptor could be run at all; reads only what it names.
@@ -153,9 +155,29 @@ class NicModel {
     bool busy = false;
   };
 
+  // What can be wrong with a descriptor.
+  enum class Fault : uint8_t {
+    kNone,
+    kNoCounter,
+    kNoRegion,
+    kOutside,
+    kMisalignedOperand,
+    kMisalignedTarget,
+    kTooLong,
+    kCompletes,
+    kValue,
+    kThreshold,
+  };
+
   Region& region_of(const Packet& packet);
-  Status check_local(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
-  const Region* find(nic::RegionId region) const;
+  Fault local_fault(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
+  Fault fault_in(const nic::Op& op) const;
+  Status status_of(Fault fault) const;
+  const Region* find(nic::RegionId region) const {
+    if (region.value >= regions_.size() || !regions_[region.value].open || regions_[region.value].closing)
+      return nullptr;
+    return &regions_[region.value];
+  }
   const std::byte* local_address(nic::LocalSpan span) const;
   void use(const nic::Op& op, int delta);
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);

@@ -31,6 +31,8 @@ constexpr milliseconds kNap{1};
 constexpr milliseconds kWarmFor{100};
 constexpr int kIdleRounds = 32;
 
+Status no_peer() { return {Code::kNotFound, "no such peer"}; }
+
 }  // namespace
 
 class ThreadedNic::Driving {
@@ -92,6 +94,15 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
   return {};
 }
 
+// Rings are not limited by credits, so that the queue can be full; then the pusher helps to empty it.
+template <typename Fill>
+void ThreadedNic::push(Fill fill) {
+  while (!commands_.push_filled(fill)) {
+    if (progress() == 0)
+      sched_yield();
+  }
+}
+
 // ---- Counters and regions
 
 Result<CounterId> ThreadedNic::open_counter() {
@@ -150,7 +161,11 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
       bell.object = this;
       bell.call = [](void* object, uint32_t which, uint64_t value) {
         auto* nic = static_cast<ThreadedNic*>(object);
-        nic->push({.kind = Command::Kind::kRing, .deferred = {.op = {}, .trigger = {which}, .threshold = value}});
+        nic->push([which, value](Command& command) {
+          command.kind = Command::Kind::kRing;
+          command.deferred.trigger = {which};
+          command.deferred.threshold = value;
+        });
         nic->progress();
       };
       return bell;
@@ -192,15 +207,10 @@ std::optional<nic::FailureRecord> ThreadedNic::take_failure() {
 
 // ---- Posting
 
-Status ThreadedNic::check_peer(const Op& op) const {
-  if (op.moves_data() && op.remote.peer >= peer_count_.load(std::memory_order_relaxed))
-    return {Code::kNotFound, "no such peer"};
-  return {};
-}
-
 Status ThreadedNic::post(std::span<const DeferredOp> ops) {
   for (const DeferredOp& op : ops) {
-    LANYARD_RETURN_IF_ERROR(check_peer(op.op));
+    if (!reaches(op.op))
+      return no_peer();
     LANYARD_RETURN_IF_ERROR(model_.validate(op));
   }
   const auto wanted = static_cast<uint32_t>(ops.size());
@@ -212,30 +222,29 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
       return {Code::kAgain, "too few deferred-work entries are free"};
   } while (!free_entries_.compare_exchange_weak(free, free - wanted, std::memory_order_relaxed));
   for (const DeferredOp& op : ops)
-    push({.kind = Command::Kind::kPost, .deferred = op});
+    push([&op](Command& command) {
+      command.kind = Command::Kind::kPost;
+      command.deferred = op;
+    });
   wake_owner_if_asleep();
   return {};
 }
 
 Status ThreadedNic::issue(const Op& op) {
-  LANYARD_RETURN_IF_ERROR(check_peer(op));
+  if (!reaches(op))
+    return no_peer();
   LANYARD_RETURN_IF_ERROR(model_.validate(op));
   uint32_t free = free_issues_.load(std::memory_order_relaxed);
   do {
     if (free == 0)
       return {Code::kAgain, "too many operations are under way"};
   } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
-  push({.kind = Command::Kind::kIssue, .deferred = {.op = op, .trigger = {}, .threshold = 0}});
+  push([&op](Command& command) {
+    command.kind = Command::Kind::kIssue;
+    command.deferred.op = op;
+  });
   wake_owner_if_asleep();
   return {};
-}
-
-// Rings are not limited by credits, so that the queue can be full; then the pusher helps to empty it.
-void ThreadedNic::push(const Command& command) {
-  while (!commands_.push(command)) {
-    if (progress() == 0)
-      sched_yield();
-  }
 }
 
 Status ThreadedNic::flush() {

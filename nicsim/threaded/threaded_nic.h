@@ -75,12 +75,15 @@ class ThreadedNic final : public nic::Nic, private Sink {
   size_t read_doorbells();
   size_t fire_ready();
   void carry(const Launch& launch);
-  void push(const Command& command);
+  template <typename Fill>
+  void push(Fill fill);
   void wake_owner_if_asleep();
   bool idle() const;
   Status start_owner();
   void run_owner();
-  Status check_peer(const nic::Op& op) const;
+  bool reaches(const nic::Op& op) const {
+    return !op.moves_data() || op.remote.peer < peer_count_.load(std::memory_order_relaxed);
+  }
 
   std::byte* place(const Packet& packet) override;
   void landed(const Packet& packet, bool placed) override;

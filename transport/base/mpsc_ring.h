@@ -28,13 +28,18 @@ class MpscRing {
   // Any thread. False when full. The publication is sequentially consistent: a thread that pushes and then reads a
   // flag, and another that writes that flag and then asks empty(), cannot both miss the other.
   bool push(const T& item) {
+    return push_filled([&](T& cell) { cell = item; });
+  }
+  // The same, where fill(item) writes the item in its place, whose old contents are of no meaning. It must not throw.
+  template <typename Fill>
+  bool push_filled(Fill&& fill) {
     uint64_t position = tail_.load(std::memory_order_relaxed);
     while (true) {
       Cell& cell = cells_[position & mask_];
       const uint64_t sequence = cell.sequence.load(std::memory_order_acquire);
       if (sequence == position) {
         if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
-          cell.item = item;
+          fill(cell.item);
           cell.sequence.store(position + 1, std::memory_order_seq_cst);
           return true;
         }

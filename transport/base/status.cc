@@ -21,8 +21,13 @@ const char* code_name(Code code) {
   return "Unknown";
 }
 
+const std::string& Status::message() const {
+  static const std::string none;
+  return ok() ? none : error_->message;
+}
+
 std::string Status::to_string() const {
-  return ok() ? code_name(code_) : std::string(code_name(code_)) + ": " + message_;
+  return ok() ? code_name(Code::kOk) : std::string(code_name(code())) + ": " + message();
 }
 
 void check_failed(const char* file, int line, const char* condition, const char* why) {

@@ -5,6 +5,7 @@
 #ifndef LANYARD_TRANSPORT_BASE_STATUS_H_
 #define LANYARD_TRANSPORT_BASE_STATUS_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,19 +33,30 @@ const char* code_name(Code code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {
+  Status(Code code, std::string message) : error_(new Error{code, std::move(message)}) {
     LANYARD_CHECK(code != Code::kOk, "an error needs an error code");
   }
+  Status(const Status& other) : error_(other.ok() ? nullptr : new Error(*other.error_)) {}
+  Status(Status&&) = default;
+  Status& operator=(Status other) {
+    error_ = std::move(other.error_);
+    return *this;
+  }
+  ~Status() = default;
 
-  bool ok() const { return code_ == Code::kOk; }
-  Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  bool ok() const { return error_ == nullptr; }
+  Code code() const { return ok() ? Code::kOk : error_->code; }
+  // Empty for kOk.
+  const std::string& message() const;
   // "Exhausted: 32 entries wanted, 8 exist"
   std::string to_string() const;
 
  private:
-  Code code_ = Code::kOk;
-  std::string message_;  // empty for kOk, so that success allocates nothing
+  struct Error {
+    Code code;
+    std::string message;
+  };
+  std::unique_ptr<const Error> error_;  // one word: success costs next to nothing
 };
 
 // A value or the Status that says why there is none.

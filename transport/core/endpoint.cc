@@ -156,9 +156,7 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.state = Request::State::kMatched;
 }
 
-void Endpoint::collect_failures() {
-  if (nic_.failures() == failures_seen_)
-    return;
+void Endpoint::collect_new_failures() {
   failures_seen_ = nic_.failures();
   while (const std::optional<nic::FailureRecord> record = nic_.take_failure()) {
     ++failures_recorded_;

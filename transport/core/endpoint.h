@@ -57,7 +57,10 @@ class Endpoint {
   // A name for a queue, never used again.
   uint64_t next_queue_number() { return ++queues_; }
   // Puts down in their requests what the NIC has reported as failed. Cheap where nothing failed since.
-  void collect_failures();
+  void collect_failures() {
+    if (nic_.failures() != failures_seen_)
+      collect_new_failures();
+  }
   // A request whose last start was on this queue and of which operations failed since it was last returned; null if
   // there is none. Cheap then.
   const Request* take_failed(const Queue& queue);
@@ -67,6 +70,7 @@ class Endpoint {
   const Request* find_unwaited(const Queue& queue) const;
 
  private:
+  void collect_new_failures();
   Status open_send(Request& request);
   Status open_receive(Request& request);
 
