@@ -79,12 +79,13 @@ TEST_F(Queueing, AStreamOutlivesItsQueue) {
 }
 
 TEST_F(Queueing, HandlesThatAreNoStream) {
-  MPIX_Host_stream none = MPIX_HOST_STREAM_NULL, stale = MPIX_HOST_STREAM_NULL;
-  ASSERT_TRUE(ok(MPIX_Host_stream_create(&stale)));
-  MPIX_Host_stream copy = stale;
-  ASSERT_TRUE(ok(MPIX_Host_stream_free(&copy)));
-  EXPECT_EQ(copy, MPIX_HOST_STREAM_NULL);
-  for (MPIX_Host_stream bad : {none, stale}) {
+  MPIX_Host_stream freed = MPIX_HOST_STREAM_NULL;
+  ASSERT_TRUE(ok(MPIX_Host_stream_create(&freed)));
+  ASSERT_TRUE(ok(MPIX_Host_stream_free(&freed)));
+  EXPECT_EQ(freed, MPIX_HOST_STREAM_NULL);
+  alignas(64) std::array<uint64_t, 256> other_memory{};
+  const auto other = reinterpret_cast<MPIX_Host_stream>(other_memory.data());
+  for (MPIX_Host_stream bad : {freed, other}) {
     MPIX_Queue made = MPIX_QUEUE_NULL;
     refused(
         [&] {
