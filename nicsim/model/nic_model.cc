@@ -27,6 +27,8 @@ bool fetches(const Op& op) {
          (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
 }
 
+Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}}; }
+
 template <typename T>
 void chain_free(std::vector<T>& objects) {
   for (uint32_t i = 0; i + 1 < objects.size(); ++i)
@@ -43,7 +45,7 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
       entries_(limits.deferred_depth),
       flights_(limits.max_in_flight),
       held_(limits.max_held),
-      kept_failures_(kKeptFailures),
+      kept_failures_(limits.kept_failures),
       free_entries_(limits.deferred_depth) {
   LANYARD_CHECK(limits.max_counters > 0 && limits.max_regions > 0 && limits.deferred_depth > 0 &&
                     limits.max_in_flight > 0 && limits.max_regions < (1u << kRegionBits),
@@ -347,6 +349,11 @@ std::optional<uint32_t> NicModel::next_ready(uint32_t entry) const {
   return next == kNone ? std::nullopt : std::optional(next);
 }
 
+std::optional<uint32_t> NicModel::first_waiting(CounterId counter) const {
+  const uint32_t first = is_open(counter) ? counters_[counter.value].first : kNone;
+  return first == kNone ? std::nullopt : std::optional(first);
+}
+
 std::optional<Launch> NicModel::fire(uint32_t index) {
   LANYARD_CHECK(entries_[index].busy && entries_[index].ready && room_in_flight(), "only a ready entry fires");
   unlink(ready_first_, ready_last_, index);
@@ -426,21 +433,20 @@ Landing NicModel::locate(const Packet& packet) {
   const uint32_t index = static_cast<uint32_t>(packet.key & ((1u << kRegionBits) - 1));
   const Region* found = find(RegionId{index});
   if (found == nullptr || found->generation != packet.key >> kRegionBits)
-    return {.code = Code::kNotFound};
+    return refused(Code::kNotFound);
   const bool atomic = packet.kind == PacketKind::kAtomic;
   if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
-    return {.code = Code::kInvalidArgument};
+    return refused(Code::kInvalidArgument);
   const uint64_t bytes = atomic ? kWord : packet.bytes;
   if (packet.offset > found->bytes || bytes > found->bytes - packet.offset)
-    return {.code = Code::kInvalidArgument};
+    return refused(Code::kInvalidArgument);
   if (atomic && reinterpret_cast<uintptr_t>(found->base + packet.offset) % kWord != 0)
-    return {.code = Code::kInvalidArgument};
+    return refused(Code::kInvalidArgument);
   ++regions_[index].pins;
   // A zero-length message may name a region without memory: any address says yes.
   static std::byte nowhere;
-  if (found->base == nullptr)
-    return {.address = &nowhere};
-  return {.address = found->base + packet.offset};
+  std::byte* address = found->base == nullptr ? &nowhere : found->base + packet.offset;
+  return {.code = Code::kOk, .address = address, .counter = found->remote_write};
 }
 
 NicModel::Region& NicModel::region_of(const Packet& packet) {
@@ -498,19 +504,18 @@ void NicModel::lose_peer(uint32_t peer) {
 
 // ---- Failures
 
-// Keeps the oldest kKeptFailures; the count goes on.
 void NicModel::remember_failure(const Op& op, Code code) {
   ++failures_;
-  if (failure_count_ == kKeptFailures)
+  if (failure_count_ == limits_.kept_failures)
     return;
-  kept_failures_[(first_failure_ + failure_count_++) % kKeptFailures] = {op.context, code, op.remote.peer};
+  kept_failures_[(first_failure_ + failure_count_++) % limits_.kept_failures] = {op.context, code, op.remote.peer};
 }
 
 std::optional<nic::FailureRecord> NicModel::take_failure() {
   if (failure_count_ == 0)
     return std::nullopt;
   const nic::FailureRecord record = kept_failures_[first_failure_];
-  first_failure_ = (first_failure_ + 1) % kKeptFailures;
+  first_failure_ = (first_failure_ + 1) % limits_.kept_failures;
   --failure_count_;
   return record;
 }

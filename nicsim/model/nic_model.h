@@ -26,6 +26,7 @@ struct ModelLimits {
   uint32_t max_regions = 16384;
   uint32_t max_in_flight = 1024;  // operations fired and not yet acknowledged
   uint32_t max_held = 256;        // operations issued without an entry that wait for room in flight
+  uint32_t kept_failures = 1024;  // records for take_failure(); the oldest stay
   uint64_t max_message_bytes = uint64_t{1} << 30;
 };
 
@@ -40,6 +41,7 @@ struct Launch {
 struct Landing {
   Code code = Code::kOk;
   std::byte* address = nullptr;  // not null where code is kOk
+  nic::CounterId counter;        // of the target, that will count it; may be none
 };
 
 class NicModel {
@@ -83,6 +85,11 @@ class NicModel {
   std::optional<uint32_t> ready() const;
   std::optional<uint32_t> next_ready(uint32_t entry) const;
   nic::CounterId trigger_of(uint32_t entry) const { return entries_[entry].trigger; }
+  uint64_t threshold_of(uint32_t entry) const { return entries_[entry].threshold; }
+  const nic::Op& op_of(uint32_t entry) const { return entries_[entry].op; }
+  // The entry of this counter that waits for the lowest threshold, and the one after an entry that waits.
+  std::optional<uint32_t> first_waiting(nic::CounterId counter) const;
+  std::optional<uint32_t> next_waiting(uint32_t entry) const { return next_ready(entry); }
   // Frees the entry and starts its operation. No Launch for counter operations: they are done.
   std::optional<Launch> fire(uint32_t entry);
   // Starts an operation without an entry. Requires a valid op and room_in_flight().
@@ -104,6 +111,8 @@ class NicModel {
   void abandoned(const Packet& packet);
   // Whether the ack answers an operation under way to its source. Acks from a wire need not.
   bool awaits(const Packet& ack) const;
+  // Of an operation under way; may be none.
+  nic::CounterId completion_of(uint32_t token) const { return flights_[token].op.completion; }
   // The initiator's operation has ended (N5): packet is its kAck. Requires awaits(ack).
   void complete(const Packet& ack);
   // Every operation under way to the peer fails, as does every later one.
@@ -118,7 +127,6 @@ class NicModel {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kRegionBits = 24;  // of a key: the region's index; the rest is its generation
-  static constexpr size_t kKeptFailures = 1024;
 
   struct Counter {
     nic::CounterValue value;

@@ -33,6 +33,7 @@ class Endpoint {
   uint32_t self() const { return self_; }
   const Options& options() const { return options_; }
   Overflow& overflow() { return overflow_; }
+  const Overflow& overflow() const { return overflow_; }
 
   // A fresh request, owned by the endpoint until free_request().
   Request* new_request(const Transfer& transfer);

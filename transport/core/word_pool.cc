@@ -1,5 +1,7 @@
 #include "transport/core/word_pool.h"
 
+#include <algorithm>
+
 namespace lanyard::core {
 
 WordPool::~WordPool() {
@@ -9,22 +11,34 @@ WordPool::~WordPool() {
       (void)slabs_[i].release();
 }
 
+Status WordPool::add_slab() {
+  auto slab = std::make_unique<uint64_t[]>(next_slab_words_);
+  Result<nic::RegionId> region = nic_.register_region(slab.get(), next_slab_words_ * sizeof(uint64_t));
+  if (!region.ok())
+    return region.status();
+  const Result<nic::RemoteKey> key = nic_.key(region.value());
+  if (!key.ok())
+    return key.status();
+  unused_ = {slab.get(), region.value(), key.value(), 0};
+  unused_left_ = next_slab_words_;
+  next_slab_words_ = std::min(2 * next_slab_words_, kLastSlabWords);
+  regions_.push_back(region.value());
+  slabs_.push_back(std::move(slab));
+  return {};
+}
+
 Result<WordPool::Word> WordPool::take() {
-  if (free_.empty()) {
-    auto slab = std::make_unique<uint64_t[]>(kWordsPerSlab);
-    Result<nic::RegionId> region = nic_.register_region(slab.get(), kWordsPerSlab * sizeof(uint64_t));
-    if (!region.ok())
-      return region.status();
-    const Result<nic::RemoteKey> key = nic_.key(region.value());
-    if (!key.ok())
-      return key.status();
-    for (uint32_t i = kWordsPerSlab; i-- > 0;)
-      free_.push_back({&slab[i], region.value(), key.value(), i * sizeof(uint64_t)});
-    regions_.push_back(region.value());
-    slabs_.push_back(std::move(slab));
+  if (!free_.empty()) {
+    const Word word = free_.back();
+    free_.pop_back();
+    return word;
   }
-  const Word word = free_.back();
-  free_.pop_back();
+  if (unused_left_ == 0)
+    LANYARD_RETURN_IF_ERROR(add_slab());
+  const Word word = unused_;
+  ++unused_.address;
+  unused_.offset += sizeof(uint64_t);
+  --unused_left_;
   return word;
 }
 

@@ -16,7 +16,9 @@ namespace lanyard::core {
 
 class WordPool {
  public:
-  static constexpr uint32_t kWordsPerSlab = 4096;
+  // Of the first slab and of the longest; each is twice as long as the one before.
+  static constexpr uint32_t kFirstSlabWords = 64;
+  static constexpr uint32_t kLastSlabWords = 4096;
 
   // A word and how the NIC of this process reaches it.
   struct Word {
@@ -40,10 +42,15 @@ class WordPool {
   void give_back(const Word& word) { free_.push_back(word); }
 
  private:
+  Status add_slab();
+
   nic::Nic& nic_;
   std::vector<std::unique_ptr<uint64_t[]>> slabs_;
   std::vector<nic::RegionId> regions_;
-  std::vector<Word> free_;
+  std::vector<Word> free_;      // given back
+  Word unused_;                 // the first word of the newest slab that was never taken
+  uint32_t unused_left_ = 0;    // how many there are
+  uint32_t next_slab_words_ = kFirstSlabWords;
 };
 
 }  // namespace lanyard::core

@@ -1,0 +1,153 @@
+#include "nicsim/deterministic/arena.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+constexpr size_t kGrain = 16;
+constexpr size_t kClasses = 40;  // of block sizes: 16, 32, 64 ... bytes
+
+// All arenas lie in one range of addresses, so that a delete can tell their memory from malloc's by two comparisons.
+constexpr size_t kRange = size_t{1} << 40;
+std::atomic<std::byte*> range_begin{nullptr};
+std::atomic<size_t> range_taken{0};
+
+thread_local Arena* current = nullptr;
+
+std::byte* reserve_range() {
+  std::byte* begin = range_begin.load(std::memory_order_acquire);
+  if (begin != nullptr)
+    return begin;
+  void* fresh = ::mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  LANYARD_CHECK(fresh != MAP_FAILED, "no address space for arenas (is ulimit -v set?)");
+  if (!range_begin.compare_exchange_strong(begin, static_cast<std::byte*>(fresh))) {
+    ::munmap(fresh, kRange);  // another thread was faster
+    return begin;
+  }
+  return static_cast<std::byte*>(fresh);
+}
+
+bool owned(const void* memory) {
+  const std::byte* begin = range_begin.load(std::memory_order_relaxed);
+  return begin != nullptr && static_cast<size_t>(static_cast<const std::byte*>(memory) - begin) < kRange;
+}
+
+size_t class_of(size_t bytes) {
+  return static_cast<size_t>(std::countr_zero(std::bit_ceil(bytes < kGrain ? kGrain : bytes))) - 4;
+}
+
+// Before every block.
+struct alignas(kGrain) Block {
+  size_t size_class;
+  Block* next_free;
+};
+
+}  // namespace
+
+struct alignas(64) Arena::Header {
+  size_t top = 0;  // bytes used, this header included
+  Block* free[kClasses] = {};
+};
+
+Arena::Arena(size_t bytes) : bytes_(std::bit_ceil(bytes)) {
+  std::byte* range = reserve_range();
+  const size_t offset = range_taken.fetch_add(bytes_);
+  LANYARD_CHECK(offset + bytes_ <= kRange, "too many arenas in one process");
+  LANYARD_CHECK(::mprotect(range + offset, bytes_, PROT_READ | PROT_WRITE) == 0, "the system refuses memory");
+  header_ = new (range + offset) Header;
+  header_->top = sizeof(Header);
+}
+
+// The addresses are not used again.
+Arena::~Arena() {
+  ::madvise(header_, bytes_, MADV_DONTNEED);
+  ::mprotect(header_, bytes_, PROT_NONE);
+}
+
+void* Arena::allocate(size_t bytes) {
+  const size_t size_class = class_of(bytes);
+  LANYARD_CHECK(size_class < kClasses, "nothing of that size");
+  Block* block = header_->free[size_class];
+  if (block != nullptr) {
+    header_->free[size_class] = block->next_free;
+    return block + 1;
+  }
+  // A block that is never followed by another of its class need not be as long as the class says, but then could not be
+  // used again; the large ones, which matter, are allocated once.
+  const size_t length = size_class > 8 ? (bytes + kGrain - 1) / kGrain * kGrain : kGrain << size_class;
+  LANYARD_CHECK(header_->top + sizeof(Block) + length <= bytes_, "the arena is full");
+  block = reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(header_) + header_->top);
+  header_->top += sizeof(Block) + length;
+  block->size_class = size_class > 8 ? kClasses : size_class;
+  block->next_free = nullptr;
+  return block + 1;
+}
+
+void Arena::release(void* memory) {
+  Block* block = static_cast<Block*>(memory) - 1;
+  if (block->size_class == kClasses)
+    return;
+  block->next_free = header_->free[block->size_class];
+  header_->free[block->size_class] = block;
+}
+
+size_t Arena::used() const { return header_->top; }
+
+void Arena::save(Image& image) const {
+  const Outside outside;
+  const auto* begin = reinterpret_cast<const std::byte*>(header_);
+  image.assign(begin, begin + header_->top);
+}
+
+void Arena::restore(const Image& image) { std::memcpy(static_cast<void*>(header_), image.data(), image.size()); }
+
+Arena::Scope::Scope(Arena& arena) : previous_(current) { current = &arena; }
+Arena::Scope::~Scope() { current = previous_; }
+Arena::Outside::Outside() : previous_(current) { current = nullptr; }
+Arena::Outside::~Outside() { current = previous_; }
+
+namespace {
+
+void* allocate(size_t bytes) {
+  if (current != nullptr)
+    return current->allocate(bytes);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+// Whose arena it is does not matter: a thread releases what its own scope allocated, or lets it be.
+void release(void* memory) {
+  if (!owned(memory))
+    return std::free(memory);
+  if (current != nullptr)
+    current->release(memory);
+}
+
+}  // namespace
+
+}  // namespace lanyard::nicsim
+
+void* operator new(size_t bytes) {
+  void* memory = lanyard::nicsim::allocate(bytes);
+  if (memory == nullptr)
+    throw std::bad_alloc();
+  return memory;
+}
+void* operator new[](size_t bytes) { return operator new(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return lanyard::nicsim::allocate(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return lanyard::nicsim::allocate(bytes); }
+void operator delete(void* memory) noexcept { lanyard::nicsim::release(memory); }
+void operator delete[](void* memory) noexcept { lanyard::nicsim::release(memory); }
+void operator delete(void* memory, size_t) noexcept { lanyard::nicsim::release(memory); }
+void operator delete[](void* memory, size_t) noexcept { lanyard::nicsim::release(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { lanyard::nicsim::release(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { lanyard::nicsim::release(memory); }

@@ -1,0 +1,68 @@
+// Arena: memory that can be saved and put back byte by byte, so that a whole world of objects, with the pointers between
+// them, returns to an earlier state for the price of a copy.
+//
+// While a Scope lives, operator new of its thread takes from the arena (a program that links this library gets its own
+// global operator new and delete for that, which are malloc and free otherwise). What was allocated in the arena may be
+// deleted with or without a scope. Objects outside must not own memory inside, or they would keep it across a restore.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_ARENA_H_
+#define LANYARD_NICSIM_DETERMINISTIC_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lanyard::nicsim {
+
+// One thread at a time.
+class Arena {
+ public:
+  // What an arena held at some time; only that arena can put it back.
+  using Image = std::vector<std::byte>;
+
+  // Reserves address space of which pages are used as they are touched.
+  explicit Arena(size_t bytes = size_t{1} << 32);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Never null: an arena that is full ends the process, as does address space that the system refuses.
+  void* allocate(size_t bytes);
+  void release(void* memory);
+
+  size_t used() const;
+  // The image's own memory is not the arena's, whatever scope lives.
+  void save(Image& image) const;
+  void restore(const Image& image);
+
+  // The calling thread's operator new allocates here. Nests.
+  class Scope {
+   public:
+    explicit Scope(Arena& arena);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Arena* const previous_;
+  };
+  // The calling thread's operator new is malloc's again. Nests.
+  class Outside {
+   public:
+    Outside();
+    ~Outside();
+    Outside(const Outside&) = delete;
+    Outside& operator=(const Outside&) = delete;
+
+   private:
+    Arena* const previous_;
+  };
+
+ private:
+  struct Header;
+  Header* header_ = nullptr;  // at the arena's start: its books are saved with it
+  size_t bytes_ = 0;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_ARENA_H_

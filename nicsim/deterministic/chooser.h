@@ -1,0 +1,30 @@
+// Chooser: the only source of nondeterminism of the deterministic engine. Every scheduler is one.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_CHOOSER_H_
+#define LANYARD_NICSIM_DETERMINISTIC_CHOOSER_H_
+
+#include <cstdint>
+
+namespace lanyard::nicsim {
+
+enum class ChoiceKind : uint8_t {
+  kStep,      // which of the enabled steps is next; `agents` names them
+  kCoalesce,  // how many of n rings under way to one counter land as one: choice + 1
+  kFailure,   // 1: the operation that was about to land fails
+  kLostRing,  // 1: a ring never lands (no NIC may do that: a canary)
+  kNoRoom,    // 1: the NIC says that it has no room for a post, though it has
+  kStale,     // 1: a counter is read as it was when last read
+  kKinds,
+};
+inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);
+
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  // A number below n, n >= 2. `agents`: the n agents of a kStep, in no order that means anything; else null. The 0 of
+  // every other kind is what happens where nothing goes wrong.
+  virtual uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) = 0;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_CHOOSER_H_

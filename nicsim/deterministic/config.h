@@ -1,0 +1,28 @@
+// Config: a workload and the world it runs in, as one line of text: "2ranks,1req-each-way,2iter,depth=5".
+#ifndef LANYARD_NICSIM_DETERMINISTIC_CONFIG_H_
+#define LANYARD_NICSIM_DETERMINISTIC_CONFIG_H_
+
+#include <string>
+
+#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/world.h"
+#include "transport/base/status.h"
+
+namespace lanyard::nicsim {
+
+struct Config {
+  HaloOptions halo;
+  WorldOptions world;
+
+  // Items are separated by commas, in any order, each at most once; what is not named is as in the structs:
+  //   2ranks 1req-each-way 1req-one-way 2iter bytes=16 neighbours=1 queues=1 ready single-starts sends-first sync
+  //   depth=5 no-overflow blocking-post in-order max-message=64 failures lost-rings no-room stale-reads
+  // kInvalidArgument names the item.
+  static Result<Config> parse(const std::string& text);
+  // What parse() takes; only what differs from the structs, but for ranks, requests and iterations.
+  std::string to_string() const;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_CONFIG_H_

@@ -1,0 +1,145 @@
+#include "nicsim/deterministic/exchange.h"
+
+#include <algorithm>
+
+namespace lanyard::nicsim {
+
+HostProgram& HostProgram::on(uint32_t queue) {
+  queue_ = queue;
+  queues_ = std::max(queues_, queue + 1);
+  return *this;
+}
+
+HostProgram& HostProgram::kernel(Action::Kind kind, MessageName message) {
+  actions_.push_back({.kind = kind, .queue = queue_, .message = message.index, .requests = {}});
+  return *this;
+}
+
+HostProgram& HostProgram::enqueue(Action::Kind kind, std::vector<RequestName> requests) {
+  actions_.push_back({.kind = kind, .queue = queue_, .message = 0, .requests = std::move(requests)});
+  return *this;
+}
+
+MessageName Exchange::message(uint32_t from, uint32_t to, const MessageOptions& options) {
+  const auto index = static_cast<uint32_t>(messages_.size());
+  messages_.push_back({from, to, options});
+  return {index, {2 * index}, {2 * index + 1}};
+}
+
+std::string Exchange::describe(RequestName request) const {
+  const Message& message = messages_.at(request.message());
+  const std::string from = std::to_string(message.from), to = std::to_string(message.to);
+  const std::string tag = ", tag " + std::to_string(message.options.tag);
+  if (request.receive())
+    return "recv of " + to + " from " + from + tag;
+  return std::string(message.options.ready ? "rsend" : "send") + " of " + from + " to " + to + tag;
+}
+
+Status Exchange::validate() const {
+  const auto complain = [](uint32_t rank, size_t action, const std::string& what) {
+    return Status(Code::kInvalidArgument,
+                  "rank " + std::to_string(rank) + ", action " + std::to_string(action) + ": " + what);
+  };
+  for (const Message& message : messages_)
+    if (message.from >= ranks() || message.to >= ranks())
+      return {Code::kInvalidArgument, "a message between ranks " + std::to_string(message.from) + " and " +
+                                          std::to_string(message.to) + " of " + std::to_string(ranks())};
+  for (uint32_t rank = 0; rank < ranks(); ++rank) {
+    const std::vector<Action>& actions = programs_[rank].actions();
+    for (size_t i = 0; i < actions.size(); ++i) {
+      using Kind = Action::Kind;
+      const Action& action = actions[i];
+      const bool of_message = action.kind == Kind::kPack || action.kind == Kind::kUnpack ||
+                              action.kind == Kind::kPromise || action.kind == Kind::kAwait;
+      if (of_message && action.message >= messages_.size())
+        return complain(rank, i, "no such message");
+      const bool by_receiver = action.kind == Kind::kUnpack || action.kind == Kind::kPromise;
+      if (of_message && rank_of({2 * action.message + (by_receiver ? 1 : 0)}) != rank)
+        return complain(rank, i, "the message's other end is to do that");
+      for (const RequestName request : action.requests) {
+        if (request.message() >= messages_.size())
+          return complain(rank, i, "no such request");
+        if (rank_of(request) != rank)
+          return complain(rank, i, "the request (" + describe(request) + ") belongs to another rank");
+      }
+    }
+  }
+  return {};
+}
+
+Exchange make_halo(const HaloOptions& options) {
+  Exchange exchange(options.ranks);
+  std::vector<std::vector<MessageName>> sent(options.ranks), received(options.ranks);
+  int tag = 0;
+  const auto connect = [&](uint32_t from, uint32_t to) {
+    for (uint32_t i = 0; i < options.each_way; ++i) {
+      const MessageName message =
+          exchange.message(from, to, {.bytes = options.bytes, .tag = tag++, .ready = options.ready});
+      sent[from].push_back(message);
+      received[to].push_back(message);
+    }
+  };
+  for (uint32_t rank = 0; rank < options.ranks; ++rank) {
+    for (uint32_t step = 1; step <= options.neighbours; ++step) {
+      const uint32_t next = (rank + step) % options.ranks;
+      const bool wraps = rank + step >= options.ranks;
+      // Of two ranks each is the other's neighbour on either side: one connection is enough.
+      if (wraps && (!options.both_ways || options.ranks <= 2 * step))
+        continue;
+      connect(rank, next);
+      if (options.both_ways)
+        connect(next, rank);
+    }
+  }
+  for (uint32_t rank = 0; rank < options.ranks; ++rank) {
+    HostProgram& host = exchange.rank(rank);
+    for (uint32_t i = 0; i < options.iterations; ++i) {
+      for (uint32_t queue = 0; queue < options.queues; ++queue) {
+        host.on(queue);
+        const auto mine = [&](const std::vector<MessageName>& all) {
+          std::vector<MessageName> some;
+          for (size_t k = queue; k < all.size(); k += options.queues)
+            some.push_back(all[k]);
+          return some;
+        };
+        std::vector<RequestName> receives, sends;
+        for (const MessageName message : mine(received[rank]))
+          receives.push_back(message.receive);
+        for (const MessageName message : mine(sent[rank])) {
+          host.pack(message);
+          sends.push_back(message.send);
+        }
+        std::vector<RequestName> all = receives;
+        all.insert(options.sends_first ? all.begin() : all.end(), sends.begin(), sends.end());
+        if (options.ready) {
+          // Receives first, and told to the senders, who wait for that.
+          if (!receives.empty())
+            host.start(receives);
+          for (const MessageName message : mine(received[rank]))
+            host.promise(message);
+          for (const MessageName message : mine(sent[rank]))
+            host.await(message);
+          if (!sends.empty())
+            host.start(sends);
+          host.wait(all);
+        } else if (options.startall) {
+          host.start(all).wait(all);
+        } else {
+          for (const RequestName request : all)
+            host.start({request});
+          for (const RequestName request : all)
+            host.wait({request});
+        }
+        for (const MessageName message : mine(received[rank]))
+          host.unpack(message);
+        if (options.sync)
+          host.sync();
+      }
+    }
+    for (uint32_t queue = 0; queue < options.queues; ++queue)
+      host.on(queue).sync();
+  }
+  return exchange;
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,146 @@
+// Exchange: what a job of stream-triggered MPI processes does, described for the deterministic engine: the messages, and
+// for each rank the program of its host thread. Users describe their own; `lanyard fuzz` makes some of its own.
+//
+//   Exchange ring(2);
+//   const auto there = ring.message(0, 1, {.bytes = 64, .tag = 7});
+//   ring.rank(0).repeat(3, [&](auto& host) { host.pack(there).start({there.send}).wait({there.send}); });
+//   ring.rank(1).repeat(3, [&](auto& host) { host.start({there.receive}).wait({there.receive}).unpack(there); });
+//   const Verdict verdict = fuzz(ring, {.schedules = 10'000});
+//
+// Sources: MPI 4.0 section 3.9 (persistent requests); Bridges et al., Tables I-III.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_EXCHANGE_H_
+#define LANYARD_NICSIM_DETERMINISTIC_EXCHANGE_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/status.h"
+
+namespace lanyard::nicsim {
+
+// Names one side of a message: its send or its receive.
+struct RequestName {
+  uint32_t index = 0;  // 2 * message, + 1 for the receive
+
+  uint32_t message() const { return index / 2; }
+  bool receive() const { return index % 2 == 1; }
+  friend bool operator==(RequestName, RequestName) = default;
+};
+
+// A matched pair.
+struct MessageName {
+  uint32_t index = 0;
+  RequestName send, receive;
+};
+
+struct MessageOptions {
+  uint32_t bytes = 16;
+  int tag = 0;
+  bool ready = false;  // a ready send: the program must see to it that the receive was started
+};
+
+// A step of a host program. Nothing of it blocks the host but kSync and, on a NIC whose post() blocks, kStart.
+struct Action {
+  enum class Kind : uint8_t {
+    kPack,     // enqueues a kernel that fills a send's buffer with its next content
+    kUnpack,   // enqueues a kernel that reads a receive's buffer, which must hold the content whose turn it is
+    kStart,    // MPIX_Enqueue_startall
+    kWait,     // MPIX_Enqueue_waitall
+    kSync,     // MPIX_Queue_wait
+    kPromise,  // enqueues a kernel that tells a ready send's program how many of its receives were started
+    kAwait,    // enqueues a wait for that: the ready send may be started
+    kFree,     // MPI_Request_free
+  };
+  Kind kind = Kind::kSync;
+  uint32_t queue = 0;    // of the rank
+  uint32_t message = 0;  // kPack, kUnpack, kPromise, kAwait
+  std::vector<RequestName> requests;  // kStart, kWait, kFree
+};
+
+class Exchange;
+
+// The program of one rank's host thread. Each function appends an action, on the queue that on() chose last (0 at first).
+class HostProgram {
+ public:
+  HostProgram& on(uint32_t queue);
+  HostProgram& pack(MessageName message) { return kernel(Action::Kind::kPack, message); }
+  HostProgram& unpack(MessageName message) { return kernel(Action::Kind::kUnpack, message); }
+  HostProgram& promise(MessageName message) { return kernel(Action::Kind::kPromise, message); }
+  HostProgram& await(MessageName message) { return kernel(Action::Kind::kAwait, message); }
+  HostProgram& start(std::vector<RequestName> requests) { return enqueue(Action::Kind::kStart, std::move(requests)); }
+  HostProgram& wait(std::vector<RequestName> requests) { return enqueue(Action::Kind::kWait, std::move(requests)); }
+  HostProgram& free(std::vector<RequestName> requests) { return enqueue(Action::Kind::kFree, std::move(requests)); }
+  HostProgram& sync() { return enqueue(Action::Kind::kSync, {}); }
+  // body(*this), so many times.
+  template <typename Body>
+  HostProgram& repeat(uint32_t times, Body body) {
+    for (uint32_t i = 0; i < times; ++i)
+      body(*this);
+    return *this;
+  }
+
+  const std::vector<Action>& actions() const { return actions_; }
+  std::vector<Action>& actions() { return actions_; }
+  uint32_t queues() const { return queues_; }
+
+ private:
+  HostProgram& kernel(Action::Kind kind, MessageName message);
+  HostProgram& enqueue(Action::Kind kind, std::vector<RequestName> requests);
+
+  uint32_t queue_ = 0;
+  uint32_t queues_ = 1;
+  std::vector<Action> actions_;
+};
+
+class Exchange {
+ public:
+  struct Message {
+    uint32_t from = 0, to = 0;
+    MessageOptions options;
+  };
+
+  explicit Exchange(uint32_t ranks) : programs_(ranks) {}
+
+  // A send of `from` that matches a receive of `to`. Ranks may be the same.
+  MessageName message(uint32_t from, uint32_t to, const MessageOptions& options = {});
+  HostProgram& rank(uint32_t rank) { return programs_.at(rank); }
+
+  uint32_t ranks() const { return static_cast<uint32_t>(programs_.size()); }
+  const std::vector<Message>& messages() const { return messages_; }
+  const HostProgram& program(uint32_t rank) const { return programs_.at(rank); }
+  uint32_t rank_of(RequestName request) const {
+    const Message& message = messages_.at(request.message());
+    return request.receive() ? message.to : message.from;
+  }
+  // "send of 0 to 1, tag 7"
+  std::string describe(RequestName request) const;
+  // kInvalidArgument: a rank, message or request that does not exist, or an action on another rank's request.
+  Status validate() const;
+
+ private:
+  std::vector<Message> messages_;
+  std::vector<HostProgram> programs_;
+};
+
+// What exchange.cc makes: `times` iterations on each rank of pack, start all, wait all, unpack.
+struct HaloOptions {
+  uint32_t ranks = 2;
+  uint32_t each_way = 1;    // messages from each rank to each of its neighbours
+  uint32_t iterations = 2;
+  uint32_t bytes = 16;
+  bool both_ways = true;    // else only from rank r to r + 1, and no ring
+  bool ready = false;       // ready sends, with promises
+  bool startall = true;     // one start and one wait for all requests; else one each
+  bool sends_first = false;  // sends are started before receives, not after them; not where `ready`
+  uint32_t neighbours = 1;  // of each rank: the ranks r + 1 ... r + neighbours, and with both_ways back
+  bool sync = false;        // MPIX_Queue_wait after every iteration
+  uint32_t queues = 1;      // requests are spread over so many queues of a rank
+};
+Exchange make_halo(const HaloOptions& options);
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_EXCHANGE_H_

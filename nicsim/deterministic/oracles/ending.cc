@@ -1,0 +1,80 @@
+#include "nicsim/deterministic/oracles/ending.h"
+
+#include <string>
+
+#include "nicsim/deterministic/wait_chain.h"
+
+namespace lanyard::nicsim::oracle {
+
+namespace {
+
+// The books of failed operations: the NIC's, the core's and the world's own.
+bool failures_are_known(World& world) {
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+    Process& process = world.process(rank);
+    for (const auto& lane : process.lanes)
+      while (process.endpoint.take_failed(*lane->queue) != nullptr) {
+      }
+  }
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    if (side.core != nullptr && side.core->failures != side.failed) {
+      world.find(Finding::kLeak, "honesty",
+                 "of the " + world.exchange().describe({index}) + " " + std::to_string(side.failed) +
+                     " operations failed, and the program is told of " + std::to_string(side.core->failures));
+      return false;
+    }
+  }
+  return true;
+}
+
+void judge_side(World& world, uint32_t index) {
+  const Side& side = world.side(RequestName{index});
+  if (side.core == nullptr || side.failed > 0 || world.side(RequestName{index ^ 1}).failed > 0)
+    return;
+  const core::Request& core = *side.core;
+  const StepNic& nic = world.process(side.rank).nic;
+  const auto expect = [&](const char* what, uint64_t value, uint64_t wanted) {
+    if (value != wanted)
+      world.find(Finding::kLeak, "exactly once",
+                 "the " + world.exchange().describe({index}) + " was started " + std::to_string(core.starts) + " times: " +
+                     what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
+  };
+  const nic::CounterValue completion = nic.model().read(core.completion).value();
+  expect("its completion counter holds", completion.success, core.starts * side.pieces);
+  expect("its done word has grown by", core.done.read() - core.done_base, core.starts);
+  if (core.trigger.valid()) {
+    expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * core.starts);
+    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base, core.starts);
+  }
+}
+
+}  // namespace
+
+void judge_quiescence(World& world) {
+  if (!failures_are_known(world))
+    return;
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+    const Process& process = world.process(rank);
+    if (process.shadow.outstanding() > 0 || process.nic.posting() > 0)
+      world.find(Finding::kLeak, "entries",
+                 "rank " + std::to_string(rank) + ": " +
+                     std::to_string(process.shadow.outstanding() + process.nic.posting()) +
+                     " entries are left that will never fire");
+    if (process.nic.model().in_flight() > 0)
+      world.find(Finding::kLeak, "entries", "rank " + std::to_string(rank) + ": operations are under way for ever");
+  }
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index)
+    judge_side(world, index);
+}
+
+void judge_stall(World& world) {
+  if (!failures_are_known(world))
+    return;
+  const WaitChain chain = WaitChain::of(world);
+  if (chain.blame == WaitChain::Blame::kFailure)
+    return;  // its program was told
+  world.find(chain.blame == WaitChain::Blame::kUser ? Finding::kUser : Finding::kDeadlock, "liveness", chain.text);
+}
+
+}  // namespace lanyard::nicsim::oracle

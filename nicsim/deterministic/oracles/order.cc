@@ -1,0 +1,159 @@
+#include "nicsim/deterministic/oracles/order.h"
+
+#include <string>
+
+namespace lanyard::nicsim::oracle {
+
+namespace {
+
+RequestName send_of(const Transit& transit) { return {transit.request & ~1u}; }
+RequestName receive_of(const Transit& transit) { return {transit.request | 1u}; }
+
+std::string name(const World& world, uint32_t request, uint64_t iteration) {
+  return "the " + world.exchange().describe({request}) + ", iteration " + std::to_string(iteration);
+}
+
+void broken(World& world, Finding finding, const Transit& transit, const char* what) {
+  const char* role = transit.role == Transit::Role::kData    ? "the write of "
+                     : transit.role == Transit::Role::kClear ? "the clear-to-send of "
+                                                             : "the done word of ";
+  world.find(finding, "order", role + name(world, transit.request, transit.iteration) + ": " + what);
+}
+
+// Whether the packet goes where that region of that process is.
+bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::RegionId region) {
+  const Result<nic::RemoteKey> key = world.process(rank).nic.key(region);
+  return transit.to == rank && key.ok() && key.value().value == transit.packet.key;
+}
+
+void check_data_fired(World& world, const Transit& transit) {
+  const Side& send = world.side(send_of(transit));
+  const Side& receive = world.side(receive_of(transit));
+  if (receive.core == nullptr || !goes_to(world, transit, receive.rank, receive.core->buffer))
+    return broken(world, Finding::kOrder, transit, "does not go to its receive's buffer");
+  if (send.started < transit.iteration)
+    return broken(world, Finding::kOrder, transit, "fires before its stream has got to that start");
+  if (!send.core->transfer.ready && receive.clear_counted < transit.iteration)
+    return broken(world, Finding::kOrder, transit, "fires without that clear-to-send");
+  if (send.core->transfer.ready && receive.started < transit.iteration)
+    return broken(world, Finding::kUser, transit, "a ready send runs before its receive was started");
+}
+
+void check_clear_fired(World& world, const Transit& transit) {
+  const Side& send = world.side(send_of(transit));
+  const Side& receive = world.side(receive_of(transit));
+  if (send.core == nullptr || !goes_to(world, transit, send.rank, send.core->clear_to_send))
+    return broken(world, Finding::kOrder, transit, "does not go to its own send");
+  if (receive.started < transit.iteration)
+    return broken(world, Finding::kOrder, transit, "fires before its stream has got to that start");
+}
+
+void check_done_fired(World& world, const Transit& transit) {
+  const Side& side = world.side({transit.request});
+  const uint64_t wanted = transit.iteration * side.pieces;
+  const bool receive = RequestName{transit.request}.receive();
+  if (receive && (side.data_counted < wanted || side.data_landed < wanted))
+    return broken(world, Finding::kOrder, transit, "grows before the data is there");
+  if (!receive && side.data_acked < wanted)
+    return broken(world, Finding::kOrder, transit, "grows before the write has completed");
+}
+
+}  // namespace
+
+void check_fired(World& world, const Transit& transit) {
+  switch (transit.role) {
+    case Transit::Role::kData: return check_data_fired(world, transit);
+    case Transit::Role::kClear: return check_clear_fired(world, transit);
+    case Transit::Role::kDone: return check_done_fired(world, transit);
+  }
+}
+
+void check_read(World& world, const Transit& transit) {
+  Side& side = world.side(transit.request);
+  ++side.data_read;
+  const RequestName request{transit.request};
+  if (side.checked && !is_content(transit.bytes.data(), transit.bytes.size(), transit.packet.offset, request.message(),
+                                  transit.iteration))
+    broken(world, Finding::kIntegrity, transit, "reads a source that does not hold that content");
+}
+
+void check_landed(World& world, const Transit& transit) {
+  if (transit.role == Transit::Role::kClear) {
+    ++world.side(transit.request).clear_landed;
+    return;
+  }
+  if (transit.role == Transit::Role::kDone) {
+    ++world.side(transit.request).done_landed;
+    return;
+  }
+  Side& receive = world.side(receive_of(transit).index);
+  if (transit.payload == nullptr)
+    ++world.side(transit.request).data_read;  // nothing to read
+  ++receive.data_landed;
+  if (receive.started < transit.iteration)
+    return broken(world, Finding::kIntegrity, transit, "lands before its receive was started");
+  if (receive.checked && receive.filled + 1 < transit.iteration)
+    return broken(world, Finding::kIntegrity, transit, "overwrites content that was not read yet");
+}
+
+void check_counted(World& world, const Transit& transit) {
+  Side& receive = world.side(receive_of(transit).index);
+  if (transit.role == Transit::Role::kData)
+    ++receive.data_counted;
+  else
+    ++receive.clear_counted;
+}
+
+void check_refused(World& world, const Transit& transit) {
+  broken(world, Finding::kOrder, transit, "names memory that is not registered (any more)");
+}
+
+void check_started(World& world, uint32_t request) {
+  Side& side = world.side(request);
+  ++side.started;
+  if (!side.checked)
+    return;
+  if (RequestName{request}.receive() && side.filled + 1 < side.started)
+    return world.find(Finding::kUser, "order",
+                      name(world, request, side.started) + ": is started before its last content was read");
+  if (!RequestName{request}.receive() && side.filled < side.started)
+    return world.find(Finding::kUser, "order", name(world, request, side.started) + ": is started before it was packed");
+}
+
+void check_waited(World& world, uint32_t request) {
+  Side& side = world.side(request);
+  ++side.waited;
+  const uint64_t wanted = side.waited * side.pieces;
+  if (RequestName{request}.receive() ? side.data_landed < wanted : side.data_acked < wanted)
+    return world.find(Finding::kIntegrity, "order",
+                      name(world, request, side.waited) + ": its wait passes before it is complete");
+}
+
+void check_packed(World& world, uint32_t request) {
+  Side& side = world.side(request);
+  if (side.started > side.waited)
+    return world.find(Finding::kUser, "order",
+                      name(world, request, side.filled + 1) + ": is packed while the last one is under way");
+  if (side.data_read < side.started * side.pieces && side.failed == 0)
+    return world.find(Finding::kIntegrity, "order",
+                      name(world, request, side.filled) + ": its wait passed before its source was read");
+}
+
+void check_unpacked(World& world, uint32_t request) {
+  Side& side = world.side(request);
+  ++side.filled;
+  if (side.filled > side.waited)
+    return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
+  if (side.checked &&
+      !is_content(side.buffer.data(), side.buffer.size(), 0, RequestName{request}.message(), side.filled))
+    return world.find(Finding::kIntegrity, "content",
+                      name(world, request, side.filled) + ": the buffer does not hold that content");
+}
+
+void check_counter(World& world, const Process& process, uint32_t counter) {
+  if (const char* wrong = process.shadow.compare(process.nic.model(), counter))
+    world.find(Finding::kOrder, "NIC",
+               "rank " + std::to_string(process.rank) + ", counter " + std::to_string(counter) + ": " + wrong);
+}
+
+}  // namespace lanyard::nicsim::oracle

@@ -1,0 +1,35 @@
+// What has to come before what: checked by comparing the books of a Side at each stage of an operation.
+//
+// Kills: clear-to-sends that are early, doubled or credited to another send; writes that do not wait for them; triggers that
+// fire before the stream has got to the start; done words that grow before the data is there; waits that pass too early;
+// data that is overwritten before it was read. design: Bridges et al., section V; MPI 4.0 section 3.7 (buffers of operations
+// under way).
+#ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
+#define LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
+
+#include <cstdint>
+
+#include "nicsim/deterministic/process.h"
+#include "nicsim/deterministic/transit.h"
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim::oracle {
+
+// Each is called at its step, and writes that step into the request's books. A finding ends the run.
+void check_fired(World& world, const Transit& transit);
+void check_read(World& world, const Transit& transit);
+void check_landed(World& world, const Transit& transit);
+void check_counted(World& world, const Transit& transit);
+// The target's NIC would not have it: it names a region that is gone, or memory outside.
+void check_refused(World& world, const Transit& transit);
+// The stream gets to a start's last ring, to a wait, to a kernel.
+void check_started(World& world, uint32_t request);
+void check_waited(World& world, uint32_t request);
+void check_packed(World& world, uint32_t request);
+void check_unpacked(World& world, uint32_t request);
+// After something happened to a counter of the process's NIC.
+void check_counter(World& world, const Process& process, uint32_t counter);
+
+}  // namespace lanyard::nicsim::oracle
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_

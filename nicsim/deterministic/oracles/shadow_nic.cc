@@ -1,0 +1,69 @@
+#include "nicsim/deterministic/oracles/shadow_nic.h"
+
+#include <algorithm>
+
+namespace lanyard::nicsim {
+
+void ShadowNic::succeeded(uint32_t counter, uint64_t times) {
+  nic::CounterValue& value = counters_[counter].value;
+  value.success = (value.success + times) & nic::kMaxSuccess;
+  release(counters_[counter]);
+}
+
+void ShadowNic::failed(uint32_t counter) {
+  nic::CounterValue& value = counters_[counter].value;
+  value.failure = std::min(nic::kMaxFailure, value.failure + 1);
+  release(counters_[counter]);
+}
+
+void ShadowNic::posted(const nic::DeferredOp& op) {
+  Counter& counter = counters_[op.trigger.value];
+  auto place = counter.waiting.end();
+  while (place != counter.waiting.begin() && std::prev(place)->threshold > op.threshold)
+    --place;
+  counter.waiting.insert(place, {op.threshold, op.op.context});
+  ++outstanding_;
+  release(counter);
+}
+
+void ShadowNic::flushed() {
+  for (Counter& counter : counters_) {
+    counter.waiting.clear();
+    counter.ready.clear();
+  }
+  outstanding_ = 0;
+}
+
+void ShadowNic::release(Counter& counter) {
+  size_t count = 0;
+  while (count < counter.waiting.size() && counter.waiting[count].threshold <= counter.value.reached())
+    counter.ready.push_back(counter.waiting[count++]);
+  if (count > 0)
+    counter.waiting.erase(counter.waiting.begin(), counter.waiting.begin() + static_cast<ptrdiff_t>(count));
+}
+
+const char* ShadowNic::fired(uint32_t index, uint64_t threshold, uint64_t context) {
+  Counter& counter = counters_[index];
+  if (counter.ready.empty())
+    return "an entry fired before its counter had reached the threshold, or twice (N1)";
+  if (counter.ready.front().threshold != threshold || counter.ready.front().context != context)
+    return "an entry fired before its turn (N2)";
+  counter.ready.erase(counter.ready.begin());
+  --outstanding_;
+  return nullptr;
+}
+
+const char* ShadowNic::compare(const NicModel& model, uint32_t index) const {
+  const Counter& counter = counters_[index];
+  const Result<nic::CounterValue> value = model.read({index});
+  if (!value.ok() || value.value().success != counter.value.success)
+    return "a counter does not hold the successes that were counted (N4, N5)";
+  if (value.value().failure != counter.value.failure)
+    return "a counter does not hold the failures that there were (N5)";
+  if (const auto waiting = model.first_waiting({index});
+      waiting && model.threshold_of(*waiting) <= counter.value.reached())
+    return "an entry waits though its counter has reached the threshold (N1)";
+  return nullptr;
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,57 @@
+// ShadowNic: what a NIC's counters and entries must be, kept by counting causes: rings that landed, messages that were
+// counted, operations that ended, entries that were posted. The oracle compares it with the model after every step.
+//
+// Kills: entries that fire early, late, twice, never, or out of order; counts that are lost, doubled or of the wrong kind;
+// entries that leak. Rules N1, N2, N4, N5 and N6 of transport/nic/nic.h.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
+#define LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nicsim/model/nic_model.h"
+
+namespace lanyard::nicsim {
+
+class ShadowNic {
+ public:
+  explicit ShadowNic(const ModelLimits& limits) : counters_(limits.max_counters), depth_(limits.deferred_depth) {}
+
+  // Causes.
+  void succeeded(uint32_t counter, uint64_t times);
+  void failed(uint32_t counter);
+  void posted(const nic::DeferredOp& op);
+  void flushed();
+  // The model fires an entry of this counter. What is wrong with that, or null.
+  const char* fired(uint32_t counter, uint64_t threshold, uint64_t context);
+
+  // What is wrong with the model's counter, or null.
+  const char* compare(const NicModel& model, uint32_t counter) const;
+  // What is wrong with the model as a whole, or null.
+  const char* compare(const NicModel& model) const {
+    return model.free_entries() + outstanding_ == depth_ ? nullptr : "an entry is lost, or was freed before it fired";
+  }
+  const nic::CounterValue& value(uint32_t counter) const { return counters_[counter].value; }
+  uint32_t outstanding() const { return outstanding_; }
+
+ private:
+  struct Entry {
+    uint64_t threshold;
+    uint64_t context;
+  };
+  struct Counter {
+    nic::CounterValue value;
+    std::vector<Entry> waiting;  // by threshold, then age
+    std::vector<Entry> ready;    // oldest first
+  };
+  static void release(Counter& counter);
+
+  std::vector<Counter> counters_;
+  const uint32_t depth_;
+  uint32_t outstanding_ = 0;  // entries posted and neither fired nor flushed
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_

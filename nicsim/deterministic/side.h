@@ -1,0 +1,50 @@
+// Side: the books on one request of an exchange: how far each stage of its iterations has got. Nothing is counted twice, and
+// all that an oracle says about order it says by comparing two of these numbers.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_SIDE_H_
+#define LANYARD_NICSIM_DETERMINISTIC_SIDE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transport/core/request.h"
+
+namespace lanyard::nicsim {
+
+struct Side {
+  core::Request* core = nullptr;  // null once it is freed
+  uint32_t rank = 0;
+  uint32_t queue = 0;  // of the last start
+  uint64_t pieces = 1;  // writes an iteration
+  std::vector<std::byte> buffer;
+  bool checked = false;  // the program packs and reads it: its content is known
+
+  // Iterations that the stream has got to.
+  uint64_t filled = 0;    // sends: contents packed; receives: contents read and checked
+  uint64_t started = 0;   // starts whose rings the stream has executed
+  uint64_t waited = 0;    // waits that the stream has passed
+  // Of a send: writes of its data.
+  uint64_t data_fired = 0, data_read = 0, data_landed = 0, data_counted = 0, data_acked = 0;
+  // Of a receive: clear-to-sends.
+  uint64_t clear_fired = 0, clear_landed = 0, clear_counted = 0;
+  // Of either: increments of its done word.
+  uint64_t done_fired = 0, done_landed = 0;
+  // Of either: rings that have landed on its own trigger counter.
+  uint64_t rung = 0;
+  uint64_t failed = 0;    // operations of it that failed
+  uint64_t reported = 0;  // ... and of which the core told the program
+};
+
+// What a message holds in iteration i, from 1: different in every word of every iteration of every message.
+inline uint64_t content_word(uint32_t message, uint64_t iteration, uint64_t word) {
+  uint64_t x = (uint64_t{message} << 40) ^ (iteration << 20) ^ word;
+  x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
+  return x ^ (x >> 29);
+}
+void fill_content(std::vector<std::byte>& buffer, uint32_t message, uint64_t iteration);
+// Whether `bytes` are those from `offset` on of that content.
+bool is_content(const std::byte* bytes, uint64_t count, uint64_t offset, uint32_t message, uint64_t iteration);
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_SIDE_H_

@@ -1,0 +1,123 @@
+#include "nicsim/deterministic/step_nic.h"
+
+#include <string>
+
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+
+StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits& limits)
+    : world_(world),
+      rank_(rank),
+      ranks_(ranks),
+      model_(limits, rank),
+      rings_(limits.max_counters),
+      last_read_(limits.max_counters) {
+  caps_.name = "sim/det";
+  caps_.provider = "nicsim";
+  caps_.deferred_depth = limits.deferred_depth;
+  caps_.max_counters = limits.max_counters;
+  caps_.max_regions = limits.max_regions;
+  caps_.max_message_bytes = limits.max_message_bytes;
+  caps_.doorbell_host_call = true;
+  caps_.fetching_atomics = true;
+  caps_.deferred_counter_ops = true;
+  caps_.flush = true;
+  caps_.target_count_means_visible = true;
+}
+
+Status StepNic::set_peers(std::span<const nic::Address>, uint32_t) {
+  return {Code::kInvalidState, "a world's NICs know each other"};
+}
+
+Result<nic::CounterId> StepNic::open_counter() {
+  Result<nic::CounterId> counter = model_.open_counter();
+  if (counter.ok())
+    last_read_[counter.value().value] = {};
+  return counter;
+}
+
+Status StepNic::close_counter(nic::CounterId counter) {
+  if (model_.is_open(counter) && rings_[counter.value] > 0)
+    return {Code::kInvalidState, "a ring is under way to the counter"};
+  return model_.close_counter(counter);
+}
+
+Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
+  const Result<nic::CounterValue> value = model_.read(counter);
+  if (!value.ok())
+    return value;
+  if (world_.options().stale_reads && world_.chance(ChoiceKind::kStale))
+    return last_read_[counter.value];
+  last_read_[counter.value] = value.value();
+  return value;
+}
+
+Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKind kind) {
+  if (!model_.is_open(counter))
+    return Status(Code::kNotFound, "no such counter is open");
+  if (kind != nic::DoorbellKind::kHostCall)
+    return Status(Code::kUnsupported, "a world's streams ring by calls");
+  nic::Doorbell bell{.kind = kind, .object = this, .counter = counter.value};
+  bell.call = [](void* object, uint32_t which, uint64_t) {
+    auto* nic = static_cast<StepNic*>(object);
+    World& world = nic->world_;
+    if (world.options().lost_rings && world.chance(ChoiceKind::kLostRing))
+      return;
+    ++nic->rings_[which];
+    world.ring_is_under_way(nic->rank_, which);
+  };
+  return bell;
+}
+
+Status StepNic::post(std::span<const nic::DeferredOp> ops) {
+  for (const nic::DeferredOp& op : ops) {
+    if (op.op.moves_data() && op.op.remote.peer >= ranks_)
+      return {Code::kNotFound, "no such peer"};
+    LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  }
+  if (ops.empty())
+    return {};
+  if (!world_.options().blocking_post) {
+    if (ops.size() > caps_.deferred_depth)
+      return {Code::kExhausted, "more entries than there are"};
+    if (ops.size() > free_entries() || (world_.options().no_room && world_.chance(ChoiceKind::kNoRoom)))
+      return {Code::kAgain, "too few entries"};
+  }
+  if (first_posting_ == posting_.size()) {
+    posting_.clear();
+    first_posting_ = 0;
+  }
+  posting_.insert(posting_.end(), ops.begin(), ops.end());
+  posted_ += ops.size();
+  world_.posts_are_under_way(rank_);
+  return {};
+}
+
+void StepNic::arrive() { model_.post(posting_[first_posting_++]); }
+
+Status StepNic::issue(const nic::Op& op) {
+  LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  if (!model_.room_in_flight())
+    return {Code::kAgain, "too many operations are under way"};
+  const std::optional<Launch> launch = model_.issue(op);
+  if (launch)
+    world_.launch(rank_, op, *launch);
+  return {};
+}
+
+uint32_t StepNic::free_entries() const {
+  const auto promised = static_cast<uint32_t>(posting());
+  return promised >= model_.free_entries() ? 0 : model_.free_entries() - promised;
+}
+
+Status StepNic::flush() {
+  model_.flush();
+  return {};
+}
+
+nic::Usage StepNic::usage() const {
+  return {.counters = model_.open_counters(), .regions = model_.open_regions()};
+}
+
+}  // namespace lanyard::nicsim

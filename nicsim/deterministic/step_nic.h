@@ -1,0 +1,80 @@
+// StepNic: one NIC of a World: the simulator's model behind the interface that the core uses. Calls take effect on the model
+// at once, but for two that a real device is slower at: an entry that was posted reaches the model by a step of its own,
+// and so does a ring.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
+#define LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "nicsim/model/nic_model.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim {
+
+class World;
+
+class StepNic final : public nic::Nic {
+ public:
+  // `world` outlives it.
+  StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits& limits);
+
+  const nic::Caps& caps() const override { return caps_; }
+  nic::Address address() const override { return {{std::byte{'W'}}}; }
+  Status set_peers(std::span<const nic::Address>, uint32_t) override;
+
+  Result<nic::CounterId> open_counter() override;
+  Status close_counter(nic::CounterId counter) override;
+  Result<nic::CounterValue> read(nic::CounterId counter) override;
+  Status add(nic::CounterId counter, uint64_t value) override { return model_.add(counter, value); }
+  Status add_error(nic::CounterId counter, uint32_t value) override { return model_.add_error(counter, value); }
+  Status reset(nic::CounterId counter) override { return model_.reset(counter); }
+  Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
+
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
+    return model_.register_region(base, bytes, remote_write);
+  }
+  Status deregister_region(nic::RegionId region) override { return model_.deregister_region(region); }
+  Result<nic::RemoteKey> key(nic::RegionId region) const override { return model_.key(region); }
+
+  Status post(std::span<const nic::DeferredOp> ops) override;
+  Status issue(const nic::Op& op) override;
+  uint32_t free_entries() const override;
+  Status flush() override;
+
+  // A world's NICs do nothing by themselves and nobody sleeps.
+  size_t progress() override { return 0; }
+  uint64_t activity() const override { return 0; }
+  void wait_since(uint64_t, Nanoseconds) override {}
+  std::optional<nic::FailureRecord> take_failure() override { return model_.take_failure(); }
+  nic::Usage usage() const override;
+  uint64_t failures() const override { return model_.failures(); }
+
+  // ---- For the world's steps.
+  NicModel& model() { return model_; }
+  const NicModel& model() const { return model_; }
+  // Entries on their way from the host into the model.
+  size_t posting() const { return posting_.size() - first_posting_; }
+  const nic::DeferredOp& next_posting() const { return posting_[first_posting_]; }
+  // The oldest of them arrives. Requires a free entry.
+  void arrive();
+  uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
+  void rings_landed(uint32_t counter, uint32_t rings) { rings_[counter] -= rings; }
+  uint64_t posted() const { return posted_; }
+
+ private:
+  World& world_;
+  const uint32_t rank_;
+  const uint32_t ranks_;
+  nic::Caps caps_;
+  NicModel model_;
+  std::vector<uint32_t> rings_;               // under way, by counter
+  std::vector<nic::CounterValue> last_read_;  // by counter
+  std::vector<nic::DeferredOp> posting_;
+  size_t first_posting_ = 0;
+  uint64_t posted_ = 0;  // entries ever handed over by the host
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_

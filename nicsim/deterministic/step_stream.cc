@@ -1,0 +1,30 @@
+#include "nicsim/deterministic/step_stream.h"
+
+namespace lanyard::nicsim {
+
+Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
+  for (const gpu::StreamOp& op : ops) {
+    StepItem& item = items_.emplace_back();
+    item.op = op;
+    item.kind = op.kind == gpu::StreamOp::Kind::kWait64 ? StepItem::Kind::kWait : StepItem::Kind::kRing;
+  }
+  return {};
+}
+
+bool StepStream::ready() const {
+  if (empty())
+    return false;
+  const StepItem& item = front();
+  return item.kind != StepItem::Kind::kWait || *item.op.word >= item.op.value;
+}
+
+void StepStream::pop() {
+  ++executed_;
+  if (++head_ < items_.size())
+    return;
+  items_.clear();
+  started.clear();
+  head_ = 0;
+}
+
+}  // namespace lanyard::nicsim

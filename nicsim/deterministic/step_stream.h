@@ -1,0 +1,61 @@
+// StepStream: a stream that runs one item whenever the world takes that step.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
+#define LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpu/stream.h"
+#include "nicsim/deterministic/exchange.h"
+
+namespace lanyard::nicsim {
+
+struct StepItem {
+  enum class Kind : uint8_t {
+    kRing,     // op: a call of a doorbell
+    kWait,     // op: a wait64 that a request's wait became, or an await's
+    kKernel,   // action: kPack, kUnpack or kPromise
+  };
+  static constexpr uint32_t kNothing = UINT32_MAX;
+
+  Kind kind = Kind::kRing;
+  Action::Kind action = Action::Kind::kPack;
+  uint32_t message = kNothing;   // kKernel
+  uint32_t request = kNothing;   // kWait: RequestName::index of the request that is waited for
+  uint32_t start = kNothing;     // kRing: RequestName::index of the request whose own trigger it rings
+  uint32_t first_start = 0;      // kRing of a shared trigger: the place in StepStream::started of the requests ...
+  uint32_t starts = 0;           // ... and their number
+  gpu::StreamOp op;
+};
+
+class StepStream final : public gpu::Stream {
+ public:
+  const char* kind() const override { return "host"; }
+  bool can_call() const override { return true; }
+  Status enqueue(std::span<const gpu::StreamOp> ops) override;
+  // The world runs items; whoever waits cannot.
+  bool poll() override { return empty(); }
+
+  void push(const StepItem& item) { items_.push_back(item); }
+  // The items that the last calls of enqueue() appended, from number `from` of those that wait on.
+  std::span<StepItem> since(size_t from) { return std::span(items_).subspan(head_ + from); }
+  size_t size() const { return items_.size() - head_; }
+  bool empty() const { return head_ == items_.size(); }
+  const StepItem& front() const { return items_[head_]; }
+  // Whether the item at the head may run: it is no wait, or its word has got there.
+  bool ready() const;
+  void pop();
+  uint64_t executed() const { return executed_; }
+
+  std::vector<uint32_t> started;  // RequestName::index of requests that were started by a shared ring
+
+ private:
+  std::vector<StepItem> items_;
+  size_t head_ = 0;  // items before it have run
+  uint64_t executed_ = 0;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_

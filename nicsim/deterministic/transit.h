@@ -1,0 +1,32 @@
+// Transit: an operation of a NIC that is under way.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_TRANSIT_H_
+#define LANYARD_NICSIM_DETERMINISTIC_TRANSIT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "nicsim/model/packet.h"
+
+namespace lanyard::nicsim {
+
+struct Transit {
+  enum class Role : uint8_t { kData, kClear, kDone };
+  enum class Stage : uint8_t { kFree, kRead, kLand, kCount, kAck };  // what comes next
+
+  Stage stage = Stage::kFree;
+  Role role = Role::kData;
+  uint32_t from = 0, to = 0;
+  uint32_t request = 0;    // RequestName::index: whose operation it is
+  uint64_t iteration = 0;  // from 1
+  uint64_t number = 0;     // among all operations of the world
+  Packet packet;
+  Code code = Code::kOk;   // what its initiator will hear
+  uint64_t old = 0;        // what an atomic found
+  uint32_t counter = 0;    // kCount: of the target, that will count it
+  const std::byte* payload = nullptr;
+  std::vector<std::byte> bytes;  // as read from the source
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_TRANSIT_H_

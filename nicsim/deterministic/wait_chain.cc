@@ -1,0 +1,268 @@
+#include "nicsim/deterministic/wait_chain.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace lanyard::nicsim {
+
+namespace {
+
+using Blame = WaitChain::Blame;
+
+// What somebody can wait for.
+struct Thing {
+  enum class Kind { kHost, kStream, kStart, kDone, kData, kClear } kind = Kind::kHost;
+  uint32_t rank = 0;       // kHost, kStream
+  uint32_t which = 0;      // kStream: queue; kStart, kDone: request; kData, kClear: message
+  uint64_t iteration = 0;  // kStart, kDone, kData, kClear
+  friend bool operator==(const Thing&, const Thing&) = default;
+};
+
+// A link: what is said of a thing that has not happened, and what it waits for; or who is to blame that nothing is.
+struct Link {
+  std::string text;
+  std::optional<Thing> next;
+  Blame blame = Blame::kUser;
+};
+
+std::string of(uint64_t value, uint64_t wanted) { return std::to_string(value) + " of " + std::to_string(wanted); }
+
+class Tracer {
+ public:
+  explicit Tracer(const World& world) : world_(world) {}
+
+  Link follow(const Thing& thing) const {
+    switch (thing.kind) {
+      case Thing::Kind::kHost: return host(thing.rank);
+      case Thing::Kind::kStream: return stream(thing.rank, thing.which);
+      case Thing::Kind::kStart: return start({thing.which}, thing.iteration);
+      case Thing::Kind::kDone: return done({thing.which}, thing.iteration);
+      case Thing::Kind::kData: return data(thing.which, thing.iteration);
+      case Thing::Kind::kClear: return clear(thing.which, thing.iteration);
+    }
+    return {};
+  }
+
+  // Where to begin: a stream that waits; else a host.
+  Thing beginning() const {
+    for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
+      for (uint32_t queue = 0; queue < world_.process(rank).lanes.size(); ++queue)
+        if (!world_.process(rank).lanes[queue]->stream.empty())
+          return {Thing::Kind::kStream, rank, queue, 0};
+    for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
+      if (!ended(rank))
+        return {Thing::Kind::kHost, rank, 0, 0};
+    return {};
+  }
+
+ private:
+  bool ended(uint32_t rank) const {
+    return world_.process(rank).next_action == world_.exchange().program(rank).actions().size();
+  }
+  std::string name(RequestName request, uint64_t iteration) const {
+    return "(" + world_.exchange().describe(request) + ") iteration " + std::to_string(iteration);
+  }
+  // Entries of that request that wait for this counter and are of that kind.
+  uint64_t waiting(uint32_t rank, nic::CounterId counter, const core::Request& request, nic::OpKind kind,
+                   bool to_done) const {
+    const NicModel& model = world_.process(rank).nic.model();
+    uint64_t count = 0;
+    for (auto entry = model.first_waiting(counter); entry; entry = model.next_waiting(*entry)) {
+      const nic::Op& op = model.op_of(*entry);
+      const bool done = op.remote.key == request.done.key && op.remote.offset == request.done.offset;
+      count += op.context == request.number && op.kind == kind && done == to_done ? 1 : 0;
+    }
+    return count;
+  }
+
+  Link host(uint32_t rank) const {
+    const Process& process = world_.process(rank);
+    const std::string who = "host " + std::to_string(rank);
+    if (ended(rank))
+      return {who + " has ended its program", std::nullopt, Blame::kUser};
+    if (process.nic.posting() > 0 || process.wants_room)
+      return no_room(rank, who);
+    const Action& action = world_.exchange().program(rank).actions()[process.next_action];
+    const Process::Lane& lane = *process.lanes[action.queue];
+    if (!lane.stream.empty())
+      return {who + " is in MPIX_Queue_wait", Thing{Thing::Kind::kStream, rank, action.queue, 0}, Blame::kUser};
+    for (const uint32_t request : process.requests) {
+      const Side& side = world_.side(RequestName{request});
+      if (side.core != nullptr && side.queue == action.queue && !side.core->complete())
+        return {who + " is in MPIX_Queue_wait", Thing{Thing::Kind::kDone, 0, request, side.core->starts}, Blame::kUser};
+    }
+    return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
+  }
+
+  // The host holds an operation in its hands for which no entry is free: one that is taken waits for the next thing.
+  Link no_room(uint32_t rank, const std::string& who) const {
+    const Process& process = world_.process(rank);
+    const NicModel& model = process.nic.model();
+    const uint32_t depth = model.limits().deferred_depth;
+    Link link{who + " has no entry for its next operation: " + of(depth - model.free_entries(), depth) +
+                  " are taken, and the starts that are not waited for need " +
+                  std::to_string(process.endpoint.epoch_entries()),
+              std::nullopt, Blame::kPool};
+    for (uint32_t counter = 0; counter < model.limits().max_counters && !link.next; ++counter) {
+      const auto entry = model.first_waiting({counter});
+      if (!entry)
+        continue;
+      const nic::Op& op = model.op_of(*entry);
+      const uint32_t request = process.requests[op.context - 1];
+      const Side& side = world_.side(RequestName{request});
+      if (op.kind == nic::OpKind::kWrite)
+        link.next = Thing{Thing::Kind::kData, 0, request / 2, side.data_fired / side.pieces + 1};
+      else if (op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset)
+        link.next = Thing{Thing::Kind::kDone, 0, request, side.done_fired + 1};
+      else
+        link.next = Thing{Thing::Kind::kClear, 0, request / 2, side.clear_fired + 1};
+    }
+    return link;
+  }
+
+  Link stream(uint32_t rank, uint32_t queue) const {
+    const Process& process = world_.process(rank);
+    const StepStream& stream = process.lanes[queue]->stream;
+    const std::string who =
+        "stream " + std::to_string(rank) + (process.lanes.size() > 1 ? "." + std::to_string(queue) : "");
+    if (stream.empty())
+      return {who + " is empty", Thing{Thing::Kind::kHost, rank, 0, 0}, Blame::kUser};
+    const StepItem& item = stream.front();
+    if (item.kind != StepItem::Kind::kWait)
+      return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
+    if (item.request == StepItem::kNothing)
+      return {who + " awaits the promise of " + name({2 * item.message + 1}, item.op.value),
+              Thing{Thing::Kind::kStart, 0, 2 * item.message + 1, item.op.value}, Blame::kUser};
+    const Side& side = world_.side(RequestName{item.request});
+    const uint64_t iteration = item.op.value - side.core->done_base;
+    return {who + " waits for " + name({item.request}, iteration),
+            Thing{Thing::Kind::kDone, 0, item.request, iteration}, Blame::kUser};
+  }
+
+  Link start(RequestName request, uint64_t iteration) const {
+    const Side& side = world_.side(request);
+    const std::string who = "start of " + name(request, iteration);
+    if (side.core == nullptr || side.core->starts < iteration) {
+      if (ended(side.rank))
+        return {who + " is never made: host " + std::to_string(side.rank) + " has ended its program", std::nullopt,
+                Blame::kUser};
+      return {who + " is not enqueued", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kUser};
+    }
+    if (side.started < iteration)
+      return {who + " is not reached", Thing{Thing::Kind::kStream, side.rank, side.queue, 0}, Blame::kUser};
+    return {who + " was reached, and did not ring", std::nullopt, Blame::kProtocol};
+  }
+
+  // An operation of a start that is not among the NIC's entries.
+  Link not_posted(const std::string& what, RequestName request, uint64_t iteration) const {
+    const Side& side = world_.side(request);
+    const Process& process = world_.process(side.rank);
+    if (side.core->starts < iteration)
+      return {what + " is not enqueued", Thing{Thing::Kind::kStart, 0, request.index, iteration}, Blame::kUser};
+    if (process.nic.posting() > 0)
+      return {what + " is not posted", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kPool};
+    if (!process.endpoint.overflow().empty())
+      return {what + " stays in the overflow of rank " + std::to_string(side.rank), std::nullopt, Blame::kProtocol};
+    return {what + " is lost: it is neither posted nor fired", std::nullopt, Blame::kProtocol};
+  }
+
+  Link done(RequestName request, uint64_t iteration) const {
+    const Side& side = world_.side(request);
+    const core::Request& core = *side.core;
+    const std::string what = "done word of " + name(request, iteration);
+    const uint64_t posted = side.done_fired + waiting(side.rank, core.completion, core, nic::OpKind::kAtomic, true);
+    if (side.done_landed >= iteration)
+      return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
+    if (side.done_fired >= iteration)
+      return {what + " did not grow", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+    if (posted < iteration)
+      return not_posted(what, request, iteration);
+    const uint64_t value = world_.process(side.rank).nic.model().read(core.completion).value().reached();
+    const uint64_t wanted = side.pieces * iteration;
+    if (value >= wanted)
+      return {what + ": its counter holds " + of(value, wanted) + ", and nothing fires", std::nullopt, Blame::kProtocol};
+    return {what + ": its counter holds " + of(value, wanted), Thing{Thing::Kind::kData, 0, request.message(), iteration},
+            Blame::kUser};
+  }
+
+  Link data(uint32_t message, uint64_t iteration) const {
+    const RequestName send{2 * message};
+    const Side& side = world_.side(send);
+    const std::string what = "write of " + name(send, iteration);
+    if (side.core == nullptr)
+      return {what + ": the request was freed", std::nullopt, Blame::kUser};
+    const core::Request& core = *side.core;
+    if (side.data_fired >= side.pieces * iteration)
+      return {what + " has fired, and does not complete", std::nullopt,
+              side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+    const bool ready = core.transfer.ready;
+    if (!ready) {
+      const uint64_t posted =
+          side.data_fired + waiting(side.rank, core.trigger, core, nic::OpKind::kWrite, false);
+      if (posted < side.pieces * iteration)
+        return not_posted(what, send, iteration);
+    }
+    if (side.started < iteration)
+      return {what + " waits for its stream", Thing{Thing::Kind::kStart, 0, send.index, iteration}, Blame::kUser};
+    if (!ready && world_.side(RequestName{2 * message + 1}).clear_counted < iteration)
+      return {what + " waits for its clear-to-send", Thing{Thing::Kind::kClear, 0, message, iteration}, Blame::kUser};
+    if (ready && world_.process(side.rank).nic.posting() > 0)
+      return not_posted(what, send, iteration);
+    return {what + " may fire, and does not", std::nullopt, Blame::kProtocol};
+  }
+
+  Link clear(uint32_t message, uint64_t iteration) const {
+    const RequestName receive{2 * message + 1};
+    const Side& side = world_.side(receive);
+    const std::string what = "clear-to-send of " + name(receive, iteration);
+    if (side.core == nullptr)
+      return {what + ": the request was freed", std::nullopt, Blame::kUser};
+    if (side.clear_fired >= iteration)
+      return {what + " has fired, and does not arrive", std::nullopt,
+              side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+    if (side.started < iteration)
+      return {what + " waits for its stream", Thing{Thing::Kind::kStart, 0, receive.index, iteration}, Blame::kUser};
+    return not_posted(what, receive, iteration);
+  }
+
+  const World& world_;
+};
+
+}  // namespace
+
+WaitChain WaitChain::of(const World& world) {
+  const Tracer tracer(world);
+  WaitChain chain;
+  std::vector<Thing> seen;
+  std::vector<Blame> blames;
+  std::optional<Thing> thing = tracer.beginning();
+  size_t first = 0;  // of the links that count
+  while (thing) {
+    if (const auto before = std::find(seen.begin(), seen.end(), *thing); before != seen.end()) {
+      first = static_cast<size_t>(before - seen.begin());
+      chain.cycle = true;
+      break;
+    }
+    const Link link = tracer.follow(*thing);
+    seen.push_back(*thing);
+    chain.links.push_back(link.text);
+    blames.push_back(link.blame);
+    thing = link.next;
+  }
+  // Of a circle every link counts, of a chain the end: but want of entries anywhere makes all the rest wait.
+  const auto pool = std::find(blames.begin() + static_cast<ptrdiff_t>(first), blames.end(), Blame::kPool);
+  chain.blame = pool != blames.end() ? Blame::kPool : blames.empty() ? Blame::kProtocol : blames.back();
+  for (size_t i = 0; i < chain.links.size(); ++i) {
+    chain.text += i == 0 ? "" : "\n <- ";
+    chain.text += chain.links[i];
+  }
+  if (chain.cycle)
+    chain.text += "\n <- and so on: this is a circle";
+  if (chain.blame == Blame::kUser)
+    chain.text += "\nThe program itself makes these wait for each other; no network card could help.";
+  if (chain.blame == Blame::kPool)
+    chain.text += "\nThere are too few deferred-work entries, and they are not reserved for a whole start.";
+  return chain;
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,380 @@
+#include "nicsim/deterministic/world.h"
+
+#include <algorithm>
+
+#include "nicsim/deterministic/oracles/ending.h"
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
+
+// What the requests of a rank need of its NIC.
+struct Needs {
+  uint32_t counters = 0;
+  uint32_t regions = 0;
+  uint32_t queues = 1;
+  uint64_t entries = 0;    // of all starts together
+  uint64_t in_flight = 0;  // operations of one start of each request
+};
+
+uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
+
+std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& options) {
+  std::vector<Needs> needs(exchange.ranks());
+  for (const Exchange::Message& message : exchange.messages()) {
+    Needs& from = needs[message.from];
+    Needs& to = needs[message.to];
+    from.counters += 2;
+    from.regions += 2;
+    to.counters += 1;
+    to.regions += 1;
+    from.in_flight += pieces_of(message.options.bytes, options.max_message_bytes) + 1;
+    to.in_flight += 2;
+  }
+  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
+    Needs& mine = needs[rank];
+    mine.queues = exchange.program(rank).queues();
+    mine.counters += mine.queues;
+    for (const Action& action : exchange.program(rank).actions())
+      if (action.kind == Action::Kind::kStart)
+        for (const RequestName request : action.requests)
+          mine.entries +=
+              request.receive()
+                  ? 2
+                  : 1 + pieces_of(exchange.messages()[request.message()].options.bytes, options.max_message_bytes);
+    // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
+    mine.regions += 8;
+  }
+  return needs;
+}
+
+// Whether the program fills the message and reads it, so that its content is known.
+bool is_checked(const Exchange& exchange, uint32_t message) {
+  const auto has = [&](uint32_t rank, Action::Kind kind) {
+    const auto& actions = exchange.program(rank).actions();
+    return std::any_of(actions.begin(), actions.end(),
+                       [&](const Action& action) { return action.kind == kind && action.message == message; });
+  };
+  return has(exchange.messages()[message].from, Action::Kind::kPack) &&
+         has(exchange.messages()[message].to, Action::Kind::kUnpack);
+}
+
+}  // namespace
+
+const char* step_name(StepKind kind) {
+  switch (kind) {
+    case StepKind::kHost: return "host";
+    case StepKind::kPost: return "post";
+    case StepKind::kOverflow: return "overflow";
+    case StepKind::kStream: return "stream";
+    case StepKind::kRing: return "ring";
+    case StepKind::kFire: return "fire";
+    case StepKind::kRead: return "read";
+    case StepKind::kLand: return "land";
+    case StepKind::kCount: return "count";
+    case StepKind::kAck: return "ack";
+  }
+  return "";
+}
+
+// ---- Building
+
+World::World(const Exchange& exchange, const WorldOptions& options) : exchange_(exchange), options_(options) {
+  const Arena::Scope scope(arena_);
+  state_ = new State;
+  build();
+  match();
+  for (const auto& process : state_->processes) {
+    nic_changed(*process);
+    streams_changed(*process);
+  }
+  arena_.save(beginning_);
+}
+
+// What is in the arena goes with it, unasked.
+World::~World() = default;
+
+void World::build() {
+  const std::vector<Needs> needs = needs_of(exchange_, options_);
+  uint32_t queues = 1;
+  uint64_t operations = 0;
+  for (const Needs& each : needs) {
+    counters_ = std::max(counters_, each.counters);
+    queues = std::max(queues, each.queues);
+    operations += each.entries;
+  }
+  if (options_.max_steps == 0)
+    options_.max_steps = kPlenty * (operations + 1);
+  first_ring_ = kFirstStreamAgent + queues;
+  stride_ = first_ring_ + 2 * counters_;
+  first_transit_ = stride_ * exchange_.ranks();
+
+  uint32_t transits = 0;
+  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
+    const Needs& mine = needs[rank];
+    ModelLimits limits;
+    limits.deferred_depth =
+        options_.depth > 0 ? options_.depth : static_cast<uint32_t>(std::clamp<uint64_t>(mine.entries, 1, 504));
+    limits.max_counters = std::max(1u, mine.counters);
+    limits.max_regions = mine.regions;
+    limits.max_in_flight = static_cast<uint32_t>(2 * mine.in_flight + 2);
+    limits.max_held = 1;
+    limits.kept_failures = options_.failures ? 64 : 4;
+    limits.max_message_bytes = options_.max_message_bytes;
+    transits += limits.max_in_flight;
+    state_->processes.push_back(std::make_unique<Process>(
+        *this, rank, exchange_.ranks(), limits,
+        core::Endpoint::Options{.overflow = options_.overflow, .overflow_thread = false}));
+    Process& process = *state_->processes.back();
+    for (uint32_t queue = 0; queue < mine.queues; ++queue) {
+      process.lanes.push_back(std::make_unique<Process::Lane>());
+      Process::Lane& lane = *process.lanes.back();
+      lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
+    }
+  }
+  state_->place.assign(first_transit_ + transits, kNone);
+  state_->promises.assign(exchange_.messages().size(), 0);
+}
+
+void World::match() {
+  std::vector<std::unique_ptr<Mailbox>> mail;
+  std::vector<std::unique_ptr<core::Matcher>> matchers;
+  for (const auto& process : state_->processes) {
+    mail.push_back(std::make_unique<Mailbox>(mail));
+    matchers.push_back(std::make_unique<core::Matcher>(process->endpoint, *mail.back()));
+  }
+  const auto& messages = exchange_.messages();
+  state_->sides.resize(2 * messages.size());
+  for (uint32_t index = 0; index < state_->sides.size(); ++index) {
+    const Exchange::Message& message = messages[index / 2];
+    const bool receive = RequestName{index}.receive();
+    Side& side = state_->sides[index];
+    side.rank = receive ? message.to : message.from;
+    side.buffer.resize(message.options.bytes);
+    side.checked = is_checked(exchange_, index / 2);
+    side.pieces = pieces_of(message.options.bytes, options_.max_message_bytes);
+    const uint32_t peer = receive ? message.from : message.to;
+    Process& process = *state_->processes[side.rank];
+    side.core = process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
+                                              .ready = !receive && message.options.ready,
+                                              .buffer = side.buffer.data(),
+                                              .bytes = message.options.bytes,
+                                              .communicator = 1,
+                                              .rank = static_cast<int>(side.rank),
+                                              .peer = static_cast<int>(peer),
+                                              .peer_nic = peer,
+                                              .tag = message.options.tag});
+    process.requests.push_back(index);
+    const Status status = matchers[side.rank]->begin(*side.core);
+    LANYARD_CHECK(status.ok(), status.to_string().c_str());
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const auto& matcher : matchers)
+        moved = matcher->progress() > 0 || moved;
+    }
+  }
+  for (const Side& side : state_->sides)
+    LANYARD_CHECK(side.core->matched(), "a valid exchange matches");
+}
+
+void World::restore(const Arena::Image& image) {
+  arena_.restore(image);
+  report_ = {};
+}
+
+// ---- Agents
+
+uint32_t World::agents() const { return static_cast<uint32_t>(state_->place.size()); }
+
+void World::enable(uint32_t agent) {
+  uint32_t& place = state_->place[agent];
+  if (place != kNone)
+    return;
+  place = static_cast<uint32_t>(state_->enabled.size());
+  state_->enabled.push_back(agent);
+}
+
+void World::disable(uint32_t agent) {
+  const uint32_t place = std::exchange(state_->place[agent], kNone);
+  if (place == kNone)
+    return;
+  const uint32_t last = state_->enabled.back();
+  state_->enabled.pop_back();
+  if (last == agent)
+    return;
+  state_->enabled[place] = last;
+  state_->place[last] = place;
+}
+
+StepKind World::kind_of(uint32_t agent) const {
+  if (agent >= first_transit_) {
+    switch (state_->transits[agent - first_transit_].stage) {
+      case Transit::Stage::kRead: return StepKind::kRead;
+      case Transit::Stage::kLand: return StepKind::kLand;
+      case Transit::Stage::kCount: return StepKind::kCount;
+      default: return StepKind::kAck;
+    }
+  }
+  const uint32_t which = agent % stride_;
+  if (which == kHostAgent)
+    return StepKind::kHost;
+  if (which == kPostAgent)
+    return StepKind::kPost;
+  if (which == kOverflowAgent)
+    return StepKind::kOverflow;
+  if (which < first_ring_)
+    return StepKind::kStream;
+  return which < first_ring_ + counters_ ? StepKind::kRing : StepKind::kFire;
+}
+
+uint32_t World::rank_of(uint32_t agent) const {
+  if (agent < first_transit_)
+    return agent / stride_;
+  const Transit& transit = state_->transits[agent - first_transit_];
+  return transit.stage == Transit::Stage::kLand || transit.stage == Transit::Stage::kCount ? transit.to : transit.from;
+}
+
+std::string World::describe(uint32_t agent) const {
+  const StepKind kind = kind_of(agent);
+  const uint32_t rank = rank_of(agent);
+  const std::string who = "rank " + std::to_string(rank) + ": ";
+  if (agent >= first_transit_) {
+    const Transit& transit = state_->transits[agent - first_transit_];
+    const char* role = transit.role == Transit::Role::kData    ? "write of ("
+                       : transit.role == Transit::Role::kClear ? "clear-to-send of ("
+                                                               : "done word of (";
+    const char* step = kind == StepKind::kRead    ? ": the source is read"
+                       : kind == StepKind::kLand  ? ": lands"
+                       : kind == StepKind::kCount ? ": is counted"
+                                                  : ": its initiator hears of it";
+    return who + role + exchange_.describe({transit.request}) + ") iteration " + std::to_string(transit.iteration) + step;
+  }
+  const Process& process = *state_->processes[rank];
+  const uint32_t which = agent % stride_;
+  switch (kind) {
+    case StepKind::kHost: return who + "host: " + describe(exchange_.program(rank).actions()[process.next_action]);
+    case StepKind::kPost: return who + "an entry reaches the NIC, " + describe(process, process.nic.next_posting().op);
+    case StepKind::kOverflow: return who + "the overflow is handed over";
+    case StepKind::kStream: return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
+    case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
+    default: {
+      const nic::CounterId counter{which - first_ring_ - counters_};
+      const NicModel& model = process.nic.model();
+      auto entry = model.ready();
+      while (entry && model.trigger_of(*entry) != counter)
+        entry = model.next_ready(*entry);
+      return who + describe(process, counter) + " fires " + (entry ? describe(process, model.op_of(*entry)) : "");
+    }
+  }
+}
+
+std::string World::describe(const Action& action) const {
+  static constexpr const char* kNames[] = {"pack", "unpack", "start", "wait", "sync", "promise", "await", "free"};
+  std::string text = kNames[static_cast<size_t>(action.kind)];
+  if (!action.requests.empty()) {
+    for (const RequestName request : action.requests)
+      text += " (" + exchange_.describe(request) + ")";
+  } else if (action.kind != Action::Kind::kSync) {
+    text += " (" + exchange_.describe({2 * action.message}) + ")";
+  }
+  return text;
+}
+
+std::string World::describe(const StepItem& item) const {
+  if (item.kind == StepItem::Kind::kKernel)
+    return describe(Action{.kind = item.action, .queue = 0, .message = item.message, .requests = {}});
+  if (item.kind == StepItem::Kind::kRing)
+    return item.start == StepItem::kNothing ? "rings for all that share the queue's trigger"
+                                            : "rings for (" + exchange_.describe({item.start}) + ")";
+  return item.request == StepItem::kNothing ? "the promise was kept" : "wait (" + exchange_.describe({item.request}) + ") passes";
+}
+
+std::string World::describe(const Process& process, const nic::Op& op) const {
+  const uint32_t request = process.requests[op.context - 1];
+  const Side& side = state_->sides[request];
+  const bool done = side.core != nullptr && op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset;
+  const char* role = op.kind == nic::OpKind::kWrite ? "write of (" : done ? "done word of (" : "clear-to-send of (";
+  return role + exchange_.describe({request}) + ")";
+}
+
+std::string World::describe(const Process& process, nic::CounterId counter) const {
+  for (const uint32_t request : process.requests) {
+    const core::Request* core = state_->sides[request].core;
+    if (core != nullptr && (core->trigger == counter || core->completion == counter))
+      return std::string("the ") + (core->trigger == counter ? "trigger" : "completion") + " counter of (" +
+             exchange_.describe({request}) + ")";
+  }
+  return "the queue's shared trigger";
+}
+
+bool World::finished() const {
+  for (uint32_t rank = 0; rank < state_->processes.size(); ++rank) {
+    const Process& process = *state_->processes[rank];
+    if (process.next_action < exchange_.program(rank).actions().size())
+      return false;
+    for (const auto& lane : process.lanes)
+      if (!lane->stream.empty())
+        return false;
+  }
+  return true;
+}
+
+// ---- Running
+
+bool World::step(Chooser& chooser) {
+  const std::vector<uint32_t>& enabled = state_->enabled;
+  if (enabled.empty() || !report_.ok())
+    return false;
+  uint32_t which = 0;
+  if (enabled.size() > 1) {
+    const Arena::Outside outside;
+    which = chooser.choose(static_cast<uint32_t>(enabled.size()), ChoiceKind::kStep, enabled.data());
+  }
+  const Arena::Scope scope(arena_);
+  chooser_ = &chooser;
+  ++state_->steps;
+  const uint32_t agent = enabled[which];
+  note(agent);
+  take(agent);
+  chooser_ = nullptr;
+  if (state_->steps > options_.max_steps)
+    find(Finding::kLivelock, "liveness", std::to_string(state_->steps) + " steps, and no end");
+  return report_.ok();
+}
+
+const Report& World::run(Chooser& chooser) {
+  while (step(chooser)) {
+  }
+  if (report_.ok())
+    judge();
+  return report_;
+}
+
+bool World::chance(ChoiceKind kind) {
+  if (chooser_ == nullptr)
+    return false;  // while the world is built
+  const Arena::Outside outside;
+  const uint32_t choice = chooser_->choose(2, kind, nullptr);
+  note(choice);
+  return choice == 1;
+}
+
+void World::find(Finding finding, const char* oracle, const std::string& text) {
+  if (!report_.ok())
+    return;
+  const Arena::Outside outside;
+  report_ = {finding, oracle, std::string(text.data(), text.size()), state_->steps};
+}
+
+void World::judge() {
+  const Arena::Scope scope(arena_);
+  if (finished())
+    oracle::judge_quiescence(*this);
+  else
+    oracle::judge_stall(*this);
+}
+
+}  // namespace lanyard::nicsim

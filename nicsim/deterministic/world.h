@@ -1,0 +1,175 @@
+// World: a job of MPI processes with their streams and NICs as plain state. Nothing happens but the steps that a Chooser
+// picks. The shipped protocol (transport/core) runs on the simulator's model (nicsim/model), and after every step the
+// oracles look.
+//
+// A step belongs to an agent, which is enabled or not. What an operation goes through is several steps, so that everything
+// can come in between:
+//
+//   host: an action -> each entry posted -> stream: an item -> a ring under way -> it lands on its counter
+//   an entry fires -> its source is read -> the bytes land -> the target counts -> the initiator hears of it
+//
+// A World lives in an arena of its own: save() and restore() take it to any earlier state for the price of a copy. Threads:
+// a world belongs to one at a time; several worlds may live in several threads.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
+#define LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nicsim/deterministic/arena.h"
+#include "nicsim/deterministic/chooser.h"
+#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/process.h"
+#include "nicsim/deterministic/report.h"
+#include "nicsim/deterministic/side.h"
+#include "nicsim/deterministic/transit.h"
+
+namespace lanyard::nicsim {
+
+struct WorldOptions {
+  uint32_t depth = 0;          // deferred-work entries of each NIC; 0: enough for everything at once
+  bool overflow = true;        // the core's; else a start that does not fit is refused, or waits
+  bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
+  bool in_order = false;       // from one NIC to another bytes land in the order in which the operations fired
+  uint64_t max_message_bytes = uint64_t{1} << 20;
+  // Which faults a Chooser is asked about.
+  bool failures = false;
+  bool lost_rings = false;
+  bool no_room = false;
+  bool stale_reads = false;
+  uint64_t max_steps = 0;      // more are a livelock; 0: far more than the exchange needs
+};
+
+enum class StepKind : uint8_t { kHost, kPost, kOverflow, kStream, kRing, kFire, kRead, kLand, kCount, kAck };
+const char* step_name(StepKind kind);
+
+class World {
+ public:
+  // `exchange` is valid and outlives the world. All its requests are matched.
+  World(const Exchange& exchange, const WorldOptions& options);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Takes one step; false where none can be taken, or the run is over.
+  bool step(Chooser& chooser);
+  // Takes steps until none can be taken or something was found, then judges the end.
+  const Report& run(Chooser& chooser);
+  const Report& report() const { return report_; }
+
+  // To the beginning: the state is the same as a fresh world's.
+  void reset() { restore(beginning_); }
+  void save(Arena::Image& image) const { arena_.save(image); }
+  // Requires an image of this world; what was found since is forgotten.
+  void restore(const Arena::Image& image);
+  size_t image_bytes() const { return arena_.used(); }
+
+  // ---- What may happen next
+  std::span<const uint32_t> enabled() const { return state_->enabled; }
+  uint32_t agents() const;
+  StepKind kind_of(uint32_t agent) const;  // of its next step
+  uint32_t rank_of(uint32_t agent) const;
+  // "rank 1: write of (send of 1 to 0, tag 3) iteration 2 lands"
+  std::string describe(uint32_t agent) const;
+
+  // ---- What has happened
+  uint64_t steps() const { return state_->steps; }
+  // Of all steps so far, in order: equal runs have equal hashes, whatever compiled them.
+  uint64_t trace_hash() const { return state_->trace_hash; }
+  bool finished() const;  // every program has ended and every stream is empty
+  struct Fingerprint {
+    uint64_t low = 0, high = 0;
+    friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+  };
+  // Equal for equal states, whatever way led there; for different ones different but for one chance in 2^128.
+  Fingerprint fingerprint() const;
+
+  const Exchange& exchange() const { return exchange_; }
+  const WorldOptions& options() const { return options_; }
+  const Process& process(uint32_t rank) const { return *state_->processes[rank]; }
+  const Side& side(RequestName request) const { return state_->sides[request.index]; }
+  std::span<const Transit> transits() const { return state_->transits; }
+
+  // ---- For the parts of the world, during a step
+  Process& process(uint32_t rank) { return *state_->processes[rank]; }
+  Side& side(uint32_t request) { return state_->sides[request]; }
+  // The run is over; the first finding stands.
+  void find(Finding finding, const char* oracle, const std::string& text);
+  bool chance(ChoiceKind kind);
+  // What an operation of that rank's NIC has become: it is under way.
+  void launch(uint32_t rank, const nic::Op& op, const Launch& launch);
+  void ring_is_under_way(uint32_t rank, uint32_t counter);
+  void posts_are_under_way(uint32_t rank);
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  // Agents of a rank, in this order; then a ring's and a firing's a counter.
+  static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
+
+  // All that a run changes: in the arena.
+  struct State {
+    std::vector<std::unique_ptr<Process>> processes;
+    std::vector<Side> sides;              // by RequestName::index
+    std::vector<Transit> transits;        // places
+    std::vector<uint32_t> free_transits;
+    std::vector<uint64_t> promises;       // by message
+    std::vector<uint32_t> enabled;        // agents
+    std::vector<uint32_t> place;          // of an agent in `enabled`, or kNone
+    uint64_t steps = 0;
+    uint64_t trace_hash = 0;
+    uint64_t launched = 0;
+  };
+
+  void build();
+  void match();
+  std::string describe(const Action& action) const;
+  std::string describe(const StepItem& item) const;
+  std::string describe(const Process& process, const nic::Op& op) const;
+  std::string describe(const Process& process, nic::CounterId counter) const;
+  uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
+  uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
+  uint32_t fire_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counters_ + counter); }
+  uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
+  void enable(uint32_t agent);
+  void disable(uint32_t agent);
+  void set_enabled(uint32_t agent, bool on) { on ? enable(agent) : disable(agent); }
+
+  void take(uint32_t agent);
+  void take_host(Process& process);
+  bool call(Process& process, const Action& action);
+  void sync(Process& process, const Action& action);
+  void free_requests(Process& process, const Action& action);
+  void take_post(Process& process);
+  void take_overflow(Process& process);
+  void take_stream(Process& process, uint32_t queue);
+  void take_kernel(Process& process, const StepItem& item);
+  void take_ring(Process& process, uint32_t counter);
+  void take_fire(Process& process, uint32_t counter);
+  void take_transit(uint32_t place);
+  void land(Transit& transit);
+  void acknowledge(uint32_t place);
+  // After a step that changed it: which of its agents are enabled now.
+  void nic_changed(Process& process);
+  void streams_changed(Process& process);
+  void host_changed(Process& process);
+  bool host_can_go_on(Process& process);
+  void transit_changed(uint32_t place);
+  void judge();
+  void note(uint64_t what) { state_->trace_hash = (state_->trace_hash ^ what) * 0x100000001b3u; }
+
+  const Exchange& exchange_;
+  WorldOptions options_;
+  uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
+  Arena arena_;
+  Arena::Image beginning_;
+  State* state_ = nullptr;
+  Chooser* chooser_ = nullptr;  // during a step
+  Report report_;               // outside the arena
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_WORLD_H_

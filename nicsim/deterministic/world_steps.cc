@@ -1,0 +1,434 @@
+// The steps of a World: what each agent does when it is its turn, and who is enabled afterwards.
+#include <algorithm>
+#include <cstring>
+
+#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/world.h"
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+void World::take(uint32_t agent) {
+  if (agent >= first_transit_)
+    return take_transit(agent - first_transit_);
+  Process& process = *state_->processes[agent / stride_];
+  const uint32_t which = agent % stride_;
+  if (which >= first_ring_ + counters_)
+    return take_fire(process, which - first_ring_ - counters_);
+  if (which >= first_ring_)
+    return take_ring(process, which - first_ring_);
+  if (which >= kFirstStreamAgent)
+    return take_stream(process, which - kFirstStreamAgent);
+  switch (which) {
+    case kHostAgent: return take_host(process);
+    case kPostAgent: return take_post(process);
+    default: return take_overflow(process);
+  }
+}
+
+// ---- The host
+
+void World::take_host(Process& process) {
+  const Action& action = exchange_.program(process.rank).actions()[process.next_action];
+  Process::Lane& lane = *process.lanes[action.queue];
+  bool done = true;
+  switch (action.kind) {
+    case Action::Kind::kPack:
+    case Action::Kind::kUnpack:
+    case Action::Kind::kPromise: {
+      StepItem item;
+      item.kind = StepItem::Kind::kKernel;
+      item.action = action.kind;
+      item.message = action.message;
+      lane.stream.push(item);
+      break;
+    }
+    case Action::Kind::kAwait: {
+      // For as many starts as the send will have had with its next one.
+      const RequestName send{2 * action.message};
+      StepItem item;
+      item.kind = StepItem::Kind::kWait;
+      item.message = action.message;
+      item.op.kind = gpu::StreamOp::Kind::kWait64;
+      item.op.word = &state_->promises[action.message];
+      item.op.value = state_->sides[send.index].core->starts + 1;
+      lane.stream.push(item);
+      break;
+    }
+    case Action::Kind::kStart:
+    case Action::Kind::kWait:
+      done = call(process, action);
+      break;
+    case Action::Kind::kSync:
+      sync(process, action);
+      break;
+    case Action::Kind::kFree:
+      free_requests(process, action);
+      break;
+  }
+  process.wants_room = !done;
+  process.next_action += done ? 1 : 0;
+  streams_changed(process);
+}
+
+// An enqueuing call of the core's; false where it wants to be repeated.
+bool World::call(Process& process, const Action& action) {
+  Process::Lane& lane = *process.lanes[action.queue];
+  process.scratch.clear();
+  for (const RequestName request : action.requests) {
+    core::Request* core = state_->sides[request.index].core;
+    if (core == nullptr) {
+      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is used after it was freed");
+      return true;
+    }
+    process.scratch.push_back(core);
+  }
+  const bool start = action.kind == Action::Kind::kStart;
+  const size_t before = lane.stream.size();
+  const Status status = start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch);
+  if (status.code() == Code::kAgain)
+    return false;
+  if (!status.ok()) {
+    find(Finding::kUser, "calls",
+         "rank " + std::to_string(process.rank) + (start ? " starts: " : " waits: ") + status.message());
+    return true;
+  }
+  const std::span<StepItem> items = lane.stream.since(before);
+  if (start) {
+    // A ring for each request with a trigger of its own, in order; the last one for all the others.
+    size_t ring = 0;
+    for (const RequestName request : action.requests) {
+      Side& side = state_->sides[request.index];
+      side.queue = action.queue;
+      if (side.core->trigger.valid())
+        items[ring++].start = request.index;
+      else
+        lane.stream.started.push_back(request.index);
+    }
+    if (ring < items.size()) {
+      items.back().starts = static_cast<uint32_t>(action.requests.size() - ring);
+      items.back().first_start = static_cast<uint32_t>(lane.stream.started.size()) - items.back().starts;
+    }
+  } else {
+    for (size_t i = 0; i < items.size(); ++i)
+      items[i].request = action.requests[i].index;
+  }
+  if (process.nic.posting() > 0 || !process.endpoint.overflow().empty())
+    nic_changed(process);
+  return true;
+}
+
+// Requires host_can_go_on(): MPIX_Queue_wait returns now.
+void World::sync(Process& process, const Action& action) {
+  while (const core::Request* failed = process.endpoint.take_failed(*process.lanes[action.queue]->queue)) {
+    Side& side = state_->sides[process.requests[failed->number - 1]];
+    side.reported = failed->failures;
+  }
+}
+
+void World::free_requests(Process& process, const Action& action) {
+  for (const RequestName request : action.requests) {
+    Side& side = state_->sides[request.index];
+    const Status status = side.core == nullptr ? Status(Code::kInvalidState, "it was freed before")
+                                               : process.endpoint.free_request(side.core);
+    if (!status.ok())
+      return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
+    side.core = nullptr;
+    // Whoever still writes here or reads from here is found out.
+    std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
+  }
+  nic_changed(process);
+}
+
+void World::take_post(Process& process) {
+  const nic::DeferredOp op = process.nic.next_posting();
+  process.shadow.posted(op);
+  process.nic.arrive();
+  oracle::check_counter(*this, process, op.trigger.value);
+  nic_changed(process);
+}
+
+void World::take_overflow(Process& process) {
+  // It looks at triggers only when entries have not become free for some calls.
+  constexpr int kCalls = 32;
+  size_t handed_over = 0;
+  for (int call = 0; call < kCalls && handed_over == 0; ++call)
+    handed_over = process.endpoint.overflow().drain();
+  nic_changed(process);
+  process.overflow_idle = handed_over == 0;
+  set_enabled(agent(process.rank, kOverflowAgent), !process.overflow_idle && !process.endpoint.overflow().empty());
+}
+
+// ---- Streams
+
+void World::take_stream(Process& process, uint32_t queue) {
+  StepStream& stream = process.lanes[queue]->stream;
+  const StepItem item = stream.front();
+  switch (item.kind) {
+    case StepItem::Kind::kKernel:
+      take_kernel(process, item);
+      break;
+    case StepItem::Kind::kWait:
+      if (item.request != StepItem::kNothing)
+        oracle::check_waited(*this, item.request);
+      break;
+    case StepItem::Kind::kRing:
+      item.op.call(item.op.object, item.op.argument, item.op.value);
+      break;
+  }
+  if (item.start != StepItem::kNothing)
+    oracle::check_started(*this, item.start);
+  for (uint32_t i = 0; i < item.starts; ++i)
+    oracle::check_started(*this, stream.started[item.first_start + i]);
+  stream.pop();
+  streams_changed(process);
+}
+
+void World::take_kernel(Process& process, const StepItem& item) {
+  const RequestName send{2 * item.message}, receive{2 * item.message + 1};
+  switch (item.action) {
+    case Action::Kind::kPack: {
+      oracle::check_packed(*this, send.index);
+      Side& side = state_->sides[send.index];
+      fill_content(side.buffer, item.message, ++side.filled);
+      return;
+    }
+    case Action::Kind::kUnpack:
+      oracle::check_unpacked(*this, receive.index);
+      return;
+    default:  // kPromise
+      ++state_->promises[item.message];
+      if (const uint32_t rank = exchange_.rank_of(send); rank != process.rank)
+        streams_changed(*state_->processes[rank]);
+      return;
+  }
+}
+
+void World::ring_is_under_way(uint32_t rank, uint32_t counter) { enable(ring_agent(rank, counter)); }
+
+void World::take_ring(Process& process, uint32_t counter) {
+  const uint32_t rings = process.nic.rings_under_way(counter);
+  uint32_t landing = 1;
+  if (rings > 1) {
+    const Arena::Outside outside;
+    landing += chooser_->choose(rings, ChoiceKind::kCoalesce, nullptr);
+    note(landing);
+  }
+  process.nic.rings_landed(counter, landing);
+  process.nic.model().ring({counter}, landing);
+  process.shadow.succeeded(counter, landing);
+  set_enabled(ring_agent(process.rank, counter), landing < rings);
+  oracle::check_counter(*this, process, counter);
+  nic_changed(process);
+}
+
+// ---- The NIC
+
+void World::posts_are_under_way(uint32_t rank) { enable(agent(rank, kPostAgent)); }
+
+void World::take_fire(Process& process, uint32_t counter) {
+  NicModel& model = process.nic.model();
+  std::optional<uint32_t> entry = model.ready();
+  while (entry && model.trigger_of(*entry).value != counter)
+    entry = model.next_ready(*entry);
+  LANYARD_CHECK(entry.has_value(), "the agent was enabled");
+  const nic::Op op = model.op_of(*entry);
+  const char* wrong = process.shadow.fired(counter, model.threshold_of(*entry), op.context);
+  const std::optional<Launch> launched = model.fire(*entry);
+  if (wrong != nullptr)
+    return find(Finding::kOrder, "NIC", "rank " + std::to_string(process.rank) + ": " + wrong);
+  if (launched)
+    launch(process.rank, op, *launched);
+  nic_changed(process);
+  if (process.wants_room || process.nic.posting() > 0)
+    host_changed(process);
+}
+
+void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
+  State& state = *state_;
+  if (state.free_transits.empty()) {
+    state.free_transits.push_back(static_cast<uint32_t>(state.transits.size()));
+    state.transits.emplace_back();
+  }
+  const uint32_t place = state.free_transits.back();
+  state.free_transits.pop_back();
+  Process& process = *state.processes[rank];
+  Transit& transit = state.transits[place];
+  transit.from = rank;
+  transit.to = launch.peer;
+  transit.request = process.requests[op.context - 1];
+  transit.number = ++state.launched;
+  transit.packet = launch.packet;
+  transit.payload = launch.payload;
+  transit.code = Code::kOk;
+  transit.bytes.clear();
+  Side& side = state.sides[transit.request];
+  if (op.kind == nic::OpKind::kWrite) {
+    transit.role = Transit::Role::kData;
+    transit.iteration = side.data_fired++ / side.pieces + 1;
+  } else if (side.core != nullptr && op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset) {
+    transit.role = Transit::Role::kDone;
+    transit.iteration = ++side.done_fired;
+  } else {
+    transit.role = Transit::Role::kClear;
+    transit.iteration = ++side.clear_fired;
+  }
+  transit.stage = transit.payload != nullptr ? Transit::Stage::kRead : Transit::Stage::kLand;
+  oracle::check_fired(*this, transit);
+  transit_changed(place);
+}
+
+// ---- Operations under way
+
+void World::take_transit(uint32_t place) {
+  Transit& transit = state_->transits[place];
+  Process& target = *state_->processes[transit.to];
+  switch (transit.stage) {
+    case Transit::Stage::kRead:
+      transit.bytes.assign(transit.payload, transit.payload + transit.packet.bytes);
+      transit.stage = Transit::Stage::kLand;
+      oracle::check_read(*this, transit);
+      break;
+    case Transit::Stage::kLand:
+      land(transit);
+      if (transit.role == Transit::Role::kDone)
+        streams_changed(target);
+      break;
+    case Transit::Stage::kCount: {
+      target.nic.model().landed(transit.packet);
+      const uint32_t counter = transit.counter;
+      target.shadow.succeeded(counter, 1);
+      transit.stage = Transit::Stage::kAck;
+      oracle::check_counted(*this, transit);
+      oracle::check_counter(*this, target, counter);
+      nic_changed(target);
+      break;
+    }
+    default:
+      return acknowledge(place);
+  }
+  transit_changed(place);
+}
+
+void World::land(Transit& transit) {
+  transit.stage = Transit::Stage::kAck;
+  if (options_.failures && chance(ChoiceKind::kFailure)) {
+    transit.code = Code::kFailed;
+    return;
+  }
+  Process& target = *state_->processes[transit.to];
+  const Landing landing = target.nic.model().locate(transit.packet);
+  transit.code = landing.code;
+  if (landing.code != Code::kOk)
+    return oracle::check_refused(*this, transit);
+  if (transit.packet.kind == PacketKind::kAtomic)
+    transit.old = apply_atomic(landing.address, transit.packet);
+  else if (!transit.bytes.empty())
+    std::memcpy(landing.address, transit.bytes.data(), transit.bytes.size());
+  oracle::check_landed(*this, transit);
+  if (landing.counter.valid()) {
+    transit.counter = landing.counter.value;
+    transit.stage = Transit::Stage::kCount;
+  } else {
+    target.nic.model().landed(transit.packet);
+  }
+}
+
+void World::acknowledge(uint32_t place) {
+  Transit& transit = state_->transits[place];
+  Process& process = *state_->processes[transit.from];
+  const nic::CounterId completion = process.nic.model().completion_of(transit.packet.token);
+  process.nic.model().complete({.kind = PacketKind::kAck,
+                                .code = transit.code,
+                                .source = transit.to,
+                                .token = transit.packet.token,
+                                .operand = transit.old});
+  Side& side = state_->sides[transit.request];
+  if (transit.code != Code::kOk)
+    ++side.failed;
+  if (transit.role == Transit::Role::kData)
+    ++side.data_acked;
+  if (completion.valid()) {
+    if (transit.code == Code::kOk)
+      process.shadow.succeeded(completion.value, 1);
+    else
+      process.shadow.failed(completion.value);
+    oracle::check_counter(*this, process, completion.value);
+  }
+  disable(transit_agent(place));
+  transit.stage = Transit::Stage::kFree;
+  state_->free_transits.push_back(place);
+  nic_changed(process);
+}
+
+// ---- Who is enabled
+
+void World::nic_changed(Process& process) {
+  const NicModel& model = process.nic.model();
+  if (const char* wrong = process.shadow.compare(model))
+    find(Finding::kLeak, "entries", "rank " + std::to_string(process.rank) + ": " + wrong);
+  // Of the ready entries of a counter the oldest may fire (N2).
+  if (!process.firing.empty() || model.ready()) {
+    for (const uint32_t counter : process.firing)
+      disable(fire_agent(process.rank, counter));
+    process.firing.clear();
+    for (auto entry = model.ready(); entry; entry = model.next_ready(*entry)) {
+      const uint32_t counter = model.trigger_of(*entry).value;
+      if (state_->place[fire_agent(process.rank, counter)] != kNone)
+        continue;
+      enable(fire_agent(process.rank, counter));
+      process.firing.push_back(counter);
+    }
+  }
+  set_enabled(agent(process.rank, kPostAgent), process.nic.posting() > 0 && model.free_entries() > 0);
+  process.overflow_idle = false;
+  set_enabled(agent(process.rank, kOverflowAgent), !process.endpoint.overflow().empty());
+  process.wants_room = false;
+  host_changed(process);
+}
+
+void World::streams_changed(Process& process) {
+  for (uint32_t queue = 0; queue < process.lanes.size(); ++queue)
+    set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.lanes[queue]->stream.ready());
+  host_changed(process);
+}
+
+void World::host_changed(Process& process) {
+  set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process));
+}
+
+bool World::host_can_go_on(Process& process) {
+  const std::vector<Action>& actions = exchange_.program(process.rank).actions();
+  if (process.next_action == actions.size() || process.wants_room)
+    return false;
+  if (options_.blocking_post && process.nic.posting() > 0)
+    return false;
+  const Action& action = actions[process.next_action];
+  if (action.kind != Action::Kind::kSync)
+    return true;
+  Process::Lane& lane = *process.lanes[action.queue];
+  return lane.stream.empty() && lane.queue->settled();
+}
+
+void World::transit_changed(uint32_t place) {
+  const Transit& transit = state_->transits[place];
+  if (!options_.in_order)
+    return enable(transit_agent(place));
+  // Bytes land in the order of firing; the rest is as it comes.
+  uint32_t first = kNone;
+  for (uint32_t other = 0; other < state_->transits.size(); ++other) {
+    const Transit& rival = state_->transits[other];
+    const bool lands_later = rival.stage == Transit::Stage::kRead || rival.stage == Transit::Stage::kLand;
+    if (!lands_later || rival.from != transit.from || rival.to != transit.to)
+      continue;
+    if (first == kNone || rival.number < state_->transits[first].number)
+      first = other;
+  }
+  for (uint32_t other = 0; other < state_->transits.size(); ++other) {
+    const Transit& rival = state_->transits[other];
+    if (rival.stage != Transit::Stage::kFree && rival.from == transit.from && rival.to == transit.to)
+      set_enabled(transit_agent(other), rival.stage != Transit::Stage::kLand || other == first);
+  }
+}
+
+}  // namespace lanyard::nicsim
