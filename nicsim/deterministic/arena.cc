@@ -15,7 +15,10 @@ namespace lanyard::nicsim {
 namespace {
 
 constexpr size_t kGrain = 16;
-constexpr size_t kClasses = 40;  // of block sizes: 16, 32, 64 ... bytes
+// Blocks come in sizes of 16, 32, 48 and 64 bytes, then four to each doubling. Larger ones than kLongest, which are made
+// once, are as long as they need be and never used again.
+constexpr size_t kLongest = 4096;
+constexpr size_t kClasses = 28;
 
 // All arenas lie in one range of addresses, so that a delete can tell their memory from malloc's by two comparisons.
 constexpr size_t kRange = size_t{1} << 40;
@@ -42,8 +45,18 @@ bool owned(const void* memory) {
   return begin != nullptr && static_cast<size_t>(static_cast<const std::byte*>(memory) - begin) < kRange;
 }
 
-size_t class_of(size_t bytes) {
-  return static_cast<size_t>(std::countr_zero(std::bit_ceil(bytes < kGrain ? kGrain : bytes))) - 4;
+struct Size {
+  size_t size_class;
+  size_t bytes;
+};
+Size size_of(size_t bytes) {
+  if (bytes <= 4 * kGrain) {
+    const size_t grains = bytes == 0 ? 1 : (bytes + kGrain - 1) / kGrain;
+    return {grains - 1, grains * kGrain};
+  }
+  const size_t step = std::bit_floor(bytes - 1) / 4;  // the sizes between two powers of two
+  const size_t steps = (bytes + step - 1) / step;     // 5 to 8
+  return {4 * static_cast<size_t>(std::countr_zero(step / kGrain)) + steps - 1, steps * step};
 }
 
 // Before every block.
@@ -75,20 +88,18 @@ Arena::~Arena() {
 }
 
 void* Arena::allocate(size_t bytes) {
-  const size_t size_class = class_of(bytes);
-  LANYARD_CHECK(size_class < kClasses, "nothing of that size");
-  Block* block = header_->free[size_class];
-  if (block != nullptr) {
-    header_->free[size_class] = block->next_free;
-    return block + 1;
+  Size size{kClasses, (bytes + kGrain - 1) / kGrain * kGrain};
+  if (bytes <= kLongest) {
+    size = size_of(bytes);
+    if (Block* block = header_->free[size.size_class]; block != nullptr) {
+      header_->free[size.size_class] = block->next_free;
+      return block + 1;
+    }
   }
-  // A block that is never followed by another of its class need not be as long as the class says, but then could not be
-  // used again; the large ones, which matter, are allocated once.
-  const size_t length = size_class > 8 ? (bytes + kGrain - 1) / kGrain * kGrain : kGrain << size_class;
-  LANYARD_CHECK(header_->top + sizeof(Block) + length <= bytes_, "the arena is full");
-  block = reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(header_) + header_->top);
-  header_->top += sizeof(Block) + length;
-  block->size_class = size_class > 8 ? kClasses : size_class;
+  LANYARD_CHECK(size.bytes < bytes_ && header_->top + sizeof(Block) + size.bytes <= bytes_, "the arena is full");
+  auto* block = reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(header_) + header_->top);
+  header_->top += sizeof(Block) + size.bytes;
+  block->size_class = size.size_class;
   block->next_free = nullptr;
   return block + 1;
 }

@@ -89,7 +89,6 @@ Status StepNic::post(std::span<const nic::DeferredOp> ops) {
     first_posting_ = 0;
   }
   posting_.insert(posting_.end(), ops.begin(), ops.end());
-  posted_ += ops.size();
   world_.posts_are_under_way(rank_);
   return {};
 }

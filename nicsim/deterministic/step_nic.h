@@ -56,11 +56,13 @@ class StepNic final : public nic::Nic {
   // Entries on their way from the host into the model.
   size_t posting() const { return posting_.size() - first_posting_; }
   const nic::DeferredOp& next_posting() const { return posting_[first_posting_]; }
+  std::span<const nic::DeferredOp> postings() const { return std::span(posting_).subspan(first_posting_); }
   // The oldest of them arrives. Requires a free entry.
   void arrive();
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
   void rings_landed(uint32_t counter, uint32_t rings) { rings_[counter] -= rings; }
-  uint64_t posted() const { return posted_; }
+  // What a stale read of it would say.
+  const nic::CounterValue& last_read(uint32_t counter) const { return last_read_[counter]; }
 
  private:
   World& world_;
@@ -72,7 +74,6 @@ class StepNic final : public nic::Nic {
   std::vector<nic::CounterValue> last_read_;  // by counter
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
-  uint64_t posted_ = 0;  // entries ever handed over by the host
 };
 
 }  // namespace lanyard::nicsim

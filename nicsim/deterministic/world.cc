@@ -286,6 +286,8 @@ std::string World::describe(const Action& action) const {
 std::string World::describe(const StepItem& item) const {
   if (item.kind == StepItem::Kind::kKernel)
     return describe(Action{.kind = item.action, .queue = 0, .message = item.message, .requests = {}});
+  if (item.kind == StepItem::Kind::kMark)
+    return "start (" + exchange_.describe({item.start}) + ") is reached";
   if (item.kind == StepItem::Kind::kRing)
     return item.start == StepItem::kNothing ? "rings for all that share the queue's trigger"
                                             : "rings for (" + exchange_.describe({item.start}) + ")";

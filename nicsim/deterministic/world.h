@@ -72,6 +72,10 @@ class World {
   uint32_t agents() const;
   StepKind kind_of(uint32_t agent) const;  // of its next step
   uint32_t rank_of(uint32_t agent) const;
+  // The operation that the agent stands for; null where it is no operation under way.
+  const Transit* transit_of(uint32_t agent) const {
+    return agent < first_transit_ ? nullptr : &state_->transits[agent - first_transit_];
+  }
   // "rank 1: write of (send of 1 to 0, tag 3) iteration 2 lands"
   std::string describe(uint32_t agent) const;
 

@@ -95,19 +95,30 @@ bool World::call(Process& process, const Action& action) {
   }
   const std::span<StepItem> items = lane.stream.since(before);
   if (start) {
-    // A ring for each request with a trigger of its own, in order; the last one for all the others.
-    size_t ring = 0;
+    // A ring for each request with a trigger of its own, in order, then one for all that share the queue's.
+    size_t ring = 0, shared = 0;
     for (const RequestName request : action.requests) {
       Side& side = state_->sides[request.index];
       side.queue = action.queue;
-      if (side.core->trigger.valid())
+      if (side.core->trigger.valid()) {
         items[ring++].start = request.index;
-      else
+      } else if (side.core->shares_trigger) {
         lane.stream.started.push_back(request.index);
+        ++shared;
+      }
     }
-    if (ring < items.size()) {
-      items.back().starts = static_cast<uint32_t>(action.requests.size() - ring);
-      items.back().first_start = static_cast<uint32_t>(lane.stream.started.size()) - items.back().starts;
+    if (shared > 0) {
+      items.back().starts = static_cast<uint32_t>(shared);
+      items.back().first_start = static_cast<uint32_t>(lane.stream.started.size() - shared);
+    }
+    for (const RequestName request : action.requests) {
+      const core::Request& core = *state_->sides[request.index].core;
+      if (core.trigger.valid() || core.shares_trigger)
+        continue;
+      StepItem mark;
+      mark.kind = StepItem::Kind::kMark;
+      mark.start = request.index;
+      lane.stream.push(mark);
     }
   } else {
     for (size_t i = 0; i < items.size(); ++i)
@@ -171,6 +182,8 @@ void World::take_stream(Process& process, uint32_t queue) {
     case StepItem::Kind::kWait:
       if (item.request != StepItem::kNothing)
         oracle::check_waited(*this, item.request);
+      break;
+    case StepItem::Kind::kMark:
       break;
     case StepItem::Kind::kRing:
       item.op.call(item.op.object, item.op.argument, item.op.value);
