@@ -21,7 +21,8 @@ class Chooser {
  public:
   virtual ~Chooser() = default;
   // A number below n, n >= 2. `agents`: the n agents of a kStep, in no order that means anything; else null. The 0 of
-  // every other kind is what happens where nothing goes wrong.
+  // every other kind is what happens where nothing goes wrong. Called with the world's arena in scope: what the chooser
+  // keeps it allocates Outside (arena.h).
   virtual uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) = 0;
 };
 

@@ -58,6 +58,7 @@ class OneStep final : public Chooser {
       return place;
     }
     if (next_ == choices_.size()) {
+      const Arena::Outside outside;
       choices_.push_back(0);
       limits_.push_back(n);
     }
@@ -110,9 +111,9 @@ class Search {
 
   Exploration run() {
     visit({});
-    while (!frontier_.empty() && result_.report.ok() && result_.states < options_.max_states)
+    while (!frontier_.empty() && !over())
       expand();
-    result_.complete = frontier_.empty() && result_.report.ok();
+    result_.complete = frontier_.empty() && !over();
     result_.ends = ends_.size();
     return std::move(result_);
   }
@@ -122,6 +123,8 @@ class Search {
     Arena::Image image;
     Schedule way;
   };
+
+  bool over() const { return !result_.report.ok() || result_.good_end || result_.states >= options_.max_states; }
 
   // The world is in a state: is it new, and what follows?
   void visit(Schedule way) {
@@ -141,6 +144,8 @@ class Search {
       Replay nothing(no_schedule_);
       if (!world_.run(nothing).ok())  // takes no step, and judges
         found(std::move(way));
+      else
+        result_.good_end = options_.until_good_end;
       return;
     }
     Node& node = frontier_.emplace_back();
@@ -173,7 +178,7 @@ class Search {
         Schedule way = node.way;
         step.append_to(way);
         visit(std::move(way));
-        if (!result_.report.ok())
+        if (over())
           return;
       } while (step.advance());
     }
@@ -181,6 +186,8 @@ class Search {
   }
 
   void found(Schedule way) {
+    if (options_.until_good_end)
+      return;
     result_.report = world_.report();
     while (!way.empty() && way.back() == 0)
       way.pop_back();

@@ -20,6 +20,7 @@ struct ExploreOptions {
   // nothing fails: allows_reduction().
   bool reduced = false;
   bool breadth_first = false;  // finds the shortest way to trouble first; takes memory for every state
+  bool until_good_end = false;  // stops at the first end that is as it should be, and takes findings for dead ends
   uint64_t max_states = 200'000'000;
   // Called now and then with the number of states so far, if set.
   std::function<void(uint64_t states)> progress = nullptr;
@@ -31,7 +32,8 @@ struct Exploration {
   uint64_t ends = 0;         // different states in which nothing is left to do
   // Of the ends: equal where two explorations found the same ones.
   World::Fingerprint ends_digest;
-  bool complete = false;     // else max_states stopped it, or a finding
+  bool complete = false;     // else max_states stopped it, a finding, or a good end
+  bool good_end = false;     // until_good_end: there is one
   Report report;             // the first finding
   Schedule schedule;         // that leads to it
 };

@@ -19,8 +19,8 @@ struct FuzzOptions {
   uint64_t seed = 1;
   uint64_t schedules = 10'000;               // at most
   std::chrono::nanoseconds time{0};          // at most; 0: as long as it takes
-  std::vector<SchedulerKind> schedulers;     // in turn; empty: all of them
-  WorldOptions world;
+  std::vector<SchedulerKind> schedulers{};   // in turn; empty: all of them
+  WorldOptions world{};
 };
 
 struct Verdict {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/oracles/shadow_nic.h"
 #include "nicsim/deterministic/step_nic.h"
 #include "nicsim/deterministic/step_stream.h"
@@ -45,10 +47,12 @@ struct Process {
     std::unique_ptr<core::Queue> queue;
   };
 
-  Process(World& world, uint32_t rank, uint32_t ranks, const ModelLimits& limits, core::Endpoint::Options options)
-      : rank(rank), nic(world, rank, ranks, limits), endpoint(nic, rank, options), shadow(limits) {}
+  Process(World& world, const HostProgram& host, uint32_t rank, uint32_t ranks, const ModelLimits& limits,
+          core::Endpoint::Options options)
+      : rank(rank), program(host.actions()), nic(world, rank, ranks, limits), endpoint(nic, rank, options), shadow(limits) {}
 
   const uint32_t rank;
+  const std::span<const Action> program;
   StepNic nic;
   core::Endpoint endpoint;
   ShadowNic shadow;

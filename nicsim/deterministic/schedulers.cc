@@ -89,8 +89,8 @@ class Pct final : public Seeded {
   uint32_t lowered_count_ = 0;
 };
 
-// Swarm testing (Groce et al., ISSTA 2012): each schedule has its own likes and dislikes among ranks and kinds of steps, so
-// that over many every mixture of fast and slow parts occurs.
+// Swarm testing (Groce et al., ISSTA 2012): each schedule has its own likes and dislikes among agents, and among stages of
+// operations, so that over many every mixture of fast and slow parts occurs.
 class Swarm final : public Seeded {
  public:
   explicit Swarm(const World& world) : world_(world) {}
@@ -105,7 +105,10 @@ class Swarm final : public Seeded {
   uint32_t choose_step(uint32_t n, const uint32_t* agents) override {
     for (uint32_t i = 0; i < kTries; ++i) {
       const uint32_t which = random_.below(n);
-      const uint64_t group = uint64_t{world_.rank_of(agents[which])} << 8 | static_cast<uint64_t>(world_.kind_of(agents[which]));
+      const Transit* transit = world_.transit_of(agents[which]);
+      const uint64_t group = transit == nullptr
+                                 ? agents[which]
+                                 : uint64_t{1} << 40 | uint64_t{transit->to} << 8 | static_cast<uint64_t>(transit->stage);
       // Likes of 1, 1/4, 1/16 and 1/64.
       const uint32_t dislike = 2 * (mix(salt_ ^ (group * 0x9e3779b97f4a7c15u)) % 4);
       if (random_.below(64) < (64u >> dislike))
@@ -249,6 +252,7 @@ uint32_t Replay::choose(uint32_t n, ChoiceKind, const uint32_t* agents) {
 
 uint32_t Recorder::choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) {
   const uint32_t choice = inner_.choose(n, kind, agents);
+  const Arena::Outside outside;
   schedule_.push_back(agents == nullptr ? choice : rank_of_place(n, agents, choice));
   return choice;
 }

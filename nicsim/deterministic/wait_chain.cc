@@ -206,9 +206,11 @@ class Tracer {
       return {what + " waits for its stream", Thing{Thing::Kind::kStart, 0, send.index, iteration}, Blame::kUser};
     if (!ready && world_.side(RequestName{2 * message + 1}).clear_counted < iteration)
       return {what + " waits for its clear-to-send", Thing{Thing::Kind::kClear, 0, message, iteration}, Blame::kUser};
-    if (ready && world_.process(side.rank).nic.posting() > 0)
-      return not_posted(what, send, iteration);
-    return {what + " may fire, and does not", std::nullopt, Blame::kProtocol};
+    if (ready)
+      return on_shared_trigger(what, send, iteration, nic::OpKind::kWrite);
+    return {what + " may fire, and does not: its trigger counter holds " +
+                of(world_.process(side.rank).nic.model().read(core.trigger).value().reached(), 2 * iteration),
+            std::nullopt, Blame::kProtocol};
   }
 
   Link clear(uint32_t message, uint64_t iteration) const {
@@ -222,7 +224,23 @@ class Tracer {
               side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
     if (side.started < iteration)
       return {what + " waits for its stream", Thing{Thing::Kind::kStart, 0, receive.index, iteration}, Blame::kUser};
-    return not_posted(what, receive, iteration);
+    return on_shared_trigger(what, receive, iteration, nic::OpKind::kAtomic);
+  }
+
+  // An operation that hangs on its queue's trigger, behind a start that the stream has reached.
+  Link on_shared_trigger(const std::string& what, RequestName request, uint64_t iteration, nic::OpKind kind) const {
+    const Side& side = world_.side(request);
+    const NicModel& model = world_.process(side.rank).nic.model();
+    for (uint32_t counter = 0; counter < model.limits().max_counters; ++counter) {
+      if (waiting(side.rank, {counter}, *side.core, kind, false) == 0)
+        continue;
+      const auto entry = model.first_waiting({counter});
+      return {what + " is posted: its trigger counter holds " +
+                  of(model.read({counter}).value().reached(), model.threshold_of(*entry)) +
+                  ", though its stream has rung",
+              std::nullopt, Blame::kProtocol};
+    }
+    return not_posted(what, request, iteration);
   }
 
   const World& world_;

@@ -126,7 +126,7 @@ void World::build() {
     limits.max_message_bytes = options_.max_message_bytes;
     transits += limits.max_in_flight;
     state_->processes.push_back(std::make_unique<Process>(
-        *this, rank, exchange_.ranks(), limits,
+        *this, exchange_.program(rank), rank, exchange_.ranks(), limits,
         core::Endpoint::Options{.overflow = options_.overflow, .overflow_thread = false}));
     Process& process = *state_->processes.back();
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
@@ -327,15 +327,17 @@ bool World::finished() const {
 // ---- Running
 
 bool World::step(Chooser& chooser) {
+  const Arena::Scope scope(arena_);
+  return take_one(chooser);
+}
+
+bool World::take_one(Chooser& chooser) {
   const std::vector<uint32_t>& enabled = state_->enabled;
   if (enabled.empty() || !report_.ok())
     return false;
   uint32_t which = 0;
-  if (enabled.size() > 1) {
-    const Arena::Outside outside;
+  if (enabled.size() > 1)
     which = chooser.choose(static_cast<uint32_t>(enabled.size()), ChoiceKind::kStep, enabled.data());
-  }
-  const Arena::Scope scope(arena_);
   chooser_ = &chooser;
   ++state_->steps;
   const uint32_t agent = enabled[which];
@@ -348,7 +350,8 @@ bool World::step(Chooser& chooser) {
 }
 
 const Report& World::run(Chooser& chooser) {
-  while (step(chooser)) {
+  const Arena::Scope scope(arena_);
+  while (take_one(chooser)) {
   }
   if (report_.ok())
     judge();
@@ -358,7 +361,6 @@ const Report& World::run(Chooser& chooser) {
 bool World::chance(ChoiceKind kind) {
   if (chooser_ == nullptr)
     return false;  // while the world is built
-  const Arena::Outside outside;
   const uint32_t choice = chooser_->choose(2, kind, nullptr);
   note(choice);
   return choice == 1;
@@ -372,7 +374,6 @@ void World::find(Finding finding, const char* oracle, const std::string& text) {
 }
 
 void World::judge() {
-  const Arena::Scope scope(arena_);
   if (finished())
     oracle::judge_quiescence(*this);
   else

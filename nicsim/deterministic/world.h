@@ -141,6 +141,7 @@ class World {
   void disable(uint32_t agent);
   void set_enabled(uint32_t agent, bool on) { on ? enable(agent) : disable(agent); }
 
+  bool take_one(Chooser& chooser);
   void take(uint32_t agent);
   void take_host(Process& process);
   bool call(Process& process, const Action& action);

@@ -29,7 +29,7 @@ void World::take(uint32_t agent) {
 // ---- The host
 
 void World::take_host(Process& process) {
-  const Action& action = exchange_.program(process.rank).actions()[process.next_action];
+  const Action& action = process.program[process.next_action];
   Process::Lane& lane = *process.lanes[action.queue];
   bool done = true;
   switch (action.kind) {
@@ -223,7 +223,6 @@ void World::take_ring(Process& process, uint32_t counter) {
   const uint32_t rings = process.nic.rings_under_way(counter);
   uint32_t landing = 1;
   if (rings > 1) {
-    const Arena::Outside outside;
     landing += chooser_->choose(rings, ChoiceKind::kCoalesce, nullptr);
     note(landing);
   }
@@ -411,12 +410,11 @@ void World::host_changed(Process& process) {
 }
 
 bool World::host_can_go_on(Process& process) {
-  const std::vector<Action>& actions = exchange_.program(process.rank).actions();
-  if (process.next_action == actions.size() || process.wants_room)
+  if (process.next_action == process.program.size() || process.wants_room)
     return false;
   if (options_.blocking_post && process.nic.posting() > 0)
     return false;
-  const Action& action = actions[process.next_action];
+  const Action& action = process.program[process.next_action];
   if (action.kind != Action::Kind::kSync)
     return true;
   Process::Lane& lane = *process.lanes[action.queue];

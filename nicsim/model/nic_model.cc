@@ -338,22 +338,6 @@ void NicModel::free_entry(uint32_t index) {
 
 // ---- Steps
 
-std::optional<uint32_t> NicModel::ready() const {
-  if (ready_first_ == kNone || !room_in_flight())
-    return std::nullopt;
-  return ready_first_;
-}
-
-std::optional<uint32_t> NicModel::next_ready(uint32_t entry) const {
-  const uint32_t next = entries_[entry].next;
-  return next == kNone ? std::nullopt : std::optional(next);
-}
-
-std::optional<uint32_t> NicModel::first_waiting(CounterId counter) const {
-  const uint32_t first = is_open(counter) ? counters_[counter.value].first : kNone;
-  return first == kNone ? std::nullopt : std::optional(first);
-}
-
 std::optional<Launch> NicModel::fire(uint32_t index) {
   LANYARD_CHECK(entries_[index].busy && entries_[index].ready && room_in_flight(), "only a ready entry fires");
   unlink(ready_first_, ready_last_, index);

@@ -82,13 +82,21 @@ class NicModel {
   // ---- Steps
   // The entry that has been ready for longest, where one may fire now; next_ready() walks the others in that order.
   // Entries of one counter must be fired in that order (N2).
-  std::optional<uint32_t> ready() const;
-  std::optional<uint32_t> next_ready(uint32_t entry) const;
+  std::optional<uint32_t> ready() const {
+    return ready_first_ == kNone || !room_in_flight() ? std::nullopt : std::optional(ready_first_);
+  }
+  std::optional<uint32_t> next_ready(uint32_t entry) const {
+    const uint32_t next = entries_[entry].next;
+    return next == kNone ? std::nullopt : std::optional(next);
+  }
   nic::CounterId trigger_of(uint32_t entry) const { return entries_[entry].trigger; }
   uint64_t threshold_of(uint32_t entry) const { return entries_[entry].threshold; }
   const nic::Op& op_of(uint32_t entry) const { return entries_[entry].op; }
   // The entry of this counter that waits for the lowest threshold, and the one after an entry that waits.
-  std::optional<uint32_t> first_waiting(nic::CounterId counter) const;
+  std::optional<uint32_t> first_waiting(nic::CounterId counter) const {
+    const uint32_t first = is_open(counter) ? counters_[counter.value].first : kNone;
+    return first == kNone ? std::nullopt : std::optional(first);
+  }
   std::optional<uint32_t> next_waiting(uint32_t entry) const { return next_ready(entry); }
   // Frees the entry and starts its operation. No Launch for counter operations: they are done.
   std::optional<Launch> fire(uint32_t entry);

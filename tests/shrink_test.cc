@@ -1,0 +1,44 @@
+// From a long failing run to a short one.
+#include "nicsim/deterministic/shrink.h"
+
+#include <gtest/gtest.h>
+
+#include "nicsim/deterministic/fuzz.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+TEST(Shrink, ThePoolDeadlock) {
+  const Config config = Config::parse("3ranks,2req-each-way,3iter,sends-first,depth=9,blocking-post").value();
+  const Exchange exchange = make_halo(config.halo);
+  const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
+  ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
+  const Shrunk shrunk = shrink(config, verdict.schedule);
+  EXPECT_EQ(shrunk.report.finding, Finding::kDeadlock);
+  EXPECT_EQ(shrunk.config.halo.iterations, 1u);
+  EXPECT_LE(deviations(shrunk.schedule), 6u);
+  EXPECT_GT(shrunk.shortest, 0u);
+  EXPECT_LE(10 * shrunk.report.step, 12 * shrunk.shortest);
+  std::printf("%s schedule %s: %lu steps (shortest %lu), %lu deviations, critical step %ld\n%s\n",
+              shrunk.config.to_string().c_str(), encode(shrunk.schedule).c_str(), shrunk.report.step, shrunk.shortest,
+              deviations(shrunk.schedule), static_cast<long>(shrunk.critical_step), shrunk.report.text.c_str());
+}
+
+TEST(Shrink, ALostRing) {
+  const Config config = Config::parse("3ranks,2req-each-way,3iter,lost-rings").value();
+  const Exchange exchange = make_halo(config.halo);
+  const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
+  ASSERT_FALSE(verdict.ok());
+  const Shrunk shrunk = shrink(config, verdict.schedule);
+  EXPECT_EQ(shrunk.report.finding, verdict.report.finding);
+  EXPECT_EQ(shrunk.config.halo.ranks, 2u);
+  EXPECT_EQ(shrunk.config.halo.each_way, 1u);
+  EXPECT_LE(deviations(shrunk.schedule), 1u) << "the lost ring itself";
+  EXPECT_NE(shrunk.critical_step, Shrunk::kUnknown);
+  std::printf("%s schedule %s: %lu steps (shortest %lu), %lu deviations, critical step %ld\n%s\n",
+              shrunk.config.to_string().c_str(), encode(shrunk.schedule).c_str(), shrunk.report.step, shrunk.shortest,
+              deviations(shrunk.schedule), static_cast<long>(shrunk.critical_step), shrunk.report.text.c_str());
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim
