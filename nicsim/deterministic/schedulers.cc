@@ -226,6 +226,8 @@ namespace {
 
 // The place of the agent that has `rank` smaller ones beside it.
 uint32_t place_of_rank(uint32_t n, const uint32_t* agents, uint32_t rank) {
+  if (rank == 0)
+    return static_cast<uint32_t>(std::min_element(agents, agents + n) - agents);
   for (uint32_t i = 0; i < n; ++i) {
     const auto smaller = std::count_if(agents, agents + n, [&](uint32_t other) { return other < agents[i]; });
     if (static_cast<uint32_t>(smaller) == rank)

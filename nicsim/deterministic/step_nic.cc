@@ -1,5 +1,6 @@
 #include "nicsim/deterministic/step_nic.h"
 
+#include <algorithm>
 #include <string>
 
 #include "nicsim/deterministic/world.h"
@@ -13,6 +14,7 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
       model_(limits, rank),
       rings_(limits.max_counters),
       last_read_(limits.max_counters) {
+  posting_.reserve(std::min(limits.deferred_depth, 8u));
   caps_.name = "sim/det";
   caps_.provider = "nicsim";
   caps_.deferred_depth = limits.deferred_depth;

@@ -38,6 +38,7 @@ class StepStream final : public gpu::Stream {
   // The world runs items; whoever waits cannot.
   bool poll() override { return empty(); }
 
+  void reserve(size_t items) { items_.reserve(items); }
   void push(const StepItem& item) { items_.push_back(item); }
   // The items that the last calls of enqueue() appended, from number `from` of those that wait on.
   std::span<StepItem> since(size_t from) { return std::span(items_).subspan(head_ + from); }

@@ -9,6 +9,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
+constexpr size_t kShort = 16;        // bytes of a message that most workloads have
 constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
 
 // What the requests of a rank need of its NIC.
@@ -132,10 +133,18 @@ void World::build() {
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
       process.lanes.push_back(std::make_unique<Process::Lane>());
       Process::Lane& lane = *process.lanes.back();
+      lane.stream.reserve(std::min<size_t>(2 * exchange_.program(rank).actions().size(), 16));
       lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
     }
   }
   state_->place.assign(first_transit_ + transits, kNone);
+  // What every run needs is allocated once, before the beginning is saved.
+  state_->enabled.reserve(8 * exchange_.ranks());
+  for (uint32_t place = 0; place < 2 * exchange_.ranks(); ++place) {
+    Transit& transit = state_->transits.emplace_back();
+    transit.bytes.reserve(kShort);
+    state_->free_transits.push_back(place);
+  }
   state_->promises.assign(exchange_.messages().size(), 0);
 }
 
@@ -170,10 +179,8 @@ void World::match() {
     process.requests.push_back(index);
     const Status status = matchers[side.rank]->begin(*side.core);
     LANYARD_CHECK(status.ok(), status.to_string().c_str());
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const auto& matcher : matchers)
-        moved = matcher->progress() > 0 || moved;
+    // An offer goes to the receive's rank, the answer back: nobody else has mail.
+    while (matchers[side.rank]->progress() + matchers[peer]->progress() > 0) {
     }
   }
   for (const Side& side : state_->sides)
