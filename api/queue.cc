@@ -42,6 +42,7 @@ int drain(Context& context, lanyard_queue& queue) {
   Patience patience(context.settings());
   Clock::time_point spin_until = patience.begin() + kSpin;
   uint64_t executed = stream.executed();
+  uint64_t moved = context.nic().activity();
   std::string failure;
   std::string stall;
 
@@ -76,8 +77,6 @@ int drain(Context& context, lanyard_queue& queue) {
     sched_yield();
     if (now < spin_until)
       continue;
-    // Still attending the stream: whatever ends the sleep is for this thread to go on with.
-    context.nic().leave();
     {
       // The user is inside an MPI function: matching, and with it the MPI's own transfers, must go on.
       const auto lock = context.lock();
@@ -85,11 +84,19 @@ int drain(Context& context, lanyard_queue& queue) {
       if (patience.is_over(context.rank(), [&] { return "in MPIX_Queue_wait:\n" + describe_stall(queue); }))
         stall = describe_stall(queue);
     }
-    if (stall.empty())
-      context.nic().wait_since(seen, kSleep);
-    context.nic().attend();
     if (!stall.empty())
       break;
+    // While the card moves data this thread stays with it: to leave would wake the card's own thread, and the two would
+    // get into each other's way.
+    if (const uint64_t activity = context.nic().activity(); activity != moved) {
+      moved = activity;
+      spin_until = now + kSpin;
+      continue;
+    }
+    // Still attending the stream: whatever ends the sleep is for this thread to go on with.
+    context.nic().leave();
+    context.nic().wait_since(seen, kSleep);
+    context.nic().attend();
   }
   stream.leave();
   context.nic().leave();

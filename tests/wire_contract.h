@@ -193,9 +193,11 @@ TEST_P(WireContract, W4_EverySizeArrivesExactly) {
   constexpr uint64_t kPortion = Wire::kPortionBytes;
   uint32_t token = 0;
   for (uint64_t bytes :
-       {uint64_t{0}, uint64_t{1}, uint64_t{8}, uint64_t{16}, uint64_t{17}, uint64_t{4095},
-        uint64_t{4096}, uint64_t{4097}, uint64_t{65535}, uint64_t{65536}, uint64_t{65537},
-        kPortion - 1, kPortion, kPortion + 1, uint64_t{16} << 20}) {
+       {uint64_t{0},      uint64_t{1},      uint64_t{8},      uint64_t{16},
+        uint64_t{17},     uint64_t{4095},   uint64_t{4096},   uint64_t{4097},
+        uint64_t{65535},  uint64_t{65536},  uint64_t{65537},  uint64_t{131071},
+        uint64_t{131072}, uint64_t{131073}, uint64_t{266241}, uint64_t{524289},
+        kPortion - 1,     kPortion,         kPortion + 1,     uint64_t{16} << 20}) {
     std::vector<std::byte> source(bytes + 1);
     fill(source.data(), bytes, token);
     Buffer target(bytes);
@@ -225,10 +227,10 @@ TEST_P(WireContract, W4_LongWritesCostManyShortPolls) {
   std::vector<std::byte> source(kBytes), target(kBytes);
   job.sinks[1].memory[1] = target.data();
   job.wires[0]->send(1, write_packet(0, 1, kBytes), source.data());
-  size_t polls = 0;
+  size_t polls = 0;  // of both sides: either may be the one that copies
   const steady_clock::time_point deadline = steady_clock::now() + kPatience;
   while (job.sinks[1].count(What::kLanded) == 0 && steady_clock::now() < deadline) {
-    job.poll(0);
+    polls += job.poll(0) > 0;
     polls += job.poll(1) > 0;
   }
   EXPECT_EQ(job.sinks[1].count(What::kLanded), 1u);
@@ -275,6 +277,62 @@ TEST_P(WireContract, W4_LongWritesBothWaysAndShortOnesBetweenThem) {
       EXPECT_TRUE(targets[rank][i].guards_hold());
     }
   }
+}
+
+// Each rank has a thread that polls, so both may copy at the same moment. As soon as a write has
+// landed the memory is the sink's own: nothing is written there any more.
+TEST_P(WireContract, W4_TwoThreadsExchangeLongWrites) {
+  Job job(GetParam(), 2);
+  constexpr uint32_t kRounds = 40 / kSlow, kAtOnce = 4;
+  constexpr uint64_t kSizes[] = {131072, 131073, 200001, 262144, 777777, (uint64_t{3} << 20) + 17};
+  constexpr uint64_t kLongest = kSizes[std::size(kSizes) - 1];
+  constexpr std::byte kMine{0x3C};
+  const auto play = [&](uint32_t rank) {
+    TestSink& sink = job.sinks[rank];
+    sink.answers = job.wires[rank].get();
+    std::vector<Buffer> sources, targets;
+    for (uint32_t i = 0; i < 2 * kAtOnce; ++i) {  // the peer may be one round ahead
+      sources.emplace_back(kLongest + 2 * i + 1);
+      targets.emplace_back(kLongest + 64);
+      sink.memory[i] = targets[i].data();
+    }
+    size_t wrong = 0;
+    sink.on_event = [&](const Event& event) {
+      if (event.what != What::kLanded) return;
+      const Packet& packet = event.packet;
+      std::byte* begin = targets[packet.key].data() + packet.offset;
+      wrong += first_difference(begin, packet.bytes, packet.token) != packet.bytes;
+      std::fill(begin, begin + packet.bytes, kMine);
+    };
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      const uint64_t bytes = kSizes[round % std::size(kSizes)];
+      const uint32_t first = round % 2 * kAtOnce;
+      for (uint32_t i = first; i < first + kAtOnce; ++i) {
+        const uint32_t token = round * kAtOnce + i - first;
+        std::byte* payload = sources[i].data() + 2 * i + 1;
+        fill(payload, bytes, token);
+        job.wires[rank]->send(1 - rank, write_packet(rank, token, bytes, i, round % 61), payload);
+      }
+      const size_t all = (round + 1) * kAtOnce;
+      const steady_clock::time_point deadline = steady_clock::now() + kPatience;
+      while (sink.count(What::kAck) < all || sink.count(What::kLanded) < all) {
+        if (job.poll(rank) == 0) std::this_thread::yield();
+        if (steady_clock::now() > deadline) return false;
+      }
+      for (uint32_t i = first; i < first + kAtOnce; ++i) {
+        const std::byte* begin = targets[i].data() + round % 61;
+        wrong += std::any_of(begin, begin + bytes, [&](std::byte byte) { return byte != kMine; });
+        wrong += !targets[i].guards_hold();
+      }
+      if (wrong > 0) return false;
+    }
+    return true;
+  };
+  bool other_well = false;
+  std::thread other([&] { other_well = play(1); });
+  EXPECT_TRUE(play(0));
+  other.join();
+  EXPECT_TRUE(other_well);
 }
 
 TEST_P(WireContract, RefusedWritesAreThrownAwayAndTheNextArrive) {

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -81,6 +82,10 @@ class TwoProcesses {
       ::waitpid(child_, nullptr, 0);
     }
     ::close(parent.channel);
+  }
+  void kill() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(std::exchange(child_, -1), nullptr, 0);
   }
   bool child_ended_well() {
     int status = -1;
@@ -188,6 +193,108 @@ TEST_P(WireContract, W6_AWriteThatCannotBecomeWholeIsAbandoned) {
   EXPECT_EQ(parent.sink.count(What::kLanded), 0u);
   EXPECT_EQ(parent.sink.count(What::kLost), 1u);
   EXPECT_TRUE(target.guards_hold());
+}
+
+// Many long writes both ways at once, of odd lengths from and to odd places.
+inline bool exchange_long_writes(Rank& rank) {
+  constexpr uint64_t kSizes[] = {131073, 262144, 500003, 1234567, (uint64_t{5} << 20) + 3};
+  constexpr uint32_t kRounds = 20 / kSlow + 1;
+  std::vector<std::vector<std::byte>> sources;
+  std::vector<Buffer> targets;
+  for (size_t i = 0; i < std::size(kSizes); ++i) {
+    sources.emplace_back(kSizes[i] + 7);
+    targets.emplace_back(kSizes[i] + 9);
+    rank.sink.memory[i] = targets[i].data();
+  }
+  rank.sink.answers = rank.wire.get();
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    for (uint32_t i = 0; i < std::size(kSizes); ++i) {
+      std::fill(targets[i].data(), targets[i].data() + targets[i].size(), std::byte{0});
+      fill(sources[i].data() + 7, kSizes[i], round + i + rank.self);
+    }
+    if (!rank.tell('r') || !rank.hear('r')) return false;  // both targets are empty
+    for (uint32_t i = 0; i < std::size(kSizes); ++i)
+      rank.wire->send(1 - rank.self, write_packet(rank.self, i, kSizes[i], i, round % 9),
+                      sources[i].data() + 7);
+    const size_t all = (round + 1) * std::size(kSizes);
+    if (!rank.wait_for([&] {
+          return rank.sink.count(What::kAck) >= all && rank.sink.count(What::kLanded) >= all;
+        }))
+      return false;
+    for (uint32_t i = 0; i < std::size(kSizes); ++i) {
+      const uint32_t seed = round + i + 1 - rank.self;
+      if (first_difference(targets[i].data() + round % 9, kSizes[i], seed) != kSizes[i] ||
+          !targets[i].guards_hold())
+        return false;
+    }
+  }
+  return rank.tell('e') && rank.hear('e');
+}
+
+TEST_P(WireContract, TwoProcessesExchangeLongWrites) {
+  const WireCase& wire_case = GetParam();
+  TwoProcesses two(
+      [&](Rank& child) { return child.connect(wire_case) && exchange_long_writes(child); });
+  ASSERT_TRUE(two.parent.connect(wire_case));
+  EXPECT_TRUE(exchange_long_writes(two.parent));
+  EXPECT_TRUE(two.child_ended_well());
+}
+
+// The child sends, and is killed at some moment while both copy, or while it waits.
+TEST_P(WireContract, W6_ASenderKilledWhileItsWriteIsUnderWay) {
+  const WireCase& wire_case = GetParam();
+  constexpr uint64_t kBytes = uint64_t{24} << 20;
+  Buffer target(kBytes);
+  for (int round = 0; round < 8; ++round) {
+    TwoProcesses two([&](Rank& child) {
+      std::vector<std::byte> source(kBytes, std::byte{1});
+      if (!child.connect(wire_case) || !child.shake_hands()) return false;
+      child.wire->send(0, write_packet(1, 1, kBytes), source.data());
+      child.wait_for([] { return false; });
+      return false;
+    });
+    Rank& parent = two.parent;
+    parent.sink.memory[1] = target.data();
+    ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
+    int polls = 0;
+    parent.wait_for([&] {
+      return parent.sink.count(What::kLanded) > 0 ||
+             (parent.sink.events.size() > 1 && ++polls > round);
+    });
+    two.kill();
+    ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
+    EXPECT_EQ(parent.sink.count(What::kAbandoned) + parent.sink.count(What::kLanded), 1u);
+    EXPECT_EQ(parent.sink.count(What::kLost), 1u);
+    std::fill(target.data(), target.data() + kBytes, std::byte{7});
+    parent.wait_for([] { return false; }, milliseconds(5));
+    EXPECT_TRUE(std::all_of(target.data(), target.data() + kBytes,
+                            [](std::byte byte) { return byte == std::byte{7}; }));
+    EXPECT_TRUE(target.guards_hold());
+  }
+}
+
+// The same with the receiver: the sender learns of it, and goes on with others.
+TEST_P(WireContract, W6_AReceiverKilledWhileAWriteToItIsUnderWay) {
+  const WireCase& wire_case = GetParam();
+  constexpr uint64_t kBytes = uint64_t{24} << 20;
+  const std::vector<std::byte> source(kBytes, std::byte{1});
+  for (int round = 0; round < 8; ++round) {
+    TwoProcesses two([&](Rank& child) {
+      std::vector<std::byte> target(kBytes);
+      child.sink.memory[1] = target.data();
+      if (!child.connect(wire_case) || !child.shake_hands()) return false;
+      int polls = 0;
+      child.wait_for([&] { return child.sink.events.size() > 1 && ++polls > round; });
+      ::raise(SIGKILL);
+      return false;
+    });
+    Rank& parent = two.parent;
+    ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
+    parent.wire->send(1, write_packet(0, 1, kBytes), source.data());
+    ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
+    EXPECT_EQ(parent.sink.count(What::kLost), 1u);
+    EXPECT_EQ(parent.sink.count(What::kAck), 0u);
+  }
 }
 
 TEST_P(WireContract, W6_APeerThatWasNeverReachedIsLostAtTheFirstSend) {

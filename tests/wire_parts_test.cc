@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "nicsim/wire/claims.h"
 #include "nicsim/wire/fifo.h"
 #include "nicsim/wire/inbox.h"
 #include "nicsim/wire/shm_segment.h"
@@ -19,6 +20,7 @@ namespace lanyard::wire_contract {
 namespace {
 
 using nicsim::Bell;
+using nicsim::Claims;
 using nicsim::Fifo;
 using nicsim::Frame;
 using nicsim::FrameKind;
@@ -45,6 +47,60 @@ TEST(Fifo, KeepsItsOrderWhileItGrowsAndWraps) {
   }
   fifo.clear();
   EXPECT_TRUE(fifo.empty());
+}
+
+TEST(Fifo, LosesWhatIsErasedAndKeepsTheOrderOfTheRest) {
+  Fifo<int> fifo;
+  for (int i = 0; i < 50; ++i) fifo.push_back(i);
+  for (int i = 0; i < 10; ++i) fifo.pop_front();
+  fifo.erase_if([](int item) { return item % 3 != 0; });
+  for (int i = 12; i < 50; i += 3) {
+    ASSERT_EQ(fifo.front(), i);
+    fifo.pop_front();
+  }
+  EXPECT_TRUE(fifo.empty());
+}
+
+// ---- Claims
+
+TEST(Claims, PortionsCoverTheWriteInWholePages) {
+  for (uint64_t bytes :
+       {uint64_t{1}, uint64_t{131072}, uint64_t{131073}, uint64_t{300001}, uint64_t{512} << 10,
+        (uint64_t{1} << 20) + 1, (uint64_t{1} << 40) + 5}) {
+    const uint64_t portion = Claims::portion(bytes);
+    EXPECT_EQ(portion % 4096, 0u);
+    EXPECT_LE(portion, Claims::kMaxPortion);
+    EXPECT_GE(portion, Claims::kMinPortion);
+    EXPECT_GE(Claims::portions(bytes) * portion, bytes);
+    EXPECT_LT((Claims::portions(bytes) - 1) * portion, bytes);
+  }
+}
+
+TEST(Claims, EachPortionIsTakenOnceByWhoeverComesFirst) {
+  for (int round = 0; round < 200 / kSlow; ++round) {
+    Claims claims;
+    constexpr uint64_t kPortions = 500;
+    claims.open(kPortions);
+    uint64_t pushed = 0, taken = 0;
+    std::thread sender([&] {
+      while (claims.push()) {
+        ++pushed;
+        EXPECT_TRUE(claims.pushing());
+        claims.pushed();
+      }
+    });
+    while (taken < 100 && claims.take()) ++taken;
+    if (round % 2 == 0) {
+      taken += claims.take_all();
+    } else {
+      while (claims.take()) ++taken;
+    }
+    EXPECT_FALSE(claims.take());
+    sender.join();
+    EXPECT_FALSE(claims.push());
+    EXPECT_FALSE(claims.pushing());
+    EXPECT_EQ(pushed + taken, kPortions);
+  }
 }
 
 // An inbox on the heap and a producer's view of it.
@@ -254,6 +310,12 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   port.push(write_packet(0, 0, 1 << 20), {.kind = FrameKind::kPull});
   port.push(write_packet(0, 0, 4096),
             {.kind = FrameKind::kChunk, .payload_bytes = 4096, .payload = payload.data()});
+  Packet strange_share = write_packet(0, 0, 1 << 20);
+  for (uint64_t index : {uint64_t{0}, uint64_t{InboxHeader::kMaxShared}, ~uint64_t{0}}) {
+    strange_share.operand = index;
+    port.push(strange_share, {.kind = FrameKind::kInvite, .value = 1});
+    port.push(strange_share, {.kind = FrameKind::kHelped, .value = 1 << 20});
+  }
   port.push(write_packet(0, 0, 8), {.kind = static_cast<FrameKind>(99)});
   TestSink sink;
   sink.memory[1] = payload.data();
@@ -269,7 +331,18 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
 TEST(ReadRemote, OfMemoryThatIsNotThereFindsItGone) {
   std::vector<std::byte> here(64);
   EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()),
-            nicsim::RemoteRead::kGone);
+            nicsim::RemoteCopy::kGone);
+}
+
+TEST(WriteRemote, PutsBytesThereOrFindsTheMemoryGone) {
+  std::vector<std::byte> here(64), there(64);
+  fill(here.data(), here.size(), 4);
+  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(),
+                                 reinterpret_cast<uint64_t>(there.data()), here.size()),
+            nicsim::RemoteCopy::kDone);
+  EXPECT_EQ(here, there);
+  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), 16, here.size()),
+            nicsim::RemoteCopy::kGone);
 }
 
 // ---- The bell

@@ -2,12 +2,21 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "nicsim/wire/shm_segment.h"
@@ -128,6 +137,105 @@ TEST(ShmWire, W5_WakingIsCounted) {
   EXPECT_LE(calls, 2u);  // the helper's time may have been over by itself
   job.settle();
 }
+
+// ---- Shared memory: long writes that both sides copy
+
+// One poll of either is enough for what each of them can do: the receiver has the front, the sender
+// the back.
+TEST(ShmWire, BothSidesCopyALongWrite) {
+  Job job(WireCase{"", [] { return make_shm(); }}, 2);
+  constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
+  std::vector<std::byte> source(kBytes);
+  fill(source.data(), kBytes, 6);
+  Buffer target(kBytes);
+  job.sinks[1].memory[1] = target.data();
+  job.wires[0]->send(1, write_packet(0, 1, kBytes), source.data());
+  job.poll(1);
+  EXPECT_EQ(target.data()[kBytes - 1], Buffer::kGuardByte);
+  std::fill(source.begin(), source.begin() + kBytes / 2, std::byte{0});  // has been read
+  job.poll(0);
+  EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+  EXPECT_EQ(job.sinks[1].count(What::kLanded), 0u);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kLanded) == 1; }));
+  job.settle();
+  EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+  EXPECT_TRUE(target.guards_hold());
+}
+
+// The sender may sleep for ever.
+TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
+  Job job(WireCase{"", [] { return make_shm(); }}, 2);
+  constexpr uint64_t kBytes = 200000;
+  constexpr uint32_t kCount = 3 * nicsim::InboxHeader::kMaxShared;  // more than can be shared
+  std::vector<std::byte> source(kBytes);
+  fill(source.data(), kBytes, 6);
+  Buffer target(kBytes);
+  job.sinks[1].memory[1] = target.data();
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t i = 0; i < kCount; ++i)
+      job.wires[0]->send(1, write_packet(0, i, kBytes), source.data());
+    for (int polls = 0; polls < 10000; ++polls) job.poll(1);
+    EXPECT_EQ(job.sinks[1].count(What::kLanded), (round + 1) * kCount);
+    EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+    job.settle();
+  }
+}
+
+// Whoever destroys a wire may free the memory at once.
+TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
+  constexpr uint64_t kBytes = uint64_t{8} << 20;
+  const std::vector<std::byte> source(kBytes, std::byte{1});
+  for (int round = 0; round < 20; ++round) {
+    TwoProcesses two([&](Rank& child) {
+      if (!child.connect(WireCase{"", [] { return make_shm(); }}) || !child.shake_hands())
+        return false;
+      child.wire->send(0, write_packet(1, 1, kBytes), source.data());
+      return child.wait_for([&] { return child.sink.count(What::kLost) == 1; });
+    });
+    Rank& parent = two.parent;
+    Buffer target(kBytes);
+    parent.sink.memory[1] = target.data();
+    ASSERT_TRUE(parent.connect(WireCase{"", [] { return make_shm(); }}) && parent.shake_hands());
+    int polls = 0;
+    parent.wait_for([&] { return parent.sink.events.size() > 1 && ++polls > round / 4; });
+    parent.wire.reset();
+    std::fill(target.data(), target.data() + kBytes, std::byte{7});
+    EXPECT_TRUE(two.child_ended_well());
+    EXPECT_TRUE(std::all_of(target.data(), target.data() + kBytes,
+                            [](std::byte byte) { return byte == std::byte{7}; }));
+  }
+}
+
+// From now on the system refuses this call to this process.
+bool refuse(int call) {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{.len = static_cast<unsigned short>(std::size(code)), .filter = code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Refused from the start, or only when all is connected.
+class ShmWireRefusal : public ::testing::TestWithParam<std::tuple<int, bool>> {};
+
+TEST_P(ShmWireRefusal, LongWritesArriveAllTheSame) {
+  const auto [call, at_once] = GetParam();
+  const WireCase wire_case{"", [] { return make_shm(); }};
+  TwoProcesses two([&](Rank& child) {
+    return (!at_once || refuse(call)) && child.connect(wire_case) && child.shake_hands() &&
+           (at_once || refuse(call)) && exchange_long_writes(child);
+  });
+  ASSERT_TRUE(two.parent.connect(wire_case) && two.parent.shake_hands());
+  EXPECT_TRUE(exchange_long_writes(two.parent));
+  EXPECT_TRUE(two.child_ended_well());
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, ShmWireRefusal,
+                         ::testing::Combine(::testing::Values(SYS_process_vm_readv,
+                                                              SYS_process_vm_writev),
+                                            ::testing::Bool()));
 
 // ---- TCP
 

@@ -37,6 +37,16 @@ class Fifo {
     --count_;
   }
 
+  // Removes the items of which `gone(item)` is true, asked from the oldest to the youngest.
+  template <typename Gone>
+  void erase_if(Gone&& gone) {
+    for (size_t left = count_; left > 0; --left) {
+      T item = std::move(front());
+      pop_front();
+      if (!gone(item)) push_back(std::move(item));
+    }
+  }
+
   void clear() { first_ = count_ = 0; }
 
  private:

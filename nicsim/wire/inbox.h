@@ -24,6 +24,7 @@
 
 #include "nicsim/model/packet.h"
 #include "nicsim/wire/bell.h"
+#include "nicsim/wire/claims.h"
 #include "transport/base/status.h"
 
 namespace lanyard::nicsim {
@@ -33,6 +34,8 @@ enum class FrameKind : uint8_t {
   kOffer = 2,   // a write whose payload is still in the sender's memory, at address `value`
   kPull = 3,    // back to the sender of an offer: the payload is wanted in chunks
   kChunk = 4,   // a part of an offered payload that begins at byte `value`
+  kInvite = 5,  // back to the sender of an offer: help to copy, to address `value` (claims.h)
+  kHelped = 6,  // the answer: the last `value` bytes are copied, and the sender touches no more
 };
 
 // What goes into a slot beside the packet. `payload` is borrowed: the sender's memory, or the slot.
@@ -45,8 +48,9 @@ struct Frame {
 
 struct InboxHeader {
   static constexpr uint32_t kMagic = 0x4c4e5942;  // "LNYB"
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
   static constexpr uint32_t kMaxProducers = 4096;
+  static constexpr uint32_t kMaxShared = 64;
 
   uint32_t magic = kMagic;
   uint32_t version = kVersion;
@@ -59,6 +63,7 @@ struct InboxHeader {
   alignas(64) std::atomic<uint32_t> any_stuck{0};
   std::atomic<uint32_t> nudged{0};  // to this inbox's owner: one that you found full has room
   std::atomic<uint64_t> stuck[kMaxProducers / 64] = {};  // who found this inbox full, by rank
+  Claims claims[kMaxShared];  // of the long writes to the owner that both sides copy
 };
 
 struct Slot {
@@ -87,6 +92,8 @@ class InboxPort {
   bool await_room(uint32_t rank);
   // Tells the owner that another inbox, which it had found full, has room.
   void nudge();
+  // Requires index < kMaxShared.
+  Claims& claims(uint32_t index) const { return header_->claims[index]; }
   // The owner has gone and reads no more.
   bool closed() const { return header_->closed.load(std::memory_order_acquire) != 0; }
 
@@ -151,6 +158,8 @@ class Inbox {
   }
   void close() { header_->closed.store(1, std::memory_order_release); }
   Bell& bell() const { return header_->bell; }
+  // Requires index < kMaxShared. Any thread.
+  Claims& claims(uint32_t index) const { return header_->claims[index]; }
 
  private:
   static constexpr uint64_t kPositionMask = (uint64_t{1} << 56) - 1;

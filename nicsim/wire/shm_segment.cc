@@ -46,6 +46,24 @@ uint64_t pid_namespace() {
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
+RemoteCopy copy_remote(decltype(::process_vm_readv)& call, pid_t pid, std::byte* here,
+                       uint64_t there, size_t bytes) {
+  while (bytes > 0) {
+    const iovec local{here, bytes};
+    const iovec remote{reinterpret_cast<void*>(there), bytes};
+    const ssize_t count = call(pid, &local, 1, &remote, 1, 0);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return errno == ESRCH || errno == EFAULT ? RemoteCopy::kGone : RemoteCopy::kRefused;
+    }
+    if (count == 0) return RemoteCopy::kGone;
+    here += count;
+    there += static_cast<uint64_t>(count);
+    bytes -= static_cast<size_t>(count);
+  }
+  return RemoteCopy::kDone;
+}
+
 }  // namespace
 
 nic::Address ShmAddress::encode() const {
@@ -135,21 +153,12 @@ bool PeerSegment::process_ended() const {
   return ::poll(&wanted, 1, 0) == 1;
 }
 
-RemoteRead read_remote(pid_t pid, uint64_t from, std::byte* to, size_t bytes) {
-  while (bytes > 0) {
-    const iovec here{to, bytes};
-    const iovec there{reinterpret_cast<void*>(from), bytes};
-    const ssize_t count = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      return errno == ESRCH || errno == EFAULT ? RemoteRead::kGone : RemoteRead::kRefused;
-    }
-    if (count == 0) return RemoteRead::kGone;
-    from += static_cast<uint64_t>(count);
-    to += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return RemoteRead::kDone;
+RemoteCopy read_remote(pid_t pid, uint64_t from, std::byte* to, size_t bytes) {
+  return copy_remote(::process_vm_readv, pid, to, from, bytes);
+}
+
+RemoteCopy write_remote(pid_t pid, const std::byte* from, uint64_t to, size_t bytes) {
+  return copy_remote(::process_vm_writev, pid, const_cast<std::byte*>(from), to, bytes);
 }
 
 }  // namespace lanyard::nicsim

@@ -1,5 +1,5 @@
 // Shared memory between the NICs of one host, and what can be done to another process: map its
-// memory, read its memory, see it die.
+// memory, read and write its memory, see it die.
 //
 // A segment is a memfd: it has no name that could be left behind, and goes with the last process
 // that maps it. Peers reach it through /proc/PID/fd/FD, which needs the same user and the same pid
@@ -110,14 +110,16 @@ class PeerSegment {
   bool same_process_ = false;
 };
 
-enum class RemoteRead {
+enum class RemoteCopy {
   kDone,
   kRefused,  // not for this process or on this system: another way may work
   kGone,     // the process or that memory of its has gone
 };
 
-// Copies `bytes` from another process's memory (process_vm_readv(2)).
-RemoteRead read_remote(pid_t pid, uint64_t from, std::byte* to, size_t bytes);
+// Copies `bytes` from another process's memory (process_vm_readv(2)), and to it
+// (process_vm_writev(2)). A copy that fails may have been done in part.
+RemoteCopy read_remote(pid_t pid, uint64_t from, std::byte* to, size_t bytes);
+RemoteCopy write_remote(pid_t pid, const std::byte* from, uint64_t to, size_t bytes);
 
 }  // namespace lanyard::nicsim
 

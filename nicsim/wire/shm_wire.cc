@@ -1,5 +1,7 @@
 #include "nicsim/wire/shm_wire.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,6 +16,8 @@ namespace {
 constexpr uint32_t kInlineBytes = Inbox::kInlineBytes;
 constexpr size_t kFramesPerPoll = 64;
 constexpr size_t kChunksPerTurn = 16;  // of one stream, before the next one's
+
+constexpr uint64_t kSharedBytes = 2 * Claims::kMinPortion;  // as long a write is copied by both
 
 constexpr uint32_t kIdlePollsPerLook = 1024;  // then the clock is read
 
@@ -32,9 +36,19 @@ Result<std::unique_ptr<ShmWire>> ShmWire::create(const ShmOptions& options) {
 ShmWire::ShmWire(const ShmOptions& options, OwnSegment segment)
     : options_(options),
       segment_(std::move(segment)),
-      inbox_(segment_.mapping.base(), options.slots, segment_.address.nonce) {}
+      inbox_(segment_.mapping.base(), options.slots, segment_.address.nonce),
+      shares_(InboxHeader::kMaxShared) {}
 
-ShmWire::~ShmWire() { inbox_.close(); }
+ShmWire::~ShmWire() {
+  inbox_.close();
+  // From now on nobody writes where place() has said.
+  for (uint32_t i = 0; i < shares_.size(); ++i) {
+    if (shares_[i].peer == Share::kNobody) continue;
+    inbox_.claims(i).take_all();
+    while (inbox_.claims(i).pushing() && !peers_[shares_[i].peer].segment.process_ended())
+      sched_yield();
+  }
+}
 
 Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   if (ready_.load()) return {Code::kInvalidState, "the peers are known already"};
@@ -139,8 +153,9 @@ bool ShmWire::reach(uint32_t rank) {
           options_.use_cma &&
           (peer.segment.same_process() ||
            (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
-                        reinterpret_cast<std::byte*>(&nonce), sizeof nonce) == RemoteRead::kDone &&
+                        reinterpret_cast<std::byte*>(&nonce), sizeof nonce) == RemoteCopy::kDone &&
             nonce == peer.address.nonce));
+      peer.pushes = options_.use_cma;
       peer.state = Peer::State::kOpen;
       reached_any_.store(true, std::memory_order_relaxed);
       return true;
@@ -159,14 +174,17 @@ size_t ShmWire::poll(Sink& sink) {
   if (inbox_.take_nudge()) {
     for (Peer& peer : peers_) peer.awaiting = false;
   }
-  if (!pulls_.empty()) steps += pull_portion(sink);
+  const uint64_t budget = pulls_.empty() || pushes_.empty() ? kPortionBytes : kPortionBytes / 2;
+  steps += pull_portions(sink, budget);
+  steps += push_portions(budget);
   if (!stuck_.empty()) steps += drain_outgoing();
   if (!streams_.empty()) steps += stream_portion();
   inbox_.give_back(/*all=*/steps == 0, [this](uint32_t rank) {
     if (rank < peers_.size() && reach(rank)) peers_[rank].port.nudge();
   });
   if (steps == 0) look_after_peers();
-  set_more(!pulls_.empty() || (!streams_.empty() && !stream_stuck_) || !ended_.empty());
+  set_more(!pulls_.empty() || !pushes_.empty() || (!streams_.empty() && !stream_stuck_) ||
+           !ended_.empty());
   return steps;
 }
 
@@ -193,6 +211,10 @@ void ShmWire::take(Sink& sink, const Packet& packet, const Frame& frame) {
       return take_request(packet);
     case FrameKind::kChunk:
       return take_chunk(sink, packet, frame);
+    case FrameKind::kInvite:
+      return take_invitation(packet, frame.value);
+    case FrameKind::kHelped:
+      return take_answer(sink, packet, frame.value);
   }
 }
 
@@ -220,8 +242,9 @@ void ShmWire::take_offer(Sink& sink, const Packet& packet, uint64_t from) {
   std::byte* to = sink.place(packet);
   if (to == nullptr) return sink.landed(packet, false);
   if (!reach(packet.source)) return sink.abandoned(packet);
-  const Pull pull{.packet = packet, .to = to, .from = from};
+  Pull pull{.packet = packet, .to = to, .from = from, .end = packet.bytes};
   if (peers_[packet.source].cma) {
+    invite(pull);
     pulls_.push_back(pull);
   } else {
     ask_for_stream(pull);
@@ -245,44 +268,153 @@ void ShmWire::take_chunk(Sink& sink, const Packet& packet, const Frame& frame) {
 
 // ---- Bulk data, read from the source's memory
 
-size_t ShmWire::pull_portion(Sink& sink) {
+size_t ShmWire::pull_portions(Sink& sink, uint64_t budget) {
   size_t steps = 0;
-  uint64_t budget = kPortionBytes;
-  for (; !pulls_.empty() && budget > 0; ++steps) {
+  for (; !pulls_.empty() && budget >= Claims::kMaxPortion; ++steps) {
     Pull pull = pulls_.front();
     pulls_.pop_front();
-    Peer& peer = peers_[pull.packet.source];
-    const uint64_t bytes = std::min(budget, pull.packet.bytes - pull.done);
-    switch (copy(peer, pull, bytes)) {
-      case RemoteRead::kDone:
-        budget -= bytes;
-        pull.done += bytes;
-        if (pull.done < pull.packet.bytes) {
-          pulls_.push_back(pull);
-        } else {
-          sink.landed(pull.packet, true);
-        }
-        break;
-      case RemoteRead::kRefused:
-        peer.cma = false;
-        pull.done = 0;
-        ask_for_stream(pull);
-        break;
-      case RemoteRead::kGone:
-        sink.abandoned(pull.packet);
-        break;
+    const uint64_t bytes = next_portion(pull, budget);
+    if (bytes > 0) pull.outcome = read(peers_[pull.packet.source], pull, bytes);
+    const bool well = pull.outcome == RemoteCopy::kDone;
+    if (well) {
+      pull.done += bytes;
+      budget -= bytes;
+    }
+    if (pull.done == pull.end || (!well && !pull.share)) {
+      finish(sink, pull);
+    } else if (well && bytes > 0) {
+      pulls_.push_back(pull);
+    } else {
+      inbox_.claims(*pull.share).take_all();
+      waiting_.push_back(pull);
     }
   }
   return steps;
 }
 
-RemoteRead ShmWire::copy(const Peer& peer, const Pull& pull, size_t bytes) const {
+// How much of it is to be read now: 0 where the source has taken what is left.
+uint64_t ShmWire::next_portion(const Pull& pull, uint64_t budget) {
+  const uint64_t left = pull.end - pull.done;
+  if (!pull.share) return std::min(budget, left);
+  return inbox_.claims(*pull.share).take() ? std::min(Claims::portion(pull.packet.bytes), left) : 0;
+}
+
+// For a write that nobody copies any more.
+void ShmWire::finish(Sink& sink, Pull pull) {
+  switch (pull.outcome) {
+    case RemoteCopy::kDone:
+      return sink.landed(pull.packet, true);
+    case RemoteCopy::kRefused:
+      peers_[pull.packet.source].cma = false;
+      pull.done = 0;
+      return ask_for_stream(pull);
+    case RemoteCopy::kGone:
+      return sink.abandoned(pull.packet);
+  }
+}
+
+RemoteCopy ShmWire::read(const Peer& peer, const Pull& pull, size_t bytes) const {
   if (!peer.segment.same_process())
     return read_remote(peer.address.pid, pull.from + pull.done, pull.to + pull.done, bytes);
-  if (peer.port.closed()) return RemoteRead::kGone;
+  if (peer.port.closed()) return RemoteCopy::kGone;
   std::memcpy(pull.to + pull.done, reinterpret_cast<const std::byte*>(pull.from) + pull.done,
               bytes);
-  return RemoteRead::kDone;
+  return RemoteCopy::kDone;
+}
+
+// ---- Bulk data, copied by both sides
+
+// Not where it is short, all claims are in use, or the source has given up before: then this side
+// copies alone.
+void ShmWire::invite(Pull& pull) {
+  const Packet& packet = pull.packet;
+  if (packet.bytes < kSharedBytes || !peers_[packet.source].helps) return;
+  const auto share = std::find_if(shares_.begin(), shares_.end(),
+                                  [](const Share& each) { return each.peer == Share::kNobody; });
+  if (share == shares_.end()) return;
+  *share = {.peer = packet.source, .token = packet.token};
+  pull.share = static_cast<uint32_t>(share - shares_.begin());
+  inbox_.claims(*pull.share).open(Claims::portions(packet.bytes));
+  Packet invitation = packet;
+  invitation.source = self_;
+  invitation.operand = *pull.share;
+  post(packet.source, invitation,
+       {.kind = FrameKind::kInvite, .value = reinterpret_cast<uint64_t>(pull.to)});
+}
+
+void ShmWire::take_invitation(const Packet& packet, uint64_t to) {
+  const Offer* offer = find_offer(peers_[packet.source], packet.token);
+  if (offer == nullptr || offer->bytes != packet.bytes || packet.operand >= shares_.size()) return;
+  Push push{.peer = packet.source, .answer = packet, .to = to};
+  push.answer.source = self_;
+  pushes_.push_back(push);
+}
+
+size_t ShmWire::push_portions(uint64_t budget) {
+  size_t steps = 0;
+  for (; !pushes_.empty() && budget >= Claims::kMaxPortion; ++steps) {
+    Push push = pushes_.front();
+    pushes_.pop_front();
+    if (push_portion(push)) {
+      budget -= Claims::kMaxPortion;
+      pushes_.push_back(push);
+    } else {
+      post(push.peer, push.answer, {.kind = FrameKind::kHelped, .value = push.copied});
+    }
+  }
+  return steps;
+}
+
+// Returns whether there may be more to copy. What it takes it copies at once, so the target never
+// waits longer than that. While it holds a portion the target has not the whole, so there is no ack
+// yet, and the payload is valid.
+bool ShmWire::push_portion(Push& push) {
+  Peer& peer = peers_[push.peer];
+  const Offer* offer = find_offer(peer, push.answer.token);
+  if (offer == nullptr || !peer.pushes || push.copied == offer->bytes) return false;
+  Claims& claims = peer.port.claims(static_cast<uint32_t>(push.answer.operand));
+  if (!claims.push()) return false;
+  const uint64_t end = offer->bytes - push.copied;
+  const uint64_t portion = Claims::portion(offer->bytes);
+  const uint64_t begin = (end - 1) / portion * portion;
+  const RemoteCopy outcome = write(peer, offer->payload + begin, push.to + begin, end - begin);
+  claims.pushed();
+  if (outcome == RemoteCopy::kRefused) peer.pushes = false;
+  if (outcome != RemoteCopy::kDone) return false;
+  push.copied = offer->bytes - begin;
+  return true;
+}
+
+RemoteCopy ShmWire::write(const Peer& peer, const std::byte* from, uint64_t to,
+                          size_t bytes) const {
+  if (!peer.segment.same_process()) return write_remote(peer.address.pid, from, to, bytes);
+  std::memcpy(reinterpret_cast<std::byte*>(to), from, bytes);
+  return RemoteCopy::kDone;
+}
+
+// The source touches that write no more.
+void ShmWire::take_answer(Sink& sink, const Packet& packet, uint64_t copied) {
+  if (packet.operand >= shares_.size()) return;
+  const auto index = static_cast<uint32_t>(packet.operand);
+  if (shares_[index].peer != packet.source || shares_[index].token != packet.token) return;
+  shares_[index] = {};
+  // It has given up.
+  if (inbox_.claims(index).take_all() > 0) peers_[packet.source].helps = false;
+  const auto end_share = [&](Pull& pull) {
+    pull.share.reset();
+    pull.end -= std::min(copied, pull.end - pull.done);
+  };
+  for (size_t i = 0; i < pulls_.size(); ++i) {
+    if (pulls_[i].share == index) return end_share(pulls_[i]);
+  }
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [&](const Pull& pull) { return pull.share == index; });
+  if (found == waiting_.end()) return;  // it has landed without the source's help
+  Pull pull = *found;
+  waiting_.erase(found);
+  end_share(pull);
+  if (pull.outcome == RemoteCopy::kDone && pull.done < pull.end) return pulls_.push_back(pull);
+  finish(sink, pull);
 }
 
 // ---- Bulk data, streamed
@@ -383,10 +515,11 @@ size_t ShmWire::bury(Sink& sink) {
       return true;
     };
     std::erase_if(streamed_, give_up);
-    for (size_t i = pulls_.size(); i > 0; --i) {
-      const Pull pull = pulls_.front();
-      pulls_.pop_front();
-      if (!give_up(pull)) pulls_.push_back(pull);
+    std::erase_if(waiting_, give_up);
+    pulls_.erase_if(give_up);
+    pushes_.erase_if([&](const Push& push) { return push.peer == rank; });
+    for (Share& share : shares_) {
+      if (share.peer == rank) share = {};
     }
     sink.peer_lost(rank);
   }

@@ -1,11 +1,19 @@
 // The wire between the NICs of one host: an inbox in shared memory for each NIC (inbox.h), and bulk
-// data by one copy from the sender's memory to the receiver's (process_vm_readv(2), in one process
-// memcpy).
+// data by one copy from the sender's memory to the receiver's (process_vm_readv(2) and
+// process_vm_writev(2), in one process memcpy).
 //
 // Payloads of up to 4 KiB travel in the inbox's slot. A longer one stays where it is and the packet
 // travels as an offer; the receiver copies, one portion a poll(), several writes in turn. Where the
 // system refuses that to the receiver (or use_cma is false), the receiver asks for the payload and
 // the sender streams it through the inbox in chunks of 4 KiB.
+//
+// From 128 KiB on both sides copy, as one core alone does not use up the memory's bandwidth. The
+// receiver invites the sender to help and begins at the front; the sender begins at the back when
+// it polls next. Each takes portion after portion by claims in the receiver's segment (claims.h),
+// so a sender that never polls, or is refused, delays nothing. When the sender finds none left, or
+// cannot go on, it answers how much it has copied. Where it has taken a portion the receiver waits
+// for that answer, or the sender's end, before the write is landed, abandoned or streamed: nobody
+// writes there afterwards. The claims are used again only after the answer.
 //
 // Order (W1): place(), atomic_arrived() and ack_arrived() come in the order of send(). landed() of
 // a write of more than 4 KiB may come after later packets': small packets overtake bulk data. Rule
@@ -34,7 +42,7 @@
 namespace lanyard::nicsim {
 
 struct ShmOptions {
-  bool use_cma = true;   // single-copy reads of a peer's memory (cross memory attach)
+  bool use_cma = true;   // single copies from and to a peer's memory (cross memory attach)
   uint32_t slots = 256;  // of the inbox, a power of two from 2 to 65536; 4,224 bytes each
   // How often it is looked whether peers live; no sleep lasts longer once a peer has been reached.
   std::chrono::nanoseconds watch_period = std::chrono::milliseconds(100);
@@ -50,7 +58,7 @@ class ShmWire final : public Wire {
 
   // kInvalidArgument for impossible options, kFailed where the system has no memfd or no memory.
   static Result<std::unique_ptr<ShmWire>> create(const ShmOptions& options = {});
-  // The peers are told that this NIC has gone.
+  // The peers are told that this NIC has gone. Waits for a peer that is copying a portion.
   ~ShmWire() override;
 
   const char* name() const override { return "shm"; }
@@ -84,14 +92,32 @@ class ShmWire final : public Wire {
     Packet packet;
     std::byte* to = nullptr;
     uint64_t from = 0;  // in the source's memory
-    uint64_t done = 0;
+    uint64_t done = 0;  // from the front
+    uint64_t end = 0;   // where the part begins of which the source has said that it is copied
+    std::optional<uint32_t> share = {};  // which of shares_, where the source may be copying too
+    RemoteCopy outcome = RemoteCopy::kDone;
+  };
+  // A write to which its source has been invited, which may be copying until its answer is here.
+  struct Share {
+    static constexpr uint32_t kNobody = UINT32_MAX;
+    uint32_t peer = kNobody;
+    uint32_t token = 0;
+  };
+  // A long payload that goes to a peer that copies it as well.
+  struct Push {
+    uint32_t peer = 0;
+    Packet answer;        // names the write and its claims
+    uint64_t to = 0;      // in the peer's memory
+    uint64_t copied = 0;  // from the back
   };
   struct Peer {
     enum class State { kNew, kOpen, kEnded, kLost } state = State::kNew;
     ShmAddress address;
     PeerSegment segment;
     InboxPort port;
-    bool cma = false;
+    bool cma = false;       // its memory can be read
+    bool pushes = false;    // and written
+    bool helps = true;      // it copies where invited
     bool awaiting = false;  // a nudge, since its inbox was full
     Fifo<Outgoing> outgoing;
     std::vector<Offer> offers;
@@ -117,8 +143,16 @@ class ShmWire final : public Wire {
   void take_chunk(Sink& sink, const Packet& packet, const Frame& frame);
   size_t drain_outgoing();
 
-  size_t pull_portion(Sink& sink);
-  RemoteRead copy(const Peer& peer, const Pull& pull, size_t bytes) const;
+  size_t pull_portions(Sink& sink, uint64_t budget);
+  uint64_t next_portion(const Pull& pull, uint64_t budget);
+  void finish(Sink& sink, Pull pull);
+  RemoteCopy read(const Peer& peer, const Pull& pull, size_t bytes) const;
+  void invite(Pull& pull);
+  void take_invitation(const Packet& packet, uint64_t to);
+  void take_answer(Sink& sink, const Packet& packet, uint64_t copied);
+  size_t push_portions(uint64_t budget);
+  bool push_portion(Push& push);
+  RemoteCopy write(const Peer& peer, const std::byte* from, uint64_t to, size_t bytes) const;
   void ask_for_stream(const Pull& pull);
   size_t stream_portion();
   size_t stream_turn(const Stream& stream, Offer& offer);
@@ -139,6 +173,9 @@ class ShmWire final : public Wire {
   // Everything below belongs to the driver, but for the atomics.
   std::vector<uint32_t> stuck_;  // peers with a queue of outgoing frames
   Fifo<Pull> pulls_;             // read from the source's memory, in turn
+  std::vector<Pull> waiting_;    // for the source's answer, with nothing left to take
+  std::vector<Share> shares_;    // by their claims' index
+  Fifo<Push> pushes_;            // written to the target's memory, in turn
   std::vector<Pull> streamed_;   // arriving in chunks
   Fifo<Stream> streams_;         // going out in chunks, in turn
   bool stream_stuck_ = false;    // the last portion stopped at a full inbox
