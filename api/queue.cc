@@ -18,7 +18,11 @@ using Clock = std::chrono::steady_clock;
 // A waiting thread polls for this long before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kSleep{1};
-constexpr uint64_t kRoundsPerYield = 128;  // some 10 us
+// How many rounds between two yields: where the core is this thread's alone, some 10 us; where others want it, hardly one.
+constexpr uint64_t kRoundsAlone = 128;
+constexpr uint64_t kRoundsAmongOthers = 8;
+// A yield that takes longer has let somebody else run.
+constexpr std::chrono::microseconds kShortYield{3};
 
 int no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process"); }
 
@@ -43,6 +47,7 @@ int drain(Context& context, lanyard_queue& queue) {
   Clock::time_point spin_until = patience.begin() + kSpin;
   uint64_t executed = stream.executed();
   uint64_t moved = context.nic().activity();
+  uint64_t rounds_per_yield = kRoundsAlone;
   std::string failure;
   std::string stall;
 
@@ -67,7 +72,7 @@ int drain(Context& context, lanyard_queue& queue) {
       if (done)
         break;
     }
-    if (round % kRoundsPerYield != kRoundsPerYield - 1)
+    if (round % rounds_per_yield != rounds_per_yield - 1)
       continue;
     const Clock::time_point now = Clock::now();
     if (stream.executed() != executed) {
@@ -75,6 +80,7 @@ int drain(Context& context, lanyard_queue& queue) {
       spin_until = now + kSpin;
     }
     sched_yield();
+    rounds_per_yield = Clock::now() - now > kShortYield ? kRoundsAmongOthers : kRoundsAlone;
     if (now < spin_until)
       continue;
     {
