@@ -19,6 +19,7 @@ inline constexpr int kExitCanary = 3;   // a planted fault was not found
 // Each declares its subcommand, which runs as the command line is parsed and sets the exit status.
 void add_fuzz(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
+void add_trace(CLI::App& app, int& status);
 
 // A subcommand whose --help ends with the items of configurations.
 CLI::App* add_subcommand(CLI::App& app, const char* name, const char* meaning);

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   app.footer(lanyard::nicsim::Config::help());
   lanyard::tools::add_fuzz(app, status);
   lanyard::tools::add_replay(app, status);
+  lanyard::tools::add_trace(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,10 +1,12 @@
 // lanyard replay: one schedule again.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 
+#include "nicsim/deterministic/report.h"
+#include "nicsim/deterministic/schedulers.h"
+#include "nicsim/deterministic/story.h"
 #include "nicsim/deterministic/world.h"
 #include "tools/lanyard/command.h"
 
@@ -26,31 +28,9 @@ void declare(CLI::App& app, Options& o) {
   app.add_flag("--steps", o.steps, "prints every step");
 }
 
-// Passes choices on and prints what they mean.
-class Narrator final : public nicsim::Chooser {
- public:
-  Narrator(const nicsim::World& world, nicsim::Chooser& inner) : world_(world), inner_(inner) {}
-  uint32_t choose(uint32_t n, nicsim::ChoiceKind kind, const uint32_t* agents) override {
-    const uint32_t choice = inner_.choose(n, kind, agents);
-    if (agents != nullptr)
-      say(agents[choice]);
-    return choice;
-  }
-  void say(uint32_t agent) const { fmt::print("{:>5}  {}\n", world_.steps() + 1, world_.describe(agent)); }
-
- private:
-  const nicsim::World& world_;
-  nicsim::Chooser& inner_;
-};
-
-void print_steps(nicsim::World& world, nicsim::Chooser& chooser) {
-  Narrator narrator(world, chooser);
-  for (bool more = true; more;) {
-    // A step that is the only one is not asked about.
-    if (world.enabled().size() == 1 && world.report().ok())
-      narrator.say(world.enabled().front());
-    more = world.step(narrator);
-  }
+void print_steps(const nicsim::Story& story) {
+  for (const nicsim::Story::Event& event : story.events)
+    fmt::print("{:>5}  rank {}: {}\n", event.step, event.rank, event.text);
 }
 
 int replay(const Options& o) {
@@ -58,13 +38,13 @@ int replay(const Options& o) {
   if (!run.ok())
     return usage_error(run.status().message());
   nicsim::World world(run.value().exchange, run.value().config.world);
+  if (o.steps)
+    print_steps(nicsim::Story::tell(world, run.value().schedule));
   nicsim::Report report;
   uint64_t hash = 0, steps = 0;
   for (uint64_t i = 0; i < o.times && report.finding != nicsim::Finding::kNondeterminism; ++i) {
     world.reset();
     nicsim::Replay replay(run.value().schedule);
-    if (o.steps && i == 0)
-      print_steps(world, replay);
     report = world.run(replay);
     if (i == 0 && replay.misfits() > 0)
       fmt::print(stderr, "lanyard: {} choices of the schedule do not fit this configuration; others were made\n",
