@@ -38,8 +38,8 @@ TEST(Config, WhatIsWrongIsNamed) {
 
 TEST(Config, HelpNamesEveryItem) {
   for (const char* item :
-       {"Nranks", "Nreq-each-way", "Nreq-one-way", "Niter", "bytes=N", "neighbours=N", "queues=N", "ready", "single-starts",
-        "sends-first", "sync", "depth=N", "no-overflow", "blocking-post", "in-order", "max-message=N", "failures",
+       {"Nranks", "Nreq-each-way", "Nreq-one-way", "Niter", "bytes=N", "neighbours=N", "queues=N", "ready",
+        "single-starts", "sends-first", "sync", "depth=N", "no-overflow", "blocking-post", "in-order", "max-message=N", "failures",
         "lost-rings", "no-room", "stale-reads"})
     EXPECT_NE(Config::help().find(std::string("  ") + item + " "), std::string::npos) << item;
 }

@@ -98,7 +98,8 @@ TEST(Replay, AUsersOwnMistakeHasItsStatus) {
 }
 
 TEST(Fuzz, FindsThePoolDeadlockAndPrintsWhatRepeatsIt) {
-  const Outcome found = lanyard("fuzz --seed 7 --jobs 2 --schedules 2000 --config " + std::string(kDeadlocks));
+  const Outcome found =
+      lanyard("fuzz --seed 7 --jobs 2 --schedules 2000 --shrink 1 --config " + std::string(kDeadlocks));
   EXPECT_EQ(found.status, kDeadlock) << found.err;
   EXPECT_EQ(first_line(found.err), "seed 0x7");
   const std::string command = first_line(found.out);
@@ -108,6 +109,11 @@ TEST(Fuzz, FindsThePoolDeadlockAndPrintsWhatRepeatsIt) {
   EXPECT_EQ(again.status, kDeadlock) << again.out << again.err;
   EXPECT_EQ(again.err, "");
   EXPECT_NE(again.out.find("100 runs the same"), std::string::npos) << again.out;
+  // So does the one that it was shrunk to.
+  const size_t shrunk = found.out.find("\nshrunk: lanyard ");
+  ASSERT_NE(shrunk, std::string::npos) << found.out;
+  const std::string shorter = first_line(found.out.substr(shrunk + 1)).substr(std::string("shrunk: lanyard ").size());
+  EXPECT_EQ(lanyard(shorter).status, kDeadlock) << shorter;
   // The chain of waits, in both.
   for (const std::string& text : {found.out, again.out})
     EXPECT_NE(text.find(" <- "), std::string::npos) << text;

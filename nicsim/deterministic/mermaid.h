@@ -1,7 +1,7 @@
 // Mermaid: a Story as a sequence diagram, as Markdown viewers show it.
 //
-// Participants are a rank's CPU, stream and NIC. What is only a stage of something shown already is left out: reads, counts
-// and acks that went well. Each message begins with its step.
+// Participants are a rank's CPU, stream and NIC. What is only a stage of something shown already is left out: reads,
+// counts, and acks that went well. Each message begins with its step.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_MERMAID_H_
 #define LANYARD_NICSIM_DETERMINISTIC_MERMAID_H_
 

@@ -64,7 +64,8 @@ void add_flows(const Story& story, Json& events) {
     ++id;
     for (size_t i = 0; i < path.size(); ++i) {
       const bool last = i + 1 == path.size();
-      Json flow = {{"ph", i == 0 ? "s" : last ? "f" : "t"}, {"name", name_of(operation.role)}, {"cat", "operation"}, {"id", id}};
+      Json flow = {{"ph", i == 0 ? "s" : last ? "f" : "t"}, {"name", name_of(operation.role)}};
+      flow.update({{"cat", "operation"}, {"id", id}});
       if (last)
         flow["bp"] = "e";
       flow.update(place_of(story.events[path[i]], kMiddle));

@@ -199,8 +199,9 @@ class Teller final : public Chooser {
     for (uint32_t rank = 0; rank < story_.ranks; ++rank)
       story_.tracks.push_back({"entries in use", rank, {{0, 0}}});
     for (uint32_t request = 0; request < 2 * world_.exchange().messages().size(); ++request)
-      story_.tracks.push_back(
-          {"done word of (" + world_.exchange().describe({request}) + ")", world_.exchange().rank_of({request}), {{0, 0}}});
+      story_.tracks.push_back({"done word of (" + world_.exchange().describe({request}) + ")",
+                               world_.exchange().rank_of({request}),
+                               {{0, 0}}});
   }
 
   void look_at_tracks() {

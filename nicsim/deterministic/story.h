@@ -1,5 +1,6 @@
-// Story: what happened in the run of one schedule, for people: each step with its place, and which steps made which others
-// possible. It is told by running the schedule once more and looking, so that a world pays nothing for it otherwise.
+// Story: what happened in the run of one schedule, for people: each step with its place, and which steps made which
+// others possible. It is told by running the schedule once more and looking, so that a world pays nothing for it
+// otherwise.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STORY_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STORY_H_
 
@@ -16,8 +17,8 @@ namespace lanyard::nicsim {
 struct Story {
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Where in a rank: its host thread, its streams, its NIC's engine, what comes back over the link, what the NIC does to
-  // memory.
+  // Where in a rank: its host thread, its streams, its NIC's engine, what the link brings back or loses, what the NIC
+  // does to memory.
   enum class Row : uint8_t { kCpu, kStream, kNic, kLink, kMemory };
   static constexpr uint32_t kRows = 5;
   static const char* row_name(Row row);
