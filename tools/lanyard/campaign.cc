@@ -13,7 +13,7 @@ using std::chrono::steady_clock;
 
 constexpr uint64_t kSchedulesPerTurn = 64;  // the first of which is run again
 constexpr uint64_t kRemembered = uint64_t{1} << 22;
-constexpr size_t kWorlds = 200;  // a process has address space for 256 in its life
+constexpr size_t kWorlds = 200;  // a process has address space for 256 at a time
 
 }  // namespace
 

@@ -9,6 +9,9 @@
 #include <random>
 #include <thread>
 
+#include "nicsim/deterministic/report.h"
+#include "nicsim/deterministic/schedulers.h"
+#include "nicsim/deterministic/shrink.h"
 #include "tools/lanyard/campaign.h"
 #include "tools/lanyard/canary.h"
 #include "tools/lanyard/command.h"
@@ -26,6 +29,7 @@ struct Options {
   std::optional<uint64_t> seed;
   std::string config;
   std::vector<std::string> schedulers;
+  double shrink = 10;
   uint32_t jobs = std::clamp(std::thread::hardware_concurrency(), 1u, kMostJobs);
 };
 
@@ -44,9 +48,16 @@ void declare(CLI::App& app, Options& o) {
       ->type_name("ITEM,...");
   app.add_option("--scheduler", o.schedulers, "random, pct, swarm or delay; repeatable (default: all of them)")
       ->type_name("NAME");
+  app.add_option("--shrink", o.shrink, "for each of the three parts of shrinking a finding; 0: not at all (default: 10)")
+      ->check(CLI::Range(0.0, 1e7).description(""))
+      ->type_name("S");
   app.add_option("--jobs", o.jobs, fmt::format("threads (default: {}, the processors)", o.jobs))
       ->check(CLI::Range(1u, kMostJobs).description(""))
       ->type_name("N");
+}
+
+std::chrono::nanoseconds in_time(double seconds) {
+  return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
 
 Result<CampaignOptions> campaign_of(const Options& o) {
@@ -68,7 +79,7 @@ Result<CampaignOptions> campaign_of(const Options& o) {
   options.seed = o.seed ? *o.seed : uint64_t{std::random_device()()} << 32 | std::random_device()();
   options.schedules = o.schedules;
   if (o.schedules == 0)
-    options.time = std::chrono::nanoseconds(static_cast<int64_t>((o.seconds > 0 ? o.seconds : kSeconds) * 1e9));
+    options.time = in_time(o.seconds > 0 ? o.seconds : kSeconds);
   options.jobs = o.jobs;
   return options;
 }
@@ -80,13 +91,31 @@ std::string line_of(const Progress& p) {
                      p.more_runs ? "over " : "", p.different_runs, p.coverage.to_string());
 }
 
+std::string command_of(const nicsim::Config& config, const nicsim::Schedule& schedule) {
+  return fmt::format("lanyard replay --config {} --schedule {}", config.to_string(), nicsim::encode(schedule));
+}
+
 // On stdout; the first line is what repeats it.
 void print(const Discovery& found) {
-  const std::string config = found.config.to_string();
-  fmt::print("lanyard replay --config {} --schedule {}  # oracle: {}\n", config, nicsim::encode(found.schedule),
-             found.report.oracle);
+  fmt::print("{}  # oracle: {}\n", command_of(found.config, found.schedule), found.report.oracle);
   fmt::print("{} seed={:#x} config={} step {}, scheduler {}\n{}\n", finding_name(found.report.finding), found.seed,
-             config, found.report.step, scheduler_name(found.scheduler), found.report.text);
+             found.config.to_string(), found.report.step, scheduler_name(found.scheduler), found.report.text);
+  std::fflush(stdout);
+}
+
+// The same finding for people to read.
+void print_shrunk(const Discovery& found, std::chrono::nanoseconds time) {
+  const nicsim::Shrunk shrunk = nicsim::shrink(found.config, found.schedule, {.time = time});
+  fmt::print("shrunk: {}\n", command_of(shrunk.config, shrunk.schedule));
+  fmt::print("{} step {}, {} choices other than the first", finding_name(shrunk.report.finding), shrunk.report.step,
+             nicsim::deviations(shrunk.schedule));
+  if (shrunk.shortest > 0)
+    fmt::print(", the shortest run has {} steps", shrunk.shortest);
+  if (shrunk.critical_step == 0)
+    fmt::print(", no run ends well");
+  else if (shrunk.critical_step != nicsim::Shrunk::kUnknown)
+    fmt::print(", critical step {}", shrunk.critical_step);
+  fmt::print("\n{}\n", shrunk.report.text);
 }
 
 int fuzz(const Options& o) {
@@ -116,10 +145,15 @@ int fuzz(const Options& o) {
   const std::optional<Discovery> found = campaign.run(std::chrono::seconds(terminal ? 1 : 10), look);
   if (terminal)
     fmt::print(stderr, "\r\x1b[K");
-  if (found)
+  const Progress total = campaign.progress();
+  if (found) {
     print(*found);
+    // Where runs of one schedule differ there is no schedule that leads to the finding.
+    if (o.shrink > 0 && found->report.finding != nicsim::Finding::kNondeterminism)
+      print_shrunk(*found, in_time(o.shrink));
+  }
   const std::string what = o.config.empty() ? fmt::format("{} configurations", options.configs.size()) : o.config;
-  fmt::print("{} in {}\n{}\n", found ? "1 finding" : "no findings", what, line_of(campaign.progress()));
+  fmt::print("{} in {}\n{}\n", found ? "1 finding" : "no findings", what, line_of(total));
   return found ? exit_status(found->report.finding) : 0;
 }
 
