@@ -31,7 +31,7 @@ TEST(Shrink, ALostRing) {
   ASSERT_FALSE(verdict.ok());
   const Shrunk shrunk = shrink(config, verdict.schedule);
   EXPECT_EQ(shrunk.report.finding, verdict.report.finding);
-  EXPECT_EQ(shrunk.config.halo.ranks, 2u);
+  EXPECT_EQ(shrunk.config.halo.ranks, 1u);
   EXPECT_EQ(shrunk.config.halo.each_way, 1u);
   EXPECT_LE(deviations(shrunk.schedule), 1u) << "the lost ring itself";
   EXPECT_NE(shrunk.critical_step, Shrunk::kUnknown);

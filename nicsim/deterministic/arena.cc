@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
 
 #include "transport/base/check.h"
@@ -23,7 +25,18 @@ constexpr size_t kClasses = 28;
 // All arenas lie in one range of addresses, so that a delete can tell their memory from malloc's by two comparisons.
 constexpr size_t kRange = size_t{1} << 40;
 std::atomic<std::byte*> range_begin{nullptr};
-std::atomic<size_t> range_taken{0};
+
+// Which parts of it no arena has: the end, and what arenas of the same size have left. Never destroyed, as there may be
+// arenas until the very end.
+struct FreeAddresses {
+  std::mutex mutex;
+  size_t taken = 0;
+  std::multimap<size_t, size_t> left;  // offsets by size
+};
+FreeAddresses& free_addresses() {
+  static auto* addresses = new FreeAddresses;
+  return *addresses;
+}
 
 thread_local Arena* current = nullptr;
 
@@ -73,18 +86,33 @@ struct alignas(64) Arena::Header {
 };
 
 Arena::Arena(size_t bytes) : bytes_(std::bit_ceil(bytes)) {
+  const Outside outside;
   std::byte* range = reserve_range();
-  const size_t offset = range_taken.fetch_add(bytes_);
-  LANYARD_CHECK(offset + bytes_ <= kRange, "too many arenas in one process");
+  size_t offset = 0;
+  {
+    FreeAddresses& addresses = free_addresses();
+    const std::lock_guard lock(addresses.mutex);
+    if (const auto used = addresses.left.find(bytes_); used != addresses.left.end()) {
+      offset = used->second;
+      addresses.left.erase(used);
+    } else {
+      offset = addresses.taken;
+      addresses.taken += bytes_;
+    }
+  }
+  LANYARD_CHECK(offset + bytes_ <= kRange, "too many arenas at a time");
   LANYARD_CHECK(::mprotect(range + offset, bytes_, PROT_READ | PROT_WRITE) == 0, "the system refuses memory");
   header_ = new (range + offset) Header;
   header_->top = sizeof(Header);
 }
 
-// The addresses are not used again.
 Arena::~Arena() {
+  const Outside outside;
   ::madvise(header_, bytes_, MADV_DONTNEED);
   ::mprotect(header_, bytes_, PROT_NONE);
+  FreeAddresses& addresses = free_addresses();
+  const std::lock_guard lock(addresses.mutex);
+  addresses.left.emplace(bytes_, static_cast<size_t>(reinterpret_cast<std::byte*>(header_) - reserve_range()));
 }
 
 void* Arena::allocate(size_t bytes) {

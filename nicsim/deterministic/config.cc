@@ -4,82 +4,108 @@
 #include <charconv>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace lanyard::nicsim {
 
 namespace {
 
+// A world is copied for every schedule, and lives in an arena of a certain size.
+constexpr uint64_t kMostMessages = 4096;
+constexpr uint64_t kMostTransfers = 1'000'000;
+constexpr uint64_t kMostBytes = uint64_t{1} << 28;
+
 // An item that is a flag, or a number with words around it.
 struct Item {
   const char* before;
   const char* after;
-  uint64_t most;  // the largest number; 0: a flag
+  uint64_t least, most;  // of the number; both 0: a flag
+  const char* meaning;
   std::function<void(Config&, uint64_t)> set;
-  std::function<uint64_t(const Config&)> get;  // 0: not to be printed
+  std::function<uint64_t(const Config&)> get;
+
+  bool flag() const { return most == 0; }
 };
 
 const std::vector<Item>& items() {
   using C = Config;
   using N = uint64_t;
   static const std::vector<Item> all = {
-      {"", "ranks", 1 << 20, [](C& c, N n) { c.halo.ranks = static_cast<uint32_t>(n); },
-       [](const C& c) { return N{c.halo.ranks}; }},
-      {"", "req-each-way", 1024,
+      {"", "ranks", 1, 1024, "ranks; a single one sends to itself (2)",
+       [](C& c, N n) { c.halo.ranks = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.halo.ranks}; }},
+      {"", "req-each-way", 1, 1024, "messages from each rank to each neighbour and back (1)",
        [](C& c, N n) {
          c.halo.each_way = static_cast<uint32_t>(n);
          c.halo.both_ways = true;
        },
        [](const C& c) { return c.halo.both_ways ? N{c.halo.each_way} : 0; }},
-      {"", "req-one-way", 1024,
+      {"", "req-one-way", 1, 1024, "the same, and none back",
        [](C& c, N n) {
          c.halo.each_way = static_cast<uint32_t>(n);
          c.halo.both_ways = false;
        },
        [](const C& c) { return c.halo.both_ways ? 0 : N{c.halo.each_way}; }},
-      {"", "iter", 1'000'000, [](C& c, N n) { c.halo.iterations = static_cast<uint32_t>(n); },
+      {"", "iter", 1, 1'000'000, "iterations: pack, start, wait, unpack (2)",
+       [](C& c, N n) { c.halo.iterations = static_cast<uint32_t>(n); },
        [](const C& c) { return N{c.halo.iterations}; }},
-      {"bytes=", "", 1 << 30, [](C& c, N n) { c.halo.bytes = static_cast<uint32_t>(n); },
-       [](const C& c) { return c.halo.bytes == HaloOptions().bytes ? 0 : N{c.halo.bytes}; }},
-      {"neighbours=", "", 1024, [](C& c, N n) { c.halo.neighbours = static_cast<uint32_t>(n); },
-       [](const C& c) { return c.halo.neighbours == 1 ? 0 : N{c.halo.neighbours}; }},
-      {"queues=", "", 64, [](C& c, N n) { c.halo.queues = static_cast<uint32_t>(n); },
-       [](const C& c) { return c.halo.queues == 1 ? 0 : N{c.halo.queues}; }},
-      {"ready", "", 0, [](C& c, N) { c.halo.ready = true; }, [](const C& c) { return N{c.halo.ready}; }},
-      {"single-starts", "", 0, [](C& c, N) { c.halo.startall = false; }, [](const C& c) { return N{!c.halo.startall}; }},
-      {"sends-first", "", 0, [](C& c, N) { c.halo.sends_first = true; },
+      {"bytes=", "", 0, 1 << 30, "of a message (16)", [](C& c, N n) { c.halo.bytes = static_cast<uint32_t>(n); },
+       [](const C& c) { return N{c.halo.bytes}; }},
+      {"neighbours=", "", 1, 1024, "of rank r: r + 1 ... r + so many (1)",
+       [](C& c, N n) { c.halo.neighbours = static_cast<uint32_t>(n); },
+       [](const C& c) { return N{c.halo.neighbours}; }},
+      {"queues=", "", 1, 64, "of each rank, its requests spread over them (1)",
+       [](C& c, N n) { c.halo.queues = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.halo.queues}; }},
+      {"ready", "", 0, 0, "ready sends; receivers promise that they have started",
+       [](C& c, N) { c.halo.ready = true; }, [](const C& c) { return N{c.halo.ready}; }},
+      {"single-starts", "", 0, 0, "a start and a wait for each request, not one for all",
+       [](C& c, N) { c.halo.startall = false; }, [](const C& c) { return N{!c.halo.startall}; }},
+      {"sends-first", "", 0, 0, "sends are started before receives", [](C& c, N) { c.halo.sends_first = true; },
        [](const C& c) { return N{c.halo.sends_first}; }},
-      {"sync", "", 0, [](C& c, N) { c.halo.sync = true; }, [](const C& c) { return N{c.halo.sync}; }},
-      {"depth=", "", 65'536, [](C& c, N n) { c.world.depth = static_cast<uint32_t>(n); },
-       [](const C& c) { return N{c.world.depth}; }},
-      {"no-overflow", "", 0, [](C& c, N) { c.world.overflow = false; }, [](const C& c) { return N{!c.world.overflow}; }},
-      {"blocking-post", "", 0, [](C& c, N) { c.world.blocking_post = true; },
-       [](const C& c) { return N{c.world.blocking_post}; }},
-      {"in-order", "", 0, [](C& c, N) { c.world.in_order = true; }, [](const C& c) { return N{c.world.in_order}; }},
-      {"max-message=", "", uint64_t{1} << 40, [](C& c, N n) { c.world.max_message_bytes = n; },
-       [](const C& c) {
-         return c.world.max_message_bytes == WorldOptions().max_message_bytes ? 0 : c.world.max_message_bytes;
-       }},
-      {"failures", "", 0, [](C& c, N) { c.world.failures = true; }, [](const C& c) { return N{c.world.failures}; }},
-      {"lost-rings", "", 0, [](C& c, N) { c.world.lost_rings = true; }, [](const C& c) { return N{c.world.lost_rings}; }},
-      {"no-room", "", 0, [](C& c, N) { c.world.no_room = true; }, [](const C& c) { return N{c.world.no_room}; }},
-      {"stale-reads", "", 0, [](C& c, N) { c.world.stale_reads = true; },
-       [](const C& c) { return N{c.world.stale_reads}; }},
+      {"sync", "", 0, 0, "the host waits for its stream after every iteration",
+       [](C& c, N) { c.halo.sync = true; }, [](const C& c) { return N{c.halo.sync}; }},
+      {"depth=", "", 1, 65'536, "deferred-work entries of each NIC (enough for everything at once)",
+       [](C& c, N n) { c.world.depth = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.world.depth}; }},
+      {"no-overflow", "", 0, 0, "a start that finds too few entries is refused, or waits",
+       [](C& c, N) { c.world.overflow = false; }, [](const C& c) { return N{!c.world.overflow}; }},
+      {"blocking-post", "", 0, 0, "a post that finds no entry holds the host up in the midst of a start",
+       [](C& c, N) { c.world.blocking_post = true; }, [](const C& c) { return N{c.world.blocking_post}; }},
+      {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
+       [](C& c, N) { c.world.in_order = true; }, [](const C& c) { return N{c.world.in_order}; }},
+      {"max-message=", "", 1, uint64_t{1} << 40, "bytes of one write; longer messages go in pieces (1048576)",
+       [](C& c, N n) { c.world.max_message_bytes = n; }, [](const C& c) { return c.world.max_message_bytes; }},
+      {"failures", "", 0, 0, "fault: an operation fails", [](C& c, N) { c.world.failures = true; },
+       [](const C& c) { return N{c.world.failures}; }},
+      {"lost-rings", "", 0, 0, "fault that no NIC may have: a ring never lands",
+       [](C& c, N) { c.world.lost_rings = true; }, [](const C& c) { return N{c.world.lost_rings}; }},
+      {"no-room", "", 0, 0, "fault: the NIC says that it has no entry though it has",
+       [](C& c, N) { c.world.no_room = true; }, [](const C& c) { return N{c.world.no_room}; }},
+      {"stale-reads", "", 0, 0, "fault: a counter is read as it was when last read",
+       [](C& c, N) { c.world.stale_reads = true; }, [](const C& c) { return N{c.world.stale_reads}; }},
   };
   return all;
 }
 
-// The number in `word` where it has the form of the item; 0 where it has not.
-uint64_t number_in(const std::string& word, const Item& item) {
-  if (item.most == 0)
-    return word == item.before ? 1 : 0;
+// What `word` says where it has the form of the item; a flag says 1.
+std::optional<uint64_t> number_in(const std::string& word, const Item& item) {
+  if (item.flag())
+    return word == item.before ? std::optional<uint64_t>(1) : std::nullopt;
   const size_t before = std::strlen(item.before), after = std::strlen(item.after);
   if (word.size() <= before + after || !word.starts_with(item.before) || !word.ends_with(item.after))
-    return 0;
+    return std::nullopt;
   uint64_t number = 0;
   const char* last = word.data() + word.size() - after;
   const auto [end, error] = std::from_chars(word.data() + before, last, number);
-  return error == std::errc() && end == last && number <= item.most ? number : 0;
+  if (error != std::errc() || end != last || number < item.least || number > item.most)
+    return std::nullopt;
+  return number;
+}
+
+// Whether to_string() names it: ranks, requests and iterations always, the rest where it is not what the structs say.
+bool worth_saying(const Item& item, const Config& config) {
+  static const Config kPlain;
+  const bool basic = *item.before == '\0';
+  return basic ? item.get(config) > 0 : item.get(config) != item.get(kPlain);
 }
 
 }  // namespace
@@ -92,27 +118,43 @@ Result<Config> Config::parse(const std::string& text) {
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
     const auto item = std::find_if(items().begin(), items().end(),
-                                   [&](const Item& candidate) { return number_in(word, candidate) > 0; });
+                                   [&](const Item& candidate) { return number_in(word, candidate).has_value(); });
     if (item == items().end())
       return Status(Code::kInvalidArgument, "no configuration has '" + word + "' in it (see lanyard fuzz --help)");
     if (std::find(seen.begin(), seen.end(), &*item) != seen.end())
       return Status(Code::kInvalidArgument, "'" + word + "' stands in the configuration twice");
     seen.push_back(&*item);
-    item->set(config, number_in(word, *item));
+    item->set(config, *number_in(word, *item));
   }
   if (config.halo.ready && !config.halo.startall)
     return Status(Code::kInvalidArgument, "ready sends are started together, so 'single-starts' goes with regular ones only");
+  const HaloOptions& halo = config.halo;
+  const uint64_t messages = uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1);
+  if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
+    return Status(Code::kInvalidArgument, "the configuration is too large: up to " + std::to_string(messages) +
+                                              " messages of " + std::to_string(halo.bytes) + " bytes, " +
+                                              std::to_string(halo.iterations) + " times");
   return config;
 }
 
 std::string Config::to_string() const {
   std::string text;
   for (const Item& item : items()) {
-    const uint64_t number = item.get(*this);
-    if (number == 0)
+    if (!worth_saying(item, *this))
       continue;
     text += text.empty() ? "" : ",";
-    text += item.before + (item.most == 0 ? "" : std::to_string(number)) + item.after;
+    text += item.before + (item.flag() ? "" : std::to_string(item.get(*this))) + item.after;
+  }
+  return text;
+}
+
+std::string Config::help() {
+  constexpr size_t kColumn = 18;
+  std::string text = "Configurations: items separated by commas, in any order; in brackets what holds without them.\n";
+  for (const Item& item : items()) {
+    std::string name = item.before + std::string(item.flag() ? "" : "N") + item.after;
+    name.resize(std::max(kColumn, name.size() + 1), ' ');
+    text += "  " + name + item.meaning + "\n";
   }
   return text;
 }

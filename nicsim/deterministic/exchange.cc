@@ -79,6 +79,9 @@ Exchange make_halo(const HaloOptions& options) {
       received[to].push_back(message);
     }
   };
+  // A single rank is its own neighbour.
+  if (options.ranks == 1)
+    connect(0, 0);
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
     for (uint32_t step = 1; step <= options.neighbours; ++step) {
       const uint32_t next = (rank + step) % options.ranks;

@@ -127,7 +127,7 @@ class Exchange {
 
 // What exchange.cc makes: `times` iterations on each rank of pack, start all, wait all, unpack.
 struct HaloOptions {
-  uint32_t ranks = 2;
+  uint32_t ranks = 2;       // a single one sends to itself
   uint32_t each_way = 1;    // messages from each rank to each of its neighbours
   uint32_t iterations = 2;
   uint32_t bytes = 16;

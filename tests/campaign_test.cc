@@ -1,0 +1,104 @@
+// Campaigns of `lanyard fuzz`: threads, shares, and what they find.
+#include "tools/lanyard/campaign.h"
+
+#include <gtest/gtest.h>
+
+#include "tools/lanyard/canary.h"
+#include "tools/lanyard/portfolio.h"
+
+namespace lanyard::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+nicsim::Config config_of(const char* text) { return nicsim::Config::parse(text).value(); }
+
+void look_away(const Progress&) {}
+
+TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
+  Progress alone;
+  for (const uint32_t jobs : {1u, 3u}) {
+    CampaignOptions options;
+    options.configs = {config_of("2ranks,1req-one-way,1iter"), config_of("2ranks,1req-each-way,1iter,depth=1"),
+                       config_of("1ranks,1req-each-way,2iter,no-room,stale-reads")};
+    options.schedules = 1'000;
+    options.jobs = jobs;
+    Campaign campaign(options);
+    const auto found = campaign.run(1s, look_away);
+    ASSERT_FALSE(found) << found->report.text;
+    const Progress progress = campaign.progress();
+    EXPECT_EQ(progress.schedules, 1'000u);
+    EXPECT_GT(progress.different_runs, 500u);
+    EXPECT_LE(progress.different_runs, 1'000u);
+    for (const uint64_t steps : progress.coverage.steps)
+      EXPECT_GT(steps, 0u);
+    // The same work, however many threads share it.
+    if (jobs == 1)
+      alone = progress;
+    EXPECT_EQ(progress.steps, alone.steps);
+    EXPECT_EQ(progress.different_runs, alone.different_runs);
+    EXPECT_EQ(progress.coverage.steps, alone.coverage.steps);
+    EXPECT_EQ(progress.coverage.choices, alone.coverage.choices);
+  }
+}
+
+TEST(Campaign, EndsWhenTimeIsUpAndLooksInBetween) {
+  CampaignOptions options;
+  options.configs = portfolio();
+  std::erase_if(options.configs, [](const nicsim::Config& config) { return config.halo.ranks > 2; });
+  options.configs.resize(3);
+  options.time = 300ms;
+  options.jobs = 2;
+  Campaign campaign(options);
+  int looks = 0;
+  EXPECT_FALSE(campaign.run(50ms, [&](const Progress& progress) {
+    ++looks;
+    EXPECT_LE(progress.seconds, 60);
+  }));
+  EXPECT_GT(looks, 0);
+  EXPECT_GE(campaign.progress().seconds, 0.3);
+}
+
+TEST(Campaign, AFindingComesWithTheScheduleThatRepeatsIt) {
+  CampaignOptions options;
+  options.configs = {config_of("2ranks,1req-each-way,1iter"),
+                     config_of("2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post")};
+  options.jobs = 2;
+  Campaign campaign(options);
+  const auto found = campaign.run(1s, look_away);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->report.finding, nicsim::Finding::kDeadlock);
+  const nicsim::Exchange exchange = nicsim::make_halo(found->config.halo);
+  nicsim::World world(exchange, found->config.world);
+  nicsim::Replay replay(found->schedule);
+  EXPECT_EQ(world.run(replay).text, found->report.text);
+  EXPECT_EQ(world.report().step, found->report.step);
+  EXPECT_EQ(replay.misfits(), 0u);
+}
+
+TEST(Canary, IsFoundByEveryScheduler) {
+  for (uint32_t kind = 0; kind < nicsim::kSchedulerKinds; ++kind)
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const auto canary = watch_canary(kCanary, seed << 32, {static_cast<nicsim::SchedulerKind>(kind)});
+      ASSERT_TRUE(canary) << nicsim::scheduler_name(static_cast<nicsim::SchedulerKind>(kind)) << ", seed " << seed;
+      EXPECT_EQ(canary->report.finding, nicsim::Finding::kDeadlock);
+    }
+}
+
+TEST(Canary, IsMissedWhereNothingIsWrong) { EXPECT_FALSE(watch_canary("2ranks,1req-one-way,1iter", 1, {})); }
+
+TEST(SeenRuns, CountsEachOnceAndKnowsWhenItIsFull) {
+  SeenRuns seen(1024);
+  for (int round = 0; round < 2; ++round)
+    for (uint64_t hash = 0; hash < 500; ++hash)
+      seen.insert(hash * 0x9e3779b97f4a7c15u);
+  EXPECT_EQ(seen.count(), 500u);
+  EXPECT_FALSE(seen.full());
+  for (uint64_t hash = 0; hash < 5'000; ++hash)
+    seen.insert(hash * 0x9e3779b97f4a7c15u);
+  EXPECT_TRUE(seen.full());
+  EXPECT_LE(seen.count(), 1024u);
+}
+
+}  // namespace
+}  // namespace lanyard::tools

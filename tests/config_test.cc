@@ -1,0 +1,55 @@
+// Configurations as text.
+#include "nicsim/deterministic/config.h"
+
+#include <gtest/gtest.h>
+
+namespace lanyard::nicsim {
+namespace {
+
+TEST(Config, TextComesBackAsItWas) {
+  for (const char* text :
+       {"2ranks,1req-each-way,2iter", "1ranks,3req-one-way,1iter,bytes=0",
+        "4ranks,1req-each-way,2iter,bytes=64,neighbours=2,queues=2,ready,sends-first,sync,depth=5,no-overflow,"
+        "blocking-post,in-order,max-message=40,failures,lost-rings,no-room,stale-reads",
+        "2ranks,1req-each-way,2iter,single-starts"}) {
+    const Result<Config> config = Config::parse(text);
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config.value().to_string(), text);
+  }
+  EXPECT_EQ(Config::parse("2ranks").value().to_string(), "2ranks,1req-each-way,2iter");
+  EXPECT_EQ(Config::parse("bytes=0,3iter").value().to_string(), "2ranks,1req-each-way,3iter,bytes=0");
+}
+
+TEST(Config, WhatIsWrongIsNamed) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"2ranks,fast", "fast"},         {"0ranks", "0ranks"},       {"2ranks,2ranks", "twice"},
+      {"", "''"},                      {"2ranks,", "''"},          {"depth=0", "depth=0"},
+      {"depth=", "depth="},            {"bytes=-1", "bytes=-1"},   {"bytes=1x", "bytes=1x"},
+      {"99999999999999999999iter", "iter"}, {"ready,single-starts", "single-starts"},
+      {"64ranks,1024req-each-way", "too large"}, {"1req-each-way,bytes=1073741824", "too large"},
+  };
+  for (const auto& [text, what] : wrong) {
+    const Result<Config> config = Config::parse(text);
+    ASSERT_FALSE(config.ok()) << text;
+    EXPECT_NE(config.status().message().find(what), std::string::npos) << config.status().message();
+    EXPECT_EQ(config.status().message().find('\n'), std::string::npos);
+  }
+}
+
+TEST(Config, HelpNamesEveryItem) {
+  for (const char* item :
+       {"Nranks", "Nreq-each-way", "Nreq-one-way", "Niter", "bytes=N", "neighbours=N", "queues=N", "ready",
+        "single-starts", "sends-first", "sync", "depth=N", "no-overflow", "blocking-post", "in-order", "max-message=N", "failures",
+        "lost-rings", "no-room", "stale-reads"})
+    EXPECT_NE(Config::help().find(std::string("  ") + item + " "), std::string::npos) << item;
+}
+
+TEST(Config, ASingleRankSendsToItself) {
+  const Exchange exchange = make_halo(Config::parse("1ranks,2req-each-way,1iter").value().halo);
+  ASSERT_EQ(exchange.messages().size(), 2u);
+  EXPECT_EQ(exchange.messages()[0].from, 0u);
+  EXPECT_EQ(exchange.messages()[0].to, 0u);
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim

@@ -1,0 +1,151 @@
+// The `lanyard` command as a process: exit statuses and what it prints.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string out, err;
+};
+
+std::string file_name(const char* name) { return std::string(std::getenv("TEST_TMPDIR")) + "/" + name; }
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Outcome lanyard(const std::string& arguments) {
+  const std::string out = file_name("out"), err = file_name("err");
+  const std::string command = "tools/lanyard/lanyard " + arguments + " >" + out + " 2>" + err + " </dev/null";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(err)};
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+constexpr const char* kDeadlocks = "2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post";
+constexpr const char* kFits = "2ranks,2req-each-way,2iter,sends-first,depth=6,blocking-post";
+// Without an overflow a start of four entries fits into three never.
+constexpr const char* kRefused = "2ranks,1req-each-way,1iter,no-overflow,depth=3";
+constexpr int kDeadlock = 12, kUser = 16;
+
+TEST(Lanyard, SaysWhatIsWrongInOneLine) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"", "subcommand"},
+      {"dance", "subcommand"},
+      {"replay --config 2ranks,fast --schedule 0", "'fast'"},
+      {"fuzz --config 2ranks,fast --schedules 1", "'fast'"},
+      {"trace --config 2ranks,fast --schedule 0 --mermaid -", "'fast'"},
+      {"replay --config 2ranks --schedule 01z", "'z'"},
+      {"replay --config 2ranks --schedule 018", "corrupt"},
+      {"replay --config 2ranks --schedule ffffffffffffffff0", "corrupt"},
+      {"trace --config 2ranks --schedule 018 --mermaid -", "corrupt"},
+      {"replay --config 2ranks", "--schedule"},
+      {"replay --config 2ranks --schedule 0 --times 0", "--times"},
+      {"replay --config 2ranks --schedule 0 --times x", "--times"},
+      {"trace --config 2ranks --schedule 0", "--mermaid"},
+      {"fuzz --scheduler fair", "'fair'"},
+      {"fuzz --jobs 0", "--jobs"},
+      {"fuzz --jobs 1000", "--jobs"},
+      {"fuzz --seconds -1", "--seconds"},
+      {"fuzz --schedules 0", "--schedules"},
+      {"fuzz --schedules 1 --seconds 1", "--se"},
+      {"fuzz --seed -1", "--seed"},
+      {"fuzz --seed one", "--seed"},
+  };
+  for (const auto& [arguments, what] : wrong) {
+    const Outcome outcome = lanyard(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_NE(outcome.err.find(what), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  }
+}
+
+TEST(Lanyard, HelpNamesTheItemsOfConfigurations) {
+  for (const char* command : {"", "fuzz ", "replay ", "trace "}) {
+    const Outcome outcome = lanyard(command + std::string("--help"));
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_NE(outcome.out.find("stale-reads"), std::string::npos) << outcome.out;
+  }
+}
+
+TEST(Replay, ACleanRunIsZeroAndTheSameAHundredTimes) {
+  const Outcome outcome = lanyard("replay --config 2ranks,1req-each-way,2iter --schedule 0213 --times 100");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("no finding\nhash "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("100 runs the same"), std::string::npos) << outcome.out;
+}
+
+TEST(Replay, StepsAreListed) {
+  const Outcome outcome = lanyard("replay --config 2ranks,1req-one-way,1iter --schedule 0 --steps");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(first_line(outcome.out), "    1  rank 0: host: pack (send of 0 to 1, tag 0)");
+  EXPECT_NE(outcome.out.find(", 35 steps"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\n   35  "), std::string::npos) << outcome.out;
+}
+
+TEST(Replay, AUsersOwnMistakeHasItsStatus) {
+  const Outcome outcome = lanyard("replay --config " + std::string(kRefused) + " --schedule 0");
+  EXPECT_EQ(outcome.status, kUser) << outcome.out;
+  EXPECT_NE(outcome.out.find("USER ERROR"), std::string::npos) << outcome.out;
+}
+
+TEST(Fuzz, FindsThePoolDeadlockAndPrintsWhatRepeatsIt) {
+  const Outcome found =
+      lanyard("fuzz --seed 7 --jobs 2 --schedules 2000 --shrink 1 --config " + std::string(kDeadlocks));
+  EXPECT_EQ(found.status, kDeadlock) << found.err;
+  EXPECT_EQ(first_line(found.err), "seed 0x7");
+  const std::string command = first_line(found.out);
+  ASSERT_EQ(command.find("lanyard replay --config " + std::string(kDeadlocks) + " --schedule "), 0u) << command;
+  const std::string arguments = command.substr(command.find("replay"), command.find("  #") - command.find("replay"));
+  const Outcome again = lanyard(arguments + " --times 100");
+  EXPECT_EQ(again.status, kDeadlock) << again.out << again.err;
+  EXPECT_EQ(again.err, "");
+  EXPECT_NE(again.out.find("100 runs the same"), std::string::npos) << again.out;
+  // So does the one that it was shrunk to.
+  const size_t shrunk = found.out.find("\nshrunk: lanyard ");
+  ASSERT_NE(shrunk, std::string::npos) << found.out;
+  const std::string shorter = first_line(found.out.substr(shrunk + 1)).substr(std::string("shrunk: lanyard ").size());
+  EXPECT_EQ(lanyard(shorter).status, kDeadlock) << shorter;
+  // The chain of waits, in both.
+  for (const std::string& text : {found.out, again.out})
+    EXPECT_NE(text.find(" <- "), std::string::npos) << text;
+}
+
+TEST(Fuzz, OneEntryMoreIsEnough) {
+  const Outcome outcome = lanyard("fuzz --seed 0x7 --schedules 2000 --config " + std::string(kFits));
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  EXPECT_NE(outcome.out.find("no findings"), std::string::npos);
+  EXPECT_NE(outcome.out.find(" 2000 schedules"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("canary"), std::string::npos) << outcome.err;
+}
+
+TEST(Fuzz, ThePortfolioIsClean) {
+  const Outcome outcome = lanyard("fuzz --seed 1 --schedules 4000");
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  // Everything occurred but for what no NIC may do.
+  EXPECT_NE(outcome.out.find("; never: lost rings\n"), std::string::npos) << outcome.out;
+}
+
+TEST(Trace, WritesBothDrawings) {
+  const std::string mermaid = file_name("run.mmd"), perfetto = file_name("run.json");
+  const std::string run = "trace --config " + std::string(kDeadlocks) + " --schedule 1";
+  EXPECT_EQ(lanyard(run + " --mermaid " + mermaid + " --perfetto " + perfetto).status, 0);
+  EXPECT_EQ(first_line(read(mermaid)), "sequenceDiagram");
+  EXPECT_EQ(read(perfetto).front(), '{');
+  const Outcome both = lanyard(run + " --mermaid -");
+  EXPECT_EQ(both.status, 0);
+  EXPECT_EQ(both.out, read(mermaid));
+  const Outcome nowhere = lanyard(run + " --perfetto " + file_name("no/such/folder"));
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_EQ(nowhere.err.find('\n'), nowhere.err.size() - 1) << nowhere.err;
+}
+
+}  // namespace

@@ -1,0 +1,259 @@
+// Stories of runs: what follows from what, and that the drawings of them are well-formed.
+#include "nicsim/deterministic/story.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/mermaid.h"
+#include "nicsim/deterministic/perfetto.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+constexpr uint32_t kNone = Story::kNone;
+constexpr const char* kPoolDeadlock = "2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post";
+
+// Every kind of run: clean, with each scarcity and fault, and ending in the middle.
+constexpr const char* kConfigs[] = {
+    "2ranks,1req-one-way,2iter",
+    "3ranks,2req-each-way,2iter,queues=2",
+    "2ranks,1req-each-way,2iter,bytes=0",
+    "1ranks,1req-each-way,2iter,bytes=100,max-message=40",
+    "2ranks,2req-each-way,2iter,depth=1",
+    "2ranks,2req-each-way,2iter,single-starts,sync,in-order",
+    "2ranks,2req-each-way,1iter,failures",
+    "2ranks,1req-each-way,2iter,lost-rings",
+    kPoolDeadlock,
+};
+constexpr uint64_t kSeeds = 24;
+
+// A world of a configuration and the stories of its schedules.
+class Teller {
+ public:
+  explicit Teller(const std::string& text)
+      : config_(Config::parse(text).value()),
+        exchange_(make_halo(config_.halo)),
+        fuzzer_(exchange_, config_.world, {}) {}
+
+  Story story_of(uint64_t seed) {
+    const Schedule schedule = fuzzer_.record(seed);
+    const uint64_t hash = fuzzer_.world().trace_hash();
+    const Finding finding = fuzzer_.world().report().finding;
+    Story story = Story::tell(fuzzer_.world(), schedule);
+    EXPECT_EQ(fuzzer_.world().trace_hash(), hash) << "the story is of another run";
+    EXPECT_EQ(story.report.finding, finding);
+    EXPECT_EQ(story.events.size(), fuzzer_.world().steps());
+    return story;
+  }
+
+ private:
+  const Config config_;
+  const Exchange exchange_;
+  Fuzzer fuzzer_;
+};
+
+void for_each_story(const std::function<void(const Story&)>& check) {
+  for (const char* config : kConfigs) {
+    Teller teller(config);
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      SCOPED_TRACE(std::string(config) + ", seed " + std::to_string(seed));
+      check(teller.story_of(seed));
+    }
+  }
+}
+
+TEST(Story, StepsAreNumberedAndStagesFollowEachOther) {
+  for_each_story([](const Story& story) {
+    for (size_t i = 0; i < story.events.size(); ++i)
+      ASSERT_EQ(story.events[i].step, i + 1);
+    for (const Story::Operation& operation : story.operations) {
+      const std::vector<uint32_t> path = operation.path();
+      ASSERT_FALSE(path.empty());
+      for (size_t i = 1; i < path.size(); ++i)
+        ASSERT_LT(path[i - 1], path[i]);
+      ASSERT_LT(path.back(), story.events.size());
+    }
+    for (const Story::Track& track : story.tracks)
+      for (size_t i = 1; i < track.points.size(); ++i)
+        ASSERT_LT(track.points[i - 1].step, track.points[i].step);
+  });
+}
+
+TEST(Story, ACleanRunLeavesNoStageOut) {
+  Teller teller("2ranks,2req-each-way,2iter");
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const Story story = teller.story_of(seed);
+    // Of 4 messages, 2 iterations each: a write, a clear-to-send, and a done word on either side.
+    ASSERT_EQ(story.operations.size(), 4 * 2 * 4u);
+    std::map<Transit::Role, int> roles;
+    for (const Story::Operation& operation : story.operations) {
+      const bool data = operation.role == Transit::Role::kData, done = operation.role == Transit::Role::kDone;
+      ++roles[operation.role];
+      for (const uint32_t stage : {operation.trigger, operation.fire, operation.land, operation.ack})
+        ASSERT_NE(stage, kNone);
+      ASSERT_EQ(operation.read != kNone, data);
+      ASSERT_EQ(operation.count != kNone, !done);
+      ASSERT_EQ(operation.wake != kNone, done);
+      ASSERT_EQ(story.events[operation.fire].kind, StepKind::kFire);
+      ASSERT_EQ(story.events[operation.land].rank, operation.to);
+      if (done) {
+        ASSERT_EQ(story.events[operation.wake].request, operation.request);
+        ASSERT_EQ(story.events[operation.wake].iteration, operation.iteration);
+      }
+      // A receive's done word hangs on the data, a send's on its end.
+      const StepKind trigger = story.events[operation.trigger].kind;
+      const bool receive = RequestName{operation.request}.receive();
+      if (done) {
+        ASSERT_TRUE(trigger == (receive ? StepKind::kCount : StepKind::kAck) || trigger == StepKind::kPost)
+            << step_name(trigger);
+      }
+    }
+    EXPECT_EQ(roles[Transit::Role::kDone], 16);
+    EXPECT_EQ(roles[Transit::Role::kClear], 8);
+    for (const Story::Track& track : story.tracks)
+      ASSERT_EQ(track.points.back().value, track.name == "entries in use" ? 0u : 2u) << track.name;
+  }
+}
+
+TEST(Story, APoolDeadlockFillsThePool) {
+  const Story story = Teller(kPoolDeadlock).story_of(1);
+  ASSERT_EQ(story.report.finding, Finding::kDeadlock) << story.report.text;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(story.tracks[rank].name, "entries in use");
+    EXPECT_EQ(story.tracks[rank].points.back().value, 5u);
+  }
+}
+
+TEST(Perfetto, EverySliceHasItsPlaceAndEveryFlowBothEnds) {
+  for_each_story([](const Story& story) {
+    const nlohmann::json trace = nlohmann::json::parse(perfetto_trace(story), nullptr, false);
+    ASSERT_FALSE(trace.is_discarded());
+    std::map<std::pair<int, int>, double> free_from;  // of a row
+    std::set<std::pair<int, int>> rows;
+    std::map<std::pair<int, std::string>, double> counted;
+    struct Flow {
+      int starts = 0, finishes = 0;
+      double last = 0;
+    };
+    std::map<uint64_t, Flow> flows;
+    size_t slices = 0;
+    for (const nlohmann::json& event : trace.at("traceEvents")) {
+      const std::string phase = event.at("ph");
+      const int process = event.at("pid");
+      ASSERT_FALSE(event.at("name").get<std::string>().empty());
+      if (phase == "M") {
+        if (event.at("name") == "thread_name")
+          rows.insert({process, event.at("tid")});
+        continue;
+      }
+      const double ts = event.at("ts");
+      if (phase == "C") {
+        const auto [known, fresh] = counted.insert({{process, event.at("name")}, ts});
+        ASSERT_TRUE(fresh || known->second < ts);
+        known->second = ts;
+        ASSERT_TRUE(event.at("args").at("value").is_number_unsigned());
+        continue;
+      }
+      const std::pair<int, int> row{process, event.at("tid")};
+      ASSERT_TRUE(rows.contains(row)) << "an event in a row without a name";
+      if (phase == "X") {
+        ++slices;
+        ASSERT_GT(event.at("dur").get<double>(), 0);
+        ASSERT_GE(ts, free_from[row]) << "slices of one row overlap";
+        free_from[row] = ts + event.at("dur").get<double>();
+      } else if (phase == "s" || phase == "t" || phase == "f") {
+        Flow& flow = flows[event.at("id")];
+        flow.starts += phase == "s";
+        flow.finishes += phase == "f";
+        ASSERT_EQ(flow.starts, 1) << "a flow goes on before it starts, or starts twice";
+        ASSERT_EQ(flow.finishes, phase == "f") << "a flow goes on after its end";
+        ASSERT_GT(ts, flow.last);
+        flow.last = ts;
+        // It has a slice to bind to.
+        const Story::Event& at = story.events[static_cast<size_t>(ts) - 1];
+        ASSERT_EQ(static_cast<int>(at.rank), process);
+        ASSERT_EQ(static_cast<int>(at.row), row.second);
+      } else {
+        ASSERT_EQ(phase, "i");
+        ASSERT_FALSE(story.report.ok());
+      }
+    }
+    ASSERT_EQ(slices, story.events.size());
+    for (const auto& [id, flow] : flows)
+      ASSERT_EQ(flow.finishes, 1) << "flow " << id << " has no end";
+  });
+}
+
+// Whether a text is a sequence diagram of the few kinds of lines that are used here; else the first line that is wrong.
+std::string mistake_in(const std::string& diagram) {
+  static const std::regex kParticipant("  participant ([a-z]+[0-9]+) as [^;#<>]+");
+  static const std::regex kMessage("  ([a-z]+[0-9]+)(->>|-->>|--x|-\\))([a-z]+[0-9]+): (.+)");
+  static const std::regex kNote("  Note over ([a-z]+[0-9]+)(,([a-z]+[0-9]+))?: (.+)");
+  // No bare character that ends a message or begins markup: entities and breaks only.
+  static const std::regex kText("([^;#<>]|#[0-9]+;|#lt;|#gt;|<br/>)+");
+  std::istringstream lines(diagram);
+  std::string line;
+  std::getline(lines, line);
+  if (line != "sequenceDiagram")
+    return line;
+  std::set<std::string> participants;
+  bool began = false;
+  while (std::getline(lines, line)) {
+    std::smatch match;
+    if (std::regex_match(line, match, kParticipant)) {
+      if (began || !participants.insert(match[1]).second)
+        return line;
+      continue;
+    }
+    began = true;
+    if (std::regex_match(line, match, kMessage)) {
+      if (!participants.contains(match[1]) || !participants.contains(match[3]) ||
+          !std::regex_match(match[4].str(), kText))
+        return line;
+    } else if (std::regex_match(line, match, kNote)) {
+      if (!participants.contains(match[1]) || (match[3].matched && !participants.contains(match[3])) ||
+          !std::regex_match(match[4].str(), kText))
+        return line;
+    } else {
+      return line;
+    }
+  }
+  return participants.empty() || diagram.back() != '\n' ? "the end" : "";
+}
+
+TEST(Mermaid, DiagramsAreWellFormed) {
+  for_each_story([](const Story& story) {
+    const std::string diagram = mermaid_diagram(story);
+    ASSERT_EQ(mistake_in(diagram), "");
+    ASSERT_LT(diagram.size(), 50'000u);
+    const bool says_so = diagram.find(std::string(": ") + finding_name(story.report.finding)) != std::string::npos;
+    ASSERT_EQ(says_so, !story.report.ok());
+  });
+}
+
+TEST(Mermaid, ALongStoryIsCutAndSaysSo) {
+  const std::string diagram = mermaid_diagram(Teller("3ranks,2req-each-way,9iter").story_of(3));
+  EXPECT_EQ(mistake_in(diagram), "");
+  EXPECT_LT(diagram.size(), 50'000u);
+  EXPECT_NE(diagram.find("are left out"), std::string::npos);
+}
+
+TEST(Mermaid, TheCheckOfThisTestSeesMistakes) {
+  EXPECT_EQ(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->>a0: fine #lt;- here<br/>too\n"), "");
+  EXPECT_NE(mistake_in("graph TD\n"), "");
+  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->>b0: nobody\n"), "");
+  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->>a0: ends; here\n"), "");
+  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  Note over a0: <- here\n"), "");
+  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->a0: no such arrow\n"), "");
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim

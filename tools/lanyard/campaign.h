@@ -1,0 +1,113 @@
+// Campaign: schedules of several configurations run by several threads until one finds something, or time is up.
+#ifndef LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
+#define LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/report.h"
+#include "nicsim/deterministic/schedulers.h"
+#include "tools/lanyard/coverage.h"
+#include "tools/lanyard/seen_runs.h"
+
+namespace lanyard::tools {
+
+struct CampaignOptions {
+  std::vector<nicsim::Config> configs;            // at least one
+  std::vector<nicsim::SchedulerKind> schedulers;  // in turn; empty: all of them
+  uint64_t seed = 1;                   // schedule k of each configuration, from 0, follows from seed + k alone
+  uint64_t schedules = 0;              // at most, of all configurations together; 0: no limit
+  std::chrono::nanoseconds time{0};    // at most; 0: no limit
+  uint32_t jobs = 1;                   // threads, from 1 to kMostJobs
+};
+inline constexpr uint32_t kMostJobs = 64;
+
+struct Discovery {
+  nicsim::Config config;
+  nicsim::Report report;
+  nicsim::SchedulerKind scheduler = nicsim::SchedulerKind::kRandom;
+  uint64_t seed = 0;  // of the schedule
+  nicsim::Schedule schedule;
+};
+
+// So far.
+struct Progress {
+  double seconds = 0;
+  uint64_t schedules = 0;
+  uint64_t steps = 0;
+  uint64_t different_runs = 0;
+  bool more_runs = false;  // than could be told apart
+  Coverage coverage;       // of one schedule in 64, and of the one that found something
+};
+
+// For one run().
+class Campaign {
+ public:
+  explicit Campaign(const CampaignOptions& options);
+  ~Campaign();
+  Campaign(const Campaign&) = delete;
+  Campaign& operator=(const Campaign&) = delete;
+
+  // Blocks. Gives each configuration the same share of the time, or of the schedules where their number is limited; one
+  // schedule in 64 runs three times, and must run the same. Calls `look` on this thread whenever `period` has passed.
+  // Of several discoveries by several threads at once, one is returned.
+  std::optional<Discovery> run(std::chrono::nanoseconds period, const std::function<void(const Progress&)>& look);
+  Progress progress() const;
+
+ private:
+  // A configuration and how far it has got.
+  struct Course {
+    Course(const nicsim::Config& config, uint64_t number)
+        : config(config), number(number), exchange(nicsim::make_halo(config.halo)) {}
+    const nicsim::Config config;
+    const uint64_t number;
+    const nicsim::Exchange exchange;
+    std::vector<std::unique_ptr<nicsim::Fuzzer>> idle;
+    uint64_t next = 0;                 // schedule
+    uint64_t quota = UINT64_MAX;       // schedules
+    std::chrono::nanoseconds spent{0};
+    uint32_t busy = 0;                 // threads at it
+  };
+  // Some schedules of a course, one after another.
+  struct Turn {
+    Course* course = nullptr;
+    std::unique_ptr<nicsim::Fuzzer> fuzzer;
+    uint64_t first = 0, count = 0;
+    uint64_t done = 0, steps = 0;
+    Coverage coverage;
+  };
+
+  void work();
+  std::optional<Turn> begin_turn();
+  void end_turn(Turn& turn, std::chrono::nanoseconds took);
+  void run_turn(Turn& turn);
+  // Runs the fuzzer's last schedule again: what is wrong with that.
+  nicsim::Report repeat(Turn& turn, uint64_t seed);
+  void discover(Turn& turn, uint64_t seed, const nicsim::Report& report);
+
+  const CampaignOptions options_;
+  const uint32_t most_worlds_;  // of a course
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  SeenRuns seen_;
+  std::atomic<bool> stop_{false};
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Under the mutex.
+  std::vector<std::unique_ptr<Course>> courses_;
+  Progress progress_;
+  std::optional<Discovery> discovery_;
+  uint32_t working_ = 0;
+};
+
+}  // namespace lanyard::tools
+
+#endif  // LANYARD_TOOLS_LANYARD_CAMPAIGN_H_

@@ -1,0 +1,20 @@
+// lanyard: runs the shipped protocol under schedules of the deterministic engine. See tools/README.md.
+#include "tools/lanyard/command.h"
+
+int main(int argc, char** argv) {
+  int status = 0;
+  CLI::App app{"Runs stream-triggered MPI programs on a simulated job in which every order of events can be chosen."};
+  app.name("lanyard")->require_subcommand(1);
+  app.footer(lanyard::nicsim::Config::help());
+  lanyard::tools::add_fuzz(app, status);
+  lanyard::tools::add_replay(app, status);
+  lanyard::tools::add_trace(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return lanyard::tools::usage_error(std::string(error.what()) + " (see --help)");
+  }
+  return status;
+}

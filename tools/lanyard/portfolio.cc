@@ -1,0 +1,38 @@
+#include "tools/lanyard/portfolio.h"
+
+namespace lanyard::tools {
+
+std::vector<nicsim::Config> portfolio() {
+  // Small ones: a schedule of them is short, and what can go wrong shows with few messages and iterations.
+  static constexpr const char* kTexts[] = {
+      "2ranks,1req-one-way,2iter",
+      "2ranks,1req-each-way,3iter",
+      "2ranks,2req-each-way,2iter,in-order",
+      "2ranks,1req-each-way,3iter,ready",
+      "2ranks,3req-each-way,2iter,queues=2",
+      "2ranks,2req-each-way,2iter,single-starts,sync",
+      "2ranks,2req-each-way,2iter,sends-first,depth=1",
+      "2ranks,1req-each-way,3iter,depth=2",
+      "2ranks,2req-each-way,2iter,single-starts,depth=3",
+      "2ranks,2req-each-way,2iter,queues=2,depth=5",
+      "2ranks,2req-each-way,2iter,ready,depth=8",
+      // A start has 8 entries: one fits, and the next one waits.
+      "2ranks,2req-each-way,3iter,depth=8,no-overflow,no-room",
+      // With 5 entries both hosts can be held up for ever; 6 are enough.
+      "2ranks,2req-each-way,2iter,sends-first,depth=6,blocking-post",
+      "2ranks,1req-each-way,2iter,bytes=100,max-message=40",
+      "2ranks,1req-each-way,2iter,bytes=0",
+      "1ranks,2req-each-way,2iter",
+      "3ranks,1req-each-way,2iter,depth=4",
+      "4ranks,1req-each-way,1iter,neighbours=2",
+      // One iteration: to start a request again that has failed is the program's mistake.
+      "2ranks,2req-each-way,1iter,failures",
+      "2ranks,2req-each-way,2iter,depth=3,no-room,stale-reads",
+  };
+  std::vector<nicsim::Config> configs;
+  for (const char* text : kTexts)
+    configs.push_back(nicsim::Config::parse(text).value());
+  return configs;
+}
+
+}  // namespace lanyard::tools

@@ -1,0 +1,80 @@
+// lanyard replay: one schedule again.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "nicsim/deterministic/report.h"
+#include "nicsim/deterministic/schedulers.h"
+#include "nicsim/deterministic/story.h"
+#include "nicsim/deterministic/world.h"
+#include "tools/lanyard/command.h"
+
+namespace lanyard::tools {
+
+namespace {
+
+struct Options {
+  RunName run;
+  uint64_t times = 1;
+  bool steps = false;
+};
+
+void declare(CLI::App& app, Options& o) {
+  o.run.declare(app);
+  app.add_option("--times", o.times, "so often; every run must be the same (default: 1)")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 62).description(""))
+      ->type_name("N");
+  app.add_flag("--steps", o.steps, "prints every step");
+}
+
+void print_steps(const nicsim::Story& story) {
+  for (const nicsim::Story::Event& event : story.events)
+    fmt::print("{:>5}  rank {}: {}\n", event.step, event.rank, event.text);
+}
+
+int replay(const Options& o) {
+  const Result<Run> run = Run::parse(o.run);
+  if (!run.ok())
+    return usage_error(run.status().message());
+  nicsim::World world(run.value().exchange, run.value().config.world);
+  if (o.steps)
+    print_steps(nicsim::Story::tell(world, run.value().schedule));
+  nicsim::Report report;
+  uint64_t hash = 0, steps = 0;
+  for (uint64_t i = 0; i < o.times && report.finding != nicsim::Finding::kNondeterminism; ++i) {
+    world.reset();
+    nicsim::Replay replay(run.value().schedule);
+    report = world.run(replay);
+    if (i == 0 && replay.misfits() > 0)
+      fmt::print(stderr, "lanyard: {} choices of the schedule do not fit this configuration; others were made\n",
+                 replay.misfits());
+    if (i > 0 && (world.trace_hash() != hash || world.steps() != steps))
+      report = {nicsim::Finding::kNondeterminism, "determinism",
+                fmt::format("run {} took {} steps, hash {:016x}; the first took {}, hash {:016x}", i + 1, world.steps(),
+                            world.trace_hash(), steps, hash),
+                0};
+    hash = i == 0 ? world.trace_hash() : hash;
+    steps = i == 0 ? world.steps() : steps;
+  }
+  if (report.ok())
+    fmt::print("no finding\n");
+  else
+    fmt::print("{} step {}, oracle: {}\n{}\n", finding_name(report.finding), report.step, report.oracle, report.text);
+  fmt::print("hash {:016x}, {} steps", hash, steps);
+  if (o.times > 1 && report.finding != nicsim::Finding::kNondeterminism)
+    fmt::print(", {} runs the same", o.times);
+  fmt::print("\n");
+  return exit_status(report.finding);
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, int& status) {
+  CLI::App* command = add_subcommand(app, "replay", "runs one schedule again");
+  const auto options = std::make_shared<Options>();
+  declare(*command, *options);
+  command->callback([options, &status] { status = replay(*options); });
+}
+
+}  // namespace lanyard::tools
