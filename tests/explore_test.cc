@@ -41,12 +41,5 @@ TEST(Explore, TwoEachWayThreeTimes) {
   EXPECT_EQ(reduced.ends, 1u);
 }
 
-TEST(Explore, OneEachWayTwice) {
-  const Exploration reduced = explored("2ranks,1req-each-way,2iter", true);
-  EXPECT_TRUE(reduced.complete) << reduced.report.text;
-  const Exploration full = explored("2ranks,1req-each-way,2iter", false);
-  EXPECT_TRUE(full.complete) << full.report.text;
-}
-
 }  // namespace
 }  // namespace lanyard::nicsim

@@ -7,8 +7,10 @@ int main(int argc, char** argv) {
   app.name("lanyard")->require_subcommand(1);
   app.footer(lanyard::nicsim::Config::help());
   lanyard::tools::add_fuzz(app, status);
+  lanyard::tools::add_explore(app, status);
   lanyard::tools::add_replay(app, status);
   lanyard::tools::add_trace(app, status);
+  lanyard::tools::add_mutants(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
