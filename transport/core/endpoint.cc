@@ -151,6 +151,10 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
                             .max_message_bytes = nic_.caps().max_message_bytes,
                             .one = one_,
                             .context = request.number});
+  uint64_t most_steps = keys.ready ? 1 : 2;
+  for (const PlannedOp& op : request.plan)
+    most_steps = std::max(most_steps, op.shared ? 1 : op.step);
+  request.most_starts = nic::kMaxSuccess / most_steps;
   request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
   request.state = Request::State::kMatched;

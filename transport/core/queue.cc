@@ -90,6 +90,8 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the request's last start is on another queue and has not completed");
     if (request.failures > 0)
       return {Code::kFailed, "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+    if (request.starts >= request.most_starts)
+      return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
   });
 }
@@ -108,6 +110,8 @@ Status Queue::check_entries(uint64_t demand) {
 
 Status Queue::start(std::span<Request* const> requests) {
   LANYARD_RETURN_IF_ERROR(check_start(requests));
+  if (shared_rings_ == nic::kMaxSuccess)
+    return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
   ops_.clear();
   stream_ops_.clear();
   for (Request* request : requests)
