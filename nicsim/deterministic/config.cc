@@ -50,6 +50,11 @@ const std::vector<Item>& items() {
       {"sends-first", "", 0, [](C& c, N) { c.halo.sends_first = true; },
        [](const C& c) { return N{c.halo.sends_first}; }},
       {"sync", "", 0, [](C& c, N) { c.halo.sync = true; }, [](const C& c) { return N{c.halo.sync}; }},
+      {"roam", "", 0, [](C& c, N) { c.halo.roam = true; }, [](const C& c) { return N{c.halo.roam}; }},
+      {"free", "", 0, [](C& c, N) { c.halo.free = true; }, [](const C& c) { return N{c.halo.free}; }},
+      {"misuse", "", 0, [](C& c, N) { c.halo.misuse = true; }, [](const C& c) { return N{c.halo.misuse}; }},
+      {"beyond", "", 0, [](C& c, N) { c.halo.beyond = true; }, [](const C& c) { return N{c.halo.beyond}; }},
+      {"age=", "", nic::kMaxSuccess, [](C& c, N n) { c.world.age = n; }, [](const C& c) { return N{c.world.age}; }},
       {"depth=", "", 65'536, [](C& c, N n) { c.world.depth = static_cast<uint32_t>(n); },
        [](const C& c) { return N{c.world.depth}; }},
       {"no-overflow", "", 0, [](C& c, N) { c.world.overflow = false; }, [](const C& c) { return N{!c.world.overflow}; }},
@@ -102,6 +107,16 @@ Result<Config> Config::parse(const std::string& text) {
   }
   if (config.halo.ready && !config.halo.startall)
     return Status(Code::kInvalidArgument, "ready sends are started together, so 'single-starts' goes with regular ones only");
+  if (config.halo.misuse && (config.halo.queues < 2 || !config.halo.startall || config.halo.ready))
+    return Status(Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests");
+  if (config.halo.roam && (config.halo.misuse || !config.halo.startall || config.halo.ready))
+    return Status(Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'");
+  const uint64_t pieces = pieces_of(config.halo.bytes, config.world.max_message_bytes);
+  const uint64_t oldest = nic::kMaxSuccess / std::max<uint64_t>(config.halo.ready ? 1 : 2, pieces) - config.halo.iterations;
+  if (config.world.age > oldest)
+    return Status(Code::kInvalidArgument, "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));
+  if (config.halo.beyond && config.world.age != oldest)
+    return Status(Code::kInvalidArgument, "'beyond' takes 'age=" + std::to_string(oldest) + "', from where no start more is possible");
   return config;
 }
 
