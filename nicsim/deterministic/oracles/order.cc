@@ -56,7 +56,7 @@ void check_clear_fired(World& world, const Transit& transit) {
 }
 
 void check_done_fired(World& world, const Transit& transit) {
-  const Side& side = world.side({transit.request});
+  const Side& side = world.side(transit.request);
   const uint64_t wanted = transit.iteration * side.pieces;
   const bool receive = RequestName{transit.request}.receive();
   if (receive && (side.data_counted < wanted || side.data_landed < wanted))
