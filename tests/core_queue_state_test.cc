@@ -149,6 +149,41 @@ TEST_F(QueueState, TheWaitIsOnTheQueueOfTheStart) {
   ASSERT_TRUE(works(rank(0).wait({&pair.send})));
 }
 
+// Thresholds have 48 bits. A pair that has counted so far is refused on both sides in the same iteration, so that neither
+// waits for the other for ever, and both may be freed.
+TEST_F(QueueState, WhatNoCounterCanCountIsRefused) {
+  build();
+  Pair pair(*job, 0, 1, 8);
+  Pair ready(*job, 0, 1, 8, true, 8);
+  EXPECT_EQ(pair.send.most_starts, nic::kMaxSuccess / 2);
+  EXPECT_EQ(ready.send.most_starts, nic::kMaxSuccess);
+  const auto grow_old = [](StepJob::Rank& rank, Request& request) {
+    request.starts = request.waits = request.most_starts - 1;
+    *request.done.address += request.starts;
+    EXPECT_TRUE(works(rank.nic().add(request.completion, request.starts)));
+    if (!request.trigger.valid())
+      return;
+    EXPECT_TRUE(works(rank.nic().add(request.trigger, 2 * request.starts)));
+    *request.clear_to_send_word.address += request.starts;
+  };
+  for (const Pair& each : {pair, ready}) {
+    grow_old(each.sender, each.send);
+    grow_old(each.receiver, each.receive);
+  }
+  ASSERT_TRUE(works(rank(1).start({&pair.receive, &ready.receive})));
+  ASSERT_TRUE(works(rank(0).start({&pair.send, &ready.send})));
+  ASSERT_TRUE(works(rank(0).wait({&pair.send, &ready.send})));
+  ASSERT_TRUE(works(rank(1).wait({&pair.receive, &ready.receive})));
+  job->run();
+  ASSERT_TRUE(job->over());
+  for (const Pair& each : {pair, ready}) {
+    refused_start(Code::kInvalidState, "cannot count", {&each.send});
+    EXPECT_EQ(each.receiver.start({&each.receive}).code(), Code::kInvalidState);
+    EXPECT_TRUE(works(each.sender.endpoint.free_request(&each.send)));
+    EXPECT_TRUE(works(each.receiver.endpoint.free_request(&each.receive)));
+  }
+}
+
 TEST_F(QueueState, NothingIsAlwaysWelcome) {
   build();
   refused(Code::kOk, "", {}, [&] { return rank(0).start({}); });

@@ -76,5 +76,50 @@ TEST(World, AProgramsOwnDeadlockIsItsOwn) {
   std::printf("%s\n", report.text.c_str());
 }
 
+// The sender frees its side, the receiver starts once more: its clear-to-send finds nobody, at whatever moment it comes.
+TEST(World, AnEarlyFreeIsTheProgramsMistake) {
+  Exchange exchange(2);
+  const auto message = exchange.message(0, 1);
+  exchange.rank(0).pack(message).start({message.send}).wait({message.send}).free({message.send});
+  exchange.rank(1).repeat(2, [&](HostProgram& host) {
+    host.start({message.receive}).wait({message.receive}).unpack(message);
+  });
+  ASSERT_TRUE(exchange.validate().ok());
+  World world(exchange, {});
+  const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 100);
+  for (uint64_t seed = 0; seed < 5'000; ++seed) {
+    world.reset();
+    scheduler->begin(seed);
+    const Report report = world.run(*scheduler);
+    ASSERT_EQ(report.finding, Finding::kUser) << seed << ": " << report.oracle << ": " << report.text;
+  }
+}
+
+// Nobody can say where its stream is but the stream; yet a request that has completed may go on elsewhere, or be freed.
+TEST(World, ACompletedRequestIsFreeToGo) {
+  Exchange exchange(2);
+  const auto message = exchange.message(0, 1);
+  exchange.rank(0).on(0).pack(message).start({message.send}).wait({message.send}).complete({message.send});
+  exchange.rank(0).on(1).pack(message).start({message.send}).wait({message.send}).free({message.send});
+  exchange.rank(1).repeat(2, [&](HostProgram& host) {
+    host.start({message.receive}).wait({message.receive}).unpack(message);
+  });
+  exchange.rank(1).free({message.receive});
+  ASSERT_TRUE(exchange.validate().ok());
+  World world(exchange, {});
+  const Report report = search(world, 5'000);
+  EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
+}
+
+TEST(World, ARefusalThatDoesNotComeIsFound) {
+  Exchange exchange(2);
+  const auto message = exchange.message(0, 1);
+  exchange.rank(0).start({message.send}).refused().wait({message.send});
+  exchange.rank(1).start({message.receive}).wait({message.receive});
+  World world(exchange, {});
+  const Report report = search(world, 100);
+  EXPECT_STREQ(report.oracle, "refusal") << report.text;
+}
+
 }  // namespace
 }  // namespace lanyard::nicsim

@@ -12,7 +12,7 @@ namespace lanyard::nicsim {
 namespace {
 
 // A world is copied for every schedule, and lives in an arena of a certain size.
-constexpr uint64_t kMostMessages = 4096;
+constexpr uint64_t kMostMessages = 100'000;
 constexpr uint64_t kMostTransfers = 1'000'000;
 constexpr uint64_t kMostBytes = uint64_t{1} << 28;
 
@@ -32,7 +32,7 @@ const std::vector<Item>& items() {
   using C = Config;
   using N = uint64_t;
   static const std::vector<Item> all = {
-      {"", "ranks", 1, 1024, "ranks; a single one sends to itself (2)",
+      {"", "ranks", 1, 16'384, "ranks; a single one sends to itself (2)",
        [](C& c, N n) { c.halo.ranks = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.halo.ranks}; }},
       {"", "req-each-way", 1, 1024, "messages from each rank to each neighbour and back (1)",
        [](C& c, N n) {
@@ -64,6 +64,16 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.halo.sends_first}; }},
       {"sync", "", 0, 0, "the host waits for its stream after every iteration",
        [](C& c, N) { c.halo.sync = true; }, [](const C& c) { return N{c.halo.sync}; }},
+      {"roam", "", 0, 0, "requests change their queue from iteration to iteration", [](C& c, N) { c.halo.roam = true; },
+       [](const C& c) { return N{c.halo.roam}; }},
+      {"free", "", 0, 0, "requests are freed in the end", [](C& c, N) { c.halo.free = true; },
+       [](const C& c) { return N{c.halo.free}; }},
+      {"misuse", "", 0, 0, "calls that must be refused are made too", [](C& c, N) { c.halo.misuse = true; },
+       [](const C& c) { return N{c.halo.misuse}; }},
+      {"beyond", "", 0, 0, "a last start that no counter can count is tried", [](C& c, N) { c.halo.beyond = true; },
+       [](const C& c) { return N{c.halo.beyond}; }},
+      {"age=", "", 0, nic::kMaxSuccess, "iterations that the counters have behind them (0)",
+       [](C& c, N n) { c.world.age = n; }, [](const C& c) { return c.world.age; }},
       {"depth=", "", 1, 65'536, "deferred-work entries of each NIC (enough for everything at once)",
        [](C& c, N n) { c.world.depth = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.world.depth}; }},
       {"no-overflow", "", 0, 0, "a start that finds too few entries is refused, or waits",
@@ -134,6 +144,16 @@ Result<Config> Config::parse(const std::string& text) {
     return Status(Code::kInvalidArgument, "the configuration is too large: up to " + std::to_string(messages) +
                                               " messages of " + std::to_string(halo.bytes) + " bytes, " +
                                               std::to_string(halo.iterations) + " times");
+  if (config.halo.misuse && (config.halo.queues < 2 || !config.halo.startall || config.halo.ready))
+    return Status(Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests");
+  if (config.halo.roam && (config.halo.misuse || !config.halo.startall || config.halo.ready))
+    return Status(Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'");
+  const uint64_t pieces = pieces_of(config.halo.bytes, config.world.max_message_bytes);
+  const uint64_t oldest = nic::kMaxSuccess / std::max<uint64_t>(config.halo.ready ? 1 : 2, pieces) - config.halo.iterations;
+  if (config.world.age > oldest)
+    return Status(Code::kInvalidArgument, "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));
+  if (config.halo.beyond && config.world.age != oldest)
+    return Status(Code::kInvalidArgument, "'beyond' takes 'age=" + std::to_string(oldest) + "', from where no start more is possible");
   return config;
 }
 

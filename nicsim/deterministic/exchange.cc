@@ -20,6 +20,11 @@ HostProgram& HostProgram::enqueue(Action::Kind kind, std::vector<RequestName> re
   return *this;
 }
 
+HostProgram& HostProgram::refused() {
+  actions_.back().refused = true;
+  return *this;
+}
+
 MessageName Exchange::message(uint32_t from, uint32_t to, const MessageOptions& options) {
   const auto index = static_cast<uint32_t>(messages_.size());
   messages_.push_back({from, to, options});
@@ -94,11 +99,18 @@ Exchange make_halo(const HaloOptions& options) {
         connect(next, rank);
     }
   }
+  const auto requests_of = [](const std::vector<MessageName>& messages, uint32_t receives) {
+    std::vector<RequestName> requests;
+    for (const MessageName message : messages)
+      requests.push_back({2 * message.index + receives});
+    return requests;
+  };
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
     HostProgram& host = exchange.rank(rank);
     for (uint32_t i = 0; i < options.iterations; ++i) {
       for (uint32_t queue = 0; queue < options.queues; ++queue) {
-        host.on(queue);
+        const uint32_t sending = options.roam ? options.queues + i % 2 : queue;
+        host.on(sending);
         const auto mine = [&](const std::vector<MessageName>& all) {
           std::vector<MessageName> some;
           for (size_t k = queue; k < all.size(); k += options.queues)
@@ -125,8 +137,16 @@ Exchange make_halo(const HaloOptions& options) {
           if (!sends.empty())
             host.start(sends);
           host.wait(all);
+        } else if (options.roam) {
+          host.start(sends).wait(sends).on(queue).start(receives).wait(receives);
         } else if (options.startall) {
-          host.start(all).wait(all);
+          host.start(all);
+          const bool misuse = options.misuse && !all.empty();  // of nothing, nothing is a mistake
+          if (misuse)
+            host.start(all).refused().on((queue + 1) % options.queues).wait(all).refused().on(queue);
+          host.wait(all);
+          if (misuse)
+            host.wait(all).refused();
         } else {
           for (const RequestName request : all)
             host.start({request});
@@ -137,8 +157,14 @@ Exchange make_halo(const HaloOptions& options) {
           host.unpack(message);
         if (options.sync)
           host.sync();
+        if (options.beyond && i + 1 == options.iterations && !all.empty())
+          host.start(all).refused();
       }
+      if (options.roam)
+        host.complete(requests_of(sent[rank], 0));
     }
+    if (options.free)
+      host.free(requests_of(received[rank], 1)).free(requests_of(sent[rank], 0));
     for (uint32_t queue = 0; queue < options.queues; ++queue)
       host.on(queue).sync();
   }

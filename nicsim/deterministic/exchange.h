@@ -52,12 +52,14 @@ struct Action {
     kSync,     // MPIX_Queue_wait
     kPromise,  // enqueues a kernel that tells a ready send's program how many of its receives were started
     kAwait,    // enqueues a wait for that: the ready send may be started
-    kFree,     // MPI_Request_free
+    kComplete,  // asks whether the last starts of requests have completed, until they have
+    kFree,     // MPI_Request_free, again and again while it is refused because the last start has not completed
   };
   Kind kind = Kind::kSync;
   uint32_t queue = 0;    // of the rank
   uint32_t message = 0;  // kPack, kUnpack, kPromise, kAwait
-  std::vector<RequestName> requests;  // kStart, kWait, kFree
+  std::vector<RequestName> requests;  // kStart, kWait, kComplete, kFree
+  bool refused = false;  // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change nothing
 };
 
 class Exchange;
@@ -72,8 +74,11 @@ class HostProgram {
   HostProgram& await(MessageName message) { return kernel(Action::Kind::kAwait, message); }
   HostProgram& start(std::vector<RequestName> requests) { return enqueue(Action::Kind::kStart, std::move(requests)); }
   HostProgram& wait(std::vector<RequestName> requests) { return enqueue(Action::Kind::kWait, std::move(requests)); }
+  HostProgram& complete(std::vector<RequestName> requests) { return enqueue(Action::Kind::kComplete, std::move(requests)); }
   HostProgram& free(std::vector<RequestName> requests) { return enqueue(Action::Kind::kFree, std::move(requests)); }
   HostProgram& sync() { return enqueue(Action::Kind::kSync, {}); }
+  // The start or wait before is a mistake.
+  HostProgram& refused();
   // body(*this), so many times.
   template <typename Body>
   HostProgram& repeat(uint32_t times, Body body) {
@@ -138,6 +143,10 @@ struct HaloOptions {
   uint32_t neighbours = 1;  // of each rank: the ranks r + 1 ... r + neighbours, and with both_ways back
   bool sync = false;        // MPIX_Queue_wait after every iteration
   uint32_t queues = 1;      // requests are spread over so many queues of a rank
+  bool roam = false;        // each send starts on the next queue of two every time, before the last has seen it complete
+  bool free = false;        // requests are freed as soon as they have completed
+  bool misuse = false;      // every start and wait is accompanied by some that must be refused
+  bool beyond = false;      // one start more, which must be refused: the counters are used up
 };
 Exchange make_halo(const HaloOptions& options);
 

@@ -60,6 +60,8 @@ struct Process {
   std::vector<uint32_t> requests;  // RequestName::index by the core's number for it, less 1
 
   size_t next_action = 0;
+  size_t next_free = 0;          // of the requests of its action, a kFree: those before are freed
+  bool gave_up = false;          // was told that an operation failed, and ended its program
   bool wants_room = false;       // its action found no room; whatever changes lets it try again
   bool overflow_idle = false;    // its overflow could do nothing; whatever changes lets it try again
   std::vector<uint32_t> firing;  // counters with entries that are ready, whose agents are enabled

@@ -36,7 +36,8 @@ std::vector<Config> smaller(const Config& config) {
   const auto with = [&](auto change) {
     Config candidate = config;
     change(candidate);
-    if (candidate.to_string() != config.to_string())
+    const std::string text = candidate.to_string();
+    if (text != config.to_string() && Config::parse(text).ok())
       all.push_back(candidate);
   };
   with([](Config& c) { c.halo.ranks = std::min(c.halo.ranks, 2u); });

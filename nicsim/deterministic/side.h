@@ -31,6 +31,7 @@ struct Side {
   uint64_t done_fired = 0, done_landed = 0;
   // Of either: rings that have landed on its own trigger counter.
   uint64_t rung = 0;
+  uint64_t seen_complete = 0;  // starts that the host has seen complete
   uint64_t failed = 0;    // operations of it that failed
   uint64_t reported = 0;  // ... and of which the core told the program
 };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nicsim/deterministic/world.h"
+#include "transport/base/mutant.h"
 
 namespace lanyard::nicsim {
 
@@ -42,15 +43,19 @@ Result<nic::CounterId> StepNic::open_counter() {
 Status StepNic::close_counter(nic::CounterId counter) {
   if (model_.is_open(counter) && rings_[counter.value] > 0)
     return {Code::kInvalidState, "a ring is under way to the counter"};
-  return model_.close_counter(counter);
+  Status status = model_.close_counter(counter);
+  // Where a region could not be closed the run is over, and its counter stays open with it.
+  return world_.report().ok() ? status : Status();
 }
 
 Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
   const Result<nic::CounterValue> value = model_.read(counter);
   if (!value.ok())
     return value;
-  if (world_.options().stale_reads && world_.chance(ChoiceKind::kStale))
+  if (world_.options().stale_reads && world_.chance(ChoiceKind::kStale)) {
+    gave_stale_value_ |= last_read_[counter.value] != value.value();
     return last_read_[counter.value];
+  }
   last_read_[counter.value] = value.value();
   return value;
 }
@@ -72,6 +77,16 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
   return bell;
 }
 
+// Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is.
+Status StepNic::deregister_region(nic::RegionId region) {
+  Status status = model_.deregister_region(region);
+  if (status.code() != Code::kAgain)
+    return status;
+  world_.find(Finding::kUser, "lifetime",
+              "rank " + std::to_string(rank_) + " frees a request while the other side's next start writes to it");
+  return {};
+}
+
 Status StepNic::post(std::span<const nic::DeferredOp> ops) {
   for (const nic::DeferredOp& op : ops) {
     if (op.op.moves_data() && op.op.remote.peer >= ranks_)
@@ -90,6 +105,8 @@ Status StepNic::post(std::span<const nic::DeferredOp> ops) {
     posting_.clear();
     first_posting_ = 0;
   }
+  if (LANYARD_MUTANT(30))
+    std::copy_n(ops.begin(), std::min(ops.size(), posting()), posting_.begin() + static_cast<ptrdiff_t>(first_posting_));
   posting_.insert(posting_.end(), ops.begin(), ops.end());
   world_.posts_are_under_way(rank_);
   return {};

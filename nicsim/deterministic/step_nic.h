@@ -5,6 +5,7 @@
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "nicsim/model/nic_model.h"
@@ -34,7 +35,7 @@ class StepNic final : public nic::Nic {
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
     return model_.register_region(base, bytes, remote_write);
   }
-  Status deregister_region(nic::RegionId region) override { return model_.deregister_region(region); }
+  Status deregister_region(nic::RegionId region) override;
   Result<nic::RemoteKey> key(nic::RegionId region) const override { return model_.key(region); }
 
   Status post(std::span<const nic::DeferredOp> ops) override;
@@ -63,6 +64,8 @@ class StepNic final : public nic::Nic {
   void rings_landed(uint32_t counter, uint32_t rings) { rings_[counter] -= rings; }
   // What a stale read of it would say.
   const nic::CounterValue& last_read(uint32_t counter) const { return last_read_[counter]; }
+  // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
+  bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
  private:
   World& world_;
@@ -74,6 +77,7 @@ class StepNic final : public nic::Nic {
   std::vector<nic::CounterValue> last_read_;  // by counter
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
+  bool gave_stale_value_ = false;
 };
 
 }  // namespace lanyard::nicsim

@@ -1,5 +1,7 @@
 #include "nicsim/deterministic/step_stream.h"
 
+#include "transport/base/mutant.h"
+
 namespace lanyard::nicsim {
 
 Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
@@ -15,7 +17,9 @@ bool StepStream::ready() const {
   if (empty())
     return false;
   const StepItem& item = front();
-  return item.kind != StepItem::Kind::kWait || *item.op.word >= item.op.value;
+  if (item.kind != StepItem::Kind::kWait)
+    return true;
+  return LANYARD_MUTANT(12) ? *item.op.word == item.op.value : *item.op.word >= item.op.value;
 }
 
 void StepStream::pop() {

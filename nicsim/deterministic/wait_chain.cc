@@ -78,11 +78,20 @@ class Tracer {
   Link host(uint32_t rank) const {
     const Process& process = world_.process(rank);
     const std::string who = "host " + std::to_string(rank);
+    if (process.gave_up)
+      return {who + " was told of a failure and gave up", std::nullopt, Blame::kFailure};
     if (ended(rank))
       return {who + " has ended its program", std::nullopt, Blame::kUser};
-    if (process.nic.posting() > 0 || process.wants_room)
-      return no_room(rank, who);
     const Action& action = world_.exchange().program(rank).actions()[process.next_action];
+    if (process.nic.posting() > 0 || (process.wants_room && action.kind == Action::Kind::kStart))
+      return no_room(rank, who);
+    if (action.kind == Action::Kind::kFree || action.kind == Action::Kind::kComplete) {
+      for (const RequestName request : action.requests)
+        if (const core::Request* core = world_.side(request).core; core != nullptr && !core->complete())
+          return {who + " waits for " + name(request, core->starts) + " to complete",
+                  Thing{Thing::Kind::kDone, 0, request.index, core->starts}, Blame::kUser};
+      return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
+    }
     const Process::Lane& lane = *process.lanes[action.queue];
     if (!lane.stream.empty())
       return {who + " is in MPIX_Queue_wait", Thing{Thing::Kind::kStream, rank, action.queue, 0}, Blame::kUser};
@@ -110,6 +119,8 @@ class Tracer {
       const nic::Op& op = model.op_of(*entry);
       const uint32_t request = process.requests[op.context - 1];
       const Side& side = world_.side(RequestName{request});
+      if (side.core == nullptr)
+        continue;
       if (op.kind == nic::OpKind::kWrite)
         link.next = Thing{Thing::Kind::kData, 0, request / 2, side.data_fired / side.pieces + 1};
       else if (op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset)
@@ -134,6 +145,9 @@ class Tracer {
       return {who + " awaits the promise of " + name({2 * item.message + 1}, item.op.value),
               Thing{Thing::Kind::kStart, 0, 2 * item.message + 1, item.op.value}, Blame::kUser};
     const Side& side = world_.side(RequestName{item.request});
+    if (side.core == nullptr)
+      return {who + " waits for the " + world_.exchange().describe({item.request}) + ", which was freed", std::nullopt,
+              Blame::kProtocol};
     const uint64_t iteration = item.op.value - side.core->done_base;
     return {who + " waits for " + name({item.request}, iteration),
             Thing{Thing::Kind::kDone, 0, item.request, iteration}, Blame::kUser};
@@ -143,7 +157,7 @@ class Tracer {
     const Side& side = world_.side(request);
     const std::string who = "start of " + name(request, iteration);
     if (side.core == nullptr || side.core->starts < iteration) {
-      if (ended(side.rank))
+      if (ended(side.rank) && !world_.process(side.rank).gave_up)
         return {who + " is never made: host " + std::to_string(side.rank) + " has ended its program", std::nullopt,
                 Blame::kUser};
       return {who + " is not enqueued", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kUser};
@@ -151,6 +165,12 @@ class Tracer {
     if (side.started < iteration)
       return {who + " is not reached", Thing{Thing::Kind::kStream, side.rank, side.queue, 0}, Blame::kUser};
     return {who + " was reached, and did not ring", std::nullopt, Blame::kProtocol};
+  }
+
+  // Whether what is not among the NIC's entries may wait in the overflow, which runs it when its condition is met.
+  bool overflows(const Side& side) const {
+    const Process& process = world_.process(side.rank);
+    return process.nic.posting() == 0 && !process.endpoint.overflow().empty();
   }
 
   // An operation of a start that is not among the NIC's entries.
@@ -168,6 +188,8 @@ class Tracer {
 
   Link done(RequestName request, uint64_t iteration) const {
     const Side& side = world_.side(request);
+    if (side.core == nullptr)
+      return {"the " + world_.exchange().describe(request) + " was freed", std::nullopt, Blame::kProtocol};
     const core::Request& core = *side.core;
     const std::string what = "done word of " + name(request, iteration);
     const uint64_t posted = side.done_fired + waiting(side.rank, core.completion, core, nic::OpKind::kAtomic, true);
@@ -175,10 +197,10 @@ class Tracer {
       return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
     if (side.done_fired >= iteration)
       return {what + " did not grow", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
-    if (posted < iteration)
-      return not_posted(what, request, iteration);
     const uint64_t value = world_.process(side.rank).nic.model().read(core.completion).value().reached();
     const uint64_t wanted = side.pieces * iteration;
+    if (posted < iteration && (value >= wanted || !overflows(side)))
+      return not_posted(what, request, iteration);
     if (value >= wanted)
       return {what + ": its counter holds " + of(value, wanted) + ", and nothing fires", std::nullopt, Blame::kProtocol};
     return {what + ": its counter holds " + of(value, wanted), Thing{Thing::Kind::kData, 0, request.message(), iteration},
@@ -190,13 +212,15 @@ class Tracer {
     const Side& side = world_.side(send);
     const std::string what = "write of " + name(send, iteration);
     if (side.core == nullptr)
-      return {what + ": the request was freed", std::nullopt, Blame::kUser};
+      return {what + ": the request was freed", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kUser};
     const core::Request& core = *side.core;
     if (side.data_fired >= side.pieces * iteration)
       return {what + " has fired, and does not complete", std::nullopt,
               side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
     const bool ready = core.transfer.ready;
-    if (!ready) {
+    const bool may_fire =
+        side.started >= iteration && (ready || world_.side(RequestName{2 * message + 1}).clear_counted >= iteration);
+    if (!ready && (may_fire || !overflows(side))) {
       const uint64_t posted =
           side.data_fired + waiting(side.rank, core.trigger, core, nic::OpKind::kWrite, false);
       if (posted < side.pieces * iteration)

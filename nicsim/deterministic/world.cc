@@ -21,8 +21,6 @@ struct Needs {
   uint64_t in_flight = 0;  // operations of one start of each request
 };
 
-uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
-
 std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& options) {
   std::vector<Needs> needs(exchange.ranks());
   for (const Exchange::Message& message : exchange.messages()) {
@@ -183,8 +181,33 @@ void World::match() {
     while (matchers[side.rank]->progress() + matchers[peer]->progress() > 0) {
     }
   }
-  for (const Side& side : state_->sides)
-    LANYARD_CHECK(side.core->matched(), "a valid exchange matches");
+  for (uint32_t index = 0; index < state_->sides.size(); ++index) {
+    LANYARD_CHECK(state_->sides[index].core->matched(), "a valid exchange matches");
+    grow_old(state_->sides[index], index);
+  }
+}
+
+// Everybody's books on the request as if options_.age iterations had gone by.
+void World::grow_old(Side& side, uint32_t index) {
+  const uint64_t age = options_.age;
+  Process& process = *state_->processes[side.rank];
+  core::Request& core = *side.core;
+  const auto count = [&](nic::CounterId counter, uint64_t value) {
+    const Status status = process.nic.add(counter, value);
+    LANYARD_CHECK(status.ok(), status.message().c_str());
+    process.shadow.succeeded(counter.value, value);
+  };
+  core.starts = core.waits = age;
+  *core.done.address += age;
+  count(core.completion, side.pieces * age);
+  if (core.trigger.valid()) {
+    count(core.trigger, 2 * age);
+    *core.clear_to_send_word.address += age;
+  }
+  state_->promises[index / 2] = age;
+  side.filled = side.started = side.waited = side.rung = age;
+  side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
+  side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
 }
 
 void World::restore(const Arena::Image& image) {
@@ -279,7 +302,7 @@ std::string World::describe(uint32_t agent) const {
 }
 
 std::string World::describe(const Action& action) const {
-  static constexpr const char* kNames[] = {"pack", "unpack", "start", "wait", "sync", "promise", "await", "free"};
+  static constexpr const char* kNames[] = {"pack", "unpack", "start", "wait", "sync", "promise", "await", "complete", "free"};
   std::string text = kNames[static_cast<size_t>(action.kind)];
   if (!action.requests.empty()) {
     for (const RequestName request : action.requests)

@@ -13,6 +13,7 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
 #define LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,8 +41,12 @@ struct WorldOptions {
   bool lost_rings = false;
   bool no_room = false;
   bool stale_reads = false;
+  uint64_t age = 0;            // iterations that every request has behind it when the world begins
   uint64_t max_steps = 0;      // more are a livelock; 0: far more than the exchange needs
 };
+
+// Writes that a message takes where the longest has so many bytes.
+inline uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 
 enum class StepKind : uint8_t { kHost, kPost, kOverflow, kStream, kRing, kFire, kRead, kLand, kCount, kAck };
 const char* step_name(StepKind kind);
@@ -129,6 +134,7 @@ class World {
 
   void build();
   void match();
+  void grow_old(Side& side, uint32_t index);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
   std::string describe(const Process& process, const nic::Op& op) const;
@@ -145,8 +151,9 @@ class World {
   void take(uint32_t agent);
   void take_host(Process& process);
   bool call(Process& process, const Action& action);
+  bool is_told_of_failure(const Action& action) const;
   void sync(Process& process, const Action& action);
-  void free_requests(Process& process, const Action& action);
+  bool free_requests(Process& process, const Action& action);
   void take_post(Process& process);
   void take_overflow(Process& process);
   void take_stream(Process& process, uint32_t queue);

@@ -88,7 +88,7 @@ void add_side(Digest& digest, const Side& side) {
   for (const uint64_t count :
        {side.filled, side.started, side.waited, side.data_fired, side.data_read, side.data_landed, side.data_counted,
         side.data_acked, side.clear_fired, side.clear_landed, side.clear_counted, side.done_fired, side.done_landed,
-        side.failed, side.reported})
+        side.seen_complete, side.failed, side.reported})
     digest.add(count);
   digest.add_bytes(side.buffer);
   if (side.core == nullptr)
@@ -103,6 +103,7 @@ void add_side(Digest& digest, const Side& side) {
 World::Fingerprint World::fingerprint() const {
   Digest digest;
   for (const auto& process : state_->processes) {
+    digest.add(process->next_free << 1 | (process->gave_up ? 1 : 0));
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
     for (const auto& lane : process->lanes) {
       digest.add(lane->stream.executed());

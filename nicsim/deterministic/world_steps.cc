@@ -46,6 +46,8 @@ void World::take_host(Process& process) {
     case Action::Kind::kAwait: {
       // For as many starts as the send will have had with its next one.
       const RequestName send{2 * action.message};
+      if (state_->sides[send.index].core == nullptr)
+        return find(Finding::kUser, "lifetime", "the " + exchange_.describe(send) + " is awaited after it was freed");
       StepItem item;
       item.kind = StepItem::Kind::kWait;
       item.message = action.message;
@@ -62,8 +64,16 @@ void World::take_host(Process& process) {
     case Action::Kind::kSync:
       sync(process, action);
       break;
+    case Action::Kind::kComplete:
+      for (const RequestName request : action.requests) {
+        Side& side = state_->sides[request.index];
+        if (side.core == nullptr)
+          return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " was freed before");
+        side.seen_complete = side.core->starts;
+      }
+      break;
     case Action::Kind::kFree:
-      free_requests(process, action);
+      done = free_requests(process, action);
       break;
   }
   process.wants_room = !done;
@@ -86,8 +96,19 @@ bool World::call(Process& process, const Action& action) {
   const bool start = action.kind == Action::Kind::kStart;
   const size_t before = lane.stream.size();
   const Status status = start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch);
+  if (action.refused) {
+    if (status.code() != Code::kInvalidState || lane.stream.size() != before)
+      find(Finding::kOrder, "refusal",
+           "rank " + std::to_string(process.rank) + ": " + describe(action) + ": is a mistake, and is not refused");
+    return true;
+  }
   if (status.code() == Code::kAgain)
     return false;
+  if (status.code() == Code::kFailed && start && is_told_of_failure(action)) {
+    process.gave_up = true;
+    process.next_action = exchange_.program(process.rank).actions().size();
+    return false;
+  }
   if (!status.ok()) {
     find(Finding::kUser, "calls",
          "rank " + std::to_string(process.rank) + (start ? " starts: " : " waits: ") + status.message());
@@ -129,6 +150,12 @@ bool World::call(Process& process, const Action& action) {
   return true;
 }
 
+// Whether a start is refused for a good reason.
+bool World::is_told_of_failure(const Action& action) const {
+  return std::any_of(action.requests.begin(), action.requests.end(),
+                     [&](RequestName request) { return side(request).failed > 0; });
+}
+
 // Requires host_can_go_on(): MPIX_Queue_wait returns now.
 void World::sync(Process& process, const Action& action) {
   while (const core::Request* failed = process.endpoint.take_failed(*process.lanes[action.queue]->queue)) {
@@ -137,18 +164,27 @@ void World::sync(Process& process, const Action& action) {
   }
 }
 
-void World::free_requests(Process& process, const Action& action) {
-  for (const RequestName request : action.requests) {
+// False where it wants to be repeated: a last start has not completed.
+bool World::free_requests(Process& process, const Action& action) {
+  for (; process.next_free < action.requests.size(); ++process.next_free) {
+    const RequestName request = action.requests[process.next_free];
     Side& side = state_->sides[request.index];
     const Status status = side.core == nullptr ? Status(Code::kInvalidState, "it was freed before")
                                                : process.endpoint.free_request(side.core);
-    if (!status.ok())
-      return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
+    if (!status.ok()) {
+      if (side.core != nullptr && !side.core->needs_wait() && !side.core->complete())
+        return false;
+      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
+      return true;
+    }
+    // Whoever still writes here or reads from here is found out; but the stream may have what was received still to read.
+    if (!request.receive() || side.filled == side.started)
+      std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
     side.core = nullptr;
-    // Whoever still writes here or reads from here is found out.
-    std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
   }
+  process.next_free = 0;
   nic_changed(process);
+  return true;
 }
 
 void World::take_post(Process& process) {
@@ -163,10 +199,12 @@ void World::take_overflow(Process& process) {
   // It looks at triggers only when entries have not become free for some calls.
   constexpr int kCalls = 32;
   size_t handed_over = 0;
+  (void)process.nic.gave_stale_value();
   for (int call = 0; call < kCalls && handed_over == 0; ++call)
     handed_over = process.endpoint.overflow().drain();
   nic_changed(process);
-  process.overflow_idle = handed_over == 0;
+  // Who was told an old value of a counter looks again.
+  process.overflow_idle = handed_over == 0 && !process.nic.gave_stale_value();
   set_enabled(agent(process.rank, kOverflowAgent), !process.overflow_idle && !process.endpoint.overflow().empty());
 }
 
@@ -270,6 +308,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.to = launch.peer;
   transit.request = process.requests[op.context - 1];
   transit.number = ++state.launched;
+  process.shadow.launched();
   transit.packet = launch.packet;
   transit.payload = launch.payload;
   transit.code = Code::kOk;
@@ -367,6 +406,7 @@ void World::acknowledge(uint32_t place) {
       process.shadow.failed(completion.value);
     oracle::check_counter(*this, process, completion.value);
   }
+  process.shadow.ended();
   disable(transit_agent(place));
   transit.stage = Transit::Stage::kFree;
   state_->free_transits.push_back(place);
@@ -415,6 +455,11 @@ bool World::host_can_go_on(Process& process) {
   if (options_.blocking_post && process.nic.posting() > 0)
     return false;
   const Action& action = process.program[process.next_action];
+  if (action.kind == Action::Kind::kComplete)
+    return std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
+      const core::Request* core = state_->sides[request.index].core;
+      return core == nullptr || core->complete();
+    });
   if (action.kind != Action::Kind::kSync)
     return true;
   Process::Lane& lane = *process.lanes[action.queue];

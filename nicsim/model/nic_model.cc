@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "transport/base/check.h"
+#include "transport/base/mutant.h"
 
 namespace lanyard::nicsim {
 
@@ -28,6 +29,15 @@ bool fetches(const Op& op) {
 }
 
 Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}}; }
+
+// Whether an entry of that threshold fires (N1).
+bool is_met(const CounterValue& value, uint64_t threshold) {
+  if (LANYARD_MUTANT(19))
+    return value.reached() == threshold;
+  if (LANYARD_MUTANT(25))
+    return value.success >= threshold;
+  return value.reached() >= threshold;
+}
 
 template <typename T>
 void chain_free(std::vector<T>& objects) {
@@ -117,7 +127,7 @@ Status NicModel::reset(CounterId id) {
 
 void NicModel::ring(CounterId id, uint64_t value) {
   if (is_open(id))
-    advance(id, value, 0);
+    advance(id, LANYARD_MUTANT(28) ? 1 : value, 0);
 }
 
 void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
@@ -130,7 +140,7 @@ void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
 // Latches every waiting entry whose condition holds: a later reset does not take it back.
 void NicModel::release_ready(CounterId id) {
   Counter& counter = counters_[id.value];
-  while (counter.first != kNone && counter.value.reached() >= entries_[counter.first].threshold) {
+  while (counter.first != kNone && is_met(counter.value, entries_[counter.first].threshold)) {
     const uint32_t entry = counter.first;
     unlink(counter.first, counter.last, entry);
     --counter.waiting;
@@ -248,7 +258,7 @@ Status NicModel::validate(const nic::DeferredOp& deferred) const {
   Fault fault = fault_in(deferred.op);
   if (!is_open(deferred.trigger))
     fault = Fault::kNoCounter;
-  else if (deferred.threshold > kMaxSuccess)
+  else if (deferred.threshold > kMaxSuccess && !LANYARD_MUTANT(32))
     fault = Fault::kThreshold;
   return fault == Fault::kNone ? Status() : status_of(fault);
 }
@@ -274,12 +284,14 @@ void NicModel::post(const nic::DeferredOp& deferred) {
   free_entry_ = entry.next;
   --free_entries_;
   entry = Entry{.op = deferred.op, .trigger = deferred.trigger, .threshold = deferred.threshold, .busy = true};
+  if (LANYARD_MUTANT(32))
+    entry.threshold &= kMaxSuccess;
   use(entry.op, 1);
   Counter& counter = counters_[entry.trigger.value];
   ++counter.uses;
 
   // From the back: entries nearly always come with rising thresholds.
-  uint32_t after = counter.last;
+  uint32_t after = LANYARD_MUTANT(22) ? kNone : counter.last;
   while (after != kNone && entries_[after].threshold > entry.threshold)
     after = entries_[after].previous;
   entry.previous = after;
@@ -287,7 +299,8 @@ void NicModel::post(const nic::DeferredOp& deferred) {
   (after == kNone ? counter.first : entries_[after].next) = index;
   (entry.next == kNone ? counter.last : entries_[entry.next].previous) = index;
   ++counter.waiting;
-  release_ready(entry.trigger);
+  if (!LANYARD_MUTANT(20))
+    release_ready(entry.trigger);
 }
 
 uint32_t NicModel::waiting_on(CounterId counter) const {
@@ -324,6 +337,8 @@ void NicModel::append_ready(uint32_t index) {
   entry.previous = ready_last_;
   (ready_last_ == kNone ? ready_first_ : entries_[ready_last_].next) = index;
   ready_last_ = index;
+  if (LANYARD_MUTANT(24))
+    ++free_entries_;
 }
 
 // Returns the place to the pool; whatever the operation names is kept or let go of by the caller.
@@ -331,9 +346,12 @@ void NicModel::free_entry(uint32_t index) {
   Entry& entry = entries_[index];
   --counters_[entry.trigger.value].uses;
   entry.busy = entry.ready = false;
+  if (LANYARD_MUTANT(23))
+    return;
   entry.next = free_entry_;
   free_entry_ = index;
-  ++free_entries_;
+  if (!LANYARD_MUTANT(24))
+    ++free_entries_;
 }
 
 // ---- Steps
@@ -342,6 +360,11 @@ std::optional<Launch> NicModel::fire(uint32_t index) {
   LANYARD_CHECK(entries_[index].busy && entries_[index].ready && room_in_flight(), "only a ready entry fires");
   unlink(ready_first_, ready_last_, index);
   const Op op = entries_[index].op;
+  if (LANYARD_MUTANT(21)) {
+    append_ready(index);
+    use(op, 1);
+    return start(op);
+  }
   free_entry(index);
   return start(op);
 }
@@ -458,6 +481,8 @@ void NicModel::complete(const Packet& ack) {
   LANYARD_CHECK(awaits(ack), "an ack must answer an operation");
   InFlight& flight = flights_[ack.token];
   flight.busy = false;
+  if (LANYARD_MUTANT(27) && ack.code != Code::kOk)
+    return finish(flight.op, ack.code, ack.operand);
   flight.next_free = free_in_flight_;
   free_in_flight_ = ack.token;
   --in_flight_;
@@ -466,6 +491,8 @@ void NicModel::complete(const Packet& ack) {
 
 void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
   use(op, -1);
+  if (LANYARD_MUTANT(26))
+    code = Code::kOk;
   if (code == Code::kOk && fetches(op)) {
     auto* fetch = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(local_address(op.fetch)));
     std::atomic_ref<uint64_t>(*fetch).store(fetched, std::memory_order_release);

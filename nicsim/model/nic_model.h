@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "nicsim/model/packet.h"
+#include "transport/base/mutant.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
@@ -83,7 +84,8 @@ class NicModel {
   // The entry that has been ready for longest, where one may fire now; next_ready() walks the others in that order.
   // Entries of one counter must be fired in that order (N2).
   std::optional<uint32_t> ready() const {
-    return ready_first_ == kNone || !room_in_flight() ? std::nullopt : std::optional(ready_first_);
+    return ready_first_ == kNone || !room_in_flight() ? std::nullopt
+                                                      : std::optional(LANYARD_MUTANT(31) ? ready_last_ : ready_first_);
   }
   std::optional<uint32_t> next_ready(uint32_t entry) const {
     const uint32_t next = entries_[entry].next;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/mutant.h"
 #include "transport/core/queue.h"
 
 namespace lanyard::core {
@@ -12,7 +13,16 @@ namespace lanyard::core {
 namespace {
 
 // Closing what this process opened and nobody uses any more cannot fail; if it does, the books are wrong.
-void must(const Status& status) { LANYARD_CHECK(status.ok(), status.message().c_str()); }
+void must(const Status& status) { LANYARD_CHECK(status.ok() || LANYARD_MUTANT(17), status.message().c_str()); }
+
+// Of the first send that has one. For mutants.
+nic::CounterId oldest_trigger(const auto& requests) {
+  const Request* oldest = nullptr;
+  for (const auto& [number, request] : requests)
+    if (request->trigger.valid() && (oldest == nullptr || number < oldest->number))
+      oldest = request.get();
+  return oldest->trigger;
+}
 
 }  // namespace
 
@@ -51,7 +61,7 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the request (" + request->describe() + ") is being matched"};
   if (request->needs_wait())
     return {Code::kInvalidState, "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
-  if (!request->complete())
+  if (!request->complete() && !LANYARD_MUTANT(17))
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
   if (request->listed != nullptr)
     request->listed->forget(*request);
@@ -96,12 +106,15 @@ Status Endpoint::open_send(Request& request) {
   if (!trigger.ok())
     return trigger.status();
   request.trigger = trigger.value();
+  if (LANYARD_MUTANT(7))
+    request.trigger = oldest_trigger(requests_);
   Result<WordPool::Word> word = words_.take();
   if (!word.ok())
     return word.status();
   request.clear_to_send_word = word.value();
   request.clear_to_send_base = word.value().read();
-  Result<nic::RegionId> region = nic_.register_region(word.value().address, sizeof(uint64_t), request.trigger);
+  Result<nic::RegionId> region = nic_.register_region(word.value().address, sizeof(uint64_t),
+                                                          LANYARD_MUTANT(6) ? oldest_trigger(requests_) : request.trigger);
   if (!region.ok())
     return region.status();
   request.clear_to_send = region.value();
@@ -151,6 +164,10 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
                             .max_message_bytes = nic_.caps().max_message_bytes,
                             .one = one_,
                             .context = request.number});
+  uint64_t most_steps = keys.ready ? 1 : 2;
+  for (const PlannedOp& op : request.plan)
+    most_steps = std::max(most_steps, op.shared ? 1 : op.step);
+  request.most_starts = nic::kMaxSuccess / most_steps;
   request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
   request.state = Request::State::kMatched;

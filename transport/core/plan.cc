@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/base/mutant.h"
+
 namespace lanyard::core {
 
 namespace {
@@ -21,6 +23,8 @@ nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key,
 // The local atomic that tells the stream: once `completion` has counted every piece of iteration i.
 PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t count) {
   const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
+  if (LANYARD_MUTANT(9) && request.trigger.valid())
+    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = false};
   return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count, .shared = false};
 }
 
@@ -34,17 +38,20 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     op.remote = {request.matched_nic, keys.buffer, piece * context.max_message_bytes};
     op.bytes = std::min(context.max_message_bytes, request.transfer.bytes - op.local.offset);
     op.context = context.context;
-    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = keys.ready});
+    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = keys.ready || LANYARD_MUTANT(14)});
   }
   plan.push_back(tell_stream(request, context, count));
 }
 
 void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
                   std::vector<PlannedOp>& plan) {
-  plan.push_back(tell_stream(request, context, pieces(request.matched_bytes, context.max_message_bytes)));
+  const uint64_t count = pieces(request.matched_bytes, context.max_message_bytes);
+  plan.push_back(tell_stream(request, context, LANYARD_MUTANT(10) ? 1 : count));
   if (!keys.ready) {
     const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
     plan.push_back({.op = {.op = op, .trigger = {}, .threshold = 0}, .step = 0, .shared = true});
+    if (LANYARD_MUTANT(5))
+      plan.push_back(plan.back());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
+#include "transport/base/mutant.h"
 
 namespace lanyard::core {
 
@@ -82,7 +83,7 @@ Status Queue::check_start(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
       return misuse(request, "the request is not matched");
-    if (request.needs_wait())
+    if (request.needs_wait() && !LANYARD_MUTANT(15))
       return misuse(request, "the wait for the request's previous start was not enqueued");
     // Another stream might get here before that of the last start has passed its wait, and the trigger counter could
     // then no longer tell the two starts apart.
@@ -90,6 +91,8 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the request's last start is on another queue and has not completed");
     if (request.failures > 0)
       return {Code::kFailed, "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+    if (request.starts >= request.most_starts && !LANYARD_MUTANT(32))
+      return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
   });
 }
@@ -108,6 +111,8 @@ Status Queue::check_entries(uint64_t demand) {
 
 Status Queue::start(std::span<Request* const> requests) {
   LANYARD_RETURN_IF_ERROR(check_start(requests));
+  if (shared_rings_ == nic::kMaxSuccess)
+    return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
   ops_.clear();
   stream_ops_.clear();
   for (Request* request : requests)
@@ -145,16 +150,43 @@ Status Queue::start(std::span<Request* const> requests) {
   return {};
 }
 
+namespace {
+
+// Of an operation on a counter of the request's own.
+uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration) {
+  if (LANYARD_MUTANT(1) && planned.op.op.kind == nic::OpKind::kWrite)
+    return 2 * iteration - 1;
+  if (LANYARD_MUTANT(2) && planned.op.op.kind == nic::OpKind::kWrite)
+    return 2;
+  if (LANYARD_MUTANT(11) && request.transfer.direction == Direction::kReceive)
+    return planned.step * (iteration - 1);
+  return planned.step * iteration;
+}
+
+// Of an operation on the queue's shared trigger, which is about to be rung for the `ring`th time.
+uint64_t shared_threshold_of(const PlannedOp& planned, uint64_t iteration, uint64_t ring) {
+  const bool clear_to_send = planned.op.op.kind == nic::OpKind::kAtomic;
+  if (LANYARD_MUTANT(3) && clear_to_send)
+    return 0;
+  if (LANYARD_MUTANT(4) && clear_to_send && iteration > 1)
+    return ring - 1;
+  return ring;
+}
+
+}  // namespace
+
 // Appends what the request's next iteration needs to the scratch lists.
 Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
+  if (LANYARD_MUTANT(16))
+    std::atomic_ref<uint64_t>(*request.done.address).store(request.done_base + request.starts);
   for (const PlannedOp& planned : request.plan) {
     nic::DeferredOp& op = ops_.emplace_back(planned.op);
     if (planned.shared) {
       op.trigger = shared_trigger_;
-      op.threshold = shared_rings_ + 1;
+      op.threshold = shared_threshold_of(planned, iteration, shared_rings_ + 1);
     } else {
-      op.threshold = planned.step * iteration;
+      op.threshold = threshold_of(request, planned, iteration);
     }
   }
   if (!request.trigger.valid())
@@ -167,6 +199,10 @@ Status Queue::lower(Request& request) {
     request.doorbell_queue = number_;
   }
   ring(request.doorbell);
+  if (LANYARD_MUTANT(8)) {
+    request.doorbell.call(request.doorbell.object, request.doorbell.counter, 1);
+    stream_ops_.back().call = [](void*, uint32_t, uint64_t) {};
+  }
   return {};
 }
 
@@ -214,7 +250,7 @@ Status Queue::check_wait(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
     if (!request.needs_wait())
       return misuse(request, "the request has no start to wait for");
-    if (request.queue_number != number_)
+    if (request.queue_number != number_ && !LANYARD_MUTANT(18))
       return misuse(request, "the request was started on another queue");
     return {};
   });
@@ -229,7 +265,7 @@ Status Queue::wait(std::span<Request* const> requests) {
     gpu::StreamOp& op = stream_ops_.emplace_back();
     op.kind = gpu::StreamOp::Kind::kWait64;
     op.word = request->done.address;
-    op.value = request->done_base + request->starts;
+    op.value = request->done_base + (LANYARD_MUTANT(13) ? 1 : request->starts);
   }
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests) {

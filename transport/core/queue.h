@@ -35,10 +35,10 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
 
   // All or none. kInvalidState: a request is not matched, has not been waited for, stands in it twice, or
-  // was last started on another queue and has not completed there; kFailed: an operation of it failed before, and with
-  // that the two sides' counters are out of step for good; kExhausted:
-  // without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without overflow, they do not fit
-  // now, or the stream is full: let it run, and repeat.
+  // was last started on another queue and has not completed there, or its counters or the queue's have counted all that
+  // they can; kFailed: an operation of it failed before, and with that the two sides' counters are out of step for good;
+  // kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without overflow, they
+  // do not fit now, or the stream is full: let it run, and repeat.
   Status start(std::span<Request* const> requests);
   // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice;
   // kAgain: the stream is full.

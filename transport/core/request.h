@@ -72,6 +72,9 @@ struct Request {
   std::vector<PlannedOp> plan;
   bool shares_trigger = false;  // the plan has shared operations
 
+  // With more a threshold would pass 48 bits. The same on both sides of a pair: neither may start what the other cannot.
+  uint64_t most_starts = UINT64_MAX;
+
   // Enqueued so far.
   uint64_t starts = 0;
   uint64_t waits = 0;

@@ -1,5 +1,6 @@
 #include "nicsim/deterministic/oracles/order.h"
 
+#include <algorithm>
 #include <string>
 
 namespace lanyard::nicsim::oracle {
@@ -24,6 +25,12 @@ void broken(World& world, Finding finding, const Transit& transit, const char* w
 bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::RegionId region) {
   const Result<nic::RemoteKey> key = world.process(rank).nic.key(region);
   return transit.to == rank && key.ok() && key.value().value == transit.packet.key;
+}
+
+// Whether the program has freed the other side of the message without that iteration.
+bool was_freed_by_program(const World& world, const Transit& transit) {
+  const Side& other = world.side(RequestName{transit.request ^ 1});
+  return transit.role != Transit::Role::kDone && other.core == nullptr && other.started < transit.iteration;
 }
 
 void check_data_fired(World& world, const Transit& transit) {
@@ -61,6 +68,10 @@ void check_done_fired(World& world, const Transit& transit) {
 }  // namespace
 
 void check_fired(World& world, const Transit& transit) {
+  if (world.side(transit.request).core == nullptr)
+    return broken(world, Finding::kOrder, transit, "fires after its request was freed");
+  if (was_freed_by_program(world, transit) && world.side(transit.request).started >= transit.iteration)
+    return broken(world, Finding::kUser, transit, "finds the other side freed");
   switch (transit.role) {
     case Transit::Role::kData: return check_data_fired(world, transit);
     case Transit::Role::kClear: return check_clear_fired(world, transit);
@@ -105,6 +116,8 @@ void check_counted(World& world, const Transit& transit) {
 }
 
 void check_refused(World& world, const Transit& transit) {
+  if (was_freed_by_program(world, transit))
+    return broken(world, Finding::kUser, transit, "finds the other side freed");
   broken(world, Finding::kOrder, transit, "names memory that is not registered (any more)");
 }
 
@@ -131,7 +144,7 @@ void check_waited(World& world, uint32_t request) {
 
 void check_packed(World& world, uint32_t request) {
   Side& side = world.side(request);
-  if (side.started > side.waited)
+  if (side.started > std::max(side.waited, side.seen_complete))
     return world.find(Finding::kUser, "order",
                       name(world, request, side.filled + 1) + ": is packed while the last one is under way");
   if (side.data_read < side.started * side.pieces && side.failed == 0)

@@ -2,7 +2,7 @@
 // counted, operations that ended, entries that were posted. The oracle compares it with the model after every step.
 //
 // Kills: entries that fire early, late, twice, never, or out of order; counts that are lost, doubled or of the wrong kind;
-// entries that leak. Rules N1, N2, N4, N5 and N6 of transport/nic/nic.h.
+// entries and places in flight that leak. Rules N1, N2, N4, N5 and N6 of transport/nic/nic.h.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 
@@ -23,6 +23,8 @@ class ShadowNic {
   void failed(uint32_t counter);
   void posted(const nic::DeferredOp& op);
   void flushed();
+  void launched() { ++in_flight_; }  // an operation is under way
+  void ended() { --in_flight_; }
   // The model fires an entry of this counter. What is wrong with that, or null.
   const char* fired(uint32_t counter, uint64_t threshold, uint64_t context);
 
@@ -30,7 +32,9 @@ class ShadowNic {
   const char* compare(const NicModel& model, uint32_t counter) const;
   // What is wrong with the model as a whole, or null.
   const char* compare(const NicModel& model) const {
-    return model.free_entries() + outstanding_ == depth_ ? nullptr : "an entry is lost, or was freed before it fired";
+    if (model.free_entries() + outstanding_ != depth_)
+      return "an entry is lost, or was freed before it fired (N6)";
+    return model.in_flight() == in_flight_ ? nullptr : "an operation keeps its place though it has ended";
   }
   const nic::CounterValue& value(uint32_t counter) const { return counters_[counter].value; }
   uint32_t outstanding() const { return outstanding_; }
@@ -50,6 +54,7 @@ class ShadowNic {
   std::vector<Counter> counters_;
   const uint32_t depth_;
   uint32_t outstanding_ = 0;  // entries posted and neither fired nor flushed
+  uint32_t in_flight_ = 0;
 };
 
 }  // namespace lanyard::nicsim

@@ -1,0 +1,154 @@
+#include "nicsim/deterministic/mutants.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/shrink.h"
+#include "transport/base/check.h"
+#include "transport/base/mutant.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+// The order is the one in which the hunt tries them.
+enum Workload : uint32_t {
+  kHalo,     // what applications do; the host runs ahead, so that posts are late and entries of several starts wait
+  kSingles,  // several rings a queue and iteration: rings coalesce, and thresholds are passed by more than one
+  kPieces,   // several writes a message: completions by two an iteration, entries of equal thresholds
+  kReady,    // ready sends
+  kTight,    // fewer entries than a start needs, so that the overflow has to run operations itself
+  kFailures,
+  kMisuse,   // calls that must be refused
+  kRoam,     // a request moves on to another stream while the first has not seen it complete
+  kFree,     // requests are freed as early as they may be
+  kAged,     // counters near their 48 bits, and one start more than they can count
+};
+
+constexpr const char* kWorkloads[] = {
+    "2ranks,2req-each-way,3iter",
+    "2ranks,2req-each-way,2iter,single-starts",
+    "2ranks,1req-each-way,2iter,bytes=24,max-message=16",
+    "2ranks,2req-each-way,2iter,ready",
+    "2ranks,2req-each-way,2iter,depth=2,stale-reads",
+    "2ranks,1req-each-way,2iter,failures",
+    "2ranks,2req-each-way,2iter,queues=2,misuse",
+    "2ranks,1req-each-way,3iter,roam",
+    "2ranks,1req-each-way,2iter,free",
+    "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
+};
+
+constexpr Mutant kMutants[] = {
+    {1, "threshold 2i-1", "a write waits for 2i-1: its start or its clear-to-send, not both", "threshold_of (queue.cc)",
+     kHalo, nullptr},
+    {2, "fixed threshold 2", "a write waits for 2 in every iteration", "threshold_of (queue.cc)", kHalo, nullptr},
+    {3, "CTS at threshold 0", "a clear-to-send waits for nothing", "shared_threshold_of (queue.cc)", kHalo, nullptr},
+    {4, "CTS before unpack(i-1)", "clear-to-send i goes out at the ring of start i-1", "shared_threshold_of (queue.cc)",
+     kHalo, nullptr},
+    {5, "double CTS", "a start of a receive sends two clear-to-sends", "plan_receive (plan.cc)", kHalo, nullptr},
+    {6, "CTS credited to the wrong sender", "clear-to-sends of all sends are counted by the first one's counter",
+     "Endpoint::open_send", kHalo, nullptr},
+    {7, "shared trigger counter for sends", "all regular sends of a process have one trigger counter",
+     "Endpoint::open_send", kHalo, nullptr},
+    {8, "trigger before pack", "the host rings when it enqueues the start, not the stream when it gets there",
+     "Queue::lower", kHalo, nullptr},
+    {9, "local completion tied to the trigger", "a send's done word grows when its write is triggered",
+     "tell_stream (plan.cc)", kHalo, nullptr},
+    {10, "receive flag before data", "a receive's done word grows when the first pieces have landed",
+     "plan_receive (plan.cc)", kPieces, nullptr},
+    {11, "receive threshold i-1", "a receive's done word grows one message early", "threshold_of (queue.cc)", kHalo,
+     nullptr},
+    {12, "wait ==", "a stream waits until a done word is equal to the target, not at least", "StepStream::ready", kRoam,
+     nullptr},
+    {13, "wait target not advanced", "every wait is for the first iteration", "Queue::wait", kHalo, nullptr},
+    {14, "ready send to an unready receiver", "a regular send goes out as a ready one, though nothing was promised",
+     "plan_send (plan.cc)", kHalo, nullptr},
+    {15, "second start without wait", "a start is accepted while the last one has no wait", "Queue::check_start",
+     kMisuse, nullptr},
+    {16, "completion word reset", "a start sets the done word to what it is when the last start has completed",
+     "Queue::lower", kHalo, nullptr},
+    {17, "free without drain", "a request is freed though its last start has not completed", "Endpoint::free_request",
+     kFree, nullptr},
+    {18, "wait on another queue", "a wait is accepted on a queue that the request was not started on",
+     "Queue::check_wait", kMisuse, nullptr},
+    {19, "fire only on ==", "an entry fires only when its counter is equal to the threshold", "is_met (nic_model.cc)",
+     kSingles, nullptr},
+    {20, "already met at post", "a condition that is met when the entry is posted is not looked at", "NicModel::post",
+     kHalo, nullptr},
+    {21, "fires twice", "an entry that has fired stays among those that may fire", "NicModel::fire", kHalo, nullptr},
+    {22, "out of threshold order", "the entry posted last is looked at first, whatever its threshold",
+     "NicModel::post", kHalo, nullptr},
+    {23, "slot leak", "an entry that has fired does not become free", "NicModel::free_entry", kHalo, nullptr},
+    {24, "slot freed before fire", "an entry counts as free once its condition is met", "NicModel::append_ready", kHalo,
+     nullptr},
+    {25, "errors excluded from the trigger", "thresholds are compared with successes alone", "is_met (nic_model.cc)",
+     kFailures, nullptr},
+    {26, "errors reported as success", "an operation that failed counts as done and leaves no record",
+     "NicModel::finish", kFailures, nullptr},
+    {27, "failed slot never freed", "an operation that failed keeps its place among those under way",
+     "NicModel::complete", kFailures, nullptr},
+    {28, "lost coalesced doorbell", "rings that land together count as one", "NicModel::ring", kSingles, nullptr},
+    {29, "stale read taken as fresh", "the overflow looks at a trigger once and takes its value for final",
+     "Overflow::run_fired", kTight, nullptr},
+    {30, "descriptor read after mutation",
+     "the NIC reads descriptors when they arrive, from an array that the core has filled again", "StepNic::post", kHalo,
+     nullptr},
+    {31, "head-of-line bypass", "the entry that became ready last fires first", "NicModel::ready", kHalo, nullptr},
+    {32, "48-bit wrap", "a start whose threshold passes 48 bits is taken, and the NIC cuts the threshold",
+     "Queue::check_start, NicModel::post", kAged, nullptr},
+};
+
+}  // namespace
+
+std::span<const Mutant> mutants() { return kMutants; }
+std::span<const char* const> workloads() { return kWorkloads; }
+
+Kill hunt(const Prey& prey) {
+  constexpr uint64_t kFirstRound = 64;  // schedules of each workload; each round has four times as many as the last
+  const auto begin = std::chrono::steady_clock::now();
+  struct Ground {
+    uint32_t workload;
+    Config config;
+    Exchange exchange;
+    std::unique_ptr<Fuzzer> fuzzer;
+  };
+  chosen_mutant = prey.mutant;
+  std::vector<Ground> grounds;
+  grounds.reserve(prey.workloads.size());  // worlds refer to their exchanges
+  Kill kill;
+  uint64_t done = 0, round = std::min(kFirstRound, prey.schedules);
+  while (kill.report.ok() && done < prey.schedules) {
+    for (size_t which = 0; which < prey.workloads.size() && kill.report.ok(); ++which) {
+      if (which == grounds.size()) {
+        const Result<Config> config = Config::parse(kWorkloads[prey.workloads[which]]);
+        LANYARD_CHECK(config.ok(), config.status().message().c_str());
+        Ground& fresh = grounds.emplace_back(Ground{prey.workloads[which], config.value(), make_halo(config.value().halo), nullptr});
+        fresh.fuzzer = std::make_unique<Fuzzer>(fresh.exchange, config.value().world, std::vector<SchedulerKind>());
+      }
+      Ground& ground = grounds[which];
+      for (uint64_t i = done; i < done + round && kill.report.ok(); ++i) {
+        if (prey.time.count() > 0 && std::chrono::steady_clock::now() - begin > prey.time) {
+          chosen_mutant = 0;
+          return kill;
+        }
+        kill.seed = prey.seed + i;
+        kill.report = ground.fuzzer->run(kill.seed);
+        kill.workload = ground.workload;
+        kill.scheduler = ground.fuzzer->scheduler_of(kill.seed);
+        kill.steps = ground.fuzzer->world().steps();
+        ++kill.schedules;
+      }
+      if (!kill.report.ok() && prey.shrinking.count() > 0)
+        kill.shrunk = shrink(ground.config, ground.fuzzer->record(kill.seed), {.time = prey.shrinking}).report.step;
+    }
+    done += round;
+    round = std::min(4 * round, prey.schedules - done);
+  }
+  chosen_mutant = 0;
+  return kill;
+}
+
+}  // namespace lanyard::nicsim
