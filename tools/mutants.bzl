@@ -7,12 +7,14 @@ links either form of all of them. See transport/base/mutant.h.
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
 _WITH_MUTANTS = [
-    "//nicsim/model",
-    "//transport/core",
+    "//nicsim/model:model",
+    "//transport/core:core",
+    ":deterministic",
 ]
 
 def _mutant_of(label):
-    return "%s:%s_mutants" % (label, label.split("/")[-1]) if label in _WITH_MUTANTS else label
+    full = label if ":" in label or label.startswith("@") else "%s:%s" % (label, label.split("/")[-1])
+    return full + "_mutants" if full in _WITH_MUTANTS else label
 
 def cc_library_with_mutants(name, deps = [], **kw):
     cc_library(name = name, deps = deps, **kw)

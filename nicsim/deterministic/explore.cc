@@ -51,44 +51,26 @@ class OneStep final : public Chooser {
  public:
   explicit OneStep(uint32_t agent) : agent_(agent) {}
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
-    if (kind == ChoiceKind::kStep) {
-      const auto place = static_cast<uint32_t>(std::find(agents, agents + n, agent_) - agents);
-      step_ = static_cast<uint32_t>(std::count_if(agents, agents + n, [&](uint32_t a) { return a < agent_; }));
-      has_step_ = true;
-      return place;
-    }
-    if (next_ == choices_.size()) {
-      const Arena::Outside outside;
-      choices_.push_back(0);
-      limits_.push_back(n);
-    }
-    return choices_[next_++];
+    if (kind != ChoiceKind::kStep)
+      return others_.choose(n, kind, agents);
+    step_ = static_cast<uint32_t>(std::count_if(agents, agents + n, [&](uint32_t other) { return other < agent_; }));
+    has_step_ = true;
+    return static_cast<uint32_t>(std::find(agents, agents + n, agent_) - agents);
   }
   // Goes to the next combination of the other choices; false after the last.
-  bool advance() {
-    next_ = 0;
-    has_step_ = false;
-    while (!choices_.empty()) {
-      if (++choices_.back() < limits_.back())
-        return true;
-      choices_.pop_back();
-      limits_.pop_back();
-    }
-    return false;
-  }
+  bool advance() { return others_.advance(); }
   // What a Schedule has for this step.
   void append_to(Schedule& schedule) const {
     if (has_step_)
       schedule.push_back(step_);
-    schedule.insert(schedule.end(), choices_.begin(), choices_.end());
+    schedule.insert(schedule.end(), others_.schedule().begin(), others_.schedule().end());
   }
 
  private:
   const uint32_t agent_;
   uint32_t step_ = 0;
   bool has_step_ = false;
-  std::vector<uint32_t> choices_, limits_;
-  size_t next_ = 0;
+  Odometer others_{SIZE_MAX};
 };
 
 // Whether the agent's step may be taken before all others: it stays enabled, and it commutes with whatever the others do.

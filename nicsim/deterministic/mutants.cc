@@ -6,7 +6,6 @@
 
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/shrink.h"
 #include "transport/base/check.h"
 #include "transport/base/mutant.h"
 
@@ -142,7 +141,7 @@ Kill hunt(const Prey& prey) {
         ++kill.schedules;
       }
       if (!kill.report.ok() && prey.shrinking.count() > 0)
-        kill.shrunk = shrink(ground.config, ground.fuzzer->record(kill.seed), {.time = prey.shrinking}).report.step;
+        kill.shrunk = shrink(ground.config, ground.fuzzer->record(kill.seed), {.time = prey.shrinking});
     }
     done += round;
     round = std::min(4 * round, prey.schedules - done);

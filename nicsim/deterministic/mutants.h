@@ -10,6 +10,7 @@
 
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
+#include "nicsim/deterministic/shrink.h"
 
 namespace lanyard::nicsim {
 
@@ -41,7 +42,7 @@ struct Kill {
   uint64_t seed = 0;
   uint64_t schedules = 0;       // run, the last one included
   uint64_t steps = 0;           // of the last one
-  uint64_t shrunk = 0;          // steps of the run that it was shrunk to
+  Shrunk shrunk;                // where shrinking was asked for
 };
 
 // Runs a few schedules of each workload, then more, until an oracle finds something. Uses the calling thread alone, in

@@ -252,6 +252,24 @@ uint32_t Replay::choose(uint32_t n, ChoiceKind, const uint32_t* agents) {
   return agents == nullptr ? choice : place_of_rank(n, agents, choice);
 }
 
+uint32_t Odometer::choose(uint32_t n, ChoiceKind, const uint32_t* agents) {
+  if (next_ == choices_.size() && next_ < depth_) {
+    const Arena::Outside outside;
+    choices_.push_back(0);
+    limits_.push_back(n);
+  }
+  const uint32_t choice = next_ < choices_.size() ? choices_[next_++] : 0;
+  return agents == nullptr ? choice : place_of_rank(n, agents, choice);
+}
+
+bool Odometer::advance() {
+  next_ = 0;
+  for (; !choices_.empty(); choices_.pop_back(), limits_.pop_back())
+    if (++choices_.back() < limits_.back())
+      return true;
+  return false;
+}
+
 uint32_t Recorder::choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) {
   const uint32_t choice = inner_.choose(n, kind, agents);
   const Arena::Outside outside;

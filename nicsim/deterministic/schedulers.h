@@ -72,6 +72,24 @@ class Replay final : public Chooser {
   uint64_t misfits_ = 0;
 };
 
+// All schedules, one after another: those that differ in the first `depth` choices, with 0 for every later one.
+//   do { world.reset(); world.run(odometer); } while (odometer.advance());
+class Odometer final : public Chooser {
+ public:
+  explicit Odometer(size_t depth) : depth_(depth) {}
+  uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override;
+  // Goes to the next schedule; false after the last.
+  bool advance();
+  // The choices made since advance().
+  const Schedule& schedule() const { return choices_; }
+
+ private:
+  const size_t depth_;
+  Schedule choices_;
+  std::vector<uint32_t> limits_;  // how many there were
+  size_t next_ = 0;
+};
+
 // Writes down what another chooser chooses.
 class Recorder final : public Chooser {
  public:

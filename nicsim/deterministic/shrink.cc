@@ -47,7 +47,8 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.halo.both_ways = c.halo.ranks == 1; });
   with([](Config& c) { c.halo.queues = 1; });
   with([](Config& c) { c.world.max_message_bytes = WorldOptions().max_message_bytes; });
-  with([](Config& c) { c.halo.ranks = std::max(c.halo.ranks - 1, 1u); });
+  // Not to one rank, which would be smaller: what a rank does to itself is harder to read.
+  with([](Config& c) { c.halo.ranks = c.halo.ranks > 2 ? c.halo.ranks - 1 : c.halo.ranks; });
   with([](Config& c) { c.halo.each_way = std::max(c.halo.each_way - 1, 1u); });
   with([](Config& c) { c.halo.iterations = std::max(c.halo.iterations - 1, 1u); });
   // Fewer entries for fewer requests: the want of them stays. But each request's start shall have room for itself.

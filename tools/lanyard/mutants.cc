@@ -17,7 +17,10 @@
 #include <string_view>
 #include <vector>
 
+#include "nicsim/deterministic/mermaid.h"
 #include "nicsim/deterministic/mutants.h"
+#include "nicsim/deterministic/story.h"
+#include "transport/base/mutant.h"
 
 namespace {
 
@@ -40,6 +43,7 @@ struct Options {
   uint64_t schedules = 4096;
   uint64_t only = 0;
   uint64_t jobs = 1;
+  bool show = false;
 };
 
 constexpr const char* kUsage =
@@ -49,6 +53,7 @@ constexpr const char* kUsage =
     "  --schedules N  of each workload and base seed, at most (4096)\n"
     "  --seconds S    for a mutant and base seed, at most (60)\n"
     "  --only N       this mutant alone, with what it is and what is said of it\n"
+    "  --show         with --only: nothing but a short run to it, step by step, and its sequence diagram (Mermaid)\n"
     "  --jobs J       processes at a time (1)\n"
     "  --help         this text\n"
     "\n"
@@ -81,6 +86,10 @@ Options parse(int argc, char** argv) {
       std::fputs(kUsage, stdout);
       std::exit(0);
     }
+    if (option == "--show") {
+      options.show = true;
+      continue;
+    }
     const auto found = numbers.find(option);
     if (found == numbers.end())
       complain("unknown option '" + option + "'");
@@ -88,6 +97,8 @@ Options parse(int argc, char** argv) {
       complain(option + " needs a value");
     *found->second.first = number(option, argv[++i], found->second.second);
   }
+  if (options.show && options.only == 0)
+    complain("--show takes --only");
   return options;
 }
 
@@ -126,7 +137,7 @@ Result run(const Hunt& hunt_for, const Options& options) {
   result.seed = kill.seed;
   result.schedules = kill.schedules;
   result.steps = kill.steps;
-  result.shrunk = kill.shrunk;
+  result.shrunk = kill.shrunk.report.step;
   result.finding = static_cast<uint32_t>(kill.report.finding);
   std::strncpy(result.oracle.data(), kill.report.oracle, result.oracle.size() - 1);
   std::strncpy(result.text.data(), kill.report.text.c_str(), result.text.size() - 1);
@@ -264,10 +275,41 @@ bool judge(const Mutant& mutant, const std::vector<Result>& results) {
   return kills.size() == results.size();
 }
 
+// A short run to the mutant's finding.
+int show(const Mutant& mutant, const Options& options) {
+  std::vector<uint32_t> all(workloads().size());
+  std::iota(all.begin(), all.end(), 0);
+  const Kill kill = hunt({.mutant = mutant.number,
+                          .seed = seed_of(1),
+                          .workloads = all,
+                          .schedules = options.schedules,
+                          .time = std::chrono::seconds(options.seconds),
+                          .shrinking = kShrinking});
+  if (kill.report.ok()) {
+    std::printf("mutant %u was not found\n", mutant.number);
+    return 1;
+  }
+  const lanyard::nicsim::Shrunk& shrunk = kill.shrunk;
+  const lanyard::nicsim::Report& report = shrunk.report;
+  const lanyard::nicsim::Exchange exchange = make_halo(shrunk.config.halo);
+  lanyard::chosen_mutant = mutant.number;
+  lanyard::nicsim::World world(exchange, shrunk.config.world);
+  const lanyard::nicsim::Story story = lanyard::nicsim::Story::tell(world, shrunk.schedule);
+  std::printf("mutant %u: %s, in %s\n%s, schedule %s\n\n", mutant.number, mutant.mistake, mutant.place,
+              shrunk.config.to_string().c_str(), lanyard::nicsim::encode(shrunk.schedule).c_str());
+  for (const lanyard::nicsim::Story::Event& event : story.events)
+    std::printf("%5lu  rank %u: %s\n", static_cast<unsigned long>(event.step), event.rank, event.text.c_str());
+  std::printf("%s step %lu, oracle: %s\n%s\n\n%s", finding_name(report.finding), static_cast<unsigned long>(report.step),
+              report.oracle, report.text.c_str(), mermaid_diagram(story).c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  if (options.show)
+    return show(mutants()[options.only - 1], options);
   const bool clean = run_clean(options);
   std::printf("\n%2s  %-37s  %-6s  %6s %6s %6s %6s  %-12s %-10s %-51s  %s\n", "", "mutant", "", "median", "max", "steps",
               "shrunk", "oracle", "finding", "workload", "base seeds by scheduler");

@@ -115,9 +115,11 @@ Status Queue::start(std::span<Request* const> requests) {
     return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
   ops_.clear();
   stream_ops_.clear();
-  for (Request* request : requests)
+  bool shared = false;
+  for (Request* request : requests) {
     LANYARD_RETURN_IF_ERROR(lower(*request));
-  const bool shared = std::any_of(requests.begin(), requests.end(), [](const Request* r) { return r->shares_trigger; });
+    shared = shared || request->shares_trigger;
+  }
   if (shared)
     ring(shared_bell_);
 
@@ -235,9 +237,9 @@ void Queue::hand_over() {
     } else {
       while (posted < ops_.size() && (status = nic.post({&ops_[posted], 1})).ok())
         ++posted;
+      LANYARD_CHECK(status.ok() || status.code() == Code::kAgain || status.code() == Code::kExhausted,
+                    status.message().c_str());
     }
-    LANYARD_CHECK(status.ok() || status.code() == Code::kAgain || status.code() == Code::kExhausted,
-                  status.message().c_str());
   }
   if (posted < ops_.size())
     endpoint_.overflow().add(std::span(ops_).subspan(posted));
