@@ -35,7 +35,7 @@ struct Options {
   std::string pattern = "random";
   std::string verify = "full";
   long warmup = 8;
-  long batch = 16;
+  long batch = 12;
   bool scatter_check = false;
   Format format = Format::kText;
 

@@ -15,7 +15,7 @@ namespace lanyard::bench {
 struct LifeRunOptions {
   long steps = 0;
   long warmup = 0;  // steps before the timed ones, from the same start
-  long batch = 16;  // stream modes: steps enqueued before the host waits
+  long batch = 12;  // stream modes: steps enqueued before the host waits
   bool gather_result = true;
 };
 
