@@ -66,7 +66,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--warmup", o.warmup, "generations before the timed ones (default: 8)")
       ->check(CLI::Range(0L, kMany));
   app.add_option("--batch", o.batch,
-                 "stream modes: steps enqueued before the host waits (default: 16)")
+                 "stream modes: steps enqueued before the host waits (default: 12)")
       ->check(CLI::Range(1L, kMany));
   app.add_flag("--scatter-check", o.scatter_check,
                "check gather and scatter of the halo against closed forms instead of playing");

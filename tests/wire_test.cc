@@ -221,7 +221,8 @@ bool refuse(int call) {
 class ShmWireRefusal : public ::testing::TestWithParam<std::tuple<int, bool>> {};
 
 TEST_P(ShmWireRefusal, LongWritesArriveAllTheSame) {
-  const auto [call, at_once] = GetParam();
+  const int call = std::get<0>(GetParam());
+  const bool at_once = std::get<1>(GetParam());
   const WireCase wire_case{"", [] { return make_shm(); }};
   TwoProcesses two([&](Rank& child) {
     return (!at_once || refuse(call)) && child.connect(wire_case) && child.shake_hands() &&
