@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nicsim/threaded/threaded_nic.h"
+#include "nicsim/threaded/trace.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/tcp_wire.h"
 #include "nicsim/wire/wire.h"
@@ -27,6 +28,7 @@ struct LocalOptions {
   uint32_t slots = 256;   // kShm: of an inbox
   bool checked = false;   // each NIC behind a CheckedNic
   bool connected = true;  // false: set_peers() is left to the test
+  nicsim::TraceLogs* traces = nullptr;  // gets a log for each NIC; outlives the fabric
 };
 
 // NIC i has rank i. The NICs have threads of their own and end with the fabric, so memory that is
@@ -55,7 +57,9 @@ class LocalFabric {
   }
   static std::unique_ptr<nic::Nic> make_nic(const LocalOptions& options) {
     std::unique_ptr<nic::Nic> nic =
-        std::make_unique<nicsim::ThreadedNic>(options.limits, make_wire(options));
+        std::make_unique<nicsim::ThreadedNic>(
+            options.limits, make_wire(options),
+            options.traces != nullptr ? &options.traces->add() : nullptr);
     if (options.checked) nic = std::make_unique<nic::CheckedNic>(std::move(nic));
     return nic;
   }

@@ -119,6 +119,8 @@ class NicModel {
   // The effect on memory of a packet that locate() let in is done: counts it (N4).
   void landed(const Packet& packet);
   void abandoned(const Packet& packet);
+  // What counts a packet that locate() let in, of the region it lands in; may be none.
+  nic::CounterId counter_of(const Packet& packet) { return region_of(packet).remote_write; }
   // Whether the ack answers an operation under way to its source. Acks from a wire need not.
   bool awaits(const Packet& ack) const;
   // Of an operation under way; may be none.

@@ -20,6 +20,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
+using Kind = TraceEvent::Kind;
+
 // Beyond the entries, room for rings and issued operations that the driver has not seen yet.
 constexpr uint32_t kSpareCommands = 1024;
 
@@ -53,8 +55,9 @@ class ThreadedNic::Driving {
   ThreadedNic& nic_;
 };
 
-ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire)
+ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, TraceLog* trace)
     : wire_(std::move(wire)),
+      trace_(trace),
       model_(limits, 0),
       commands_(limits.deferred_depth + kSpareCommands),
       free_entries_(limits.deferred_depth),
@@ -109,8 +112,11 @@ Result<CounterId> ThreadedNic::open_counter() {
   LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this);
   Result<CounterId> counter = model_.open_counter();
-  if (counter.ok())
-    words_[counter.value().value].store(0);
+  if (!counter.ok())
+    return counter;
+  words_[counter.value().value].store(0);
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kOpened, .counter = counter.value()});
   return counter;
 }
 
@@ -119,27 +125,44 @@ Status ThreadedNic::close_counter(CounterId counter) {
   LANYARD_RETURN_IF_ERROR(model_.close_counter(counter));
   std::erase(armed_, counter.value);
   armed_count_.store(static_cast<uint32_t>(armed_.size()));
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kClosed, .counter = counter});
   return {};
 }
 
 Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   Driving driving(*this);
-  return model_.read(counter);
+  const Result<nic::CounterValue> value = model_.read(counter);
+  if (trace_ != nullptr && value.ok())
+    trace_->write({.kind = Kind::kRead,
+                   .counter = counter,
+                   .value = value.value().success,
+                   .failures = value.value().failure});
+  return value;
 }
 
 Status ThreadedNic::add(CounterId counter, uint64_t value) {
   Driving driving(*this);
-  return model_.add(counter, value);
+  LANYARD_RETURN_IF_ERROR(model_.add(counter, value));
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kAdded, .counter = counter, .value = value});
+  return {};
 }
 
 Status ThreadedNic::add_error(CounterId counter, uint32_t value) {
   Driving driving(*this);
-  return model_.add_error(counter, value);
+  LANYARD_RETURN_IF_ERROR(model_.add_error(counter, value));
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kAddedFailures, .counter = counter, .failures = value});
+  return {};
 }
 
 Status ThreadedNic::reset(CounterId counter) {
   Driving driving(*this);
-  return model_.reset(counter);
+  LANYARD_RETURN_IF_ERROR(model_.reset(counter));
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kReset, .counter = counter});
+  return {};
 }
 
 Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind kind) {
@@ -176,13 +199,21 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
 Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
   LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this);
-  return model_.register_region(base, bytes, remote_write);
+  const Result<RegionId> region = model_.register_region(base, bytes, remote_write);
+  if (trace_ != nullptr && region.ok())
+    trace_->write({.kind = Kind::kRegistered,
+                   .counter = remote_write,
+                   .value = model_.key(region.value()).value().value});
+  return region;
 }
 
 Status ThreadedNic::deregister_region(RegionId region) {
   Driving driving(*this);
+  const Result<nic::RemoteKey> key = model_.key(region);  // while it has one
   while (true) {
     Status status = model_.deregister_region(region);
+    if (trace_ != nullptr && status.ok())
+      trace_->write({.kind = Kind::kDeregistered, .value = key.value().value});
     if (status.code() != Code::kAgain)
       return status;
     if (drive() == 0)
@@ -251,6 +282,8 @@ Status ThreadedNic::flush() {
   Driving driving(*this);
   const uint32_t before = model_.free_entries();
   model_.flush();
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kFlushed});
   free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
   return {};
 }
@@ -302,13 +335,20 @@ size_t ThreadedNic::run_commands() {
   while (const Command* command = commands_.front()) {
     switch (command->kind) {
       case Command::Kind::kPost:
+        if (trace_ != nullptr)
+          trace_->write({.kind = Kind::kPosted,
+                         .counter = command->deferred.trigger,
+                         .value = command->deferred.threshold,
+                         .op = command->deferred.op});
         model_.post(command->deferred);
         break;
       case Command::Kind::kIssue:
+        if (trace_ != nullptr)
+          trace_->write({.kind = Kind::kIssued, .op = command->deferred.op});
         model_.hold(command->deferred.op);
         break;
       case Command::Kind::kRing:
-        model_.ring(command->deferred.trigger, command->deferred.threshold);
+        ring(command->deferred.trigger, command->deferred.threshold);
         break;
     }
     commands_.pop();
@@ -322,15 +362,23 @@ size_t ThreadedNic::read_doorbells() {
   for (const uint32_t counter : armed_) {
     if (words_[counter].load(std::memory_order_relaxed) == 0)
       continue;
-    model_.ring({counter}, words_[counter].exchange(0, std::memory_order_acquire));
+    ring({counter}, words_[counter].exchange(0, std::memory_order_acquire));
     ++steps;
   }
   return steps;
 }
 
+void ThreadedNic::ring(CounterId counter, uint64_t value) {
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kRang, .counter = counter, .value = value});
+  model_.ring(counter, value);
+}
+
 size_t ThreadedNic::fire_ready() {
   size_t steps = 0;
   while (model_.held() > 0 && model_.room_in_flight()) {
+    if (trace_ != nullptr)
+      trace_->write({.kind = Kind::kStarted});
     const std::optional<Launch> launch = model_.start_held();
     free_issues_.fetch_add(1, std::memory_order_relaxed);
     if (launch)
@@ -340,6 +388,11 @@ size_t ThreadedNic::fire_ready() {
   while (const std::optional<uint32_t> entry = model_.ready()) {
     // Whoever sees what this entry does sees the failures that came before it.
     failures_.store(model_.failures(), std::memory_order_release);
+    if (trace_ != nullptr)
+      trace_->write({.kind = Kind::kFired,
+                     .counter = model_.trigger_of(*entry),
+                     .value = model_.threshold_of(*entry),
+                     .op = model_.op_of(*entry)});
     const std::optional<Launch> launch = model_.fire(*entry);
     free_entries_.fetch_add(1, std::memory_order_relaxed);
     if (launch)
@@ -351,12 +404,14 @@ size_t ThreadedNic::fire_ready() {
 
 // To this NIC itself at once, to another over the wire.
 void ThreadedNic::carry(const Launch& launch) {
+  if (trace_ != nullptr)
+    trace_->set_token(launch.packet.token);
   if (launch.peer != self_) {
     wire_->send(launch.peer, launch.packet, launch.payload);
     return;
   }
   if (launch.packet.kind == PacketKind::kAtomic) {
-    model_.complete(apply(launch.packet));
+    complete(apply(launch.packet));
     return;
   }
   Packet ack{.kind = PacketKind::kAck, .source = self_, .token = launch.packet.token};
@@ -365,8 +420,14 @@ void ThreadedNic::carry(const Launch& launch) {
   if (landing.code == Code::kOk) {
     if (launch.payload != nullptr)
       std::memmove(landing.address, launch.payload, launch.packet.bytes);
-    model_.landed(launch.packet);
+    count(launch.packet);
   }
+  complete(ack);
+}
+
+void ThreadedNic::complete(const Packet& ack) {
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kCompleted, .code = ack.code, .peer = ack.source, .token = ack.token});
   model_.complete(ack);
 }
 
@@ -383,8 +444,18 @@ std::byte* ThreadedNic::place(const Packet& packet) {
 void ThreadedNic::landed(const Packet& packet, bool placed) {
   if (!placed)
     return;  // place() has answered
-  model_.landed(packet);
+  count(packet);
   answer(packet, Code::kOk);
+}
+
+// Before the answer, so that the initiator's completion comes later in the trace too.
+void ThreadedNic::count(const Packet& packet) {
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kArrived,
+                   .counter = model_.counter_of(packet),
+                   .peer = packet.source,
+                   .token = packet.token});
+  model_.landed(packet);
 }
 
 void ThreadedNic::abandoned(const Packet& packet) { model_.abandoned(packet); }
@@ -395,7 +466,7 @@ Packet ThreadedNic::apply(const Packet& packet) {
   ack.code = landing.code;
   if (landing.code == Code::kOk) {
     ack.operand = apply_atomic(landing.address, packet);
-    model_.landed(packet);
+    count(packet);
   }
   return ack;
 }
@@ -405,10 +476,14 @@ void ThreadedNic::atomic_arrived(const Packet& packet) { wire_->send(packet.sour
 // What makes no sense is dropped: other processes write the wire's memory.
 void ThreadedNic::ack_arrived(const Packet& packet) {
   if (model_.awaits(packet))
-    model_.complete(packet);
+    complete(packet);
 }
 
-void ThreadedNic::peer_lost(uint32_t peer) { model_.lose_peer(peer); }
+void ThreadedNic::peer_lost(uint32_t peer) {
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kPeerLost, .peer = peer});
+  model_.lose_peer(peer);
+}
 
 void ThreadedNic::answer(const Packet& packet, Code code) {
   const Packet ack{.kind = PacketKind::kAck, .code = code, .source = self_, .token = packet.token};

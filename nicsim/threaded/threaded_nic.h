@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "nicsim/model/nic_model.h"
+#include "nicsim/threaded/trace.h"
 #include "nicsim/wire/wire.h"
 #include "transport/base/mpsc_ring.h"
 #include "transport/nic/nic.h"
@@ -25,7 +26,8 @@ namespace lanyard::nicsim {
 
 class ThreadedNic final : public nic::Nic, private Sink {
  public:
-  ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire);
+  // Writes its steps into `trace`, where there is one, which outlives it.
+  ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, TraceLog* trace = nullptr);
   // Requires that no other thread uses it any more. What is under way is abandoned.
   ~ThreadedNic() override;
 
@@ -74,7 +76,10 @@ class ThreadedNic final : public nic::Nic, private Sink {
   size_t run_commands();
   size_t read_doorbells();
   size_t fire_ready();
+  void ring(nic::CounterId counter, uint64_t value);
   void carry(const Launch& launch);
+  void complete(const Packet& ack);
+  void count(const Packet& packet);
   template <typename Fill>
   void push(Fill fill);
   void wake_owner_if_asleep();
@@ -96,6 +101,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
 
   nic::Caps caps_;
   const std::unique_ptr<Wire> wire_;
+  TraceLog* const trace_;  // may be null; belongs to whoever drives
   NicModel model_;  // belongs to whoever drives; validate() also to posters
   std::atomic<bool> driven_{false};
   MpscRing<Command> commands_;

@@ -10,9 +10,9 @@ void ShadowNic::succeeded(uint32_t counter, uint64_t times) {
   release(counters_[counter]);
 }
 
-void ShadowNic::failed(uint32_t counter) {
+void ShadowNic::failed(uint32_t counter, uint32_t times) {
   nic::CounterValue& value = counters_[counter].value;
-  value.failure = std::min(nic::kMaxFailure, value.failure + 1);
+  value.failure = std::min(nic::kMaxFailure, value.failure + times);
   release(counters_[counter]);
 }
 

@@ -20,7 +20,8 @@ class ShadowNic {
 
   // Causes.
   void succeeded(uint32_t counter, uint64_t times);
-  void failed(uint32_t counter);
+  void failed(uint32_t counter, uint32_t times = 1);
+  void reset(uint32_t counter) { counters_[counter].value = {}; }
   void posted(const nic::DeferredOp& op);
   void flushed();
   void launched() { ++in_flight_; }  // an operation is under way
@@ -38,6 +39,9 @@ class ShadowNic {
   }
   const nic::CounterValue& value(uint32_t counter) const { return counters_[counter].value; }
   uint32_t outstanding() const { return outstanding_; }
+  // Entries of the counter that have not fired, and those of them that have to.
+  size_t entries(uint32_t counter) const { return counters_[counter].waiting.size() + counters_[counter].ready.size(); }
+  size_t ready(uint32_t counter) const { return counters_[counter].ready.size(); }
 
  private:
   struct Entry {
