@@ -3,17 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "nicsim/deterministic/fuzz.h"
 
 namespace lanyard::nicsim {
 namespace {
 
 TEST(Shrink, ThePoolDeadlock) {
-  const Config config = Config::parse("3ranks,2req-each-way,3iter,sends-first,depth=9,blocking-post").value();
+  const Config config = Config::parse("2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post").value();
   const Exchange exchange = make_halo(config.halo);
   const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
   ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
-  const Shrunk shrunk = shrink(config, verdict.schedule);
+  const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});
   EXPECT_EQ(shrunk.report.finding, Finding::kDeadlock);
   EXPECT_EQ(shrunk.config.halo.iterations, 1u);
   EXPECT_LE(deviations(shrunk.schedule), 6u);
@@ -26,7 +28,7 @@ TEST(Shrink, ALostRing) {
   const Exchange exchange = make_halo(config.halo);
   const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
   ASSERT_FALSE(verdict.ok());
-  const Shrunk shrunk = shrink(config, verdict.schedule);
+  const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});
   EXPECT_EQ(shrunk.report.finding, verdict.report.finding);
   EXPECT_EQ(shrunk.config.halo.ranks, 2u);
   EXPECT_EQ(shrunk.config.halo.each_way, 1u);
