@@ -23,7 +23,7 @@ constexpr size_t kLongest = 4096;
 constexpr size_t kClasses = 28;
 
 // All arenas lie in one range of addresses, so that a delete can tell their memory from malloc's by two comparisons.
-constexpr size_t kRange = size_t{1} << 40;
+constexpr size_t kRange = size_t{1} << 38;
 std::atomic<std::byte*> range_begin{nullptr};
 
 // Which parts of it no arena has: the end, and what arenas of the same size have left. Never destroyed, as there may be
