@@ -13,6 +13,11 @@ enum class ChoiceKind : uint8_t {
   kLostRing,  // 1: a ring never lands (no NIC may do that: a canary)
   kNoRoom,    // 1: the NIC says that it has no room for a post, though it has
   kStale,     // 1: a counter is read as it was when last read
+  kFreeze,    // 1: from now on a counter is always read as it was when last read
+  kSteal,     // 1: another process takes one of the NIC's free entries; 2: it gives one back
+  kStaleLine, // 1: a kernel reads a buffer as it was when last read (no GPU may do that after a wait: a canary)
+  kKill,      // 1: the process whose agent was to go dies
+  kSlow,      // in virtual time: what is next takes longer, the more the higher the number
   kKinds,
 };
 inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);

@@ -92,6 +92,18 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.no_room = true; }, [](const C& c) { return N{c.world.no_room}; }},
       {"stale-reads", "", 0, 0, "fault: a counter is read as it was when last read",
        [](C& c, N) { c.world.stale_reads = true; }, [](const C& c) { return N{c.world.stale_reads}; }},
+      {"frozen-reads", "", 0, 0, "fault: a counter is read as it was when last read, until nothing else moves",
+       [](C& c, N) { c.world.frozen_reads = true; }, [](const C& c) { return N{c.world.frozen_reads}; }},
+      {"stolen-entries", "", 0, 0, "fault: another process takes entries of the NIC, and gives them back some time",
+       [](C& c, N) { c.world.stolen_entries = true; }, [](const C& c) { return N{c.world.stolen_entries}; }},
+      {"stale-lines", "", 0, 0, "fault that no GPU may have: a kernel after a wait reads what it had read before",
+       [](C& c, N) { c.world.stale_lines = true; }, [](const C& c) { return N{c.world.stale_lines}; }},
+      {"kills", "", 0, 0, "fault: the process of one rank dies", [](C& c, N) { c.world.kills = true; },
+       [](const C& c) { return N{c.world.kills}; }},
+      {"timed", "", 0, 0, "steps happen when they are due in virtual time, not in any order",
+       [](C& c, N) { c.world.timed = true; }, [](const C& c) { return N{c.world.timed}; }},
+      {"slow", "", 0, 0, "fault, in virtual time: something takes 8, 64 or 512 times as long",
+       [](C& c, N) { c.world.slow = true; }, [](const C& c) { return N{c.world.slow}; }},
   };
   return all;
 }
@@ -148,6 +160,8 @@ Result<Config> Config::parse(const std::string& text) {
     return Status(Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests");
   if (config.halo.roam && (config.halo.misuse || !config.halo.startall || config.halo.ready))
     return Status(Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'");
+  if (config.world.slow && !config.world.timed)
+    return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
   const uint64_t pieces = pieces_of(config.halo.bytes, config.world.max_message_bytes);
   const uint64_t oldest = nic::kMaxSuccess / std::max<uint64_t>(config.halo.ready ? 1 : 2, pieces) - config.halo.iterations;
   if (config.world.age > oldest)

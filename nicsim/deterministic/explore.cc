@@ -189,13 +189,15 @@ class Search {
 
 bool allows_reduction(const WorldOptions& options) {
   return options.depth == 0 && !options.blocking_post && !options.failures && !options.lost_rings && !options.no_room &&
-         !options.stale_reads;
+         !options.stale_reads && !options.frozen_reads && !options.stolen_entries && !options.stale_lines && !options.kills;
 }
 
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
+  if (world.options().timed)
+    return Status(Code::kUnsupported, "virtual time leaves one order: explore without 'timed'");
   if (world.options().in_order)
     return Status(Code::kUnsupported, "fingerprints do not tell orders of messages apart: explore without 'in-order'");
-  if (world.options().overflow && !world.options().blocking_post && (world.options().depth > 0 || world.options().no_room))
+  if (world.options().overflow && !world.options().blocking_post && (world.options().depth > 0 || world.options().no_room || world.options().stolen_entries))
     return Status(Code::kUnsupported, "fingerprints do not look into the overflow: explore with 'no-overflow' or enough entries");
   if (options.reduced && !allows_reduction(world.options()))
     return Status(Code::kUnsupported, "the reduction is right only where nothing is scarce and nothing fails");

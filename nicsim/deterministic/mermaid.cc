@@ -86,6 +86,8 @@ class Drawing {
     const Participant cpu = at(event.rank, Story::Row::kCpu), stream = at(event.rank, Story::Row::kStream),
                       nic = at(event.rank, Story::Row::kNic);
     const std::string text = std::to_string(event.step) + ": " + event.text;
+    if (event.killed)
+      return Message{cpu, cpu, "--x", text};
     switch (event.kind) {
       // What else the host enqueues shows when the stream gets to it.
       case StepKind::kHost:

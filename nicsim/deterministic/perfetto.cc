@@ -26,8 +26,14 @@ void add_rows(const Story& story, Json& events) {
   }
 }
 
-Json place_of(const Story::Event& event, double offset) {
-  return {{"ts", static_cast<double>(event.step) + offset},
+// Of its slice, in microseconds. Steps without times follow each other; with times a slice is too short to meet the next.
+double begin_of(const Story& story, const Story::Event& event) {
+  return story.timed ? static_cast<double>(event.time) * 1e-6 : static_cast<double>(event.step);
+}
+double length_of(const Story& story) { return story.timed ? 1e-3 : 1; }
+
+Json place_of(const Story& story, const Story::Event& event, double part) {
+  return {{"ts", begin_of(story, event) + part * length_of(story)},
           {"pid", event.rank},
           {"tid", static_cast<uint32_t>(event.row)}};
 }
@@ -35,7 +41,7 @@ Json place_of(const Story::Event& event, double offset) {
 void add_slices(const Story& story, Json& events) {
   for (const Story::Event& event : story.events) {
     Json slice = {{"ph", "X"}, {"name", event.text}, {"cat", step_name(event.kind)}};
-    slice.update({{"ts", event.step}, {"dur", 1}, {"pid", event.rank}, {"tid", static_cast<uint32_t>(event.row)}});
+    slice.update({{"ts", begin_of(story, event)}, {"dur", length_of(story)}, {"pid", event.rank}, {"tid", static_cast<uint32_t>(event.row)}});
     Json args = {{"step", event.step}};
     if (event.request != Story::kNone)
       args["request"] = event.request;
@@ -68,7 +74,7 @@ void add_flows(const Story& story, Json& events) {
       flow.update({{"cat", "operation"}, {"id", id}});
       if (last)
         flow["bp"] = "e";
-      flow.update(place_of(story.events[path[i]], kMiddle));
+      flow.update(place_of(story, story.events[path[i]], kMiddle));
       events.push_back(std::move(flow));
     }
   }
@@ -79,7 +85,7 @@ void add_counters(const Story& story, Json& events) {
     for (const Story::Track::Point& point : track.points)
       events.push_back({{"ph", "C"},
                         {"name", track.name},
-                        {"ts", point.step},
+                        {"ts", point.step == 0 ? 0.0 : begin_of(story, story.events[point.step - 1])},
                         {"pid", track.rank},
                         {"args", {{"value", point.value}}}});
 }
@@ -94,7 +100,7 @@ std::string perfetto_trace(const Story& story) {
   add_counters(story, events);
   if (!story.report.ok() && !story.events.empty()) {
     Json finding = {{"ph", "i"}, {"s", "g"}, {"name", finding_name(story.report.finding)}, {"cat", "finding"}};
-    finding.update(place_of(story.events.back(), kMiddle));
+    finding.update(place_of(story, story.events.back(), kMiddle));
     finding["args"] = {{"oracle", story.report.oracle}, {"text", story.report.text}};
     events.push_back(std::move(finding));
   }

@@ -59,6 +59,7 @@ struct Process {
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<uint32_t> requests;  // RequestName::index by the core's number for it, less 1
 
+  bool killed = false;           // none of its agents will go again; its memory is nobody's
   size_t next_action = 0;
   size_t next_free = 0;          // of the requests of its action, a kFree: those before are freed
   bool gave_up = false;          // was told that an operation failed, and ended its program

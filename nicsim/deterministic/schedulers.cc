@@ -14,15 +14,20 @@ class Seeded : public Scheduler {
  public:
   void begin(uint64_t seed) override {
     random_ = Random(seed);
-    for (uint32_t& rate : rates_)
-      rate = kRates[random_.below(std::size(kRates))];
+    uint64_t drawn = random_.next();
+    for (uint32_t& rate : rates_) {
+      rate = kRates[drawn % std::size(kRates)];
+      drawn /= std::size(kRates);
+    }
   }
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) final {
     if (kind == ChoiceKind::kStep)
       return choose_step(n, agents);
     if (kind == ChoiceKind::kCoalesce)
       return random_.below(n);
-    return random_.below(1024) < rates_[static_cast<size_t>(kind)] ? 1 : 0;
+    if (random_.below(1024) >= rates_[static_cast<size_t>(kind)])
+      return 0;
+    return n == 2 ? 1 : 1 + random_.below(n - 1);
   }
 
  protected:

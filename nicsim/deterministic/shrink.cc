@@ -70,6 +70,11 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.world.lost_rings = false; });
   with([](Config& c) { c.world.no_room = false; });
   with([](Config& c) { c.world.stale_reads = false; });
+  with([](Config& c) { c.world.frozen_reads = false; });
+  with([](Config& c) { c.world.stolen_entries = false; });
+  with([](Config& c) { c.world.stale_lines = false; });
+  with([](Config& c) { c.world.kills = false; });
+  with([](Config& c) { c.world.slow = false; });
   with([](Config& c) { c.world.in_order = false; });
   return all;
 }

@@ -17,6 +17,7 @@ struct Side {
   uint32_t queue = 0;  // of the last start
   uint64_t pieces = 1;  // writes an iteration
   std::vector<std::byte> buffer;
+  std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read
   bool checked = false;  // the program packs and reads it: its content is known
 
   // Iterations that the stream has got to.

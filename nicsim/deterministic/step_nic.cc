@@ -14,7 +14,8 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
       ranks_(ranks),
       model_(limits, rank),
       rings_(limits.max_counters),
-      last_read_(limits.max_counters) {
+      last_read_(limits.max_counters),
+      frozen_(limits.max_counters) {
   posting_.reserve(std::min(limits.deferred_depth, 8u));
   caps_.name = "sim/det";
   caps_.provider = "nicsim";
@@ -35,8 +36,10 @@ Status StepNic::set_peers(std::span<const nic::Address>, uint32_t) {
 
 Result<nic::CounterId> StepNic::open_counter() {
   Result<nic::CounterId> counter = model_.open_counter();
-  if (counter.ok())
+  if (counter.ok()) {
     last_read_[counter.value().value] = {};
+    frozen_[counter.value().value] = false;
+  }
   return counter;
 }
 
@@ -56,6 +59,10 @@ Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
     gave_stale_value_ |= last_read_[counter.value] != value.value();
     return last_read_[counter.value];
   }
+  if (world_.options().frozen_reads && !world_.faults_have_ended() && !frozen_[counter.value])
+    frozen_[counter.value] = world_.chance(ChoiceKind::kFreeze);
+  if (frozen_[counter.value])
+    return last_read_[counter.value];
   last_read_[counter.value] = value.value();
   return value;
 }
@@ -108,8 +115,25 @@ Status StepNic::post(std::span<const nic::DeferredOp> ops) {
   if (LANYARD_MUTANT(30))
     std::copy_n(ops.begin(), std::min(ops.size(), posting()), posting_.begin() + static_cast<ptrdiff_t>(first_posting_));
   posting_.insert(posting_.end(), ops.begin(), ops.end());
-  world_.posts_are_under_way(rank_);
+  if (can_arrive())
+    world_.posts_are_under_way(rank_);
+  others_want_entries();
   return {};
+}
+
+void StepNic::others_want_entries() {
+  if (!world_.options().stolen_entries || world_.faults_have_ended())
+    return;
+  const uint32_t choice = world_.draw(3, ChoiceKind::kSteal);
+  if (choice == 1 && free_entries() > 0)
+    ++stolen_;
+  if (choice == 2 && stolen_ > 0)
+    --stolen_;
+}
+
+void StepNic::end_faults() {
+  stolen_ = 0;
+  std::fill(frozen_.begin(), frozen_.end(), false);
 }
 
 void StepNic::arrive() { model_.post(posting_[first_posting_++]); }
@@ -125,7 +149,7 @@ Status StepNic::issue(const nic::Op& op) {
 }
 
 uint32_t StepNic::free_entries() const {
-  const auto promised = static_cast<uint32_t>(posting());
+  const auto promised = static_cast<uint32_t>(posting()) + stolen_;
   return promised >= model_.free_entries() ? 0 : model_.free_entries() - promised;
 }
 

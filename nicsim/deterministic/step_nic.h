@@ -58,12 +58,21 @@ class StepNic final : public nic::Nic {
   size_t posting() const { return posting_.size() - first_posting_; }
   const nic::DeferredOp& next_posting() const { return posting_[first_posting_]; }
   std::span<const nic::DeferredOp> postings() const { return std::span(posting_).subspan(first_posting_); }
-  // The oldest of them arrives. Requires a free entry.
+  // Whether the oldest of them finds a free entry.
+  bool can_arrive() const { return posting() > 0 && model_.free_entries() > stolen_; }
+  // The oldest of them arrives. Requires can_arrive().
   void arrive();
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
   void rings_landed(uint32_t counter, uint32_t rings) { rings_[counter] -= rings; }
   // What a stale read of it would say.
   const nic::CounterValue& last_read(uint32_t counter) const { return last_read_[counter]; }
+  // Somewhere else on the node a process takes an entry or gives one back, where the world has that fault.
+  void others_want_entries();
+  // Entries that other processes hold.
+  uint32_t stolen() const { return stolen_; }
+  bool frozen(uint32_t counter) const { return frozen_[counter]; }
+  // Other processes give back what they hold, and counters are read as they are.
+  void end_faults();
   // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
@@ -75,6 +84,8 @@ class StepNic final : public nic::Nic {
   NicModel model_;
   std::vector<uint32_t> rings_;               // under way, by counter
   std::vector<nic::CounterValue> last_read_;  // by counter
+  std::vector<bool> frozen_;                  // by counter: reads say what the last one said
+  uint32_t stolen_ = 0;
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
   bool gave_stale_value_ = false;

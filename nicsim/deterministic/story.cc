@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "nicsim/deterministic/arena.h"
 #include "nicsim/deterministic/exchange.h"
@@ -33,6 +35,7 @@ class Teller final : public Chooser {
  public:
   Teller(World& world, const Schedule& schedule) : world_(world), replay_(schedule) {
     story_.ranks = world.exchange().ranks();
+    story_.timed = world.options().timed;
     ready_.resize(story_.ranks);
     open_tracks();
   }
@@ -40,9 +43,9 @@ class Teller final : public Chooser {
   Story tell() {
     for (bool more = world_.report().ok(); more;) {
       const uint64_t steps = world_.steps();
-      // A step that is the only one is not asked about.
-      if (world_.enabled().size() == 1)
-        before(world_.enabled().front());
+      // What is no choice is not asked about.
+      if (const auto agent = world_.forced())
+        before(*agent);
       more = world_.step(*this);
       if (world_.steps() > steps)
         after();
@@ -96,6 +99,9 @@ class Teller final : public Chooser {
   }
 
   void after() {
+    story_.events.back().time = world_.now();
+    if (std::exchange(killed_, world_.killed()) != world_.killed())
+      return was_killed();
     const uint32_t trigger = look_at_entries();
     for (size_t place = 0; place < world_.transits().size(); ++place) {
       const Transit& transit = world_.transits()[place];
@@ -107,6 +113,14 @@ class Teller final : public Chooser {
     if (story_.events.back().kind == StepKind::kStream)
       ran_item();
     look_at_tracks();
+  }
+
+  void was_killed() {
+    Event& event = story_.events.back();
+    event.killed = true;
+    event.row = Row::kCpu;
+    event.request = kNone;
+    event.text = "the process is killed";
   }
 
   // Which entries became ready by this step, and which is so no more: what had made that one ready.
@@ -224,6 +238,7 @@ class Teller final : public Chooser {
   Story story_;
   std::vector<std::map<uint32_t, uint32_t>> ready_;  // by rank: of each ready entry the event that made it so
   std::map<uint64_t, uint32_t> by_number_;           // operations by Transit::number
+  std::optional<uint32_t> killed_;
   // Before the step.
   std::vector<StepItem> items_;
   std::vector<uint64_t> executed_;

@@ -31,6 +31,8 @@ struct Story {
     uint32_t request = kNone;    // RequestName::index, where it is about one request
     uint64_t iteration = 0;      // of the request; 0 where that means nothing
     uint32_t operation = kNone;  // of `operations`, where it is a stage of one
+    Picoseconds time = 0;        // at its end; 0 where time is not virtual
+    bool killed = false;         // the process died instead
     std::string text;            // World::describe() without the rank
   };
 
@@ -66,6 +68,7 @@ struct Story {
   };
 
   uint32_t ranks = 0;
+  bool timed = false;
   std::vector<Event> events;  // event i is step i + 1
   std::vector<Operation> operations;
   std::vector<Track> tracks;  // of each rank the entries in use, of each request the growth of its done word

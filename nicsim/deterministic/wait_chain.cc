@@ -32,6 +32,8 @@ class Tracer {
   explicit Tracer(const World& world) : world_(world) {}
 
   Link follow(const Thing& thing) const {
+    if (const uint32_t rank = rank_of(thing); world_.killed() == rank)
+      return {"the process of rank " + std::to_string(rank) + " was killed", std::nullopt, Blame::kFailure};
     switch (thing.kind) {
       case Thing::Kind::kHost: return host(thing.rank);
       case Thing::Kind::kStream: return stream(thing.rank, thing.which);
@@ -47,15 +49,25 @@ class Tracer {
   Thing beginning() const {
     for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
       for (uint32_t queue = 0; queue < world_.process(rank).lanes.size(); ++queue)
-        if (!world_.process(rank).lanes[queue]->stream.empty())
+        if (world_.killed() != rank && !world_.process(rank).lanes[queue]->stream.empty())
           return {Thing::Kind::kStream, rank, queue, 0};
     for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
-      if (!ended(rank))
+      if (world_.killed() != rank && !ended(rank))
         return {Thing::Kind::kHost, rank, 0, 0};
     return {};
   }
 
  private:
+  // Who has to do something for it to happen.
+  uint32_t rank_of(const Thing& thing) const {
+    switch (thing.kind) {
+      case Thing::Kind::kStart:
+      case Thing::Kind::kDone: return world_.side(RequestName{thing.which}).rank;
+      case Thing::Kind::kData: return world_.side(RequestName{2 * thing.which}).rank;
+      case Thing::Kind::kClear: return world_.side(RequestName{2 * thing.which + 1}).rank;
+      default: return thing.rank;
+    }
+  }
   bool ended(uint32_t rank) const {
     return world_.process(rank).next_action == world_.exchange().program(rank).actions().size();
   }

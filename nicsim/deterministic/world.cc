@@ -90,6 +90,8 @@ World::World(const Exchange& exchange, const WorldOptions& options) : exchange_(
     nic_changed(*process);
     streams_changed(*process);
   }
+  if (options_.timed)
+    state_->clock.next([this](uint32_t each) { return state_->place[each] != kNone; });
   arena_.save(beginning_);
 }
 
@@ -136,6 +138,8 @@ void World::build() {
     }
   }
   state_->place.assign(first_transit_ + transits, kNone);
+  if (options_.timed)
+    state_->clock.resize(state_->place.size());
   // What every run needs is allocated once, before the beginning is saved.
   state_->enabled.reserve(8 * exchange_.ranks());
   for (uint32_t place = 0; place < 2 * exchange_.ranks(); ++place) {
@@ -225,18 +229,51 @@ void World::enable(uint32_t agent) {
     return;
   place = static_cast<uint32_t>(state_->enabled.size());
   state_->enabled.push_back(agent);
+  if (options_.timed)
+    start_clock(agent);
 }
 
 void World::disable(uint32_t agent) {
   const uint32_t place = std::exchange(state_->place[agent], kNone);
   if (place == kNone)
     return;
+  if (options_.timed)
+    state_->clock.stop(agent, state_->steps);
   const uint32_t last = state_->enabled.back();
   state_->enabled.pop_back();
   if (last == agent)
     return;
   state_->enabled[place] = last;
   state_->place[last] = place;
+}
+
+// The agent's next step takes its time from now on.
+void World::start_clock(uint32_t agent) {
+  constexpr uint32_t kSpeeds = 4;
+  const Timing& timing = options_.timing;
+  const auto usual = [&]() -> Picoseconds {
+    switch (kind_of(agent)) {
+      case StepKind::kHost: return timing.host;
+      case StepKind::kPost: return timing.post;
+      case StepKind::kOverflow: return timing.overflow;
+      case StepKind::kStream: return timing.stream;
+      case StepKind::kRing: return timing.ring;
+      case StepKind::kFire: return timing.fire;
+      case StepKind::kRead: return timing.read;
+      case StepKind::kLand: return timing.land + timing.per_byte * transit_of(agent)->packet.bytes;
+      case StepKind::kCount: return timing.count;
+      case StepKind::kAck: return timing.ack;
+    }
+    return 0;
+  };
+  const uint32_t slowness = options_.slow ? draw(kSpeeds, ChoiceKind::kSlow) : 0;
+  state_->clock.start(agent, usual() << (3 * slowness), state_->steps);
+}
+
+std::optional<uint32_t> World::forced() const {
+  if (options_.timed)
+    return state_->enabled.empty() ? std::nullopt : std::optional<uint32_t>(state_->clock.next());
+  return state_->enabled.size() == 1 ? std::optional<uint32_t>(state_->enabled.front()) : std::nullopt;
 }
 
 StepKind World::kind_of(uint32_t agent) const {
@@ -345,6 +382,8 @@ std::string World::describe(const Process& process, nic::CounterId counter) cons
 bool World::finished() const {
   for (uint32_t rank = 0; rank < state_->processes.size(); ++rank) {
     const Process& process = *state_->processes[rank];
+    if (process.killed)
+      continue;
     if (process.next_action < exchange_.program(rank).actions().size())
       return false;
     for (const auto& lane : process.lanes)
@@ -365,14 +404,25 @@ bool World::take_one(Chooser& chooser) {
   const std::vector<uint32_t>& enabled = state_->enabled;
   if (enabled.empty() || !report_.ok())
     return false;
-  uint32_t which = 0;
-  if (enabled.size() > 1)
-    which = chooser.choose(static_cast<uint32_t>(enabled.size()), ChoiceKind::kStep, enabled.data());
+  uint32_t agent = enabled.front();
+  if (options_.timed)
+    agent = state_->clock.advance();
+  else if (enabled.size() > 1)
+    agent = enabled[chooser.choose(static_cast<uint32_t>(enabled.size()), ChoiceKind::kStep, enabled.data())];
   chooser_ = &chooser;
   ++state_->steps;
-  const uint32_t agent = enabled[which];
   note(agent);
-  take(agent);
+  if (options_.kills && state_->killed == kNone && chance(ChoiceKind::kKill))
+    kill(*state_->processes[rank_of(agent)]);
+  else
+    take(agent);
+  if (enabled.empty() && report_.ok())
+    end_faults();
+  if (options_.timed) {
+    if (state_->place[agent] != kNone)
+      start_clock(agent);
+    state_->clock.next([this](uint32_t each) { return state_->place[each] != kNone; });
+  }
   chooser_ = nullptr;
   if (state_->steps > options_.max_steps)
     find(Finding::kLivelock, "liveness", std::to_string(state_->steps) + " steps, and no end");
@@ -388,12 +438,12 @@ const Report& World::run(Chooser& chooser) {
   return report_;
 }
 
-bool World::chance(ChoiceKind kind) {
+uint32_t World::draw(uint32_t n, ChoiceKind kind) {
   if (chooser_ == nullptr)
-    return false;  // while the world is built
-  const uint32_t choice = chooser_->choose(2, kind, nullptr);
+    return 0;
+  const uint32_t choice = chooser_->choose(n, kind, nullptr);
   note(choice);
-  return choice == 1;
+  return choice;
 }
 
 void World::find(Finding finding, const char* oracle, const std::string& text) {

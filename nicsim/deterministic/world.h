@@ -16,12 +16,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "nicsim/deterministic/arena.h"
 #include "nicsim/deterministic/chooser.h"
+#include "nicsim/deterministic/virtual_clock.h"
 #include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/process.h"
 #include "nicsim/deterministic/report.h"
@@ -41,6 +43,13 @@ struct WorldOptions {
   bool lost_rings = false;
   bool no_room = false;
   bool stale_reads = false;
+  bool frozen_reads = false;    // ends when nothing else moves
+  bool stolen_entries = false;  // ... and so does this
+  bool stale_lines = false;
+  bool kills = false;          // of one process
+  bool slow = false;           // with `timed`
+  bool timed = false;          // virtual time orders the steps: the chooser is asked about faults only
+  Timing timing = {};          // where it does
   uint64_t age = 0;            // iterations that every request has behind it when the world begins
   uint64_t max_steps = 0;      // more are a livelock; 0: far more than the exchange needs
 };
@@ -83,12 +92,20 @@ class World {
   }
   // "rank 1: write of (send of 1 to 0, tag 3) iteration 2 lands"
   std::string describe(uint32_t agent) const;
+  // The agent whose step comes next without a choice: as it is the only one, or the first in virtual time.
+  std::optional<uint32_t> forced() const;
 
   // ---- What has happened
   uint64_t steps() const { return state_->steps; }
+  // Since the beginning, of the last step; 0 where time is not virtual.
+  Picoseconds now() const { return state_->clock.now(); }
+  // The rank whose process was killed.
+  std::optional<uint32_t> killed() const {
+    return state_->killed == kNone ? std::nullopt : std::optional<uint32_t>(state_->killed);
+  }
   // Of all steps so far, in order: equal runs have equal hashes, whatever compiled them.
   uint64_t trace_hash() const { return state_->trace_hash; }
-  bool finished() const;  // every program has ended and every stream is empty
+  bool finished() const;  // every program has ended and every stream is empty, but for a process that was killed
   struct Fingerprint {
     uint64_t low = 0, high = 0;
     friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
@@ -107,7 +124,10 @@ class World {
   Side& side(uint32_t request) { return state_->sides[request]; }
   // The run is over; the first finding stands.
   void find(Finding finding, const char* oracle, const std::string& text);
-  bool chance(ChoiceKind kind);
+  bool chance(ChoiceKind kind) { return draw(2, kind) != 0; }
+  uint32_t draw(uint32_t n, ChoiceKind kind);  // 0 while the world is built
+  // Faults that end when nothing else moves have ended.
+  bool faults_have_ended() const { return state_->faults_have_ended; }
   // What an operation of that rank's NIC has become: it is under way.
   void launch(uint32_t rank, const nic::Op& op, const Launch& launch);
   void ring_is_under_way(uint32_t rank, uint32_t counter);
@@ -130,6 +150,9 @@ class World {
     uint64_t steps = 0;
     uint64_t trace_hash = 0;
     uint64_t launched = 0;
+    VirtualClock clock;
+    uint32_t killed = kNone;  // rank
+    bool faults_have_ended = false;
   };
 
   void build();
@@ -149,6 +172,9 @@ class World {
 
   bool take_one(Chooser& chooser);
   void take(uint32_t agent);
+  void start_clock(uint32_t agent);
+  void kill(Process& process);
+  void end_faults();
   void take_host(Process& process);
   bool call(Process& process, const Action& action);
   bool is_told_of_failure(const Action& action) const;
@@ -163,6 +189,8 @@ class World {
   void take_transit(uint32_t place);
   void land(Transit& transit);
   void acknowledge(uint32_t place);
+  void give_back(uint32_t place);
+  const std::vector<std::byte>& seen_by_kernel(Side& side);
   // After a step that changed it: which of its agents are enabled now.
   void nic_changed(Process& process);
   void streams_changed(Process& process);

@@ -55,6 +55,7 @@ void add_entry(Digest& digest, uint64_t trigger, uint64_t threshold, const nic::
 }
 
 void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
+  digest.add(nic.stolen());
   const NicModel& model = nic.model();
   for (uint32_t counter = 0; counter < model.limits().max_counters; ++counter) {
     const Result<nic::CounterValue> value = model.read({counter});
@@ -63,7 +64,7 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
     digest.add(value.value().success << 8 | value.value().failure);
     digest.add(nic.rings_under_way(counter));
     if (stale_reads)
-      digest.add(nic.last_read(counter).reached());
+      digest.add(nic.last_read(counter).reached() << 1 | (nic.frozen(counter) ? 1 : 0));
     for (auto entry = model.first_waiting({counter}); entry; entry = model.next_waiting(*entry))
       add_entry(digest, counter, model.threshold_of(*entry), model.op_of(*entry));
     digest.add(model.waiting_on({counter}));
@@ -91,6 +92,7 @@ void add_side(Digest& digest, const Side& side) {
         side.seen_complete, side.failed, side.reported})
     digest.add(count);
   digest.add_bytes(side.buffer);
+  digest.add_bytes(side.last_read);
   if (side.core == nullptr)
     return;
   digest.add(side.core->starts);
@@ -102,6 +104,7 @@ void add_side(Digest& digest, const Side& side) {
 
 World::Fingerprint World::fingerprint() const {
   Digest digest;
+  digest.add(state_->killed << 1 | (state_->faults_have_ended ? 1 : 0));
   for (const auto& process : state_->processes) {
     digest.add(process->next_free << 1 | (process->gave_up ? 1 : 0));
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
@@ -109,7 +112,7 @@ World::Fingerprint World::fingerprint() const {
       digest.add(lane->stream.executed());
       digest.add(lane->stream.size());
     }
-    add_nic(digest, process->nic, options_.stale_reads);
+    add_nic(digest, process->nic, options_.stale_reads || options_.frozen_reads);
   }
   for (const Side& side : state_->sides)
     add_side(digest, side);

@@ -245,7 +245,7 @@ void World::take_kernel(Process& process, const StepItem& item) {
       return;
     }
     case Action::Kind::kUnpack:
-      oracle::check_unpacked(*this, receive.index);
+      oracle::check_unpacked(*this, receive.index, seen_by_kernel(state_->sides[receive.index]));
       return;
     default:  // kPromise
       ++state_->promises[item.message];
@@ -289,6 +289,7 @@ void World::take_fire(Process& process, uint32_t counter) {
     return find(Finding::kOrder, "NIC", "rank " + std::to_string(process.rank) + ": " + wrong);
   if (launched)
     launch(process.rank, op, *launched);
+  process.nic.others_want_entries();
   nic_changed(process);
   if (process.wants_room || process.nic.posting() > 0)
     host_changed(process);
@@ -346,6 +347,10 @@ void World::take_transit(uint32_t place) {
         streams_changed(target);
       break;
     case Transit::Stage::kCount: {
+      if (target.killed) {
+        transit.stage = Transit::Stage::kAck;
+        break;
+      }
       target.nic.model().landed(transit.packet);
       const uint32_t counter = transit.counter;
       target.shadow.succeeded(counter, 1);
@@ -368,6 +373,10 @@ void World::land(Transit& transit) {
     return;
   }
   Process& target = *state_->processes[transit.to];
+  if (target.killed) {
+    transit.code = Code::kFailed;
+    return;
+  }
   const Landing landing = target.nic.model().locate(transit.packet);
   transit.code = landing.code;
   if (landing.code != Code::kOk)
@@ -388,6 +397,8 @@ void World::land(Transit& transit) {
 void World::acknowledge(uint32_t place) {
   Transit& transit = state_->transits[place];
   Process& process = *state_->processes[transit.from];
+  if (process.killed)
+    return give_back(place);
   const nic::CounterId completion = process.nic.model().completion_of(transit.packet.token);
   process.nic.model().complete({.kind = PacketKind::kAck,
                                 .code = transit.code,
@@ -407,15 +418,21 @@ void World::acknowledge(uint32_t place) {
     oracle::check_counter(*this, process, completion.value);
   }
   process.shadow.ended();
-  disable(transit_agent(place));
-  transit.stage = Transit::Stage::kFree;
-  state_->free_transits.push_back(place);
+  give_back(place);
   nic_changed(process);
+}
+
+void World::give_back(uint32_t place) {
+  disable(transit_agent(place));
+  state_->transits[place].stage = Transit::Stage::kFree;
+  state_->free_transits.push_back(place);
 }
 
 // ---- Who is enabled
 
 void World::nic_changed(Process& process) {
+  if (process.killed)
+    return;
   const NicModel& model = process.nic.model();
   if (const char* wrong = process.shadow.compare(model))
     find(Finding::kLeak, "entries", "rank " + std::to_string(process.rank) + ": " + wrong);
@@ -432,7 +449,7 @@ void World::nic_changed(Process& process) {
       process.firing.push_back(counter);
     }
   }
-  set_enabled(agent(process.rank, kPostAgent), process.nic.posting() > 0 && model.free_entries() > 0);
+  set_enabled(agent(process.rank, kPostAgent), process.nic.can_arrive());
   process.overflow_idle = false;
   set_enabled(agent(process.rank, kOverflowAgent), !process.endpoint.overflow().empty());
   process.wants_room = false;
@@ -440,6 +457,8 @@ void World::nic_changed(Process& process) {
 }
 
 void World::streams_changed(Process& process) {
+  if (process.killed)
+    return;
   for (uint32_t queue = 0; queue < process.lanes.size(); ++queue)
     set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.lanes[queue]->stream.ready());
   host_changed(process);

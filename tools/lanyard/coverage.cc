@@ -36,6 +36,11 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kLostRing: return "lost rings";
     case ChoiceKind::kNoRoom: return "no room";
     case ChoiceKind::kStale: return "stale reads";
+    case ChoiceKind::kFreeze: return "frozen reads";
+    case ChoiceKind::kSteal: return "stolen entries";
+    case ChoiceKind::kStaleLine: return "stale lines";
+    case ChoiceKind::kKill: return "kills";
+    case ChoiceKind::kSlow: return "slowness";
     default: return "";
   }
 }
@@ -47,9 +52,9 @@ void Coverage::add(nicsim::World& world, const nicsim::Schedule& schedule) {
   nicsim::Replay replay(schedule);
   Counting counting(world, replay, *this);
   for (bool more = true; more;) {
-    // A step that is the only one is not asked about.
-    if (world.enabled().size() == 1)
-      ++steps[static_cast<size_t>(world.kind_of(world.enabled().front()))];
+    // What is no choice is not asked about.
+    if (const auto agent = world.forced())
+      ++steps[static_cast<size_t>(world.kind_of(*agent))];
     more = world.step(counting);
   }
   world.run(counting);
@@ -71,7 +76,8 @@ std::string Coverage::to_string() const {
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (const ChoiceKind kind : {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale,
-                                ChoiceKind::kLostRing}) {
+                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kKill, ChoiceKind::kSlow,
+                                ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

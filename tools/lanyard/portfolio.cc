@@ -25,9 +25,12 @@ std::vector<nicsim::Config> portfolio() {
       "1ranks,2req-each-way,2iter",
       "3ranks,1req-each-way,2iter,depth=4",
       "4ranks,1req-each-way,1iter,neighbours=2",
-      // One iteration: to start a request again that has failed is the program's mistake.
-      "2ranks,2req-each-way,1iter,failures",
+      "2ranks,2req-each-way,3iter,failures",
       "2ranks,2req-each-way,2iter,depth=3,no-room,stale-reads",
+      "2ranks,2req-each-way,2iter,depth=4,frozen-reads,stolen-entries",
+      "2ranks,2req-each-way,3iter,depth=10,no-overflow,stolen-entries",
+      "3ranks,1req-each-way,3iter,kills,depth=4",
+      "2ranks,2req-each-way,3iter,timed,slow",
   };
   std::vector<nicsim::Config> configs;
   for (const char* text : kTexts)

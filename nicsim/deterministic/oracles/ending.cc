@@ -12,12 +12,16 @@ namespace {
 bool failures_are_known(World& world) {
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
     Process& process = world.process(rank);
+    if (process.killed)
+      continue;
     for (const auto& lane : process.lanes)
       while (process.endpoint.take_failed(*lane->queue) != nullptr) {
       }
   }
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
+    if (world.process(side.rank).killed)
+      continue;
     if (side.core != nullptr && side.core->failures != side.failed) {
       world.find(Finding::kLeak, "honesty",
                  "of the " + world.exchange().describe({index}) + " " + std::to_string(side.failed) +
@@ -30,6 +34,8 @@ bool failures_are_known(World& world) {
 
 void judge_side(World& world, uint32_t index) {
   const Side& side = world.side(RequestName{index});
+  if (world.killed() == side.rank || world.killed() == world.side(RequestName{index ^ 1}).rank)
+    return;
   if (side.core == nullptr || side.failed > 0 || world.side(RequestName{index ^ 1}).failed > 0)
     return;
   const core::Request& core = *side.core;
@@ -56,7 +62,10 @@ void judge_quiescence(World& world) {
     return;
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
     const Process& process = world.process(rank);
-    if (process.shadow.outstanding() > 0 || process.nic.posting() > 0)
+    if (process.killed)
+      continue;
+    // What waits for a process that is no more waits for ever, and its program does not.
+    if (!world.killed() && (process.shadow.outstanding() > 0 || process.nic.posting() > 0))
       world.find(Finding::kLeak, "entries",
                  "rank " + std::to_string(rank) + ": " +
                      std::to_string(process.shadow.outstanding() + process.nic.posting()) +

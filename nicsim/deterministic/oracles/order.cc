@@ -152,15 +152,15 @@ void check_packed(World& world, uint32_t request) {
                       name(world, request, side.filled) + ": its wait passed before its source was read");
 }
 
-void check_unpacked(World& world, uint32_t request) {
+void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen) {
   Side& side = world.side(request);
   ++side.filled;
   if (side.filled > side.waited)
     return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
   if (side.checked &&
-      !is_content(side.buffer.data(), side.buffer.size(), 0, RequestName{request}.message(), side.filled))
+      !is_content(seen.data(), seen.size(), 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
-                      name(world, request, side.filled) + ": the buffer does not hold that content");
+                      name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
 }
 
 void check_counter(World& world, const Process& process, uint32_t counter) {

@@ -7,7 +7,9 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "nicsim/deterministic/process.h"
 #include "nicsim/deterministic/transit.h"
@@ -26,7 +28,7 @@ void check_refused(World& world, const Transit& transit);
 void check_started(World& world, uint32_t request);
 void check_waited(World& world, uint32_t request);
 void check_packed(World& world, uint32_t request);
-void check_unpacked(World& world, uint32_t request);
+void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen);  // what the kernel saw
 // After something happened to a counter of the process's NIC.
 void check_counter(World& world, const Process& process, uint32_t counter);
 

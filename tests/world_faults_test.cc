@@ -1,0 +1,147 @@
+// The deterministic world's faults that are more than one operation's, and its virtual time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/schedulers.h"
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+// The first agent always goes on; a fault of one kind happens whenever it may, or just once.
+class Faulty final : public Chooser {
+ public:
+  static constexpr uint64_t kAlways = UINT64_MAX;
+  explicit Faulty(ChoiceKind kind, uint64_t which = kAlways) : kind_(kind), which_(which) {}
+  uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
+    if (agents != nullptr) return static_cast<uint32_t>(std::min_element(agents, agents + n) - agents);
+    if (kind != kind_) return 0;
+    const uint64_t asked = asked_++;
+    return which_ == kAlways || which_ == asked ? 1 : 0;
+  }
+  // Whether the one time has come.
+  bool came() const { return asked_ > which_; }
+
+ private:
+  const ChoiceKind kind_;
+  const uint64_t which_;
+  uint64_t asked_ = 0;
+};
+
+struct Setting {
+  explicit Setting(const std::string& text)
+      : config(Config::parse(text).value()), exchange(make_halo(config.halo)), world(exchange, config.world) {}
+  Config config;
+  Exchange exchange;
+  World world;
+};
+
+// A process dies before any step there is: the other one keeps its books, believes nothing false, and where it waits
+// for ever that is put down to the death.
+TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
+  for (const char* text : {"2ranks,2req-each-way,2iter,kills", "2ranks,1req-each-way,2iter,ready,kills",
+                           "3ranks,1req-each-way,2iter,depth=2,kills,sync", "2ranks,1req-each-way,2iter,kills,free"}) {
+    Setting setting(text);
+    World& world = setting.world;
+    uint64_t left_waiting = 0;
+    for (uint64_t moment = 0;; ++moment) {
+      world.reset();
+      Faulty chooser(ChoiceKind::kKill, moment);
+      const Report report = world.run(chooser);
+      ASSERT_TRUE(report.ok()) << text << ", moment " << moment << ": " << report.oracle << ": " << report.text;
+      if (!chooser.came()) break;
+      ASSERT_TRUE(world.killed().has_value()) << moment;
+      left_waiting += world.finished() ? 0 : 1;
+    }
+    EXPECT_GT(left_waiting, 10u) << text;
+    EXPECT_TRUE(world.finished()) << "nobody died in the last run";
+  }
+}
+
+// A death excuses nothing that has another cause.
+TEST(WorldFaults, ADeathHidesNoLostRing) {
+  Setting setting("3ranks,1req-one-way,1iter,kills,lost-rings");
+  FuzzOptions options{.schedules = 5'000, .world = setting.config.world};
+  EXPECT_EQ(fuzz(setting.exchange, options).report.finding, Finding::kDeadlock);
+}
+
+TEST(WorldFaults, FrozenCountersHoldTheOverflowUpOnlyUntilTheyThaw) {
+  Setting setting("2ranks,2req-each-way,2iter,depth=2,frozen-reads");
+  Faulty chooser(ChoiceKind::kFreeze);
+  const Report report = setting.world.run(chooser);
+  EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
+  EXPECT_TRUE(setting.world.finished());
+  EXPECT_TRUE(setting.world.faults_have_ended()) << "nobody waited for a counter, so this shows nothing";
+}
+
+TEST(WorldFaults, StolenEntriesHoldAStartUpOnlyUntilTheyAreBack) {
+  for (const char* text : {"2ranks,2req-each-way,2iter,depth=10,no-overflow,stolen-entries",
+                           "2ranks,2req-each-way,2iter,depth=8,sends-first,blocking-post,stolen-entries"}) {
+    Setting setting(text);
+    Faulty chooser(ChoiceKind::kSteal);
+    const Report report = setting.world.run(chooser);
+    EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
+    EXPECT_TRUE(setting.world.finished());
+    EXPECT_TRUE(setting.world.faults_have_ended()) << text << ": nobody wanted for entries, so this shows nothing";
+  }
+}
+
+TEST(WorldFaults, AKernelThatSeesOldLinesIsFoundOut) {
+  Setting setting("2ranks,1req-one-way,2iter,stale-lines");
+  Faulty chooser(ChoiceKind::kStaleLine, /*which=*/1);
+  const Report report = setting.world.run(chooser);
+  EXPECT_EQ(report.finding, Finding::kIntegrity);
+  EXPECT_STREQ(report.oracle, "content");
+}
+
+// ---- Virtual time
+
+Picoseconds length_of(const std::string& text, const Timing& timing) {
+  Config config = Config::parse(text).value();
+  config.world.timing = timing;
+  const Exchange exchange = make_halo(config.halo);
+  World world(exchange, config.world);
+  Replay replay({});
+  const Report report = world.run(replay);
+  EXPECT_TRUE(report.ok() && world.finished()) << report.oracle << ": " << report.text;
+  return world.now();
+}
+
+// Three things cross the link one after another: the clear-to-send, the data, and within the NIC the done word.
+TEST(VirtualTime, IsTheSumAlongTheLongestChain) {
+  const std::string text = "2ranks,1req-one-way,1iter,bytes=1000,timed";
+  Timing usual;
+  usual.land = 2'000'000;  // so that nothing else is as long
+  const Picoseconds length = length_of(text, usual);
+  Timing other = usual;
+  other.land += 1'000'000;
+  EXPECT_EQ(length_of(text, other), length + 3'000'000);
+  other = usual;
+  other.per_byte += 7;
+  EXPECT_EQ(length_of(text, other), length + 1000 * 7);
+  EXPECT_EQ(length_of(text, {400'000, 300'000, 1'000'000, 2'000'000, 1'000'000, 200'000, 800'000, 4'000'000, 100'000,
+                             1'200'000, 80}),
+            2 * length);
+}
+
+TEST(VirtualTime, GrowsWithIterationsAndNotWithRanks) {
+  const Picoseconds one = length_of("2ranks,1req-each-way,1iter,timed", {});
+  const Picoseconds two = length_of("2ranks,1req-each-way,2iter,timed", {});
+  const Picoseconds three = length_of("2ranks,1req-each-way,3iter,timed", {});
+  EXPECT_EQ(three - two, two - one);
+  EXPECT_EQ(length_of("64ranks,1req-each-way,3iter,timed", {}), length_of("4ranks,1req-each-way,3iter,timed", {}));
+}
+
+TEST(VirtualTime, SlownessOnlyCostsTime) {
+  Setting setting("2ranks,2req-each-way,2iter,timed,slow");
+  Faulty chooser(ChoiceKind::kSlow);
+  const Report report = setting.world.run(chooser);
+  EXPECT_TRUE(report.ok() && setting.world.finished()) << report.oracle << ": " << report.text;
+  EXPECT_GT(setting.world.now(), 7 * length_of("2ranks,2req-each-way,2iter,timed", {}));
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim
