@@ -74,7 +74,10 @@ Status Context::open_nic() {
       return {Code::kFailed, "rank " + std::to_string(rank) + " has no network card"};
   LANYARD_RETURN_IF_ERROR(nic_->set_peers(addresses, rank_));
   endpoint_ = std::make_unique<core::Endpoint>(
-      *nic_, rank_, core::Endpoint::Options{.overflow = settings_.overflow, .overflow_thread = true});
+      *nic_, rank_,
+      core::Endpoint::Options{.overflow = settings_.overflow,
+                              .overflow_thread = true,
+                              .strategy = settings_.strategy.value_or(core::strategy_for(nic_->caps()))});
   helper_ = std::make_unique<NicHelper>(*nic_, endpoint_->overflow());
   courier_ = std::make_unique<MpiCourier>(private_world_);
   matcher_ = std::make_unique<core::Matcher>(*endpoint_, *courier_);

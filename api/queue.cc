@@ -315,7 +315,7 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
       const nic::Usage usage = context->nic().usage();
       figures = {
           {"nic", caps.name},
-          {"strategy", "target-counter"},
+          {"strategy", core::strategy_name(endpoint.options().strategy)},
           {"starts", std::to_string(own.starts)},
           {"waits", std::to_string(own.waits)},
           {"triggers", std::to_string(own.triggers)},

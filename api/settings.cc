@@ -36,6 +36,17 @@ Status read_switch(const char* name, bool& out) {
   return {};
 }
 
+Status read_strategy(const char* name, std::optional<core::Strategy>& out) {
+  using core::Strategy;
+  std::string value = "auto";
+  LANYARD_RETURN_IF_ERROR(read_choice(
+      name, {"auto", strategy_name(Strategy::kTargetCounter), strategy_name(Strategy::kSenderFlag)}, value));
+  for (const Strategy strategy : {Strategy::kTargetCounter, Strategy::kSenderFlag})
+    if (value == strategy_name(strategy))
+      out = strategy;
+  return {};
+}
+
 Status read_number(const char* name, uint64_t least, uint64_t most, uint64_t& out) {
   const char* text = std::getenv(name);
   if (text == nullptr)
@@ -69,6 +80,7 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim"}, settings.nic));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_CHECK", settings.checked));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OVERFLOW", settings.overflow));
+  LANYARD_RETURN_IF_ERROR(read_strategy("LANYARD_STRATEGY", settings.strategy));
   LANYARD_RETURN_IF_ERROR(read_seconds("LANYARD_DEADLINE_S", settings.deadline));
   LANYARD_RETURN_IF_ERROR(read_seconds("LANYARD_WARN_S", settings.warn_after));
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_SIM_WIRE", {"shm", "tcp"}, settings.wire));

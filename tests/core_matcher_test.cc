@@ -71,6 +71,28 @@ TEST_F(MatcherTest, EitherSideMayComeFirst) {
   }
 }
 
+// Processes that do not agree on who tells a receive are told so, on both sides, and nothing is kept.
+TEST_F(MatcherTest, StrategiesMustBeTheSame) {
+  fabric = std::make_unique<StepFabric>(2, nicsim::ModelLimits{});
+  mail = std::make_unique<Mail>(2);
+  for (const core::Strategy strategy : {core::Strategy::kTargetCounter, core::Strategy::kSenderFlag}) {
+    const auto rank = static_cast<uint32_t>(processes.size());
+    processes.push_back(std::make_unique<Process>(fabric->nic(rank), rank, *mail,
+                                                  core::Endpoint::Options{.strategy = strategy}));
+  }
+  Request& send = rank(0).send(1, 5, 10);
+  Request& receive = rank(1).receive(0, 5, 10);
+  carry();
+  for (const Request* request : {&send, &receive}) {
+    EXPECT_EQ(request->state, Request::State::kFresh);
+    EXPECT_EQ(request->match_error.code(), Code::kInvalidArgument);
+    EXPECT_NE(request->match_error.message().find("LANYARD_STRATEGY"), std::string::npos)
+        << request->match_error.message();
+  }
+  EXPECT_EQ(usage(0).counters, 0u);
+  EXPECT_EQ(usage(1).counters, 0u);
+}
+
 // Of sends and receives that fit each other the oldest are paired (told apart by their lengths).
 TEST_F(MatcherTest, OrderIsKept) {
   for (const bool sends_first : {true, false}) {

@@ -203,6 +203,35 @@ TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
   EXPECT_EQ(nic.failures(), 0u);
 }
 
+// Strategy B: the sender's NIC raises the receive's done word once all writes are delivered; a receive has no counter.
+TEST(Plan, ASendersFlagComesAfterDelivery) {
+  PlanContext with = context(4);
+  with.strategy = core::Strategy::kSenderFlag;
+  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}, .flag_offset = 32};
+  const std::vector<PlannedOp> plan = core::make_plan(request(Direction::kSend, 10, false), keys, with);
+  ASSERT_EQ(plan.size(), 5u) << "three pieces, the flag, the sender's own word";
+  for (size_t piece = 0; piece < 3; ++piece) {
+    EXPECT_EQ(plan[piece].op.op.kind, OpKind::kWrite);
+    EXPECT_EQ(plan[piece].op.op.level, nic::CompletionLevel::kDelivery);
+  }
+  const nic::DeferredOp& flag = plan[3].op;
+  EXPECT_EQ(flag.op.kind, OpKind::kAtomic);
+  EXPECT_EQ(flag.op.remote.peer, kPeer);
+  EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
+  EXPECT_EQ(flag.op.remote.offset, 32u);
+  EXPECT_EQ(flag.trigger, nic::CounterId{72});
+  EXPECT_EQ(plan[3].step, 3u);
+  EXPECT_EQ(plan[4].op.op.remote.peer, kSelf);
+
+  const auto receive = core::make_plan(request(Direction::kReceive, 10, false), keys, with);
+  ASSERT_EQ(receive.size(), 1u) << "the clear-to-send alone";
+  EXPECT_TRUE(receive[0].shared);
+  PeerKeys ready = keys;
+  ready.ready = true;
+  EXPECT_EQ(core::make_plan(request(Direction::kSend, 10, true), ready, with).size(), 5u);
+  EXPECT_TRUE(core::make_plan(request(Direction::kReceive, 10, false), ready, with).empty());
+}
+
 // A wait is for the word's value after as many iterations as were started, from where it began.
 TEST(Thresholds, AWaitIsForItsOwnIteration) {
   StepFabric fabric(1);

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 constexpr const char* kNames[] = {
     "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW", "LANYARD_DEADLINE_S",
     "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",  "LANYARD_SIM_DWQ_DEPTH",
-    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE",
+    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -57,6 +57,7 @@ TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(settings.nic, "sim");
   EXPECT_FALSE(settings.checked);
   EXPECT_TRUE(settings.overflow);
+  EXPECT_EQ(settings.strategy, std::nullopt);
   EXPECT_EQ(settings.deadline, milliseconds(0));
   EXPECT_EQ(settings.warn_after, milliseconds(10'000));
   EXPECT_EQ(settings.wire, "shm");
@@ -81,6 +82,14 @@ TEST_F(SettingsTest, Overflow) {
   EXPECT_TRUE(with("LANYARD_OVERFLOW", "on").overflow);
   EXPECT_FALSE(with("LANYARD_OVERFLOW", "off").overflow);
   refused("LANYARD_OVERFLOW", {"", "0", "no", "off "}, "on or off");
+}
+
+TEST_F(SettingsTest, Strategy) {
+  using core::Strategy;
+  EXPECT_EQ(with("LANYARD_STRATEGY", "auto").strategy, std::nullopt);
+  EXPECT_EQ(with("LANYARD_STRATEGY", "target-counter").strategy, Strategy::kTargetCounter);
+  EXPECT_EQ(with("LANYARD_STRATEGY", "sender-flag").strategy, Strategy::kSenderFlag);
+  refused("LANYARD_STRATEGY", {"", "A", "flag", "auto "}, "auto or target-counter or sender-flag");
 }
 
 TEST_F(SettingsTest, Deadline) {
@@ -137,7 +146,7 @@ TEST_F(SettingsTest, Interface) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim", "on", "off", "3", "4", "tcp", "off", "17", "10.0.0.1", "4096"};
+  const char* values[] = {"sim", "on", "off", "3", "4", "tcp", "off", "17", "10.0.0.1", "4096", "sender-flag"};
   for (size_t i = 0; i < std::size(kNames); ++i) setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
   ASSERT_TRUE(read.ok()) << read.status().to_string();
@@ -151,6 +160,7 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.dwq_depth, 17u);
   EXPECT_EQ(settings.interface, "10.0.0.1");
   EXPECT_EQ(settings.max_message_bytes, 4'096u);
+  EXPECT_EQ(settings.strategy, core::Strategy::kSenderFlag);
 }
 
 }  // namespace

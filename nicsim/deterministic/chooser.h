@@ -16,6 +16,7 @@ enum class ChoiceKind : uint8_t {
   kFreeze,    // 1: from now on a counter is always read as it was when last read
   kSteal,     // 1: another process takes one of the NIC's free entries; 2: it gives one back
   kStaleLine, // 1: a kernel reads a buffer as it was when last read (no GPU may do that after a wait: a canary)
+  kEarlyAck,  // 1: the initiator hears of an operation before it lands, where it did not ask for delivery
   kKill,      // 1: the process whose agent was to go dies
   kSlow,      // in virtual time: what is next takes longer, the more the higher the number
   kKinds,

@@ -80,6 +80,11 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.overflow = false; }, [](const C& c) { return N{!c.world.overflow}; }},
       {"blocking-post", "", 0, 0, "a post that finds no entry holds the host up in the midst of a start",
        [](C& c, N) { c.world.blocking_post = true; }, [](const C& c) { return N{c.world.blocking_post}; }},
+      {"sender-flag", "", 0, 0, "strategy B: senders raise the receives' done words",
+       [](C& c, N) { c.world.strategy = core::Strategy::kSenderFlag; },
+       [](const C& c) { return N{c.world.strategy == core::Strategy::kSenderFlag}; }},
+      {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
+       [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
       {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
        [](C& c, N) { c.world.in_order = true; }, [](const C& c) { return N{c.world.in_order}; }},
       {"max-message=", "", 1, uint64_t{1} << 40, "bytes of one write; longer messages go in pieces (1048576)",
@@ -162,7 +167,7 @@ Result<Config> Config::parse(const std::string& text) {
     return Status(Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'");
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
-  const uint64_t pieces = pieces_of(config.halo.bytes, config.world.max_message_bytes);
+  const uint64_t pieces = core::pieces_of(config.halo.bytes, config.world.max_message_bytes);
   const uint64_t oldest = nic::kMaxSuccess / std::max<uint64_t>(config.halo.ready ? 1 : 2, pieces) - config.halo.iterations;
   if (config.world.age > oldest)
     return Status(Code::kInvalidArgument, "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));

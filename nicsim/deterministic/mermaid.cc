@@ -115,7 +115,7 @@ class Drawing {
     if (event.operation == Story::kNone)
       return std::nullopt;
     const Story::Operation& operation = story_.operations[event.operation];
-    const bool wakes = operation.role == Transit::Role::kDone;
+    const bool wakes = operation.role == Transit::Role::kDone || operation.role == Transit::Role::kFlag;
     const Participant from = at(operation.from, Story::Row::kNic),
                       to = at(operation.to, wakes ? Story::Row::kStream : Story::Row::kNic);
     if (event.kind == StepKind::kLand)

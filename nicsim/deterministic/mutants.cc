@@ -24,6 +24,7 @@ enum Workload : uint32_t {
   kMisuse,   // calls that must be refused
   kRoam,     // a request moves on to another stream while the first has not seen it complete
   kFree,     // requests are freed as early as they may be
+  kFlag,     // strategy B, with acknowledgements that come before the data where nobody asked for delivery
   kAged,     // counters near their 48 bits, and one start more than they can count
 };
 
@@ -37,6 +38,7 @@ constexpr const char* kWorkloads[] = {
     "2ranks,2req-each-way,2iter,queues=2,misuse",
     "2ranks,1req-each-way,3iter,roam",
     "2ranks,1req-each-way,2iter,free",
+    "2ranks,1req-each-way,2iter,sender-flag,early-acks,bytes=24,max-message=16",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
 };
 
@@ -98,6 +100,12 @@ constexpr Mutant kMutants[] = {
     {31, "head-of-line bypass", "the entry that became ready last fires first", "NicModel::ready", kHalo, nullptr},
     {32, "48-bit wrap", "a start whose threshold passes 48 bits is taken, and the NIC cuts the threshold",
      "Queue::check_start, NicModel::post", kAged, nullptr},
+    {33, "flag tied to the trigger", "a receive's done word is raised when the write is triggered", "raise_flag (plan.cc)",
+     kFlag, nullptr},
+    {34, "flag on transmit-complete", "writes complete when they have left, and the flag does not wait for more",
+     "plan_send (plan.cc)", kFlag, nullptr},
+    {35, "flag after the first piece", "the flag waits for one write of several", "raise_flag (plan.cc)", kFlag, nullptr},
+    {36, "double flag", "a start of a send raises the receive's done word twice", "plan_send (plan.cc)", kFlag, nullptr},
 };
 
 }  // namespace

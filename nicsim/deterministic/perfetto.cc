@@ -52,15 +52,6 @@ void add_slices(const Story& story, Json& events) {
   }
 }
 
-const char* name_of(Transit::Role role) {
-  switch (role) {
-    case Transit::Role::kData: return "write";
-    case Transit::Role::kClear: return "clear-to-send";
-    case Transit::Role::kDone: return "done word";
-  }
-  return "";
-}
-
 void add_flows(const Story& story, Json& events) {
   uint64_t id = 0;
   for (const Story::Operation& operation : story.operations) {
@@ -70,7 +61,7 @@ void add_flows(const Story& story, Json& events) {
     ++id;
     for (size_t i = 0; i < path.size(); ++i) {
       const bool last = i + 1 == path.size();
-      Json flow = {{"ph", i == 0 ? "s" : last ? "f" : "t"}, {"name", name_of(operation.role)}};
+      Json flow = {{"ph", i == 0 ? "s" : last ? "f" : "t"}, {"name", role_name(operation.role)}};
       flow.update({{"cat", "operation"}, {"id", id}});
       if (last)
         flow["bp"] = "e";

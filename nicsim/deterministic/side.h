@@ -28,7 +28,7 @@ struct Side {
   uint64_t data_fired = 0, data_read = 0, data_landed = 0, data_counted = 0, data_acked = 0;
   // Of a receive: clear-to-sends.
   uint64_t clear_fired = 0, clear_landed = 0, clear_counted = 0;
-  // Of either: increments of its done word.
+  // Of either: increments of its done word, whoever makes them.
   uint64_t done_fired = 0, done_landed = 0;
   // Of either: rings that have landed on its own trigger counter.
   uint64_t rung = 0;

@@ -162,6 +162,7 @@ class Teller final : public Chooser {
     const uint32_t event = number_of_event();
     switch (stage) {
       case Transit::Stage::kRead: operation.read = event; return;
+      case Transit::Stage::kEarlyAck:
       case Transit::Stage::kCount: operation.count = event; return;
       case Transit::Stage::kAck: operation.ack = event; return;
       default: break;
@@ -198,7 +199,8 @@ class Teller final : public Chooser {
       event.request = item.request;
       event.iteration = world_.side(RequestName{event.request}).waited;
       for (Operation& operation : story_.operations)
-        if (operation.role == Transit::Role::kDone && operation.request == event.request &&
+        if (((operation.role == Transit::Role::kDone && operation.request == event.request) ||
+             (operation.role == Transit::Role::kFlag && (operation.request | 1) == event.request)) &&
             operation.iteration == event.iteration && operation.land != kNone)
           operation.wake = number_of_event();
     } else if (item.start != StepItem::kNothing) {
@@ -259,7 +261,7 @@ const char* Story::row_name(Row row) {
 }
 
 std::vector<uint32_t> Story::Operation::path() const {
-  const uint32_t end = role == Transit::Role::kData ? ack : role == Transit::Role::kDone ? wake : kNone;
+  const uint32_t end = role == Transit::Role::kData ? ack : role == Transit::Role::kDone || role == Transit::Role::kFlag ? wake : kNone;
   std::vector<uint32_t> stages;
   for (const uint32_t stage : {trigger, fire, read, land, count, end})
     if (stage != kNone)

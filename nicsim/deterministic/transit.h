@@ -10,11 +10,13 @@
 namespace lanyard::nicsim {
 
 struct Transit {
-  enum class Role : uint8_t { kData, kClear, kDone };
-  enum class Stage : uint8_t { kFree, kRead, kLand, kCount, kAck };  // what comes next
+  enum class Role : uint8_t { kData, kClear, kDone, kFlag };  // kFlag: a sender raises the receive's done word
+  enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck };  // what comes next
 
   Stage stage = Stage::kFree;
   Role role = Role::kData;
+  bool delivery = false;   // its initiator hears of it when it is visible
+  bool acked = false;      // its initiator has heard of it though it has not landed
   uint32_t from = 0, to = 0;
   uint32_t request = 0;    // RequestName::index: whose operation it is
   uint64_t iteration = 0;  // from 1

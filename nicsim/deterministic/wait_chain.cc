@@ -33,7 +33,7 @@ class Tracer {
 
   Link follow(const Thing& thing) const {
     if (const uint32_t rank = rank_of(thing); world_.killed() == rank)
-      return {"the process of rank " + std::to_string(rank) + " was killed", std::nullopt, Blame::kFailure};
+      return killed(rank);
     switch (thing.kind) {
       case Thing::Kind::kHost: return host(thing.rank);
       case Thing::Kind::kStream: return stream(thing.rank, thing.which);
@@ -58,6 +58,9 @@ class Tracer {
   }
 
  private:
+  static Link killed(uint32_t rank) {
+    return {"the process of rank " + std::to_string(rank) + " was killed", std::nullopt, Blame::kFailure};
+  }
   // Who has to do something for it to happen.
   uint32_t rank_of(const Thing& thing) const {
     switch (thing.kind) {
@@ -202,6 +205,8 @@ class Tracer {
     const Side& side = world_.side(request);
     if (side.core == nullptr)
       return {"the " + world_.exchange().describe(request) + " was freed", std::nullopt, Blame::kProtocol};
+    if (request.receive() && world_.options().strategy == core::Strategy::kSenderFlag)
+      return flag(request, iteration);
     const core::Request& core = *side.core;
     const std::string what = "done word of " + name(request, iteration);
     const uint64_t posted = side.done_fired + waiting(side.rank, core.completion, core, nic::OpKind::kAtomic, true);
@@ -217,6 +222,27 @@ class Tracer {
       return {what + ": its counter holds " + of(value, wanted) + ", and nothing fires", std::nullopt, Blame::kProtocol};
     return {what + ": its counter holds " + of(value, wanted), Thing{Thing::Kind::kData, 0, request.message(), iteration},
             Blame::kUser};
+  }
+
+  // The done word of a receive that its sender raises.
+  Link flag(RequestName receive, uint64_t iteration) const {
+    const RequestName send{receive.index ^ 1};
+    const Side& side = world_.side(receive);
+    const Side& other = world_.side(send);
+    const std::string what = "flag of " + name(send, iteration);
+    if (side.done_landed < iteration && world_.killed() == other.rank)
+      return killed(other.rank);
+    if (side.done_landed >= iteration)
+      return {what + " is raised, and not seen", std::nullopt, Blame::kProtocol};
+    if (side.done_fired >= iteration)
+      return {what + " has fired, and is not raised", std::nullopt, other.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+    if (other.core == nullptr)
+      return {what + ": the request was freed", std::nullopt, other.failed > 0 ? Blame::kFailure : Blame::kUser};
+    const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
+    if (value < other.pieces * iteration)
+      return {what + " waits for the write: its counter holds " + of(value, other.pieces * iteration),
+              Thing{Thing::Kind::kData, 0, receive.message(), iteration}, Blame::kUser};
+    return not_posted(what, send, iteration);
   }
 
   Link data(uint32_t message, uint64_t iteration) const {

@@ -30,7 +30,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     from.regions += 2;
     to.counters += 1;
     to.regions += 1;
-    from.in_flight += pieces_of(message.options.bytes, options.max_message_bytes) + 1;
+    from.in_flight += core::pieces_of(message.options.bytes, options.max_message_bytes) + 2;
     to.in_flight += 2;
   }
   for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
@@ -43,7 +43,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
           mine.entries +=
               request.receive()
                   ? 2
-                  : 1 + pieces_of(exchange.messages()[request.message()].options.bytes, options.max_message_bytes);
+                  : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes, options.max_message_bytes);
     // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
     mine.regions += 8;
   }
@@ -62,6 +62,16 @@ bool is_checked(const Exchange& exchange, uint32_t message) {
 }
 
 }  // namespace
+
+const char* role_name(Transit::Role role) {
+  switch (role) {
+    case Transit::Role::kData: return "write";
+    case Transit::Role::kClear: return "clear-to-send";
+    case Transit::Role::kDone: return "done word";
+    case Transit::Role::kFlag: return "flag";
+  }
+  return "";
+}
 
 const char* step_name(StepKind kind) {
   switch (kind) {
@@ -128,7 +138,7 @@ void World::build() {
     transits += limits.max_in_flight;
     state_->processes.push_back(std::make_unique<Process>(
         *this, exchange_.program(rank), rank, exchange_.ranks(), limits,
-        core::Endpoint::Options{.overflow = options_.overflow, .overflow_thread = false}));
+        core::Endpoint::Options{.overflow = options_.overflow, .overflow_thread = false, .strategy = options_.strategy}));
     Process& process = *state_->processes.back();
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
       process.lanes.push_back(std::make_unique<Process::Lane>());
@@ -166,7 +176,7 @@ void World::match() {
     side.rank = receive ? message.to : message.from;
     side.buffer.resize(message.options.bytes);
     side.checked = is_checked(exchange_, index / 2);
-    side.pieces = pieces_of(message.options.bytes, options_.max_message_bytes);
+    side.pieces = core::pieces_of(message.options.bytes, options_.max_message_bytes);
     const uint32_t peer = receive ? message.from : message.to;
     Process& process = *state_->processes[side.rank];
     side.core = process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
@@ -203,7 +213,8 @@ void World::grow_old(Side& side, uint32_t index) {
   };
   core.starts = core.waits = age;
   *core.done.address += age;
-  count(core.completion, side.pieces * age);
+  if (core.completion.valid())
+    count(core.completion, side.pieces * age);
   if (core.trigger.valid()) {
     count(core.trigger, 2 * age);
     *core.clear_to_send_word.address += age;
@@ -310,14 +321,11 @@ std::string World::describe(uint32_t agent) const {
   const std::string who = "rank " + std::to_string(rank) + ": ";
   if (agent >= first_transit_) {
     const Transit& transit = state_->transits[agent - first_transit_];
-    const char* role = transit.role == Transit::Role::kData    ? "write of ("
-                       : transit.role == Transit::Role::kClear ? "clear-to-send of ("
-                                                               : "done word of (";
     const char* step = kind == StepKind::kRead    ? ": the source is read"
                        : kind == StepKind::kLand  ? ": lands"
                        : kind == StepKind::kCount ? ": is counted"
                                                   : ": its initiator hears of it";
-    return who + role + exchange_.describe({transit.request}) + ") iteration " + std::to_string(transit.iteration) + step;
+    return who + role_name(transit.role) + " of (" + exchange_.describe({transit.request}) + ") iteration " + std::to_string(transit.iteration) + step;
   }
   const Process& process = *state_->processes[rank];
   const uint32_t which = agent % stride_;
@@ -362,11 +370,17 @@ std::string World::describe(const StepItem& item) const {
 }
 
 std::string World::describe(const Process& process, const nic::Op& op) const {
+  return std::string(role_name(role_of(process, op))) + " of (" + exchange_.describe({process.requests[op.context - 1]}) + ")";
+}
+
+Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
+  if (op.kind == nic::OpKind::kWrite)
+    return Transit::Role::kData;
   const uint32_t request = process.requests[op.context - 1];
-  const Side& side = state_->sides[request];
-  const bool done = side.core != nullptr && op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset;
-  const char* role = op.kind == nic::OpKind::kWrite ? "write of (" : done ? "done word of (" : "clear-to-send of (";
-  return role + exchange_.describe({request}) + ")";
+  const core::Request* core = state_->sides[request].core;
+  if (core != nullptr && op.remote.peer == process.rank && op.remote.key == core->done.key && op.remote.offset == core->done.offset)
+    return Transit::Role::kDone;
+  return RequestName{request}.receive() ? Transit::Role::kClear : Transit::Role::kFlag;
 }
 
 std::string World::describe(const Process& process, nic::CounterId counter) const {

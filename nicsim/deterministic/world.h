@@ -36,6 +36,8 @@ struct WorldOptions {
   uint32_t depth = 0;          // deferred-work entries of each NIC; 0: enough for everything at once
   bool overflow = true;        // the core's; else a start that does not fit is refused, or waits
   bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
+  core::Strategy strategy = core::Strategy::kTargetCounter;
+  bool early_acks = false;     // who did not ask for delivery may hear of an operation before it lands
   bool in_order = false;       // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
   // Which faults a Chooser is asked about.
@@ -54,11 +56,9 @@ struct WorldOptions {
   uint64_t max_steps = 0;      // more are a livelock; 0: far more than the exchange needs
 };
 
-// Writes that a message takes where the longest has so many bytes.
-inline uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
-
 enum class StepKind : uint8_t { kHost, kPost, kOverflow, kStream, kRing, kFire, kRead, kLand, kCount, kAck };
 const char* step_name(StepKind kind);
+const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
 class World {
  public:
@@ -161,6 +161,7 @@ class World {
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
   std::string describe(const Process& process, const nic::Op& op) const;
+  Transit::Role role_of(const Process& process, const nic::Op& op) const;
   std::string describe(const Process& process, nic::CounterId counter) const;
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
   uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
@@ -188,7 +189,8 @@ class World {
   void take_fire(Process& process, uint32_t counter);
   void take_transit(uint32_t place);
   void land(Transit& transit);
-  void acknowledge(uint32_t place);
+  void has_left(Transit& transit);
+  void tell_initiator(const Transit& transit);
   void give_back(uint32_t place);
   const std::vector<std::byte>& seen_by_kernel(Side& side);
   // After a step that changed it: which of its agents are enabled now.

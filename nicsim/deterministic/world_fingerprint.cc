@@ -124,7 +124,7 @@ World::Fingerprint World::fingerprint() const {
     Digest one;
     one.add(uint64_t{transit.request} << 8 | static_cast<uint64_t>(transit.stage) << 4 | static_cast<uint64_t>(transit.role));
     one.add(transit.iteration << 8 | static_cast<uint64_t>(transit.code));
-    one.add(transit.packet.offset);
+    one.add(transit.packet.offset << 1 | (transit.acked ? 1 : 0));
     one.add_bytes(transit.bytes);
     digest.add_one_of_many(one);
   }

@@ -314,19 +314,20 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.payload = launch.payload;
   transit.code = Code::kOk;
   transit.bytes.clear();
+  transit.delivery = op.level == nic::CompletionLevel::kDelivery;
+  transit.acked = false;
+  transit.role = role_of(process, op);
   Side& side = state.sides[transit.request];
-  if (op.kind == nic::OpKind::kWrite) {
-    transit.role = Transit::Role::kData;
-    transit.iteration = side.data_fired++ / side.pieces + 1;
-  } else if (side.core != nullptr && op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset) {
-    transit.role = Transit::Role::kDone;
-    transit.iteration = ++side.done_fired;
-  } else {
-    transit.role = Transit::Role::kClear;
-    transit.iteration = ++side.clear_fired;
+  switch (transit.role) {
+    case Transit::Role::kData: transit.iteration = side.data_fired++ / side.pieces + 1; break;
+    case Transit::Role::kClear: transit.iteration = ++side.clear_fired; break;
+    case Transit::Role::kDone: transit.iteration = ++side.done_fired; break;
+    case Transit::Role::kFlag: transit.iteration = ++state.sides[transit.request | 1].done_fired; break;
   }
   transit.stage = transit.payload != nullptr ? Transit::Stage::kRead : Transit::Stage::kLand;
   oracle::check_fired(*this, transit);
+  if (transit.stage == Transit::Stage::kLand)
+    has_left(transit);
   transit_changed(place);
 }
 
@@ -338,13 +339,21 @@ void World::take_transit(uint32_t place) {
   switch (transit.stage) {
     case Transit::Stage::kRead:
       transit.bytes.assign(transit.payload, transit.payload + transit.packet.bytes);
-      transit.stage = Transit::Stage::kLand;
       oracle::check_read(*this, transit);
+      has_left(transit);
+      break;
+    case Transit::Stage::kEarlyAck:
+      transit.stage = Transit::Stage::kLand;
+      transit.acked = true;
+      tell_initiator(transit);
       break;
     case Transit::Stage::kLand:
       land(transit);
-      if (transit.role == Transit::Role::kDone)
+      // Whoever waits for the word looks again: a stream, or a host that would free the request.
+      if (transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlag) {
+        target.wants_room = false;
         streams_changed(target);
+      }
       break;
     case Transit::Stage::kCount: {
       if (target.killed) {
@@ -361,14 +370,23 @@ void World::take_transit(uint32_t place) {
       break;
     }
     default:
-      return acknowledge(place);
+      tell_initiator(transit);
+      return give_back(place);
   }
+  if (transit.stage == Transit::Stage::kAck && transit.acked)
+    return give_back(place);
   transit_changed(place);
+}
+
+// Its source has been read. Who did not ask for delivery may hear of it from now on.
+void World::has_left(Transit& transit) {
+  const bool early = options_.early_acks && !transit.delivery && chance(ChoiceKind::kEarlyAck);
+  transit.stage = early ? Transit::Stage::kEarlyAck : Transit::Stage::kLand;
 }
 
 void World::land(Transit& transit) {
   transit.stage = Transit::Stage::kAck;
-  if (options_.failures && chance(ChoiceKind::kFailure)) {
+  if (options_.failures && !transit.acked && chance(ChoiceKind::kFailure)) {
     transit.code = Code::kFailed;
     return;
   }
@@ -394,11 +412,10 @@ void World::land(Transit& transit) {
   }
 }
 
-void World::acknowledge(uint32_t place) {
-  Transit& transit = state_->transits[place];
+void World::tell_initiator(const Transit& transit) {
   Process& process = *state_->processes[transit.from];
   if (process.killed)
-    return give_back(place);
+    return;
   const nic::CounterId completion = process.nic.model().completion_of(transit.packet.token);
   process.nic.model().complete({.kind = PacketKind::kAck,
                                 .code = transit.code,
@@ -418,7 +435,6 @@ void World::acknowledge(uint32_t place) {
     oracle::check_counter(*this, process, completion.value);
   }
   process.shadow.ended();
-  give_back(place);
   nic_changed(process);
 }
 
@@ -493,7 +509,7 @@ void World::transit_changed(uint32_t place) {
   uint32_t first = kNone;
   for (uint32_t other = 0; other < state_->transits.size(); ++other) {
     const Transit& rival = state_->transits[other];
-    const bool lands_later = rival.stage == Transit::Stage::kRead || rival.stage == Transit::Stage::kLand;
+    const bool lands_later = rival.stage == Transit::Stage::kRead || rival.stage == Transit::Stage::kEarlyAck || rival.stage == Transit::Stage::kLand;
     if (!lands_later || rival.from != transit.from || rival.to != transit.to)
       continue;
     if (first == kNone || rival.number < state_->transits[first].number)

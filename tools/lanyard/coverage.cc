@@ -39,6 +39,7 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kFreeze: return "frozen reads";
     case ChoiceKind::kSteal: return "stolen entries";
     case ChoiceKind::kStaleLine: return "stale lines";
+    case ChoiceKind::kEarlyAck: return "early acks";
     case ChoiceKind::kKill: return "kills";
     case ChoiceKind::kSlow: return "slowness";
     default: return "";
@@ -76,7 +77,7 @@ std::string Coverage::to_string() const {
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (const ChoiceKind kind : {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale,
-                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kKill, ChoiceKind::kSlow,
+                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow,
                                 ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);

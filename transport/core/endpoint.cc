@@ -122,10 +122,12 @@ Status Endpoint::open_send(Request& request) {
 }
 
 Status Endpoint::open_receive(Request& request) {
-  Result<nic::CounterId> completion = nic_.open_counter();
-  if (!completion.ok())
-    return completion.status();
-  request.completion = completion.value();
+  if (options_.strategy == Strategy::kTargetCounter) {
+    Result<nic::CounterId> completion = nic_.open_counter();
+    if (!completion.ok())
+      return completion.status();
+    request.completion = completion.value();
+  }
   Result<nic::RegionId> buffer =
       nic_.register_region(request.transfer.buffer, request.transfer.bytes, request.completion);
   if (!buffer.ok())
@@ -162,11 +164,11 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.plan = make_plan(request, keys,
                            {.self = self_,
                             .max_message_bytes = nic_.caps().max_message_bytes,
+                            .strategy = options_.strategy,
                             .one = one_,
                             .context = request.number});
-  uint64_t most_steps = keys.ready ? 1 : 2;
-  for (const PlannedOp& op : request.plan)
-    most_steps = std::max(most_steps, op.shared ? 1 : op.step);
+  const uint64_t most_steps =
+      std::max<uint64_t>(keys.ready ? 1 : 2, pieces_of(request.matched_bytes, nic_.caps().max_message_bytes));
   request.most_starts = nic::kMaxSuccess / most_steps;
   request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);

@@ -20,6 +20,7 @@ class Endpoint {
   struct Options {
     bool overflow = true;         // else starts that do not fit are refused or wait
     bool overflow_thread = true;  // else only those who wait drain it
+    Strategy strategy = Strategy::kTargetCounter;  // the same in all processes; strategy_for() chooses
   };
 
   // `nic` outlives it, knows its peers, and is `self` among them.

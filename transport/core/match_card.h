@@ -15,6 +15,7 @@ struct MatchCard {
     kOffer,   // sender to receiver: I have this send
     kAccept,  // receiver to sender: it is matched, write here
     kReject,  // receiver to sender: it would not fit
+    kDiffer,  // receiver to sender: this process follows another strategy
   };
   Kind kind = Kind::kOffer;
   uint32_t from_nic = 0;      // who wrote the card
@@ -25,6 +26,9 @@ struct MatchCard {
   uint64_t send = 0;          // the sender's number for its request; an answer carries it back
   nic::RemoteKey key;         // kOffer: clear-to-send word; kAccept: the receive's buffer
   uint32_t ready = 0;         // kOffer: a ready send
+  uint32_t strategy = 0;      // kOffer, kDiffer: the writer's core::Strategy
+  nic::RemoteKey flag;        // kAccept: the receive's done word ...
+  uint64_t flag_offset = 0;   // ... and where it is
 };
 static_assert(std::is_trivially_copyable_v<MatchCard>);
 

@@ -21,6 +21,12 @@ void fail(Endpoint& endpoint, Request& request, Status why) {
   request.state = Request::State::kFresh;
 }
 
+Status differ(Strategy mine, uint32_t others) {
+  return {Code::kInvalidArgument, std::string("this process follows the strategy ") + strategy_name(mine) + " and its peer " +
+                                      strategy_name(static_cast<Strategy>(others)) +
+                                      ": set LANYARD_STRATEGY to the same value on all ranks"};
+}
+
 Status too_long(uint64_t sent, uint64_t received) {
   return {Code::kTruncated, "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
 }
@@ -64,6 +70,7 @@ Status Matcher::begin(Request& request) {
   card.bytes = transfer.bytes;
   card.send = request.number;
   card.ready = transfer.ready ? 1 : 0;
+  card.strategy = static_cast<uint32_t>(endpoint_.options().strategy);
   if (request.clear_to_send.valid())
     card.key = endpoint_.nic().key(request.clear_to_send).value();
   if (Status status = courier_.send(transfer.peer_nic, card); !status.ok()) {
@@ -102,6 +109,7 @@ void Matcher::handle(const MatchCard& card) {
       accepted(card);
       return;
     case MatchCard::Kind::kReject:
+    case MatchCard::Kind::kDiffer:
       rejected(card);
       return;
   }
@@ -113,16 +121,25 @@ void Matcher::handle(const MatchCard& card) {
 void Matcher::pair(Request& receive, const MatchCard& offer) {
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
+  const auto mine = endpoint_.options().strategy;
+  const bool differs = offer.strategy != static_cast<uint32_t>(mine);
   const bool truncated = offer.bytes > receive.transfer.bytes;
-  if (truncated) {
+  if (differs) {
+    answer.kind = MatchCard::Kind::kDiffer;
+    answer.strategy = static_cast<uint32_t>(mine);
+  } else if (truncated) {
     answer.kind = MatchCard::Kind::kReject;
     answer.bytes = receive.transfer.bytes;
   } else {
     answer.kind = MatchCard::Kind::kAccept;
     answer.key = endpoint_.nic().key(receive.buffer).value();
+    answer.flag = receive.done.key;
+    answer.flag_offset = receive.done.offset;
   }
   Status status = courier_.send(offer.from_nic, answer);
-  if (truncated)
+  if (differs)
+    status = differ(mine, offer.strategy);
+  else if (truncated)
     status = too_long(offer.bytes, receive.transfer.bytes);
   if (!status.ok()) {
     fail(endpoint_, receive, std::move(status));
@@ -132,7 +149,7 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
   receive.matched_nic = offer.from_nic;
   receive.matched_tag = offer.tag;
   receive.matched_bytes = offer.bytes;
-  endpoint_.bind(receive, {.buffer = {}, .clear_to_send = offer.key, .ready = offer.ready != 0});
+  endpoint_.bind(receive, {.clear_to_send = offer.key, .ready = offer.ready != 0});
 }
 
 void Matcher::accepted(const MatchCard& card) {
@@ -142,13 +159,15 @@ void Matcher::accepted(const MatchCard& card) {
   send->matched_nic = card.from_nic;
   send->matched_tag = send->transfer.tag;
   send->matched_bytes = send->transfer.bytes;
-  endpoint_.bind(*send, {.buffer = card.key, .clear_to_send = {}, .ready = send->transfer.ready});
+  endpoint_.bind(*send, {.buffer = card.key, .flag = card.flag, .flag_offset = card.flag_offset, .ready = send->transfer.ready});
 }
 
 void Matcher::rejected(const MatchCard& card) {
   Request* send = endpoint_.find(card.send);
   LANYARD_CHECK(send != nullptr && send->state == Request::State::kMatching, "an answer to a send that matches");
-  fail(endpoint_, *send, too_long(send->transfer.bytes, card.bytes));
+  fail(endpoint_, *send,
+       card.kind == MatchCard::Kind::kDiffer ? differ(endpoint_.options().strategy, card.strategy)
+                                             : too_long(send->transfer.bytes, card.bytes));
 }
 
 }  // namespace lanyard::core

@@ -8,8 +8,6 @@ namespace lanyard::core {
 
 namespace {
 
-uint64_t pieces(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
-
 nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key, uint64_t offset) {
   nic::Op op;
   op.kind = nic::OpKind::kAtomic;
@@ -28,11 +26,22 @@ PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64
   return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count, .shared = false};
 }
 
+// The remote atomic that tells the receiver's stream: the same, for strategy B.
+PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanContext& context, uint64_t count) {
+  nic::Op op = increment(context, request.matched_nic, keys.flag, keys.flag_offset);
+  op.level = nic::CompletionLevel::kDelivery;
+  if (LANYARD_MUTANT(33) && request.trigger.valid())
+    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = false};
+  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = LANYARD_MUTANT(35) ? 1 : count, .shared = false};
+}
+
 void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& context, std::vector<PlannedOp>& plan) {
-  const uint64_t count = pieces(request.transfer.bytes, context.max_message_bytes);
+  const uint64_t count = pieces_of(request.transfer.bytes, context.max_message_bytes);
+  const bool flag = context.strategy == Strategy::kSenderFlag;
   for (uint64_t piece = 0; piece < count; ++piece) {
     nic::Op op;
     op.kind = nic::OpKind::kWrite;
+    op.level = flag && !LANYARD_MUTANT(34) ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
     op.completion = request.completion;
     op.local = {request.buffer, piece * context.max_message_bytes};
     op.remote = {request.matched_nic, keys.buffer, piece * context.max_message_bytes};
@@ -40,13 +49,18 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     op.context = context.context;
     plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = keys.ready || LANYARD_MUTANT(14)});
   }
+  if (flag)
+    plan.push_back(raise_flag(request, keys, context, count));
+  if (flag && LANYARD_MUTANT(36))
+    plan.push_back(plan.back());
   plan.push_back(tell_stream(request, context, count));
 }
 
 void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
                   std::vector<PlannedOp>& plan) {
-  const uint64_t count = pieces(request.matched_bytes, context.max_message_bytes);
-  plan.push_back(tell_stream(request, context, LANYARD_MUTANT(10) ? 1 : count));
+  const uint64_t count = pieces_of(request.matched_bytes, context.max_message_bytes);
+  if (context.strategy == Strategy::kTargetCounter)
+    plan.push_back(tell_stream(request, context, LANYARD_MUTANT(10) ? 1 : count));
   if (!keys.ready) {
     const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
     plan.push_back({.op = {.op = op, .trigger = {}, .threshold = 0}, .step = 0, .shared = true});
@@ -56,6 +70,8 @@ void plan_receive(const Request& request, const PeerKeys& keys, const PlanContex
 }
 
 }  // namespace
+
+uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context) {
   std::vector<PlannedOp> plan;

@@ -12,30 +12,46 @@
 // 2i means {i starts, i clear-to-sends} and nothing else. A ready send has its start promised safe: its write hangs on
 // the queue's shared trigger counter and its receive sends no clear-to-send.
 //
-// Entries a start: send 2, ready send 2, receive 2 or (from a ready send) 1, and one more for every further piece of a
-// message longer than the NIC's longest.
+// Strategy B, "sender's flag", for NICs whose remote-write counters say nothing on visibility: a receive has no counter.
+// The writes complete on delivery, and then
+//
+//   completion >= i --> receiver's done word += 1
+//                   --> sender's done word += 1
+//
+// A write that fails fires that flag too (N1), and the receiver cannot know: it is the sender that is told. With A the
+// receive of a failed write stays incomplete.
+//
+// Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or 0.
+// And one more for every further piece of a message longer than the NIC's longest.
 #ifndef LANYARD_TRANSPORT_CORE_PLAN_H_
 #define LANYARD_TRANSPORT_CORE_PLAN_H_
 
 #include <vector>
 
 #include "transport/core/request.h"
+#include "transport/core/strategy.h"
 
 namespace lanyard::core {
 
 // What the other side said when matching.
 struct PeerKeys {
-  nic::RemoteKey buffer;         // a send's target
-  nic::RemoteKey clear_to_send;  // a receive's target; unused from a ready send
-  bool ready = false;            // the pair is a ready send
+  nic::RemoteKey buffer = {};         // a send's target
+  nic::RemoteKey clear_to_send = {};  // a receive's target; unused from a ready send
+  nic::RemoteKey flag = {};           // strategy B, a send's: the receive's done word ...
+  uint64_t flag_offset = 0;           // ... and where it is
+  bool ready = false;                 // the pair is a ready send
 };
 
 struct PlanContext {
   uint32_t self = 0;               // this process's NIC
   uint64_t max_message_bytes = 0;
+  Strategy strategy = Strategy::kTargetCounter;
   WordPool::Word one;              // holds 1: the operand of every increment
   uint64_t context = 0;            // given back in failure records
 };
+
+// Writes that a message takes where the longest has so many bytes.
+uint64_t pieces_of(uint64_t bytes, uint64_t longest);
 
 // Requires the request's resources and matched_* fields.
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context);

@@ -262,8 +262,8 @@ Status Queue::wait(std::span<Request* const> requests) {
   LANYARD_RETURN_IF_ERROR(check_wait(requests));
   stream_ops_.clear();
   for (const Request* request : requests) {
-    if (request->plan.empty())
-      continue;
+    if (!request->done.valid())
+      continue;  // nobody to wait for
     gpu::StreamOp& op = stream_ops_.emplace_back();
     op.kind = gpu::StreamOp::Kind::kWait64;
     op.word = request->done.address;
@@ -317,11 +317,13 @@ std::string of(uint64_t value, uint64_t wanted) { return std::to_string(value) +
 std::string Queue::explain(const Request& request) {
   const uint64_t done = request.done.read() - request.done_base;
   const uint64_t iteration = done + 1;
-  const uint64_t pieces = request.plan.back().shared ? request.plan.front().step : request.plan.back().step;
-  const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
   const bool receive = request.transfer.direction == Direction::kReceive;
   std::string text = "request (" + request.describe() + ") waits for iteration " + std::to_string(iteration) +
                      ": done word " + of(done, iteration);
+  if (!request.completion.valid())
+    return text + explain_receive(request, iteration);
+  const uint64_t pieces = pieces_of(request.matched_bytes, endpoint_.nic().caps().max_message_bytes);
+  const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
   if (value.reached() >= pieces * iteration)
     return text + " <- the NIC's local atomic has not run";
   text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, pieces * iteration);

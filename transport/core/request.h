@@ -60,7 +60,7 @@ struct Request {
 
   // Resources, from the start of matching until it is freed.
   nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
-  nic::CounterId completion;  // sends: writes done; receives: messages landed
+  nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
   nic::RegionId buffer;
   nic::RegionId clear_to_send;
   WordPool::Word clear_to_send_word;
@@ -90,7 +90,7 @@ struct Request {
   bool matched() const { return state == State::kMatched; }
   bool needs_wait() const { return starts != waits; }
   // Whether everything started has completed on this side.
-  bool complete() const { return plan.empty() || done.read() - done_base >= starts; }
+  bool complete() const { return !done.valid() || done.read() - done_base >= starts; }
   // "recv, peer 2, tag 7, 16384 B"
   std::string describe() const;
 };

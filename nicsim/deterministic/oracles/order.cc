@@ -15,10 +15,7 @@ std::string name(const World& world, uint32_t request, uint64_t iteration) {
 }
 
 void broken(World& world, Finding finding, const Transit& transit, const char* what) {
-  const char* role = transit.role == Transit::Role::kData    ? "the write of "
-                     : transit.role == Transit::Role::kClear ? "the clear-to-send of "
-                                                             : "the done word of ";
-  world.find(finding, "order", role + name(world, transit.request, transit.iteration) + ": " + what);
+  world.find(finding, "order", "the " + std::string(role_name(transit.role)) + " of " + name(world, transit.request, transit.iteration) + ": " + what);
 }
 
 // Whether the packet goes where that region of that process is.
@@ -30,7 +27,13 @@ bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::Reg
 // Whether the program has freed the other side of the message without that iteration.
 bool was_freed_by_program(const World& world, const Transit& transit) {
   const Side& other = world.side(RequestName{transit.request ^ 1});
-  return transit.role != Transit::Role::kDone && other.core == nullptr && other.started < transit.iteration;
+  return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr && other.started < transit.iteration;
+}
+
+// Whether the receive was told by its sender's flag, and that one's operations have failed.
+bool is_told_falsely(const World& world, uint32_t request) {
+  return world.options().strategy == core::Strategy::kSenderFlag && RequestName{request}.receive() &&
+         world.side(RequestName{request ^ 1}).failed > 0;
 }
 
 void check_data_fired(World& world, const Transit& transit) {
@@ -65,6 +68,17 @@ void check_done_fired(World& world, const Transit& transit) {
     return broken(world, Finding::kOrder, transit, "grows before the write has completed");
 }
 
+// A write that failed raises its flag too: its sender is told, which is all that this strategy has to offer.
+void check_flag_fired(World& world, const Transit& transit) {
+  const Side& send = world.side(transit.request);
+  const Side& receive = world.side(receive_of(transit));
+  if (receive.core == nullptr || transit.to != receive.rank || transit.packet.key != receive.core->done.key.value ||
+      transit.packet.offset != receive.core->done.offset)
+    return broken(world, Finding::kOrder, transit, "does not go to its receive's done word");
+  if (send.failed == 0 && receive.data_landed < transit.iteration * send.pieces)
+    return broken(world, Finding::kOrder, transit, "is raised before the data is there");
+}
+
 }  // namespace
 
 void check_fired(World& world, const Transit& transit) {
@@ -76,6 +90,7 @@ void check_fired(World& world, const Transit& transit) {
     case Transit::Role::kData: return check_data_fired(world, transit);
     case Transit::Role::kClear: return check_clear_fired(world, transit);
     case Transit::Role::kDone: return check_done_fired(world, transit);
+    case Transit::Role::kFlag: return check_flag_fired(world, transit);
   }
 }
 
@@ -93,8 +108,8 @@ void check_landed(World& world, const Transit& transit) {
     ++world.side(transit.request).clear_landed;
     return;
   }
-  if (transit.role == Transit::Role::kDone) {
-    ++world.side(transit.request).done_landed;
+  if (transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlag) {
+    ++world.side(transit.role == Transit::Role::kFlag ? receive_of(transit).index : transit.request).done_landed;
     return;
   }
   Side& receive = world.side(receive_of(transit).index);
@@ -136,6 +151,8 @@ void check_started(World& world, uint32_t request) {
 void check_waited(World& world, uint32_t request) {
   Side& side = world.side(request);
   ++side.waited;
+  if (is_told_falsely(world, request))
+    return;
   const uint64_t wanted = side.waited * side.pieces;
   if (RequestName{request}.receive() ? side.data_landed < wanted : side.data_acked < wanted)
     return world.find(Finding::kIntegrity, "order",
@@ -157,7 +174,7 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
   ++side.filled;
   if (side.filled > side.waited)
     return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
-  if (side.checked &&
+  if (side.checked && !is_told_falsely(world, request) &&
       !is_content(seen.data(), seen.size(), 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
