@@ -83,8 +83,10 @@ void OfiCounter::add_error(uint32_t failures) {
 
 void OfiCounter::set(uint64_t success) {
   if (wide_) {
+    // Zero and additions are register writes on Slingshot; any other value would need room in a command queue.
     (void)fi_cntr_seterr(fid_.get(), 0);
-    (void)fi_cntr_set(fid_.get(), success);
+    (void)fi_cntr_set(fid_.get(), 0);
+    if (success > 0) (void)fi_cntr_add(fid_.get(), success);
     return;
   }
   // By subtraction: what arrives meanwhile is not lost.

@@ -24,6 +24,7 @@ constexpr uint64_t kWord = sizeof(uint64_t);
 
 // What the default service of a Slingshot NIC leaves its jobs (512 less 8), where nobody says.
 constexpr uint32_t kUsualDepth = 504;
+constexpr uint32_t kMostDepth = 2048;  // all the trigger entries of a Cassini NIC
 constexpr uint32_t kMaxIssued = 256;  // under way without an entry
 constexpr uint32_t kSpareCommands = 1024;
 constexpr size_t kKeptFailures = 1024;
@@ -34,6 +35,11 @@ constexpr std::chrono::microseconds kNap{50};
 Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
 Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
+
+// Of an object that cannot be opened: a card that is full of them says "again", but waiting frees none.
+Status not_opened(const Status& status) {
+  return status.code() == Code::kAgain ? Status(Code::kExhausted, status.message()) : status;
+}
 
 bool fetches(const Op& op) {
   return op.kind == OpKind::kAtomic &&
@@ -58,12 +64,11 @@ Result<std::byte*> registers_of(fid_cntr* counter) {
 Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
   const Result<Provider> provider = Provider::by_name(options.provider);
   if (!provider.ok()) return provider.status();
-  const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kUsualDepth;
+  const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
   Result<std::unique_ptr<Fabric>> fabric = Fabric::open(provider.value(), options.domain, most + kMaxIssued);
   if (!fabric.ok()) return fabric.status();
   const uint32_t queried = fabric.value()->queried_depth();
-  uint32_t depth = queried > 0 ? queried : kUsualDepth;
-  if (options.deferred_depth > 0) depth = provider.value().honest_limits ? std::min(depth, options.deferred_depth) : options.deferred_depth;
+  const uint32_t depth = std::min(queried > 0 ? queried : kUsualDepth, most);
   std::unique_ptr<OfiNic> nic(new OfiNic(std::move(fabric.value()), options, depth));
   LANYARD_RETURN_IF_ERROR(nic->start());
   return nic;
@@ -94,14 +99,12 @@ OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32
 void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   const fi_info& info = fabric_->info();
   const Provider& provider = fabric_->provider();
-  const auto at_most = [&](uint32_t wanted, size_t said) {
-    return provider.honest_limits && said > 0 ? static_cast<uint32_t>(std::min<size_t>(wanted, said)) : wanted;
-  };
   caps_.name = "ofi/" + provider.name;
   caps_.provider = "libfabric " + fabric_->version() + ", domain " + info.domain_attr->name;
   caps_.deferred_depth = depth;
-  caps_.max_counters = at_most(options.max_counters, info.domain_attr->cntr_cnt);
-  caps_.max_regions = at_most(options.max_regions, info.domain_attr->mr_cnt);
+  // cntr_cnt and mr_cnt are what the providers think best, not what there is: 16 and 100 on Slingshot.
+  caps_.max_counters = options.max_counters;
+  caps_.max_regions = options.max_regions;
   caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
   caps_.doorbell_host_call = true;
   caps_.fetching_atomics = true;
@@ -152,7 +155,8 @@ Result<CounterId> OfiNic::open_counter() {
   if (free_counters_.empty())
     return Status(Code::kExhausted, "all " + std::to_string(caps_.max_counters) + " counters are open");
   const CounterId id{free_counters_.back()};
-  LANYARD_RETURN_IF_ERROR(counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters));
+  if (const Status status = counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters); !status.ok())
+    return not_opened(status);
   free_counters_.pop_back();
   return id;
 }
@@ -238,7 +242,8 @@ Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId r
     return Status(Code::kExhausted, "all " + std::to_string(caps_.max_regions) + " regions are registered");
   const RegionId id{free_regions_.back()};
   OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
-  LANYARD_RETURN_IF_ERROR(regions_[id.value].open(*fabric_, base, bytes, keys_.next(base), counter));
+  if (const Status status = regions_[id.value].open(*fabric_, base, bytes, keys_.next(base), counter); !status.ok())
+    return not_opened(status);
   free_regions_.pop_back();
   if (counter != nullptr) ++counter->uses;
   return id;

@@ -30,7 +30,7 @@ struct OfiOptions {
   std::string provider = "cxi";  // see Provider::by_name
   std::string domain = {};       // empty: the provider's usual one, or the nearest
   uint32_t deferred_depth = 0;   // entries used at most; 0: as many as the provider says
-  uint32_t max_counters = 4096;  // these three: at most, where the provider has so many
+  uint32_t max_counters = 4096;  // these three: at most; a card may have fewer to give
   uint32_t max_regions = 16384;
   uint64_t max_message_bytes = uint64_t{1} << 30;
 };

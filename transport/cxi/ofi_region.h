@@ -33,8 +33,8 @@ class KeyMaker {
 
  private:
   uint64_t salt_ = 0;
-  uint64_t limit_;  // of generations
-  uint64_t generation_ = 0;
+  uint64_t generation_;  // given last
+  uint64_t limit_;
 };
 
 // Threads: one caller at a time, but for is_open(), base(), bytes() and key(), which may run beside anything that does

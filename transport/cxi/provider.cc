@@ -10,8 +10,7 @@ Result<Provider> Provider::by_name(std::string_view name) {
                     .reports_deferred_work = true,
                     .empty_writes = true,
                     .flush = true,
-                    .fenced_deregistration = true,
-                    .honest_limits = true};
+                    .fenced_deregistration = true};
   // As read and tried in libfabric 1.17. Its domains are network interfaces.
   if (name == "sockets") return Provider{.name = "sockets", .usual_domain = "lo"};
   return Status(Code::kUnsupported, "provider \"" + std::string(name) + "\": only cxi and sockets are known to run deferred work");

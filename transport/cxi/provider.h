@@ -29,8 +29,6 @@ struct Provider {
   bool flush = false;
   // fi_close() of a region returns when no message is landing in it any more.
   bool fenced_deregistration = false;
-  // What the provider says of how many counters and regions there are is so.
-  bool honest_limits = false;
 };
 
 }  // namespace lanyard::ofi
