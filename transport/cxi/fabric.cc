@@ -172,23 +172,23 @@ uint32_t Fabric::queried_depth() const {
 }
 
 Status Fabric::set_peers(std::span<const nic::Address> peers) {
+  // All in one call, in the order of ranks: a provider that shares tables between processes may rely on it.
+  std::vector<std::byte> names;
   for (const nic::Address& peer : peers) {
     const Result<AddressHead> head = head_of(peer);
     if (!head.ok()) return head.status();
-    if (head.value().format != info_->addr_format)
+    if (head.value().format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
       return {Code::kInvalidArgument, "a peer's address is of another provider or address family"};
     if (head.value().host != 0 && head.value().host != this_host())
       return {Code::kInvalidArgument, "the ranks are on several hosts, but one uses the loopback interface: set LANYARD_OFI_DOMAIN"};
+    names.insert(names.end(), peer.bytes.begin() + sizeof(AddressHead), peer.bytes.end());
   }
-  std::vector<fi_addr_t> inserted;
-  for (const nic::Address& peer : peers) {
-    fi_addr_t address = FI_ADDR_UNSPEC;
-    const int count = fi_av_insert(addresses_.get(), peer.bytes.data() + sizeof(AddressHead), 1, &address, 0, nullptr);
-    if (count != 1) {
-      (void)fi_av_remove(addresses_.get(), inserted.data(), inserted.size(), 0);
-      return {Code::kInvalidArgument, "the provider does not take a peer's address"};
-    }
-    inserted.push_back(address);
+  std::vector<fi_addr_t> inserted(peers.size(), FI_ADDR_NOTAVAIL);
+  const int count = fi_av_insert(addresses_.get(), names.data(), peers.size(), inserted.data(), 0, nullptr);
+  if (count != static_cast<int>(peers.size())) {
+    std::erase(inserted, FI_ADDR_NOTAVAIL);
+    (void)fi_av_remove(addresses_.get(), inserted.data(), inserted.size(), 0);
+    return {Code::kInvalidArgument, "the provider does not take the peers' addresses"};
   }
   peers_ = std::move(inserted);
   return {};

@@ -76,7 +76,7 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
 
 OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth)
     : fabric_(std::move(fabric)),
-      keys_(fabric_->info().domain_attr->mr_key_size),
+      keys_(std::min(fabric_->provider().key_bytes, fabric_->info().domain_attr->mr_key_size)),
       work_count_(depth + kMaxIssued),
       works_(std::make_unique<Work[]>(work_count_)),
       commands_(depth + kMaxIssued + kSpareCommands),

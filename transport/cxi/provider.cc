@@ -8,6 +8,7 @@ Result<Provider> Provider::by_name(std::string_view name) {
                     .usual_domain = "",
                     .wide_counters = true,
                     .reports_deferred_work = true,
+                    .key_bytes = sizeof(uint32_t),
                     .empty_writes = true,
                     .flush = true,
                     .fenced_deregistration = true};

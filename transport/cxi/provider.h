@@ -2,6 +2,8 @@
 #ifndef LANYARD_TRANSPORT_CXI_PROVIDER_H_
 #define LANYARD_TRANSPORT_CXI_PROVIDER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,8 @@ struct Provider {
   // each operation completes into a counter of its own, which the driver looks at and which adds to
   // the operation's completion counter by deferred work of its own.
   bool reports_deferred_work = false;
+  // What keys of the user's have; providers may say more than they take.
+  size_t key_bytes = sizeof(uint64_t);
   // Writes of no bytes work. Where false each region has a word beside it that stands for them.
   bool empty_writes = false;
   // FI_FLUSH_WORK cancels what waits.
