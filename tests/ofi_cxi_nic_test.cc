@@ -1,5 +1,5 @@
-// OfiNic: the NIC contract over libfabric's CXI provider: on a machine with Slingshot, or with the simulated
-// provider of that name (FI_PROVIDER_PATH). Elsewhere every row is skipped.
+// OfiNic: the NIC contract over libfabric's CXI provider: on a machine with Slingshot, or with the
+// simulated provider of that name (FI_PROVIDER_PATH). Elsewhere every row is skipped.
 #include <gtest/gtest.h>
 
 #include "tests/nic_contract.h"

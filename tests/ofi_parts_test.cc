@@ -1,4 +1,5 @@
-// What OfiNic is made of: return codes, keys, narrow counters, addresses, and what it says when it cannot open.
+// What OfiNic is made of: return codes, keys, narrow counters, addresses, and what it says when it
+// cannot open.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sched.h>
@@ -85,7 +86,8 @@ TEST(Provider, OnlyThoseThatAreKnown) {
 class OnSockets : public ::testing::Test {
  protected:
   void SetUp() override {
-    Result<std::unique_ptr<Fabric>> fabric = Fabric::open(Provider::by_name("sockets").value(), "", 64);
+    Result<std::unique_ptr<Fabric>> fabric =
+        Fabric::open(Provider::by_name("sockets").value(), "", 64);
     if (!fabric.ok()) GTEST_SKIP() << "SKIPPED: " << fabric.status().message();
     fabric_ = std::move(fabric.value());
   }
@@ -93,7 +95,8 @@ class OnSockets : public ::testing::Test {
 };
 
 TEST_F(OnSockets, AnUnknownDomainIsNamedBesideThoseThatExist) {
-  const Result<std::unique_ptr<Fabric>> none = Fabric::open(fabric_->provider(), "no-such-card", 64);
+  const Result<std::unique_ptr<Fabric>> none =
+      Fabric::open(fabric_->provider(), "no-such-card", 64);
   ASSERT_EQ(none.status().code(), Code::kUnsupported);
   EXPECT_NE(none.status().message().find("no-such-card"), std::string::npos);
   EXPECT_NE(none.status().message().find(" lo"), std::string::npos) << none.status().message();
@@ -181,7 +184,8 @@ TEST_F(OnSockets, AnEntryBeyond31BitsFires) {
   EXPECT_EQ(nic.read(done).value(), CounterValue{});
   ASSERT_TRUE(nic.add(trigger, 1).ok());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (nic.read(done).value().success == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (nic.read(done).value().success == 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
   EXPECT_EQ(nic.read(done).value(), (CounterValue{1, 0}));
   EXPECT_EQ(words[1], 7u);
 }

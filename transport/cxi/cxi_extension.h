@@ -1,6 +1,6 @@
-// What HPE's CXI provider offers beyond libfabric's own interface (fi_cxi(7)), in declarations of our
-// own: its header is not packaged everywhere. Whether a provider really has it is asked at run time
-// (fi_open_ops); where the header is there, the compiler compares.
+// What HPE's CXI provider offers beyond libfabric's own interface (fi_cxi(7)), in declarations of
+// our own: its header is not packaged everywhere. Whether a provider really has it is asked at run
+// time (fi_open_ops); where the header is there, the compiler compares.
 #ifndef LANYARD_TRANSPORT_CXI_CXI_EXTENSION_H_
 #define LANYARD_TRANSPORT_CXI_CXI_EXTENSION_H_
 
@@ -19,13 +19,15 @@ struct CxiCounterOps {
   int (*get_mmio_addr)(fid* counter, void** address, size_t* bytes);
 };
 
-// The counter's registers, in bytes from get_mmio_addr()'s address. A store adds; only zero can be set.
+// The counter's registers, in bytes from get_mmio_addr()'s address. A store adds; only zero can be
+// set.
 inline constexpr size_t kCxiAddOffset = 0;
 inline constexpr size_t kCxiAddErrorOffset = 64;
 inline constexpr size_t kCxiResetOffset = 128;
 inline constexpr size_t kCxiResetErrorOffset = 192;
 
-// The word that the NIC writes back: 48 bits of success, 7 of failure, and a bit that says "written".
+// The word that the NIC writes back: 48 bits of success, 7 of failure, and a bit that says
+// "written".
 inline constexpr uint64_t kCxiSuccessMask = (uint64_t{1} << 48) - 1;
 inline constexpr unsigned kCxiFailureShift = 48;
 inline constexpr uint64_t kCxiFailureMask = 127;
@@ -37,15 +39,16 @@ struct CxiDomainOps {
   int (*cntr_read)(fid* domain, unsigned counter, uint64_t* value, timespec* time);
   int (*topology)(fid* domain, unsigned* group, unsigned* node, unsigned* port);
   int (*enable_hybrid_mr_desc)(fid* domain, bool enable);
-  size_t (*ep_get_unexp_msgs)(void* endpoint, void* entries, size_t count, uint64_t* sources, size_t* messages);
+  size_t (*ep_get_unexp_msgs)(void* endpoint, void* entries, size_t count, uint64_t* sources,
+                              size_t* messages);
   int (*get_dwq_depth)(fid* domain, size_t* depth);
 };
 
 }  // namespace lanyard::ofi
 
 #if __has_include(<rdma/fi_cxi_ext.h>)
-#include <rdma/fi_domain.h>
 #include <rdma/fi_cxi_ext.h>
+#include <rdma/fi_domain.h>
 
 #include <string_view>
 

@@ -8,7 +8,8 @@
 
 namespace lanyard::ofi {
 
-// The right to drive, from construction to destruction. Whatever was posted or done before counts by then.
+// The right to drive, from construction to destruction. Whatever was posted or done before counts
+// by then.
 class OfiNic::Driving {
  public:
   explicit Driving(OfiNic& nic) : nic_(nic) {
@@ -26,7 +27,8 @@ class OfiNic::Driving {
   OfiNic& nic_;
 };
 
-// Rings are not limited by credits, so that the queue can be full; then the pusher helps to empty it.
+// Rings are not limited by credits, so that the queue can be full; then the pusher helps to empty
+// it.
 template <typename Fill>
 void OfiNic::push(Fill fill) {
   while (!commands_.push_filled(fill))

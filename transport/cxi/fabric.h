@@ -7,8 +7,8 @@
 #include <rdma/fi_endpoint.h>
 
 #include <memory>
-#include <string>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transport/base/status.h"
@@ -28,9 +28,9 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 // Not to be moved once opened. Threads: one caller at a time, but for address().
 class Fabric {
  public:
-  // Opens the provider's domain of that name; where it is empty, the provider's usual one or the one
-  // nearest to this thread. `operations` is how many can be under way at once. kUnsupported says what
-  // is missing, and which domains there are.
+  // Opens the provider's domain of that name; where it is empty, the provider's usual one or the
+  // one nearest to this thread. `operations` is how many can be under way at once. kUnsupported
+  // says what is missing, and which domains there are.
   static Result<std::unique_ptr<Fabric>> open(const Provider& provider, const std::string& domain,
                                               size_t operations);
 

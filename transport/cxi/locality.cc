@@ -25,18 +25,21 @@ int cores_in(std::string_view list) {
       read = std::from_chars(read.ptr + 1, end, last);
       if (read.ec != std::errc()) break;
     }
-    for (int core = first; core <= last && core < CPU_SETSIZE; ++core) shared += CPU_ISSET(core, &mine) != 0;
+    for (int core = first; core <= last && core < CPU_SETSIZE; ++core)
+      shared += CPU_ISSET(core, &mine) != 0;
     at = read.ptr + 1;  // past the comma
   }
   return shared;
 }
 
 int shared_cores(const fi_info& info) {
-  if (info.nic == nullptr || info.nic->bus_attr == nullptr || info.nic->bus_attr->bus_type != FI_BUS_PCI) return 0;
+  if (info.nic == nullptr || info.nic->bus_attr == nullptr ||
+      info.nic->bus_attr->bus_type != FI_BUS_PCI)
+    return 0;
   const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
   char path[128];
-  std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.%x/local_cpulist", pci.domain_id, pci.bus_id,
-                pci.device_id, pci.function_id);
+  std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.%x/local_cpulist",
+                pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
   std::ifstream file(path);
   std::string list;
   return std::getline(file, list) ? cores_in(list) : 0;

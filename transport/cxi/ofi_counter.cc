@@ -15,7 +15,8 @@ Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain) {
   attributes.events = FI_CNTR_EVENTS_COMP;
   attributes.wait_obj = FI_WAIT_NONE;
   fid_cntr* counter = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_cntr_open(domain, &attributes, &counter, nullptr), "fi_cntr_open"));
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_cntr_open(domain, &attributes, &counter, nullptr), "fi_cntr_open"));
   return Fid<fid_cntr>(counter);
 }
 
@@ -45,9 +46,11 @@ uint64_t OfiCounter::provider_value() const {
 nic::CounterValue OfiCounter::read() const {
   if (wide_)
     return {.success = fi_cntr_read(fid_.get()) & kMaxSuccess,
-            .failure = static_cast<uint32_t>(std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure))};
+            .failure = static_cast<uint32_t>(
+                std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure))};
   const uint64_t reached = base_ + provider_value();
-  return {.success = (reached - std::min<uint64_t>(failures_, reached)) & kMaxSuccess, .failure = failures_};
+  return {.success = (reached - std::min<uint64_t>(failures_, reached)) & kMaxSuccess,
+          .failure = failures_};
 }
 
 void OfiCounter::add(uint64_t success) {
@@ -72,8 +75,10 @@ void OfiCounter::add(uint64_t success) {
 
 void OfiCounter::add_error(uint32_t failures) {
   if (wide_) {
-    const uint64_t room = kMaxFailure - std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure);
-    if (const uint64_t added = std::min<uint64_t>(failures, room); added > 0) (void)fi_cntr_adderr(fid_.get(), added);
+    const uint64_t room =
+        kMaxFailure - std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure);
+    if (const uint64_t added = std::min<uint64_t>(failures, room); added > 0)
+      (void)fi_cntr_adderr(fid_.get(), added);
     return;
   }
   const uint32_t added = std::min(failures, kMaxFailure - failures_);
@@ -83,7 +88,8 @@ void OfiCounter::add_error(uint32_t failures) {
 
 void OfiCounter::set(uint64_t success) {
   if (wide_) {
-    // Zero and additions are register writes on Slingshot; any other value would need room in a command queue.
+    // Zero and additions are register writes on Slingshot; any other value would need room in a
+    // command queue.
     (void)fi_cntr_seterr(fid_.get(), 0);
     (void)fi_cntr_set(fid_.get(), 0);
     if (success > 0) (void)fi_cntr_add(fid_.get(), success);
@@ -101,7 +107,9 @@ void OfiCounter::turn_next_into_failure() {
   if (failures_ < kMaxFailure)
     ++failures_;
   else
-    (void)fi_cntr_add(fid_.get(), ~uint64_t{0});  // 7 bits are full: neither counts, so the success to come must not
+    (void)fi_cntr_add(
+        fid_.get(),
+        ~uint64_t{0});  // 7 bits are full: neither counts, so the success to come must not
 }
 
 }  // namespace lanyard::ofi

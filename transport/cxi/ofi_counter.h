@@ -1,9 +1,9 @@
 // OfiCounter: a counter of nic.h on one of libfabric's.
 //
 // Where the provider's counters are wide it is theirs. Where they are narrow (31 bits, no failures)
-// the provider's holds success + failure, which is what thresholds compare with, and this object the
-// number of failures and whatever passes 30 bits ("far"). An entry waits in the provider only for what
-// the provider's counter can reach; the driver hands the others over when they are due.
+// the provider's holds success + failure, which is what thresholds compare with, and this object
+// the number of failures and whatever passes 30 bits ("far"). An entry waits in the provider only
+// for what the provider's counter can reach; the driver hands the others over when they are due.
 //
 // Threads: one caller at a time, but for is_open(), which may run beside anything.
 #ifndef LANYARD_TRANSPORT_CXI_OFI_COUNTER_H_
@@ -40,12 +40,14 @@ class OfiCounter {
   void set(uint64_t success);  // failures to 0
 
   // Whether the provider itself can tell when this threshold is reached.
-  bool waits_in_provider(uint64_t threshold) const { return wide_ || (base_ == 0 && threshold <= kReach); }
+  bool waits_in_provider(uint64_t threshold) const {
+    return wide_ || (base_ == 0 && threshold <= kReach);
+  }
 
   // An operation failed, and nobody has counted it yet.
   void fail() { add_error(1); }
-  // A failed operation is about to be counted as a success by the provider; this makes it a failure.
-  // Narrow counters only.
+  // A failed operation is about to be counted as a success by the provider; this makes it a
+  // failure. Narrow counters only.
   void turn_next_into_failure();
 
   // Entries, operations and regions that name it.
@@ -59,7 +61,8 @@ class OfiCounter {
 
   Fid<fid_cntr> fid_;
   bool wide_ = false;
-  uint64_t base_ = 0;  // narrow: what is counted beyond the provider's value; once not 0 nothing waits there
+  uint64_t base_ =
+      0;  // narrow: what is counted beyond the provider's value; once not 0 nothing waits there
   uint32_t failures_ = 0;
   std::atomic<bool> open_{false};
 };

@@ -21,23 +21,19 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// How often the NIC's own thread looks while something happens, and when nothing has happened for kWarmFor. It has
-// little to do: the device and the provider's threads work without it.
+// How often the NIC's own thread looks while something happens, and when nothing has happened for
+// kWarmFor. It has little to do: the device and the provider's threads work without it.
 constexpr microseconds kWarmNap{50};
 constexpr milliseconds kColdNap{1};
 constexpr milliseconds kWarmFor{100};
 
 constexpr int kRounds = 8;  // of one drive: nobody keeps others from driving for long
 
-bool fetches(const Op& op) {
-  return op.kind == OpKind::kAtomic &&
-         (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
-}
-
 }  // namespace
 
 bool OfiNic::try_drive() {
-  return !driven_.load(std::memory_order_seq_cst) && !driven_.exchange(true, std::memory_order_seq_cst);
+  return !driven_.load(std::memory_order_seq_cst) &&
+         !driven_.exchange(true, std::memory_order_seq_cst);
 }
 
 size_t OfiNic::progress() {
@@ -87,9 +83,10 @@ size_t OfiNic::run_commands() {
     }
     commands_.pop();
     ++count;
-    // Lower thresholds first: some providers fire in the order in which they were given the work. It nearly always
-    // comes in this order.
-    for (size_t at = held_.size(); at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
+    // Lower thresholds first: some providers fire in the order in which they were given the work.
+    // It nearly always comes in this order.
+    for (size_t at = held_.size();
+         at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
       std::swap(held_[at - 2], held_[at - 1]);
   }
   return count;
@@ -117,7 +114,8 @@ void OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
   work.trigger = trigger;
   work.threshold = threshold;
   work.state = Work::State::kHeld;
-  work.describe(*fabric_, op, local_address(op.local), fetches(op) ? local_address(op.fetch) : nullptr);
+  work.describe(*fabric_, op, local_address(op.local),
+                Work::fetches(op) ? local_address(op.fetch) : nullptr);
   use(work, 1);
   held_.push_back(&work);
 }
@@ -131,9 +129,11 @@ Status OfiNic::offer(Work& work) {
   if (!work.deferred()) return work.start(*fabric_);
   const OfiCounter& trigger = counters_[work.trigger.value];
   const bool waits_there = trigger.waits_in_provider(work.threshold);
-  if (!waits_there && !is_due(work)) return {Code::kAgain, "the provider's counter does not reach so far"};
+  if (!waits_there && !is_due(work))
+    return {Code::kAgain, "the provider's counter does not reach so far"};
   OfiCounter* completion = completion_of(work);
-  return work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0, completion == nullptr ? nullptr : completion->fid());
+  return work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
+                   completion == nullptr ? nullptr : completion->fid());
 }
 
 // Tries everything that is held, by age.
@@ -145,7 +145,8 @@ size_t OfiNic::hand_over() {
       const Status status = offer(*work);
       if (status.ok()) {
         work->state = Work::State::kWaiting;
-        if (work->deferred() && !fabric_->provider().reports_deferred_work) waiting_.push_back(work);
+        if (work->deferred() && !fabric_->provider().reports_deferred_work)
+          waiting_.push_back(work);
         ++steps;
         continue;
       }
@@ -183,7 +184,8 @@ size_t OfiNic::read_completions() {
         std::byte room[256];
       } error{};
       if (fi_cq_readerr(fabric_->completions(), &error.entry, 0) <= 0) return steps;
-      if (error.entry.op_context != nullptr) fail(*Work::of(error.entry.op_context), completion_code(error.entry.err));
+      if (error.entry.op_context != nullptr)
+        fail(*Work::of(error.entry.op_context), completion_code(error.entry.err));
       ++steps;
     } else {
       return steps;
@@ -208,7 +210,8 @@ size_t OfiNic::look_at_waiting() {
 
 // The completion queue says that it has succeeded. Deferred work has been counted by the provider.
 void OfiNic::finish(Work& work) {
-  if (OfiCounter* completion = completion_of(work); completion != nullptr && !work.deferred()) completion->add(1);
+  if (OfiCounter* completion = completion_of(work); completion != nullptr && !work.deferred())
+    completion->add(1);
   release(work);
 }
 
@@ -234,7 +237,8 @@ OfiCounter* OfiNic::completion_of(const Work& work) {
 
 void OfiNic::remember_failure(const Op& op, Code code) {
   if (failure_count_ < kept_failures_.size())
-    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = {op.context, code, op.remote.peer};
+    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = {op.context, code,
+                                                                                   op.remote.peer};
   failures_.fetch_add(1, std::memory_order_release);
 }
 
@@ -252,7 +256,7 @@ void OfiNic::use(const Work& work, int delta) {
   if (work.deferred()) counters_[work.trigger.value].uses += count;
   if (work.op.completion.valid()) counters_[work.op.completion.value].uses += count;
   regions_[work.op.local.region.value].uses += count;
-  if (fetches(work.op)) regions_[work.op.fetch.region.value].uses += count;
+  if (Work::fetches(work.op)) regions_[work.op.fetch.region.value].uses += count;
 }
 
 // ---- The NIC's own thread

@@ -11,21 +11,16 @@
 namespace lanyard::ofi {
 
 using nic::CounterId;
-using nic::DeferredOp;
 using nic::kMaxFailure;
 using nic::kMaxSuccess;
-using nic::Op;
-using nic::OpKind;
 using nic::RegionId;
 
 namespace {
 
-constexpr uint64_t kWord = sizeof(uint64_t);
-
 // What the default service of a Slingshot NIC leaves its jobs (512 less 8), where nobody says.
 constexpr uint32_t kUsualDepth = 504;
 constexpr uint32_t kMostDepth = 2048;  // all the trigger entries of a Cassini NIC
-constexpr uint32_t kMaxIssued = 256;  // under way without an entry
+constexpr uint32_t kMaxIssued = 256;   // under way without an entry
 constexpr uint32_t kSpareCommands = 1024;
 constexpr size_t kKeptFailures = 1024;
 
@@ -36,25 +31,34 @@ Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
 Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
 
-// Of an object that cannot be opened: a card that is full of them says "again", but waiting frees none.
+// Of an object that cannot be opened: a card that is full of them says "again", but waiting frees
+// none.
 Status not_opened(const Status& status) {
   return status.code() == Code::kAgain ? Status(Code::kExhausted, status.message()) : status;
-}
-
-bool fetches(const Op& op) {
-  return op.kind == OpKind::kAtomic &&
-         (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
 }
 
 // The registers of a counter, where the provider has them.
 Result<std::byte*> registers_of(fid_cntr* counter) {
   CxiCounterOps* operations = nullptr;
   LANYARD_RETURN_IF_ERROR(ofi_status(
-      fi_open_ops(&counter->fid, kCxiCounterOps, 0, reinterpret_cast<void**>(&operations), nullptr), "fi_open_ops"));
+      fi_open_ops(&counter->fid, kCxiCounterOps, 0, reinterpret_cast<void**>(&operations), nullptr),
+      "fi_open_ops"));
   void* address = nullptr;
   size_t bytes = 0;
-  LANYARD_RETURN_IF_ERROR(ofi_status(operations->get_mmio_addr(&counter->fid, &address, &bytes), "get_mmio_addr"));
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(operations->get_mmio_addr(&counter->fid, &address, &bytes), "get_mmio_addr"));
   return static_cast<std::byte*>(address);
+}
+
+// In a thread that is deaf to the application's signals, and so are those that the provider starts.
+Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std::string& domain,
+                                            size_t operations) {
+  Result<std::unique_ptr<Fabric>> fabric = Status(Code::kFailed, "the card was not opened");
+  Result<std::thread> opener = start_service_thread(
+      "lanyard-ofi", [&] { fabric = Fabric::open(provider, domain, operations); });
+  if (!opener.ok()) return opener.status();
+  opener.value().join();
+  return fabric;
 }
 
 }  // namespace
@@ -65,7 +69,8 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
   const Result<Provider> provider = Provider::by_name(options.provider);
   if (!provider.ok()) return provider.status();
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
-  Result<std::unique_ptr<Fabric>> fabric = Fabric::open(provider.value(), options.domain, most + kMaxIssued);
+  Result<std::unique_ptr<Fabric>> fabric =
+      open_fabric(provider.value(), options.domain, most + kMaxIssued);
   if (!fabric.ok()) return fabric.status();
   const uint32_t queried = fabric.value()->queried_depth();
   const uint32_t depth = std::min(queried > 0 ? queried : kUsualDepth, most);
@@ -102,14 +107,16 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.name = "ofi/" + provider.name;
   caps_.provider = "libfabric " + fabric_->version() + ", domain " + info.domain_attr->name;
   caps_.deferred_depth = depth;
-  // cntr_cnt and mr_cnt are what the providers think best, not what there is: 16 and 100 on Slingshot.
+  // cntr_cnt and mr_cnt are what the providers think best, not what there is: 16 and 100 on
+  // Slingshot.
   caps_.max_counters = options.max_counters;
   caps_.max_regions = options.max_regions;
-  caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
+  caps_.max_message_bytes =
+      std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
   caps_.doorbell_host_call = true;
   caps_.fetching_atomics = true;
-  // The sockets provider deadlocks where a counter adds to the one that fired it, and the CXI provider's deferred
-  // set leaves failures as they are.
+  // The sockets provider deadlocks where a counter adds to the one that fired it, and the CXI
+  // provider's deferred set leaves failures as they are.
   caps_.deferred_counter_ops = false;
   caps_.flush = provider.flush;
   caps_.fenced_deregistration = provider.fenced_deregistration;
@@ -121,7 +128,8 @@ Status OfiNic::start() {
   if (!probe.ok()) return probe.status();
   caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
   if (!fabric_->provider().reports_deferred_work)
-    for (uint32_t i = 0; i < work_count_; ++i) LANYARD_RETURN_IF_ERROR(works_[i].open_done(fabric_->domain()));
+    for (uint32_t i = 0; i < work_count_; ++i)
+      LANYARD_RETURN_IF_ERROR(works_[i].open_done(fabric_->domain()));
   Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
   if (!owner.ok()) return owner.status();
   owner_ = std::move(owner.value());
@@ -132,7 +140,8 @@ OfiNic::~OfiNic() {
   stopping_.store(true);
   if (owner_.joinable()) owner_.join();
   if (caps_.flush && free_entries() < caps_.deferred_depth) (void)flush();
-  // No provider may come across what is closed below. Regions bound to the endpoint must go before it.
+  // No provider may come across what is closed below. Regions bound to the endpoint must go before
+  // it.
   if ((fabric_->info().domain_attr->mr_mode & FI_MR_ENDPOINT) != 0)
     for (OfiRegion& region : regions_) region.close();
   fabric_->close_endpoint();
@@ -153,9 +162,12 @@ Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
 Result<CounterId> OfiNic::open_counter() {
   Driving driving(*this);
   if (free_counters_.empty())
-    return Status(Code::kExhausted, "all " + std::to_string(caps_.max_counters) + " counters are open");
+    return Status(Code::kExhausted,
+                  "all " + std::to_string(caps_.max_counters) + " counters are open");
   const CounterId id{free_counters_.back()};
-  if (const Status status = counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters); !status.ok())
+  if (const Status status =
+          counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters);
+      !status.ok())
     return not_opened(status);
   free_counters_.pop_back();
   return id;
@@ -166,8 +178,8 @@ Status OfiNic::close_counter(CounterId id) {
   if (!is_open(id)) return no_counter();
   OfiCounter& counter = counters_[id.value];
   if (counter.uses > 0)
-    return {Code::kInvalidState,
-            "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
+    return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) +
+                                     " entries, operations or regions"};
   counter.close();
   free_counters_.push_back(id.value);
   return {};
@@ -182,7 +194,8 @@ Result<nic::CounterValue> OfiNic::read(CounterId id) {
 Status OfiNic::add(CounterId id, uint64_t value) {
   Driving driving(*this);
   if (!is_open(id)) return no_counter();
-  if (value > kMaxSuccess - counters_[id.value].read().success) return invalid("a counter holds 48 bits of success");
+  if (value > kMaxSuccess - counters_[id.value].read().success)
+    return invalid("a counter holds 48 bits of success");
   counters_[id.value].add(value);
   return {};
 }
@@ -190,7 +203,8 @@ Status OfiNic::add(CounterId id, uint64_t value) {
 Status OfiNic::add_error(CounterId id, uint32_t value) {
   Driving driving(*this);
   if (!is_open(id)) return no_counter();
-  if (value > kMaxFailure - counters_[id.value].read().failure) return invalid("a counter holds 7 bits of failure");
+  if (value > kMaxFailure - counters_[id.value].read().failure)
+    return invalid("a counter holds 7 bits of failure");
   counters_[id.value].add_error(value);
   return {};
 }
@@ -239,10 +253,13 @@ Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId r
   if (base == nullptr && bytes > 0) return invalid("a region of some bytes needs an address");
   if (remote_write.valid() && !is_open(remote_write)) return no_counter();
   if (free_regions_.empty())
-    return Status(Code::kExhausted, "all " + std::to_string(caps_.max_regions) + " regions are registered");
+    return Status(Code::kExhausted,
+                  "all " + std::to_string(caps_.max_regions) + " regions are registered");
   const RegionId id{free_regions_.back()};
   OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
-  if (const Status status = regions_[id.value].open(*fabric_, base, bytes, keys_.next(base), counter); !status.ok())
+  if (const Status status =
+          regions_[id.value].open(*fabric_, base, bytes, keys_.next(base), counter);
+      !status.ok())
     return not_opened(status);
   free_regions_.pop_back();
   if (counter != nullptr) ++counter->uses;
@@ -254,7 +271,8 @@ Status OfiNic::deregister_region(RegionId id) {
   if (!is_open(id)) return no_region();
   OfiRegion& region = regions_[id.value];
   if (region.uses > 0)
-    return {Code::kInvalidState, "the region is named by " + std::to_string(region.uses) + " entries or operations"};
+    return {Code::kInvalidState,
+            "the region is named by " + std::to_string(region.uses) + " entries or operations"};
   OfiCounter* counter = region.remote_write();
   region.close();
   if (counter != nullptr) --counter->uses;
@@ -267,95 +285,11 @@ Result<nic::RemoteKey> OfiNic::key(RegionId id) const {
   return regions_[id.value].key();
 }
 
-// ---- Posting
-
-Status OfiNic::validate_span(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const {
-  if (!is_open(span.region)) return no_region();
-  const OfiRegion& region = regions_[span.region.value];
-  if (span.offset > region.bytes() || bytes > region.bytes() - span.offset)
-    return invalid("the local span ends outside its region");
-  if (reinterpret_cast<uintptr_t>(region.base() + span.offset) % alignment != 0)
-    return invalid("the operands of atomics are aligned to 8 bytes");
-  return {};
-}
-
-Status OfiNic::validate(const Op& op) const {
-  if (op.completion.valid() && !is_open(op.completion)) return no_counter();
-  if (!op.moves_data()) {
-    if (op.completion.valid()) return invalid("counter operations have no completion counter");
-    if (!is_open(op.counter)) return no_counter();
-    return op.value > kMaxSuccess ? invalid("a counter holds 48 bits of success") : Status();
-  }
-  if (op.remote.peer >= peer_count_.load(std::memory_order_relaxed)) return {Code::kNotFound, "no such peer"};
-  if (op.kind == OpKind::kWrite) {
-    if (op.bytes > caps_.max_message_bytes)
-      return {Code::kInvalidArgument, "a message has at most " + std::to_string(caps_.max_message_bytes) + " bytes"};
-    return validate_span(op.local, op.bytes, 1);
-  }
-  if (op.remote.offset % kWord != 0 || KeyMaker::misaligned(op.remote.key))
-    return invalid("the targets of atomics are aligned to 8 bytes");
-  if (fetches(op)) LANYARD_RETURN_IF_ERROR(validate_span(op.fetch, kWord, kWord));
-  return validate_span(op.local, kWord, kWord);
-}
-
-Status OfiNic::validate(const DeferredOp& deferred) const {
-  if (!is_open(deferred.trigger)) return no_counter();
-  if (deferred.threshold > kMaxSuccess) return invalid("a threshold has at most 48 bits");
-  LANYARD_RETURN_IF_ERROR(validate(deferred.op));
-  if (!deferred.op.moves_data()) return {Code::kUnsupported, "this device has no deferred counter operations"};
-  return {};
-}
-
-Status OfiNic::post(std::span<const DeferredOp> ops) {
-  for (const DeferredOp& op : ops) LANYARD_RETURN_IF_ERROR(validate(op));
-  if (ops.size() > caps_.deferred_depth)
-    return {Code::kExhausted, std::to_string(ops.size()) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
-  const auto wanted = static_cast<uint32_t>(ops.size());
-  uint32_t free = free_entries_.load(std::memory_order_relaxed);
-  do {
-    if (free < wanted) return {Code::kAgain, "too few deferred-work entries are free"};
-  } while (!free_entries_.compare_exchange_weak(free, free - wanted, std::memory_order_relaxed));
-  for (const DeferredOp& op : ops)
-    push([&op](Command& command) {
-      command.kind = Command::Kind::kPost;
-      command.deferred = op;
-    });
-  progress();
-  return {};
-}
-
-Status OfiNic::issue(const Op& op) {
-  LANYARD_RETURN_IF_ERROR(validate(op));
-  uint32_t free = free_issues_.load(std::memory_order_relaxed);
-  do {
-    if (free == 0) return {Code::kAgain, "too many operations are under way"};
-  } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
-  push([&op](Command& command) {
-    command.kind = Command::Kind::kIssue;
-    command.deferred.op = op;
-  });
-  progress();
-  return {};
-}
-
-Status OfiNic::flush() {
-  if (!caps_.flush) return {Code::kUnsupported, "the provider cannot cancel deferred work"};
-  Driving driving(*this);
-  for (Work* work : held_)
-    if (work->deferred()) release(*work);
-  std::erase_if(held_, [](const Work* work) { return work->state == Work::State::kFree; });
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_control(&fabric_->domain()->fid, FI_FLUSH_WORK, nullptr), "FI_FLUSH_WORK"));
-  // What had fired is done by now and stands in the queue; the rest was canceled.
-  (void)read_completions();
-  for (uint32_t i = 0; i < work_count_; ++i)
-    if (works_[i].state == Work::State::kWaiting && works_[i].deferred()) release(works_[i]);
-  return {};
-}
-
 // ---- What others look at
 
 void OfiNic::wait_since(uint64_t seen, Nanoseconds timeout) {
-  if (activity() == seen && timeout > Nanoseconds::zero()) std::this_thread::sleep_for(std::min<Nanoseconds>(timeout, kNap));
+  if (activity() == seen && timeout > Nanoseconds::zero())
+    std::this_thread::sleep_for(std::min<Nanoseconds>(timeout, kNap));
 }
 
 std::optional<nic::FailureRecord> OfiNic::take_failure() {

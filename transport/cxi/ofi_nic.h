@@ -1,12 +1,14 @@
-// OfiNic: the triggered NIC over libfabric's deferred work (fi_trigger(3)): Slingshot through the CXI provider, and
-// the sockets provider, which needs no card.
+// OfiNic: the triggered NIC over libfabric's deferred work (fi_trigger(3)): Slingshot through the
+// CXI provider, and the sockets provider, which needs no card.
 //
-// The card or the provider's own threads carry transfers on; the host's part is small and done by whoever drives, one
-// thread at a time: handing over what was posted, taking completions off the queue (without which the CXI provider
-// stops taking work), counting what was issued, and telling of failures. A thread inside progress() drives; the NIC's
-// own thread does when nobody attends. No NIC wakes it: it looks every so often, less often when nothing happens.
+// The card or the provider's own threads carry transfers on; the host's part is small and done by
+// whoever drives, one thread at a time: handing over what was posted, taking completions off the
+// queue (without which the CXI provider stops taking work), counting what was issued, and telling
+// of failures. A thread inside progress() drives; the NIC's own thread does when nobody attends. No
+// NIC wakes it: it looks every so often, less often when nothing happens.
 //
-// An entry's place comes back when its operation is done, not already when it fires: the provider tells no earlier.
+// An entry's place comes back when its operation is done, not already when it fires: the provider
+// tells no earlier.
 #ifndef LANYARD_TRANSPORT_CXI_OFI_NIC_H_
 #define LANYARD_TRANSPORT_CXI_OFI_NIC_H_
 
@@ -55,7 +57,8 @@ class OfiNic final : public nic::Nic {
   Status reset(nic::CounterId counter) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
-  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes,
+                                        nic::CounterId remote_write) override;
   Status deregister_region(nic::RegionId region) override;
   Result<nic::RemoteKey> key(nic::RegionId region) const override;
 
@@ -76,7 +79,8 @@ class OfiNic final : public nic::Nic {
  private:
   struct Command {
     enum class Kind : uint8_t { kPost, kIssue, kRing } kind;
-    nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
+    nic::DeferredOp
+        deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
   };
   // Holds the right to drive, for calls that need the state of now.
   class Driving;
@@ -86,8 +90,12 @@ class OfiNic final : public nic::Nic {
   Status start();
 
   // What is right or wrong with a descriptor. For any thread.
-  bool is_open(nic::CounterId id) const { return id.value < counters_.size() && counters_[id.value].is_open(); }
-  bool is_open(nic::RegionId id) const { return id.value < regions_.size() && regions_[id.value].is_open(); }
+  bool is_open(nic::CounterId id) const {
+    return id.value < counters_.size() && counters_[id.value].is_open();
+  }
+  bool is_open(nic::RegionId id) const {
+    return id.value < regions_.size() && regions_[id.value].is_open();
+  }
   Status validate(const nic::Op& op) const;
   Status validate(const nic::DeferredOp& deferred) const;
   Status validate_span(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
@@ -108,7 +116,9 @@ class OfiNic final : public nic::Nic {
   void fail(Work& work, Code code);
   void release(Work& work);
   void use(const Work& work, int delta);
-  std::byte* local_address(nic::LocalSpan span) const { return regions_[span.region.value].base() + span.offset; }
+  std::byte* local_address(nic::LocalSpan span) const {
+    return regions_[span.region.value].base() + span.offset;
+  }
   OfiCounter* completion_of(const Work& work);
   void remember_failure(const nic::Op& op, Code code);
   void ring(nic::CounterId id, uint64_t value);

@@ -19,7 +19,8 @@ namespace lanyard::ofi {
 
 // Keys are the driver's own, so none is ever given twice (N8). The low bits of one say
 //   bit 0        0: the region's memory; 1: the word beside it that stands for writes of no bytes
-//   bits 1, 2    01: the memory does not begin at a multiple of 8, so that atomics into it are wrong;
+//   bits 1, 2    01: the memory does not begin at a multiple of 8, so that atomics into it are
+//   wrong;
 //                the complement of a key, for one, says nothing of the kind
 class KeyMaker {
  public:
@@ -37,12 +38,14 @@ class KeyMaker {
   uint64_t limit_;
 };
 
-// Threads: one caller at a time, but for is_open(), base(), bytes() and key(), which may run beside anything that does
-// not open or close this very region.
+// Threads: one caller at a time, but for is_open(), base(), bytes() and key(), which may run beside
+// anything that does not open or close this very region.
 class OfiRegion {
  public:
-  // Registers the memory under `key`; `remote_write` is null or an open counter. Requires !is_open().
-  Status open(const Fabric& fabric, void* base, uint64_t bytes, nic::RemoteKey key, OfiCounter* remote_write);
+  // Registers the memory under `key`; `remote_write` is null or an open counter. Requires
+  // !is_open().
+  Status open(const Fabric& fabric, void* base, uint64_t bytes, nic::RemoteKey key,
+              OfiCounter* remote_write);
   // The counter is the caller's to let go of.
   void close();
 

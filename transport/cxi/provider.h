@@ -12,7 +12,8 @@
 namespace lanyard::ofi {
 
 struct Provider {
-  // kUnsupported for a name that stands for none: what a provider does not document cannot be guessed.
+  // kUnsupported for a name that stands for none: what a provider does not document cannot be
+  // guessed.
   static Result<Provider> by_name(std::string_view name);
 
   std::string name;

@@ -9,9 +9,10 @@ namespace lanyard::ofi {
 
 namespace {
 
-uint64_t flags_of(const nic::Op& op, bool fetches) {
-  // Deferred work is not reported unless it asks for it. What fetches is delivered when its answer is here.
-  const bool delivery = op.level == nic::CompletionLevel::kDelivery && !fetches;
+uint64_t flags_of(const nic::Op& op) {
+  // Deferred work is not reported unless it asks for it. What fetches is delivered when its answer
+  // is here.
+  const bool delivery = op.level == nic::CompletionLevel::kDelivery && !Work::fetches(op);
   return FI_COMPLETION | (delivery ? FI_DELIVERY_COMPLETE : 0);
 }
 
@@ -45,12 +46,13 @@ void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* lo
   write_.msg.rma_iov = &target_;
   write_.msg.rma_iov_count = 1;
   write_.msg.context = &work_.context;
-  write_.flags = flags_of(op, false);
+  write_.flags = flags_of(op);
   work_.op_type = FI_OP_WRITE;
   work_.op.rma = &write_;
 }
 
-void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch) {
+void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local,
+                           std::byte* fetch) {
   operand_.addr = local;
   operand_.count = 1;
   result_.addr = fetch;
@@ -71,33 +73,40 @@ void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* l
     case nic::AtomicKind::kSum:
     case nic::AtomicKind::kReplace:
       message.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
-      atomic_ = {fabric.endpoint(), message, flags_of(op, false)};
+      atomic_ = {fabric.endpoint(), message, flags_of(op)};
       work_.op_type = FI_OP_ATOMIC;
       work_.op.atomic = &atomic_;
       return;
     case nic::AtomicKind::kFetchSum:
       message.op = FI_SUM;
-      fetch_ = {fabric.endpoint(), message, {&result_, nullptr, 1}, flags_of(op, true)};
+      fetch_ = {fabric.endpoint(), message, {&result_, nullptr, 1}, flags_of(op)};
       work_.op_type = FI_OP_FETCH_ATOMIC;
       work_.op.fetch_atomic = &fetch_;
       return;
     case nic::AtomicKind::kCompareSwap:
       message.op = FI_CSWAP;
-      compare_swap_ = {fabric.endpoint(), message, {&result_, nullptr, 1}, {&compare_operand_, nullptr, 1}, flags_of(op, true)};
+      compare_swap_ = {fabric.endpoint(),
+                       message,
+                       {&result_, nullptr, 1},
+                       {&compare_operand_, nullptr, 1},
+                       flags_of(op)};
       work_.op_type = FI_OP_COMPARE_ATOMIC;
       work_.op.compare_atomic = &compare_swap_;
       return;
   }
 }
 
-Status Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion) {
+Status Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold,
+                  fid_cntr* completion) {
   work_.threshold = threshold;
   work_.triggering_cntr = trigger;
   work_.completion_cntr = done_ == nullptr ? completion : done_.get();
   if (done_ != nullptr) (void)fi_cntr_set(done_.get(), 0);
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_), "FI_QUEUE_WORK"));
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_), "FI_QUEUE_WORK"));
   if (done_ == nullptr || completion == nullptr) return {};
-  // Second, so that nothing is left behind where the first is refused; what is done by now adds at once.
+  // Second, so that nothing is left behind where the first is refused; what is done by now adds at
+  // once.
   chain_ = {};
   chain_.threshold = 1;
   chain_.triggering_cntr = done_.get();
@@ -114,21 +123,24 @@ Status Work::start(const Fabric& fabric) {
     case FI_OP_WRITE:
       return ofi_status(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags), "fi_writemsg");
     case FI_OP_ATOMIC:
-      return ofi_status(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags), "fi_atomicmsg");
+      return ofi_status(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags),
+                        "fi_atomicmsg");
     case FI_OP_FETCH_ATOMIC:
-      return ofi_status(fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags),
-                        "fi_fetch_atomicmsg");
+      return ofi_status(
+          fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags),
+          "fi_fetch_atomicmsg");
     default:
-      return ofi_status(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1, &result_,
-                                             nullptr, 1, compare_swap_.flags),
-                        "fi_compare_atomicmsg");
+      return ofi_status(
+          fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1,
+                               &result_, nullptr, 1, compare_swap_.flags),
+          "fi_compare_atomicmsg");
   }
 }
 
 bool Work::is_done() const {
   if (fi_cntr_read(done_.get()) == 0) return false;
-  // The provider may still be on its way from the count to the chain; its lock on the counter lets this
-  // call pass when it is not.
+  // The provider may still be on its way from the count to the chain; its lock on the counter lets
+  // this call pass when it is not.
   (void)fi_cntr_add(done_.get(), 0);
   return true;
 }

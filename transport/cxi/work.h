@@ -1,4 +1,5 @@
-// Work: one operation on its way through libfabric, with everything that libfabric's descriptors point to.
+// Work: one operation on its way through libfabric, with everything that libfabric's descriptors
+// point to.
 #ifndef LANYARD_TRANSPORT_CXI_WORK_H_
 #define LANYARD_TRANSPORT_CXI_WORK_H_
 
@@ -17,8 +18,9 @@
 
 namespace lanyard::ofi {
 
-// Some providers keep pointers to the descriptors until the operation is done, so a Work stays where it is and as it
-// is from post() or start() until the driver has seen its completion. Threads: those of the driver.
+// Some providers keep pointers to the descriptors until the operation is done, so a Work stays
+// where it is and as it is from post() or start() until the driver has seen its completion.
+// Threads: those of the driver.
 class Work {
   // What op_context points to begins with its fi_context2.
   struct Descriptor : fi_deferred_work {
@@ -28,9 +30,9 @@ class Work {
  public:
   enum class State : uint8_t {
     kFree,
-    kHeld,      // with the driver: not due, or the provider had no room
-    kDoomed,    // with the driver: the provider refuses it, so it fails when it is due
-    kWaiting,   // with the provider, for its trigger or its completion
+    kHeld,     // with the driver: not due, or the provider had no room
+    kDoomed,   // with the driver: the provider refuses it, so it fails when it is due
+    kWaiting,  // with the provider, for its trigger or its completion
   };
 
   Work() { work_.owner = this; }
@@ -39,22 +41,34 @@ class Work {
 
   // The Work whose operation a completion's op_context names.
   static Work* of(void* op_context) {
-    return static_cast<Descriptor*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)))->owner;
+    return static_cast<Descriptor*>(
+               reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)))
+        ->owner;
+  }
+
+  // Whether the operation brings something back.
+  static bool fetches(const nic::Op& op) {
+    return op.kind == nic::OpKind::kAtomic &&
+           (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
   }
 
   // For providers that do not report deferred work: gives it a counter of its own to complete into.
   Status open_done(fid_domain* domain);
 
-  // Fills the descriptors in for `op`, whose local addresses are given. Requires a peer that exists.
+  // Fills the descriptors in for `op`, whose local addresses are given. Requires a peer that
+  // exists.
   void describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch);
-  // Hands it to the deferred-work queue, to add to `completion` (may be null) when it is done. kAgain: come back.
+  // Hands it to the deferred-work queue, to add to `completion` (may be null) when it is done.
+  // kAgain: come back.
   Status post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion);
   // Runs it now; the completion queue will report it. kAgain: come back.
   Status start(const Fabric& fabric);
 
-  // Of posted work with a counter of its own: whether it has succeeded, and the provider looks at it no more.
+  // Of posted work with a counter of its own: whether it has succeeded, and the provider looks at
+  // it no more.
   bool is_done() const;
-  // The same work has failed instead: adds to its completion counter all the same, so that its chain fires.
+  // The same work has failed instead: adds to its completion counter all the same, so that its
+  // chain fires.
   void finish_failed();
 
  private:
