@@ -3,6 +3,7 @@
 #include "nicsim/threaded/threaded_nic.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/tcp_wire.h"
+#include "transport/cxi/ofi_nic.h"
 #include "transport/nic/checked_nic.h"
 
 namespace lanyard::api {
@@ -18,18 +19,30 @@ Result<std::unique_ptr<nicsim::Wire>> open_wire(const Settings& settings) {
   return std::unique_ptr<nicsim::Wire>(std::move(wire.value()));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings) {
+Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings) {
   Result<std::unique_ptr<nicsim::Wire>> wire = open_wire(settings);
   if (!wire.ok())
     return wire.status();
   nicsim::ModelLimits limits;
   limits.deferred_depth = settings.dwq_depth;
   limits.max_message_bytes = settings.max_message_bytes;
-  std::unique_ptr<nic::Nic> nic = std::make_unique<nicsim::ThreadedNic>(limits, std::move(wire.value()));
-  if (settings.checked)
-    nic = std::make_unique<nic::CheckedNic>(std::move(nic));
+  return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(limits, std::move(wire.value())));
+}
+
+Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings) {
+  Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open(
+      {.provider = settings.ofi_provider, .domain = settings.ofi_domain, .deferred_depth = settings.ofi_dwq_depth});
+  if (!nic.ok())
+    return nic.status();
+  return std::unique_ptr<nic::Nic>(std::move(nic.value()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings) {
+  Result<std::unique_ptr<nic::Nic>> nic = settings.nic == "sim" ? open_simulated(settings) : open_ofi(settings);
+  if (nic.ok() && settings.checked)
+    return std::unique_ptr<nic::Nic>(std::make_unique<nic::CheckedNic>(std::move(nic.value())));
   return nic;
 }
 

@@ -77,7 +77,7 @@ Status read_seconds(const char* name, std::chrono::milliseconds& out) {
 
 Result<Settings> Settings::from_environment() {
   Settings settings;
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim"}, settings.nic));
+  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim", "ofi", "cxi"}, settings.nic));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_CHECK", settings.checked));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OVERFLOW", settings.overflow));
   LANYARD_RETURN_IF_ERROR(read_strategy("LANYARD_STRATEGY", settings.strategy));
@@ -89,6 +89,14 @@ Result<Settings> Settings::from_environment() {
   settings.dwq_depth = static_cast<uint32_t>(depth);
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_SIM_CMA", settings.cma));
+  // What `cxi` and `ofi` differ in: the provider that they stand for where none is named.
+  settings.ofi_provider = settings.nic == "cxi" ? "cxi" : settings.nic == "ofi" ? "sockets" : "";
+  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_OFI_PROVIDER", {"cxi", "sockets"}, settings.ofi_provider));
+  if (const char* domain = std::getenv("LANYARD_OFI_DOMAIN"))
+    settings.ofi_domain = domain;
+  uint64_t ofi_depth = settings.ofi_dwq_depth;
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_OFI_DWQ_DEPTH", 1, 65536, ofi_depth));
+  settings.ofi_dwq_depth = static_cast<uint32_t>(ofi_depth);
   if (const char* interface = std::getenv("LANYARD_SIM_INTERFACE"))
     settings.interface = interface;
   return settings;

@@ -13,7 +13,7 @@
 namespace lanyard::api {
 
 struct Settings {
-  std::string nic = "sim";                           // LANYARD_NIC: sim
+  std::string nic = "sim";                           // LANYARD_NIC: sim, ofi, cxi
   bool checked = false;                              // LANYARD_CHECK: assert the NIC's contract at every call
   bool overflow = true;                              // LANYARD_OVERFLOW: on, off
   std::optional<core::Strategy> strategy;            // LANYARD_STRATEGY: auto, target-counter, sender-flag; none: auto
@@ -23,6 +23,9 @@ struct Settings {
   uint32_t dwq_depth = 504;                          // LANYARD_SIM_DWQ_DEPTH: 1 to 65536
   uint64_t max_message_bytes = uint64_t{1} << 30;    // LANYARD_SIM_MAX_MESSAGE: bytes, at least 1
   bool cma = true;                                   // LANYARD_SIM_CMA: on, off: cross-memory attach on the shm wire
+  std::string ofi_provider;                          // LANYARD_OFI_PROVIDER: cxi, sockets; by default what LANYARD_NIC stands for
+  std::string ofi_domain;                            // LANYARD_OFI_DOMAIN: which card; empty: choose
+  uint32_t ofi_dwq_depth = 0;                        // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
   std::string interface;                             // LANYARD_SIM_INTERFACE: the tcp wire's IP address; empty: choose
 
   // kInvalidArgument names the variable, its value and what is allowed.

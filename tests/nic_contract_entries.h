@@ -218,6 +218,8 @@ TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
     ASSERT_TRUE(all_free());
     add(a, 5);
     add(b, 5);
+    ASSERT_TRUE(reaches(a, 5 * round));
+    ASSERT_TRUE(reaches(b, 5 * round));
     issue(sum_op(one, 0, target, 0, done));
     ASSERT_TRUE(reaches(done, round));
   }

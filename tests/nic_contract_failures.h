@@ -367,6 +367,7 @@ TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
 // it if one does). Short messages make for many under way, long ones for one that is cut.
 TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
   if (!start()) return;
+  if (!needs(nic(1).caps().fenced_deregistration, "fenced deregistration")) return;
   std::mt19937_64 random(8);
   struct Traffic {
     size_t slot, slots;

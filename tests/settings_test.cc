@@ -16,6 +16,8 @@ constexpr const char* kNames[] = {
     "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW", "LANYARD_DEADLINE_S",
     "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",  "LANYARD_SIM_DWQ_DEPTH",
     "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY",
+    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_OFI_PROVIDER", "LANYARD_OFI_DOMAIN",
+    "LANYARD_OFI_DWQ_DEPTH",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -65,11 +67,30 @@ TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(settings.max_message_bytes, uint64_t{1} << 30);
   EXPECT_TRUE(settings.cma);
   EXPECT_EQ(settings.interface, "");
+  EXPECT_EQ(settings.ofi_domain, "");
+  EXPECT_EQ(settings.ofi_dwq_depth, 0u);
 }
 
 TEST_F(SettingsTest, Nic) {
   EXPECT_EQ(with("LANYARD_NIC", "sim").nic, "sim");
-  refused("LANYARD_NIC", {"", "Sim", "cxi", "sim "}, "sim");
+  EXPECT_EQ(with("LANYARD_NIC", "ofi").nic, "ofi");
+  EXPECT_EQ(with("LANYARD_NIC", "cxi").nic, "cxi");
+  refused("LANYARD_NIC", {"", "Sim", "cxi0", "sim "}, "sim or ofi or cxi");
+}
+
+TEST_F(SettingsTest, OfiProvider) {
+  EXPECT_EQ(with("LANYARD_NIC", "cxi").ofi_provider, "cxi");
+  EXPECT_EQ(with("LANYARD_NIC", "ofi").ofi_provider, "sockets");
+  EXPECT_EQ(with("LANYARD_OFI_PROVIDER", "sockets").ofi_provider, "sockets");
+  EXPECT_EQ(with("LANYARD_OFI_PROVIDER", "cxi").ofi_provider, "cxi");
+  refused("LANYARD_OFI_PROVIDER", {"", "verbs", "CXI", "tcp;ofi_rxm"}, "cxi or sockets");
+}
+
+TEST_F(SettingsTest, OfiDomain) { EXPECT_EQ(with("LANYARD_OFI_DOMAIN", "cxi2").ofi_domain, "cxi2"); }
+
+TEST_F(SettingsTest, OfiDepth) {
+  EXPECT_EQ(with("LANYARD_OFI_DWQ_DEPTH", "63").ofi_dwq_depth, 63u);
+  refused("LANYARD_OFI_DWQ_DEPTH", {"", "0", "65537", "all"}, "from 1 to 65536");
 }
 
 TEST_F(SettingsTest, Check) {
@@ -146,7 +167,8 @@ TEST_F(SettingsTest, Interface) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim", "on", "off", "3", "4", "tcp", "off", "17", "10.0.0.1", "4096", "sender-flag"};
+  const char* values[] = {"sim",      "on",   "off",         "3",       "4",  "tcp", "off", "17",
+                          "10.0.0.1", "4096", "sender-flag", "sockets", "lo", "21"};
   for (size_t i = 0; i < std::size(kNames); ++i) setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
   ASSERT_TRUE(read.ok()) << read.status().to_string();
@@ -161,6 +183,9 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.interface, "10.0.0.1");
   EXPECT_EQ(settings.max_message_bytes, 4'096u);
   EXPECT_EQ(settings.strategy, core::Strategy::kSenderFlag);
+  EXPECT_EQ(settings.ofi_provider, "sockets");
+  EXPECT_EQ(settings.ofi_domain, "lo");
+  EXPECT_EQ(settings.ofi_dwq_depth, 21u);
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct Caps {
   // Strategy A (target counter) is right only where this holds.
   bool target_count_means_visible = false;
   bool device_memory = false;       // regions may be GPU memory
+  // deregister_region() waits for messages that are landing. Where false, its caller makes sure that none is.
+  bool fenced_deregistration = true;
 };
 
 }  // namespace lanyard::nic

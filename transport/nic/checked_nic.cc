@@ -247,9 +247,10 @@ Status CheckedNic::check_op(const Op& op) const {
 Status CheckedNic::check_deferred(const DeferredOp& op) const {
   if (!is_open(op.trigger)) return no_counter();
   if (op.threshold > kMaxSuccess) return invalid("a threshold has at most 48 bits");
+  LANYARD_RETURN_IF_ERROR(check_op(op.op));
   if (is_counter_op(op.op) && !caps().deferred_counter_ops)
     return {Code::kUnsupported, "caps() lists no deferred counter operations"};
-  return check_op(op.op);
+  return {};
 }
 
 // What an accepted operation may do to counters, sooner or later.

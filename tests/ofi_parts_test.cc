@@ -1,0 +1,194 @@
+// What OfiNic is made of: return codes, keys, narrow counters, addresses, and what it says when it
+// cannot open.
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <sched.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/cxi/fabric.h"
+#include "transport/cxi/locality.h"
+#include "transport/cxi/ofi_counter.h"
+#include "transport/cxi/ofi_nic.h"
+#include "transport/cxi/ofi_region.h"
+#include "transport/cxi/ofi_status.h"
+#include "transport/cxi/provider.h"
+
+namespace lanyard::ofi {
+namespace {
+
+using nic::CounterValue;
+using nic::kMaxFailure;
+using nic::kMaxSuccess;
+
+TEST(OfiStatus, ReturnCodesBecomeStatus) {
+  EXPECT_TRUE(ofi_status(0, "fi_x").ok());
+  EXPECT_TRUE(ofi_status(16, "fi_cq_read").ok());
+  EXPECT_EQ(ofi_status(-FI_EAGAIN, "fi_x").code(), Code::kAgain);
+  EXPECT_EQ(ofi_status(-FI_ENOSPC, "fi_x").code(), Code::kAgain);
+  EXPECT_EQ(ofi_status(-FI_ENODATA, "fi_x").code(), Code::kUnsupported);
+  EXPECT_EQ(ofi_status(-FI_EKEYREJECTED, "fi_x").code(), Code::kNotFound);
+  EXPECT_EQ(ofi_status(-12345, "fi_x").code(), Code::kFailed);
+  EXPECT_EQ(ofi_status(-FI_EINVAL, "fi_domain").message().find("fi_domain: "), 0u);
+}
+
+TEST(OfiStatus, AFailedOperationNeverSaysAgain) {
+  for (int error : {FI_EAGAIN, FI_ENOSPC}) EXPECT_EQ(completion_code(error), Code::kFailed);
+  EXPECT_EQ(completion_code(FI_EIO), Code::kFailed);
+}
+
+TEST(KeyMaker, KeysAreNewAndSayWhatAtomicsNeed) {
+  for (size_t key_bytes : {4, 8}) {
+    KeyMaker keys(key_bytes);
+    std::set<uint64_t> seen;
+    for (uintptr_t base = 4096; base < 4096 + 64; ++base) {
+      const nic::RemoteKey key = keys.next(reinterpret_cast<void*>(base));
+      EXPECT_TRUE(seen.insert(key.value).second);
+      EXPECT_TRUE(seen.insert(KeyMaker::beside(key).value).second);
+      EXPECT_EQ(KeyMaker::misaligned(key), base % 8 != 0);
+      EXPECT_FALSE(KeyMaker::misaligned({~key.value})) << "a key that is none says nothing";
+      EXPECT_GE(key.value, 100u) << "the CXI provider's optimized keys";
+      if (key_bytes == 4) {
+        EXPECT_LT(key.value, uint64_t{1} << 32);
+      }
+    }
+  }
+}
+
+TEST(Locality, CountsTheCoresThatAreShared) {
+  cpu_set_t mine;
+  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &mine)) ++first;
+  const std::string core = std::to_string(first);
+  EXPECT_EQ(cores_in("0-1023"), CPU_COUNT(&mine));
+  EXPECT_EQ(cores_in(core), 1);
+  EXPECT_EQ(cores_in("1022-1023," + core), 1 + CPU_ISSET(1022, &mine) + CPU_ISSET(1023, &mine));
+  EXPECT_EQ(cores_in(""), 0);
+  EXPECT_EQ(cores_in("x"), 0);
+}
+
+TEST(Provider, OnlyThoseThatAreKnown) {
+  EXPECT_TRUE(Provider::by_name("cxi").ok());
+  const Result<Provider> verbs = Provider::by_name("verbs");
+  EXPECT_EQ(verbs.status().code(), Code::kUnsupported);
+  EXPECT_NE(verbs.status().message().find("verbs"), std::string::npos);
+}
+
+// ---- On the sockets provider
+
+class OnSockets : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<Fabric>> fabric =
+        Fabric::open(Provider::by_name("sockets").value(), "", 64);
+    if (!fabric.ok()) GTEST_SKIP() << "SKIPPED: " << fabric.status().message();
+    fabric_ = std::move(fabric.value());
+  }
+  std::unique_ptr<Fabric> fabric_;
+};
+
+TEST_F(OnSockets, AnUnknownDomainIsNamedBesideThoseThatExist) {
+  const Result<std::unique_ptr<Fabric>> none =
+      Fabric::open(fabric_->provider(), "no-such-card", 64);
+  ASSERT_EQ(none.status().code(), Code::kUnsupported);
+  EXPECT_NE(none.status().message().find("no-such-card"), std::string::npos);
+  EXPECT_NE(none.status().message().find(" lo"), std::string::npos) << none.status().message();
+}
+
+// 48 bits and failures on a counter that has 31 and none.
+TEST_F(OnSockets, ANarrowCounterCountsLikeAWideOne) {
+  OfiCounter counter;
+  ASSERT_TRUE(counter.open(fabric_->domain(), false).ok());
+  counter.add(5);
+  counter.add_error(2);
+  EXPECT_EQ(counter.read(), (CounterValue{5, 2}));
+  EXPECT_EQ(fi_cntr_read(counter.fid()), 7u) << "thresholds compare with both";
+  EXPECT_TRUE(counter.waits_in_provider(1'000'000));
+  EXPECT_FALSE(counter.waits_in_provider(uint64_t{1} << 31));
+
+  counter.add(uint64_t{1} << 33);
+  EXPECT_EQ(counter.read(), (CounterValue{(uint64_t{1} << 33) + 5, 2}));
+  EXPECT_GE(fi_cntr_read(counter.fid()), uint64_t{1} << 30) << "whatever waited there is due";
+  EXPECT_FALSE(counter.waits_in_provider(1)) << "far: entries wait in the driver";
+  (void)fi_cntr_add(counter.fid(), 3);  // arrivals
+  counter.add(1);
+  EXPECT_EQ(counter.read(), (CounterValue{(uint64_t{1} << 33) + 9, 2}));
+
+  counter.set(0);
+  EXPECT_EQ(counter.read(), CounterValue{});
+  EXPECT_EQ(fi_cntr_read(counter.fid()), 0u);
+  EXPECT_TRUE(counter.waits_in_provider(1));
+  counter.set(kMaxSuccess);
+  EXPECT_EQ(counter.read(), (CounterValue{kMaxSuccess, 0}));
+}
+
+TEST_F(OnSockets, ASuccessThatIsToComeBecomesAFailure) {
+  OfiCounter counter;
+  ASSERT_TRUE(counter.open(fabric_->domain(), false).ok());
+  counter.add(10);
+  counter.turn_next_into_failure();
+  (void)fi_cntr_add(counter.fid(), 1);
+  EXPECT_EQ(counter.read(), (CounterValue{10, 1}));
+  counter.add_error(kMaxFailure);
+  EXPECT_EQ(counter.read(), (CounterValue{10, kMaxFailure})) << "seven bits stay full";
+  counter.turn_next_into_failure();
+  (void)fi_cntr_add(counter.fid(), 1);
+  EXPECT_EQ(counter.read(), (CounterValue{10, kMaxFailure})) << "and no success comes of it";
+}
+
+TEST_F(OnSockets, AddressesThatAreNoneAreRefused) {
+  const nic::Address good = fabric_->address();
+  nic::Address longer = good;
+  longer.bytes.push_back(std::byte{0});
+  nic::Address other_host = good;
+  other_host.bytes[8] ^= std::byte{1};  // see AddressHead: the loopback interface of another host
+  for (const nic::Address& bad : {nic::Address{}, longer, other_host}) {
+    const std::vector<nic::Address> peers = {good, bad};
+    EXPECT_EQ(fabric_->set_peers(peers).code(), Code::kInvalidArgument);
+    EXPECT_EQ(fabric_->peer_count(), 0u);
+  }
+  const std::vector<nic::Address> peers = {good, good};
+  EXPECT_TRUE(fabric_->set_peers(peers).ok());
+  EXPECT_EQ(fabric_->peer_count(), 2u);
+}
+
+// An entry beyond what the provider's counter holds waits in the driver and fires like any other.
+TEST_F(OnSockets, AnEntryBeyond31BitsFires) {
+  Result<std::unique_ptr<OfiNic>> opened = OfiNic::open({.provider = "sockets"});
+  ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+  OfiNic& nic = *opened.value();
+  const std::vector<nic::Address> peers = {nic.address()};
+  ASSERT_TRUE(nic.set_peers(peers, 0).ok());
+  uint64_t words[2] = {7, 0};
+  const nic::RegionId region = nic.register_region(words, sizeof words, {}).value();
+  const nic::CounterId trigger = nic.open_counter().value();
+  const nic::CounterId done = nic.open_counter().value();
+  nic::DeferredOp entry;
+  entry.trigger = trigger;
+  entry.threshold = (uint64_t{1} << 40) + 2;
+  entry.op.completion = done;
+  entry.op.local = {region, 0};
+  entry.op.remote = {0, nic.key(region).value(), 8};
+  entry.op.bytes = 8;
+  ASSERT_TRUE(nic.post({&entry, 1}).ok());
+  ASSERT_TRUE(nic.add(trigger, uint64_t{1} << 40).ok());
+  ASSERT_TRUE(nic.add(trigger, 1).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(nic.read(done).value(), CounterValue{});
+  ASSERT_TRUE(nic.add(trigger, 1).ok());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (nic.read(done).value().success == 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(nic.read(done).value(), (CounterValue{1, 0}));
+  EXPECT_EQ(words[1], 7u);
+}
+
+}  // namespace
+}  // namespace lanyard::ofi

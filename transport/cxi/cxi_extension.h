@@ -1,0 +1,65 @@
+// What HPE's CXI provider offers beyond libfabric's own interface (fi_cxi(7)), in declarations of
+// our own: its header is not packaged everywhere. Whether a provider really has it is asked at run
+// time (fi_open_ops); where the header is there, the compiler compares.
+#ifndef LANYARD_TRANSPORT_CXI_CXI_EXTENSION_H_
+#define LANYARD_TRANSPORT_CXI_CXI_EXTENSION_H_
+
+#include <rdma/fabric.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+
+namespace lanyard::ofi {
+
+// fi_open_ops() on a counter.
+inline constexpr const char* kCxiCounterOps = "cxi_counter_ops";
+struct CxiCounterOps {
+  int (*set_wb_buffer)(fid* counter, void* buffer, size_t bytes);
+  int (*get_mmio_addr)(fid* counter, void** address, size_t* bytes);
+};
+
+// The counter's registers, in bytes from get_mmio_addr()'s address. A store adds; only zero can be
+// set.
+inline constexpr size_t kCxiAddOffset = 0;
+inline constexpr size_t kCxiAddErrorOffset = 64;
+inline constexpr size_t kCxiResetOffset = 128;
+inline constexpr size_t kCxiResetErrorOffset = 192;
+
+// The word that the NIC writes back: 48 bits of success, 7 of failure, and a bit that says
+// "written".
+inline constexpr uint64_t kCxiSuccessMask = (uint64_t{1} << 48) - 1;
+inline constexpr unsigned kCxiFailureShift = 48;
+inline constexpr uint64_t kCxiFailureMask = 127;
+inline constexpr uint64_t kCxiWritten = uint64_t{1} << 63;
+
+// fi_open_ops() on a domain. Later versions only append, so the first five members are all we name.
+inline constexpr const char* kCxiDomainOps[] = {"dom_ops_v6", "dom_ops_v5"};
+struct CxiDomainOps {
+  int (*cntr_read)(fid* domain, unsigned counter, uint64_t* value, timespec* time);
+  int (*topology)(fid* domain, unsigned* group, unsigned* node, unsigned* port);
+  int (*enable_hybrid_mr_desc)(fid* domain, bool enable);
+  size_t (*ep_get_unexp_msgs)(void* endpoint, void* entries, size_t count, uint64_t* sources,
+                              size_t* messages);
+  int (*get_dwq_depth)(fid* domain, size_t* depth);
+};
+
+}  // namespace lanyard::ofi
+
+#if __has_include(<rdma/fi_cxi_ext.h>)
+#include <rdma/fi_cxi_ext.h>
+#include <rdma/fi_domain.h>
+
+#include <string_view>
+
+namespace lanyard::ofi {
+static_assert(std::string_view(FI_CXI_COUNTER_OPS) == kCxiCounterOps);
+static_assert(sizeof(fi_cxi_cntr_ops) == sizeof(CxiCounterOps));
+static_assert(offsetof(fi_cxi_cntr_ops, get_mmio_addr) == offsetof(CxiCounterOps, get_mmio_addr));
+static_assert(offsetof(fi_cxi_dom_ops, get_dwq_depth) == offsetof(CxiDomainOps, get_dwq_depth));
+static_assert(FI_CXI_CNTR_SUCCESS_MAX == kCxiSuccessMask);
+static_assert(FI_CXI_CNTR_FAILURE_MAX == kCxiFailureMask);
+}  // namespace lanyard::ofi
+#endif
+
+#endif  // LANYARD_TRANSPORT_CXI_CXI_EXTENSION_H_

@@ -1,0 +1,220 @@
+#include "transport/cxi/fabric.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "transport/cxi/cxi_extension.h"
+#include "transport/cxi/locality.h"
+#include "transport/cxi/ofi_status.h"
+
+namespace lanyard::ofi {
+
+namespace {
+
+// The newest whose rules the driver keeps; older and newer libraries agree on it.
+constexpr uint32_t kApiVersion = FI_VERSION(1, 15);
+
+// What the driver needs: writes and atomics, counted where they land and fired by counters.
+constexpr uint64_t kCapabilities = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER;
+
+// Room for completions that nobody has looked at yet; what overflows is lost on some providers.
+constexpr size_t kLeastCompletions = 1024;
+
+// What travels as nic::Address: enough to refuse what is none, then the provider's own name.
+struct AddressHead {
+  uint32_t magic = 0x3149464f;  // "OFI1"
+  uint32_t format = 0;          // FI_SOCKADDR_IN, FI_ADDR_CXI, ...
+  uint64_t host = 0;            // of loopback addresses, which mean nothing elsewhere; else 0
+  uint32_t bytes = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(AddressHead) == 24);
+constexpr size_t kMaxName = nic::Address::kMaxBytes - sizeof(AddressHead);
+
+uint64_t this_host() {
+  char name[256] = {};
+  (void)gethostname(name, sizeof name - 1);
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char* c = name; *c != 0; ++c)
+    hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+  return hash | 1;
+}
+
+std::string_view domain_name(const fi_info& info) {
+  return info.domain_attr->name == nullptr ? std::string_view()
+                                           : std::string_view(info.domain_attr->name);
+}
+
+Result<AddressHead> head_of(const nic::Address& address) {
+  AddressHead head;
+  const Status alien(Code::kInvalidArgument, "an address that no NIC of libfabric's has");
+  if (address.bytes.size() < sizeof head) return alien;
+  std::memcpy(&head, address.bytes.data(), sizeof head);
+  if (head.magic != AddressHead{}.magic || head.bytes == 0 ||
+      address.bytes.size() != sizeof head + head.bytes)
+    return alien;
+  return head;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> Fabric::open(const Provider& provider, const std::string& domain,
+                                             size_t operations) {
+  const Result<Library> library = Library::load();
+  if (!library.ok()) return library.status();
+  std::unique_ptr<Fabric> fabric(new Fabric(library.value(), provider));
+  LANYARD_RETURN_IF_ERROR(fabric->choose(domain));
+  LANYARD_RETURN_IF_ERROR(fabric->open_endpoint(operations));
+  LANYARD_RETURN_IF_ERROR(fabric->name_endpoint());
+  return fabric;
+}
+
+// Finds the card: by name, or the nearest.
+Status Fabric::choose(const std::string& domain) {
+  const FreeInfo free_info{library_.freeinfo};
+  Info hints(library_.dupinfo(nullptr), free_info);
+  if (hints == nullptr) return {Code::kExhausted, "no memory for libfabric's hints"};
+  hints->caps = kCapabilities;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;  // every operation has its own fi_context2
+  hints->ep_attr->type = FI_EP_RDM;
+  // Keys of our own (N8), offsets instead of addresses, and counters bound before a region is
+  // enabled.
+  hints->domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;  // one thread drives at a time
+  hints->fabric_attr->prov_name = strdup(provider_.name.c_str());
+  fi_info* list = nullptr;
+  const int found = library_.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &list);
+  const Info all(list, free_info);
+  if (found != 0 || list == nullptr)
+    return {Code::kUnsupported,
+            "libfabric " + library_.version() + " offers no provider \"" + provider_.name +
+                "\" here with remote writes, atomics and deferred work (fi_info -p " +
+                provider_.name + " shows what it offers): " +
+                ofi_status(found == 0 ? -FI_ENODATA : found, "fi_getinfo").message()};
+  const fi_info* best = nullptr;
+  std::string known;
+  const std::string& wanted = domain.empty() ? provider_.usual_domain : domain;
+  for (const fi_info* info = list; info != nullptr; info = info->next) {
+    const std::string_view name = domain_name(*info);
+    if ((" " + known + " ").find(" " + std::string(name) + " ") == std::string::npos)
+      known += (known.empty() ? "" : " ") + std::string(name);
+    if (!wanted.empty() && name != wanted) continue;
+    if (best == nullptr || (wanted.empty() && shared_cores(*info) > shared_cores(*best)))
+      best = info;
+  }
+  if (best == nullptr)
+    return {Code::kUnsupported,
+            "provider \"" + provider_.name + "\" has no domain \"" + wanted + "\", but: " + known};
+  info_ = Info(library_.dupinfo(best), free_info);
+  return info_ == nullptr ? Status(Code::kExhausted, "no memory for libfabric's info") : Status();
+}
+
+Status Fabric::open_endpoint(size_t operations) {
+  fid_fabric* fabric = nullptr;
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(library_.fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric"));
+  fabric_.reset(fabric);
+  fid_domain* domain = nullptr;
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain"));
+  domain_.reset(domain);
+
+  fi_av_attr table{};
+  table.type = FI_AV_TABLE;
+  fid_av* addresses = nullptr;
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_av_open(domain, &table, &addresses, nullptr), "fi_av_open"));
+  addresses_.reset(addresses);
+  fi_cq_attr queue{};
+  queue.size = std::max(operations, kLeastCompletions);
+  queue.format = FI_CQ_FORMAT_CONTEXT;
+  queue.wait_obj = FI_WAIT_NONE;
+  fid_cq* completions = nullptr;
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_cq_open(domain, &queue, &completions, nullptr), "fi_cq_open"));
+  completions_.reset(completions);
+  fi_cntr_attr count{};
+  count.events = FI_CNTR_EVENTS_COMP;
+  count.wait_obj = FI_WAIT_NONE;
+  fid_cntr* transfers = nullptr;
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_cntr_open(domain, &count, &transfers, nullptr), "fi_cntr_open"));
+  transfers_.reset(transfers);
+
+  fid_ep* endpoint = nullptr;
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_endpoint(domain, info_.get(), &endpoint, nullptr), "fi_endpoint"));
+  endpoint_.reset(endpoint);
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_ep_bind(endpoint, &addresses->fid, 0), "fi_ep_bind(addresses)"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV),
+                                     "fi_ep_bind(completions)"));
+  // Nobody reads it: some versions of the CXI provider take it for granted in deferred atomics.
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(fi_ep_bind(endpoint, &transfers->fid, FI_WRITE | FI_READ), "fi_ep_bind(counter)"));
+  return ofi_status(fi_enable(endpoint), "fi_enable");
+}
+
+Status Fabric::name_endpoint() {
+  std::byte name[kMaxName];
+  size_t bytes = sizeof name;
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_getname(&endpoint_->fid, name, &bytes), "fi_getname"));
+  AddressHead head;
+  head.format = info_->addr_format;
+  head.bytes = static_cast<uint32_t>(bytes);
+  if (domain_name(*info_) == "lo") head.host = this_host();
+  address_.bytes.resize(sizeof head + bytes);
+  std::memcpy(address_.bytes.data(), &head, sizeof head);
+  std::memcpy(address_.bytes.data() + sizeof head, name, bytes);
+  return {};
+}
+
+uint32_t Fabric::queried_depth() const {
+  // The most that a Cassini NIC has, for all its users.
+  constexpr size_t kMost = 2048;
+  for (const char* name : kCxiDomainOps) {
+    CxiDomainOps* operations = nullptr;
+    size_t depth = 0;
+    if (fi_open_ops(&domain_->fid, name, 0, reinterpret_cast<void**>(&operations), nullptr) != 0 ||
+        operations == nullptr)
+      continue;
+    // The provider widens an int: what was negative comes out huge.
+    if (operations->get_dwq_depth(&domain_->fid, &depth) == 0 && depth >= 1 && depth <= kMost)
+      return static_cast<uint32_t>(depth);
+  }
+  return 0;
+}
+
+Status Fabric::set_peers(std::span<const nic::Address> peers) {
+  // All in one call, in the order of ranks: a provider that shares tables between processes may
+  // rely on it.
+  std::vector<std::byte> names;
+  for (const nic::Address& peer : peers) {
+    const Result<AddressHead> head = head_of(peer);
+    if (!head.ok()) return head.status();
+    if (head.value().format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
+      return {Code::kInvalidArgument, "a peer's address is of another provider or address family"};
+    if (head.value().host != 0 && head.value().host != this_host())
+      return {Code::kInvalidArgument,
+              "the ranks are on several hosts, but one uses the loopback interface: set "
+              "LANYARD_OFI_DOMAIN"};
+    names.insert(names.end(), peer.bytes.begin() + sizeof(AddressHead), peer.bytes.end());
+  }
+  std::vector<fi_addr_t> inserted(peers.size(), FI_ADDR_NOTAVAIL);
+  const int count =
+      fi_av_insert(addresses_.get(), names.data(), peers.size(), inserted.data(), 0, nullptr);
+  if (count != static_cast<int>(peers.size())) {
+    std::erase(inserted, FI_ADDR_NOTAVAIL);
+    (void)fi_av_remove(addresses_.get(), inserted.data(), inserted.size(), 0);
+    return {Code::kInvalidArgument, "the provider does not take the peers' addresses"};
+  }
+  peers_ = std::move(inserted);
+  return {};
+}
+
+}  // namespace lanyard::ofi

@@ -1,0 +1,77 @@
+// Fabric: one endpoint on one network card, with all that it stands on, and the peers it can reach.
+#ifndef LANYARD_TRANSPORT_CXI_FABRIC_H_
+#define LANYARD_TRANSPORT_CXI_FABRIC_H_
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/status.h"
+#include "transport/cxi/fid.h"
+#include "transport/cxi/library.h"
+#include "transport/cxi/provider.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::ofi {
+
+struct FreeInfo {
+  void (*free)(fi_info*) = nullptr;
+  void operator()(fi_info* info) const { free(info); }
+};
+using Info = std::unique_ptr<fi_info, FreeInfo>;
+
+// Not to be moved once opened. Threads: one caller at a time, but for address().
+class Fabric {
+ public:
+  // Opens the provider's domain of that name; where it is empty, the provider's usual one or the
+  // one nearest to this thread. `operations` is how many can be under way at once. kUnsupported
+  // says what is missing, and which domains there are.
+  static Result<std::unique_ptr<Fabric>> open(const Provider& provider, const std::string& domain,
+                                              size_t operations);
+
+  const Provider& provider() const { return provider_; }
+  const fi_info& info() const { return *info_; }
+  std::string version() const { return library_.version(); }
+  fid_domain* domain() const { return domain_.get(); }
+  fid_ep* endpoint() const { return endpoint_.get(); }
+  fid_cq* completions() const { return completions_.get(); }
+  // How much deferred work the card takes, from everybody; 0 where the provider does not say.
+  uint32_t queried_depth() const;
+
+  // What still goes on comes to nothing. Only to be followed by the end.
+  void close_endpoint() { endpoint_.reset(); }
+
+  const nic::Address& address() const { return address_; }
+  // As nic::Nic::set_peers, but for what is asked of `self`. Changes nothing where it fails.
+  Status set_peers(std::span<const nic::Address> peers);
+  size_t peer_count() const { return peers_.size(); }
+  fi_addr_t peer(uint32_t rank) const { return peers_[rank]; }
+
+ private:
+  Fabric(Library library, const Provider& provider) : library_(library), provider_(provider) {}
+  Status choose(const std::string& domain);
+  Status open_endpoint(size_t operations);
+  Status name_endpoint();
+
+  const Library library_;
+  const Provider provider_;
+  Info info_;
+  // In the order in which one stands on the other; they go in the opposite one.
+  Fid<fid_fabric> fabric_;
+  Fid<fid_domain> domain_;
+  Fid<fid_av> addresses_;
+  Fid<fid_cq> completions_;
+  Fid<fid_cntr> transfers_;
+  Fid<fid_ep> endpoint_;
+  nic::Address address_;
+  std::vector<fi_addr_t> peers_;
+};
+
+}  // namespace lanyard::ofi
+
+#endif  // LANYARD_TRANSPORT_CXI_FABRIC_H_

@@ -1,0 +1,282 @@
+// The part of OfiNic that drives: from commands to libfabric, and back from its completions.
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "transport/base/check.h"
+#include "transport/cxi/driving.h"
+#include "transport/cxi/ofi_nic.h"
+#include "transport/cxi/ofi_status.h"
+
+namespace lanyard::ofi {
+
+using nic::CounterId;
+using nic::Op;
+using nic::OpKind;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+// How often the NIC's own thread looks while something happens, and when nothing has happened for
+// kWarmFor. It has little to do: the device and the provider's threads work without it.
+constexpr microseconds kWarmNap{50};
+constexpr milliseconds kColdNap{1};
+constexpr milliseconds kWarmFor{100};
+
+constexpr int kRounds = 8;  // of one drive: nobody keeps others from driving for long
+
+}  // namespace
+
+bool OfiNic::try_drive() {
+  return !driven_.load(std::memory_order_seq_cst) &&
+         !driven_.exchange(true, std::memory_order_seq_cst);
+}
+
+size_t OfiNic::progress() {
+  size_t steps = 0;
+  while (try_drive()) {
+    steps += drive();
+    stop_driving();
+    // A command pushed by a thread that found this one driving is this one's to run.
+    if (commands_.empty()) break;
+  }
+  return steps;
+}
+
+size_t OfiNic::drive() {
+  size_t steps = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    size_t done = run_commands();
+    done += hand_over();
+    done += read_completions();
+    done += look_at_waiting();
+    steps += done;
+    if (done == 0) break;
+  }
+  if (steps > 0) activity_.fetch_add(1, std::memory_order_seq_cst);
+  return steps;
+}
+
+// ---- From commands to the provider
+
+size_t OfiNic::run_commands() {
+  size_t count = 0;
+  const size_t first_fresh = held_.size();
+  while (const Command* command = commands_.front()) {
+    switch (command->kind) {
+      case Command::Kind::kRing:
+        ring(command->deferred.trigger, command->deferred.threshold);
+        break;
+      case Command::Kind::kPost:
+        take(command->deferred.op, command->deferred.trigger, command->deferred.threshold);
+        break;
+      case Command::Kind::kIssue:
+        if (command->deferred.op.moves_data())
+          take(command->deferred.op, {}, 0);
+        else
+          run_counter_op(command->deferred.op);
+        break;
+    }
+    commands_.pop();
+    ++count;
+    // Lower thresholds first: some providers fire in the order in which they were given the work.
+    // It nearly always comes in this order.
+    for (size_t at = held_.size();
+         at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
+      std::swap(held_[at - 2], held_[at - 1]);
+  }
+  return count;
+}
+
+void OfiNic::ring(CounterId id, uint64_t value) {
+  if (is_open(id)) counters_[id.value].add(value);
+}
+
+void OfiNic::run_counter_op(const Op& op) {
+  if (is_open(op.counter)) {
+    if (op.kind == OpKind::kCounterAdd)
+      counters_[op.counter.value].add(op.value);
+    else
+      counters_[op.counter.value].set(op.value);
+  }
+  free_issues_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
+  LANYARD_CHECK(free_work_ != nullptr, "credits let nothing in that there is no place for");
+  Work& work = *free_work_;
+  free_work_ = work.next_free;
+  work.op = op;
+  work.trigger = trigger;
+  work.threshold = threshold;
+  work.state = Work::State::kHeld;
+  work.describe(*fabric_, op, local_address(op.local),
+                Work::fetches(op) ? local_address(op.fetch) : nullptr);
+  use(work, 1);
+  held_.push_back(&work);
+}
+
+bool OfiNic::is_due(const Work& work) const {
+  return !work.deferred() || counters_[work.trigger.value].reached() >= work.threshold;
+}
+
+// Gives one held operation to the provider. kAgain: it stays with the driver.
+Status OfiNic::offer(Work& work) {
+  if (!work.deferred()) return work.start(*fabric_);
+  const OfiCounter& trigger = counters_[work.trigger.value];
+  const bool waits_there = trigger.waits_in_provider(work.threshold);
+  if (!waits_there && !is_due(work))
+    return {Code::kAgain, "the provider's counter does not reach so far"};
+  OfiCounter* completion = completion_of(work);
+  return work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
+                   completion == nullptr ? nullptr : completion->fid());
+}
+
+// Tries everything that is held, by age.
+size_t OfiNic::hand_over() {
+  size_t steps = 0;
+  size_t kept = 0;
+  for (Work* work : held_) {
+    if (work->state == Work::State::kHeld) {
+      const Status status = offer(*work);
+      if (status.ok()) {
+        work->state = Work::State::kWaiting;
+        if (work->deferred() && !fabric_->provider().reports_deferred_work)
+          waiting_.push_back(work);
+        ++steps;
+        continue;
+      }
+      if (status.code() != Code::kAgain) {
+        work->state = Work::State::kDoomed;
+        work->doom = status.code();
+      }
+    }
+    if (work->state == Work::State::kDoomed && is_due(*work)) {
+      fail(*work, work->doom);
+      ++steps;
+      continue;
+    }
+    held_[kept++] = work;
+  }
+  held_.resize(kept);
+  return steps;
+}
+
+// ---- From the provider to counters and records
+
+size_t OfiNic::read_completions() {
+  constexpr size_t kBatch = 16;
+  fi_cq_entry entries[kBatch];
+  size_t steps = 0;
+  while (true) {
+    const ssize_t count = fi_cq_read(fabric_->completions(), entries, kBatch);
+    if (count > 0) {
+      for (ssize_t i = 0; i < count; ++i) finish(*Work::of(entries[i].op_context));
+      steps += static_cast<size_t>(count);
+    } else if (count == -FI_EAVAIL) {
+      // Newer libraries write a longer entry than the headers that we were built with may know.
+      union {
+        fi_cq_err_entry entry;
+        std::byte room[256];
+      } error{};
+      if (fi_cq_readerr(fabric_->completions(), &error.entry, 0) <= 0) return steps;
+      if (error.entry.op_context != nullptr)
+        fail(*Work::of(error.entry.op_context), completion_code(error.entry.err));
+      ++steps;
+    } else {
+      return steps;
+    }
+  }
+}
+
+size_t OfiNic::look_at_waiting() {
+  const size_t before = waiting_.size();
+  for (size_t i = 0; i < waiting_.size();) {
+    Work* work = waiting_[i];
+    if (!work->is_done()) {
+      ++i;
+      continue;
+    }
+    waiting_[i] = waiting_.back();
+    waiting_.pop_back();
+    release(*work);
+  }
+  return before - waiting_.size();
+}
+
+// The completion queue says that it has succeeded. Deferred work has been counted by the provider.
+void OfiNic::finish(Work& work) {
+  if (OfiCounter* completion = completion_of(work); completion != nullptr && !work.deferred())
+    completion->add(1);
+  release(work);
+}
+
+void OfiNic::fail(Work& work, Code code) {
+  remember_failure(work.op, code);  // first: what the count fires must find it
+  const bool given = work.state == Work::State::kWaiting && work.deferred();
+  const bool has_own_counter = given && !fabric_->provider().reports_deferred_work;
+  if (has_own_counter) std::erase(waiting_, &work);
+  if (OfiCounter* completion = completion_of(work); completion != nullptr) {
+    if (has_own_counter) {
+      completion->turn_next_into_failure();
+      work.finish_failed();
+    } else if (!given) {
+      completion->fail();
+    }
+  }
+  release(work);
+}
+
+OfiCounter* OfiNic::completion_of(const Work& work) {
+  return work.op.completion.valid() ? &counters_[work.op.completion.value] : nullptr;
+}
+
+void OfiNic::remember_failure(const Op& op, Code code) {
+  if (failure_count_ < kept_failures_.size())
+    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = {op.context, code,
+                                                                                   op.remote.peer};
+  failures_.fetch_add(1, std::memory_order_release);
+}
+
+void OfiNic::release(Work& work) {
+  use(work, -1);
+  work.state = Work::State::kFree;
+  work.next_free = free_work_;
+  free_work_ = &work;
+  (work.deferred() ? free_entries_ : free_issues_).fetch_add(1, std::memory_order_relaxed);
+}
+
+// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
+void OfiNic::use(const Work& work, int delta) {
+  const auto count = static_cast<uint32_t>(delta);
+  if (work.deferred()) counters_[work.trigger.value].uses += count;
+  if (work.op.completion.valid()) counters_[work.op.completion.value].uses += count;
+  regions_[work.op.local.region.value].uses += count;
+  if (Work::fetches(work.op)) regions_[work.op.fetch.region.value].uses += count;
+}
+
+// ---- The NIC's own thread
+
+void OfiNic::run_owner() {
+  steady_clock::time_point warm_until = steady_clock::now() + kWarmFor;
+  uint64_t seen = 0;
+  while (!stopping_.load()) {
+    if (progress() > 0) continue;
+    const steady_clock::time_point now = steady_clock::now();
+    if (const uint64_t activity = this->activity(); activity != seen) {
+      seen = activity;
+      warm_until = now + kWarmFor;
+    }
+    const bool warm = now < warm_until && attending_.load() == 0;
+    if (warm)
+      std::this_thread::sleep_for(kWarmNap);
+    else
+      std::this_thread::sleep_for(kColdNap);
+  }
+}
+
+}  // namespace lanyard::ofi

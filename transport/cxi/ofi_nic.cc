@@ -1,0 +1,310 @@
+#include "transport/cxi/ofi_nic.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "transport/base/service_thread.h"
+#include "transport/cxi/cxi_extension.h"
+#include "transport/cxi/driving.h"
+#include "transport/cxi/ofi_status.h"
+
+namespace lanyard::ofi {
+
+using nic::CounterId;
+using nic::kMaxFailure;
+using nic::kMaxSuccess;
+using nic::RegionId;
+
+namespace {
+
+// What the default service of a Slingshot NIC leaves its jobs (512 less 8), where nobody says.
+constexpr uint32_t kUsualDepth = 504;
+constexpr uint32_t kMostDepth = 2048;  // all the trigger entries of a Cassini NIC
+constexpr uint32_t kMaxIssued = 256;   // under way without an entry
+constexpr uint32_t kSpareCommands = 1024;
+constexpr size_t kKeptFailures = 1024;
+
+// How long wait_since() sleeps at most: nothing wakes it.
+constexpr std::chrono::microseconds kNap{50};
+
+Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
+Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
+Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
+
+// Of an object that cannot be opened: a card that is full of them says "again", but waiting frees
+// none.
+Status not_opened(const Status& status) {
+  return status.code() == Code::kAgain ? Status(Code::kExhausted, status.message()) : status;
+}
+
+// The registers of a counter, where the provider has them.
+Result<std::byte*> registers_of(fid_cntr* counter) {
+  CxiCounterOps* operations = nullptr;
+  LANYARD_RETURN_IF_ERROR(ofi_status(
+      fi_open_ops(&counter->fid, kCxiCounterOps, 0, reinterpret_cast<void**>(&operations), nullptr),
+      "fi_open_ops"));
+  void* address = nullptr;
+  size_t bytes = 0;
+  LANYARD_RETURN_IF_ERROR(
+      ofi_status(operations->get_mmio_addr(&counter->fid, &address, &bytes), "get_mmio_addr"));
+  return static_cast<std::byte*>(address);
+}
+
+// In a thread that is deaf to the application's signals, and so are those that the provider starts.
+Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std::string& domain,
+                                            size_t operations) {
+  Result<std::unique_ptr<Fabric>> fabric = Status(Code::kFailed, "the card was not opened");
+  Result<std::thread> opener = start_service_thread(
+      "lanyard-ofi", [&] { fabric = Fabric::open(provider, domain, operations); });
+  if (!opener.ok()) return opener.status();
+  opener.value().join();
+  return fabric;
+}
+
+}  // namespace
+
+// ---- Opening and closing
+
+Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
+  const Result<Provider> provider = Provider::by_name(options.provider);
+  if (!provider.ok()) return provider.status();
+  const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
+  Result<std::unique_ptr<Fabric>> fabric =
+      open_fabric(provider.value(), options.domain, most + kMaxIssued);
+  if (!fabric.ok()) return fabric.status();
+  const uint32_t queried = fabric.value()->queried_depth();
+  const uint32_t depth = std::min(queried > 0 ? queried : kUsualDepth, most);
+  std::unique_ptr<OfiNic> nic(new OfiNic(std::move(fabric.value()), options, depth));
+  LANYARD_RETURN_IF_ERROR(nic->start());
+  return nic;
+}
+
+OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth)
+    : fabric_(std::move(fabric)),
+      keys_(std::min(fabric_->provider().key_bytes, fabric_->info().domain_attr->mr_key_size)),
+      work_count_(depth + kMaxIssued),
+      works_(std::make_unique<Work[]>(work_count_)),
+      commands_(depth + kMaxIssued + kSpareCommands),
+      free_entries_(depth),
+      free_issues_(kMaxIssued),
+      kept_failures_(kKeptFailures) {
+  fill_caps(options, depth);
+  counters_ = std::vector<OfiCounter>(caps_.max_counters);
+  regions_ = std::vector<OfiRegion>(caps_.max_regions);
+  for (uint32_t i = caps_.max_counters; i-- > 0;) free_counters_.push_back(i);
+  for (uint32_t i = caps_.max_regions; i-- > 0;) free_regions_.push_back(i);
+  for (uint32_t i = work_count_; i-- > 0;) {
+    works_[i].next_free = free_work_;
+    free_work_ = &works_[i];
+  }
+  held_.reserve(work_count_);
+  waiting_.reserve(work_count_);
+}
+
+void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
+  const fi_info& info = fabric_->info();
+  const Provider& provider = fabric_->provider();
+  caps_.name = "ofi/" + provider.name;
+  caps_.provider = "libfabric " + fabric_->version() + ", domain " + info.domain_attr->name;
+  caps_.deferred_depth = depth;
+  // cntr_cnt and mr_cnt are what the providers think best, not what there is: 16 and 100 on
+  // Slingshot.
+  caps_.max_counters = options.max_counters;
+  caps_.max_regions = options.max_regions;
+  caps_.max_message_bytes =
+      std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
+  caps_.doorbell_host_call = true;
+  caps_.fetching_atomics = true;
+  // The sockets provider deadlocks where a counter adds to the one that fired it, and the CXI
+  // provider's deferred set leaves failures as they are.
+  caps_.deferred_counter_ops = false;
+  caps_.flush = provider.flush;
+  caps_.fenced_deregistration = provider.fenced_deregistration;
+  caps_.target_count_means_visible = true;
+}
+
+Status OfiNic::start() {
+  Result<Fid<fid_cntr>> probe = open_provider_counter(fabric_->domain());
+  if (!probe.ok()) return probe.status();
+  caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
+  if (!fabric_->provider().reports_deferred_work)
+    for (uint32_t i = 0; i < work_count_; ++i)
+      LANYARD_RETURN_IF_ERROR(works_[i].open_done(fabric_->domain()));
+  Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
+  if (!owner.ok()) return owner.status();
+  owner_ = std::move(owner.value());
+  return {};
+}
+
+OfiNic::~OfiNic() {
+  stopping_.store(true);
+  if (owner_.joinable()) owner_.join();
+  if (caps_.flush && free_entries() < caps_.deferred_depth) (void)flush();
+  // No provider may come across what is closed below. Regions bound to the endpoint must go before
+  // it.
+  if ((fabric_->info().domain_attr->mr_mode & FI_MR_ENDPOINT) != 0)
+    for (OfiRegion& region : regions_) region.close();
+  fabric_->close_endpoint();
+}
+
+Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
+  Driving driving(*this);
+  if (peer_count_.load() != 0) return {Code::kInvalidState, "the peers are known already"};
+  if (self >= peers.size() || peers[self].bytes != fabric_->address().bytes)
+    return invalid("the NIC's own address does not stand at its own rank");
+  LANYARD_RETURN_IF_ERROR(fabric_->set_peers(peers));
+  peer_count_.store(static_cast<uint32_t>(peers.size()));
+  return {};
+}
+
+// ---- Counters
+
+Result<CounterId> OfiNic::open_counter() {
+  Driving driving(*this);
+  if (free_counters_.empty())
+    return Status(Code::kExhausted,
+                  "all " + std::to_string(caps_.max_counters) + " counters are open");
+  const CounterId id{free_counters_.back()};
+  if (const Status status =
+          counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters);
+      !status.ok())
+    return not_opened(status);
+  free_counters_.pop_back();
+  return id;
+}
+
+Status OfiNic::close_counter(CounterId id) {
+  Driving driving(*this);
+  if (!is_open(id)) return no_counter();
+  OfiCounter& counter = counters_[id.value];
+  if (counter.uses > 0)
+    return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) +
+                                     " entries, operations or regions"};
+  counter.close();
+  free_counters_.push_back(id.value);
+  return {};
+}
+
+Result<nic::CounterValue> OfiNic::read(CounterId id) {
+  Driving driving(*this);
+  if (!is_open(id)) return no_counter();
+  return counters_[id.value].read();
+}
+
+Status OfiNic::add(CounterId id, uint64_t value) {
+  Driving driving(*this);
+  if (!is_open(id)) return no_counter();
+  if (value > kMaxSuccess - counters_[id.value].read().success)
+    return invalid("a counter holds 48 bits of success");
+  counters_[id.value].add(value);
+  return {};
+}
+
+Status OfiNic::add_error(CounterId id, uint32_t value) {
+  Driving driving(*this);
+  if (!is_open(id)) return no_counter();
+  if (value > kMaxFailure - counters_[id.value].read().failure)
+    return invalid("a counter holds 7 bits of failure");
+  counters_[id.value].add_error(value);
+  return {};
+}
+
+Status OfiNic::reset(CounterId id) {
+  Driving driving(*this);
+  if (!is_open(id)) return no_counter();
+  counters_[id.value].set(0);
+  return {};
+}
+
+Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
+  Driving driving(*this);
+  if (!is_open(id)) return no_counter();
+  nic::Doorbell bell{.kind = kind, .counter = id.value};
+  switch (kind) {
+    case nic::DoorbellKind::kMmioAdd: {
+      if (!caps_.doorbell_mmio_add) break;
+      const Result<std::byte*> registers = registers_of(counters_[id.value].fid());
+      if (!registers.ok()) return registers.status();
+      bell.word = reinterpret_cast<uint64_t*>(registers.value() + kCxiAddOffset);
+      return bell;
+    }
+    case nic::DoorbellKind::kAtomicAdd:
+      break;
+    case nic::DoorbellKind::kHostCall:
+      bell.object = this;
+      bell.call = [](void* object, uint32_t which, uint64_t value) {
+        auto* nic = static_cast<OfiNic*>(object);
+        nic->push([which, value](Command& command) {
+          command.kind = Command::Kind::kRing;
+          command.deferred.trigger = {which};
+          command.deferred.threshold = value;
+        });
+        nic->progress();
+      };
+      return bell;
+  }
+  return Status(Code::kUnsupported, "this device has no such doorbell");
+}
+
+// ---- Regions
+
+Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
+  Driving driving(*this);
+  if (base == nullptr && bytes > 0) return invalid("a region of some bytes needs an address");
+  if (remote_write.valid() && !is_open(remote_write)) return no_counter();
+  if (free_regions_.empty())
+    return Status(Code::kExhausted,
+                  "all " + std::to_string(caps_.max_regions) + " regions are registered");
+  const RegionId id{free_regions_.back()};
+  OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
+  if (const Status status =
+          regions_[id.value].open(*fabric_, base, bytes, keys_.next(base), counter);
+      !status.ok())
+    return not_opened(status);
+  free_regions_.pop_back();
+  if (counter != nullptr) ++counter->uses;
+  return id;
+}
+
+Status OfiNic::deregister_region(RegionId id) {
+  Driving driving(*this);
+  if (!is_open(id)) return no_region();
+  OfiRegion& region = regions_[id.value];
+  if (region.uses > 0)
+    return {Code::kInvalidState,
+            "the region is named by " + std::to_string(region.uses) + " entries or operations"};
+  OfiCounter* counter = region.remote_write();
+  region.close();
+  if (counter != nullptr) --counter->uses;
+  free_regions_.push_back(id.value);
+  return {};
+}
+
+Result<nic::RemoteKey> OfiNic::key(RegionId id) const {
+  if (!is_open(id)) return no_region();
+  return regions_[id.value].key();
+}
+
+// ---- What others look at
+
+void OfiNic::wait_since(uint64_t seen, Nanoseconds timeout) {
+  if (activity() == seen && timeout > Nanoseconds::zero())
+    std::this_thread::sleep_for(std::min<Nanoseconds>(timeout, kNap));
+}
+
+std::optional<nic::FailureRecord> OfiNic::take_failure() {
+  Driving driving(*this);
+  if (failure_count_ == 0) return std::nullopt;
+  nic::FailureRecord record = kept_failures_[first_failure_];
+  first_failure_ = (first_failure_ + 1) % kept_failures_.size();
+  --failure_count_;
+  return record;
+}
+
+nic::Usage OfiNic::usage() const {
+  Driving driving(const_cast<OfiNic&>(*this));
+  return {.counters = static_cast<uint32_t>(counters_.size() - free_counters_.size()),
+          .regions = static_cast<uint32_t>(regions_.size() - free_regions_.size())};
+}
+
+}  // namespace lanyard::ofi

@@ -1,0 +1,161 @@
+// OfiNic: the triggered NIC over libfabric's deferred work (fi_trigger(3)): Slingshot through the
+// CXI provider, and the sockets provider, which needs no card.
+//
+// The card or the provider's own threads carry transfers on; the host's part is small and done by
+// whoever drives, one thread at a time: handing over what was posted, taking completions off the
+// queue (without which the CXI provider stops taking work), counting what was issued, and telling
+// of failures. A thread inside progress() drives; the NIC's own thread does when nobody attends. No
+// NIC wakes it: it looks every so often, less often when nothing happens.
+//
+// An entry's place comes back when its operation is done, not already when it fires: the provider
+// tells no earlier.
+#ifndef LANYARD_TRANSPORT_CXI_OFI_NIC_H_
+#define LANYARD_TRANSPORT_CXI_OFI_NIC_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/base/mpsc_ring.h"
+#include "transport/cxi/fabric.h"
+#include "transport/cxi/ofi_counter.h"
+#include "transport/cxi/ofi_region.h"
+#include "transport/cxi/work.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::ofi {
+
+struct OfiOptions {
+  std::string provider = "cxi";  // see Provider::by_name
+  std::string domain = {};       // empty: the provider's usual one, or the nearest
+  uint32_t deferred_depth = 0;   // entries used at most; 0: as many as the provider says
+  uint32_t max_counters = 4096;  // these three: at most; a card may have fewer to give
+  uint32_t max_regions = 16384;
+  uint64_t max_message_bytes = uint64_t{1} << 30;
+};
+
+// Threads: any. Memory that is registered must outlive it.
+class OfiNic final : public nic::Nic {
+ public:
+  // kUnsupported says what is missing; else what kept the device from opening.
+  static Result<std::unique_ptr<OfiNic>> open(const OfiOptions& options);
+  // Requires that no other thread uses it any more. What is under way is abandoned.
+  ~OfiNic() override;
+
+  const nic::Caps& caps() const override { return caps_; }
+  nic::Address address() const override { return fabric_->address(); }
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+
+  Result<nic::CounterId> open_counter() override;
+  Status close_counter(nic::CounterId counter) override;
+  Result<nic::CounterValue> read(nic::CounterId counter) override;
+  Status add(nic::CounterId counter, uint64_t value) override;
+  Status add_error(nic::CounterId counter, uint32_t value) override;
+  Status reset(nic::CounterId counter) override;
+  Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
+
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes,
+                                        nic::CounterId remote_write) override;
+  Status deregister_region(nic::RegionId region) override;
+  Result<nic::RemoteKey> key(nic::RegionId region) const override;
+
+  Status post(std::span<const nic::DeferredOp> ops) override;
+  Status issue(const nic::Op& op) override;
+  uint32_t free_entries() const override { return free_entries_.load(std::memory_order_relaxed); }
+  Status flush() override;
+
+  size_t progress() override;
+  uint64_t activity() const override { return activity_.load(std::memory_order_seq_cst); }
+  void wait_since(uint64_t seen, Nanoseconds timeout) override;
+  void attend() override { attending_.fetch_add(1); }
+  void leave() override { attending_.fetch_sub(1); }
+  std::optional<nic::FailureRecord> take_failure() override;
+  nic::Usage usage() const override;
+  uint64_t failures() const override { return failures_.load(std::memory_order_acquire); }
+
+ private:
+  struct Command {
+    enum class Kind : uint8_t { kPost, kIssue, kRing } kind;
+    nic::DeferredOp
+        deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
+  };
+  // Holds the right to drive, for calls that need the state of now.
+  class Driving;
+
+  OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
+  void fill_caps(const OfiOptions& options, uint32_t depth);
+  Status start();
+
+  // What is right or wrong with a descriptor. For any thread.
+  bool is_open(nic::CounterId id) const {
+    return id.value < counters_.size() && counters_[id.value].is_open();
+  }
+  bool is_open(nic::RegionId id) const {
+    return id.value < regions_.size() && regions_[id.value].is_open();
+  }
+  Status validate(const nic::Op& op) const;
+  Status validate(const nic::DeferredOp& deferred) const;
+  Status validate_span(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
+
+  // ---- Driving (ofi_drive.cc). All of these belong to whoever drives.
+  bool try_drive();
+  void stop_driving() { driven_.store(false, std::memory_order_seq_cst); }
+  size_t drive();
+  size_t run_commands();
+  size_t read_completions();
+  size_t look_at_waiting();
+  size_t hand_over();
+  Status offer(Work& work);
+  void take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold);
+  void run_counter_op(const nic::Op& op);
+  bool is_due(const Work& work) const;
+  void finish(Work& work);
+  void fail(Work& work, Code code);
+  void release(Work& work);
+  void use(const Work& work, int delta);
+  std::byte* local_address(nic::LocalSpan span) const {
+    return regions_[span.region.value].base() + span.offset;
+  }
+  OfiCounter* completion_of(const Work& work);
+  void remember_failure(const nic::Op& op, Code code);
+  void ring(nic::CounterId id, uint64_t value);
+  template <typename Fill>
+  void push(Fill fill);
+  void run_owner();
+
+  const std::unique_ptr<Fabric> fabric_;
+  nic::Caps caps_;
+  KeyMaker keys_;
+  std::vector<OfiCounter> counters_;
+  std::vector<OfiRegion> regions_;
+  std::vector<uint32_t> free_counters_;
+  std::vector<uint32_t> free_regions_;
+
+  const uint32_t work_count_;
+  const std::unique_ptr<Work[]> works_;
+  Work* free_work_ = nullptr;
+  std::vector<Work*> held_;     // by age, lower thresholds of one look first
+  std::vector<Work*> waiting_;  // deferred work that the provider does not report
+
+  std::atomic<bool> driven_{false};
+  MpscRing<Command> commands_;
+  std::atomic<uint32_t> free_entries_;
+  std::atomic<uint32_t> free_issues_;
+  std::atomic<uint32_t> peer_count_{0};
+  std::atomic<uint64_t> activity_{0};
+  std::atomic<uint64_t> failures_{0};
+  std::vector<nic::FailureRecord> kept_failures_;  // a ring
+  size_t first_failure_ = 0;
+  size_t failure_count_ = 0;
+
+  std::thread owner_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint32_t> attending_{0};
+};
+
+}  // namespace lanyard::ofi
+
+#endif  // LANYARD_TRANSPORT_CXI_OFI_NIC_H_

@@ -1,0 +1,41 @@
+// Provider: in what the providers that we know differ. Data, so that the driver has one path.
+#ifndef LANYARD_TRANSPORT_CXI_PROVIDER_H_
+#define LANYARD_TRANSPORT_CXI_PROVIDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "transport/base/status.h"
+
+namespace lanyard::ofi {
+
+struct Provider {
+  // kUnsupported for a name that stands for none: what a provider does not document cannot be
+  // guessed.
+  static Result<Provider> by_name(std::string_view name);
+
+  std::string name;
+  // The domain that is taken where nobody names one; empty: the nearest.
+  std::string usual_domain;
+  // Counters hold 48 bits of success and count failures beside them, towards thresholds too. Where
+  // false they hold 31 bits and count no failures: OfiCounter keeps the rest.
+  bool wide_counters = false;
+  // Deferred work that asks for it is reported by the completion queue when it is done. Where false
+  // each operation completes into a counter of its own, which the driver looks at and which adds to
+  // the operation's completion counter by deferred work of its own.
+  bool reports_deferred_work = false;
+  // What keys of the user's have; providers may say more than they take.
+  size_t key_bytes = sizeof(uint64_t);
+  // Writes of no bytes work. Where false each region has a word beside it that stands for them.
+  bool empty_writes = false;
+  // FI_FLUSH_WORK cancels what waits.
+  bool flush = false;
+  // fi_close() of a region returns when no message is landing in it any more.
+  bool fenced_deregistration = false;
+};
+
+}  // namespace lanyard::ofi
+
+#endif  // LANYARD_TRANSPORT_CXI_PROVIDER_H_
