@@ -30,15 +30,6 @@ bool fetches(const Op& op) {
 
 Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}}; }
 
-// Whether an entry of that threshold fires (N1).
-bool is_met(const CounterValue& value, uint64_t threshold) {
-  if (LANYARD_MUTANT(19))
-    return value.reached() == threshold;
-  if (LANYARD_MUTANT(25))
-    return value.success >= threshold;
-  return value.reached() >= threshold;
-}
-
 template <typename T>
 void chain_free(std::vector<T>& objects) {
   for (uint32_t i = 0; i + 1 < objects.size(); ++i)
@@ -125,6 +116,26 @@ Status NicModel::reset(CounterId id) {
   return {};
 }
 
+Status NicModel::set(CounterId id, uint64_t value) {
+  if (!is_open(id))
+    return no_counter();
+  if (value > kMaxSuccess)
+    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
+  counters_[id.value].value.success = value;
+  release_ready(id);
+  return {};
+}
+
+Status NicModel::set_error(CounterId id, uint32_t value) {
+  if (!is_open(id))
+    return no_counter();
+  if (value > kMaxFailure)
+    return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
+  counters_[id.value].value.failure = value;
+  release_ready(id);
+  return {};
+}
+
 void NicModel::ring(CounterId id, uint64_t value) {
   if (is_open(id))
     advance(id, LANYARD_MUTANT(28) ? 1 : value, 0);
@@ -135,6 +146,15 @@ void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
   value.success = (value.success + success) & kMaxSuccess;  // a register of 48 bits: it wraps
   value.failure = std::min(kMaxFailure, value.failure + failure);
   release_ready(id);
+}
+
+// Whether an entry of that threshold fires (N1).
+bool NicModel::is_met(const CounterValue& value, uint64_t threshold) const {
+  if (LANYARD_MUTANT(19))
+    return value.reached() == threshold;
+  if (LANYARD_MUTANT(25) || !limits_.failures_trigger)
+    return value.success >= threshold;
+  return value.reached() >= threshold;
 }
 
 // Latches every waiting entry whose condition holds: a later reset does not take it back.
@@ -150,20 +170,36 @@ void NicModel::release_ready(CounterId id) {
 
 // ---- Regions
 
-Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write) {
+// Takes that place out of the list of free ones; false where it is not in it.
+bool NicModel::take_region(uint32_t index) {
+  for (uint32_t* free = &free_region_; *free != kNone; free = &regions_[*free].next_free) {
+    if (*free == index) {
+      *free = regions_[index].next_free;
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write,
+                                           const RegionOptions& options) {
   if (base == nullptr && bytes > 0)
     return Status(Code::kInvalidArgument, "a region of " + std::to_string(bytes) + " bytes needs an address");
   if (remote_write.valid() && !is_open(remote_write))
     return no_counter();
   if (free_region_ == kNone)
     return Status(Code::kExhausted, "all " + std::to_string(limits_.max_regions) + " regions are registered");
-  const RegionId id{free_region_};
+  if (options.place.has_value() && *options.place >= regions_.size())
+    return Status(Code::kInvalidArgument, "the places of regions end at " + std::to_string(regions_.size() - 1));
+  const RegionId id{options.place.value_or(free_region_)};
+  if (!take_region(id.value))
+    return Status(Code::kInvalidState, "there is a region with this key");
   Region& region = regions_[id.value];
-  free_region_ = region.next_free;
   region = Region{};
   region.base = static_cast<std::byte*>(base);
   region.bytes = bytes;
-  region.generation = next_generation_++;
+  region.generation = options.place.has_value() ? 0 : next_generation_++;
+  region.remote = options.remote;
   region.remote_write = remote_write;
   region.open = true;
   if (remote_write.valid())
@@ -292,7 +328,8 @@ void NicModel::post(const nic::DeferredOp& deferred) {
 
   // From the back: entries nearly always come with rising thresholds.
   uint32_t after = LANYARD_MUTANT(22) ? kNone : counter.last;
-  while (after != kNone && entries_[after].threshold > entry.threshold)
+  while (after != kNone && (entries_[after].threshold > entry.threshold ||
+                            (limits_.newest_tie_first && entries_[after].threshold == entry.threshold)))
     after = entries_[after].previous;
   entry.previous = after;
   entry.next = after == kNone ? counter.first : entries_[after].next;
@@ -321,6 +358,8 @@ void NicModel::flush() {
     }
     use(entry.op, -1);
     free_entry(i);
+    if (witness_ != nullptr)
+      witness_->canceled(entry.op);
   }
 }
 
@@ -394,12 +433,16 @@ std::optional<Launch> NicModel::start(const Op& op) {
   if (op.kind == OpKind::kCounterAdd) {
     use(op, -1);
     advance(op.counter, op.value, 0);
+    if (witness_ != nullptr)
+      witness_->ended(op, Code::kOk, counters_[op.counter.value].value);
     return std::nullopt;
   }
   if (op.kind == OpKind::kCounterSet) {
     use(op, -1);
     counters_[op.counter.value].value = {};
     advance(op.counter, op.value, 0);
+    if (witness_ != nullptr)
+      witness_->ended(op, Code::kOk, counters_[op.counter.value].value);
     return std::nullopt;
   }
   if (std::find(lost_peers_.begin(), lost_peers_.end(), op.remote.peer) != lost_peers_.end()) {
@@ -439,7 +482,7 @@ std::optional<Launch> NicModel::start(const Op& op) {
 Landing NicModel::locate(const Packet& packet) {
   const uint32_t index = static_cast<uint32_t>(packet.key & ((1u << kRegionBits) - 1));
   const Region* found = find(RegionId{index});
-  if (found == nullptr || found->generation != packet.key >> kRegionBits)
+  if (found == nullptr || !found->remote || found->generation != packet.key >> kRegionBits)
     return refused(Code::kNotFound);
   const bool atomic = packet.kind == PacketKind::kAtomic;
   if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
@@ -501,6 +544,8 @@ void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
     remember_failure(op, code);
   if (op.completion.valid())
     advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
+  if (witness_ != nullptr)
+    witness_->ended(op, code, op.completion.valid() ? counters_[op.completion.value].value : CounterValue{});
 }
 
 void NicModel::lose_peer(uint32_t peer) {
