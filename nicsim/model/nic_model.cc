@@ -170,15 +170,20 @@ void NicModel::release_ready(CounterId id) {
 
 // ---- Regions
 
-// Takes that place out of the list of free ones; false where it is not in it.
-bool NicModel::take_region(uint32_t index) {
-  for (uint32_t* free = &free_region_; *free != kNone; free = &regions_[*free].next_free) {
-    if (*free == index) {
-      *free = regions_[index].next_free;
-      return true;
-    }
+// The first chosen key that is not less.
+std::vector<NicModel::ChosenKey>::const_iterator NicModel::chosen(uint64_t key) const {
+  return std::lower_bound(chosen_keys_.begin(), chosen_keys_.end(), key,
+                          [](const ChosenKey& entry, uint64_t wanted) { return entry.key < wanted; });
+}
+
+// Where the region of that key is, if there is one.
+uint32_t NicModel::index_of(uint64_t key) const {
+  if (!chosen_keys_.empty()) {
+    const auto found = chosen(key);
+    if (found != chosen_keys_.end() && found->key == key)
+      return found->region;
   }
-  return false;
+  return static_cast<uint32_t>(key & ((1u << kRegionBits) - 1));
 }
 
 Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write,
@@ -189,17 +194,21 @@ Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId
     return no_counter();
   if (free_region_ == kNone)
     return Status(Code::kExhausted, "all " + std::to_string(limits_.max_regions) + " regions are registered");
-  if (options.place.has_value() && *options.place >= regions_.size())
-    return Status(Code::kInvalidArgument, "the places of regions end at " + std::to_string(regions_.size() - 1));
-  const RegionId id{options.place.value_or(free_region_)};
-  if (!take_region(id.value))
-    return Status(Code::kInvalidState, "there is a region with this key");
+  const RegionId id{free_region_};
+  if (options.key.has_value()) {
+    const auto at = chosen(*options.key);
+    if (at != chosen_keys_.end() && at->key == *options.key)
+      return Status(Code::kInvalidState, "there is a region with this key");
+    chosen_keys_.insert(at, {*options.key, id.value});
+  }
   Region& region = regions_[id.value];
+  free_region_ = region.next_free;
   region = Region{};
   region.base = static_cast<std::byte*>(base);
   region.bytes = bytes;
-  region.generation = options.place.has_value() ? 0 : next_generation_++;
+  region.generation = next_generation_++;
   region.remote = options.remote;
+  region.chosen_key = options.key;
   region.remote_write = remote_write;
   region.open = true;
   if (remote_write.valid())
@@ -218,6 +227,8 @@ Status NicModel::deregister_region(RegionId id) {
   if (region.pins > 0)
     return {Code::kAgain, "messages are landing in the region"};
   region.open = false;
+  if (region.chosen_key.has_value())
+    chosen_keys_.erase(chosen(*region.chosen_key));
   if (region.remote_write.valid())
     --counters_[region.remote_write.value].uses;
   region.next_free = free_region_;
@@ -230,7 +241,7 @@ Result<nic::RemoteKey> NicModel::key(RegionId id) const {
   const Region* region = find(id);
   if (region == nullptr)
     return no_region();
-  return nic::RemoteKey{region->generation << kRegionBits | id.value};
+  return nic::RemoteKey{region->chosen_key.value_or(region->generation << kRegionBits | id.value)};
 }
 
 const std::byte* NicModel::local_address(nic::LocalSpan span) const {
@@ -439,7 +450,8 @@ std::optional<Launch> NicModel::start(const Op& op) {
   }
   if (op.kind == OpKind::kCounterSet) {
     use(op, -1);
-    counters_[op.counter.value].value = {};
+    CounterValue& value = counters_[op.counter.value].value;
+    value = {.failure = limits_.set_clears_failures ? 0 : value.failure};
     advance(op.counter, op.value, 0);
     if (witness_ != nullptr)
       witness_->ended(op, Code::kOk, counters_[op.counter.value].value);
@@ -480,9 +492,10 @@ std::optional<Launch> NicModel::start(const Op& op) {
 // ---- Arrivals
 
 Landing NicModel::locate(const Packet& packet) {
-  const uint32_t index = static_cast<uint32_t>(packet.key & ((1u << kRegionBits) - 1));
+  const uint32_t index = index_of(packet.key);
   const Region* found = find(RegionId{index});
-  if (found == nullptr || !found->remote || found->generation != packet.key >> kRegionBits)
+  if (found == nullptr || !found->remote ||
+      packet.key != found->chosen_key.value_or(found->generation << kRegionBits | index))
     return refused(Code::kNotFound);
   const bool atomic = packet.kind == PacketKind::kAtomic;
   if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
@@ -500,7 +513,7 @@ Landing NicModel::locate(const Packet& packet) {
 }
 
 NicModel::Region& NicModel::region_of(const Packet& packet) {
-  return regions_[packet.key & ((1u << kRegionBits) - 1)];
+  return regions_[index_of(packet.key)];
 }
 
 void NicModel::landed(const Packet& packet) {

@@ -29,16 +29,19 @@ struct ModelLimits {
   uint32_t max_held = 256;        // operations issued without an entry that wait for room in flight
   uint32_t kept_failures = 1024;  // records for take_failure(); the oldest stay
   uint64_t max_message_bytes = uint64_t{1} << 30;
-  // What real hardware leaves open, so that programs can be run on either answer. The defaults are rules N1 and N2.
+  // What real hardware leaves open or does otherwise, so that programs can be run on either answer. The defaults are what
+  // transport/nic/nic.h says.
   bool newest_tie_first = false;  // of entries that wait for one threshold, the one posted last fires first
   bool failures_trigger = true;   // thresholds are compared with success + failure, else with success alone
+  bool set_clears_failures = true;  // kCounterSet does
 };
 
 // How a region differs from what nic::Nic::register_region makes.
 struct RegionOptions {
   bool remote = true;  // messages may land in it; else it serves as local memory only
-  // The region's place, at most max_regions - 1; its key is then this number, and is so again for the next region there.
-  std::optional<uint32_t> place = {};
+  // The region's key, where its user chooses it; such a key is valid again in the next region that has it. Who chooses
+  // keys chooses them for all regions of the NIC that messages land in.
+  std::optional<uint64_t> key = {};
 };
 
 // Is told how operations end: what a device would write into an event queue. Called by whoever drives the model, in the
@@ -88,7 +91,7 @@ class NicModel {
   Status set_error(nic::CounterId counter, uint32_t value);
   // A doorbell has landed: adds like a register of 48 bits. Rings of closed counters vanish.
   void ring(nic::CounterId counter, uint64_t value);
-  // kInvalidState where options.place is taken.
+  // kInvalidState where there is a region of options.key. Regions with such keys allocate.
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write,
                                         const RegionOptions& options = {});
   // Refuses further arrivals at once. kAgain while arrivals are pinned: repeat when they have landed.
@@ -189,6 +192,11 @@ class NicModel {
     bool open = false;
     bool closing = false;
     bool remote = true;
+    std::optional<uint64_t> chosen_key;
+  };
+  struct ChosenKey {
+    uint64_t key = 0;
+    uint32_t region = 0;
   };
   struct Entry {
     nic::Op op;
@@ -232,7 +240,8 @@ class NicModel {
   void use(const nic::Op& op, int delta);
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
   bool is_met(const nic::CounterValue& value, uint64_t threshold) const;
-  bool take_region(uint32_t index);
+  std::vector<ChosenKey>::const_iterator chosen(uint64_t key) const;
+  uint32_t index_of(uint64_t key) const;
   void release_ready(nic::CounterId counter);
   void append_ready(uint32_t entry);
   void unlink(uint32_t& first, uint32_t& last, uint32_t entry);
@@ -251,6 +260,7 @@ class NicModel {
   std::vector<nic::Op> held_;                      // a ring
   std::vector<nic::FailureRecord> kept_failures_;  // a ring
   std::vector<uint32_t> lost_peers_;
+  std::vector<ChosenKey> chosen_keys_;  // by key
   uint32_t first_held_ = 0;
   uint32_t held_count_ = 0;
   size_t first_failure_ = 0;
