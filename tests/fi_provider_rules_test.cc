@@ -535,12 +535,14 @@ TEST(FiRegion, UsersMayChooseKeys) {
   Loner node({.mr_mode = FI_MR_ENDPOINT});
   uint64_t word = 6, target = 0;
   const auto trigger = node.counter(), landed = node.counter();
-  auto region = node.region(&target, sizeof target, landed.get(), /*key=*/77);
-  EXPECT_EQ(fi_mr_key(region.get()), 77u);
-  ASSERT_EQ(defer_write(node, &word, 8, {0, 77}, {trigger.get(), 0}), 0);
+  constexpr uint64_t kKey = UINT32_MAX - 5;
+  EXPECT_EQ(node.info->domain_attr->mr_key_size, 4u);
+  auto region = node.region(&target, sizeof target, landed.get(), kKey);
+  EXPECT_EQ(fi_mr_key(region.get()), kKey);
+  ASSERT_EQ(defer_write(node, &word, 8, {0, kKey}, {trigger.get(), 0}), 0);
   EXPECT_TRUE(eventually([&] { return successes(landed) == 1; }));
   EXPECT_EQ(target, 6u);
-  const auto second = node.raw_region(&word, sizeof word, 77);
+  const auto second = node.raw_region(&word, sizeof word, kKey);
   ASSERT_EQ(fi_mr_bind(second.get(), &node.ep->fid, 0), 0);
   EXPECT_EQ(fi_mr_enable(second.get()), -FI_EADDRINUSE);
   region.reset();

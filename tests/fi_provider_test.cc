@@ -205,8 +205,10 @@ TEST_P(FiTransfer, CounterWork) {
   ASSERT_EQ(defer_counter(*a_, FI_OP_CNTR_SET, target.get(), 2, {trigger.get(), 2}), 0);
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   EXPECT_TRUE(eventually([&] { return successes(target) == 7; }));
+  ASSERT_EQ(fi_cntr_adderr(target.get(), 3), 0);
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   EXPECT_TRUE(eventually([&] { return successes(target) == 2; }));
+  EXPECT_EQ(failures(target), 3u);
   EXPECT_EQ(
       defer_counter(*a_, FI_OP_CNTR_ADD, target.get(), 1, {trigger.get(), 0, completion.get()}),
       -FI_EINVAL);

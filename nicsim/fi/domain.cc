@@ -27,7 +27,6 @@ Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings,
       settings_(settings),
       counts_remote_writes_((info.caps & FI_RMA_EVENT) != 0),
       provider_keys_((info.domain_attr->mr_mode & FI_MR_PROV_KEY) != 0),
-      key_limit_(settings.limits().max_regions - 1),  // the last place is the window's
       counters_(settings.limits().max_counters),
       nic_(std::make_unique<ThreadedNic>(settings.limits(), std::move(wire))) {
   fabric_.domains.fetch_add(1);
@@ -50,9 +49,8 @@ Result<std::unique_ptr<Domain>> Domain::create(Fabric& fabric, const fi_info& in
 
 Status Domain::prepare() {
   nic_->set_witness(this);
-  const Result<nic::RegionId> window =
-      nic_->register_region(reinterpret_cast<void*>(kWindowBase), UINT64_MAX - kWindowBase, {},
-                            {.remote = false, .place = key_limit_});
+  const Result<nic::RegionId> window = nic_->register_region(
+      reinterpret_cast<void*>(kWindowBase), UINT64_MAX - kWindowBase, {}, {.remote = false});
   if (!window.ok()) return window.status();
   window_ = window.value();
   peers_ = std::make_unique<PeerTable>(*nic_);

@@ -44,7 +44,6 @@ class Domain final : public fid_domain, private Witness {
   bool counts_remote_writes() const { return counts_remote_writes_; }
   // Whether the provider chooses the regions' keys, or its user.
   bool provider_keys() const { return provider_keys_; }
-  uint32_t key_limit() const { return key_limit_; }
   uint16_t next_endpoint() { return next_endpoint_.fetch_add(1); }
 
   // Memory of this process as the NIC names it; it need not be registered (CXI maps it by itself).
@@ -91,7 +90,6 @@ class Domain final : public fid_domain, private Witness {
   const Settings settings_;
   const bool counts_remote_writes_;
   const bool provider_keys_;
-  const uint32_t key_limit_;
   std::atomic<int> children_{0};
   std::atomic<uint16_t> next_endpoint_{0};
 

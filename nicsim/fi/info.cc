@@ -108,7 +108,7 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
     domain.mr_mode = hints->mr_mode & kMemoryModes;
   }
   const ModelLimits limits;
-  domain.mr_key_size = sizeof(uint64_t);
+  domain.mr_key_size = (domain.mr_mode & FI_MR_PROV_KEY) != 0 ? sizeof(uint64_t) : sizeof(uint32_t);
   domain.cq_cnt = 1024;
   domain.ep_cnt = 1024;
   domain.tx_ctx_cnt = domain.rx_ctx_cnt = 1;

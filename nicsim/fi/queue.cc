@@ -72,7 +72,7 @@ ssize_t CompletionQueue::read_error(struct fi_cq_err_entry& entry) {
   entry.olen = event.request.bytes;
   entry.buf = nullptr;
   entry.data = entry.tag = 0;
-  entry.err = FI_EIO;
+  entry.err = event.code == Code::kFailed ? FI_EHOSTUNREACH : FI_EIO;  // nothing finer on CXI
   entry.prov_errno = static_cast<int>(event.code);
   entry.err_data_size = 0;
   entries_.pop_front();

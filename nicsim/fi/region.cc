@@ -4,6 +4,7 @@
 
 #include "nicsim/fi/counter.h"
 #include "nicsim/fi/endpoint.h"
+#include "nicsim/fi/info.h"
 #include "nicsim/fi/provider.h"
 
 namespace lanyard::nicsim::fi {
@@ -40,7 +41,7 @@ int Region::enable() {
   if (endpoint_ == nullptr)
     return refuse(FI_EINVAL, FI_LOG_MR, "a region is bound to an endpoint before it is enabled");
   RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0};
-  if (!domain_.provider_keys()) options.place = static_cast<uint32_t>(requested_key_);
+  if (!domain_.provider_keys()) options.key = requested_key_;
   const Result<nic::RegionId> id = domain_.nic().register_region(
       memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(),
       options);
@@ -106,7 +107,7 @@ int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attribut
     return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of host memory");
   if ((flags & ~FI_RMA_EVENT) != 0) return -FI_EINVAL;
   auto* domain = object_of<Domain, fid_domain>(fid);
-  if (!domain->provider_keys() && attributes->requested_key >= domain->key_limit())
+  if (!domain->provider_keys() && attributes->requested_key > kMaxUserKey)
     return refuse(FI_EINVAL, FI_LOG_MR, "the key is too large");
   auto* region = new (std::nothrow)
       Region(*domain, attributes->mr_iov[0], attributes->access, attributes->requested_key);

@@ -92,6 +92,7 @@ ModelLimits Settings::limits() const {
   limits.max_message_bytes = max_message_bytes;
   limits.newest_tie_first = newest_tie_first;
   limits.failures_trigger = failures_trigger;
+  limits.set_clears_failures = false;
   return limits;
 }
 
