@@ -30,15 +30,6 @@ bool fetches(const Op& op) {
 
 Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}}; }
 
-// Whether an entry of that threshold fires (N1).
-bool is_met(const CounterValue& value, uint64_t threshold) {
-  if (LANYARD_MUTANT(19))
-    return value.reached() == threshold;
-  if (LANYARD_MUTANT(25))
-    return value.success >= threshold;
-  return value.reached() >= threshold;
-}
-
 template <typename T>
 void chain_free(std::vector<T>& objects) {
   for (uint32_t i = 0; i + 1 < objects.size(); ++i)
@@ -125,6 +116,26 @@ Status NicModel::reset(CounterId id) {
   return {};
 }
 
+Status NicModel::set(CounterId id, uint64_t value) {
+  if (!is_open(id))
+    return no_counter();
+  if (value > kMaxSuccess)
+    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
+  counters_[id.value].value.success = value;
+  release_ready(id);
+  return {};
+}
+
+Status NicModel::set_error(CounterId id, uint32_t value) {
+  if (!is_open(id))
+    return no_counter();
+  if (value > kMaxFailure)
+    return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
+  counters_[id.value].value.failure = value;
+  release_ready(id);
+  return {};
+}
+
 void NicModel::ring(CounterId id, uint64_t value) {
   if (is_open(id))
     advance(id, LANYARD_MUTANT(28) ? 1 : value, 0);
@@ -135,6 +146,15 @@ void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
   value.success = (value.success + success) & kMaxSuccess;  // a register of 48 bits: it wraps
   value.failure = std::min(kMaxFailure, value.failure + failure);
   release_ready(id);
+}
+
+// Whether an entry of that threshold fires (N1).
+bool NicModel::is_met(const CounterValue& value, uint64_t threshold) const {
+  if (LANYARD_MUTANT(19))
+    return value.reached() == threshold;
+  if (LANYARD_MUTANT(25) || !limits_.failures_trigger)
+    return value.success >= threshold;
+  return value.reached() >= threshold;
 }
 
 // Latches every waiting entry whose condition holds: a later reset does not take it back.
@@ -150,7 +170,24 @@ void NicModel::release_ready(CounterId id) {
 
 // ---- Regions
 
-Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write) {
+// The first chosen key that is not less.
+std::vector<NicModel::ChosenKey>::const_iterator NicModel::chosen(uint64_t key) const {
+  return std::lower_bound(chosen_keys_.begin(), chosen_keys_.end(), key,
+                          [](const ChosenKey& entry, uint64_t wanted) { return entry.key < wanted; });
+}
+
+// Where the region of that key is, if there is one.
+uint32_t NicModel::index_of(uint64_t key) const {
+  if (!chosen_keys_.empty()) {
+    const auto found = chosen(key);
+    if (found != chosen_keys_.end() && found->key == key)
+      return found->region;
+  }
+  return static_cast<uint32_t>(key & ((1u << kRegionBits) - 1));
+}
+
+Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write,
+                                           const RegionOptions& options) {
   if (base == nullptr && bytes > 0)
     return Status(Code::kInvalidArgument, "a region of " + std::to_string(bytes) + " bytes needs an address");
   if (remote_write.valid() && !is_open(remote_write))
@@ -158,12 +195,20 @@ Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId
   if (free_region_ == kNone)
     return Status(Code::kExhausted, "all " + std::to_string(limits_.max_regions) + " regions are registered");
   const RegionId id{free_region_};
+  if (options.key.has_value()) {
+    const auto at = chosen(*options.key);
+    if (at != chosen_keys_.end() && at->key == *options.key)
+      return Status(Code::kInvalidState, "there is a region with this key");
+    chosen_keys_.insert(at, {*options.key, id.value});
+  }
   Region& region = regions_[id.value];
   free_region_ = region.next_free;
   region = Region{};
   region.base = static_cast<std::byte*>(base);
   region.bytes = bytes;
   region.generation = next_generation_++;
+  region.remote = options.remote;
+  region.chosen_key = options.key;
   region.remote_write = remote_write;
   region.open = true;
   if (remote_write.valid())
@@ -182,6 +227,8 @@ Status NicModel::deregister_region(RegionId id) {
   if (region.pins > 0)
     return {Code::kAgain, "messages are landing in the region"};
   region.open = false;
+  if (region.chosen_key.has_value())
+    chosen_keys_.erase(chosen(*region.chosen_key));
   if (region.remote_write.valid())
     --counters_[region.remote_write.value].uses;
   region.next_free = free_region_;
@@ -194,7 +241,7 @@ Result<nic::RemoteKey> NicModel::key(RegionId id) const {
   const Region* region = find(id);
   if (region == nullptr)
     return no_region();
-  return nic::RemoteKey{region->generation << kRegionBits | id.value};
+  return nic::RemoteKey{region->chosen_key.value_or(region->generation << kRegionBits | id.value)};
 }
 
 const std::byte* NicModel::local_address(nic::LocalSpan span) const {
@@ -292,7 +339,8 @@ void NicModel::post(const nic::DeferredOp& deferred) {
 
   // From the back: entries nearly always come with rising thresholds.
   uint32_t after = LANYARD_MUTANT(22) ? kNone : counter.last;
-  while (after != kNone && entries_[after].threshold > entry.threshold)
+  while (after != kNone && (entries_[after].threshold > entry.threshold ||
+                            (limits_.newest_tie_first && entries_[after].threshold == entry.threshold)))
     after = entries_[after].previous;
   entry.previous = after;
   entry.next = after == kNone ? counter.first : entries_[after].next;
@@ -321,6 +369,8 @@ void NicModel::flush() {
     }
     use(entry.op, -1);
     free_entry(i);
+    if (witness_ != nullptr)
+      witness_->canceled(entry.op);
   }
 }
 
@@ -394,12 +444,17 @@ std::optional<Launch> NicModel::start(const Op& op) {
   if (op.kind == OpKind::kCounterAdd) {
     use(op, -1);
     advance(op.counter, op.value, 0);
+    if (witness_ != nullptr)
+      witness_->ended(op, Code::kOk, counters_[op.counter.value].value);
     return std::nullopt;
   }
   if (op.kind == OpKind::kCounterSet) {
     use(op, -1);
-    counters_[op.counter.value].value = {};
+    CounterValue& value = counters_[op.counter.value].value;
+    value = {.failure = limits_.set_clears_failures ? 0 : value.failure};
     advance(op.counter, op.value, 0);
+    if (witness_ != nullptr)
+      witness_->ended(op, Code::kOk, counters_[op.counter.value].value);
     return std::nullopt;
   }
   if (std::find(lost_peers_.begin(), lost_peers_.end(), op.remote.peer) != lost_peers_.end()) {
@@ -437,9 +492,10 @@ std::optional<Launch> NicModel::start(const Op& op) {
 // ---- Arrivals
 
 Landing NicModel::locate(const Packet& packet) {
-  const uint32_t index = static_cast<uint32_t>(packet.key & ((1u << kRegionBits) - 1));
+  const uint32_t index = index_of(packet.key);
   const Region* found = find(RegionId{index});
-  if (found == nullptr || found->generation != packet.key >> kRegionBits)
+  if (found == nullptr || !found->remote ||
+      packet.key != found->chosen_key.value_or(found->generation << kRegionBits | index))
     return refused(Code::kNotFound);
   const bool atomic = packet.kind == PacketKind::kAtomic;
   if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
@@ -457,7 +513,7 @@ Landing NicModel::locate(const Packet& packet) {
 }
 
 NicModel::Region& NicModel::region_of(const Packet& packet) {
-  return regions_[packet.key & ((1u << kRegionBits) - 1)];
+  return regions_[index_of(packet.key)];
 }
 
 void NicModel::landed(const Packet& packet) {
@@ -501,6 +557,8 @@ void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
     remember_failure(op, code);
   if (op.completion.valid())
     advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
+  if (witness_ != nullptr)
+    witness_->ended(op, code, op.completion.valid() ? counters_[op.completion.value].value : CounterValue{});
 }
 
 void NicModel::lose_peer(uint32_t peer) {

@@ -29,6 +29,31 @@ struct ModelLimits {
   uint32_t max_held = 256;        // operations issued without an entry that wait for room in flight
   uint32_t kept_failures = 1024;  // records for take_failure(); the oldest stay
   uint64_t max_message_bytes = uint64_t{1} << 30;
+  // What real hardware leaves open or does otherwise, so that programs can be run on either answer. The defaults are what
+  // transport/nic/nic.h says.
+  bool newest_tie_first = false;  // of entries that wait for one threshold, the one posted last fires first
+  bool failures_trigger = true;   // thresholds are compared with success + failure, else with success alone
+  bool set_clears_failures = true;  // kCounterSet does
+};
+
+// How a region differs from what nic::Nic::register_region makes.
+struct RegionOptions {
+  bool remote = true;  // messages may land in it; else it serves as local memory only
+  // The region's key, where its user chooses it; such a key is valid again in the next region that has it. Who chooses
+  // keys chooses them for all regions of the NIC that messages land in.
+  std::optional<uint64_t> key = {};
+};
+
+// Is told how operations end: what a device would write into an event queue. Called by whoever drives the model, in the
+// middle of a step: it must not call the model, nor wait for anybody who may.
+class Witness {
+ public:
+  virtual ~Witness() = default;
+  // The operation has ended, and has advanced its completion counter (or, a counter operation, its counter) to `value`.
+  // `value` is {0, 0} where it has none.
+  virtual void ended(const nic::Op& op, Code code, nic::CounterValue value) = 0;
+  // flush() has taken it back before it fired.
+  virtual void canceled(const nic::Op& op) = 0;
 };
 
 // An operation that has left its entry: what the engine must carry. `payload` is null unless it is a write of > 0 bytes.
@@ -51,6 +76,8 @@ class NicModel {
 
   const ModelLimits& limits() const { return limits_; }
   void set_self(uint32_t self) { self_ = self; }
+  // At most one, which outlives the model or is taken away (null).
+  void set_witness(Witness* witness) { witness_ = witness; }
 
   // ---- Counters and regions: as the functions of nic::Nic with these names.
   Result<nic::CounterId> open_counter();
@@ -59,9 +86,14 @@ class NicModel {
   Status add(nic::CounterId counter, uint64_t value);
   Status add_error(nic::CounterId counter, uint32_t value);
   Status reset(nic::CounterId counter);
+  // success = value, or failure = value; the other part stays. Errors as add() and add_error().
+  Status set(nic::CounterId counter, uint64_t value);
+  Status set_error(nic::CounterId counter, uint32_t value);
   // A doorbell has landed: adds like a register of 48 bits. Rings of closed counters vanish.
   void ring(nic::CounterId counter, uint64_t value);
-  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write);
+  // kInvalidState where there is a region of options.key. Regions with such keys allocate.
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write,
+                                        const RegionOptions& options = {});
   // Refuses further arrivals at once. kAgain while arrivals are pinned: repeat when they have landed.
   Status deregister_region(nic::RegionId region);
   Result<nic::RemoteKey> key(nic::RegionId region) const;
@@ -159,6 +191,12 @@ class NicModel {
     uint32_t next_free = kNone;
     bool open = false;
     bool closing = false;
+    bool remote = true;
+    std::optional<uint64_t> chosen_key;
+  };
+  struct ChosenKey {
+    uint64_t key = 0;
+    uint32_t region = 0;
   };
   struct Entry {
     nic::Op op;
@@ -201,6 +239,9 @@ class NicModel {
   const std::byte* local_address(nic::LocalSpan span) const;
   void use(const nic::Op& op, int delta);
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
+  bool is_met(const nic::CounterValue& value, uint64_t threshold) const;
+  std::vector<ChosenKey>::const_iterator chosen(uint64_t key) const;
+  uint32_t index_of(uint64_t key) const;
   void release_ready(nic::CounterId counter);
   void append_ready(uint32_t entry);
   void unlink(uint32_t& first, uint32_t& last, uint32_t entry);
@@ -211,6 +252,7 @@ class NicModel {
 
   ModelLimits limits_;
   uint32_t self_;
+  Witness* witness_ = nullptr;
   std::vector<Counter> counters_;
   std::vector<Region> regions_;
   std::vector<Entry> entries_;
@@ -218,6 +260,7 @@ class NicModel {
   std::vector<nic::Op> held_;                      // a ring
   std::vector<nic::FailureRecord> kept_failures_;  // a ring
   std::vector<uint32_t> lost_peers_;
+  std::vector<ChosenKey> chosen_keys_;  // by key
   uint32_t first_held_ = 0;
   uint32_t held_count_ = 0;
   size_t first_failure_ = 0;

@@ -84,6 +84,11 @@ ThreadedNic::~ThreadedNic() {
     owner_.join();
 }
 
+void ThreadedNic::set_witness(Witness* witness) {
+  Driving driving(*this);
+  model_.set_witness(witness);
+}
+
 Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   Driving driving(*this);
   if (peer_count_.load() != 0)
@@ -165,6 +170,16 @@ Status ThreadedNic::reset(CounterId counter) {
   return {};
 }
 
+Status ThreadedNic::set(CounterId counter, uint64_t value) {
+  Driving driving(*this);
+  return model_.set(counter, value);
+}
+
+Status ThreadedNic::set_error(CounterId counter, uint32_t value) {
+  Driving driving(*this);
+  return model_.set_error(counter, value);
+}
+
 Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind kind) {
   Driving driving(*this);
   if (!model_.is_open(counter))
@@ -196,10 +211,11 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
   return Status(Code::kInvalidArgument, "no such kind of doorbell");
 }
 
-Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
+Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, CounterId remote_write,
+                                              const RegionOptions& options) {
   LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this);
-  const Result<RegionId> region = model_.register_region(base, bytes, remote_write);
+  const Result<RegionId> region = model_.register_region(base, bytes, remote_write, options);
   if (trace_ != nullptr && region.ok())
     trace_->write({.kind = Kind::kRegistered,
                    .counter = remote_write,

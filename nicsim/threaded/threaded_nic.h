@@ -31,6 +31,8 @@ class ThreadedNic final : public nic::Nic, private Sink {
   // Requires that no other thread uses it any more. What is under way is abandoned.
   ~ThreadedNic() override;
 
+  // Before the first operation. The witness outlives the NIC.
+  void set_witness(Witness* witness);
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return wire_->address(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
@@ -41,9 +43,16 @@ class ThreadedNic final : public nic::Nic, private Sink {
   Status add(nic::CounterId counter, uint64_t value) override;
   Status add_error(nic::CounterId counter, uint32_t value) override;
   Status reset(nic::CounterId counter) override;
+  // As NicModel's. A trace knows neither.
+  Status set(nic::CounterId counter, uint64_t value);
+  Status set_error(nic::CounterId counter, uint32_t value);
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
-  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
+    return register_region(base, bytes, remote_write, RegionOptions());
+  }
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write,
+                                        const RegionOptions& options);
   Status deregister_region(nic::RegionId region) override;
   Result<nic::RemoteKey> key(nic::RegionId region) const override;
 

@@ -1,0 +1,76 @@
+// The counter, with the word that the NIC writes back.
+//
+// The host does not see the counter itself but a word that the NIC writes on certain events alone:
+// when the host asks for it, when the counter is set, when its failures leave zero, and after work
+// that was posted for it (kCounterWriteback).
+#ifndef LANYARD_NICSIM_FI_COUNTER_H_
+#define LANYARD_NICSIM_FI_COUNTER_H_
+
+#include <rdma/fabric.h>
+#include <rdma/fi_eq.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "nicsim/fi/domain.h"
+#include "nicsim/fi/mmio_page.h"
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim::fi {
+
+class Counter : public fid_cntr {
+ public:
+  // Requires that the counter has just been opened on the domain's NIC.
+  Counter(Domain& domain, nic::CounterId id, const nic::Doorbell& bell)
+      : fid_cntr(), domain_(domain), id_(id), bell_(bell) {}
+
+  Domain& domain() { return domain_; }
+  nic::CounterId id() const { return id_; }
+
+  // The value that fi_cntr_read() gives: as the settings say the word from before the call, while
+  // the NIC writes a new one, or the new one, for which the call waits. While the trigger queue
+  // stalls no new one comes.
+  nic::CounterValue read();
+  // Adds to success as a posted store does: nobody hears whether it wraps. kInvalidArgument past 48
+  // bits.
+  Status add(uint64_t value);
+  Status add_error(uint64_t value);
+  Status set(uint64_t value);
+  Status set_error(uint64_t value);
+  // Blocks until success has reached the threshold (0), a failure is counted (-FI_EAVAIL) or the
+  // time is over
+  // (-FI_ETIMEDOUT; -1 milliseconds: never). Takes one deferred-work entry, which it leaves behind
+  // where the time is over.
+  int wait(uint64_t threshold, int milliseconds);
+
+  // CXI's extensions (cxi_ext.h).
+  int set_writeback_buffer(void* buffer, size_t bytes);
+  int registers(void** address, size_t* bytes);
+
+  // Requires the domain's events lock.
+  void write_back(nic::CounterValue value);
+
+  std::atomic<int> bound{0};  // endpoints and regions that count here
+
+ private:
+  void refresh();
+
+  Domain& domain_;
+  const nic::CounterId id_;
+  const nic::Doorbell bell_;
+  std::atomic<uint64_t> word_{0};
+  uint64_t* buffer_ = nullptr;        // the user's copy of the word; the events lock guards it
+  std::atomic<uint64_t> written_{0};  // how often; written under the events lock
+  std::unique_ptr<MmioPage> page_;    // the events lock guards it
+};
+
+// As struct fi_ops_domain's cntr_open. Closed by fi_close(): -FI_EBUSY while it is bound, or
+// something that the NIC has to do names it.
+int open_counter(struct fid_domain* domain, struct fi_cntr_attr* attributes,
+                 struct fid_cntr** counter, void* context);
+
+}  // namespace lanyard::nicsim::fi
+
+#endif  // LANYARD_NICSIM_FI_COUNTER_H_

@@ -1,0 +1,114 @@
+// The domain: one simulated NIC, with everything that was opened on it.
+//
+// It is the model's witness: whatever ends on the NIC becomes an event for the completion queue of
+// the endpoint that began it, and writes counters back where CXI does.
+#ifndef LANYARD_NICSIM_FI_DOMAIN_H_
+#define LANYARD_NICSIM_FI_DOMAIN_H_
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "nicsim/fi/peer_table.h"
+#include "nicsim/fi/request.h"
+#include "nicsim/fi/settings.h"
+#include "nicsim/fi/trigger_queue.h"
+#include "nicsim/threaded/threaded_nic.h"
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim::fi {
+
+class CompletionQueue;
+class Counter;
+class Fabric;
+
+class Domain final : public fid_domain, private Witness {
+ public:
+  // kFailed where the system has no memory or sockets for the wire.
+  static Result<std::unique_ptr<Domain>> create(Fabric& fabric, const fi_info& info,
+                                                const Settings& settings);
+  // Requires that nothing is open on it.
+  ~Domain() override;
+
+  const Settings& settings() const { return settings_; }
+  ThreadedNic& nic() { return *nic_; }
+  PeerTable& peers() { return *peers_; }
+  TriggerQueue& trigger_queue() { return *trigger_queue_; }
+  bool counts_remote_writes() const { return counts_remote_writes_; }
+  // Whether the provider chooses the regions' keys, or its user.
+  bool provider_keys() const { return provider_keys_; }
+  uint16_t next_endpoint() { return next_endpoint_.fetch_add(1); }
+
+  // Memory of this process as the NIC names it; it need not be registered (CXI maps it by itself).
+  nic::LocalSpan local(const void* address) const;
+
+  // What the NIC does while the host looks at it.
+  void progress();
+
+  // ---- Requests. A request holds one of its endpoint's transmit slots until its event has been
+  // read. The request's number, or nothing while the endpoint's slots are all held.
+  std::optional<uint64_t> begin(const Request& request);
+  // The operation has not been taken by the NIC, or has been taken back: there is no event.
+  void drop(uint64_t number);
+  // An endpoint is closed: what it has begun goes on without events.
+  void forget(Endpoint& endpoint);
+  // How many requests have not ended.
+  size_t under_way();
+
+  // ---- What must be found when something ends
+  void add_counter(Counter& counter);
+  void remove_counter(Counter& counter);
+  void add_queue(CompletionQueue& queue);
+  void remove_queue(CompletionQueue& queue);
+  // Reads every queue's events.
+  void read_all_events();
+
+  // Guards requests, events and written-back words. Who holds it calls nothing of the NIC.
+  std::mutex& events_mutex() { return events_mutex_; }
+
+  // Counts what is open on the domain, which can be closed at 0.
+  void open_child() { children_.fetch_add(1); }
+  void close_child() { children_.fetch_sub(1); }
+  bool has_children() const { return children_.load() > 0; }
+
+ private:
+  Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire);
+  Status prepare();
+
+  void ended(const nic::Op& op, Code code, nic::CounterValue value) override;
+  void canceled(const nic::Op& op) override;
+  void release(const Request& request);
+
+  Fabric& fabric_;
+  const Settings settings_;
+  const bool counts_remote_writes_;
+  const bool provider_keys_;
+  std::atomic<int> children_{0};
+  std::atomic<uint16_t> next_endpoint_{0};
+
+  std::mutex events_mutex_;  // guards the three that follow
+  RequestTable requests_;
+  std::vector<Counter*> counters_;  // by CounterId
+  std::vector<CompletionQueue*> queues_;
+
+  // In this order: the queue's thread uses the NIC, whose thread uses all of the above.
+  std::unique_ptr<ThreadedNic> nic_;
+  nic::RegionId window_;  // all of this process's memory, for the NIC's own use
+  std::unique_ptr<PeerTable> peers_;
+  std::unique_ptr<TriggerQueue> trigger_queue_;
+};
+
+// As struct fi_ops_fabric's domain. Closed by fi_close(): -FI_EBUSY while something is open on it.
+int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** domain,
+                void* context);
+
+}  // namespace lanyard::nicsim::fi
+
+#endif  // LANYARD_NICSIM_FI_DOMAIN_H_

@@ -1,0 +1,48 @@
+// What every object of the provider uses: the provider itself, its log, and how our errors become
+// libfabric's.
+//
+// Objects derive from libfabric's structs (fid_domain, fid_cntr, ...), whose first member is the
+// fid, so that a fid that comes in is the object of ours behind it. libfabric's functions are
+// filled into static tables; whatever is not simulated says -FI_ENOSYS. Threads: every function of
+// every object from any thread (FI_THREAD_SAFE), unless it closes the object.
+#ifndef LANYARD_NICSIM_FI_PROVIDER_H_
+#define LANYARD_NICSIM_FI_PROVIDER_H_
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include "transport/base/status.h"
+
+namespace lanyard::nicsim::fi {
+
+// The names under which the provider, its fabric and its one device are found.
+const char* provider_name();
+inline constexpr char kFabricName[] = "cxi";
+inline constexpr char kDomainName[] = "cxi0";
+
+// Only its address and name are needed, for logs.
+const struct fi_provider& provider();
+
+// The negative error number for a status, 0 where it is ok; writes what went wrong into libfabric's
+// log.
+int error_of(const Status& status, fi_log_subsys subsystem);
+// The same for what never was a Status: logs `why` and returns -error.
+int refuse(int error, fi_log_subsys subsystem, const char* why);
+
+// Goes into any slot of a table whose function is not simulated.
+template <typename R, typename... Arguments>
+R not_simulated(Arguments...) {
+  return -FI_ENOSYS;
+}
+
+// The object behind a fid that has the class libfabric says it has.
+template <typename Object, typename Base>
+Object* object_of(struct fid* fid) {
+  return &static_cast<Object&>(*reinterpret_cast<Base*>(fid));
+}
+
+}  // namespace lanyard::nicsim::fi
+
+#endif  // LANYARD_NICSIM_FI_PROVIDER_H_

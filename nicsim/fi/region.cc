@@ -1,0 +1,142 @@
+#include "nicsim/fi/region.h"
+
+#include <new>
+
+#include "nicsim/fi/counter.h"
+#include "nicsim/fi/endpoint.h"
+#include "nicsim/fi/info.h"
+#include "nicsim/fi/provider.h"
+
+namespace lanyard::nicsim::fi {
+
+Region::Region(Domain& domain, const iovec& memory, uint64_t access, uint64_t requested_key)
+    : fid_mr(), domain_(domain), memory_(memory), access_(access), requested_key_(requested_key) {}
+
+int Region::bind(Endpoint& endpoint) {
+  const std::lock_guard lock(mutex_);
+  if (endpoint_ != nullptr) return refuse(FI_EINVAL, FI_LOG_MR, "the region is bound already");
+  if (&endpoint.domain() != &domain_ || !endpoint.enabled())
+    return refuse(FI_EINVAL, FI_LOG_MR, "regions are bound to enabled endpoints of their domain");
+  endpoint_ = &endpoint;
+  endpoint.regions.fetch_add(1);
+  return 0;
+}
+
+int Region::bind(Counter& counter, uint64_t flags) {
+  const std::lock_guard lock(mutex_);
+  if (&counter.domain() != &domain_ || flags != FI_REMOTE_WRITE)
+    return refuse(FI_EINVAL, FI_LOG_MR, "counters of the domain count FI_REMOTE_WRITE");
+  if (!domain_.counts_remote_writes())
+    return refuse(FI_EINVAL, FI_LOG_MR, "the domain was opened without FI_RMA_EVENT");
+  if (counter_ != nullptr || id_.valid())
+    return refuse(FI_EINVAL, FI_LOG_MR, "the counter is bound once, before the region is enabled");
+  counter_ = &counter;
+  counter.bound.fetch_add(1);
+  return 0;
+}
+
+int Region::enable() {
+  const std::lock_guard lock(mutex_);
+  if (id_.valid()) return 0;
+  if (endpoint_ == nullptr)
+    return refuse(FI_EINVAL, FI_LOG_MR, "a region is bound to an endpoint before it is enabled");
+  RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0};
+  if (!domain_.provider_keys()) options.key = requested_key_;
+  const Result<nic::RegionId> id = domain_.nic().register_region(
+      memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(),
+      options);
+  if (!id.ok()) {
+    if (id.status().code() == Code::kInvalidState) return -FI_EADDRINUSE;
+    return error_of(id.status(), FI_LOG_MR);
+  }
+  id_ = id.value();
+  key = domain_.nic().key(id_).value().value;
+  return 0;
+}
+
+void Region::close() {
+  const std::lock_guard lock(mutex_);
+  // Nothing but messages uses it, and it is waited for them: the NIC's own accesses go through the
+  // domain's window.
+  if (id_.valid()) static_cast<void>(domain_.nic().deregister_region(id_).ok());
+  if (endpoint_ != nullptr) endpoint_->regions.fetch_sub(1);
+  if (counter_ != nullptr) counter_->bound.fetch_sub(1);
+}
+
+namespace {
+
+Region* region_of(struct fid* fid) { return object_of<Region, fid_mr>(fid); }
+
+int close_region(struct fid* fid) {
+  Region* region = region_of(fid);
+  region->close();
+  region->domain().close_child();
+  delete region;
+  return 0;
+}
+
+int bind_region(struct fid* fid, struct fid* to, uint64_t flags) {
+  if (to->fclass == FI_CLASS_EP) return region_of(fid)->bind(*object_of<Endpoint, fid_ep>(to));
+  if (to->fclass == FI_CLASS_CNTR)
+    return region_of(fid)->bind(*object_of<Counter, fid_cntr>(to), flags);
+  return -FI_EINVAL;
+}
+
+int control_region(struct fid* fid, int command, void*) {
+  return command == FI_ENABLE ? region_of(fid)->enable() : -FI_EINVAL;
+}
+
+fi_ops region_fid_ops = {
+    .size = sizeof(fi_ops),
+    .close = close_region,
+    .bind = bind_region,
+    .control = control_region,
+    .ops_open = not_simulated,
+    .tostr = nullptr,
+    .ops_set = nullptr,
+};
+
+}  // namespace
+
+int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attributes, uint64_t flags,
+                              struct fid_mr** out) {
+  if (fid->fclass != FI_CLASS_DOMAIN || attributes == nullptr || attributes->mr_iov == nullptr ||
+      attributes->offset != 0)
+    return -FI_EINVAL;
+  if (attributes->iov_count != 1 || attributes->iface != FI_HMEM_SYSTEM)
+    return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of host memory");
+  if ((flags & ~FI_RMA_EVENT) != 0) return -FI_EINVAL;
+  auto* domain = object_of<Domain, fid_domain>(fid);
+  if (!domain->provider_keys() && attributes->requested_key > kMaxUserKey)
+    return refuse(FI_EINVAL, FI_LOG_MR, "the key is too large");
+  auto* region = new (std::nothrow)
+      Region(*domain, attributes->mr_iov[0], attributes->access, attributes->requested_key);
+  if (region == nullptr) return -FI_ENOMEM;
+  region->fid = {.fclass = FI_CLASS_MR, .context = attributes->context, .ops = &region_fid_ops};
+  region->mem_desc = region;
+  region->key = domain->provider_keys() ? FI_KEY_NOTAVAIL : attributes->requested_key;
+  domain->open_child();
+  *out = region;
+  return 0;
+}
+
+int open_region_of_vector(struct fid* fid, const struct iovec* memory, size_t count,
+                          uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                          struct fid_mr** out, void* context) {
+  struct fi_mr_attr attributes = {};
+  attributes.mr_iov = memory;
+  attributes.iov_count = count;
+  attributes.access = access;
+  attributes.offset = offset;
+  attributes.requested_key = requested_key;
+  attributes.context = context;
+  return open_region_of_attributes(fid, &attributes, flags, out);
+}
+
+int open_region(struct fid* fid, const void* base, size_t bytes, uint64_t access, uint64_t offset,
+                uint64_t requested_key, uint64_t flags, struct fid_mr** out, void* context) {
+  const iovec memory{.iov_base = const_cast<void*>(base), .iov_len = bytes};
+  return open_region_of_vector(fid, &memory, 1, access, offset, requested_key, flags, out, context);
+}
+
+}  // namespace lanyard::nicsim::fi

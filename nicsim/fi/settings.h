@@ -1,0 +1,46 @@
+// Settings of the simulated CXI provider, one copy a domain: the size of the simulated card, and an
+// answer to each question about Slingshot that only Slingshot can answer. README.md lists the
+// variables beside the rules.
+#ifndef LANYARD_NICSIM_FI_SETTINGS_H_
+#define LANYARD_NICSIM_FI_SETTINGS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nicsim/model/nic_model.h"
+#include "nicsim/wire/wire.h"
+#include "transport/base/status.h"
+
+namespace lanyard::nicsim::fi {
+
+struct Settings {
+  enum class CounterRead { kCached, kFresh };
+  enum class Pool { kStall, kNoSpace };
+  enum class Mmio { kRefused, kTrap };
+
+  std::string wire = "shm";                         // LANYARD_SIM_WIRE: shm, tcp
+  std::string interface;                            // LANYARD_SIM_INTERFACE: tcp's IP address
+  bool cma = true;                                  // LANYARD_SIM_CMA: on, off
+  uint64_t max_message_bytes = uint64_t{1} << 30;   // LANYARD_SIM_MAX_MESSAGE
+  uint32_t dwq_depth = 504;                         // LANYARD_FI_DWQ_DEPTH: 1 to 65536
+  CounterRead counter_read = CounterRead::kCached;  // LANYARD_FI_CNTR_READ: cached, fresh
+  Pool pool = Pool::kStall;                         // LANYARD_FI_POOL: stall, enospc
+  Mmio mmio = Mmio::kRefused;                       // LANYARD_FI_MMIO: refused, trap
+  bool newest_tie_first = false;                    // LANYARD_FI_TIES: oldest, newest
+  bool failures_trigger = true;                     // LANYARD_FI_FAILURES: trigger, ignored
+  bool amo_needs_counters = false;                  // LANYARD_FI_AMO_CNTRS: optional, required
+  std::chrono::milliseconds flush_pause{1000};      // LANYARD_FI_FLUSH_MS: 0 to 60000
+
+  // kInvalidArgument names the variable, its value and what is allowed.
+  static Result<Settings> from_environment();
+
+  ModelLimits limits() const;
+  // A new wire of the kind that is set. Errors as ShmWire::create and make_tcp_wire.
+  Result<std::unique_ptr<Wire>> open_wire() const;
+};
+
+}  // namespace lanyard::nicsim::fi
+
+#endif  // LANYARD_NICSIM_FI_SETTINGS_H_

@@ -1,0 +1,93 @@
+#include "nicsim/fi/transfer.h"
+
+#include <cstring>
+#include <optional>
+
+#include "nicsim/fi/address_vector.h"
+
+namespace lanyard::nicsim::fi {
+
+namespace {
+
+Status bad(const char* why) { return {Code::kInvalidArgument, why}; }
+
+Status check(Endpoint& endpoint, uint64_t caps) {
+  if (!endpoint.enabled()) return {Code::kInvalidState, "the endpoint is not enabled"};
+  if ((endpoint.caps() & caps) != caps)
+    return {Code::kUnsupported, "the endpoint was opened without this capability"};
+  return endpoint.domain().peers().complete();
+}
+
+nic::CompletionLevel level_of(uint64_t flags) {
+  return (flags & FI_DELIVERY_COMPLETE) != 0 ? nic::CompletionLevel::kDelivery
+                                             : nic::CompletionLevel::kTransmit;
+}
+
+bool is_one(const fi_ioc* list, size_t count) {
+  return list != nullptr && count == 1 && list[0].count == 1;
+}
+
+}  // namespace
+
+Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_t flags) {
+  if (const Status status = check(endpoint, FI_RMA); !status.ok()) return status;
+  if (message.iov_count > 1 || (message.iov_count == 1 && message.msg_iov == nullptr) ||
+      message.rma_iov == nullptr || message.rma_iov_count != 1)
+    return bad("a write has at most one local and exactly one remote piece");
+  const std::optional<uint32_t> peer = endpoint.vector().peer(message.addr);
+  if (!peer.has_value()) return bad("no such address");
+
+  Transfer transfer;
+  nic::Op& op = transfer.op;
+  op.kind = nic::OpKind::kWrite;
+  op.level = level_of(flags);
+  if (message.iov_count == 1 && message.msg_iov[0].iov_len > 0) {
+    op.bytes = message.msg_iov[0].iov_len;
+    op.local = endpoint.domain().local(message.msg_iov[0].iov_base);
+  } else {
+    op.local = endpoint.domain().local(&transfer);  // of no bytes
+  }
+  op.remote = {.peer = *peer, .key = {message.rma_iov[0].key}, .offset = message.rma_iov[0].addr};
+  transfer.request = {.endpoint = &endpoint,
+                      .context = message.context,
+                      .flags = FI_RMA | FI_WRITE,
+                      .bytes = op.bytes,
+                      .visible = endpoint.reports(flags)};
+  return transfer;
+}
+
+Result<Transfer> atomic_of(Endpoint& endpoint, AtomicForm form, const fi_msg_atomic& message,
+                           const AtomicOperands& operands, uint64_t flags) {
+  if (const Status status = check(endpoint, FI_ATOMIC); !status.ok()) return status;
+  const std::optional<nic::AtomicKind> kind = atomic_kind(form, message.datatype, message.op);
+  if (!kind.has_value())
+    return Status(Code::kUnsupported, "this atomic is not simulated: 64-bit SUM, WRITE, CSWAP are");
+  if (!is_one(message.msg_iov, message.iov_count) || message.rma_iov == nullptr ||
+      message.rma_iov_count != 1 || message.rma_iov[0].count != 1)
+    return bad("an atomic has one operand and one target");
+  if (form != AtomicForm::kPlain && !is_one(operands.result, operands.result_count))
+    return bad("a fetching atomic has one result");
+  if (form == AtomicForm::kCompare && !is_one(operands.compare, operands.compare_count))
+    return bad("a comparing atomic has one value to compare with");
+  const std::optional<uint32_t> peer = endpoint.vector().peer(message.addr);
+  if (!peer.has_value()) return bad("no such address");
+
+  Transfer transfer;
+  nic::Op& op = transfer.op;
+  op.kind = nic::OpKind::kAtomic;
+  op.atomic = *kind;
+  op.level = level_of(flags);
+  op.local = endpoint.domain().local(message.msg_iov[0].addr);
+  op.remote = {.peer = *peer, .key = {message.rma_iov[0].key}, .offset = message.rma_iov[0].addr};
+  if (form != AtomicForm::kPlain) op.fetch = endpoint.domain().local(operands.result[0].addr);
+  if (form == AtomicForm::kCompare)
+    std::memcpy(&op.compare, operands.compare[0].addr, sizeof op.compare);
+  transfer.request = {.endpoint = &endpoint,
+                      .context = message.context,
+                      .flags = FI_ATOMIC | (form == AtomicForm::kPlain ? FI_WRITE : FI_READ),
+                      .bytes = sizeof(uint64_t),
+                      .visible = endpoint.reports(flags)};
+  return transfer;
+}
+
+}  // namespace lanyard::nicsim::fi

@@ -1,0 +1,310 @@
+// What tests of a libfabric provider need: nodes with everything open, deferred work by one call,
+// variables for a while. Nothing here knows the provider but by libfabric's public functions.
+#ifndef LANYARD_TESTS_FI_HARNESS_H_
+#define LANYARD_TESTS_FI_HARNESS_H_
+
+#include <gtest/gtest.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_trigger.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lanyard {
+
+// A variable of the environment, put back in the end.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = std::make_unique<std::string>(before);
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() {
+    if (before_ != nullptr)
+      ::setenv(name_, before_->c_str(), 1);
+    else
+      ::unsetenv(name_);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::unique_ptr<std::string> before_;
+};
+
+// libfabric reads these once, at its first call. The tests run where their data dependencies are.
+inline void use_provider() {
+  static const bool done = [] {
+    const std::string folder = std::filesystem::current_path() / "nicsim" / "fi";
+    ::setenv("FI_PROVIDER_PATH", folder.c_str(), 1);
+    ::setenv("FI_PROVIDER", "cxi", 1);
+    ::setenv("IPATH_NO_BACKTRACE", "1", 1);  // else PSM takes SIGSEGV
+    ::setenv("LANYARD_FI_FLUSH_MS", "0", 0);
+    ::setenv("LANYARD_SIM_INTERFACE", "127.0.0.1", 0);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+struct FreeInfo {
+  void operator()(fi_info* info) const { fi_freeinfo(info); }
+};
+using Info = std::unique_ptr<fi_info, FreeInfo>;
+
+struct CloseFid {
+  template <typename T>
+  void operator()(T* object) const {
+    EXPECT_EQ(fi_close(&object->fid), 0);
+  }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, CloseFid>;
+
+struct NodeOptions {
+  uint64_t caps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER;
+  int mr_mode = FI_MR_ENDPOINT | FI_MR_PROV_KEY;
+  size_t tx_size = 0;     // 0: what the provider offers
+  bool selective = true;  // entries in the queue only on FI_COMPLETION
+  bool enable = true;     // the endpoint
+};
+
+inline Info hints_of(const NodeOptions& options) {
+  use_provider();
+  Info hints(fi_allocinfo());
+  hints->caps = options.caps;
+  hints->mode = 0;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->mr_mode = options.mr_mode;
+  hints->tx_attr->size = options.tx_size;
+  hints->fabric_attr->prov_name = ::strdup("cxi");
+  return hints;
+}
+
+// Null where there is none.
+inline Info get_info(const NodeOptions& options) {
+  const Info hints = hints_of(options);
+  fi_info* info = nullptr;
+  const int error = fi_getinfo(FI_VERSION(1, 15), nullptr, nullptr, 0, hints.get(), &info);
+  EXPECT_TRUE(error == 0 || error == -FI_ENODATA) << fi_strerror(-error);
+  return Info(error == 0 ? info : nullptr);
+}
+
+// A fabric, a domain and an endpoint with its queue and vector.
+class Node {
+ public:
+  explicit Node(const NodeOptions& options = {}) : info(get_info(options)) {
+    EXPECT_NE(info, nullptr);
+    fid_fabric* new_fabric = nullptr;
+    EXPECT_EQ(fi_fabric(info->fabric_attr, &new_fabric, nullptr), 0);
+    fabric.reset(new_fabric);
+    fid_domain* new_domain = nullptr;
+    EXPECT_EQ(fi_domain(fabric.get(), info.get(), &new_domain, nullptr), 0);
+    domain.reset(new_domain);
+    fi_av_attr av_attributes = {};
+    av_attributes.type = FI_AV_TABLE;
+    fid_av* new_av = nullptr;
+    EXPECT_EQ(fi_av_open(domain.get(), &av_attributes, &new_av, nullptr), 0);
+    av.reset(new_av);
+    fi_cq_attr cq_attributes = {};
+    cq_attributes.format = FI_CQ_FORMAT_MSG;
+    fid_cq* new_cq = nullptr;
+    EXPECT_EQ(fi_cq_open(domain.get(), &cq_attributes, &new_cq, nullptr), 0);
+    cq.reset(new_cq);
+    ep = endpoint(options);
+  }
+
+  Owned<fid_ep> endpoint(const NodeOptions& options = {}) {
+    fid_ep* made = nullptr;
+    EXPECT_EQ(fi_endpoint(domain.get(), info.get(), &made, nullptr), 0);
+    EXPECT_EQ(fi_ep_bind(made, &av->fid, 0), 0);
+    EXPECT_EQ(
+        fi_ep_bind(made, &cq->fid, FI_TRANSMIT | (options.selective ? FI_SELECTIVE_COMPLETION : 0)),
+        0);
+    if (options.enable) {
+      EXPECT_EQ(fi_enable(made), 0);
+    }
+    return Owned<fid_ep>(made);
+  }
+
+  static std::vector<std::byte> name_of(fid_ep* endpoint) {
+    size_t bytes = 0;
+    EXPECT_EQ(fi_getname(&endpoint->fid, nullptr, &bytes), -FI_ETOOSMALL);
+    std::vector<std::byte> name(bytes);
+    EXPECT_EQ(fi_getname(&endpoint->fid, name.data(), &bytes), 0);
+    return name;
+  }
+
+  Owned<fid_cntr> counter() {
+    fid_cntr* made = nullptr;
+    EXPECT_EQ(fi_cntr_open(domain.get(), nullptr, &made, nullptr), 0);
+    return Owned<fid_cntr>(made);
+  }
+
+  // Registered, not bound.
+  Owned<fid_mr> raw_region(void* base, size_t bytes, uint64_t key = 0) {
+    fid_mr* made = nullptr;
+    EXPECT_EQ(fi_mr_reg(domain.get(), base, bytes, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, key, 0,
+                        &made, nullptr),
+              0);
+    return Owned<fid_mr>(made);
+  }
+  // Ready for remote access; counts arriving messages where there is a counter.
+  Owned<fid_mr> region(void* base, size_t bytes, fid_cntr* counter = nullptr, uint64_t key = 0) {
+    Owned<fid_mr> made = raw_region(base, bytes, key);
+    EXPECT_EQ(fi_mr_bind(made.get(), &ep->fid, 0), 0);
+    if (counter != nullptr) {
+      EXPECT_EQ(fi_mr_bind(made.get(), &counter->fid, FI_REMOTE_WRITE), 0);
+    }
+    EXPECT_EQ(fi_mr_enable(made.get()), 0);
+    return made;
+  }
+
+  int queue(fi_deferred_work& work) { return fi_control(&domain->fid, FI_QUEUE_WORK, &work); }
+  int flush() { return fi_control(&domain->fid, FI_FLUSH_WORK, nullptr); }
+
+  Info info;
+  Owned<fid_fabric> fabric;
+  Owned<fid_domain> domain;
+  Owned<fid_av> av;
+  Owned<fid_cq> cq;
+  Owned<fid_ep> ep;
+};
+
+// Every node knows all: the place of a node in the list is its fi_addr_t everywhere.
+inline void introduce(const std::vector<Node*>& nodes) {
+  std::vector<std::byte> names;
+  for (Node* node : nodes) {
+    const std::vector<std::byte> name = Node::name_of(node->ep.get());
+    names.insert(names.end(), name.begin(), name.end());
+  }
+  for (Node* node : nodes)
+    EXPECT_EQ(fi_av_insert(node->av.get(), names.data(), nodes.size(), nullptr, 0, nullptr),
+              static_cast<int>(nodes.size()));
+}
+
+struct When {
+  fid_cntr* trigger = nullptr;
+  uint64_t threshold = 0;
+  fid_cntr* completion = nullptr;
+};
+struct Remote {
+  fi_addr_t to = 0;
+  uint64_t key = 0;
+  uint64_t offset = 0;
+};
+
+inline fi_deferred_work work_of(const When& when, fi_op_type type) {
+  fi_deferred_work work = {};
+  work.triggering_cntr = when.trigger;
+  work.threshold = when.threshold;
+  work.completion_cntr = when.completion;
+  work.op_type = type;
+  return work;
+}
+
+// Descriptors live no longer than the call: the provider copies them.
+inline int defer_write(Node& node, const void* from, size_t bytes, const Remote& remote,
+                       const When& when, uint64_t flags = 0, void* context = nullptr) {
+  iovec piece{const_cast<void*>(from), bytes};
+  fi_rma_iov target{remote.offset, bytes, remote.key};
+  fi_op_rma op = {};
+  op.ep = node.ep.get();
+  op.msg.msg_iov = &piece;
+  op.msg.iov_count = 1;
+  op.msg.addr = remote.to;
+  op.msg.rma_iov = &target;
+  op.msg.rma_iov_count = 1;
+  op.msg.context = context;
+  op.flags = flags;
+  fi_deferred_work work = work_of(when, FI_OP_WRITE);
+  work.op.rma = &op;
+  return node.queue(work);
+}
+
+struct AtomicWork {
+  fi_op op = FI_SUM;
+  const uint64_t* operand = nullptr;
+  uint64_t* result = nullptr;         // FETCH_ATOMIC and COMPARE_ATOMIC where there is one
+  const uint64_t* compare = nullptr;  // COMPARE_ATOMIC where there is one
+  fi_datatype type = FI_UINT64;
+};
+
+inline int defer_atomic(Node& node, const AtomicWork& atomic, const Remote& remote,
+                        const When& when, uint64_t flags = 0) {
+  fi_ioc operand{const_cast<uint64_t*>(atomic.operand), 1};
+  fi_ioc result{atomic.result, 1};
+  fi_ioc compare{const_cast<uint64_t*>(atomic.compare), 1};
+  fi_rma_ioc target{remote.offset, 1, remote.key};
+  fi_op_compare_atomic op = {};
+  op.ep = node.ep.get();
+  op.msg.msg_iov = &operand;
+  op.msg.iov_count = 1;
+  op.msg.addr = remote.to;
+  op.msg.rma_iov = &target;
+  op.msg.rma_iov_count = 1;
+  op.msg.datatype = atomic.type;
+  op.msg.op = atomic.op;
+  op.fetch = {&result, nullptr, 1};
+  op.compare = {&compare, nullptr, 1};
+  op.flags = flags;
+  fi_op_fetch_atomic fetch{op.ep, op.msg, op.fetch, flags};
+  fi_op_atomic plain{op.ep, op.msg, flags};
+  fi_deferred_work work = work_of(when, FI_OP_ATOMIC);
+  work.op.atomic = &plain;
+  if (atomic.compare != nullptr) {
+    work.op_type = FI_OP_COMPARE_ATOMIC;
+    work.op.compare_atomic = &op;
+  } else if (atomic.result != nullptr) {
+    work.op_type = FI_OP_FETCH_ATOMIC;
+    work.op.fetch_atomic = &fetch;
+  }
+  return node.queue(work);
+}
+
+inline int defer_counter(Node& node, fi_op_type type, fid_cntr* counter, uint64_t value,
+                         const When& when) {
+  fi_op_cntr op{counter, value};
+  fi_deferred_work work = work_of(when, type);
+  work.op.cntr = &op;
+  return node.queue(work);
+}
+
+// The counter's value: the first read may be of the word from before it.
+inline uint64_t successes(const Owned<fid_cntr>& counter) {
+  fi_cntr_read(counter.get());
+  return fi_cntr_read(counter.get());
+}
+inline uint64_t failures(const Owned<fid_cntr>& counter) {
+  fi_cntr_readerr(counter.get());
+  return fi_cntr_readerr(counter.get());
+}
+
+template <typename Condition>
+bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::seconds(20)) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// For what must not happen.
+inline void breathe() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TESTS_FI_HARNESS_H_
