@@ -1,4 +1,5 @@
-// lanyard: runs the shipped protocol under schedules of the deterministic engine. See tools/README.md.
+// lanyard: runs the shipped protocol under schedules of the deterministic engine, and says what a machine has. See
+// tools/README.md.
 #include "tools/lanyard/command.h"
 
 int main(int argc, char** argv) {
@@ -10,7 +11,8 @@ int main(int argc, char** argv) {
   lanyard::tools::add_explore(app, status);
   lanyard::tools::add_replay(app, status);
   lanyard::tools::add_trace(app, status);
-  lanyard::tools::add_mutants(app, status);
+  lanyard::tools::add_programs(app, status);
+  lanyard::tools::add_info(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,140 @@
+// lanyard-conformance: the NIC contract, row by row, on a NIC that this machine has, as a report that can be sent on.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/utsname.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/local_fabric.h"
+#include "tests/nic_contract.h"
+#include "tests/ofi_fabric.h"
+
+namespace lanyard::nic_contract {
+namespace {
+
+struct SimulatedFabric final : NicFabric {
+  explicit SimulatedFabric(size_t nics, const LocalOptions& options) : local(nics, options) {}
+  size_t size() override { return local.size(); }
+  Nic& nic(size_t rank) override { return local.nic(rank); }
+  LocalFabric local;
+};
+
+NicMaker simulated(LocalOptions::Wire wire) {
+  return {"Report", [wire](const FabricOptions& wish) {
+            return std::make_unique<SimulatedFabric>(wish.nics, LocalOptions{.limits = {.deferred_depth = wish.deferred_depth,
+                                                                                        .max_counters = wish.max_counters,
+                                                                                        .max_regions = wish.max_regions,
+                                                                                        .max_message_bytes = wish.max_message_bytes},
+                                                                             .wire = wire,
+                                                                             .connected = wish.connected});
+          }};
+}
+
+NicMaker maker_of(const std::string& nic) {
+  if (nic == "sim")
+    return simulated(LocalOptions::Wire::kShm);
+  if (nic == "sim-tcp")
+    return simulated(LocalOptions::Wire::kTcp);
+  return over_ofi("Report", nic == "ofi" ? "sockets" : nic, false);
+}
+
+// What main() chose: GoogleTest asks for it when it is initialised.
+NicMaker& chosen() {
+  static NicMaker maker;
+  return maker;
+}
+
+INSTANTIATE_TEST_SUITE_P(Conformance, NicContract, ::testing::Values(chosen()), maker_name);
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// A line a row, as it ends.
+class Report final : public ::testing::EmptyTestEventListener {
+ public:
+  void OnTestStart(const ::testing::TestInfo&) override { why_.clear(); }
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
+    if (!result.passed())
+      why_ += (why_.empty() ? "" : "; ") + first_line(result.message());
+  }
+  void OnTestEnd(const ::testing::TestInfo& info) override {
+    const ::testing::TestResult& result = *info.result();
+    const char* verdict = result.Skipped() ? "skipped" : result.Passed() ? "passed" : "FAILED";
+    std::string row = info.name();
+    row = row.substr(0, row.find('/'));
+    fmt::print("{:44} {:8} {:>7} ms  {}\n", row, verdict, result.elapsed_time(), why_);
+    std::fflush(stdout);
+  }
+
+ private:
+  std::string why_;
+};
+
+const char* yes(bool claim) { return claim ? "yes" : "no"; }
+
+// What the NIC says of itself; false where there is none.
+bool print_head(const std::string& nic) {
+  const std::unique_ptr<NicFabric> fabric = chosen().make({});
+  if (fabric == nullptr)
+    return false;
+  const nic::Caps& caps = fabric->nic(0).caps();
+  utsname system{};
+  uname(&system);
+  fmt::print("lanyard conformance --nic {}\n", nic);
+  fmt::print("system    {} {} {}\n", system.sysname, system.release, system.machine);
+  fmt::print("nic       {}, {}\n", caps.name, caps.provider);
+  fmt::print("entries   {} (asked for {})\n", caps.deferred_depth, FabricOptions{}.deferred_depth);
+  fmt::print("messages  up to {} bytes\n", caps.max_message_bytes);
+  fmt::print("claims    doorbell by register {}, by atomic {}, by call {}; fetching atomics {}; deferred counter operations {}; "
+             "flush {}; counted means visible {}\n",
+             yes(caps.doorbell_mmio_add), yes(caps.doorbell_atomic_add), yes(caps.doorbell_host_call),
+             yes(caps.fetching_atomics), yes(caps.deferred_counter_ops), yes(caps.flush),
+             yes(caps.target_count_means_visible));
+  for (const char* name : {"FI_PROVIDER_PATH", "FI_PROVIDER", "FI_CXI_ENABLE_TRIG_OP_LIMIT"})
+    if (const char* value = std::getenv(name))
+      fmt::print("with      {}={}\n", name, value);
+  fmt::print("\n");
+  return true;
+}
+
+}  // namespace
+}  // namespace lanyard::nic_contract
+
+int main(int argc, char** argv) {
+  using namespace lanyard::nic_contract;
+  std::string nic = "sim", rows = "*";
+  CLI::App app{"Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
+               "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
+  app.name("lanyard conformance");
+  app.add_option("--nic", nic, "sim, sim-tcp, ofi (libfabric's sockets provider), cxi (default: sim)")
+      ->check(CLI::IsMember({"sim", "sim-tcp", "ofi", "cxi"}).description(""))
+      ->type_name("NAME");
+  app.add_option("--rows", rows, "only these, as N1_* (default: all)")->type_name("PATTERN");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    fmt::print(stderr, "lanyard: {} (see lanyard conformance --help)\n", error.what());
+    return 2;
+  }
+  setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
+  chosen() = maker_of(nic);
+  if (!print_head(nic))
+    return 1;
+  int count = 1;
+  ::testing::InitGoogleTest(&count, argv);
+  GTEST_FLAG_SET(filter, "*NicContract." + rows + "/*");
+  ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
+  delete listeners.Release(listeners.default_result_printer());
+  listeners.Append(new Report);
+  const int failed = RUN_ALL_TESTS();
+  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
+  const int skipped = all.skipped_test_count();
+  const int passed = all.successful_test_count();
+  fmt::print("\n{} passed, {} failed, {} skipped\n", passed, all.failed_test_count(), skipped);
+  return failed != 0 || passed == 0 ? 1 : 0;
+}

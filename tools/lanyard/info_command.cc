@@ -1,0 +1,118 @@
+// lanyard info: which NICs, stream back ends and MPI launchers there are on this machine, and what each NIC can do.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "api/backends.h"
+#include "api/settings.h"
+#include "tools/lanyard/command.h"
+#include "transport/core/plan.h"
+#include "transport/core/strategy.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::tools {
+
+namespace {
+
+using core::Strategy;
+
+std::string doorbells(const nic::Caps& caps) {
+  std::string text;
+  const auto add = [&](bool has, const char* name) {
+    if (has)
+      text += (text.empty() ? "" : ", ") + std::string(name);
+  };
+  add(caps.doorbell_mmio_add, "register");
+  add(caps.doorbell_atomic_add, "atomic on a word");
+  add(caps.doorbell_host_call, "call from a host thread");
+  return text;
+}
+
+const char* yes(bool has) { return has ? "yes" : "no"; }
+
+void print_nic(const char* name) {
+  setenv("LANYARD_NIC", name, 1);
+  const Result<api::Settings> settings = api::Settings::from_environment();
+  const Result<std::unique_ptr<nic::Nic>> nic = settings.ok() ? api::open_nic(settings.value()) : settings.status();
+  fmt::print("LANYARD_NIC={}\n", name);
+  if (!nic.ok())
+    return fmt::print("  not here: {}\n", nic.status().message());
+  const nic::Caps& caps = nic.value()->caps();
+  const nic::Usage usage = nic.value()->usage();
+  fmt::print("  card         {}, {}\n", caps.name, caps.provider);
+  fmt::print("  entries      {} of {} free\n", nic.value()->free_entries(), caps.deferred_depth);
+  fmt::print("  counters     {} of {} open\n", usage.counters, caps.max_counters);
+  fmt::print("  regions      {} of {} registered; device memory: {}\n", usage.regions, caps.max_regions,
+             yes(caps.device_memory));
+  fmt::print("  messages     {} bytes a write, longer ones in pieces\n", caps.max_message_bytes);
+  fmt::print("  doorbell     {}\n", doorbells(caps));
+  fmt::print("  operations   fetching atomics: {}; deferred counter operations: {}; flush: {}\n", yes(caps.fetching_atomics),
+             yes(caps.deferred_counter_ops), yes(caps.flush));
+  const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
+  fmt::print("  strategy     {}{}\n", core::strategy_name(strategy), settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
+}
+
+// Entries of one start, as the protocol plans it.
+size_t entries(Strategy strategy, core::Direction direction, bool ready) {
+  core::Request request;
+  request.transfer.direction = direction;
+  request.transfer.bytes = 8;
+  request.matched_bytes = 8;
+  core::PeerKeys keys;
+  keys.ready = ready;
+  core::PlanContext context;
+  context.max_message_bytes = 8;
+  context.strategy = strategy;
+  return core::make_plan(request, keys, context).size();
+}
+
+void print_strategies() {
+  constexpr size_t kNeighbours = 8;
+  fmt::print("deferred-work entries        send  ready send  recv  recv of ready  halo of 8, send  halo of 8, ready\n");
+  for (const Strategy strategy : {Strategy::kTargetCounter, Strategy::kSenderFlag}) {
+    const size_t send = entries(strategy, core::Direction::kSend, false);
+    const size_t ready = entries(strategy, core::Direction::kSend, true);
+    const size_t receive = entries(strategy, core::Direction::kReceive, false);
+    const size_t of_ready = entries(strategy, core::Direction::kReceive, true);
+    fmt::print("  {:24} {:6}  {:10}  {:4}  {:13}  {:15}  {:16}\n", core::strategy_name(strategy), send, ready, receive, of_ready,
+               kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
+  }
+}
+
+void print_launchers() {
+  const char* path = std::getenv("PATH");
+  std::string found;
+  for (const char* name : {"mpirun.openmpi", "mpirun.mpich", "srun", "flux"}) {
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');) {
+      const std::string program = folder + "/" + name;
+      if (::access(program.c_str(), X_OK) != 0)
+        continue;
+      found += (found.empty() ? "" : ", ") + program;
+      break;
+    }
+  }
+  fmt::print("launchers      {}\n", found.empty() ? "none in PATH" : found);
+}
+
+int info() {
+  setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
+  for (const char* name : {"sim", "ofi", "cxi"})
+    print_nic(name);
+  print_strategies();
+  fmt::print("stream kinds   host (this build has no CUDA and no HIP)\n");
+  print_launchers();
+  return 0;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("info", "says what network cards there are, and what each can do");
+  command->callback([&status] { status = info(); });
+}
+
+}  // namespace lanyard::tools
