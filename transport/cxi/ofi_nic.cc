@@ -1,6 +1,9 @@
 #include "transport/cxi/ofi_nic.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "transport/base/service_thread.h"
@@ -23,6 +26,9 @@ constexpr uint32_t kMostDepth = 2048;  // all the trigger entries of a Cassini N
 constexpr uint32_t kMaxIssued = 256;   // under way without an entry
 constexpr uint32_t kSpareCommands = 1024;
 constexpr size_t kKeptFailures = 1024;
+
+// For the end of an operation that has fired.
+constexpr std::chrono::seconds kPatience{1};
 
 // How long wait_since() sleeps at most: nothing wakes it.
 constexpr std::chrono::microseconds kNap{50};
@@ -173,16 +179,37 @@ Result<CounterId> OfiNic::open_counter() {
   return id;
 }
 
+template <typename Call, typename Uses, typename Names>
+Status OfiNic::once_over(Call call, Uses uses, Names names) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    {
+      Driving driving(*this);
+      Status status = call();
+      if (status.code() != Code::kInvalidState) return status;
+      uint32_t fired = 0;
+      for (uint32_t i = 0; i < work_count_; ++i)
+        if (works_[i].state != Work::State::kFree && is_due(works_[i])) fired += names(works_[i]);
+      if (fired < uses() || std::chrono::steady_clock::now() > deadline) return status;
+    }
+    sched_yield();
+  }
+}
+
 Status OfiNic::close_counter(CounterId id) {
-  Driving driving(*this);
-  if (!is_open(id)) return no_counter();
-  OfiCounter& counter = counters_[id.value];
-  if (counter.uses > 0)
-    return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) +
-                                     " entries, operations or regions"};
-  counter.close();
-  free_counters_.push_back(id.value);
-  return {};
+  const auto close = [&]() -> Status {
+    if (!is_open(id)) return no_counter();
+    OfiCounter& counter = counters_[id.value];
+    if (counter.uses > 0)
+      return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) +
+                                       " entries, operations or regions"};
+    counter.close();
+    free_counters_.push_back(id.value);
+    return {};
+  };
+  return once_over(
+      close, [&] { return counters_[id.value].uses; },
+      [&](const Work& work) { return (work.trigger == id) + (work.op.completion == id); });
 }
 
 Result<nic::CounterValue> OfiNic::read(CounterId id) {
@@ -267,17 +294,24 @@ Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId r
 }
 
 Status OfiNic::deregister_region(RegionId id) {
-  Driving driving(*this);
-  if (!is_open(id)) return no_region();
-  OfiRegion& region = regions_[id.value];
-  if (region.uses > 0)
-    return {Code::kInvalidState,
-            "the region is named by " + std::to_string(region.uses) + " entries or operations"};
-  OfiCounter* counter = region.remote_write();
-  region.close();
-  if (counter != nullptr) --counter->uses;
-  free_regions_.push_back(id.value);
-  return {};
+  const auto deregister = [&]() -> Status {
+    if (!is_open(id)) return no_region();
+    OfiRegion& region = regions_[id.value];
+    if (region.uses > 0)
+      return {Code::kInvalidState,
+              "the region is named by " + std::to_string(region.uses) + " entries or operations"};
+    OfiCounter* counter = region.remote_write();
+    region.close();
+    if (counter != nullptr) --counter->uses;
+    free_regions_.push_back(id.value);
+    return {};
+  };
+  return once_over(
+      deregister, [&] { return regions_[id.value].uses; },
+      [&](const Work& work) {
+        return (work.op.local.region == id) +
+               (Work::fetches(work.op) && work.op.fetch.region == id);
+      });
 }
 
 Result<nic::RemoteKey> OfiNic::key(RegionId id) const {

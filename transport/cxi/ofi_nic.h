@@ -8,7 +8,8 @@
 // NIC wakes it: it looks every so often, less often when nothing happens.
 //
 // An entry's place comes back when its operation is done, not already when it fires: the provider
-// tells no earlier.
+// tells no earlier. What an operation did can be seen a little before its end is: close_counter()
+// and deregister_region() wait for the end of what has fired, a second at most.
 #ifndef LANYARD_TRANSPORT_CXI_OFI_NIC_H_
 #define LANYARD_TRANSPORT_CXI_OFI_NIC_H_
 
@@ -88,6 +89,10 @@ class OfiNic final : public nic::Nic {
   OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
   void fill_caps(const OfiOptions& options, uint32_t depth);
   Status start();
+  // Repeats `call`, which requires driving, until it says anything but kInvalidState or what keeps
+  // it will not be over soon: uses() counts what names the object, `names` tells which works do.
+  template <typename Call, typename Uses, typename Names>
+  Status once_over(Call call, Uses uses, Names names);
 
   // What is right or wrong with a descriptor. For any thread.
   bool is_open(nic::CounterId id) const {

@@ -186,8 +186,8 @@ class Nic {
   // Registers [base, base + bytes), owned by the caller, for local and remote use; bytes may be 0. Arriving messages
   // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound.
   virtual Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) = 0;
-  // Returns when the NIC will touch the memory no more (see caps().fenced_deregistration). kInvalidState while a waiting entry or an operation of this
-  // NIC under way names it. kNotFound.
+  // Returns when the NIC will touch the memory no more (but see caps().fenced_deregistration). kInvalidState while a
+  // waiting entry or an operation of this NIC under way names it. kNotFound.
   virtual Status deregister_region(RegionId region) = 0;
   virtual Result<RemoteKey> key(RegionId region) const = 0;
 
