@@ -195,6 +195,17 @@ inline void introduce(const std::vector<Node*>& nodes) {
               static_cast<int>(nodes.size()));
 }
 
+// A node that talks to itself.
+class Loner : public Node {
+ public:
+  explicit Loner(const NodeOptions& options = {}) : Node(options) {
+    if (options.enable) introduce({this});
+  }
+};
+
+inline constexpr uint64_t kMaxSuccess = (uint64_t{1} << 48) - 1;
+inline constexpr uint64_t kWriteback = uint64_t{1} << 62;  // FI_CXI_CNTR_WB
+
 struct When {
   fid_cntr* trigger = nullptr;
   uint64_t threshold = 0;

@@ -1,6 +1,6 @@
 // The simulated libfabric provider, driven through public libfabric alone: that it is found, and
 // that data, counters and chains do what fi_trigger(3) says. The rules that are CXI's own stand in
-// fi_provider_rules_test.cc.
+// the files beside this one.
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -235,7 +235,8 @@ TEST_P(FiTransfer, LowerThresholdsFireFirst) {
 TEST_P(FiTransfer, ImmediateOperationsMakeEntries) {
   uint64_t from = 4, to = 0, operand = 6, old = 0;
   int context = 0;
-  const auto region = b_->region(&to, sizeof to);
+  const auto landed = b_->counter();
+  const auto region = b_->region(&to, sizeof to, landed.get());
   const uint64_t key = fi_mr_key(region.get());
   const auto reported = [&](uint64_t flags) {
     fi_cq_msg_entry entry = {};
@@ -260,7 +261,8 @@ TEST_P(FiTransfer, ImmediateOperationsMakeEntries) {
   EXPECT_EQ(fi_read(a_->ep.get(), &old, 8, nullptr, kB, 0, key, nullptr), -FI_ENOSYS);
   // The queue was bound selectively: this one says nothing.
   ASSERT_EQ(fi_write(a_->ep.get(), &operand, 8, nullptr, kB, 0, key, nullptr), 0);
-  EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(to).load() == 6; }));
+  EXPECT_TRUE(eventually([&] { return successes(landed) == 3; }));
+  EXPECT_EQ(to, 6u);
   breathe();
   fi_cq_msg_entry entry;
   EXPECT_EQ(fi_cq_read(a_->cq.get(), &entry, 1), -FI_EAGAIN);
@@ -277,18 +279,18 @@ TEST_P(FiTransfer, FailedWorkIsReportedAndFiresItsChain) {
   ASSERT_EQ(defer_write(*a_, &word, sizeof word, {kB, /*key=*/12345},
                         {trigger.get(), 0, completion.get()}, 0, &context),
             0);
-  // A failure writes the counter back by itself: no read comes before this one.
-  EXPECT_TRUE(eventually([&] { return fi_cntr_readerr(completion.get()) == 1; }));
-  EXPECT_EQ(successes(completion), 0u);
-  EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(done).load() == 1; }));
   fi_cq_msg_entry entry;
-  EXPECT_EQ(fi_cq_read(a_->cq.get(), &entry, 1), -FI_EAVAIL);
+  EXPECT_TRUE(eventually([&] { return fi_cq_read(a_->cq.get(), &entry, 1) == -FI_EAVAIL; }));
   fi_cq_err_entry error = {};
   ASSERT_EQ(fi_cq_readerr(a_->cq.get(), &error, 0), 1);
   EXPECT_EQ(error.op_context, &context);
   EXPECT_EQ(error.err, FI_EIO);
   EXPECT_STREQ(fi_cq_strerror(a_->cq.get(), error.prov_errno, nullptr, nullptr, 0), "NotFound");
   EXPECT_EQ(fi_cq_readerr(a_->cq.get(), &error, 0), -FI_EAGAIN);
+  // The first failure writes the counter back by itself: no read comes before this one.
+  EXPECT_EQ(fi_cntr_readerr(completion.get()), 1u);
+  EXPECT_EQ(successes(completion), 0u);
+  EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(done).load() == 1; }));
 }
 
 TEST_P(FiTransfer, WriteAfterTheRegionIsClosedFails) {
@@ -336,11 +338,13 @@ TEST(FiProvider, TwoEndpointsOfOneDomain) {
   names.insert(names.end(), other.begin(), other.end());
   ASSERT_EQ(fi_av_insert(node.av.get(), names.data(), 2, nullptr, 0, nullptr), 2);
   uint64_t word = 8, target = 0;
-  const auto region = node.region(&target, sizeof target);
+  const auto landed = node.counter();
+  const auto region = node.region(&target, sizeof target, landed.get());
   ASSERT_EQ(
       fi_write(second.get(), &word, sizeof word, nullptr, 0, 0, fi_mr_key(region.get()), nullptr),
       0);
-  EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(target).load() == 8; }));
+  EXPECT_TRUE(eventually([&] { return successes(landed) == 1; }));
+  EXPECT_EQ(target, 8u);
   std::vector<std::byte> found(names.size());
   size_t bytes = found.size();
   ASSERT_EQ(fi_av_lookup(node.av.get(), 1, found.data(), &bytes), 0);

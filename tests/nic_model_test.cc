@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "tests/allocation_counter.h"
@@ -91,6 +92,53 @@ TEST(NicModelOrder, ByThresholdThenByAge) {
   EXPECT_EQ(card.model.waiting_on(trigger), 6u);
   ASSERT_TRUE(card.model.add(trigger, 100).ok());
   EXPECT_EQ(card.fire_all(), (Ids{3, 1, 4, 5, 0, 2}));
+}
+
+TEST(NicModelOrder, OfTiesTheNewestFirstWhereThatIsWanted) {
+  Card card({.newest_tie_first = true});
+  const CounterId trigger = card.counter();
+  const uint64_t thresholds[] = {5, 3, 5, 1, 3, 4};
+  for (uint64_t id = 0; id < 6; ++id) card.post(trigger, thresholds[id], card.sum(id));
+  ASSERT_TRUE(card.model.add(trigger, 100).ok());
+  EXPECT_EQ(card.fire_all(), (Ids{3, 4, 1, 5, 2, 0}));
+}
+
+TEST(NicModelOrder, FailuresTriggerNothingWhereThatIsWanted) {
+  Card card({.failures_trigger = false});
+  const CounterId trigger = card.counter();
+  card.post(trigger, 2, card.sum(1));
+  ASSERT_TRUE(card.model.add_error(trigger, 5).ok());
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.fire_all(), Ids{});
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  EXPECT_EQ(card.fire_all(), Ids{1});
+}
+
+TEST(NicModelOrder, SettingChangesOneHalfAndFiresWhatIsDue) {
+  Card card;
+  const CounterId trigger = card.counter();
+  card.post(trigger, 9, card.sum(1));
+  ASSERT_TRUE(card.model.set(trigger, 5).ok());
+  EXPECT_EQ(card.fire_all(), Ids{});
+  ASSERT_TRUE(card.model.set_error(trigger, 4).ok());
+  EXPECT_EQ(card.fire_all(), Ids{1});
+  ASSERT_TRUE(card.model.set(trigger, 0).ok());
+  EXPECT_EQ(card.value(trigger), (CounterValue{0, 4}));
+  EXPECT_EQ(card.model.set(trigger, kMaxSuccess + 1).code(), Code::kInvalidArgument);
+  EXPECT_EQ(card.model.set_error(trigger, kMaxFailure + 1).code(), Code::kInvalidArgument);
+  EXPECT_EQ(card.model.set(CounterId{9}, 0).code(), Code::kNotFound);
+  EXPECT_EQ(card.value(trigger), (CounterValue{0, 4}));
+}
+
+TEST(NicModelOrder, CounterSetLeavesFailuresWhereThatIsWanted) {
+  for (const bool clears : {true, false}) {
+    Card card({.set_clears_failures = clears});
+    const CounterId trigger = card.counter(), target = card.counter();
+    ASSERT_TRUE(card.model.add_error(target, 3).ok());
+    card.post(trigger, 0, Card::counter_op(OpKind::kCounterSet, target, 7));
+    card.fire_all();
+    EXPECT_EQ(card.value(target), (CounterValue{7, clears ? 0u : 3u}));
+  }
 }
 
 // Entries of one counter that become ready by several increments do not overtake each other, and
@@ -282,6 +330,34 @@ TEST(NicModelRegion, KeysNeverComeBack) {
   }
 }
 
+TEST(NicModelRegion, KeysMayBeChosen) {
+  NicModel model({}, kSelf);
+  uint64_t words[2] = {};
+  const RegionId local = model.register_region(words, 8, {}, {.remote = false}).value();
+  constexpr uint64_t kKey = 0xfeedbeef;
+  const RegionId first = model.register_region(words, 8, {}, {.key = kKey}).value();
+  EXPECT_EQ(model.key(first).value().value, kKey);
+  EXPECT_EQ(model.register_region(words, 8, {}, {.key = kKey}).status().code(),
+            Code::kInvalidState);
+  const RegionId second = model.register_region(&words[1], 8, {}, {.key = kKey + 1}).value();
+  Packet packet{.kind = PacketKind::kWrite, .source = kPeer, .key = kKey + 1, .bytes = 8};
+  EXPECT_EQ(model.locate(packet).address, reinterpret_cast<std::byte*>(&words[1]));
+  EXPECT_EQ(model.deregister_region(second).code(), Code::kAgain);
+  model.landed(packet);
+  ASSERT_TRUE(model.deregister_region(second).ok());
+  EXPECT_EQ(model.locate(packet).code, Code::kNotFound);
+  // Local memory is nobody's target, whatever its key.
+  packet.key = model.key(local).value().value;
+  EXPECT_EQ(model.locate(packet).code, Code::kNotFound);
+  // Such a key lives again in another region.
+  ASSERT_TRUE(model.deregister_region(first).ok());
+  packet.key = kKey;
+  EXPECT_EQ(model.locate(packet).code, Code::kNotFound);
+  ASSERT_TRUE(model.register_region(&words[1], 8, {}, {.key = kKey}).ok());
+  EXPECT_EQ(model.locate(packet).address, reinterpret_cast<std::byte*>(&words[1]));
+  model.landed(packet);
+}
+
 TEST(NicModelRegion, AnArrivalPinsItsRegionUntilItHasLanded) {
   Card card;
   std::byte memory[64];
@@ -360,6 +436,41 @@ TEST(NicModelFlush, CancelsWhatHasNotFiredAndNothingElse) {
   EXPECT_TRUE(card.model.close_counter(done).ok());
   EXPECT_TRUE(card.model.close_counter(trigger).ok());
   EXPECT_TRUE(card.model.deregister_region(card.region).ok());
+}
+
+// ---- The witness
+
+TEST(NicModelWitness, IsToldOnceHowEverythingEnds) {
+  struct Notes final : Witness {
+    void ended(const Op& op, Code code, CounterValue value) override {
+      text += std::to_string(op.context) + code_name(code) + std::to_string(value.success) + "+" +
+              std::to_string(value.failure) + " ";
+    }
+    void canceled(const Op& op) override { text += std::to_string(op.context) + "canceled "; }
+    std::string text;
+  } notes;
+  Card card;
+  card.model.set_witness(&notes);
+  const CounterId trigger = card.counter(), completion = card.counter();
+  Op add = Card::counter_op(OpKind::kCounterAdd, completion, 5);
+  add.context = 9;
+  card.post(trigger, 1, card.sum(1, completion));
+  card.post(trigger, 1, card.sum(2, completion));
+  card.post(trigger, 1, add);
+  card.post(trigger, 2, card.sum(3, completion));
+  ASSERT_TRUE(card.model.add(trigger, 1).ok());
+  card.fire_all();
+  EXPECT_EQ(notes.text, "9Ok5+0 ");
+  card.ack(card.tokens[1], Code::kNotFound);
+  card.ack(card.tokens[0]);
+  EXPECT_EQ(notes.text, "9Ok5+0 2NotFound5+1 1Ok6+1 ");
+  card.model.flush();
+  EXPECT_EQ(notes.text, "9Ok5+0 2NotFound5+1 1Ok6+1 3canceled ");
+  // Without a completion counter, and to a peer that has gone.
+  card.model.lose_peer(kPeer);
+  card.post(trigger, 0, card.sum(4));
+  card.fire_all();
+  EXPECT_EQ(notes.text, "9Ok5+0 2NotFound5+1 1Ok6+1 3canceled 4Failed0+0 ");
 }
 
 TEST(NicModelLimits, AreKeptAndNothingAllocates) {

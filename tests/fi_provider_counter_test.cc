@@ -1,0 +1,227 @@
+// The simulated provider's counters by CXI's rules (nicsim/fi/README.md): ranges, what a read sees,
+// writeback, registers.
+#include <atomic>
+
+#include "tests/fi_harness.h"
+#include "tests/sanitizers.h"
+
+namespace lanyard {
+namespace {
+
+constexpr uint64_t kValid = uint64_t{1} << 63;  // in a counter's word that was written back
+
+// CXI's extension, declared as its users do.
+struct CounterOps {
+  int (*set_wb_buffer)(struct fid*, void*, size_t);
+  int (*get_mmio_addr)(struct fid*, void**, size_t*);
+};
+
+CounterOps& extensions(const Owned<fid_cntr>& counter) {
+  void* ops = nullptr;
+  EXPECT_EQ(fi_open_ops(&counter->fid, "cxi_counter_ops", 0, &ops, nullptr), 0);
+  return *static_cast<CounterOps*>(ops);
+}
+
+TEST(FiCounter, RangesAreErrors) {
+  Loner node;
+  const auto counter = node.counter();
+  EXPECT_EQ(fi_cntr_add(counter.get(), kMaxSuccess + 1), -FI_EINVAL);
+  EXPECT_EQ(fi_cntr_set(counter.get(), kMaxSuccess + 1), -FI_EINVAL);
+  EXPECT_EQ(fi_cntr_adderr(counter.get(), 128), -FI_EINVAL);
+  EXPECT_EQ(fi_cntr_seterr(counter.get(), 128), -FI_EINVAL);
+  EXPECT_EQ(successes(counter), 0u);
+  EXPECT_EQ(failures(counter), 0u);
+}
+
+TEST(FiCounter, AddsSetsAndWraps) {
+  Loner node;
+  const auto counter = node.counter();
+  ASSERT_EQ(fi_cntr_set(counter.get(), kMaxSuccess), 0);
+  EXPECT_EQ(successes(counter), kMaxSuccess);
+  ASSERT_EQ(fi_cntr_adderr(counter.get(), 100), 0);
+  EXPECT_EQ(fi_cntr_adderr(counter.get(), 28), -FI_EINVAL);
+  EXPECT_EQ(failures(counter), 100u);
+  ASSERT_EQ(fi_cntr_add(counter.get(), 3), 0);  // a register of 48 bits
+  EXPECT_EQ(successes(counter), 2u);
+  ASSERT_EQ(fi_cntr_set(counter.get(), 0), 0);
+  EXPECT_EQ(successes(counter), 0u);
+  EXPECT_EQ(failures(counter), 100u);  // the other half stays
+  ASSERT_EQ(fi_cntr_seterr(counter.get(), 0), 0);
+  EXPECT_EQ(failures(counter), 0u);
+}
+
+TEST(FiCounter, SettingFiresWhatWaits) {
+  Loner node;
+  const auto trigger = node.counter(), target = node.counter();
+  ASSERT_EQ(defer_counter(node, FI_OP_CNTR_ADD, target.get(), 1, {trigger.get(), 50}), 0);
+  ASSERT_EQ(fi_cntr_set(trigger.get(), 49), 0);
+  EXPECT_EQ(successes(target), 0u);
+  ASSERT_EQ(fi_cntr_set(trigger.get(), 50), 0);
+  EXPECT_EQ(successes(target), 1u);
+}
+
+TEST(FiCounter, ReadsAreCachedOrFresh) {
+  for (const char* read : {"cached", "fresh"}) {
+    const Variable setting("LANYARD_FI_CNTR_READ", read);
+    Loner node;
+    const auto counter = node.counter();
+    ASSERT_EQ(fi_cntr_add(counter.get(), 5), 0);
+    const bool cached = std::string(read) == "cached";
+    EXPECT_EQ(fi_cntr_read(counter.get()), cached ? 0u : 5u);
+    EXPECT_EQ(fi_cntr_read(counter.get()), 5u);
+    ASSERT_EQ(fi_cntr_add(counter.get(), 1), 0);
+    EXPECT_EQ(fi_cntr_read(counter.get()), cached ? 5u : 6u);
+  }
+}
+
+TEST(FiCounter, WaitsForValuesErrorsAndTime) {
+  const Variable limited("LANYARD_FI_POOL", "enospc"), depth("LANYARD_FI_DWQ_DEPTH", "2");
+  Loner node;
+  const auto counter = node.counter();
+  ASSERT_EQ(fi_cntr_add(counter.get(), 3), 0);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 3, 0), 0);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, 1), -FI_ETIMEDOUT);
+  std::thread adder([&] {
+    breathe();
+    fi_cntr_add(counter.get(), 1);
+  });
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, -1), 0);
+  adder.join();
+  std::thread failer([&] {
+    breathe();
+    fi_cntr_adderr(counter.get(), 1);
+  });
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 100, -1), -FI_EAVAIL);
+  failer.join();
+  // Those that were in vain have left an entry each.
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 100, 1), -FI_ETIMEDOUT);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 100, 1), -FI_ENOSPC);
+  EXPECT_EQ(node.flush(), 0);
+}
+
+TEST(FiCounter, IsWrittenBackOnItsEventsOnly) {
+  Loner node;
+  alignas(8) uint64_t word = 0;
+  uint64_t payload = 1, target = 0;
+  const auto landed = node.counter(), trigger = node.counter();
+  const auto region = node.region(&target, sizeof target, landed.get());
+  const Remote here{0, fi_mr_key(region.get())};
+  CounterOps& ops = extensions(trigger);
+  EXPECT_EQ(ops.set_wb_buffer(&trigger->fid, &word, 4), -FI_EINVAL);
+  EXPECT_EQ(ops.set_wb_buffer(&trigger->fid, reinterpret_cast<std::byte*>(&word) + 1, 8),
+            -FI_EINVAL);
+  ASSERT_EQ(ops.set_wb_buffer(&trigger->fid, &word, sizeof word), 0);
+  const auto written = [&] { return std::atomic_ref<uint64_t>(word).load(); };
+
+  // Neither additions nor work that fires.
+  ASSERT_EQ(defer_write(node, &payload, 8, here, {trigger.get(), 1}), 0);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  ASSERT_TRUE(eventually([&] { return successes(landed) == 1; }));
+  EXPECT_EQ(written(), 0u);
+  fi_cntr_read(trigger.get());
+  EXPECT_EQ(written(), kValid | 1);
+  // Work that asks for it, at its threshold + 1.
+  ASSERT_EQ(defer_write(node, &payload, 8, here, {trigger.get(), 2}, kWriteback), 0);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  ASSERT_TRUE(eventually([&] { return successes(landed) == 2; }));
+  EXPECT_EQ(written(), kValid | 1);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  EXPECT_TRUE(eventually([&] { return written() == (kValid | 3); }));
+  // The first failure, and setting.
+  ASSERT_EQ(fi_cntr_adderr(trigger.get(), 2), 0);
+  EXPECT_EQ(written(), kValid | uint64_t{2} << 48 | 3);
+  ASSERT_EQ(fi_cntr_adderr(trigger.get(), 1), 0);
+  EXPECT_EQ(written(), kValid | uint64_t{2} << 48 | 3);
+  ASSERT_EQ(fi_cntr_set(trigger.get(), 0), 0);
+  EXPECT_EQ(written(), kValid | uint64_t{3} << 48);
+  fi_cq_read(node.cq.get(), nullptr, 0);
+}
+
+TEST(FiCounter, RegistersAreRefusedUnlessTrapped) {
+  Loner node;
+  const auto counter = node.counter();
+  void* address = nullptr;
+  size_t bytes = 0;
+  EXPECT_EQ(extensions(counter).get_mmio_addr(&counter->fid, &address, &bytes), -FI_ENOSYS);
+}
+
+#if defined(__x86_64__)
+TEST(FiCounter, TrappedStoresAreAllCounted) {
+#ifdef LANYARD_THREAD_SANITIZER
+  GTEST_SKIP() << "stores of several threads to one register are no race, but look like one";
+#endif
+  const Variable trap("LANYARD_FI_MMIO", "trap");
+  Loner node;
+  const auto counter = node.counter(), other = node.counter();
+  void* address = nullptr;
+  size_t bytes = 0;
+  ASSERT_EQ(extensions(counter).get_mmio_addr(&counter->fid, &address, &bytes), 0);
+  EXPECT_EQ(bytes, sizeof(uint64_t));
+  auto* registers = static_cast<volatile uint64_t*>(address);
+  constexpr int kThreads = 3, kStores = 2000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int store = 0; store < kStores; ++store) {
+        if (i == 0)
+          *registers = 2;  // a constant, a register, an exchange
+        else if (i == 1)
+          *registers = static_cast<uint64_t>(store);
+        else
+          std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(address)).store(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(successes(counter),
+            uint64_t{kStores} * (2 + 1) + uint64_t{kStores} * (kStores - 1) / 2);
+  registers[8] = 5;
+  EXPECT_EQ(failures(counter), 5u);
+  registers[16] = 1;  // only zero can be set
+  EXPECT_NE(successes(counter), 0u);
+  registers[16] = 0;
+  EXPECT_EQ(successes(counter), 0u);
+  registers[24] = 0;
+  EXPECT_EQ(failures(counter), 0u);
+  EXPECT_EQ(*registers, 0u);  // reading is no fault, and tells nothing
+  ASSERT_EQ(extensions(other).get_mmio_addr(&other->fid, &address, &bytes), 0);
+  EXPECT_NE(const_cast<void*>(static_cast<volatile void*>(registers)), address);
+}
+
+TEST(FiCounterDeathTest, OtherFaultsStayFaults) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const Variable trap("LANYARD_FI_MMIO", "trap");
+        Loner node;
+        const auto counter = node.counter();
+        void* address = nullptr;
+        size_t bytes = 0;
+        extensions(counter).get_mmio_addr(&counter->fid, &address, &bytes);
+        static volatile uintptr_t nowhere = 64;
+        *reinterpret_cast<volatile uint64_t*>(nowhere) = 1;
+      },
+      "");
+}
+#endif
+
+TEST(FiCounter, IsNotClosedWhileItIsNamed) {
+  Loner node;
+  uint64_t word = 0;
+  fid_cntr* counter = nullptr;
+  ASSERT_EQ(fi_cntr_open(node.domain.get(), nullptr, &counter, nullptr), 0);
+  auto region = node.region(&word, sizeof word, counter);
+  EXPECT_EQ(fi_close(&counter->fid), -FI_EBUSY);
+  region.reset();
+  ASSERT_EQ(defer_counter(node, FI_OP_CNTR_ADD, counter, 1, {counter, 9}), 0);
+  EXPECT_EQ(fi_close(&counter->fid), -FI_EBUSY);
+  ASSERT_EQ(node.flush(), 0);
+  EXPECT_EQ(fi_close(&counter->fid), 0);
+  EXPECT_EQ(fi_close(&node.domain->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(&node.cq->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(&node.av->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(&node.fabric->fid), -FI_EBUSY);
+}
+
+}  // namespace
+}  // namespace lanyard
