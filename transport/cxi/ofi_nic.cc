@@ -27,8 +27,10 @@ constexpr uint32_t kMaxIssued = 256;   // under way without an entry
 constexpr uint32_t kSpareCommands = 1024;
 constexpr size_t kKeptFailures = 1024;
 
-// For the end of an operation that has fired.
-constexpr std::chrono::seconds kPatience{1};
+// For the end of an operation that has fired; and as long as it may be that a counter's reading does
+// not show yet that it has.
+constexpr std::chrono::milliseconds kPatience{1000};
+constexpr std::chrono::milliseconds kReadingsLag{2};
 
 // How long wait_since() sleeps at most: nothing wakes it.
 constexpr std::chrono::microseconds kNap{50};
@@ -181,7 +183,7 @@ Result<CounterId> OfiNic::open_counter() {
 
 template <typename Call, typename Uses, typename Names>
 Status OfiNic::once_over(Call call, Uses uses, Names names) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto begin = std::chrono::steady_clock::now();
   while (true) {
     {
       Driving driving(*this);
@@ -190,7 +192,8 @@ Status OfiNic::once_over(Call call, Uses uses, Names names) {
       uint32_t fired = 0;
       for (uint32_t i = 0; i < work_count_; ++i)
         if (works_[i].state != Work::State::kFree && is_due(works_[i])) fired += names(works_[i]);
-      if (fired < uses() || std::chrono::steady_clock::now() > deadline) return status;
+      const auto patience = fired < uses() ? kReadingsLag : kPatience;
+      if (std::chrono::steady_clock::now() - begin > patience) return status;
     }
     sched_yield();
   }
