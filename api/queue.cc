@@ -66,7 +66,7 @@ int drain(Context& context, lanyard_queue& queue) {
         break;
       }
       if (const uint64_t unrecorded = context.endpoint().take_unrecorded_failures(); unrecorded > 0) {
-        failure = std::to_string(unrecorded) + " operations failed of which the network card kept no record";
+        failure = std::to_string(unrecorded) + " operations failed of which it is not known any more whose they were";
         break;
       }
       if (done)

@@ -203,6 +203,14 @@ TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
   EXPECT_EQ(nic.failures(), 0u);
 }
 
+TEST(Strategy, FollowsWhatTheNicPromises) {
+  nic::Caps caps;
+  caps.target_count_means_visible = true;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kTargetCounter);
+  caps.target_count_means_visible = false;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag);
+}
+
 // Strategy B: the sender's NIC raises the receive's done word once all writes are delivered; a receive has no counter.
 TEST(Plan, ASendersFlagComesAfterDelivery) {
   PlanContext with = context(4);
@@ -220,7 +228,11 @@ TEST(Plan, ASendersFlagComesAfterDelivery) {
   EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
   EXPECT_EQ(flag.op.remote.offset, 32u);
   EXPECT_EQ(flag.trigger, nic::CounterId{72});
-  EXPECT_EQ(plan[3].step, 3u);
+  EXPECT_EQ(plan[3].step, 4u) << "three pieces and the flag";
+  EXPECT_EQ(plan[3].before, 1u);
+  EXPECT_EQ(flag.op.completion, nic::CounterId{72}) << "so that the sender's word comes last";
+  EXPECT_EQ(plan[4].step, 4u);
+  EXPECT_EQ(plan[4].before, 0u);
   EXPECT_EQ(plan[4].op.op.remote.peer, kSelf);
 
   const auto receive = core::make_plan(request(Direction::kReceive, 10, false), keys, with);

@@ -229,6 +229,19 @@ TEST_F(RequestLife, FailuresWithoutARecordAreCounted) {
   EXPECT_EQ(endpoint.take_unrecorded_failures(), 0u) << "there is room for records again";
 }
 
+// Who frees a request before hearing of its failure is told that there was one.
+TEST_F(RequestLife, AFailureIsToldThoughItsRequestIsFreed) {
+  Pair pair(job, 0, 1, kBytes, true, 2);
+  ASSERT_TRUE(works(free(job[1], pair.receive)));
+  pair.start_send();
+  pair.wait_send();
+  job.run();
+  ASSERT_TRUE(works(free(job[0], pair.send)));
+  EXPECT_EQ(job[0].endpoint.take_failed(*job[0].queue), nullptr) << "there is nobody to name";
+  EXPECT_EQ(job[0].endpoint.take_unrecorded_failures(), 1u);
+  EXPECT_EQ(job[0].endpoint.take_unrecorded_failures(), 0u) << "told once";
+}
+
 // The sender is gone: the clear-to-send fails, and it is the receive that is named.
 TEST_F(RequestLife, AFailedClearToSendNamesItsRequest) {
   Pair pair(job, 0, 1, kBytes);

@@ -76,6 +76,28 @@ TEST(Lanyard, HelpNamesTheItemsOfConfigurations) {
   }
 }
 
+TEST(Info, NamesEveryCardAndWhatAStartCosts) {
+  const Outcome outcome = lanyard("info");
+  EXPECT_EQ(outcome.status, 0);
+  for (const char* fact : {"LANYARD_NIC=sim\n  card         sim/shm", "504 of 504 free", "LANYARD_NIC=ofi", "LANYARD_NIC=cxi",
+                           "target-counter                2           2     2              1               32",
+                           "sender-flag                   3           3     1              0               32"})
+    EXPECT_NE(outcome.out.find(fact), std::string::npos) << fact << " in\n" << outcome.out;
+}
+
+TEST(Conformance, SaysWhichRowsPassed) {
+  const Outcome outcome = lanyard("conformance --nic sim --rows N2_*");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("nic       sim/shm"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("N2_TiesInTheOrderOfPosting"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("3 passed, 0 failed, 0 skipped\n"), std::string::npos) << outcome.out;
+}
+
+TEST(Conformance, NoRowAndNoCardAreNoSuccess) {
+  EXPECT_EQ(lanyard("conformance --nic sim --rows Nothing*").status, 1);
+  EXPECT_EQ(lanyard("conformance --nic abacus").status, 2);
+}
+
 TEST(Replay, ACleanRunIsZeroAndTheSameAHundredTimes) {
   const Outcome outcome = lanyard("replay --config 2ranks,1req-each-way,2iter --schedule 0213 --times 100");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -128,7 +150,7 @@ TEST(Fuzz, OneEntryMoreIsEnough) {
 }
 
 TEST(Fuzz, ThePortfolioIsClean) {
-  const Outcome outcome = lanyard("fuzz --seed 1 --schedules 4000");
+  const Outcome outcome = lanyard("fuzz --seed 1 --schedules 16000");
   EXPECT_EQ(outcome.status, 0) << outcome.out;
   // Everything occurred but for what no NIC may do.
   EXPECT_NE(outcome.out.find("; never: lost rings, stale lines\n"), std::string::npos) << outcome.out;

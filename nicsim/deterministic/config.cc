@@ -168,7 +168,8 @@ Result<Config> Config::parse(const std::string& text) {
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
   const uint64_t pieces = core::pieces_of(config.halo.bytes, config.world.max_message_bytes);
-  const uint64_t oldest = nic::kMaxSuccess / std::max<uint64_t>(config.halo.ready ? 1 : 2, pieces) - config.halo.iterations;
+  const uint64_t flag = config.world.strategy == core::Strategy::kSenderFlag ? 1 : 0;
+  const uint64_t oldest = nic::kMaxSuccess / std::max(config.halo.ready ? uint64_t{1} : 2, pieces + flag) - config.halo.iterations;
   if (config.world.age > oldest)
     return Status(Code::kInvalidArgument, "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));
   if (config.halo.beyond && config.world.age != oldest)

@@ -62,6 +62,7 @@ struct Process {
   bool killed = false;           // none of its agents will go again; its memory is nobody's
   size_t next_action = 0;
   size_t next_free = 0;          // of the requests of its action, a kFree: those before are freed
+  uint64_t untraced = 0;         // failures that it was told of without a request's name
   bool gave_up = false;          // was told that an operation failed, and ended its program
   bool wants_room = false;       // its action found no room; whatever changes lets it try again
   bool overflow_idle = false;    // its overflow could do nothing; whatever changes lets it try again

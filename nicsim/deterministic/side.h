@@ -34,6 +34,7 @@ struct Side {
   uint64_t rung = 0;
   uint64_t seen_complete = 0;  // starts that the host has seen complete
   uint64_t failed = 0;    // operations of it that failed
+  uint64_t first_lost = 0;  // of a send: the first iteration of which a write failed; 0: none did
   uint64_t reported = 0;  // ... and of which the core told the program
 };
 

@@ -44,6 +44,9 @@ Result<nic::CounterId> StepNic::open_counter() {
 }
 
 Status StepNic::close_counter(nic::CounterId counter) {
+  const auto names = [&](const nic::DeferredOp& op) { return op.trigger == counter || op.op.completion == counter; };
+  if (std::any_of(postings().begin(), postings().end(), names))
+    return {Code::kInvalidState, "an entry that is being posted names the counter"};
   if (model_.is_open(counter) && rings_[counter.value] > 0)
     return {Code::kInvalidState, "a ring is under way to the counter"};
   Status status = model_.close_counter(counter);

@@ -162,8 +162,8 @@ class Teller final : public Chooser {
     const uint32_t event = number_of_event();
     switch (stage) {
       case Transit::Stage::kRead: operation.read = event; return;
-      case Transit::Stage::kEarlyAck:
       case Transit::Stage::kCount: operation.count = event; return;
+      case Transit::Stage::kEarlyAck:
       case Transit::Stage::kAck: operation.ack = event; return;
       default: break;
     }
@@ -266,6 +266,7 @@ std::vector<uint32_t> Story::Operation::path() const {
   for (const uint32_t stage : {trigger, fire, read, land, count, end})
     if (stage != kNone)
       stages.push_back(stage);
+  std::sort(stages.begin(), stages.end());  // an initiator may hear of it before it lands
   return stages;
 }
 

@@ -45,16 +45,17 @@ class Tracer {
     return {};
   }
 
-  // Where to begin: a stream that waits; else a host.
-  Thing beginning() const {
+  // Where to begin: whatever waits, streams first.
+  std::vector<Thing> beginnings() const {
+    std::vector<Thing> things;
     for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
       for (uint32_t queue = 0; queue < world_.process(rank).lanes.size(); ++queue)
         if (world_.killed() != rank && !world_.process(rank).lanes[queue]->stream.empty())
-          return {Thing::Kind::kStream, rank, queue, 0};
+          things.push_back({Thing::Kind::kStream, rank, queue, 0});
     for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
       if (world_.killed() != rank && !ended(rank))
-        return {Thing::Kind::kHost, rank, 0, 0};
-    return {};
+        things.push_back({Thing::Kind::kHost, rank, 0, 0});
+    return things;
   }
 
  private:
@@ -215,13 +216,21 @@ class Tracer {
     if (side.done_fired >= iteration)
       return {what + " did not grow", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
     const uint64_t value = world_.process(side.rank).nic.model().read(core.completion).value().reached();
-    const uint64_t wanted = side.pieces * iteration;
+    const uint64_t wanted = core.completions * iteration;
     if (posted < iteration && (value >= wanted || !overflows(side)))
       return not_posted(what, request, iteration);
     if (value >= wanted)
       return {what + ": its counter holds " + of(value, wanted) + ", and nothing fires", std::nullopt, Blame::kProtocol};
-    return {what + ": its counter holds " + of(value, wanted), Thing{Thing::Kind::kData, 0, request.message(), iteration},
-            Blame::kUser};
+    const std::string holds = what + ": its counter holds " + of(value, wanted);
+    if (core.completions > side.pieces && value + 1 >= wanted)
+      return {holds, Thing{Thing::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
+    return {holds, Thing{Thing::Kind::kData, 0, request.message(), iteration}, Blame::kUser};
+  }
+
+  // Whether a program can know that an operation of the request failed.
+  bool was_told(const Side& side) const {
+    const Process& process = world_.process(side.rank);
+    return side.failed > 0 && (side.core != nullptr || side.reported > 0 || process.untraced > 0 || process.gave_up);
   }
 
   // The done word of a receive that its sender raises.
@@ -235,12 +244,13 @@ class Tracer {
     if (side.done_landed >= iteration)
       return {what + " is raised, and not seen", std::nullopt, Blame::kProtocol};
     if (side.done_fired >= iteration)
-      return {what + " has fired, and is not raised", std::nullopt, other.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+      return {what + " has fired, and is not raised", std::nullopt, was_told(other) ? Blame::kFailure : Blame::kProtocol};
     if (other.core == nullptr)
-      return {what + ": the request was freed", std::nullopt, other.failed > 0 ? Blame::kFailure : Blame::kUser};
+      return {what + ": the request was freed", std::nullopt, Blame::kUser};
     const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
-    if (value < other.pieces * iteration)
-      return {what + " waits for the write: its counter holds " + of(value, other.pieces * iteration),
+    const uint64_t wanted = other.core->completions * iteration - 1;
+    if (value < wanted)
+      return {what + " waits for the write: its counter holds " + of(value, wanted),
               Thing{Thing::Kind::kData, 0, receive.message(), iteration}, Blame::kUser};
     return not_posted(what, send, iteration);
   }
@@ -308,14 +318,11 @@ class Tracer {
   const World& world_;
 };
 
-}  // namespace
-
-WaitChain WaitChain::of(const World& world) {
-  const Tracer tracer(world);
+WaitChain chain_from(const Tracer& tracer, const Thing& beginning) {
   WaitChain chain;
   std::vector<Thing> seen;
   std::vector<Blame> blames;
-  std::optional<Thing> thing = tracer.beginning();
+  std::optional<Thing> thing = beginning;
   size_t first = 0;  // of the links that count
   while (thing) {
     if (const auto before = std::find(seen.begin(), seen.end(), *thing); before != seen.end()) {
@@ -329,9 +336,12 @@ WaitChain WaitChain::of(const World& world) {
     blames.push_back(link.blame);
     thing = link.next;
   }
-  // Of a circle every link counts, of a chain the end: but want of entries anywhere makes all the rest wait.
+  // Of a circle every link counts, of a chain the end: but want of entries anywhere makes all the rest wait, where it
+  // is not itself for what was lost.
+  const bool lost = !chain.cycle && !blames.empty() && blames.back() == Blame::kFailure;
   const auto pool = std::find(blames.begin() + static_cast<ptrdiff_t>(first), blames.end(), Blame::kPool);
-  chain.blame = pool != blames.end() ? Blame::kPool : blames.empty() ? Blame::kProtocol : blames.back();
+  chain.blame = lost                   ? Blame::kFailure
+                : pool != blames.end() ? Blame::kPool : blames.empty() ? Blame::kProtocol : blames.back();
   for (size_t i = 0; i < chain.links.size(); ++i) {
     chain.text += i == 0 ? "" : "\n <- ";
     chain.text += chain.links[i];
@@ -342,6 +352,19 @@ WaitChain WaitChain::of(const World& world) {
     chain.text += "\nThe program itself makes these wait for each other; no network card could help.";
   if (chain.blame == Blame::kPool)
     chain.text += "\nThere are too few deferred-work entries, and they are not reserved for a whole start.";
+  return chain;
+}
+
+}  // namespace
+
+WaitChain WaitChain::of(const World& world) {
+  const Tracer tracer(world);
+  const std::vector<Thing> beginnings = tracer.beginnings();
+  WaitChain chain;
+  chain.blame = Blame::kFailure;
+  // What was lost explains those who wait for it, and nobody else.
+  for (size_t i = 0; i < beginnings.size() && chain.blame == Blame::kFailure; ++i)
+    chain = chain_from(tracer, beginnings[i]);
   return chain;
 }
 

@@ -18,7 +18,8 @@ struct WaitChain {
     kFailure,   // an operation that failed, which the program is told
   };
 
-  // Requires a world without enabled agents that has not finished.
+  // Of whatever waits, the first that a failure or a death does not explain; where they explain all, the last. Requires a
+  // world without enabled agents that has not finished.
   static WaitChain of(const World& world);
 
   Blame blame = Blame::kProtocol;

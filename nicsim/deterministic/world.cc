@@ -133,7 +133,7 @@ void World::build() {
     limits.max_regions = mine.regions;
     limits.max_in_flight = static_cast<uint32_t>(2 * mine.in_flight + 2);
     limits.max_held = 1;
-    limits.kept_failures = options_.failures ? 64 : 4;
+    limits.kept_failures = options_.failures || options_.kills ? 64 : 4;
     limits.max_message_bytes = options_.max_message_bytes;
     transits += limits.max_in_flight;
     state_->processes.push_back(std::make_unique<Process>(
@@ -214,7 +214,7 @@ void World::grow_old(Side& side, uint32_t index) {
   core.starts = core.waits = age;
   *core.done.address += age;
   if (core.completion.valid())
-    count(core.completion, side.pieces * age);
+    count(core.completion, core.completions * age);
   if (core.trigger.valid()) {
     count(core.trigger, 2 * age);
     *core.clear_to_send_word.address += age;

@@ -50,7 +50,7 @@ struct WorldOptions {
   bool stale_lines = false;
   bool kills = false;          // of one process
   bool slow = false;           // with `timed`
-  bool timed = false;          // virtual time orders the steps: the chooser is asked about faults only
+  bool timed = false;          // virtual time orders the steps: the chooser is asked about the rest only
   Timing timing = {};          // where it does
   uint64_t age = 0;            // iterations that every request has behind it when the world begins
   uint64_t max_steps = 0;      // more are a livelock; 0: far more than the exchange needs
@@ -192,6 +192,7 @@ class World {
   void has_left(Transit& transit);
   void tell_initiator(const Transit& transit);
   void give_back(uint32_t place);
+  void order_landings(uint32_t from, uint32_t to);
   const std::vector<std::byte>& seen_by_kernel(Side& side);
   // After a step that changed it: which of its agents are enabled now.
   void nic_changed(Process& process);

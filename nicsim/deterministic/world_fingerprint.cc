@@ -89,7 +89,7 @@ void add_side(Digest& digest, const Side& side) {
   for (const uint64_t count :
        {side.filled, side.started, side.waited, side.data_fired, side.data_read, side.data_landed, side.data_counted,
         side.data_acked, side.clear_fired, side.clear_landed, side.clear_counted, side.done_fired, side.done_landed,
-        side.seen_complete, side.failed, side.reported})
+        side.seen_complete, side.failed, side.first_lost, side.reported})
     digest.add(count);
   digest.add_bytes(side.buffer);
   digest.add_bytes(side.last_read);

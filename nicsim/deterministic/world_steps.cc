@@ -162,6 +162,7 @@ void World::sync(Process& process, const Action& action) {
     Side& side = state_->sides[process.requests[failed->number - 1]];
     side.reported = failed->failures;
   }
+  process.untraced += process.endpoint.take_unrecorded_failures();
 }
 
 // False where it wants to be repeated: a last start has not completed.
@@ -423,8 +424,11 @@ void World::tell_initiator(const Transit& transit) {
                                 .token = transit.packet.token,
                                 .operand = transit.old});
   Side& side = state_->sides[transit.request];
-  if (transit.code != Code::kOk)
+  if (transit.code != Code::kOk) {
     ++side.failed;
+    if (transit.role == Transit::Role::kData && (side.first_lost == 0 || transit.iteration < side.first_lost))
+      side.first_lost = transit.iteration;
+  }
   if (transit.role == Transit::Role::kData)
     ++side.data_acked;
   if (completion.valid()) {
@@ -439,9 +443,12 @@ void World::tell_initiator(const Transit& transit) {
 }
 
 void World::give_back(uint32_t place) {
+  const Transit& transit = state_->transits[place];
   disable(transit_agent(place));
   state_->transits[place].stage = Transit::Stage::kFree;
   state_->free_transits.push_back(place);
+  if (options_.in_order)
+    order_landings(transit.from, transit.to);
 }
 
 // ---- Who is enabled
@@ -505,19 +512,23 @@ void World::transit_changed(uint32_t place) {
   const Transit& transit = state_->transits[place];
   if (!options_.in_order)
     return enable(transit_agent(place));
-  // Bytes land in the order of firing; the rest is as it comes.
+  order_landings(transit.from, transit.to);
+}
+
+// Between two NICs bytes land in the order of firing; the rest is as it comes.
+void World::order_landings(uint32_t from, uint32_t to) {
   uint32_t first = kNone;
   for (uint32_t other = 0; other < state_->transits.size(); ++other) {
     const Transit& rival = state_->transits[other];
     const bool lands_later = rival.stage == Transit::Stage::kRead || rival.stage == Transit::Stage::kEarlyAck || rival.stage == Transit::Stage::kLand;
-    if (!lands_later || rival.from != transit.from || rival.to != transit.to)
+    if (!lands_later || rival.from != from || rival.to != to)
       continue;
     if (first == kNone || rival.number < state_->transits[first].number)
       first = other;
   }
   for (uint32_t other = 0; other < state_->transits.size(); ++other) {
     const Transit& rival = state_->transits[other];
-    if (rival.stage != Transit::Stage::kFree && rival.from == transit.from && rival.to == transit.to)
+    if (rival.stage != Transit::Stage::kFree && rival.from == from && rival.to == to)
       set_enabled(transit_agent(other), rival.stage != Transit::Stage::kLand || other == first);
   }
 }

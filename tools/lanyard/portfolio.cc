@@ -36,6 +36,9 @@ std::vector<nicsim::Config> portfolio() {
       "2ranks,1req-each-way,3iter,sender-flag,early-acks,ready,depth=4",
       "2ranks,1req-each-way,2iter,sender-flag,early-acks,bytes=100,max-message=40,failures,free",
       "3ranks,1req-each-way,2iter,sender-flag,early-acks,kills,free",
+      "2ranks,1req-each-way,2iter,sender-flag,depth=1,free",
+      "2ranks,1req-each-way,2iter,sender-flag,depth=2,free,stale-reads",
+      "2ranks,2req-each-way,2iter,in-order,early-acks",
   };
   std::vector<nicsim::Config> configs;
   for (const char* text : kTexts)

@@ -65,7 +65,7 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
   if (request->listed != nullptr)
     request->listed->forget(*request);
-  std::erase(failed_, request->number);
+  failures_orphaned_ += std::erase(failed_, request->number);
   close_resources(*request);
   requests_.erase(request->number);
   return {};
@@ -161,14 +161,17 @@ void Endpoint::close_resources(Request& request) {
 }
 
 void Endpoint::bind(Request& request, const PeerKeys& keys) {
-  request.plan = make_plan(request, keys,
-                           {.self = self_,
+  const PlanContext context{.self = self_,
                             .max_message_bytes = nic_.caps().max_message_bytes,
                             .strategy = options_.strategy,
                             .one = one_,
-                            .context = request.number});
+                            .context = request.number};
+  request.plan = make_plan(request, keys, context);
+  request.completions = completions_of(request, context);
+  // The same on both sides: the sender's flag counts though a receive has no counter.
+  const uint64_t flag = options_.strategy == Strategy::kSenderFlag ? 1 : 0;
   const uint64_t most_steps =
-      std::max<uint64_t>(keys.ready ? 1 : 2, pieces_of(request.matched_bytes, nic_.caps().max_message_bytes));
+      std::max<uint64_t>(keys.ready ? 1 : 2, pieces_of(request.matched_bytes, context.max_message_bytes) + flag);
   request.most_starts = nic::kMaxSuccess / most_steps;
   request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
@@ -180,8 +183,10 @@ void Endpoint::collect_new_failures() {
   while (const std::optional<nic::FailureRecord> record = nic_.take_failure()) {
     ++failures_recorded_;
     Request* request = find(record->context);
-    if (request == nullptr)
-      continue;  // freed since
+    if (request == nullptr) {
+      failures_orphaned_ += record->context != 0 ? 1 : 0;  // its request was freed since; else nobody's
+      continue;
+    }
     ++request->failures;
     request->failure_code = record->code;
     failed_.push_back(request->number);
@@ -191,7 +196,8 @@ void Endpoint::collect_new_failures() {
 uint64_t Endpoint::take_unrecorded_failures() {
   collect_failures();
   // A failure may have been recorded since it was counted, never the other way round.
-  const uint64_t unrecorded = failures_seen_ > failures_recorded_ ? failures_seen_ - failures_recorded_ : 0;
+  const uint64_t unrecorded =
+      (failures_seen_ > failures_recorded_ ? failures_seen_ - failures_recorded_ : 0) + failures_orphaned_;
   if (unrecorded <= failures_told_)
     return 0;
   return unrecorded - std::exchange(failures_told_, unrecorded);

@@ -66,7 +66,8 @@ class Endpoint {
   // A request whose last start was on this queue and of which operations failed since it was last returned; null if
   // there is none. Cheap then.
   const Request* take_failed(const Queue& queue);
-  // Failures since the last call that the NIC counted and kept no record of, so that nobody knows whose they are.
+  // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
+  // request was freed before its program heard of them.
   uint64_t take_unrecorded_failures();
   // The oldest request that was started on this queue and has no wait enqueued; null if there is none. Looks at all.
   const Request* find_unwaited(const Queue& queue) const;
@@ -88,7 +89,8 @@ class Endpoint {
   uint64_t entries_posted_ = 0;
   uint64_t failures_seen_ = 0;
   uint64_t failures_recorded_ = 0;  // records taken
-  uint64_t failures_told_ = 0;      // unrecorded ones, by take_unrecorded_failures()
+  uint64_t failures_orphaned_ = 0;  // recorded, of requests that were freed untold
+  uint64_t failures_told_ = 0;      // by take_unrecorded_failures()
   uint64_t queues_ = 0;
   std::vector<uint64_t> failed_;  // numbers of requests with failures not yet reported, oldest first
 };

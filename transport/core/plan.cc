@@ -19,20 +19,23 @@ nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key,
 }
 
 // The local atomic that tells the stream: once `completion` has counted every piece of iteration i.
-PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t count) {
+PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
   const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
   if (LANYARD_MUTANT(9) && request.trigger.valid())
-    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = false};
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count, .shared = false};
+    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2};
+  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
 }
 
-// The remote atomic that tells the receiver's stream: the same, for strategy B.
+// Strategy B: the remote atomic that tells the receiver's stream, once every piece is delivered. It is itself the last
+// completion but the sender's own word's.
 PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanContext& context, uint64_t count) {
   nic::Op op = increment(context, request.matched_nic, keys.flag, keys.flag_offset);
   op.level = nic::CompletionLevel::kDelivery;
+  op.completion = request.completion;
   if (LANYARD_MUTANT(33) && request.trigger.valid())
-    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = false};
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = LANYARD_MUTANT(35) ? 1 : count, .shared = false};
+    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2};
+  const uint64_t before = LANYARD_MUTANT(35) ? count : 1;
+  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count + 1, .before = before};
 }
 
 void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& context, std::vector<PlannedOp>& plan) {
@@ -53,7 +56,7 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     plan.push_back(raise_flag(request, keys, context, count));
   if (flag && LANYARD_MUTANT(36))
     plan.push_back(plan.back());
-  plan.push_back(tell_stream(request, context, count));
+  plan.push_back(tell_stream(request, context, completions_of(request, context)));
 }
 
 void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
@@ -70,6 +73,11 @@ void plan_receive(const Request& request, const PeerKeys& keys, const PlanContex
 }
 
 }  // namespace
+
+uint64_t completions_of(const Request& request, const PlanContext& context) {
+  const bool flag = context.strategy == Strategy::kSenderFlag && request.transfer.direction == Direction::kSend;
+  return pieces_of(request.matched_bytes, context.max_message_bytes) + (flag ? 1 : 0);
+}
 
 uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 

@@ -15,11 +15,11 @@
 // Strategy B, "sender's flag", for NICs whose remote-write counters say nothing on visibility: a receive has no counter.
 // The writes complete on delivery, and then
 //
-//   completion >= i --> receiver's done word += 1
-//                   --> sender's done word += 1
+//   completion >= 2i-1 --> receiver's done word += 1 --> completion >= 2i --> sender's done word += 1
 //
-// A write that fails fires that flag too (N1), and the receiver cannot know: it is the sender that is told. With A the
-// receive of a failed write stays incomplete.
+// (for a message of one piece). The sender's word comes last, so that nothing of a send is under way once it has
+// completed, and it is the sender that is told where the flag fails. A write that fails raises the flag too (N1), and the
+// receiver cannot know: again its sender is told. With A the receive of a failed write stays incomplete.
 //
 // Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or 0.
 // And one more for every further piece of a message longer than the NIC's longest.
@@ -52,6 +52,9 @@ struct PlanContext {
 
 // Writes that a message takes where the longest has so many bytes.
 uint64_t pieces_of(uint64_t bytes, uint64_t longest);
+
+// What the request's completion counter counts in one iteration. Requires its matched_* fields.
+uint64_t completions_of(const Request& request, const PlanContext& context);
 
 // Requires the request's resources and matched_* fields.
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context);

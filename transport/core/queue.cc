@@ -162,7 +162,7 @@ uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t
     return 2;
   if (LANYARD_MUTANT(11) && request.transfer.direction == Direction::kReceive)
     return planned.step * (iteration - 1);
-  return planned.step * iteration;
+  return planned.step * iteration - planned.before;
 }
 
 // Of an operation on the queue's shared trigger, which is about to be rung for the `ring`th time.
@@ -321,15 +321,16 @@ std::string Queue::explain(const Request& request) {
   std::string text = "request (" + request.describe() + ") waits for iteration " + std::to_string(iteration) +
                      ": done word " + of(done, iteration);
   if (!request.completion.valid())
-    return text + explain_receive(request, iteration);
-  const uint64_t pieces = pieces_of(request.matched_bytes, endpoint_.nic().caps().max_message_bytes);
+    return text + " <- rank " + std::to_string(request.matched_nic) + " has not raised it: its stream has not reached start " +
+           std::to_string(iteration) + ", or its write or flag has not completed";
+  const uint64_t completions = request.completions;
   const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
-  if (value.reached() >= pieces * iteration)
+  if (value.reached() >= completions * iteration)
     return text + " <- the NIC's local atomic has not run";
-  text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, pieces * iteration);
+  text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, completions * iteration);
   if (value.failure > 0)
     text += ", " + std::to_string(value.failure) + " failed";
-  if (receive && value.reached() > pieces * (iteration - 1))
+  if (receive && value.reached() > completions * (iteration - 1))
     return text + " <- the message from rank " + std::to_string(request.matched_nic) + " has landed in part";
   return text + (receive ? explain_receive(request, iteration) : explain_send(request, iteration));
 }

@@ -36,11 +36,12 @@ struct Transfer {
   int tag = 0;                 // or kAnyTag
 };
 
-// One deferred operation of a request's every start. Its threshold is first + step * iteration, iterations from 1; or,
+// One deferred operation of a request's every start. Its threshold is step * iteration - before, iterations from 1; or,
 // where `shared`, trigger and threshold are those of the queue's shared trigger counter.
 struct PlannedOp {
   nic::DeferredOp op;
   uint64_t step = 0;
+  uint64_t before = 0;
   bool shared = false;
 };
 
@@ -61,6 +62,7 @@ struct Request {
   // Resources, from the start of matching until it is freed.
   nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
   nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
+  uint64_t completions = 1;   // that `completion` counts in one iteration
   nic::RegionId buffer;
   nic::RegionId clear_to_send;
   WordPool::Word clear_to_send_word;

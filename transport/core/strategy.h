@@ -17,7 +17,7 @@ inline const char* strategy_name(Strategy strategy) {
   return strategy == Strategy::kTargetCounter ? "target-counter" : "sender-flag";
 }
 
-// A needs a count that means that the data is visible, and has fewer entries and one trip less.
+// A needs a count that means that the data is visible, and has one trip less.
 inline Strategy strategy_for(const nic::Caps& caps) {
   return caps.target_count_means_visible ? Strategy::kTargetCounter : Strategy::kSenderFlag;
 }

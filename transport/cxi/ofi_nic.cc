@@ -128,7 +128,7 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.deferred_counter_ops = false;
   caps_.flush = provider.flush;
   caps_.fenced_deregistration = provider.fenced_deregistration;
-  caps_.target_count_means_visible = true;
+  caps_.target_count_means_visible = provider.counts_mean_visible;
 }
 
 Status OfiNic::start() {

@@ -30,6 +30,9 @@ struct Provider {
   size_t key_bytes = sizeof(uint64_t);
   // Writes of no bytes work. Where false each region has a word beside it that stands for them.
   bool empty_writes = false;
+  // A region's counter that has counted a message means that every reader sees the message. No documentation promises
+  // that of Slingshot.
+  bool counts_mean_visible = false;
   // FI_FLUSH_WORK cancels what waits.
   bool flush = false;
   // fi_close() of a region returns when no message is landing in it any more.

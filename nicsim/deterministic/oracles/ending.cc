@@ -1,5 +1,6 @@
 #include "nicsim/deterministic/oracles/ending.h"
 
+#include <algorithm>
 #include <string>
 
 #include "nicsim/deterministic/wait_chain.h"
@@ -17,6 +18,7 @@ bool failures_are_known(World& world) {
     for (const auto& lane : process.lanes)
       while (process.endpoint.take_failed(*lane->queue) != nullptr) {
       }
+    process.untraced += process.endpoint.take_unrecorded_failures();
   }
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
@@ -30,6 +32,14 @@ bool failures_are_known(World& world) {
     }
   }
   return true;
+}
+
+bool talks_to_killed(const World& world, uint32_t rank) {
+  const auto& messages = world.exchange().messages();
+  return world.killed() && std::any_of(messages.begin(), messages.end(), [&](const Exchange::Message& message) {
+           return (message.from == rank && message.to == *world.killed()) ||
+                  (message.to == rank && message.from == *world.killed());
+         });
 }
 
 void judge_side(World& world, uint32_t index) {
@@ -47,7 +57,7 @@ void judge_side(World& world, uint32_t index) {
                      what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
   };
   if (core.completion.valid())
-    expect("its completion counter holds", nic.model().read(core.completion).value().success, core.starts * side.pieces);
+    expect("its completion counter holds", nic.model().read(core.completion).value().success, core.starts * core.completions);
   expect("its done word has grown by", core.done.read() - core.done_base, core.starts);
   if (core.trigger.valid()) {
     expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * core.starts);
@@ -65,7 +75,7 @@ void judge_quiescence(World& world) {
     if (process.killed)
       continue;
     // What waits for a process that is no more waits for ever, and its program does not.
-    if (!world.killed() && (process.shadow.outstanding() > 0 || process.nic.posting() > 0))
+    if (!talks_to_killed(world, rank) && (process.shadow.outstanding() > 0 || process.nic.posting() > 0))
       world.find(Finding::kLeak, "entries",
                  "rank " + std::to_string(rank) + ": " +
                      std::to_string(process.shadow.outstanding() + process.nic.posting()) +

@@ -30,10 +30,11 @@ bool was_freed_by_program(const World& world, const Transit& transit) {
   return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr && other.started < transit.iteration;
 }
 
-// Whether the receive was told by its sender's flag, and that one's operations have failed.
-bool is_told_falsely(const World& world, uint32_t request) {
-  return world.options().strategy == core::Strategy::kSenderFlag && RequestName{request}.receive() &&
-         world.side(RequestName{request ^ 1}).failed > 0;
+// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
+bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
+  const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
+  return world.options().strategy == core::Strategy::kSenderFlag && RequestName{request}.receive() && lost > 0 &&
+         lost <= iteration;
 }
 
 void check_data_fired(World& world, const Transit& transit) {
@@ -75,7 +76,7 @@ void check_flag_fired(World& world, const Transit& transit) {
   if (receive.core == nullptr || transit.to != receive.rank || transit.packet.key != receive.core->done.key.value ||
       transit.packet.offset != receive.core->done.offset)
     return broken(world, Finding::kOrder, transit, "does not go to its receive's done word");
-  if (send.failed == 0 && receive.data_landed < transit.iteration * send.pieces)
+  if (!is_told_falsely(world, receive_of(transit).index, transit.iteration) && receive.data_landed < transit.iteration * send.pieces)
     return broken(world, Finding::kOrder, transit, "is raised before the data is there");
 }
 
@@ -151,7 +152,7 @@ void check_started(World& world, uint32_t request) {
 void check_waited(World& world, uint32_t request) {
   Side& side = world.side(request);
   ++side.waited;
-  if (is_told_falsely(world, request))
+  if (is_told_falsely(world, request, side.waited))
     return;
   const uint64_t wanted = side.waited * side.pieces;
   if (RequestName{request}.receive() ? side.data_landed < wanted : side.data_acked < wanted)
@@ -174,7 +175,7 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
   ++side.filled;
   if (side.filled > side.waited)
     return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
-  if (side.checked && !is_told_falsely(world, request) &&
+  if (side.checked && !is_told_falsely(world, request, side.filled) &&
       !is_content(seen.data(), seen.size(), 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
