@@ -12,35 +12,18 @@
 #include "tests/local_fabric.h"
 #include "tests/nic_contract.h"
 #include "tests/ofi_fabric.h"
+#include "tests/simulated_fabric.h"
 
 namespace lanyard::nic_contract {
 namespace {
-
-struct SimulatedFabric final : NicFabric {
-  explicit SimulatedFabric(size_t nics, const LocalOptions& options) : local(nics, options) {}
-  size_t size() override { return local.size(); }
-  Nic& nic(size_t rank) override { return local.nic(rank); }
-  LocalFabric local;
-};
-
-NicMaker simulated(LocalOptions::Wire wire) {
-  return {"Report", [wire](const FabricOptions& wish) {
-            return std::make_unique<SimulatedFabric>(wish.nics, LocalOptions{.limits = {.deferred_depth = wish.deferred_depth,
-                                                                                        .max_counters = wish.max_counters,
-                                                                                        .max_regions = wish.max_regions,
-                                                                                        .max_message_bytes = wish.max_message_bytes},
-                                                                             .wire = wire,
-                                                                             .connected = wish.connected});
-          }};
-}
 
 std::string provider_of(const std::string& nic) { return nic == "ofi" ? "sockets" : nic; }
 
 NicMaker maker_of(const std::string& nic) {
   if (nic == "sim")
-    return simulated(LocalOptions::Wire::kShm);
+    return over_simulation("Report", [](LocalOptions&) {});
   if (nic == "sim-tcp")
-    return simulated(LocalOptions::Wire::kTcp);
+    return over_simulation("Report", [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; });
   return over_ofi("Report", provider_of(nic), false);
 }
 
