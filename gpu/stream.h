@@ -5,7 +5,9 @@
 //  S1  wait64 passes once *word >= value, read with acquire at system scope; everything written before the word's
 //      update is visible to later operations of the stream.
 //  S2  write64, add64 and call come after everything earlier in the stream, with release at system scope.
-//  S3  enqueue() takes a batch as a whole or not at all, never blocks on the stream's progress, and once warm neither
+//  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 waits for
+//      a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can.
+//  S4  enqueue() takes a batch as a whole or not at all, never blocks on the stream's progress, and once warm neither
 //      allocates nor enters the kernel, unless the stream has slept for long and must be woken.
 #ifndef LANYARD_GPU_STREAM_H_
 #define LANYARD_GPU_STREAM_H_
@@ -25,6 +27,7 @@ struct StreamOp {
     kAdd64,    // atomic *word += value
     kCall,     // call(object, argument, value) on a host thread; must not block
     kWait64,   // block the stream until *word >= value
+    kWaitNext64,  // *count += 1, then block until *word >= *count
   };
   Kind kind = Kind::kWait64;
   uint64_t* word = nullptr;  // 8-aligned; outlives the operation's execution
@@ -32,6 +35,7 @@ struct StreamOp {
   void (*call)(void* object, uint32_t argument, uint64_t value) = nullptr;
   void* object = nullptr;
   uint32_t argument = 0;
+  uint64_t* count = nullptr;  // kWaitNext64: from take_count() of this stream
 };
 
 // What a stream that runs on a host thread does while a wait is not met: helps whoever will meet it.
@@ -54,12 +58,28 @@ class Stream {
   virtual const char* kind() const = 0;  // "host", "cuda", "hip"
   // Whether kCall is supported (else only word operations).
   virtual bool can_call() const = 0;
-  // kInvalidArgument for a null or misaligned word; kUnsupported for a kind it cannot do; kAgain when the stream's own
-  // queue is full and enqueuing would block.
+  // kInvalidArgument for a null or misaligned word; kUnsupported for a kind it cannot do, or cannot capture; kAgain when
+  // the stream's own queue is full and enqueuing would block; kFailed: the device is lost.
   virtual Status enqueue(std::span<const StreamOp> ops) = 0;
   // Helps the stream along from the calling thread where the stream runs on host threads; returns whether it is empty
   // (everything enqueued so far has run). Never blocks.
   virtual bool poll() = 0;
+  // Why the stream will not go on (a lost device, a failed kernel), for as long as it is so; ok() else.
+  virtual Status health() const { return {}; }
+  // Between attend() and leave() the calling thread calls poll() in a loop, so that no other need run the stream.
+  virtual void attend() {}
+  virtual void leave() {}
+  // Grows while the stream goes on, as far as the stream can tell.
+  virtual uint64_t executed() const { return 0; }
+  // No operation that was enqueued touches its word any more; waits that are not met are let pass, or never run. For a
+  // process that gives up on its peers.
+  virtual void halt() {}
+
+  // The capture (into a graph) under way on the stream, never 0 and never used again; 0: none.
+  virtual uint64_t capturing() const { return 0; }
+  // A number for kWaitNext64, where the stream reaches it fastest. Not while a capture is under way. kUnsupported.
+  virtual Result<uint64_t*> take_count(uint64_t) { return Status(Code::kUnsupported, "the stream keeps no counts"); }
+  virtual void give_count(uint64_t*) {}
 };
 
 }  // namespace lanyard::gpu

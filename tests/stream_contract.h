@@ -1,4 +1,4 @@
-// The contract of gpu/stream.h (S1 to S3) as a suite, written once and instantiated by every
+// The contract of gpu/stream.h (S1 to S4) as a suite, written once and instantiated by every
 // implementation:
 //
 //   INSTANTIATE_TEST_SUITE_P(Host, StreamContract, ::testing::Values(StreamMaker{...}),
@@ -290,6 +290,26 @@ TEST_P(StreamContract, WhatWasWrittenBeforeTheFlagIsSeenAfterTheWait) {
   EXPECT_EQ(wrong, 0u);
 }
 
+TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
+  Result<uint64_t*> count = stream().take_count(10);
+  if (count.status().code() == Code::kUnsupported) GTEST_SKIP() << "keeps no counts";
+  ASSERT_TRUE(is_ok(count.status()));
+  uint64_t* const word = words(2);
+  uint64_t* const passed = word + 1;
+  StreamOp next{.kind = Kind::kWaitNext64, .word = word};
+  next.count = count.value();
+  store(word, 10);
+  enqueue({next, add64(passed, 1), next, add64(passed, 1), next, add64(passed, 1)});
+  for (uint64_t round = 0; round < 3; ++round) {
+    settle(stream());
+    EXPECT_EQ(load(passed), round);
+    store(word, 11 + round);
+    EXPECT_TRUE(eventually({&stream()}, [&] { return load(passed) == round + 1; }));
+  }
+  EXPECT_TRUE(runs_empty());
+  stream().give_count(count.value());
+}
+
 // ---- Writes, adds and calls (S2)
 
 TEST_P(StreamContract, WhatKernelsWroteIsSeenAfterTheFlag) {
@@ -346,7 +366,7 @@ TEST_P(StreamContract, TwoStreamsHandATokenToAndFro) {
   EXPECT_EQ(load(pong), kRounds);
 }
 
-// ---- Enqueuing (S3)
+// ---- Enqueuing (S4)
 
 TEST_P(StreamContract, ABadOperationRefusesItsWholeBatch) {
   uint64_t* const word = words(2);

@@ -26,6 +26,8 @@ bool is_valid(const StreamOp& op) {
     case StreamOp::Kind::kAdd64:
     case StreamOp::Kind::kWait64:
       return is_word(op.word);
+    case StreamOp::Kind::kWaitNext64:
+      return is_word(op.word) && op.count != nullptr;
     case StreamOp::Kind::kCall:
       return op.call != nullptr;
   }
@@ -34,10 +36,11 @@ bool is_valid(const StreamOp& op) {
 
 // Why is_valid() says no.
 Status complaint(const StreamOp& op) {
-  if (op.kind > StreamOp::Kind::kWait64)
+  if (op.kind > StreamOp::Kind::kWaitNext64)
     return Status(Code::kUnsupported, "an unknown kind of stream operation");
   if (op.kind == StreamOp::Kind::kCall)
     return Status(Code::kInvalidArgument, "a stream call of a null function");
+  if (is_word(op.word)) return Status(Code::kInvalidArgument, "a wait that counts on, without a count");
   return Status(Code::kInvalidArgument, op.word == nullptr
                                             ? "a stream operation on a null word"
                                             : "a stream operation on a misaligned word");
@@ -193,10 +196,16 @@ bool HostStream::execute(const WorkItem& item) {
       op.call(op.object, op.argument, op.value);
       return true;
     case StreamOp::Kind::kWait64:
+    case StreamOp::Kind::kWaitNext64:
       break;
   }
+  const bool next = op.kind == StreamOp::Kind::kWaitNext64;
+  const uint64_t wanted = next ? *op.count + 1 : op.value;
   const uint64_t seen = std::atomic_ref(*op.word).load(std::memory_order_acquire);
-  if (seen >= op.value) return true;
+  if (seen >= wanted) {
+    if (next) *op.count = wanted;
+    return true;
+  }
   blocked_seen_.store(seen, std::memory_order_relaxed);
   blocked_at_.store(ring_.executed() + 1, std::memory_order_release);
   return false;

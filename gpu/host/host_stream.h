@@ -101,19 +101,23 @@ class HostStream final : public Stream {
   // Nothing runs any more, for good: for the end of the process, when what the stream's items name
   // goes away. Blocks for the item in progress. synchronize() then reports kInvalidState where it
   // would wait for ever. Once; not from a kernel or call of this stream.
-  void halt();
+  void halt() override;
 
   // Says that the calling thread will poll() until it leaves, so that the stream's thread stands
   // back (H3) and no enqueue need wake it (H1). Nests and counts; each attend() needs its leave().
   // Neither blocks; leave() makes a system call where it leaves work behind and the thread is in
   // deep sleep.
-  void attend() { attendants_.fetch_add(1); }
-  void leave();
+  void attend() override { attendants_.fetch_add(1); }
+  void leave() override;
 
   // Items ever enqueued; items that have run. What item number n - 1 did is visible to whoever
   // reads executed() >= n.
   uint64_t enqueued() const { return ring_.enqueued(); }
-  uint64_t executed() const { return ring_.executed(); }
+  uint64_t executed() const override { return ring_.executed(); }
+
+  Result<uint64_t*> take_count(uint64_t value) override { return new uint64_t(value); }
+  void give_count(uint64_t* count) override { delete count; }
+
   // The wait at the head, if it was not met when an executor last looked. Does not read the word.
   std::optional<Blockage> blocked_on();
   // Whether the stream's own thread is in deep sleep, which only an enqueue, leave() or the

@@ -48,7 +48,7 @@ class StepStream final : public gpu::Stream {
   // Whether the item at the head may run: it is no wait, or its word has got there.
   bool ready() const;
   void pop();
-  uint64_t executed() const { return executed_; }
+  uint64_t executed() const override { return executed_; }
 
   std::vector<uint32_t> started;  // RequestName::index of requests that were started by a shared ring
 
