@@ -5,8 +5,8 @@
 //  S1  wait64 passes once *word >= value, read with acquire at system scope; everything written before the word's
 //      update is visible to later operations of the stream.
 //  S2  write64, add64 and call come after everything earlier in the stream, with release at system scope.
-//  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 waits for
-//      a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can.
+//  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 and kWaitCount64
+//      wait for a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can.
 //  S4  enqueue() takes a batch as a whole or not at all, never blocks on the stream's progress, and once warm neither
 //      allocates nor enters the kernel, unless the stream has slept for long and must be woken.
 #ifndef LANYARD_GPU_STREAM_H_
@@ -21,12 +21,16 @@
 
 namespace lanyard::gpu {
 
+// Of a counter's copy the bits that count what succeeded; those above mark failures (transport/nic/nic.h, N10).
+inline constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
+
 struct StreamOp {
   enum class Kind : uint8_t {
     kWrite64,  // *word = value
     kAdd64,    // atomic *word += value
     kCall,     // call(object, argument, value) on a host thread; must not block
     kWait64,   // block the stream until *word >= value
+    kWaitCount64,  // block until (*word & kCountBits) >= value: *word is the copy of a device's counter
     kWaitNext64,  // *count += 1, then block until *word >= *count
   };
   Kind kind = Kind::kWait64;

@@ -22,11 +22,12 @@
 namespace lanyard {
 
 struct LocalJobOptions {
-  LocalOptions local;
+  LocalOptions local = {};
   bool overflow_thread = true;
   // Whether a stream that waits helps the NIC and the overflow along; else only their own threads
   // do anything.
   bool helpers = true;
+  core::Strategy strategy = core::Strategy::kTargetCounter;
 };
 
 class LocalJob {
@@ -37,7 +38,7 @@ class LocalJob {
 
   struct Rank : Process {
     Rank(nic::Nic& nic, uint32_t rank, Mail& mail, const LocalJobOptions& options)
-        : Process(nic, rank, mail, {.overflow = true, .overflow_thread = options.overflow_thread}),
+        : Process(nic, rank, mail, {.overflow = true, .overflow_thread = options.overflow_thread, .strategy = options.strategy}),
           helper(endpoint) {
       if (options.helpers) stream.set_helper(&helper);
       queue = std::move(core::Queue::create(endpoint, stream).value());

@@ -209,6 +209,31 @@ TEST(Strategy, FollowsWhatTheNicPromises) {
   EXPECT_EQ(core::strategy_for(caps), core::Strategy::kTargetCounter);
   caps.target_count_means_visible = false;
   EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag);
+  EXPECT_NE(core::obstacle(core::Strategy::kWriteBack, caps), nullptr);
+  caps.counter_write_back = true;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kWriteBack) << "one entry less";
+  EXPECT_EQ(core::obstacle(core::Strategy::kWriteBack, caps), nullptr);
+  caps.write_back_entries = 1;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag) << "and no trip over the card itself";
+}
+
+// Strategy C: as B, but the flag has the sender's counter copied to its word, and there is no other.
+TEST(Plan, AWriteBackTakesThePlaceOfTheSendersOwnWord) {
+  PlanContext with = context(4);
+  with.strategy = core::Strategy::kWriteBack;
+  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}, .flag_offset = 32};
+  Request send = request(Direction::kSend, 10, false);
+  send.written_back = true;
+  const std::vector<PlannedOp> plan = core::make_plan(send, keys, with);
+  ASSERT_EQ(plan.size(), 4u) << "three pieces and the flag";
+  for (size_t piece = 0; piece < 3; ++piece) EXPECT_FALSE(plan[piece].op.op.write_back);
+  const nic::DeferredOp& flag = plan[3].op;
+  EXPECT_TRUE(flag.op.write_back);
+  EXPECT_EQ(flag.trigger, flag.op.completion);
+  EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
+  EXPECT_EQ(plan[3].step, 4u);
+  EXPECT_EQ(plan[3].before, 1u);
+  EXPECT_EQ(core::make_plan(request(Direction::kReceive, 10, false), keys, with).size(), 1u);
 }
 
 // Strategy B: the sender's NIC raises the receive's done word once all writes are delivered; a receive has no counter.

@@ -62,8 +62,14 @@ class StepStream final : public gpu::Stream {
 
   bool blocked() const {
     const Item& item = items_.front();
-    return !item.kernel && item.op.kind == Op::Kind::kWait64 &&
-           std::atomic_ref<uint64_t>(*item.op.word).load() < item.op.value;
+    if (item.kernel) return false;
+    const auto seen = [&] { return std::atomic_ref<uint64_t>(*item.op.word).load(); };
+    switch (item.op.kind) {
+      case Op::Kind::kWait64: return seen() < item.op.value;
+      case Op::Kind::kWaitCount64: return (seen() & gpu::kCountBits) < item.op.value;
+      case Op::Kind::kWaitNext64: return seen() < *item.op.count + 1;
+      default: return false;
+    }
   }
   static void run(const Item& item) {
     if (item.kernel) return item.kernel();
@@ -77,7 +83,11 @@ class StepStream final : public gpu::Stream {
       case Op::Kind::kCall:
         item.op.call(item.op.object, item.op.argument, item.op.value);
         return;
+      case Op::Kind::kWaitNext64:
+        ++*item.op.count;
+        return;
       case Op::Kind::kWait64:
+      case Op::Kind::kWaitCount64:
         return;
     }
   }

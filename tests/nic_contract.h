@@ -1,5 +1,5 @@
 // The contract of transport/nic/nic.h as tests, written once and held to by every implementation.
-// Each row is named for the rule (N1-N9 of nic.h) or the subject that it covers. An
+// Each row is named for the rule (N1-N10 of nic.h) or the subject that it covers. An
 // implementation's whole test is
 //
 //   #include "tests/nic_contract.h"
@@ -26,5 +26,6 @@
 #include "tests/nic_contract_fixture.h"
 #include "tests/nic_contract_refusals.h"
 #include "tests/nic_contract_threads.h"
+#include "tests/nic_contract_words.h"
 
 #endif  // LANYARD_TESTS_NIC_CONTRACT_H_

@@ -109,7 +109,8 @@ TEST_F(SettingsTest, Strategy) {
   EXPECT_EQ(with("LANYARD_STRATEGY", "auto").strategy, std::nullopt);
   EXPECT_EQ(with("LANYARD_STRATEGY", "target-counter").strategy, Strategy::kTargetCounter);
   EXPECT_EQ(with("LANYARD_STRATEGY", "sender-flag").strategy, Strategy::kSenderFlag);
-  refused("LANYARD_STRATEGY", {"", "A", "flag", "auto "}, "auto or target-counter or sender-flag");
+  EXPECT_EQ(with("LANYARD_STRATEGY", "write-back").strategy, Strategy::kWriteBack);
+  refused("LANYARD_STRATEGY", {"", "A", "flag", "auto "}, "auto or target-counter or sender-flag or write-back");
 }
 
 TEST_F(SettingsTest, Deadline) {

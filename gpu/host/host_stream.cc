@@ -25,6 +25,7 @@ bool is_valid(const StreamOp& op) {
     case StreamOp::Kind::kWrite64:
     case StreamOp::Kind::kAdd64:
     case StreamOp::Kind::kWait64:
+    case StreamOp::Kind::kWaitCount64:
       return is_word(op.word);
     case StreamOp::Kind::kWaitNext64:
       return is_word(op.word) && op.count != nullptr;
@@ -196,12 +197,14 @@ bool HostStream::execute(const WorkItem& item) {
       op.call(op.object, op.argument, op.value);
       return true;
     case StreamOp::Kind::kWait64:
+    case StreamOp::Kind::kWaitCount64:
     case StreamOp::Kind::kWaitNext64:
       break;
   }
   const bool next = op.kind == StreamOp::Kind::kWaitNext64;
   const uint64_t wanted = next ? *op.count + 1 : op.value;
-  const uint64_t seen = std::atomic_ref(*op.word).load(std::memory_order_acquire);
+  const uint64_t word = std::atomic_ref(*op.word).load(std::memory_order_acquire);
+  const uint64_t seen = op.kind == StreamOp::Kind::kWaitCount64 ? word & kCountBits : word;
   if (seen >= wanted) {
     if (next) *op.count = wanted;
     return true;

@@ -19,6 +19,7 @@ enum class ChoiceKind : uint8_t {
   kEarlyAck,  // 1: the initiator hears of an operation before it lands, where it did not ask for delivery
   kKill,      // 1: the process whose agent was to go dies
   kSlow,      // in virtual time: what is next takes longer, the more the higher the number
+  kCopy,      // 1: a counter that has counted is copied to its word though nobody asked for it
   kKinds,
 };
 inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);

@@ -83,6 +83,9 @@ const std::vector<Item>& items() {
       {"sender-flag", "", 0, 0, "strategy B: senders raise the receives' done words",
        [](C& c, N) { c.world.strategy = core::Strategy::kSenderFlag; },
        [](const C& c) { return N{c.world.strategy == core::Strategy::kSenderFlag}; }},
+      {"write-back", "", 0, 0, "strategy C: as B, and senders' streams read counters that the NIC copies to memory",
+       [](C& c, N) { c.world.strategy = core::Strategy::kWriteBack; },
+       [](const C& c) { return N{c.world.strategy == core::Strategy::kWriteBack}; }},
       {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
        [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
       {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
@@ -135,6 +138,13 @@ bool worth_saying(const Item& item, const Config& config) {
   return basic ? item.get(config) > 0 : item.get(config) != item.get(kPlain);
 }
 
+bool seen_both(const std::vector<const Item*>& seen, std::string_view one, std::string_view other) {
+  const auto has = [&](std::string_view name) {
+    return std::any_of(seen.begin(), seen.end(), [&](const Item* item) { return item->before == name; });
+  };
+  return has(one) && has(other);
+}
+
 }  // namespace
 
 Result<Config> Config::parse(const std::string& text) {
@@ -165,11 +175,12 @@ Result<Config> Config::parse(const std::string& text) {
     return Status(Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests");
   if (config.halo.roam && (config.halo.misuse || !config.halo.startall || config.halo.ready))
     return Status(Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'");
+  if (seen_both(seen, "sender-flag", "write-back"))
+    return Status(Code::kInvalidArgument, "'sender-flag' and 'write-back' are two strategies");
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
   const uint64_t pieces = core::pieces_of(config.halo.bytes, config.world.max_message_bytes);
-  const uint64_t flag = config.world.strategy == core::Strategy::kSenderFlag ? 1 : 0;
-  const uint64_t oldest = nic::kMaxSuccess / std::max(config.halo.ready ? uint64_t{1} : 2, pieces + flag) - config.halo.iterations;
+  const uint64_t oldest = core::most_starts(config.world.strategy, config.halo.ready, pieces) - config.halo.iterations;
   if (config.world.age > oldest)
     return Status(Code::kInvalidArgument, "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));
   if (config.halo.beyond && config.world.age != oldest)

@@ -79,6 +79,7 @@ bool is_eager(const World& world, uint32_t agent) {
   switch (world.kind_of(agent)) {
     case StepKind::kStream:
     case StepKind::kRead:
+    case StepKind::kCopy:
       return false;
     case StepKind::kLand:
       return world.transit_of(agent)->role != Transit::Role::kData;
@@ -189,7 +190,8 @@ class Search {
 
 bool allows_reduction(const WorldOptions& options) {
   return options.depth == 0 && !options.blocking_post && !options.failures && !options.lost_rings && !options.no_room &&
-         !options.stale_reads && !options.frozen_reads && !options.stolen_entries && !options.stale_lines && !options.kills && !options.early_acks;
+         !options.stale_reads && !options.frozen_reads && !options.stolen_entries && !options.stale_lines && !options.kills && !options.early_acks &&
+         options.strategy != core::Strategy::kWriteBack;
 }
 
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
@@ -200,7 +202,7 @@ Result<Exploration> explore(World& world, const ExploreOptions& options) {
   if (world.options().overflow && !world.options().blocking_post && (world.options().depth > 0 || world.options().no_room || world.options().stolen_entries))
     return Status(Code::kUnsupported, "fingerprints do not look into the overflow: explore with 'no-overflow' or enough entries");
   if (options.reduced && !allows_reduction(world.options()))
-    return Status(Code::kUnsupported, "the reduction is right only where nothing is scarce and nothing fails");
+    return Status(Code::kUnsupported, "the reduction is right only where nothing is scarce, nothing fails, and no counters are copied");
   return Search(world, options).run();
 }
 

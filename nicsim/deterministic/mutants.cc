@@ -25,6 +25,8 @@ enum Workload : uint32_t {
   kRoam,     // a request moves on to another stream while the first has not seen it complete
   kFree,     // requests are freed as early as they may be
   kFlag,     // strategy B, with acknowledgements that come before the data where nobody asked for delivery
+  kCopied,   // strategy C, likewise
+  kCopiedFailures,
   kAged,     // counters near their 48 bits, and one start more than they can count
 };
 
@@ -39,6 +41,8 @@ constexpr const char* kWorkloads[] = {
     "2ranks,1req-each-way,3iter,roam",
     "2ranks,1req-each-way,2iter,free",
     "2ranks,1req-each-way,2iter,sender-flag,early-acks,bytes=24,max-message=16",
+    "2ranks,1req-each-way,2iter,write-back,early-acks",
+    "2ranks,1req-each-way,2iter,write-back,bytes=24,max-message=16,failures",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
 };
 
@@ -106,6 +110,14 @@ constexpr Mutant kMutants[] = {
      "plan_send (plan.cc)", kFlag, nullptr},
     {35, "flag after the first piece", "the flag waits for one write of several", "raise_flag (plan.cc)", kFlag, nullptr},
     {36, "double flag", "a start of a send raises the receive's done word twice", "plan_send (plan.cc)", kFlag, nullptr},
+    {37, "failures let waits pass", "a send waits for its counter's word as a whole, which a failure makes large",
+     "Queue::wait", kCopiedFailures, nullptr},
+    {38, "no copy asked for", "the flag does not have its counter copied to memory", "raise_flag (plan.cc)", kCopied,
+     nullptr},
+    {39, "copied when fired", "the counter is copied when the flag leaves, not when it has arrived", "NicModel::start",
+     kCopied, nullptr},
+    {40, "copied before it counted", "the counter is copied before the operation that asked for it is counted",
+     "NicModel::finish", kCopied, nullptr},
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ struct Process {
   bool wants_room = false;       // its action found no room; whatever changes lets it try again
   bool overflow_idle = false;    // its overflow could do nothing; whatever changes lets it try again
   std::vector<uint32_t> firing;  // counters with entries that are ready, whose agents are enabled
+  std::vector<uint32_t> copying;  // counters whose copies' agents are enabled
   std::vector<core::Request*> scratch;
 };
 

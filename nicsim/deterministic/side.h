@@ -30,8 +30,6 @@ struct Side {
   uint64_t clear_fired = 0, clear_landed = 0, clear_counted = 0;
   // Of either: increments of its done word, whoever makes them.
   uint64_t done_fired = 0, done_landed = 0;
-  // Of either: rings that have landed on its own trigger counter.
-  uint64_t rung = 0;
   uint64_t seen_complete = 0;  // starts that the host has seen complete
   uint64_t failed = 0;    // operations of it that failed
   uint64_t first_lost = 0;  // of a send: the first iteration of which a write failed; 0: none did

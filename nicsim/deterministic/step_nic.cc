@@ -27,6 +27,7 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
+  caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
 }
 

@@ -8,7 +8,8 @@ Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
   for (const gpu::StreamOp& op : ops) {
     StepItem& item = items_.emplace_back();
     item.op = op;
-    item.kind = op.kind == gpu::StreamOp::Kind::kWait64 ? StepItem::Kind::kWait : StepItem::Kind::kRing;
+    const bool wait = op.kind == gpu::StreamOp::Kind::kWait64 || op.kind == gpu::StreamOp::Kind::kWaitCount64;
+    item.kind = wait ? StepItem::Kind::kWait : StepItem::Kind::kRing;
   }
   return {};
 }
@@ -19,7 +20,9 @@ bool StepStream::ready() const {
   const StepItem& item = front();
   if (item.kind != StepItem::Kind::kWait)
     return true;
-  return LANYARD_MUTANT(12) ? *item.op.word == item.op.value : *item.op.word >= item.op.value;
+  const bool count = item.op.kind == gpu::StreamOp::Kind::kWaitCount64;
+  const uint64_t seen = count ? *item.op.word & gpu::kCountBits : *item.op.word;
+  return LANYARD_MUTANT(12) ? seen == item.op.value : seen >= item.op.value;
 }
 
 void StepStream::pop() {

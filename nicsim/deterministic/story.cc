@@ -227,7 +227,7 @@ class Teller final : public Chooser {
     }
     for (uint32_t request = 0; request + story_.ranks < story_.tracks.size(); ++request)
       if (const core::Request* core = world_.side(RequestName{request}).core; core != nullptr)
-        set(story_.tracks[story_.ranks + request], core->done.read() - core->done_base);
+        set(story_.tracks[story_.ranks + request], core->iterations_done());
   }
 
   void set(Track& track, uint64_t value) {

@@ -164,7 +164,7 @@ class Tracer {
     if (side.core == nullptr)
       return {who + " waits for the " + world_.exchange().describe({item.request}) + ", which was freed", std::nullopt,
               Blame::kProtocol};
-    const uint64_t iteration = item.op.value - side.core->done_base;
+    const uint64_t iteration = side.core->iterations_at(item.op.value);
     return {who + " waits for " + name({item.request}, iteration),
             Thing{Thing::Kind::kDone, 0, item.request, iteration}, Blame::kUser};
   }
@@ -206,10 +206,12 @@ class Tracer {
     const Side& side = world_.side(request);
     if (side.core == nullptr)
       return {"the " + world_.exchange().describe(request) + " was freed", std::nullopt, Blame::kProtocol};
-    if (request.receive() && world_.options().strategy == core::Strategy::kSenderFlag)
+    if (request.receive() && core::raises_flags(world_.options().strategy))
       return flag(request, iteration);
     const core::Request& core = *side.core;
     const std::string what = "done word of " + name(request, iteration);
+    if (core.written_back)
+      return copied(what, request, iteration);
     const uint64_t posted = side.done_fired + waiting(side.rank, core.completion, core, nic::OpKind::kAtomic, true);
     if (side.done_landed >= iteration)
       return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
@@ -225,6 +227,23 @@ class Tracer {
     if (core.completions > side.pieces && value + 1 >= wanted)
       return {holds, Thing{Thing::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
     return {holds, Thing{Thing::Kind::kData, 0, request.message(), iteration}, Blame::kUser};
+  }
+
+  // The done word of a send that its NIC copies its completion counter to.
+  Link copied(const std::string& what, RequestName send, uint64_t iteration) const {
+    const Side& side = world_.side(send);
+    const uint64_t value = world_.process(side.rank).nic.model().read(side.core->completion).value().success;
+    const uint64_t wanted = side.core->completion_value(iteration);
+    if (side.core->iterations_done() >= iteration)
+      return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
+    const std::string holds = what + ": its counter holds " + of(value, wanted);
+    if (side.failed > 0)
+      return {holds + ", failures among them", std::nullopt, Blame::kFailure};
+    if (value >= wanted)
+      return {holds + ", and is not copied there", std::nullopt, Blame::kProtocol};
+    if (value + 1 >= wanted)
+      return {holds, Thing{Thing::Kind::kDone, 0, send.index ^ 1, iteration}, Blame::kUser};  // the flag
+    return {holds, Thing{Thing::Kind::kData, 0, send.message(), iteration}, Blame::kUser};
   }
 
   // Whether a program can know that an operation of the request failed.
@@ -248,7 +267,7 @@ class Tracer {
     if (other.core == nullptr)
       return {what + ": the request was freed", std::nullopt, Blame::kUser};
     const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
-    const uint64_t wanted = other.core->completions * iteration - 1;
+    const uint64_t wanted = other.core->completion_value(iteration) - 1;
     if (value < wanted)
       return {what + " waits for the write: its counter holds " + of(value, wanted),
               Thing{Thing::Kind::kData, 0, receive.message(), iteration}, Blame::kUser};

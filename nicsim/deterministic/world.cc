@@ -85,6 +85,7 @@ const char* step_name(StepKind kind) {
     case StepKind::kLand: return "land";
     case StepKind::kCount: return "count";
     case StepKind::kAck: return "ack";
+    case StepKind::kCopy: return "copy";
   }
   return "";
 }
@@ -120,7 +121,7 @@ void World::build() {
   if (options_.max_steps == 0)
     options_.max_steps = kPlenty * (operations + 1);
   first_ring_ = kFirstStreamAgent + queues;
-  stride_ = first_ring_ + 2 * counters_;
+  stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;
@@ -212,15 +213,18 @@ void World::grow_old(Side& side, uint32_t index) {
     process.shadow.succeeded(counter.value, value);
   };
   core.starts = core.waits = age;
-  *core.done.address += age;
+  if (!core.written_back)
+    *core.done.address += age;
   if (core.completion.valid())
     count(core.completion, core.completions * age);
+  if (core.written_back)
+    process.nic.model().copy_out(core.completion);
   if (core.trigger.valid()) {
     count(core.trigger, 2 * age);
     *core.clear_to_send_word.address += age;
   }
   state_->promises[index / 2] = age;
-  side.filled = side.started = side.waited = side.rung = age;
+  side.filled = side.started = side.waited = age;
   side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
   side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
 }
@@ -274,6 +278,7 @@ void World::start_clock(uint32_t agent) {
       case StepKind::kLand: return timing.land + timing.per_byte * transit_of(agent)->packet.bytes;
       case StepKind::kCount: return timing.count;
       case StepKind::kAck: return timing.ack;
+      case StepKind::kCopy: return timing.copy;
     }
     return 0;
   };
@@ -305,7 +310,9 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kOverflow;
   if (which < first_ring_)
     return StepKind::kStream;
-  return which < first_ring_ + counters_ ? StepKind::kRing : StepKind::kFire;
+  if (which < first_ring_ + counters_)
+    return StepKind::kRing;
+  return which < first_ring_ + 2 * counters_ ? StepKind::kFire : StepKind::kCopy;
 }
 
 uint32_t World::rank_of(uint32_t agent) const {
@@ -335,6 +342,8 @@ std::string World::describe(uint32_t agent) const {
     case StepKind::kOverflow: return who + "the overflow is handed over";
     case StepKind::kStream: return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
+    case StepKind::kCopy:
+      return who + describe(process, nic::CounterId{which - first_ring_ - 2 * counters_}) + " is copied to memory";
     default: {
       const nic::CounterId counter{which - first_ring_ - counters_};
       const NicModel& model = process.nic.model();

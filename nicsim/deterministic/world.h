@@ -7,6 +7,7 @@
 //
 //   host: an action -> each entry posted -> stream: an item -> a ring under way -> it lands on its counter
 //   an entry fires -> its source is read -> the bytes land -> the target counts -> the initiator hears of it
+//   (-> its counter is copied to memory)
 //
 // A World lives in an arena of its own: save() and restore() take it to any earlier state for the price of a copy. Threads:
 // a world belongs to one at a time; several worlds may live in several threads.
@@ -56,7 +57,8 @@ struct WorldOptions {
   uint64_t max_steps = 0;      // more are a livelock; 0: far more than the exchange needs
 };
 
-enum class StepKind : uint8_t { kHost, kPost, kOverflow, kStream, kRing, kFire, kRead, kLand, kCount, kAck };
+enum class StepKind : uint8_t { kHost, kPost, kOverflow, kStream, kRing, kFire, kRead, kLand, kCount, kAck, kCopy };
+inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kCopy) + 1;
 const char* step_name(StepKind kind);
 const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
@@ -135,7 +137,7 @@ class World {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // Agents of a rank, in this order; then a ring's and a firing's a counter.
+  // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has copies.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
@@ -166,6 +168,7 @@ class World {
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
   uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
   uint32_t fire_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counters_ + counter); }
+  uint32_t copy_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + 2 * counters_ + counter); }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
   void enable(uint32_t agent);
   void disable(uint32_t agent);
@@ -187,6 +190,7 @@ class World {
   void take_kernel(Process& process, const StepItem& item);
   void take_ring(Process& process, uint32_t counter);
   void take_fire(Process& process, uint32_t counter);
+  void take_copy(Process& process, uint32_t counter);
   void take_transit(uint32_t place);
   void land(Transit& transit);
   void has_left(Transit& transit);

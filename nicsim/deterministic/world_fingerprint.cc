@@ -63,6 +63,8 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
       continue;
     digest.add(value.value().success << 8 | value.value().failure);
     digest.add(nic.rings_under_way(counter));
+    if (const auto copies = model.wanted_copies(); std::find(copies.begin(), copies.end(), counter) != copies.end())
+      digest.add(~uint64_t{counter});
     if (stale_reads)
       digest.add(nic.last_read(counter).reached() << 1 | (nic.frozen(counter) ? 1 : 0));
     for (auto entry = model.first_waiting({counter}); entry; entry = model.next_waiting(*entry))
@@ -98,6 +100,8 @@ void add_side(Digest& digest, const Side& side) {
   digest.add(side.core->starts);
   digest.add(side.core->waits);
   digest.add(side.core->failures);
+  if (side.core->written_back)
+    digest.add(side.core->done.read());
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ void World::take(uint32_t agent) {
     return take_transit(agent - first_transit_);
   Process& process = *state_->processes[agent / stride_];
   const uint32_t which = agent % stride_;
+  if (which >= first_ring_ + 2 * counters_)
+    return take_copy(process, which - first_ring_ - 2 * counters_);
   if (which >= first_ring_ + counters_)
     return take_fire(process, which - first_ring_ - counters_);
   if (which >= first_ring_)
@@ -332,6 +334,13 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit_changed(place);
 }
 
+void World::take_copy(Process& process, uint32_t counter) {
+  process.nic.model().copy_out({counter});
+  oracle::check_copied(*this, process, counter);
+  nic_changed(process);
+  streams_changed(process);
+}
+
 // ---- Operations under way
 
 void World::take_transit(uint32_t place) {
@@ -437,6 +446,8 @@ void World::tell_initiator(const Transit& transit) {
     else
       process.shadow.failed(completion.value);
     oracle::check_counter(*this, process, completion.value);
+    if (process.nic.model().has_word(completion) && chance(ChoiceKind::kCopy))
+      process.nic.model().want_copy(completion);
   }
   process.shadow.ended();
   nic_changed(process);
@@ -471,6 +482,13 @@ void World::nic_changed(Process& process) {
       enable(fire_agent(process.rank, counter));
       process.firing.push_back(counter);
     }
+  }
+  if (!process.copying.empty() || !model.wanted_copies().empty()) {
+    for (const uint32_t counter : process.copying)
+      disable(copy_agent(process.rank, counter));
+    process.copying.assign(model.wanted_copies().begin(), model.wanted_copies().end());
+    for (const uint32_t counter : process.copying)
+      enable(copy_agent(process.rank, counter));
   }
   set_enabled(agent(process.rank, kPostAgent), process.nic.can_arrive());
   process.overflow_idle = false;

@@ -15,6 +15,7 @@ using nic::kMaxSuccess;
 using nic::Op;
 using nic::OpKind;
 using nic::RegionId;
+using nic::to_word;
 
 namespace {
 
@@ -51,6 +52,7 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
   LANYARD_CHECK(limits.max_counters > 0 && limits.max_regions > 0 && limits.deferred_depth > 0 &&
                     limits.max_in_flight > 0 && limits.max_regions < (1u << kRegionBits),
                 "a NIC has at least one of everything");
+  wanted_copies_.reserve(limits.max_counters);
   chain_free(counters_);
   chain_free(regions_);
   chain_free(flights_);
@@ -79,6 +81,7 @@ Status NicModel::close_counter(CounterId id) {
   if (counter.uses > 0)
     return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
   counter.open = false;
+  std::erase(wanted_copies_, id.value);
   counter.next_free = free_counter_;
   free_counter_ = id.value;
   --open_counters_;
@@ -113,6 +116,7 @@ Status NicModel::reset(CounterId id) {
   if (!is_open(id))
     return no_counter();
   counters_[id.value].value = {};
+  want_copy(id);
   return {};
 }
 
@@ -122,6 +126,7 @@ Status NicModel::set(CounterId id, uint64_t value) {
   if (value > kMaxSuccess)
     return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
   counters_[id.value].value.success = value;
+  want_copy(id);
   release_ready(id);
   return {};
 }
@@ -132,8 +137,31 @@ Status NicModel::set_error(CounterId id, uint32_t value) {
   if (value > kMaxFailure)
     return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
   counters_[id.value].value.failure = value;
+  want_copy(id);
   release_ready(id);
   return {};
+}
+
+Status NicModel::set_word(CounterId id, uint64_t* word) {
+  if (!is_open(id))
+    return no_counter();
+  if (word == nullptr || reinterpret_cast<uintptr_t>(word) % kWord != 0)
+    return {Code::kInvalidArgument, "a counter's word is 8 bytes, aligned to 8"};
+  if (counters_[id.value].word != nullptr)
+    return {Code::kInvalidState, "the counter has a word"};
+  counters_[id.value].word = word;
+  copy_out(id);
+  return {};
+}
+
+void NicModel::want_copy(CounterId id) {
+  if (has_word(id) && std::find(wanted_copies_.begin(), wanted_copies_.end(), id.value) == wanted_copies_.end())
+    wanted_copies_.push_back(id.value);
+}
+
+void NicModel::copy_out(CounterId id) {
+  std::erase(wanted_copies_, id.value);
+  std::atomic_ref<uint64_t>(*counters_[id.value].word).store(to_word(counters_[id.value].value), std::memory_order_release);
 }
 
 void NicModel::ring(CounterId id, uint64_t value) {
@@ -144,6 +172,8 @@ void NicModel::ring(CounterId id, uint64_t value) {
 void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
   CounterValue& value = counters_[id.value].value;
   value.success = (value.success + success) & kMaxSuccess;  // a register of 48 bits: it wraps
+  if (value.failure == 0 && failure > 0)
+    want_copy(id);
   value.failure = std::min(kMaxFailure, value.failure + failure);
   release_ready(id);
 }
@@ -291,13 +321,15 @@ Status NicModel::status_of(Fault fault) const {
       return {Code::kInvalidArgument, "a message has at most " + std::to_string(limits_.max_message_bytes) + " bytes"};
     case Fault::kCompletes: return {Code::kInvalidArgument, "counter operations have no completion counter"};
     case Fault::kValue: return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
+    case Fault::kWriteBack:
+      return {Code::kInvalidArgument, "write_back is for deferred operations that complete on their trigger, which has a word"};
     case Fault::kThreshold: return {Code::kInvalidArgument, "a threshold has at most 48 bits"};
   }
   LANYARD_CHECK(false, "a fault of no kind");
 }
 
 Status NicModel::validate(const Op& op) const {
-  const Fault fault = fault_in(op);
+  const Fault fault = op.write_back ? Fault::kWriteBack : fault_in(op);
   return fault == Fault::kNone ? Status() : status_of(fault);
 }
 
@@ -307,6 +339,8 @@ Status NicModel::validate(const nic::DeferredOp& deferred) const {
     fault = Fault::kNoCounter;
   else if (deferred.threshold > kMaxSuccess && !LANYARD_MUTANT(32))
     fault = Fault::kThreshold;
+  else if (deferred.op.write_back && (deferred.op.completion != deferred.trigger || !has_word(deferred.trigger)))
+    fault = Fault::kWriteBack;
   return fault == Fault::kNone ? Status() : status_of(fault);
 }
 
@@ -441,6 +475,8 @@ std::optional<Launch> NicModel::start_held() {
 
 // Requires that use(op, 1) was called.
 std::optional<Launch> NicModel::start(const Op& op) {
+  if (op.write_back && LANYARD_MUTANT(39))
+    want_copy(op.completion);
   if (op.kind == OpKind::kCounterAdd) {
     use(op, -1);
     advance(op.counter, op.value, 0);
@@ -555,8 +591,12 @@ void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
   }
   if (code != Code::kOk)
     remember_failure(op, code);
+  if (op.write_back && LANYARD_MUTANT(40))
+    copy_out(op.completion);
   if (op.completion.valid())
     advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
+  if (op.write_back && !LANYARD_MUTANT(39) && !LANYARD_MUTANT(40))
+    want_copy(op.completion);
   if (witness_ != nullptr)
     witness_->ended(op, code, op.completion.valid() ? counters_[op.completion.value].value : CounterValue{});
 }

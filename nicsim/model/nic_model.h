@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "nicsim/model/packet.h"
@@ -89,6 +90,10 @@ class NicModel {
   // success = value, or failure = value; the other part stays. Errors as add() and add_error().
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
+  // As Nic::set_word. The copy itself is a step, see below.
+  Status set_word(nic::CounterId counter, uint64_t* word);
+  // The counter, if it has a word, is to be copied there.
+  void want_copy(nic::CounterId counter);
   // A doorbell has landed: adds like a register of 48 bits. Rings of closed counters vanish.
   void ring(nic::CounterId counter, uint64_t value);
   // kInvalidState where there is a region of options.key. Regions with such keys allocate.
@@ -143,6 +148,10 @@ class NicModel {
   // Requires held() > 0 and room_in_flight().
   std::optional<Launch> start_held();
   bool room_in_flight() const { return free_in_flight_ != kNone; }
+  // Counters that are to be copied to their words (N10), in no order; copy_out() does it for one of them.
+  std::span<const uint32_t> wanted_copies() const { return wanted_copies_; }
+  void copy_out(nic::CounterId counter);
+  bool has_word(nic::CounterId counter) const { return is_open(counter) && counters_[counter.value].word != nullptr; }
   uint32_t in_flight() const { return in_flight_; }
 
   // ---- Arrivals
@@ -179,6 +188,7 @@ class NicModel {
     uint32_t waiting = 0;
     uint32_t uses = 0;  // entries, operations and regions that name it
     uint32_t next_free = kNone;
+    uint64_t* word = nullptr;
     bool open = false;
   };
   struct Region {
@@ -225,6 +235,7 @@ class NicModel {
     kCompletes,
     kValue,
     kThreshold,
+    kWriteBack,
   };
 
   Region& region_of(const Packet& packet);
@@ -263,6 +274,7 @@ class NicModel {
   std::vector<ChosenKey> chosen_keys_;  // by key
   uint32_t first_held_ = 0;
   uint32_t held_count_ = 0;
+  std::vector<uint32_t> wanted_copies_;  // each once
   size_t first_failure_ = 0;
   size_t failure_count_ = 0;
   uint64_t failures_ = 0;

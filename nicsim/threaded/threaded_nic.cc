@@ -74,6 +74,7 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
+  caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
 }
 
@@ -138,6 +139,7 @@ Status ThreadedNic::close_counter(CounterId counter) {
 Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   Driving driving(*this);
   const Result<nic::CounterValue> value = model_.read(counter);
+  model_.want_copy(counter);
   if (trace_ != nullptr && value.ok())
     trace_->write({.kind = Kind::kRead,
                    .counter = counter,
@@ -178,6 +180,11 @@ Status ThreadedNic::set(CounterId counter, uint64_t value) {
 Status ThreadedNic::set_error(CounterId counter, uint32_t value) {
   Driving driving(*this);
   return model_.set_error(counter, value);
+}
+
+Status ThreadedNic::set_word(CounterId counter, uint64_t* word) {
+  Driving driving(*this);
+  return model_.set_word(counter, word);
 }
 
 Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind kind) {
@@ -333,6 +340,7 @@ size_t ThreadedNic::drive() {
   } while (round > 0);
   steps += wire_->poll(*this);
   steps += fire_ready();
+  steps += copy_words();
   publish(steps);
   return steps;
 }
@@ -415,6 +423,16 @@ size_t ThreadedNic::fire_ready() {
       carry(*launch);
     ++steps;
   }
+  return steps;
+}
+
+size_t ThreadedNic::copy_words() {
+  const size_t steps = model_.wanted_copies().size();
+  // As in fire_ready(): whoever sees the word sees the failures that came before it.
+  if (steps > 0)
+    failures_.store(model_.failures(), std::memory_order_release);
+  while (!model_.wanted_copies().empty())
+    model_.copy_out({model_.wanted_copies().back()});
   return steps;
 }
 

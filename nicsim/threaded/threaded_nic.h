@@ -46,6 +46,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   // As NicModel's. A trace knows neither.
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
+  Status set_word(nic::CounterId counter, uint64_t* word) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
@@ -85,6 +86,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   size_t run_commands();
   size_t read_doorbells();
   size_t fire_ready();
+  size_t copy_words();
   void ring(nic::CounterId counter, uint64_t value);
   void carry(const Launch& launch);
   void complete(const Packet& ack);

@@ -42,6 +42,7 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kEarlyAck: return "early acks";
     case ChoiceKind::kKill: return "kills";
     case ChoiceKind::kSlow: return "slowness";
+    case ChoiceKind::kCopy: return "copies unasked";
     default: return "";
   }
 }
@@ -77,7 +78,7 @@ std::string Coverage::to_string() const {
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (const ChoiceKind kind : {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale,
-                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow,
+                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
                                 ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);

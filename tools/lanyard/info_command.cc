@@ -61,6 +61,7 @@ size_t entries(Strategy strategy, core::Direction direction, bool ready) {
   request.transfer.direction = direction;
   request.transfer.bytes = 8;
   request.matched_bytes = 8;
+  request.written_back = strategy == Strategy::kWriteBack && direction == core::Direction::kSend;
   core::PeerKeys keys;
   keys.ready = ready;
   core::PlanContext context;
@@ -72,7 +73,7 @@ size_t entries(Strategy strategy, core::Direction direction, bool ready) {
 void print_strategies() {
   constexpr size_t kNeighbours = 8;
   fmt::print("deferred-work entries        send  ready send  recv  recv of ready  halo of 8, send  halo of 8, ready\n");
-  for (const Strategy strategy : {Strategy::kTargetCounter, Strategy::kSenderFlag}) {
+  for (const Strategy strategy : core::kStrategies) {
     const size_t send = entries(strategy, core::Direction::kSend, false);
     const size_t ready = entries(strategy, core::Direction::kSend, true);
     const size_t receive = entries(strategy, core::Direction::kReceive, false);
@@ -80,6 +81,7 @@ void print_strategies() {
     fmt::print("  {:24} {:6}  {:10}  {:4}  {:13}  {:15}  {:16}\n", core::strategy_name(strategy), send, ready, receive, of_ready,
                kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
   }
+  fmt::print("  (write-back: on cards that copy counters to memory without an entry for it)\n");
 }
 
 void print_launchers() {

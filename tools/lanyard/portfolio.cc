@@ -39,6 +39,11 @@ std::vector<nicsim::Config> portfolio() {
       "2ranks,1req-each-way,2iter,sender-flag,depth=1,free",
       "2ranks,1req-each-way,2iter,sender-flag,depth=2,free,stale-reads",
       "2ranks,2req-each-way,2iter,in-order,early-acks",
+      "2ranks,2req-each-way,2iter,write-back,early-acks",
+      "2ranks,1req-each-way,3iter,write-back,early-acks,ready,depth=4",
+      "2ranks,1req-each-way,2iter,write-back,early-acks,bytes=100,max-message=40,failures,free",
+      "3ranks,1req-each-way,2iter,write-back,kills,free",
+      "2ranks,2req-each-way,2iter,write-back,depth=3,stale-reads",
   };
   std::vector<nicsim::Config> configs;
   for (const char* text : kTexts)

@@ -99,6 +99,8 @@ Status Endpoint::open_send(Request& request) {
     return done.status();
   request.done = done.value();
   request.done_base = request.done.read();
+  if (options_.strategy == Strategy::kWriteBack)
+    LANYARD_RETURN_IF_ERROR(give_word(request));
   if (request.transfer.ready)
     return {};
 
@@ -119,6 +121,14 @@ Status Endpoint::open_send(Request& request) {
     return region.status();
   request.clear_to_send = region.value();
   return {};
+}
+
+// Makes the done word of a send its completion counter's. The counter goes on from what stands in the word.
+Status Endpoint::give_word(Request& request) {
+  request.written_back = true;
+  request.done_base = nic::from_word(request.done_base).success;
+  LANYARD_RETURN_IF_ERROR(nic_.add(request.completion, request.done_base));
+  return nic_.set_word(request.completion, request.done.address);
 }
 
 Status Endpoint::open_receive(Request& request) {
@@ -152,11 +162,14 @@ void Endpoint::close_resources(Request& request) {
     must(nic_.close_counter(request.completion));
   if (request.clear_to_send_word.valid())
     words_.give_back(request.clear_to_send_word);
-  if (request.done.valid())
+  // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.
+  const nic::CounterValue last = request.written_back ? nic::from_word(request.done.read()) : nic::CounterValue{};
+  if (request.done.valid() && last.failure == 0 && last.success < kMostCountedBefore)
     words_.give_back(request.done);
   request.clear_to_send = request.buffer = {};
   request.trigger = request.completion = {};
   request.clear_to_send_word = request.done = {};
+  request.written_back = false;
   request.plan.clear();
 }
 
@@ -168,11 +181,10 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
                             .context = request.number};
   request.plan = make_plan(request, keys, context);
   request.completions = completions_of(request, context);
-  // The same on both sides: the sender's flag counts though a receive has no counter.
-  const uint64_t flag = options_.strategy == Strategy::kSenderFlag ? 1 : 0;
-  const uint64_t most_steps =
-      std::max<uint64_t>(keys.ready ? 1 : 2, pieces_of(request.matched_bytes, context.max_message_bytes) + flag);
-  request.most_starts = nic::kMaxSuccess / most_steps;
+  request.most_starts = most_starts(options_.strategy, keys.ready, pieces_of(request.matched_bytes, context.max_message_bytes));
+  request.entries = request.plan.size();
+  for (const PlannedOp& planned : request.plan)
+    request.entries += planned.op.op.write_back ? nic_.caps().write_back_entries : 0;
   request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
   request.state = Request::State::kMatched;

@@ -76,6 +76,7 @@ class Endpoint {
   void collect_new_failures();
   Status open_send(Request& request);
   Status open_receive(Request& request);
+  Status give_word(Request& request);
 
   nic::Nic& nic_;
   const uint32_t self_;

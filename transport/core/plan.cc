@@ -32,6 +32,7 @@ PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanCon
   nic::Op op = increment(context, request.matched_nic, keys.flag, keys.flag_offset);
   op.level = nic::CompletionLevel::kDelivery;
   op.completion = request.completion;
+  op.write_back = request.written_back && !LANYARD_MUTANT(38);
   if (LANYARD_MUTANT(33) && request.trigger.valid())
     return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2};
   const uint64_t before = LANYARD_MUTANT(35) ? count : 1;
@@ -40,7 +41,7 @@ PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanCon
 
 void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& context, std::vector<PlannedOp>& plan) {
   const uint64_t count = pieces_of(request.transfer.bytes, context.max_message_bytes);
-  const bool flag = context.strategy == Strategy::kSenderFlag;
+  const bool flag = raises_flags(context.strategy);
   for (uint64_t piece = 0; piece < count; ++piece) {
     nic::Op op;
     op.kind = nic::OpKind::kWrite;
@@ -56,7 +57,8 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     plan.push_back(raise_flag(request, keys, context, count));
   if (flag && LANYARD_MUTANT(36))
     plan.push_back(plan.back());
-  plan.push_back(tell_stream(request, context, completions_of(request, context)));
+  if (!request.written_back)
+    plan.push_back(tell_stream(request, context, completions_of(request, context)));
 }
 
 void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
@@ -75,8 +77,13 @@ void plan_receive(const Request& request, const PeerKeys& keys, const PlanContex
 }  // namespace
 
 uint64_t completions_of(const Request& request, const PlanContext& context) {
-  const bool flag = context.strategy == Strategy::kSenderFlag && request.transfer.direction == Direction::kSend;
+  const bool flag = raises_flags(context.strategy) && request.transfer.direction == Direction::kSend;
   return pieces_of(request.matched_bytes, context.max_message_bytes) + (flag ? 1 : 0);
+}
+
+uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces) {
+  const uint64_t left = nic::kMaxSuccess - (strategy == Strategy::kWriteBack ? kMostCountedBefore : 0);
+  return left / std::max<uint64_t>(ready ? 1 : 2, pieces + (raises_flags(strategy) ? 1 : 0));
 }
 
 uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }

@@ -21,8 +21,13 @@
 // completed, and it is the sender that is told where the flag fails. A write that fails raises the flag too (N1), and the
 // receiver cannot know: again its sender is told. With A the receive of a failed write stays incomplete.
 //
+// Strategy C, "write-back", is B without the sender's done word: once the flag is delivered, and with it everything, the NIC
+// copies the completion counter to memory (N10), and there the sender's stream waits for what has succeeded: the wait of
+// a send that failed does not pass. A counter goes on from where
+// the last user of its word came to, so that these words, too, only grow.
+//
 // Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or 0.
-// And one more for every further piece of a message longer than the NIC's longest.
+// C: send 2 and what the copy costs (nic::Caps::write_back_entries), else as B. And one more for every further piece of a message longer than the NIC's longest.
 #ifndef LANYARD_TRANSPORT_CORE_PLAN_H_
 #define LANYARD_TRANSPORT_CORE_PLAN_H_
 
@@ -50,8 +55,14 @@ struct PlanContext {
   uint64_t context = 0;            // given back in failure records
 };
 
+// A request's counter begins with what its word has counted for others before, which is less.
+inline constexpr uint64_t kMostCountedBefore = uint64_t{1} << 40;
+
 // Writes that a message takes where the longest has so many bytes.
 uint64_t pieces_of(uint64_t bytes, uint64_t longest);
+
+// So many starts a request can have before a threshold would pass 48 bits. The same for both sides of a pair.
+uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces);
 
 // What the request's completion counter counts in one iteration. Requires its matched_* fields.
 uint64_t completions_of(const Request& request, const PlanContext& context);

@@ -116,15 +116,17 @@ Status Queue::start(std::span<Request* const> requests) {
   ops_.clear();
   stream_ops_.clear();
   bool shared = false;
+  uint64_t entries = 0;
   for (Request* request : requests) {
     LANYARD_RETURN_IF_ERROR(lower(*request));
+    entries += request->entries;
     shared = shared || request->shares_trigger;
   }
   if (shared)
     ring(shared_bell_);
 
   if (!endpoint_.options().overflow)
-    LANYARD_RETURN_IF_ERROR(check_entries(ops_.size()));
+    LANYARD_RETURN_IF_ERROR(check_entries(entries));
   // The stream comes first, because it may refuse. That it may ring before the entries are there does no harm: a
   // condition that is met when an entry is posted fires at once.
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
@@ -147,7 +149,7 @@ Status Queue::start(std::span<Request* const> requests) {
   figures_.starts += requests.size();
   unwaited_ += requests.size();
   figures_.triggers += stream_ops_.size();
-  endpoint_.change_epoch_entries(static_cast<int64_t>(ops_.size()));
+  endpoint_.change_epoch_entries(static_cast<int64_t>(entries));
   hand_over();
   return {};
 }
@@ -162,7 +164,8 @@ uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t
     return 2;
   if (LANYARD_MUTANT(11) && request.transfer.direction == Direction::kReceive)
     return planned.step * (iteration - 1);
-  return planned.step * iteration - planned.before;
+  const uint64_t base = request.written_back && planned.op.trigger == request.completion ? request.done_base : 0;
+  return base + planned.step * iteration - planned.before;
 }
 
 // Of an operation on the queue's shared trigger, which is about to be rung for the `ring`th time.
@@ -265,14 +268,20 @@ Status Queue::wait(std::span<Request* const> requests) {
     if (!request->done.valid())
       continue;  // nobody to wait for
     gpu::StreamOp& op = stream_ops_.emplace_back();
-    op.kind = gpu::StreamOp::Kind::kWait64;
+    const uint64_t iteration = LANYARD_MUTANT(13) ? 1 : request->starts;
     op.word = request->done.address;
-    op.value = request->done_base + (LANYARD_MUTANT(13) ? 1 : request->starts);
+    // Failures stand in the upper bits of a counter's copy: no wait passes for them.
+    op.kind = request->written_back ? gpu::StreamOp::Kind::kWaitCount64 : gpu::StreamOp::Kind::kWait64;
+    op.value = request->written_back ? request->completion_value(iteration) : request->done_base + iteration;
+    if (request->written_back && LANYARD_MUTANT(37)) {
+      op.kind = gpu::StreamOp::Kind::kWait64;
+      op.value |= nic::kWrittenBack;
+    }
   }
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests) {
     ++request->waits;
-    endpoint_.change_epoch_entries(-static_cast<int64_t>(request->plan.size()));
+    endpoint_.change_epoch_entries(-static_cast<int64_t>(request->entries));
   }
   figures_.waits += requests.size();
   unwaited_ -= requests.size();
@@ -315,7 +324,7 @@ std::string of(uint64_t value, uint64_t wanted) { return std::to_string(value) +
 
 // The chain of what this request's oldest unfinished iteration waits for, up to the first thing that has not happened.
 std::string Queue::explain(const Request& request) {
-  const uint64_t done = request.done.read() - request.done_base;
+  const uint64_t done = request.iterations_done();
   const uint64_t iteration = done + 1;
   const bool receive = request.transfer.direction == Direction::kReceive;
   std::string text = "request (" + request.describe() + ") waits for iteration " + std::to_string(iteration) +
@@ -323,14 +332,14 @@ std::string Queue::explain(const Request& request) {
   if (!request.completion.valid())
     return text + " <- rank " + std::to_string(request.matched_nic) + " has not raised it: its stream has not reached start " +
            std::to_string(iteration) + ", or its write or flag has not completed";
-  const uint64_t completions = request.completions;
   const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
-  if (value.reached() >= completions * iteration)
-    return text + " <- the NIC's local atomic has not run";
-  text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, completions * iteration);
+  const uint64_t wanted = request.completion_value(iteration);
+  if (value.reached() >= wanted)
+    return text + (request.written_back ? " <- the NIC has not copied its counter there" : " <- the NIC's local atomic has not run");
+  text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, wanted);
   if (value.failure > 0)
     text += ", " + std::to_string(value.failure) + " failed";
-  if (receive && value.reached() > completions * (iteration - 1))
+  if (receive && value.reached() > request.completion_value(iteration - 1))
     return text + " <- the message from rank " + std::to_string(request.matched_nic) + " has landed in part";
   return text + (receive ? explain_receive(request, iteration) : explain_send(request, iteration));
 }

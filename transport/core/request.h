@@ -67,11 +67,13 @@ struct Request {
   nic::RegionId clear_to_send;
   WordPool::Word clear_to_send_word;
   WordPool::Word done;        // grows by one a completed iteration
-  uint64_t done_base = 0;     // the word's value before the first
+  bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
+  uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
   uint64_t clear_to_send_base = 0;
   nic::Doorbell doorbell;     // of `trigger`, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;
   std::vector<PlannedOp> plan;
+  uint64_t entries = 0;         // of the NIC that the plan takes
   bool shares_trigger = false;  // the plan has shared operations
 
   // With more a threshold would pass 48 bits. The same on both sides of a pair: neither may start what the other cannot.
@@ -91,8 +93,18 @@ struct Request {
 
   bool matched() const { return state == State::kMatched; }
   bool needs_wait() const { return starts != waits; }
+  // Iterations that have completed on this side when the done word holds `value`; with a counter's copy, without failing.
+  // Requires a done word.
+  uint64_t iterations_at(uint64_t value) const {
+    return written_back ? (nic::from_word(value).success - done_base) / completions : value - done_base;
+  }
+  uint64_t iterations_done() const { return iterations_at(done.read()); }
+  // What the completion counter has counted once so many have.
+  uint64_t completion_value(uint64_t iterations) const {
+    return (written_back ? done_base : 0) + completions * iterations;
+  }
   // Whether everything started has completed on this side.
-  bool complete() const { return !done.valid() || done.read() - done_base >= starts; }
+  bool complete() const { return !done.valid() || iterations_done() >= starts; }
   // "recv, peer 2, tag 7, 16384 B"
   std::string describe() const;
 };

@@ -135,6 +135,20 @@ Status CheckedNic::reset(CounterId counter) {
   return status;
 }
 
+Status CheckedNic::set_word(CounterId counter, uint64_t* word) {
+  Lock lock(lock_);
+  if (!is_open(counter)) return no_counter();
+  if (!caps().counter_write_back) return {Code::kUnsupported, "caps() lists no counter write-back"};
+  if (word == nullptr || reinterpret_cast<uintptr_t>(word) % kWord != 0)
+    return invalid("a counter's word is 8 bytes, aligned to 8");
+  if (at(counter).has_word) return {Code::kInvalidState, "the counter has a word"};
+  Status status = inner().set_word(counter, word);
+  at(counter).has_word = status.ok();
+  if (status.ok())
+    LANYARD_CHECK((*word & kWrittenBack) != 0, "driver: a counter's word does not hold its value from the beginning");
+  return status;
+}
+
 Result<Doorbell> CheckedNic::doorbell(CounterId counter, DoorbellKind kind) {
   Lock lock(lock_);
   if (!is_open(counter)) return no_counter();
@@ -248,6 +262,8 @@ Status CheckedNic::check_deferred(const DeferredOp& op) const {
   if (!is_open(op.trigger)) return no_counter();
   if (op.threshold > kMaxSuccess) return invalid("a threshold has at most 48 bits");
   LANYARD_RETURN_IF_ERROR(check_op(op.op));
+  if (op.op.write_back && (op.op.completion != op.trigger || !counters_.at(op.trigger.value).has_word))
+    return invalid("write_back is for operations that complete on their trigger, which has a word");
   if (is_counter_op(op.op) && !caps().deferred_counter_ops)
     return {Code::kUnsupported, "caps() lists no deferred counter operations"};
   return {};
@@ -292,6 +308,7 @@ Status CheckedNic::post(std::span<const DeferredOp> ops) {
 
 Status CheckedNic::issue(const Op& op) {
   Lock lock(lock_);
+  if (op.write_back) return invalid("write_back is for deferred operations");
   LANYARD_RETURN_IF_ERROR(check_op(op));
   Status status = inner().issue(op);
   if (status.ok()) {

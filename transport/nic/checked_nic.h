@@ -56,6 +56,7 @@ class CheckedNic final : public ForwardingNic {
   Status add(CounterId counter, uint64_t value) override;
   Status add_error(CounterId counter, uint32_t value) override;
   Status reset(CounterId counter) override;
+  Status set_word(CounterId counter, uint64_t* word) override;
   Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override;
 
   Result<RegionId> register_region(void* base, uint64_t bytes,
@@ -81,6 +82,7 @@ class CheckedNic final : public ForwardingNic {
     uint64_t added = 0;      // the most that reached() can be, where bounded
     bool bounded = true;     // until a doorbell or a region leads to it
     uint32_t regions = 0;
+    bool has_word = false;
   };
   struct Region {
     std::byte* base = nullptr;

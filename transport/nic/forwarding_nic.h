@@ -36,6 +36,7 @@ class ForwardingNic : public Nic {
     return inner_->add_error(counter, value);
   }
   Status reset(CounterId counter) override { return inner_->reset(counter); }
+  Status set_word(CounterId counter, uint64_t* word) override { return inner_->set_word(counter, word); }
   Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override {
     return inner_->doorbell(counter, kind);
   }

@@ -18,6 +18,9 @@
 //  N7  Between two operations of one NIC to one peer there is no order but the one that counters make.
 //  N8  A key is valid until its region is deregistered, and never again: what arrives later fails at its initiator.
 //  N9  A call that returns an error has changed nothing.
+//  N10 A counter with a word (set_word) is copied to it some time after it was set, read, or counted its first failure,
+//      and some time after an operation with write_back that completes on it. A device may copy it at other times too;
+//      a copy never holds less than one before it, as long as nobody resets the counter.
 //
 // Threads: every call may come from any thread. post(), issue() and Doorbell::call never block and, once warm, neither
 // allocate nor enter the kernel unless the device sleeps. The other calls may block for the length of one progress().
@@ -69,6 +72,17 @@ struct CounterValue {
   uint64_t reached() const { return success + failure; }  // what thresholds compare with
   friend bool operator==(CounterValue, CounterValue) = default;
 };
+
+// What a device writes into a counter's word (N10): success in bits 0 to 47, failure in 48 to 54, bit 63 is set.
+// Of two words of one counter the one with more success, or with failures, is the larger number.
+inline constexpr uint64_t kWrittenBack = uint64_t{1} << 63;
+inline constexpr int kWrittenFailureShift = 48;
+constexpr uint64_t to_word(CounterValue value) {
+  return kWrittenBack | uint64_t{value.failure} << kWrittenFailureShift | value.success;
+}
+constexpr CounterValue from_word(uint64_t word) {
+  return {.success = word & kMaxSuccess, .failure = static_cast<uint32_t>(word >> kWrittenFailureShift) & kMaxFailure};
+}
 
 // How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
 enum class DoorbellKind {
@@ -122,6 +136,7 @@ struct Op {
   AtomicKind atomic = AtomicKind::kSum;
   CompletionLevel level = CompletionLevel::kTransmit;
   CounterId completion;    // +1 on completion (N5); none where invalid; must be none for counter ops
+  bool write_back = false; // copies the completion counter to its word then (N10); deferred ops whose trigger it is only
   LocalSpan local;         // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
   LocalSpan fetch;         // kFetchSum, kCompareSwap: where the old value goes, 8-aligned
   RemoteSpan remote;       // kWrite, kAtomic; atomics need 8-aligned targets
@@ -180,6 +195,10 @@ class Nic {
   virtual Status add_error(CounterId counter, uint32_t value) = 0;
   // Back to {0, 0}. Waiting entries stay and wait for the new count. kNotFound.
   virtual Status reset(CounterId counter) = 0;
+  // Memory that the counter's value is copied to (N10), 8-aligned, host memory that the caller owns, until the counter is
+  // closed; on return it holds the present value. Once a counter. kUnsupported unless caps().counter_write_back;
+  // kInvalidState the second time; kInvalidArgument for a null or misaligned word; kNotFound.
+  virtual Status set_word(CounterId, uint64_t*) { return {Code::kUnsupported, "the NIC does not write counters back"}; }
   // Valid until the counter is closed. kUnsupported for a kind that caps() does not list. kNotFound.
   virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
 

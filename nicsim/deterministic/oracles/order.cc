@@ -33,7 +33,7 @@ bool was_freed_by_program(const World& world, const Transit& transit) {
 // Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
   const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
-  return world.options().strategy == core::Strategy::kSenderFlag && RequestName{request}.receive() && lost > 0 &&
+  return core::raises_flags(world.options().strategy) && RequestName{request}.receive() && lost > 0 &&
          lost <= iteration;
 }
 
@@ -179,6 +179,15 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
       !is_content(seen.data(), seen.size(), 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
+}
+
+void check_copied(World& world, const Process& process, uint32_t counter) {
+  for (const uint32_t request : process.requests) {
+    const core::Request* core = world.side(request).core;
+    if (core != nullptr && core->written_back && core->completion.value == counter &&
+        nic::from_word(core->done.read()) != process.shadow.value(counter))
+      world.find(Finding::kOrder, "NIC", name(world, request, core->starts) + ": its counter's word holds something else (N10)");
+  }
 }
 
 void check_counter(World& world, const Process& process, uint32_t counter) {

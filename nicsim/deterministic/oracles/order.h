@@ -30,6 +30,8 @@ void check_waited(World& world, uint32_t request);
 void check_packed(World& world, uint32_t request);
 void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen);  // what the kernel saw
 // After something happened to a counter of the process's NIC.
+// The counter's word holds what causes say, or less only in what has not been counted yet.
+void check_copied(World& world, const Process& process, uint32_t counter);
 void check_counter(World& world, const Process& process, uint32_t counter);
 
 }  // namespace lanyard::nicsim::oracle
