@@ -29,9 +29,9 @@ struct StreamOp {
     kWrite64,  // *word = value
     kAdd64,    // atomic *word += value
     kCall,     // call(object, argument, value) on a host thread; must not block
-    kWait64,   // block the stream until *word >= value
+    kWait64,       // block the stream until *word >= value
     kWaitCount64,  // block until (*word & kCountBits) >= value: *word is the copy of a device's counter
-    kWaitNext64,  // *count += 1, then block until *word >= *count
+    kWaitNext64,   // *count += value, then block until (*word & kCountBits) >= *count
   };
   Kind kind = Kind::kWait64;
   uint64_t* word = nullptr;  // 8-aligned; outlives the operation's execution
@@ -81,7 +81,7 @@ class Stream {
 
   // The capture (into a graph) under way on the stream, never 0 and never used again; 0: none.
   virtual uint64_t capturing() const { return 0; }
-  // A number for kWaitNext64, where the stream reaches it fastest. Not while a capture is under way. kUnsupported.
+  // A number for kWaitNext64, where the stream reaches it fastest. Does not wait for the stream. kUnsupported, kExhausted.
   virtual Result<uint64_t*> take_count(uint64_t) { return Status(Code::kUnsupported, "the stream keeps no counts"); }
   virtual void give_count(uint64_t*) {}
 };

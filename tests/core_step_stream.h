@@ -67,7 +67,7 @@ class StepStream final : public gpu::Stream {
     switch (item.op.kind) {
       case Op::Kind::kWait64: return seen() < item.op.value;
       case Op::Kind::kWaitCount64: return (seen() & gpu::kCountBits) < item.op.value;
-      case Op::Kind::kWaitNext64: return seen() < *item.op.count + 1;
+      case Op::Kind::kWaitNext64: return (seen() & gpu::kCountBits) < *item.op.count + item.op.value;
       default: return false;
     }
   }
@@ -84,7 +84,7 @@ class StepStream final : public gpu::Stream {
         item.op.call(item.op.object, item.op.argument, item.op.value);
         return;
       case Op::Kind::kWaitNext64:
-        ++*item.op.count;
+        *item.op.count += item.op.value;
         return;
       case Op::Kind::kWait64:
       case Op::Kind::kWaitCount64:

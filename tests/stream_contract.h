@@ -306,7 +306,7 @@ TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
   ASSERT_TRUE(is_ok(count.status()));
   uint64_t* const word = words(2);
   uint64_t* const passed = word + 1;
-  StreamOp next{.kind = Kind::kWaitNext64, .word = word};
+  StreamOp next{.kind = Kind::kWaitNext64, .word = word, .value = 1};
   next.count = count.value();
   store(word, 10);
   enqueue({next, add64(passed, 1), next, add64(passed, 1), next, add64(passed, 1)});

@@ -202,9 +202,9 @@ bool HostStream::execute(const WorkItem& item) {
       break;
   }
   const bool next = op.kind == StreamOp::Kind::kWaitNext64;
-  const uint64_t wanted = next ? *op.count + 1 : op.value;
+  const uint64_t wanted = next ? *op.count + op.value : op.value;
   const uint64_t word = std::atomic_ref(*op.word).load(std::memory_order_acquire);
-  const uint64_t seen = op.kind == StreamOp::Kind::kWaitCount64 ? word & kCountBits : word;
+  const uint64_t seen = op.kind == StreamOp::Kind::kWait64 ? word : word & kCountBits;
   if (seen >= wanted) {
     if (next) *op.count = wanted;
     return true;

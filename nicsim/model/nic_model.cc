@@ -389,6 +389,20 @@ uint32_t NicModel::waiting_on(CounterId counter) const {
   return is_open(counter) ? counters_[counter.value].waiting : 0;
 }
 
+void NicModel::cancel(CounterId id) {
+  Counter& counter = counters_[id.value];
+  while (counter.first != kNone) {
+    const uint32_t index = counter.first;
+    unlink(counter.first, counter.last, index);
+    --counter.waiting;
+    const Op op = entries_[index].op;
+    use(op, -1);
+    free_entry(index);
+    if (witness_ != nullptr)
+      witness_->canceled(op);
+  }
+}
+
 void NicModel::flush() {
   for (uint32_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];

@@ -53,7 +53,7 @@ class Witness {
   // The operation has ended, and has advanced its completion counter (or, a counter operation, its counter) to `value`.
   // `value` is {0, 0} where it has none.
   virtual void ended(const nic::Op& op, Code code, nic::CounterValue value) = 0;
-  // flush() has taken it back before it fired.
+  // flush() or cancel() has taken it back before it fired.
   virtual void canceled(const nic::Op& op) = 0;
 };
 
@@ -114,6 +114,8 @@ class NicModel {
   void post(const nic::DeferredOp& op);
   uint32_t free_entries() const { return free_entries_; }
   uint32_t waiting_on(nic::CounterId counter) const;
+  // Cancels what waits for the counter, which is open.
+  void cancel(nic::CounterId counter);
   // Cancels what has not fired.
   void flush();
 

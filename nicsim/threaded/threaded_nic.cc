@@ -74,6 +74,7 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
+  caps_.cancel = true;
   caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
 }
@@ -298,6 +299,17 @@ Status ThreadedNic::issue(const Op& op) {
     command.deferred.op = op;
   });
   wake_owner_if_asleep();
+  return {};
+}
+
+// A trace knows nothing of it.
+Status ThreadedNic::cancel(CounterId trigger) {
+  Driving driving(*this);
+  if (!model_.is_open(trigger))
+    return {Code::kNotFound, "no such counter is open"};
+  const uint32_t before = model_.free_entries();
+  model_.cancel(trigger);
+  free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
   return {};
 }
 

@@ -60,6 +60,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
   Status post(std::span<const nic::DeferredOp> ops) override;
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override { return free_entries_.load(std::memory_order_relaxed); }
+  Status cancel(nic::CounterId trigger) override;
   Status flush() override;
 
   size_t progress() override;

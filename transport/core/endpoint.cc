@@ -27,11 +27,13 @@ nic::CounterId oldest_trigger(const auto& requests) {
 }  // namespace
 
 Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
-    : nic_(nic), self_(self), options_(options), words_(nic), overflow_(nic, options.overflow_thread) {}
+    : nic_(nic), self_(self), options_(options), words_(nic), overflow_(nic, options.overflow_thread),
+      standing_(nic, options.overflow ? &overflow_ : nullptr, options.overflow_thread) {}
 
 Endpoint::~Endpoint() {
   // What was not freed lets go of memory that is about to go; errors say that a transfer is under way, which the NIC's
   // own end takes care of.
+  standing_.stop();
   overflow_.stop();
   (void)nic_.flush();
   for (const auto& [number, request] : requests_) {
@@ -61,6 +63,8 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the request (" + request->describe() + ") is being matched"};
   if (request->needs_wait())
     return {Code::kInvalidState, "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
+  if (request->standing != nullptr)
+    LANYARD_RETURN_IF_ERROR(standing_.end(*request));
   if (!request->complete() && !LANYARD_MUTANT(17))
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
   if (request->listed != nullptr)
@@ -218,7 +222,8 @@ uint64_t Endpoint::take_unrecorded_failures() {
 const Request* Endpoint::find_unwaited(const Queue& queue) const {
   const Request* oldest = nullptr;
   for (const auto& [number, request] : requests_) {
-    const bool unwaited = request->queue_number == queue.number() && request->needs_wait();
+    const bool recorded = request->standing != nullptr && request->standing->capture != 0;
+    const bool unwaited = request->queue_number == queue.number() && (request->needs_wait() || recorded);
     if (unwaited && (oldest == nullptr || number < oldest->number))
       oldest = request.get();
   }

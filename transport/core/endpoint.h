@@ -10,6 +10,7 @@
 #include "transport/core/overflow.h"
 #include "transport/core/plan.h"
 #include "transport/core/request.h"
+#include "transport/core/standing.h"
 #include "transport/core/word_pool.h"
 #include "transport/nic/nic.h"
 
@@ -35,12 +36,13 @@ class Endpoint {
   const Options& options() const { return options_; }
   Overflow& overflow() { return overflow_; }
   const Overflow& overflow() const { return overflow_; }
+  StandingOrders& standing() { return standing_; }
 
   // A fresh request, owned by the endpoint until free_request().
   Request* new_request(const Transfer& transfer);
   // Null if it has been freed.
   Request* find(uint64_t number);
-  // kInvalidState while it is matching, or its last start has not completed or not been waited for. Gives every
+  // A standing request becomes an ordinary one first. kInvalidState while it is matching, or its last start has not completed or not been waited for. Gives every
   // resource back at once.
   Status free_request(Request* request);
 
@@ -53,7 +55,7 @@ class Endpoint {
   // Entries that the starts without an enqueued wait need: the epoch that must fit into the NIC as a whole.
   uint64_t epoch_entries() const { return epoch_entries_; }
   void change_epoch_entries(int64_t delta) { epoch_entries_ += static_cast<uint64_t>(delta); }
-  uint64_t entries_posted() const { return entries_posted_; }
+  uint64_t entries_posted() const { return entries_posted_ + standing_.posted(); }
   void count_posted(uint64_t entries) { entries_posted_ += entries; }
 
   // A name for a queue, never used again.
@@ -83,6 +85,7 @@ class Endpoint {
   const Options options_;
   WordPool words_;
   Overflow overflow_;
+  StandingOrders standing_;
   WordPool::Word one_;
   std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
   uint64_t next_number_ = 1;

@@ -45,6 +45,12 @@ void Overflow::add(std::span<const nic::DeferredOp> ops) {
   added_.notify_one();
 }
 
+void Overflow::cancel(nic::CounterId trigger) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](const nic::DeferredOp& op) { return op.trigger == trigger; });
+  pending_.store(waiting_.size(), std::memory_order_release);
+}
+
 size_t Overflow::drain() {
   if (empty())
     return 0;

@@ -88,6 +88,17 @@ uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces) {
 
 uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 
+uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration) {
+  if (LANYARD_MUTANT(1) && planned.op.op.kind == nic::OpKind::kWrite)
+    return 2 * iteration - 1;
+  if (LANYARD_MUTANT(2) && planned.op.op.kind == nic::OpKind::kWrite)
+    return 2;
+  if (LANYARD_MUTANT(11) && request.transfer.direction == Direction::kReceive)
+    return planned.step * (iteration - 1);
+  const uint64_t base = request.written_back && planned.op.trigger == request.completion ? request.done_base : 0;
+  return base + planned.step * iteration - planned.before;
+}
+
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context) {
   std::vector<PlannedOp> plan;
   if (request.transfer.direction == Direction::kSend)

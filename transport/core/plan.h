@@ -67,6 +67,9 @@ uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces);
 // What the request's completion counter counts in one iteration. Requires its matched_* fields.
 uint64_t completions_of(const Request& request, const PlanContext& context);
 
+// Of an operation that hangs on a counter of the request's own. Iterations begin with 1.
+uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration);
+
 // Requires the request's resources and matched_* fields.
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context);
 

@@ -4,6 +4,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/mutant.h"
+#include "transport/core/plan.h"
 
 namespace lanyard::core {
 
@@ -59,6 +60,11 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
 Queue::~Queue() {
   for (Request* request : under_way_)
     request->listed = nullptr;
+  (void)dismiss();
+  for (Request* request : standing_) {
+    request->listed = nullptr;
+    request->standing->count = nullptr;  // goes with the stream
+  }
   // Fails where work is left; then the counter stays open until the NIC goes.
   if (shared_trigger_.valid())
     (void)endpoint_.nic().close_counter(shared_trigger_);
@@ -83,6 +89,8 @@ Status Queue::check_start(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
       return misuse(request, "the request is not matched");
+    if (request.standing != nullptr)
+      return misuse(request, "the request is started by a graph or a kernel, until it is freed");
     if (request.needs_wait() && !LANYARD_MUTANT(15))
       return misuse(request, "the wait for the request's previous start was not enqueued");
     // Another stream might get here before that of the last start has passed its wait, and the trigger counter could
@@ -110,6 +118,8 @@ Status Queue::check_entries(uint64_t demand) {
 }
 
 Status Queue::start(std::span<Request* const> requests) {
+  if (const uint64_t capture = stream_.capturing(); capture != 0)
+    return record_start(requests, capture);
   LANYARD_RETURN_IF_ERROR(check_start(requests));
   if (shared_rings_ == nic::kMaxSuccess)
     return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
@@ -155,18 +165,6 @@ Status Queue::start(std::span<Request* const> requests) {
 }
 
 namespace {
-
-// Of an operation on a counter of the request's own.
-uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration) {
-  if (LANYARD_MUTANT(1) && planned.op.op.kind == nic::OpKind::kWrite)
-    return 2 * iteration - 1;
-  if (LANYARD_MUTANT(2) && planned.op.op.kind == nic::OpKind::kWrite)
-    return 2;
-  if (LANYARD_MUTANT(11) && request.transfer.direction == Direction::kReceive)
-    return planned.step * (iteration - 1);
-  const uint64_t base = request.written_back && planned.op.trigger == request.completion ? request.done_base : 0;
-  return base + planned.step * iteration - planned.before;
-}
 
 // Of an operation on the queue's shared trigger, which is about to be rung for the `ring`th time.
 uint64_t shared_threshold_of(const PlannedOp& planned, uint64_t iteration, uint64_t ring) {
@@ -253,6 +251,8 @@ void Queue::hand_over() {
 
 Status Queue::check_wait(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
+    if (request.standing != nullptr)
+      return misuse(request, "the request is waited for by a graph or a kernel, until it is freed");
     if (!request.needs_wait())
       return misuse(request, "the request has no start to wait for");
     if (request.queue_number != number_ && !LANYARD_MUTANT(18))
@@ -262,6 +262,8 @@ Status Queue::check_wait(std::span<Request* const> requests) {
 }
 
 Status Queue::wait(std::span<Request* const> requests) {
+  if (const uint64_t capture = stream_.capturing(); capture != 0)
+    return record_wait(requests, capture);
   LANYARD_RETURN_IF_ERROR(check_wait(requests));
   stream_ops_.clear();
   for (const Request* request : requests) {
@@ -288,6 +290,126 @@ Status Queue::wait(std::span<Request* const> requests) {
   return {};
 }
 
+// ---- Starts without a host
+
+Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels) {
+  endpoint_.collect_failures();
+  return check_each(requests, [&](const Request& request) -> Status {
+    if (!request.matched())
+      return misuse(request, "the request is not matched");
+    if (request.failures > 0)
+      return {Code::kFailed, "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+    if (request.standing == nullptr) {
+      if (request.needs_wait() || !request.complete())
+        return misuse(request, "the request's last start has not been waited for or has not completed");
+      return {};
+    }
+    if (in_kernels || request.standing->in_kernels || request.standing->stream != &stream_)
+      return misuse(request, "the request is started by other kernels or by another stream's graphs");
+    if (request.standing->capture != 0)
+      return misuse(request, "the wait for the request's previous start was not captured");
+    return {};
+  });
+}
+
+// Makes those stand that do not; all or none.
+Status Queue::begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun) {
+  for (Request* request : requests) {
+    if (request->standing != nullptr)
+      continue;
+    if (Status status = endpoint_.standing().begin(*request, stream_); !status.ok()) {
+      for (Request* each : begun)
+        (void)endpoint_.standing().end(*each);
+      return status;
+    }
+    request->standing->in_kernels = in_kernels;
+    begun.push_back(request);
+  }
+  return {};
+}
+
+Status Queue::stand(std::span<Request* const> requests) {
+  LANYARD_RETURN_IF_ERROR(check_standing(requests, true));
+  std::vector<Request*> begun;
+  LANYARD_RETURN_IF_ERROR(begin_standing(requests, true, begun));
+  enlist(begun);
+  return {};
+}
+
+void Queue::enlist(std::span<Request* const> begun) {
+  for (Request* request : begun) {
+    if (request->listed != nullptr)
+      request->listed->forget(*request);
+    request->listed = this;
+    request->queue_number = number_;
+    standing_.push_back(request);
+  }
+}
+
+Status Queue::record_start(std::span<Request* const> requests, uint64_t capture) {
+  if (recorded_unwaited_ > 0 && capture != capture_)
+    return {Code::kInvalidState, "the last capture has " + std::to_string(recorded_unwaited_) +
+                                     " starts without a wait: its graph would start requests again before they have completed"};
+  LANYARD_RETURN_IF_ERROR(check_standing(requests, false));
+  std::vector<Request*> begun;
+  LANYARD_RETURN_IF_ERROR(begin_standing(requests, false, begun));
+  stream_ops_.clear();
+  for (const Request* request : requests)
+    if (request->standing->has_bell)
+      ring(request->standing->bell);
+  if (Status status = stream_.enqueue(stream_ops_); !status.ok()) {
+    for (Request* each : begun)
+      (void)endpoint_.standing().end(*each);
+    return status;
+  }
+  enlist(begun);
+  for (Request* request : requests)
+    request->standing->capture = capture;
+  capture_ = capture;
+  recorded_unwaited_ += requests.size();
+  unwaited_ += requests.size();
+  figures_.triggers += stream_ops_.size();
+  return {};
+}
+
+Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) {
+  LANYARD_RETURN_IF_ERROR(check_each(requests, [&](const Request& request) -> Status {
+    if (request.standing == nullptr || request.standing->stream != &stream_ || request.standing->capture != capture)
+      return misuse(request, "the capture has no start of the request to wait for");
+    return {};
+  }));
+  stream_ops_.clear();
+  for (const Request* request : requests) {
+    if (request->standing->count == nullptr)
+      continue;  // nobody to wait for
+    gpu::StreamOp& op = stream_ops_.emplace_back();
+    op.kind = gpu::StreamOp::Kind::kWaitNext64;
+    op.word = request->done.address;
+    op.value = request->written_back ? request->completions : 1;
+    op.count = request->standing->count;
+  }
+  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
+  for (Request* request : requests)
+    request->standing->capture = 0;
+  recorded_unwaited_ -= requests.size();
+  unwaited_ -= requests.size();
+  return {};
+}
+
+Status Queue::dismiss() {
+  Status status;
+  const std::vector<Request*> all = standing_;
+  for (Request* request : all) {
+    if (Status ended = endpoint_.standing().end(*request); !ended.ok()) {
+      status = ended;
+      continue;
+    }
+    std::erase(standing_, request);
+    request->listed = nullptr;
+  }
+  return status;
+}
+
 // ---- State
 
 bool Queue::settled() {
@@ -302,6 +424,7 @@ bool Queue::settled() {
 
 void Queue::forget(Request& request) {
   std::erase(under_way_, &request);
+  std::erase(standing_, &request);
   request.listed = nullptr;
 }
 
@@ -311,6 +434,10 @@ std::string Queue::explain_stall() {
   std::string text;
   for (const Request* request : under_way_) {
     if (!request->complete())
+      text += (text.empty() ? "" : "\n") + explain(*request);
+  }
+  for (const Request* request : standing_) {
+    if (request->done.valid() && request->iterations_done() < endpoint_.standing().started(*request))
       text += (text.empty() ? "" : "\n") + explain(*request);
   }
   return text.empty() ? "nothing is under way: the stream waits for something else" : text;

@@ -40,9 +40,18 @@ class Queue {
   // kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without overflow, they
   // do not fit now, or the stream is full: let it run, and repeat.
   Status start(std::span<Request* const> requests);
+  // The same where the stream is being captured: the start is not made now but by every replay, and the request stands
+  // (standing.h) until it is freed. It may not be started otherwise any more, and not be waited for by other means than
+  // a captured wait, which the capture must have after each start. Besides kUnsupported: the card or the stream cannot.
+
   // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice;
   // kAgain: the stream is full.
   Status wait(std::span<Request* const> requests);
+
+  // Makes requests stand for kernels of the stream, all or none; kInvalidState where one stands already, else as start().
+  Status stand(std::span<Request* const> requests);
+  // Makes all that stand on this queue ordinary requests again. kInvalidState: a start has not completed; the others are.
+  Status dismiss();
 
   // Whether everything that was started here has completed. (Whether the stream is empty is the stream's to say.)
   bool settled();
@@ -63,6 +72,11 @@ class Queue {
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
   Status check_entries(uint64_t demand);
+  Status check_standing(std::span<Request* const> requests, bool in_kernels);
+  Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);
+  void enlist(std::span<Request* const> begun);
+  Status record_start(std::span<Request* const> requests, uint64_t capture);
+  Status record_wait(std::span<Request* const> requests, uint64_t capture);
   Status lower(Request& request);
   void hand_over();
   void ring(const nic::Doorbell& bell);
@@ -78,6 +92,9 @@ class Queue {
   nic::Doorbell shared_bell_;
   uint64_t shared_rings_ = 0;
   uint64_t unwaited_ = 0;
+  std::vector<Request*> standing_;
+  uint64_t capture_ = 0;           // the last that something was recorded in
+  uint64_t recorded_unwaited_ = 0;  // starts in it whose wait is still to come; part of unwaited_
   std::vector<Request*> under_way_;  // started here; those that have completed leave in settled()
   std::vector<nic::DeferredOp> ops_;        // scratch, kept for its capacity
   std::vector<gpu::StreamOp> stream_ops_;   // scratch

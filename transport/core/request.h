@@ -6,6 +6,7 @@
 #define LANYARD_TRANSPORT_CORE_REQUEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@
 
 namespace lanyard::core {
 
-class Queue;  // queue.h
+class Queue;      // queue.h
+struct Standing;  // standing.h
 
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
@@ -89,6 +91,7 @@ struct Request {
   // Which ring of that queue's shared trigger a start waits for: the last kRings of them, by start modulo kRings.
   static constexpr uint64_t kRings = 64;
   std::vector<uint64_t> rings;     // empty where the plan shares no trigger
+  std::shared_ptr<Standing> standing;  // of a standing request
   bool in_call = false;            // scratch: seen in the call being checked
 
   bool matched() const { return state == State::kMatched; }

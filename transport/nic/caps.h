@@ -25,6 +25,7 @@ struct Caps {
   bool fetching_atomics = false;    // kFetchSum and kCompareSwap
   bool deferred_counter_ops = false;
   bool flush = false;               // Nic::flush works
+  bool cancel = false;              // Nic::cancel works
   bool counter_write_back = false;  // Nic::set_word works
   uint32_t write_back_entries = 0;  // entries that Op::write_back takes besides the operation's own
   // A remote-write counter that counted a message means that the message is visible to every reader of the memory.

@@ -330,6 +330,16 @@ uint32_t CheckedNic::free_entries() const {
   return sample_free_entries();
 }
 
+Status CheckedNic::cancel(CounterId trigger) {
+  Lock lock(lock_);
+  if (!is_open(trigger)) return no_counter();
+  if (!caps().cancel) return {Code::kUnsupported, "caps() lists no cancel"};
+  const uint32_t free_before = sample_free_entries();
+  Status status = inner().cancel(trigger);
+  LANYARD_CHECK(!options_.sole_user || sample_free_entries() >= free_before, "driver: cancel() took entries");
+  return status;
+}
+
 Status CheckedNic::flush() {
   Lock lock(lock_);
   if (!caps().flush) return {Code::kUnsupported, "caps() lists no flush"};

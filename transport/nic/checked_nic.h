@@ -67,6 +67,7 @@ class CheckedNic final : public ForwardingNic {
   Status post(std::span<const DeferredOp> ops) override;
   Status issue(const Op& op) override;
   uint32_t free_entries() const override;
+  Status cancel(CounterId trigger) override;
   Status flush() override;
 
   void attend() override;

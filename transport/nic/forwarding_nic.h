@@ -51,6 +51,7 @@ class ForwardingNic : public Nic {
   Status post(std::span<const DeferredOp> ops) override { return inner_->post(ops); }
   Status issue(const Op& op) override { return inner_->issue(op); }
   uint32_t free_entries() const override { return inner_->free_entries(); }
+  Status cancel(CounterId trigger) override { return inner_->cancel(trigger); }
   Status flush() override { return inner_->flush(); }
 
   size_t progress() override { return inner_->progress(); }

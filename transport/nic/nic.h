@@ -217,6 +217,9 @@ class Nic {
   virtual Status issue(const Op& op) = 0;
   // Entries free at this moment.
   virtual uint32_t free_entries() const = 0;
+  // Takes back every entry that waits for this counter; it completes nowhere. What has fired goes on. kNotFound;
+  // kUnsupported unless caps().cancel.
+  virtual Status cancel(CounterId) { return {Code::kUnsupported, "the NIC cannot take deferred work back"}; }
   // Cancels every waiting entry of this NIC; operations under way finish, canceled ones complete nowhere.
   // kUnsupported unless caps().flush.
   virtual Status flush() = 0;

@@ -1,0 +1,182 @@
+#include "transport/core/standing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "transport/base/check.h"
+#include "transport/base/service_thread.h"
+#include "transport/core/plan.h"
+
+namespace lanyard::core {
+
+namespace {
+
+// As far ahead as half the NIC's entries allow, but no further: a thread that looks every kLookAgain keeps up with it.
+constexpr uint64_t kMostLead = 64;
+constexpr std::chrono::microseconds kLookAgain{50};
+constexpr std::chrono::milliseconds kLookSeldom{1};
+constexpr int kQuietRounds = 2'000;
+
+// A doorbell that a kernel can ring.
+Result<nic::Doorbell> word_bell(nic::Nic& nic, nic::CounterId counter) {
+  const nic::Caps& caps = nic.caps();
+  if (caps.doorbell_mmio_add)
+    return nic.doorbell(counter, nic::DoorbellKind::kMmioAdd);
+  if (caps.doorbell_atomic_add)
+    return nic.doorbell(counter, nic::DoorbellKind::kAtomicAdd);
+  return Status(Code::kUnsupported, "the card " + caps.name + " has no doorbell that a kernel could ring");
+}
+
+}  // namespace
+
+Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
+  if (!nic_.caps().cancel)
+    return {Code::kUnsupported, "the card " + nic_.caps().name + " cannot take deferred work back, which starts without a host need"};
+  auto standing = std::make_shared<Standing>();
+  standing->stream = &stream;
+  standing->base = standing->posted = request.starts;
+  standing->has_bell = request.trigger.valid() || request.shares_trigger;
+  if (request.done.valid()) {
+    const uint64_t reached = request.written_back ? request.completion_value(request.starts) : request.done_base + request.starts;
+    const Result<uint64_t*> count = stream.take_count(reached & gpu::kCountBits);
+    if (!count.ok())
+      return count.status();
+    standing->count = count.value();
+  }
+  const auto undo = [&](Status status) {
+    if (standing->trigger.valid())
+      (void)nic_.close_counter(standing->trigger);
+    if (standing->count != nullptr)
+      stream.give_count(standing->count);
+    return status;
+  };
+  if (request.shares_trigger) {
+    const Result<nic::CounterId> trigger = nic_.open_counter();
+    if (!trigger.ok())
+      return undo(trigger.status());
+    standing->trigger = trigger.value();
+  }
+  if (standing->has_bell) {
+    const Result<nic::Doorbell> bell = word_bell(nic_, request.trigger.valid() ? request.trigger : standing->trigger);
+    if (!bell.ok())
+      return undo(bell.status());
+    standing->bell = bell.value();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (own_thread_ && !thread_.joinable()) {
+      Result<std::thread> thread = start_service_thread("lanyard-stand", [this] { run(); });
+      if (!thread.ok())
+        return undo(thread.status());
+      thread_ = std::move(thread.value());
+    }
+    request.standing = std::move(standing);
+    requests_.push_back(&request);
+    set_lead();
+  }
+  keep_up();
+  return {};
+}
+
+uint64_t StandingOrders::started(const Request& request) const {
+  const Standing& standing = *request.standing;
+  if (!standing.has_bell)
+    return request.iterations_done();
+  if (!request.trigger.valid())
+    return standing.base + nic_.read(standing.trigger).value().reached();
+  // The counter counts clear-to-sends too.
+  return nic_.read(request.trigger).value().reached() - (request.clear_to_send_word.read() - request.clear_to_send_base);
+}
+
+Status StandingOrders::end(Request& request) {
+  const uint64_t starts = started(request);
+  if (request.standing->capture != 0)
+    return {Code::kInvalidState, "a capture has a start of the request (" + request.describe() + ") and not its wait"};
+  if (request.done.valid() && request.iterations_done() < starts)
+    return {Code::kInvalidState, "the last start of the request (" + request.describe() + ") has not completed"};
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(requests_, &request);
+    set_lead();
+  }
+  const nic::CounterId own = request.standing->trigger;
+  for (const nic::CounterId counter : {request.trigger, request.completion, own}) {
+    if (!counter.valid())
+      continue;
+    if (overflow_ != nullptr)
+      overflow_->cancel(counter);
+    const Status status = nic_.cancel(counter);
+    LANYARD_CHECK(status.ok(), status.message().c_str());
+  }
+  if (own.valid())
+    (void)nic_.close_counter(own);  // stays open where the NIC still has something to do with it
+  if (request.standing->count != nullptr)
+    request.standing->stream->give_count(request.standing->count);
+  request.starts = request.waits = starts;
+  request.standing.reset();
+  return {};
+}
+
+void StandingOrders::set_lead() {
+  uint64_t entries = 0;
+  for (const Request* request : requests_)
+    entries += request->entries;
+  lead_ = entries == 0 ? 1 : std::clamp<uint64_t>(nic_.caps().deferred_depth / 2 / entries, 1, kMostLead);
+}
+
+// One iteration of the request; false where there is no room.
+bool StandingOrders::hand_over(Request& request) {
+  Standing& standing = *request.standing;
+  const uint64_t iteration = standing.posted + 1;
+  ops_.clear();
+  for (const PlannedOp& planned : request.plan) {
+    nic::DeferredOp& op = ops_.emplace_back(planned.op);
+    if (planned.shared) {
+      op.trigger = standing.trigger;
+      op.threshold = iteration - standing.base;
+    } else {
+      op.threshold = threshold_of(request, planned, iteration);
+    }
+  }
+  if (!nic_.post(ops_).ok()) {
+    if (overflow_ == nullptr)
+      return false;
+    // It runs what has been triggered whether there are entries or not.
+    overflow_->add(ops_);
+  }
+  standing.posted = iteration;
+  posted_.fetch_add(ops_.size(), std::memory_order_relaxed);
+  return true;
+}
+
+size_t StandingOrders::keep_up() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock())
+    return 0;  // somebody is at it
+  size_t handed_over = 0;
+  for (Request* request : requests_) {
+    if (request->plan.empty())
+      continue;
+    const uint64_t last = std::min(request->most_starts, request->iterations_done() + lead_);
+    while (request->standing->posted < last && hand_over(*request))
+      ++handed_over;
+  }
+  return handed_over;
+}
+
+void StandingOrders::run() {
+  int quiet = 0;
+  while (!stopping_.load()) {
+    quiet = keep_up() > 0 ? 0 : quiet + 1;
+    std::this_thread::sleep_for(quiet < kQuietRounds ? std::chrono::nanoseconds(kLookAgain) : std::chrono::nanoseconds(kLookSeldom));
+  }
+}
+
+void StandingOrders::stop() {
+  stopping_.store(true);
+  if (thread_.joinable())
+    thread_.join();
+}
+
+}  // namespace lanyard::core

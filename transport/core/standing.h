@@ -1,0 +1,78 @@
+// Standing requests: their starts are made by a device alone, by a graph that is replayed or by a kernel, and no host thread
+// is there to hand their deferred work to the NIC. So it is handed over some iterations ahead, and again as they complete.
+//
+// A standing request has at most one bell, rung once a start: its own trigger counter, or, for what else hangs on its
+// queue's shared trigger, a counter of its own. So thresholds count on by themselves, and so does the value that a wait
+// is for (gpu::StreamOp::Kind::kWaitNext64).
+#ifndef LANYARD_TRANSPORT_CORE_STANDING_H_
+#define LANYARD_TRANSPORT_CORE_STANDING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "gpu/stream.h"
+#include "transport/core/overflow.h"
+#include "transport/core/request.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+// What a standing request has besides.
+struct Standing {
+  gpu::Stream* stream = nullptr;  // whose kernels start it; outlives its standing
+  nic::CounterId trigger;         // of its own, in place of the queue's shared one; may be none
+  bool has_bell = false;
+  nic::Doorbell bell;             // a word
+  uint64_t base = 0;              // iterations from before
+  uint64_t posted = 0;            // iterations handed to the NIC, those before included
+  uint64_t* count = nullptr;      // of kWaitNext64; null where there is nobody to wait for
+  uint64_t capture = 0;           // the capture with a start of it whose wait is still to come; 0: none
+  bool in_kernels = false;        // started by kernels (DeviceRequests), not by graphs
+};
+
+// Threads: keep_up() and posted(): any. The others: as Endpoint.
+class StandingOrders {
+ public:
+  // `overflow` is null where what does not fit waits until it does. Without a thread of its own only callers keep up.
+  StandingOrders(nic::Nic& nic, Overflow* overflow, bool own_thread) : nic_(nic), overflow_(overflow), own_thread_(own_thread) {}
+  ~StandingOrders() { stop(); }
+  StandingOrders(const StandingOrders&) = delete;
+  StandingOrders& operator=(const StandingOrders&) = delete;
+
+  // Makes a matched request stand that is complete and was waited for. kUnsupported: the NIC cannot take work back, or
+  // has no doorbell that is a word, or the stream keeps no counts; kExhausted: no counter.
+  Status begin(Request& request, gpu::Stream& stream);
+  // Iterations that were started. Reads counters.
+  uint64_t started(const Request& request) const;
+  // Makes it an ordinary request again that has been started so often. kInvalidState: a start has not completed.
+  Status end(Request& request);
+  // Hands over what is due; returns how many operations that was. Never blocks.
+  size_t keep_up();
+  // Ends the thread. May be repeated; nothing may begin afterwards.
+  void stop();
+
+  uint64_t posted() const { return posted_.load(std::memory_order_relaxed); }
+
+ private:
+  bool hand_over(Request& request);
+  void set_lead();
+  void run();
+
+  nic::Nic& nic_;
+  Overflow* const overflow_;
+  const bool own_thread_;
+  std::mutex mutex_;  // guards the following, and `posted` of the requests
+  std::vector<Request*> requests_;
+  uint64_t lead_ = 1;  // iterations
+  std::vector<nic::DeferredOp> ops_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> posted_{0};
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_STANDING_H_
