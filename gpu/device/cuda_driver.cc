@@ -249,23 +249,28 @@ Result<PointerFacts> CudaDriver::facts_of(const void* address) {
   int device = -1;
   CUdeviceptr base = 0;
   size_t bytes = 0;
-  CUdeviceptr reached = 0;
   CUpointer_attribute attributes[] = {
       CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
   };
-  void* values[] = {&type, &managed, &device, &base, &bytes, &reached};
+  void* values[] = {&type, &managed, &device, &base, &bytes};
   const CUdeviceptr pointer = reinterpret_cast<CUdeviceptr>(address);
   const CUresult result = cuda_.cuPointerGetAttributes(std::size(attributes), attributes, values, pointer);
   if (result == CUDA_ERROR_INVALID_VALUE) return PointerFacts{};  // older drivers, for what they do not know
   LANYARD_RETURN_IF_ERROR(cuda_.status(result, "cuPointerGetAttributes"));
   PointerFacts facts;
   if (type == 0) return facts;
-  facts.address = reached != 0 ? reached : pointer;
+  facts.address = pointer;
   if (managed != 0) {
     facts.kind = PointerFacts::Kind::kManaged;
   } else if (type == CU_MEMORYTYPE_HOST) {
     facts.kind = PointerFacts::Kind::kPinned;
+    // Asked for by itself, as it alone wants a current context; without one both addresses are the same (unified).
+    CUdeviceptr reached = 0;
+    void* address_value[] = {&reached};
+    CUpointer_attribute address_attribute[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    if (cuda_.cuPointerGetAttributes(1, address_attribute, address_value, pointer) == CUDA_SUCCESS && reached != 0)
+      facts.address = reached;
   } else {
     facts.kind = PointerFacts::Kind::kDevice;
     facts.device = device;

@@ -122,6 +122,7 @@ class Driver {
   // May wait for devices, both.
   virtual Result<DeviceAddress> allocate(uint64_t bytes) = 0;
   virtual void free(DeviceAddress memory) = 0;
+  // No context need be current.
   virtual Result<PointerFacts> facts_of(const void* address) = 0;
 
   // Of the allocation that begins at `base`. kUnsupported for memory that cannot be shared.
