@@ -7,6 +7,9 @@
 namespace lanyard::gpu {
 
 Staging::~Staging() {
+  if (buffers_.empty()) return;
+  const Inside inside(driver_, context_);
+  if (!inside.status().ok()) return;  // the driver has gone first
   for (const auto& [memory, buffer] : buffers_) driver_.free_host(const_cast<std::byte*>(memory));
 }
 
@@ -30,6 +33,7 @@ Result<std::byte*> Staging::allocate(size_t size_class) {
   // Any device's context will do: the memory is for all of them.
   const Result<ContextHandle> context = driver_.context_of_device(driver_.current_device());
   if (!context.ok()) return context.status();
+  if (context_ == nullptr) context_ = context.value();
   const Inside inside(driver_, context.value());
   LANYARD_RETURN_IF_ERROR(inside.status());
   const Result<void*> memory = driver_.allocate_host(bytes);

@@ -50,6 +50,7 @@ class Staging {
 
   Driver& driver_;
   mutable std::mutex mutex_;
+  ContextHandle context_ = nullptr;  // that the first buffer came from
   std::map<const std::byte*, Buffer> buffers_;
   std::array<std::vector<std::byte*>, kClasses> free_;  // by size class
 };
