@@ -1,10 +1,10 @@
 // FakeDriver: a GPU vendor's driver on host threads, for tests without a GPU.
 //
-// A stream is a thread that runs what was enqueued in order, with a queue that blocks when it is full. Device memory is a
-// memfd: mapped without access at its device address, so that a host that touches it faults, and readable elsewhere for
-// the "device". Host memory has device addresses that are no host addresses, and only once it is registered. Kernels are
-// host functions with the names of kernels.cu. Asking a stream that is being captured whether it is empty voids the
-// capture, as it does with the vendors.
+// A stream is a thread that runs what was enqueued in order, with a queue that blocks when it is full. Device memory is
+// a memfd: mapped without access at its device address, so that a host that touches it faults, and readable elsewhere
+// for the "device". Host memory has device addresses that are no host addresses, and only once it is registered.
+// Kernels are host functions with the names of kernels.cu. Asking a stream that is being captured whether it is empty
+// voids the capture, as it does with the vendors.
 #ifndef LANYARD_TESTS_FAKE_DRIVER_H_
 #define LANYARD_TESTS_FAKE_DRIVER_H_
 
@@ -148,7 +148,7 @@ class FakeDriver final : public gpu::Driver {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> refuse_registration_{false};
 
-  std::mutex mutex_;  // guards the streams, threads' contexts and counts
+  std::mutex mutex_;           // guards the streams, threads' contexts and counts
   std::vector<int> contexts_;  // a context is the address of its device's place
   std::map<std::thread::id, gpu::ContextHandle> current_;
   std::vector<std::unique_ptr<Stream>> streams_;

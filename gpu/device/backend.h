@@ -23,9 +23,9 @@ class Backend {
 
   const char* kind() const { return driver_->kind(); }  // "cuda", "hip"
 
-  // A stream over a CUstream (cudaStream_t) or hipStream_t of the program's, which outlives it. The first one of a device
-  // loads the kernels, which may wait for what the device is doing. kInvalidArgument: not a stream, as far as the driver
-  // can tell; kUnsupported: the device has no code in this build; kExhausted.
+  // A stream over a CUstream (cudaStream_t) or hipStream_t of the program's, which outlives it. The first one of a
+  // device loads the kernels, which may wait for what the device is doing. kInvalidArgument: not a stream, as far as
+  // the driver can tell; kUnsupported: the device has no code in this build; kExhausted.
   Result<std::unique_ptr<Stream>> make_stream(void* handle);
 
   DeviceMemory& memory() { return memory_; }
@@ -42,9 +42,9 @@ class Backend {
   GpuMemory memory_;
 };
 
-// Over the driver that this build is for. Cheap where there is none; else it initialises the driver but makes no context.
-// kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or device; the message says
-// which.
+// Over the driver that this build is for. Cheap where there is none; else it initialises the driver but makes no
+// context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or device; the
+// message says which.
 Result<std::unique_ptr<Backend>> open_backend();
 
 }  // namespace lanyard::gpu

@@ -1,9 +1,9 @@
 // CopyQueue: copies that a device does for the host, one after another, on a stream of Lanyard's own.
 //
-// The stream has the highest priority and is not ordered with any other, so that copies go on while the program's streams
-// wait. A copy is a kernel, which starts sooner and, between devices, is as fast as a copy engine; only long copies from
-// and to the host are an engine's, whose bandwidth takes no multiprocessors away. The end of a copy is a number in a word
-// of host memory, so looking for it costs no call of the driver's.
+// The stream has the highest priority and is not ordered with any other, so that copies go on while the program's
+// streams wait. A copy is a kernel, which starts sooner and, between devices, is as fast as a copy engine; only long
+// copies from and to the host are an engine's, whose bandwidth takes no multiprocessors away. The end of a copy is a
+// number in a word of host memory, so looking for it costs no call of the driver's.
 #ifndef LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 #define LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 

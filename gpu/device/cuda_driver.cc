@@ -10,10 +10,10 @@
 namespace lanyard::gpu {
 
 // Returns early from a function with what a failed call of the driver's means.
-#define LANYARD_CUDA_TRY(call, ...)                                                     \
-  do {                                                                                  \
-    if (const CUresult result_ = cuda_.call(__VA_ARGS__); result_ != CUDA_SUCCESS)      \
-      return cuda_.status(result_, #call);                                              \
+#define LANYARD_CUDA_TRY(call, ...)                                                \
+  do {                                                                             \
+    if (const CUresult result_ = cuda_.call(__VA_ARGS__); result_ != CUDA_SUCCESS) \
+      return cuda_.status(result_, #call);                                         \
   } while (false)
 
 Result<std::unique_ptr<Driver>> CudaDriver::open() {

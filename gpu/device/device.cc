@@ -81,7 +81,8 @@ Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& a
 }
 
 Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kCopy)], blocks, kCopyThreads, bytes_of(arguments));
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kCopy)], blocks, kCopyThreads,
+                        bytes_of(arguments));
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
@@ -118,8 +119,7 @@ void Device::give_pair(const WordPair& pair) { pairs_.give(pair.slot); }
 
 Result<uint64_t*> Device::take_count(uint64_t value) {
   const std::optional<uint32_t> slot = counts_.take();
-  if (!slot)
-    return Status(Code::kExhausted, std::to_string(kCounts) + " counts are in use on " + facts_.name);
+  if (!slot) return Status(Code::kExhausted, std::to_string(kCounts) + " counts are in use on " + facts_.name);
   WordArguments arguments{};
   arguments.count = 1;
   arguments.entries[0] = {count_memory_ + *slot * sizeof(uint64_t), value};

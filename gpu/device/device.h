@@ -61,7 +61,8 @@ class Device {
   void give_count(uint64_t* count);
 
  private:
-  Device(Driver& driver, ContextHandle context) : driver_(driver), context_(context), pairs_(kPairs), counts_(kCounts) {}
+  Device(Driver& driver, ContextHandle context)
+      : driver_(driver), context_(context), pairs_(kPairs), counts_(kCounts) {}
   Status set_up();
   // Launches on the side stream and waits for it. Holding side_, with the context current.
   Status run_aside(Kernel kernel, const WordArguments& arguments);

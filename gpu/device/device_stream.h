@@ -38,8 +38,8 @@ namespace lanyard::gpu {
 class DeviceStream final : public Stream {
  public:
   struct Options {
-    // Kernels and runs of memory operations of ours in the launch queue at a time. The vendors' queues hold 1024, and the
-    // program wants some.
+    // Kernels and runs of memory operations of ours in the launch queue at a time. The vendors' queues hold 1024, and
+    // the program wants some.
     uint64_t max_outstanding = 900;
     // Waits by memory operation at a time (D2).
     size_t max_waits = 4096;
@@ -55,9 +55,9 @@ class DeviceStream final : public Stream {
 
   const char* kind() const override { return device_.driver().kind(); }
   bool can_call() const override { return false; }
-  // As Stream::enqueue. Besides: kExhausted: the batch alone is more than max_outstanding; kInvalidState: halted, or the
-  // capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of words
-  // enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
+  // As Stream::enqueue. Besides: kExhausted: the batch alone is more than max_outstanding; kInvalidState: halted, or
+  // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
+  // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
   Status enqueue(std::span<const StreamOp> ops) override;
   // Everything of the program's too. While the stream is being captured, where nothing can be asked: what is ours.
   bool poll() override;
@@ -96,7 +96,7 @@ class DeviceStream final : public Stream {
   mutable std::mutex mutex_;  // guards the rest
   Status failure_;
   bool halted_ = false;
-  bool captured_ = false;  // ever
+  bool captured_ = false;   // ever
   uint64_t submitted_ = 0;  // steps, ever
   StreamPlan plan_;
   std::vector<Wait> planned_waits_;

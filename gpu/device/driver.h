@@ -27,8 +27,8 @@ using DeviceAddress = uint64_t;
 
 // What a device is and can do.
 struct DeviceFacts {
-  std::string name;                   // with its place on the bus, for messages
-  std::array<std::byte, 16> uuid{};   // the same in every process of the host
+  std::string name;                  // with its place on the bus, for messages
+  std::array<std::byte, 16> uuid{};  // the same in every process of the host
   int multiprocessors = 1;
   bool writes_words = false;  // memory operations: stream-ordered 64-bit writes
   bool awaits_words = false;  // and 64-bit waits, on any host memory that is registered
@@ -43,9 +43,9 @@ struct PointerFacts {
     kManaged,  // migrates between host and device
   };
   Kind kind = Kind::kPageable;
-  int device = -1;           // kDevice
-  DeviceAddress base = 0;    // kDevice: its allocation
-  uint64_t bytes = 0;        // kDevice: of the allocation
+  int device = -1;            // kDevice
+  DeviceAddress base = 0;     // kDevice: its allocation
+  uint64_t bytes = 0;         // kDevice: of the allocation
   DeviceAddress address = 0;  // all but kPageable: as the current context's device reaches it
 };
 

@@ -23,8 +23,7 @@ Meaning meaning_of(Fault fault) {
       return {Code::kFailed,
               "the device reported an illegal address: a kernel of the program, or memory that was freed while streams "
               "or graphs still use it; compute-sanitizer finds it. The device is lost to this process"};
-    case Fault::kLaunchFailed:
-      return {Code::kFailed, "a kernel failed on the device, which is lost to this process"};
+    case Fault::kLaunchFailed: return {Code::kFailed, "a kernel failed on the device, which is lost to this process"};
     case Fault::kGone: return {Code::kFailed, "the driver has shut down or the device is gone: see the kernel's log"};
     case Fault::kOther: break;
   }

@@ -1,8 +1,9 @@
 // GpuMemory: DeviceMemory over a vendor's driver.
 //
-// A copy runs on the device whose memory it writes, or reads where it writes the host's; one with borrowed memory runs on
-// the device that the memory is mapped for. No call waits for a stream of the program's, with two exceptions that are the
-// drivers': the first use of a device (Device::open), and the last give_back() of an allocation of another process.
+// A copy runs on the device whose memory it writes, or reads where it writes the host's; one with borrowed memory runs
+// on the device that the memory is mapped for. No call waits for a stream of the program's, with two exceptions that
+// are the drivers': the first use of a device (Device::open), and the last give_back() of an allocation of another
+// process.
 #ifndef LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 #define LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 

@@ -17,10 +17,9 @@ hipStream_t hip_stream(StreamHandle stream) { return static_cast<hipStream_t>(st
 }  // namespace
 
 // Returns early from a function with what a failed call of the library's means.
-#define LANYARD_HIP_TRY(call, ...)                                                   \
-  do {                                                                               \
-    if (const hipError_t result_ = hip_.call(__VA_ARGS__); result_ != hipSuccess)    \
-      return hip_.status(result_, #call);                                            \
+#define LANYARD_HIP_TRY(call, ...)                                                                                    \
+  do {                                                                                                                \
+    if (const hipError_t result_ = hip_.call(__VA_ARGS__); result_ != hipSuccess) return hip_.status(result_, #call); \
   } while (false)
 
 Result<std::unique_ptr<Driver>> HipDriver::open() {

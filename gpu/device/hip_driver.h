@@ -1,8 +1,8 @@
 // HipDriver: Driver over HIP's run-time library. A context is a device.
 //
 // What differs from CUDA: no batches of memory operations (one by one, in order); waits by memory operation are
-// documented for memory of hipMallocSignalMemory only, which the words of Lanyard's are not, so there are none and waits
-// are kernels; the numbers of attributes and memory types change with the major version (HipEntries::load).
+// documented for memory of hipMallocSignalMemory only, which the words of Lanyard's are not, so there are none and
+// waits are kernels; the numbers of attributes and memory types change with the major version (HipEntries::load).
 #ifndef LANYARD_GPU_DEVICE_HIP_DRIVER_H_
 #define LANYARD_GPU_DEVICE_HIP_DRIVER_H_
 
@@ -61,7 +61,7 @@ class HipDriver final : public Driver {
 
   const HipEntries hip_;
   const int devices_;
-  std::mutex mutex_;  // guards modules_
+  std::mutex mutex_;                                  // guards modules_
   std::vector<std::pair<int, hipModule_t>> modules_;  // by device
 };
 

@@ -9,44 +9,44 @@
 
 #include "transport/base/status.h"
 
-#define LANYARD_HIP_ENTRIES(X)         \
-  X(hipGetErrorName)                   \
-  X(hipGetErrorString)                 \
-  X(hipRuntimeGetVersion)              \
-  X(hipGetDeviceCount)                 \
-  X(hipGetDevice)                      \
-  X(hipSetDevice)                      \
-  X(hipDeviceGetName)                  \
-  X(hipDeviceGetUuid)                  \
-  X(hipDeviceGetPCIBusId)              \
-  X(hipDeviceGetAttribute)             \
-  X(hipDeviceCanAccessPeer)            \
-  X(hipDeviceEnablePeerAccess)         \
-  X(hipDeviceGetStreamPriorityRange)   \
+#define LANYARD_HIP_ENTRIES(X)          \
+  X(hipGetErrorName)                    \
+  X(hipGetErrorString)                  \
+  X(hipRuntimeGetVersion)               \
+  X(hipGetDeviceCount)                  \
+  X(hipGetDevice)                       \
+  X(hipSetDevice)                       \
+  X(hipDeviceGetName)                   \
+  X(hipDeviceGetUuid)                   \
+  X(hipDeviceGetPCIBusId)               \
+  X(hipDeviceGetAttribute)              \
+  X(hipDeviceCanAccessPeer)             \
+  X(hipDeviceEnablePeerAccess)          \
+  X(hipDeviceGetStreamPriorityRange)    \
   X(hipThreadExchangeStreamCaptureMode) \
-  X(hipStreamCreateWithPriority)       \
-  X(hipStreamDestroy)                  \
-  X(hipGetStreamDeviceId)              \
-  X(hipStreamQuery)                    \
-  X(hipStreamGetCaptureInfo)           \
-  X(hipStreamWriteValue64)             \
-  X(hipModuleLoadData)                 \
-  X(hipModuleGetFunction)              \
-  X(hipModuleLaunchKernel)             \
-  X(hipMemcpyAsync)                    \
-  X(hipHostRegister)                   \
-  X(hipHostUnregister)                 \
-  X(hipHostFree)                       \
-  X(hipFree)                           \
-  X(hipPointerGetAttributes)           \
-  X(hipMemGetAddressRange)             \
-  X(hipIpcGetMemHandle)                \
-  X(hipIpcOpenMemHandle)               \
+  X(hipStreamCreateWithPriority)        \
+  X(hipStreamDestroy)                   \
+  X(hipGetStreamDeviceId)               \
+  X(hipStreamQuery)                     \
+  X(hipStreamGetCaptureInfo)            \
+  X(hipStreamWriteValue64)              \
+  X(hipModuleLoadData)                  \
+  X(hipModuleGetFunction)               \
+  X(hipModuleLaunchKernel)              \
+  X(hipMemcpyAsync)                     \
+  X(hipHostRegister)                    \
+  X(hipHostUnregister)                  \
+  X(hipHostFree)                        \
+  X(hipFree)                            \
+  X(hipPointerGetAttributes)            \
+  X(hipMemGetAddressRange)              \
+  X(hipIpcGetMemHandle)                 \
+  X(hipIpcOpenMemHandle)                \
   X(hipIpcCloseMemHandle)
 
 // Those that the header overloads for C++, with the library's own types.
-#define LANYARD_HIP_TYPED_ENTRIES(X)                              \
-  X(hipMalloc, hipError_t (*)(void** memory, size_t bytes))       \
+#define LANYARD_HIP_TYPED_ENTRIES(X)                        \
+  X(hipMalloc, hipError_t (*)(void** memory, size_t bytes)) \
   X(hipHostMalloc, hipError_t (*)(void** memory, size_t bytes, unsigned flags))
 
 namespace lanyard::gpu {

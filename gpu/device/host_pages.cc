@@ -13,8 +13,7 @@ void* pointer_to(uint64_t number) { return reinterpret_cast<void*>(number); }
 
 }  // namespace
 
-HostPages::HostPages(Driver& driver)
-    : driver_(driver), page_bytes_(static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) {}
+HostPages::HostPages(Driver& driver) : driver_(driver), page_bytes_(static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) {}
 
 HostPages::~HostPages() {
   for (const auto& [page, context] : registered_) unregister(page, context);
@@ -50,7 +49,8 @@ Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t
       if (facts.value().device != device.ordinal()) LANYARD_RETURN_IF_ERROR(driver_.reach_device(facts.value().device));
       return Place{facts.value().address, true};
     case PointerFacts::Kind::kManaged:
-      return Status(Code::kUnsupported, "a word in managed memory: streams cannot wait for it; use ordinary host memory");
+      return Status(Code::kUnsupported,
+                    "a word in managed memory: streams cannot wait for it; use ordinary host memory");
     case PointerFacts::Kind::kPageable:
       return Status(Code::kUnsupported, "the device cannot reach a word of host memory, though its page is registered");
     case PointerFacts::Kind::kPinned: break;
@@ -66,8 +66,10 @@ Status HostPages::register_page(const Device& device, uint64_t page) {
   const Status status = driver_.register_host(pointer_to(page), page_bytes_);
   if (status.code() == Code::kInvalidState) return {};  // somebody else has, a part of it at least
   if (!status.ok() && status.code() != Code::kFailed)
-    return Status(Code::kUnsupported, "a page of words cannot be registered with the device (shared, mapped from a device, "
-                                      "or beyond ulimit -l?): " + status.message());
+    return Status(Code::kUnsupported,
+                  "a page of words cannot be registered with the device (shared, mapped from a device, "
+                  "or beyond ulimit -l?): " +
+                      status.message());
   if (status.ok()) registered_.emplace(page, device.context());
   return status;
 }

@@ -33,8 +33,8 @@ class HostPages {
   // kUnsupported: managed memory, memory that the driver does not take, or of a device that this one cannot reach.
   Result<Place> reach(const Device& device, const uint64_t* word);
 
-  // To be called before host memory that words were in is unmapped or freed: its pages are unregistered. Requires: nothing
-  // that was enqueued names a word of the pages. May wait for the devices.
+  // To be called before host memory that words were in is unmapped or freed: its pages are unregistered. Requires:
+  // nothing that was enqueued names a word of the pages. May wait for the devices.
   void forget(const void* memory, uint64_t bytes);
 
  private:
@@ -47,7 +47,7 @@ class HostPages {
   Driver& driver_;
   const uint64_t page_bytes_;
   std::shared_mutex mutex_;
-  std::unordered_map<uint64_t, DeviceAddress> addresses_;  // by key()
+  std::unordered_map<uint64_t, DeviceAddress> addresses_;   // by key()
   std::unordered_map<uint64_t, ContextHandle> registered_;  // pages, by us, and in which context
 };
 

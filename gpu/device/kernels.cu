@@ -1,7 +1,7 @@
 // The device's side: one source for CUDA and HIP, compiled to an image that the driver loads (tools/third_party/gpu).
 //
-// Every kernel begins or ends with fences of its own, at system scope: that a kernel has ended does not tell the host or
-// a NIC anything, and on AMD's devices does not even write coarse-grained memory back.
+// Every kernel begins or ends with fences of its own, at system scope: that a kernel has ended does not tell the host
+// or a NIC anything, and on AMD's devices does not even write coarse-grained memory back.
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/kernel_vendor.h"
 

@@ -41,7 +41,7 @@ Result<ProcessName> ProcessName::own() {
     return Status(Code::kUnsupported, "/proc/sys/kernel/random/boot_id does not name this host");
   for (size_t i = 0; i < name.boot.size(); ++i)
     name.boot[i] = static_cast<std::byte>(std::stoi(boot.substr(2 * i, 2), nullptr, 16));
-  struct stat space{};
+  struct stat space {};
   if (stat("/proc/self/ns/pid", &space) == 0) name.pid_namespace = space.st_ino;
   // Its 22nd field; the second, the program's name in parentheses, may have blanks in it.
   std::string line;
@@ -63,7 +63,12 @@ Result<Loans::Loan> Loans::lend(const PointerFacts& facts, const void* address, 
   if (!device.ok()) return device.status();
   const Result<Driver::IpcHandle> handle = driver_.lend(facts.base);
   if (!handle.ok()) return handle.status();
-  const Form form{kMark,          self_, device.value().uuid, handle.value(), facts.address - facts.base, bytes,
+  const Form form{kMark,
+                  self_,
+                  device.value().uuid,
+                  handle.value(),
+                  facts.address - facts.base,
+                  bytes,
                   reinterpret_cast<uint64_t>(address)};
   Loan loan;
   std::memcpy(loan.bytes.data(), &form, sizeof form);

@@ -33,9 +33,9 @@ class Loans {
   using Loan = DeviceMemory::Loan;
   // Borrowed memory that an address is in.
   struct Mapping {
-    uint64_t bytes = 0;   // of the allocation, as far as anybody has borrowed of it
-    int mapped_for = 0;   // the device whose context reaches it
-    int lenders = 0;      // the device it is on
+    uint64_t bytes = 0;  // of the allocation, as far as anybody has borrowed of it
+    int mapped_for = 0;  // the device whose context reaches it
+    int lenders = 0;     // the device it is on
     DeviceAddress base = 0;
   };
 

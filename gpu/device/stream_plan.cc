@@ -16,7 +16,8 @@ void StreamPlan::put(Kernel kernel, DeviceAddress word, uint64_t value) {
     Step& step = steps_.back();
     const std::span<WordEntry> entries(entries_.data() + step.first, step.count);
     if (kernel == Kernel::kRing) {
-      const auto same = std::find_if(entries.begin(), entries.end(), [&](const WordEntry& e) { return e.word == word; });
+      const auto same =
+          std::find_if(entries.begin(), entries.end(), [&](const WordEntry& e) { return e.word == word; });
       if (same != entries.end()) {
         same->value += value;
         return;

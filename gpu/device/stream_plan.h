@@ -24,8 +24,8 @@ class StreamPlan {
   // How many entries of the stream's launch queue it takes.
   uint64_t steps() const { return steps_.size(); }
 
-  // Submits all, with the context current. When the last step has run, the word at `marker` becomes `number`; 0: nothing
-  // does. `released`: see WordArguments. After an error a part may have been submitted.
+  // Submits all, with the context current. When the last step has run, the word at `marker` becomes `number`; 0:
+  // nothing does. `released`: see WordArguments. After an error a part may have been submitted.
   Status submit(Device& device, StreamHandle stream, DeviceAddress released, DeviceAddress marker, uint64_t number);
 
  private:
