@@ -1,0 +1,28 @@
+#include "gpu/device/backend.h"
+
+#include <utility>
+
+#include "gpu/device/device_stream.h"
+
+namespace lanyard::gpu {
+
+Result<std::unique_ptr<Backend>> Backend::make(std::unique_ptr<Driver> driver) {
+  const Result<ProcessName> self = ProcessName::own();
+  if (!self.ok()) return self.status();
+  return std::unique_ptr<Backend>(new Backend(std::move(driver), self.value()));
+}
+
+Backend::Backend(std::unique_ptr<Driver> driver, const ProcessName& self)
+    : driver_(std::move(driver)), devices_(*driver_), pages_(*driver_), memory_(devices_, self) {}
+
+Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
+  const Result<ContextHandle> context = driver_->context_of_stream(handle);
+  if (!context.ok()) return context.status();
+  const Result<Device*> device = devices_.of_context(context.value());
+  if (!device.ok()) return device.status();
+  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, {});
+  if (!stream.ok()) return stream.status();
+  return std::unique_ptr<Stream>(std::move(stream.value()));
+}
+
+}  // namespace lanyard::gpu

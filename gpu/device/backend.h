@@ -1,0 +1,52 @@
+// Backend: the streams and the memory of this process's GPUs, for whoever composes a process (api/).
+#ifndef LANYARD_GPU_DEVICE_BACKEND_H_
+#define LANYARD_GPU_DEVICE_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "gpu/device/devices.h"
+#include "gpu/device/driver.h"
+#include "gpu/device/gpu_memory.h"
+#include "gpu/device/host_pages.h"
+#include "gpu/stream.h"
+#include "transport/base/device_memory.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// Any thread at any time. Outlives its streams, and whatever was captured on them, and the uses of its memory.
+class Backend {
+ public:
+  // Over any driver. kUnsupported: the host does not say what process this is (ProcessName).
+  static Result<std::unique_ptr<Backend>> make(std::unique_ptr<Driver> driver);
+
+  const char* kind() const { return driver_->kind(); }  // "cuda", "hip"
+
+  // A stream over a CUstream (cudaStream_t) or hipStream_t of the program's, which outlives it. The first one of a
+  // device loads the kernels, which may wait for what the device is doing. kInvalidArgument: not a stream, as far as
+  // the driver can tell; kUnsupported: the device has no code in this build; kExhausted.
+  Result<std::unique_ptr<Stream>> make_stream(void* handle);
+
+  DeviceMemory& memory() { return memory_; }
+
+  // To be called before host memory that streams have had words in is freed: HostPages::forget().
+  void forget_words(const void* memory, uint64_t bytes) { pages_.forget(memory, bytes); }
+
+ private:
+  Backend(std::unique_ptr<Driver> driver, const ProcessName& self);
+
+  const std::unique_ptr<Driver> driver_;
+  Devices devices_;
+  HostPages pages_;
+  GpuMemory memory_;
+};
+
+// Over the driver that this build is for. Cheap where there is none; else it initialises the driver but makes no
+// context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or device; the
+// message says which.
+Result<std::unique_ptr<Backend>> open_backend();
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_BACKEND_H_

@@ -1,0 +1,64 @@
+// CopyQueue: copies that a device does for the host, one after another, on a stream of Lanyard's own.
+//
+// The stream has the highest priority and is not ordered with any other, so that copies go on while the program's
+// streams wait. A copy is a kernel, which starts sooner and, between devices, is as fast as a copy engine; only long
+// copies from and to the host are an engine's, whose bandwidth takes no multiprocessors away. The end of a copy is a
+// number in a word of host memory, so looking for it costs no call of the driver's.
+#ifndef LANYARD_GPU_DEVICE_COPY_QUEUE_H_
+#define LANYARD_GPU_DEVICE_COPY_QUEUE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpu/device/device.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// Any thread at any time. The device outlives it.
+class CopyQueue {
+ public:
+  static constexpr uint64_t kMostUnderWay = 512;
+  static constexpr uint64_t kShortestForEngine = uint64_t{8} << 20;
+
+  static Result<std::unique_ptr<CopyQueue>> make(Device& device);
+  CopyQueue(const CopyQueue&) = delete;
+  CopyQueue& operator=(const CopyQueue&) = delete;
+  // Requires: no copy is under way, or the device is lost.
+  ~CopyQueue();
+
+  Device& device() { return device_; }
+
+  // Makes memory of another device of this process reachable. kUnsupported: there is no path between them.
+  Status reach(int device);
+
+  // Starts a copy of bytes > 0; its number. kAgain: kMostUnderWay are under way; kFailed: the device is lost.
+  Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host);
+  // kFailed: it never will.
+  Result<bool> has_ended(uint64_t number);
+
+ private:
+  CopyQueue(Device& device, const WordPair& words) : device_(device), words_(words) {}
+  Status launch(DeviceAddress to, DeviceAddress from, uint64_t bytes);
+  Status copy_by_engine(DeviceAddress to, DeviceAddress from, uint64_t bytes);
+  uint64_t ended() const { return std::atomic_ref(*words_.first).load(std::memory_order_acquire); }
+  Status ask_driver();
+
+  Device& device_;
+  const WordPair words_;  // the number of the last copy that has ended; unused
+  std::atomic<uint32_t> unmet_{0};
+
+  std::mutex mutex_;  // guards the rest
+  StreamHandle stream_ = nullptr;
+  uint64_t* arrivals_ = nullptr;  // a word of device memory
+  uint64_t started_ = 0;
+  Status failure_;
+  std::vector<bool> reached_;  // by device
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_COPY_QUEUE_H_

@@ -1,0 +1,143 @@
+#include "gpu/device/device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+
+namespace lanyard::gpu {
+namespace {
+
+constexpr uint64_t kLine = 64;
+constexpr uint64_t kPairBytes = 2 * kLine;
+
+std::span<const std::byte> bytes_of(const auto& arguments) { return std::as_bytes(std::span(&arguments, 1)); }
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> Device::open(Driver& driver, ContextHandle context) {
+  std::unique_ptr<Device> device(new Device(driver, context));
+  LANYARD_RETURN_IF_ERROR(device->set_up());
+  return device;
+}
+
+Status Device::set_up() {
+  const Result<int> ordinal = driver_.device_of_context(context_);
+  if (!ordinal.ok()) return ordinal.status();
+  ordinal_ = ordinal.value();
+  Result<DeviceFacts> facts = driver_.facts(ordinal_);
+  if (!facts.ok()) return facts.status();
+  facts_ = std::move(facts.value());
+
+  const Inside inside(driver_, context_);
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const char* const names[] = {"ring", "store", "wait", "wait_next", "copy"};
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
+    if (!kernel.ok()) return kernel.status();
+    kernels_[i] = kernel.value();
+  }
+  const Result<StreamHandle> stream = driver_.make_stream();
+  if (!stream.ok()) return stream.status();
+  side_stream_ = stream.value();
+
+  const Result<void*> pairs = driver_.allocate_host(kPairs * kPairBytes);
+  if (!pairs.ok()) return pairs.status();
+  pair_memory_ = static_cast<std::byte*>(pairs.value());
+  std::memset(pair_memory_, 0, kPairs * kPairBytes);
+  const Result<PointerFacts> pair_facts = driver_.facts_of(pair_memory_);
+  if (!pair_facts.ok()) return pair_facts.status();
+  pair_address_ = pair_facts.value().address;
+  const Result<DeviceAddress> counts = driver_.allocate(kCounts * sizeof(uint64_t));
+  if (!counts.ok()) return counts.status();
+  count_memory_ = counts.value();
+
+  // A first launch of each kernel, with nothing to do.
+  Result<WordPair> pair = take_pair();
+  if (!pair.ok()) return pair.status();
+  const std::lock_guard lock(side_);
+  for (const Kernel kernel : {Kernel::kRing, Kernel::kStore, Kernel::kWait, Kernel::kWaitNext})
+    LANYARD_RETURN_IF_ERROR(run_aside(kernel, WordArguments{}));
+  CopyArguments copy{};
+  copy.completion = pair.value().first_address;
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, 1, copy));
+  LANYARD_RETURN_IF_ERROR(wait_aside());
+  give_pair(pair.value());
+  return {};
+}
+
+Device::~Device() {
+  const Inside inside(driver_, context_);
+  if (!inside.status().ok()) return;  // the driver has gone first
+  if (side_stream_ != nullptr) driver_.destroy_stream(side_stream_);
+  if (pair_memory_ != nullptr) driver_.free_host(pair_memory_);
+  if (count_memory_ != 0) driver_.free(count_memory_);
+}
+
+Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments) {
+  const uint32_t threads = kernel == Kernel::kStore ? 1 : std::max(arguments.count, 1u);
+  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, threads, bytes_of(arguments));
+}
+
+Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments) {
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kCopy)], blocks, kCopyThreads,
+                        bytes_of(arguments));
+}
+
+Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, kernel, arguments));
+  return wait_aside();
+}
+
+Status Device::wait_aside() {
+  for (;;) {
+    const Result<bool> empty = driver_.is_empty(side_stream_);
+    if (!empty.ok()) return empty.status();
+    if (empty.value()) return {};
+    std::this_thread::yield();
+  }
+}
+
+Result<WordPair> Device::take_pair() {
+  const std::optional<uint32_t> slot = pairs_.take();
+  if (!slot)
+    return Status(Code::kExhausted, std::to_string(kPairs) + " streams and copy queues exist on " + facts_.name);
+  const uint64_t offset = *slot * kPairBytes;
+  WordPair pair;
+  pair.first = reinterpret_cast<uint64_t*>(pair_memory_ + offset);
+  pair.second = reinterpret_cast<uint64_t*>(pair_memory_ + offset + kLine);
+  pair.first_address = pair_address_ + offset;
+  pair.second_address = pair_address_ + offset + kLine;
+  pair.slot = *slot;
+  std::atomic_ref(*pair.first).store(0);
+  std::atomic_ref(*pair.second).store(0);
+  return pair;
+}
+
+void Device::give_pair(const WordPair& pair) { pairs_.give(pair.slot); }
+
+Result<uint64_t*> Device::take_count(uint64_t value) {
+  const std::optional<uint32_t> slot = counts_.take();
+  if (!slot) return Status(Code::kExhausted, std::to_string(kCounts) + " counts are in use on " + facts_.name);
+  WordArguments arguments{};
+  arguments.count = 1;
+  arguments.entries[0] = {count_memory_ + *slot * sizeof(uint64_t), value};
+  const Inside inside(driver_, context_);
+  Status status = inside.status();
+  if (status.ok()) {
+    const std::lock_guard lock(side_);
+    status = run_aside(Kernel::kStore, arguments);
+  }
+  if (!status.ok()) {
+    counts_.give(*slot);
+    return status;
+  }
+  return reinterpret_cast<uint64_t*>(arguments.entries[0].word);
+}
+
+void Device::give_count(uint64_t* count) {
+  counts_.give(static_cast<uint32_t>((reinterpret_cast<DeviceAddress>(count) - count_memory_) / sizeof(uint64_t)));
+}
+
+}  // namespace lanyard::gpu

@@ -1,0 +1,89 @@
+// Device: one device (one context of it) as streams and copies use it: its kernels, loaded and warm, and small slabs of
+// words.
+//
+// Everything that the vendors load lazily is loaded here, once: a kernel's first launch may wait for all streams of the
+// device, and one of them may be waiting for us.
+#ifndef LANYARD_GPU_DEVICE_DEVICE_H_
+#define LANYARD_GPU_DEVICE_DEVICE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "gpu/device/driver.h"
+#include "gpu/device/kernel_arguments.h"
+#include "gpu/device/slots.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+enum class Kernel { kRing, kStore, kWait, kWaitNext, kCopy };
+
+// Two words of pinned host memory, a cache line each, that the host and the device both reach.
+struct WordPair {
+  uint64_t* first = nullptr;
+  uint64_t* second = nullptr;
+  DeviceAddress first_address = 0;
+  DeviceAddress second_address = 0;
+  uint32_t slot = 0;
+};
+
+// Any thread at any time. The driver outlives it.
+class Device {
+ public:
+  static constexpr uint32_t kPairs = 1024;
+  static constexpr uint32_t kCounts = 8192;
+
+  // Blocks until the kernels are loaded; while a stream of the device is held up, that may be for as long.
+  static Result<std::unique_ptr<Device>> open(Driver& driver, ContextHandle context);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  // Requires: nothing uses its words any more.
+  ~Device();
+
+  Driver& driver() { return driver_; }
+  ContextHandle context() const { return context_; }
+  int ordinal() const { return ordinal_; }
+  const DeviceFacts& facts() const { return facts_; }
+
+  // With the context current. `kernel` is one of those on words; a thread an entry.
+  Status launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments);
+  Status launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments);
+
+  // Both words 0. kExhausted: kPairs are taken.
+  Result<WordPair> take_pair();
+  // Requires: nothing that was enqueued or captured names it.
+  void give_pair(const WordPair& pair);
+
+  // A word of device memory for kWaitNext64. Blocks for a kernel on a stream of our own. kExhausted: kCounts are taken.
+  Result<uint64_t*> take_count(uint64_t value);
+  void give_count(uint64_t* count);
+
+ private:
+  Device(Driver& driver, ContextHandle context)
+      : driver_(driver), context_(context), pairs_(kPairs), counts_(kCounts) {}
+  Status set_up();
+  // Launches on the side stream and waits for it. Holding side_, with the context current.
+  Status run_aside(Kernel kernel, const WordArguments& arguments);
+  Status wait_aside();
+
+  Driver& driver_;
+  const ContextHandle context_;
+  int ordinal_ = 0;
+  DeviceFacts facts_;
+  std::array<KernelHandle, 5> kernels_{};
+
+  std::mutex side_;
+  StreamHandle side_stream_ = nullptr;
+
+  Slots pairs_;
+  std::byte* pair_memory_ = nullptr;
+  DeviceAddress pair_address_ = 0;
+  Slots counts_;
+  DeviceAddress count_memory_ = 0;
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_DEVICE_H_

@@ -1,0 +1,212 @@
+#include "gpu/device/device_stream.h"
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace lanyard::gpu {
+namespace {
+
+using Kind = StreamOp::Kind;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLongestHalt{1};
+
+Status check_word(const uint64_t* word) {
+  if (word == nullptr) return Status(Code::kInvalidArgument, "a null word");
+  if (reinterpret_cast<uint64_t>(word) % sizeof(uint64_t) != 0)
+    return Status(Code::kInvalidArgument, "a word that is not 8-aligned");
+  return {};
+}
+
+// What is wrong with it whatever the stream's state.
+Status check(const StreamOp& op) {
+  switch (op.kind) {
+    case Kind::kWaitNext64: LANYARD_RETURN_IF_ERROR(check_word(op.count)); [[fallthrough]];
+    case Kind::kWrite64:
+    case Kind::kAdd64:
+    case Kind::kWait64: return check_word(op.word);
+    case Kind::kCall: return Status(Code::kUnsupported, "a device's stream cannot call the host");
+  }
+  return Status(Code::kUnsupported, "an unknown kind of operation");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceStream>> DeviceStream::make(Device& device, HostPages& pages, StreamHandle handle,
+                                                         const Options& options) {
+  const Inside inside(device.driver(), device.context());
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const Result<uint64_t> capture = device.driver().capture_of(handle);
+  if (!capture.ok()) return capture.status();
+  if (capture.value() == 0) {
+    const Result<bool> empty = device.driver().is_empty(handle);
+    if (!empty.ok()) return empty.status();
+  }
+  const Result<WordPair> words = device.take_pair();
+  if (!words.ok()) return words.status();
+  return std::unique_ptr<DeviceStream>(new DeviceStream(device, pages, handle, options, words.value()));
+}
+
+DeviceStream::DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options,
+                           const WordPair& words)
+    : device_(device), pages_(pages), handle_(handle), options_(options), words_(words), waits_(options.max_waits) {}
+
+DeviceStream::~DeviceStream() {
+  // The driver is not asked: the program may have destroyed its stream.
+  if (executed() == submitted_ && !captured_) device_.give_pair(words_);  // D3
+}
+
+Status DeviceStream::note(Status status) {
+  // All that a driver is told here was valid when the stream was made.
+  if (status.code() == Code::kInvalidArgument)
+    status = Status(Code::kFailed, "the stream is not valid any more: " + status.message());
+  if (status.code() == Code::kFailed && failure_.ok()) failure_ = status;
+  return status;
+}
+
+Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
+  for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(check(op));
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  if (halted_) return Status(Code::kInvalidState, "the stream is halted");
+  if (ops.empty()) return {};
+  const Inside inside(device_.driver(), device_.context());
+  LANYARD_RETURN_IF_ERROR(note(inside.status()));
+  const Result<uint64_t> capture = device_.driver().capture_of(handle_);
+  if (!capture.ok()) return note(capture.status());
+  const bool captured = capture.value() != 0;
+
+  plan_.clear();
+  planned_waits_.clear();
+  for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(note(put(op, captured)));
+  if (captured) {
+    captured_ = true;
+    return note(plan_.submit(device_, handle_, words_.first_address, 0, 0));
+  }
+  LANYARD_RETURN_IF_ERROR(make_room());
+  return submit();
+}
+
+Status DeviceStream::put(const StreamOp& op, bool captured) {
+  if (op.kind == Kind::kWait64 && captured)
+    return Status(Code::kUnsupported, "a wait for a value that is known now cannot be captured: kWaitNext64 can");
+  const DeviceFacts& facts = device_.facts();
+  const Result<HostPages::Place> place = pages_.reach(device_, op.word);
+  if (!place.ok()) return place.status();
+  const DeviceAddress word = place.value().address;
+  switch (op.kind) {
+    case Kind::kAdd64: plan_.put(Kernel::kRing, word, op.value); break;
+    case Kind::kWrite64:
+      if (facts.writes_words && !captured) {
+        plan_.put({MemoryOp::Kind::kWrite, word, op.value});
+      } else {
+        plan_.put(Kernel::kStore, word, op.value);
+      }
+      break;
+    case Kind::kWait64:
+      if (facts.awaits_words && !place.value().on_device) {
+        plan_.put({MemoryOp::Kind::kWait, word, op.value});
+        planned_waits_.push_back({op.word, op.value, 0});
+      } else {
+        plan_.put(Kernel::kWait, word, op.value);
+      }
+      break;
+    case Kind::kWaitNext64: {
+      const Result<HostPages::Place> count = pages_.reach(device_, op.count);
+      if (!count.ok()) return count.status();
+      plan_.put(Kernel::kWaitNext, word, count.value().address);
+      break;
+    }
+    case Kind::kCall: break;  // refused by check()
+  }
+  return {};
+}
+
+// D1
+Status DeviceStream::make_room() {
+  const uint64_t steps = plan_.steps();
+  if (steps > options_.max_outstanding || planned_waits_.size() > options_.max_waits)
+    return Status(Code::kExhausted, "a batch of " + std::to_string(steps) + " launches and " +
+                                        std::to_string(planned_waits_.size()) + " waits: at most " +
+                                        std::to_string(options_.max_outstanding) + " and " +
+                                        std::to_string(options_.max_waits) + " fit");
+  forget_met_waits();
+  if (submitted_ - executed() + steps > options_.max_outstanding ||
+      wait_count_ + planned_waits_.size() > options_.max_waits)
+    return Status(Code::kAgain, "the stream's launch queue is full");
+  return {};
+}
+
+Status DeviceStream::submit() {
+  const uint64_t number = submitted_ + plan_.steps();
+  // Before the driver knows of them: halt() must find them.
+  for (const Wait& wait : planned_waits_)
+    waits_[(oldest_wait_ + wait_count_++) % waits_.size()] = {wait.word, wait.value, number};
+  const Status status = plan_.submit(device_, handle_, words_.first_address, words_.second_address, number);
+  submitted_ = number;
+  if (status.ok()) return {};
+  return note(Status(Code::kFailed, "the driver refused a batch, maybe half-way: " + status.message()));
+}
+
+void DeviceStream::forget_met_waits() {
+  const uint64_t passed = executed();
+  while (wait_count_ > 0 && waits_[oldest_wait_ % waits_.size()].number <= passed) {
+    ++oldest_wait_;
+    --wait_count_;
+  }
+}
+
+bool DeviceStream::poll() {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return false;
+  const Inside inside(device_.driver(), device_.context());
+  if (!note(inside.status()).ok()) return false;
+  const Result<uint64_t> capture = device_.driver().capture_of(handle_);
+  if (!note(capture.status()).ok()) return false;
+  if (capture.value() != 0) return executed() == submitted_;
+  const Result<bool> empty = device_.driver().is_empty(handle_);
+  return note(empty.status()).ok() && empty.value();
+}
+
+Status DeviceStream::health() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+uint64_t DeviceStream::capturing() const {
+  const Inside inside(device_.driver(), device_.context());
+  if (!inside.status().ok()) return 0;
+  const Result<uint64_t> capture = device_.driver().capture_of(handle_);
+  return capture.ok() ? capture.value() : 0;
+}
+
+// D2
+void DeviceStream::raise_words() {
+  forget_met_waits();
+  for (uint64_t i = 0; i < wait_count_; ++i) {
+    const Wait& wait = waits_[(oldest_wait_ + i) % waits_.size()];
+    const std::atomic_ref word(*wait.word);
+    uint64_t seen = word.load();
+    while (seen < wait.value && !word.compare_exchange_weak(seen, wait.value)) {
+    }
+  }
+}
+
+void DeviceStream::halt() {
+  const Clock::time_point deadline = Clock::now() + kLongestHalt;
+  std::atomic_ref(*words_.first).store(1);
+  do {
+    {
+      const std::lock_guard lock(mutex_);
+      halted_ = true;
+      if (!failure_.ok()) return;
+      raise_words();
+    }
+    if (poll()) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  } while (Clock::now() < deadline);
+}
+
+}  // namespace lanyard::gpu

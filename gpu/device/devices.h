@@ -1,0 +1,47 @@
+// Devices: the devices of one driver, opened when they are first asked for.
+#ifndef LANYARD_GPU_DEVICE_DEVICES_H_
+#define LANYARD_GPU_DEVICE_DEVICES_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpu/device/device.h"
+#include "gpu/device/driver.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// Any thread at any time. The driver outlives it. The devices live as long as it does; opening one blocks as
+// Device::open() does.
+class Devices {
+ public:
+  explicit Devices(Driver& driver) : driver_(driver) {}
+
+  Result<Device*> of_context(ContextHandle context) {
+    const std::lock_guard lock(mutex_);
+    for (const std::unique_ptr<Device>& device : devices_)
+      if (device->context() == context) return device.get();
+    Result<std::unique_ptr<Device>> device = Device::open(driver_, context);
+    if (!device.ok()) return device.status();
+    return devices_.emplace_back(std::move(device.value())).get();
+  }
+
+  // In the context that the vendor's run-time library uses.
+  Result<Device*> of_ordinal(int ordinal) {
+    const Result<ContextHandle> context = driver_.context_of_device(ordinal);
+    if (!context.ok()) return context.status();
+    return of_context(context.value());
+  }
+
+  Driver& driver() { return driver_; }
+
+ private:
+  Driver& driver_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_DEVICES_H_

@@ -1,0 +1,153 @@
+// Driver: what the drivers of CUDA and HIP both have, under neutral names, and no more of it than gpu/device needs.
+//
+// Everything above this interface is written once and tested over a driver on host threads (tests/fake_driver.h).
+// Streams, contexts and kernels are the vendor's own handles. A word or buffer is named by its address as the device
+// sees it (DeviceAddress), which need not be the host's.
+//
+// Threads: any. Unless a call says otherwise it wants the context current (Inside) and does not wait for any stream.
+// Errors carry the vendor's name of the error and, where something can be done about it, what (driver_error.h):
+// kFailed means that the device, or this process's use of it, is lost.
+#ifndef LANYARD_GPU_DEVICE_DRIVER_H_
+#define LANYARD_GPU_DEVICE_DRIVER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+using StreamHandle = void*;   // CUstream, hipStream_t; null is the default stream
+using ContextHandle = void*;  // CUcontext; with HIP it stands for a device
+using KernelHandle = void*;
+using DeviceAddress = uint64_t;
+
+// What a device is and can do.
+struct DeviceFacts {
+  std::string name;                  // with its place on the bus, for messages
+  std::array<std::byte, 16> uuid{};  // the same in every process of the host
+  int multiprocessors = 1;
+  bool writes_words = false;  // memory operations: stream-ordered 64-bit writes
+  bool awaits_words = false;  // and 64-bit waits, on any host memory that is registered
+};
+
+// What an address is.
+struct PointerFacts {
+  enum class Kind {
+    kPageable,  // the driver does not know it
+    kPinned,    // host memory that devices reach
+    kDevice,
+    kManaged,  // migrates between host and device
+  };
+  Kind kind = Kind::kPageable;
+  int device = -1;            // kDevice
+  DeviceAddress base = 0;     // kDevice: its allocation
+  uint64_t bytes = 0;         // kDevice: of the allocation
+  DeviceAddress address = 0;  // all but kPageable: as the current context's device reaches it
+};
+
+// One stream-ordered operation on a word, without a kernel.
+struct MemoryOp {
+  enum class Kind : uint8_t { kWrite, kWait };  // kWait: until *word >= value
+  Kind kind = Kind::kWrite;
+  DeviceAddress word = 0;
+  uint64_t value = 0;
+};
+
+class Driver {
+ public:
+  static constexpr size_t kMemoryOpsAtOnce = 255;
+
+  using IpcHandle = std::array<std::byte, 64>;
+  // What enter() has to restore.
+  struct Place {
+    ContextHandle context = nullptr;
+    int capture_mode = 0;
+  };
+
+  virtual ~Driver() = default;
+
+  virtual const char* kind() const = 0;  // "cuda", "hip"
+
+  // ---- Devices and contexts: no context need be current
+
+  virtual int device_count() const = 0;
+  virtual Result<DeviceFacts> facts(int device) = 0;
+  // The context that the vendor's runtime library uses; stays alive as long as the driver.
+  virtual Result<ContextHandle> context_of_device(int device) = 0;
+  // kInvalidArgument for what is no stream, as far as the vendor can tell.
+  virtual Result<ContextHandle> context_of_stream(StreamHandle stream) = 0;
+  virtual Result<int> device_of_context(ContextHandle context) = 0;
+  // The calling thread's current device, or 0.
+  virtual int current_device() = 0;
+  // Makes a context current on the calling thread, and allows there what a capture under way elsewhere would forbid.
+  virtual Result<Place> enter(ContextHandle context) = 0;
+  virtual void leave(const Place& place) = 0;
+  // Lets the current context reach memory of `device`; once it may, does nothing. kUnsupported: there is no way.
+  virtual Status reach_device(int device) = 0;
+
+  // ---- Streams
+
+  // Of the highest priority, not ordered with the default stream.
+  virtual Result<StreamHandle> make_stream() = 0;
+  virtual void destroy_stream(StreamHandle stream) = 0;
+  // Whether all its work has run. Never for a stream that is being captured: the vendors void the capture.
+  virtual Result<bool> is_empty(StreamHandle stream) = 0;
+  // The capture under way, 0 for none.
+  virtual Result<uint64_t> capture_of(StreamHandle stream) = 0;
+
+  // ---- Work. All may block while the stream's launch queue (some 1000 entries) is full.
+
+  // Requires: at most kMemoryOpsAtOnce, of kinds that facts() grants. Run in order.
+  virtual Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) = 0;
+  // Loads kernels.cu for the current context, for good, and finds one.
+  virtual Result<KernelHandle> load_kernel(const char* name) = 0;
+  // `argument`, the kernel's only parameter, is copied.
+  virtual Status launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
+                        std::span<const std::byte> argument) = 0;
+  // By a copy engine.
+  virtual Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) = 0;
+
+  // ---- Memory
+
+  // Makes host memory (whole pages) reachable by every device. kInvalidState: it, or a part of it, is already.
+  virtual Status register_host(void* memory, uint64_t bytes) = 0;
+  virtual void unregister_host(void* memory) = 0;
+  // Host memory that every device reaches. May wait for devices when it is given back.
+  virtual Result<void*> allocate_host(uint64_t bytes) = 0;
+  virtual void free_host(void* memory) = 0;
+  // May wait for devices, both.
+  virtual Result<DeviceAddress> allocate(uint64_t bytes) = 0;
+  virtual void free(DeviceAddress memory) = 0;
+  // No context need be current.
+  virtual Result<PointerFacts> facts_of(const void* address) = 0;
+
+  // Of the allocation that begins at `base`. kUnsupported for memory that cannot be shared.
+  virtual Result<IpcHandle> lend(DeviceAddress base) = 0;
+  // Maps what another process has lent for the current context. kUnsupported where it cannot.
+  virtual Result<DeviceAddress> borrow(const IpcHandle& handle) = 0;
+  virtual void give_back(DeviceAddress base) = 0;
+};
+
+// Keeps a context current on the calling thread for as long as it lives, if status() is ok.
+class Inside {
+ public:
+  Inside(Driver& driver, ContextHandle context) : driver_(driver), place_(driver.enter(context)) {}
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  ~Inside() {
+    if (place_.ok()) driver_.leave(place_.value());
+  }
+  const Status& status() const { return place_.status(); }
+
+ private:
+  Driver& driver_;
+  Result<Driver::Place> place_;
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_DRIVER_H_

@@ -1,0 +1,64 @@
+// GpuMemory: DeviceMemory over a vendor's driver.
+//
+// A copy runs on the device whose memory it writes, or reads where it writes the host's; one with borrowed memory runs
+// on the device that the memory is mapped for. No call waits for a stream of the program's, with two exceptions that
+// are the drivers': the first use of a device (Device::open), and the last give_back() of an allocation of another
+// process.
+#ifndef LANYARD_GPU_DEVICE_GPU_MEMORY_H_
+#define LANYARD_GPU_DEVICE_GPU_MEMORY_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpu/device/copy_queue.h"
+#include "gpu/device/devices.h"
+#include "gpu/device/driver.h"
+#include "gpu/device/loans.h"
+#include "gpu/device/staging.h"
+#include "transport/base/device_memory.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+class GpuMemory final : public DeviceMemory {
+ public:
+  // Borrows the devices. `self` names this process for loans.
+  GpuMemory(Devices& devices, const ProcessName& self);
+
+  const char* kind() const override { return driver_.kind(); }
+  // For borrowed memory the device that it is on.
+  Result<int> device_of(const void* address, uint64_t bytes) const override;
+  // Besides: kInvalidArgument: neither side is device memory, or one is host memory that devices do not reach;
+  // kUnsupported: two devices that cannot reach each other.
+  Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) override;
+  Result<bool> has_ended(Copy copy) override;
+  Result<std::byte*> take_staging(uint64_t bytes) override { return staging_.take(bytes); }
+  void give_staging(std::byte* memory) override { staging_.give(memory); }
+  Result<Loan> lend(const void* address, uint64_t bytes) override;
+  // For the device that is current on the calling thread, or device 0.
+  Result<std::byte*> borrow(const Loan& loan) override { return loans_.borrow(loan); }
+  void give_back(std::byte* borrowed) override { loans_.give_back(borrowed); }
+
+ private:
+  // One side of a copy.
+  struct Side {
+    DeviceAddress address = 0;
+    int device = kHost;     // that reaches it best
+    bool borrowed = false;  // only that one reaches it
+  };
+  Result<PointerFacts> facts_of(const void* address, uint64_t bytes) const;
+  Result<Side> side_of(const void* address, uint64_t bytes) const;
+  Result<CopyQueue*> queue_of(int device);
+
+  Devices& devices_;
+  Driver& driver_;
+  Staging staging_;
+  Loans loans_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CopyQueue>> queues_;  // by device
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_GPU_MEMORY_H_

@@ -1,0 +1,12 @@
+#include "gpu/device/backend.h"
+#include "gpu/device/open_driver.h"
+
+namespace lanyard::gpu {
+
+Result<std::unique_ptr<Backend>> open_backend() {
+  Result<std::unique_ptr<Driver>> driver = open_driver();
+  if (!driver.ok()) return driver.status();
+  return Backend::make(std::move(driver.value()));
+}
+
+}  // namespace lanyard::gpu

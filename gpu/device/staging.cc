@@ -1,0 +1,70 @@
+#include "gpu/device/staging.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+namespace lanyard::gpu {
+
+Staging::~Staging() {
+  if (buffers_.empty()) return;
+  const Inside inside(driver_, context_);
+  if (!inside.status().ok()) return;  // the driver has gone first
+  for (const auto& [memory, buffer] : buffers_) driver_.free_host(const_cast<std::byte*>(memory));
+}
+
+Result<std::byte*> Staging::take(uint64_t bytes) {
+  if (bytes > uint64_t{1} << 48) return Status(Code::kExhausted, std::to_string(bytes) + " bytes of staging memory");
+  const size_t wanted = static_cast<size_t>(std::bit_width((std::max(bytes, kSmallest) - 1) / kSmallest));
+  const std::lock_guard lock(mutex_);
+  for (size_t size_class = wanted; size_class <= wanted + 2 && size_class < kClasses; ++size_class) {
+    std::vector<std::byte*>& free = free_[size_class];
+    if (free.empty()) continue;
+    std::byte* const memory = free.back();
+    free.pop_back();
+    buffers_.at(memory).taken = true;
+    return memory;
+  }
+  return allocate(wanted);
+}
+
+Result<std::byte*> Staging::allocate(size_t size_class) {
+  const uint64_t bytes = kSmallest << size_class;
+  // Any device's context will do: the memory is for all of them.
+  const Result<ContextHandle> context = driver_.context_of_device(driver_.current_device());
+  if (!context.ok()) return context.status();
+  if (context_ == nullptr) context_ = context.value();
+  const Inside inside(driver_, context.value());
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const Result<void*> memory = driver_.allocate_host(bytes);
+  if (!memory.ok()) return memory.status();
+  const Result<PointerFacts> facts = driver_.facts_of(memory.value());
+  if (!facts.ok()) {
+    driver_.free_host(memory.value());
+    return facts.status();
+  }
+  std::byte* const start = static_cast<std::byte*>(memory.value());
+  buffers_.emplace(start, Buffer{bytes, size_class, facts.value().address, true});
+  return start;
+}
+
+void Staging::give(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = buffers_.find(memory);
+  LANYARD_CHECK(found != buffers_.end() && found->second.taken, "staging memory is given back once, by its start");
+  found->second.taken = false;
+  free_[found->second.size_class].push_back(memory);
+}
+
+std::optional<DeviceAddress> Staging::find(const void* memory, uint64_t bytes) const {
+  const std::byte* const start = static_cast<const std::byte*>(memory);
+  const std::lock_guard lock(mutex_);
+  auto after = buffers_.upper_bound(start);
+  if (after == buffers_.begin()) return std::nullopt;
+  const auto& [base, buffer] = *--after;
+  const uint64_t offset = static_cast<uint64_t>(start - base);
+  if (!buffer.taken || offset > buffer.bytes || bytes > buffer.bytes - offset) return std::nullopt;
+  return buffer.address + offset;
+}
+
+}  // namespace lanyard::gpu

@@ -1,0 +1,60 @@
+// Staging: pinned host memory that devices copy from and to, kept for reuse.
+//
+// Sizes are powers of two. Nothing is given back to the driver before the end: freeing pinned memory waits for all
+// streams of the device, and one of them may be waiting for what the freeing thread was about to do. To keep that
+// bounded by what was in use at one time, a request takes any free buffer of up to four times its size.
+#ifndef LANYARD_GPU_DEVICE_STAGING_H_
+#define LANYARD_GPU_DEVICE_STAGING_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "gpu/device/driver.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// Any thread at any time. The driver outlives it.
+class Staging {
+ public:
+  static constexpr uint64_t kSmallest = 4096;
+
+  explicit Staging(Driver& driver) : driver_(driver) {}
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  // Requires: no copy uses any of it. Frees what was not given back, too.
+  ~Staging();
+
+  // At least `bytes`, page-aligned. Enters the driver where nothing fits. kExhausted.
+  Result<std::byte*> take(uint64_t bytes);
+  // Requires: from take(), not given back.
+  void give(std::byte* memory);
+
+  // Where devices reach it, if the whole range is within a buffer that is taken.
+  std::optional<DeviceAddress> find(const void* memory, uint64_t bytes) const;
+
+ private:
+  static constexpr size_t kClasses = 52;  // up to 2^63
+  struct Buffer {
+    uint64_t bytes;
+    size_t size_class;
+    DeviceAddress address;
+    bool taken;
+  };
+  Result<std::byte*> allocate(size_t size_class);
+
+  Driver& driver_;
+  mutable std::mutex mutex_;
+  ContextHandle context_ = nullptr;  // that the first buffer came from
+  std::map<const std::byte*, Buffer> buffers_;
+  std::array<std::vector<std::byte*>, kClasses> free_;  // by size class
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_STAGING_H_

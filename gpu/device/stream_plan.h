@@ -1,0 +1,50 @@
+// StreamPlan: a batch of stream operations as it goes to the driver: kernels, and runs of memory operations.
+#ifndef LANYARD_GPU_DEVICE_STREAM_PLAN_H_
+#define LANYARD_GPU_DEVICE_STREAM_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "gpu/device/device.h"
+#include "gpu/device/driver.h"
+#include "gpu/device/kernel_arguments.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// One thread at a time. Once warm it allocates nothing.
+class StreamPlan {
+ public:
+  void clear();
+
+  // Behind everything so far. Adds that follow one another become one kernel, adds to one word one entry; so do waits.
+  void put(Kernel kernel, DeviceAddress word, uint64_t value);
+  void put(const MemoryOp& op);
+
+  // How many entries of the stream's launch queue it takes.
+  uint64_t steps() const { return steps_.size(); }
+
+  // Submits all, with the context current. When the last step has run, the word at `marker` becomes `number`; 0:
+  // nothing does. `released`: see WordArguments. After an error a part may have been submitted.
+  Status submit(Device& device, StreamHandle stream, DeviceAddress released, DeviceAddress marker, uint64_t number);
+
+ private:
+  // One less than the driver takes, for the marker.
+  static constexpr size_t kMemoryOps = Driver::kMemoryOpsAtOnce - 1;
+  enum class Engine : uint8_t { kKernel, kMemory };
+
+  struct Step {
+    Engine engine;
+    Kernel kernel;  // kKernel
+    size_t first;   // in entries_ or memory_ops_
+    size_t count;
+  };
+
+  std::vector<Step> steps_;
+  std::vector<WordEntry> entries_;
+  std::vector<MemoryOp> memory_ops_;
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_STREAM_PLAN_H_

@@ -1,0 +1,309 @@
+#include "tests/fake_driver.h"
+
+#include <chrono>
+#include <cstring>
+
+namespace lanyard {
+
+using gpu::ContextHandle;
+using gpu::DeviceAddress;
+using gpu::Fault;
+using gpu::StreamHandle;
+
+namespace {
+
+constexpr const char* kKernels[] = {"ring", "store", "wait", "wait_next", "copy"};
+constexpr size_t kCopyKernel = 4;
+
+}  // namespace
+
+FakeDriver::~FakeDriver() {
+  stopping_ = true;
+  for (const std::unique_ptr<Stream>& stream : streams_) destroy_stream(stream.get());
+  free_all();
+}
+
+Status FakeDriver::fault(Fault fault, const char* call) {
+  return driver_error(fault, call, "FAKE_ERROR", "as injected");
+}
+
+Status FakeDriver::alive(const char* call) const { return lost_ ? fault(Fault::kIllegalAddress, call) : Status{}; }
+
+// ---- Contexts
+
+Result<gpu::DeviceFacts> FakeDriver::facts(int device) {
+  gpu::DeviceFacts facts;
+  facts.name = "fake device " + std::to_string(device);
+  facts.uuid.fill(static_cast<std::byte>(device + 1));
+  facts.multiprocessors = 4;
+  facts.writes_words = options_.writes_words;
+  facts.awaits_words = options_.awaits_words;
+  return facts;
+}
+
+Result<ContextHandle> FakeDriver::context_of_device(int device) {
+  if (device < 0 || device >= options_.devices) return fault(Fault::kBadArgument, "context_of_device");
+  return ContextHandle{&contexts_[static_cast<size_t>(device)]};
+}
+
+Result<int> FakeDriver::device_of_context(ContextHandle context) {
+  return static_cast<int>(static_cast<int*>(context) - contexts_.data());
+}
+
+Result<ContextHandle> FakeDriver::context_of_stream(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Stream>& known : streams_)
+    if (known.get() == stream && !known->stop) return ContextHandle{&contexts_[static_cast<size_t>(known->device)]};
+  return fault(Fault::kBadArgument, "context_of_stream");
+}
+
+int FakeDriver::current_device() {
+  const Result<int> device = inside("current_device");
+  return device.ok() ? device.value() : 0;
+}
+
+void FakeDriver::set_device(int device) {
+  const std::lock_guard lock(mutex_);
+  current_[std::this_thread::get_id()] = &contexts_[static_cast<size_t>(device)];
+}
+
+Result<gpu::Driver::Place> FakeDriver::enter(ContextHandle context) {
+  LANYARD_RETURN_IF_ERROR(alive("enter"));
+  const std::lock_guard lock(mutex_);
+  return Place{std::exchange(current_[std::this_thread::get_id()], context), 0};
+}
+
+void FakeDriver::leave(const Place& place) {
+  const std::lock_guard lock(mutex_);
+  current_[std::this_thread::get_id()] = place.context;
+}
+
+Result<int> FakeDriver::inside(const char* call) {
+  LANYARD_RETURN_IF_ERROR(alive(call));
+  const std::lock_guard lock(mutex_);
+  const auto found = current_.find(std::this_thread::get_id());
+  if (found == current_.end() || found->second == nullptr) return fault(Fault::kBadArgument, call);
+  return device_of_context(found->second);
+}
+
+Status FakeDriver::reach_device(int device) {
+  const Result<int> current = inside("reach_device");
+  if (!current.ok()) return current.status();
+  return current.value() == device || options_.peers ? Status{} : fault(Fault::kUnsupported, "reach_device");
+}
+
+// ---- Streams
+
+StreamHandle FakeDriver::start_stream(int device) {
+  const std::lock_guard lock(mutex_);
+  Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
+  stream.device = device;
+  stream.thread = std::thread([this, &stream] { serve(stream); });
+  return &stream;
+}
+
+StreamHandle FakeDriver::make_program_stream(int device) { return start_stream(device); }
+
+Result<StreamHandle> FakeDriver::make_stream() {
+  const Result<int> device = inside("make_stream");
+  if (!device.ok()) return device.status();
+  return start_stream(device.value());
+}
+
+void FakeDriver::destroy_stream(StreamHandle handle) {
+  Stream& stream = *static_cast<Stream*>(handle);
+  {
+    const std::lock_guard lock(mutex_);
+    stream.stop = true;
+    stream.changed.notify_all();
+  }
+  if (stream.thread.joinable()) stream.thread.join();
+}
+
+void FakeDriver::serve(Stream& stream) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    stream.changed.wait(lock, [&] { return stream.stop || !stream.items.empty(); });
+    if (stream.items.empty() || stopping_) return;
+    const Item item = std::move(stream.items.front());
+    stream.items.pop_front();
+    stream.busy = true;
+    lock.unlock();
+    if (!lost_) item();
+    lock.lock();
+    stream.busy = false;
+    stream.changed.notify_all();
+  }
+}
+
+Status FakeDriver::push(StreamHandle handle, std::string what, Item item) {
+  LANYARD_RETURN_IF_ERROR(alive(what.c_str()));
+  Stream& stream = *static_cast<Stream*>(handle);
+  std::unique_lock lock(mutex_);
+  ++submissions_[what];
+  if (stream.capture != 0) {
+    stream.captured.push_back(std::move(item));
+    return {};
+  }
+  stream.changed.wait(lock, [&] { return stream.stop || stream.items.size() < options_.queue; });
+  if (stream.stop) return fault(Fault::kBadArgument, what.c_str());
+  stream.items.push_back(std::move(item));
+  stream.changed.notify_all();
+  return {};
+}
+
+void FakeDriver::call_host(StreamHandle stream, Item body) {
+  static_cast<void>(push(stream, "host call", std::move(body)));
+}
+
+Result<bool> FakeDriver::is_empty(StreamHandle handle) {
+  LANYARD_RETURN_IF_ERROR(alive("is_empty"));
+  Stream& stream = *static_cast<Stream*>(handle);
+  const std::lock_guard lock(mutex_);
+  if (stream.capture != 0) {
+    stream.capture_void = true;
+    return fault(Fault::kCapture, "is_empty");
+  }
+  if (stream.stop) return fault(Fault::kBadArgument, "is_empty");
+  return stream.items.empty() && !stream.busy;
+}
+
+void FakeDriver::begin_capture(StreamHandle handle) {
+  Stream& stream = *static_cast<Stream*>(handle);
+  const std::lock_guard lock(mutex_);
+  stream.capture = ++captures_;
+  stream.capture_void = false;
+  stream.captured.clear();
+}
+
+std::optional<FakeDriver::Graph> FakeDriver::end_capture(StreamHandle handle) {
+  Stream& stream = *static_cast<Stream*>(handle);
+  const std::lock_guard lock(mutex_);
+  stream.capture = 0;
+  if (stream.capture_void) return std::nullopt;
+  return std::move(stream.captured);
+}
+
+void FakeDriver::replay(const Graph& graph, StreamHandle stream) {
+  static_cast<void>(push(stream, "graph", [graph] {
+    for (const Item& item : graph) item();
+  }));
+}
+
+Result<uint64_t> FakeDriver::capture_of(StreamHandle handle) {
+  LANYARD_RETURN_IF_ERROR(alive("capture_of"));
+  Stream& stream = *static_cast<Stream*>(handle);
+  const std::lock_guard lock(mutex_);
+  if (stream.capture_void && stream.capture != 0) return fault(Fault::kCapture, "capture_of");
+  return stream.capture;
+}
+
+uint64_t FakeDriver::submissions(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  return submissions_[what];
+}
+
+// ---- Work
+
+uint64_t* FakeDriver::word_at(DeviceAddress address) {
+  return reinterpret_cast<uint64_t*>(reach(address, sizeof(uint64_t)));
+}
+
+void FakeDriver::write(DeviceAddress address, uint64_t value) {
+  uint64_t* const word = word_at(address);
+  if (word != nullptr) std::atomic_ref(*word).store(value, std::memory_order_release);
+}
+
+void FakeDriver::await(DeviceAddress address, uint64_t value, DeviceAddress released_address) {
+  uint64_t* const word = word_at(address);
+  uint64_t* const released = released_address == 0 ? nullptr : word_at(released_address);
+  if (word == nullptr) return;
+  for (int turn = 0; !stopping_ && !lost_; ++turn) {
+    if (std::atomic_ref(*word).load(std::memory_order_acquire) >= value) return;
+    if (released != nullptr && std::atomic_ref(*released).load() != 0) return;
+    if (turn < 50) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
+Status FakeDriver::run_memory_ops(StreamHandle stream, std::span<const gpu::MemoryOp> ops) {
+  const Result<int> device = inside("memory ops");
+  if (!device.ok()) return device.status();
+  for (const gpu::MemoryOp& op : ops) {
+    const bool can = op.kind == gpu::MemoryOp::Kind::kWrite ? options_.writes_words : options_.awaits_words;
+    if (!can || ops.size() > kMemoryOpsAtOnce) return fault(Fault::kBadArgument, "memory ops");
+  }
+  return push(stream, "memory ops", [this, copied = std::vector(ops.begin(), ops.end())] {
+    for (const gpu::MemoryOp& op : copied) {
+      if (op.kind == gpu::MemoryOp::Kind::kWrite) {
+        write(op.word, op.value);
+      } else {
+        await(op.word, op.value, 0);
+      }
+    }
+  });
+}
+
+Result<gpu::KernelHandle> FakeDriver::load_kernel(const char* name) {
+  for (const char* const& known : kKernels)
+    if (std::string(known) == name) return gpu::KernelHandle{const_cast<const char**>(&known)};
+  return fault(Fault::kBadArgument, "load_kernel");
+}
+
+Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
+                          std::span<const std::byte> argument) {
+  const Result<int> device = inside("launch");
+  if (!device.ok()) return device.status();
+  const size_t which = static_cast<size_t>(static_cast<const char**>(kernel) - const_cast<const char**>(kKernels));
+  if (which != kCopyKernel) {
+    gpu::WordArguments arguments;
+    if (argument.size() != sizeof arguments || blocks != 1) return fault(Fault::kBadArgument, "launch");
+    std::memcpy(&arguments, argument.data(), sizeof arguments);
+    return push(stream, kKernels[which], [this, which, arguments] { run_on_words(which, arguments); });
+  }
+  gpu::CopyArguments arguments;
+  if (argument.size() != sizeof arguments || threads != gpu::kCopyThreads || blocks > 8)
+    return fault(Fault::kBadArgument, "launch");
+  std::memcpy(&arguments, argument.data(), sizeof arguments);
+  return push(stream, kKernels[which], [this, arguments] {
+    move(arguments.to, arguments.from, arguments.bytes);
+    write(arguments.completion, arguments.number);
+  });
+}
+
+void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments) {
+  const std::string name = kKernels[kernel];
+  for (uint32_t i = 0; i < arguments.count; ++i) {
+    const auto [word, value] = arguments.entries[i];
+    if (name == "ring") {
+      uint64_t* const target = word_at(word);
+      if (target != nullptr) std::atomic_ref(*target).fetch_add(value);
+    } else if (name == "store") {
+      write(word, value);
+    } else if (name == "wait") {
+      await(word, value, arguments.released);
+    } else {
+      uint64_t* const count = word_at(value);
+      if (count != nullptr) await(word, std::atomic_ref(*count).fetch_add(1) + 1, arguments.released);
+    }
+  }
+  if (arguments.marker != 0 && !stopping_ && !lost_) write(arguments.marker, arguments.number);
+}
+
+void FakeDriver::move(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
+  if (bytes == 0) return;
+  std::byte* const target = reach(to, bytes);
+  const std::byte* const source = reach(from, bytes);
+  if (target != nullptr && source != nullptr) std::memcpy(target, source, bytes);
+}
+
+Status FakeDriver::copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) {
+  const Result<int> device = inside("copy engine");
+  if (!device.ok()) return device.status();
+  return push(stream, "copy engine", [this, to, from, bytes] { move(to, from, bytes); });
+}
+
+}  // namespace lanyard

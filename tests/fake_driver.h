@@ -1,0 +1,166 @@
+// FakeDriver: a GPU vendor's driver on host threads, for tests without a GPU.
+//
+// A stream is a thread that runs what was enqueued in order, with a queue that blocks when it is full. Device memory is
+// a memfd: mapped without access at its device address, so that a host that touches it faults, and readable elsewhere
+// for the "device". Host memory has device addresses that are no host addresses, and only once it is registered.
+// Kernels are host functions with the names of kernels.cu. Asking a stream that is being captured whether it is empty
+// voids the capture, as it does with the vendors.
+#ifndef LANYARD_TESTS_FAKE_DRIVER_H_
+#define LANYARD_TESTS_FAKE_DRIVER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gpu/device/driver.h"
+#include "gpu/device/driver_error.h"
+#include "gpu/device/kernel_arguments.h"
+
+namespace lanyard {
+
+// Any thread at any time.
+class FakeDriver final : public gpu::Driver {
+ public:
+  using Item = std::function<void()>;
+  using Graph = std::vector<Item>;
+
+  struct Options {
+    int devices = 1;
+    bool writes_words = true;
+    bool awaits_words = true;
+    bool peers = true;  // devices reach each other
+    size_t queue = 1024;
+  };
+
+  FakeDriver() : FakeDriver(Options{}) {}
+  explicit FakeDriver(const Options& options) : options_(options), contexts_(static_cast<size_t>(options.devices)) {}
+  ~FakeDriver() override;
+
+  // ---- What a program does. The streams and the memory live as long as the driver.
+
+  gpu::StreamHandle make_program_stream(int device = 0);
+  void call_host(gpu::StreamHandle stream, Item body);
+  void begin_capture(gpu::StreamHandle stream);
+  // Null: the capture was voided.
+  std::optional<Graph> end_capture(gpu::StreamHandle stream);
+  void replay(const Graph& graph, gpu::StreamHandle stream);
+  // Device memory, which the caller may not touch but through at().
+  std::byte* make_memory(uint64_t bytes, int device = 0);
+  std::byte* at(const void* device_memory) { return reach(reinterpret_cast<uint64_t>(device_memory), 1); }
+  // Sets the calling thread's current device, as a run-time library does.
+  void set_device(int device);
+
+  // ---- What tests do to it and ask it
+
+  // From now on every call fails, and streams stand still, as after a kernel's illegal access.
+  void lose_device() { lost_ = true; }
+  void refuse_registration(bool refuse) { refuse_registration_ = refuse; }
+  // Work that was submitted: kernels by name, "memory ops" by batch, "copy engine".
+  uint64_t submissions(const std::string& what);
+  uint64_t registered_ranges();
+  uint64_t mapped_loans();
+
+  // ---- Driver
+
+  const char* kind() const override { return "fake"; }
+  int device_count() const override { return options_.devices; }
+  Result<gpu::DeviceFacts> facts(int device) override;
+  Result<gpu::ContextHandle> context_of_device(int device) override;
+  Result<gpu::ContextHandle> context_of_stream(gpu::StreamHandle stream) override;
+  Result<int> device_of_context(gpu::ContextHandle context) override;
+  int current_device() override;
+  Result<Place> enter(gpu::ContextHandle context) override;
+  void leave(const Place& place) override;
+  Status reach_device(int device) override;
+  Result<gpu::StreamHandle> make_stream() override;
+  void destroy_stream(gpu::StreamHandle stream) override;
+  Result<bool> is_empty(gpu::StreamHandle stream) override;
+  Result<uint64_t> capture_of(gpu::StreamHandle stream) override;
+  Status run_memory_ops(gpu::StreamHandle stream, std::span<const gpu::MemoryOp> ops) override;
+  Result<gpu::KernelHandle> load_kernel(const char* name) override;
+  Status launch(gpu::StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
+                std::span<const std::byte> argument) override;
+  Status copy(gpu::StreamHandle stream, gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes) override;
+  Status register_host(void* memory, uint64_t bytes) override;
+  void unregister_host(void* memory) override;
+  Result<void*> allocate_host(uint64_t bytes) override;
+  void free_host(void* memory) override;
+  Result<gpu::DeviceAddress> allocate(uint64_t bytes) override;
+  void free(gpu::DeviceAddress memory) override;
+  Result<gpu::PointerFacts> facts_of(const void* address) override;
+  Result<IpcHandle> lend(gpu::DeviceAddress base) override;
+  Result<gpu::DeviceAddress> borrow(const IpcHandle& handle) override;
+  void give_back(gpu::DeviceAddress base) override;
+
+ private:
+  struct Stream {
+    int device = 0;
+    bool stop = false;
+    bool busy = false;
+    std::deque<Item> items;
+    uint64_t capture = 0;
+    bool capture_void = false;
+    Graph captured;
+    std::condition_variable changed;
+    std::thread thread;
+  };
+  struct Memory {
+    uint64_t bytes = 0;
+    int device = 0;
+    std::shared_ptr<void> file;  // what it is a mapping of
+    std::byte* window = nullptr;
+    bool borrowed = false;
+  };
+
+  static Status fault(gpu::Fault fault, const char* call);
+  Status alive(const char* call) const;
+  // The calling thread's context's device, or why there is none.
+  Result<int> inside(const char* call);
+  void serve(Stream& stream);
+  Status push(gpu::StreamHandle stream, std::string what, Item item);
+  gpu::StreamHandle start_stream(int device);
+  gpu::DeviceAddress map(uint64_t bytes, int device, std::shared_ptr<void> file, bool borrowed);
+  void free_all();
+  static void unmap(gpu::DeviceAddress base, const Memory& memory);
+  // Where the host has what the device calls `address`; null for what the device does not reach.
+  std::byte* reach(gpu::DeviceAddress address, uint64_t bytes);
+  uint64_t* word_at(gpu::DeviceAddress address);
+  void await(gpu::DeviceAddress word, uint64_t value, gpu::DeviceAddress released);
+  void write(gpu::DeviceAddress word, uint64_t value);
+  void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
+  void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes);
+
+  const Options options_;
+  std::atomic<bool> lost_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> refuse_registration_{false};
+
+  std::mutex mutex_;           // guards the streams, threads' contexts and counts
+  std::vector<int> contexts_;  // a context is the address of its device's place
+  std::map<std::thread::id, gpu::ContextHandle> current_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::map<std::string, uint64_t> submissions_;
+  uint64_t captures_ = 0;
+
+  std::mutex memory_mutex_;
+  std::map<uint64_t, uint64_t> registered_;  // host address -> bytes
+  std::set<void*> pinned_;
+  std::map<gpu::DeviceAddress, Memory> memory_;
+};
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TESTS_FAKE_DRIVER_H_

@@ -1,0 +1,185 @@
+// GpuMemory over a driver on host threads: the contract of device memory, loans between two processes' worth in one,
+// and failures.
+#include "gpu/device/gpu_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "gpu/device/devices.h"
+#include "gpu/device/loans.h"
+#include "tests/device_memory_contract.h"
+#include "tests/fake_driver.h"
+
+namespace lanyard::memory_contract {
+namespace {
+
+using gpu::GpuMemory;
+using gpu::ProcessName;
+
+// One driver, and the memory of a process; `other` is that of another one on the same host.
+struct FakeLab final : MemoryLab {
+  explicit FakeLab(const FakeDriver::Options& options, const ProcessName& other_name = {.pid = 2})
+      : driver(options),
+        own_devices(driver),
+        other_devices(driver),
+        own(own_devices, {.pid = 1}),
+        other(other_devices, other_name) {}
+  DeviceMemory& memory() override { return own; }
+  int devices() override { return driver.device_count(); }
+  std::byte* make_memory(uint64_t bytes, int device) override { return driver.make_memory(bytes, device); }
+
+  FakeDriver driver;
+  gpu::Devices own_devices;
+  gpu::Devices other_devices;
+  GpuMemory own;
+  GpuMemory other;
+};
+
+MemoryMaker maker(const char* name, const FakeDriver::Options& options) {
+  return {name, [options] { return std::make_unique<FakeLab>(options); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryContract,
+                         ::testing::Values(maker("OneDevice", {}), maker("TwoDevices", {.devices = 2}),
+                                           maker("KernelsOnly", {.writes_words = false, .awaits_words = false})),
+                         memory_maker_name);
+
+TEST(GpuMemoryTest, LongCopiesWithTheHostAreTheEngines) {
+  FakeLab lab({});
+  constexpr uint64_t kLong = gpu::CopyQueue::kShortestForEngine;
+  std::byte* const a = lab.make_memory(kLong, 0);
+  std::byte* const b = lab.make_memory(kLong, 0);
+  std::byte* const host = lab.own.take_staging(kLong).value();
+  ASSERT_TRUE(is_ok(copy(lab.own, a, host, kLong - 1)));
+  EXPECT_EQ(lab.driver.submissions("copy engine"), 0u);
+  ASSERT_TRUE(is_ok(copy(lab.own, b, a, kLong)));
+  EXPECT_EQ(lab.driver.submissions("copy engine"), 0u);
+  ASSERT_TRUE(is_ok(copy(lab.own, a, host, kLong)));
+  ASSERT_TRUE(is_ok(copy(lab.own, host, a, kLong)));
+  EXPECT_EQ(lab.driver.submissions("copy engine"), 2u);
+  lab.own.give_staging(host);
+}
+
+TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
+  FakeLab lab({.devices = 2});
+  constexpr uint64_t kBytes = 10'000;
+  std::byte* const lent = lab.make_memory(kBytes, 1);
+  fill(lab.driver.at(lent), kBytes, 5);
+  const Result<DeviceMemory::Loan> loan = lab.own.lend(lent + 1000, 3000);
+  const Result<DeviceMemory::Loan> second = lab.own.lend(lent + 2000, 8000);
+  ASSERT_TRUE(is_ok(loan.status()) && is_ok(second.status()));
+
+  const Result<std::byte*> borrowed = lab.other.borrow(loan.value());
+  ASSERT_TRUE(is_ok(borrowed.status()));
+  EXPECT_NE(borrowed.value(), lent + 1000);
+  EXPECT_EQ(lab.other.device_of(borrowed.value(), 3000).value(), 1);
+  EXPECT_EQ(lab.other.device_of(borrowed.value(), 3001).status().code(), Code::kInvalidArgument);
+  std::byte* const host = lab.other.take_staging(kBytes).value();
+  ASSERT_TRUE(is_ok(copy(lab.other, host, borrowed.value(), 3000)));
+  EXPECT_EQ(std::memcmp(host, lab.driver.at(lent) + 1000, 3000), 0);
+  EXPECT_EQ(lab.other.start_copy(host, borrowed.value(), 3001).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(lab.other.lend(borrowed.value(), 10).status().code(), Code::kUnsupported);
+
+  // To and from memory of this process's, on whichever device.
+  for (const int device : {0, 1}) {
+    std::byte* const near = lab.make_memory(kBytes, device);
+    ASSERT_TRUE(is_ok(copy(lab.other, near, borrowed.value(), 3000)));
+    EXPECT_EQ(std::memcmp(lab.driver.at(near), lab.driver.at(lent) + 1000, 3000), 0);
+    fill(lab.driver.at(near), kBytes, 6);
+    ASSERT_TRUE(is_ok(copy(lab.other, borrowed.value(), near, 3000)));
+    EXPECT_TRUE(holds(lab.driver.at(lent) + 1000, 3000, 6));
+  }
+
+  // One mapping for an allocation.
+  const Result<std::byte*> more = lab.other.borrow(second.value());
+  ASSERT_TRUE(is_ok(more.status()));
+  EXPECT_EQ(more.value(), borrowed.value() + 1000);
+  EXPECT_EQ(lab.driver.mapped_loans(), 1u);
+  lab.other.give_back(borrowed.value());
+  EXPECT_EQ(lab.driver.mapped_loans(), 1u);
+  ASSERT_TRUE(is_ok(copy(lab.other, host, more.value(), 8000)));
+  lab.other.give_back(more.value());
+  EXPECT_EQ(lab.driver.mapped_loans(), 0u);
+  lab.other.give_staging(host);
+}
+
+TEST(GpuMemoryTest, LoansThatCannotBeReachedSayWhy) {
+  const auto refusal = [](const FakeDriver::Options& options, const ProcessName& borrower) {
+    FakeLab lab(options, borrower);
+    std::byte* const lent = lab.make_memory(100, options.devices - 1);
+    const Result<DeviceMemory::Loan> loan = lab.own.lend(lent, 100);
+    const Status status = lab.other.borrow(loan.value()).status();
+    EXPECT_EQ(status.code(), Code::kUnsupported);
+    return status.message();
+  };
+  ProcessName far{.pid = 1};
+  far.boot[0] = std::byte{1};
+  EXPECT_NE(refusal({}, far).find("another host"), std::string::npos);
+  EXPECT_NE(refusal({.devices = 2, .peers = false}, {.pid = 2}).find("cannot reach"), std::string::npos);
+
+  // A device that the borrower does not see.
+  FakeLab lender({.devices = 2});
+  const Result<DeviceMemory::Loan> loan = lender.own.lend(lender.make_memory(100, 1), 100);
+  FakeLab borrower({});
+  const Status status = borrower.other.borrow(loan.value()).status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("does not see"), std::string::npos) << status.to_string();
+}
+
+TEST(GpuMemoryTest, DevicesWithoutAPathAreRefused) {
+  FakeLab lab({.devices = 2, .peers = false});
+  std::byte* const a = lab.make_memory(100, 0);
+  std::byte* const b = lab.make_memory(100, 1);
+  EXPECT_EQ(lab.own.start_copy(a, b, 100).status().code(), Code::kUnsupported);
+}
+
+TEST(GpuMemoryTest, ALostDeviceEndsCopiesWithAnError) {
+  FakeLab lab({});
+  std::byte* const device = lab.make_memory(1000, 0);
+  std::byte* const host = lab.own.take_staging(1000).value();
+  ASSERT_TRUE(is_ok(copy(lab.own, device, host, 1000)));
+  lab.driver.lose_device();
+  EXPECT_EQ(lab.own.start_copy(device, host, 1000).status().code(), Code::kFailed);
+  EXPECT_EQ(lab.own.device_of(device, 1000).status().code(), Code::kFailed);
+  EXPECT_EQ(lab.own.take_staging(uint64_t{1} << 20).status().code(), Code::kFailed);
+  lab.own.give_staging(host);
+}
+
+TEST(GpuMemoryTest, ACopyThatIsUnderWayWhenTheDeviceIsLostFails) {
+  FakeLab lab({});
+  constexpr uint64_t kBytes = uint64_t{64} << 20;
+  std::byte* const a = lab.make_memory(kBytes, 0);
+  std::byte* const b = lab.make_memory(kBytes, 0);
+  const Result<DeviceMemory::Copy> first = lab.own.start_copy(a, b, kBytes);
+  const Result<DeviceMemory::Copy> last = lab.own.start_copy(b, a, kBytes);
+  ASSERT_TRUE(first.ok() && last.ok());
+  lab.driver.lose_device();
+  const Status status = finish(lab.own, last.value());
+  EXPECT_EQ(status.code(), Code::kFailed) << status.to_string();
+}
+
+TEST(GpuMemoryTest, TheQueueOfCopiesIsBounded) {
+  FakeLab lab({});
+  std::byte* const device = lab.make_memory(uint64_t{32} << 20, 0);
+  std::byte* const other = lab.make_memory(uint64_t{32} << 20, 0);
+  Result<DeviceMemory::Copy> started = lab.own.start_copy(device, other, uint64_t{32} << 20);
+  DeviceMemory::Copy last = started.value();
+  uint64_t taken = 0;
+  while ((started = lab.own.start_copy(other, device, uint64_t{1} << 20)).ok() && ++taken < 10'000)
+    last = started.value();
+  EXPECT_EQ(started.status().code(), Code::kAgain);
+  EXPECT_TRUE(is_ok(finish(lab.own, last)));
+  EXPECT_TRUE(is_ok(copy(lab.own, other, device, 1)));
+}
+
+TEST(ProcessNameTest, NamesThisProcess) {
+  const Result<ProcessName> name = ProcessName::own();
+  ASSERT_TRUE(is_ok(name.status()));
+  EXPECT_EQ(name.value(), ProcessName::own().value());
+  EXPECT_NE(name.value().start_time, 0u);
+  EXPECT_NE(name.value().boot, (std::array<std::byte, 16>{}));
+}
+
+}  // namespace
+}  // namespace lanyard::memory_contract

@@ -1,0 +1,97 @@
+"""CUDA's and HIP's toolkits as one Bazel repository, @gpu_toolkits, which loads on machines that have neither.
+
+Only --config=cuda and --config=hip build anything that needs it; what is missing is then told by the failing action.
+"""
+
+_HEAD = """load("@rules_cc//cc:defs.bzl", "cc_library")
+
+package(default_visibility = ["//visibility:public"])
+"""
+
+_MISSING = """
+genrule(
+    name = "{name}_missing",
+    outs = ["{name}_missing/" + header for header in {headers}],
+    cmd = "echo >&2 {message}; exit 1",
+)
+
+cc_library(
+    name = "{name}",
+    hdrs = [":{name}_missing"],
+    includes = ["{name}_missing"],
+)
+"""
+
+_FOUND = """
+cc_library(
+    name = "{name}",
+    hdrs = glob({patterns}),
+    defines = {defines},
+    includes = {includes},
+)
+"""
+
+def _first(ctx, candidates, file):
+    for folder in candidates:
+        if folder and ctx.path(folder + "/" + file).exists:
+            return folder
+    return ""
+
+def _gpu_toolkits_impl(ctx):
+    environ = ctx.os.environ
+    cuda = _first(ctx, [environ.get("CUDA_HOME"), "/usr/local/cuda", "/opt/cuda"], "bin/nvcc")
+    nvcc = cuda + "/bin/nvcc" if cuda else ""
+    build = _HEAD
+    nvcc_missing = "--config=cuda: no nvcc in CUDA_HOME, /usr/local/cuda or /opt/cuda: install the CUDA toolkit, 12 or newer"
+    if cuda:
+        ctx.symlink(cuda + "/include", "cuda")
+        build += _FOUND.format(
+            name = "cuda_headers",
+            patterns = ["cuda/*.h"],
+            defines = [],
+            includes = ["cuda"],
+        )
+    else:
+        build += _MISSING.format(
+            name = "cuda_headers",
+            headers = ["cuda.h", "cudaTypedefs.h"],
+            message = "'%s'" % nvcc_missing,
+        )
+
+    # Debian keeps HIP's headers on the compiler's own path, AMD in a folder of its own.
+    rocm = _first(ctx, [environ.get("ROCM_PATH"), "/opt/rocm"], "bin/hipcc")
+    hipcc = rocm + "/bin/hipcc" if rocm else str(ctx.which("hipcc") or "")
+    hip_missing = "--config=hip: no hipcc in ROCM_PATH, /opt/rocm or PATH, or no HIP headers; on Debian: apt-get install hipcc libamdhip64-dev"
+    headers = _first(ctx, [rocm, "/usr"], "include/hip/hip_runtime_api.h") if hipcc else ""
+    if headers:
+        ctx.symlink(headers + "/include/hip", "hip/hip")
+        build += _FOUND.format(
+            name = "hip_headers",
+            patterns = ["hip/**/*.h"],
+            defines = ["__HIP_PLATFORM_AMD__=1"],
+            includes = ["hip"],
+        )
+    else:
+        hipcc = ""
+        build += _MISSING.format(
+            name = "hip_headers",
+            headers = ["hip/hip_runtime_api.h"],
+            message = "'%s'" % hip_missing,
+        )
+    ctx.file("BUILD.bazel", build)
+    ctx.file("defs.bzl", "NVCC = %r\nHIPCC = %r\nNVCC_MISSING = %r\nHIPCC_MISSING = %r\n" % (
+        nvcc,
+        hipcc,
+        nvcc_missing,
+        hip_missing,
+    ))
+
+gpu_toolkits = repository_rule(
+    implementation = _gpu_toolkits_impl,
+    environ = [
+        "CUDA_HOME",
+        "PATH",
+        "ROCM_PATH",
+    ],
+    local = True,
+)
