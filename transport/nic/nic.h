@@ -73,7 +73,10 @@ struct CounterValue {
 // How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
 enum class DoorbellKind {
   kMmioAdd,    // a store of v to *word adds v (Slingshot)
-  kAtomicAdd,  // an atomic add of v to *word, system scope, adds v
+  // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the streams
+  // of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing but such
+  // words in it, for drivers that make whole pages known to the device.
+  kAtomicAdd,
   kHostCall,   // call(object, counter, v) from a host thread adds v; never blocks
 };
 
