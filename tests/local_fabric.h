@@ -32,7 +32,7 @@ struct LocalOptions {
   bool connected = true;  // false: set_peers() is left to the test
   nicsim::TraceLogs* traces = nullptr;  // gets a log for each NIC; outlives the fabric
   std::chrono::milliseconds spin_for{20};  // as ThreadedOptions'
-  std::vector<DeviceMemory*> memories;     // by rank; for none where it is too short; they outlive the fabric
+  std::vector<DeviceMemory*> memories = {};  // by rank; for none where it is too short; they outlive the fabric
 };
 
 // NIC i has rank i. The NICs have threads of their own and end with the fabric, so memory that is
