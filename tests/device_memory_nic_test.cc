@@ -114,6 +114,7 @@ TEST_P(DeviceNic, AloneAMessageAndItsFlag) {
   constexpr uint64_t kBytes = 10'000;
   for (const auto& [from, to] : kCombinations) {
     const CounterId trigger = counter(0);
+    const CounterId done = counter(0);
     const CounterId arrived = counter(1);
     const Buffer source = buffer(0, from, kBytes);
     const Buffer target = buffer(1, to, kBytes, arrived);
@@ -124,7 +125,7 @@ TEST_P(DeviceNic, AloneAMessageAndItsFlag) {
       const std::vector<std::byte> message = pattern(i, kBytes);
       write(source, 0, message);
       std::memcpy(number.data, &i, sizeof i);
-      const nic::DeferredOp data{.op = write_op(source, 0, target, 0, kBytes, {}), .trigger = trigger, .threshold = i};
+      const nic::DeferredOp data{.op = write_op(source, 0, target, 0, kBytes, done), .trigger = trigger, .threshold = i};
       Op raise;
       raise.kind = OpKind::kAtomic;
       raise.atomic = nic::AtomicKind::kReplace;
@@ -139,6 +140,7 @@ TEST_P(DeviceNic, AloneAMessageAndItsFlag) {
       std::atomic_ref<uint64_t> raised(*reinterpret_cast<uint64_t*>(flag.data));
       ASSERT_TRUE(happens_without_us([&] { return raised.load(std::memory_order_acquire) == i; }));
       ASSERT_TRUE(read(target, 0, kBytes) == message) << "message " << i << " was flagged before it was there";
+      ASSERT_TRUE(reaches(done, i));
     }
     EXPECT_TRUE(eventually([&] { return nic(0).free_entries() == nic(0).caps().deferred_depth; }));
     ASSERT_TRUE(reaches(arrived, 12, 1));

@@ -187,7 +187,8 @@ class Nic {
   virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
 
   // Registers [base, base + bytes), owned by the caller, for local and remote use; bytes may be 0. Arriving messages
-  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound.
+  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound; kInvalidArgument
+  // for device memory of more than one allocation.
   virtual Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) = 0;
   // Returns when the NIC will touch the memory no more (but see caps().fenced_deregistration). kInvalidState while a
   // waiting entry or an operation of this NIC under way names it. kNotFound.
@@ -195,7 +196,8 @@ class Nic {
   virtual Result<RemoteKey> key(RegionId region) const = 0;
 
   // Hands deferred operations to the NIC, all or none (N6); they are copied. kAgain when not enough entries are free;
-  // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor.
+  // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor; kUnsupported for an
+  // atomic with an operand or a result in device memory.
   virtual Status post(std::span<const DeferredOp> ops) = 0;
   // Runs an operation now, outside deferred_depth. kAgain when too many are under way. Else as post().
   virtual Status issue(const Op& op) = 0;
