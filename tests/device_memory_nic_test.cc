@@ -150,8 +150,50 @@ TEST_P(DeviceNic, AloneAMessageAndItsFlag) {
   }
 }
 
-// While the device has not ended, nothing counts; and a thread that has started a copy and goes elsewhere leaves it to the
-// card's own.
+// Who starts a copy, by a host call or while it attends, and goes elsewhere leaves the rest to the card's own thread, however
+// deep that sleeps.
+TEST_P(DeviceNic, CopiesEndThoughWhoStartedThemHasGone) {
+  start(2, {.most_delay = microseconds(3000)});
+  constexpr uint64_t kBytes = 3000;
+  const CounterId trigger = counter(0);
+  const CounterId done = counter(0);
+  const nic::Doorbell bell = nic(0).doorbell(trigger, nic::DoorbellKind::kHostCall).value();
+  const Buffer number = buffer(0, kHost, 8);
+  const Buffer flag = buffer(0, kHost, 8);
+  std::atomic_ref<uint64_t> raised(*reinterpret_cast<uint64_t*>(flag.data));
+  uint64_t messages = 0;
+  for (const auto& [from, to] : {std::pair{kHost, 0}, {0, kHost}, {0, 1}}) {
+    for (const size_t rank : {0u, 1u}) {
+      for (const bool attends : {false, true}) {
+        const Buffer source = buffer(0, from, kBytes);
+        const Buffer target = buffer(rank, to, kBytes);
+        write(source, 0, pattern(++messages, kBytes));
+        std::memcpy(number.data, &messages, sizeof messages);
+        Op raise;
+        raise.kind = OpKind::kAtomic;
+        raise.atomic = nic::AtomicKind::kReplace;
+        raise.local = {number.region, 0};
+        raise.remote = {0, flag.key, 0};
+        const nic::DeferredOp ops[] = {
+            {.op = write_op(source, 0, target, 0, kBytes, done), .trigger = trigger, .threshold = messages},
+            {.op = raise, .trigger = done, .threshold = messages}};
+        ASSERT_TRUE(nic(0).post(ops).ok());
+        std::this_thread::sleep_for(milliseconds(130));
+        if (attends)
+          nic(0).attend();
+        bell.call(bell.object, bell.counter, 1);
+        if (attends)
+          nic(0).leave();
+        ASSERT_TRUE(happens_without_us([&] { return raised.load(std::memory_order_acquire) == messages; }));
+        EXPECT_TRUE(read(target, 0, kBytes) == pattern(messages, kBytes));
+        drop(source);
+        drop(target);
+      }
+    }
+  }
+}
+
+// While the device has not ended, nothing counts.
 TEST_P(DeviceNic, NothingCountsBeforeItIsThere) {
   start();
   const CounterId done = counter();
