@@ -26,7 +26,8 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings) {
   nicsim::ModelLimits limits;
   limits.deferred_depth = settings.dwq_depth;
   limits.max_message_bytes = settings.max_message_bytes;
-  return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(limits, std::move(wire.value())));
+  return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(
+      limits, std::move(wire.value()), nicsim::ThreadedOptions{.spin_for = settings.spin}));
 }
 
 Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings) {

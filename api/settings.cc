@@ -91,6 +91,9 @@ Result<Settings> Settings::from_environment() {
   settings.dwq_depth = static_cast<uint32_t>(depth);
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_SIM_CMA", settings.cma));
+  auto spin = static_cast<uint64_t>(settings.spin.count());
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_SPIN_MS", 0, 1'000'000, spin));
+  settings.spin = std::chrono::milliseconds(spin);
   // What `cxi` and `ofi` differ in: the provider that they stand for where none is named.
   settings.ofi_provider = settings.nic == "cxi" ? "cxi" : settings.nic == "ofi" ? "sockets" : "";
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_OFI_PROVIDER", {"cxi", "sockets"}, settings.ofi_provider));

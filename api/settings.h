@@ -22,6 +22,7 @@ struct Settings {
   std::string wire = "shm";                          // LANYARD_SIM_WIRE: shm, tcp
   uint32_t dwq_depth = 504;                          // LANYARD_SIM_DWQ_DEPTH: 1 to 65536
   uint64_t max_message_bytes = uint64_t{1} << 30;    // LANYARD_SIM_MAX_MESSAGE: bytes, at least 1
+  std::chrono::milliseconds spin{20};                // LANYARD_SIM_SPIN_MS: 0 to 1000000
   bool cma = true;                                   // LANYARD_SIM_CMA: on, off: cross-memory attach on the shm wire
   std::string ofi_provider;                          // LANYARD_OFI_PROVIDER: cxi, sockets; by default what LANYARD_NIC stands for
   std::string ofi_domain;                            // LANYARD_OFI_DOMAIN: which card; empty: choose

@@ -2,6 +2,7 @@
 #ifndef LANYARD_TESTS_LOCAL_FABRIC_H_
 #define LANYARD_TESTS_LOCAL_FABRIC_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "nicsim/wire/tcp_wire.h"
 #include "nicsim/wire/wire.h"
 #include "transport/base/check.h"
+#include "transport/base/device_memory.h"
 #include "transport/nic/checked_nic.h"
 #include "transport/nic/nic.h"
 
@@ -29,6 +31,8 @@ struct LocalOptions {
   bool checked = false;   // each NIC behind a CheckedNic
   bool connected = true;  // false: set_peers() is left to the test
   nicsim::TraceLogs* traces = nullptr;  // gets a log for each NIC; outlives the fabric
+  std::chrono::milliseconds spin_for{20};  // as ThreadedOptions'
+  std::vector<DeviceMemory*> memories = {};  // by rank; for none where it is too short; they outlive the fabric
 };
 
 // NIC i has rank i. The NICs have threads of their own and end with the fabric, so memory that is
@@ -36,7 +40,7 @@ struct LocalOptions {
 class LocalFabric {
  public:
   explicit LocalFabric(size_t nics, const LocalOptions& options = {}) {
-    for (size_t rank = 0; rank < nics; ++rank) nics_.push_back(make_nic(options));
+    for (size_t rank = 0; rank < nics; ++rank) nics_.push_back(make_nic(options, rank));
     if (options.connected) connect();
   }
 
@@ -44,9 +48,11 @@ class LocalFabric {
   nic::Nic& nic(size_t rank) { return *nics_[rank]; }
   size_t progress_all() {
     size_t steps = 0;
-    for (auto& nic : nics_) steps += nic->progress();
+    for (auto& nic : nics_) steps += nic != nullptr ? nic->progress() : 0;
     return steps;
   }
+  // The peers see it go.
+  void end(size_t rank) { nics_[rank].reset(); }
 
  private:
   static std::unique_ptr<nicsim::Wire> make_wire(const LocalOptions& options) {
@@ -55,11 +61,13 @@ class LocalFabric {
     auto wire = nicsim::ShmWire::create({.use_cma = options.use_cma, .slots = options.slots});
     return std::move(wire.value());
   }
-  static std::unique_ptr<nic::Nic> make_nic(const LocalOptions& options) {
+  static std::unique_ptr<nic::Nic> make_nic(const LocalOptions& options, size_t rank) {
     std::unique_ptr<nic::Nic> nic =
         std::make_unique<nicsim::ThreadedNic>(
             options.limits, make_wire(options),
-            options.traces != nullptr ? &options.traces->add() : nullptr);
+            nicsim::ThreadedOptions{.trace = options.traces != nullptr ? &options.traces->add() : nullptr,
+                                    .spin_for = options.spin_for,
+                                    .memory = rank < options.memories.size() ? options.memories[rank] : nullptr});
     if (options.checked) nic = std::make_unique<nic::CheckedNic>(std::move(nic));
     return nic;
   }

@@ -16,7 +16,7 @@ constexpr const char* kNames[] = {
     "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW", "LANYARD_DEADLINE_S",
     "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",  "LANYARD_SIM_DWQ_DEPTH",
     "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY", "LANYARD_OFI_PROVIDER",
-    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",
+    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -160,6 +160,12 @@ TEST_F(SettingsTest, Cma) {
   refused("LANYARD_SIM_CMA", {"", "yes"}, "on or off");
 }
 
+TEST_F(SettingsTest, Spin) {
+  EXPECT_EQ(with("LANYARD_SIM_SPIN_MS", "0").spin, milliseconds(0));
+  EXPECT_EQ(with("LANYARD_SIM_SPIN_MS", "1000000").spin, milliseconds(1'000'000));
+  refused("LANYARD_SIM_SPIN_MS", {"", "1000001", "-1", "0.5", "on"}, "from 0 to 1000000");
+}
+
 TEST_F(SettingsTest, Interface) {
   EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "127.0.0.1").interface, "127.0.0.1");
   EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "").interface, "");
@@ -168,7 +174,8 @@ TEST_F(SettingsTest, Interface) {
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
   const char* values[] = {"sim",      "on",   "off",         "3",       "4",  "tcp", "off", "17",
-                          "10.0.0.1", "4096", "sender-flag", "sockets", "lo", "21"};
+                          "10.0.0.1", "4096", "sender-flag", "sockets", "lo", "21",
+                          "22"};
   for (size_t i = 0; i < std::size(kNames); ++i) setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
   ASSERT_TRUE(read.ok()) << read.status().to_string();
@@ -186,6 +193,7 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.ofi_provider, "sockets");
   EXPECT_EQ(settings.ofi_domain, "lo");
   EXPECT_EQ(settings.ofi_dwq_depth, 21u);
+  EXPECT_EQ(settings.spin, milliseconds(22));
 }
 
 }  // namespace

@@ -221,6 +221,40 @@ TEST_P(WireContract, W4_EverySizeArrivesExactly) {
   }
 }
 
+// A loan travels with its packet whatever the message's length is; other packets go before and after it, in order.
+TEST_P(WireContract, W1_PullsCarryTheirLoan) {
+  Job job(GetParam(), 2);
+  constexpr uint32_t kPulls = 200;
+  std::vector<std::vector<std::byte>> loans(kPulls, std::vector<std::byte>(nicsim::kLoanBytes));
+  std::vector<std::byte> text(9), target(9);
+  fill(text.data(), text.size(), 5);
+  job.sinks[1].memory[1] = target.data();
+  EXPECT_TRUE(job.wires[0]->shares_host(1));
+  for (uint32_t i = 0; i < kPulls; ++i) {
+    fill(loans[i].data(), loans[i].size(), i);
+    const Packet pull{.kind = PacketKind::kPull, .token = 2 * i, .bytes = uint64_t{i} << 20, .operand = i};
+    job.wires[0]->send(1, pull, loans[i].data());
+    job.wires[0]->send(1, write_packet(0, 2 * i + 1, text.size()), text.data());
+  }
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kLanded) == kPulls; }));
+  ASSERT_EQ(job.sinks[1].loans.size(), kPulls);
+  EXPECT_TRUE(job.sinks[1].loans == loans);
+  uint32_t token = 0;
+  for (const Event& event : job.sinks[1].events) {
+    if (event.what != What::kPull && event.what != What::kLanded)
+      continue;
+    EXPECT_EQ(event.packet.token, token);
+    EXPECT_EQ(event.what, token % 2 == 0 ? What::kPull : What::kLanded);
+    if (token % 2 == 0) {
+      EXPECT_EQ(event.packet.bytes, uint64_t{token / 2} << 20);
+      EXPECT_EQ(event.packet.operand, token / 2);
+      job.wires[1]->send(0, {.kind = PacketKind::kCannotPull, .source = 1, .token = token}, nullptr);
+    }
+    ++token;
+  }
+  ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kCannotPull) == kPulls; }));
+}
+
 TEST_P(WireContract, W4_LongWritesCostManyShortPolls) {
   Job job(GetParam(), 2);
   constexpr uint64_t kBytes = uint64_t{16} << 20;

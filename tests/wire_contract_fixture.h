@@ -85,7 +85,7 @@ inline size_t first_difference(const std::byte* data, size_t bytes, uint32_t see
 }
 
 struct Event {
-  enum class What { kPlaced, kRefused, kLanded, kThrownAway, kAbandoned, kAtomic, kAck, kLost };
+  enum class What { kPlaced, kRefused, kLanded, kThrownAway, kAbandoned, kAtomic, kAck, kPull, kCannotPull, kLost };
   What what;
   Packet packet;  // kLost: its source is the peer
 };
@@ -110,6 +110,11 @@ class TestSink : public Sink {
   void abandoned(const Packet& packet) override { note(What::kAbandoned, packet); }
   void atomic_arrived(const Packet& packet) override { note(What::kAtomic, packet); }
   void ack_arrived(const Packet& packet) override { note(What::kAck, packet); }
+  void pull_arrived(const Packet& packet, const std::byte* loan) override {
+    loans.emplace_back(loan, loan + nicsim::kLoanBytes);
+    note(What::kPull, packet);
+  }
+  void pull_refused(const Packet& packet) override { note(What::kCannotPull, packet); }
   void peer_lost(uint32_t peer) override { note(What::kLost, {.source = peer}); }
 
   size_t count(What what) const {
@@ -119,6 +124,7 @@ class TestSink : public Sink {
 
   std::map<uint64_t, std::byte*> memory;
   std::vector<Event> events;
+  std::vector<std::vector<std::byte>> loans;
   Wire* answers = nullptr;
   uint32_t self = 0;
   std::function<void(const Event&)> on_event;

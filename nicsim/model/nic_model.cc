@@ -29,7 +29,7 @@ bool fetches(const Op& op) {
          (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
 }
 
-Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}}; }
+Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}, .region = {}}; }
 
 template <typename T>
 void chain_free(std::vector<T>& objects) {
@@ -559,7 +559,7 @@ Landing NicModel::locate(const Packet& packet) {
   // A zero-length message may name a region without memory: any address says yes.
   static std::byte nowhere;
   std::byte* address = found->base == nullptr ? &nowhere : found->base + packet.offset;
-  return {.code = Code::kOk, .address = address, .counter = found->remote_write};
+  return {.code = Code::kOk, .address = address, .counter = found->remote_write, .region = {index}};
 }
 
 NicModel::Region& NicModel::region_of(const Packet& packet) {

@@ -69,6 +69,7 @@ struct Landing {
   Code code = Code::kOk;
   std::byte* address = nullptr;  // not null where code is kOk
   nic::CounterId counter;        // of the target, that will count it; may be none
+  nic::RegionId region;          // in which `address` lies
 };
 
 class NicModel {
@@ -157,7 +158,7 @@ class NicModel {
   uint32_t in_flight() const { return in_flight_; }
 
   // ---- Arrivals
-  // Checks a kWrite's or kAtomic's target and pins its region until landed() or abandoned().
+  // Checks a kWrite's, kPull's or kAtomic's target and pins its region until landed() or abandoned().
   Landing locate(const Packet& packet);
   // The effect on memory of a packet that locate() let in is done: counts it (N4).
   void landed(const Packet& packet);
@@ -166,7 +167,9 @@ class NicModel {
   nic::CounterId counter_of(const Packet& packet) { return region_of(packet).remote_write; }
   // Whether the ack answers an operation under way to its source. Acks from a wire need not.
   bool awaits(const Packet& ack) const;
-  // Of an operation under way; may be none.
+  // An operation under way.
+  const nic::Op& under_way(uint32_t token) const { return flights_[token].op; }
+  // Its counter; may be none.
   nic::CounterId completion_of(uint32_t token) const { return flights_[token].op.completion; }
   // The initiator's operation has ended (N5): packet is its kAck. Requires awaits(ack).
   void complete(const Packet& ack);

@@ -25,7 +25,7 @@ using Kind = TraceEvent::Kind;
 // Beyond the entries, room for rings and issued operations that the driver has not seen yet.
 constexpr uint32_t kSpareCommands = 1024;
 
-// How often a doorbell word is looked at while nobody drives.
+// How often a doorbell word is looked at while nobody drives and little is to be expected.
 constexpr microseconds kDoorbellPeriod{50};
 // After something happened the owner naps for a while before it sleeps without limit, so that posting to a warm NIC
 // makes no system call.
@@ -55,14 +55,16 @@ class ThreadedNic::Driving {
   ThreadedNic& nic_;
 };
 
-ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, TraceLog* trace)
-    : wire_(std::move(wire)),
-      trace_(trace),
+ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, const ThreadedOptions& options)
+    : mover_(options.memory == nullptr ? nullptr : new DeviceMover(*options.memory, limits, *this)),
+      wire_(std::move(wire)),
+      trace_(options.trace),
       model_(limits, 0),
       commands_(limits.deferred_depth + kSpareCommands),
       free_entries_(limits.deferred_depth),
       free_issues_(limits.max_held),
-      words_(std::make_unique<std::atomic<uint64_t>[]>(limits.max_counters)) {
+      words_(limits.max_counters),
+      spin_for_(options.spin_for) {
   caps_.name = std::string("sim/") + wire_->name();
   caps_.provider = "lanyard nicsim, threaded engine";
   caps_.deferred_depth = limits.deferred_depth;
@@ -77,6 +79,7 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.cancel = true;
   caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
+  caps_.device_memory = mover_ != nullptr;
 }
 
 ThreadedNic::~ThreadedNic() {
@@ -100,6 +103,12 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
   LANYARD_RETURN_IF_ERROR(wire_->set_peers(peers, self));
   self_ = self;
   model_.set_self(self);
+  if (mover_ != nullptr) {
+    std::vector<bool> share_host;
+    for (uint32_t rank = 0; rank < peers.size(); ++rank)
+      share_host.push_back(wire_->shares_host(rank));
+    mover_->set_peers(std::move(share_host));
+  }
   peer_count_.store(static_cast<uint32_t>(peers.size()));
   return {};
 }
@@ -121,7 +130,6 @@ Result<CounterId> ThreadedNic::open_counter() {
   Result<CounterId> counter = model_.open_counter();
   if (!counter.ok())
     return counter;
-  words_[counter.value().value].store(0);
   if (trace_ != nullptr)
     trace_->write({.kind = Kind::kOpened, .counter = counter.value()});
   return counter;
@@ -130,8 +138,8 @@ Result<CounterId> ThreadedNic::open_counter() {
 Status ThreadedNic::close_counter(CounterId counter) {
   Driving driving(*this);
   LANYARD_RETURN_IF_ERROR(model_.close_counter(counter));
-  std::erase(armed_, counter.value);
-  armed_count_.store(static_cast<uint32_t>(armed_.size()));
+  words_.take_back(counter);
+  armed_count_.store(words_.handed_out());
   if (trace_ != nullptr)
     trace_->write({.kind = Kind::kClosed, .counter = counter});
   return {};
@@ -197,11 +205,8 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
     case nic::DoorbellKind::kMmioAdd:
       return Status(Code::kUnsupported, "a simulated NIC has no memory-mapped registers");
     case nic::DoorbellKind::kAtomicAdd:
-      static_assert(sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
-      bell.word = reinterpret_cast<uint64_t*>(&words_[counter.value]);
-      if (std::find(armed_.begin(), armed_.end(), counter.value) == armed_.end())
-        armed_.push_back(counter.value);
-      armed_count_.store(static_cast<uint32_t>(armed_.size()));
+      bell.word = words_.hand_out(counter);
+      armed_count_.store(words_.handed_out());
       return bell;
     case nic::DoorbellKind::kHostCall:
       bell.object = this;
@@ -221,9 +226,14 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
 
 Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, CounterId remote_write,
                                               const RegionOptions& options) {
+  const Result<int> device = mover_ == nullptr ? DeviceMemory::kHost : mover_->device_of(base, bytes);
+  if (!device.ok())
+    return device.status();
   LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this);
   const Result<RegionId> region = model_.register_region(base, bytes, remote_write, options);
+  if (mover_ != nullptr && region.ok())
+    mover_->add_region(region.value(), base, bytes, device.value());
   if (trace_ != nullptr && region.ok())
     trace_->write({.kind = Kind::kRegistered,
                    .counter = remote_write,
@@ -234,15 +244,23 @@ Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, Counte
 Status ThreadedNic::deregister_region(RegionId region) {
   Driving driving(*this);
   const Result<nic::RemoteKey> key = model_.key(region);  // while it has one
-  while (true) {
-    Status status = model_.deregister_region(region);
-    if (trace_ != nullptr && status.ok())
-      trace_->write({.kind = Kind::kDeregistered, .value = key.value().value});
-    if (status.code() != Code::kAgain)
-      return status;
+  const auto help = [this] {
     if (drive() == 0)
-      sched_yield();  // the rest of a message that is landing is on its way
+      sched_yield();
+  };
+  Status status;
+  while ((status = model_.deregister_region(region)).code() == Code::kAgain)
+    help();  // the rest of a message that is landing is on its way
+  if (!status.ok())
+    return status;
+  if (mover_ != nullptr) {
+    while (mover_->is_busy(region))
+      help();  // a device still reads for a peer that has gone
+    mover_->remove_region(region);
   }
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kDeregistered, .value = key.value().value});
+  return {};
 }
 
 Result<nic::RemoteKey> ThreadedNic::key(RegionId region) const {
@@ -267,6 +285,7 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
     if (!reaches(op.op))
       return no_peer();
     LANYARD_RETURN_IF_ERROR(model_.validate(op));
+    LANYARD_RETURN_IF_ERROR(check_operands(op.op));
   }
   const auto wanted = static_cast<uint32_t>(ops.size());
   if (ops.size() > caps_.deferred_depth)
@@ -285,10 +304,21 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
   return {};
 }
 
+// Requires a valid op.
+Status ThreadedNic::check_operands(const Op& op) const {
+  if (mover_ == nullptr || op.kind != nic::OpKind::kAtomic)
+    return {};
+  const bool fetches = op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap;
+  if (is_device(op.local.region) || (fetches && is_device(op.fetch.region)))
+    return {Code::kUnsupported, "the operands and results of atomics lie in host memory"};
+  return {};
+}
+
 Status ThreadedNic::issue(const Op& op) {
   if (!reaches(op))
     return no_peer();
   LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  LANYARD_RETURN_IF_ERROR(check_operands(op));
   uint32_t free = free_issues_.load(std::memory_order_relaxed);
   do {
     if (free == 0)
@@ -351,10 +381,23 @@ size_t ThreadedNic::drive() {
     steps += round;
   } while (round > 0);
   steps += wire_->poll(*this);
+  if (mover_ != nullptr)
+    steps += mover_->poll();
   steps += fire_ready();
   steps += copy_words();
+  watch_moves();
   publish(steps);
   return steps;
+}
+
+// A copy that has been started wakes nobody when it ends: where nobody attends, the NIC's own thread is to look.
+void ThreadedNic::watch_moves() {
+  const bool moving = mover_ != nullptr && mover_->busy();
+  if (moving == moving_.load(std::memory_order_relaxed))
+    return;
+  moving_.store(moving, std::memory_order_seq_cst);
+  if (moving && attending_.load(std::memory_order_seq_cst) == 0)
+    wire_->wake(Wire::Sleeper::kOwner);
 }
 
 // What others read or sleep for without driving.
@@ -363,6 +406,7 @@ void ThreadedNic::publish(size_t steps) {
     return;
   activity_.fetch_add(1, std::memory_order_seq_cst);
   failures_.store(model_.failures(), std::memory_order_relaxed);
+  under_way_.store(model_.in_flight() > 0 || model_.held() > 0, std::memory_order_relaxed);
   wire_->wake(Wire::Sleeper::kHelper);
 }
 
@@ -394,14 +438,7 @@ size_t ThreadedNic::run_commands() {
 }
 
 size_t ThreadedNic::read_doorbells() {
-  size_t steps = 0;
-  for (const uint32_t counter : armed_) {
-    if (words_[counter].load(std::memory_order_relaxed) == 0)
-      continue;
-    ring({counter}, words_[counter].exchange(0, std::memory_order_acquire));
-    ++steps;
-  }
-  return steps;
+  return words_.read([this](CounterId counter, uint64_t value) { ring(counter, value); });
 }
 
 void ThreadedNic::ring(CounterId counter, uint64_t value) {
@@ -448,12 +485,17 @@ size_t ThreadedNic::copy_words() {
   return steps;
 }
 
-// To this NIC itself at once, to another over the wire.
+// To this NIC itself at once, to another over the wire, and from or to device memory by and by.
 void ThreadedNic::carry(const Launch& launch) {
   if (trace_ != nullptr)
     trace_->set_token(launch.packet.token);
+  const nic::LocalSpan from = model_.under_way(launch.packet.token).local;
+  const bool from_device = launch.payload != nullptr && is_device(from.region);
   if (launch.peer != self_) {
-    wire_->send(launch.peer, launch.packet, launch.payload);
+    if (from_device)
+      mover_->send(launch.peer, launch.packet, from);
+    else
+      wire_->send(launch.peer, launch.packet, launch.payload);
     return;
   }
   if (launch.packet.kind == PacketKind::kAtomic) {
@@ -464,6 +506,8 @@ void ThreadedNic::carry(const Launch& launch) {
   const Landing landing = model_.locate(launch.packet);
   ack.code = landing.code;
   if (landing.code == Code::kOk) {
+    if (from_device || (launch.payload != nullptr && is_device(landing.region)))
+      return mover_->move(launch.packet, from, landing);
     if (launch.payload != nullptr)
       std::memmove(landing.address, launch.payload, launch.packet.bytes);
     count(launch.packet);
@@ -472,6 +516,8 @@ void ThreadedNic::carry(const Launch& launch) {
 }
 
 void ThreadedNic::complete(const Packet& ack) {
+  if (mover_ != nullptr)
+    mover_->acknowledged(ack.token);
   if (trace_ != nullptr)
     trace_->write({.kind = Kind::kCompleted, .code = ack.code, .peer = ack.source, .token = ack.token});
   model_.complete(ack);
@@ -481,17 +527,25 @@ void ThreadedNic::complete(const Packet& ack) {
 
 std::byte* ThreadedNic::place(const Packet& packet) {
   const Landing landing = model_.locate(packet);
-  if (landing.code == Code::kOk)
+  if (landing.code != Code::kOk) {
+    answer(packet, landing.code);
+    return nullptr;
+  }
+  if (packet.bytes == 0 || !is_device(landing.region))
     return landing.address;
-  answer(packet, landing.code);
+  const Result<std::byte*> staging = mover_->place(packet, landing);
+  if (staging.ok())
+    return staging.value();
+  model_.abandoned(packet);
+  answer(packet, staging.status().code());
   return nullptr;
 }
 
 void ThreadedNic::landed(const Packet& packet, bool placed) {
   if (!placed)
     return;  // place() has answered
-  count(packet);
-  answer(packet, Code::kOk);
+  if (mover_ == nullptr || !mover_->landed(packet))
+    moved(packet, Code::kOk);
 }
 
 // Before the answer, so that the initiator's completion comes later in the trace too.
@@ -504,16 +558,25 @@ void ThreadedNic::count(const Packet& packet) {
   model_.landed(packet);
 }
 
-void ThreadedNic::abandoned(const Packet& packet) { model_.abandoned(packet); }
+void ThreadedNic::abandoned(const Packet& packet) {
+  if (mover_ != nullptr)
+    mover_->abandoned(packet);
+  model_.abandoned(packet);
+}
 
 Packet ThreadedNic::apply(const Packet& packet) {
   Packet ack{.kind = PacketKind::kAck, .source = self_, .token = packet.token};
   const Landing landing = model_.locate(packet);
   ack.code = landing.code;
-  if (landing.code == Code::kOk) {
-    ack.operand = apply_atomic(landing.address, packet);
-    count(packet);
+  if (landing.code != Code::kOk)
+    return ack;
+  if (is_device(landing.region)) {
+    model_.abandoned(packet);
+    ack.code = Code::kUnsupported;
+    return ack;
   }
+  ack.operand = apply_atomic(landing.address, packet);
+  count(packet);
   return ack;
 }
 
@@ -521,14 +584,53 @@ void ThreadedNic::atomic_arrived(const Packet& packet) { wire_->send(packet.sour
 
 // What makes no sense is dropped: other processes write the wire's memory.
 void ThreadedNic::ack_arrived(const Packet& packet) {
-  if (model_.awaits(packet))
+  if (model_.awaits(packet) && (mover_ == nullptr || !mover_->is_staging(packet.token)))
     complete(packet);
+}
+
+void ThreadedNic::pull_arrived(const Packet& packet, const std::byte* loan) {
+  const Landing landing = model_.locate(packet);
+  if (landing.code != Code::kOk)
+    return answer(packet, landing.code);
+  if (mover_ != nullptr && mover_->pull(packet, landing, loan))
+    return;
+  model_.abandoned(packet);
+  wire_->send(packet.source, {.kind = PacketKind::kCannotPull, .source = self_, .token = packet.token}, nullptr);
+}
+
+void ThreadedNic::pull_refused(const Packet& packet) {
+  if (mover_ != nullptr)
+    mover_->pull_refused(packet);
 }
 
 void ThreadedNic::peer_lost(uint32_t peer) {
   if (trace_ != nullptr)
     trace_->write({.kind = Kind::kPeerLost, .peer = peer});
+  if (mover_ != nullptr)
+    mover_->peer_lost(peer);
   model_.lose_peer(peer);
+}
+
+// ---- Moves of device memory
+
+void ThreadedNic::transmit(uint32_t peer, const Packet& packet, const std::byte* payload) {
+  wire_->send(peer, packet, payload);
+}
+
+void ThreadedNic::not_sent(uint32_t peer, const Packet& packet, Code code) {
+  complete({.kind = PacketKind::kAck, .code = code, .source = peer, .token = packet.token});
+}
+
+// All of a message is where it was to go, or will never be.
+void ThreadedNic::moved(const Packet& packet, Code code) {
+  if (code == Code::kOk)
+    count(packet);
+  else
+    model_.abandoned(packet);
+  if (packet.source == self_)
+    ack_arrived({.kind = PacketKind::kAck, .code = code, .source = self_, .token = packet.token});
+  else
+    answer(packet, code);
 }
 
 void ThreadedNic::answer(const Packet& packet, Code code) {
@@ -540,9 +642,14 @@ void ThreadedNic::answer(const Packet& packet, Code code) {
 
 bool ThreadedNic::idle() const { return commands_.empty(); }
 
+// Something that a ring may set off, or that will end.
+bool ThreadedNic::has_work() const {
+  return free_entries_.load(std::memory_order_relaxed) < caps_.deferred_depth || under_way_.load(std::memory_order_relaxed);
+}
+
 void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
-  // Doorbell words wake nobody.
-  const Nanoseconds limit = armed_count_.load() > 0 ? std::min<Nanoseconds>(timeout, kDoorbellPeriod) : timeout;
+  // Doorbell words and devices wake nobody.
+  const Nanoseconds limit = armed_count_.load() > 0 || moving_.load() ? std::min<Nanoseconds>(timeout, kDoorbellPeriod) : timeout;
   // The wire asks this once the sleeper can be seen by publish(): one of the two sees the other.
   struct Since {
     const ThreadedNic* nic;
@@ -564,6 +671,8 @@ void ThreadedNic::leave() {
   wire_->leave();
   attending_.fetch_sub(1);
   progress();  // what arrived while this thread attended woke nobody
+  if (moving_.load(std::memory_order_seq_cst))
+    wake_owner_if_asleep();
 }
 
 void ThreadedNic::wake_owner_if_asleep() {
@@ -585,6 +694,7 @@ Status ThreadedNic::start_owner() {
 void ThreadedNic::run_owner() {
   uint64_t seen_activity = 0;
   steady_clock::time_point warm_until = steady_clock::now() + kWarmFor;
+  steady_clock::time_point spin_until = steady_clock::now();
   int idle_rounds = 0;
   while (!stopping_.load()) {
     const bool attended = attending_.load() > 0;
@@ -596,22 +706,33 @@ void ThreadedNic::run_owner() {
       sched_yield();
       continue;
     }
-    idle_rounds = 0;
     if (const uint64_t activity = activity_.load(std::memory_order_relaxed); activity != seen_activity) {
       seen_activity = activity;
       warm_until = steady_clock::now() + kWarmFor;
+      spin_until = steady_clock::now() + spin_for_;
     }
+    const bool moving = moving_.load();
+    const bool watches = moving || armed_count_.load() > 0;
+    if (!attended && (moving || (watches && has_work())) && steady_clock::now() < spin_until) {
+      sched_yield();
+      continue;
+    }
+    idle_rounds = 0;
     const auto still_idle = [](void* object) {
       auto* nic = static_cast<ThreadedNic*>(object);
       return !nic->stopping_.load() && (nic->idle() || nic->attending_.load() > 0);
     };
-    if (armed_count_.load() > 0) {
+    const auto nothing_to_watch = [](void* object) {
+      auto* nic = static_cast<ThreadedNic*>(object);
+      return !nic->stopping_.load() && ((nic->idle() && !nic->moving_.load()) || nic->attending_.load() > 0);
+    };
+    if (watches) {
       wire_->sleep(Wire::Sleeper::kOwner, kDoorbellPeriod, still_idle, this);
     } else if (steady_clock::now() < warm_until) {
-      wire_->sleep(Wire::Sleeper::kOwner, kNap, still_idle, this);
+      wire_->sleep(Wire::Sleeper::kOwner, kNap, nothing_to_watch, this);
     } else {
       owner_asleep_.store(true, std::memory_order_seq_cst);
-      wire_->sleep(Wire::Sleeper::kOwner, std::chrono::hours(1), still_idle, this);
+      wire_->sleep(Wire::Sleeper::kOwner, std::chrono::hours(1), nothing_to_watch, this);
       owner_asleep_.store(false, std::memory_order_relaxed);
       warm_until = steady_clock::now() + kWarmFor;
     }

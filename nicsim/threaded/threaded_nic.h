@@ -5,29 +5,42 @@
 // inside progress() does the NIC's work at once, without a change of threads. The NIC's own thread drives when nobody
 // attends, so that transfers go on while every other thread computes; it sleeps when there is nothing to do.
 //
-// Doorbell words (kAtomicAdd) can be rung by anything that can add to memory and cannot wake a thread; while such a
-// word is handed out the NIC's own thread therefore looks at it every kDoorbellPeriod.
+// Doorbell words (kAtomicAdd) can be rung by anything that can add to memory and cannot wake a thread. While such a word is
+// handed out and nobody attends, the NIC's own thread therefore looks at it: all the time as long as work waits and
+// something has happened within ThreadedOptions::spin_for, else every kDoorbellPeriod. The same holds while a device copies
+// (device_mover.h).
 #ifndef LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 #define LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "nicsim/model/nic_model.h"
+#include "nicsim/threaded/device_mover.h"
+#include "nicsim/threaded/doorbell_words.h"
 #include "nicsim/threaded/trace.h"
 #include "nicsim/wire/wire.h"
+#include "transport/base/device_memory.h"
 #include "transport/base/mpsc_ring.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
 
-class ThreadedNic final : public nic::Nic, private Sink {
+struct ThreadedOptions {
+  TraceLog* trace = nullptr;  // gets the NIC's steps; outlives it
+  // How long after something has happened the NIC's own thread goes on looking at doorbell words; 0: it never does, but
+  // looks now and then.
+  std::chrono::milliseconds spin_for{20};
+  // Makes regions of device memory possible; outlives the NIC.
+  DeviceMemory* memory = nullptr;
+};
+
+class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Client {
  public:
-  // Writes its steps into `trace`, where there is one, which outlives it.
-  ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, TraceLog* trace = nullptr);
+  ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, const ThreadedOptions& options = {});
   // Requires that no other thread uses it any more. What is under way is abandoned.
   ~ThreadedNic() override;
 
@@ -86,6 +99,10 @@ class ThreadedNic final : public nic::Nic, private Sink {
   void publish(size_t steps);
   size_t run_commands();
   size_t read_doorbells();
+  bool has_work() const;
+  bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
+  Status check_operands(const nic::Op& op) const;
+  void watch_moves();
   size_t fire_ready();
   size_t copy_words();
   void ring(nic::CounterId counter, uint64_t value);
@@ -107,11 +124,17 @@ class ThreadedNic final : public nic::Nic, private Sink {
   void abandoned(const Packet& packet) override;
   void atomic_arrived(const Packet& packet) override;
   void ack_arrived(const Packet& packet) override;
+  void pull_arrived(const Packet& packet, const std::byte* loan) override;
+  void pull_refused(const Packet& packet) override;
   void peer_lost(uint32_t peer) override;
+  void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) override;
+  void not_sent(uint32_t peer, const Packet& packet, Code code) override;
+  void moved(const Packet& packet, Code code) override;
   Packet apply(const Packet& packet);
   void answer(const Packet& packet, Code code);
 
   nic::Caps caps_;
+  const std::unique_ptr<DeviceMover> mover_;  // where there is device memory; belongs to whoever drives; outlives the wire
   const std::unique_ptr<Wire> wire_;
   TraceLog* const trace_;  // may be null; belongs to whoever drives
   NicModel model_;  // belongs to whoever drives; validate() also to posters
@@ -124,10 +147,11 @@ class ThreadedNic final : public nic::Nic, private Sink {
   std::atomic<uint32_t> peer_count_{0};
   uint32_t self_ = 0;
 
-  // One word a counter, there from the start so that rings need no lock; `armed_` lists those that were handed out.
-  const std::unique_ptr<std::atomic<uint64_t>[]> words_;
-  std::vector<uint32_t> armed_;
+  DoorbellWords words_;  // belongs to whoever drives
   std::atomic<uint32_t> armed_count_{0};
+  std::atomic<bool> under_way_{false};  // operations that have not ended
+  std::atomic<bool> moving_{false};     // a device copies, and wakes nobody when it has ended
+  const Nanoseconds spin_for_;
 
   std::mutex owner_mutex_;  // guards the start of owner_
   std::thread owner_;

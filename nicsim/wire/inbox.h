@@ -48,7 +48,7 @@ struct Frame {
 
 struct InboxHeader {
   static constexpr uint32_t kMagic = 0x4c4e5942;  // "LNYB"
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
   static constexpr uint32_t kMaxProducers = 4096;
   static constexpr uint32_t kMaxShared = 64;
 

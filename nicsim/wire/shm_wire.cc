@@ -85,16 +85,13 @@ Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
 void ShmWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
   if (!reach(rank)) return;
   Frame frame;
-  if (packet.kind == PacketKind::kWrite) {
-    if (packet.bytes <= kInlineBytes) {
-      frame.payload_bytes = static_cast<uint32_t>(packet.bytes);
-      frame.payload = payload;
-    } else {
-      frame.kind = FrameKind::kOffer;
-      frame.value = reinterpret_cast<uint64_t>(payload);
-      peers_[rank].offers.push_back(
-          {.token = packet.token, .payload = payload, .bytes = packet.bytes});
-    }
+  if (const uint64_t bytes = payload_bytes(packet); bytes <= kInlineBytes) {
+    frame.payload_bytes = static_cast<uint32_t>(bytes);
+    frame.payload = payload;
+  } else {
+    frame.kind = FrameKind::kOffer;
+    frame.value = reinterpret_cast<uint64_t>(payload);
+    peers_[rank].offers.push_back({.token = packet.token, .payload = payload, .bytes = bytes});
   }
   post(rank, packet, frame);
 }
@@ -226,6 +223,11 @@ void ShmWire::take_packet(Sink& sink, const Packet& packet, const Frame& frame) 
       if (to != nullptr && packet.bytes > 0) std::memcpy(to, frame.payload, packet.bytes);
       return sink.landed(packet, to != nullptr);
     }
+    case PacketKind::kPull:
+      if (frame.payload_bytes == kLoanBytes) sink.pull_arrived(packet, frame.payload);
+      return;
+    case PacketKind::kCannotPull:
+      return sink.pull_refused(packet);
     case PacketKind::kAtomic:
       return sink.atomic_arrived(packet);
     case PacketKind::kAck: {

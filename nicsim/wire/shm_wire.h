@@ -64,6 +64,7 @@ class ShmWire final : public Wire {
   const char* name() const override { return "shm"; }
   nic::Address address() const override { return segment_.address.encode(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  bool shares_host(uint32_t) const override { return true; }
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
   size_t poll(Sink& sink) override;
   void attend() override { inbox_.bell().attend(); }

@@ -34,7 +34,7 @@ struct TcpAddress {
 // but the closing of the connection where anything is wrong.
 struct TcpHello {
   static constexpr uint32_t kMagic = 0x484e4c54;  // "TLNH"
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   uint32_t magic = kMagic;
   uint32_t byte_order = TcpAddress::kByteOrder;

@@ -81,8 +81,8 @@ void TcpOutLink::watch_for_end() {
 
 void TcpOutLink::queue(const Packet& packet, const std::byte* payload) {
   if (state_ == State::kClosed) return;
-  const uint64_t bytes = packet.kind == PacketKind::kWrite ? packet.bytes : 0;
-  items_.push_back({.packet = packet, .payload = payload, .payload_bytes = bytes});
+  items_.push_back(
+      {.packet = packet, .payload = payload, .payload_bytes = payload_bytes(packet)});
 }
 
 void TcpOutLink::flush() {
@@ -241,6 +241,7 @@ bool TcpInLink::parse() {
       if (filled_ - taken_ < sizeof(Packet)) break;
       Packet packet;
       std::memcpy(&packet, buffer_.data() + taken_, sizeof packet);
+      if (packet.kind == PacketKind::kPull && filled_ - taken_ < sizeof packet + kLoanBytes) break;
       taken_ += sizeof packet;
       if (!begin(packet)) return false;
     }
@@ -270,6 +271,13 @@ bool TcpInLink::begin(const Packet& packet) {
       to_ = hub_.sink().place(packet);
       done_ = 0;
       receiving_ = true;
+      return true;
+    case PacketKind::kPull:
+      hub_.sink().pull_arrived(packet, buffer_.data() + taken_);
+      taken_ += kLoanBytes;
+      return true;
+    case PacketKind::kCannotPull:
+      hub_.sink().pull_refused(packet);
       return true;
     case PacketKind::kAtomic:
       hub_.sink().atomic_arrived(packet);

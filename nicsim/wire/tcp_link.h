@@ -107,6 +107,7 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
   size_t read_some(uint64_t limit, bool& drained, boost::system::error_code& error);
   bool parse();
   bool parse_hello();
+  // Requires that a kPull's loan has been read whole.
   bool begin(const Packet& packet);
   void end();
 

@@ -65,6 +65,7 @@ class TcpWire final : public Wire, public TcpHub {
   const char* name() const override { return "tcp"; }
   nic::Address address() const override { return address_.encode(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  bool shares_host(uint32_t peer) const override;
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
   size_t poll(Sink& sink) override;
   void attend() override { nap_->attend(); }
@@ -155,6 +156,13 @@ Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   accept();
   ready_.store(true, std::memory_order_release);
   return {};
+}
+
+// Two containers with addresses of their own are two hosts.
+bool TcpWire::shares_host(uint32_t rank) const {
+  const TcpAddress& other = peers_[rank]->address;
+  return other.family == address_.family && other.scope == address_.scope &&
+         std::memcmp(other.ip, address_.ip, sizeof other.ip) == 0;
 }
 
 void TcpWire::accept() {

@@ -36,6 +36,9 @@ class Sink {
   virtual void abandoned(const Packet& packet) = 0;
   virtual void atomic_arrived(const Packet& packet) = 0;
   virtual void ack_arrived(const Packet& packet) = 0;
+  // A kPull, with its kLoanBytes, which are valid during the call and not to be trusted.
+  virtual void pull_arrived(const Packet& packet, const std::byte* loan) = 0;
+  virtual void pull_refused(const Packet& packet) = 0;  // a kCannotPull
   virtual void peer_lost(uint32_t peer) = 0;
 };
 
@@ -54,7 +57,10 @@ class Wire {
   // what to do). Connections are made at the first send.
   virtual Status set_peers(std::span<const nic::Address> peers, uint32_t self) = 0;
 
-  // `payload`: packet.bytes bytes of a kWrite, null for every other kind. Never to self.
+  // Whether the peer runs on this host, as far as the wire can tell. Requires set_peers().
+  virtual bool shares_host(uint32_t peer) const = 0;
+
+  // `payload`: payload_bytes(packet) bytes, null where that is 0. Never to self.
   virtual void send(uint32_t peer, const Packet& packet, const std::byte* payload) = 0;
   // Moves things on in both directions; returns the number of steps done.
   virtual size_t poll(Sink& sink) = 0;

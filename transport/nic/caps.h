@@ -31,7 +31,7 @@ struct Caps {
   // A remote-write counter that counted a message means that the message is visible to every reader of the memory.
   // Strategy A (target counter) is right only where this holds.
   bool target_count_means_visible = false;
-  bool device_memory = false;       // regions may be GPU memory
+  bool device_memory = false;       // regions may be GPU memory, for writes; atomics there are kUnsupported
   // deregister_region() waits for messages that are landing. Where false, its caller makes sure that none is.
   bool fenced_deregistration = true;
 };

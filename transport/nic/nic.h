@@ -87,7 +87,10 @@ constexpr CounterValue from_word(uint64_t word) {
 // How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
 enum class DoorbellKind {
   kMmioAdd,    // a store of v to *word adds v (Slingshot)
-  kAtomicAdd,  // an atomic add of v to *word, system scope, adds v
+  // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the streams
+  // of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing but such
+  // words in it, for drivers that make whole pages known to the device.
+  kAtomicAdd,
   kHostCall,   // call(object, counter, v) from a host thread adds v; never blocks
 };
 
@@ -203,7 +206,8 @@ class Nic {
   virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
 
   // Registers [base, base + bytes), owned by the caller, for local and remote use; bytes may be 0. Arriving messages
-  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound.
+  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound; kInvalidArgument
+  // for device memory of more than one allocation.
   virtual Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) = 0;
   // Returns when the NIC will touch the memory no more (but see caps().fenced_deregistration). kInvalidState while a
   // waiting entry or an operation of this NIC under way names it. kNotFound.
@@ -211,7 +215,8 @@ class Nic {
   virtual Result<RemoteKey> key(RegionId region) const = 0;
 
   // Hands deferred operations to the NIC, all or none (N6); they are copied. kAgain when not enough entries are free;
-  // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor.
+  // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor; kUnsupported for an
+  // atomic with an operand or a result in device memory.
   virtual Status post(std::span<const DeferredOp> ops) = 0;
   // Runs an operation now, outside deferred_depth. kAgain when too many are under way. Else as post().
   virtual Status issue(const Op& op) = 0;

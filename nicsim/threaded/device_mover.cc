@@ -1,0 +1,337 @@
+#include "nicsim/threaded/device_mover.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "nicsim/wire/wire.h"
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+using nic::LocalSpan;
+using nic::RegionId;
+
+static_assert(sizeof(DeviceMemory::Loan) == kLoanBytes);
+
+namespace {
+
+// What the host copies at once, so that no call lasts long.
+constexpr uint64_t kPortionBytes = Wire::kPortionBytes;
+
+}  // namespace
+
+DeviceMover::DeviceMover(DeviceMemory& memory, const ModelLimits& limits, Client& client)
+    : memory_(memory),
+      client_(client),
+      borrowings_(memory),
+      regions_(limits.max_regions),
+      sent_(limits.max_in_flight) {}
+
+DeviceMover::~DeviceMover() {
+  for (const Move& move : moves_) {
+    if (move.phase == Move::Phase::kCopy) {
+      for (Result<bool> ended = false; ended.ok() && !ended.value(); ended = memory_.has_ended(move.copy))
+        sched_yield();
+    }
+    if (move.staging != nullptr)
+      memory_.give_staging(move.staging);
+  }
+  for (const Arrival& arrival : arrivals_)
+    memory_.give_staging(arrival.staging);
+  for (const Sent& sent : sent_) {
+    if (sent.state == Sent::State::kSent)
+      memory_.give_staging(sent.staging);
+  }
+}
+
+// ---- Regions
+
+Result<int> DeviceMover::device_of(const void* base, uint64_t bytes) const {
+  return bytes == 0 ? DeviceMemory::kHost : memory_.device_of(base, bytes);
+}
+
+void DeviceMover::add_region(RegionId id, void* base, uint64_t bytes, int device) {
+  Region& region = regions_[id.value];
+  region = Region{};
+  region.device = device;
+  region.base = static_cast<std::byte*>(base);
+  region.bytes = bytes;
+  region.registration = ++registrations_;
+}
+
+void DeviceMover::remove_region(RegionId id) {
+  LANYARD_CHECK(!is_busy(id), "no copy touches a region that goes");
+  borrowings_.forget(id);
+  regions_[id.value] = Region{};
+}
+
+// Once a region, as a whole.
+bool DeviceMover::lend(Region& region) {
+  if (region.loan != nullptr || !region.lendable)
+    return region.loan != nullptr;
+  const Result<DeviceMemory::Loan> loan = memory_.lend(region.base, region.bytes);
+  region.lendable = loan.ok();
+  if (loan.ok())
+    region.loan = std::make_unique<const DeviceMemory::Loan>(loan.value());
+  return loan.ok();
+}
+
+// ---- Out
+
+void DeviceMover::move(const Packet& packet, LocalSpan from, const Landing& landing) {
+  Move move;
+  move.packet = packet;
+  move.from = address(from);
+  move.to = landing.address;
+  move.fills = !is_device(from.region);
+  move.spreads = !is_device(landing.region);
+  move.source = from.region;
+  move.target = landing.region;
+  begin(move);
+}
+
+void DeviceMover::send(uint32_t peer, const Packet& packet, LocalSpan from) {
+  Sent& sent = sent_[packet.token];
+  sent = {.peer = peer, .packet = packet, .from = from};
+  Region& region = regions_[from.region.value];
+  if (!pulls_[peer] || !lend(region))
+    return stage(sent);
+  sent.state = Sent::State::kOffered;
+  Packet offer = packet;
+  offer.kind = PacketKind::kPull;
+  offer.operand = from.offset;
+  offer.compare = region.registration;
+  client_.transmit(peer, offer, region.loan->bytes.data());
+}
+
+void DeviceMover::stage(const Sent& sent) {
+  sent_[sent.packet.token].state = Sent::State::kStaging;
+  Move move;
+  move.goal = Move::Goal::kSend;
+  move.packet = sent.packet;
+  move.peer = sent.peer;
+  move.from = address(sent.from);
+  move.source = sent.from.region;
+  begin(move);
+}
+
+void DeviceMover::acknowledged(uint32_t token) {
+  Sent& sent = sent_[token];
+  if (sent.state == Sent::State::kSent)
+    memory_.give_staging(sent.staging);
+  sent.state = Sent::State::kNone;
+}
+
+void DeviceMover::pull_refused(const Packet& packet) {
+  if (packet.token >= sent_.size())
+    return;
+  const Sent& sent = sent_[packet.token];
+  if (sent.state != Sent::State::kOffered || sent.peer != packet.source)
+    return;
+  pulls_[packet.source] = false;
+  stage(sent);
+}
+
+// ---- In
+
+Result<std::byte*> DeviceMover::place(const Packet& packet, const Landing& landing) {
+  const Result<std::byte*> staging = memory_.take_staging(packet.bytes);
+  if (staging.ok())
+    arrivals_.push_back({packet, landing, staging.value()});
+  return staging;
+}
+
+std::vector<DeviceMover::Arrival>::iterator DeviceMover::find(const Packet& packet) {
+  return std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& each) {
+    return each.packet.source == packet.source && each.packet.token == packet.token && each.packet.bytes == packet.bytes;
+  });
+}
+
+bool DeviceMover::landed(const Packet& packet) {
+  const auto found = find(packet);
+  if (found == arrivals_.end())
+    return false;
+  Move move;
+  move.packet = found->packet;
+  move.from = move.staging = found->staging;
+  move.to = found->landing.address;
+  move.target = found->landing.region;
+  arrivals_.erase(found);
+  begin(move);
+  return true;
+}
+
+void DeviceMover::abandoned(const Packet& packet) {
+  const auto found = find(packet);
+  if (found == arrivals_.end())
+    return;
+  memory_.give_staging(found->staging);
+  arrivals_.erase(found);
+}
+
+bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::byte* bytes) {
+  DeviceMemory::Loan loan;
+  std::memcpy(loan.bytes.data(), bytes, sizeof loan.bytes);
+  const std::byte* borrowed = borrowings_.borrow(packet.source, packet.compare, loan, landing.region);
+  if (borrowed == nullptr)
+    return false;
+  Move move;
+  move.packet = packet;
+  move.from = borrowed + packet.operand;
+  move.to = landing.address;
+  move.spreads = !is_device(landing.region);
+  move.borrowed = borrowed;
+  move.target = landing.region;
+  begin(move);
+  return true;
+}
+
+// Its operations have failed. What it has lent may be something else by now, so that a pull from there is no message.
+void DeviceMover::peer_lost(uint32_t peer) {
+  for (Sent& sent : sent_) {
+    if (sent.state == Sent::State::kNone || sent.peer != peer)
+      continue;
+    if (sent.state == Sent::State::kSent)
+      memory_.give_staging(sent.staging);
+    sent.state = Sent::State::kNone;
+  }
+  for (Move& move : moves_) {
+    if (move.goal == Move::Goal::kSend ? move.peer == peer : move.borrowed != nullptr && move.packet.source == peer)
+      move.dropped = true;
+  }
+}
+
+// ---- Steps
+
+void DeviceMover::touch(const Move& move, uint32_t delta) {
+  for (const RegionId region : {move.source, move.target}) {
+    if (region.valid())
+      regions_[region.value].moves += delta;
+  }
+}
+
+void DeviceMover::begin(Move move) {
+  touch(move, 1);
+  const bool stages = move.goal == Move::Goal::kSend || move.fills || move.spreads;
+  move.phase = move.fills ? Move::Phase::kFill : Move::Phase::kStart;
+  if (stages) {
+    const Result<std::byte*> staging = memory_.take_staging(move.packet.bytes);
+    if (staging.ok()) {
+      move.staging = staging.value();
+    } else {
+      move.code = staging.status().code();
+      move.phase = Move::Phase::kOver;  // poll() tells
+    }
+  }
+  if (move.goal == Move::Goal::kSend)
+    move.to = move.staging;
+  moves_.push_back(move);
+  uint64_t budget = kPortionBytes;
+  advance(moves_.back(), budget);
+}
+
+size_t DeviceMover::poll() {
+  if (moves_.empty())
+    return 0;
+  full_ = false;
+  size_t steps = 0;
+  uint64_t budget = kPortionBytes;
+  for (Move& move : moves_) {
+    if (advance(move, budget))
+      ++steps;
+  }
+  std::erase_if(moves_, [this](const Move& move) {
+    if (move.phase == Move::Phase::kOver)
+      over_.push_back(move);
+    return move.phase == Move::Phase::kOver;
+  });
+  for (const Move& move : over_)
+    finish(move);
+  steps += over_.size();
+  over_.clear();
+  return steps;
+}
+
+// As far as it goes now; never to finish(). Returns whether it has got anywhere.
+bool DeviceMover::advance(Move& move, uint64_t& budget) {
+  using Phase = Move::Phase;
+  if (move.dropped && move.phase != Phase::kCopy)
+    move.phase = Phase::kOver;
+  const auto portion = [&] {
+    const uint64_t bytes = std::min(budget, move.packet.bytes - move.done);
+    budget -= bytes;
+    return bytes;
+  };
+  switch (move.phase) {
+    case Phase::kFill: {
+      const uint64_t bytes = portion();
+      std::memcpy(move.staging + move.done, move.from + move.done, bytes);
+      move.done += bytes;
+      if (move.done < move.packet.bytes)
+        return bytes > 0;
+      move.phase = Phase::kStart;
+      start(move);
+      return true;
+    }
+    case Phase::kStart: return start(move);
+    case Phase::kCopy: {
+      const Result<bool> ended = memory_.has_ended(move.copy);
+      if (ended.ok() && !ended.value())
+        return false;
+      move.done = 0;
+      move.code = ended.status().code();
+      move.phase = ended.ok() && move.spreads && !move.dropped ? Phase::kSpread : Phase::kOver;
+      return true;
+    }
+    case Phase::kSpread: {
+      const uint64_t bytes = portion();
+      std::memcpy(move.to + move.done, move.staging + move.done, bytes);
+      move.done += bytes;
+      if (move.done == move.packet.bytes)
+        move.phase = Phase::kOver;
+      return bytes > 0;
+    }
+    case Phase::kOver: return false;
+  }
+  return false;
+}
+
+bool DeviceMover::start(Move& move) {
+  if (full_)
+    return false;
+  const Result<DeviceMemory::Copy> copy = memory_.start_copy(
+      move.spreads ? move.staging : move.to, move.fills ? move.staging : move.from, move.packet.bytes);
+  full_ = copy.status().code() == Code::kAgain;
+  if (full_)
+    return false;
+  move.code = copy.status().code();
+  move.phase = copy.ok() ? Move::Phase::kCopy : Move::Phase::kOver;
+  if (copy.ok())
+    move.copy = copy.value();
+  return true;
+}
+
+void DeviceMover::finish(const Move& move) {
+  touch(move, UINT32_MAX);
+  if (move.borrowed != nullptr)
+    borrowings_.ended(move.borrowed);
+  if (move.goal == Move::Goal::kSend && move.code == Code::kOk && !move.dropped) {
+    Sent& sent = sent_[move.packet.token];
+    sent.state = Sent::State::kSent;
+    sent.staging = move.staging;
+    return client_.transmit(move.peer, move.packet, move.staging);
+  }
+  if (move.staging != nullptr)
+    memory_.give_staging(move.staging);
+  if (move.goal == Move::Goal::kLand)
+    return client_.moved(move.packet, move.dropped ? Code::kFailed : move.code);
+  if (move.dropped)
+    return;  // its operation has ended with its peer
+  sent_[move.packet.token].state = Sent::State::kNone;
+  client_.not_sent(move.peer, move.packet, move.code);
+}
+
+}  // namespace lanyard::nicsim

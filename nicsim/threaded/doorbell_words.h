@@ -1,0 +1,67 @@
+// DoorbellWords: one word a counter, for rings by whatever can add to memory (nic.h, DoorbellKind::kAtomicAdd).
+//
+// The card only reads them, as a GPU's add is not indivisible against a write of the host's: it keeps what it has seen of
+// each word and rings the difference, modulo 2^64. A word is never set back. When its counter is closed it keeps its value,
+// and counts from there when it is handed out again; so rings that land in between vanish. One that lands still later, of a
+// counter that was closed while its ring was on the way, is taken for the next counter's: whoever closes a counter sees to it
+// that none is.
+//
+// The words have pages to themselves, because a GPU's driver makes whole pages known to the GPU.
+//
+// Threads: whoever drives the NIC; the words themselves are anybody's to add to.
+#ifndef LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_
+#define LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transport/nic/nic.h"
+
+namespace lanyard::nicsim {
+
+class DoorbellWords {
+ public:
+  explicit DoorbellWords(uint32_t counters);
+  ~DoorbellWords();
+  DoorbellWords(const DoorbellWords&) = delete;
+  DoorbellWords& operator=(const DoorbellWords&) = delete;
+
+  // The counter's word, which is looked at from now on until take_back().
+  uint64_t* hand_out(nic::CounterId counter);
+  void take_back(nic::CounterId counter);
+  uint32_t handed_out() const { return static_cast<uint32_t>(armed_.size()); }
+
+  // Calls ring(counter, value) for every word that has been added to since it was last looked at; returns how many.
+  template <typename Ring>
+  size_t read(Ring&& ring) {
+    size_t rung = 0;
+    for (Armed& armed : armed_) {
+      const uint64_t now = load(armed.counter);
+      if (now == armed.seen)
+        continue;
+      const uint64_t before = armed.seen;
+      armed.seen = now;
+      ring(nic::CounterId{armed.counter}, now - before);
+      ++rung;
+    }
+    return rung;
+  }
+
+ private:
+  struct Armed {
+    uint32_t counter = 0;
+    uint64_t seen = 0;
+  };
+
+  // What the ringer wrote before it rang is seen afterwards.
+  uint64_t load(uint32_t counter) const { return __atomic_load_n(&words_[counter], __ATOMIC_ACQUIRE); }
+
+  uint64_t* words_ = nullptr;
+  size_t bytes_ = 0;
+  std::vector<Armed> armed_;  // those that were handed out
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_

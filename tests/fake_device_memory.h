@@ -1,0 +1,116 @@
+// FakeDeviceMemory: two devices in software. Their memory cannot be touched at the addresses that name it (it is mapped there
+// without any right), so that a host access which the simulated card should have left to the device ends the test. Copies are
+// made by a thread, each some random time after it was started, and in any order.
+#ifndef LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
+#define LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "transport/base/device_memory.h"
+
+namespace lanyard {
+
+// Threads: any. Must live in the process that made it.
+class FakeDeviceMemory final : public DeviceMemory {
+ public:
+  struct Options {
+    std::chrono::microseconds most_delay{100};  // of a copy
+    uint32_t most_copies = 8;                   // under way; more are kAgain
+    bool lends = true;
+    bool borrows = true;
+    uint64_t seed = 1;
+  };
+  // What has not been given back.
+  struct Usage {
+    size_t staging = 0;
+    size_t borrowed = 0;
+    size_t copies = 0;
+    friend bool operator==(const Usage&, const Usage&) = default;
+  };
+
+  FakeDeviceMemory() : FakeDeviceMemory(Options()) {}
+  explicit FakeDeviceMemory(const Options& options);
+  // Ends the copies under way. Frees all that was allocated.
+  ~FakeDeviceMemory() override;
+
+  const char* kind() const override { return "fake"; }
+  Result<int> device_of(const void* address, uint64_t bytes) const override;
+  Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) override;
+  Result<bool> has_ended(Copy copy) override;
+  Result<std::byte*> take_staging(uint64_t bytes) override;
+  void give_staging(std::byte* memory) override;
+  Result<Loan> lend(const void* address, uint64_t bytes) override;
+  Result<std::byte*> borrow(const Loan& loan) override;
+  void give_back(std::byte* borrowed) override;
+
+  // ---- For tests
+  std::byte* allocate(int device, uint64_t bytes);  // zeroed
+  void free(std::byte* memory);
+  // Device memory as a kernel sees it at this moment.
+  std::vector<std::byte> read(const std::byte* address, uint64_t bytes) const;
+  void write(std::byte* address, const std::vector<std::byte>& bytes);
+  Usage usage() const;
+  uint64_t copies_made() const;
+  uint64_t borrows_made() const;
+  // From now on. `fail_copies`: every copy fails, at its end; `fail_starts`: already at its start; `no_staging`: none left.
+  void fail_copies(bool fail);
+  void fail_starts(bool fail);
+  void refuse_borrows(bool refuse);
+  void exhaust_staging(bool exhaust);
+  // No copy makes progress while held.
+  void hold_copies(bool hold);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // A range of addresses that copies may touch.
+  struct Range {
+    int device = kHost;
+    uint64_t bytes = 0;
+    std::byte* seen = nullptr;
+    int fd = -1;         // of device memory that was allocated here
+    bool borrowed = false;
+  };
+  struct Pending {
+    uint64_t number = 0;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    uint64_t bytes = 0;
+    Clock::time_point due;
+    bool ended = false;
+    bool failed = false;
+  };
+
+  // Of the range that holds all of it; null where none does. Requires mutex_.
+  const Range* range_of(const void* address, uint64_t bytes, std::byte** seen) const;
+  void unmap(std::byte* address, const Range& range);
+  void run();
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<const std::byte*, Range> ranges_;  // by their first address
+  std::vector<Pending> pending_;
+  std::mt19937_64 random_;
+  uint64_t numbers_ = 0;
+  uint64_t copies_made_ = 0;
+  uint64_t borrows_made_ = 0;
+  bool fail_copies_ = false;
+  bool fail_starts_ = false;
+  bool refuse_borrows_ = false;
+  bool exhaust_staging_ = false;
+  bool hold_copies_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
