@@ -19,7 +19,7 @@ Result<std::unique_ptr<nicsim::Wire>> open_wire(const Settings& settings) {
   return std::unique_ptr<nicsim::Wire>(std::move(wire.value()));
 }
 
-Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings) {
+Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, DeviceMemory* memory) {
   Result<std::unique_ptr<nicsim::Wire>> wire = open_wire(settings);
   if (!wire.ok())
     return wire.status();
@@ -27,7 +27,7 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings) {
   limits.deferred_depth = settings.dwq_depth;
   limits.max_message_bytes = settings.max_message_bytes;
   return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(
-      limits, std::move(wire.value()), nicsim::ThreadedOptions{.spin_for = settings.spin}));
+      limits, std::move(wire.value()), nicsim::ThreadedOptions{.spin_for = settings.spin, .memory = memory}));
 }
 
 Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings) {
@@ -40,8 +40,14 @@ Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings) {
 
 }  // namespace
 
-Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings) {
-  Result<std::unique_ptr<nic::Nic>> nic = settings.nic == "sim" ? open_simulated(settings) : open_ofi(settings);
+Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
+  if (!settings.gpu)
+    return Status(Code::kUnsupported, "LANYARD_GPU=off");
+  return gpu::open_backend();
+}
+
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory) {
+  Result<std::unique_ptr<nic::Nic>> nic = settings.nic == "sim" ? open_simulated(settings, memory) : open_ofi(settings);
   if (nic.ok() && settings.checked)
     return std::unique_ptr<nic::Nic>(std::make_unique<nic::CheckedNic>(std::move(nic.value())));
   return nic;

@@ -5,12 +5,17 @@
 #include <memory>
 
 #include "api/settings.h"
+#include "gpu/device/backend.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::api {
 
-// The NIC that the settings ask for, without peers yet. kUnsupported, or whatever kept the device from opening.
-Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings);
+// The GPUs of this machine, as the build and the settings have them. kUnsupported: none; the message says why.
+Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings);
+
+// The NIC that the settings ask for, without peers yet. `memory` (may be null) outlives it. kUnsupported, or whatever kept
+// the device from opening.
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory);
 
 }  // namespace lanyard::api
 

@@ -62,7 +62,11 @@ Status Context::open_nic() {
   Status status = settings.status();
   if (settings.ok()) {
     settings_ = settings.value();
-    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_);
+    Result<std::unique_ptr<gpu::Backend>> gpus = open_gpus(settings_);
+    gpu_status_ = gpus.status();
+    if (gpus.ok())
+      gpus_ = std::move(gpus.value());
+    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, gpus_ == nullptr ? nullptr : &gpus_->memory());
     status = nic.status();
     if (nic.ok())
       nic_ = std::move(nic.value());
@@ -80,7 +84,7 @@ Status Context::open_nic() {
   endpoint_ = std::make_unique<core::Endpoint>(
       *nic_, rank_,
       core::Endpoint::Options{.overflow = settings_.overflow, .overflow_thread = true, .strategy = strategy});
-  helper_ = std::make_unique<NicHelper>(*nic_, endpoint_->overflow());
+  helper_ = std::make_unique<NicHelper>(*nic_, *endpoint_);
   courier_ = std::make_unique<MpiCourier>(private_world_);
   matcher_ = std::make_unique<core::Matcher>(*endpoint_, *courier_);
   return {};
@@ -91,17 +95,21 @@ Context::~Context() {
     endpoint_->overflow().stop();
   for (const auto& queue : queues_) {
     // A stream that is not through would go on with words and counters that end here.
-    if (!queue->host_stream->stream.poll())
-      queue->host_stream->stream.halt();
+    if (!queue->stream().poll())
+      queue->stream().halt();
     queue->abandon();
   }
   queues_.clear();
+  // The words of streams are about to go.
+  if (gpus_ != nullptr)
+    gpus_->forget_words();
   match_calls_.clear();
   matcher_.reset();
   courier_.reset();
   endpoint_.reset();
   helper_.reset();
   nic_.reset();
+  gpus_.reset();
   PMPI_Comm_free(&private_world_);
 }
 

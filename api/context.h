@@ -15,6 +15,7 @@
 #include "api/errors.h"
 #include "api/request_table.h"
 #include "api/settings.h"
+#include "gpu/device/backend.h"
 #include "gpu/stream.h"
 #include "transport/core/endpoint.h"
 #include "transport/core/matcher.h"
@@ -30,14 +31,17 @@ class MatchCall;
 // What a host stream does while it waits: the NIC's work, and the overflow's.
 class NicHelper final : public gpu::Helper {
  public:
-  NicHelper(nic::Nic& nic, core::Overflow& overflow) : nic_(nic), overflow_(overflow) {}
-  bool help() override { return nic_.progress() + (overflow_.empty() ? 0 : overflow_.drain()) > 0; }
+  NicHelper(nic::Nic& nic, core::Endpoint& endpoint) : nic_(nic), overflow_(endpoint.overflow()), standing_(endpoint.standing()) {}
+  bool help() override {
+    return nic_.progress() + (overflow_.empty() ? 0 : overflow_.drain()) + standing_.keep_up() > 0;
+  }
   uint64_t activity() override { return nic_.activity(); }
   void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) override { nic_.wait_since(seen, timeout); }
 
  private:
   nic::Nic& nic_;
   core::Overflow& overflow_;
+  core::StandingOrders& standing_;
 };
 
 class Context {
@@ -57,6 +61,9 @@ class Context {
   const Status& nic_status() const { return nic_status_; }
   uint32_t rank() const { return rank_; }
   const Settings& settings() const { return settings_; }
+  // Null where there are no GPUs; gpu_status() says why.
+  gpu::Backend* gpus() { return gpus_.get(); }
+  const Status& gpu_status() const { return gpu_status_; }
   Errors& errors() { return errors_; }
   Communicators& communicators() { return communicators_; }
   RequestTable& requests() { return requests_; }
@@ -80,6 +87,8 @@ class Context {
   uint32_t rank_ = 0;
   MPI_Comm private_world_ = MPI_COMM_NULL;
   Status nic_status_;
+  Status gpu_status_;
+  std::unique_ptr<gpu::Backend> gpus_;
   std::unique_ptr<nic::Nic> nic_;
   std::unique_ptr<core::Endpoint> endpoint_;
   std::unique_ptr<NicHelper> helper_;

@@ -22,6 +22,8 @@
 
 #include <mpi.h>
 
+#include "api/lanyard_device.h"
+
 #define LANYARD_VERSION_MAJOR 0
 #define LANYARD_VERSION_MINOR 1
 #define LANYARD_VERSION_PATCH 0
@@ -57,23 +59,26 @@ typedef enum MPIX_Queue_type {
 } MPIX_Queue_type;
 
 /* A queue on the stream at *stream_address; the handle is copied and the stream must outlive the queue. A process may
- * have any number of queues, one a stream. Local. Between MPI_Init and MPI_Finalize.
+ * have any number of queues, one a stream. Local. Between MPI_Init and MPI_Finalize. The first queue on a GPU loads
+ * Lanyard's kernels there, which may wait for what the GPU is doing. Buffers may be host memory or memory of any GPU of the
+ * process where the card can do that ("device_memory" of MPIX_Queue_get_info); GPU kernels reach the latter only.
  * MPI_ERR_ARG: null, unknown type; MPIX_ERR_BUSY: the stream has a queue; MPI_ERR_UNSUPPORTED_OPERATION: a type that
- * this build or machine lacks; MPIX_ERR_NIC: no network card. */
+ * this build or machine lacks (the message says which, and what to do); MPIX_ERR_NIC: no network card. */
 int MPIX_Queue_init(MPIX_Queue *queue, MPIX_Queue_type type, void *stream_address);
 /* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local.
  * MPIX_ERR_QUEUE: no queue; MPIX_ERR_BUSY: a request was started on it whose wait was never enqueued (the message names
  * it; nothing is freed); else as MPIX_Queue_wait. */
 int MPIX_Queue_free(MPIX_Queue *queue);
 /* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
- * not enqueued included. MPIX_ERR_QUEUE; MPIX_ERR_FAILED: an operation failed (the message names its request);
+ * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_FAILED: an operation failed
+ * (the message names its request), or the stream's device is lost;
  * MPIX_ERR_STALLED: the deadline passed (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated. */
 int MPIX_Queue_wait(MPIX_Queue queue);
 /* Figures of the queue and its network card as a new info object, to be freed by the caller: "nic", "strategy",
  * "starts", "waits", "triggers", "bytes", "entries_posted" (deferred-work entries that starts needed, those that
  * overflowed included), "entries_overflowed" (did not fit at their start: posted later or run by software),
  * "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters" (open on the card),
- * "regions", "failures". Values are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
+ * "regions", "failures", "stream" (host, cuda, hip), "device_memory" (yes: buffers may be GPU memory). Numbers are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
 int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info *info);
 
 /* ---- Matching (Table II) -----------------------------------------------------------------------------------------
@@ -117,6 +122,23 @@ int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
 int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request *request);
 /* As MPIX_Enqueue_wait on each, all or none. */
 int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
+
+/* ---- Graphs and kernels --------------------------------------------------------------------------------------------
+ * Starts and waits that are enqueued while the queue's stream is being captured into a graph (CUDA, HIP) are made by every
+ * replay of the graph, with no call of this header: the card is kept supplied by a thread of Lanyard's. Within a capture
+ * each start must be followed by its wait. From then on the request belongs to graphs captured on this queue: other
+ * starts and waits of it give MPI_ERR_REQUEST until it is freed, which its owner does when no graph will replay it any more. Graphs
+ * are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the card cannot (it takes no deferred work
+ * back, or has no doorbell that a kernel rings). */
+
+/* Makes a set of matched requests, whose last starts were waited for and have completed, that kernels on the queue's
+ * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is freed
+ * nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
+ * MPIX_ERR_QUEUE, MPI_ERR_ARG, MPIX_ERR_NO_ENTRIES; MPI_ERR_UNSUPPORTED_OPERATION as for captures. */
+int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests **set);
+/* Makes them ordinary requests again, sets *set to NULL. The kernels must have ended. MPI_ERR_ARG, MPIX_ERR_QUEUE;
+ * MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */
+int MPIX_Device_requests_free(MPIX_Queue queue, MPIX_Device_requests **set);
 
 /* Calls on a matched request that change: MPI_Start and MPI_Startall give MPI_ERR_REQUEST from matching on;
  * MPI_Request_free, MPI_Test*, MPI_Wait*, MPI_Cancel and MPI_Request_get_status give MPI_ERR_REQUEST while its last

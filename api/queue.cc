@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string_view>
 
 #include "api/match_call.h"
 #include "api/patience.h"
@@ -24,25 +25,16 @@ constexpr uint64_t kRoundsAmongOthers = 8;
 // A yield that takes longer has let somebody else run.
 constexpr std::chrono::microseconds kShortYield{3};
 
-int no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process"); }
-
-// Null where it is none. Requires the lock.
-lanyard_queue* find(Context& context, MPIX_Queue queue) {
-  for (const auto& each : context.queues())
-    if (each.get() == queue)
-      return queue;
-  return nullptr;
-}
-
 std::string describe_stall(lanyard_queue& queue) {
-  const std::string text = queue.core->explain_stall();
-  const auto blocked = queue.host_stream->stream.blocked_on();
-  return blocked ? text + "\n(the stream has run " + std::to_string(blocked->executed) + " items)" : text;
+  return queue.core->explain_stall() + "\n(the stream has run " + std::to_string(queue.stream().executed()) + " items)";
 }
 
 // Waits until the queue is empty and settled, helping. MPI_SUCCESS, or an error that has been raised.
 int drain(Context& context, lanyard_queue& queue) {
-  gpu::HostStream& stream = queue.host_stream->stream;
+  gpu::Stream& stream = queue.stream();
+  if (stream.capturing() != 0)
+    return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "the queue's stream is being captured");
+  const bool helps = queue.device_stream == nullptr;  // a host stream asks the helper itself
   Patience patience(context.settings());
   Clock::time_point spin_until = patience.begin() + kSpin;
   uint64_t executed = stream.executed();
@@ -56,6 +48,12 @@ int drain(Context& context, lanyard_queue& queue) {
   for (uint64_t round = 0;; ++round) {
     const uint64_t seen = context.nic().activity();
     const bool empty = stream.poll();
+    if (!helps)
+      context.helper().help();
+    if (const Status health = stream.health(); !health.ok()) {
+      failure = "the stream will not go on: " + health.message();
+      break;
+    }
     if (empty || round % 64 == 0) {
       context.helper().help();
       const auto lock = context.lock();
@@ -113,13 +111,6 @@ int drain(Context& context, lanyard_queue& queue) {
   return MPI_SUCCESS;
 }
 
-// Why an enqueuing call was refused, for raise().
-struct Refusal {
-  int error_class = MPI_SUCCESS;
-  std::string text;
-  MPI_Comm communicator = MPI_COMM_WORLD;  // of the request in error, or of the first
-};
-
 MPI_Comm communicator_of(Context& context, MPI_Request request) {
   const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
   return record == nullptr ? MPI_COMM_WORLD : record->communicator;
@@ -134,11 +125,18 @@ Refusal refuse_request(Context& context, int index, MPI_Request request) {
   return {MPI_ERR_REQUEST, name + " is not matched (see MPIX_Match)", communicator_of(context, request)};
 }
 
-using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
+}  // namespace
 
-// What keeps the call from being made at all, if anything does. Puts the core's requests into the context's scratch.
-// Requires the lock.
-std::optional<Refusal> collect(Context& context, int count, MPI_Request requests[]) {
+lanyard_queue* find_queue(Context& context, MPIX_Queue queue) {
+  for (const auto& each : context.queues())
+    if (each.get() == queue)
+      return queue;
+  return nullptr;
+}
+
+int raise_no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process"); }
+
+std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]) {
   Refusal refusal;
   refusal.error_class = check_array(count, requests, &refusal.text);
   if (refusal.error_class != MPI_SUCCESS)
@@ -153,6 +151,10 @@ std::optional<Refusal> collect(Context& context, int count, MPI_Request requests
   return std::nullopt;
 }
 
+namespace {
+
+using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
+
 // Until there is room, or an error has been raised.
 int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
   std::optional<Refusal> refusal;
@@ -161,10 +163,10 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
     lanyard_queue* queue = nullptr;
     {
       const auto lock = context.lock();
-      queue = find(context, handle);
+      queue = find_queue(context, handle);
       if (queue == nullptr)
         break;
-      refusal = collect(context, count, requests);
+      refusal = collect_requests(context, count, requests);
       if (refusal)
         break;
       const Status status = (queue->core.get()->*call)(context.scratch());
@@ -183,11 +185,11 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
       }
     }
     // The stream is full, or without overflow the NIC: both empty themselves as the stream goes on.
-    queue->host_stream->stream.poll();
+    queue->stream().poll();
     context.helper().help();
     sched_yield();
   }
-  return refusal ? raise(refusal->communicator, refusal->error_class, refusal->text) : no_queue();
+  return refusal ? raise(refusal->communicator, refusal->error_class, refusal->text) : raise_no_queue();
 }
 
 // Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing.
@@ -195,7 +197,7 @@ bool enqueue_at_once(Context& context, MPIX_Queue handle, int count, MPI_Request
   if (count > 0 && requests == nullptr)
     return false;
   const auto lock = context.lock();
-  lanyard_queue* queue = find(context, handle);
+  lanyard_queue* queue = find_queue(context, handle);
   std::vector<core::Request*>& out = context.scratch();
   out.clear();
   for (int i = 0; i < count; ++i) {
@@ -216,6 +218,47 @@ int enqueue(MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall ca
              : enqueue_with_care(*context, handle, count, requests, call);
 }
 
+// The user's stream for a queue. error_class MPI_SUCCESS, or why there is none.
+Refusal take_host_stream(Context& context, lanyard_queue& queue, void* address) {
+  const MPIX_Host_stream stream = *static_cast<MPIX_Host_stream*>(address);
+  if (!lanyard_host_stream::valid(stream))
+    return {MPI_ERR_ARG, "MPIX_Queue_init: not a host stream"};
+  if (!context.nic_status().ok())
+    return {MPIX_ERR_NIC, context.nic_status().message()};
+  if (stream->has_queue.exchange(true))
+    return {MPIX_ERR_BUSY, "the stream has a queue already"};
+  stream->stream.set_helper(&context.helper());
+  queue.host_stream = stream;
+  return {};
+}
+
+Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_type type, void* address) {
+  const char* kind = type == MPIX_QUEUE_CUDA ? "cuda" : "hip";
+  if (context.gpus() == nullptr)
+    return {MPI_ERR_UNSUPPORTED_OPERATION, "no GPU streams: " + context.gpu_status().message() + "; host streams (MPIX_QUEUE_HOST) work everywhere"};
+  if (std::string_view(context.gpus()->kind()) != kind)
+    return {MPI_ERR_UNSUPPORTED_OPERATION, std::string("this build is for ") + context.gpus()->kind() + " streams, not for " + kind};
+  if (!context.nic_status().ok())
+    return {MPIX_ERR_NIC, context.nic_status().message()};
+  queue.device_handle = *static_cast<void**>(address);
+  {
+    const auto lock = context.lock();
+    for (const auto& other : context.queues())
+      if (other->device_stream != nullptr && other->device_handle == queue.device_handle)
+        return {MPIX_ERR_BUSY, "the stream has a queue already"};
+  }
+  Result<std::unique_ptr<gpu::Stream>> stream = context.gpus()->make_stream(queue.device_handle);
+  if (!stream.ok())
+    return {error_class_for(context, stream.status().code()), "MPIX_Queue_init: " + stream.status().message()};
+  queue.device_stream = std::move(stream.value());
+  return {};
+}
+
+Refusal take_stream(Context& context, lanyard_queue& queue, MPIX_Queue_type type, void* address) {
+  return type == MPIX_QUEUE_HOST ? take_host_stream(context, queue, address)
+                                 : take_device_stream(context, queue, type, address);
+}
+
 }  // namespace
 
 }  // namespace lanyard::api
@@ -231,34 +274,23 @@ int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_addres
     return raise_not_initialised();
   if (queue == nullptr || stream_address == nullptr)
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_init: null pointer");
-  if (type == MPIX_QUEUE_CUDA || type == MPIX_QUEUE_HIP)
-    return raise(MPI_COMM_WORLD, MPI_ERR_UNSUPPORTED_OPERATION, "this build has host streams only (MPIX_QUEUE_HOST)");
-  if (type != MPIX_QUEUE_HOST)
+  if (type != MPIX_QUEUE_HOST && type != MPIX_QUEUE_CUDA && type != MPIX_QUEUE_HIP)
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_init: unknown queue type " + std::to_string(type));
-  const MPIX_Host_stream stream = *static_cast<MPIX_Host_stream*>(stream_address);
-  if (!lanyard_host_stream::valid(stream))
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_init: not a host stream");
-  if (!context->nic_status().ok())
-    return raise(MPI_COMM_WORLD, MPIX_ERR_NIC, context->nic_status().message());
-  if (stream->has_queue.exchange(true))
-    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, "the stream has a queue already");
-  stream->stream.set_helper(&context->helper());
   auto made = std::make_unique<lanyard_queue>();
-  made->host_stream = stream;
-  Status status;
-  {
+  Refusal refusal = take_stream(*context, *made, type, stream_address);
+  if (refusal.error_class == MPI_SUCCESS) {
     const auto lock = context->lock();
-    Result<std::unique_ptr<core::Queue>> made_core = core::Queue::create(context->endpoint(), stream->stream);
-    status = made_core.status();
+    Result<std::unique_ptr<core::Queue>> made_core = core::Queue::create(context->endpoint(), made->stream());
     if (made_core.ok()) {
       made->core = std::move(made_core.value());
       *queue = made.get();
       context->queues().push_back(std::move(made));
       return MPI_SUCCESS;
     }
+    refusal = {MPIX_ERR_NIC, made_core.status().message(), MPI_COMM_WORLD};
   }
   made->abandon();
-  return raise(MPI_COMM_WORLD, MPIX_ERR_NIC, status.message());
+  return raise(MPI_COMM_WORLD, refusal.error_class, refusal.text);
 }
 
 int MPIX_Queue_free(MPIX_Queue* handle) {
@@ -267,19 +299,29 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
   std::string outstanding;
   if (context != nullptr && handle != nullptr) {
     const auto lock = context->lock();
-    queue = find(*context, *handle);
+    queue = find_queue(*context, *handle);
     if (queue != nullptr && queue->core->unwaited() > 0)
       outstanding = std::to_string(queue->core->unwaited()) +
                     " requests were started on the queue and have no wait enqueued, one of them: " +
                     context->endpoint().find_unwaited(*queue->core)->describe();
   }
   if (queue == nullptr)
-    return no_queue();
+    return raise_no_queue();
   if (!outstanding.empty())
     return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, outstanding);
   const int code = drain(*context, *queue);
   if (code != MPI_SUCCESS)
     return code;
+  std::string standing;
+  {
+    const auto lock = context->lock();
+    if (!queue->sets.empty())
+      standing = "the queue has " + std::to_string(queue->sets.size()) + " sets of requests for kernels: free them first";
+    else if (const Status status = queue->core->dismiss(); !status.ok())
+      standing = status.message();
+  }
+  if (!standing.empty())
+    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, standing);
   queue->abandon();
   const auto lock = context->lock();
   std::erase_if(context->queues(), [&](const auto& each) { return each.get() == queue; });
@@ -292,22 +334,22 @@ int MPIX_Queue_wait(MPIX_Queue handle) {
   lanyard_queue* queue = nullptr;
   if (context != nullptr) {
     const auto lock = context->lock();
-    queue = find(*context, handle);
+    queue = find_queue(*context, handle);
   }
-  return queue == nullptr ? no_queue() : drain(*context, *queue);
+  return queue == nullptr ? raise_no_queue() : drain(*context, *queue);
 }
 
 int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
   Context* context = Context::get();
   lanyard_queue* queue = nullptr;
   if (context == nullptr)
-    return no_queue();
+    return raise_no_queue();
   if (info == nullptr)
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_get_info: null pointer");
   std::vector<std::pair<const char*, std::string>> figures;
   {
     const auto lock = context->lock();
-    queue = find(*context, handle);
+    queue = find_queue(*context, handle);
     if (queue != nullptr) {
       const core::Queue::Figures& own = queue->core->figures();
       core::Endpoint& endpoint = context->endpoint();
@@ -328,11 +370,13 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
           {"counters", std::to_string(usage.counters)},
           {"regions", std::to_string(usage.regions)},
           {"failures", std::to_string(context->nic().failures())},
+          {"stream", queue->stream().kind()},
+          {"device_memory", caps.device_memory ? "yes" : "no"},
       };
     }
   }
   if (queue == nullptr)
-    return no_queue();
+    return raise_no_queue();
   if (const int code = PMPI_Info_create(info); code != MPI_SUCCESS)
     return code;
   for (const auto& [key, value] : figures)

@@ -3,20 +3,65 @@
 #define LANYARD_API_QUEUE_H_
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "api/context.h"
 #include "api/host_stream.h"
+#include "api/lanyard_device.h"
+#include "gpu/stream.h"
 #include "transport/core/queue.h"
 
 struct lanyard_queue {
-  MPIX_Host_stream host_stream = MPIX_HOST_STREAM_NULL;  // the user's
+  lanyard_queue() = default;
+  lanyard_queue(const lanyard_queue&) = delete;
+  lanyard_queue& operator=(const lanyard_queue&) = delete;
+  // One of these is the user's stream.
+  MPIX_Host_stream host_stream = MPIX_HOST_STREAM_NULL;
+  void* device_handle = nullptr;  // a cudaStream_t or hipStream_t; null is the default stream
+  std::unique_ptr<lanyard::gpu::Stream> device_stream;
+  // What kernels have been given.
+  struct Set {
+    MPIX_Device_requests* memory;
+    std::vector<lanyard::core::Request*> requests;
+  };
+  std::vector<Set> sets;
+  // Before the stream that it is on.
   std::unique_ptr<lanyard::core::Queue> core;
 
-  // Parts with the stream.
+  ~lanyard_queue() {
+    for (const Set& set : sets)
+      stream().give_memory(reinterpret_cast<std::byte*>(set.memory));
+  }
+  lanyard::gpu::Stream& stream() {
+    return device_stream != nullptr ? *device_stream : static_cast<lanyard::gpu::Stream&>(host_stream->stream);
+  }
+  // Parts with a host stream.
   void abandon() {
+    if (host_stream == MPIX_HOST_STREAM_NULL)
+      return;
     host_stream->stream.set_helper(nullptr);
     host_stream->has_queue.store(false);
   }
 };
+
+namespace lanyard::api {
+
+// The queue of that name, or null. Requires the lock.
+lanyard_queue* find_queue(Context& context, MPIX_Queue queue);
+// Reports that there is none; returns the code.
+int raise_no_queue();
+
+// Whether a call on an array of requests can be made, with the core's requests in the context's scratch then. Requires the
+// lock.
+struct Refusal {
+  int error_class = MPI_SUCCESS;
+  std::string text;
+  MPI_Comm communicator = MPI_COMM_WORLD;  // of the request in error, or of the first
+};
+std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]);
+
+}  // namespace lanyard::api
 
 #endif  // LANYARD_API_QUEUE_H_

@@ -86,6 +86,14 @@ class Stream {
   // A number for kWaitNext64, where the stream reaches it fastest. Does not wait for the stream. kUnsupported, kExhausted.
   virtual Result<uint64_t*> take_count(uint64_t) { return Status(Code::kUnsupported, "the stream keeps no counts"); }
   virtual void give_count(uint64_t*) {}
+
+  // For kernels of the stream that use words themselves. Where they reach a word of the host's; kUnsupported.
+  virtual Result<uint64_t*> reach(uint64_t* word) { return word; }
+  // Memory of theirs with that content; may wait for the device, as giving it back may. kUnsupported, kExhausted.
+  virtual Result<std::byte*> take_memory(std::span<const uint64_t>) {
+    return Status(Code::kUnsupported, "the stream has no memory for kernels");
+  }
+  virtual void give_memory(std::byte*) {}
 };
 
 }  // namespace lanyard::gpu

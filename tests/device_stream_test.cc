@@ -68,7 +68,7 @@ class DeviceStreamTest : public ::testing::Test {
   uint64_t* words(size_t count = 1) { return lab_.make_words(count); }
   uint64_t submissions(const char* what) { return driver().submissions(what); }
   StreamOp next(uint64_t* word, uint64_t* count) {
-    StreamOp op{.kind = Kind::kWaitNext64, .word = word};
+    StreamOp op{.kind = Kind::kWaitNext64, .word = word, .value = 1};
     op.count = count;
     return op;
   }

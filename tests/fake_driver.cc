@@ -277,17 +277,17 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
 void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments) {
   const std::string name = kKernels[kernel];
   for (uint32_t i = 0; i < arguments.count; ++i) {
-    const auto [word, value] = arguments.entries[i];
+    const auto [word, value, extra] = arguments.entries[i];
     if (name == "ring") {
       uint64_t* const target = word_at(word);
       if (target != nullptr) std::atomic_ref(*target).fetch_add(value);
     } else if (name == "store") {
       write(word, value);
     } else if (name == "wait") {
-      await(word, value, arguments.released);
+      await(word, extra, value, arguments.released);
     } else {
       uint64_t* const count = word_at(value);
-      if (count != nullptr) await(word, std::atomic_ref(*count).fetch_add(1) + 1, arguments.released);
+      if (count != nullptr) await(word, gpu::kCountBits, std::atomic_ref(*count).fetch_add(extra) + extra, arguments.released);
     }
   }
   if (arguments.marker != 0 && !stopping_ && !lost_) write(arguments.marker, arguments.number);

@@ -214,7 +214,7 @@ TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
 TEST_F(GpuTest, HaltLetsEveryWaitPass) {
   const std::unique_ptr<Stream> stream = gpu().make_stream();
   uint64_t* const count = stream->take_count(7).value();
-  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = words() + 1};
+  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = words() + 1, .value = 1};
   next.count = count;
   ASSERT_TRUE(is_ok(stream->enqueue(std::vector{wait64(words(), 3), next, wait64(words() + 2, 9)})));
   EXPECT_FALSE(stream->poll());
@@ -227,7 +227,7 @@ TEST_F(GpuTest, AGraphCountsOnForEver) {
   const StreamHandle handle = gpu().handle_of(*stream);
   uint64_t* const count = stream->take_count(0).value();
   uint64_t* const word = words();
-  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = word + 8};
+  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = word + 8, .value = 1};
   next.count = count;
   const gpu::Inside inside(gpu().driver(), gpu().context());
   ASSERT_TRUE(is_ok(gpu().program().begin_capture(handle)));

@@ -30,8 +30,9 @@ class Backend {
 
   DeviceMemory& memory() { return memory_; }
 
-  // To be called before host memory that streams have had words in is freed: HostPages::forget().
+  // To be called before host memory that streams have had words in is freed: HostPages::forget(); of all such memory.
   void forget_words(const void* memory, uint64_t bytes) { pages_.forget(memory, bytes); }
+  void forget_words() { pages_.forget_all(); }
 
  private:
   Backend(std::unique_ptr<Driver> driver, const ProcessName& self);

@@ -84,7 +84,7 @@ Status CopyQueue::copy_by_engine(DeviceAddress to, DeviceAddress from, uint64_t 
   }
   WordArguments arguments{};
   arguments.count = 1;
-  arguments.entries[0] = {words_.first_address, started_ + 1};
+  arguments.entries[0] = {words_.first_address, started_ + 1, 0};
   return device_.launch(stream_, Kernel::kStore, arguments);
 }
 

@@ -122,7 +122,7 @@ Result<uint64_t*> Device::take_count(uint64_t value) {
   if (!slot) return Status(Code::kExhausted, std::to_string(kCounts) + " counts are in use on " + facts_.name);
   WordArguments arguments{};
   arguments.count = 1;
-  arguments.entries[0] = {count_memory_ + *slot * sizeof(uint64_t), value};
+  arguments.entries[0] = {count_memory_ + *slot * sizeof(uint64_t), value, 0};
   const Inside inside(driver_, context_);
   Status status = inside.status();
   if (status.ok()) {
@@ -134,6 +134,30 @@ Result<uint64_t*> Device::take_count(uint64_t value) {
     return status;
   }
   return reinterpret_cast<uint64_t*>(arguments.entries[0].word);
+}
+
+Result<std::byte*> Device::take_memory(std::span<const uint64_t> content) {
+  const Inside inside(driver_, context_);
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const Result<DeviceAddress> memory = driver_.allocate(content.size_bytes());
+  if (!memory.ok()) return memory.status();
+  const std::lock_guard lock(side_);
+  for (size_t first = 0; first < content.size(); first += WordArguments::kEntries) {
+    WordArguments arguments{};
+    arguments.count = static_cast<uint32_t>(std::min<size_t>(WordArguments::kEntries, content.size() - first));
+    for (uint32_t i = 0; i < arguments.count; ++i)
+      arguments.entries[i] = {memory.value() + (first + i) * sizeof(uint64_t), content[first + i], 0};
+    if (Status status = run_aside(Kernel::kStore, arguments); !status.ok()) {
+      driver_.free(memory.value());
+      return status;
+    }
+  }
+  return reinterpret_cast<std::byte*>(memory.value());
+}
+
+void Device::give_memory(std::byte* memory) {
+  const Inside inside(driver_, context_);
+  if (inside.status().ok()) driver_.free(reinterpret_cast<DeviceAddress>(memory));
 }
 
 void Device::give_count(uint64_t* count) {

@@ -26,7 +26,8 @@ Status check(const StreamOp& op) {
     case Kind::kWaitNext64: LANYARD_RETURN_IF_ERROR(check_word(op.count)); [[fallthrough]];
     case Kind::kWrite64:
     case Kind::kAdd64:
-    case Kind::kWait64: return check_word(op.word);
+    case Kind::kWait64:
+    case Kind::kWaitCount64: return check_word(op.word);
     case Kind::kCall: return Status(Code::kUnsupported, "a device's stream cannot call the host");
   }
   return Status(Code::kUnsupported, "an unknown kind of operation");
@@ -90,7 +91,7 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
 }
 
 Status DeviceStream::put(const StreamOp& op, bool captured) {
-  if (op.kind == Kind::kWait64 && captured)
+  if ((op.kind == Kind::kWait64 || op.kind == Kind::kWaitCount64) && captured)
     return Status(Code::kUnsupported, "a wait for a value that is known now cannot be captured: kWaitNext64 can");
   const DeviceFacts& facts = device_.facts();
   const Result<HostPages::Place> place = pages_.reach(device_, op.word);
@@ -110,13 +111,14 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
         plan_.put({MemoryOp::Kind::kWait, word, op.value});
         planned_waits_.push_back({op.word, op.value, 0});
       } else {
-        plan_.put(Kernel::kWait, word, op.value);
+        plan_.put(Kernel::kWait, word, op.value, ~uint64_t{0});
       }
       break;
+    case Kind::kWaitCount64: plan_.put(Kernel::kWait, word, op.value, kCountBits); break;
     case Kind::kWaitNext64: {
       const Result<HostPages::Place> count = pages_.reach(device_, op.count);
       if (!count.ok()) return count.status();
-      plan_.put(Kernel::kWaitNext, word, count.value().address);
+      plan_.put(Kernel::kWaitNext, word, count.value().address, op.value);
       break;
     }
     case Kind::kCall: break;  // refused by check()
@@ -180,6 +182,15 @@ uint64_t DeviceStream::capturing() const {
   if (!inside.status().ok()) return 0;
   const Result<uint64_t> capture = device_.driver().capture_of(handle_);
   return capture.ok() ? capture.value() : 0;
+}
+
+Result<uint64_t*> DeviceStream::reach(uint64_t* word) {
+  LANYARD_RETURN_IF_ERROR(check_word(word));
+  const Inside inside(device_.driver(), device_.context());
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const Result<HostPages::Place> place = pages_.reach(device_, word);
+  if (!place.ok()) return place.status();
+  return reinterpret_cast<uint64_t*>(place.value().address);
 }
 
 // D2

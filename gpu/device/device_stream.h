@@ -3,7 +3,7 @@
 //   kAdd64      a kernel; adds that follow one another in a batch are one kernel
 //   kWrite64    a memory operation; a kernel while the stream is being captured, or where the vendor has none
 //   kWait64     a memory operation; a kernel for words in device memory, or where the vendor has none; never captured
-//   kWaitNext64 a kernel
+//   kWaitCount64, kWaitNext64  kernels
 //   kCall       never
 //
 // Words are host memory of this process (registered page by page, HostPages) or device memory.
@@ -69,6 +69,9 @@ class DeviceStream final : public Stream {
   uint64_t capturing() const override;
   Result<uint64_t*> take_count(uint64_t value) override { return device_.take_count(value); }
   void give_count(uint64_t* count) override { device_.give_count(count); }
+  Result<uint64_t*> reach(uint64_t* word) override;
+  Result<std::byte*> take_memory(std::span<const uint64_t> content) override { return device_.take_memory(content); }
+  void give_memory(std::byte* memory) override { device_.give_memory(memory); }
 
  private:
   struct Wait {

@@ -87,4 +87,11 @@ void HostPages::forget(const void* memory, uint64_t bytes) {
   }
 }
 
+void HostPages::forget_all() {
+  const std::unique_lock lock(mutex_);
+  for (const auto& [page, context] : registered_) unregister(page, context);
+  registered_.clear();
+  addresses_.clear();
+}
+
 }  // namespace lanyard::gpu

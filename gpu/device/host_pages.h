@@ -36,6 +36,7 @@ class HostPages {
   // To be called before host memory that words were in is unmapped or freed: its pages are unregistered. Requires:
   // nothing that was enqueued names a word of the pages. May wait for the devices.
   void forget(const void* memory, uint64_t bytes);
+  void forget_all();
 
  private:
   // A page's address and an ordinal, in one number.

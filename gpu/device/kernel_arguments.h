@@ -10,6 +10,7 @@ namespace lanyard::gpu {
 struct WordEntry {
   uint64_t word;   // its address
   uint64_t value;  // ring: is added; store: is stored; wait: is waited for; wait_next: the address of the count
+  uint64_t extra;  // wait: the bits of the word that count; wait_next: what is added to the count first
 };
 
 // Of ring, store, wait and wait_next. One thread an entry.

@@ -14,8 +14,11 @@ __device__ void mark(const WordArguments& arguments) {
   if (threadIdx.x == 0 && arguments.marker != 0) store_word(arguments.marker, arguments.number);
 }
 
-__device__ void await(uint64_t word, uint64_t value, uint64_t released) {
-  while (load_word(word) < value && load_word(released) == 0) pause();
+// Of a counter's copy those that count what succeeded (gpu/stream.h).
+constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
+
+__device__ void await(uint64_t word, uint64_t bits, uint64_t value, uint64_t released) {
+  while ((load_word(word) & bits) < value && load_word(released) == 0) pause();
   __threadfence_system();
 }
 
@@ -72,20 +75,21 @@ extern "C" __global__ void store(WordArguments arguments) {
   mark(arguments);
 }
 
-// Until *word >= value for each entry.
+// Until (*word & extra) >= value for each entry.
 extern "C" __global__ void wait(WordArguments arguments) {
   if (threadIdx.x < arguments.count)
-    await(arguments.entries[threadIdx.x].word, arguments.entries[threadIdx.x].value, arguments.released);
+    await(arguments.entries[threadIdx.x].word, arguments.entries[threadIdx.x].extra, arguments.entries[threadIdx.x].value,
+          arguments.released);
   mark(arguments);
 }
 
-// *count += 1, then until *word >= *count, for each entry. Requires: the counts are different ones.
+// *count += extra, then until the count of *word >= *count, for each entry. Requires: the counts are different ones.
 extern "C" __global__ void wait_next(WordArguments arguments) {
   if (threadIdx.x < arguments.count) {
     const WordEntry entry = arguments.entries[threadIdx.x];
-    const uint64_t value = load_word(entry.value) + 1;
+    const uint64_t value = load_word(entry.value) + entry.extra;
     store_word(entry.value, value);
-    await(entry.word, value, arguments.released);
+    await(entry.word, kCountBits, value, arguments.released);
   }
   mark(arguments);
 }

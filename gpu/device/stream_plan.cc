@@ -10,7 +10,7 @@ void StreamPlan::clear() {
   memory_ops_.clear();
 }
 
-void StreamPlan::put(Kernel kernel, DeviceAddress word, uint64_t value) {
+void StreamPlan::put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra) {
   const bool fits = !steps_.empty() && steps_.back().engine == Engine::kKernel && steps_.back().kernel == kernel;
   if (fits) {
     Step& step = steps_.back();
@@ -28,13 +28,13 @@ void StreamPlan::put(Kernel kernel, DeviceAddress word, uint64_t value) {
         kernel == Kernel::kWaitNext &&
         std::any_of(entries.begin(), entries.end(), [&](const WordEntry& e) { return e.value == value; });
     if (step.count < WordArguments::kEntries && !counts_twice) {
-      entries_.push_back({word, value});
+      entries_.push_back({word, value, extra});
       ++step.count;
       return;
     }
   }
   steps_.push_back({Engine::kKernel, kernel, entries_.size(), 1});
-  entries_.push_back({word, value});
+  entries_.push_back({word, value, extra});
 }
 
 void StreamPlan::put(const MemoryOp& op) {

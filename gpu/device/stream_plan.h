@@ -18,7 +18,7 @@ class StreamPlan {
   void clear();
 
   // Behind everything so far. Adds that follow one another become one kernel, adds to one word one entry; so do waits.
-  void put(Kernel kernel, DeviceAddress word, uint64_t value);
+  void put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra = 0);
   void put(const MemoryOp& op);
 
   // How many entries of the stream's launch queue it takes.

@@ -214,6 +214,12 @@ bool HostStream::execute(const WorkItem& item) {
   return false;
 }
 
+Result<std::byte*> HostStream::take_memory(std::span<const uint64_t> content) {
+  auto* memory = new uint64_t[content.size()];
+  std::copy(content.begin(), content.end(), memory);
+  return reinterpret_cast<std::byte*>(memory);
+}
+
 std::optional<HostStream::Blockage> HostStream::blocked_on() {
   // While nobody enqueues, nobody overwrites the slot. The word is left alone: it need not outlive
   // the wait, which may be running out at this moment.

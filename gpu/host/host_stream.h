@@ -117,6 +117,8 @@ class HostStream final : public Stream {
 
   Result<uint64_t*> take_count(uint64_t value) override { return new uint64_t(value); }
   void give_count(uint64_t* count) override { delete count; }
+  Result<std::byte*> take_memory(std::span<const uint64_t> content) override;
+  void give_memory(std::byte* memory) override { delete[] reinterpret_cast<uint64_t*>(memory); }
 
   // The wait at the head, if it was not met when an executor last looked. Does not read the word.
   std::optional<Blockage> blocked_on();

@@ -139,7 +139,10 @@ void World::build() {
     transits += limits.max_in_flight;
     state_->processes.push_back(std::make_unique<Process>(
         *this, exchange_.program(rank), rank, exchange_.ranks(), limits,
-        core::Endpoint::Options{.overflow = options_.overflow, .overflow_thread = false, .strategy = options_.strategy}));
+        core::Endpoint::Options{.overflow = options_.overflow,
+                                .overflow_thread = false,
+                                .whole_pages = false,
+                                .strategy = options_.strategy}));
     Process& process = *state_->processes.back();
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
       process.lanes.push_back(std::make_unique<Process::Lane>());

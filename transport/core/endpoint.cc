@@ -27,7 +27,7 @@ nic::CounterId oldest_trigger(const auto& requests) {
 }  // namespace
 
 Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
-    : nic_(nic), self_(self), options_(options), words_(nic), overflow_(nic, options.overflow_thread),
+    : nic_(nic), self_(self), options_(options), words_(nic, options.whole_pages), overflow_(nic, options.overflow_thread),
       standing_(nic, options.overflow ? &overflow_ : nullptr, options.overflow_thread) {}
 
 Endpoint::~Endpoint() {
@@ -63,6 +63,8 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the request (" + request->describe() + ") is being matched"};
   if (request->needs_wait())
     return {Code::kInvalidState, "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
+  if (request->standing != nullptr && request->standing->in_kernels)
+    return {Code::kInvalidState, "the request (" + request->describe() + ") stands in a set that kernels start"};
   if (request->standing != nullptr)
     LANYARD_RETURN_IF_ERROR(standing_.end(*request));
   if (!request->complete() && !LANYARD_MUTANT(17))

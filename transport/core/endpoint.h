@@ -21,6 +21,7 @@ class Endpoint {
   struct Options {
     bool overflow = true;         // else starts that do not fit are refused or wait
     bool overflow_thread = true;  // else only those who wait drain it
+    bool whole_pages = true;      // words stand on pages of their own, as GPUs need it
     Strategy strategy = Strategy::kTargetCounter;  // the same in all processes; strategy_for() chooses
   };
 

@@ -396,17 +396,19 @@ Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) 
   return {};
 }
 
+Status Queue::dismiss(Request& request) {
+  LANYARD_RETURN_IF_ERROR(endpoint_.standing().end(request));
+  std::erase(standing_, &request);
+  request.listed = nullptr;
+  return {};
+}
+
 Status Queue::dismiss() {
   Status status;
   const std::vector<Request*> all = standing_;
-  for (Request* request : all) {
-    if (Status ended = endpoint_.standing().end(*request); !ended.ok()) {
+  for (Request* request : all)
+    if (Status ended = dismiss(*request); !ended.ok())
       status = ended;
-      continue;
-    }
-    std::erase(standing_, request);
-    request->listed = nullptr;
-  }
   return status;
 }
 

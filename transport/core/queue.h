@@ -50,7 +50,9 @@ class Queue {
 
   // Makes requests stand for kernels of the stream, all or none; kInvalidState where one stands already, else as start().
   Status stand(std::span<Request* const> requests);
-  // Makes all that stand on this queue ordinary requests again. kInvalidState: a start has not completed; the others are.
+  // Makes a request that stands on this queue an ordinary one again. kInvalidState: a start of it has not completed.
+  Status dismiss(Request& request);
+  // The same for all; those that can be are, where one cannot.
   Status dismiss();
 
   // Whether everything that was started here has completed. (Whether the stream is empty is the stream's to say.)

@@ -12,14 +12,18 @@ WordPool::~WordPool() {
 }
 
 Status WordPool::add_slab() {
-  auto slab = std::make_unique<uint64_t[]>(next_slab_words_);
-  Result<nic::RegionId> region = nic_.register_region(slab.get(), next_slab_words_ * sizeof(uint64_t));
+  constexpr uint64_t kPageBytes = kPageWords * sizeof(uint64_t);
+  auto slab = std::make_unique<uint64_t[]>(next_slab_words_ + (whole_pages_ ? kPageWords : 0));
+  uint64_t* first = slab.get();
+  if (whole_pages_)
+    first += (kPageBytes - reinterpret_cast<uintptr_t>(first) % kPageBytes) % kPageBytes / sizeof(uint64_t);
+  Result<nic::RegionId> region = nic_.register_region(first, next_slab_words_ * sizeof(uint64_t));
   if (!region.ok())
     return region.status();
   const Result<nic::RemoteKey> key = nic_.key(region.value());
   if (!key.ok())
     return key.status();
-  unused_ = {slab.get(), region.value(), key.value(), 0};
+  unused_ = {first, region.value(), key.value(), 0};
   unused_left_ = next_slab_words_;
   next_slab_words_ = std::min(2 * next_slab_words_, kLastSlabWords);
   regions_.push_back(region.value());

@@ -16,8 +16,9 @@ namespace lanyard::core {
 
 class WordPool {
  public:
-  // Of the first slab and of the longest; each is twice as long as the one before.
+  // Of the first slab (in whole pages: kPageWords) and of the longest; each is twice as long as the one before.
   static constexpr uint32_t kFirstSlabWords = 64;
+  static constexpr uint32_t kPageWords = 512;
   static constexpr uint32_t kLastSlabWords = 4096;
 
   // A word and how the NIC of this process reaches it.
@@ -31,8 +32,9 @@ class WordPool {
     uint64_t read() const { return std::atomic_ref<uint64_t>(*address).load(std::memory_order_acquire); }
   };
 
-  // `nic` outlives the pool.
-  explicit WordPool(nic::Nic& nic) : nic_(nic) {}
+  // `nic` outlives the pool. `whole_pages`: its slabs share no page of memory with anything else, because a GPU's driver is
+  // given the pages of words that streams wait for.
+  WordPool(nic::Nic& nic, bool whole_pages) : nic_(nic), whole_pages_(whole_pages), next_slab_words_(whole_pages ? kPageWords : kFirstSlabWords) {}
   ~WordPool();
   WordPool(const WordPool&) = delete;
   WordPool& operator=(const WordPool&) = delete;
@@ -45,12 +47,13 @@ class WordPool {
   Status add_slab();
 
   nic::Nic& nic_;
+  const bool whole_pages_;
   std::vector<std::unique_ptr<uint64_t[]>> slabs_;
   std::vector<nic::RegionId> regions_;
   std::vector<Word> free_;      // given back
   Word unused_;                 // the first word of the newest slab that was never taken
   uint32_t unused_left_ = 0;    // how many there are
-  uint32_t next_slab_words_ = kFirstSlabWords;
+  uint32_t next_slab_words_;
 };
 
 }  // namespace lanyard::core

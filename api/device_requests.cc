@@ -1,0 +1,145 @@
+// Sets of requests that kernels start and wait for.
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "api/context.h"
+#include "api/lanyard_device.h"
+#include "api/queue.h"
+
+namespace {
+
+using namespace lanyard;
+using namespace lanyard::api;
+
+// What the kernel sees of the requests, in words. Requires that they stand.
+Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Request* const> requests) {
+  std::vector<MPIX_Device_bell> bells;
+  std::vector<MPIX_Device_completion> completions;
+  for (const core::Request* request : requests) {
+    const core::Standing& standing = *request->standing;
+    if (standing.has_bell) {
+      const Result<uint64_t*> word = stream.reach(standing.bell.word);
+      if (!word.ok())
+        return word.status();
+      bells.push_back({reinterpret_cast<uint64_t>(word.value()), standing.bell.kind == nic::DoorbellKind::kMmioAdd ? 1u : 0u});
+    }
+    if (standing.count != nullptr) {
+      const Result<uint64_t*> word = stream.reach(request->done.address);
+      if (!word.ok())
+        return word.status();
+      completions.push_back({reinterpret_cast<uint64_t>(word.value()), reinterpret_cast<uint64_t>(standing.count),
+                             request->written_back ? request->completions : 1});
+    }
+  }
+  const MPIX_Device_requests head{bells.size(), completions.size()};
+  std::vector<uint64_t> words((sizeof head + bells.size() * sizeof bells[0] + completions.size() * sizeof completions[0]) /
+                              sizeof(uint64_t));
+  auto* to = reinterpret_cast<std::byte*>(words.data());
+  std::memcpy(to, &head, sizeof head);
+  to += sizeof head;
+  if (!bells.empty())
+    std::memcpy(to, bells.data(), bells.size() * sizeof bells[0]);
+  to += bells.size() * sizeof bells[0];
+  if (!completions.empty())
+    std::memcpy(to, completions.data(), completions.size() * sizeof completions[0]);
+  return words;
+}
+
+// Makes the set; where it cannot be made the requests are as before. Requires the lock.
+Result<MPIX_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Request* const> requests) {
+  gpu::Stream& stream = queue.stream();
+  if (stream.capturing() != 0)
+    return Status(Code::kInvalidState, "the queue's stream is being captured");
+  LANYARD_RETURN_IF_ERROR(queue.core->stand(requests));
+  const auto undo = [&](Status status) {
+    for (core::Request* request : requests)
+      (void)queue.core->dismiss(*request);
+    return status;
+  };
+  const Result<std::vector<uint64_t>> words = describe(stream, requests);
+  if (!words.ok())
+    return undo(words.status());
+  const Result<std::byte*> memory = stream.take_memory(words.value());
+  if (!memory.ok())
+    return undo(memory.status());
+  auto* set = reinterpret_cast<MPIX_Device_requests*>(memory.value());
+  queue.sets.push_back({set, {requests.begin(), requests.end()}});
+  return set;
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPIX_Device_requests_create(MPIX_Queue handle, int count, MPI_Request requests[], MPIX_Device_requests** set) {
+  Context* context = Context::get();
+  if (context == nullptr)
+    return raise_not_initialised();
+  if (set == nullptr)
+    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Device_requests_create: null pointer");
+  Refusal refusal;
+  {
+    const auto lock = context->lock();
+    lanyard_queue* queue = find_queue(*context, handle);
+    if (queue == nullptr) {
+      refusal = {MPIX_ERR_QUEUE, "not a queue of this process", MPI_COMM_WORLD};
+    } else if (std::optional<Refusal> wrong = collect_requests(*context, count, requests)) {
+      refusal = *wrong;
+    } else {
+      const std::vector<core::Request*> members = context->scratch();
+      const Result<MPIX_Device_requests*> made = make_set(*queue, members);
+      if (made.ok()) {
+        *set = made.value();
+        return MPI_SUCCESS;
+      }
+      refusal = {error_class_for(*context, made.status().code()), made.status().message(), MPI_COMM_WORLD};
+    }
+  }
+  return raise(refusal.communicator, refusal.error_class, refusal.text);
+}
+
+int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
+  Context* context = Context::get();
+  if (context == nullptr)
+    return raise_not_initialised();
+  if (set == nullptr || *set == nullptr)
+    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Device_requests_free: null pointer");
+  int error_class = MPI_SUCCESS;
+  std::string text;
+  {
+    const auto lock = context->lock();
+    lanyard_queue* queue = find_queue(*context, handle);
+    if (queue == nullptr) {
+      error_class = MPIX_ERR_QUEUE;
+      text = "not a queue of this process";
+    } else {
+      const auto found = std::find_if(queue->sets.begin(), queue->sets.end(), [&](const auto& each) { return each.memory == *set; });
+      if (found == queue->sets.end()) {
+        error_class = MPI_ERR_ARG;
+        text = "not a set of requests of this queue";
+      } else {
+        // A request that has been dismissed is an ordinary one: the call may be repeated for the others.
+        for (core::Request* request : found->requests) {
+          const Status status = request->standing == nullptr ? Status() : queue->core->dismiss(*request);
+          if (status.ok())
+            continue;
+          error_class = MPIX_ERR_BUSY;
+          text = status.message();
+        }
+        if (error_class == MPI_SUCCESS) {
+          queue->stream().give_memory(reinterpret_cast<std::byte*>(*set));
+          queue->sets.erase(found);
+        }
+      }
+    }
+  }
+  if (error_class != MPI_SUCCESS)
+    return raise(MPI_COMM_WORLD, error_class, text);
+  *set = nullptr;
+  return MPI_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,125 @@
+/* Lanyard inside kernels: starts and waits that a running kernel makes itself. CUDA, HIP, C11 and C++ (on host streams).
+ *
+ * A set of matched requests is made by MPIX_Device_requests_create (lanyard.h), which gives the pointer that these functions
+ * take. One thread of the kernel calls them for the whole kernel; what other threads wrote before, or read afterwards, is
+ * ordered by the kernel's own barriers around the call:
+ *
+ *     pack(...); __syncthreads();
+ *     if (threadIdx.x == 0) { MPIX_Device_startall(set); MPIX_Device_waitall(set); }
+ *     __syncthreads(); unpack(...);
+ *
+ * A kernel that waits occupies its multiprocessors: all blocks that the transfer depends on must be resident at once.
+ * Source: Bridges et al., section VI (kernel-triggered communication as future work).
+ */
+#ifndef LANYARD_API_LANYARD_DEVICE_H_
+#define LANYARD_API_LANYARD_DEVICE_H_
+
+#include <stdint.h>
+
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define LANYARD_DEVICE_FUNCTION static inline __host__ __device__
+#else
+#define LANYARD_DEVICE_FUNCTION static inline
+#endif
+
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+#define LANYARD_ON_DEVICE 1
+#else
+#define LANYARD_ON_DEVICE 0
+#endif
+
+/* Where a start is rung. */
+typedef struct MPIX_Device_bell {
+  uint64_t word;   /* its address */
+  uint64_t store;  /* 1: a store of 1 adds 1 (a card's register); 0: it is added to */
+} MPIX_Device_bell;
+
+/* What tells that a start has completed. */
+typedef struct MPIX_Device_completion {
+  uint64_t word;   /* the address of a number that the card counts up */
+  uint64_t count;  /* the address of the number that it was waited for, in memory of the set's kernels */
+  uint64_t step;   /* so much a start */
+} MPIX_Device_completion;
+
+/* Followed by its bells and its completions. To be used by the functions below only. */
+typedef struct MPIX_Device_requests {
+  uint64_t bells;
+  uint64_t completions;
+} MPIX_Device_requests;
+
+LANYARD_DEVICE_FUNCTION const MPIX_Device_bell *lanyard_bells(const MPIX_Device_requests *set) {
+  return (const MPIX_Device_bell *)(set + 1);
+}
+LANYARD_DEVICE_FUNCTION const MPIX_Device_completion *lanyard_completions(const MPIX_Device_requests *set) {
+  return (const MPIX_Device_completion *)(lanyard_bells(set) + set->bells);
+}
+
+LANYARD_DEVICE_FUNCTION uint64_t lanyard_load(uint64_t word) {
+#if LANYARD_ON_DEVICE
+  return *(const volatile uint64_t *)word;
+#else
+  return __atomic_load_n((const uint64_t *)(uintptr_t)word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* Starts every request of the set, once everything that the calling thread has seen is visible to the card. Requires that
+ * the last start was waited for. Does not block. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests *set) {
+#if LANYARD_ON_DEVICE
+  __threadfence_system();
+#endif
+  for (uint64_t i = 0; i < set->bells; ++i) {
+    const MPIX_Device_bell bell = lanyard_bells(set)[i];
+#if LANYARD_ON_DEVICE
+    if (bell.store)
+      *(volatile uint64_t *)bell.word = 1;
+    else
+      atomicAdd_system((unsigned long long *)bell.word, 1ull);
+#else
+    if (bell.store)
+      __atomic_store_n((uint64_t *)(uintptr_t)bell.word, 1, __ATOMIC_RELEASE);
+    else
+      __atomic_fetch_add((uint64_t *)(uintptr_t)bell.word, 1, __ATOMIC_RELEASE);
+#endif
+  }
+}
+
+/* Whether the completion number `which` has got to the end of the last start. */
+LANYARD_DEVICE_FUNCTION int lanyard_is_complete(const MPIX_Device_requests *set, uint64_t which) {
+  const MPIX_Device_completion completion = lanyard_completions(set)[which];
+  const uint64_t count_bits = ((uint64_t)1 << 48) - 1; /* what stands above marks failures */
+  return (lanyard_load(completion.word) & count_bits) >= *(const uint64_t *)completion.count + completion.step;
+}
+
+/* Counts the last start of every request as waited for. */
+LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests *set) {
+  for (uint64_t i = 0; i < set->completions; ++i)
+    *(uint64_t *)lanyard_completions(set)[i].count += lanyard_completions(set)[i].step;
+#if LANYARD_ON_DEVICE
+  __threadfence_system();
+#endif
+}
+
+/* Nonzero once the last start of every request has completed, which then counts as waited for: what was received is
+ * there, and what was sent may be overwritten. To be called no more until the next start. Does not block. */
+LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests *set) {
+  for (uint64_t i = 0; i < set->completions; ++i)
+    if (!lanyard_is_complete(set, i))
+      return 0;
+  lanyard_count_on(set);
+  return 1;
+}
+
+/* Blocks the calling thread until MPIX_Device_testall would say so. A stall shows in MPIX_Queue_wait's report. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests *set) {
+  for (uint64_t i = 0; i < set->completions; ++i) {
+    while (!lanyard_is_complete(set, i)) {
+#if defined(__CUDA_ARCH__)
+      __nanosleep(64);
+#endif
+    }
+  }
+  lanyard_count_on(set);
+}
+
+#endif /* LANYARD_API_LANYARD_DEVICE_H_ */
