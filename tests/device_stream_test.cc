@@ -136,6 +136,14 @@ TEST_F(DeviceStreamTest, WaitsOfOneBatchOnOneCountAreNotMerged) {
   stream().give_count(count);
 }
 
+TEST_F(DeviceStreamTest, ACountOfSomebodyElsesIsRefused) {
+  uint64_t* const word = words(2);
+  EXPECT_EQ(stream().enqueue(std::vector{add64(word, 1), next(word, word + 1)}).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(is_ok(stream().health()));
+  EXPECT_TRUE(runs_empty(stream()));
+  EXPECT_EQ(load(word), 0u);
+}
+
 TEST_F(DeviceStreamTest, CountsAreDeviceMemory) {
   uint64_t* const count = stream().take_count(41).value();
   EXPECT_EQ(lab_.backend->memory().device_of(count, 8).value(), 0);

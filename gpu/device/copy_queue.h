@@ -30,8 +30,6 @@ class CopyQueue {
   // Requires: no copy is under way, or the device is lost.
   ~CopyQueue();
 
-  Device& device() { return device_; }
-
   // Makes memory of another device of this process reachable. kUnsupported: there is no path between them.
   Status reach(int device);
 

@@ -60,6 +60,9 @@ class Device {
   // A word of device memory for kWaitNext64. Blocks for a kernel on a stream of our own. kExhausted: kCounts are taken.
   Result<uint64_t*> take_count(uint64_t value);
   void give_count(uint64_t* count);
+  bool has_count(const uint64_t* count) const {
+    return reinterpret_cast<DeviceAddress>(count) - count_memory_ < kCounts * sizeof(uint64_t);
+  }
   // Device memory with that content. Blocks as take_count(), and may wait for the device. kExhausted.
   Result<std::byte*> take_memory(std::span<const uint64_t> content);
   void give_memory(std::byte* memory);

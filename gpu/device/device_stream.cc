@@ -81,7 +81,7 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
 
   plan_.clear();
   planned_waits_.clear();
-  for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(note(put(op, captured)));
+  for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(put(op, captured));
   if (captured) {
     captured_ = true;
     return note(plan_.submit(device_, handle_, words_.first_address, 0, 0));
@@ -95,7 +95,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
     return Status(Code::kUnsupported, "a wait for a value that is known now cannot be captured: kWaitNext64 can");
   const DeviceFacts& facts = device_.facts();
   const Result<HostPages::Place> place = pages_.reach(device_, op.word);
-  if (!place.ok()) return place.status();
+  if (!place.ok()) return note(place.status());
   const DeviceAddress word = place.value().address;
   switch (op.kind) {
     case Kind::kAdd64: plan_.put(Kernel::kRing, word, op.value); break;
@@ -115,12 +115,11 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
       }
       break;
     case Kind::kWaitCount64: plan_.put(Kernel::kWait, word, op.value, kCountBits); break;
-    case Kind::kWaitNext64: {
-      const Result<HostPages::Place> count = pages_.reach(device_, op.count);
-      if (!count.ok()) return count.status();
-      plan_.put(Kernel::kWaitNext, word, count.value().address, op.value);
+    case Kind::kWaitNext64:
+      if (!device_.has_count(op.count))
+        return Status(Code::kInvalidArgument, "a count that is not of this stream's take_count()");
+      plan_.put(Kernel::kWaitNext, word, reinterpret_cast<DeviceAddress>(op.count), op.value);
       break;
-    }
     case Kind::kCall: break;  // refused by check()
   }
   return {};

@@ -11,6 +11,7 @@
 // Rules (tests/device_stream_test.cc cites the numbers):
 //  D1  A launch queue that is full blocks the host, which might have been about to let the stream pass. So the stream
 //      counts what of its own is outstanding (a word that the device sets after each batch) and says kAgain in time.
+//      The program's own launches it cannot count: a program that fills the queue behind a wait blocks itself.
 //  D2  A wait by memory operation cannot be taken back. halt() raises the word instead; waits of kernels look at a word
 //      of the stream's as well.
 //  D3  What was captured may be replayed after the DeviceStream has gone: the words of its own that kernels name then
