@@ -1,5 +1,5 @@
-// Device memory between two processes: what one lends, the other borrows. Children are made by fork() while this process has
-// one thread, and end by _exit().
+// Device memory between two processes: what one lends, the other borrows. Children are made by fork() while this
+// process has one thread, and end by _exit().
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

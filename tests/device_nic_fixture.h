@@ -1,10 +1,11 @@
-// What the tests of device memory on the simulated card share: NICs of one process, each with a fake device memory of its own
-// as if it were a process of its own, and buffers of either kind of memory.
+// What the tests of device memory on the simulated card share: NICs of one process, each with a fake device memory of
+// its own as if it were a process of its own, and buffers of either kind of memory.
 #ifndef LANYARD_TESTS_DEVICE_NIC_FIXTURE_H_
 #define LANYARD_TESTS_DEVICE_NIC_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <ostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/fake_device_memory.h"
@@ -31,6 +33,10 @@ using std::chrono::steady_clock;
 
 constexpr int kHost = DeviceMemory::kHost;
 
+// From and to which device.
+inline const std::vector<std::pair<int, int>> kCombinations = {{kHost, kHost}, {kHost, 0}, {0, kHost},
+                                                               {0, 0},         {0, 1},     {1, 0}};
+
 struct DeviceSetting {
   std::string name;
   LocalOptions::Wire wire = LocalOptions::Wire::kShm;
@@ -42,8 +48,8 @@ struct DeviceSetting {
 };
 inline void PrintTo(const DeviceSetting& setting, std::ostream* out) { *out << setting.name; }
 
-// Different for different seeds. Zero bytes never occur. Of at most 6 MiB: cut out of one table, as sanitizers make loops over
-// bytes long.
+// Different for different seeds. Zero bytes never occur. Of at most 6 MiB: cut out of one table, as sanitizers make
+// loops over bytes long.
 inline std::vector<std::byte> pattern(uint64_t seed, uint64_t bytes) {
   static const std::vector<std::byte> table = [] {
     std::vector<std::byte> made((uint64_t{6} << 20) + 65'536);
@@ -81,7 +87,8 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
     for (size_t rank = 0; rank < nics; ++rank) {
       options.seed = rank + 1;
       memories_.push_back(std::make_unique<FakeDeviceMemory>(options));
-      local.memories.push_back(rank < in_place_.size() && in_place_[rank] != nullptr ? in_place_[rank] : memories_.back().get());
+      const bool in_place = rank < in_place_.size() && in_place_[rank] != nullptr;
+      local.memories.push_back(in_place ? in_place_[rank] : memories_.back().get());
     }
     fabric_ = std::make_unique<LocalFabric>(nics, local);
   }

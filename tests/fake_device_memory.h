@@ -1,6 +1,6 @@
-// FakeDeviceMemory: two devices in software. Their memory cannot be touched at the addresses that name it (it is mapped there
-// without any right), so that a host access which the simulated card should have left to the device ends the test. Copies are
-// made by a thread, each some random time after it was started, and in any order.
+// FakeDeviceMemory: two devices in software. Their memory cannot be touched at the addresses that name it (it is mapped
+// there without any right), so that a host access which the simulated card should have left to the device ends the
+// test. Copies are made by a thread, each some random time after it was started, and in any order.
 #ifndef LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
 #define LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
 
@@ -60,7 +60,8 @@ class FakeDeviceMemory final : public DeviceMemory {
   Usage usage() const;
   uint64_t copies_made() const;
   uint64_t borrows_made() const;
-  // From now on. `fail_copies`: every copy fails, at its end; `fail_starts`: already at its start; `no_staging`: none left.
+  // From now on. `fail_copies`: every copy fails, at its end; `fail_starts`: already at its start; `no_staging`: none
+  // left.
   void fail_copies(bool fail);
   void fail_starts(bool fail);
   void refuse_borrows(bool refuse);

@@ -1,5 +1,5 @@
-// Borrowings: the device memory of other processes that this card has in its reach, each range borrowed once and kept for as
-// long as a region lives that something came into from there.
+// Borrowings: the device memory of other processes that this card has in its reach, each range borrowed once and kept
+// for as long as a region lives that something came into from there.
 //
 // Threads: whoever drives the NIC.
 #ifndef LANYARD_NICSIM_THREADED_BORROWINGS_H_
@@ -22,8 +22,8 @@ class Borrowings {
   Borrowings(const Borrowings&) = delete;
   Borrowings& operator=(const Borrowings&) = delete;
 
-  // Where the range lies that `source` has lent, for one copy into `target`, until ended(); null where it cannot be reached.
-  // `registration` tells it from what the same loan meant before.
+  // Where the range lies that `source` has lent, for one copy into `target`, until ended(); null where it cannot be
+  // reached. `registration` tells it from what the same loan meant before.
   std::byte* borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan, nic::RegionId target);
   void ended(const std::byte* borrowed);
   // The region has gone, and all copies into it have ended.

@@ -146,7 +146,8 @@ Result<std::byte*> DeviceMover::place(const Packet& packet, const Landing& landi
 
 std::vector<DeviceMover::Arrival>::iterator DeviceMover::find(const Packet& packet) {
   return std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& each) {
-    return each.packet.source == packet.source && each.packet.token == packet.token && each.packet.bytes == packet.bytes;
+    const Packet& other = each.packet;
+    return other.source == packet.source && other.token == packet.token && other.bytes == packet.bytes;
   });
 }
 

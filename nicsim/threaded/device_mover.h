@@ -1,8 +1,9 @@
-// DeviceMover: moves the messages of one NIC that begin or end in device memory, and knows which of its regions are such.
+// DeviceMover: moves the messages of one NIC that begin or end in device memory, and knows which of its regions are
+// such.
 //
-// Nobody but the device copies there, and while it does the host goes on: a move is a short chain of steps that poll() takes
-// as they become possible, and its end is told once the device has ended the last copy. What the host touches meanwhile is
-// staging memory; host memory of the user's is copied to and from staging a portion at a time.
+// Nobody but the device copies there, and while it does the host goes on: a move is a short chain of steps that poll()
+// takes as they become possible, and its end is told once the device has ended the last copy. What the host touches
+// meanwhile is staging memory; host memory of the user's is copied to and from staging a portion at a time.
 //
 //   within this NIC        source -> target, or by staging where one of them is host memory
 //   out, to a peer here    nothing: the peer gets a loan (kPull) and copies; where it cannot, as below from then on
@@ -10,11 +11,11 @@
 //   in, staged             the wire fills staging; -> target
 //   in, pulled             what the peer has lent -> target, or by staging where that is host memory
 //
-// A peer that is lost may still have been copying from lent memory; that its process has ended is the only thing that is
-// sure to stop it.
+// A peer that is lost may still have been copying from lent memory; that its process has ended is the only thing that
+// is sure to stop it.
 //
-// Threads: whoever drives the NIC, but for device_of() and is_device(), which any may call, the latter of a region that it
-// may name. Allocates only for what has never been so many before; staging comes from the DeviceMemory.
+// Threads: whoever drives the NIC, but for device_of() and is_device(), which any may call, the latter of a region that
+// it may name. Allocates only for what has never been so many before; staging comes from the DeviceMemory.
 #ifndef LANYARD_NICSIM_THREADED_DEVICE_MOVER_H_
 #define LANYARD_NICSIM_THREADED_DEVICE_MOVER_H_
 

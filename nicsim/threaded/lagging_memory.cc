@@ -26,7 +26,9 @@ class LaggingMemory final : public DeviceMemory {
   Status start();
 
   const char* kind() const override { return memory_.kind(); }
-  Result<int> device_of(const void* address, uint64_t bytes) const override { return memory_.device_of(address, bytes); }
+  Result<int> device_of(const void* address, uint64_t bytes) const override {
+    return memory_.device_of(address, bytes);
+  }
   Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) override;
   Result<bool> has_ended(Copy copy) override;
   Result<std::byte*> take_staging(uint64_t bytes) override { return memory_.take_staging(bytes); }

@@ -644,12 +644,14 @@ bool ThreadedNic::idle() const { return commands_.empty(); }
 
 // Something that a ring may set off, or that will end.
 bool ThreadedNic::has_work() const {
-  return free_entries_.load(std::memory_order_relaxed) < caps_.deferred_depth || under_way_.load(std::memory_order_relaxed);
+  return free_entries_.load(std::memory_order_relaxed) < caps_.deferred_depth ||
+         under_way_.load(std::memory_order_relaxed);
 }
 
 void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
   // Doorbell words and devices wake nobody.
-  const Nanoseconds limit = armed_count_.load() > 0 || moving_.load() ? std::min<Nanoseconds>(timeout, kDoorbellPeriod) : timeout;
+  const bool watches = armed_count_.load() > 0 || moving_.load();
+  const Nanoseconds limit = watches ? std::min<Nanoseconds>(timeout, kDoorbellPeriod) : timeout;
   // The wire asks this once the sleeper can be seen by publish(): one of the two sees the other.
   struct Since {
     const ThreadedNic* nic;

@@ -5,10 +5,10 @@
 // inside progress() does the NIC's work at once, without a change of threads. The NIC's own thread drives when nobody
 // attends, so that transfers go on while every other thread computes; it sleeps when there is nothing to do.
 //
-// Doorbell words (kAtomicAdd) can be rung by anything that can add to memory and cannot wake a thread. While such a word is
-// handed out and nobody attends, the NIC's own thread therefore looks at it: all the time as long as work waits and
-// something has happened within ThreadedOptions::spin_for, else every kDoorbellPeriod. The same holds while a device copies
-// (device_mover.h).
+// Doorbell words (kAtomicAdd) can be rung by anything that can add to memory and cannot wake a thread. While such a
+// word is handed out and nobody attends, the NIC's own thread therefore looks at it: all the time as long as work waits
+// and something has happened within ThreadedOptions::spin_for, else every kDoorbellPeriod. The same holds while a
+// device copies (device_mover.h).
 #ifndef LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 #define LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 
@@ -134,7 +134,8 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void answer(const Packet& packet, Code code);
 
   nic::Caps caps_;
-  const std::unique_ptr<DeviceMover> mover_;  // where there is device memory; belongs to whoever drives; outlives the wire
+  // Where there is device memory; belongs to whoever drives; outlives the wire, which uses its staging memory.
+  const std::unique_ptr<DeviceMover> mover_;
   const std::unique_ptr<Wire> wire_;
   TraceLog* const trace_;  // may be null; belongs to whoever drives
   NicModel model_;  // belongs to whoever drives; validate() also to posters

@@ -87,9 +87,9 @@ constexpr CounterValue from_word(uint64_t word) {
 // How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
 enum class DoorbellKind {
   kMmioAdd,    // a store of v to *word adds v (Slingshot)
-  // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the streams
-  // of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing but such
-  // words in it, for drivers that make whole pages known to the device.
+  // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the
+  // streams of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing
+  // but such words in it, for drivers that make whole pages known to the device.
   kAtomicAdd,
   kHostCall,   // call(object, counter, v) from a host thread adds v; never blocks
 };
@@ -206,8 +206,8 @@ class Nic {
   virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
 
   // Registers [base, base + bytes), owned by the caller, for local and remote use; bytes may be 0. Arriving messages
-  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound; kInvalidArgument
-  // for device memory of more than one allocation.
+  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound;
+  // kInvalidArgument for device memory of more than one allocation.
   virtual Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) = 0;
   // Returns when the NIC will touch the memory no more (but see caps().fenced_deregistration). kInvalidState while a
   // waiting entry or an operation of this NIC under way names it. kNotFound.
