@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "gpu/stream.h"
+
 namespace lanyard {
 
 using gpu::ContextHandle;
@@ -214,12 +216,12 @@ void FakeDriver::write(DeviceAddress address, uint64_t value) {
   if (word != nullptr) std::atomic_ref(*word).store(value, std::memory_order_release);
 }
 
-void FakeDriver::await(DeviceAddress address, uint64_t value, DeviceAddress released_address) {
+void FakeDriver::await(DeviceAddress address, uint64_t bits, uint64_t value, DeviceAddress released_address) {
   uint64_t* const word = word_at(address);
   uint64_t* const released = released_address == 0 ? nullptr : word_at(released_address);
   if (word == nullptr) return;
   for (int turn = 0; !stopping_ && !lost_; ++turn) {
-    if (std::atomic_ref(*word).load(std::memory_order_acquire) >= value) return;
+    if ((std::atomic_ref(*word).load(std::memory_order_acquire) & bits) >= value) return;
     if (released != nullptr && std::atomic_ref(*released).load() != 0) return;
     if (turn < 50) {
       std::this_thread::yield();
@@ -241,7 +243,7 @@ Status FakeDriver::run_memory_ops(StreamHandle stream, std::span<const gpu::Memo
       if (op.kind == gpu::MemoryOp::Kind::kWrite) {
         write(op.word, op.value);
       } else {
-        await(op.word, op.value, 0);
+        await(op.word, ~uint64_t{0}, op.value, 0);
       }
     }
   });

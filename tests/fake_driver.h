@@ -138,7 +138,7 @@ class FakeDriver final : public gpu::Driver {
   // Where the host has what the device calls `address`; null for what the device does not reach.
   std::byte* reach(gpu::DeviceAddress address, uint64_t bytes);
   uint64_t* word_at(gpu::DeviceAddress address);
-  void await(gpu::DeviceAddress word, uint64_t value, gpu::DeviceAddress released);
+  void await(gpu::DeviceAddress word, uint64_t bits, uint64_t value, gpu::DeviceAddress released);
   void write(gpu::DeviceAddress word, uint64_t value);
   void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
   void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes);
