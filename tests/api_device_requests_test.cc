@@ -1,0 +1,99 @@
+// Sets of requests that kernels start and wait for: here threads of the host, by the same header that GPU kernels use.
+#include <thread>
+
+#include "api/lanyard_device.h"
+#include "tests/api_objects.h"
+
+namespace lanyard::api_test {
+namespace {
+
+class DeviceRequests : public ::testing::Test {
+ protected:
+  DeviceRequests() : out(1000), in(1000), queue(stream) {
+    requests.send(out.data(), out.count(), partner(), 5);
+    requests.receive(in.data(), in.count(), partner(), 5);
+    requests.match();
+    in.poison();
+  }
+  void create() {
+    ASSERT_TRUE(ok(MPIX_Device_requests_create(queue, requests.count(), requests.data(), &set)));
+    ASSERT_NE(set, nullptr);
+  }
+  void run(int from, int to) {
+    std::thread kernel([&] {
+      for (int i = from; i < to; ++i) {
+        out.fill(seed_of(rank(), partner(), i));
+        MPIX_Device_startall(set);
+        if (i % 2 == 0) {
+          MPIX_Device_waitall(set);
+        } else {
+          while (MPIX_Device_testall(set) == 0) std::this_thread::yield();
+        }
+        wrong += in.mistakes(seed_of(partner(), rank(), i));
+        in.poison();
+      }
+    });
+    kernel.join();
+  }
+
+  Stream stream;
+  Buffer out, in;
+  Queue queue;
+  Requests requests;
+  MPIX_Device_requests* set = nullptr;
+  size_t wrong = 0;
+};
+
+TEST_F(DeviceRequests, AKernelStartsAndWaitsByItself) {
+  create();
+  run(0, 300);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_TRUE(ok(MPIX_Queue_wait(queue)));
+  EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
+  EXPECT_EQ(set, nullptr);
+  // Ordinary requests again, and then a set once more.
+  verify_exchange(queue, stream);
+  stream.launch([&] { out.fill(seed_of(rank(), partner(), 300)); });
+  requests.start(queue);
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_EQ(in.mistakes(seed_of(partner(), rank(), 300)), 0u);
+  in.poison();
+  create();
+  run(301, 320);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
+}
+
+TEST_F(DeviceRequests, NobodyElseStartsThem) {
+  create();
+  EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, requests.count(), requests.data()), MPI_ERR_REQUEST, {"kernel"}));
+  EXPECT_TRUE(fails(MPIX_Enqueue_wait(queue, requests.at(0)), MPI_ERR_REQUEST, {"kernel"}));
+  MPIX_Device_requests* another = nullptr;
+  EXPECT_TRUE(fails(MPIX_Device_requests_create(queue, 1, requests.data(), &another), MPI_ERR_REQUEST));
+  MPI_Request copy = requests[0];
+  EXPECT_TRUE(fails(MPI_Request_free(&copy), MPI_ERR_REQUEST, {"set"}));
+  MPIX_Queue handle = queue.handle();
+  EXPECT_TRUE(fails(MPIX_Queue_free(&handle), MPIX_ERR_BUSY, {"sets"}));
+  run(0, 5);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
+}
+
+TEST_F(DeviceRequests, BadArguments) {
+  MPIX_Device_requests* made = nullptr;
+  EXPECT_TRUE(fails(MPIX_Device_requests_create(MPIX_QUEUE_NULL, 1, requests.data(), &made), MPIX_ERR_QUEUE));
+  EXPECT_TRUE(fails(MPIX_Device_requests_create(queue, 1, requests.data(), nullptr), MPI_ERR_ARG));
+  MPI_Request none = MPI_REQUEST_NULL;
+  EXPECT_TRUE(fails(MPIX_Device_requests_create(queue, 1, &none, &made), MPI_ERR_REQUEST));
+  EXPECT_EQ(made, nullptr);
+  EXPECT_TRUE(fails(MPIX_Device_requests_free(queue, &made), MPI_ERR_ARG));
+  MPIX_Device_requests stranger{};
+  made = &stranger;
+  EXPECT_TRUE(fails(MPIX_Device_requests_free(queue, &made), MPI_ERR_ARG));
+}
+
+}  // namespace
+}  // namespace lanyard::api_test
+
+int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }
