@@ -135,9 +135,7 @@ Status OfiNic::start() {
   Result<Fid<fid_cntr>> probe = open_provider_counter(fabric_->domain());
   if (!probe.ok()) return probe.status();
   caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
-  if (!fabric_->provider().reports_deferred_work)
-    for (uint32_t i = 0; i < work_count_; ++i)
-      LANYARD_RETURN_IF_ERROR(works_[i].open_done(fabric_->domain()));
+  for (uint32_t i = 0; i < work_count_; ++i) LANYARD_RETURN_IF_ERROR(works_[i].prepare(*fabric_));
   Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
   if (!owner.ok()) return owner.status();
   owner_ = std::move(owner.value());

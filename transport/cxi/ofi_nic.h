@@ -94,16 +94,19 @@ class OfiNic final : public nic::Nic {
   template <typename Call, typename Uses, typename Names>
   Status once_over(Call call, Uses uses, Names names);
 
+  // What can be wrong with a descriptor.
+  enum class Fault : uint8_t;
   // What is right or wrong with a descriptor. For any thread.
   bool is_open(nic::CounterId id) const {
-    return id.value < counters_.size() && counters_[id.value].is_open();
+    return id.value < caps_.max_counters && counters_[id.value].is_open();
   }
   bool is_open(nic::RegionId id) const {
-    return id.value < regions_.size() && regions_[id.value].is_open();
+    return id.value < caps_.max_regions && regions_[id.value].is_open();
   }
-  Status validate(const nic::Op& op) const;
-  Status validate(const nic::DeferredOp& deferred) const;
-  Status validate_span(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
+  Fault fault_in(const nic::Op& op) const;
+  Fault fault_in(const nic::DeferredOp& deferred) const;
+  Fault fault_in(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
+  Status status_of(Fault fault) const;
 
   // ---- Driving (ofi_drive.cc). All of these belong to whoever drives.
   bool try_drive();
@@ -113,8 +116,11 @@ class OfiNic final : public nic::Nic {
   size_t read_completions();
   size_t look_at_waiting();
   size_t hand_over();
-  Status offer(Work& work);
-  void take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold);
+  void accept(std::span<const nic::DeferredOp> ops);
+  Code offer(Work& work);
+  bool try_to_give(Work& work);
+  Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold);
+  void hold(Work& work, size_t first_fresh);
   void run_counter_op(const nic::Op& op);
   bool is_due(const Work& work) const;
   void finish(Work& work);
@@ -144,6 +150,7 @@ class OfiNic final : public nic::Nic {
   Work* free_work_ = nullptr;
   std::vector<Work*> held_;     // by age, lower thresholds of one look first
   std::vector<Work*> waiting_;  // deferred work that the provider does not report
+  uint32_t unread_ = 0;         // entries posted since the completions were read last
 
   std::atomic<bool> driven_{false};
   MpscRing<Command> commands_;
