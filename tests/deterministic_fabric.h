@@ -16,6 +16,7 @@
 
 #include "tests/core_step_fabric.h"
 #include "tests/nic_contract_fixture.h"
+#include "transport/base/check.h"
 #include "transport/nic/checked_nic.h"
 #include "transport/nic/forwarding_nic.h"
 
@@ -30,7 +31,7 @@ class DeterministicFabric final : public NicFabric {
                 .max_counters = wish.max_counters,
                 .max_regions = wish.max_regions,
                 .max_message_bytes = wish.max_message_bytes},
-               wish.connected),
+               false),
         random_(seed) {
     steps_.stages = true;
     for (size_t rank = 0; rank < wish.nics; ++rank) {
@@ -38,6 +39,10 @@ class DeterministicFabric final : public NicFabric {
       if (checked) nic = std::make_unique<nic::CheckedNic>(std::move(nic));
       nics_.push_back(std::move(nic));
     }
+    std::vector<nic::Address> addresses;
+    for (const std::unique_ptr<Nic>& nic : nics_) addresses.push_back(nic->address());
+    for (uint32_t rank = 0; wish.connected && rank < nics_.size(); ++rank)
+      LANYARD_CHECK(nics_[rank]->set_peers(addresses, rank).ok(), "they are its own NICs");
   }
 
   size_t size() override { return nics_.size(); }
