@@ -134,6 +134,7 @@ inline void OfiNic::use(const Work& work, int delta) {
   work.trigger = trigger;
   work.threshold = threshold;
   work.state = Work::State::kHeld;
+  work.at_once = false;
   work.describe(*fabric_, op, local_address(op.local),
                 Work::fetches(op) ? local_address(op.fetch) : nullptr);
   use(work, 1);
@@ -147,18 +148,31 @@ bool OfiNic::is_due(const Work& work) const {
 // Gives one held operation to the provider. kAgain: it stays with the driver.
 inline Code OfiNic::offer(Work& work) {
   if (!work.deferred()) return work.start(*fabric_);
+  if (no_entries_) return Code::kAgain;
   const OfiCounter& trigger = counters_[work.trigger.value];
   const bool waits_there = trigger.waits_in_provider(work.threshold);
   // Else the provider's counter does not reach so far.
   if (!waits_there && !is_due(work)) return Code::kAgain;
   const OfiCounter* completion = completion_of(work);
-  return work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
-                   completion == nullptr ? nullptr : completion->fid());
+  const Code code = work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
+                              completion == nullptr ? nullptr : completion->fid());
+  no_entries_ = code == Code::kAgain;  // nor for the next one that is tried now
+  return code;
+}
+
+// Other processes may hold the card's entries for as long as they like, even until this very operation has been done: what
+// is due needs none.
+Code OfiNic::run_at_once(Work& work) {
+  if (!fabric_->provider().reports_deferred_work || !is_due(work)) return Code::kAgain;
+  const Code code = work.start(*fabric_);
+  work.at_once = code == Code::kOk;
+  return code;
 }
 
 // Whether the provider has it now; else it is still held, or doomed.
 [[gnu::always_inline]] inline bool OfiNic::try_to_give(Work& work) {
-  const Code code = offer(work);
+  Code code = offer(work);
+  if (code == Code::kAgain && work.deferred()) code = run_at_once(work);
   if (code == Code::kOk) {
     work.state = Work::State::kWaiting;
     if (work.deferred() && !fabric_->provider().reports_deferred_work) waiting_.push_back(&work);
@@ -175,6 +189,7 @@ inline Code OfiNic::offer(Work& work) {
 void OfiNic::accept(std::span<const nic::DeferredOp> ops) {
   const size_t first_fresh = held_.size();
   if (first_fresh == 0 && in_order(ops)) {
+    no_entries_ = false;
     for (const nic::DeferredOp& op : ops) {
       Work& work = take(op.op, op.trigger, op.threshold);
       if (!held_.empty() || !try_to_give(work)) hold(work, first_fresh);
@@ -199,6 +214,7 @@ void OfiNic::hold(Work& work, size_t first_fresh) {
 size_t OfiNic::hand_over() {
   size_t steps = 0;
   size_t kept = 0;
+  no_entries_ = false;
   for (Work* work : held_) {
     if (work->state == Work::State::kHeld && try_to_give(*work)) {
       ++steps;
@@ -260,14 +276,14 @@ size_t OfiNic::look_at_waiting() {
 
 // The completion queue says that it has succeeded. Deferred work has been counted by the provider.
 void OfiNic::finish(Work& work) {
-  if (OfiCounter* completion = completion_of(work); completion != nullptr && !work.deferred())
+  if (OfiCounter* completion = completion_of(work); completion != nullptr && (!work.deferred() || work.at_once))
     completion->add(1);
   release(work);
 }
 
 void OfiNic::fail(Work& work, Code code) {
   remember_failure(work.op, code);  // first: what the count fires must find it
-  const bool given = work.state == Work::State::kWaiting && work.deferred();
+  const bool given = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
   const bool has_own_counter = given && !fabric_->provider().reports_deferred_work;
   if (has_own_counter) std::erase(waiting_, &work);
   if (OfiCounter* completion = completion_of(work); completion != nullptr) {

@@ -119,6 +119,7 @@ class OfiNic final : public nic::Nic {
   void accept(std::span<const nic::DeferredOp> ops);
   Code offer(Work& work);
   bool try_to_give(Work& work);
+  Code run_at_once(Work& work);
   Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold);
   void hold(Work& work, size_t first_fresh);
   void run_counter_op(const nic::Op& op);
@@ -150,6 +151,7 @@ class OfiNic final : public nic::Nic {
   Work* free_work_ = nullptr;
   std::vector<Work*> held_;     // by age, lower thresholds of one look first
   std::vector<Work*> waiting_;  // deferred work that the provider does not report
+  bool no_entries_ = false;     // the provider has said so in this round of offers
   uint32_t unread_ = 0;         // entries posted since the completions were read last
 
   std::atomic<bool> driven_{false};

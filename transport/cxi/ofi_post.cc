@@ -140,7 +140,7 @@ Status OfiNic::flush() {
   // What had fired is done by now and stands in the queue; the rest was canceled.
   (void)read_completions();
   for (uint32_t i = 0; i < work_count_; ++i)
-    if (works_[i].state == Work::State::kWaiting && works_[i].deferred()) release(works_[i]);
+    if (works_[i].state == Work::State::kWaiting && works_[i].deferred() && !works_[i].at_once) release(works_[i]);
   return {};
 }
 

@@ -104,6 +104,7 @@ class Work {
   uint64_t threshold = 0;
   State state = State::kFree;
   Code doom = Code::kFailed;  // kDoomed: why
+  bool at_once = false;       // deferred, but run without an entry: there was none when it was due
   Work* next_free = nullptr;
   bool deferred() const { return trigger.valid(); }
 };
