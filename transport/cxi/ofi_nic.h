@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "transport/base/device_memory.h"
 #include "transport/base/mpsc_ring.h"
 #include "transport/cxi/fabric.h"
 #include "transport/cxi/ofi_counter.h"
@@ -32,6 +33,9 @@ namespace lanyard::ofi {
 struct OfiOptions {
   std::string provider = "cxi";  // see Provider::by_name
   std::string domain = {};       // empty: the provider's usual one, or the nearest
+  std::string near_pci = {};     // to what, as in "0000:c1:00.0": a GPU; empty: to this thread's cores
+  // Tells GPU memory from the host's and outlives the NIC. Without it all memory is taken for the host's.
+  const DeviceMemory* device_memory = nullptr;
   uint32_t deferred_depth = 0;   // entries used at most; 0: as many as the provider says
   uint32_t max_counters = 4096;  // these three: at most; a card may have fewer to give
   uint32_t max_regions = 16384;
@@ -89,6 +93,7 @@ class OfiNic final : public nic::Nic {
   OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
   void fill_caps(const OfiOptions& options, uint32_t depth);
   Status start();
+  Result<MemoryKind> kind_of(const void* base, uint64_t bytes) const;
   // Repeats `call`, which requires driving, until it says anything but kInvalidState or what keeps
   // it will not be over soon: uses() counts what names the object, `names` tells which works do.
   template <typename Call, typename Uses, typename Names>
@@ -139,6 +144,7 @@ class OfiNic final : public nic::Nic {
   void run_owner();
 
   const std::unique_ptr<Fabric> fabric_;
+  const DeviceMemory* const device_memory_;  // may be null
   nic::Caps caps_;
   KeyMaker keys_;
   std::vector<OfiCounter> counters_;
