@@ -1,5 +1,5 @@
-// What the driver over libfabric costs beside libfabric itself: the deferred work of a start, posted through OfiNic::post or
-// by fi_control(FI_QUEUE_WORK) with structs that were filled in before. See README.md.
+// What the driver over libfabric costs beside libfabric itself: the deferred work of a start, posted through
+// OfiNic::post or by fi_control(FI_QUEUE_WORK) with structs that were filled in before. See README.md.
 #include <fmt/format.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_trigger.h>
@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -274,7 +275,8 @@ int main(int argc, char** argv) {
   app.add_option("--provider", options.provider, "cxi or sockets (default: cxi)")
       ->check(CLI::IsMember({"cxi", "sockets"}));
   app.add_option("--by", options.by, "driver or hand (default: driver)")->check(CLI::IsMember({"driver", "hand"}));
-  app.add_option("--what", options.what, "send: a write and the atomic chained to it; atomic: one atomic (default: send)")
+  app.add_option("--what", options.what,
+                 "send: a write and the atomic chained to it; atomic: one atomic (default: send)")
       ->check(CLI::IsMember({"send", "atomic"}));
   app.add_option("--starts", options.starts, "how many, a multiple of --batch (default: 512)")
       ->check(CLI::Range(1, 1 << 20));

@@ -304,7 +304,9 @@ inline Status StepNic::deregister_region(nic::RegionId region) {
   Status status = model_.deregister_region(region);
   // What has been placed is counted first.
   while (status.code() == Code::kAgain) {
-    const auto pinned = [&](const Transit& transit) { return transit.to == rank_ && transit.stage == Transit::Stage::kPlaced; };
+    const auto pinned = [&](const Transit& transit) {
+      return transit.to == rank_ && transit.stage == Transit::Stage::kPlaced;
+    };
     const auto found = std::find_if(fabric_.transits_.begin(), fabric_.transits_.end(), pinned);
     LANYARD_CHECK(found != fabric_.transits_.end(), "only what is placed pins a region");
     const Transit transit = std::move(*found);

@@ -1,6 +1,7 @@
-// DeterministicFabric: the simulator's model under the NIC contract, without a device's threads: whoever calls progress()
-// takes some of the steps that the model allows, of whichever NIC, in an order that the seed alone decides. So an entry that
-// fires, a payload that is read, bytes that land, their count and the answer come in every order that N1-N9 leave open.
+// DeterministicFabric: the simulator's model under the NIC contract, without a device's threads: whoever calls
+// progress() takes some of the steps that the model allows, of whichever NIC, in an order that the seed alone decides. So
+// an entry that fires, a payload that is read, bytes that land, their count and the answer come in every order that N1-N9
+// leave open.
 #ifndef LANYARD_TESTS_DETERMINISTIC_FABRIC_H_
 #define LANYARD_TESTS_DETERMINISTIC_FABRIC_H_
 

@@ -10,8 +10,8 @@ namespace {
 constexpr int kRounds = 200;
 constexpr size_t kBytes = 4096;
 
-// Two nodes, a message after the other; each is looked at right when it has been counted. Bytes are read while they may be
-// written, which tsan is kept from seeing.
+// Two nodes, a message after the other; each is looked at right when it has been counted. Bytes are read while they may
+// be written, which tsan is kept from seeing.
 class Pair {
  public:
   explicit Pair(const char* visibility) : setting_("LANYARD_FI_VISIBILITY", visibility) {

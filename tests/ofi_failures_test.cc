@@ -252,16 +252,16 @@ TEST(OfiLeavesNothing, OpenedAndClosed) {
   expect_nothing_new(before);
 }
 
-// The system refuses one file more each time, so that opening fails at every place where a file is wanted.
+// The system allows one file more each time, so that opening fails at every place where a file is wanted.
 TEST(OfiLeavesNothing, WhereOpeningFailsHalfWay) {
   open_nic().reset();
   const Left before;
   rlimit usual{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
-  size_t failed = 0;
+  int failed = 0;
   bool opened = false;
-  for (rlim_t more = 0; more < 200 && !opened; ++more) {
-    const rlimit little{before.files + more, usual.rlim_max};
+  for (rlim_t most = 1; most < 256 && !opened; ++most) {
+    const rlimit little{most, usual.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &little), 0);
     const Status status = ofi::OfiNic::open({.provider = "cxi"}).status();
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
@@ -271,7 +271,7 @@ TEST(OfiLeavesNothing, WhereOpeningFailsHalfWay) {
     expect_nothing_new(before);
   }
   EXPECT_TRUE(opened);
-  RecordProperty("failed", static_cast<int>(failed));
+  EXPECT_GT(failed, 1);
 }
 
 // The provider's domain cannot be opened, after libfabric's fabric has been.

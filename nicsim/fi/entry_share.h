@@ -1,10 +1,12 @@
-// EntryShare: what one NIC holds of a pool of entries that it shares with others. Without a pool everything goes through.
+// EntryShare: what one NIC holds of a pool of entries that it shares with others. Without a pool everything goes
+// through.
 #ifndef LANYARD_NICSIM_FI_ENTRY_SHARE_H_
 #define LANYARD_NICSIM_FI_ENTRY_SHARE_H_
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "nicsim/fi/shared_pool.h"

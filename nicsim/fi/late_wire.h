@@ -3,8 +3,8 @@
 // wants delivery, and the end of a region, waits for all that came before.
 //
 // Packets do not say whether delivery was asked for, so the initiator's provider marks the offset of those that do
-// (delivered_offset); every NIC of a job must have this wire, or none. A NIC's messages to itself take no wire: they are
-// in time.
+// (kDeliveryMark); every NIC of a job must have this wire, or none. A NIC's messages to itself take no wire: they are in
+// time.
 #ifndef LANYARD_NICSIM_FI_LATE_WIRE_H_
 #define LANYARD_NICSIM_FI_LATE_WIRE_H_
 
@@ -13,6 +13,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "nicsim/wire/wire.h"
@@ -28,7 +30,9 @@ class LateWire final : public Wire {
 
   const char* name() const override { return wire_->name(); }
   nic::Address address() const override { return wire_->address(); }
-  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override { return wire_->set_peers(peers, self); }
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override {
+    return wire_->set_peers(peers, self);
+  }
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override {
     wire_->send(peer, packet, payload);
   }

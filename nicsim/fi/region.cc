@@ -108,7 +108,8 @@ int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attribut
   if (attributes->iov_count != 1) return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of memory");
   const bool is_device = attributes->iface == FI_HMEM_CUDA || attributes->iface == FI_HMEM_ROCR;
   if (attributes->iface != FI_HMEM_SYSTEM && !(is_device && domain->takes_device_memory()))
-    return refuse(FI_ENOSYS, FI_LOG_MR, "device memory wants a domain with FI_HMEM (LANYARD_FI_HMEM), CUDA's or ROCm's");
+    return refuse(FI_ENOSYS, FI_LOG_MR,
+                  "device memory wants a domain with FI_HMEM (LANYARD_FI_HMEM), CUDA's or ROCm's");
   if ((flags & ~FI_RMA_EVENT) != 0) return -FI_EINVAL;
   if (!domain->provider_keys() && attributes->requested_key > kMaxUserKey)
     return refuse(FI_EINVAL, FI_LOG_MR, "the key is too large");

@@ -29,8 +29,8 @@ constexpr std::chrono::milliseconds kReapPeriod{20};
 
 Status system_failure(const char* what) { return {Code::kFailed, std::string(what) + ": " + std::strerror(errno)}; }
 
-// When the process began, in the kernel's ticks: with the pid, its name for ever. 0: it has ended, though its parent may
-// not have been told yet.
+// When the process began, in the kernel's ticks: with the pid, its name for ever. 0: it has ended, though its parent
+// may not have been told yet.
 uint64_t birth_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -159,9 +159,10 @@ Result<std::unique_ptr<SharedPool>> SharedPool::open(const std::string& job, uin
       return std::unique_ptr<SharedPool>(new SharedPool(std::move(name), std::move(file), shared, slot));
     const uint32_t other = shared->depth;
     ::munmap(memory, sizeof(Shared));
-    return Status(Code::kInvalidArgument, other != depth ? "LANYARD_FI_SHARED_DEPTH=" + std::to_string(depth) +
-                                                               ": the job's entries are " + std::to_string(other) + " already"
-                                                         : "too many domains share the job's entries");
+    return Status(Code::kInvalidArgument,
+                  other != depth ? "LANYARD_FI_SHARED_DEPTH=" + std::to_string(depth) + ": the job's entries are " +
+                                       std::to_string(other) + " already"
+                                 : "too many domains share the job's entries");
   }
 }
 

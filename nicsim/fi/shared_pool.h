@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "nicsim/wire/shm_segment.h"
 #include "transport/base/status.h"

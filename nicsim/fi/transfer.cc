@@ -24,7 +24,8 @@ nic::CompletionLevel level_of(uint64_t flags) {
 }
 
 // Where the operation goes. What is to be delivered says so to a target whose data may be late (LateWire).
-Result<nic::RemoteSpan> target_of(Domain& domain, uint32_t peer, uint64_t key, uint64_t offset, nic::CompletionLevel level) {
+Result<nic::RemoteSpan> target_of(Domain& domain, uint32_t peer, uint64_t key, uint64_t offset,
+                                  nic::CompletionLevel level) {
   nic::RemoteSpan target{.peer = peer, .key = {key}, .offset = offset};
   if (!domain.settings().late_data || peer == domain.peers().self()) return target;
   if ((offset & kDeliveryMark) != 0) return bad("no region is so long");

@@ -27,8 +27,8 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
-// The provider's cards that the driver could run on, a line each: "cxi0 at 0000:41:00.0, NUMA node 0, cores 0-15 (8 of this
-// process's)". Errors as Fabric::open().
+// The provider's cards that the driver could run on, a line each: "cxi0 at 0000:41:00.0, NUMA node 0, cores 0-15 (8 of
+// this process's)". Errors as Fabric::open().
 Result<std::vector<std::string>> describe_cards(const Provider& provider);
 
 // Not to be moved once opened. Threads: one caller at a time, but for address().
@@ -37,8 +37,8 @@ class Fabric {
   // Opens the provider's domain of that name; where it is empty, the provider's usual one or the
   // one nearest to this thread. `operations` is how many can be under way at once. kUnsupported
   // says what is missing, and which domains there are.
-  // Where `near` is given, the nearest is the one nearest to that device. `device_memory`: asks for regions of GPU memory;
-  // takes a card that cannot have any where there is no other.
+  // Where `near` is given, the nearest is the one nearest to that device. `device_memory`: asks for regions of GPU
+  // memory; takes a card that cannot have any where there is no other.
   static Result<std::unique_ptr<Fabric>> open(const Provider& provider, const std::string& domain, size_t operations,
                                               std::optional<PciAddress> near = {}, bool device_memory = false);
 

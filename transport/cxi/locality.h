@@ -1,5 +1,5 @@
-// Locality: how near the devices of this machine are to one another and to the cores that this thread may run on, by hwloc.
-// HWLOC_XMLFILE describes another machine.
+// Locality: how near the devices of this machine are to one another and to the cores that this thread may run on, by
+// hwloc. HWLOC_XMLFILE describes another machine.
 #ifndef LANYARD_TRANSPORT_CXI_LOCALITY_H_
 #define LANYARD_TRANSPORT_CXI_LOCALITY_H_
 
@@ -42,8 +42,8 @@ class Locality {
   // Nothing where hwloc knows no such device.
   std::optional<Place> place_of(PciAddress device) const;
 
-  // How many levels (machine, package, memory, PCI bridges) two devices have in common: the more the nearer. 0 where one
-  // is unknown.
+  // How many levels (machine, package, PCI bridges) two devices have in common: the more the nearer. 0 where one is
+  // unknown.
   uint32_t levels_in_common(PciAddress one, PciAddress other) const;
 
  private:
@@ -55,8 +55,8 @@ class Locality {
   std::unique_ptr<hwloc_topology, Destroy> topology_;
 };
 
-// The card of a list (getinfo's) that is nearest: to the device `near`, or without one to the calling thread's cores. The
-// first of several that are equally near. Requires a list that is not empty.
+// The card of a list (getinfo's) that is nearest: to the device `near`, or without one to the calling thread's cores.
+// The first of several that are equally near. Requires a list that is not empty.
 const fi_info* nearest(const fi_info* list, const Locality& locality, std::optional<PciAddress> near);
 
 }  // namespace lanyard::ofi

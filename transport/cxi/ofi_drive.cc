@@ -160,8 +160,8 @@ inline Code OfiNic::offer(Work& work) {
   return code;
 }
 
-// Other processes may hold the card's entries for as long as they like, even until this very operation has been done: what
-// is due needs none.
+// Other processes may hold the card's entries for as long as they like, even until this very operation has been done:
+// what is due needs none.
 Code OfiNic::run_at_once(Work& work) {
   if (!fabric_->provider().reports_deferred_work || !is_due(work)) return Code::kAgain;
   const Code code = work.start(*fabric_);

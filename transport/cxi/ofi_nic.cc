@@ -83,7 +83,8 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
     near = address.value();
   }
   if (options.device_memory != nullptr)
-    if (const Result<MemoryKind> kind = MemoryKind::of_device(*options.device_memory, 0); !kind.ok()) return kind.status();
+    if (const Result<MemoryKind> kind = MemoryKind::of_device(*options.device_memory, 0); !kind.ok())
+      return kind.status();
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
   Result<std::unique_ptr<Fabric>> fabric =
       open_fabric(provider.value(), options.domain, most + kMaxIssued, near, options.device_memory != nullptr);
@@ -281,9 +282,10 @@ Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
       };
       return bell;
   }
-  return Status(Code::kUnsupported, kind == nic::DoorbellKind::kMmioAdd
-                                        ? "the provider maps no registers of its counters: ring by a host call"
-                                        : "this device's counters add by registers or by a host call, not by atomics on memory");
+  return Status(Code::kUnsupported,
+                kind == nic::DoorbellKind::kMmioAdd
+                    ? "the provider maps no registers of its counters: ring by a host call"
+                    : "this device's counters add by registers or by a host call, not by atomics on memory");
 }
 
 // ---- Regions
@@ -294,11 +296,11 @@ Result<MemoryKind> OfiNic::kind_of(const void* base, uint64_t bytes) const {
   if (!device.ok()) return device.status();
   if (device.value() == DeviceMemory::kHost) return MemoryKind{};
   if (!caps_.device_memory)
-    return Status(Code::kUnsupported, "the buffer is memory of " + std::string(device_memory_->kind()) + " device " +
-                                          std::to_string(device.value()) + ", but provider \"" + fabric_->provider().name +
-                                          "\" of libfabric " + fabric_->version() +
-                                          " takes none here (no FI_HMEM): use a buffer in host memory, or a libfabric built "
-                                          "for that GPU");
+    return Status(Code::kUnsupported,
+                  "the buffer is memory of " + std::string(device_memory_->kind()) + " device " +
+                      std::to_string(device.value()) + ", but provider \"" + fabric_->provider().name +
+                      "\" of libfabric " + fabric_->version() +
+                      " takes none here (no FI_HMEM): use a buffer in host memory, or a libfabric built for that GPU");
   return MemoryKind::of_device(*device_memory_, device.value());
 }
 

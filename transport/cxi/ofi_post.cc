@@ -32,7 +32,9 @@ enum class OfiNic::Fault : uint8_t {
   kDeferredCounterOp,
 };
 
-[[gnu::always_inline]] inline OfiNic::Fault OfiNic::fault_in(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const {
+// In line: three calls an entry would cost more than what they look at.
+[[gnu::always_inline]] inline OfiNic::Fault OfiNic::fault_in(nic::LocalSpan span, uint64_t bytes,
+                                                             uint64_t alignment) const {
   if (!is_open(span.region)) return Fault::kNoRegion;
   const OfiRegion& region = regions_[span.region.value];
   if (span.offset > region.bytes() || bytes > region.bytes() - span.offset) return Fault::kOutside;

@@ -130,8 +130,8 @@ Code Work::start(const Fabric& fabric) {
     case FI_OP_FETCH_ATOMIC:
       return ofi_code(fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags));
     default:
-      return ofi_code(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1, &result_,
-                                           nullptr, 1, compare_swap_.flags));
+      return ofi_code(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1,
+                                           &result_, nullptr, 1, compare_swap_.flags));
   }
 }
 

@@ -52,8 +52,8 @@ class Work {
            (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
   }
 
-  // Before anything else: fills in what is the same for every operation, and where the provider does not report deferred
-  // work, opens a counter of its own to complete into. The fabric outlives its use.
+  // Before anything else: fills in what is the same for every operation, and where the provider does not report
+  // deferred work, opens a counter of its own to complete into. The fabric outlives its use.
   Status prepare(const Fabric& fabric);
 
   // Fills the rest of the descriptors in for `op`, whose local addresses are given. Requires a peer that exists.
