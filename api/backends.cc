@@ -30,9 +30,9 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, Devic
       limits, std::move(wire.value()), nicsim::ThreadedOptions{.spin_for = settings.spin, .memory = memory}));
 }
 
-Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings) {
+Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemory* memory) {
   Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open(
-      {.provider = settings.ofi_provider, .domain = settings.ofi_domain, .deferred_depth = settings.ofi_dwq_depth});
+      {.provider = settings.ofi_provider, .domain = settings.ofi_domain, .deferred_depth = settings.ofi_dwq_depth, .device_memory = memory});
   if (!nic.ok())
     return nic.status();
   return std::unique_ptr<nic::Nic>(std::move(nic.value()));
@@ -47,7 +47,7 @@ Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
 }
 
 Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory) {
-  Result<std::unique_ptr<nic::Nic>> nic = settings.nic == "sim" ? open_simulated(settings, memory) : open_ofi(settings);
+  Result<std::unique_ptr<nic::Nic>> nic = settings.nic == "sim" ? open_simulated(settings, memory) : open_ofi(settings, memory);
   if (nic.ok() && settings.checked)
     return std::unique_ptr<nic::Nic>(std::make_unique<nic::CheckedNic>(std::move(nic.value())));
   return nic;

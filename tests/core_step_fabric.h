@@ -25,12 +25,16 @@
 namespace lanyard {
 
 // A packet between two NICs, or from one to itself. The payload is read when it is delivered: the
-// latest moment that the contract allows.
+// latest moment that the contract allows; or, in stages, by a step of its own.
 struct Transit {
+  enum class Stage : uint8_t { kStart, kCarried, kPlaced };  // kPlaced: the bytes are there, but not counted
   uint32_t from = 0;
   uint32_t to = 0;
   nicsim::Packet packet;
   const std::byte* payload = nullptr;
+  Stage stage = Stage::kStart;
+  std::vector<std::byte> bytes = {};  // kCarried: as they were read
+  uint64_t old = 0;                   // kPlaced: what an atomic found
 };
 
 class StepFabric;
@@ -81,6 +85,8 @@ class StepNic final : public nic::Nic {
   Status check(const nic::Op& op) const;
   void launch(const std::optional<nicsim::Launch>& launch);
   void deliver(const Transit& transit);
+  bool advance(Transit& transit);
+  void answer(const Transit& transit, Code code, uint64_t old);
 
   StepFabric& fabric_;
   const uint32_t rank_;
@@ -109,6 +115,9 @@ class StepFabric {
 
   // Packets for which it returns true stay where they are.
   std::function<bool(const Transit&)> held;
+
+  // Whether a packet's payload is read, lands and is counted in three steps, between which others come.
+  bool stages = false;
 
   // Takes the step that choose(n) picks among the n that are possible; false where there is none.
   template <typename Choose>
@@ -176,7 +185,8 @@ class StepFabric {
         nic.launch(nic.model_.fire(step.which));
         return;
       case Step::Kind::kDeliver: {
-        const Transit transit = transits_[step.which];
+        if (stages && !nic.advance(transits_[step.which])) return;
+        const Transit transit = std::move(transits_[step.which]);
         transits_.erase(transits_.begin() + step.which);
         nic.deliver(transit);
         return;
@@ -291,7 +301,20 @@ inline Result<nic::RegionId> StepNic::register_region(void* base, uint64_t bytes
 }
 inline Status StepNic::deregister_region(nic::RegionId region) {
   const std::lock_guard lock(fabric_.mutex_);
-  return model_.deregister_region(region);
+  Status status = model_.deregister_region(region);
+  // What has been placed is counted first.
+  while (status.code() == Code::kAgain) {
+    const auto pinned = [&](const Transit& transit) {
+      return transit.to == rank_ && transit.stage == Transit::Stage::kPlaced;
+    };
+    const auto found = std::find_if(fabric_.transits_.begin(), fabric_.transits_.end(), pinned);
+    LANYARD_CHECK(found != fabric_.transits_.end(), "only what is placed pins a region");
+    const Transit transit = std::move(*found);
+    fabric_.transits_.erase(found);
+    deliver(transit);
+    status = model_.deregister_region(region);
+  }
+  return status;
 }
 inline Result<nic::RemoteKey> StepNic::key(nic::RegionId region) const {
   const std::lock_guard lock(fabric_.mutex_);
@@ -351,20 +374,46 @@ inline void StepNic::launch(const std::optional<nicsim::Launch>& launch) {
   if (launch) fabric_.transits_.push_back({rank_, launch->peer, launch->packet, launch->payload});
 }
 
+// The last step of a packet.
 inline void StepNic::deliver(const Transit& transit) {
   const nicsim::Packet& packet = transit.packet;
   if (packet.kind == nicsim::PacketKind::kAck) return model_.complete(packet);
-  nicsim::Packet ack{.kind = nicsim::PacketKind::kAck, .source = rank_, .token = packet.token};
-  const nicsim::Landing landing = model_.locate(packet);
-  ack.code = landing.code;
-  if (landing.code == Code::kOk) {
+  uint64_t old = transit.old;
+  if (transit.stage != Transit::Stage::kPlaced) {
+    const nicsim::Landing landing = model_.locate(packet);
+    if (landing.code != Code::kOk) return answer(transit, landing.code, 0);
     if (packet.kind == nicsim::PacketKind::kAtomic)
-      ack.operand = nicsim::apply_atomic(landing.address, packet);
+      old = nicsim::apply_atomic(landing.address, packet);
     else if (transit.payload != nullptr)
       std::memmove(landing.address, transit.payload, packet.bytes);
-    model_.landed(packet);
   }
-  fabric_.transits_.push_back({rank_, transit.from, ack, nullptr});
+  model_.landed(packet);
+  answer(transit, Code::kOk, old);
+}
+
+// A step of a packet that goes by stages; true where the last one, deliver(), is next.
+inline bool StepNic::advance(Transit& transit) {
+  const nicsim::Packet& packet = transit.packet;
+  if (packet.kind == nicsim::PacketKind::kAck || transit.stage == Transit::Stage::kPlaced) return true;
+  if (transit.stage == Transit::Stage::kStart && transit.payload != nullptr) {
+    transit.bytes.assign(transit.payload, transit.payload + packet.bytes);
+    transit.stage = Transit::Stage::kCarried;
+    return false;
+  }
+  const nicsim::Landing landing = model_.locate(packet);
+  if (landing.code != Code::kOk) return true;  // deliver() says no once more
+  if (packet.kind == nicsim::PacketKind::kAtomic)
+    transit.old = nicsim::apply_atomic(landing.address, packet);
+  else if (!transit.bytes.empty())
+    std::memcpy(landing.address, transit.bytes.data(), transit.bytes.size());
+  transit.stage = Transit::Stage::kPlaced;
+  return false;
+}
+
+inline void StepNic::answer(const Transit& transit, Code code, uint64_t old) {
+  const nicsim::Packet ack{
+      .kind = nicsim::PacketKind::kAck, .code = code, .source = rank_, .token = transit.packet.token, .operand = old};
+  fabric_.transits_.push_back({rank_, transit.from, ack});
 }
 
 }  // namespace lanyard

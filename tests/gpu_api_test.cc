@@ -199,7 +199,9 @@ TEST_F(GpuApi, WhatIsWrongIsSaid) {
 // freed; the process ends with it.
 TEST_F(GpuApi, AnUnfinishedCaptureIsRefused) {
   std::byte* const memory = device_memory(64);
-  Requests requests, others;
+  // Never freed: half captured, they cannot be.
+  Requests& requests = *new Requests;
+  Requests others;
   requests.send(memory, 16, rank(), 8);
   requests.receive(memory + 32, 16, rank(), 8);
   requests.match();

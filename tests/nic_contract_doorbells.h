@@ -151,6 +151,7 @@ TEST_P(NicContract, Doorbell_RacesWithPosting) {
 
 TEST_P(NicContract, Alone_AWriteAndItsFlag) {
   if (!start()) return;
+  if (!works_alone()) return;
   constexpr size_t kBytes = 2000;
   Memory& data = memory(0, kBytes);
   Memory& number = memory(0, 8);
@@ -182,6 +183,7 @@ TEST_P(NicContract, Alone_AWriteAndItsFlag) {
 // even count.
 TEST_P(NicContract, Alone_ClearToSend) {
   if (!start()) return;
+  if (!works_alone()) return;
   Memory& one = memory(1, 8);
   one.store(1);
   Memory& data = memory(0, 8);
@@ -215,6 +217,7 @@ TEST_P(NicContract, Alone_ClearToSend) {
 
 TEST_P(NicContract, Alone_AChainOverThreeNics) {
   if (!start({.nics = 3})) return;
+  if (!works_alone()) return;
   constexpr uint64_t kRounds = 20;
   std::vector<CounterId> arrived;
   std::vector<Memory*> word;
@@ -249,6 +252,7 @@ TEST_P(NicContract, Alone_AChainOverThreeNics) {
 // sees them come back.
 TEST_P(NicContract, Alone_EntriesComeBack) {
   if (!start({.deferred_depth = 16})) return;
+  if (!works_alone()) return;
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -264,6 +268,7 @@ TEST_P(NicContract, Alone_EntriesComeBack) {
 // one has left, it is on its own again, with what had come in the meantime too.
 TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
   if (!start()) return;
+  if (!works_alone()) return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);

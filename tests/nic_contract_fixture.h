@@ -72,6 +72,8 @@ struct NicFabric {
   virtual void progress_all() {
     for (size_t rank = 0; rank < size(); ++rank) nic(rank).progress();
   }
+  // Whether something is done though nobody calls the NICs: rows that want that are skipped otherwise.
+  virtual bool works_alone() const { return true; }
 };
 
 // One implementation: what INSTANTIATE_TEST_SUITE_P gives to the suite. Null for options that it
@@ -262,6 +264,11 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   [[nodiscard]] bool needs(bool capability, const char* what) {
     if (!capability) skip(std::string("caps() lacks ") + what);
     return capability;
+  }
+
+  [[nodiscard]] bool works_alone() {
+    if (!fabric_->works_alone()) skip("these NICs do nothing while nobody calls them");
+    return fabric_->works_alone();
   }
 
   void TearDown() override {

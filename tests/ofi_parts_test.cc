@@ -2,7 +2,6 @@
 // cannot open.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
-#include <sched.h>
 
 #include <chrono>
 #include <cstring>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "transport/cxi/fabric.h"
-#include "transport/cxi/locality.h"
 #include "transport/cxi/ofi_counter.h"
 #include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/ofi_region.h"
@@ -59,19 +57,6 @@ TEST(KeyMaker, KeysAreNewAndSayWhatAtomicsNeed) {
       }
     }
   }
-}
-
-TEST(Locality, CountsTheCoresThatAreShared) {
-  cpu_set_t mine;
-  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
-  int first = 0;
-  while (!CPU_ISSET(first, &mine)) ++first;
-  const std::string core = std::to_string(first);
-  EXPECT_EQ(cores_in("0-1023"), CPU_COUNT(&mine));
-  EXPECT_EQ(cores_in(core), 1);
-  EXPECT_EQ(cores_in("1022-1023," + core), 1 + CPU_ISSET(1022, &mine) + CPU_ISSET(1023, &mine));
-  EXPECT_EQ(cores_in(""), 0);
-  EXPECT_EQ(cores_in("x"), 0);
 }
 
 TEST(Provider, OnlyThoseThatAreKnown) {

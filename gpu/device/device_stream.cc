@@ -207,6 +207,11 @@ void DeviceStream::raise_words() {
 void DeviceStream::halt() {
   const Clock::time_point deadline = Clock::now() + kLongestHalt;
   std::atomic_ref(*words_.first).store(1);
+  {
+    const std::lock_guard lock(mutex_);
+    halted_ = true;
+    if (executed() == submitted_) return;
+  }
   do {
     {
       const std::lock_guard lock(mutex_);

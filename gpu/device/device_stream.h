@@ -65,7 +65,8 @@ class DeviceStream final : public Stream {
   // As the driver has told enqueue() and poll().
   Status health() const override;
   uint64_t executed() const override { return std::atomic_ref(*words_.second).load(std::memory_order_acquire); }
-  // Blocks until the stream is empty or has failed, at most 1 s. Nothing is enqueued from then on.
+  // Blocks until the stream is empty or has failed, at most 1 s; asks nothing of the driver where nothing of ours is left
+  // to run. Nothing is enqueued from then on.
   void halt() override;
   uint64_t capturing() const override;
   Result<uint64_t*> take_count(uint64_t value) override { return device_.take_count(value); }

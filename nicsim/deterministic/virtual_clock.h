@@ -26,8 +26,8 @@ struct Timing {
   Picoseconds land = 600'000;
   Picoseconds count = 50'000;
   Picoseconds ack = 600'000;
-  Picoseconds copy = 400'000;
   Picoseconds per_byte = 40;  // of what lands
+  Picoseconds copy = 400'000;
 };
 
 class VirtualClock {

@@ -21,20 +21,22 @@ constexpr uintptr_t kWindowBase = 4096;
 }  // namespace
 
 Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings,
-               std::unique_ptr<Wire> wire)
+               std::unique_ptr<Wire> wire, LateWire* late_wire)
     : fid_domain(),
       fabric_(fabric),
       settings_(settings),
       counts_remote_writes_((info.caps & FI_RMA_EVENT) != 0),
       provider_keys_((info.domain_attr->mr_mode & FI_MR_PROV_KEY) != 0),
+      takes_device_memory_((info.caps & FI_HMEM) != 0),
       counters_(settings.limits().max_counters),
+      late_wire_(late_wire),
       nic_(std::make_unique<ThreadedNic>(settings.limits(), std::move(wire))) {
   fabric_.domains.fetch_add(1);
 }
 
 Domain::~Domain() {
   trigger_queue_.reset();
-  nic_.reset();
+  nic_.reset();  // its thread may be giving entries back until then
   fabric_.domains.fetch_sub(1);
 }
 
@@ -42,12 +44,25 @@ Result<std::unique_ptr<Domain>> Domain::create(Fabric& fabric, const fi_info& in
                                                const Settings& settings) {
   Result<std::unique_ptr<Wire>> wire = settings.open_wire();
   if (!wire.ok()) return wire.status();
-  std::unique_ptr<Domain> domain(new Domain(fabric, info, settings, std::move(wire.value())));
+  LateWire* late_wire = nullptr;
+  if (settings.late_data) {
+    auto late = std::make_unique<LateWire>(std::move(wire.value()));
+    late_wire = late.get();
+    wire.value() = std::move(late);
+  }
+  std::unique_ptr<Domain> domain(new Domain(fabric, info, settings, std::move(wire.value()), late_wire));
   LANYARD_RETURN_IF_ERROR(domain->prepare());
   return domain;
 }
 
 Status Domain::prepare() {
+  std::unique_ptr<SharedPool> pool;
+  if (settings_.shared_depth > 0) {
+    Result<std::unique_ptr<SharedPool>> opened = SharedPool::open(settings_.job, settings_.shared_depth);
+    if (!opened.ok()) return opened.status();
+    pool = std::move(opened.value());
+  }
+  share_ = std::make_unique<EntryShare>(*nic_, std::move(pool));
   nic_->set_witness(this);
   const Result<nic::RegionId> window = nic_->register_region(
       reinterpret_cast<void*>(kWindowBase), UINT64_MAX - kWindowBase, {}, {.remote = false});
@@ -55,7 +70,7 @@ Status Domain::prepare() {
   window_ = window.value();
   peers_ = std::make_unique<PeerTable>(*nic_);
   trigger_queue_ = std::make_unique<TriggerQueue>(
-      *nic_, settings_.pool, [this](const nic::Op& op) { ended(op, Code::kNotFound, {}); });
+      *nic_, *share_, settings_.pool, [this](const nic::Op& op) { ended(op, Code::kNotFound, {}); });
   return {};
 }
 
@@ -66,6 +81,7 @@ nic::LocalSpan Domain::local(const void* address) const {
 void Domain::progress() {
   peers_->complete_if_whole(1);
   nic_->progress();
+  share_->give_back_what_fired();
 }
 
 // ---- Requests
@@ -100,6 +116,7 @@ size_t Domain::under_way() {
 // ---- Events
 
 void Domain::ended(const nic::Op& op, Code code, nic::CounterValue value) {
+  share_->give_back_what_fired();
   const std::lock_guard lock(events_mutex_);
   if (op.context == RequestTable::kWriteback) {
     if (Counter* counter = counters_[op.counter.value]) counter->write_back(value);

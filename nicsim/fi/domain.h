@@ -15,6 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "nicsim/fi/entry_share.h"
+#include "nicsim/fi/late_wire.h"
 #include "nicsim/fi/peer_table.h"
 #include "nicsim/fi/request.h"
 #include "nicsim/fi/settings.h"
@@ -42,6 +44,7 @@ class Domain final : public fid_domain, private Witness {
   PeerTable& peers() { return *peers_; }
   TriggerQueue& trigger_queue() { return *trigger_queue_; }
   bool counts_remote_writes() const { return counts_remote_writes_; }
+  bool takes_device_memory() const { return takes_device_memory_; }
   // Whether the provider chooses the regions' keys, or its user.
   bool provider_keys() const { return provider_keys_; }
   uint16_t next_endpoint() { return next_endpoint_.fetch_add(1); }
@@ -49,6 +52,10 @@ class Domain final : public fid_domain, private Witness {
   // Memory of this process as the NIC names it; it need not be registered (CXI maps it by itself).
   nic::LocalSpan local(const void* address) const;
 
+  // The NIC touches the memory of a region that has been deregistered no more.
+  void settle() {
+    if (late_wire_ != nullptr) late_wire_->settle();
+  }
   // What the NIC does while the host looks at it.
   void progress();
 
@@ -79,7 +86,8 @@ class Domain final : public fid_domain, private Witness {
   bool has_children() const { return children_.load() > 0; }
 
  private:
-  Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire);
+  Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire,
+         LateWire* late_wire);
   Status prepare();
 
   void ended(const nic::Op& op, Code code, nic::CounterValue value) override;
@@ -90,6 +98,7 @@ class Domain final : public fid_domain, private Witness {
   const Settings settings_;
   const bool counts_remote_writes_;
   const bool provider_keys_;
+  const bool takes_device_memory_;
   std::atomic<int> children_{0};
   std::atomic<uint16_t> next_endpoint_{0};
 
@@ -99,7 +108,9 @@ class Domain final : public fid_domain, private Witness {
   std::vector<CompletionQueue*> queues_;
 
   // In this order: the queue's thread uses the NIC, whose thread uses all of the above.
+  LateWire* const late_wire_;  // the NIC's, where data is late; else null
   std::unique_ptr<ThreadedNic> nic_;
+  std::unique_ptr<EntryShare> share_;
   nic::RegionId window_;  // all of this process's memory, for the NIC's own use
   std::unique_ptr<PeerTable> peers_;
   std::unique_ptr<TriggerQueue> trigger_queue_;

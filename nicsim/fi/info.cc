@@ -23,7 +23,7 @@ constexpr uint64_t kReceiveCaps =
     FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_RMA_EVENT | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kOpFlags =
     FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
-constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM;
 
 bool within(uint64_t asked, uint64_t offered) { return (asked & ~offered) == 0; }
 bool named(const char* asked, const char* offered) {
@@ -32,7 +32,8 @@ bool named(const char* asked, const char* offered) {
 
 // What is wrong with the hints, or null.
 const char* objection(const fi_info& hints, const Settings& settings) {
-  if (!within(hints.caps, kCaps)) return "a capability that is not simulated";
+  if ((hints.caps & FI_HMEM) != 0 && !settings.device_memory) return "the card reaches no device memory";
+  if (!within(hints.caps, kCaps | FI_HMEM)) return "a capability that is not simulated";
   if (hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != FI_ADDR_CXI)
     return "addresses are FI_ADDR_CXI";
   if (const fi_ep_attr* endpoint = hints.ep_attr) {

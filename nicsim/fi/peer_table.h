@@ -31,6 +31,8 @@ class PeerTable {
   Status complete();
   // The same, where the own address is there and so are at least `nics`.
   void complete_if_whole(size_t nics);
+  // The own place. Requires a complete table.
+  uint32_t self() const { return self_; }
 
  private:
   Status complete_locked();

@@ -59,6 +59,7 @@ void Region::close() {
   // Nothing but messages uses it, and it is waited for them: the NIC's own accesses go through the
   // domain's window.
   if (id_.valid()) static_cast<void>(domain_.nic().deregister_region(id_).ok());
+  domain_.settle();
   if (endpoint_ != nullptr) endpoint_->regions.fetch_sub(1);
   if (counter_ != nullptr) counter_->bound.fetch_sub(1);
 }
@@ -103,10 +104,13 @@ int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attribut
   if (fid->fclass != FI_CLASS_DOMAIN || attributes == nullptr || attributes->mr_iov == nullptr ||
       attributes->offset != 0)
     return -FI_EINVAL;
-  if (attributes->iov_count != 1 || attributes->iface != FI_HMEM_SYSTEM)
-    return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of host memory");
-  if ((flags & ~FI_RMA_EVENT) != 0) return -FI_EINVAL;
   auto* domain = object_of<Domain, fid_domain>(fid);
+  if (attributes->iov_count != 1) return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of memory");
+  const bool is_device = attributes->iface == FI_HMEM_CUDA || attributes->iface == FI_HMEM_ROCR;
+  if (attributes->iface != FI_HMEM_SYSTEM && !(is_device && domain->takes_device_memory()))
+    return refuse(FI_ENOSYS, FI_LOG_MR,
+                  "device memory wants a domain with FI_HMEM (LANYARD_FI_HMEM), CUDA's or ROCm's");
+  if ((flags & ~FI_RMA_EVENT) != 0) return -FI_EINVAL;
   if (!domain->provider_keys() && attributes->requested_key > kMaxUserKey)
     return refuse(FI_EINVAL, FI_LOG_MR, "the key is too large");
   auto* region = new (std::nothrow)

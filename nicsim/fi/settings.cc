@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "nicsim/fi/shared_pool.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/tcp_wire.h"
 
@@ -63,6 +64,11 @@ Result<Settings> Settings::from_environment() {
   uint64_t depth = settings.dwq_depth;
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_DWQ_DEPTH", 1, 65536, depth));
   settings.dwq_depth = static_cast<uint32_t>(depth);
+  if (std::getenv("LANYARD_FI_SHARED_DEPTH") != nullptr) {
+    LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_SHARED_DEPTH", 1, 65536, depth));
+    settings.dwq_depth = settings.shared_depth = static_cast<uint32_t>(depth);
+    settings.job = SharedPool::job_of_this_process();
+  }
   LANYARD_RETURN_IF_ERROR(
       read_choice<CounterRead>("LANYARD_FI_CNTR_READ", {"cached", CounterRead::kCached},
                                {"fresh", CounterRead::kFresh}, settings.counter_read));
@@ -80,6 +86,8 @@ Result<Settings> Settings::from_environment() {
       read_either("LANYARD_FI_FAILURES", "ignored", "trigger", settings.failures_trigger));
   LANYARD_RETURN_IF_ERROR(
       read_either("LANYARD_FI_AMO_CNTRS", "optional", "required", settings.amo_needs_counters));
+  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_HMEM", "refused", "accepted", settings.device_memory));
+  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_VISIBILITY", "ordered", "late", settings.late_data));
   uint64_t pause = static_cast<uint64_t>(settings.flush_pause.count());
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_FLUSH_MS", 0, 60000, pause));
   settings.flush_pause = std::chrono::milliseconds(pause);

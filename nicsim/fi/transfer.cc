@@ -23,6 +23,16 @@ nic::CompletionLevel level_of(uint64_t flags) {
                                              : nic::CompletionLevel::kTransmit;
 }
 
+// Where the operation goes. What is to be delivered says so to a target whose data may be late (LateWire).
+Result<nic::RemoteSpan> target_of(Domain& domain, uint32_t peer, uint64_t key, uint64_t offset,
+                                  nic::CompletionLevel level) {
+  nic::RemoteSpan target{.peer = peer, .key = {key}, .offset = offset};
+  if (!domain.settings().late_data || peer == domain.peers().self()) return target;
+  if ((offset & kDeliveryMark) != 0) return bad("no region is so long");
+  if (level == nic::CompletionLevel::kDelivery) target.offset |= kDeliveryMark;
+  return target;
+}
+
 bool is_one(const fi_ioc* list, size_t count) {
   return list != nullptr && count == 1 && list[0].count == 1;
 }
@@ -47,7 +57,10 @@ Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_
   } else {
     op.local = endpoint.domain().local(&transfer);  // of no bytes
   }
-  op.remote = {.peer = *peer, .key = {message.rma_iov[0].key}, .offset = message.rma_iov[0].addr};
+  const Result<nic::RemoteSpan> target =
+      target_of(endpoint.domain(), *peer, message.rma_iov[0].key, message.rma_iov[0].addr, op.level);
+  if (!target.ok()) return target.status();
+  op.remote = target.value();
   transfer.request = {.endpoint = &endpoint,
                       .context = message.context,
                       .flags = FI_RMA | FI_WRITE,
@@ -78,7 +91,10 @@ Result<Transfer> atomic_of(Endpoint& endpoint, AtomicForm form, const fi_msg_ato
   op.atomic = *kind;
   op.level = level_of(flags);
   op.local = endpoint.domain().local(message.msg_iov[0].addr);
-  op.remote = {.peer = *peer, .key = {message.rma_iov[0].key}, .offset = message.rma_iov[0].addr};
+  const Result<nic::RemoteSpan> target =
+      target_of(endpoint.domain(), *peer, message.rma_iov[0].key, message.rma_iov[0].addr, op.level);
+  if (!target.ok()) return target.status();
+  op.remote = target.value();
   if (form != AtomicForm::kPlain) op.fetch = endpoint.domain().local(operands.result[0].addr);
   if (form == AtomicForm::kCompare)
     std::memcpy(&op.compare, operands.compare[0].addr, sizeof op.compare);

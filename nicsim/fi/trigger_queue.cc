@@ -14,9 +14,9 @@ constexpr std::chrono::microseconds kPeriod{200};
 
 }  // namespace
 
-TriggerQueue::TriggerQueue(ThreadedNic& nic, Settings::Pool pool,
+TriggerQueue::TriggerQueue(ThreadedNic& nic, EntryShare& share, Settings::Pool pool,
                            std::function<void(const nic::Op&)> lost)
-    : nic_(nic), pool_(pool), lost_(std::move(lost)) {}
+    : nic_(nic), share_(share), pool_(pool), lost_(std::move(lost)) {}
 
 TriggerQueue::~TriggerQueue() {
   {
@@ -30,7 +30,7 @@ TriggerQueue::~TriggerQueue() {
 Status TriggerQueue::post(std::span<const nic::DeferredOp> ops) {
   const std::lock_guard lock(mutex_);
   if (waiting_.empty()) {
-    Status status = nic_.post(ops);
+    Status status = share_.post(ops);
     if (status.code() != Code::kAgain) return status;
     if (pool_ == Settings::Pool::kNoSpace)
       return {Code::kExhausted, "the deferred-work entries are exhausted"};
@@ -77,7 +77,7 @@ void TriggerQueue::run() {
 void TriggerQueue::drain() {
   bool posted = false;
   while (!waiting_.empty()) {
-    const Status status = nic_.post(waiting_.front());
+    const Status status = share_.post(waiting_.front());
     if (status.code() == Code::kAgain) break;
     posted |= status.ok();
     if (!status.ok()) {

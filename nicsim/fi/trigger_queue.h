@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "nicsim/fi/entry_share.h"
 #include "nicsim/fi/settings.h"
 #include "nicsim/threaded/threaded_nic.h"
 #include "transport/base/status.h"
@@ -34,9 +35,9 @@ inline nic::Op counter_op(nic::OpKind kind, nic::CounterId counter, uint64_t val
 // Threads: any.
 class TriggerQueue {
  public:
-  // The NIC outlives the queue. `lost` is called, by a thread of the queue's own, with what had to
+  // The NIC and its share outlive the queue. `lost` is called, by a thread of the queue's own, with what had to
   // wait and could not be posted any more: something that it names has gone.
-  TriggerQueue(ThreadedNic& nic, Settings::Pool pool, std::function<void(const nic::Op&)> lost);
+  TriggerQueue(ThreadedNic& nic, EntryShare& share, Settings::Pool pool, std::function<void(const nic::Op&)> lost);
   // What waits is dropped.
   ~TriggerQueue();
 
@@ -57,6 +58,7 @@ class TriggerQueue {
   void drain();
 
   ThreadedNic& nic_;
+  EntryShare& share_;
   const Settings::Pool pool_;
   const std::function<void(const nic::Op&)> lost_;
   std::mutex mutex_;  // guards what follows

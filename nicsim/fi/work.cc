@@ -160,6 +160,7 @@ int flush_work(Domain& domain) {
   if (const Status status = domain.nic().flush(); !status.ok())
     return error_of(status, FI_LOG_DOMAIN);
   const steady_clock::time_point end = steady_clock::now() + kSettleTime;
+  domain.progress();
   while (domain.under_way() > 0 && steady_clock::now() < end) {
     if (domain.nic().progress() == 0) sched_yield();
   }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/deterministic_fabric.h"
 #include "tests/local_fabric.h"
 #include "tests/nic_contract.h"
 #include "tests/ofi_fabric.h"
@@ -19,7 +20,9 @@ namespace {
 
 std::string provider_of(const std::string& nic) { return nic == "ofi" ? "sockets" : nic; }
 
-NicMaker maker_of(const std::string& nic) {
+NicMaker maker_of(const std::string& nic, uint64_t seed) {
+  if (nic == "sim-deterministic")
+    return over_steps("Report", seed, false);
   if (nic == "sim")
     return over_simulation("Report", [](LocalOptions&) {});
   if (nic == "sim-tcp")
@@ -68,7 +71,7 @@ Status try_to_open(const std::string& nic) {
 }
 
 // What the NIC says of itself; false where there is none.
-bool print_head(const std::string& nic) {
+bool print_head(const std::string& nic, uint64_t seed) {
   if (const Status status = try_to_open(nic); !status.ok()) {
     fmt::print(stderr, "lanyard: no card to hold to the contract: {}\n", status.message());
     return false;
@@ -79,7 +82,7 @@ bool print_head(const std::string& nic) {
   const nic::Caps& caps = fabric->nic(0).caps();
   utsname system{};
   uname(&system);
-  fmt::print("lanyard conformance --nic {}\n", nic);
+  fmt::print("lanyard conformance --nic {}{}\n", nic, nic == "sim-deterministic" ? fmt::format(" --seed {}", seed) : "");
   fmt::print("system    {} {} {}\n", system.sysname, system.release, system.machine);
   fmt::print("nic       {}, {}\n", caps.name, caps.provider);
   fmt::print("entries   {} (asked for {})\n", caps.deferred_depth, FabricOptions{}.deferred_depth);
@@ -102,12 +105,14 @@ bool print_head(const std::string& nic) {
 int main(int argc, char** argv) {
   using namespace lanyard::nic_contract;
   std::string nic = "sim", rows = "*";
+  uint64_t seed = 1;
   CLI::App app{"Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
                "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
   app.name("lanyard conformance");
-  app.add_option("--nic", nic, "sim, sim-tcp, ofi (libfabric's sockets provider), cxi (default: sim)")
-      ->check(CLI::IsMember({"sim", "sim-tcp", "ofi", "cxi"}).description(""))
+  app.add_option("--nic", nic, "sim, sim-tcp, sim-deterministic, ofi (libfabric's sockets provider), cxi (default: sim)")
+      ->check(CLI::IsMember({"sim", "sim-tcp", "sim-deterministic", "ofi", "cxi"}).description(""))
       ->type_name("NAME");
+  app.add_option("--seed", seed, "of sim-deterministic: the order of its steps (default: 1)")->type_name("N");
   app.add_option("--rows", rows, "only these, as N1_* (default: all)")->type_name("PATTERN");
   try {
     app.parse(argc, argv);
@@ -118,8 +123,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
-  chosen() = maker_of(nic);
-  if (!print_head(nic))
+  chosen() = maker_of(nic, seed);
+  if (!print_head(nic, seed))
     return 1;
   int count = 1;
   ::testing::InitGoogleTest(&count, argv);

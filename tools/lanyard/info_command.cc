@@ -5,12 +5,15 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "api/backends.h"
 #include "api/settings.h"
 #include "tools/lanyard/command.h"
 #include "transport/core/plan.h"
 #include "transport/core/strategy.h"
+#include "transport/cxi/fabric.h"
+#include "transport/cxi/provider.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::tools {
@@ -33,11 +36,23 @@ std::string doorbells(const nic::Caps& caps) {
 
 const char* yes(bool has) { return has ? "yes" : "no"; }
 
+// Where the provider's cards are; why there are none is said where one is opened.
+void print_cards(const std::string& provider) {
+  const Result<ofi::Provider> known = ofi::Provider::by_name(provider);
+  const Result<std::vector<std::string>> cards = known.ok() ? ofi::describe_cards(known.value()) : known.status();
+  if (!cards.ok())
+    return;
+  for (const std::string& card : cards.value())
+    fmt::print("  there is     {}\n", card);
+}
+
 void print_nic(const char* name) {
   setenv("LANYARD_NIC", name, 1);
   const Result<api::Settings> settings = api::Settings::from_environment();
   const Result<std::unique_ptr<nic::Nic>> nic = settings.ok() ? api::open_nic(settings.value()) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
+  if (settings.ok() && !settings.value().ofi_provider.empty())
+    print_cards(settings.value().ofi_provider);
   if (!nic.ok())
     return fmt::print("  not here: {}\n", nic.status().message());
   const nic::Caps& caps = nic.value()->caps();

@@ -12,9 +12,6 @@ namespace lanyard::core {
 
 namespace {
 
-// Closing what this process opened and nobody uses any more cannot fail; if it does, the books are wrong.
-void must(const Status& status) { LANYARD_CHECK(status.ok() || LANYARD_MUTANT(17), status.message().c_str()); }
-
 // Of the first send that has one. For mutants.
 nic::CounterId oldest_trigger(const auto& requests) {
   const Request* oldest = nullptr;
@@ -36,6 +33,8 @@ Endpoint::~Endpoint() {
   standing_.stop();
   overflow_.stop();
   (void)nic_.flush();
+  for (Remains& remains : remains_)
+    (void)close(remains);
   for (const auto& [number, request] : requests_) {
     if (request->clear_to_send.valid())
       (void)nic_.deregister_region(request->clear_to_send);
@@ -78,6 +77,7 @@ Status Endpoint::free_request(Request* request) {
 }
 
 Status Endpoint::open_resources(Request& request) {
+  std::erase_if(remains_, [this](Remains& remains) { return close(remains); });
   if (!one_.address) {
     Result<WordPool::Word> one = words_.take();
     if (!one.ok())
@@ -158,25 +158,42 @@ Status Endpoint::open_receive(Request& request) {
 }
 
 void Endpoint::close_resources(Request& request) {
-  if (request.clear_to_send.valid())
-    must(nic_.deregister_region(request.clear_to_send));
-  if (request.buffer.valid())
-    must(nic_.deregister_region(request.buffer));
-  if (request.trigger.valid())
-    must(nic_.close_counter(request.trigger));
-  if (request.completion.valid())
-    must(nic_.close_counter(request.completion));
-  if (request.clear_to_send_word.valid())
-    words_.give_back(request.clear_to_send_word);
-  // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.
-  const nic::CounterValue last = request.written_back ? nic::from_word(request.done.read()) : nic::CounterValue{};
-  if (request.done.valid() && last.failure == 0 && last.success < kMostCountedBefore)
-    words_.give_back(request.done);
+  Remains remains{.regions = {request.clear_to_send, request.buffer},
+                  .counters = {request.trigger, request.completion},
+                  .words = {request.clear_to_send_word, request.done},
+                  .written_back = request.written_back};
+  if (!close(remains))
+    remains_.push_back(remains);
   request.clear_to_send = request.buffer = {};
   request.trigger = request.completion = {};
   request.clear_to_send_word = request.done = {};
   request.written_back = false;
   request.plan.clear();
+}
+
+// False where the NIC still has something to do with a part of it.
+bool Endpoint::close(Remains& remains) {
+  bool closed = true;
+  for (nic::RegionId& region : remains.regions) {
+    if (region.valid() && nic_.deregister_region(region).ok())
+      region = {};
+    closed = closed && !region.valid();
+  }
+  for (nic::CounterId& counter : remains.counters) {
+    if (counter.valid() && nic_.close_counter(counter).ok())
+      counter = {};
+    closed = closed && !counter.valid();
+  }
+  if (!closed)
+    return false;
+  const auto& [clear_to_send, done] = remains.words;
+  if (clear_to_send.valid())
+    words_.give_back(clear_to_send);
+  // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.
+  const nic::CounterValue last = remains.written_back ? nic::from_word(done.read()) : nic::CounterValue{};
+  if (done.valid() && last.failure == 0 && last.success < kMostCountedBefore)
+    words_.give_back(done);
+  return true;
 }
 
 void Endpoint::bind(Request& request, const PeerKeys& keys) {

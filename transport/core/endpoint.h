@@ -3,6 +3,7 @@
 #ifndef LANYARD_TRANSPORT_CORE_ENDPOINT_H_
 #define LANYARD_TRANSPORT_CORE_ENDPOINT_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -44,12 +45,14 @@ class Endpoint {
   // Null if it has been freed.
   Request* find(uint64_t number);
   // A standing request becomes an ordinary one first. kInvalidState while it is matching, or its last start has not completed or not been waited for. Gives every
-  // resource back at once.
+  // resource back at once, but what the NIC still has something to do with (a dead peer's), which goes later or at the end.
   Status free_request(Request* request);
 
   // What matching needs, by direction; nothing is kept on failure (kExhausted: out of counters or regions).
   Status open_resources(Request& request);
   void close_resources(Request& request);
+  // Freed requests of which something is still open.
+  size_t unclosed() const { return remains_.size(); }
   // Binds a request to its peer: requires open resources and the matched_* fields.
   void bind(Request& request, const PeerKeys& keys);
 
@@ -76,6 +79,15 @@ class Endpoint {
   const Request* find_unwaited(const Queue& queue) const;
 
  private:
+  // What a freed request had.
+  struct Remains {
+    std::array<nic::RegionId, 2> regions;
+    std::array<nic::CounterId, 2> counters;
+    std::array<WordPool::Word, 2> words;  // of its clear-to-sends; its done word
+    bool written_back = false;
+  };
+
+  bool close(Remains& remains);
   void collect_new_failures();
   Status open_send(Request& request);
   Status open_receive(Request& request);
@@ -97,6 +109,7 @@ class Endpoint {
   uint64_t failures_orphaned_ = 0;  // recorded, of requests that were freed untold
   uint64_t failures_told_ = 0;      // by take_unrecorded_failures()
   uint64_t queues_ = 0;
+  std::vector<Remains> remains_;
   std::vector<uint64_t> failed_;  // numbers of requests with failures not yet reported, oldest first
 };
 

@@ -63,55 +63,88 @@ Result<AddressHead> head_of(const nic::Address& address) {
 
 }  // namespace
 
-Result<std::unique_ptr<Fabric>> Fabric::open(const Provider& provider, const std::string& domain,
-                                             size_t operations) {
+Result<std::unique_ptr<Fabric>> Fabric::open(const Provider& provider, const std::string& domain, size_t operations,
+                                             std::optional<PciAddress> near, bool device_memory) {
   const Result<Library> library = Library::load();
   if (!library.ok()) return library.status();
   std::unique_ptr<Fabric> fabric(new Fabric(library.value(), provider));
-  LANYARD_RETURN_IF_ERROR(fabric->choose(domain));
+  LANYARD_RETURN_IF_ERROR(fabric->choose(domain, near, device_memory));
   LANYARD_RETURN_IF_ERROR(fabric->open_endpoint(operations));
   LANYARD_RETURN_IF_ERROR(fabric->name_endpoint());
   return fabric;
 }
 
-// Finds the card: by name, or the nearest.
-Status Fabric::choose(const std::string& domain) {
-  const FreeInfo free_info{library_.freeinfo};
-  Info hints(library_.dupinfo(nullptr), free_info);
-  if (hints == nullptr) return {Code::kExhausted, "no memory for libfabric's hints"};
-  hints->caps = kCapabilities;
+namespace {
+
+// All that the provider offers of what the driver needs.
+Result<Info> find_cards(const Library& library, const Provider& provider, uint64_t more_capabilities) {
+  const FreeInfo free_info{library.freeinfo};
+  Info hints(library.dupinfo(nullptr), free_info);
+  if (hints == nullptr) return Status(Code::kExhausted, "no memory for libfabric's hints");
+  hints->caps = kCapabilities | more_capabilities;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;  // every operation has its own fi_context2
   hints->ep_attr->type = FI_EP_RDM;
   // Keys of our own (N8), offsets instead of addresses, and counters bound before a region is
   // enabled.
   hints->domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED;
+  if ((more_capabilities & FI_HMEM) != 0) hints->domain_attr->mr_mode |= FI_MR_HMEM;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;  // one thread drives at a time
-  hints->fabric_attr->prov_name = strdup(provider_.name.c_str());
+  hints->fabric_attr->prov_name = strdup(provider.name.c_str());
   fi_info* list = nullptr;
-  const int found = library_.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &list);
-  const Info all(list, free_info);
-  if (found != 0 || list == nullptr)
-    return {Code::kUnsupported,
-            "libfabric " + library_.version() + " offers no provider \"" + provider_.name +
-                "\" here with remote writes, atomics and deferred work (fi_info -p " +
-                provider_.name + " shows what it offers): " +
-                ofi_status(found == 0 ? -FI_ENODATA : found, "fi_getinfo").message()};
-  const fi_info* best = nullptr;
+  const int found = library.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &list);
+  if (found == 0 && list != nullptr) return Info(list, free_info);
+  return Status(Code::kUnsupported,
+                "libfabric " + library.version() + " offers no provider \"" + provider.name +
+                    "\" here with remote writes, atomics and deferred work (fi_info -p " + provider.name +
+                    " shows what it offers): " + ofi_status(found == 0 ? -FI_ENODATA : found, "fi_getinfo").message());
+}
+
+}  // namespace
+
+// Finds the card: by name, or the nearest.
+Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near, bool device_memory) {
+  Result<Info> all = find_cards(library_, provider_, device_memory ? FI_HMEM : 0);
+  if (!all.ok() && device_memory) all = find_cards(library_, provider_, 0);
+  if (!all.ok()) return all.status();
+  const std::string& wanted = domain.empty() && !near ? provider_.usual_domain : domain;
+  const fi_info* best = wanted.empty() ? all.value().get() : nullptr;
   std::string known;
-  const std::string& wanted = domain.empty() ? provider_.usual_domain : domain;
-  for (const fi_info* info = list; info != nullptr; info = info->next) {
+  for (const fi_info* info = all.value().get(); info != nullptr; info = info->next) {
     const std::string_view name = domain_name(*info);
     if ((" " + known + " ").find(" " + std::string(name) + " ") == std::string::npos)
       known += (known.empty() ? "" : " ") + std::string(name);
-    if (!wanted.empty() && name != wanted) continue;
-    if (best == nullptr || (wanted.empty() && shared_cores(*info) > shared_cores(*best)))
-      best = info;
+    if (best == nullptr && name == wanted) best = info;
   }
   if (best == nullptr)
     return {Code::kUnsupported,
             "provider \"" + provider_.name + "\" has no domain \"" + wanted + "\", but: " + known};
+  // Without a topology every card is as near as any other.
+  if (wanted.empty() && best->next != nullptr)
+    if (const Result<Locality> locality = Locality::load(); locality.ok()) best = nearest(best, locality.value(), near);
+  const FreeInfo free_info{library_.freeinfo};
   info_ = Info(library_.dupinfo(best), free_info);
   return info_ == nullptr ? Status(Code::kExhausted, "no memory for libfabric's info") : Status();
+}
+
+Result<std::vector<std::string>> describe_cards(const Provider& provider) {
+  const Result<Library> library = Library::load();
+  if (!library.ok()) return library.status();
+  const Result<Info> all = find_cards(library.value(), provider, 0);
+  if (!all.ok()) return all.status();
+  const Result<Locality> locality = Locality::load();
+  std::vector<std::string> lines;
+  for (const fi_info* info = all.value().get(); info != nullptr; info = info->next) {
+    std::string line(domain_name(*info));
+    const std::optional<PciAddress> address = PciAddress::of(*info);
+    if (address) line += " at " + address->to_string();
+    std::optional<Locality::Place> place;
+    if (address && locality.ok()) place = locality.value().place_of(*address);
+    line += place ? ", NUMA node " + place->numa_nodes + ", cores " + place->cores + " (" +
+                        std::to_string(place->shared_cores) + " of this process's)"
+                  : ", no place known";
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 Status Fabric::open_endpoint(size_t operations) {

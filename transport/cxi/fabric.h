@@ -7,6 +7,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "transport/base/status.h"
 #include "transport/cxi/fid.h"
 #include "transport/cxi/library.h"
+#include "transport/cxi/locality.h"
 #include "transport/cxi/provider.h"
 #include "transport/nic/nic.h"
 
@@ -25,14 +27,20 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
+// The provider's cards that the driver could run on, a line each: "cxi0 at 0000:41:00.0, NUMA node 0, cores 0-15 (8 of
+// this process's)". Errors as Fabric::open().
+Result<std::vector<std::string>> describe_cards(const Provider& provider);
+
 // Not to be moved once opened. Threads: one caller at a time, but for address().
 class Fabric {
  public:
   // Opens the provider's domain of that name; where it is empty, the provider's usual one or the
   // one nearest to this thread. `operations` is how many can be under way at once. kUnsupported
   // says what is missing, and which domains there are.
-  static Result<std::unique_ptr<Fabric>> open(const Provider& provider, const std::string& domain,
-                                              size_t operations);
+  // Where `near` is given, the nearest is the one nearest to that device. `device_memory`: asks for regions of GPU
+  // memory; takes a card that cannot have any where there is no other.
+  static Result<std::unique_ptr<Fabric>> open(const Provider& provider, const std::string& domain, size_t operations,
+                                              std::optional<PciAddress> near = {}, bool device_memory = false);
 
   const Provider& provider() const { return provider_; }
   const fi_info& info() const { return *info_; }
@@ -40,6 +48,7 @@ class Fabric {
   fid_domain* domain() const { return domain_.get(); }
   fid_ep* endpoint() const { return endpoint_.get(); }
   fid_cq* completions() const { return completions_.get(); }
+  bool takes_device_memory() const { return (info_->caps & FI_HMEM) != 0; }
   // How much deferred work the card takes, from everybody; 0 where the provider does not say.
   uint32_t queried_depth() const;
 
@@ -54,7 +63,7 @@ class Fabric {
 
  private:
   Fabric(Library library, const Provider& provider) : library_(library), provider_(provider) {}
-  Status choose(const std::string& domain);
+  Status choose(const std::string& domain, std::optional<PciAddress> near, bool device_memory);
   Status open_endpoint(size_t operations);
   Status name_endpoint();
 

@@ -1,48 +1,127 @@
 #include "transport/cxi/locality.h"
 
+#include <hwloc.h>
 #include <sched.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <string>
+#include <cstdlib>
+#include <utility>
+#include <vector>
 
 namespace lanyard::ofi {
 
-int cores_in(std::string_view list) {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return 0;
-  int shared = 0;
-  const char* at = list.data();
-  const char* const end = at + list.size();
-  while (at < end) {
-    int first = 0;
-    auto read = std::from_chars(at, end, first);
-    if (read.ec != std::errc()) break;
-    int last = first;
-    if (read.ptr < end && *read.ptr == '-') {
-      read = std::from_chars(read.ptr + 1, end, last);
-      if (read.ec != std::errc()) break;
-    }
-    for (int core = first; core <= last && core < CPU_SETSIZE; ++core)
-      shared += CPU_ISSET(core, &mine) != 0;
-    at = read.ptr + 1;  // past the comma
-  }
-  return shared;
+namespace {
+
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
+
+// As in "0-3,8".
+std::string list_of(hwloc_const_bitmap_t bitmap) {
+  char* text = nullptr;
+  if (bitmap == nullptr || hwloc_bitmap_list_asprintf(&text, bitmap) < 0) return {};
+  std::string list(text);
+  std::free(text);
+  return list;
 }
 
-int shared_cores(const fi_info& info) {
-  if (info.nic == nullptr || info.nic->bus_attr == nullptr ||
-      info.nic->bus_attr->bus_type != FI_BUS_PCI)
-    return 0;
+// Asked of the system, as hwloc does not where it describes another machine.
+Bitmap cores_of_this_thread() {
+  Bitmap mine(hwloc_bitmap_alloc());
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (mine == nullptr || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return mine;
+  for (unsigned core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) hwloc_bitmap_set(mine.get(), core);
+  return mine;
+}
+
+hwloc_obj_t find(hwloc_topology* topology, PciAddress device) {
+  return hwloc_get_pcidev_by_busid(topology, device.domain, device.bus, device.device, device.function);
+}
+
+// From the machine down to the object itself.
+std::vector<hwloc_obj_t> way_to(hwloc_obj_t object) {
+  std::vector<hwloc_obj_t> way;
+  for (; object != nullptr; object = object->parent) way.push_back(object);
+  std::reverse(way.begin(), way.end());
+  return way;
+}
+
+}  // namespace
+
+Result<PciAddress> PciAddress::parse(std::string_view text) {
+  const std::string all(text);
+  PciAddress address;
+  char rest = 0;
+  if (std::sscanf(all.c_str(), "%8x:%2x:%2x.%1x%c", &address.domain, &address.bus, &address.device, &address.function,
+                  &rest) == 4)
+    return address;
+  address.domain = 0;
+  if (std::sscanf(all.c_str(), "%2x:%2x.%1x%c", &address.bus, &address.device, &address.function, &rest) == 3)
+    return address;
+  return Status(Code::kInvalidArgument, "\"" + all + "\" is no PCI address as in 0000:c1:00.0");
+}
+
+std::optional<PciAddress> PciAddress::of(const fi_info& info) {
+  if (info.nic == nullptr || info.nic->bus_attr == nullptr || info.nic->bus_attr->bus_type != FI_BUS_PCI)
+    return std::nullopt;
   const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
-  char path[128];
-  std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.%x/local_cpulist",
-                pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
-  std::ifstream file(path);
-  std::string list;
-  return std::getline(file, list) ? cores_in(list) : 0;
+  return PciAddress{pci.domain_id, pci.bus_id, pci.device_id, pci.function_id};
+}
+
+std::string PciAddress::to_string() const {
+  char text[48];
+  std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", domain, bus, device, function);
+  return text;
+}
+
+void Locality::Destroy::operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+
+Result<Locality> Locality::load() {
+  hwloc_topology_t topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) return Status(Code::kFailed, "hwloc cannot begin");
+  Locality locality(topology);
+  // Every bridge, since they tell how near a card is to a GPU.
+  hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(topology, HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  if (hwloc_topology_load(topology) != 0) return Status(Code::kFailed, "hwloc finds no topology of this machine");
+  return locality;
+}
+
+std::optional<Locality::Place> Locality::place_of(PciAddress device) const {
+  hwloc_obj_t object = find(topology_.get(), device);
+  if (object == nullptr) return std::nullopt;
+  object = hwloc_get_non_io_ancestor_obj(topology_.get(), object);
+  Place place{.numa_nodes = list_of(object->nodeset), .cores = list_of(object->cpuset)};
+  if (const Bitmap mine = cores_of_this_thread(); mine != nullptr && object->cpuset != nullptr) {
+    hwloc_bitmap_and(mine.get(), mine.get(), object->cpuset);
+    place.shared_cores = static_cast<uint32_t>(std::max(hwloc_bitmap_weight(mine.get()), 0));
+  }
+  return place;
+}
+
+uint32_t Locality::levels_in_common(PciAddress one, PciAddress other) const {
+  const std::vector<hwloc_obj_t> first = way_to(find(topology_.get(), one));
+  const std::vector<hwloc_obj_t> second = way_to(find(topology_.get(), other));
+  const auto end = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first;
+  return static_cast<uint32_t>(end - first.begin());
+}
+
+const fi_info* nearest(const fi_info* list, const Locality& locality, std::optional<PciAddress> near) {
+  const auto nearness = [&](const fi_info& info) -> uint32_t {
+    const std::optional<PciAddress> card = PciAddress::of(info);
+    if (!card) return 0;
+    if (near) return locality.levels_in_common(*card, *near);
+    const std::optional<Locality::Place> place = locality.place_of(*card);
+    return place ? place->shared_cores : 0;
+  };
+  const fi_info* best = list;
+  for (const fi_info* info = list->next; info != nullptr; info = info->next)
+    if (nearness(*info) > nearness(*best)) best = info;
+  return best;
 }
 
 }  // namespace lanyard::ofi

@@ -29,6 +29,18 @@ constexpr milliseconds kWarmFor{100};
 
 constexpr int kRounds = 8;  // of one drive: nobody keeps others from driving for long
 
+constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one look at the completions takes
+
+// Whether of the entries of each counter lower thresholds come first. Of many at once it does not try to find out.
+bool in_order(std::span<const nic::DeferredOp> ops) {
+  constexpr size_t kFew = 8;
+  if (ops.size() > kFew) return false;
+  for (size_t later = 1; later < ops.size(); ++later)
+    for (size_t earlier = 0; earlier < later; ++earlier)
+      if (ops[earlier].trigger == ops[later].trigger && ops[earlier].threshold > ops[later].threshold) return false;
+  return true;
+}
+
 }  // namespace
 
 bool OfiNic::try_drive() {
@@ -72,22 +84,17 @@ size_t OfiNic::run_commands() {
         ring(command->deferred.trigger, command->deferred.threshold);
         break;
       case Command::Kind::kPost:
-        take(command->deferred.op, command->deferred.trigger, command->deferred.threshold);
+        hold(take(command->deferred.op, command->deferred.trigger, command->deferred.threshold), first_fresh);
         break;
       case Command::Kind::kIssue:
         if (command->deferred.op.moves_data())
-          take(command->deferred.op, {}, 0);
+          hold(take(command->deferred.op, {}, 0), first_fresh);
         else
           run_counter_op(command->deferred.op);
         break;
     }
     commands_.pop();
     ++count;
-    // Lower thresholds first: some providers fire in the order in which they were given the work.
-    // It nearly always comes in this order.
-    for (size_t at = held_.size();
-         at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
-      std::swap(held_[at - 2], held_[at - 1]);
   }
   return count;
 }
@@ -106,7 +113,20 @@ void OfiNic::run_counter_op(const Op& op) {
   free_issues_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
+inline OfiCounter* OfiNic::completion_of(const Work& work) {
+  return work.op.completion.valid() ? &counters_[work.op.completion.value] : nullptr;
+}
+
+// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
+inline void OfiNic::use(const Work& work, int delta) {
+  const auto count = static_cast<uint32_t>(delta);
+  if (work.deferred()) counters_[work.trigger.value].uses += count;
+  if (work.op.completion.valid()) counters_[work.op.completion.value].uses += count;
+  regions_[work.op.local.region.value].uses += count;
+  if (Work::fetches(work.op)) regions_[work.op.fetch.region.value].uses += count;
+}
+
+[[gnu::always_inline]] inline Work& OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
   LANYARD_CHECK(free_work_ != nullptr, "credits let nothing in that there is no place for");
   Work& work = *free_work_;
   free_work_ = work.next_free;
@@ -114,10 +134,11 @@ void OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
   work.trigger = trigger;
   work.threshold = threshold;
   work.state = Work::State::kHeld;
+  work.at_once = false;
   work.describe(*fabric_, op, local_address(op.local),
                 Work::fetches(op) ? local_address(op.fetch) : nullptr);
   use(work, 1);
-  held_.push_back(&work);
+  return work;
 }
 
 bool OfiNic::is_due(const Work& work) const {
@@ -125,35 +146,79 @@ bool OfiNic::is_due(const Work& work) const {
 }
 
 // Gives one held operation to the provider. kAgain: it stays with the driver.
-Status OfiNic::offer(Work& work) {
+inline Code OfiNic::offer(Work& work) {
   if (!work.deferred()) return work.start(*fabric_);
+  if (no_entries_) return Code::kAgain;
   const OfiCounter& trigger = counters_[work.trigger.value];
   const bool waits_there = trigger.waits_in_provider(work.threshold);
-  if (!waits_there && !is_due(work))
-    return {Code::kAgain, "the provider's counter does not reach so far"};
-  OfiCounter* completion = completion_of(work);
-  return work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
-                   completion == nullptr ? nullptr : completion->fid());
+  // Else the provider's counter does not reach so far.
+  if (!waits_there && !is_due(work)) return Code::kAgain;
+  const OfiCounter* completion = completion_of(work);
+  const Code code = work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
+                              completion == nullptr ? nullptr : completion->fid());
+  no_entries_ = code == Code::kAgain;  // nor for the next one that is tried now
+  return code;
+}
+
+// Other processes may hold the card's entries for as long as they like, even until this very operation has been done:
+// what is due needs none.
+Code OfiNic::run_at_once(Work& work) {
+  if (!fabric_->provider().reports_deferred_work || !is_due(work)) return Code::kAgain;
+  const Code code = work.start(*fabric_);
+  work.at_once = code == Code::kOk;
+  return code;
+}
+
+// Whether the provider has it now; else it is still held, or doomed.
+[[gnu::always_inline]] inline bool OfiNic::try_to_give(Work& work) {
+  Code code = offer(work);
+  if (code == Code::kAgain && work.deferred()) code = run_at_once(work);
+  if (code == Code::kOk) {
+    work.state = Work::State::kWaiting;
+    if (work.deferred() && !fabric_->provider().reports_deferred_work) waiting_.push_back(&work);
+    return true;
+  }
+  if (code != Code::kAgain) {
+    work.state = Work::State::kDoomed;
+    work.doom = code;
+  }
+  return false;
+}
+
+// What a thread that drives has posted, without the way through the commands.
+void OfiNic::accept(std::span<const nic::DeferredOp> ops) {
+  const size_t first_fresh = held_.size();
+  if (first_fresh == 0 && in_order(ops)) {
+    no_entries_ = false;
+    for (const nic::DeferredOp& op : ops) {
+      Work& work = take(op.op, op.trigger, op.threshold);
+      if (!held_.empty() || !try_to_give(work)) hold(work, first_fresh);
+    }
+  } else {
+    for (const nic::DeferredOp& op : ops) hold(take(op.op, op.trigger, op.threshold), first_fresh);
+    (void)hand_over();
+  }
+  // Who only posts must not wait for the others to make room.
+  if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery) (void)read_completions();
+}
+
+// Lower thresholds first: some providers fire in the order in which they were given the work. It nearly always comes in
+// this order. `first_fresh`: where what came together begins.
+void OfiNic::hold(Work& work, size_t first_fresh) {
+  held_.push_back(&work);
+  for (size_t at = held_.size(); at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
+    std::swap(held_[at - 2], held_[at - 1]);
 }
 
 // Tries everything that is held, by age.
 size_t OfiNic::hand_over() {
   size_t steps = 0;
   size_t kept = 0;
+  no_entries_ = false;
   for (Work* work : held_) {
-    if (work->state == Work::State::kHeld) {
-      const Status status = offer(*work);
-      if (status.ok()) {
-        work->state = Work::State::kWaiting;
-        if (work->deferred() && !fabric_->provider().reports_deferred_work)
-          waiting_.push_back(work);
-        ++steps;
-        continue;
-      }
-      if (status.code() != Code::kAgain) {
-        work->state = Work::State::kDoomed;
-        work->doom = status.code();
-      }
+    if (work->state == Work::State::kHeld && try_to_give(*work)) {
+      ++steps;
+      continue;
     }
     if (work->state == Work::State::kDoomed && is_due(*work)) {
       fail(*work, work->doom);
@@ -170,6 +235,7 @@ size_t OfiNic::hand_over() {
 
 size_t OfiNic::read_completions() {
   constexpr size_t kBatch = 16;
+  unread_ = 0;
   fi_cq_entry entries[kBatch];
   size_t steps = 0;
   while (true) {
@@ -210,14 +276,14 @@ size_t OfiNic::look_at_waiting() {
 
 // The completion queue says that it has succeeded. Deferred work has been counted by the provider.
 void OfiNic::finish(Work& work) {
-  if (OfiCounter* completion = completion_of(work); completion != nullptr && !work.deferred())
+  if (OfiCounter* completion = completion_of(work); completion != nullptr && (!work.deferred() || work.at_once))
     completion->add(1);
   release(work);
 }
 
 void OfiNic::fail(Work& work, Code code) {
   remember_failure(work.op, code);  // first: what the count fires must find it
-  const bool given = work.state == Work::State::kWaiting && work.deferred();
+  const bool given = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
   const bool has_own_counter = given && !fabric_->provider().reports_deferred_work;
   if (has_own_counter) std::erase(waiting_, &work);
   if (OfiCounter* completion = completion_of(work); completion != nullptr) {
@@ -229,10 +295,6 @@ void OfiNic::fail(Work& work, Code code) {
     }
   }
   release(work);
-}
-
-OfiCounter* OfiNic::completion_of(const Work& work) {
-  return work.op.completion.valid() ? &counters_[work.op.completion.value] : nullptr;
 }
 
 void OfiNic::remember_failure(const Op& op, Code code) {
@@ -248,15 +310,6 @@ void OfiNic::release(Work& work) {
   work.next_free = free_work_;
   free_work_ = &work;
   (work.deferred() ? free_entries_ : free_issues_).fetch_add(1, std::memory_order_relaxed);
-}
-
-// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
-void OfiNic::use(const Work& work, int delta) {
-  const auto count = static_cast<uint32_t>(delta);
-  if (work.deferred()) counters_[work.trigger.value].uses += count;
-  if (work.op.completion.valid()) counters_[work.op.completion.value].uses += count;
-  regions_[work.op.local.region.value].uses += count;
-  if (Work::fetches(work.op)) regions_[work.op.fetch.region.value].uses += count;
 }
 
 // ---- The NIC's own thread

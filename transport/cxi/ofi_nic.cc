@@ -59,11 +59,11 @@ Result<std::byte*> registers_of(fid_cntr* counter) {
 }
 
 // In a thread that is deaf to the application's signals, and so are those that the provider starts.
-Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std::string& domain,
-                                            size_t operations) {
+Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std::string& domain, size_t operations,
+                                            std::optional<PciAddress> near, bool device_memory) {
   Result<std::unique_ptr<Fabric>> fabric = Status(Code::kFailed, "the card was not opened");
   Result<std::thread> opener = start_service_thread(
-      "lanyard-ofi", [&] { fabric = Fabric::open(provider, domain, operations); });
+      "lanyard-ofi", [&] { fabric = Fabric::open(provider, domain, operations, near, device_memory); });
   if (!opener.ok()) return opener.status();
   opener.value().join();
   return fabric;
@@ -76,9 +76,18 @@ Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std:
 Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
   const Result<Provider> provider = Provider::by_name(options.provider);
   if (!provider.ok()) return provider.status();
+  std::optional<PciAddress> near;
+  if (!options.near_pci.empty()) {
+    const Result<PciAddress> address = PciAddress::parse(options.near_pci);
+    if (!address.ok()) return address.status();
+    near = address.value();
+  }
+  if (options.device_memory != nullptr)
+    if (const Result<MemoryKind> kind = MemoryKind::of_device(*options.device_memory, 0); !kind.ok())
+      return kind.status();
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
   Result<std::unique_ptr<Fabric>> fabric =
-      open_fabric(provider.value(), options.domain, most + kMaxIssued);
+      open_fabric(provider.value(), options.domain, most + kMaxIssued, near, options.device_memory != nullptr);
   if (!fabric.ok()) return fabric.status();
   const uint32_t queried = fabric.value()->queried_depth();
   const uint32_t depth = std::min(queried > 0 ? queried : kUsualDepth, most);
@@ -89,6 +98,7 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
 
 OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth)
     : fabric_(std::move(fabric)),
+      device_memory_(options.device_memory),
       keys_(std::min(fabric_->provider().key_bytes, fabric_->info().domain_attr->mr_key_size)),
       work_count_(depth + kMaxIssued),
       works_(std::make_unique<Work[]>(work_count_)),
@@ -127,6 +137,7 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   // provider's deferred set leaves failures as they are.
   caps_.deferred_counter_ops = false;
   caps_.flush = provider.flush;
+  caps_.device_memory = options.device_memory != nullptr && fabric_->takes_device_memory();
   caps_.fenced_deregistration = provider.fenced_deregistration;
   caps_.target_count_means_visible = provider.counts_mean_visible;
 }
@@ -135,9 +146,7 @@ Status OfiNic::start() {
   Result<Fid<fid_cntr>> probe = open_provider_counter(fabric_->domain());
   if (!probe.ok()) return probe.status();
   caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
-  if (!fabric_->provider().reports_deferred_work)
-    for (uint32_t i = 0; i < work_count_; ++i)
-      LANYARD_RETURN_IF_ERROR(works_[i].open_done(fabric_->domain()));
+  for (uint32_t i = 0; i < work_count_; ++i) LANYARD_RETURN_IF_ERROR(works_[i].prepare(*fabric_));
   Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
   if (!owner.ok()) return owner.status();
   owner_ = std::move(owner.value());
@@ -273,10 +282,27 @@ Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
       };
       return bell;
   }
-  return Status(Code::kUnsupported, "this device has no such doorbell");
+  return Status(Code::kUnsupported,
+                kind == nic::DoorbellKind::kMmioAdd
+                    ? "the provider maps no registers of its counters: ring by a host call"
+                    : "this device's counters add by registers or by a host call, not by atomics on memory");
 }
 
 // ---- Regions
+
+Result<MemoryKind> OfiNic::kind_of(const void* base, uint64_t bytes) const {
+  if (device_memory_ == nullptr || bytes == 0) return MemoryKind{};
+  const Result<int> device = device_memory_->device_of(base, bytes);
+  if (!device.ok()) return device.status();
+  if (device.value() == DeviceMemory::kHost) return MemoryKind{};
+  if (!caps_.device_memory)
+    return Status(Code::kUnsupported,
+                  "the buffer is memory of " + std::string(device_memory_->kind()) + " device " +
+                      std::to_string(device.value()) + ", but provider \"" + fabric_->provider().name +
+                      "\" of libfabric " + fabric_->version() +
+                      " takes none here (no FI_HMEM): use a buffer in host memory, or a libfabric built for that GPU");
+  return MemoryKind::of_device(*device_memory_, device.value());
+}
 
 Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
   Driving driving(*this);
@@ -285,10 +311,12 @@ Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId r
   if (free_regions_.empty())
     return Status(Code::kExhausted,
                   "all " + std::to_string(caps_.max_regions) + " regions are registered");
+  const Result<MemoryKind> kind = kind_of(base, bytes);
+  if (!kind.ok()) return kind.status();
   const RegionId id{free_regions_.back()};
   OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
   if (const Status status =
-          regions_[id.value].open(*fabric_, base, bytes, keys_.next(base), counter);
+          regions_[id.value].open(*fabric_, {base, bytes, kind.value()}, keys_.next(base), counter);
       !status.ok())
     return not_opened(status);
   free_regions_.pop_back();

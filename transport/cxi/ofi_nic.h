@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "transport/base/device_memory.h"
 #include "transport/base/mpsc_ring.h"
 #include "transport/cxi/fabric.h"
 #include "transport/cxi/ofi_counter.h"
@@ -32,6 +33,9 @@ namespace lanyard::ofi {
 struct OfiOptions {
   std::string provider = "cxi";  // see Provider::by_name
   std::string domain = {};       // empty: the provider's usual one, or the nearest
+  std::string near_pci = {};     // to what, as in "0000:c1:00.0": a GPU; empty: to this thread's cores
+  // Tells GPU memory from the host's and outlives the NIC. Without it all memory is taken for the host's.
+  const DeviceMemory* device_memory = nullptr;
   uint32_t deferred_depth = 0;   // entries used at most; 0: as many as the provider says
   uint32_t max_counters = 4096;  // these three: at most; a card may have fewer to give
   uint32_t max_regions = 16384;
@@ -89,21 +93,25 @@ class OfiNic final : public nic::Nic {
   OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
   void fill_caps(const OfiOptions& options, uint32_t depth);
   Status start();
+  Result<MemoryKind> kind_of(const void* base, uint64_t bytes) const;
   // Repeats `call`, which requires driving, until it says anything but kInvalidState or what keeps
   // it will not be over soon: uses() counts what names the object, `names` tells which works do.
   template <typename Call, typename Uses, typename Names>
   Status once_over(Call call, Uses uses, Names names);
 
+  // What can be wrong with a descriptor.
+  enum class Fault : uint8_t;
   // What is right or wrong with a descriptor. For any thread.
   bool is_open(nic::CounterId id) const {
-    return id.value < counters_.size() && counters_[id.value].is_open();
+    return id.value < caps_.max_counters && counters_[id.value].is_open();
   }
   bool is_open(nic::RegionId id) const {
-    return id.value < regions_.size() && regions_[id.value].is_open();
+    return id.value < caps_.max_regions && regions_[id.value].is_open();
   }
-  Status validate(const nic::Op& op) const;
-  Status validate(const nic::DeferredOp& deferred) const;
-  Status validate_span(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
+  Fault fault_in(const nic::Op& op) const;
+  Fault fault_in(const nic::DeferredOp& deferred) const;
+  Fault fault_in(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
+  Status status_of(Fault fault) const;
 
   // ---- Driving (ofi_drive.cc). All of these belong to whoever drives.
   bool try_drive();
@@ -113,8 +121,12 @@ class OfiNic final : public nic::Nic {
   size_t read_completions();
   size_t look_at_waiting();
   size_t hand_over();
-  Status offer(Work& work);
-  void take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold);
+  void accept(std::span<const nic::DeferredOp> ops);
+  Code offer(Work& work);
+  bool try_to_give(Work& work);
+  Code run_at_once(Work& work);
+  Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold);
+  void hold(Work& work, size_t first_fresh);
   void run_counter_op(const nic::Op& op);
   bool is_due(const Work& work) const;
   void finish(Work& work);
@@ -132,6 +144,7 @@ class OfiNic final : public nic::Nic {
   void run_owner();
 
   const std::unique_ptr<Fabric> fabric_;
+  const DeviceMemory* const device_memory_;  // may be null
   nic::Caps caps_;
   KeyMaker keys_;
   std::vector<OfiCounter> counters_;
@@ -144,6 +157,8 @@ class OfiNic final : public nic::Nic {
   Work* free_work_ = nullptr;
   std::vector<Work*> held_;     // by age, lower thresholds of one look first
   std::vector<Work*> waiting_;  // deferred work that the provider does not report
+  bool no_entries_ = false;     // the provider has said so in this round of offers
+  uint32_t unread_ = 0;         // entries posted since the completions were read last
 
   std::atomic<bool> driven_{false};
   MpscRing<Command> commands_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
+#include <string_view>
 
 #include "transport/base/check.h"
 #include "transport/cxi/ofi_status.h"
@@ -32,24 +34,44 @@ nic::RemoteKey KeyMaker::next(const void* base) {
   return {salt_ | generation_ << kFlagBits | flags << 1};
 }
 
-Status OfiRegion::open(const Fabric& fabric, void* base, uint64_t bytes, nic::RemoteKey key,
-                       OfiCounter* remote_write) {
+Result<MemoryKind> MemoryKind::of_device(const DeviceMemory& memory, int device) {
+  const std::string_view kind = memory.kind();
+  if (kind == "cuda") return MemoryKind{FI_HMEM_CUDA, device};
+  if (kind == "hip") return MemoryKind{FI_HMEM_ROCR, device};
+  return Status(Code::kInvalidArgument, "libfabric knows no device memory of kind \"" + std::string(kind) + "\"");
+}
+
+fi_mr_attr region_attributes(const iovec& piece, uint64_t key, MemoryKind kind) {
+  fi_mr_attr attributes{};
+  attributes.mr_iov = &piece;
+  attributes.iov_count = 1;
+  attributes.access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  attributes.requested_key = key;
+  attributes.iface = kind.iface;
+  if (kind.iface == FI_HMEM_CUDA)
+    attributes.device.cuda = kind.device;
+  else if (kind.iface != FI_HMEM_SYSTEM)
+    attributes.device.reserved = static_cast<uint64_t>(kind.device);  // ROCm's devices have no field of their own
+  return attributes;
+}
+
+Status OfiRegion::open(const Fabric& fabric, const MemoryRange& range, nic::RemoteKey key, OfiCounter* remote_write) {
   const bool has_word = !fabric.provider().empty_writes;
   Fid<fid_mr> memory;
-  if (bytes > 0 || !has_word) {
-    Result<Fid<fid_mr>> made = enroll(fabric, base, bytes, key.value, remote_write);
+  if (range.bytes > 0 || !has_word) {
+    Result<Fid<fid_mr>> made = enroll(fabric, range, key.value, remote_write);
     if (!made.ok()) return made.status();
     memory = std::move(made.value());
   }
   if (has_word) {
     Result<Fid<fid_mr>> made =
-        enroll(fabric, &word_, sizeof word_, KeyMaker::beside(key).value, remote_write);
+        enroll(fabric, {&word_, sizeof word_}, KeyMaker::beside(key).value, remote_write);
     if (!made.ok()) return made.status();
     beside_ = std::move(made.value());
   }
   memory_ = std::move(memory);
-  base_ = static_cast<std::byte*>(base);
-  bytes_ = bytes;
+  base_ = static_cast<std::byte*>(range.base);
+  bytes_ = range.bytes;
   key_ = key;
   remote_write_ = remote_write;
   uses = 0;
@@ -66,15 +88,10 @@ void OfiRegion::close() {
 
 // The order that the CXI provider wants: endpoint, then counter, then enable; only then is the key
 // good.
-Result<Fid<fid_mr>> OfiRegion::enroll(const Fabric& fabric, void* base, uint64_t bytes,
-                                      uint64_t key, const OfiCounter* remote_write) {
-  const iovec memory{base, bytes};
-  fi_mr_attr attributes{};
-  attributes.mr_iov = &memory;
-  attributes.iov_count = 1;
-  attributes.access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  attributes.requested_key = key;
-  attributes.iface = FI_HMEM_SYSTEM;
+Result<Fid<fid_mr>> OfiRegion::enroll(const Fabric& fabric, const MemoryRange& memory, uint64_t key,
+                                      const OfiCounter* remote_write) {
+  const iovec piece{memory.base, memory.bytes};
+  const fi_mr_attr attributes = region_attributes(piece, key, memory.kind);
   const bool binds_endpoint = (fabric.info().domain_attr->mr_mode & FI_MR_ENDPOINT) != 0;
   fid_mr* opened = nullptr;
   LANYARD_RETURN_IF_ERROR(

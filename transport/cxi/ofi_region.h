@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/base/device_memory.h"
 #include "transport/base/status.h"
 #include "transport/cxi/fabric.h"
 #include "transport/cxi/fid.h"
@@ -38,14 +39,31 @@ class KeyMaker {
   uint64_t limit_;
 };
 
+// Whose memory it is, as libfabric wants to know it (fi_mr(3)).
+struct MemoryKind {
+  fi_hmem_iface iface = FI_HMEM_SYSTEM;
+  int device = 0;  // the ordinal
+
+  // kInvalidArgument for a kind of device that libfabric has no name for.
+  static Result<MemoryKind> of_device(const DeviceMemory& memory, int device);
+};
+
+struct MemoryRange {
+  void* base = nullptr;
+  uint64_t bytes = 0;
+  MemoryKind kind = {};
+};
+
+// What fi_mr_regattr() is asked. `piece` outlives the result.
+fi_mr_attr region_attributes(const iovec& piece, uint64_t key, MemoryKind kind);
+
 // Threads: one caller at a time, but for is_open(), base(), bytes() and key(), which may run beside
 // anything that does not open or close this very region.
 class OfiRegion {
  public:
   // Registers the memory under `key`; `remote_write` is null or an open counter. Requires
   // !is_open().
-  Status open(const Fabric& fabric, void* base, uint64_t bytes, nic::RemoteKey key,
-              OfiCounter* remote_write);
+  Status open(const Fabric& fabric, const MemoryRange& memory, nic::RemoteKey key, OfiCounter* remote_write);
   // The counter is the caller's to let go of.
   void close();
 
@@ -59,7 +77,7 @@ class OfiRegion {
   uint32_t uses = 0;
 
  private:
-  static Result<Fid<fid_mr>> enroll(const Fabric& fabric, void* base, uint64_t bytes, uint64_t key,
+  static Result<Fid<fid_mr>> enroll(const Fabric& fabric, const MemoryRange& memory, uint64_t key,
                                     const OfiCounter* remote_write);
 
   std::byte* base_ = nullptr;

@@ -57,6 +57,8 @@ Status ofi_status(int64_t returned, std::string_view what) {
   return {code_of(error), std::string(what) + ": " + name_of(error)};
 }
 
+Code ofi_code(int64_t returned) { return returned >= 0 ? Code::kOk : code_of(static_cast<int>(-returned)); }
+
 Code completion_code(int err) {
   const Code code = code_of(err);
   // An operation that is over cannot be repeated by waiting.

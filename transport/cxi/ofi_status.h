@@ -15,6 +15,9 @@ namespace lanyard::ofi {
 // FI_ENOSPC: trigger entries that others hold).
 Status ofi_status(int64_t returned, std::string_view what);
 
+// The code alone, for hot paths.
+Code ofi_code(int64_t returned);
+
 // The code of an operation that failed, by the positive `err` of fi_cq_err_entry (fi_cq(3)).
 Code completion_code(int err);
 

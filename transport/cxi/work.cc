@@ -18,8 +18,25 @@ uint64_t flags_of(const nic::Op& op) {
 
 }  // namespace
 
-Status Work::open_done(fid_domain* domain) {
-  Result<Fid<fid_cntr>> counter = open_provider_counter(domain);
+Status Work::prepare(const Fabric& fabric) {
+  write_.ep = fabric.endpoint();
+  write_.msg.msg_iov = &source_;
+  write_.msg.iov_count = 1;
+  write_.msg.rma_iov = &target_;
+  write_.msg.rma_iov_count = 1;
+  write_.msg.context = &work_.context;
+  operand_.count = result_.count = compare_operand_.count = 1;
+  compare_operand_.addr = &compare_;
+  atomic_target_.count = 1;
+  atomic_.ep = fabric.endpoint();
+  atomic_.msg.msg_iov = &operand_;
+  atomic_.msg.iov_count = 1;
+  atomic_.msg.rma_iov = &atomic_target_;
+  atomic_.msg.rma_iov_count = 1;
+  atomic_.msg.datatype = FI_UINT64;
+  atomic_.msg.context = &work_.context;
+  if (fabric.provider().reports_deferred_work) return {};
+  Result<Fid<fid_cntr>> counter = open_provider_counter(fabric.domain());
   if (counter.ok()) done_ = std::move(counter.value());
   return counter.status();
 }
@@ -38,113 +55,98 @@ void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* lo
     source_ = {&nothing_, sizeof nothing_};
     target_ = {0, sizeof nothing_, KeyMaker::beside(op.remote.key).value};
   }
-  write_ = {};
-  write_.ep = fabric.endpoint();
-  write_.msg.msg_iov = &source_;
-  write_.msg.iov_count = 1;
   write_.msg.addr = fabric.peer(op.remote.peer);
-  write_.msg.rma_iov = &target_;
-  write_.msg.rma_iov_count = 1;
-  write_.msg.context = &work_.context;
   write_.flags = flags_of(op);
   work_.op_type = FI_OP_WRITE;
   work_.op.rma = &write_;
 }
 
-void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local,
-                           std::byte* fetch) {
+void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch) {
   operand_.addr = local;
-  operand_.count = 1;
-  result_.addr = fetch;
-  result_.count = 1;
-  compare_ = op.compare;
-  compare_operand_.addr = &compare_;
-  compare_operand_.count = 1;
-  atomic_target_ = {op.remote.offset, 1, op.remote.key.value};
-  fi_msg_atomic message{};
-  message.msg_iov = &operand_;
-  message.iov_count = 1;
-  message.addr = fabric.peer(op.remote.peer);
-  message.rma_iov = &atomic_target_;
-  message.rma_iov_count = 1;
-  message.datatype = FI_UINT64;
-  message.context = &work_.context;
-  switch (op.atomic) {
-    case nic::AtomicKind::kSum:
-    case nic::AtomicKind::kReplace:
-      message.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
-      atomic_ = {fabric.endpoint(), message, flags_of(op)};
-      work_.op_type = FI_OP_ATOMIC;
-      work_.op.atomic = &atomic_;
-      return;
-    case nic::AtomicKind::kFetchSum:
-      message.op = FI_SUM;
-      fetch_ = {fabric.endpoint(), message, {&result_, nullptr, 1}, flags_of(op)};
-      work_.op_type = FI_OP_FETCH_ATOMIC;
-      work_.op.fetch_atomic = &fetch_;
-      return;
-    case nic::AtomicKind::kCompareSwap:
-      message.op = FI_CSWAP;
-      compare_swap_ = {fabric.endpoint(),
-                       message,
-                       {&result_, nullptr, 1},
-                       {&compare_operand_, nullptr, 1},
-                       flags_of(op)};
-      work_.op_type = FI_OP_COMPARE_ATOMIC;
-      work_.op.compare_atomic = &compare_swap_;
-      return;
-  }
+  atomic_target_.addr = op.remote.offset;
+  atomic_target_.key = op.remote.key.value;
+  atomic_.msg.addr = fabric.peer(op.remote.peer);
+  atomic_.flags = flags_of(op);
+  if (fetches(op)) return describe_fetching(op, fetch);
+  atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
+  work_.op_type = FI_OP_ATOMIC;
+  work_.op.atomic = &atomic_;
 }
 
-Status Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold,
-                  fid_cntr* completion) {
+void Work::describe_fetching(const nic::Op& op, std::byte* fetch) {
+  result_.addr = fetch;
+  if (op.atomic == nic::AtomicKind::kFetchSum) {
+    atomic_.msg.op = FI_SUM;
+    fetch_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, atomic_.flags};
+    work_.op_type = FI_OP_FETCH_ATOMIC;
+    work_.op.fetch_atomic = &fetch_;
+    return;
+  }
+  compare_ = op.compare;
+  atomic_.msg.op = FI_CSWAP;
+  compare_swap_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, {&compare_operand_, nullptr, 1}, atomic_.flags};
+  work_.op_type = FI_OP_COMPARE_ATOMIC;
+  work_.op.compare_atomic = &compare_swap_;
+}
+
+Code Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion) {
   work_.threshold = threshold;
   work_.triggering_cntr = trigger;
-  work_.completion_cntr = done_ == nullptr ? completion : done_.get();
-  if (done_ != nullptr) (void)fi_cntr_set(done_.get(), 0);
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_), "FI_QUEUE_WORK"));
-  if (done_ == nullptr || completion == nullptr) return {};
+  if (done_ == nullptr) {
+    work_.completion_cntr = completion;
+    return ofi_code(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_));
+  }
+  // The counter of its own only grows, so that it need not be set each time; far below what 31 bits hold.
+  constexpr uint64_t kMostEnded = uint64_t{1} << 30;
+  if (ended_ == kMostEnded) {
+    (void)fi_cntr_set(done_.get(), 0);
+    ended_ = 0;
+  }
+  work_.completion_cntr = done_.get();
+  const Code code = ofi_code(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_));
   // Second, so that nothing is left behind where the first is refused; what is done by now adds at
   // once.
+  if (code == Code::kOk && completion != nullptr) chain(fabric, completion);
+  return code;
+}
+
+void Work::chain(const Fabric& fabric, fid_cntr* completion) {
   chain_ = {};
-  chain_.threshold = 1;
+  chain_.threshold = ended_ + 1;
   chain_.triggering_cntr = done_.get();
   chain_.op_type = FI_OP_CNTR_ADD;
   chain_add_ = {completion, 1};
   chain_.op.cntr = &chain_add_;
   const int chained = fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &chain_);
   LANYARD_CHECK(chained == 0, "the provider took an operation, but not its completion");
-  return {};
 }
 
-Status Work::start(const Fabric& fabric) {
+Code Work::start(const Fabric& fabric) {
   switch (work_.op_type) {
     case FI_OP_WRITE:
-      return ofi_status(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags), "fi_writemsg");
+      return ofi_code(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags));
     case FI_OP_ATOMIC:
-      return ofi_status(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags),
-                        "fi_atomicmsg");
+      return ofi_code(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
     case FI_OP_FETCH_ATOMIC:
-      return ofi_status(
-          fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags),
-          "fi_fetch_atomicmsg");
+      return ofi_code(fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags));
     default:
-      return ofi_status(
-          fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1,
-                               &result_, nullptr, 1, compare_swap_.flags),
-          "fi_compare_atomicmsg");
+      return ofi_code(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1,
+                                           &result_, nullptr, 1, compare_swap_.flags));
   }
 }
 
-bool Work::is_done() const {
-  if (fi_cntr_read(done_.get()) == 0) return false;
+bool Work::is_done() {
+  if (fi_cntr_read(done_.get()) == ended_) return false;
+  ++ended_;
   // The provider may still be on its way from the count to the chain; its lock on the counter lets
   // this call pass when it is not.
   (void)fi_cntr_add(done_.get(), 0);
   return true;
 }
 
-void Work::finish_failed() { (void)fi_cntr_add(done_.get(), 1); }
+void Work::finish_failed() {
+  (void)fi_cntr_add(done_.get(), 1);
+  ++ended_;
+}
 
 }  // namespace lanyard::ofi

@@ -52,21 +52,21 @@ class Work {
            (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
   }
 
-  // For providers that do not report deferred work: gives it a counter of its own to complete into.
-  Status open_done(fid_domain* domain);
+  // Before anything else: fills in what is the same for every operation, and where the provider does not report
+  // deferred work, opens a counter of its own to complete into. The fabric outlives its use.
+  Status prepare(const Fabric& fabric);
 
-  // Fills the descriptors in for `op`, whose local addresses are given. Requires a peer that
-  // exists.
+  // Fills the rest of the descriptors in for `op`, whose local addresses are given. Requires a peer that exists.
   void describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch);
   // Hands it to the deferred-work queue, to add to `completion` (may be null) when it is done.
   // kAgain: come back.
-  Status post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion);
+  Code post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion);
   // Runs it now; the completion queue will report it. kAgain: come back.
-  Status start(const Fabric& fabric);
+  Code start(const Fabric& fabric);
 
   // Of posted work with a counter of its own: whether it has succeeded, and the provider looks at
-  // it no more.
-  bool is_done() const;
+  // it no more. True once.
+  bool is_done();
   // The same work has failed instead: adds to its completion counter all the same, so that its
   // chain fires.
   void finish_failed();
@@ -74,9 +74,9 @@ class Work {
  private:
   Descriptor work_{};
   fi_deferred_work chain_{};
+  fi_op_rma write_{};
+  fi_op_atomic atomic_{};
   union {
-    fi_op_rma write_;
-    fi_op_atomic atomic_;
     fi_op_fetch_atomic fetch_;
     fi_op_compare_atomic compare_swap_;
   };
@@ -90,9 +90,12 @@ class Work {
   uint64_t compare_ = 0;
   uint64_t nothing_ = 0;  // what is written for no bytes
   Fid<fid_cntr> done_;
+  uint64_t ended_ = 0;  // what it stood at before this operation
 
+  void chain(const Fabric& fabric, fid_cntr* completion);
   void describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local);
   void describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch);
+  void describe_fetching(const nic::Op& op, std::byte* fetch);
 
  public:
   // ---- The driver's own notes
@@ -101,6 +104,7 @@ class Work {
   uint64_t threshold = 0;
   State state = State::kFree;
   Code doom = Code::kFailed;  // kDoomed: why
+  bool at_once = false;       // deferred, but run without an entry: there was none when it was due
   Work* next_free = nullptr;
   bool deferred() const { return trigger.valid(); }
 };

@@ -80,6 +80,10 @@ void judge_quiescence(World& world) {
                  "rank " + std::to_string(rank) + ": " +
                      std::to_string(process.shadow.outstanding() + process.nic.posting()) +
                      " entries are left that will never fire");
+    if (process.endpoint.unclosed() > 0)
+      world.find(Finding::kLeak, "lifetime",
+                 "rank " + std::to_string(rank) + ": " + std::to_string(process.endpoint.unclosed()) +
+                     " freed requests still have something open on the NIC");
     if (process.nic.model().in_flight() > 0)
       world.find(Finding::kLeak, "entries", "rank " + std::to_string(rank) + ": operations are under way for ever");
   }

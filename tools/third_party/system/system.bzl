@@ -101,6 +101,7 @@ def system_repositories():
         version_define = "BOOST_VERSION",
         version_at_least = 108100,
     )
+    _header_only("hwloc", "hwloc", "libhwloc-dev")
     _header_only("cli11", "CLI", "libcli11-dev")
     _header_only("fmt", "fmt", "libfmt-dev")
     _header_only("nlohmann_json", "nlohmann", "nlohmann-json3-dev")

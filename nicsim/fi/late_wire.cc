@@ -1,0 +1,109 @@
+#include "nicsim/fi/late_wire.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lanyard::nicsim::fi {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::chrono::microseconds kDelay{100};
+
+}  // namespace
+
+// What the wire tells, as the NIC hears of it.
+class LateWire::LateSink final : public Sink {
+ public:
+  LateSink(LateWire& wire, Sink& sink) : wire_(wire), sink_(sink) {}
+
+  std::byte* place(const Packet& packet) override {
+    std::byte* to = sink_.place(plain(packet));
+    if (to == nullptr || packet.bytes == 0 || is_marked(packet)) return to;
+    auto write = std::make_unique<Write>();
+    write->source = packet.source;
+    write->token = packet.token;
+    write->to = to;
+    write->bytes.resize(packet.bytes);
+    std::byte* staging = write->bytes.data();
+    wire_.arriving_.push_back(std::move(write));
+    return staging;
+  }
+  void landed(const Packet& packet, bool placed) override {
+    // Listed before it is counted: from then on the region may close.
+    if (std::unique_ptr<Write> write = take(packet)) {
+      const std::lock_guard lock(wire_.mutex_);
+      write->due = steady_clock::now() + kDelay;
+      wire_.counted_.push_back(std::move(write));
+      wire_.counted_size_.store(wire_.counted_.size());
+    } else if (is_marked(packet)) {
+      wire_.settle();
+    }
+    sink_.landed(plain(packet), placed);
+  }
+  void abandoned(const Packet& packet) override {
+    (void)take(packet);
+    sink_.abandoned(plain(packet));
+  }
+  void atomic_arrived(const Packet& packet) override {
+    if (is_marked(packet)) wire_.settle();
+    sink_.atomic_arrived(plain(packet));
+  }
+  void ack_arrived(const Packet& packet) override { sink_.ack_arrived(packet); }
+  void peer_lost(uint32_t peer) override { sink_.peer_lost(peer); }
+
+ private:
+  static bool is_marked(const Packet& packet) { return (packet.offset & kDeliveryMark) != 0; }
+  static Packet plain(Packet packet) {
+    packet.offset &= ~kDeliveryMark;
+    return packet;
+  }
+  std::unique_ptr<Write> take(const Packet& packet) {
+    std::vector<std::unique_ptr<Write>>& all = wire_.arriving_;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const std::unique_ptr<Write>& write) {
+      return write->source == packet.source && write->token == packet.token;
+    });
+    if (found == all.end()) return nullptr;
+    std::unique_ptr<Write> taken = std::move(*found);
+    all.erase(found);
+    return taken;
+  }
+
+  LateWire& wire_;
+  Sink& sink_;
+};
+
+size_t LateWire::poll(Sink& sink) {
+  LateSink late(*this, sink);
+  return copy_what_is_due() + wire_->poll(late);
+}
+
+size_t LateWire::copy_what_is_due() {
+  if (counted_size_.load() == 0) return 0;
+  const std::lock_guard lock(mutex_);
+  const steady_clock::time_point now = steady_clock::now();
+  size_t copied = 0;
+  for (; !counted_.empty() && counted_.front()->due <= now; ++copied) {
+    std::memcpy(counted_.front()->to, counted_.front()->bytes.data(), counted_.front()->bytes.size());
+    counted_.pop_front();
+  }
+  counted_size_.store(counted_.size());
+  return copied;
+}
+
+void LateWire::settle() {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Write>& write : counted_)
+    std::memcpy(write->to, write->bytes.data(), write->bytes.size());
+  counted_.clear();
+  counted_size_.store(0);
+}
+
+void LateWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
+  if (counted_size_.load() > 0) timeout = std::min<Nanoseconds>(timeout, kDelay);
+  wire_->sleep(who, timeout, idle, object);
+}
+
+}  // namespace lanyard::nicsim::fi

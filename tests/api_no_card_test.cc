@@ -1,0 +1,27 @@
+// LANYARD_NIC=cxi on a machine without that card: a queue says so and what to look at, and MPI goes on.
+#include "tests/api_objects.h"
+
+namespace lanyard::api_test {
+namespace {
+
+TEST(NoCard, AQueueSaysWhatIsMissing) {
+  Stream stream;
+  for (int i = 0; i < 2; ++i) {
+    MPIX_Queue queue = MPIX_QUEUE_NULL;
+    const int code = MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream.handle());
+    EXPECT_TRUE(fails(code, MPIX_ERR_NIC, {"provider \"cxi\"", "fi_info -p cxi"}));
+    EXPECT_EQ(queue, MPIX_QUEUE_NULL);
+  }
+}
+
+TEST(NoCard, MpiGoesOn) {
+  const int mine = rank();
+  int sum = 0;
+  EXPECT_TRUE(ok(MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)));
+  EXPECT_EQ(sum, ranks() * (ranks() - 1) / 2);
+}
+
+}  // namespace
+}  // namespace lanyard::api_test
+
+int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }

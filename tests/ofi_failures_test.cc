@@ -1,0 +1,296 @@
+// What OfiNic says and does where something is missing, refused or dies: an error with what to do, within a bound, and
+// nothing left behind. The peer that dies is this very program in another process.
+#include <dirent.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/child_process.h"
+#include "tests/fi_harness.h"
+#include "transport/cxi/ofi_nic.h"
+
+namespace lanyard {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr const char* kPeer = "LANYARD_TEST_PEER";
+constexpr size_t kBytes = 64;
+
+// Longer than the driver's own patience (a second) by what a busy machine needs.
+constexpr milliseconds kBound{5000};
+
+std::unique_ptr<ofi::OfiNic> open_nic() {
+  use_provider();
+  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = "cxi"});
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  return std::move(opened.value());
+}
+
+template <typename Call>
+auto within_bound(Call call) {
+  const auto begin = steady_clock::now();
+  auto result = call();
+  EXPECT_LT(steady_clock::now() - begin, kBound);
+  return result;
+}
+
+// ---- A peer that dies
+
+struct Introduction {
+  std::array<std::byte, nic::Address::kMaxBytes> address{};
+  size_t bytes = 0;
+
+  static Introduction of(const nic::Nic& nic) {
+    Introduction made;
+    const nic::Address address = nic.address();
+    made.bytes = address.bytes.size();
+    std::memcpy(made.address.data(), address.bytes.data(), made.bytes);
+    return made;
+  }
+  nic::Address address_of() const { return {{address.begin(), address.begin() + static_cast<ptrdiff_t>(bytes)}}; }
+};
+
+// Rank 1: has a region and waits.
+int be_peer() {
+  const std::unique_ptr<ofi::OfiNic> nic = open_nic();
+  const Introduction mine = Introduction::of(*nic);
+  Introduction other;
+  if (!write_all(STDOUT_FILENO, &mine, sizeof mine) || !read_all(STDIN_FILENO, &other, sizeof other)) return 1;
+  const std::vector<nic::Address> peers{other.address_of(), nic->address()};
+  if (!nic->set_peers(peers, 1).ok()) return 1;
+  alignas(8) std::array<std::byte, kBytes> memory{};
+  const nic::RemoteKey key = nic->key(nic->register_region(memory.data(), kBytes, {}).value()).value();
+  if (!write_all(STDOUT_FILENO, &key, sizeof key)) return 1;
+  wait_for_end_of_input();
+  return 0;
+}
+
+class OfiFailures : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    use_provider();
+    peer_ = std::make_unique<ChildProcess>(kPeer, "1");
+    nic_ = open_nic();
+    Introduction theirs;
+    const Introduction mine = Introduction::of(*nic_);
+    ASSERT_TRUE(peer_->hear(&theirs, sizeof theirs) && peer_->tell(&mine, sizeof mine));
+    const std::vector<nic::Address> peers{nic_->address(), theirs.address_of()};
+    ASSERT_TRUE(nic_->set_peers(peers, 0).ok());
+    ASSERT_TRUE(peer_->hear(&key_, sizeof key_));
+    trigger_ = nic_->open_counter().value();
+    done_ = nic_->open_counter().value();
+    region_ = nic_->register_region(memory_.data(), kBytes, {}).value();
+  }
+  nic::DeferredOp write(uint64_t threshold) const {
+    nic::DeferredOp op;
+    op.op.completion = done_;
+    op.op.level = nic::CompletionLevel::kDelivery;
+    op.op.local = {region_, 0};
+    op.op.remote = {1, key_, 0};
+    op.op.bytes = kBytes;
+    op.op.context = 42;
+    op.trigger = trigger_;
+    op.threshold = threshold;
+    return op;
+  }
+  bool reaches(nic::CounterValue wanted) {
+    return eventually([&] {
+      nic_->progress();
+      return nic_->read(done_).value() == wanted;
+    });
+  }
+
+  alignas(8) std::array<std::byte, kBytes> memory_{};
+  std::unique_ptr<ChildProcess> peer_;
+  std::unique_ptr<ofi::OfiNic> nic_;
+  nic::CounterId trigger_, done_;
+  nic::RegionId region_;
+  nic::RemoteKey key_;
+};
+
+TEST_F(OfiFailures, WhatGoesToADeadPeerFailsAndSaysSo) {
+  const std::array<nic::DeferredOp, 2> ops{write(1), write(2)};
+  ASSERT_TRUE(nic_->post(ops).ok());
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(reaches({1, 0})) << "it lives";
+  peer_->die();
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(reaches({1, 1}));
+  const std::optional<nic::FailureRecord> record = nic_->take_failure();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->context, 42u);
+  EXPECT_EQ(record->peer, 1u);
+  EXPECT_EQ(record->code, Code::kFailed);
+  // Nothing is under way any more: everything closes.
+  EXPECT_TRUE(within_bound([&] { return nic_->deregister_region(region_); }).ok());
+  EXPECT_TRUE(within_bound([&] { return nic_->close_counter(trigger_); }).ok());
+  EXPECT_TRUE(within_bound([&] { return nic_->close_counter(done_); }).ok());
+}
+
+// An entry that waits for what a dead peer would have done holds what it names: that is an error, at once, and not for
+// ever: a flush takes it back.
+TEST_F(OfiFailures, WhatWaitsForADeadPeerIsAnErrorUntilItIsFlushed) {
+  const nic::DeferredOp never = write(100);
+  ASSERT_TRUE(nic_->post({&never, 1}).ok());
+  peer_->die();
+  const auto refused = [&](Status status) {
+    EXPECT_EQ(status.code(), Code::kInvalidState);
+    EXPECT_NE(status.message().find("named by 1 "), std::string::npos) << status.message();
+  };
+  refused(within_bound([&] { return nic_->deregister_region(region_); }));
+  refused(within_bound([&] { return nic_->close_counter(trigger_); }));
+  refused(within_bound([&] { return nic_->close_counter(done_); }));
+  ASSERT_TRUE(within_bound([&] { return nic_->flush(); }).ok());
+  EXPECT_TRUE(nic_->deregister_region(region_).ok());
+  EXPECT_TRUE(nic_->close_counter(trigger_).ok());
+  EXPECT_TRUE(nic_->close_counter(done_).ok());
+}
+
+TEST_F(OfiFailures, ADeadPeerDoesNotKeepTheNicFromEnding) {
+  for (uint64_t i = 1; i <= 8; ++i) {
+    const nic::DeferredOp op = write(i);
+    ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  }
+  ASSERT_TRUE(nic_->add(trigger_, 4).ok());
+  peer_->die();
+  within_bound([&] {
+    nic_.reset();
+    return 0;
+  });
+}
+
+// ---- What is missing
+
+TEST(OfiMissing, ADomainThatIsNotThere) {
+  use_provider();
+  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.provider = "cxi", .domain = "cxi7"});
+  EXPECT_EQ(none.status().code(), Code::kUnsupported);
+  EXPECT_NE(none.status().message().find("but: cxi0"), std::string::npos) << none.status().message();
+}
+
+TEST(OfiMissing, ADeviceToBeNearThatIsNone) {
+  use_provider();
+  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.provider = "cxi", .near_pci = "gpu0"});
+  EXPECT_EQ(none.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(none.status().message().find("gpu0"), std::string::npos);
+  EXPECT_TRUE(ofi::OfiNic::open({.provider = "cxi", .near_pci = "0000:01:00.0"}).ok());
+}
+
+// Registers that the provider does not map are not claimed; the bell that remains rings.
+TEST(OfiMissing, RegistersThatAreRefused) {
+  const Variable refused("LANYARD_FI_MMIO", "refused");
+  const std::unique_ptr<ofi::OfiNic> nic = open_nic();
+  EXPECT_FALSE(nic->caps().doorbell_mmio_add);
+  ASSERT_TRUE(nic->caps().doorbell_host_call);
+  const nic::CounterId counter = nic->open_counter().value();
+  const Result<nic::Doorbell> none = nic->doorbell(counter, nic::DoorbellKind::kMmioAdd);
+  EXPECT_EQ(none.status().code(), Code::kUnsupported);
+  EXPECT_NE(none.status().message().find("host call"), std::string::npos) << none.status().message();
+  const nic::Doorbell bell = nic->doorbell(counter, nic::DoorbellKind::kHostCall).value();
+  bell.call(bell.object, bell.counter, 3);
+  EXPECT_TRUE(eventually([&] { return nic->read(counter).value().success == 3; }));
+}
+
+TEST(OfiMissing, Entries) {
+  use_provider();
+  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = "cxi", .deferred_depth = 2});
+  ASSERT_TRUE(opened.ok());
+  ofi::OfiNic& nic = *opened.value();
+  const nic::Address self = nic.address();
+  ASSERT_TRUE(nic.set_peers({&self, 1}, 0).ok());
+  std::array<uint64_t, 2> words{};
+  nic::DeferredOp op;
+  op.trigger = nic.open_counter().value();
+  op.threshold = 1;
+  op.op.local = {nic.register_region(words.data(), sizeof words, {}).value(), 0};
+  op.op.remote = {0, nic.key(op.op.local.region).value(), 8};
+  op.op.bytes = 8;
+  const std::vector<nic::DeferredOp> three(3, op);
+  const Status never = nic.post(three);
+  EXPECT_EQ(never.code(), Code::kExhausted);
+  EXPECT_NE(never.message().find("3 entries wanted, 2 exist"), std::string::npos) << never.message();
+  ASSERT_TRUE(nic.post(std::span(three).first(2)).ok());
+  EXPECT_EQ(within_bound([&] { return nic.post({&op, 1}); }).code(), Code::kAgain);
+  ASSERT_TRUE(nic.add(op.trigger, 1).ok());
+  EXPECT_TRUE(eventually([&] { return nic.post({&op, 1}).ok(); }));
+}
+
+// ---- Nothing is left behind
+
+size_t entries_of(const char* folder) {
+  DIR* opened = ::opendir(folder);
+  size_t count = 0;
+  while (::readdir(opened) != nullptr) ++count;
+  ::closedir(opened);
+  return count;
+}
+
+struct Left {
+  size_t files = entries_of("/proc/self/fd");
+  size_t threads = entries_of("/proc/self/task");
+  friend bool operator==(const Left&, const Left&) = default;
+};
+
+void expect_nothing_new(const Left& before) {
+  EXPECT_TRUE(eventually([&] { return Left() == before; }))
+      << Left().files << " files for " << before.files << ", " << Left().threads << " threads for " << before.threads;
+}
+
+// Libfabric keeps what it opens for itself once.
+TEST(OfiLeavesNothing, OpenedAndClosed) {
+  open_nic().reset();
+  const Left before;
+  for (int i = 0; i < 5; ++i) open_nic().reset();
+  expect_nothing_new(before);
+}
+
+// The system allows one file more each time, so that opening fails at every place where a file is wanted.
+TEST(OfiLeavesNothing, WhereOpeningFailsHalfWay) {
+  open_nic().reset();
+  const Left before;
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  int failed = 0;
+  bool opened = false;
+  for (rlim_t most = 1; most < 256 && !opened; ++most) {
+    const rlimit little{most, usual.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &little), 0);
+    const Status status = ofi::OfiNic::open({.provider = "cxi"}).status();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    opened = status.ok();
+    failed += !opened;
+    EXPECT_TRUE(opened || !status.message().empty());
+    expect_nothing_new(before);
+  }
+  EXPECT_TRUE(opened);
+  EXPECT_GT(failed, 1);
+}
+
+// The provider's domain cannot be opened, after libfabric's fabric has been.
+TEST(OfiLeavesNothing, WhereTheDomainIsRefused) {
+  open_nic().reset();
+  const Left before;
+  const Variable job("LANYARD_FI_JOB", "no/job");
+  const Variable depth("LANYARD_FI_SHARED_DEPTH", "8");
+  const Status status = ofi::OfiNic::open({.provider = "cxi"}).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("fi_domain"), std::string::npos) << status.message();
+  expect_nothing_new(before);
+}
+
+}  // namespace
+}  // namespace lanyard
+
+int main(int argc, char** argv) {
+  if (std::getenv(lanyard::kPeer) != nullptr) return lanyard::be_peer();
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
