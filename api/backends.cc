@@ -32,7 +32,7 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, Devic
 
 Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemory* memory) {
   Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open(
-      {.provider = settings.ofi_provider, .domain = settings.ofi_domain, .deferred_depth = settings.ofi_dwq_depth, .device_memory = memory});
+      {.provider = settings.ofi_provider, .domain = settings.ofi_domain, .device_memory = memory, .deferred_depth = settings.ofi_dwq_depth});
   if (!nic.ok())
     return nic.status();
   return std::unique_ptr<nic::Nic>(std::move(nic.value()));
