@@ -1,5 +1,6 @@
 #include "api/backends.h"
 
+#include "nicsim/threaded/lagging_memory.h"
 #include "nicsim/threaded/threaded_nic.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/tcp_wire.h"
@@ -44,6 +45,13 @@ Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
   if (!settings.gpu)
     return Status(Code::kUnsupported, "LANYARD_GPU=off");
   return gpu::open_backend();
+}
+
+Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory) {
+  constexpr std::chrono::microseconds kLag{500};
+  if (settings.fault != "stale-device-data")
+    return std::unique_ptr<DeviceMemory>();
+  return nicsim::make_lagging_memory(memory, kLag);
 }
 
 Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory) {

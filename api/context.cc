@@ -64,9 +64,16 @@ Status Context::open_nic() {
     settings_ = settings.value();
     Result<std::unique_ptr<gpu::Backend>> gpus = open_gpus(settings_);
     gpu_status_ = gpus.status();
-    if (gpus.ok())
+    DeviceMemory* memory = nullptr;
+    if (gpus.ok()) {
       gpus_ = std::move(gpus.value());
-    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, gpus_ == nullptr ? nullptr : &gpus_->memory());
+      memory = &gpus_->memory();
+      if (Result<std::unique_ptr<DeviceMemory>> faulty = faulty_memory(settings_, *memory); faulty.ok() && faulty.value() != nullptr) {
+        faulty_memory_ = std::move(faulty.value());
+        memory = faulty_memory_.get();
+      }
+    }
+    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, memory);
     status = nic.status();
     if (nic.ok())
       nic_ = std::move(nic.value());
@@ -110,6 +117,7 @@ Context::~Context() {
   endpoint_.reset();
   helper_.reset();
   nic_.reset();
+  faulty_memory_.reset();
   gpus_.reset();
   PMPI_Comm_free(&private_world_);
 }

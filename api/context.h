@@ -89,6 +89,7 @@ class Context {
   Status nic_status_;
   Status gpu_status_;
   std::unique_ptr<gpu::Backend> gpus_;
+  std::unique_ptr<DeviceMemory> faulty_memory_;  // in place of gpus_->memory(), where it is set
   std::unique_ptr<nic::Nic> nic_;
   std::unique_ptr<core::Endpoint> endpoint_;
   std::unique_ptr<NicHelper> helper_;

@@ -82,6 +82,7 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim", "ofi", "cxi"}, settings.nic));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_CHECK", settings.checked));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU", settings.gpu));
+  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_SIM_FAULT", {"none", "stale-device-data"}, settings.fault));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OVERFLOW", settings.overflow));
   LANYARD_RETURN_IF_ERROR(read_strategy("LANYARD_STRATEGY", settings.strategy));
   LANYARD_RETURN_IF_ERROR(read_seconds("LANYARD_DEADLINE_S", settings.deadline));

@@ -16,6 +16,7 @@ struct Settings {
   std::string nic = "sim";                           // LANYARD_NIC: sim, ofi, cxi
   bool checked = false;                              // LANYARD_CHECK: assert the NIC's contract at every call
   bool overflow = true;                              // LANYARD_OVERFLOW: on, off
+  std::string fault;                                 // LANYARD_SIM_FAULT: stale-device-data
   bool gpu = true;                                   // LANYARD_GPU: on, off
   std::optional<core::Strategy> strategy;            // LANYARD_STRATEGY: auto, target-counter, sender-flag, write-back; none: auto
   std::chrono::milliseconds deadline{0};             // LANYARD_DEADLINE_S: seconds, fractions allowed; 0: none

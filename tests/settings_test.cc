@@ -133,6 +133,14 @@ TEST_F(SettingsTest, Warn) {
   refused("LANYARD_WARN_S", {"", "never", "-0.1", "1,5"}, "seconds from 0 to 1000000");
 }
 
+TEST_F(SettingsTest, Gpu) {
+  EXPECT_TRUE(with("LANYARD_GPU", "on").gpu);
+  EXPECT_FALSE(with("LANYARD_GPU", "off").gpu);
+  refused("LANYARD_GPU", {"", "0", "cuda"}, "on or off");
+  EXPECT_EQ(with("LANYARD_SIM_FAULT", "stale-device-data").fault, "stale-device-data");
+  refused("LANYARD_SIM_FAULT", {"", "stale", "all"}, "none or stale-device-data");
+}
+
 TEST_F(SettingsTest, Wire) {
   EXPECT_EQ(with("LANYARD_SIM_WIRE", "shm").wire, "shm");
   EXPECT_EQ(with("LANYARD_SIM_WIRE", "tcp").wire, "tcp");

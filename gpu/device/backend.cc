@@ -15,6 +15,18 @@ Result<std::unique_ptr<Backend>> Backend::make(std::unique_ptr<Driver> driver) {
 Backend::Backend(std::unique_ptr<Driver> driver, const ProcessName& self)
     : driver_(std::move(driver)), devices_(*driver_), pages_(*driver_), memory_(devices_, self) {}
 
+std::vector<std::string> Backend::describe_devices() {
+  std::vector<std::string> lines;
+  for (int device = 0; device < driver_->device_count(); ++device) {
+    const Result<DeviceFacts> facts = driver_->facts(device);
+    lines.push_back(!facts.ok() ? facts.status().message()
+                                : facts.value().name + ", " + std::to_string(facts.value().multiprocessors) +
+                                      " multiprocessors, waits " +
+                                      (facts.value().awaits_words ? "by memory operations" : "by kernels"));
+  }
+  return lines;
+}
+
 Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   const Result<ContextHandle> context = driver_->context_of_stream(handle);
   if (!context.ok()) return context.status();

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "gpu/device/devices.h"
 #include "gpu/device/driver.h"
@@ -22,6 +24,9 @@ class Backend {
   static Result<std::unique_ptr<Backend>> make(std::unique_ptr<Driver> driver);
 
   const char* kind() const { return driver_->kind(); }  // "cuda", "hip"
+
+  // A line for people for each device.
+  std::vector<std::string> describe_devices();
 
   // A stream over a CUstream (cudaStream_t) or hipStream_t of the program's, which outlives it. The first one of a
   // device loads the kernels, which may wait for what the device is doing. kInvalidArgument: not a stream, as far as

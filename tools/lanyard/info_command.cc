@@ -49,7 +49,7 @@ void print_cards(const std::string& provider) {
 void print_nic(const char* name) {
   setenv("LANYARD_NIC", name, 1);
   const Result<api::Settings> settings = api::Settings::from_environment();
-  const Result<std::unique_ptr<nic::Nic>> nic = settings.ok() ? api::open_nic(settings.value()) : settings.status();
+  const Result<std::unique_ptr<nic::Nic>> nic = settings.ok() ? api::open_nic(settings.value(), nullptr) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
   if (settings.ok() && !settings.value().ofi_provider.empty())
     print_cards(settings.value().ofi_provider);
@@ -115,12 +115,22 @@ void print_launchers() {
   fmt::print("launchers      {}\n", found.empty() ? "none in PATH" : found);
 }
 
+void print_streams() {
+  const Result<api::Settings> settings = api::Settings::from_environment();
+  const auto gpus = settings.ok() ? api::open_gpus(settings.value()) : Result<std::unique_ptr<gpu::Backend>>(settings.status());
+  if (!gpus.ok())
+    return fmt::print("stream kinds   host; no GPU: {}\n", gpus.status().message());
+  fmt::print("stream kinds   host, {}\n", gpus.value()->kind());
+  for (const std::string& device : gpus.value()->describe_devices())
+    fmt::print("  there is     {}\n", device);
+}
+
 int info() {
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
   for (const char* name : {"sim", "ofi", "cxi"})
     print_nic(name);
   print_strategies();
-  fmt::print("stream kinds   host (this build has no CUDA and no HIP)\n");
+  print_streams();
   print_launchers();
   return 0;
 }

@@ -15,12 +15,16 @@ def _define(ctx, path, name):
 
 def _system_library_impl(ctx):
     problem = ""
+    home = ctx.os.environ.get(ctx.attr.home, "") if ctx.attr.home else ""
     for link in ctx.attr.links:
-        found = [c for c in ctx.attr.links[link] if ctx.path(c).exists]
+        candidates = ctx.attr.links[link]
+        if home:
+            candidates = [home + "/" + ctx.attr.below_home[link]]
+        found = [c for c in candidates if ctx.path(c).exists]
         if found:
             ctx.symlink(found[0], link)
         else:
-            problem = "not found: " + " or ".join(ctx.attr.links[link])
+            problem = "not found: " + " or ".join(candidates)
     if not problem and ctx.attr.version_header:
         version = _define(ctx, ctx.attr.version_header, ctx.attr.version_define)
         if version < ctx.attr.version_at_least:
@@ -32,6 +36,8 @@ def _system_library_impl(ctx):
     if problem:
         message = "@%s: %s; on Debian: apt-get install %s" % (ctx.name, problem, ctx.attr.package)
         ctx.file("BUILD.bazel", "fail(%r)\n" % message)
+    elif home and ctx.attr.home_build_file:
+        ctx.symlink(ctx.attr.home_build_file, "BUILD.bazel")
     else:
         ctx.symlink(ctx.attr.build_file, "BUILD.bazel")
 
@@ -39,12 +45,20 @@ system_library = repository_rule(
     implementation = _system_library_impl,
     attrs = {
         "build_file": attr.label(mandatory = True, allow_single_file = True),
+        # An environment variable that names where a site has it; then links are `below_home`, and only there.
+        "below_home": attr.string_dict(),
+        "home": attr.string(),
+        "home_build_file": attr.label(allow_single_file = True),
         "links": attr.string_list_dict(mandatory = True),  # name here -> candidate paths
         "package": attr.string(mandatory = True),
         "version_at_least": attr.int(),
         "version_define": attr.string(),
         "version_header": attr.string(),  # below a link, as in "boost/version.hpp"
     },
+    environ = [
+        "LIBFABRIC_HOME",
+        "MPICH_HOME",
+    ],
     local = True,
 )
 
@@ -75,6 +89,9 @@ def system_repositories():
     system_library(
         name = "mpich",
         build_file = "//tools/third_party/system:mpich.BUILD",
+        below_home = {"include": "include"},
+        home = "MPICH_HOME",
+        home_build_file = "//tools/third_party/system:mpich_home.BUILD",
         links = {"include": _multiarch("/usr/include/%s/mpich")},
         package = "libmpich-dev",
     )
@@ -90,6 +107,8 @@ def system_repositories():
     system_library(
         name = "libfabric",
         build_file = "//tools/third_party/system:libfabric.BUILD",
+        below_home = {"rdma": "include/rdma"},
+        home = "LIBFABRIC_HOME",
         links = {"rdma": ["/usr/include/rdma", "/usr/local/include/rdma"]},
         package = "libfabric-dev",
     )
