@@ -14,6 +14,7 @@
 #include "bench/life_run.h"
 #include "bench/mpi_process.h"
 #include "bench/options.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
@@ -37,6 +38,7 @@ struct Options {
   long warmup = 8;
   long batch = 12;
   bool scatter_check = false;
+  std::string memory = "host";
   Format format = Format::kText;
 
   long rows() const { return size.front(); }
@@ -70,6 +72,7 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::Range(1L, kMany));
   app.add_flag("--scatter-check", o.scatter_check,
                "check gather and scatter of the halo against closed forms instead of playing");
+  add_memory(app, o.memory);
   add_format(app, o.format);
 }
 
@@ -89,6 +92,8 @@ std::string mistake(const Options& o, const CartesianLayout& layout) {
   if (!layout.is_valid())
     return fmt::format("{} x {} cells are too few for {} x {} ranks", o.rows(), o.columns(),
                        layout.ranks_y, layout.ranks_x);
+  if (o.scatter_check && o.memory == "device")
+    return "--scatter-check runs on host streams only: --memory must be host";
   if (o.pattern != "gliders") return "";
   if (std::min(o.rows(), o.columns()) < LifePattern::kGliderSpacing)
     return fmt::format("--pattern gliders needs at least {} rows and columns",
@@ -102,15 +107,24 @@ class GameOfLife {
   GameOfLife(const Options& options, const CartesianLayout& layout, const MpiProcess& process)
       : options_(options),
         layout_(layout),
+        streams_(options.memory == "device", "game_of_life", process),
         process_(process),
         pattern_(options.pattern == "gliders"
                      ? LifePattern::gliders(options.rows(), options.columns())
                      : LifePattern::random(options.seed, options.density)) {}
 
   LifeReport run() {
-    LifeReport report{
-        mpi_library(),   process_.ranks(), layout_.ranks_x,  layout_.ranks_y,        layout_.rows,
-        layout_.columns, options_.steps,   options_.pattern, options_.mode == "all", {}};
+    LifeReport report{mpi_library(),
+                      streams_.place(),
+                      process_.ranks(),
+                      layout_.ranks_x,
+                      layout_.ranks_y,
+                      layout_.rows,
+                      layout_.columns,
+                      options_.steps,
+                      options_.pattern,
+                      options_.mode == "all",
+                      {}};
     double baseline = 0;
     for (const NamedMode& mode : kModes) {
       const bool is_baseline = mode.mode == HaloMode::kMpi;
@@ -134,7 +148,7 @@ class GameOfLife {
     const bool verify = options_.verify == "full";
     LifeResult result =
         run_life(mode.mode, mode.name, {options_.steps, options_.warmup, options_.batch, verify},
-                 layout_, pattern_, process_);
+                 layout_, pattern_, streams_, process_);
     LifeRow row;
     row.mode = mode.name;
     row.seconds = result.seconds;
@@ -166,6 +180,7 @@ class GameOfLife {
 
   const Options& options_;
   const CartesianLayout& layout_;
+  const Streams streams_;
   const MpiProcess& process_;
   const LifePattern pattern_;
   std::optional<LifeGrid> reference_;

@@ -68,7 +68,7 @@ class HaloCheck {
       for (long c = 0; c < columns_.count; ++c)
         block_.at(r, c) = owned_value(rows_.first + r, columns_.first + c, round);
     for_each_ghost(layout_, [&](long r, long c) { block_.at(r, c) = ~ghost(r, c, round); });
-    halo_.enqueue_gather(block_);
+    halo_.enqueue_gather(block_.data());
     halo_.synchronize();
     std::string error;
     for_each_ghost(layout_, [&](long r, long c) {
@@ -93,7 +93,7 @@ class HaloCheck {
     for_each_ghost(
         layout_, [&](long r, long c) { block_.at(r, c) = ghost_value(layout_.rank, r, c, round); });
     for (int rank = 0; rank < ranks_; ++rank) expect_from(layout_.of_rank(rank), round);
-    halo_.enqueue_scatter(block_);
+    halo_.enqueue_scatter(block_.data());
     halo_.synchronize();
     for (long r = 0; r < rows_.count; ++r)
       for (long c = 0; c < columns_.count; ++c)

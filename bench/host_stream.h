@@ -2,17 +2,25 @@
 #ifndef LANYARD_BENCH_HOST_STREAM_H_
 #define LANYARD_BENCH_HOST_STREAM_H_
 
+#include <cstring>
+
 #include "api/lanyard.h"
+#include "bench/life.h"
 #include "bench/mpi_check.h"
+#include "bench/stream.h"
 
 namespace lanyard::bench {
 
-class HostStream {
+class HostStream final : public Stream {
  public:
   HostStream() { check(MPIX_Host_stream_create(&stream_), "MPIX_Host_stream_create"); }
-  ~HostStream() { check(MPIX_Host_stream_free(&stream_), "MPIX_Host_stream_free"); }
-  HostStream(const HostStream&) = delete;
-  HostStream& operator=(const HostStream&) = delete;
+  ~HostStream() override { check(MPIX_Host_stream_free(&stream_), "MPIX_Host_stream_free"); }
+
+  Kind kind() const override { return Kind::kHost; }
+  void* address() override { return &stream_; }
+  void synchronize() override {
+    check(MPIX_Host_stream_synchronize(stream_), "MPIX_Host_stream_synchronize");
+  }
 
   // Enqueues kernel(argument); the argument must live until it has run.
   void launch(void (*kernel)(void*), void* argument) {
@@ -23,12 +31,30 @@ class HostStream {
     synchronize();
     check(MPIX_Host_stream_launch(stream_, kernel, argument), "MPIX_Host_stream_launch");
   }
-  void synchronize() {
-    check(MPIX_Host_stream_synchronize(stream_), "MPIX_Host_stream_synchronize");
+
+  void launch(const CopyKernel& kernel) override { launch(copy, mutable_address(kernel)); }
+  void launch(const HaloKernel& kernel) override {
+    launch(kernel.on_host, mutable_address(kernel));
   }
-  MPIX_Host_stream* address() { return &stream_; }
+  void launch(const LifeKernel& kernel) override { launch(life_kernel, mutable_address(kernel)); }
+  void launch(const TripsKernel& kernel) override { launch(trips, mutable_address(kernel)); }
 
  private:
+  struct OnlyThread {
+    bool is_leader() const { return true; }
+    void copy(const CopyKernel& what) const { std::memcpy(what.to, what.from, what.bytes); }
+  };
+
+  // Kernels take a void*, but do not write to it.
+  template <class Kernel>
+  static void* mutable_address(const Kernel& kernel) {
+    return const_cast<Kernel*>(&kernel);
+  }
+  static void copy(void* argument) { OnlyThread().copy(*static_cast<const CopyKernel*>(argument)); }
+  static void trips(void* argument) {
+    make_trips(*static_cast<const TripsKernel*>(argument), OnlyThread());
+  }
+
   MPIX_Host_stream stream_ = MPIX_HOST_STREAM_NULL;
 };
 

@@ -6,14 +6,14 @@
 
 namespace lanyard::bench {
 
-void life_kernel(void* life_step) {
-  const LifeStep& step = *static_cast<const LifeStep*>(life_step);
-  const long columns = step.from->columns();
-  for (long r = 0; r < step.from->rows(); ++r) {
-    const Cell* __restrict above = &step.from->at(r - 1, 0);
-    const Cell* __restrict here = &step.from->at(r, 0);
-    const Cell* __restrict below = &step.from->at(r + 1, 0);
-    Cell* __restrict out = &step.to->at(r, 0);
+void life_kernel(void* argument) {
+  const LifeKernel& step = *static_cast<const LifeKernel*>(argument);
+  const long columns = step.columns, stride = columns + 2;
+  for (long r = 0; r < step.rows; ++r) {
+    const Cell* __restrict above = step.from + r * stride + 1;
+    const Cell* __restrict here = above + stride;
+    const Cell* __restrict below = here + stride;
+    Cell* __restrict out = step.to + (r + 1) * stride + 1;
     for (long c = 0; c < columns; ++c) {
       const int neighbours = above[c - 1] + above[c] + above[c + 1] + here[c - 1] + here[c + 1] +
                              below[c - 1] + below[c] + below[c + 1];

@@ -8,19 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/block.h"
+#include "bench/kernels.h"
 
 namespace lanyard::bench {
 
-using Cell = uint8_t;  // 0 dead, 1 alive
-
-// Argument of the kernel: one generation from `from`, whose ghosts are filled, to the owned cells
-// of `to`.
-struct LifeStep {
-  Block<Cell>* from = nullptr;
-  Block<Cell>* to = nullptr;
-};
-void life_kernel(void* life_step);
+// LifeKernel for host streams.
+void life_kernel(void* argument);
 
 // A whole grid in row-major order.
 struct LifeGrid {

@@ -39,6 +39,7 @@ void LifeReport::print_text() const {
   fmt::print("# Game of Life, {} x {} cells, {} steps, pattern {}\n", rows, columns, steps,
              pattern);
   fmt::print("# MPI library: {}\n# ranks: {} ({} x {})\n", mpi, ranks, ranks_y, ranks_x);
+  fmt::print("# memory: {}\n", place.summary());
   QueueInfo nic;
   for (const LifeRow& row : runs)
     if (!row.nic.empty()) nic = row.nic;
@@ -61,15 +62,16 @@ void LifeReport::print_text() const {
 void LifeReport::print_csv() const {
   fmt::print(
       "benchmark,mpi,ranks,mode,rows,columns,steps,us_per_step,baseline_us_per_step,counters,"
-      "entries_posted,entries_overflowed,entries_per_step,verified\n");
+      "entries_posted,entries_overflowed,entries_per_step,verified,memory,stream,device\n");
   for (const LifeRow& row : runs) {
     std::string entries = ",,,";
     if (row.entries)
       entries = fmt::format("{},{},{},{:.3f}", row.entries->counters, row.entries->posted,
                             row.entries->overflowed, entries_per_step(row));
-    fmt::print("game_of_life,{},{},{},{},{},{},{:.3f},{:.3f},{},{}\n", csv_field(mpi), ranks,
-               row.mode, rows, columns, steps, row.us_per_step, row.baseline_us_per_step, entries,
-               row.verified ? fmt::to_string(*row.verified) : "");
+    fmt::print("game_of_life,{},{},{},{},{},{},{:.3f},{:.3f},{},{},{},{},{}\n", csv_field(mpi),
+               ranks, row.mode, rows, columns, steps, row.us_per_step, row.baseline_us_per_step,
+               entries, row.verified ? fmt::to_string(*row.verified) : "", place.memory,
+               place.stream, csv_field(place.device));
   }
 }
 
@@ -81,6 +83,9 @@ void LifeReport::print_json() const {
     run["benchmark"] = "game_of_life";
     run["verified"] = to_json(row.verified);
     run["mpi"] = mpi;
+    run["memory"] = place.memory;
+    run["stream"] = place.stream;
+    run["device"] = place.device;
     run["mode"] = row.mode;
     run["ranks"] = ranks;
     run["layout"] = {ranks_y, ranks_x};

@@ -8,6 +8,7 @@
 
 #include "bench/options.h"
 #include "bench/queue_info.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 
@@ -23,6 +24,7 @@ struct LifeRow {
 
 struct LifeReport {
   std::string mpi;
+  Place place;
   int ranks = 0;
   int ranks_x = 0;
   int ranks_y = 0;

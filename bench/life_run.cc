@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <vector>
 
+#include "bench/aligned_buffer.h"
 #include "bench/block.h"
-#include "bench/host_stream.h"
 #include "bench/progress.h"
 #include "bench/stream_halo.h"
 
@@ -64,16 +65,27 @@ std::optional<LifeGrid> collect(const Block<Cell>& block, const CartesianLayout&
   return grid;
 }
 
-// The two generations of a rank and the loop over them.
+// The two generations of a rank and the loop over them. Where the stream is a GPU's, the blocks are
+// what is filled and read on the host.
 class LifeLoop {
  public:
-  LifeLoop(HaloMode mode, const LifeRunOptions& options, const CartesianLayout& layout)
+  LifeLoop(HaloMode mode, const LifeRunOptions& options, const CartesianLayout& layout,
+           const Streams& streams)
       : options_(options),
         layout_(layout),
         blocks_{Block<Cell>(layout.my_rows().count, layout.my_columns().count),
                 Block<Cell>(layout.my_rows().count, layout.my_columns().count)},
-        steps_{LifeStep{&blocks_[0], &blocks_[1]}, LifeStep{&blocks_[1], &blocks_[0]}},
-        halo_(mode, MPI_COMM_WORLD, layout, stream_) {}
+        stream_(streams.make()),
+        halo_(mode, MPI_COMM_WORLD, layout, *stream_) {
+    for (size_t i = 0; i < 2; ++i) {
+      cells_[i] = blocks_[i].data();
+      if (stream_->gpu() == nullptr) continue;
+      on_gpu_[i] = AlignedBuffer(bytes(blocks_[i]), stream_->gpu());
+      cells_[i] = reinterpret_cast<Cell*>(on_gpu_[i].data());
+    }
+    for (size_t i = 0; i < 2; ++i)
+      steps_[i] = {cells_[i], cells_[1 - i], blocks_[i].rows(), blocks_[i].columns()};
+  }
 
   // Requires that the stream is empty. Dead ghosts would be plausible, so all but the owned cells
   // of the first generation hold what no cell ever holds.
@@ -85,14 +97,16 @@ class LifeLoop {
       for (long c = 0; c < blocks_[0].columns(); ++c)
         blocks_[0].at(r, c) = pattern.at(layout_.my_rows().first + r,
                                          layout_.my_columns().first + c, layout_.columns);
+    for (size_t i = 0; i < 2; ++i)
+      if (stream_->gpu() != nullptr)
+        stream_->gpu()->write(on_gpu_[i].data(), address(blocks_[i]), bytes(blocks_[i]));
   }
 
   // In the stream modes the host only enqueues, and waits after every batch.
   void run(long steps, Progress& progress) {
     for (long step = 0; step < steps; ++step) {
-      LifeStep& arguments = steps_[step % 2];
-      halo_.enqueue_gather(*arguments.from);
-      stream_.launch(life_kernel, &arguments);
+      halo_.enqueue_gather(cells_[step % 2]);
+      stream_->launch(steps_[step % 2]);
       if ((step + 1) % options_.batch != 0) continue;
       if (halo_.mode() != HaloMode::kMpi) halo_.synchronize();
       progress.at(step + 1);
@@ -101,14 +115,29 @@ class LifeLoop {
   }
 
   QueueInfo info() const { return halo_.info(); }
-  const Block<Cell>& after(long steps) const { return blocks_[steps % 2]; }
+  // Requires that the stream is empty.
+  const Block<Cell>& after(long steps) {
+    const size_t i = static_cast<size_t>(steps % 2);
+    if (stream_->gpu() != nullptr)
+      stream_->gpu()->read(address(blocks_[i]), on_gpu_[i].data(), bytes(blocks_[i]));
+    return blocks_[i];
+  }
 
  private:
+  static std::byte* address(Block<Cell>& block) {
+    return reinterpret_cast<std::byte*>(block.data());
+  }
+  static size_t bytes(const Block<Cell>& block) {
+    return static_cast<size_t>((block.rows() + 2) * block.stride());
+  }
+
   const LifeRunOptions& options_;
   const CartesianLayout& layout_;
   std::array<Block<Cell>, 2> blocks_;
-  std::array<LifeStep, 2> steps_;
-  HostStream stream_;
+  std::unique_ptr<Stream> stream_;
+  std::array<AlignedBuffer, 2> on_gpu_;
+  std::array<Cell*, 2> cells_{};  // where the stream has them
+  std::array<LifeKernel, 2> steps_;
   StreamHalo<Cell> halo_;
 };
 
@@ -116,9 +145,9 @@ class LifeLoop {
 
 LifeResult run_life(HaloMode mode, const char* name, const LifeRunOptions& options,
                     const CartesianLayout& layout, const LifePattern& pattern,
-                    const MpiProcess& process) {
+                    const Streams& streams, const MpiProcess& process) {
   LifeResult result;
-  LifeLoop loop(mode, options, layout);
+  LifeLoop loop(mode, options, layout, streams);
   Progress progress(fmt::format("game_of_life: mode {}", name), options.steps, process.is_first());
   loop.fill(pattern);
   loop.run(options.warmup, progress);

@@ -9,6 +9,7 @@
 #include "bench/mpi_process.h"
 #include "bench/neighbour_exchange.h"
 #include "bench/queue_info.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 
@@ -30,7 +31,7 @@ struct LifeResult {
 // Collective. `name` is for the progress line.
 LifeResult run_life(HaloMode mode, const char* name, const LifeRunOptions& options,
                     const CartesianLayout& layout, const LifePattern& pattern,
-                    const MpiProcess& process);
+                    const Streams& streams, const MpiProcess& process);
 
 }  // namespace lanyard::bench
 

@@ -4,7 +4,7 @@ namespace lanyard::bench {
 
 NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout,
                                      const Lengths& bytes_out, const Lengths& bytes_in,
-                                     int first_tag, HostStream& stream, StreamQueue* queue)
+                                     int first_tag, Stream& stream, StreamQueue* queue)
     : mode_(mode),
       comm_(comm),
       layout_(layout),
@@ -12,23 +12,35 @@ NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const Cartesi
       stream_(stream),
       queue_(queue) {
   const int sets = mode_ == HaloMode::kSend ? 1 : 2;
-  for (int d = 0; d < kDirections; ++d) out_[index(d)].resize(bytes_out[index(d)]);
+  const bool is_staged = mode_ == HaloMode::kMpi && stream.gpu() != nullptr;
+  out_ = Messages(bytes_out, stream.gpu(), is_staged);
   for (int s = 0; s < sets; ++s) {
-    for (int d = 0; d < kDirections; ++d) sets_[index(s)].in[index(d)].resize(bytes_in[index(d)]);
+    sets_[index(s)].in = Messages(bytes_in, stream.gpu(), is_staged);
     if (mode_ != HaloMode::kMpi) make_requests(s, first_tag + s * kDirections);
   }
   prime();
+}
+
+NeighbourExchange::Messages::Messages(const Lengths& bytes, Gpu* gpu, bool is_staged)
+    : bytes_(bytes) {
+  constexpr size_t kLine = 64;  // no two messages share a cache line
+  for (size_t d = 0; d < kDirections; ++d) {
+    offsets_[d] = total_;
+    total_ += (bytes[d] + kLine - 1) / kLine * kLine;
+  }
+  buffer_ = AlignedBuffer(total_, gpu);
+  if (is_staged) staging_ = AlignedBuffer::pinned(total_, *gpu);
 }
 
 void NeighbourExchange::make_requests(int set, int first_tag) {
   Set& s = sets_[index(set)];
   const SendKind kind = mode_ == HaloMode::kRsend ? SendKind::kReady : SendKind::kRegular;
   for (int d = 0; d < kDirections; ++d)
-    s.requests.add_receive(s.in[index(d)].data(), s.in[index(d)].size(), layout_.neighbour(d),
+    s.requests.add_receive(s.in.message(d), s.in.bytes(d), layout_.neighbour(d),
                            first_tag + opposite(d), comm_);
   for (int d = 0; d < kDirections; ++d)
-    s.requests.add_send(kind, out_[index(d)].data(), out_[index(d)].size(), layout_.neighbour(d),
-                        first_tag + d, comm_);
+    s.requests.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d,
+                        comm_);
   s.requests.match();
 }
 
@@ -59,18 +71,20 @@ void NeighbourExchange::send_and_wait() {
 }
 
 void NeighbourExchange::exchange_on_host(Set& set) {
+  Gpu* const gpu = stream_.gpu();
+  if (gpu != nullptr) out_.stage(*gpu);
   for (int d = 0; d < kDirections; ++d)  // while the pack kernel runs
     check(
-        MPI_Irecv(set.in[index(d)].data(), static_cast<int>(set.in[index(d)].size()), MPI_BYTE,
+        MPI_Irecv(set.in.staged(d), static_cast<int>(set.in.bytes(d)), MPI_BYTE,
                   layout_.neighbour(d), first_tag_ + opposite(d), comm_, &host_requests_[index(d)]),
         "MPI_Irecv");
   stream_.synchronize();
   for (int d = 0; d < kDirections; ++d)
-    check(MPI_Isend(out_[index(d)].data(), static_cast<int>(out_[index(d)].size()), MPI_BYTE,
-                    layout_.neighbour(d), first_tag_ + d, comm_,
-                    &host_requests_[index(kDirections + d)]),
+    check(MPI_Isend(out_.staged(d), static_cast<int>(out_.bytes(d)), MPI_BYTE, layout_.neighbour(d),
+                    first_tag_ + d, comm_, &host_requests_[index(kDirections + d)]),
           "MPI_Isend");
   check(MPI_Waitall(2 * kDirections, host_requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+  if (gpu != nullptr) set.in.unstage(*gpu);
 }
 
 void NeighbourExchange::close() {

@@ -4,6 +4,8 @@
 // It knows nothing of cells; StreamHalo packs and unpacks. One exchange is, in stream order:
 //
 //   kMpi    pack | on the host: post receives, synchronise the stream, send, wait for all | unpack
+//           (GPU memory: all messages copied to pinned host memory after the pack, and from there
+//           before the unpack, in one piece each)
 //   kSend   start receives | pack | start sends, wait for all | unpack
 //   kRsend  start the next exchange's receives | pack | start ready sends, wait for all of this
 //           exchange | unpack
@@ -37,11 +39,11 @@
 
 #include <array>
 #include <cstddef>
-#include <vector>
 
+#include "bench/aligned_buffer.h"
 #include "bench/cartesian_layout.h"
-#include "bench/host_stream.h"
 #include "bench/request_set.h"
+#include "bench/stream.h"
 #include "bench/stream_queue.h"
 
 namespace lanyard::bench {
@@ -58,7 +60,7 @@ class NeighbourExchange {
   // queue, outlive this object.
   NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout,
                     const Lengths& bytes_out, const Lengths& bytes_in, int first_tag,
-                    HostStream& stream, StreamQueue* queue);
+                    Stream& stream, StreamQueue* queue);
   // Requires close() since the last exchange, and that everything has run.
   ~NeighbourExchange() = default;
   NeighbourExchange(const NeighbourExchange&) = delete;
@@ -66,8 +68,8 @@ class NeighbourExchange {
 
   // The set of the exchange to come: 0 and 1 in turn, but in mode kSend always 0.
   int set() const { return set_; }
-  std::byte* out(int direction) { return out_[index(direction)].data(); }
-  std::byte* in(int set, int direction) { return sets_[index(set)].in[index(direction)].data(); }
+  std::byte* out(int direction) { return out_.message(direction); }
+  std::byte* in(int set, int direction) { return sets_[index(set)].in.message(direction); }
 
   // An exchange: start_receives(), then the pack kernel, send_and_wait(), then the unpack kernel.
   // kMpi blocks the host in send_and_wait(); the others block the stream only. After a close() the
@@ -79,8 +81,29 @@ class NeighbourExchange {
   void close();
 
  private:
+  // The eight messages of one way, one after another in the stream's memory.
+  class Messages {
+   public:
+    Messages() = default;
+    // is_staged: with a copy in pinned memory.
+    Messages(const Lengths& bytes, Gpu* gpu, bool is_staged);
+    std::byte* message(int direction) { return buffer_.data() + offsets_[index(direction)]; }
+    // The place that MPI sees in mode kMpi.
+    std::byte* staged(int direction) {
+      return (staging_.data() != nullptr ? staging_ : buffer_).data() + offsets_[index(direction)];
+    }
+    size_t bytes(int direction) const { return bytes_[index(direction)]; }
+    // Enqueue the copies between the two.
+    void stage(Gpu& gpu) { gpu.transfer(staging_.data(), buffer_.data(), total_); }
+    void unstage(Gpu& gpu) { gpu.transfer(buffer_.data(), staging_.data(), total_); }
+
+   private:
+    Lengths bytes_{}, offsets_{};
+    size_t total_ = 0;
+    AlignedBuffer buffer_, staging_;
+  };
   struct Set {
-    std::array<std::vector<std::byte>, kDirections> in;
+    Messages in;
     RequestSet requests;  // stream modes: the receives by direction, then the sends by direction
     MPI_Request* receives() { return requests.data(); }
     MPI_Request* sends() { return requests.data() + kDirections; }
@@ -95,9 +118,9 @@ class NeighbourExchange {
   const MPI_Comm comm_;
   const CartesianLayout layout_;
   const int first_tag_;
-  HostStream& stream_;
+  Stream& stream_;
   StreamQueue* const queue_;
-  std::array<std::vector<std::byte>, kDirections> out_;
+  Messages out_;
   std::array<Set, 2> sets_;
   std::array<MPI_Request, 2 * kDirections> host_requests_{};  // kMpi
   int set_ = 0;

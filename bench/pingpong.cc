@@ -7,6 +7,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "bench/options.h"
 #include "bench/pingpong_report.h"
 #include "bench/round_trip.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
@@ -23,16 +25,23 @@ struct NamedMode {
   PingpongMode mode;
   bool has_stream;
   bool has_queue;
+  // Part of "all" where memory is the host's, and a GPU's.
+  bool is_usual_on_host;
+  bool is_usual_on_device;
 };
 // In the order in which they run: what needs no stream runs before there is one, what needs no
 // queue before there is a network card, so that no thread of theirs takes part in a baseline.
 constexpr NamedMode kModes[] = {
-    {"sendrecv", PingpongMode::kSendrecv, false, false},
-    {"persistent", PingpongMode::kPersistent, false, false},
-    {"mpi", PingpongMode::kMpi, true, false},
-    {"send", PingpongMode::kSend, true, true},
-    {"rsend", PingpongMode::kRsend, true, true},
+    {"sendrecv", PingpongMode::kSendrecv, false, false, true, false},
+    {"persistent", PingpongMode::kPersistent, false, false, true, false},
+    {"mpi", PingpongMode::kMpi, true, false, true, true},
+    {"send", PingpongMode::kSend, true, true, true, true},
+    {"rsend", PingpongMode::kRsend, true, true, true, true},
+    {"graph", PingpongMode::kGraph, true, true, false, true},
+    {"kernel", PingpongMode::kKernel, true, true, false, true},
 };
+constexpr size_t kMaxKernelBytes = size_t{64} << 10;  // one block copies them
+constexpr int kDoorbellTrials = 31;
 
 constexpr size_t kMaxBytes = size_t{1} << 30;
 constexpr uint64_t kMinIterations = 20;
@@ -48,13 +57,16 @@ struct Options {
   uint64_t batch = 64;
   std::vector<std::string> modes = {"all"};
   std::string pack = "off";
+  std::string memory = "host";
+  bool doorbell = false;
   Format format = Format::kText;
 
-  bool wants(const char* mode) const {
-    const auto has = [&](const char* name) {
-      return std::find(modes.begin(), modes.end(), name) != modes.end();
-    };
-    return has("all") || has(mode);
+  bool has(const char* mode) const {
+    return std::find(modes.begin(), modes.end(), mode) != modes.end();
+  }
+  bool wants(const NamedMode& mode, bool on_device) const {
+    const bool is_usual = on_device ? mode.is_usual_on_device : mode.is_usual_on_host;
+    return has(mode.name) || (has("all") && is_usual);
   }
 };
 
@@ -72,14 +84,21 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--batch", o.batch,
                  "stream modes: round trips enqueued before the host waits (default: 64)")
       ->check(CLI::Range(uint64_t{1}, kMaxIterations));
-  app.add_option("--mode", o.modes,
-                 "all, or a comma list of sendrecv, persistent, mpi, send, rsend (default: all)")
+  app.add_option(
+         "--mode", o.modes,
+         "all, or a comma list of sendrecv, persistent, mpi, send, rsend, graph, kernel; all "
+         "has no graph and kernel on the host, no sendrecv and persistent on a GPU (default: "
+         "all)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"all", "sendrecv", "persistent", "mpi", "send", "rsend"}));
+      ->check(CLI::IsMember(
+          {"all", "sendrecv", "persistent", "mpi", "send", "rsend", "graph", "kernel"}));
   app.add_option("--pack", o.pack,
-                 "on: modes mpi, send and rsend copy into and out of message buffers by kernels; "
+                 "on: modes with a stream copy into and out of message buffers by kernels; "
                  "off: no kernels (default: off)")
       ->check(CLI::IsMember({"on", "off"}));
+  add_memory(app, o.memory);
+  app.add_flag("--doorbell", o.doorbell,
+               "measure also half of the time from a ring to its being seen to have fired");
   add_format(app, o.format);
 }
 
@@ -97,27 +116,40 @@ std::string mistake(const Options& o) {
 class Pingpong {
  public:
   Pingpong(const Options& options, const MpiProcess& process)
-      : options_(options), process_(process) {}
+      : options_(options),
+        process_(process),
+        streams_(options.memory == "device", "pingpong", process) {}
 
   PingpongReport run() {
     report_.mpi = mpi_library();
+    report_.place = streams_.place();
     report_.ranks = process_.ranks();
     report_.pack = options_.pack == "on";
     report_.trials = options_.trials;
+    const PingpongMode baseline =
+        streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv;
     for (const NamedMode& mode : kModes) {
       // The baseline is measured in any case.
-      const bool wanted = options_.wants(mode.name);
-      if (!wanted && mode.mode != PingpongMode::kSendrecv) continue;
-      if (mode.has_stream && stream_ == nullptr) stream_ = std::make_unique<HostStream>();
-      if (mode.has_queue && queue_ == nullptr) queue_ = std::make_unique<StreamQueue>(*stream_);
+      const bool is_baseline = mode.mode == baseline;
+      if (is_baseline) report_.baseline = mode.name;
+      const bool wanted = options_.wants(mode, streams_.has_device());
+      if (!wanted && !is_baseline) continue;
+      if (streams_.has_device() && !mode.has_stream) {
+        skip(mode, "needs host memory");
+        continue;
+      }
+      open(mode);
       for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
-        PingpongRow row = measure(mode, bytes);
-        if (mode.mode == PingpongMode::kSendrecv) baseline_us_[bytes] = row.half_trip_us.mean;
-        row.baseline_us = baseline_us_[bytes];
-        baseline_is_right_ = baseline_is_right_ && (wanted || row.verified);
-        if (wanted) report_.rows.push_back(row);
+        if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes) break;
+        std::optional<PingpongRow> row = measure(mode, bytes);
+        if (!row) break;
+        if (is_baseline) baseline_us_[bytes] = row->half_trip_us.mean;
+        row->baseline_us = baseline_us_[bytes];
+        baseline_is_right_ = baseline_is_right_ && (wanted || row->verified);
+        if (wanted) report_.rows.push_back(*row);
       }
     }
+    if (options_.doorbell) measure_doorbells();
     std::stable_sort(report_.rows.begin(), report_.rows.end(),
                      [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
     return report_;
@@ -126,13 +158,30 @@ class Pingpong {
   bool baseline_is_right() const { return baseline_is_right_; }
 
  private:
-  PingpongRow measure(const NamedMode& mode, size_t bytes) {
+  void open(const NamedMode& mode) {
+    if (mode.has_stream && stream_ == nullptr) stream_ = streams_.make();
+    if (mode.has_queue && queue_ == nullptr) queue_ = std::make_unique<StreamQueue>(*stream_);
+  }
+
+  void skip(const NamedMode& mode, const std::string& why) const {
+    if (!process_.is_first()) return;
+    fmt::print(stderr, "pingpong: mode {} skipped: {}\n", mode.name,
+               why.empty() ? "not possible on the other rank" : why);
+  }
+
+  // Nothing where the mode cannot run.
+  std::optional<PingpongRow> measure(const NamedMode& mode, size_t bytes) {
     progress(mode.name, bytes);
     RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch}, process_,
                    mode.has_stream ? stream_.get() : nullptr,
                    mode.has_queue ? queue_.get() : nullptr);
-    if (options_.warmup > 0) trip.trial(options_.warmup);
-    const uint64_t iterations = options_.iterations > 0 ? options_.iterations : calibrate(trip);
+    if (!process_.all(trip.refusal().empty())) {
+      skip(mode, trip.refusal());
+      return std::nullopt;
+    }
+    if (options_.warmup > 0) trip.trial(trip.rounded(options_.warmup));
+    const uint64_t iterations =
+        trip.rounded(options_.iterations > 0 ? options_.iterations : calibrate(trip));
     const QueueInfo before = mode.has_queue ? queue_->info() : QueueInfo();
     std::vector<double> half_trips_us;
     for (int t = 0; t < options_.trials; ++t) {
@@ -153,11 +202,37 @@ class Pingpong {
     return row;
   }
 
+  // Messages of no bytes that each rank sends itself, both ranks at a time. Half of the time from
+  // the ring on: the card fires, raises the done word, and whoever waits sees it.
+  void measure_doorbells() {
+    for (const NamedMode& mode : kModes) {
+      if (!mode.has_queue || mode.mode == PingpongMode::kRsend) continue;
+      if (mode.mode == PingpongMode::kGraph && !streams_.has_device()) continue;
+      open(mode);
+      RoundTrip trip({mode.mode, 0, false, options_.batch, true}, process_, stream_.get(),
+                     queue_.get());
+      if (!process_.all(trip.refusal().empty())) {
+        skip(mode, trip.refusal());
+        continue;
+      }
+      if (options_.warmup > 0) trip.trial(trip.rounded(options_.warmup));
+      const uint64_t iterations = trip.rounded(calibrate(trip) / kDoorbellTrials + 1);
+      std::vector<double> halves_us;
+      for (int t = 0; t < kDoorbellTrials; ++t) {
+        const double seconds = process_.from_first(trip.trial(iterations));
+        halves_us.push_back(seconds * 1e6 / (2 * static_cast<double>(iterations)));
+      }
+      std::nth_element(halves_us.begin(), halves_us.begin() + kDoorbellTrials / 2, halves_us.end());
+      report_.doorbells.push_back({mode.name, halves_us[kDoorbellTrials / 2]});
+    }
+  }
+
   // Round trips that take about kTrialSeconds: two guesses, as the first few round trips run slower
   // than many.
   uint64_t calibrate(RoundTrip& trip) {
     uint64_t iterations = kMinIterations / 2;
     for (double aim : {kTrialSeconds / 20, kTrialSeconds}) {
+      iterations = trip.rounded(iterations);
       const double seconds = process_.from_first(trip.trial(iterations));
       const double wanted = aim / std::max(seconds, 1e-9) * static_cast<double>(iterations);
       iterations = static_cast<uint64_t>(std::clamp(wanted, static_cast<double>(kMinIterations) / 2,
@@ -174,7 +249,8 @@ class Pingpong {
 
   const Options& options_;
   const MpiProcess& process_;
-  std::unique_ptr<HostStream> stream_;
+  const Streams streams_;
+  std::unique_ptr<Stream> stream_;
   std::unique_ptr<StreamQueue> queue_;
   std::map<size_t, double> baseline_us_;
   bool baseline_is_right_ = true;

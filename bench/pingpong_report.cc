@@ -26,9 +26,12 @@ void PingpongReport::print(Format format) const {
 void PingpongReport::print_text() const {
   fmt::print("# ping-pong, pack {}\n", pack ? "on" : "off");
   fmt::print("# MPI library: {}\n# ranks: {}\n", mpi, ranks);
-  fmt::print("# NIC: {}\n", nic.summary());
-  fmt::print("# half trip: mean of {} trials +- 95 % confidence; ratio to sendrecv of this run\n",
-             trials);
+  fmt::print("# memory: {}\n# NIC: {}\n", place.summary(), nic.summary());
+  fmt::print("# half trip: mean of {} trials +- 95 % confidence; ratio to {} of this run\n", trials,
+             baseline);
+  for (const DoorbellRow& bell : doorbells)
+    fmt::print("# doorbell, mode {}: {:.3f} us (median; half of ring, fire, be seen)\n", bell.mode,
+               bell.median_us);
   fmt::print("{:<10} {:>10} {:>13} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "mode", "bytes",
              "half trip us", "+-", "least us", "MB/s", "ratio", "overflow", "verified");
   for (const PingpongRow& row : rows) {
@@ -44,17 +47,25 @@ void PingpongReport::print_text() const {
 void PingpongReport::print_csv() const {
   fmt::print(
       "benchmark,mpi,ranks,mode,bytes,half_trip_us_mean,half_trip_us_ci95,bandwidth_MBps,"
-      "ratio_to_baseline,counters,entries_posted,entries_overflowed,verified\n");
+      "ratio_to_baseline,counters,entries_posted,entries_overflowed,verified,baseline,memory,"
+      "stream,device\n");
   for (const PingpongRow& row : rows) {
     const auto& ci95 = row.half_trip_us.ci95;
     std::string entries = ",,";
     if (row.entries)
       entries = fmt::format("{},{},{}", row.entries->counters, row.entries->posted,
                             row.entries->overflowed);
-    fmt::print("pingpong,{},{},{},{},{:.4f},{},{:.3f},{:.4f},{},{}\n", csv_field(mpi), ranks,
-               row.mode, row.bytes, row.half_trip_us.mean, ci95 ? fmt::format("{:.4f}", *ci95) : "",
-               row.bandwidth_MBps(), row.ratio_to_baseline(), entries, row.verified);
+    fmt::print("pingpong,{},{},{},{},{:.4f},{},{:.3f},{:.4f},{},{},{},{},{},{}\n", csv_field(mpi),
+               ranks, row.mode, row.bytes, row.half_trip_us.mean,
+               ci95 ? fmt::format("{:.4f}", *ci95) : "", row.bandwidth_MBps(),
+               row.ratio_to_baseline(), entries, row.verified, baseline, place.memory, place.stream,
+               csv_field(place.device));
   }
+  if (doorbells.empty()) return;
+  fmt::print("benchmark,mode,doorbell_us_median,memory,stream,device\n");
+  for (const DoorbellRow& bell : doorbells)
+    fmt::print("doorbell,{},{:.4f},{},{},{}\n", bell.mode, bell.median_us, place.memory,
+               place.stream, csv_field(place.device));
 }
 
 void PingpongReport::print_json() const {
@@ -65,6 +76,10 @@ void PingpongReport::print_json() const {
   out["ranks"] = ranks;
   out["pack"] = pack;
   out["trials"] = trials;
+  out["memory"] = place.memory;
+  out["stream"] = place.stream;
+  out["device"] = place.device;
+  out["baseline"] = baseline;
   out["rows"] = nlohmann::ordered_json::array();
   for (const PingpongRow& row : rows) {
     nlohmann::ordered_json item;
@@ -84,6 +99,7 @@ void PingpongReport::print_json() const {
     item["verified"] = row.verified;
     out["rows"].push_back(item);
   }
+  for (const DoorbellRow& bell : doorbells) out["doorbell_us_median"][bell.mode] = bell.median_us;
   out["nic"] = nic.json();
   fmt::print("{}\n", out.dump(2));
 }

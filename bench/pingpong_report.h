@@ -10,6 +10,7 @@
 #include "bench/options.h"
 #include "bench/queue_info.h"
 #include "bench/statistics.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 
@@ -17,7 +18,7 @@ struct PingpongRow {
   std::string mode;
   size_t bytes = 0;
   Estimate half_trip_us;
-  double baseline_us = 0;               // mode sendrecv at this size, same run
+  double baseline_us = 0;               // the baseline mode at this size, same run
   std::optional<EntryFigures> entries;  // stream modes
   bool verified = false;
 
@@ -25,13 +26,22 @@ struct PingpongRow {
   double ratio_to_baseline() const { return half_trip_us.mean / baseline_us; }
 };
 
+// From a ring to the card's having fired (README.md says how it is measured).
+struct DoorbellRow {
+  std::string mode;
+  double median_us = 0;
+};
+
 struct PingpongReport {
   std::string mpi;
+  Place place;
+  std::string baseline = "sendrecv";
   int ranks = 2;
   bool pack = false;
   int trials = 0;
   QueueInfo nic;  // empty when no stream mode ran
   std::vector<PingpongRow> rows;
+  std::vector<DoorbellRow> doorbells;
 
   bool verified() const;
   // To stdout.

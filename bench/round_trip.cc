@@ -4,18 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 namespace lanyard::bench {
 namespace {
 
 constexpr int kTag = 0;
-
-template <class Copy>
-void copy_kernel(void* argument) {
-  const Copy& copy = *static_cast<const Copy*>(argument);
-  std::memcpy(copy.to, copy.from, copy.bytes);
-}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -23,26 +16,40 @@ double now() {
 
 }  // namespace
 
-RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, HostStream* stream,
+RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream,
                      StreamQueue* queue)
-    : shape_(shape), process_(process), peer_(1 - process.rank()), stream_(stream), queue_(queue) {
+    : shape_(shape),
+      process_(process),
+      peer_(shape.is_to_self ? process.rank() : 1 - process.rank()),
+      stream_(stream),
+      queue_(queue) {
   for (int index = 0; index < kSlots; ++index)
     if (index != kOdd || is_rsend()) make_slot(index);
+  if (shape_.mode == PingpongMode::kGraph) capture_graphs();
+}
+
+RoundTrip::~RoundTrip() {
+  for (const auto& slot : slots_)
+    if (slot != nullptr) free_sets(*slot);
 }
 
 void RoundTrip::make_slot(int index) {
   auto slot = std::make_unique<Slot>();
-  slot->source = AlignedBuffer(shape_.bytes);
-  slot->destination = AlignedBuffer(shape_.bytes);
+  slot->source = AlignedBuffer(shape_.bytes, gpu());
+  slot->destination = AlignedBuffer(shape_.bytes, gpu());
   slot->out = slot->source.data();
   slot->in = slot->destination.data();
   if (shape_.pack) {
-    slot->staging_out = AlignedBuffer(shape_.bytes);
-    slot->staging_in = AlignedBuffer(shape_.bytes);
+    slot->staging_out = AlignedBuffer(shape_.bytes, gpu());
+    slot->staging_in = AlignedBuffer(shape_.bytes, gpu());
     slot->out = slot->staging_out.data();
     slot->in = slot->staging_in.data();
     slot->pack = {slot->out, slot->source.data(), shape_.bytes};
     slot->unpack = {slot->destination.data(), slot->in, shape_.bytes};
+  }
+  if (shape_.mode == PingpongMode::kMpi && gpu() != nullptr) {
+    slot->pinned_out = AlignedBuffer::pinned(shape_.bytes, *gpu());
+    slot->pinned_in = AlignedBuffer::pinned(shape_.bytes, *gpu());
   }
   if (queue_ != nullptr || shape_.mode == PingpongMode::kPersistent) {
     const SendKind kind = is_rsend() ? SendKind::kReady : SendKind::kRegular;
@@ -51,7 +58,38 @@ void RoundTrip::make_slot(int index) {
     slot->requests->add_send(kind, slot->out, shape_.bytes, peer_, kTag + index);
     if (queue_ != nullptr) slot->requests->match();
   }
+  if (shape_.mode == PingpongMode::kKernel || shape_.mode == PingpongMode::kGraph) make_sets(*slot);
   slots_[static_cast<size_t>(index)] = std::move(slot);
+}
+
+void RoundTrip::make_sets(Slot& slot) {
+  if (refusal_.empty()) refusal_ = queue_->try_make_set(1, &slot.receive(), slot.receive_set);
+  if (refusal_.empty()) refusal_ = queue_->try_make_set(1, &slot.send(), slot.send_set);
+  // Captures are refused where sets are: the answer was all that was wanted.
+  if (shape_.mode == PingpongMode::kGraph) free_sets(slot);
+}
+
+void RoundTrip::free_sets(Slot& slot) {
+  if (slot.receive_set != nullptr) queue_->free_set(slot.receive_set);
+  if (slot.send_set != nullptr) queue_->free_set(slot.send_set);
+}
+
+void RoundTrip::capture_graphs() {
+  if (gpu() == nullptr) refusal_ = "host streams capture no graphs";
+  if (!refusal_.empty()) return;
+  // As if there were so many iterations as graphs.
+  iterations_ = graphs_.size() * kGraphTrips;
+  for (uint64_t i = 0; i < graphs_.size(); ++i) {
+    gpu()->begin_capture();
+    enqueue_trips(i * kGraphTrips, (i + 1) * kGraphTrips);
+    graphs_[i] = gpu()->end_capture();
+  }
+}
+
+uint64_t RoundTrip::rounded(uint64_t iterations) const {
+  if (shape_.mode != PingpongMode::kGraph) return iterations;
+  const uint64_t graphs = (iterations + kGraphTrips - 1) / kGraphTrips;
+  return std::max<uint64_t>(graphs, 2) * kGraphTrips;  // the first and the last
 }
 
 RoundTrip::SlotIndex RoundTrip::slot_index(uint64_t i) const {
@@ -69,11 +107,14 @@ void RoundTrip::prepare(uint64_t iterations) {
     slot.iteration = next_iteration_ + of_slot[index];
     const Payload mine({process_.rank(), peer_, slot.iteration});
     const Payload theirs({peer_, process_.rank(), slot.iteration});
-    mine.fill(slot.source.span());
-    theirs.poison(slot.destination.span());
+    const auto poison = [](const Payload& payload) {
+      return [&payload](std::span<std::byte> bytes) { payload.poison(bytes); };
+    };
+    slot.source.write([&](std::span<std::byte> bytes) { mine.fill(bytes); });
+    slot.destination.write(poison(theirs));
     if (!shape_.pack) continue;
-    mine.poison(slot.staging_out.span());
-    theirs.poison(slot.staging_in.span());
+    slot.staging_out.write(poison(mine));
+    slot.staging_in.write(poison(theirs));
   }
 }
 
@@ -86,7 +127,8 @@ void RoundTrip::compare() {
     if (!used[index]) continue;
     Slot& slot = *slots_[index];
     const Payload theirs({peer_, process_.rank(), slot.iteration});
-    const auto mismatch = theirs.verify(slot.destination.span());
+    const auto mismatch = slot.destination.read(
+        [&](std::span<const std::byte> bytes) { return theirs.verify(bytes); });
     if (!mismatch) continue;
     error_ = fmt::format(
         "{} bytes, iteration {} of {}: byte {} that rank {} received from rank {} is {:#04x}, "
@@ -126,22 +168,35 @@ void RoundTrip::run() {
       return run_send();
     case PingpongMode::kRsend:
       return run_rsend();
+    case PingpongMode::kGraph:
+      return run_graph();
+    case PingpongMode::kKernel:
+      return run_kernel();
   }
 }
 
 void RoundTrip::cpu_send(Slot& slot) {
+  const std::byte* out = slot.out;
   if (stream_ != nullptr) {
     pack(slot);
+    if (gpu() != nullptr) {
+      gpu()->transfer(slot.pinned_out.data(), slot.out, shape_.bytes);
+      out = slot.pinned_out.data();
+    }
     stream_->synchronize();
   }
-  check(MPI_Send(slot.out, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD),
+  check(MPI_Send(out, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD),
         "MPI_Send");
 }
 
+// The stream has done with the pinned buffer before the next receive into it: a rank that has
+// received synchronises before it sends, and sends before it receives again.
 void RoundTrip::cpu_receive(Slot& slot) {
-  check(MPI_Recv(slot.in, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD,
+  std::byte* const in = gpu() != nullptr ? slot.pinned_in.data() : slot.in;
+  check(MPI_Recv(in, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE),
         "MPI_Recv");
+  if (gpu() != nullptr) gpu()->transfer(slot.in, in, shape_.bytes);
   if (stream_ != nullptr) unpack(slot);
 }
 
@@ -179,11 +234,11 @@ void RoundTrip::run_persistent() {
 }
 
 void RoundTrip::pack(Slot& slot) {
-  if (shape_.pack) stream_->launch(copy_kernel<Copy>, &slot.pack);
+  if (shape_.pack) stream_->launch(slot.pack);
 }
 
 void RoundTrip::unpack(Slot& slot) {
-  if (shape_.pack) stream_->launch(copy_kernel<Copy>, &slot.unpack);
+  if (shape_.pack) stream_->launch(slot.unpack);
 }
 
 // Regular sends wait for the peer's receive by themselves, so any order is correct. Rank 1 starts
@@ -191,29 +246,48 @@ void RoundTrip::unpack(Slot& slot) {
 // clear-to-send does not lie on the path from one ping to the next. Not in the last iteration of a
 // batch, for the queue's wait would wait for that receive, and rank 0 sends the ping only when its
 // own queue's wait is over.
+void RoundTrip::enqueue_trips(uint64_t begin, uint64_t end) {
+  if (!is_pinging()) queue_->start(slot(begin).receive());
+  for (uint64_t i = begin; i < end; ++i) {
+    Slot& s = slot(i);
+    if (is_pinging()) {
+      queue_->start(s.receive());
+      pack(s);
+      queue_->start(s.send());
+      queue_->wait_all(*s.requests);
+      unpack(s);
+    } else {
+      queue_->wait(s.receive());
+      unpack(s);
+      if (i + 1 < end) queue_->start(slot(i + 1).receive());
+      pack(s);
+      queue_->start(s.send());
+      queue_->wait(s.send());
+    }
+  }
+}
+
 void RoundTrip::run_send() {
   for (uint64_t begin = 0; begin < iterations_; begin += shape_.batch) {
-    const uint64_t end = std::min(iterations_, begin + shape_.batch);
-    if (!process_.is_first()) queue_->start(slot(begin).receive());
-    for (uint64_t i = begin; i < end; ++i) {
-      Slot& s = slot(i);
-      if (process_.is_first()) {
-        queue_->start(s.receive());
-        pack(s);
-        queue_->start(s.send());
-        queue_->wait_all(*s.requests);
-        unpack(s);
-      } else {
-        queue_->wait(s.receive());
-        unpack(s);
-        if (i + 1 < end) queue_->start(slot(i + 1).receive());
-        pack(s);
-        queue_->start(s.send());
-        queue_->wait(s.send());
-      }
-    }
+    enqueue_trips(begin, std::min(iterations_, begin + shape_.batch));
     queue_->drain();
   }
+}
+
+void RoundTrip::run_graph() {
+  const uint64_t replays = iterations_ / kGraphTrips;
+  const uint64_t batch = std::max<uint64_t>(shape_.batch / kGraphTrips, 1);
+  for (uint64_t i = 0; i < replays; ++i) {
+    gpu()->replay(*graphs_[i == 0 ? 0 : i + 1 == replays ? 2 : 1]);
+    if ((i + 1) % batch == 0 || i + 1 == replays) queue_->drain();
+  }
+}
+
+void RoundTrip::run_kernel() {
+  trips_ = {slots_[kFirst]->sets(), slots_[kEven]->sets(), slots_[kLast]->sets(), iterations_,
+            is_pinging()};
+  stream_->launch(trips_);
+  queue_->drain();
 }
 
 // A ready send is legal only if the peer's receive has been started before it. Consecutive

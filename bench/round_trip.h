@@ -1,4 +1,4 @@
-// One ping-pong between ranks 0 and 1 at one message size, in any of five ways.
+// One ping-pong between ranks 0 and 1 at one message size, in any of seven ways.
 //
 // An iteration is a ping from rank 0 and a pong from rank 1. Rank 1 sends its pong only when the
 // ping has arrived (and been unpacked), rank 0 its next ping only when the pong has: the classic
@@ -12,6 +12,16 @@
 // iterations between share one slot (two in mode rsend), whose contents are compared too. Receive
 // buffers are poisoned first.
 //
+// Where the stream is a GPU's the arrays and buffers are the GPU's memory, and kMpi copies messages
+// to and from pinned memory of the host, on the stream.
+//
+// Mode graph replays captured graphs of kGraphTrips iterations: one for the first iterations, one
+// for the last, one for all between them, so that each iteration has the slot that it has in mode
+// send. Mode kernel is one kernel a trial.
+//
+// With Shape::is_to_self an iteration is one message that a rank sends to itself, both ranks at
+// once: what it takes to ring the card and to see that it has fired.
+//
 // Memory a rank: 6 times the message size without pack (rsend: 8 times), twice that with pack.
 #ifndef LANYARD_BENCH_ROUND_TRIP_H_
 #define LANYARD_BENCH_ROUND_TRIP_H_
@@ -24,10 +34,11 @@
 #include <string>
 
 #include "bench/aligned_buffer.h"
-#include "bench/host_stream.h"
+#include "bench/kernels.h"
 #include "bench/mpi_process.h"
 #include "bench/payload.h"
 #include "bench/request_set.h"
+#include "bench/stream.h"
 #include "bench/stream_queue.h"
 
 namespace lanyard::bench {
@@ -38,6 +49,8 @@ enum class PingpongMode {
   kMpi,    // the CPU drives: pack kernel, synchronise the stream, MPI_Send, MPI_Recv, unpack kernel
   kSend,   // stream-triggered persistent sends
   kRsend,  // stream-triggered persistent ready sends, receives started one iteration ahead
+  kGraph,  // kSend, captured and replayed; streams of GPUs only
+  kKernel,  // one kernel starts, waits and copies
 };
 
 class RoundTrip {
@@ -46,15 +59,23 @@ class RoundTrip {
     PingpongMode mode = PingpongMode::kSendrecv;
     size_t bytes = 0;
     bool pack = false;
-    uint64_t batch = 64;  // iterations enqueued at a time
+    uint64_t batch = 64;      // iterations enqueued at a time
+    bool is_to_self = false;  // modes kSend, kGraph, kKernel
   };
+  static constexpr uint64_t kGraphTrips = 20;
 
-  // Allocates, and in the stream modes matches: collective over both ranks. stream: kMpi, kSend,
-  // kRsend; queue: kSend, kRsend; else null. Both outlive this object.
-  RoundTrip(const Shape& shape, const MpiProcess& process, HostStream* stream, StreamQueue* queue);
-  ~RoundTrip() = default;
+  // Allocates, and in the stream modes matches: collective over both ranks. stream: null in
+  // kSendrecv and kPersistent; queue: null there and in kMpi. Both outlive this object.
+  RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream, StreamQueue* queue);
+  ~RoundTrip();
   RoundTrip(const RoundTrip&) = delete;
   RoundTrip& operator=(const RoundTrip&) = delete;
+
+  // Why this mode cannot run here; empty when it can, which trial() requires. Of this rank.
+  const std::string& refusal() const { return refusal_; }
+
+  // The iterations that trial() takes for so many: whole graphs in mode kGraph.
+  uint64_t rounded(uint64_t iterations) const;
 
   // Fills and poisons, runs that many iterations, compares. Collective. Returns the seconds this
   // rank took; rank 0's are the measurement. What is wrong, if anything, is in error() from then
@@ -64,26 +85,32 @@ class RoundTrip {
   const std::string& error() const { return error_; }
 
  private:
-  struct Copy {
-    std::byte* to;
-    const std::byte* from;
-    size_t bytes;
-  };
-  // A ping and a pong of their own. The staging buffers exist with pack only.
+  // A ping and a pong of their own. The staging buffers exist with pack only, pinned ones in mode
+  // kMpi with a GPU.
   struct Slot {
-    AlignedBuffer source, destination, staging_out, staging_in;
+    AlignedBuffer source, destination, staging_out, staging_in, pinned_out, pinned_in;
     std::byte* out = nullptr;  // what is sent: source or staging_out
     std::byte* in = nullptr;   // what is received into: destination or staging_in
-    Copy pack{}, unpack{};
-    std::optional<RequestSet> requests;  // the receive, the send
-    uint64_t iteration = 0;              // whose payload it holds
+    CopyKernel pack, unpack;
+    std::optional<RequestSet> requests;           // the receive, the send
+    uint64_t iteration = 0;                       // whose payload it holds
+    MPIX_Device_requests* receive_set = nullptr;  // mode kKernel
+    MPIX_Device_requests* send_set = nullptr;
     MPI_Request& receive() { return (*requests)[0]; }
     MPI_Request& send() { return (*requests)[1]; }
+    TripsKernel::Slot sets() const { return {receive_set, send_set, pack, unpack}; }
   };
   enum SlotIndex { kFirst, kEven, kOdd, kLast, kSlots };
 
   bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
+  // Who sends first.
+  bool is_pinging() const { return shape_.is_to_self || process_.is_first(); }
+  Gpu* gpu() const { return stream_ != nullptr ? stream_->gpu() : nullptr; }
   void make_slot(int index);
+  // Modes kKernel and kGraph: both need the card to go on without calls of the host.
+  void make_sets(Slot& slot);
+  void free_sets(Slot& slot);
+  void capture_graphs();
   SlotIndex slot_index(uint64_t i) const;
   Slot& slot(uint64_t i) { return *slots_[slot_index(i)]; }
 
@@ -99,15 +126,22 @@ class RoundTrip {
   // Stream modes.
   void pack(Slot& slot);
   void unpack(Slot& slot);
+  void enqueue_trips(uint64_t begin, uint64_t end);
   void run_send();
+  void run_graph();
+  void run_kernel();
   void run_rsend();
 
   const Shape shape_;
   const MpiProcess& process_;
   const int peer_;
-  HostStream* const stream_;
+  Stream* const stream_;
   StreamQueue* const queue_;
   std::array<std::unique_ptr<Slot>, kSlots> slots_;
+  // Destroyed before the requests in them: of the first iterations, of those between, of the last.
+  std::array<std::unique_ptr<Graph>, 3> graphs_;
+  TripsKernel trips_;
+  std::string refusal_;
   uint64_t iterations_ = 0;  // of the trial that runs
   uint64_t next_iteration_ =
       0;  // number of the next iteration over all trials: no payload comes twice

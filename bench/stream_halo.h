@@ -18,28 +18,28 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "bench/block.h"
 #include "bench/cartesian_layout.h"
-#include "bench/host_stream.h"
 #include "bench/neighbour_exchange.h"
+#include "bench/stream.h"
 #include "bench/stream_queue.h"
 
 namespace lanyard::bench {
 
 enum class HaloKinds { kGather, kGatherAndScatter };
 
-// T: trivially copyable; with scatter, with += too.
+// T: trivially copyable, of 1, 4 or 8 bytes; with scatter, with += too.
 template <class T>
 class StreamHalo {
  public:
   // Creates a queue on the stream (but for kMpi), the requests, and matches them. Collective over
   // comm. The stream outlives this object and has no queue yet. Tags 0 to 31 of comm are taken.
-  StreamHalo(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout, HostStream& stream,
+  // kGatherAndScatter: on host streams only.
+  StreamHalo(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout, Stream& stream,
              HaloKinds kinds = HaloKinds::kGather)
       : mode_(mode), layout_(layout), stream_(stream) {
     if (mode_ != HaloMode::kMpi) queue_.emplace(stream);
@@ -60,17 +60,19 @@ class StreamHalo {
   StreamHalo(const StreamHalo&) = delete;
   StreamHalo& operator=(const StreamHalo&) = delete;
 
-  // From here in the stream on, the ghosts of `block` hold what their owners hold. Every rank calls
-  // it equally often; the block has the layout's size, and must outlive its use here by the stream.
-  // Mode kMpi blocks.
-  void enqueue_gather(Block<T>& block) {
-    exchange(*gather_, block, gathers_, owned_, ghost_, unpack_kernel<false>);
+  // `cells` are those of a block of the layout's size (Block's order, with ghosts), in the stream's
+  // memory, and must outlive their use here by the stream.
+
+  // From here in the stream on, the ghosts of the block hold what their owners hold. Every rank
+  // calls it equally often. Mode kMpi blocks.
+  void enqueue_gather(T* cells) {
+    exchange(*gather_, cells, gathers_, owned_, ghost_, unpack_kernel<false>);
   }
-  // From here in the stream on, the owned cells of `block` have had added to them what the ghosts
+  // From here in the stream on, the owned cells of the block have had added to them what the ghosts
   // of it held elsewhere. The ghosts keep their values. Contributions are added in the order of
   // kDirection. Requires kGatherAndScatter.
-  void enqueue_scatter(Block<T>& block) {
-    exchange(*scatter_, block, scatters_, ghost_, owned_, unpack_kernel<true>);
+  void enqueue_scatter(T* cells) {
+    exchange(*scatter_, cells, scatters_, ghost_, owned_, unpack_kernel<true>);
   }
 
   // Blocks the host until everything enqueued so far has run. Not collective.
@@ -97,14 +99,13 @@ class StreamHalo {
   QueueInfo info() const { return queue_ ? queue_->info() : QueueInfo(); }
 
  private:
-  // The argument of a pack and an unpack kernel: one a block and set, made at first use, then the
+  static_assert(sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8);
+
+  // The arguments of a pack and an unpack kernel: made once a block and set, at first use, then the
   // same for ever.
   struct Copies {
-    T* cells;  // of the block, with ghosts
-    long stride;
-    int set;
-    std::array<Region, kDirections> from, to;
-    std::array<std::byte*, kDirections> out, in;
+    int set = 0;
+    HaloKernel pack, unpack;
   };
   using CopiesList = std::vector<std::unique_ptr<Copies>>;
 
@@ -115,25 +116,25 @@ class StreamHalo {
       lengths[d] = static_cast<size_t>(regions[d].cells()) * sizeof(T);
     return lengths;
   }
-  static T* row(const Copies& c, const Region& region, long r) {
-    return c.cells + (region.row + r + 1) * c.stride + region.column + 1;
+  static T* row(const HaloKernel& c, const Region& region, long r) {
+    return reinterpret_cast<T*>(c.cells) + (region.row + r + 1) * c.stride + region.column + 1;
   }
 
   static void pack_kernel(void* argument) {
-    const Copies& c = *static_cast<const Copies*>(argument);
+    const HaloKernel& c = *static_cast<const HaloKernel*>(argument);
     for (size_t d = 0; d < kDirections; ++d) {
-      const Region& region = c.from[d];
-      T* out = reinterpret_cast<T*>(c.out[d]);
+      const Region& region = c.regions[d];
+      T* out = reinterpret_cast<T*>(c.messages[d]);
       for (long r = 0; r < region.rows; ++r, out += region.columns)
         std::copy_n(row(c, region, r), region.columns, out);
     }
   }
   template <bool add>
   static void unpack_kernel(void* argument) {
-    const Copies& c = *static_cast<const Copies*>(argument);
+    const HaloKernel& c = *static_cast<const HaloKernel*>(argument);
     for (size_t d = 0; d < kDirections; ++d) {
-      const Region& region = c.to[d];
-      const T* in = reinterpret_cast<const T*>(c.in[d]);
+      const Region& region = c.regions[d];
+      const T* in = reinterpret_cast<const T*>(c.messages[d]);
       for (long r = 0; r < region.rows; ++r, in += region.columns) {
         T* to = row(c, region, r);
         for (long k = 0; k < region.columns; ++k) {
@@ -146,35 +147,44 @@ class StreamHalo {
     }
   }
 
-  Copies* copies(CopiesList& list, NeighbourExchange& exchange, Block<T>& block,
+  Copies& copies(CopiesList& list, NeighbourExchange& exchange, T* cells,
                  const std::array<Region, kDirections>& from,
-                 const std::array<Region, kDirections>& to) {
+                 const std::array<Region, kDirections>& to, void (*unpack)(void*)) {
+    auto* const address = reinterpret_cast<std::byte*>(cells);
     const int set = exchange.set();
     for (const auto& c : list)
-      if (c->cells == block.data() && c->set == set) return c.get();
+      if (c->pack.cells == address && c->set == set) return *c;
     auto c = std::make_unique<Copies>();
-    *c = {block.data(), block.stride(), set, from, to, {}, {}};
+    c->set = set;
+    c->pack.cells = c->unpack.cells = address;
+    c->pack.stride = c->unpack.stride = layout_.my_columns().count + 2;
+    c->pack.cell_bytes = c->unpack.cell_bytes = static_cast<int>(sizeof(T));
+    c->unpack.is_pack = false;
+    c->pack.on_host = pack_kernel;
+    c->unpack.on_host = unpack;
     for (int d = 0; d < kDirections; ++d) {
-      c->out[index(d)] = exchange.out(d);
-      c->in[index(d)] = exchange.in(set, d);
+      c->pack.regions[d] = from[index(d)];
+      c->pack.messages[d] = exchange.out(d);
+      c->unpack.regions[d] = to[index(d)];
+      c->unpack.messages[d] = exchange.in(set, d);
     }
     list.push_back(std::move(c));
-    return list.back().get();
+    return *list.back();
   }
 
-  void exchange(NeighbourExchange& exchange, Block<T>& block, CopiesList& list,
+  void exchange(NeighbourExchange& exchange, T* cells, CopiesList& list,
                 const std::array<Region, kDirections>& from,
                 const std::array<Region, kDirections>& to, void (*unpack)(void*)) {
-    Copies* c = copies(list, exchange, block, from, to);
+    const Copies& c = copies(list, exchange, cells, from, to, unpack);
     exchange.start_receives();
-    stream_.launch(pack_kernel, c);
+    stream_.launch(c.pack);
     exchange.send_and_wait();
-    stream_.launch(unpack, c);
+    stream_.launch(c.unpack);
   }
 
   const HaloMode mode_;
   const CartesianLayout layout_;
-  HostStream& stream_;
+  Stream& stream_;
   std::optional<StreamQueue> queue_;
   std::array<Region, kDirections> owned_, ghost_;
   // After the queue: their requests go first.

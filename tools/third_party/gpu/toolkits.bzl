@@ -31,6 +31,13 @@ cc_library(
 )
 """
 
+_RUNTIME = """
+cc_library(
+    name = "{name}",
+    linkopts = {linkopts},
+)
+"""
+
 def _first(ctx, candidates, file):
     for folder in candidates:
         if folder and ctx.path(folder + "/" + file).exists:
@@ -58,6 +65,12 @@ def _gpu_toolkits_impl(ctx):
             message = "'%s'" % nvcc_missing,
         )
 
+    # Static, so that programs run where only the driver is installed.
+    build += _RUNTIME.format(
+        name = "cuda_runtime",
+        linkopts = (["-L" + cuda + "/lib64"] if cuda else []) + ["-lcudart_static", "-ldl", "-lrt", "-pthread"],
+    )
+
     # Debian keeps HIP's headers on the compiler's own path, AMD in a folder of its own.
     rocm = _first(ctx, [environ.get("ROCM_PATH"), "/opt/rocm"], "bin/hipcc")
     hipcc = rocm + "/bin/hipcc" if rocm else str(ctx.which("hipcc") or "")
@@ -78,6 +91,10 @@ def _gpu_toolkits_impl(ctx):
             headers = ["hip/hip_runtime_api.h"],
             message = "'%s'" % hip_missing,
         )
+    build += _RUNTIME.format(
+        name = "hip_runtime",
+        linkopts = (["-L" + rocm + "/lib", "-Wl,-rpath," + rocm + "/lib"] if rocm else []) + ["-lamdhip64"],
+    )
     ctx.file("BUILD.bazel", build)
     ctx.file("defs.bzl", "NVCC = %r\nHIPCC = %r\nNVCC_MISSING = %r\nHIPCC_MISSING = %r\n" % (
         nvcc,
