@@ -15,6 +15,9 @@
 #define LANYARD_API_LANYARD_DEVICE_H_
 
 #include <stdint.h>
+#if defined(__HIPCC__)
+#include <hip/hip_runtime.h>
+#endif
 
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define LANYARD_DEVICE_FUNCTION static inline __host__ __device__

@@ -25,6 +25,14 @@ constexpr uint64_t kRoundsAmongOthers = 8;
 // A yield that takes longer has let somebody else run.
 constexpr std::chrono::microseconds kShortYield{3};
 
+constexpr std::chrono::microseconds kBetweenQuestions{4};
+
+void pause_for(std::chrono::nanoseconds time) {
+  const Clock::time_point end = Clock::now() + time;
+  while (Clock::now() < end) {
+  }
+}
+
 std::string describe_stall(lanyard_queue& queue) {
   return queue.core->explain_stall() + "\n(the stream has run " + std::to_string(queue.stream().executed()) + " items)";
 }
@@ -34,7 +42,9 @@ int drain(Context& context, lanyard_queue& queue) {
   gpu::Stream& stream = queue.stream();
   if (stream.capturing() != 0)
     return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "the queue's stream is being captured");
-  const bool helps = queue.device_stream == nullptr;  // a host stream asks the helper itself
+  // A host stream runs on this thread, which then does the card's work too. A device's runs by itself: the card's own thread
+  // is left to itself, and the driver, which it needs, is asked now and then only.
+  const bool is_host = queue.device_stream == nullptr;
   Patience patience(context.settings());
   Clock::time_point spin_until = patience.begin() + kSpin;
   uint64_t executed = stream.executed();
@@ -43,13 +53,15 @@ int drain(Context& context, lanyard_queue& queue) {
   std::string failure;
   std::string stall;
 
-  context.nic().attend();
-  stream.attend();
+  if (is_host) {
+    context.nic().attend();
+    stream.attend();
+  }
   for (uint64_t round = 0;; ++round) {
     const uint64_t seen = context.nic().activity();
     const bool empty = stream.poll();
-    if (!helps)
-      context.helper().help();
+    if (!is_host && !empty)
+      pause_for(kBetweenQuestions);
     if (const Status health = stream.health(); !health.ok()) {
       failure = "the stream will not go on: " + health.message();
       break;
@@ -98,12 +110,16 @@ int drain(Context& context, lanyard_queue& queue) {
       continue;
     }
     // Still attending the stream: whatever ends the sleep is for this thread to go on with.
-    context.nic().leave();
+    if (is_host)
+      context.nic().leave();
     context.nic().wait_since(seen, kSleep);
-    context.nic().attend();
+    if (is_host)
+      context.nic().attend();
   }
-  stream.leave();
-  context.nic().leave();
+  if (is_host) {
+    stream.leave();
+    context.nic().leave();
+  }
   if (!failure.empty())
     return raise(MPI_COMM_WORLD, MPIX_ERR_FAILED, failure);
   if (!stall.empty())

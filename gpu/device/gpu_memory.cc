@@ -1,5 +1,6 @@
 #include "gpu/device/gpu_memory.h"
 
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -40,7 +41,19 @@ Result<int> GpuMemory::device_of(const void* address, uint64_t bytes) const {
   }
   const Result<PointerFacts> facts = facts_of(address, bytes);
   if (!facts.ok()) return facts.status();
-  return facts.value().kind == PointerFacts::Kind::kDevice ? facts.value().device : kHost;
+  const int device = facts.value().kind == PointerFacts::Kind::kDevice ? facts.value().device : kHost;
+  remember(address, bytes, device);
+  return device;
+}
+
+// Replaces what was known of any part of it.
+void GpuMemory::remember(const void* address, uint64_t bytes, int device) const {
+  const Known known{reinterpret_cast<DeviceAddress>(address), reinterpret_cast<DeviceAddress>(address) + bytes, device};
+  const std::unique_lock lock(known_mutex_);
+  auto next = known_.lower_bound(known.begin);
+  if (next != known_.begin() && std::prev(next)->second.end > known.begin) --next;
+  while (next != known_.end() && next->second.begin < known.end) next = known_.erase(next);
+  if (device != kHost && bytes > 0) known_.emplace(known.begin, known);
 }
 
 Result<GpuMemory::Side> GpuMemory::side_of(const void* address, uint64_t bytes) const {
@@ -49,6 +62,13 @@ Result<GpuMemory::Side> GpuMemory::side_of(const void* address, uint64_t bytes) 
     if (bytes > mapping->base + mapping->bytes - reinterpret_cast<DeviceAddress>(address))
       return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes are more than was borrowed");
     return Side{reinterpret_cast<DeviceAddress>(address), mapping->mapped_for, true};
+  }
+  {
+    const auto begin = reinterpret_cast<DeviceAddress>(address);
+    const std::shared_lock lock(known_mutex_);
+    const auto next = known_.upper_bound(begin);
+    if (next != known_.begin() && begin + bytes <= std::prev(next)->second.end)
+      return Side{begin, std::prev(next)->second.device, false};
   }
   const Result<PointerFacts> facts = facts_of(address, bytes);
   if (!facts.ok()) return facts.status();

@@ -7,8 +7,10 @@
 #ifndef LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 #define LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "gpu/device/copy_queue.h"
@@ -27,7 +29,8 @@ class GpuMemory final : public DeviceMemory {
   GpuMemory(Devices& devices, const ProcessName& self);
 
   const char* kind() const override { return driver_.kind(); }
-  // For borrowed memory the device that it is on.
+  // For borrowed memory the device that it is on. To be asked again once memory was freed and allocated anew: copies go
+  // by what it said last.
   Result<int> device_of(const void* address, uint64_t bytes) const override;
   // Besides: kInvalidArgument: neither side is device memory, or one is host memory that devices do not reach;
   // kUnsupported: two devices that cannot reach each other.
@@ -48,6 +51,7 @@ class GpuMemory final : public DeviceMemory {
     bool borrowed = false;  // only that one reaches it
   };
   Result<PointerFacts> facts_of(const void* address, uint64_t bytes) const;
+  void remember(const void* address, uint64_t bytes, int device) const;
   Result<Side> side_of(const void* address, uint64_t bytes) const;
   Result<CopyQueue*> queue_of(int device);
 
@@ -55,6 +59,13 @@ class GpuMemory final : public DeviceMemory {
   Driver& driver_;
   Staging staging_;
   Loans loans_;
+  // What device_of() was last told of ranges of device memory: the driver takes its time to tell, and copies ask too.
+  struct Known {
+    DeviceAddress begin, end;
+    int device;
+  };
+  mutable std::shared_mutex known_mutex_;
+  mutable std::map<DeviceAddress, Known> known_;  // by begin; they do not overlap
   std::mutex mutex_;
   std::vector<std::unique_ptr<CopyQueue>> queues_;  // by device
 };
