@@ -236,10 +236,10 @@ TEST_P(DeviceMemoryContract, OnesOwnLoanIsTheMemoryItself) {
   std::byte* const device = lab().make_memory(1000, 0);
   const Result<DeviceMemory::Loan> loan = memory().lend(device + 10, 900);
   ASSERT_TRUE(is_ok(loan.status()));
-  EXPECT_EQ(memory().borrow(loan.value()).value(), device + 10);
+  EXPECT_EQ(memory().borrow(loan.value(), DeviceMemory::kHost).value(), device + 10);
   memory().give_back(device + 10);
   EXPECT_EQ(memory().device_of(device, 1000).value(), 0);
-  EXPECT_EQ(memory().borrow({}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(memory().borrow({}, DeviceMemory::kHost).status().code(), Code::kInvalidArgument);
   std::byte* const pinned = staging(100);
   EXPECT_EQ(memory().lend(pinned, 100).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(memory().lend(device, 1 << 30).status().code(), Code::kInvalidArgument);

@@ -219,7 +219,7 @@ Result<DeviceMemory::Loan> FakeDeviceMemory::lend(const void* address, uint64_t 
   return loan;
 }
 
-Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan) {
+Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int) {
   Lent lent;
   std::memcpy(&lent, loan.bytes.data(), sizeof lent);
   const std::lock_guard lock(mutex_);

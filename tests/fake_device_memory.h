@@ -48,7 +48,7 @@ class FakeDeviceMemory final : public DeviceMemory {
   Result<std::byte*> take_staging(uint64_t bytes) override;
   void give_staging(std::byte* memory) override;
   Result<Loan> lend(const void* address, uint64_t bytes) override;
-  Result<std::byte*> borrow(const Loan& loan) override;
+  Result<std::byte*> borrow(const Loan& loan, int device) override;
   void give_back(std::byte* borrowed) override;
 
   // ---- For tests

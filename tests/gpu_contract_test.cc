@@ -288,7 +288,7 @@ Status use_loan(const std::string& hex, int device) {
   if (gpu == nullptr) return Status(Code::kUnsupported, "no device in the other process");
   DeviceMemory& memory = gpu->backend().memory();
   const gpu::Inside inside(gpu->driver(), gpu->context(device));
-  const Result<std::byte*> borrowed = memory.borrow(loan_of(hex));
+  const Result<std::byte*> borrowed = memory.borrow(loan_of(hex), DeviceMemory::kHost);
   if (!borrowed.ok()) return borrowed.status();
   std::byte* const near = gpu->make_memory(kLent, device);
   const Result<std::byte*> host = memory.take_staging(kLent);

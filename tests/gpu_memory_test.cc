@@ -70,7 +70,7 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   const Result<DeviceMemory::Loan> second = lab.own.lend(lent + 2000, 8000);
   ASSERT_TRUE(is_ok(loan.status()) && is_ok(second.status()));
 
-  const Result<std::byte*> borrowed = lab.other.borrow(loan.value());
+  const Result<std::byte*> borrowed = lab.other.borrow(loan.value(), DeviceMemory::kHost);
   ASSERT_TRUE(is_ok(borrowed.status()));
   EXPECT_NE(borrowed.value(), lent + 1000);
   EXPECT_EQ(lab.other.device_of(borrowed.value(), 3000).value(), 1);
@@ -92,7 +92,7 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   }
 
   // One mapping for an allocation.
-  const Result<std::byte*> more = lab.other.borrow(second.value());
+  const Result<std::byte*> more = lab.other.borrow(second.value(), DeviceMemory::kHost);
   ASSERT_TRUE(is_ok(more.status()));
   EXPECT_EQ(more.value(), borrowed.value() + 1000);
   EXPECT_EQ(lab.driver.mapped_loans(), 1u);
@@ -109,7 +109,7 @@ TEST(GpuMemoryTest, LoansThatCannotBeReachedSayWhy) {
     FakeLab lab(options, borrower);
     std::byte* const lent = lab.make_memory(100, options.devices - 1);
     const Result<DeviceMemory::Loan> loan = lab.own.lend(lent, 100);
-    const Status status = lab.other.borrow(loan.value()).status();
+    const Status status = lab.other.borrow(loan.value(), DeviceMemory::kHost).status();
     EXPECT_EQ(status.code(), Code::kUnsupported);
     return status.message();
   };
@@ -122,7 +122,7 @@ TEST(GpuMemoryTest, LoansThatCannotBeReachedSayWhy) {
   FakeLab lender({.devices = 2});
   const Result<DeviceMemory::Loan> loan = lender.own.lend(lender.make_memory(100, 1), 100);
   FakeLab borrower({});
-  const Status status = borrower.other.borrow(loan.value()).status();
+  const Status status = borrower.other.borrow(loan.value(), DeviceMemory::kHost).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("does not see"), std::string::npos) << status.to_string();
 }

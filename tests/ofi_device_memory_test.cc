@@ -33,7 +33,7 @@ class FakeDevice final : public DeviceMemory {
   Result<std::byte*> take_staging(uint64_t) override { return none(); }
   void give_staging(std::byte*) override {}
   Result<Loan> lend(const void*, uint64_t) override { return none(); }
-  Result<std::byte*> borrow(const Loan&) override { return none(); }
+  Result<std::byte*> borrow(const Loan&, int) override { return none(); }
   void give_back(std::byte*) override {}
 
   alignas(64) std::array<std::byte, 256> memory{};

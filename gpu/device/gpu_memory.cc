@@ -43,6 +43,7 @@ Result<int> GpuMemory::device_of(const void* address, uint64_t bytes) const {
   if (!facts.ok()) return facts.status();
   const int device = facts.value().kind == PointerFacts::Kind::kDevice ? facts.value().device : kHost;
   remember(address, bytes, device);
+  if (int none = kHost; device != kHost) home_.compare_exchange_strong(none, device, std::memory_order_relaxed);
   return device;
 }
 

@@ -7,6 +7,7 @@
 #ifndef LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 #define LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,11 +37,12 @@ class GpuMemory final : public DeviceMemory {
   // kUnsupported: two devices that cannot reach each other.
   Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) override;
   Result<bool> has_ended(Copy copy) override;
-  Result<std::byte*> take_staging(uint64_t bytes) override { return staging_.take(bytes); }
+  Result<std::byte*> take_staging(uint64_t bytes) override { return staging_.take(bytes, home()); }
   void give_staging(std::byte* memory) override { staging_.give(memory); }
   Result<Loan> lend(const void* address, uint64_t bytes) override;
-  // For the device that is current on the calling thread, or device 0.
-  Result<std::byte*> borrow(const Loan& loan) override { return loans_.borrow(loan); }
+  Result<std::byte*> borrow(const Loan& loan, int device) override {
+    return loans_.borrow(loan, device == kHost ? home() : device);
+  }
   void give_back(std::byte* borrowed) override { loans_.give_back(borrowed); }
 
  private:
@@ -55,6 +57,12 @@ class GpuMemory final : public DeviceMemory {
   Result<Side> side_of(const void* address, uint64_t bytes) const;
   Result<CopyQueue*> queue_of(int device);
 
+  // The device that the process uses: the first that memory was asked about of, else the calling thread's.
+  int home() const {
+    const int device = home_.load(std::memory_order_relaxed);
+    return device == kHost ? driver_.current_device() : device;
+  }
+
   Devices& devices_;
   Driver& driver_;
   Staging staging_;
@@ -64,6 +72,7 @@ class GpuMemory final : public DeviceMemory {
     DeviceAddress begin, end;
     int device;
   };
+  mutable std::atomic<int> home_{kHost};
   mutable std::shared_mutex known_mutex_;
   mutable std::map<DeviceAddress, Known> known_;  // by begin; they do not overlap
   std::mutex mutex_;

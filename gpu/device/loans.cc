@@ -85,7 +85,7 @@ Result<int> Loans::device_named(const std::array<std::byte, 16>& uuid) {
                 "the memory is on a device that this process does not see (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES)");
 }
 
-Result<std::byte*> Loans::borrow(const Loan& loan) {
+Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
   Form form;
   std::memcpy(&form, loan.bytes.data(), sizeof form);
   if (form.mark != kMark) return Status(Code::kInvalidArgument, "not a loan, or one of another version of Lanyard");
@@ -94,7 +94,6 @@ Result<std::byte*> Loans::borrow(const Loan& loan) {
   const Result<int> device = device_named(form.device);
   if (!device.ok()) return device.status();
 
-  const int mapped_for = driver_.current_device();
   const std::lock_guard lock(mutex_);
   for (auto& [base, borrowed] : borrowed_) {
     if (borrowed.handle != form.handle || borrowed.mapping.mapped_for != mapped_for) continue;

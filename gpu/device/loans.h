@@ -48,8 +48,8 @@ class Loans {
 
   // `facts` of the range's memory, which is a device's.
   Result<Loan> lend(const PointerFacts& facts, const void* address, uint64_t bytes);
-  // Mapped for the calling thread's current device. Allocations are mapped once, however often they are borrowed.
-  Result<std::byte*> borrow(const Loan& loan);
+  // Mapped for `device`. Allocations are mapped once a device, however often they are borrowed.
+  Result<std::byte*> borrow(const Loan& loan, int device);
   // The last one for an allocation unmaps it, which may wait for the device. Nothing for memory of this process.
   void give_back(std::byte* borrowed);
 

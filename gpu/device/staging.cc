@@ -13,7 +13,7 @@ Staging::~Staging() {
   for (const auto& [memory, buffer] : buffers_) driver_.free_host(const_cast<std::byte*>(memory));
 }
 
-Result<std::byte*> Staging::take(uint64_t bytes) {
+Result<std::byte*> Staging::take(uint64_t bytes, int device) {
   if (bytes > uint64_t{1} << 48) return Status(Code::kExhausted, std::to_string(bytes) + " bytes of staging memory");
   const size_t wanted = static_cast<size_t>(std::bit_width((std::max(bytes, kSmallest) - 1) / kSmallest));
   const std::lock_guard lock(mutex_);
@@ -25,13 +25,13 @@ Result<std::byte*> Staging::take(uint64_t bytes) {
     buffers_.at(memory).taken = true;
     return memory;
   }
-  return allocate(wanted);
+  return allocate(wanted, device);
 }
 
-Result<std::byte*> Staging::allocate(size_t size_class) {
+Result<std::byte*> Staging::allocate(size_t size_class, int device) {
   const uint64_t bytes = kSmallest << size_class;
   // Any device's context will do: the memory is for all of them.
-  const Result<ContextHandle> context = driver_.context_of_device(driver_.current_device());
+  const Result<ContextHandle> context = driver_.context_of_device(device);
   if (!context.ok()) return context.status();
   if (context_ == nullptr) context_ = context.value();
   const Inside inside(driver_, context.value());

@@ -31,7 +31,7 @@ class Staging {
   ~Staging();
 
   // At least `bytes`, page-aligned. Enters the driver where nothing fits. kExhausted.
-  Result<std::byte*> take(uint64_t bytes);
+  Result<std::byte*> take(uint64_t bytes, int device);
   // Requires: from take(), not given back.
   void give(std::byte* memory);
 
@@ -46,7 +46,7 @@ class Staging {
     DeviceAddress address;
     bool taken;
   };
-  Result<std::byte*> allocate(size_t size_class);
+  Result<std::byte*> allocate(size_t size_class, int device);
 
   Driver& driver_;
   mutable std::mutex mutex_;

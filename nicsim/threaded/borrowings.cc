@@ -13,9 +13,9 @@ Borrowings::~Borrowings() {
 }
 
 std::byte* Borrowings::borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan,
-                              nic::RegionId target) {
+                              nic::RegionId target, int device) {
   const auto found = std::find_if(borrowings_.begin(), borrowings_.end(), [&](const Borrowing& each) {
-    return each.source == source && each.registration == registration && each.loan == loan;
+    return each.source == source && each.registration == registration && each.device == device && each.loan == loan;
   });
   if (found != borrowings_.end()) {
     ++found->copies;
@@ -25,15 +25,15 @@ std::byte* Borrowings::borrow(uint32_t source, uint64_t registration, const Devi
   }
   // The source has registered the memory anew: it may be other memory at the same place.
   std::erase_if(borrowings_, [&](const Borrowing& each) {
-    if (each.source != source || each.loan != loan || each.copies > 0)
+    if (each.source != source || each.registration == registration || each.loan != loan || each.copies > 0)
       return false;
     memory_.give_back(each.memory);
     return true;
   });
-  const Result<std::byte*> memory = memory_.borrow(loan);
+  const Result<std::byte*> memory = memory_.borrow(loan, device);
   if (!memory.ok())
     return nullptr;
-  borrowings_.push_back({source, registration, loan, memory.value(), 1, {target}});
+  borrowings_.push_back({source, registration, loan, device, memory.value(), 1, {target}});
   return memory.value();
 }
 

@@ -22,9 +22,10 @@ class Borrowings {
   Borrowings(const Borrowings&) = delete;
   Borrowings& operator=(const Borrowings&) = delete;
 
-  // Where the range lies that `source` has lent, for one copy into `target`, until ended(); null where it cannot be
-  // reached. `registration` tells it from what the same loan meant before.
-  std::byte* borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan, nic::RegionId target);
+  // Where the range lies that `source` has lent, for one copy into `target`, which is on `device`, until ended(); null where
+  // it cannot be reached. `registration` tells it from what the same loan meant before.
+  std::byte* borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan, nic::RegionId target,
+                    int device);
   void ended(const std::byte* borrowed);
   // The region has gone, and all copies into it have ended.
   void forget(nic::RegionId target);
@@ -34,6 +35,7 @@ class Borrowings {
     uint32_t source = 0;
     uint64_t registration = 0;
     DeviceMemory::Loan loan;
+    int device = DeviceMemory::kHost;  // that reaches it
     std::byte* memory = nullptr;
     uint32_t copies = 0;                 // under way
     std::vector<nic::RegionId> targets;  // that it is kept for

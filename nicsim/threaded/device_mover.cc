@@ -176,7 +176,7 @@ void DeviceMover::abandoned(const Packet& packet) {
 bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::byte* bytes) {
   DeviceMemory::Loan loan;
   std::memcpy(loan.bytes.data(), bytes, sizeof loan.bytes);
-  const std::byte* borrowed = borrowings_.borrow(packet.source, packet.compare, loan, landing.region);
+  const std::byte* borrowed = borrowings_.borrow(packet.source, packet.compare, loan, landing.region, regions_[landing.region.value].device);
   if (borrowed == nullptr)
     return false;
   Move move;

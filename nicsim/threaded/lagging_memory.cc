@@ -34,7 +34,7 @@ class LaggingMemory final : public DeviceMemory {
   Result<std::byte*> take_staging(uint64_t bytes) override { return memory_.take_staging(bytes); }
   void give_staging(std::byte* memory) override { memory_.give_staging(memory); }
   Result<Loan> lend(const void* address, uint64_t bytes) override { return memory_.lend(address, bytes); }
-  Result<std::byte*> borrow(const Loan& loan) override { return memory_.borrow(loan); }
+  Result<std::byte*> borrow(const Loan& loan, int device) override { return memory_.borrow(loan, device); }
   void give_back(std::byte* borrowed) override { memory_.give_back(borrowed); }
 
  private:

@@ -49,9 +49,10 @@ class DeviceMemory {
 
   // Lends device memory of this process, for as long as the memory lives. kUnsupported where it cannot be lent.
   virtual Result<Loan> lend(const void* address, uint64_t bytes) = 0;
-  // Where this process reaches what another (or this very one) has lent, until give_back(). kUnsupported where it cannot
-  // (another host, a device out of reach); the message says why.
-  virtual Result<std::byte*> borrow(const Loan& loan) = 0;
+  // Where `device` of this process reaches what another (or this very one) has lent, until give_back(); copies to there run
+  // on it. kHost: whichever device the process uses anyway. A process that made another's device work too would share
+  // that in time slices. kUnsupported where it cannot (another host, a device out of reach); the message says why.
+  virtual Result<std::byte*> borrow(const Loan& loan, int device) = 0;
   virtual void give_back(std::byte* borrowed) = 0;
 };
 
