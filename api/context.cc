@@ -98,8 +98,10 @@ Status Context::open_nic() {
 }
 
 Context::~Context() {
-  if (endpoint_ != nullptr)
+  if (endpoint_ != nullptr) {
+    endpoint_->standing().stop();
     endpoint_->overflow().stop();
+  }
   for (const auto& queue : queues_) {
     // A stream that is not through would go on with words and counters that end here.
     // A device's driver is not asked whether its stream is empty: the program may have destroyed the stream.

@@ -55,8 +55,7 @@ Result<MPIX_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Req
     return Status(Code::kInvalidState, "the queue's stream is being captured");
   LANYARD_RETURN_IF_ERROR(queue.core->stand(requests));
   const auto undo = [&](Status status) {
-    for (core::Request* request : requests)
-      (void)queue.core->dismiss(*request);
+    (void)queue.core->dismiss(requests);
     return status;
   };
   const Result<std::vector<uint64_t>> words = describe(stream, requests);
@@ -121,11 +120,7 @@ int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
         error_class = MPI_ERR_ARG;
         text = "not a set of requests of this queue";
       } else {
-        // A request that has been dismissed is an ordinary one: the call may be repeated for the others.
-        for (core::Request* request : found->requests) {
-          const Status status = request->standing == nullptr ? Status() : queue->core->dismiss(*request);
-          if (status.ok())
-            continue;
+        if (const Status status = queue->core->dismiss(found->requests); !status.ok()) {
           error_class = MPIX_ERR_BUSY;
           text = status.message();
         }

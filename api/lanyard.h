@@ -67,7 +67,8 @@ typedef enum MPIX_Queue_type {
 int MPIX_Queue_init(MPIX_Queue *queue, MPIX_Queue_type type, void *stream_address);
 /* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local.
  * MPIX_ERR_QUEUE: no queue; MPIX_ERR_BUSY: a request was started on it whose wait was never enqueued (the message names
- * it; nothing is freed); else as MPIX_Queue_wait. */
+ * it), a graph's or kernel's start has not completed, or there are sets of requests for kernels (nothing is freed then);
+ * else as MPIX_Queue_wait. */
 int MPIX_Queue_free(MPIX_Queue *queue);
 /* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
  * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_FAILED: an operation failed
@@ -136,7 +137,7 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
  * nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
  * MPIX_ERR_QUEUE, MPI_ERR_ARG, MPIX_ERR_NO_ENTRIES; MPI_ERR_UNSUPPORTED_OPERATION as for captures. */
 int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests **set);
-/* Makes them ordinary requests again, sets *set to NULL. The kernels must have ended. MPI_ERR_ARG, MPIX_ERR_QUEUE;
+/* Makes them ordinary requests again, sets *set to NULL. The kernels of the set must have ended. MPI_ERR_ARG, MPIX_ERR_QUEUE;
  * MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */
 int MPIX_Device_requests_free(MPIX_Queue queue, MPIX_Device_requests **set);
 

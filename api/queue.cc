@@ -189,14 +189,14 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
       if (status.ok())
         return MPI_SUCCESS;
       if (status.code() != Code::kAgain) {
-        refusal = {error_class_for(context, status.code()), status.message(), communicator_of(context, requests[0])};
+        refusal = {error_class_for(context, status.code()), status.message(), count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
         break;
       }
       MatchCall::advance_all(context);  // the user is inside an MPI function
       if (patience.is_over(context.rank(), [&] { return "to enqueue: " + status.message(); })) {
         refusal = {context.errors().class_of(MPIX_ERROR_STALLED),
                    "the deadline passed: " + status.message() + "\n" + describe_stall(*queue),
-                   communicator_of(context, requests[0])};
+                   count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
         break;
       }
     }

@@ -47,7 +47,7 @@ struct FakeLab final : StreamLab {
 };
 
 StreamMaker maker(const char* name, const FakeDriver::Options& options) {
-  return {name, [options] { return std::make_unique<FakeLab>(options); }};
+  return {.name = name, .make = [options] { return std::make_unique<FakeLab>(options); }, .adds_meet = false};
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, StreamContract,
@@ -92,19 +92,44 @@ class DeviceStreamTest : public ::testing::Test {
 };
 
 TEST_F(DeviceStreamTest, AddsThatFollowOneAnotherAreOneKernel) {
-  uint64_t* const word = words(100);
+  FakeLab lab{FakeDriver::Options{.writes_words = false}};
+  const auto stream_of_kernels = lab.make_stream();
+  Stream& stream = *stream_of_kernels;
+  const auto submissions = [&](const char* what) { return lab.driver->submissions(what); };
+  uint64_t* const word = lab.make_words(100);
   const uint64_t before = submissions("ring");
   std::vector<StreamOp> ops;
   for (int i = 0; i < 64; ++i) ops.push_back(add64(word + i, 1));
   for (int i = 0; i < 64; ++i) ops.push_back(add64(word + i, 2));
-  ASSERT_TRUE(enqueued(stream(), ops));
+  ASSERT_TRUE(enqueued(stream, ops));
   EXPECT_EQ(submissions("ring"), before + 1);
   ops.push_back(add64(word + 64, 1));
-  ASSERT_TRUE(enqueued(stream(), ops));
+  ASSERT_TRUE(enqueued(stream, ops));
   EXPECT_EQ(submissions("ring"), before + 3);
-  ASSERT_TRUE(runs_empty(stream()));
+  ASSERT_TRUE(runs_empty(stream));
   for (int i = 0; i < 64; ++i) EXPECT_EQ(load(word + i), 6u);
   EXPECT_EQ(load(word + 64), 1u);
+}
+
+// What nobody else adds to meanwhile (S2) is written: no kernel, and in one run with what follows.
+TEST_F(DeviceStreamTest, AddsAreWrittenSums) {
+  uint64_t* const word = words(3);
+  const uint64_t rings = submissions("ring");
+  ASSERT_TRUE(enqueued(stream(), {wait64(word + 2, 1), add64(word, 5), add64(word, 6), add64(word + 1, 1), write64(word + 1, 40), add64(word + 1, 2)}));
+  ASSERT_TRUE(enqueued(stream(), {add64(word, 7)}));
+  EXPECT_EQ(stream().enqueue(std::vector{add64(word, 100), StreamOp{.kind = Kind::kCall}}).code(), Code::kUnsupported);
+  EXPECT_EQ(submissions("memory ops"), 2u);
+  EXPECT_EQ(submissions("ring"), rings);
+  EXPECT_EQ(load(word), 0u);
+  store(word + 2, 1);
+  ASSERT_TRUE(runs_empty(stream()));
+  EXPECT_EQ(load(word), 18u);
+  EXPECT_EQ(load(word + 1), 42u);
+  // Others may add between.
+  std::atomic_ref(*word).fetch_add(1000);
+  ASSERT_TRUE(enqueued(stream(), {add64(word, 1)}));
+  ASSERT_TRUE(runs_empty(stream()));
+  EXPECT_EQ(load(word), 1019u);
 }
 
 TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {

@@ -97,12 +97,12 @@ Result<bool> CopyQueue::has_ended(uint64_t number) {
 
 Status CopyQueue::ask_driver() {
   const std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return failure_;
+  // That a later copy could not be started says nothing of those that run.
   const Inside inside(device_.driver(), device_.context());
   Status status = inside.status();
   if (status.ok()) status = device_.driver().is_empty(stream_).status();
   if (!status.ok()) failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
-  return failure_;
+  return status.ok() ? status : failure_;
 }
 
 }  // namespace lanyard::gpu

@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "transport/base/check.h"
+
 namespace lanyard::gpu {
 namespace {
 
@@ -73,6 +75,7 @@ Device::~Device() {
   if (side_stream_ != nullptr) driver_.destroy_stream(side_stream_);
   if (pair_memory_ != nullptr) driver_.free_host(pair_memory_);
   if (count_memory_ != 0) driver_.free(count_memory_);
+  for (const auto& [memory, words] : memory_) driver_.free(memory);
 }
 
 Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments) {
@@ -139,25 +142,35 @@ Result<uint64_t*> Device::take_count(uint64_t value) {
 Result<std::byte*> Device::take_memory(std::span<const uint64_t> content) {
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const Result<DeviceAddress> memory = driver_.allocate(content.size_bytes());
-  if (!memory.ok()) return memory.status();
   const std::lock_guard lock(side_);
+  DeviceAddress memory = 0;
+  if (const auto unused = unused_.find(content.size()); unused != unused_.end()) {
+    memory = unused->second;
+    unused_.erase(unused);
+  } else {
+    const Result<DeviceAddress> fresh = driver_.allocate(content.size_bytes());
+    if (!fresh.ok()) return fresh.status();
+    memory = fresh.value();
+    memory_.emplace(memory, content.size());
+  }
   for (size_t first = 0; first < content.size(); first += WordArguments::kEntries) {
     WordArguments arguments{};
     arguments.count = static_cast<uint32_t>(std::min<size_t>(WordArguments::kEntries, content.size() - first));
     for (uint32_t i = 0; i < arguments.count; ++i)
-      arguments.entries[i] = {memory.value() + (first + i) * sizeof(uint64_t), content[first + i], 0};
+      arguments.entries[i] = {memory + (first + i) * sizeof(uint64_t), content[first + i], 0};
     if (Status status = run_aside(Kernel::kStore, arguments); !status.ok()) {
-      driver_.free(memory.value());
+      unused_.emplace(content.size(), memory);
       return status;
     }
   }
-  return reinterpret_cast<std::byte*>(memory.value());
+  return reinterpret_cast<std::byte*>(memory);
 }
 
 void Device::give_memory(std::byte* memory) {
-  const Inside inside(driver_, context_);
-  if (inside.status().ok()) driver_.free(reinterpret_cast<DeviceAddress>(memory));
+  const std::lock_guard lock(side_);
+  const auto known = memory_.find(reinterpret_cast<DeviceAddress>(memory));
+  LANYARD_CHECK(known != memory_.end(), "memory of take_memory() is given back");
+  unused_.emplace(known->second, known->first);
 }
 
 void Device::give_count(uint64_t* count) {

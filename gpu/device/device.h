@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -63,7 +64,8 @@ class Device {
   bool has_count(const uint64_t* count) const {
     return reinterpret_cast<DeviceAddress>(count) - count_memory_ < kCounts * sizeof(uint64_t);
   }
-  // Device memory with that content. Blocks as take_count(), and may wait for the device. kExhausted.
+  // Device memory with that content. Blocks as take_count(), and may wait for the device where none of that size was given
+  // back before: it is kept until the end, since freeing it would wait for the device. kExhausted.
   Result<std::byte*> take_memory(std::span<const uint64_t> content);
   void give_memory(std::byte* memory);
 
@@ -89,6 +91,8 @@ class Device {
   DeviceAddress pair_address_ = 0;
   Slots counts_;
   DeviceAddress count_memory_ = 0;
+  std::map<DeviceAddress, size_t> memory_;         // of take_memory(): words
+  std::multimap<size_t, DeviceAddress> unused_;  // given back, by words
 };
 
 }  // namespace lanyard::gpu

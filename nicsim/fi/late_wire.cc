@@ -52,6 +52,8 @@ class LateWire::LateSink final : public Sink {
     sink_.atomic_arrived(plain(packet));
   }
   void ack_arrived(const Packet& packet) override { sink_.ack_arrived(packet); }
+  void pull_arrived(const Packet& packet, const std::byte* loan) override { sink_.pull_arrived(packet, loan); }
+  void pull_refused(const Packet& packet) override { sink_.pull_refused(packet); }
   void peer_lost(uint32_t peer) override { sink_.peer_lost(peer); }
 
  private:

@@ -329,7 +329,9 @@ Status NicModel::status_of(Fault fault) const {
 }
 
 Status NicModel::validate(const Op& op) const {
-  const Fault fault = op.write_back ? Fault::kWriteBack : fault_in(op);
+  Fault fault = fault_in(op);
+  if (fault == Fault::kNone && op.write_back && !has_word(op.completion))
+    fault = Fault::kWriteBack;
   return fault == Fault::kNone ? Status() : status_of(fault);
 }
 

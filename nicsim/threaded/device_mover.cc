@@ -59,7 +59,11 @@ void DeviceMover::add_region(RegionId id, void* base, uint64_t bytes, int device
   region.device = device;
   region.base = static_cast<std::byte*>(base);
   region.bytes = bytes;
-  region.registration = ++registrations_;
+  // Memory that is registered elsewhere at this moment is the same memory: what was borrowed of it is still right.
+  const auto same = std::find_if(regions_.begin(), regions_.end(), [&](const Region& other) {
+    return &other != &region && device != DeviceMemory::kHost && other.device == device && other.base == region.base && other.bytes == bytes;
+  });
+  region.registration = same != regions_.end() ? same->registration : ++registrations_;
 }
 
 void DeviceMover::remove_region(RegionId id) {

@@ -207,6 +207,7 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
     case nic::DoorbellKind::kAtomicAdd:
       bell.word = words_.hand_out(counter);
       armed_count_.store(words_.handed_out());
+      wire_->wake(Wire::Sleeper::kOwner);  // it has something to look at from now on
       return bell;
     case nic::DoorbellKind::kHostCall:
       bell.object = this;
@@ -673,7 +674,7 @@ void ThreadedNic::leave() {
   wire_->leave();
   attending_.fetch_sub(1);
   progress();  // what arrived while this thread attended woke nobody
-  if (moving_.load(std::memory_order_seq_cst))
+  if (moving_.load(std::memory_order_seq_cst) || armed_count_.load() > 0)
     wake_owner_if_asleep();
 }
 
@@ -726,7 +727,7 @@ void ThreadedNic::run_owner() {
     };
     const auto nothing_to_watch = [](void* object) {
       auto* nic = static_cast<ThreadedNic*>(object);
-      return !nic->stopping_.load() && ((nic->idle() && !nic->moving_.load()) || nic->attending_.load() > 0);
+      return !nic->stopping_.load() && ((nic->idle() && !nic->moving_.load() && nic->armed_count_.load() == 0) || nic->attending_.load() > 0);
     };
     if (watches) {
       wire_->sleep(Wire::Sleeper::kOwner, kDoorbellPeriod, still_idle, this);

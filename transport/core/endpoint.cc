@@ -34,12 +34,18 @@ Endpoint::~Endpoint() {
   overflow_.stop();
   (void)nic_.flush();
   for (Remains& remains : remains_)
-    (void)close(remains);
+    if (!close(remains) && remains.written_back)
+      words_.keep();
   for (const auto& [number, request] : requests_) {
     if (request->clear_to_send.valid())
       (void)nic_.deregister_region(request->clear_to_send);
     if (request->buffer.valid())
       (void)nic_.deregister_region(request->buffer);
+    // A counter that stays open may yet be copied to its word.
+    if (request->trigger.valid())
+      (void)nic_.close_counter(request->trigger);
+    if (request->completion.valid() && !nic_.close_counter(request->completion).ok() && request->written_back)
+      words_.keep();
   }
 }
 
@@ -64,8 +70,12 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
   if (request->standing != nullptr && request->standing->in_kernels)
     return {Code::kInvalidState, "the request (" + request->describe() + ") stands in a set that kernels start"};
-  if (request->standing != nullptr)
+  if (request->standing != nullptr) {
+    LANYARD_RETURN_IF_ERROR(standing_.can_end(*request));
+    if (request->listed != nullptr)
+      request->listed->forget(*request);
     LANYARD_RETURN_IF_ERROR(standing_.end(*request));
+  }
   if (!request->complete() && !LANYARD_MUTANT(17))
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
   if (request->listed != nullptr)

@@ -1,6 +1,7 @@
 #include "transport/core/queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/base/check.h"
 #include "transport/base/mutant.h"
@@ -63,7 +64,8 @@ Queue::~Queue() {
   (void)dismiss();
   for (Request* request : standing_) {
     request->listed = nullptr;
-    request->standing->count = nullptr;  // goes with the stream
+    if (request->standing->count != nullptr)
+      stream_.give_count(std::exchange(request->standing->count, nullptr));
   }
   // Fails where work is left; then the counter stays open until the NIC goes.
   if (shared_trigger_.valid())
@@ -107,7 +109,8 @@ Status Queue::check_start(std::span<Request* const> requests) {
 
 // Without overflow: whether the entries exist, and are free now.
 Status Queue::check_entries(uint64_t demand) {
-  const uint64_t depth = endpoint_.nic().caps().deferred_depth;
+  const uint64_t all = endpoint_.nic().caps().deferred_depth;
+  const uint64_t depth = all - std::min(all, endpoint_.standing().held());
   const uint64_t epoch = endpoint_.epoch_entries() + demand;
   if (epoch > depth)
     return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) + " deferred-work entries, the NIC has " +
@@ -396,20 +399,19 @@ Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) 
   return {};
 }
 
-Status Queue::dismiss(Request& request) {
-  LANYARD_RETURN_IF_ERROR(endpoint_.standing().end(request));
-  std::erase(standing_, &request);
-  request.listed = nullptr;
+Status Queue::dismiss(std::span<Request* const> requests) {
+  for (const Request* request : requests)
+    LANYARD_RETURN_IF_ERROR(endpoint_.standing().can_end(*request));
+  for (Request* request : requests) {
+    forget(*request);
+    LANYARD_RETURN_IF_ERROR(endpoint_.standing().end(*request));
+  }
   return {};
 }
 
 Status Queue::dismiss() {
-  Status status;
   const std::vector<Request*> all = standing_;
-  for (Request* request : all)
-    if (Status ended = dismiss(*request); !ended.ok())
-      status = ended;
-  return status;
+  return dismiss(all);
 }
 
 // ---- State
@@ -427,6 +429,12 @@ bool Queue::settled() {
 void Queue::forget(Request& request) {
   std::erase(under_way_, &request);
   std::erase(standing_, &request);
+  // The wait that a capture lacks will not come any more.
+  if (request.standing != nullptr && request.standing->capture != 0) {
+    request.standing->capture = 0;
+    --recorded_unwaited_;
+    --unwaited_;
+  }
   request.listed = nullptr;
 }
 
@@ -487,6 +495,9 @@ std::string Queue::explain_send(const Request& request, uint64_t iteration) {
   const std::string peer = "rank " + std::to_string(request.matched_nic);
   const std::string unacknowledged = " <- " + peer + " has not acknowledged the write";
   if (!request.trigger.valid()) {
+    if (request.standing != nullptr)
+      return " <- trigger counter " +
+             of(endpoint_.nic().read(request.standing->trigger).value().reached(), iteration - request.standing->base) + unacknowledged;
     const uint64_t trigger = endpoint_.nic().read(shared_trigger_).value().reached();
     const bool known = request.starts - iteration < Request::kRings;
     const uint64_t wanted = known ? request.rings[iteration % Request::kRings] : shared_rings_;

@@ -50,9 +50,9 @@ class Queue {
 
   // Makes requests stand for kernels of the stream, all or none; kInvalidState where one stands already, else as start().
   Status stand(std::span<Request* const> requests);
-  // Makes a request that stands on this queue an ordinary one again. kInvalidState: a start of it has not completed.
-  Status dismiss(Request& request);
-  // The same for all; those that can be are, where one cannot.
+  // Makes requests that stand on this queue ordinary ones again, all or none. kInvalidState: a start has not completed.
+  Status dismiss(std::span<Request* const> requests);
+  // The same for all that stand on it.
   Status dismiss();
 
   // Whether everything that was started here has completed. (Whether the stream is empty is the stream's to say.)

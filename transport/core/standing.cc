@@ -65,6 +65,10 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   }
   {
     const std::lock_guard lock(mutex_);
+    if (overflow_ == nullptr && entries_ + request.entries > nic_.caps().deferred_depth)
+      return undo({Code::kExhausted, "requests that start without a host would need " + std::to_string(entries_ + request.entries) +
+                                         " deferred-work entries, the NIC has " + std::to_string(nic_.caps().deferred_depth) +
+                                         ", and overflow is off"});
     if (own_thread_ && !thread_.joinable()) {
       Result<std::thread> thread = start_service_thread("lanyard-stand", [this] { run(); });
       if (!thread.ok())
@@ -85,16 +89,27 @@ uint64_t StandingOrders::started(const Request& request) const {
     return request.iterations_done();
   if (!request.trigger.valid())
     return standing.base + nic_.read(standing.trigger).value().reached();
-  // The counter counts clear-to-sends too.
-  return nic_.read(request.trigger).value().reached() - (request.clear_to_send_word.read() - request.clear_to_send_base);
+  // The counter counts clear-to-sends too, which come while it is read; both grow in one step of the NIC's.
+  uint64_t word = 0, reached = 0;
+  do {
+    word = request.clear_to_send_word.read();
+    reached = nic_.read(request.trigger).value().reached();
+  } while (request.clear_to_send_word.read() != word);
+  return reached - (word - request.clear_to_send_base);
+}
+
+Status StandingOrders::can_end(const Request& request) const {
+  // Of a capture that is over nothing more comes.
+  if (request.standing->capture != 0 && request.standing->capture == request.standing->stream->capturing())
+    return {Code::kInvalidState, "a capture has a start of the request (" + request.describe() + ") and not its wait"};
+  if (request.done.valid() && request.iterations_done() < started(request))
+    return {Code::kInvalidState, "the last start of the request (" + request.describe() + ") has not completed"};
+  return {};
 }
 
 Status StandingOrders::end(Request& request) {
+  LANYARD_RETURN_IF_ERROR(can_end(request));
   const uint64_t starts = started(request);
-  if (request.standing->capture != 0)
-    return {Code::kInvalidState, "a capture has a start of the request (" + request.describe() + ") and not its wait"};
-  if (request.done.valid() && request.iterations_done() < starts)
-    return {Code::kInvalidState, "the last start of the request (" + request.describe() + ") has not completed"};
   {
     const std::lock_guard lock(mutex_);
     std::erase(requests_, &request);
@@ -119,10 +134,11 @@ Status StandingOrders::end(Request& request) {
 }
 
 void StandingOrders::set_lead() {
-  uint64_t entries = 0;
+  entries_ = 0;
   for (const Request* request : requests_)
-    entries += request->entries;
-  lead_ = entries == 0 ? 1 : std::clamp<uint64_t>(nic_.caps().deferred_depth / 2 / entries, 1, kMostLead);
+    entries_ += request->entries;
+  lead_ = entries_ == 0 ? 1 : std::clamp<uint64_t>(nic_.caps().deferred_depth / 2 / entries_, 1, kMostLead);
+  held_.store(entries_ * lead_, std::memory_order_relaxed);
 }
 
 // One iteration of the request; false where there is no room.

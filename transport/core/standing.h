@@ -47,6 +47,8 @@ class StandingOrders {
   Status begin(Request& request, gpu::Stream& stream);
   // Iterations that were started. Reads counters.
   uint64_t started(const Request& request) const;
+  // Whether end() would succeed. Reads counters.
+  Status can_end(const Request& request) const;
   // Makes it an ordinary request again that has been started so often. kInvalidState: a start has not completed.
   Status end(Request& request);
   // Hands over what is due; returns how many operations that was. Never blocks.
@@ -54,6 +56,8 @@ class StandingOrders {
   // Ends the thread. May be repeated; nothing may begin afterwards.
   void stop();
 
+  // Entries of the NIC that the standing requests keep for themselves.
+  uint64_t held() const { return held_.load(std::memory_order_relaxed); }
   uint64_t posted() const { return posted_.load(std::memory_order_relaxed); }
 
  private:
@@ -66,11 +70,13 @@ class StandingOrders {
   const bool own_thread_;
   std::mutex mutex_;  // guards the following, and `posted` of the requests
   std::vector<Request*> requests_;
-  uint64_t lead_ = 1;  // iterations
+  uint64_t entries_ = 0;  // of one iteration of all
+  uint64_t lead_ = 1;     // iterations
   std::vector<nic::DeferredOp> ops_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> posted_{0};
+  std::atomic<uint64_t> held_{0};
 };
 
 }  // namespace lanyard::core

@@ -1,5 +1,7 @@
 #include "transport/core/word_pool.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace lanyard::core {
@@ -7,16 +9,18 @@ namespace lanyard::core {
 WordPool::~WordPool() {
   // A slab that an operation under way still names is never freed: the NIC may touch it until its own end.
   for (size_t i = 0; i < slabs_.size(); ++i)
-    if (!nic_.deregister_region(regions_[i]).ok())
+    if (!nic_.deregister_region(regions_[i]).ok() || kept_)
       (void)slabs_[i].release();
 }
 
+uint32_t WordPool::page_words() { return static_cast<uint32_t>(::sysconf(_SC_PAGESIZE)) / sizeof(uint64_t); }
+
 Status WordPool::add_slab() {
-  constexpr uint64_t kPageBytes = kPageWords * sizeof(uint64_t);
-  auto slab = std::make_unique<uint64_t[]>(next_slab_words_ + (whole_pages_ ? kPageWords : 0));
+  const uint64_t page_bytes = page_words_ * sizeof(uint64_t);
+  auto slab = std::make_unique<uint64_t[]>(next_slab_words_ + (whole_pages_ ? page_words_ : 0));
   uint64_t* first = slab.get();
   if (whole_pages_)
-    first += (kPageBytes - reinterpret_cast<uintptr_t>(first) % kPageBytes) % kPageBytes / sizeof(uint64_t);
+    first += (page_bytes - reinterpret_cast<uintptr_t>(first) % page_bytes) % page_bytes / sizeof(uint64_t);
   Result<nic::RegionId> region = nic_.register_region(first, next_slab_words_ * sizeof(uint64_t));
   if (!region.ok())
     return region.status();
@@ -25,7 +29,7 @@ Status WordPool::add_slab() {
     return key.status();
   unused_ = {first, region.value(), key.value(), 0};
   unused_left_ = next_slab_words_;
-  next_slab_words_ = std::min(2 * next_slab_words_, kLastSlabWords);
+  next_slab_words_ = std::min(2 * next_slab_words_, std::max(kLastSlabWords, page_words_));
   regions_.push_back(region.value());
   slabs_.push_back(std::move(slab));
   return {};

@@ -16,9 +16,8 @@ namespace lanyard::core {
 
 class WordPool {
  public:
-  // Of the first slab (in whole pages: kPageWords) and of the longest; each is twice as long as the one before.
+  // Of the first slab (in whole pages: one page) and of the longest; each is twice as long as the one before.
   static constexpr uint32_t kFirstSlabWords = 64;
-  static constexpr uint32_t kPageWords = 512;
   static constexpr uint32_t kLastSlabWords = 4096;
 
   // A word and how the NIC of this process reaches it.
@@ -34,26 +33,32 @@ class WordPool {
 
   // `nic` outlives the pool. `whole_pages`: its slabs share no page of memory with anything else, because a GPU's driver is
   // given the pages of words that streams wait for.
-  WordPool(nic::Nic& nic, bool whole_pages) : nic_(nic), whole_pages_(whole_pages), next_slab_words_(whole_pages ? kPageWords : kFirstSlabWords) {}
+  WordPool(nic::Nic& nic, bool whole_pages) : nic_(nic), whole_pages_(whole_pages), page_words_(page_words()), next_slab_words_(whole_pages ? page_words_ : kFirstSlabWords) {}
   ~WordPool();
   WordPool(const WordPool&) = delete;
   WordPool& operator=(const WordPool&) = delete;
 
   // May register a slab. Errors: as Nic::register_region.
   Result<Word> take();
+  // The slabs are never freed: somebody may still write to them.
+  void keep() { kept_ = true; }
   void give_back(const Word& word) { free_.push_back(word); }
 
  private:
   Status add_slab();
 
   nic::Nic& nic_;
+  static uint32_t page_words();
+
   const bool whole_pages_;
+  const uint32_t page_words_;
   std::vector<std::unique_ptr<uint64_t[]>> slabs_;
   std::vector<nic::RegionId> regions_;
   std::vector<Word> free_;      // given back
   Word unused_;                 // the first word of the newest slab that was never taken
   uint32_t unused_left_ = 0;    // how many there are
   uint32_t next_slab_words_;
+  bool kept_ = false;
 };
 
 }  // namespace lanyard::core

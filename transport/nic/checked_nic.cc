@@ -308,8 +308,9 @@ Status CheckedNic::post(std::span<const DeferredOp> ops) {
 
 Status CheckedNic::issue(const Op& op) {
   Lock lock(lock_);
-  if (op.write_back) return invalid("write_back is for deferred operations");
   LANYARD_RETURN_IF_ERROR(check_op(op));
+  if (op.write_back && (!op.completion.valid() || !at(op.completion).has_word))
+    return invalid("write_back is for a completion counter with a word");
   Status status = inner().issue(op);
   if (status.ok()) {
     account(op);

@@ -139,7 +139,7 @@ struct Op {
   AtomicKind atomic = AtomicKind::kSum;
   CompletionLevel level = CompletionLevel::kTransmit;
   CounterId completion;    // +1 on completion (N5); none where invalid; must be none for counter ops
-  bool write_back = false; // copies the completion counter to its word then (N10); deferred ops whose trigger it is only
+  bool write_back = false; // copies the completion counter to its word then (N10), which it has; of deferred ops only their trigger
   LocalSpan local;         // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
   LocalSpan fetch;         // kFetchSum, kCompareSwap: where the old value goes, 8-aligned
   RemoteSpan remote;       // kWrite, kAtomic; atomics need 8-aligned targets
