@@ -20,7 +20,8 @@ TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
   for (const uint32_t jobs : {1u, 3u}) {
     CampaignOptions options;
     options.configs = {config_of("2ranks,1req-one-way,1iter"), config_of("2ranks,1req-each-way,1iter,depth=1"),
-                       config_of("1ranks,1req-each-way,2iter,no-room,stale-reads")};
+                       config_of("1ranks,1req-each-way,2iter,no-room,stale-reads"),
+                       config_of("2ranks,1req-one-way,1iter,write-back")};
     options.schedules = 1'000;
     options.jobs = jobs;
     Campaign campaign(options);

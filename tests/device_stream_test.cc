@@ -111,27 +111,6 @@ TEST_F(DeviceStreamTest, AddsThatFollowOneAnotherAreOneKernel) {
   EXPECT_EQ(load(word + 64), 1u);
 }
 
-// What nobody else adds to meanwhile (S2) is written: no kernel, and in one run with what follows.
-TEST_F(DeviceStreamTest, AddsAreWrittenSums) {
-  uint64_t* const word = words(3);
-  const uint64_t rings = submissions("ring");
-  ASSERT_TRUE(enqueued(stream(), {wait64(word + 2, 1), add64(word, 5), add64(word, 6), add64(word + 1, 1), write64(word + 1, 40), add64(word + 1, 2)}));
-  ASSERT_TRUE(enqueued(stream(), {add64(word, 7)}));
-  EXPECT_EQ(stream().enqueue(std::vector{add64(word, 100), StreamOp{.kind = Kind::kCall}}).code(), Code::kUnsupported);
-  EXPECT_EQ(submissions("memory ops"), 2u);
-  EXPECT_EQ(submissions("ring"), rings);
-  EXPECT_EQ(load(word), 0u);
-  store(word + 2, 1);
-  ASSERT_TRUE(runs_empty(stream()));
-  EXPECT_EQ(load(word), 18u);
-  EXPECT_EQ(load(word + 1), 42u);
-  // Others may add between.
-  std::atomic_ref(*word).fetch_add(1000);
-  ASSERT_TRUE(enqueued(stream(), {add64(word, 1)}));
-  ASSERT_TRUE(runs_empty(stream()));
-  EXPECT_EQ(load(word), 1019u);
-}
-
 TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {
   uint64_t* const word = words(2);
   std::vector<StreamOp> ops;

@@ -81,7 +81,6 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
 
   plan_.clear();
   planned_waits_.clear();
-  planned_sums_.clear();
   for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(put(op, captured));
   if (captured) {
     captured_ = true;
@@ -99,15 +98,8 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
   if (!place.ok()) return note(place.status());
   const DeviceAddress word = place.value().address;
   switch (op.kind) {
-    case Kind::kAdd64:
-      if (facts.writes_words && !captured && !place.value().on_device) {
-        plan_.put({MemoryOp::Kind::kWrite, word, sum_of(op.word) += op.value});
-      } else {
-        plan_.put(Kernel::kRing, word, op.value);
-      }
-      break;
+    case Kind::kAdd64: plan_.put(Kernel::kRing, word, op.value); break;
     case Kind::kWrite64:
-      if (!captured && !place.value().on_device) sum_of(op.word) = op.value;
       if (facts.writes_words && !captured) {
         plan_.put({MemoryOp::Kind::kWrite, word, op.value});
       } else {
@@ -133,17 +125,6 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
   return {};
 }
 
-// What the word will be when all that is planned has run, to be added to.
-uint64_t& DeviceStream::sum_of(uint64_t* word) {
-  for (Sum& planned : planned_sums_)
-    if (planned.word == word) return planned.value;
-  const auto known = sums_.find(word);
-  const bool under_way = known != sums_.end() && known->second.number > executed();
-  // Whoever else has added did so while none of ours were under way.
-  const uint64_t value = under_way ? known->second.value : std::atomic_ref(*word).load(std::memory_order_acquire);
-  return planned_sums_.emplace_back(Sum{word, value, 0}).value;
-}
-
 // D1
 Status DeviceStream::make_room() {
   const uint64_t steps = plan_.steps();
@@ -164,7 +145,6 @@ Status DeviceStream::submit() {
   // Before the driver knows of them: halt() must find them.
   for (const Wait& wait : planned_waits_)
     waits_[(oldest_wait_ + wait_count_++) % waits_.size()] = {wait.word, wait.value, number};
-  for (const Sum& sum : planned_sums_) sums_[sum.word] = {sum.word, sum.value, number};
   const Status status = plan_.submit(device_, handle_, words_.first_address, words_.second_address, number);
   submitted_ = number;
   if (status.ok()) return {};
@@ -197,6 +177,11 @@ Status DeviceStream::health() const {
 }
 
 uint64_t DeviceStream::capturing() const {
+  {
+    // The program may have destroyed it since.
+    const std::lock_guard lock(mutex_);
+    if (halted_) return 0;
+  }
   const Inside inside(device_.driver(), device_.context());
   if (!inside.status().ok()) return 0;
   const Result<uint64_t> capture = device_.driver().capture_of(handle_);

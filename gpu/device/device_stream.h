@@ -1,8 +1,6 @@
 // DeviceStream: Stream over a stream of CUDA's or HIP's that the program made.
 //
-//   kAdd64      a memory operation that writes the sum, since nobody else adds meanwhile (S2); a kernel while the stream
-//               is being captured, for words in device memory, or where the vendor has none: adds that follow one another
-//               in a batch are one kernel
+//   kAdd64      a kernel; adds that follow one another in a batch are one kernel
 //   kWrite64    a memory operation; a kernel while the stream is being captured, or where the vendor has none
 //   kWait64     a memory operation; a kernel for words in device memory, or where the vendor has none; never captured
 //   kWaitCount64, kWaitNext64  kernels
@@ -26,7 +24,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "gpu/device/device.h"
@@ -86,15 +83,7 @@ class DeviceStream final : public Stream {
   };
 
   DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options, const WordPair& words);
-  // A word that adds have been written to: its value when the step of that number has run.
-  struct Sum {
-    uint64_t* word;
-    uint64_t value;
-    uint64_t number;
-  };
-
   // Holding mutex_, with the context current.
-  uint64_t& sum_of(uint64_t* word);
   Status put(const StreamOp& op, bool captured);
   Status make_room();
   Status submit();
@@ -116,8 +105,6 @@ class DeviceStream final : public Stream {
   uint64_t submitted_ = 0;  // steps, ever
   StreamPlan plan_;
   std::vector<Wait> planned_waits_;
-  std::vector<Sum> planned_sums_;
-  std::unordered_map<uint64_t*, Sum> sums_;
   std::vector<Wait> waits_;  // a ring: of max_waits
   uint64_t oldest_wait_ = 0;
   uint64_t wait_count_ = 0;
