@@ -1,7 +1,6 @@
 // Sets of requests that kernels start and wait for: here threads of the host, by the same header that GPU kernels use.
 #include <thread>
 
-#include "api/lanyard_device.h"
 #include "tests/api_objects.h"
 
 namespace lanyard::api_test {

@@ -124,7 +124,11 @@ class Standing : public ::testing::TestWithParam<Setting> {
   }
   void drain() {
     const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-    while (!(sides[0].stream.poll() & sides[1].stream.poll()) && LocalJob::Clock::now() < end) std::this_thread::yield();
+    const auto both = [this] {
+      const bool first = sides[0].stream.poll();
+      return sides[1].stream.poll() && first;
+    };
+    while (!both() && LocalJob::Clock::now() < end) std::this_thread::yield();
     for (Side& side : sides) EXPECT_TRUE(side.stream.poll()) << side.queue->explain_stall();
   }
   // An ordinary iteration.
