@@ -47,7 +47,7 @@ struct FakeLab final : StreamLab {
 };
 
 StreamMaker maker(const char* name, const FakeDriver::Options& options) {
-  return {.name = name, .make = [options] { return std::make_unique<FakeLab>(options); }, .adds_meet = false};
+  return {.name = name, .make = [options] { return std::make_unique<FakeLab>(options); }};
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, StreamContract,

@@ -131,7 +131,7 @@ std::unique_ptr<Base> make_lab() {
 namespace stream_contract {
 INSTANTIATE_TEST_SUITE_P(Gpu, StreamContract,
                          ::testing::Values(StreamMaker{
-                             .name = "Gpu", .make = make_lab<StreamLab, GpuStreamLab>, .adds_meet = false}),
+                             .name = "Gpu", .make = make_lab<StreamLab, GpuStreamLab>, .host_adds = false}),
                          maker_name);
 }  // namespace stream_contract
 
