@@ -275,6 +275,27 @@ TEST_P(StandingErrors, WhatACaptureMayNotHave) {
   EXPECT_EQ(recorded, 1u);
 }
 
+// A ring lies in a word of memory until the NIC looks there: it counts at once, or a request would be ended that has
+// just been started.
+TEST_P(StandingErrors, AStartThatHasJustBeenRungKeepsItStanding) {
+  Request* const send[] = {sides[0].send};
+  Request* const receive[] = {sides[1].receive};
+  for (uint64_t i = 1; i <= 100; ++i) {
+    ASSERT_TRUE(works(sides[0].queue->stand(send)));
+    std::atomic_ref<uint64_t>(*send[0]->standing->bell.word).fetch_add(1, std::memory_order_release);
+    EXPECT_EQ(sides[0].queue->dismiss(send).code(), Code::kInvalidState);
+    ASSERT_NE(send[0]->standing, nullptr);
+    ASSERT_EQ(send[0]->listed, sides[0].queue.get());
+    ASSERT_TRUE(works(sides[1].queue->start(receive)));
+    ASSERT_TRUE(works(sides[1].queue->wait(receive)));
+    drain();
+    const auto end = LocalJob::Clock::now() + LocalJob::kBound;
+    while (send[0]->iterations_done() < i && LocalJob::Clock::now() < end) std::this_thread::yield();
+    ASSERT_TRUE(works(sides[0].queue->dismiss(send)));
+    EXPECT_EQ(send[0]->starts, i);
+  }
+}
+
 // Of a call that fails nothing is left.
 TEST_P(StandingErrors, ARefusedCaptureChangesNothing) {
   Side& side = sides[0];

@@ -64,6 +64,7 @@ class StepNic final : public nic::Nic {
   Status post(std::span<const nic::DeferredOp> ops) override;
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override;
+  Status cancel(nic::CounterId trigger) override;
   Status flush() override;
 
   // Whatever this NIC can do by itself, and the packets that are for it.
@@ -227,7 +228,7 @@ inline StepNic::StepNic(StepFabric& fabric, uint32_t rank, const nicsim::ModelLi
   caps_.max_regions = limits.max_regions;
   caps_.max_message_bytes = limits.max_message_bytes;
   caps_.doorbell_atomic_add = caps_.doorbell_host_call = true;
-  caps_.fetching_atomics = caps_.deferred_counter_ops = caps_.flush = true;
+  caps_.fetching_atomics = caps_.deferred_counter_ops = caps_.flush = caps_.cancel = true;
   caps_.target_count_means_visible = true;
 }
 
@@ -258,6 +259,7 @@ inline Status StepNic::close_counter(nic::CounterId counter) {
 }
 inline Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
   const std::lock_guard lock(fabric_.mutex_);
+  if (model_.is_open(counter)) model_.ring(counter, words_[counter.value].exchange(0));
   return model_.read(counter);
 }
 inline Status StepNic::add(nic::CounterId counter, uint64_t value) {
@@ -347,6 +349,12 @@ inline Status StepNic::issue(const nic::Op& op) {
 inline uint32_t StepNic::free_entries() const {
   const std::lock_guard lock(fabric_.mutex_);
   return model_.free_entries();
+}
+inline Status StepNic::cancel(nic::CounterId trigger) {
+  const std::lock_guard lock(fabric_.mutex_);
+  if (!model_.is_open(trigger)) return {Code::kNotFound, "no such counter is open"};
+  model_.cancel(trigger);
+  return {};
 }
 inline Status StepNic::flush() {
   const std::lock_guard lock(fabric_.mutex_);

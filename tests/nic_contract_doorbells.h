@@ -39,6 +39,18 @@ TEST_P(NicContract, Doorbell_AddsItsValue) {
   }
 }
 
+// Who ends work that a device starts must know whether it has started more: rings that still lie in memory count.
+TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
+  if (!start() || !needs(nic().caps().cancel, "cancel")) return;
+  if (!needs(nic().caps().doorbell_atomic_add, "doorbell_atomic_add")) return;
+  const CounterId c = counter();
+  const Doorbell bell = doorbell(c, DoorbellKind::kAtomicAdd);
+  for (uint64_t i = 1; i <= 1'000; ++i) {
+    ring(bell);
+    ASSERT_EQ(value(c), (CounterValue{i, 0}));
+  }
+}
+
 // Rings that come faster than they are looked at are added up, and thresholds among them fire
 // (mutants 19, 28).
 TEST_P(NicContract, Doorbell_CoalescedRingsFireEveryThreshold) {

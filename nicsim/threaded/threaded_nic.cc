@@ -147,6 +147,7 @@ Status ThreadedNic::close_counter(CounterId counter) {
 
 Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   Driving driving(*this);
+  publish(read_doorbells());  // what was rung before this call counts
   const Result<nic::CounterValue> value = model_.read(counter);
   model_.want_copy(counter);
   if (trace_ != nullptr && value.ok())

@@ -190,7 +190,8 @@ class Nic {
   virtual Result<CounterId> open_counter() = 0;
   // kInvalidState while a waiting entry, an operation under way or a region names it. kNotFound.
   virtual Status close_counter(CounterId counter) = 0;
-  // The value may lag behind the NIC but converges when nothing more happens. kNotFound.
+  // The value may lag behind the NIC but converges when nothing more happens. Where caps().cancel, what was added to the
+  // counter's doorbell word before the call is in it: whoever takes work back knows what has been started. kNotFound.
   virtual Result<CounterValue> read(CounterId counter) = 0;
   // success += value. kInvalidArgument where it would pass kMaxSuccess. kNotFound.
   virtual Status add(CounterId counter, uint64_t value) = 0;
