@@ -137,7 +137,11 @@ void StandingOrders::set_lead() {
   entries_ = 0;
   for (const Request* request : requests_)
     entries_ += request->entries;
-  lead_ = entries_ == 0 ? 1 : std::clamp<uint64_t>(nic_.caps().deferred_depth / 2 / entries_, 1, kMostLead);
+  // Without overflow one: what others have been given ahead nobody could take back for a request that begins later, and
+  // that one may be the first to be started.
+  lead_ = 1;
+  if (entries_ > 0 && overflow_ != nullptr)
+    lead_ = std::clamp<uint64_t>(nic_.caps().deferred_depth / 2 / entries_, 1, kMostLead);
   held_.store(entries_ * lead_, std::memory_order_relaxed);
 }
 
