@@ -12,7 +12,8 @@ namespace lanyard::core {
 namespace {
 constexpr std::chrono::milliseconds kLookAgain{1};
 constexpr size_t kPortion = 256;
-constexpr uint32_t kPatience = 16;
+// The thread's own calls lie a pause apart: more of them would stand in the way of every operation.
+constexpr uint32_t kOwnPatience = 2;
 }
 
 Overflow::~Overflow() { stop(); }
@@ -51,7 +52,7 @@ void Overflow::cancel(nic::CounterId trigger) {
   pending_.store(waiting_.size(), std::memory_order_release);
 }
 
-size_t Overflow::drain() {
+size_t Overflow::drain(uint32_t patience) {
   if (empty())
     return 0;
   std::unique_lock lock(mutex_, std::try_to_lock);
@@ -64,7 +65,7 @@ size_t Overflow::drain() {
   }
   // Entries become free as transfers go on; reading triggers, which is dear, is for when they do not.
   fruitless_ = handed_over > 0 ? 0 : fruitless_ + 1;
-  if (fruitless_ >= kPatience) {
+  if (fruitless_ >= patience) {
     fruitless_ = 0;
     handed_over += run_fired();
   }
@@ -107,7 +108,7 @@ void Overflow::run() {
       if (stopping_)
         return;
     }
-    while (drain() > 0) {
+    while (drain(kOwnPatience) > 0) {
     }
   }
 }

@@ -36,13 +36,17 @@ class Overflow {
   void cancel(nic::CounterId trigger);
   // Hands over what can be handed over; returns how many operations that was. Never blocks; triggers are looked at only
   // when entries have not become free for some calls.
-  size_t drain();
+  size_t drain() { return drain(kPatience); }
 
   bool empty() const { return pending_.load(std::memory_order_acquire) == 0; }
   uint64_t overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
   uint64_t by_software() const { return by_software_.load(std::memory_order_relaxed); }
 
  private:
+  // Calls in a row that hand nothing over, after which triggers are looked at.
+  static constexpr uint32_t kPatience = 16;
+
+  size_t drain(uint32_t patience);
   size_t run_fired();
   void run();
 
