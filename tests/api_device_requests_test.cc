@@ -79,6 +79,51 @@ TEST_F(DeviceRequests, NobodyElseStartsThem) {
   EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
 }
 
+// Two sends stand in one set, and only the first of them has completed when the set is to be freed.
+TEST_F(DeviceRequests, AFreeThatIsRefusedLeavesTheWholeSet) {
+  Buffer from[] = {Buffer(1000), Buffer(1000)}, to[] = {Buffer(1000), Buffer(1000)};
+  Requests pairs;
+  for (int i = 0; i < 2; ++i) pairs.send(from[i].data(), from[i].count(), partner(), 11 + i);
+  for (int i = 0; i < 2; ++i) pairs.receive(to[i].data(), to[i].count(), partner(), 11 + i);
+  pairs.match();
+  MPIX_Device_requests *sends = nullptr, *receives[2] = {};
+  ASSERT_TRUE(ok(MPIX_Device_requests_create(queue, 2, pairs.data(), &sends)));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(ok(MPIX_Device_requests_create(queue, 1, pairs.at(2 + i), &receives[i])));
+  const auto start_sends = [&](int iteration) {
+    for (int i = 0; i < 2; ++i) {
+      from[i].fill(seed_of(rank(), partner(), iteration, i));
+      to[i].poison();
+    }
+    MPIX_Device_startall(sends);
+  };
+  const auto receive = [&](int iteration, int i) {
+    MPIX_Device_startall(receives[i]);
+    MPIX_Device_waitall(receives[i]);
+    EXPECT_EQ(to[i].mistakes(seed_of(partner(), rank(), iteration, i)), 0u);
+  };
+  start_sends(0);
+  receive(0, 0);
+  while (!lanyard_is_complete(sends, 0)) std::this_thread::yield();
+  MPIX_Device_requests* const before = sends;
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_TRUE(fails(MPIX_Device_requests_free(queue, &sends), MPIX_ERR_BUSY, {"tag 12"}));
+    EXPECT_EQ(sends, before);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, pairs.at(i)), MPI_ERR_REQUEST, {"kernel"}));
+  }
+  MPIX_Queue handle = queue.handle();
+  EXPECT_TRUE(fails(MPIX_Queue_free(&handle), MPIX_ERR_BUSY, {"sets"}));
+  MPI_Barrier(MPI_COMM_WORLD);  // before that no partner receives the second
+  receive(0, 1);
+  MPIX_Device_waitall(sends);
+  // The set is as it was.
+  start_sends(1);
+  for (int i = 0; i < 2; ++i) receive(1, i);
+  MPIX_Device_waitall(sends);
+  EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &sends)));
+  for (auto& set : receives) EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
+  EXPECT_EQ(sends, nullptr);
+}
+
 TEST_F(DeviceRequests, BadArguments) {
   MPIX_Device_requests* made = nullptr;
   EXPECT_TRUE(fails(MPIX_Device_requests_create(MPIX_QUEUE_NULL, 1, requests.data(), &made), MPIX_ERR_QUEUE));

@@ -17,7 +17,7 @@
 namespace lanyard {
 
 struct StepJobOptions {
-  nicsim::ModelLimits limits;
+  nicsim::ModelLimits limits = {};
   bool overflow = true;
   bool stream_calls = true;  // false: the streams ring doorbell words, as a GPU's do
 };

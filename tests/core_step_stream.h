@@ -23,6 +23,9 @@ class StepStream final : public gpu::Stream {
   bool calls = true;         // false: as a GPU's, which cannot call the host
   bool full = false;         // enqueue() refuses everything
   std::vector<Op> enqueued;  // all it ever took, for tests that look at them
+  uint64_t capture = 0;      // not 0: what is enqueued is kept in `captured` instead, for replay()
+  std::vector<Op> captured;
+  int counts = 0;            // taken and not given back
 
   const char* kind() const override { return "step"; }
   bool can_call() const override { return calls; }
@@ -30,10 +33,27 @@ class StepStream final : public gpu::Stream {
     if (full) return {Code::kAgain, "the stream is full"};
     for (const Op& op : ops) {
       if (op.kind == Op::Kind::kCall && !calls) return {Code::kUnsupported, "no calls"};
+      if (capture != 0) {
+        captured.push_back(op);
+        continue;
+      }
       items_.push_back({op, {}});
       enqueued.push_back(op);
     }
     return {};
+  }
+  uint64_t capturing() const override { return capture; }
+  Result<uint64_t*> take_count(uint64_t value) override {
+    ++counts;
+    return new uint64_t(value);
+  }
+  void give_count(uint64_t* count) override {
+    --counts;
+    delete count;
+  }
+  // Requires that no capture is under way.
+  void replay() {
+    for (const Op& op : captured) items_.push_back({op, {}});
   }
   // Enqueues a kernel.
   void launch(std::function<void()> kernel) { items_.push_back({{}, std::move(kernel)}); }
