@@ -1,6 +1,7 @@
 // Queue: what start and wait refuse, that a refusal changes nothing, and what a start costs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <ostream>
@@ -355,14 +356,23 @@ TEST_F(QueueState, ARequestMovesToAnotherStream) {
   build();
   Pair pair(*job, 0, 1, 8);
   Request* const send[] = {&pair.send};
-  for (int round = 0; round < 8; ++round) {
+  // Called, added to, and stored to, in every order.
+  for (const int kind : {0, 1, 2, 0, 2, 1, 0, 0, 1, 1, 2, 2}) {
     StepStream stream;
-    stream.calls = round % 2 == 0;
+    stream.calls = kind == 0;
+    job->fabric.nic(0).mutable_caps().doorbell_totals = kind == 2;
     const auto queue = std::move(core::Queue::create(rank(0).endpoint, stream).value());
-    pair.start_receive();
-    pair.wait_receive();
-    ASSERT_TRUE(works(queue->start(send))) << "round " << round;
-    ASSERT_TRUE(works(queue->wait(send)));
+    for (int i = 0; i < 3; ++i) {
+      pair.start_receive();
+      pair.wait_receive();
+      ASSERT_TRUE(works(queue->start(send))) << "kind " << kind;
+      ASSERT_TRUE(works(queue->wait(send)));
+    }
+    if (kind == 2) {
+      using Kind = gpu::StreamOp::Kind;
+      EXPECT_EQ(std::count_if(stream.enqueued.begin(), stream.enqueued.end(), [](const auto& op) { return op.kind == Kind::kWrite64; }), 3);
+      EXPECT_EQ(std::count_if(stream.enqueued.begin(), stream.enqueued.end(), [](const auto& op) { return op.kind == Kind::kAdd64; }), 0);
+    }
     do job->run();
     while (!stream.poll());
     ASSERT_TRUE(queue->settled());

@@ -93,7 +93,16 @@ class StepNic final : public nic::Nic {
   const uint32_t rank_;
   nic::Caps caps_;
   nicsim::NicModel model_;
-  const std::unique_ptr<std::atomic<uint64_t>[]> words_;  // of doorbells, one a counter
+  // What a counter's doorbell word has grown by since it was last looked at.
+  uint64_t unseen(uint32_t counter) const { return words_[counter].load() - seen_[counter]; }
+  uint64_t look(uint32_t counter) {
+    const uint64_t grown = unseen(counter);
+    seen_[counter] += grown;
+    return grown;
+  }
+
+  const std::unique_ptr<std::atomic<uint64_t>[]> words_;  // of doorbells, one a counter, never set back
+  std::vector<uint64_t> seen_;
   std::vector<uint32_t> armed_;                           // those that were handed out
   uint32_t peers_ = 0;
   std::atomic<uint64_t> activity_{0};
@@ -163,7 +172,7 @@ class StepFabric {
   // Of the ready entries the oldest of each counter may fire (N2).
   void collect_steps_of(const StepNic& nic) {
     for (const uint32_t counter : nic.armed_)
-      if (nic.words_[counter].load() != 0)
+      if (nic.unseen(counter) != 0)
         steps_.push_back({Step::Kind::kBell, nic.rank_, counter});
     const size_t first = steps_.size();
     for (auto entry = nic.model_.ready(); entry; entry = nic.model_.next_ready(*entry)) {
@@ -180,7 +189,7 @@ class StepFabric {
     nic.activity_.fetch_add(1);
     switch (step.kind) {
       case Step::Kind::kBell:
-        nic.model_.ring({step.which}, nic.words_[step.which].exchange(0));
+        nic.model_.ring({step.which}, nic.look(step.which));
         return;
       case Step::Kind::kFire:
         nic.launch(nic.model_.fire(step.which));
@@ -220,7 +229,8 @@ inline StepNic::StepNic(StepFabric& fabric, uint32_t rank, const nicsim::ModelLi
     : fabric_(fabric),
       rank_(rank),
       model_(limits, rank),
-      words_(std::make_unique<std::atomic<uint64_t>[]>(limits.max_counters)) {
+      words_(std::make_unique<std::atomic<uint64_t>[]>(limits.max_counters)),
+      seen_(limits.max_counters) {
   caps_.name = "step";
   caps_.provider = "a test's";
   caps_.deferred_depth = limits.deferred_depth;
@@ -248,7 +258,7 @@ inline Status StepNic::set_peers(std::span<const nic::Address> peers, uint32_t s
 inline Result<nic::CounterId> StepNic::open_counter() {
   const std::lock_guard lock(fabric_.mutex_);
   Result<nic::CounterId> counter = model_.open_counter();
-  if (counter.ok()) words_[counter.value().value] = 0;
+  if (counter.ok()) look(counter.value().value);
   return counter;
 }
 inline Status StepNic::close_counter(nic::CounterId counter) {
@@ -259,7 +269,7 @@ inline Status StepNic::close_counter(nic::CounterId counter) {
 }
 inline Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
   const std::lock_guard lock(fabric_.mutex_);
-  if (model_.is_open(counter)) model_.ring(counter, words_[counter.value].exchange(0));
+  if (model_.is_open(counter)) model_.ring(counter, look(counter.value));
   return model_.read(counter);
 }
 inline Status StepNic::add(nic::CounterId counter, uint64_t value) {

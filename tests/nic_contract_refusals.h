@@ -313,6 +313,23 @@ TEST_P(NicContract, N9_DoorbellKindsThatAreNotListedAreRefused) {
               [&] { return nic().doorbell(c, kind).status(); });
 }
 
+TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
+  if (!start()) return;
+  if (!nic().caps().doorbell_totals) GTEST_SKIP() << "the NIC lists no totals";
+  const CounterId c = counter();
+  std::atomic_ref<uint64_t> word(*doorbell(c, DoorbellKind::kAtomicAdd).word);
+  uint64_t total = word.load();
+  uint64_t rung = 0;
+  for (const uint64_t value : {1, 1, 5, 1000, 1}) {
+    word.store(total += value);
+    rung += value;
+    ASSERT_TRUE(reaches(c, rung)) << "by " << value;
+  }
+  ring(doorbell(c, DoorbellKind::kAtomicAdd), 3);
+  ASSERT_TRUE(reaches(c, rung + 3)) << "stores and adds in turn";
+  EXPECT_EQ(word.load(), total + 3);
+}
+
 // ---- Who is there
 
 TEST_P(NicContract, Caps_AreNumbersToWorkWith) {

@@ -71,7 +71,7 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.max_counters = limits.max_counters;
   caps_.max_regions = limits.max_regions;
   caps_.max_message_bytes = limits.max_message_bytes;
-  caps_.doorbell_atomic_add = true;
+  caps_.doorbell_atomic_add = caps_.doorbell_totals = true;
   caps_.doorbell_host_call = true;
   caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;

@@ -29,7 +29,7 @@ std::string doorbells(const nic::Caps& caps) {
       text += (text.empty() ? "" : ", ") + std::string(name);
   };
   add(caps.doorbell_mmio_add, "register");
-  add(caps.doorbell_atomic_add, "atomic on a word");
+  add(caps.doorbell_atomic_add, caps.doorbell_totals ? "atomic on a word, or its sum" : "atomic on a word");
   add(caps.doorbell_host_call, "call from a host thread");
   return text;
 }

@@ -1,6 +1,7 @@
 #include "transport/core/queue.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "transport/base/check.h"
@@ -32,6 +33,11 @@ Status check_each(std::span<Request* const> requests, Check check) {
   return status;
 }
 
+// What a doorbell's word holds, of rings that have all landed.
+uint64_t total_of(const nic::Doorbell& bell) {
+  return bell.word == nullptr ? 0 : std::atomic_ref(*bell.word).load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 std::string Request::describe() const {
@@ -55,6 +61,7 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
   if (!bell.ok())
     return bell.status();
   queue->shared_bell_ = bell.value();
+  queue->shared_base_ = total_of(bell.value());
   return queue;
 }
 
@@ -136,7 +143,7 @@ Status Queue::start(std::span<Request* const> requests) {
     shared = shared || request->shares_trigger;
   }
   if (shared)
-    ring(shared_bell_);
+    ring(shared_bell_, shared_base_ + shared_rings_ + 1);
 
   if (!endpoint_.options().overflow)
     LANYARD_RETURN_IF_ERROR(check_entries(entries));
@@ -203,8 +210,9 @@ Status Queue::lower(Request& request) {
       return bell.status();
     request.doorbell = bell.value();
     request.doorbell_queue = number_;
+    request.doorbell_base = total_of(bell.value()) - request.starts;
   }
-  ring(request.doorbell);
+  ring(request.doorbell, request.doorbell_base + iteration);
   if (LANYARD_MUTANT(8)) {
     request.doorbell.call(request.doorbell.object, request.doorbell.counter, 1);
     stream_ops_.back().call = [](void*, uint32_t, uint64_t) {};
@@ -228,6 +236,15 @@ void Queue::ring(const nic::Doorbell& bell) {
       break;
   }
   stream_ops_.push_back(op);
+}
+
+void Queue::ring(const nic::Doorbell& bell, uint64_t total) {
+  ring(bell);
+  if (bell.kind != nic::DoorbellKind::kAtomicAdd || !endpoint_.nic().caps().doorbell_totals)
+    return;
+  // Devices store without a kernel, but do not add.
+  stream_ops_.back().kind = gpu::StreamOp::Kind::kWrite64;
+  stream_ops_.back().value = total;
 }
 
 // Gives ops_ to the NIC, and what does not fit to the overflow. Behind an overflow nothing overtakes.

@@ -82,6 +82,8 @@ class Queue {
   Status lower(Request& request);
   void hand_over();
   void ring(const nic::Doorbell& bell);
+  // Of a bell that this queue alone rings, and not from a capture; `total`: of all rings of its word, this one included.
+  void ring(const nic::Doorbell& bell, uint64_t total);
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   std::string explain(const Request& request);
   std::string explain_receive(const Request& request, uint64_t iteration);
@@ -92,6 +94,7 @@ class Queue {
   const uint64_t number_;
   nic::CounterId shared_trigger_;
   nic::Doorbell shared_bell_;
+  uint64_t shared_base_ = 0;  // the bell's word before the first ring
   uint64_t shared_rings_ = 0;
   uint64_t unwaited_ = 0;
   std::vector<Request*> standing_;

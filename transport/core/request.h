@@ -74,6 +74,7 @@ struct Request {
   uint64_t clear_to_send_base = 0;
   nic::Doorbell doorbell;     // of `trigger`, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;
+  uint64_t doorbell_base = 0;  // what its word would hold before the first start
   std::vector<PlannedOp> plan;
   uint64_t entries = 0;         // of the NIC that the plan takes
   bool shares_trigger = false;  // the plan has shared operations

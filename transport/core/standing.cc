@@ -129,6 +129,7 @@ Status StandingOrders::end(Request& request) {
   if (request.standing->count != nullptr)
     request.standing->stream->give_count(request.standing->count);
   request.starts = request.waits = starts;
+  request.doorbell_queue = 0;  // its bell was rung by others
   request.standing.reset();
   return {};
 }

@@ -21,6 +21,7 @@ struct Caps {
   uint64_t max_message_bytes = 0;   // one write; longer messages are the caller's to cut
   bool doorbell_mmio_add = false;   // see DoorbellKind
   bool doorbell_atomic_add = false;
+  bool doorbell_totals = false;     // kAtomicAdd's words may be stored to as well
   bool doorbell_host_call = false;
   bool fetching_atomics = false;    // kFetchSum and kCompareSwap
   bool deferred_counter_ops = false;

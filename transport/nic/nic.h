@@ -89,7 +89,8 @@ enum class DoorbellKind {
   kMmioAdd,    // a store of v to *word adds v (Slingshot)
   // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the
   // streams of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing
-  // but such words in it, for drivers that make whole pages known to the device.
+  // but such words in it, for drivers that make whole pages known to the device. Where caps().doorbell_totals the NIC
+  // counts what the word has grown by, modulo 2^64: whoever alone rings it may store the sum instead of adding.
   kAtomicAdd,
   kHostCall,   // call(object, counter, v) from a host thread adds v; never blocks
 };
