@@ -44,7 +44,11 @@ Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemor
 Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
   if (!settings.gpu)
     return Status(Code::kUnsupported, "LANYARD_GPU=off");
-  return gpu::open_backend();
+  using gpu::Sharing;
+  const Sharing sharing = settings.gpu_shared == "yes"  ? Sharing::kShared
+                          : settings.gpu_shared == "no" ? Sharing::kAlone
+                                                        : Sharing::kAsk;
+  return gpu::open_backend({.sharing = sharing, .copy_linger = settings.gpu_linger});
 }
 
 Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory) {

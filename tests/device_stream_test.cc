@@ -19,10 +19,10 @@ using gpu::DeviceStream;
 // ---- The contract
 
 struct FakeLab final : StreamLab {
-  explicit FakeLab(const FakeDriver::Options& options) {
+  explicit FakeLab(const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone) {
     auto owned = std::make_unique<FakeDriver>(options);
     driver = owned.get();
-    backend = std::move(Backend::make(std::move(owned)).value());
+    backend = std::move(Backend::make(std::move(owned), {.sharing = sharing}).value());
   }
   std::unique_ptr<Stream> make_stream() override {
     const gpu::StreamHandle handle = driver->make_program_stream();
@@ -46,12 +46,12 @@ struct FakeLab final : StreamLab {
   std::map<const Stream*, gpu::StreamHandle> handles;
 };
 
-StreamMaker maker(const char* name, const FakeDriver::Options& options) {
-  return {.name = name, .make = [options] { return std::make_unique<FakeLab>(options); }};
+StreamMaker maker(const char* name, const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone) {
+  return {.name = name, .make = [options, sharing] { return std::make_unique<FakeLab>(options, sharing); }};
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, StreamContract,
-                         ::testing::Values(maker("LikeCuda", {}), maker("LikeHip", {.awaits_words = false}),
+                         ::testing::Values(maker("LikeCuda", {}), maker("LikeCudaShared", {}, gpu::Sharing::kShared), maker("LikeHip", {.awaits_words = false}),
                                            maker("KernelsOnly", {.writes_words = false, .awaits_words = false})),
                          maker_name);
 
@@ -87,7 +87,7 @@ class DeviceStreamTest : public ::testing::Test {
     return true;
   }
 
-  FakeLab lab_{FakeDriver::Options{}};
+  FakeLab lab_{FakeDriver::Options{}, gpu::Sharing::kShared};  // whose waits are memory operations
   std::unique_ptr<Stream> stream_;
 };
 
@@ -99,16 +99,31 @@ TEST_F(DeviceStreamTest, AddsThatFollowOneAnotherAreOneKernel) {
   uint64_t* const word = lab.make_words(100);
   const uint64_t before = submissions("ring");
   std::vector<StreamOp> ops;
-  for (int i = 0; i < 64; ++i) ops.push_back(add64(word + i, 1));
-  for (int i = 0; i < 64; ++i) ops.push_back(add64(word + i, 2));
+  constexpr int kEntries = gpu::WordArguments::kEntries;
+  for (int i = 0; i < kEntries; ++i) ops.push_back(add64(word + i, 1));
+  for (int i = 0; i < kEntries; ++i) ops.push_back(add64(word + i, 2));
   ASSERT_TRUE(enqueued(stream, ops));
   EXPECT_EQ(submissions("ring"), before + 1);
-  ops.push_back(add64(word + 64, 1));
+  ops.push_back(add64(word + kEntries, 1));
   ASSERT_TRUE(enqueued(stream, ops));
   EXPECT_EQ(submissions("ring"), before + 3);
   ASSERT_TRUE(runs_empty(stream));
-  for (int i = 0; i < 64; ++i) EXPECT_EQ(load(word + i), 6u);
-  EXPECT_EQ(load(word + 64), 1u);
+  for (int i = 0; i < kEntries; ++i) EXPECT_EQ(load(word + i), 6u);
+  EXPECT_EQ(load(word + kEntries), 1u);
+}
+
+TEST_F(DeviceStreamTest, WaitsAreKernelsWhereNobodySharesTheDevice) {
+  FakeLab lab({});
+  const auto alone = lab.make_stream();
+  uint64_t* const word = lab.make_words(2);
+  const uint64_t before = lab.driver->submissions("wait");
+  ASSERT_TRUE(enqueued(*alone, {wait64(word, 1), wait64(word + 1, 1)}));
+  EXPECT_EQ(lab.driver->submissions("wait"), before + 1);
+  EXPECT_EQ(lab.driver->submissions("memory ops"), 0u);
+  store(word, 1);
+  EXPECT_FALSE(alone->poll());
+  store(word + 1, 1);
+  EXPECT_TRUE(runs_empty(*alone));
 }
 
 TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {

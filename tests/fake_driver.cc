@@ -14,8 +14,9 @@ using gpu::StreamHandle;
 
 namespace {
 
-constexpr const char* kKernels[] = {"ring", "store", "wait", "wait_next", "copy"};
+constexpr const char* kKernels[] = {"ring", "store", "wait", "wait_next", "copy", "serve"};
 constexpr size_t kCopyKernel = 4;
+constexpr size_t kServeKernel = 5;
 
 }  // namespace
 
@@ -260,6 +261,13 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
   const Result<int> device = inside("launch");
   if (!device.ok()) return device.status();
   const size_t which = static_cast<size_t>(static_cast<const char**>(kernel) - const_cast<const char**>(kKernels));
+  if (which == kServeKernel) {
+    gpu::ServeArguments arguments;
+    if (argument.size() != sizeof arguments || threads != gpu::kServeThreads || blocks != 1)
+      return fault(Fault::kBadArgument, "launch");
+    std::memcpy(&arguments, argument.data(), sizeof arguments);
+    return push(stream, kKernels[which], [this, arguments] { serve_copies(arguments); });
+  }
   if (which != kCopyKernel) {
     gpu::WordArguments arguments;
     if (argument.size() != sizeof arguments || blocks != 1) return fault(Fault::kBadArgument, "launch");
@@ -300,6 +308,32 @@ void FakeDriver::move(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
   std::byte* const target = reach(to, bytes);
   const std::byte* const source = reach(from, bytes);
   if (target != nullptr && source != nullptr) std::memcpy(target, source, bytes);
+}
+
+void FakeDriver::serve_copies(const gpu::ServeArguments& arguments) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point born = Clock::now();
+  const auto ring = reinterpret_cast<gpu::CopyCommands*>(reach(arguments.commands, sizeof(gpu::CopyCommands)));
+  Clock::time_point active = born;
+  uint64_t next = arguments.first;
+  while (ring != nullptr && !stopping_ && !lost_) {
+    const uint64_t place = next % gpu::CopyCommands::kCommands;
+    const uint64_t lap = next / gpu::CopyCommands::kCommands % 2 == 0 ? gpu::CopyCommands::kLapBit : 0;
+    const auto read = [&](uint64_t* words) { return std::atomic_ref(words[place]).load(std::memory_order_acquire) ^ lap; };
+    const uint64_t to = read(ring->to), from = read(ring->from), bytes = read(ring->bytes);
+    const Clock::time_point now = Clock::now();
+    const bool there = ((to | from | bytes) & gpu::CopyCommands::kLapBit) == 0;
+    if (there) {
+      move(to, from, bytes);
+      write(arguments.ended, ++next);
+      active = now;
+    }
+    if ((there && bytes == 0) || now - born > std::chrono::nanoseconds(arguments.life_ns) ||
+        (!there && now - active > std::chrono::nanoseconds(arguments.linger_ns)))
+      break;
+    if (!there) std::this_thread::yield();
+  }
+  if (!stopping_ && !lost_) write(arguments.left, arguments.launch);
 }
 
 Status FakeDriver::copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) {

@@ -141,6 +141,7 @@ class FakeDriver final : public gpu::Driver {
   void await(gpu::DeviceAddress word, uint64_t bits, uint64_t value, gpu::DeviceAddress released);
   void write(gpu::DeviceAddress word, uint64_t value);
   void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
+  void serve_copies(const gpu::ServeArguments& arguments);
   void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes);
 
   const Options options_;

@@ -40,10 +40,10 @@ using stream_contract::write64;
 class Gpu {
  public:
   // Null: no driver, or no device.
-  static std::unique_ptr<Gpu> open() {
+  static std::unique_ptr<Gpu> open(gpu::Sharing sharing = gpu::Sharing::kAlone) {
     Result<std::unique_ptr<gpu::Driver>> driver = gpu::open_driver();
     if (!driver.ok()) return nullptr;
-    return std::unique_ptr<Gpu>(new Gpu(std::move(driver.value())));
+    return std::unique_ptr<Gpu>(new Gpu(std::move(driver.value()), sharing));
   }
   // In this order: streams end before what they use, device memory goes while there is a driver.
   ~Gpu() {
@@ -89,9 +89,9 @@ class Gpu {
   }
 
  private:
-  explicit Gpu(std::unique_ptr<gpu::Driver> driver)
+  Gpu(std::unique_ptr<gpu::Driver> driver, gpu::Sharing sharing)
       : driver_(driver.get()),
-        backend_(std::move(Backend::make(std::move(driver)).value())),
+        backend_(std::move(Backend::make(std::move(driver), {sharing, std::chrono::microseconds(200)}).value())),
         program_(driver_->kind()) {}
 
   gpu::Driver* const driver_;  // the backend's
@@ -120,9 +120,9 @@ struct GpuMemoryLab final : memory_contract::MemoryLab {
   std::unique_ptr<Gpu> gpu;
 };
 
-template <typename Base, typename Lab>
+template <typename Base, typename Lab, gpu::Sharing kSharing>
 std::unique_ptr<Base> make_lab() {
-  std::unique_ptr<Gpu> gpu = Gpu::open();
+  std::unique_ptr<Gpu> gpu = Gpu::open(kSharing);
   return gpu == nullptr ? nullptr : std::make_unique<Lab>(std::move(gpu));
 }
 
@@ -130,14 +130,20 @@ std::unique_ptr<Base> make_lab() {
 
 namespace stream_contract {
 INSTANTIATE_TEST_SUITE_P(Gpu, StreamContract,
-                         ::testing::Values(StreamMaker{
-                             .name = "Gpu", .make = make_lab<StreamLab, GpuStreamLab>, .host_adds = false}),
+                         ::testing::Values(StreamMaker{.name = "Alone",
+                                                       .make = make_lab<StreamLab, GpuStreamLab, gpu::Sharing::kAlone>,
+                                                       .host_adds = false},
+                                           StreamMaker{.name = "Shared",
+                                                       .make = make_lab<StreamLab, GpuStreamLab, gpu::Sharing::kShared>,
+                                                       .host_adds = false}),
                          maker_name);
 }  // namespace stream_contract
 
 namespace memory_contract {
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceMemoryContract,
-                         ::testing::Values(MemoryMaker{"Gpu", make_lab<MemoryLab, GpuMemoryLab>}), memory_maker_name);
+                         ::testing::Values(MemoryMaker{"Alone", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kAlone>},
+                                           MemoryMaker{"Shared", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kShared>}),
+                         memory_maker_name);
 }  // namespace memory_contract
 
 namespace {

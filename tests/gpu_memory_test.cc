@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <vector>
 
 #include "gpu/device/devices.h"
 #include "gpu/device/loans.h"
@@ -14,15 +16,17 @@
 namespace lanyard::memory_contract {
 namespace {
 
+using gpu::DeviceOptions;
 using gpu::GpuMemory;
 using gpu::ProcessName;
 
 // One driver, and the memory of a process; `other` is that of another one on the same host.
 struct FakeLab final : MemoryLab {
-  explicit FakeLab(const FakeDriver::Options& options, const ProcessName& other_name = {.pid = 2})
+  explicit FakeLab(const FakeDriver::Options& options, const ProcessName& other_name = {.pid = 2},
+                   const DeviceOptions& use = {.copy_linger = std::chrono::microseconds(200)})
       : driver(options),
-        own_devices(driver),
-        other_devices(driver),
+        own_devices(driver, use),
+        other_devices(driver, use),
         own(own_devices, {.pid = 1}),
         other(other_devices, other_name) {}
   DeviceMemory& memory() override { return own; }
@@ -36,12 +40,14 @@ struct FakeLab final : MemoryLab {
   GpuMemory other;
 };
 
-MemoryMaker maker(const char* name, const FakeDriver::Options& options) {
-  return {name, [options] { return std::make_unique<FakeLab>(options); }};
+MemoryMaker maker(const char* name, const FakeDriver::Options& options,
+                  const DeviceOptions& use = {.copy_linger = std::chrono::microseconds(200)}) {
+  return {name, [options, use] { return std::make_unique<FakeLab>(options, ProcessName{.pid = 2}, use); }};
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryContract,
                          ::testing::Values(maker("OneDevice", {}), maker("TwoDevices", {.devices = 2}),
+                                           maker("AKernelACopy", {.devices = 2}, {}),
                                            maker("KernelsOnly", {.writes_words = false, .awaits_words = false})),
                          memory_maker_name);
 
@@ -60,6 +66,93 @@ TEST(GpuMemoryTest, LongCopiesWithTheHostAreTheEngines) {
   EXPECT_EQ(lab.driver.submissions("copy engine"), 2u);
   lab.own.give_staging(host);
 }
+
+// ---- Short copies by a kernel that stays
+
+constexpr DeviceOptions kServed{.copy_linger = std::chrono::seconds(100)};
+
+TEST(GpuMemoryTest, ShortCopiesShareALaunch) {
+  FakeLab lab({}, {.pid = 2}, kServed);
+  std::byte* const a = lab.make_memory(1000, 0);
+  std::byte* const b = lab.make_memory(1000, 0);
+  ASSERT_TRUE(is_ok(copy(lab.own, a, b, 1)));
+  const uint64_t launches = lab.driver.submissions("serve");
+  for (int i = 0; i < 500; ++i) {
+    fill(lab.driver.at(b), 1000, static_cast<uint64_t>(i));
+    ASSERT_TRUE(is_ok(copy(lab.own, a, b, 1000)));
+    ASSERT_TRUE(holds(lab.driver.at(a), 1000, static_cast<uint64_t>(i))) << "copy " << i;
+  }
+  // It ends now and then by itself.
+  EXPECT_LT(lab.driver.submissions("serve") - launches, 250u);
+  EXPECT_EQ(lab.driver.submissions("copy"), 1u) << "the first launch, when the device was opened";
+}
+
+TEST(GpuMemoryTest, AsManyShortCopiesAsTheRingHoldsAreUnderWay) {
+  FakeLab lab({}, {.pid = 2}, kServed);
+  constexpr size_t kBytes = 64;
+  constexpr size_t kCopies = 5 * gpu::CopyServer::kMostUnderWay;  // some laps of the ring
+  std::byte* const a = lab.make_memory(kCopies * kBytes, 0);
+  std::byte* const b = lab.make_memory(kCopies * kBytes, 0);
+  fill(lab.driver.at(b), kCopies * kBytes, 7);
+  std::vector<DeviceMemory::Copy> copies;
+  size_t refused = 0;
+  while (copies.size() < kCopies) {
+    const size_t offset = copies.size() * kBytes;
+    const Result<DeviceMemory::Copy> started = lab.own.start_copy(a + offset, b + offset, kBytes);
+    if (started.ok()) {
+      copies.push_back(started.value());
+      continue;
+    }
+    ASSERT_EQ(started.status().code(), Code::kAgain);
+    ++refused;
+    ASSERT_TRUE(is_ok(finish(lab.own, copies.back())));
+  }
+  for (const DeviceMemory::Copy copy : copies) EXPECT_TRUE(is_ok(finish(lab.own, copy)));
+  EXPECT_TRUE(holds(lab.driver.at(a), kCopies * kBytes, 7));
+  RecordProperty("refused", static_cast<int>(refused));
+}
+
+TEST(GpuMemoryTest, AfterAPauseShortCopiesAreLaunchedAnew) {
+  FakeLab lab({}, {.pid = 2}, {.copy_linger = std::chrono::nanoseconds(1)});
+  std::byte* const a = lab.make_memory(1000, 0);
+  std::byte* const b = lab.make_memory(1000, 0);
+  for (uint64_t i = 0; i < 200; ++i) {
+    fill(lab.driver.at(b), 1000, i);
+    ASSERT_TRUE(is_ok(copy(lab.own, a, b, 1000)));
+    ASSERT_TRUE(holds(lab.driver.at(a), 1000, i)) << "copy " << i;
+  }
+  EXPECT_GT(lab.driver.submissions("serve"), 2u);
+}
+
+TEST(GpuMemoryTest, LongCopiesAndThoseOfASharedDeviceAreAKernelEach) {
+  FakeLab lab({}, {.pid = 2}, kServed);
+  constexpr uint64_t kBytes = gpu::CopyQueue::kLongestServed;
+  std::byte* const a = lab.make_memory(kBytes + 1, 0);
+  std::byte* const b = lab.make_memory(kBytes + 1, 0);
+  const auto made_by = [&](const char* kernel, const auto& body) {
+    const uint64_t before = lab.driver.submissions(kernel);
+    body();
+    return lab.driver.submissions(kernel) > before;
+  };
+  EXPECT_TRUE(made_by("copy", [&] { EXPECT_TRUE(is_ok(copy(lab.own, a, b, kBytes + 1))); }));
+  EXPECT_FALSE(made_by("copy", [&] { EXPECT_TRUE(is_ok(copy(lab.own, a, b, kBytes))); }));
+  FakeLab shared({}, {.pid = 2}, {.sharing = gpu::Sharing::kShared, .copy_linger = std::chrono::seconds(100)});
+  std::byte* const c = shared.make_memory(200, 0);
+  EXPECT_TRUE(is_ok(copy(shared.own, c, c + 100, 100)));
+  const uint64_t before = shared.driver.submissions("copy");
+  EXPECT_TRUE(is_ok(copy(shared.own, c, c + 100, 100)));
+  EXPECT_EQ(shared.driver.submissions("copy"), before + 1);
+}
+
+TEST(GpuMemoryTest, AShortCopyThatIsUnderWayWhenTheDeviceIsLostFails) {
+  FakeLab lab({}, {.pid = 2}, kServed);
+  std::byte* const a = lab.make_memory(1000, 0);
+  ASSERT_TRUE(is_ok(copy(lab.own, a, a + 500, 500)));
+  lab.driver.lose_device();
+  EXPECT_EQ(lab.own.start_copy(a, a + 500, 500).status().code(), Code::kFailed);
+}
+
+// ---- Loans
 
 TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   FakeLab lab({.devices = 2});

@@ -10,13 +10,15 @@
 namespace lanyard::api {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {
     "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW", "LANYARD_DEADLINE_S",
     "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",  "LANYARD_SIM_DWQ_DEPTH",
     "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY", "LANYARD_OFI_PROVIDER",
-    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS",
+    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS", "LANYARD_GPU_LINGER_US",
+    "LANYARD_GPU_SHARED",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -174,6 +176,19 @@ TEST_F(SettingsTest, Spin) {
   refused("LANYARD_SIM_SPIN_MS", {"", "1000001", "-1", "0.5", "on"}, "from 0 to 1000000");
 }
 
+TEST_F(SettingsTest, GpuShared) {
+  EXPECT_EQ(with("LANYARD_GPU_SHARED", "yes").gpu_shared, "yes");
+  EXPECT_EQ(with("LANYARD_GPU_SHARED", "no").gpu_shared, "no");
+  EXPECT_EQ(with("LANYARD_GPU_SHARED", "auto").gpu_shared, "auto");
+  refused("LANYARD_GPU_SHARED", {"", "on", "2"}, "auto or yes or no");
+}
+
+TEST_F(SettingsTest, GpuLinger) {
+  EXPECT_EQ(with("LANYARD_GPU_LINGER_US", "0").gpu_linger, microseconds(0));
+  EXPECT_EQ(with("LANYARD_GPU_LINGER_US", "1000000").gpu_linger, microseconds(1'000'000));
+  refused("LANYARD_GPU_LINGER_US", {"", "1000001", "-1", "0.5", "on"}, "from 0 to 1000000");
+}
+
 TEST_F(SettingsTest, Interface) {
   EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "127.0.0.1").interface, "127.0.0.1");
   EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "").interface, "");
@@ -183,7 +198,7 @@ TEST_F(SettingsTest, Interface) {
 TEST_F(SettingsTest, AllAtOnce) {
   const char* values[] = {"sim",      "on",   "off",         "3",       "4",  "tcp", "off", "17",
                           "10.0.0.1", "4096", "sender-flag", "sockets", "lo", "21",
-                          "22"};
+                          "22",       "23",   "yes"};
   for (size_t i = 0; i < std::size(kNames); ++i) setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
   ASSERT_TRUE(read.ok()) << read.status().to_string();
@@ -202,6 +217,8 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.ofi_domain, "lo");
   EXPECT_EQ(settings.ofi_dwq_depth, 21u);
   EXPECT_EQ(settings.spin, milliseconds(22));
+  EXPECT_EQ(settings.gpu_linger, microseconds(23));
+  EXPECT_EQ(settings.gpu_shared, "yes");
 }
 
 }  // namespace

@@ -6,14 +6,14 @@
 
 namespace lanyard::gpu {
 
-Result<std::unique_ptr<Backend>> Backend::make(std::unique_ptr<Driver> driver) {
+Result<std::unique_ptr<Backend>> Backend::make(std::unique_ptr<Driver> driver, const DeviceOptions& options) {
   const Result<ProcessName> self = ProcessName::own();
   if (!self.ok()) return self.status();
-  return std::unique_ptr<Backend>(new Backend(std::move(driver), self.value()));
+  return std::unique_ptr<Backend>(new Backend(std::move(driver), self.value(), options));
 }
 
-Backend::Backend(std::unique_ptr<Driver> driver, const ProcessName& self)
-    : driver_(std::move(driver)), devices_(*driver_), pages_(*driver_), memory_(devices_, self) {}
+Backend::Backend(std::unique_ptr<Driver> driver, const ProcessName& self, const DeviceOptions& options)
+    : driver_(std::move(driver)), devices_(*driver_, options), pages_(*driver_), memory_(devices_, self) {}
 
 std::vector<std::string> Backend::describe_devices() {
   std::vector<std::string> lines;

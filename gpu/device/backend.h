@@ -21,7 +21,7 @@ namespace lanyard::gpu {
 class Backend {
  public:
   // Over any driver. kUnsupported: the host does not say what process this is (ProcessName).
-  static Result<std::unique_ptr<Backend>> make(std::unique_ptr<Driver> driver);
+  static Result<std::unique_ptr<Backend>> make(std::unique_ptr<Driver> driver, const DeviceOptions& options);
 
   const char* kind() const { return driver_->kind(); }  // "cuda", "hip"
 
@@ -40,7 +40,7 @@ class Backend {
   void forget_words() { pages_.forget_all(); }
 
  private:
-  Backend(std::unique_ptr<Driver> driver, const ProcessName& self);
+  Backend(std::unique_ptr<Driver> driver, const ProcessName& self, const DeviceOptions& options);
 
   const std::unique_ptr<Driver> driver_;
   Devices devices_;
@@ -48,10 +48,10 @@ class Backend {
   GpuMemory memory_;
 };
 
-// Over the driver that this build is for. Cheap where there is none; else it initialises the driver but makes no
+// As Backend::make(), over the driver that this build is for. Cheap where there is none; else it initialises the driver but makes no
 // context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or device; the
 // message says which.
-Result<std::unique_ptr<Backend>> open_backend();
+Result<std::unique_ptr<Backend>> open_backend(const DeviceOptions& options);
 
 }  // namespace lanyard::gpu
 

@@ -8,12 +8,14 @@ namespace {
 
 // A thread has four units of 16 bytes under way; fewer blocks than that many bytes want only start later.
 constexpr uint64_t kBytesOfBlock = uint64_t{kCopyThreads} * 16 * 4;
+// A copy's number: of the server or of the stream, by the lowest bit.
+constexpr uint64_t number_of(uint64_t count, bool served) { return count << 1 | (served ? 1 : 0); }
 // So many looks at a copy that goes on before the driver is asked whether the device is still there.
 constexpr uint32_t kLooksBeforeAsking = 1024;
 
 }  // namespace
 
-Result<std::unique_ptr<CopyQueue>> CopyQueue::make(Device& device) {
+Result<std::unique_ptr<CopyQueue>> CopyQueue::make(Device& device, std::chrono::nanoseconds linger) {
   const Result<WordPair> words = device.take_pair();
   if (!words.ok()) return words.status();
   std::unique_ptr<CopyQueue> queue(new CopyQueue(device, words.value()));
@@ -25,6 +27,11 @@ Result<std::unique_ptr<CopyQueue>> CopyQueue::make(Device& device) {
   const Result<StreamHandle> stream = device.driver().make_stream();
   if (!stream.ok()) return stream.status();
   queue->stream_ = stream.value();
+  if (linger.count() > 0) {
+    Result<std::unique_ptr<CopyServer>> server = CopyServer::make(device, linger);
+    if (!server.ok()) return server.status();
+    queue->server_ = std::move(server.value());
+  }
   queue->reached_.resize(static_cast<size_t>(device.driver().device_count()));
   return queue;
 }
@@ -50,17 +57,24 @@ Status CopyQueue::reach(int device) {
 Result<uint64_t> CopyQueue::start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host) {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
-  if (started_ - ended() >= kMostUnderWay) return Status(Code::kAgain, "too many copies are under way on the device");
-  const Inside inside(device_.driver(), device_.context());
-  LANYARD_RETURN_IF_ERROR(inside.status());
-  const bool by_engine = with_host && bytes >= kShortestForEngine;
-  Status status = by_engine ? copy_by_engine(to, from, bytes) : launch(to, from, bytes);
-  if (!status.ok()) {
-    // Whatever the driver has against it, copies that follow would pass by this one's number.
-    failure_ = Status(Code::kFailed, "a copy could not be started: " + status.message());
-    return failure_;
+  const bool served = server_ != nullptr && bytes <= kLongestServed && !device_.is_shared();
+  const uint64_t under_way = served ? server_->started() - server_->ended() : started_ - ended();
+  if (under_way >= (served ? CopyServer::kMostUnderWay : kMostUnderWay))
+    return Status(Code::kAgain, "too many copies are under way on the device");
+  Status status;
+  if (served) {
+    const Result<uint64_t> number = server_->start(to, from, bytes);
+    if (number.ok()) return number_of(number.value(), true);
+    status = number.status();
+  } else {
+    const Inside inside(device_.driver(), device_.context());
+    LANYARD_RETURN_IF_ERROR(inside.status());
+    status = with_host && bytes >= kShortestForEngine ? copy_by_engine(to, from, bytes) : launch(to, from, bytes);
+    if (status.ok()) return number_of(++started_, false);
   }
-  return ++started_;
+  // Whatever the driver has against it, copies that follow would pass by this one's number.
+  failure_ = Status(Code::kFailed, "a copy could not be started: " + status.message());
+  return failure_;
 }
 
 Status CopyQueue::launch(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
@@ -89,10 +103,20 @@ Status CopyQueue::copy_by_engine(DeviceAddress to, DeviceAddress from, uint64_t 
 }
 
 Result<bool> CopyQueue::has_ended(uint64_t number) {
-  if (ended() >= number) return true;
+  const bool served = number % 2 == 1;
+  if ((served ? server_->ended() : ended()) >= number >> 1) return true;
+  if (served && server_->has_stopped()) LANYARD_RETURN_IF_ERROR(go_on());
   if (unmet_.fetch_add(1, std::memory_order_relaxed) % kLooksBeforeAsking == kLooksBeforeAsking - 1)
     LANYARD_RETURN_IF_ERROR(ask_driver());
   return false;
+}
+
+Status CopyQueue::go_on() {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  const Status status = server_->go_on();
+  if (!status.ok()) failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
+  return failure_;
 }
 
 Status CopyQueue::ask_driver() {
@@ -101,6 +125,7 @@ Status CopyQueue::ask_driver() {
   const Inside inside(device_.driver(), device_.context());
   Status status = inside.status();
   if (status.ok()) status = device_.driver().is_empty(stream_).status();
+  if (status.ok() && server_ != nullptr) status = device_.driver().is_empty(server_->stream()).status();
   if (!status.ok()) failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
   return status.ok() ? status : failure_;
 }

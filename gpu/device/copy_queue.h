@@ -1,18 +1,22 @@
 // CopyQueue: copies that a device does for the host, one after another, on a stream of Lanyard's own.
 //
-// The stream has the highest priority and is not ordered with any other, so that copies go on while the program's
-// streams wait. A copy is a kernel, which starts sooner and, between devices, is as fast as a copy engine; only long
-// copies from and to the host are an engine's, whose bandwidth takes no multiprocessors away. The end of a copy is a
-// number in a word of host memory, so looking for it costs no call of the driver's.
+// Its streams have the highest priority and are not ordered with any other, so that copies go on while the program's
+// streams wait. Short copies are made by a kernel that stays for a while (CopyServer), which wants the device to itself:
+// where processes share one, their kernels run in turns of milliseconds. Longer ones are a kernel each, which starts
+// sooner and, between devices, is as fast as a copy engine; only very long copies from and to the host are an engine's,
+// whose bandwidth takes no multiprocessors away. The end of a copy is a number in a word of host memory, so looking for
+// it costs no call of the driver's.
 #ifndef LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 #define LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "gpu/device/copy_server.h"
 #include "gpu/device/device.h"
 #include "transport/base/status.h"
 
@@ -24,7 +28,10 @@ class CopyQueue {
   static constexpr uint64_t kMostUnderWay = 512;
   static constexpr uint64_t kShortestForEngine = uint64_t{8} << 20;
 
-  static Result<std::unique_ptr<CopyQueue>> make(Device& device);
+  static constexpr uint64_t kLongestServed = uint64_t{64} << 10;
+
+  // `linger`: how long the kernel for short copies waits for more; 0: there is none.
+  static Result<std::unique_ptr<CopyQueue>> make(Device& device, std::chrono::nanoseconds linger);
   CopyQueue(const CopyQueue&) = delete;
   CopyQueue& operator=(const CopyQueue&) = delete;
   // Requires: no copy is under way, or the device is lost.
@@ -33,13 +40,15 @@ class CopyQueue {
   // Makes memory of another device of this process reachable. kUnsupported: there is no path between them.
   Status reach(int device);
 
-  // Starts a copy of bytes > 0; its number. kAgain: kMostUnderWay are under way; kFailed: the device is lost.
+  // Starts a copy of bytes > 0, `with_host` where one side is the host's memory; its number, never 0. Copies may end in any order. kAgain: too many are under way; kFailed:
+  // the device is lost.
   Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host);
-  // kFailed: it never will.
+  // To be asked until it has, for each copy; a copy that nobody asks for may stand still. kFailed: it never will.
   Result<bool> has_ended(uint64_t number);
 
  private:
   CopyQueue(Device& device, const WordPair& words) : device_(device), words_(words) {}
+  Status go_on();
   Status launch(DeviceAddress to, DeviceAddress from, uint64_t bytes);
   Status copy_by_engine(DeviceAddress to, DeviceAddress from, uint64_t bytes);
   uint64_t ended() const { return std::atomic_ref(*words_.first).load(std::memory_order_acquire); }
@@ -47,6 +56,7 @@ class CopyQueue {
 
   Device& device_;
   const WordPair words_;  // the number of the last copy that has ended; unused
+  std::unique_ptr<CopyServer> server_;  // null: none wanted
   std::atomic<uint32_t> unmet_{0};
 
   std::mutex mutex_;  // guards the rest

@@ -96,7 +96,10 @@ Result<int> CudaDriver::device_of_context(ContextHandle context) {
 }
 
 int CudaDriver::current_device() {
+  // Asked for the device where there is no context, the driver reports an error to whoever watches it.
+  CUcontext context = nullptr;
   CUdevice device = 0;
+  if (cuda_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return 0;
   return cuda_.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
 }
 

@@ -13,13 +13,26 @@ namespace {
 
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kPairBytes = 2 * kLine;
+constexpr uint64_t kRingBytes = sizeof(CopyCommands);
+constexpr uint64_t kRingsAt = Device::kPairs * kPairBytes;
+constexpr uint64_t kHostBytes = kRingsAt + Device::kRings * kRingBytes;
+
+std::string name_of(std::span<const std::byte> uuid) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string name;
+  for (const std::byte byte : uuid) {
+    name += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    name += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return name;
+}
 
 std::span<const std::byte> bytes_of(const auto& arguments) { return std::as_bytes(std::span(&arguments, 1)); }
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> Device::open(Driver& driver, ContextHandle context) {
-  std::unique_ptr<Device> device(new Device(driver, context));
+Result<std::unique_ptr<Device>> Device::open(Driver& driver, ContextHandle context, Sharing sharing) {
+  std::unique_ptr<Device> device(new Device(driver, context, sharing));
   LANYARD_RETURN_IF_ERROR(device->set_up());
   return device;
 }
@@ -32,9 +45,14 @@ Status Device::set_up() {
   if (!facts.ok()) return facts.status();
   facts_ = std::move(facts.value());
 
+  if (sharing_ == Sharing::kAsk) {
+    Result<std::unique_ptr<Census>> census = Census::join("/dev/shm", "gpu-" + name_of(facts_.uuid));
+    if (census.ok()) census_ = std::move(census.value());  // else nobody else can tell either
+  }
+
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const char* const names[] = {"ring", "store", "wait", "wait_next", "copy"};
+  const char* const names[] = {"ring", "store", "wait", "wait_next", "copy", "serve"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
     if (!kernel.ok()) return kernel.status();
@@ -44,13 +62,12 @@ Status Device::set_up() {
   if (!stream.ok()) return stream.status();
   side_stream_ = stream.value();
 
-  const Result<void*> pairs = driver_.allocate_host(kPairs * kPairBytes);
-  if (!pairs.ok()) return pairs.status();
-  pair_memory_ = static_cast<std::byte*>(pairs.value());
-  std::memset(pair_memory_, 0, kPairs * kPairBytes);
-  const Result<PointerFacts> pair_facts = driver_.facts_of(pair_memory_);
-  if (!pair_facts.ok()) return pair_facts.status();
-  pair_address_ = pair_facts.value().address;
+  const Result<void*> memory = driver_.allocate_host(kHostBytes);
+  if (!memory.ok()) return memory.status();
+  host_memory_ = static_cast<std::byte*>(memory.value());
+  const Result<PointerFacts> memory_facts = driver_.facts_of(host_memory_);
+  if (!memory_facts.ok()) return memory_facts.status();
+  host_address_ = memory_facts.value().address;
   const Result<DeviceAddress> counts = driver_.allocate(kCounts * sizeof(uint64_t));
   if (!counts.ok()) return counts.status();
   count_memory_ = counts.value();
@@ -64,7 +81,14 @@ Status Device::set_up() {
   CopyArguments copy{};
   copy.completion = pair.value().first_address;
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, 1, copy));
+  const Result<CommandRing> ring = take_ring();
+  if (!ring.ok()) return ring.status();
+  ServeArguments serve{};
+  serve.commands = ring.value().address;
+  serve.left = pair.value().second_address;
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, serve));
   LANYARD_RETURN_IF_ERROR(wait_aside());
+  give_ring(ring.value());
   give_pair(pair.value());
   return {};
 }
@@ -73,7 +97,7 @@ Device::~Device() {
   const Inside inside(driver_, context_);
   if (!inside.status().ok()) return;  // the driver has gone first
   if (side_stream_ != nullptr) driver_.destroy_stream(side_stream_);
-  if (pair_memory_ != nullptr) driver_.free_host(pair_memory_);
+  if (host_memory_ != nullptr) driver_.free_host(host_memory_);
   if (count_memory_ != 0) driver_.free(count_memory_);
   for (const auto& [memory, words] : memory_) driver_.free(memory);
 }
@@ -86,6 +110,10 @@ Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& a
 Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments) {
   return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kCopy)], blocks, kCopyThreads,
                         bytes_of(arguments));
+}
+
+Status Device::launch(StreamHandle stream, const ServeArguments& arguments) {
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kServe)], 1, kServeThreads, bytes_of(arguments));
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
@@ -108,14 +136,22 @@ Result<WordPair> Device::take_pair() {
     return Status(Code::kExhausted, std::to_string(kPairs) + " streams and copy queues exist on " + facts_.name);
   const uint64_t offset = *slot * kPairBytes;
   WordPair pair;
-  pair.first = reinterpret_cast<uint64_t*>(pair_memory_ + offset);
-  pair.second = reinterpret_cast<uint64_t*>(pair_memory_ + offset + kLine);
-  pair.first_address = pair_address_ + offset;
-  pair.second_address = pair_address_ + offset + kLine;
+  pair.first = reinterpret_cast<uint64_t*>(host_memory_ + offset);
+  pair.second = reinterpret_cast<uint64_t*>(host_memory_ + offset + kLine);
+  pair.first_address = host_address_ + offset;
+  pair.second_address = host_address_ + offset + kLine;
   pair.slot = *slot;
   std::atomic_ref(*pair.first).store(0);
   std::atomic_ref(*pair.second).store(0);
   return pair;
+}
+
+Result<CommandRing> Device::take_ring() {
+  const std::optional<uint32_t> slot = rings_.take();
+  if (!slot) return Status(Code::kExhausted, std::to_string(kRings) + " copy queues exist on " + facts_.name);
+  const uint64_t offset = kRingsAt + *slot * kRingBytes;
+  std::memset(host_memory_ + offset, 0, kRingBytes);
+  return CommandRing{reinterpret_cast<CopyCommands*>(host_memory_ + offset), host_address_ + offset, *slot};
 }
 
 void Device::give_pair(const WordPair& pair) { pairs_.give(pair.slot); }

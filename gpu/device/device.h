@@ -13,6 +13,7 @@
 #include <mutex>
 #include <span>
 
+#include "gpu/device/census.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/slots.h"
@@ -20,7 +21,7 @@
 
 namespace lanyard::gpu {
 
-enum class Kernel { kRing, kStore, kWait, kWaitNext, kCopy };
+enum class Kernel { kRing, kStore, kWait, kWaitNext, kCopy, kServe };
 
 // Two words of pinned host memory, a cache line each, that the host and the device both reach.
 struct WordPair {
@@ -31,14 +32,30 @@ struct WordPair {
   uint32_t slot = 0;
 };
 
+// A ring of commands for the kernel `serve`, in pinned host memory.
+struct CommandRing {
+  CopyCommands* commands = nullptr;
+  DeviceAddress address = 0;
+  uint32_t slot = 0;
+};
+
+// Whether other processes use a device too, whose kernels then run in turns of milliseconds with this one's: a kernel that
+// waits keeps the others from what it waits for.
+enum class Sharing {
+  kAlone,
+  kShared,
+  kAsk,  // whoever has asked so on this host (Census)
+};
+
 // Any thread at any time. The driver outlives it.
 class Device {
  public:
   static constexpr uint32_t kPairs = 1024;
+  static constexpr uint32_t kRings = 16;
   static constexpr uint32_t kCounts = 8192;
 
   // Blocks until the kernels are loaded; while a stream of the device is held up, that may be for as long.
-  static Result<std::unique_ptr<Device>> open(Driver& driver, ContextHandle context);
+  static Result<std::unique_ptr<Device>> open(Driver& driver, ContextHandle context, Sharing sharing);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   // Requires: nothing uses its words any more.
@@ -48,15 +65,22 @@ class Device {
   ContextHandle context() const { return context_; }
   int ordinal() const { return ordinal_; }
   const DeviceFacts& facts() const { return facts_; }
+  // At the moment.
+  bool is_shared() const { return sharing_ == Sharing::kShared || (census_ != nullptr && census_->has_others()); }
 
   // With the context current. `kernel` is one of those on words; a thread an entry.
   Status launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments);
   Status launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments);
+  Status launch(StreamHandle stream, const ServeArguments& arguments);
 
   // Both words 0. kExhausted: kPairs are taken.
   Result<WordPair> take_pair();
   // Requires: nothing that was enqueued or captured names it.
   void give_pair(const WordPair& pair);
+  // All zeros. kExhausted: kRings are taken.
+  Result<CommandRing> take_ring();
+  // Requires: no kernel reads it.
+  void give_ring(const CommandRing& ring) { rings_.give(ring.slot); }
 
   // A word of device memory for kWaitNext64. Blocks for a kernel on a stream of our own. kExhausted: kCounts are taken.
   Result<uint64_t*> take_count(uint64_t value);
@@ -70,8 +94,8 @@ class Device {
   void give_memory(std::byte* memory);
 
  private:
-  Device(Driver& driver, ContextHandle context)
-      : driver_(driver), context_(context), pairs_(kPairs), counts_(kCounts) {}
+  Device(Driver& driver, ContextHandle context, Sharing sharing)
+      : driver_(driver), context_(context), sharing_(sharing), pairs_(kPairs), rings_(kRings), counts_(kCounts) {}
   Status set_up();
   // Launches on the side stream and waits for it. Holding side_, with the context current.
   Status run_aside(Kernel kernel, const WordArguments& arguments);
@@ -79,16 +103,19 @@ class Device {
 
   Driver& driver_;
   const ContextHandle context_;
+  const Sharing sharing_;
+  std::unique_ptr<Census> census_;  // may be null
   int ordinal_ = 0;
   DeviceFacts facts_;
-  std::array<KernelHandle, 5> kernels_{};
+  std::array<KernelHandle, 6> kernels_{};
 
   std::mutex side_;
   StreamHandle side_stream_ = nullptr;
 
+  std::byte* host_memory_ = nullptr;  // the pairs, then the rings
+  DeviceAddress host_address_ = 0;
   Slots pairs_;
-  std::byte* pair_memory_ = nullptr;
-  DeviceAddress pair_address_ = 0;
+  Slots rings_;
   Slots counts_;
   DeviceAddress count_memory_ = 0;
   std::map<DeviceAddress, size_t> memory_;         // of take_memory(): words

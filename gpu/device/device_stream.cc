@@ -107,7 +107,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
       }
       break;
     case Kind::kWait64:
-      if (facts.awaits_words && !place.value().on_device) {
+      if (facts.awaits_words && !place.value().on_device && device_.is_shared()) {
         plan_.put({MemoryOp::Kind::kWait, word, op.value});
         planned_waits_.push_back({op.word, op.value, 0});
       } else {

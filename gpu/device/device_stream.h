@@ -2,7 +2,9 @@
 //
 //   kAdd64      a kernel; adds that follow one another in a batch are one kernel
 //   kWrite64    a memory operation; a kernel while the stream is being captured, or where the vendor has none
-//   kWait64     a memory operation; a kernel for words in device memory, or where the vendor has none; never captured
+//   kWait64     a kernel, which the next one follows sooner than a memory operation; but a memory operation where the
+//               device is shared with other processes, which a kernel would keep from going on, and the vendor has one,
+//               unless the word is in device memory; never captured
 //   kWaitCount64, kWaitNext64  kernels
 //   kCall       never
 //

@@ -2,6 +2,7 @@
 #ifndef LANYARD_GPU_DEVICE_DEVICES_H_
 #define LANYARD_GPU_DEVICE_DEVICES_H_
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -12,17 +13,23 @@
 
 namespace lanyard::gpu {
 
+// How a process uses its devices.
+struct DeviceOptions {
+  Sharing sharing = Sharing::kAlone;
+  std::chrono::nanoseconds copy_linger{0};  // of CopyQueue::make()
+};
+
 // Any thread at any time. The driver outlives it. The devices live as long as it does; opening one blocks as
 // Device::open() does.
 class Devices {
  public:
-  explicit Devices(Driver& driver) : driver_(driver) {}
+  Devices(Driver& driver, const DeviceOptions& options) : driver_(driver), options_(options) {}
 
   Result<Device*> of_context(ContextHandle context) {
     const std::lock_guard lock(mutex_);
     for (const std::unique_ptr<Device>& device : devices_)
       if (device->context() == context) return device.get();
-    Result<std::unique_ptr<Device>> device = Device::open(driver_, context);
+    Result<std::unique_ptr<Device>> device = Device::open(driver_, context, options_.sharing);
     if (!device.ok()) return device.status();
     return devices_.emplace_back(std::move(device.value())).get();
   }
@@ -35,9 +42,11 @@ class Devices {
   }
 
   Driver& driver() { return driver_; }
+  const DeviceOptions& options() const { return options_; }
 
  private:
   Driver& driver_;
+  const DeviceOptions options_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Device>> devices_;
 };

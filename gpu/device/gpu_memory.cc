@@ -84,7 +84,7 @@ Result<CopyQueue*> GpuMemory::queue_of(int device) {
   if (queue != nullptr) return queue.get();
   const Result<Device*> opened = devices_.of_ordinal(device);
   if (!opened.ok()) return opened.status();
-  Result<std::unique_ptr<CopyQueue>> made = CopyQueue::make(*opened.value());
+  Result<std::unique_ptr<CopyQueue>> made = CopyQueue::make(*opened.value(), devices_.options().copy_linger);
   if (!made.ok()) return made.status();
   queue = std::move(made.value());
   return queue.get();

@@ -10,22 +10,38 @@
 
 namespace lanyard::gpu {
 
-// Loads and stores of words that the host and other devices see too. What follows from them is up to fences.
+// Loads and stores of words that the host and other devices see too. What follows from them is up to fences; but what was
+// written before the value that acquire_word() returns is visible.
 #ifdef __HIP__
 __device__ inline uint64_t load_word(uint64_t word) {
   return __hip_atomic_load(reinterpret_cast<uint64_t*>(word), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+__device__ inline uint64_t acquire_word(uint64_t word) {
+  return __hip_atomic_load(reinterpret_cast<uint64_t*>(word), __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 __device__ inline void store_word(uint64_t word, uint64_t value) {
   __hip_atomic_store(reinterpret_cast<uint64_t*>(word), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 // A wavefront that waits leaves its unit to others.
 __device__ inline void pause() { __builtin_amdgcn_s_sleep(2); }
+// Nanoseconds since some time. The counter of gfx9's devices has 100 MHz.
+__device__ inline uint64_t clock_ns() { return wall_clock64() * 10; }
 #else
 __device__ inline uint64_t load_word(uint64_t word) { return *reinterpret_cast<volatile uint64_t*>(word); }
+__device__ inline uint64_t acquire_word(uint64_t word) {
+  uint64_t value;
+  asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  return value;
+}
 __device__ inline void store_word(uint64_t word, uint64_t value) {
   *reinterpret_cast<volatile uint64_t*>(word) = value;
 }
 __device__ inline void pause() { __nanosleep(40); }
+__device__ inline uint64_t clock_ns() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
 #endif
 
 }  // namespace lanyard::gpu

@@ -22,12 +22,18 @@ __device__ void await(uint64_t word, uint64_t bits, uint64_t value, uint64_t rel
   __threadfence_system();
 }
 
+// Who copies together, and which of them the calling thread is.
+struct Team {
+  uint64_t member;
+  uint64_t members;
+};
+
 template <typename Unit>
-__device__ void copy_units(uint64_t to, uint64_t from, uint64_t units) {
+__device__ void copy_units(Team team, uint64_t to, uint64_t from, uint64_t units) {
   Unit* const target = reinterpret_cast<Unit*>(to);
   const Unit* const source = reinterpret_cast<const Unit*>(from);
-  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
-  uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const uint64_t stride = team.members;
+  uint64_t i = team.member;
   // Four loads under way at a time: one alone does not fill a link.
   for (; i + 3 * stride < units; i += 4 * stride) {
     const Unit a = source[i];
@@ -44,14 +50,46 @@ __device__ void copy_units(uint64_t to, uint64_t from, uint64_t units) {
 
 // As many bytes as come before an address that is a multiple of `unit`, then units, then the rest.
 template <typename Unit>
-__device__ void copy_aligned(const CopyArguments& arguments) {
-  uint64_t head = (sizeof(Unit) - arguments.to % sizeof(Unit)) % sizeof(Unit);
-  if (head > arguments.bytes) head = arguments.bytes;
-  const uint64_t units = (arguments.bytes - head) / sizeof(Unit);
+__device__ void copy_aligned(Team team, uint64_t to, uint64_t from, uint64_t bytes) {
+  uint64_t head = (sizeof(Unit) - to % sizeof(Unit)) % sizeof(Unit);
+  if (head > bytes) head = bytes;
+  const uint64_t units = (bytes - head) / sizeof(Unit);
   const uint64_t tail = head + units * sizeof(Unit);
-  copy_units<uint8_t>(arguments.to, arguments.from, head);
-  copy_units<Unit>(arguments.to + head, arguments.from + head, units);
-  copy_units<uint8_t>(arguments.to + tail, arguments.from + tail, arguments.bytes - tail);
+  copy_units<uint8_t>(team, to, from, head);
+  copy_units<Unit>(team, to + head, from + head, units);
+  copy_units<uint8_t>(team, to + tail, from + tail, bytes - tail);
+}
+
+// In the widest units that both sides are aligned for alike.
+__device__ void copy_bytes(Team team, uint64_t to, uint64_t from, uint64_t bytes) {
+  const uint64_t difference = to ^ from;
+  if (difference % 16 == 0) {
+    copy_aligned<uint4>(team, to, from, bytes);
+  } else if (difference % 8 == 0) {
+    copy_aligned<uint2>(team, to, from, bytes);
+  } else if (difference % 4 == 0) {
+    copy_aligned<uint32_t>(team, to, from, bytes);
+  } else {
+    copy_units<uint8_t>(team, to, from, bytes);
+  }
+}
+
+struct Copy {
+  uint64_t to;
+  uint64_t from;
+  uint64_t bytes;
+};
+
+// Whether the command is there; then what the host wrote before it is visible.
+__device__ bool read_command(uint64_t commands, uint64_t index, Copy& copy) {
+  const uint64_t place = index % CopyCommands::kCommands;
+  const CopyCommands* const ring = reinterpret_cast<const CopyCommands*>(commands);
+  const uint64_t lap = index / CopyCommands::kCommands % 2 == 0 ? CopyCommands::kLapBit : 0;
+  // Three loads that are under way together: one trip over the bus.
+  copy.to = load_word(reinterpret_cast<uint64_t>(&ring->to[place])) ^ lap;
+  copy.from = load_word(reinterpret_cast<uint64_t>(&ring->from[place])) ^ lap;
+  copy.bytes = acquire_word(reinterpret_cast<uint64_t>(&ring->bytes[place])) ^ lap;
+  return ((copy.to | copy.from | copy.bytes) & CopyCommands::kLapBit) == 0;
 }
 
 }  // namespace
@@ -94,18 +132,10 @@ extern "C" __global__ void wait_next(WordArguments arguments) {
   mark(arguments);
 }
 
-// bytes from anywhere to anywhere, in the widest units that both sides are aligned for alike. Any grid.
+// bytes from anywhere to anywhere. Any grid.
 extern "C" __global__ void copy(CopyArguments arguments) {
-  const uint64_t difference = arguments.to ^ arguments.from;
-  if (difference % 16 == 0) {
-    copy_aligned<uint4>(arguments);
-  } else if (difference % 8 == 0) {
-    copy_aligned<uint2>(arguments);
-  } else if (difference % 4 == 0) {
-    copy_aligned<uint32_t>(arguments);
-  } else {
-    copy_units<uint8_t>(arguments.to, arguments.from, arguments.bytes);
-  }
+  const Team team{uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x};
+  copy_bytes(team, arguments.to, arguments.from, arguments.bytes);
   __syncthreads();
   if (threadIdx.x != 0) return;
   __threadfence_system();
@@ -116,6 +146,50 @@ extern "C" __global__ void copy(CopyArguments arguments) {
     __threadfence_system();
   }
   store_word(arguments.completion, arguments.number);
+}
+
+// Makes the copies of a ring of commands as they come, until none has come for a while. kServeThreads threads.
+extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments arguments) {
+  constexpr uint32_t kTeams = kServeThreads / kTeamThreads;
+  __shared__ Copy copies[ServeArguments::kAtOnce];
+  __shared__ bool there[ServeArguments::kAtOnce];
+  __shared__ bool lingered, lived;
+  const uint64_t born = clock_ns();
+  uint64_t active = born;
+  uint64_t next = arguments.first;
+  for (;;) {
+    if (threadIdx.x < ServeArguments::kAtOnce)
+      there[threadIdx.x] = read_command(arguments.commands, next + threadIdx.x, copies[threadIdx.x]);
+    if (threadIdx.x == 0) {
+      const uint64_t now = clock_ns();
+      lingered = now - active > arguments.linger_ns;
+      lived = now - born > arguments.life_ns;
+    }
+    __syncthreads();
+    uint32_t count = 0;
+    bool told = false;
+    while (count < ServeArguments::kAtOnce && there[count] && !told) told = copies[count++].bytes == 0;
+    const bool leave = told || lived || (count == 0 && lingered);
+    if (count > 0) {
+      // Every team has one command, and every command one team or more.
+      const uint32_t team = threadIdx.x / kTeamThreads;
+      const uint32_t which = team % count;
+      const uint32_t teams = (kTeams - which + count - 1) / count;
+      const Copy& copy = copies[which];
+      copy_bytes({team / count * kTeamThreads + threadIdx.x % kTeamThreads, teams * kTeamThreads}, copy.to, copy.from, copy.bytes);
+    }
+    __syncthreads();  // all have copied, and read what is shared
+    next += count;
+    if (threadIdx.x == 0 && count > 0) {
+      __threadfence_system();
+      store_word(arguments.ended, next);
+      active = clock_ns();
+    }
+    if (leave) break;
+  }
+  if (threadIdx.x != 0) return;
+  __threadfence_system();
+  store_word(arguments.left, arguments.launch);
 }
 
 }  // namespace lanyard::gpu

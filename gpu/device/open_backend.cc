@@ -3,10 +3,10 @@
 
 namespace lanyard::gpu {
 
-Result<std::unique_ptr<Backend>> open_backend() {
+Result<std::unique_ptr<Backend>> open_backend(const DeviceOptions& options) {
   Result<std::unique_ptr<Driver>> driver = open_driver();
   if (!driver.ok()) return driver.status();
-  return Backend::make(std::move(driver.value()));
+  return Backend::make(std::move(driver.value()), options);
 }
 
 }  // namespace lanyard::gpu

@@ -1,0 +1,67 @@
+#include "gpu/device/census.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace lanyard::gpu {
+namespace {
+
+constexpr size_t kBytes = sizeof(uint64_t);
+
+Status no_place(const std::string& path, const char* call) {
+  return Status(Code::kUnsupported, std::string(call) + " " + path + ": " + std::strerror(errno));
+}
+
+// Of one open file, not of a process: those of one process do not hide one another.
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Census>> Census::join(const std::string& folder, const std::string& thing) {
+  const std::string path = folder + "/lanyard-census-" + std::to_string(::getuid()) + "-" + thing;
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return no_place(path, "open");
+  std::unique_ptr<Census> census(new Census(file));
+  if (::ftruncate(file, kBytes) != 0) return no_place(path, "ftruncate");
+  struct flock lock = whole_file(F_RDLCK);
+  if (::fcntl(file, F_OFD_SETLK, &lock) != 0) return no_place(path, "fcntl(F_OFD_SETLK)");
+  void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return no_place(path, "mmap");
+  census->changes_ = static_cast<uint64_t*>(memory);
+  // After the lock: who sees the one finds the other.
+  std::atomic_ref(*census->changes_).fetch_add(1);
+  return census;
+}
+
+Census::~Census() {
+  struct flock lock = whole_file(F_UNLCK);
+  static_cast<void>(::fcntl(file_, F_OFD_SETLK, &lock));
+  if (changes_ != nullptr) {
+    std::atomic_ref(*changes_).fetch_add(1);
+    ::munmap(changes_, kBytes);
+  }
+  ::close(file_);
+}
+
+bool Census::has_others() {
+  const std::atomic_ref changes(*changes_);
+  if (changes.load(std::memory_order_acquire) == seen_.load(std::memory_order_acquire)) return others_.load(std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  const uint64_t now = changes.load();
+  struct flock theirs = whole_file(F_WRLCK);  // what would be in the way of a lock for oneself alone
+  const bool asked = ::fcntl(file_, F_OFD_GETLK, &theirs) == 0;
+  others_.store(asked && theirs.l_type != F_UNLCK, std::memory_order_relaxed);
+  seen_.store(now, std::memory_order_release);
+  return others_.load(std::memory_order_relaxed);
+}
+
+}  // namespace lanyard::gpu

@@ -1,0 +1,84 @@
+#include "gpu/device/census.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace lanyard::gpu {
+namespace {
+
+class CensusTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "/censusXXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<Census> join(const std::string& thing = "gpu-1") { return std::move(Census::join(folder_, thing).value()); }
+  const std::string& folder() { return folder_; }
+
+ private:
+  std::string folder_;
+};
+
+TEST_F(CensusTest, WhoeverComesAndLeavesIsSeen) {
+  const auto first = join();
+  EXPECT_FALSE(first->has_others());
+  {
+    const auto second = join();
+    EXPECT_TRUE(first->has_others());
+    EXPECT_TRUE(second->has_others());
+    const auto third = join();
+    EXPECT_TRUE(first->has_others());
+  }
+  EXPECT_FALSE(first->has_others());
+}
+
+TEST_F(CensusTest, OtherThingsDoNotMatter) {
+  const auto first = join("gpu-1");
+  const auto other = join("gpu-2");
+  EXPECT_FALSE(first->has_others());
+  EXPECT_FALSE(other->has_others());
+}
+
+TEST_F(CensusTest, WhoeverHasDiedIsForgottenWhenSomebodyComesOrLeaves) {
+  const auto first = join();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // A file of its own: the lock goes with the last process that has it open.
+    const auto own = Census::join(folder(), "gpu-1");
+    const char byte = own.ok() ? 'y' : 'n';
+    if (::write(ready[1], &byte, 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  EXPECT_TRUE(first->has_others());
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  join();
+  EXPECT_FALSE(first->has_others());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_F(CensusTest, WhereThereIsNoPlaceIsSaid) {
+  const Status status = Census::join(folder() + "/nowhere", "gpu-1").status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("nowhere/lanyard-census-"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace lanyard::gpu
