@@ -43,7 +43,7 @@ struct LifeKernel {
 // All round trips of a trial, in one kernel that starts and waits for the messages itself.
 struct TripsKernel {
   struct Slot {
-    const MPIX_Device_requests* receive = nullptr;
+    const MPIX_Device_requests* receive = nullptr;  // null: is in the other set
     const MPIX_Device_requests* send = nullptr;
     CopyKernel pack, unpack;  // of 0 bytes: none
   };
@@ -58,10 +58,10 @@ struct TripsKernel {
 template <class Thread>
 LANYARD_DEVICE_FUNCTION void make_trips(const TripsKernel& kernel, const Thread& thread) {
   const auto start = [&](const MPIX_Device_requests* set) {
-    if (thread.is_leader()) MPIX_Device_startall(set);
+    if (thread.is_leader() && set != nullptr) MPIX_Device_startall(set);
   };
   const auto wait = [&](const MPIX_Device_requests* set) {
-    if (thread.is_leader()) MPIX_Device_waitall(set);
+    if (thread.is_leader() && set != nullptr) MPIX_Device_waitall(set);
   };
   const auto copy = [&](const CopyKernel& what) {
     if (what.bytes > 0) thread.copy(what);

@@ -52,7 +52,7 @@ void RoundTrip::make_slot(int index) {
     slot->pinned_in = AlignedBuffer::pinned(shape_.bytes, *gpu());
   }
   if (queue_ != nullptr || shape_.mode == PingpongMode::kPersistent) {
-    const SendKind kind = is_rsend() ? SendKind::kReady : SendKind::kRegular;
+    const SendKind kind = is_rsend() || rings_once() ? SendKind::kReady : SendKind::kRegular;
     slot->requests.emplace();
     slot->requests->add_receive(slot->in, shape_.bytes, peer_, kTag + index);
     slot->requests->add_send(kind, slot->out, shape_.bytes, peer_, kTag + index);
@@ -63,6 +63,10 @@ void RoundTrip::make_slot(int index) {
 }
 
 void RoundTrip::make_sets(Slot& slot) {
+  if (rings_once()) {
+    refusal_ = queue_->try_make_set(slot.requests->count(), slot.requests->data(), slot.send_set);
+    return;
+  }
   if (refusal_.empty()) refusal_ = queue_->try_make_set(1, &slot.receive(), slot.receive_set);
   if (refusal_.empty()) refusal_ = queue_->try_make_set(1, &slot.send(), slot.send_set);
   // Captures are refused where sets are: the answer was all that was wanted.
@@ -242,29 +246,39 @@ void RoundTrip::unpack(Slot& slot) {
 }
 
 // Regular sends wait for the peer's receive by themselves, so any order is correct. Rank 1 starts
-// its next receive before its pong, as soon as the received data is out of the buffer: then the
-// clear-to-send does not lie on the path from one ping to the next. Not in the last iteration of a
-// batch, for the queue's wait would wait for that receive, and rank 0 sends the ping only when its
-// own queue's wait is over.
+// its next receive with its pong, as the received data is out of the buffer: then the clear-to-send
+// does not lie on the path from one ping to the next. Not in the last iteration of a batch, for the
+// queue's wait would wait for that receive, and rank 0 sends the ping only when its own queue's wait
+// is over. What can be one call is one: each costs the stream time.
 void RoundTrip::enqueue_trips(uint64_t begin, uint64_t end) {
   if (!is_pinging()) queue_->start(slot(begin).receive());
   for (uint64_t i = begin; i < end; ++i) {
     Slot& s = slot(i);
     if (is_pinging()) {
-      queue_->start(s.receive());
       pack(s);
-      queue_->start(s.send());
+      queue_->start_all(*s.requests);
       queue_->wait_all(*s.requests);
       unpack(s);
+      continue;
+    }
+    wait_for_ping(i, begin);
+    unpack(s);
+    pack(s);
+    if (i + 1 < end) {
+      MPI_Request both[] = {slot(i + 1).receive(), s.send()};
+      queue_->start_all(2, both);
     } else {
-      queue_->wait(s.receive());
-      unpack(s);
-      if (i + 1 < end) queue_->start(slot(i + 1).receive());
-      pack(s);
       queue_->start(s.send());
       queue_->wait(s.send());
     }
   }
+}
+
+// And for the pong before it, where there is one in this batch.
+void RoundTrip::wait_for_ping(uint64_t i, uint64_t begin) {
+  if (i == begin) return queue_->wait(slot(i).receive());
+  MPI_Request both[] = {slot(i).receive(), slot(i - 1).send()};
+  queue_->wait_all(2, both);
 }
 
 void RoundTrip::run_send() {
@@ -316,11 +330,11 @@ void RoundTrip::run_rsend() {
         unpack(s);
       } else {
         if (has_next) queue_->start(slot(i + 1).receive());
-        queue_->wait(s.receive());
+        wait_for_ping(i, begin);
         unpack(s);
         pack(s);
         queue_->start(s.send());
-        queue_->wait(s.send());
+        if (i + 1 == end) queue_->wait(s.send());
       }
     }
     if (end < iterations_)

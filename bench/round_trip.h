@@ -103,6 +103,9 @@ class RoundTrip {
   enum SlotIndex { kFirst, kEven, kOdd, kLast, kSlots };
 
   bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
+  // A kernel that sends itself messages has one ring an iteration: ready sends, in a set with the
+  // receives.
+  bool rings_once() const { return shape_.is_to_self && shape_.mode == PingpongMode::kKernel; }
   // Who sends first.
   bool is_pinging() const { return shape_.is_to_self || process_.is_first(); }
   Gpu* gpu() const { return stream_ != nullptr ? stream_->gpu() : nullptr; }
@@ -127,6 +130,7 @@ class RoundTrip {
   void pack(Slot& slot);
   void unpack(Slot& slot);
   void enqueue_trips(uint64_t begin, uint64_t end);
+  void wait_for_ping(uint64_t i, uint64_t begin);
   void run_send();
   void run_graph();
   void run_kernel();

@@ -5,7 +5,7 @@
 //
 // Errors of MPI_COMM_WORLD and MPI_COMM_SELF are returned. A test that fails on one rank fails on
 // all; a test that hangs is named, with the place where each rank's main thread stands, after
-// kPatience.
+// patience().
 #ifndef LANYARD_TESTS_MPI_SUITE_H_
 #define LANYARD_TESTS_MPI_SUITE_H_
 
@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -27,7 +28,11 @@
 
 namespace lanyard::mpi_suite {
 
-inline constexpr std::chrono::seconds kPatience{60};
+// A minute, or what LANYARD_TEST_PATIENCE_S says: tools that watch every access take their time.
+inline std::chrono::seconds patience() {
+  const char* const seconds = std::getenv("LANYARD_TEST_PATIENCE_S");
+  return std::chrono::seconds(seconds == nullptr ? 60 : std::max(1, std::atoi(seconds)));
+}
 
 struct Process {
   int rank = 0;
@@ -46,7 +51,7 @@ inline int ranks() { return process().ranks; }
 // Says where the running test is, for the watchdog. `what` is a literal.
 inline void step(const char* what) { process().step = what; }
 
-// Ends the process when a test takes longer than kPatience, because no test can end a deadlock
+// Ends the process when a test takes longer than patience(), because no test can end a deadlock
 // itself.
 class Watchdog {
  public:
@@ -65,7 +70,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // Gives `what` kPatience from now on. "" ends it.
+  // Gives `what` patience() from now on. "" ends it.
   void watch(const std::string& what) {
     {
       std::lock_guard lock(mutex_);
@@ -89,7 +94,7 @@ class Watchdog {
     while (seen == 0 || !what_.empty()) {
       seen = changes_;
       // The system clock: gcc's thread sanitizer does not know the other one's wait.
-      if (changed_.wait_until(lock, std::chrono::system_clock::now() + kPatience,
+      if (changed_.wait_until(lock, std::chrono::system_clock::now() + patience(),
                               [&] { return changes_ != seen; }))
         continue;
       if (what_.empty()) continue;
