@@ -65,6 +65,17 @@ LANYARD_DEVICE_FUNCTION uint64_t lanyard_load(uint64_t word) {
 #endif
 }
 
+#if LANYARD_ON_DEVICE
+/* Indivisible to this device, which alone adds to the word. A bus without atomics grants no more on CUDA's devices. */
+LANYARD_DEVICE_FUNCTION void lanyard_add(unsigned long long *word) {
+#if defined(__HIP__)
+  atomicAdd_system(word, 1ull);
+#else
+  atomicAdd(word, 1ull);
+#endif
+}
+#endif
+
 /* Starts every request of the set, once everything that the calling thread has seen is visible to the card. Requires that
  * the last start was waited for. Does not block. */
 LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests *set) {
@@ -77,7 +88,7 @@ LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests *se
     if (bell.store)
       *(volatile uint64_t *)bell.word = 1;
     else
-      atomicAdd_system((unsigned long long *)bell.word, 1ull);
+      lanyard_add((unsigned long long *)bell.word);
 #else
     if (bell.store)
       __atomic_store_n((uint64_t *)(uintptr_t)bell.word, 1, __ATOMIC_RELEASE);

@@ -18,6 +18,7 @@ struct Settings {
   bool overflow = true;                              // LANYARD_OVERFLOW: on, off
   std::string fault;                                 // LANYARD_SIM_FAULT: stale-device-data
   bool gpu = true;                                   // LANYARD_GPU: on, off
+  bool gpu_blocking = false;                         // LANYARD_GPU_BLOCKING: on, off
   std::string gpu_shared = "auto";                   // LANYARD_GPU_SHARED: auto, yes, no
   std::chrono::microseconds gpu_linger{200};         // LANYARD_GPU_LINGER_US: 0 to 1000000
   std::optional<core::Strategy> strategy;            // LANYARD_STRATEGY: auto, target-counter, sender-flag, write-back; none: auto

@@ -19,10 +19,10 @@ using gpu::DeviceStream;
 // ---- The contract
 
 struct FakeLab final : StreamLab {
-  explicit FakeLab(const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone) {
+  explicit FakeLab(const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone, bool blocking = false) {
     auto owned = std::make_unique<FakeDriver>(options);
     driver = owned.get();
-    backend = std::move(Backend::make(std::move(owned), {.sharing = sharing}).value());
+    backend = std::move(Backend::make(std::move(owned), {.sharing = sharing, .blocking = blocking}).value());
   }
   std::unique_ptr<Stream> make_stream() override {
     const gpu::StreamHandle handle = driver->make_program_stream();
@@ -124,6 +124,35 @@ TEST_F(DeviceStreamTest, WaitsAreKernelsWhereNobodySharesTheDevice) {
   EXPECT_FALSE(alone->poll());
   store(word + 1, 1);
   EXPECT_TRUE(runs_empty(*alone));
+}
+
+TEST_F(DeviceStreamTest, ABlockingStreamIsToldOfWaitsThatAreMetAlone) {
+  FakeLab lab({}, gpu::Sharing::kAlone, true);
+  const auto blocking = lab.make_stream();
+  uint64_t* const word = lab.make_words(3);
+  std::thread other([&] {
+    EXPECT_TRUE(eventually([&] { return load(word + 1) == 1; })) << "what comes before the wait runs";
+    EXPECT_EQ(lab.driver->submissions("wait"), 1u) << "the first launch, when the device was opened";
+    store(word, 5);
+  });
+  ASSERT_TRUE(enqueued(*blocking, {write64(word + 1, 1), wait64(word, 5), write64(word + 2, 1)}));
+  EXPECT_EQ(load(word), 5u);
+  other.join();
+  EXPECT_TRUE(runs_empty(*blocking));
+  EXPECT_EQ(load(word + 2), 1u);
+  EXPECT_EQ(lab.driver->submissions("wait"), 2u);
+}
+
+TEST_F(DeviceStreamTest, HaltEndsTheWaitOfABlockingStream) {
+  FakeLab lab({}, gpu::Sharing::kAlone, true);
+  const auto blocking = lab.make_stream();
+  uint64_t* const word = lab.make_words(2);
+  std::thread other([&] {
+    EXPECT_TRUE(eventually([&] { return load(word + 1) == 1; }));
+    blocking->halt();
+  });
+  EXPECT_EQ(blocking->enqueue(std::vector{write64(word + 1, 1), wait64(word, 5)}).code(), Code::kInvalidState);
+  other.join();
 }
 
 TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {

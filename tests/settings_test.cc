@@ -18,7 +18,7 @@ constexpr const char* kNames[] = {
     "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",  "LANYARD_SIM_DWQ_DEPTH",
     "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY", "LANYARD_OFI_PROVIDER",
     "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS", "LANYARD_GPU_LINGER_US",
-    "LANYARD_GPU_SHARED",
+    "LANYARD_GPU_SHARED",    "LANYARD_GPU_BLOCKING",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -183,6 +183,12 @@ TEST_F(SettingsTest, GpuShared) {
   refused("LANYARD_GPU_SHARED", {"", "on", "2"}, "auto or yes or no");
 }
 
+TEST_F(SettingsTest, GpuBlocking) {
+  EXPECT_TRUE(with("LANYARD_GPU_BLOCKING", "on").gpu_blocking);
+  EXPECT_FALSE(with("LANYARD_GPU_BLOCKING", "off").gpu_blocking);
+  refused("LANYARD_GPU_BLOCKING", {"", "1"}, "on or off");
+}
+
 TEST_F(SettingsTest, GpuLinger) {
   EXPECT_EQ(with("LANYARD_GPU_LINGER_US", "0").gpu_linger, microseconds(0));
   EXPECT_EQ(with("LANYARD_GPU_LINGER_US", "1000000").gpu_linger, microseconds(1'000'000));
@@ -198,7 +204,7 @@ TEST_F(SettingsTest, Interface) {
 TEST_F(SettingsTest, AllAtOnce) {
   const char* values[] = {"sim",      "on",   "off",         "3",       "4",  "tcp", "off", "17",
                           "10.0.0.1", "4096", "sender-flag", "sockets", "lo", "21",
-                          "22",       "23",   "yes"};
+                          "22",       "23",   "yes",         "on"};
   for (size_t i = 0; i < std::size(kNames); ++i) setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
   ASSERT_TRUE(read.ok()) << read.status().to_string();
@@ -219,6 +225,7 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.spin, milliseconds(22));
   EXPECT_EQ(settings.gpu_linger, microseconds(23));
   EXPECT_EQ(settings.gpu_shared, "yes");
+  EXPECT_TRUE(settings.gpu_blocking);
 }
 
 }  // namespace

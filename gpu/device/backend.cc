@@ -32,7 +32,7 @@ Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   if (!context.ok()) return context.status();
   const Result<Device*> device = devices_.of_context(context.value());
   if (!device.ok()) return device.status();
-  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, {});
+  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, {.blocking = devices_.options().blocking});
   if (!stream.ok()) return stream.status();
   return std::unique_ptr<Stream>(std::move(stream.value()));
 }

@@ -69,6 +69,33 @@ Status DeviceStream::note(Status status) {
 
 Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(check(op));
+  return options_.blocking && capturing() == 0 ? enqueue_blocking(ops) : enqueue_batch(ops);
+}
+
+Status DeviceStream::enqueue_blocking(std::span<const StreamOp> ops) {
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kind == Kind::kWait64 || ops[i].kind == Kind::kWaitCount64) LANYARD_RETURN_IF_ERROR(await_on_host(ops[i]));
+    LANYARD_RETURN_IF_ERROR(enqueue_batch(ops.subspan(i, 1)));
+  }
+  return {};
+}
+
+Status DeviceStream::await_on_host(const StreamOp& op) {
+  {
+    const Inside inside(device_.driver(), device_.context());
+    LANYARD_RETURN_IF_ERROR(inside.status());
+    const Result<HostPages::Place> place = pages_.reach(device_, op.word);
+    if (!place.ok()) return place.status();
+    if (place.value().on_device) return {};
+  }
+  const uint64_t bits = op.kind == Kind::kWaitCount64 ? kCountBits : ~uint64_t{0};
+  const std::atomic_ref released(*words_.first);
+  while ((std::atomic_ref(*op.word).load(std::memory_order_acquire) & bits) < op.value && released.load() == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  return {};
+}
+
+Status DeviceStream::enqueue_batch(std::span<const StreamOp> ops) {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
   if (halted_) return Status(Code::kInvalidState, "the stream is halted");

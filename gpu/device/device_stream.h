@@ -46,6 +46,9 @@ class DeviceStream final : public Stream {
     uint64_t max_outstanding = 900;
     // Waits by memory operation at a time (D2).
     size_t max_waits = 4096;
+    // enqueue() returns from a wait for a word of the host's, not captured, only once it is met. For tools under which a
+    // kernel cannot start while a stream waits.
+    bool blocking = false;
   };
 
   // Over the program's stream `handle` of the device, which stays the program's and outlives this. Device and pages are
@@ -60,7 +63,7 @@ class DeviceStream final : public Stream {
   bool can_call() const override { return false; }
   // As Stream::enqueue. Besides: kExhausted: the batch alone is more than max_outstanding; kInvalidState: halted, or
   // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
-  // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
+  // words enters the kernel. With Options::blocking, a batch is taken operation by operation. Should the driver refuse a batch half-way, the stream has failed for good (health()).
   Status enqueue(std::span<const StreamOp> ops) override;
   // Everything of the program's too. While the stream is being captured, where nothing can be asked: what is ours.
   bool poll() override;
@@ -85,6 +88,10 @@ class DeviceStream final : public Stream {
   };
 
   DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options, const WordPair& words);
+  Status enqueue_blocking(std::span<const StreamOp> ops);
+  Status enqueue_batch(std::span<const StreamOp> ops);
+  // Until a host's word has the value, or the stream will not go on.
+  Status await_on_host(const StreamOp& op);
   // Holding mutex_, with the context current.
   Status put(const StreamOp& op, bool captured);
   Status make_room();

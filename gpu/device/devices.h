@@ -17,6 +17,7 @@ namespace lanyard::gpu {
 struct DeviceOptions {
   Sharing sharing = Sharing::kAlone;
   std::chrono::nanoseconds copy_linger{0};  // of CopyQueue::make()
+  bool blocking = false;                    // of DeviceStream::Options
 };
 
 // Any thread at any time. The driver outlives it. The devices live as long as it does; opening one blocks as

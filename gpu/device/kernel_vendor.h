@@ -22,6 +22,9 @@ __device__ inline uint64_t acquire_word(uint64_t word) {
 __device__ inline void store_word(uint64_t word, uint64_t value) {
   __hip_atomic_store(reinterpret_cast<uint64_t*>(word), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
+__device__ inline void add_to_word(uint64_t word, uint64_t value) {
+  atomicAdd_system(reinterpret_cast<unsigned long long*>(word), value);
+}
 // A wavefront that waits leaves its unit to others.
 __device__ inline void pause() { __builtin_amdgcn_s_sleep(2); }
 // Nanoseconds since some time. The counter of gfx9's devices has 100 MHz.
@@ -35,6 +38,11 @@ __device__ inline uint64_t acquire_word(uint64_t word) {
 }
 __device__ inline void store_word(uint64_t word, uint64_t value) {
   *reinterpret_cast<volatile uint64_t*>(word) = value;
+}
+// Indivisible to this device, which alone adds to the word: more a bus without atomics does not grant, and compute-sanitizer
+// takes asking for it as an error.
+__device__ inline void add_to_word(uint64_t word, uint64_t value) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(word), value);
 }
 __device__ inline void pause() { __nanosleep(40); }
 __device__ inline uint64_t clock_ns() {

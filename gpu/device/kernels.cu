@@ -99,7 +99,7 @@ extern "C" __global__ void ring(WordArguments arguments) {
   if (threadIdx.x < arguments.count) {
     const WordEntry entry = arguments.entries[threadIdx.x];
     __threadfence_system();
-    atomicAdd_system(reinterpret_cast<unsigned long long*>(entry.word), entry.value);
+    add_to_word(entry.word, entry.value);
   }
   mark(arguments);
 }
