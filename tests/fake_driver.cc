@@ -266,7 +266,7 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
     if (argument.size() != sizeof arguments || threads != gpu::kServeThreads || blocks != 1)
       return fault(Fault::kBadArgument, "launch");
     std::memcpy(&arguments, argument.data(), sizeof arguments);
-    return push(stream, kKernels[which], [this, arguments] { serve_copies(arguments); });
+    return push(stream, kKernels[which], [this, arguments, mappings = mappings()] { serve_copies(arguments, mappings); });
   }
   if (which != kCopyKernel) {
     gpu::WordArguments arguments;
@@ -303,14 +303,14 @@ void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments
   if (arguments.marker != 0 && !stopping_ && !lost_) write(arguments.marker, arguments.number);
 }
 
-void FakeDriver::move(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
+void FakeDriver::move(DeviceAddress to, DeviceAddress from, uint64_t bytes, uint64_t mappings) {
   if (bytes == 0) return;
-  std::byte* const target = reach(to, bytes);
-  const std::byte* const source = reach(from, bytes);
+  std::byte* const target = reach(to, bytes, mappings);
+  const std::byte* const source = reach(from, bytes, mappings);
   if (target != nullptr && source != nullptr) std::memcpy(target, source, bytes);
 }
 
-void FakeDriver::serve_copies(const gpu::ServeArguments& arguments) {
+void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point born = Clock::now();
   const auto ring = reinterpret_cast<gpu::CopyCommands*>(reach(arguments.commands, sizeof(gpu::CopyCommands)));
@@ -324,7 +324,7 @@ void FakeDriver::serve_copies(const gpu::ServeArguments& arguments) {
     const Clock::time_point now = Clock::now();
     const bool there = ((to | from | bytes) & gpu::CopyCommands::kLapBit) == 0;
     if (there) {
-      move(to, from, bytes);
+      move(to, from, bytes, mappings);
       write(arguments.ended, ++next);
       active = now;
     }

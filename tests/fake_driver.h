@@ -3,7 +3,8 @@
 // A stream is a thread that runs what was enqueued in order, with a queue that blocks when it is full. Device memory is
 // a memfd: mapped without access at its device address, so that a host that touches it faults, and readable elsewhere
 // for the "device". Host memory has device addresses that are no host addresses, and only once it is registered.
-// Kernels are host functions with the names of kernels.cu. Asking a stream that is being captured whether it is empty
+// Kernels are host functions with the names of kernels.cu; what is mapped after a launch of `serve` is out of its reach, as
+// it is for tools that check memory. Asking a stream that is being captured whether it is empty
 // voids the capture, as it does with the vendors.
 #ifndef LANYARD_TESTS_FAKE_DRIVER_H_
 #define LANYARD_TESTS_FAKE_DRIVER_H_
@@ -117,8 +118,13 @@ class FakeDriver final : public gpu::Driver {
     std::condition_variable changed;
     std::thread thread;
   };
+  struct HostRange {
+    uint64_t bytes = 0;
+    uint64_t number = 0;  // of all that was mapped
+  };
   struct Memory {
     uint64_t bytes = 0;
+    uint64_t number = 0;
     int device = 0;
     std::shared_ptr<void> file;  // what it is a mapping of
     std::byte* window = nullptr;
@@ -136,13 +142,15 @@ class FakeDriver final : public gpu::Driver {
   void free_all();
   static void unmap(gpu::DeviceAddress base, const Memory& memory);
   // Where the host has what the device calls `address`; null for what the device does not reach.
-  std::byte* reach(gpu::DeviceAddress address, uint64_t bytes);
+  // or what is not among the first `mappings` that were made.
+  std::byte* reach(gpu::DeviceAddress address, uint64_t bytes, uint64_t mappings = UINT64_MAX);
+  uint64_t mappings();
   uint64_t* word_at(gpu::DeviceAddress address);
   void await(gpu::DeviceAddress word, uint64_t bits, uint64_t value, gpu::DeviceAddress released);
   void write(gpu::DeviceAddress word, uint64_t value);
   void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
-  void serve_copies(const gpu::ServeArguments& arguments);
-  void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes);
+  void serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings);
+  void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes, uint64_t mappings = UINT64_MAX);
 
   const Options options_;
   std::atomic<bool> lost_{false};
@@ -157,7 +165,8 @@ class FakeDriver final : public gpu::Driver {
   uint64_t captures_ = 0;
 
   std::mutex memory_mutex_;
-  std::map<uint64_t, uint64_t> registered_;  // host address -> bytes
+  uint64_t mappings_ = 0;
+  std::map<uint64_t, HostRange> registered_;  // by host address
   std::set<void*> pinned_;
   std::map<gpu::DeviceAddress, Memory> memory_;
 };

@@ -21,22 +21,29 @@ constexpr DeviceAddress kHostWindow = DeviceAddress{1} << 60;
 
 }  // namespace
 
-std::byte* FakeDriver::reach(DeviceAddress address, uint64_t bytes) {
+std::byte* FakeDriver::reach(DeviceAddress address, uint64_t bytes, uint64_t mappings) {
   const std::lock_guard lock(memory_mutex_);
   if (address >= kHostWindow) {
     const uint64_t host = address - kHostWindow;
     auto after = registered_.upper_bound(host);
-    if (after != registered_.begin() && host + bytes <= std::prev(after)->first + std::prev(after)->second)
-      return reinterpret_cast<std::byte*>(host);
+    if (after != registered_.begin()) {
+      const auto& [base, range] = *std::prev(after);
+      if (host + bytes <= base + range.bytes && range.number <= mappings) return reinterpret_cast<std::byte*>(host);
+    }
   } else {
     auto after = memory_.upper_bound(address);
     if (after != memory_.begin()) {
       const auto& [base, memory] = *std::prev(after);
-      if (address + bytes <= base + memory.bytes) return memory.window + (address - base);
+      if (address + bytes <= base + memory.bytes && memory.number <= mappings) return memory.window + (address - base);
     }
   }
   lost_ = true;
   return nullptr;
+}
+
+uint64_t FakeDriver::mappings() {
+  const std::lock_guard lock(memory_mutex_);
+  return mappings_;
 }
 
 void FakeDriver::free_all() {
@@ -49,7 +56,8 @@ Status FakeDriver::register_host(void* memory, uint64_t bytes) {
   if (!device.ok()) return device.status();
   if (refuse_registration_) return fault(Fault::kNoMemory, "register_host");
   const std::lock_guard lock(memory_mutex_);
-  const bool is_new = registered_.emplace(reinterpret_cast<uint64_t>(memory), bytes).second;
+  const bool is_new = registered_.emplace(reinterpret_cast<uint64_t>(memory), HostRange{bytes, mappings_ + 1}).second;
+  mappings_ += is_new ? 1 : 0;
   return is_new ? Status{} : fault(Fault::kAlreadyRegistered, "register_host");
 }
 
@@ -94,7 +102,7 @@ DeviceAddress FakeDriver::map(uint64_t bytes, int device, std::shared_ptr<void> 
   void* const window = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   LANYARD_CHECK(base != MAP_FAILED && window != MAP_FAILED, "the tests have memory");
   const std::lock_guard lock(memory_mutex_);
-  memory_[reinterpret_cast<DeviceAddress>(base)] = {bytes, device, std::move(file), static_cast<std::byte*>(window),
+  memory_[reinterpret_cast<DeviceAddress>(base)] = {bytes, ++mappings_, device, std::move(file), static_cast<std::byte*>(window),
                                                     borrowed};
   return reinterpret_cast<DeviceAddress>(base);
 }
@@ -133,7 +141,7 @@ Result<gpu::PointerFacts> FakeDriver::facts_of(const void* address) {
   gpu::PointerFacts facts;
   const std::lock_guard lock(memory_mutex_);
   auto after = registered_.upper_bound(number);
-  if (after != registered_.begin() && number < std::prev(after)->first + std::prev(after)->second) {
+  if (after != registered_.begin() && number < std::prev(after)->first + std::prev(after)->second.bytes) {
     facts.kind = gpu::PointerFacts::Kind::kPinned;
     facts.address = number + kHostWindow;
     return facts;

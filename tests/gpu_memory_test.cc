@@ -71,10 +71,17 @@ TEST(GpuMemoryTest, LongCopiesWithTheHostAreTheEngines) {
 
 constexpr DeviceOptions kServed{.copy_linger = std::chrono::seconds(100)};
 
+// Memory that the lab's own process has asked about.
+std::byte* known_memory(FakeLab& lab, uint64_t bytes) {
+  std::byte* const memory = lab.make_memory(bytes, 0);
+  EXPECT_EQ(lab.own.device_of(memory, bytes).value(), 0);
+  return memory;
+}
+
 TEST(GpuMemoryTest, ShortCopiesShareALaunch) {
   FakeLab lab({}, {.pid = 2}, kServed);
-  std::byte* const a = lab.make_memory(1000, 0);
-  std::byte* const b = lab.make_memory(1000, 0);
+  std::byte* const a = known_memory(lab, 1000);
+  std::byte* const b = known_memory(lab, 1000);
   ASSERT_TRUE(is_ok(copy(lab.own, a, b, 1)));
   const uint64_t launches = lab.driver.submissions("serve");
   for (int i = 0; i < 500; ++i) {
@@ -87,12 +94,36 @@ TEST(GpuMemoryTest, ShortCopiesShareALaunch) {
   EXPECT_EQ(lab.driver.submissions("copy"), 1u) << "the first launch, when the device was opened";
 }
 
+// The driver has nothing but errors for a kernel that reaches for what was mapped after its launch.
+TEST(GpuMemoryTest, WhatIsNewIsALaterLaunchsToCopy) {
+  FakeLab lab({.devices = 2}, {.pid = 2}, kServed);
+  std::byte* const a = known_memory(lab, 1000);
+  for (uint64_t round = 1; round <= 100; ++round) {
+    std::byte* const fresh = known_memory(lab, 1000);
+    fill(lab.driver.at(fresh), 1000, round);
+    ASSERT_TRUE(is_ok(copy(lab.own, a, fresh, 1000)));
+    ASSERT_TRUE(holds(lab.driver.at(a), 1000, round));
+    std::byte* const stranger = lab.make_memory(1000, 1);  // that nobody asks about
+    ASSERT_TRUE(is_ok(copy(lab.own, stranger, a, 1000)));
+    ASSERT_TRUE(holds(lab.driver.at(stranger), 1000, round));
+    const Result<std::byte*> staging = lab.own.take_staging(round * 4096);
+    ASSERT_TRUE(is_ok(copy(lab.own, staging.value(), stranger, 1000)));
+    ASSERT_TRUE(holds(staging.value(), 1000, round));
+    const Result<std::byte*> borrowed = lab.other.borrow(lab.own.lend(stranger, 1000).value(), 0);
+    std::byte* const far = lab.make_memory(1000, 0);
+    ASSERT_TRUE(is_ok(lab.other.device_of(far, 1000).status()));
+    ASSERT_TRUE(is_ok(copy(lab.other, far, borrowed.value(), 1000)));
+    ASSERT_TRUE(holds(lab.driver.at(far), 1000, round));
+    lab.other.give_back(borrowed.value());
+  }
+}
+
 TEST(GpuMemoryTest, AsManyShortCopiesAsTheRingHoldsAreUnderWay) {
   FakeLab lab({}, {.pid = 2}, kServed);
   constexpr size_t kBytes = 64;
   constexpr size_t kCopies = 5 * gpu::CopyServer::kMostUnderWay;  // some laps of the ring
-  std::byte* const a = lab.make_memory(kCopies * kBytes, 0);
-  std::byte* const b = lab.make_memory(kCopies * kBytes, 0);
+  std::byte* const a = known_memory(lab, kCopies * kBytes);
+  std::byte* const b = known_memory(lab, kCopies * kBytes);
   fill(lab.driver.at(b), kCopies * kBytes, 7);
   std::vector<DeviceMemory::Copy> copies;
   size_t refused = 0;

@@ -54,6 +54,11 @@ Status CopyQueue::reach(int device) {
   return {};
 }
 
+void CopyQueue::renew() {
+  const std::lock_guard lock(mutex_);
+  if (server_ != nullptr) server_->renew();
+}
+
 Result<uint64_t> CopyQueue::start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host) {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;

@@ -40,6 +40,9 @@ class CopyQueue {
   // Makes memory of another device of this process reachable. kUnsupported: there is no path between them.
   Status reach(int device);
 
+  // To be called before the first copy of memory that was allocated or mapped since the queue was made.
+  void renew();
+
   // Starts a copy of bytes > 0, `with_host` where one side is the host's memory; its number, never 0. Copies may end in any order. kAgain: too many are under way; kFailed:
   // the device is lost.
   Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host);

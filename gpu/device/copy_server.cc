@@ -29,7 +29,7 @@ Result<std::unique_ptr<CopyServer>> CopyServer::make(Device& device, std::chrono
 CopyServer::~CopyServer() {
   if (words_.first == nullptr) return;
   const Clock::time_point deadline = Clock::now() + kLongestLeave;
-  if (!has_stopped()) write(0, 0, 0);
+  renew();
   while (!has_stopped() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::microseconds(20));
   const bool stopped = has_stopped();  // else the device is lost, and may still read and write
   const Inside inside(device_.driver(), device_.context());
@@ -53,6 +53,12 @@ Result<uint64_t> CopyServer::start(DeviceAddress to, DeviceAddress from, uint64_
   write(to, from, bytes);
   LANYARD_RETURN_IF_ERROR(go_on());
   return started_;
+}
+
+void CopyServer::renew() {
+  if (has_stopped() || renewed_at_ == started_) return;
+  write(0, 0, 0);
+  renewed_at_ = started_;
 }
 
 Status CopyServer::go_on() {

@@ -5,6 +5,8 @@
 // some tens of milliseconds: whoever synchronises the device waits no longer than that, nor does a display's watchdog
 // bite. It takes one block, a part of one multiprocessor, while it is there.
 //
+// What was allocated or mapped after a kernel's launch is not promised to that kernel: renew() before its first copy.
+//
 // Nobody has to know whether the kernel still looks when a command is written: it says when it has left, and whoever asks
 // for a copy that has not ended finds out and launches it again.
 #ifndef LANYARD_GPU_DEVICE_COPY_SERVER_H_
@@ -23,7 +25,7 @@ namespace lanyard::gpu {
 // One caller at a time, but for ended() and has_stopped(), which are for anybody. The device outlives it.
 class CopyServer {
  public:
-  static constexpr uint64_t kMostUnderWay = CopyCommands::kCommands;
+  static constexpr uint64_t kMostUnderWay = CopyCommands::kCommands - 1;  // and a command to end
 
   // With the device's context current.
   static Result<std::unique_ptr<CopyServer>> make(Device& device, std::chrono::nanoseconds linger);
@@ -34,6 +36,8 @@ class CopyServer {
 
   // Requires: bytes > 0 and fewer than kMostUnderWay under way. The copy's number; a failure is for good.
   Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes);
+  // Copies that are started from now on are a later launch's.
+  void renew();
   // Launches the kernel where it has_stopped() and is wanted.
   Status go_on();
 
@@ -54,6 +58,7 @@ class CopyServer {
   CommandRing ring_;
   StreamHandle stream_ = nullptr;
   uint64_t started_ = 0;
+  uint64_t renewed_at_ = 0;  // what started_ was behind the last command to end
   std::atomic<uint64_t> launches_{0};
 };
 

@@ -43,6 +43,7 @@ Result<int> GpuMemory::device_of(const void* address, uint64_t bytes) const {
   if (!facts.ok()) return facts.status();
   const int device = facts.value().kind == PointerFacts::Kind::kDevice ? facts.value().device : kHost;
   remember(address, bytes, device);
+  if (device != kHost) renew();
   if (int none = kHost; device != kHost) home_.compare_exchange_strong(none, device, std::memory_order_relaxed);
   return device;
 }
@@ -73,9 +74,16 @@ Result<GpuMemory::Side> GpuMemory::side_of(const void* address, uint64_t bytes) 
   }
   const Result<PointerFacts> facts = facts_of(address, bytes);
   if (!facts.ok()) return facts.status();
+  renew();  // of memory that nobody has asked about nothing is known
   if (facts.value().kind == PointerFacts::Kind::kPageable)
     return Status(Code::kInvalidArgument, "host memory that devices do not reach: copy it to memory of take_staging()");
   return Side{facts.value().address, facts.value().device, false};
+}
+
+void GpuMemory::renew() const {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<CopyQueue>& queue : queues_)
+    if (queue != nullptr) queue->renew();
 }
 
 Result<CopyQueue*> GpuMemory::queue_of(int device) {
@@ -120,6 +128,19 @@ Result<bool> GpuMemory::has_ended(Copy copy) {
     queue = queues_.at(copy.number & kDeviceMask).get();
   }
   return queue->has_ended(copy.number >> kDeviceBits);
+}
+
+Result<std::byte*> GpuMemory::take_staging(uint64_t bytes) {
+  const uint64_t before = staging_.made();
+  Result<std::byte*> memory = staging_.take(bytes, home());
+  if (staging_.made() != before) renew();
+  return memory;
+}
+
+Result<std::byte*> GpuMemory::borrow(const Loan& loan, int device) {
+  Result<std::byte*> memory = loans_.borrow(loan, device == kHost ? home() : device);
+  renew();
+  return memory;
 }
 
 Result<DeviceMemory::Loan> GpuMemory::lend(const void* address, uint64_t bytes) {

@@ -37,12 +37,10 @@ class GpuMemory final : public DeviceMemory {
   // kUnsupported: two devices that cannot reach each other.
   Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) override;
   Result<bool> has_ended(Copy copy) override;
-  Result<std::byte*> take_staging(uint64_t bytes) override { return staging_.take(bytes, home()); }
+  Result<std::byte*> take_staging(uint64_t bytes) override;
   void give_staging(std::byte* memory) override { staging_.give(memory); }
   Result<Loan> lend(const void* address, uint64_t bytes) override;
-  Result<std::byte*> borrow(const Loan& loan, int device) override {
-    return loans_.borrow(loan, device == kHost ? home() : device);
-  }
+  Result<std::byte*> borrow(const Loan& loan, int device) override;
   void give_back(std::byte* borrowed) override { loans_.give_back(borrowed); }
 
  private:
@@ -56,6 +54,8 @@ class GpuMemory final : public DeviceMemory {
   void remember(const void* address, uint64_t bytes, int device) const;
   Result<Side> side_of(const void* address, uint64_t bytes) const;
   Result<CopyQueue*> queue_of(int device);
+  // There may be memory that running kernels do not reach.
+  void renew() const;
 
   // The device that the process uses: the first that memory was asked about of, else the calling thread's.
   int home() const {
@@ -75,7 +75,7 @@ class GpuMemory final : public DeviceMemory {
   mutable std::atomic<int> home_{kHost};
   mutable std::shared_mutex known_mutex_;
   mutable std::map<DeviceAddress, Known> known_;  // by begin; they do not overlap
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<CopyQueue>> queues_;  // by device
 };
 
