@@ -368,14 +368,16 @@ TEST_F(QueueState, ARequestMovesToAnotherStream) {
       ASSERT_TRUE(works(queue->start(send))) << "kind " << kind;
       ASSERT_TRUE(works(queue->wait(send)));
     }
-    if (kind == 2) {
-      using Kind = gpu::StreamOp::Kind;
-      EXPECT_EQ(std::count_if(stream.enqueued.begin(), stream.enqueued.end(), [](const auto& op) { return op.kind == Kind::kWrite64; }), 3);
-      EXPECT_EQ(std::count_if(stream.enqueued.begin(), stream.enqueued.end(), [](const auto& op) { return op.kind == Kind::kAdd64; }), 0);
-    }
+    const auto enqueued = [&](gpu::StreamOp::Kind each) {
+      return std::count_if(stream.enqueued.begin(), stream.enqueued.end(), [&](const auto& op) { return op.kind == each; });
+    };
+    EXPECT_EQ(enqueued(gpu::StreamOp::Kind::kWrite64), kind == 2 ? 3 : 0);
+    EXPECT_EQ(enqueued(gpu::StreamOp::Kind::kAdd64), kind == 1 ? 3 : 0);
     do job->run();
     while (!stream.poll());
     ASSERT_TRUE(queue->settled());
+    // A ring and a clear-to-send each, and nothing more.
+    EXPECT_EQ(rank(0).nic().read(pair.send.trigger).value().success, 2 * pair.send.starts) << "kind " << kind;
   }
 }
 
