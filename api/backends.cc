@@ -48,7 +48,8 @@ Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
   const Sharing sharing = settings.gpu_shared == "yes"  ? Sharing::kShared
                           : settings.gpu_shared == "no" ? Sharing::kAlone
                                                         : Sharing::kAsk;
-  return gpu::open_backend({.sharing = sharing, .copy_linger = settings.gpu_linger, .blocking = settings.gpu_blocking});
+  return gpu::open_backend({.sharing = sharing, .copy_linger = settings.gpu_linger, .only_met_waits = settings.gpu_blocking,
+                             .foreign_writes = settings.nic != "sim"});
 }
 
 Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory) {

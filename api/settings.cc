@@ -85,7 +85,7 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU_BLOCKING", settings.gpu_blocking));
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_GPU_SHARED", {"auto", "yes", "no"}, settings.gpu_shared));
   auto linger = static_cast<uint64_t>(settings.gpu_linger.count());
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_GPU_LINGER_US", 0, 1'000'000, linger));
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_GPU_LINGER_US", 0, 50'000, linger));
   settings.gpu_linger = std::chrono::microseconds(linger);
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_SIM_FAULT", {"none", "stale-device-data"}, settings.fault));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OVERFLOW", settings.overflow));

@@ -64,7 +64,7 @@ void RoundTrip::make_slot(int index) {
 
 void RoundTrip::make_sets(Slot& slot) {
   if (rings_once()) {
-    refusal_ = queue_->try_make_set(slot.requests->count(), slot.requests->data(), slot.send_set);
+    if (refusal_.empty()) refusal_ = queue_->try_make_set(slot.requests->count(), slot.requests->data(), slot.send_set);
     return;
   }
   if (refusal_.empty()) refusal_ = queue_->try_make_set(1, &slot.receive(), slot.receive_set);

@@ -59,9 +59,10 @@ TEST_F(CensusTest, WhoeverHasDiedIsForgottenWhenSomebodyComesOrLeaves) {
     // A file of its own: the lock goes with the last process that has it open.
     const auto own = Census::join(folder(), "gpu-1");
     const char byte = own.ok() ? 'y' : 'n';
-    if (::write(ready[1], &byte, 1) == 1) ::pause();
+    if (::write(ready[1], &byte, 1) == 1 && own.ok()) ::pause();
     ::_exit(1);
   }
+  ::close(ready[1]);
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   ASSERT_EQ(byte, 'y');
@@ -71,7 +72,23 @@ TEST_F(CensusTest, WhoeverHasDiedIsForgottenWhenSomebodyComesOrLeaves) {
   join();
   EXPECT_FALSE(first->has_others());
   ::close(ready[0]);
-  ::close(ready[1]);
+}
+
+TEST_F(CensusTest, AChildThatLeavesDoesNotTakeItsParentAlong) {
+  auto first = join();
+  const auto second = join();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    first.reset();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const auto third = join();
+  EXPECT_TRUE(second->has_others());
+  EXPECT_TRUE(first->has_others());
+  first.reset();
+  EXPECT_TRUE(second->has_others());
 }
 
 TEST_F(CensusTest, WhereThereIsNoPlaceIsSaid) {

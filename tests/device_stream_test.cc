@@ -19,10 +19,10 @@ using gpu::DeviceStream;
 // ---- The contract
 
 struct FakeLab final : StreamLab {
-  explicit FakeLab(const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone, bool blocking = false) {
+  explicit FakeLab(const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone, bool only_met_waits = false) {
     auto owned = std::make_unique<FakeDriver>(options);
     driver = owned.get();
-    backend = std::move(Backend::make(std::move(owned), {.sharing = sharing, .blocking = blocking}).value());
+    backend = std::move(Backend::make(std::move(owned), {.sharing = sharing, .only_met_waits = only_met_waits}).value());
   }
   std::unique_ptr<Stream> make_stream() override {
     const gpu::StreamHandle handle = driver->make_program_stream();
@@ -126,33 +126,22 @@ TEST_F(DeviceStreamTest, WaitsAreKernelsWhereNobodySharesTheDevice) {
   EXPECT_TRUE(runs_empty(*alone));
 }
 
-TEST_F(DeviceStreamTest, ABlockingStreamIsToldOfWaitsThatAreMetAlone) {
+TEST_F(DeviceStreamTest, AStreamOfMetWaitsTakesNoOthers) {
   FakeLab lab({}, gpu::Sharing::kAlone, true);
-  const auto blocking = lab.make_stream();
+  const auto stream = lab.make_stream();
   uint64_t* const word = lab.make_words(3);
-  std::thread other([&] {
-    EXPECT_TRUE(eventually([&] { return load(word + 1) == 1; })) << "what comes before the wait runs";
-    EXPECT_EQ(lab.driver->submissions("wait"), 1u) << "the first launch, when the device was opened";
-    store(word, 5);
-  });
-  ASSERT_TRUE(enqueued(*blocking, {write64(word + 1, 1), wait64(word, 5), write64(word + 2, 1)}));
-  EXPECT_EQ(load(word), 5u);
-  other.join();
-  EXPECT_TRUE(runs_empty(*blocking));
+  const std::vector<StreamOp> batch{write64(word + 1, 1), wait64(word, 5), write64(word + 2, 1)};
+  EXPECT_EQ(stream->enqueue(batch).code(), Code::kAgain);
+  EXPECT_TRUE(runs_empty(*stream));
+  EXPECT_EQ(load(word + 1), 0u) << "as a whole or not at all";
+  store(word, 5);
+  ASSERT_TRUE(enqueued(*stream, batch));
+  EXPECT_TRUE(runs_empty(*stream));
   EXPECT_EQ(load(word + 2), 1u);
-  EXPECT_EQ(lab.driver->submissions("wait"), 2u);
-}
-
-TEST_F(DeviceStreamTest, HaltEndsTheWaitOfABlockingStream) {
-  FakeLab lab({}, gpu::Sharing::kAlone, true);
-  const auto blocking = lab.make_stream();
-  uint64_t* const word = lab.make_words(2);
-  std::thread other([&] {
-    EXPECT_TRUE(eventually([&] { return load(word + 1) == 1; }));
-    blocking->halt();
-  });
-  EXPECT_EQ(blocking->enqueue(std::vector{write64(word + 1, 1), wait64(word, 5)}).code(), Code::kInvalidState);
-  other.join();
+  // A lost device is told, whatever is waited for.
+  lab.driver->lose_device();
+  EXPECT_FALSE(stream->poll());
+  EXPECT_EQ(stream->enqueue(std::vector{wait64(word, 6)}).code(), Code::kFailed);
 }
 
 TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {

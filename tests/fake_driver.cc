@@ -92,7 +92,10 @@ Result<int> FakeDriver::inside(const char* call) {
 Status FakeDriver::reach_device(int device) {
   const Result<int> current = inside("reach_device");
   if (!current.ok()) return current.status();
-  return current.value() == device || options_.peers ? Status{} : fault(Fault::kUnsupported, "reach_device");
+  if (current.value() == device) return {};
+  if (!options_.peers) return fault(Fault::kUnsupported, "reach_device");
+  map_anew(device);
+  return {};
 }
 
 // ---- Streams
@@ -317,6 +320,10 @@ void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t map
   Clock::time_point active = born;
   uint64_t next = arguments.first;
   while (ring != nullptr && !stopping_ && !lost_) {
+    if (server_held_) {
+      std::this_thread::yield();
+      continue;
+    }
     const uint64_t place = next % gpu::CopyCommands::kCommands;
     const uint64_t lap = next / gpu::CopyCommands::kCommands % 2 == 0 ? gpu::CopyCommands::kLapBit : 0;
     const auto read = [&](uint64_t* words) { return std::atomic_ref(words[place]).load(std::memory_order_acquire) ^ lap; };

@@ -69,6 +69,8 @@ class FakeDriver final : public gpu::Driver {
   // From now on every call fails, and streams stand still, as after a kernel's illegal access.
   void lose_device() { lost_ = true; }
   void refuse_registration(bool refuse) { refuse_registration_ = refuse; }
+  // The kernel `serve` finds no command meanwhile, nor ends.
+  void hold_server(bool hold) { server_held_ = hold; }
   // Work that was submitted: kernels by name, "memory ops" by batch, "copy engine".
   uint64_t submissions(const std::string& what);
   uint64_t registered_ranges();
@@ -145,6 +147,8 @@ class FakeDriver final : public gpu::Driver {
   // or what is not among the first `mappings` that were made.
   std::byte* reach(gpu::DeviceAddress address, uint64_t bytes, uint64_t mappings = UINT64_MAX);
   uint64_t mappings();
+  // The device's memory, for another one.
+  void map_anew(int device);
   uint64_t* word_at(gpu::DeviceAddress address);
   void await(gpu::DeviceAddress word, uint64_t bits, uint64_t value, gpu::DeviceAddress released);
   void write(gpu::DeviceAddress word, uint64_t value);
@@ -156,6 +160,7 @@ class FakeDriver final : public gpu::Driver {
   std::atomic<bool> lost_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> refuse_registration_{false};
+  std::atomic<bool> server_held_{false};
 
   std::mutex mutex_;           // guards the streams, threads' contexts and counts
   std::vector<int> contexts_;  // a context is the address of its device's place

@@ -46,6 +46,12 @@ uint64_t FakeDriver::mappings() {
   return mappings_;
 }
 
+void FakeDriver::map_anew(int device) {
+  const std::lock_guard lock(memory_mutex_);
+  for (auto& [base, memory] : memory_)
+    if (memory.device == device) memory.number = ++mappings_;
+}
+
 void FakeDriver::free_all() {
   for (const auto& [base, memory] : memory_) unmap(base, memory);
   for (void* memory : pinned_) std::free(memory);

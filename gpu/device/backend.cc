@@ -21,8 +21,8 @@ std::vector<std::string> Backend::describe_devices() {
     const Result<DeviceFacts> facts = driver_->facts(device);
     lines.push_back(!facts.ok() ? facts.status().message()
                                 : facts.value().name + ", " + std::to_string(facts.value().multiprocessors) +
-                                      " multiprocessors, waits " +
-                                      (facts.value().awaits_words ? "by memory operations" : "by kernels"));
+                                      " multiprocessors, waits by kernels" +
+                                      (facts.value().awaits_words ? ", where it is shared by memory operations" : ""));
   }
   return lines;
 }
@@ -32,7 +32,8 @@ Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   if (!context.ok()) return context.status();
   const Result<Device*> device = devices_.of_context(context.value());
   if (!device.ok()) return device.status();
-  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, {.blocking = devices_.options().blocking});
+  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, 
+                        {.only_met_waits = devices_.options().only_met_waits, .foreign_writes = devices_.options().foreign_writes});
   if (!stream.ok()) return stream.status();
   return std::unique_ptr<Stream>(std::move(stream.value()));
 }

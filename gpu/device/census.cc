@@ -42,13 +42,16 @@ Result<std::unique_ptr<Census>> Census::join(const std::string& folder, const st
   return census;
 }
 
+Census::Census(int file) : file_(file), process_(::getpid()) {}
+
 Census::~Census() {
-  struct flock lock = whole_file(F_UNLCK);
-  static_cast<void>(::fcntl(file_, F_OFD_SETLK, &lock));
-  if (changes_ != nullptr) {
-    std::atomic_ref(*changes_).fetch_add(1);
-    ::munmap(changes_, kBytes);
+  // A child has the parent's lock in common with it.
+  if (::getpid() == process_) {
+    struct flock lock = whole_file(F_UNLCK);
+    static_cast<void>(::fcntl(file_, F_OFD_SETLK, &lock));
+    if (changes_ != nullptr) std::atomic_ref(*changes_).fetch_add(1);
   }
+  if (changes_ != nullptr) ::munmap(changes_, kBytes);
   ::close(file_);
 }
 

@@ -29,9 +29,10 @@ class Census {
   bool has_others();
 
  private:
-  explicit Census(int file) : file_(file) {}
+  explicit Census(int file);
 
   const int file_;
+  const int process_;  // that has joined
   uint64_t* changes_ = nullptr;  // in the file
   std::mutex mutex_;
   std::atomic<uint64_t> seen_{0};

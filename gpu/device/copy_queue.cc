@@ -51,6 +51,7 @@ Status CopyQueue::reach(int device) {
   LANYARD_RETURN_IF_ERROR(inside.status());
   LANYARD_RETURN_IF_ERROR(device_.driver().reach_device(device));
   reached_[static_cast<size_t>(device)] = true;
+  if (server_ != nullptr) server_->renew();
   return {};
 }
 

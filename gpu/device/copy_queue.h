@@ -46,7 +46,7 @@ class CopyQueue {
   // Starts a copy of bytes > 0, `with_host` where one side is the host's memory; its number, never 0. Copies may end in any order. kAgain: too many are under way; kFailed:
   // the device is lost.
   Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host);
-  // To be asked until it has, for each copy; a copy that nobody asks for may stand still. kFailed: it never will.
+  // kFailed: it never will.
   Result<bool> has_ended(uint64_t number);
 
  private:

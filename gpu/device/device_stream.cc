@@ -69,33 +69,6 @@ Status DeviceStream::note(Status status) {
 
 Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(check(op));
-  return options_.blocking && capturing() == 0 ? enqueue_blocking(ops) : enqueue_batch(ops);
-}
-
-Status DeviceStream::enqueue_blocking(std::span<const StreamOp> ops) {
-  for (size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].kind == Kind::kWait64 || ops[i].kind == Kind::kWaitCount64) LANYARD_RETURN_IF_ERROR(await_on_host(ops[i]));
-    LANYARD_RETURN_IF_ERROR(enqueue_batch(ops.subspan(i, 1)));
-  }
-  return {};
-}
-
-Status DeviceStream::await_on_host(const StreamOp& op) {
-  {
-    const Inside inside(device_.driver(), device_.context());
-    LANYARD_RETURN_IF_ERROR(inside.status());
-    const Result<HostPages::Place> place = pages_.reach(device_, op.word);
-    if (!place.ok()) return place.status();
-    if (place.value().on_device) return {};
-  }
-  const uint64_t bits = op.kind == Kind::kWaitCount64 ? kCountBits : ~uint64_t{0};
-  const std::atomic_ref released(*words_.first);
-  while ((std::atomic_ref(*op.word).load(std::memory_order_acquire) & bits) < op.value && released.load() == 0)
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  return {};
-}
-
-Status DeviceStream::enqueue_batch(std::span<const StreamOp> ops) {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
   if (halted_) return Status(Code::kInvalidState, "the stream is halted");
@@ -108,13 +81,29 @@ Status DeviceStream::enqueue_batch(std::span<const StreamOp> ops) {
 
   plan_.clear();
   planned_waits_.clear();
-  for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(put(op, captured));
+  for (const StreamOp& op : ops) {
+    if (options_.only_met_waits && !captured) {
+      const Result<bool> met = is_met(op);
+      if (!met.ok()) return met.status();
+      if (!met.value()) return Status(Code::kAgain, "what is to be waited for has not happened (waits are enqueued when they are met)");
+    }
+    LANYARD_RETURN_IF_ERROR(put(op, captured));
+  }
   if (captured) {
     captured_ = true;
     return note(plan_.submit(device_, handle_, words_.first_address, 0, 0));
   }
   LANYARD_RETURN_IF_ERROR(make_room());
   return submit();
+}
+
+Result<bool> DeviceStream::is_met(const StreamOp& op) {
+  if (op.kind != Kind::kWait64 && op.kind != Kind::kWaitCount64) return true;
+  const Result<HostPages::Place> place = pages_.reach(device_, op.word);
+  if (!place.ok()) return note(place.status());
+  if (place.value().on_device) return true;  // it is not the host's to look
+  const uint64_t bits = op.kind == Kind::kWaitCount64 ? kCountBits : ~uint64_t{0};
+  return (std::atomic_ref(*op.word).load(std::memory_order_acquire) & bits) >= op.value;
 }
 
 Status DeviceStream::put(const StreamOp& op, bool captured) {
@@ -134,7 +123,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
       }
       break;
     case Kind::kWait64:
-      if (facts.awaits_words && !place.value().on_device && device_.is_shared()) {
+      if (facts.awaits_words && !place.value().on_device && (options_.foreign_writes || device_.is_shared())) {
         plan_.put({MemoryOp::Kind::kWait, word, op.value});
         planned_waits_.push_back({op.word, op.value, 0});
       } else {

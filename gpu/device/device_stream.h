@@ -1,10 +1,11 @@
 // DeviceStream: Stream over a stream of CUDA's or HIP's that the program made.
 //
-//   kAdd64      a kernel; adds that follow one another in a batch are one kernel
+//   kAdd64      a kernel; adds that follow one another in a batch are one kernel, for up to 16 words
 //   kWrite64    a memory operation; a kernel while the stream is being captured, or where the vendor has none
 //   kWait64     a kernel, which the next one follows sooner than a memory operation; but a memory operation where the
-//               device is shared with other processes, which a kernel would keep from going on, and the vendor has one,
-//               unless the word is in device memory; never captured
+//               device is shared with other processes, which a kernel would keep from going on, or a card writes its
+//               memory, which a kernel does not flush, and the vendor has one, unless the word is in device memory;
+//               never captured
 //   kWaitCount64, kWaitNext64  kernels
 //   kCall       never
 //
@@ -46,9 +47,11 @@ class DeviceStream final : public Stream {
     uint64_t max_outstanding = 900;
     // Waits by memory operation at a time (D2).
     size_t max_waits = 4096;
-    // enqueue() returns from a wait for a word of the host's, not captured, only once it is met. For tools under which a
-    // kernel cannot start while a stream waits.
-    bool blocking = false;
+    // A batch with a wait, not captured, for a word of the host's is kAgain until the wait is met. For tools under which no
+    // kernel starts while a stream waits.
+    bool only_met_waits = false;
+    // Others than devices write device memory, a card: waits flush what they wrote, where the vendor's can.
+    bool foreign_writes = false;
   };
 
   // Over the program's stream `handle` of the device, which stays the program's and outlives this. Device and pages are
@@ -63,7 +66,7 @@ class DeviceStream final : public Stream {
   bool can_call() const override { return false; }
   // As Stream::enqueue. Besides: kExhausted: the batch alone is more than max_outstanding; kInvalidState: halted, or
   // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
-  // words enters the kernel. With Options::blocking, a batch is taken operation by operation. Should the driver refuse a batch half-way, the stream has failed for good (health()).
+  // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
   Status enqueue(std::span<const StreamOp> ops) override;
   // Everything of the program's too. While the stream is being captured, where nothing can be asked: what is ours.
   bool poll() override;
@@ -88,10 +91,8 @@ class DeviceStream final : public Stream {
   };
 
   DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options, const WordPair& words);
-  Status enqueue_blocking(std::span<const StreamOp> ops);
-  Status enqueue_batch(std::span<const StreamOp> ops);
-  // Until a host's word has the value, or the stream will not go on.
-  Status await_on_host(const StreamOp& op);
+  // Whether nothing would be waited for.
+  Result<bool> is_met(const StreamOp& op);
   // Holding mutex_, with the context current.
   Status put(const StreamOp& op, bool captured);
   Status make_room();

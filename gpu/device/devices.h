@@ -17,7 +17,8 @@ namespace lanyard::gpu {
 struct DeviceOptions {
   Sharing sharing = Sharing::kAlone;
   std::chrono::nanoseconds copy_linger{0};  // of CopyQueue::make()
-  bool blocking = false;                    // of DeviceStream::Options
+  bool only_met_waits = false;              // of DeviceStream::Options
+  bool foreign_writes = false;              // the same
 };
 
 // Any thread at any time. The driver outlives it. The devices live as long as it does; opening one blocks as

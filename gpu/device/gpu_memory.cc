@@ -86,16 +86,22 @@ void GpuMemory::renew() const {
     if (queue != nullptr) queue->renew();
 }
 
-Result<CopyQueue*> GpuMemory::queue_of(int device) {
+CopyQueue* GpuMemory::made_queue_of(int device) const {
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<CopyQueue>& queue = queues_[static_cast<size_t>(device)];
-  if (queue != nullptr) return queue.get();
+  return queues_[static_cast<size_t>(device)].get();
+}
+
+Result<CopyQueue*> GpuMemory::queue_of(int device) {
+  if (CopyQueue* const queue = made_queue_of(device)) return queue;
+  const std::lock_guard making(making_);
+  if (CopyQueue* const queue = made_queue_of(device)) return queue;
   const Result<Device*> opened = devices_.of_ordinal(device);
   if (!opened.ok()) return opened.status();
   Result<std::unique_ptr<CopyQueue>> made = CopyQueue::make(*opened.value(), devices_.options().copy_linger);
   if (!made.ok()) return made.status();
-  queue = std::move(made.value());
-  return queue.get();
+  const std::lock_guard lock(mutex_);
+  queues_[static_cast<size_t>(device)] = std::move(made.value());
+  return queues_[static_cast<size_t>(device)].get();
 }
 
 Result<DeviceMemory::Copy> GpuMemory::start_copy(void* to, const void* from, uint64_t bytes) {
@@ -122,12 +128,7 @@ Result<DeviceMemory::Copy> GpuMemory::start_copy(void* to, const void* from, uin
 
 Result<bool> GpuMemory::has_ended(Copy copy) {
   if (copy.number == 0) return true;
-  CopyQueue* queue = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    queue = queues_.at(copy.number & kDeviceMask).get();
-  }
-  return queue->has_ended(copy.number >> kDeviceBits);
+  return made_queue_of(static_cast<int>(copy.number & kDeviceMask))->has_ended(copy.number >> kDeviceBits);
 }
 
 Result<std::byte*> GpuMemory::take_staging(uint64_t bytes) {

@@ -53,6 +53,7 @@ class GpuMemory final : public DeviceMemory {
   Result<PointerFacts> facts_of(const void* address, uint64_t bytes) const;
   void remember(const void* address, uint64_t bytes, int device) const;
   Result<Side> side_of(const void* address, uint64_t bytes) const;
+  CopyQueue* made_queue_of(int device) const;  // null: none yet
   Result<CopyQueue*> queue_of(int device);
   // There may be memory that running kernels do not reach.
   void renew() const;
@@ -75,6 +76,7 @@ class GpuMemory final : public DeviceMemory {
   mutable std::atomic<int> home_{kHost};
   mutable std::shared_mutex known_mutex_;
   mutable std::map<DeviceAddress, Known> known_;  // by begin; they do not overlap
+  std::mutex making_;  // a queue; may be held for long
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<CopyQueue>> queues_;  // by device
 };

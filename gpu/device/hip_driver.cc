@@ -44,10 +44,8 @@ Result<DeviceFacts> HipDriver::facts(int device) {
   static_assert(sizeof uuid.bytes == sizeof facts.uuid);
   std::memcpy(facts.uuid.data(), uuid.bytes, sizeof uuid.bytes);
   LANYARD_HIP_TRY(hipDeviceGetAttribute, &facts.multiprocessors, hipDeviceAttributeMultiprocessorCount, device);
-  int words = 0;
-  LANYARD_HIP_TRY(hipDeviceGetAttribute, &words, hipDeviceAttributeCanUseStreamWaitValue, device);
-  facts.writes_words = words != 0;
-  facts.awaits_words = false;
+  // Each memory operation of HIP's is a launch of its own, and may be a kernel: ours do many at once.
+  facts.writes_words = facts.awaits_words = false;
   return facts;
 }
 

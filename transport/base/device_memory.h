@@ -39,7 +39,8 @@ class DeviceMemory {
   // Starts a copy; returns at once. Either side may be device memory of this process, borrowed memory, or memory from
   // take_staging(). No order between two copies. kAgain: too many under way; kFailed: the device is lost.
   virtual Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) = 0;
-  // Whether the copy has ended, all of it visible to every device and to the host; the copy is forgotten then.
+  // Whether the copy has ended, all of it visible to every device and to the host; the copy is forgotten then. To be asked
+  // of each copy until it has: one that nobody asks about may stand still.
   // kFailed (the copy is forgotten too).
   virtual Result<bool> has_ended(Copy copy) = 0;
 

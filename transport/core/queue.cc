@@ -33,9 +33,9 @@ Status check_each(std::span<Request* const> requests, Check check) {
   return status;
 }
 
-// What a doorbell's word holds, of rings that have all landed.
+// What a doorbell's word holds, of rings that have all landed. Registers are not to be read.
 uint64_t total_of(const nic::Doorbell& bell) {
-  return bell.word == nullptr ? 0 : std::atomic_ref(*bell.word).load(std::memory_order_relaxed);
+  return bell.kind == nic::DoorbellKind::kAtomicAdd ? std::atomic_ref(*bell.word).load(std::memory_order_relaxed) : 0;
 }
 
 }  // namespace
