@@ -33,7 +33,8 @@ Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   const Result<Device*> device = devices_.of_context(context.value());
   if (!device.ok()) return device.status();
   Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, 
-                        {.only_met_waits = devices_.options().only_met_waits, .foreign_writes = devices_.options().foreign_writes});
+                        {.only_met_waits = devices_.options().only_met_waits,
+                         .foreign_writes = devices_.options().foreign_writes});
   if (!stream.ok()) return stream.status();
   return std::unique_ptr<Stream>(std::move(stream.value()));
 }

@@ -48,9 +48,9 @@ class Backend {
   GpuMemory memory_;
 };
 
-// As Backend::make(), over the driver that this build is for. Cheap where there is none; else it initialises the driver but makes no
-// context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or device; the
-// message says which.
+// As Backend::make(), over the driver that this build is for. Cheap where there is none; else it initialises the driver
+// but makes no context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or device;
+// the message says which.
 Result<std::unique_ptr<Backend>> open_backend(const DeviceOptions& options);
 
 }  // namespace lanyard::gpu

@@ -57,7 +57,8 @@ Census::~Census() {
 
 bool Census::has_others() {
   const std::atomic_ref changes(*changes_);
-  if (changes.load(std::memory_order_acquire) == seen_.load(std::memory_order_acquire)) return others_.load(std::memory_order_relaxed);
+  if (changes.load(std::memory_order_acquire) == seen_.load(std::memory_order_acquire))
+    return others_.load(std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   const uint64_t now = changes.load();
   struct flock theirs = whole_file(F_WRLCK);  // what would be in the way of a lock for oneself alone

@@ -43,8 +43,8 @@ class CopyQueue {
   // To be called before the first copy of memory that was allocated or mapped since the queue was made.
   void renew();
 
-  // Starts a copy of bytes > 0, `with_host` where one side is the host's memory; its number, never 0. Copies may end in any order. kAgain: too many are under way; kFailed:
-  // the device is lost.
+  // Starts a copy of bytes > 0, `with_host` where one side is the host's memory; its number, never 0. Copies may end in
+  // any order. kAgain: too many are under way; kFailed: the device is lost.
   Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host);
   // kFailed: it never will.
   Result<bool> has_ended(uint64_t number);

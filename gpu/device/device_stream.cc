@@ -85,7 +85,8 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
     if (options_.only_met_waits && !captured) {
       const Result<bool> met = is_met(op);
       if (!met.ok()) return met.status();
-      if (!met.value()) return Status(Code::kAgain, "what is to be waited for has not happened (waits are enqueued when they are met)");
+      if (!met.value())
+        return Status(Code::kAgain, "what is to be waited for has not happened (waits are enqueued when they are met)");
     }
     LANYARD_RETURN_IF_ERROR(put(op, captured));
   }

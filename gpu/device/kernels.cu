@@ -176,7 +176,8 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
       const uint32_t which = team % count;
       const uint32_t teams = (kTeams - which + count - 1) / count;
       const Copy& copy = copies[which];
-      copy_bytes({team / count * kTeamThreads + threadIdx.x % kTeamThreads, teams * kTeamThreads}, copy.to, copy.from, copy.bytes);
+      const Team members{team / count * kTeamThreads + threadIdx.x % kTeamThreads, teams * kTeamThreads};
+      copy_bytes(members, copy.to, copy.from, copy.bytes);
     }
     __syncthreads();  // all have copied, and read what is shared
     next += count;
