@@ -32,9 +32,9 @@ Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   if (!context.ok()) return context.status();
   const Result<Device*> device = devices_.of_context(context.value());
   if (!device.ok()) return device.status();
-  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, 
-                        {.only_met_waits = devices_.options().only_met_waits,
-                         .foreign_writes = devices_.options().foreign_writes});
+  const DeviceStream::Options options{.only_met_waits = devices_.options().only_met_waits,
+                                      .foreign_writes = devices_.options().foreign_writes};
+  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, options);
   if (!stream.ok()) return stream.status();
   return std::unique_ptr<Stream>(std::move(stream.value()));
 }

@@ -1,7 +1,8 @@
 // Census: whether other processes of this user use the same thing on this host.
 //
 // Whoever uses it holds a lock on a file that is named after it, which the system takes back when a process dies; a word
-// in the file changes with whoever comes or goes, so that asking costs a load.
+// in the file changes with whoever comes or goes, so that asking costs a load. Source: fcntl(2), "Open file description
+// locks".
 #ifndef LANYARD_GPU_DEVICE_CENSUS_H_
 #define LANYARD_GPU_DEVICE_CENSUS_H_
 

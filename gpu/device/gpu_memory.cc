@@ -132,9 +132,9 @@ Result<bool> GpuMemory::has_ended(Copy copy) {
 }
 
 Result<std::byte*> GpuMemory::take_staging(uint64_t bytes) {
-  const uint64_t before = staging_.made();
+  const size_t before = staging_.buffers();
   Result<std::byte*> memory = staging_.take(bytes, home());
-  if (staging_.made() != before) renew();
+  if (staging_.buffers() != before) renew();
   return memory;
 }
 

@@ -44,7 +44,6 @@ Result<std::byte*> Staging::allocate(size_t size_class, int device) {
     return facts.status();
   }
   std::byte* const start = static_cast<std::byte*>(memory.value());
-  made_.fetch_add(1, std::memory_order_relaxed);
   buffers_.emplace(start, Buffer{bytes, size_class, facts.value().address, true});
   return start;
 }

@@ -7,7 +7,6 @@
 #define LANYARD_GPU_DEVICE_STAGING_H_
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -33,8 +32,11 @@ class Staging {
 
   // At least `bytes`, page-aligned. Enters the driver where nothing fits. kExhausted.
   Result<std::byte*> take(uint64_t bytes, int device);
-  // How many buffers were ever made.
-  uint64_t made() const { return made_.load(std::memory_order_relaxed); }
+  // How many buffers there are; never fewer than before.
+  size_t buffers() const {
+    const std::lock_guard lock(mutex_);
+    return buffers_.size();
+  }
   // Requires: from take(), not given back.
   void give(std::byte* memory);
 
@@ -53,7 +55,6 @@ class Staging {
 
   Driver& driver_;
   mutable std::mutex mutex_;
-  std::atomic<uint64_t> made_{0};
   ContextHandle context_ = nullptr;  // that the first buffer came from
   std::map<const std::byte*, Buffer> buffers_;
   std::array<std::vector<std::byte*>, kClasses> free_;  // by size class
