@@ -365,6 +365,9 @@ TEST_F(QueueState, ARequestMovesToAnotherStream) {
     for (int i = 0; i < 3; ++i) {
       pair.start_receive();
       pair.wait_receive();
+      stream.full = true;
+      EXPECT_EQ(queue->start(send).code(), Code::kAgain) << "a refused start counts no ring";
+      stream.full = false;
       ASSERT_TRUE(works(queue->start(send))) << "kind " << kind;
       ASSERT_TRUE(works(queue->wait(send)));
     }

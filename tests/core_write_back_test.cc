@@ -15,22 +15,25 @@ namespace {
 
 constexpr uint64_t kBytes = 64;
 
+// One message from process 0 to process 1, whose content is of `seed`.
+void iterate(LocalJob& job, Request& send, Request& receive, uint64_t seed) {
+  Request* const sends[] = {&send};
+  Request* const receives[] = {&receive};
+  fill(send, seed);
+  job[1].start(receives);
+  job[0].start(sends);
+  job[0].wait(sends);
+  job[1].wait(receives);
+  job[0].synchronize();
+  job[1].synchronize();
+  EXPECT_TRUE(holds(receive, seed));
+}
+
 class WriteBack : public ::testing::Test {
  protected:
   WriteBack() : job(2, {.strategy = core::Strategy::kWriteBack}) {}
 
-  void iterate(Request& send, Request& receive, uint64_t seed) {
-    Request* const sends[] = {&send};
-    Request* const receives[] = {&receive};
-    fill(send, seed);
-    job[1].start(receives);
-    job[0].start(sends);
-    job[0].wait(sends);
-    job[1].wait(receives);
-    job[0].synchronize();
-    job[1].synchronize();
-    EXPECT_TRUE(holds(receive, seed));
-  }
+  void iterate(Request& send, Request& receive, uint64_t seed) { lanyard::iterate(job, send, receive, seed); }
 
   LocalJob job;
 };
@@ -121,17 +124,8 @@ TEST_P(WriteBackWithoutEntries, TheOverflowAsksForTheCopyToo) {
   job.match();
   ASSERT_TRUE(send.written_back);
   take_the_entry(job[0].endpoint.nic());
-  Request* const sends[] = {&send};
-  Request* const receives[] = {&receive};
   for (uint64_t i = 1; i <= 3; ++i) {
-    fill(send, i);
-    job[1].start(receives);
-    job[0].start(sends);
-    job[0].wait(sends);
-    job[1].wait(receives);
-    job[0].synchronize();
-    job[1].synchronize();
-    EXPECT_TRUE(holds(receive, i));
+    iterate(job, send, receive, i);
     EXPECT_EQ(send.iterations_done(), i);
     EXPECT_EQ(job[0].endpoint.overflow().by_software(), 2 * i) << "the write, and the flag with the copy";
     EXPECT_EQ(job[0].endpoint.nic().failures(), 0u);
