@@ -24,7 +24,10 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
       const Result<uint64_t*> word = stream.reach(standing.bell.word);
       if (!word.ok())
         return word.status();
-      bells.push_back({reinterpret_cast<uint64_t>(word.value()), standing.bell.kind == nic::DoorbellKind::kMmioAdd ? 1u : 0u});
+      const uint64_t how = standing.rings != nullptr                               ? LANYARD_STORE_SUM
+                           : standing.bell.kind == nic::DoorbellKind::kMmioAdd ? LANYARD_STORE_ONE
+                                                                               : LANYARD_ADD_ONE;
+      bells.push_back({reinterpret_cast<uint64_t>(word.value()), how, reinterpret_cast<uint64_t>(standing.rings)});
     }
     if (standing.count != nullptr) {
       const Result<uint64_t*> word = stream.reach(request->done.address);

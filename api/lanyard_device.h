@@ -31,10 +31,13 @@
 #define LANYARD_ON_DEVICE 0
 #endif
 
+enum { LANYARD_STORE_ONE, LANYARD_ADD_ONE, LANYARD_STORE_SUM };
+
 /* Where a start is rung. */
 typedef struct MPIX_Device_bell {
-  uint64_t word;   /* its address */
-  uint64_t store;  /* 1: a store of 1 adds 1 (a card's register); 0: it is added to */
+  uint64_t word; /* its address */
+  uint64_t how;  /* LANYARD_STORE_ONE: to a card's register, which adds it; LANYARD_ADD_ONE; LANYARD_STORE_SUM */
+  uint64_t sum;  /* LANYARD_STORE_SUM: the address of the sum of its rings, in memory of the set's kernels */
 } MPIX_Device_bell;
 
 /* What tells that a start has completed. */
@@ -65,50 +68,73 @@ LANYARD_DEVICE_FUNCTION uint64_t lanyard_load(uint64_t word) {
 #endif
 }
 
+LANYARD_DEVICE_FUNCTION void lanyard_store(uint64_t word, uint64_t value) {
 #if LANYARD_ON_DEVICE
-/* Indivisible to this device, which alone adds to the word. A bus without atomics grants no more on CUDA's devices. */
-LANYARD_DEVICE_FUNCTION void lanyard_add(unsigned long long *word) {
-#if defined(__HIP__)
-  atomicAdd_system(word, 1ull);
+  *(volatile uint64_t *)word = value;
 #else
-  atomicAdd(word, 1ull);
+  __atomic_store_n((uint64_t *)(uintptr_t)word, value, __ATOMIC_RELEASE);
 #endif
 }
+
+/* Indivisible to this device, which alone adds to the word. A bus without atomics grants no more on CUDA's devices. */
+LANYARD_DEVICE_FUNCTION void lanyard_add(uint64_t word) {
+#if LANYARD_ON_DEVICE && defined(__HIP__)
+  atomicAdd_system((unsigned long long *)word, 1ull);
+#elif LANYARD_ON_DEVICE
+  atomicAdd((unsigned long long *)word, 1ull);
+#else
+  __atomic_fetch_add((uint64_t *)(uintptr_t)word, 1, __ATOMIC_RELEASE);
 #endif
+}
 
 /* Starts every request of the set, once everything that the calling thread has seen is visible to the card. Requires that
  * the last start was waited for. Does not block. */
 LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests *set) {
-#if LANYARD_ON_DEVICE
-  __threadfence_system();
-#endif
   for (uint64_t i = 0; i < set->bells; ++i) {
     const MPIX_Device_bell bell = lanyard_bells(set)[i];
+    const uint64_t sum = bell.how == LANYARD_STORE_SUM ? lanyard_load(bell.sum) + 1 : 1;
 #if LANYARD_ON_DEVICE
-    if (bell.store)
-      *(volatile uint64_t *)bell.word = 1;
-    else
-      lanyard_add((unsigned long long *)bell.word);
-#else
-    if (bell.store)
-      __atomic_store_n((uint64_t *)(uintptr_t)bell.word, 1, __ATOMIC_RELEASE);
-    else
-      __atomic_fetch_add((uint64_t *)(uintptr_t)bell.word, 1, __ATOMIC_RELEASE);
+    if (i == 0)
+      __threadfence_system(); /* not sooner: it would make the loads above slow */
 #endif
+    if (bell.how == LANYARD_ADD_ONE)
+      lanyard_add(bell.word);
+    else
+      lanyard_store(bell.word, sum);
+    if (bell.how == LANYARD_STORE_SUM)
+      *(uint64_t *)bell.sum = sum;
   }
 }
 
-/* Whether the completion number `which` has got to the end of the last start. */
-LANYARD_DEVICE_FUNCTION int lanyard_is_complete(const MPIX_Device_requests *set, uint64_t which) {
-  const MPIX_Device_completion completion = lanyard_completions(set)[which];
+/* So many completions are looked at together: each is a trip over a bus, and trips under way together take as long as one. */
+#define LANYARD_LOOKS_AT_ONCE 4
+
+/* Whether the `count` completions from `first` on, at most LANYARD_LOOKS_AT_ONCE, have got to the end of the last start. */
+LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const MPIX_Device_requests *set, uint64_t first, uint64_t count) {
+  const MPIX_Device_completion *const completions = lanyard_completions(set) + first;
   const uint64_t count_bits = ((uint64_t)1 << 48) - 1; /* what stands above marks failures */
-  return (lanyard_load(completion.word) & count_bits) >= *(const uint64_t *)completion.count + completion.step;
+  uint64_t seen[LANYARD_LOOKS_AT_ONCE] = {0};
+  for (uint64_t i = 0; i < LANYARD_LOOKS_AT_ONCE; ++i)
+    if (i < count)
+      seen[i] = lanyard_load(completions[i].word);
+  for (uint64_t i = 0; i < LANYARD_LOOKS_AT_ONCE; ++i)
+    if (i < count && (seen[i] & count_bits) < lanyard_load(completions[i].count) + completions[i].step)
+      return 0;
+  return 1;
+}
+
+/* How many of the completions from `first` on are looked at together. */
+LANYARD_DEVICE_FUNCTION uint64_t lanyard_looks(const MPIX_Device_requests *set, uint64_t first) {
+  const uint64_t left = set->completions - first;
+  return left < LANYARD_LOOKS_AT_ONCE ? left : LANYARD_LOOKS_AT_ONCE;
 }
 
 /* Counts the last start of every request as waited for. */
 LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests *set) {
-  for (uint64_t i = 0; i < set->completions; ++i)
-    *(uint64_t *)lanyard_completions(set)[i].count += lanyard_completions(set)[i].step;
+  for (uint64_t i = 0; i < set->completions; ++i) {
+    const MPIX_Device_completion completion = lanyard_completions(set)[i];
+    *(uint64_t *)completion.count = lanyard_load(completion.count) + completion.step;
+  }
 #if LANYARD_ON_DEVICE
   __threadfence_system();
 #endif
@@ -117,8 +143,8 @@ LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests *set) {
 /* Nonzero once the last start of every request has completed, which then counts as waited for: what was received is
  * there, and what was sent may be overwritten. To be called no more until the next start. Does not block. */
 LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests *set) {
-  for (uint64_t i = 0; i < set->completions; ++i)
-    if (!lanyard_is_complete(set, i))
+  for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE)
+    if (!lanyard_are_complete(set, i, lanyard_looks(set, i)))
       return 0;
   lanyard_count_on(set);
   return 1;
@@ -126,8 +152,8 @@ LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests *set)
 
 /* Blocks the calling thread until MPIX_Device_testall would say so. A stall shows in MPIX_Queue_wait's report. */
 LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests *set) {
-  for (uint64_t i = 0; i < set->completions; ++i) {
-    while (!lanyard_is_complete(set, i)) {
+  for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE) {
+    while (!lanyard_are_complete(set, i, lanyard_looks(set, i))) {
 #if defined(__CUDA_ARCH__)
       __nanosleep(64);
 #endif

@@ -5,10 +5,12 @@
 //  S1  wait64 passes once *word >= value, read with acquire at system scope; everything written before the word's
 //      update is visible to later operations of the stream.
 //  S2  write64, add64 and call come after everything earlier in the stream, with release at system scope. But adds that
-//      follow one another in a batch may be made in any order, as one. An add is atomic to those of other streams of the
-//      kind; to a device without native host atomics it is not to the host's: let one side add to a word at a time.
+//      follow one another in a batch may be made in any order, as one, and so may writes to different words. An add is
+//      atomic to those of other streams of the kind; to a device without native host atomics it is not to the host's: let
+//      one side add to a word at a time.
 //  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 and kWaitCount64
-//      wait for a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can.
+//      wait for a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can. A
+//      kWrite64 writes the same value each time; kWriteNext64 counts on.
 //  S4  enqueue() takes a batch as a whole or not at all, never blocks on the stream's progress, and once warm neither
 //      allocates nor enters the kernel, unless the stream has slept for long and must be woken.
 #ifndef LANYARD_GPU_STREAM_H_
@@ -28,9 +30,10 @@ inline constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
 
 struct StreamOp {
   enum class Kind : uint8_t {
-    kWrite64,  // *word = value
-    kAdd64,    // atomic *word += value
-    kCall,     // call(object, argument, value) on a host thread; must not block
+    kWrite64,      // *word = value
+    kWriteNext64,  // *count += value, then *word = *count
+    kAdd64,        // atomic *word += value
+    kCall,         // call(object, argument, value) on a host thread; must not block
     kWait64,       // block the stream until *word >= value
     kWaitCount64,  // block until (*word & kCountBits) >= value: *word is the copy of a device's counter
     kWaitNext64,   // *count += value, then block until (*word & kCountBits) >= *count
@@ -41,7 +44,7 @@ struct StreamOp {
   void (*call)(void* object, uint32_t argument, uint64_t value) = nullptr;
   void* object = nullptr;
   uint32_t argument = 0;
-  uint64_t* count = nullptr;  // kWaitNext64: from take_count() of this stream
+  uint64_t* count = nullptr;  // kWriteNext64, kWaitNext64: from take_count() of this stream
 };
 
 // What a stream that runs on a host thread does while a wait is not met: helps whoever will meet it.
@@ -83,7 +86,7 @@ class Stream {
 
   // The capture (into a graph) under way on the stream, never 0 and never used again; 0: none.
   virtual uint64_t capturing() const { return 0; }
-  // A number for kWaitNext64, where the stream reaches it fastest. Does not wait for the stream. kUnsupported, kExhausted.
+  // A number that operations count on, where the stream reaches it fastest. Does not wait for the stream. kUnsupported, kExhausted.
   virtual Result<uint64_t*> take_count(uint64_t) { return Status(Code::kUnsupported, "the stream keeps no counts"); }
   virtual void give_count(uint64_t*) {}
 

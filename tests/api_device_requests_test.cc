@@ -103,7 +103,7 @@ TEST_F(DeviceRequests, AFreeThatIsRefusedLeavesTheWholeSet) {
   };
   start_sends(0);
   receive(0, 0);
-  while (!lanyard_is_complete(sends, 0)) std::this_thread::yield();
+  while (!lanyard_are_complete(sends, 0, 1)) std::this_thread::yield();
   MPIX_Device_requests* const before = sends;
   for (int again = 0; again < 2; ++again) {
     EXPECT_TRUE(fails(MPIX_Device_requests_free(queue, &sends), MPIX_ERR_BUSY, {"tag 12"}));

@@ -97,6 +97,9 @@ class StepStream final : public gpu::Stream {
       case Op::Kind::kWrite64:
         std::atomic_ref<uint64_t>(*item.op.word).store(item.op.value);
         return;
+      case Op::Kind::kWriteNext64:
+        std::atomic_ref<uint64_t>(*item.op.word).store(*item.op.count += item.op.value);
+        return;
       case Op::Kind::kAdd64:
         std::atomic_ref<uint64_t>(*item.op.word).fetch_add(item.op.value);
         return;

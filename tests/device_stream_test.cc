@@ -160,6 +160,35 @@ TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {
   EXPECT_EQ(stream().executed(), 3u);
 }
 
+TEST_F(DeviceStreamTest, MoreWritesThanTwoAreOneKernel) {
+  FakeLab lab{FakeDriver::Options{}, gpu::Sharing::kAlone};
+  const auto made = lab.make_stream();
+  Stream& alone = *made;
+  const auto submissions = [&](const char* what) { return lab.driver->submissions(what); };
+  uint64_t* const word = lab.make_words(20);
+  const uint64_t before = submissions("store");
+  ASSERT_TRUE(enqueued(alone, {write64(word, 1)}));
+  ASSERT_TRUE(enqueued(alone, {write64(word, 1), write64(word + 1, 1)}));
+  EXPECT_EQ(submissions("memory ops"), 2u);
+  EXPECT_EQ(submissions("store"), before);
+  ASSERT_TRUE(enqueued(alone, {write64(word, 2), write64(word + 1, 2), write64(word + 2, 2)}));
+  EXPECT_EQ(submissions("store"), before + 1);
+  // A word that comes again, a wait, and more words than a kernel takes each begin anew.
+  std::vector<StreamOp> ops = {write64(word, 3), write64(word, 4), wait64(word, 4)};
+  for (int i = 0; i < 17; ++i) ops.push_back(write64(word + 2 + i, 5));
+  ASSERT_TRUE(enqueued(alone, ops));
+  EXPECT_EQ(submissions("memory ops"), 5u);
+  EXPECT_EQ(submissions("store"), before + 2);
+  ASSERT_TRUE(runs_empty(alone));
+  EXPECT_EQ(load(word), 4u);
+  EXPECT_EQ(load(word + 18), 5u);
+  EXPECT_EQ(alone.executed(), 1u + 1u + 1u + 5u);
+  // Where the device is shared, kernels would wait for their turn.
+  ASSERT_TRUE(enqueued(stream(), {write64(words(), 1), write64(words(), 1), write64(words(), 1)}));
+  EXPECT_EQ(this->submissions("memory ops"), 1u);
+  ASSERT_TRUE(runs_empty(stream()));
+}
+
 TEST_F(DeviceStreamTest, WaitsOfOneBatchOnOneCountAreNotMerged) {
   uint64_t* const word = words();
   uint64_t* const count = stream().take_count(0).value();
@@ -175,7 +204,11 @@ TEST_F(DeviceStreamTest, WaitsOfOneBatchOnOneCountAreNotMerged) {
 
 TEST_F(DeviceStreamTest, ACountOfSomebodyElsesIsRefused) {
   uint64_t* const word = words(2);
-  EXPECT_EQ(stream().enqueue(std::vector{add64(word, 1), next(word, word + 1)}).code(), Code::kInvalidArgument);
+  for (const Kind kind : {Kind::kWaitNext64, Kind::kWriteNext64}) {
+    StreamOp op = next(word, word + 1);
+    op.kind = kind;
+    EXPECT_EQ(stream().enqueue(std::vector{add64(word, 1), op}).code(), Code::kInvalidArgument);
+  }
   EXPECT_TRUE(is_ok(stream().health()));
   EXPECT_TRUE(runs_empty(stream()));
   EXPECT_EQ(load(word), 0u);
@@ -262,13 +295,16 @@ TEST_F(DeviceStreamTest, D2HaltLeavesWordsOfMetWaitsAlone) {
 // ---- Capture (S3)
 
 TEST_F(DeviceStreamTest, WhatIsCapturedRunsWithEachReplay) {
-  uint64_t* const word = words(4);
+  uint64_t* const word = words(5);
   uint64_t* const count = stream().take_count(0).value();
   EXPECT_EQ(stream().capturing(), 0u);
   driver().begin_capture(handle());
   const uint64_t capture = stream().capturing();
   EXPECT_NE(capture, 0u);
-  EXPECT_TRUE(enqueued(stream(), {add64(word, 1), next(word + 1, count), write64(word + 2, 7), add64(word + 3, 1)}));
+  uint64_t* const sum = stream().take_count(100).value();
+  StreamOp ring = next(word + 4, sum);
+  ring.kind = Kind::kWriteNext64;
+  EXPECT_TRUE(enqueued(stream(), {add64(word, 1), next(word + 1, count), write64(word + 2, 7), ring, add64(word + 3, 1)}));
   EXPECT_TRUE(stream().poll()) << "nothing was enqueued to run, and asking the driver would void the capture";
   const std::optional<FakeDriver::Graph> graph = driver().end_capture(handle());
   ASSERT_TRUE(graph.has_value());
@@ -283,6 +319,7 @@ TEST_F(DeviceStreamTest, WhatIsCapturedRunsWithEachReplay) {
     ASSERT_TRUE(runs_empty(stream()));
     EXPECT_EQ(load(word + 2), 7u);
     EXPECT_EQ(load(word + 3), round);
+    EXPECT_EQ(load(word + 4), 100 + round);
   }
   driver().begin_capture(handle());
   EXPECT_NE(stream().capturing(), capture);

@@ -14,9 +14,9 @@ using gpu::StreamHandle;
 
 namespace {
 
-constexpr const char* kKernels[] = {"ring", "store", "wait", "wait_next", "copy", "serve"};
-constexpr size_t kCopyKernel = 4;
-constexpr size_t kServeKernel = 5;
+constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait", "wait_next", "copy", "serve"};
+constexpr size_t kCopyKernel = 5;
+constexpr size_t kServeKernel = 6;
 
 }  // namespace
 
@@ -259,6 +259,22 @@ Result<gpu::KernelHandle> FakeDriver::load_kernel(const char* name) {
   return fault(Fault::kBadArgument, "load_kernel");
 }
 
+namespace {
+
+// Whether two threads would store to one word or count on one count.
+bool threads_clash(const std::string& kernel, const gpu::WordArguments& arguments) {
+  const bool stores = kernel.starts_with("store"), counts = kernel.ends_with("_next");
+  for (uint32_t i = 0; i < arguments.count; ++i) {
+    for (uint32_t j = 0; j < i; ++j) {
+      const gpu::WordEntry &one = arguments.entries[i], &other = arguments.entries[j];
+      if ((stores && one.word == other.word) || (counts && one.value == other.value)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
                           std::span<const std::byte> argument) {
   const Result<int> device = inside("launch");
@@ -275,6 +291,8 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
     gpu::WordArguments arguments;
     if (argument.size() != sizeof arguments || blocks != 1) return fault(Fault::kBadArgument, "launch");
     std::memcpy(&arguments, argument.data(), sizeof arguments);
+    if (threads != std::max(arguments.count, 1u) || threads_clash(kKernels[which], arguments))
+      return fault(Fault::kBadArgument, "launch");
     return push(stream, kKernels[which], [this, which, arguments] { run_on_words(which, arguments); });
   }
   gpu::CopyArguments arguments;
@@ -289,7 +307,8 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
 
 void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments) {
   const std::string name = kKernels[kernel];
-  for (uint32_t i = 0; i < arguments.count; ++i) {
+  // Threads run in any order: here the last one first.
+  for (uint32_t i = arguments.count; i-- > 0;) {
     const auto [word, value, extra] = arguments.entries[i];
     if (name == "ring") {
       uint64_t* const target = word_at(word);
@@ -298,9 +317,13 @@ void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments
       write(word, value);
     } else if (name == "wait") {
       await(word, extra, value, arguments.released);
-    } else {
-      uint64_t* const count = word_at(value);
-      if (count != nullptr) await(word, gpu::kCountBits, std::atomic_ref(*count).fetch_add(extra) + extra, arguments.released);
+    } else if (uint64_t* const count = word_at(value); count != nullptr) {
+      const uint64_t next = std::atomic_ref(*count).fetch_add(extra) + extra;
+      if (name == "store_next") {
+        write(word, next);
+      } else {
+        await(word, gpu::kCountBits, next, arguments.released);
+      }
     }
   }
   if (arguments.marker != 0 && !stopping_ && !lost_) write(arguments.marker, arguments.number);

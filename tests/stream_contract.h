@@ -193,6 +193,24 @@ TEST_P(StreamContract, OperationsRunInTheOrderOfEnqueuing) {
   for (uint64_t i = 1; i <= 200; ++i) EXPECT_EQ(seen[i - 1], 8 * i);
 }
 
+// More than one kernel of a device's takes; of two writes to one word the later one is the last.
+TEST_P(StreamContract, AllWritesOfABatchAreMade) {
+  constexpr uint64_t kWords = 40;
+  uint64_t* const word = words(kWords);
+  for (uint64_t round = 1; round <= 20; ++round) {
+    std::vector<StreamOp> writes;
+    for (uint64_t i = 0; i < kWords; ++i) {
+      writes.push_back(write64(word + i, round * 100 + i));
+      if (i % 7 == 3) writes.push_back(write64(word + i, round * 100 + 50 + i));
+    }
+    enqueue(writes);
+    std::vector<uint64_t> seen;
+    launch([&] { seen.assign(word, word + kWords); });
+    ASSERT_TRUE(runs_empty());
+    for (uint64_t i = 0; i < kWords; ++i) ASSERT_EQ(seen[i], round * 100 + (i % 7 == 3 ? 50 : 0) + i) << i;
+  }
+}
+
 TEST_P(StreamContract, CallsRunInOrderWithTheirArguments) {
   CallBody body;
   if (!stream().can_call()) {
@@ -320,6 +338,31 @@ TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
   }
   EXPECT_TRUE(runs_empty());
   stream().give_count(count.value());
+}
+
+TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
+  Result<uint64_t*> counts[] = {stream().take_count(10), stream().take_count(0)};
+  if (counts[0].status().code() == Code::kUnsupported) GTEST_SKIP() << "keeps no counts";
+  uint64_t* const word = words(3);
+  StreamOp next[2];
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(is_ok(counts[i].status()));
+    next[i] = {.kind = Kind::kWriteNext64, .word = word + i, .value = 1 + 2 * static_cast<uint64_t>(i)};
+    next[i].count = counts[i].value();
+  }
+  // Apart, together, and twice in one batch.
+  enqueue({next[0]});
+  enqueue({next[1]});
+  enqueue({next[0], next[1]});
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(word), 12u);
+  EXPECT_EQ(load(word + 1), 6u);
+  for (int i = 0; i < 100; ++i) enqueue({next[0], next[1], next[1], next[0], add64(word + 2, 1)});
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(word), 212u);
+  EXPECT_EQ(load(word + 1), 606u);
+  EXPECT_EQ(load(word + 2), 100u);
+  for (auto& count : counts) stream().give_count(count.value());
 }
 
 // ---- Writes, adds and calls (S2)

@@ -52,7 +52,7 @@ Status Device::set_up() {
 
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const char* const names[] = {"ring", "store", "wait", "wait_next", "copy", "serve"};
+  constexpr std::array<const char*, kKernels> names = {"ring", "store", "store_next", "wait", "wait_next", "copy", "serve"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
     if (!kernel.ok()) return kernel.status();
@@ -76,7 +76,7 @@ Status Device::set_up() {
   Result<WordPair> pair = take_pair();
   if (!pair.ok()) return pair.status();
   const std::lock_guard lock(side_);
-  for (const Kernel kernel : {Kernel::kRing, Kernel::kStore, Kernel::kWait, Kernel::kWaitNext})
+  for (const Kernel kernel : {Kernel::kRing, Kernel::kStore, Kernel::kStoreNext, Kernel::kWait, Kernel::kWaitNext})
     LANYARD_RETURN_IF_ERROR(run_aside(kernel, WordArguments{}));
   CopyArguments copy{};
   copy.completion = pair.value().first_address;
@@ -103,8 +103,7 @@ Device::~Device() {
 }
 
 Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments) {
-  const uint32_t threads = kernel == Kernel::kStore ? 1 : std::max(arguments.count, 1u);
-  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, threads, bytes_of(arguments));
+  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, std::max(arguments.count, 1u), bytes_of(arguments));
 }
 
 Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments) {

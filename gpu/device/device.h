@@ -21,7 +21,8 @@
 
 namespace lanyard::gpu {
 
-enum class Kernel { kRing, kStore, kWait, kWaitNext, kCopy, kServe };
+enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe };
+inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kServe) + 1;
 
 // Two words of pinned host memory, a cache line each, that the host and the device both reach.
 struct WordPair {
@@ -82,7 +83,7 @@ class Device {
   // Requires: no kernel reads it.
   void give_ring(const CommandRing& ring) { rings_.give(ring.slot); }
 
-  // A word of device memory for kWaitNext64. Blocks for a kernel on a stream of our own. kExhausted: kCounts are taken.
+  // A word of device memory for what counts on. Blocks for a kernel on a stream of our own. kExhausted: kCounts are taken.
   Result<uint64_t*> take_count(uint64_t value);
   void give_count(uint64_t* count);
   bool has_count(const uint64_t* count) const {
@@ -107,7 +108,7 @@ class Device {
   std::unique_ptr<Census> census_;  // may be null
   int ordinal_ = 0;
   DeviceFacts facts_;
-  std::array<KernelHandle, 6> kernels_{};
+  std::array<KernelHandle, kKernels> kernels_{};
 
   std::mutex side_;
   StreamHandle side_stream_ = nullptr;

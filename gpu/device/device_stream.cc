@@ -23,6 +23,7 @@ Status check_word(const uint64_t* word) {
 // What is wrong with it whatever the stream's state.
 Status check(const StreamOp& op) {
   switch (op.kind) {
+    case Kind::kWriteNext64:
     case Kind::kWaitNext64: LANYARD_RETURN_IF_ERROR(check_word(op.count)); [[fallthrough]];
     case Kind::kWrite64:
     case Kind::kAdd64:
@@ -79,7 +80,7 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   if (!capture.ok()) return note(capture.status());
   const bool captured = capture.value() != 0;
 
-  plan_.clear();
+  plan_.begin(device_.facts().writes_words && !captured);
   planned_waits_.clear();
   for (const StreamOp& op : ops) {
     if (options_.only_met_waits && !captured) {
@@ -117,7 +118,8 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
   switch (op.kind) {
     case Kind::kAdd64: plan_.put(Kernel::kRing, word, op.value); break;
     case Kind::kWrite64:
-      if (facts.writes_words && !captured) {
+      // On a device that is shared a kernel would wait for this process's turn.
+      if (facts.writes_words && !captured && device_.is_shared()) {
         plan_.put({MemoryOp::Kind::kWrite, word, op.value});
       } else {
         plan_.put(Kernel::kStore, word, op.value);
@@ -132,10 +134,12 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
       }
       break;
     case Kind::kWaitCount64: plan_.put(Kernel::kWait, word, op.value, kCountBits); break;
+    case Kind::kWriteNext64:
     case Kind::kWaitNext64:
       if (!device_.has_count(op.count))
         return Status(Code::kInvalidArgument, "a count that is not of this stream's take_count()");
-      plan_.put(Kernel::kWaitNext, word, reinterpret_cast<DeviceAddress>(op.count), op.value);
+      plan_.put(op.kind == Kind::kWriteNext64 ? Kernel::kStoreNext : Kernel::kWaitNext, word,
+                reinterpret_cast<DeviceAddress>(op.count), op.value);
       break;
     case Kind::kCall: break;  // refused by check()
   }

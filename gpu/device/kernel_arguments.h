@@ -9,11 +9,11 @@ namespace lanyard::gpu {
 // One word, of host or device memory, and what to do with it.
 struct WordEntry {
   uint64_t word;   // its address
-  uint64_t value;  // ring: is added; store: is stored; wait: is waited for; wait_next: the address of the count
-  uint64_t extra;  // wait: the bits of the word that count; wait_next: what is added to the count first
+  uint64_t value;  // ring: is added; store: is stored; wait: is waited for; of those that count on: the count's address
+  uint64_t extra;  // wait: the bits of the word that count; of those that count on: what is added to the count first
 };
 
-// Of ring, store, wait and wait_next. One thread an entry.
+// Of ring, store and wait, and of store_next and wait_next, which count on. One thread an entry.
 struct WordArguments {
   static constexpr uint32_t kEntries = 16;
   uint32_t count;

@@ -11,7 +11,8 @@
 namespace lanyard::gpu {
 
 // Loads and stores of words that the host and other devices see too. What follows from them is up to fences; but what was
-// written before the value that acquire_word() returns is visible.
+// written before the value that acquire_word() returns is visible. So it is once polled() has followed the load by
+// poll_word() that ended a loop: vendors differ in which of loads and fences are cheap.
 #ifdef __HIP__
 __device__ inline uint64_t load_word(uint64_t word) {
   return __hip_atomic_load(reinterpret_cast<uint64_t*>(word), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
@@ -19,6 +20,9 @@ __device__ inline uint64_t load_word(uint64_t word) {
 __device__ inline uint64_t acquire_word(uint64_t word) {
   return __hip_atomic_load(reinterpret_cast<uint64_t*>(word), __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM);
 }
+// To acquire empties caches, which other kernels use: once is enough.
+__device__ inline uint64_t poll_word(uint64_t word) { return load_word(word); }
+__device__ inline void polled() { __threadfence_system(); }
 __device__ inline void store_word(uint64_t word, uint64_t value) {
   __hip_atomic_store(reinterpret_cast<uint64_t*>(word), value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
@@ -36,6 +40,9 @@ __device__ inline uint64_t acquire_word(uint64_t word) {
   asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
   return value;
 }
+// A fence is most of a trip over the bus, even where nothing is to be waited for.
+__device__ inline uint64_t poll_word(uint64_t word) { return acquire_word(word); }
+__device__ inline void polled() {}
 __device__ inline void store_word(uint64_t word, uint64_t value) {
   *reinterpret_cast<volatile uint64_t*>(word) = value;
 }

@@ -18,8 +18,13 @@ __device__ void mark(const WordArguments& arguments) {
 constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
 
 __device__ void await(uint64_t word, uint64_t bits, uint64_t value, uint64_t released) {
-  while ((load_word(word) & bits) < value && load_word(released) == 0) pause();
-  __threadfence_system();
+  for (;;) {
+    // Both loads are under way together: each is a trip over the bus.
+    const uint64_t is_released = load_word(released);
+    if ((poll_word(word) & bits) >= value || is_released != 0) break;
+    pause();
+  }
+  polled();
 }
 
 // Who copies together, and which of them the calling thread is.
@@ -104,11 +109,25 @@ extern "C" __global__ void ring(WordArguments arguments) {
   mark(arguments);
 }
 
-// *word = value for each entry in turn, after everything earlier in the stream. One thread.
+// *word = value for each entry, after everything earlier in the stream. Requires: the words are different ones.
 extern "C" __global__ void store(WordArguments arguments) {
-  for (uint32_t i = 0; i < arguments.count; ++i) {
+  if (threadIdx.x < arguments.count) {
+    const WordEntry entry = arguments.entries[threadIdx.x];
     __threadfence_system();
-    store_word(arguments.entries[i].word, arguments.entries[i].value);
+    store_word(entry.word, entry.value);
+  }
+  mark(arguments);
+}
+
+// *count += extra, then *word = *count, for each entry, after everything earlier in the stream. Requires: the words and
+// the counts are different ones.
+extern "C" __global__ void store_next(WordArguments arguments) {
+  if (threadIdx.x < arguments.count) {
+    const WordEntry entry = arguments.entries[threadIdx.x];
+    const uint64_t value = load_word(entry.value) + entry.extra;
+    __threadfence_system();
+    store_word(entry.word, value);
+    store_word(entry.value, value);
   }
   mark(arguments);
 }

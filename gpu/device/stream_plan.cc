@@ -1,40 +1,43 @@
 #include "gpu/device/stream_plan.h"
 
 #include <algorithm>
+#include <array>
 
 namespace lanyard::gpu {
 
-void StreamPlan::clear() {
+void StreamPlan::begin(bool few_stores_by_memory) {
+  few_stores_by_memory_ = few_stores_by_memory;
   steps_.clear();
   entries_.clear();
   memory_ops_.clear();
 }
 
+bool StreamPlan::joins(const Step& step, Kernel kernel, const WordEntry& entry) {
+  if (step.engine != Engine::kKernel || step.kernel != kernel || step.count == WordArguments::kEntries) return false;
+  // The threads of one kernel must not store to the same word, nor count on the same count.
+  const bool stores = kernel == Kernel::kStore || kernel == Kernel::kStoreNext;
+  const bool counts = kernel == Kernel::kStoreNext || kernel == Kernel::kWaitNext;
+  return std::ranges::none_of(entries_of(step), [&](const WordEntry& other) {
+    return (stores && other.word == entry.word) || (counts && other.value == entry.value);
+  });
+}
+
 void StreamPlan::put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra) {
-  const bool fits = !steps_.empty() && steps_.back().engine == Engine::kKernel && steps_.back().kernel == kernel;
-  if (fits) {
-    Step& step = steps_.back();
-    const std::span<WordEntry> entries(entries_.data() + step.first, step.count);
-    if (kernel == Kernel::kRing) {
-      const auto same =
-          std::find_if(entries.begin(), entries.end(), [&](const WordEntry& e) { return e.word == word; });
-      if (same != entries.end()) {
-        same->value += value;
-        return;
-      }
-    }
-    // The threads of one kernel must not count on the same count.
-    const bool counts_twice =
-        kernel == Kernel::kWaitNext &&
-        std::any_of(entries.begin(), entries.end(), [&](const WordEntry& e) { return e.value == value; });
-    if (step.count < WordArguments::kEntries && !counts_twice) {
-      entries_.push_back({word, value, extra});
-      ++step.count;
+  const WordEntry entry{word, value, extra};
+  if (kernel == Kernel::kRing && !steps_.empty() && steps_.back().engine == Engine::kKernel && steps_.back().kernel == kernel) {
+    const std::span<WordEntry> rings = entries_of(steps_.back());
+    const auto same = std::ranges::find(rings, word, &WordEntry::word);
+    if (same != rings.end()) {
+      same->value += value;
       return;
     }
   }
-  steps_.push_back({Engine::kKernel, kernel, entries_.size(), 1});
-  entries_.push_back({word, value, extra});
+  if (!steps_.empty() && joins(steps_.back(), kernel, entry)) {
+    ++steps_.back().count;
+  } else {
+    steps_.push_back({Engine::kKernel, kernel, entries_.size(), 1});
+  }
+  entries_.push_back(entry);
 }
 
 void StreamPlan::put(const MemoryOp& op) {
@@ -51,6 +54,14 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     const bool marks = marker != 0 && i + 1 == steps_.size();
+    if (few_stores_by_memory_ && step.engine == Engine::kKernel && step.kernel == Kernel::kStore && step.count <= kFewStores) {
+      std::array<MemoryOp, kFewStores + 1> ops;
+      size_t count = 0;
+      for (const WordEntry& store : entries_of(step)) ops[count++] = {MemoryOp::Kind::kWrite, store.word, store.value};
+      if (marks) ops[count++] = {MemoryOp::Kind::kWrite, marker, number};
+      LANYARD_RETURN_IF_ERROR(device.driver().run_memory_ops(stream, std::span(ops.data(), count)));
+      continue;
+    }
     if (step.engine == Engine::kMemory) {
       // The last step's operations are at the end of memory_ops_, so the marker goes right behind them.
       if (marks) memory_ops_.push_back({MemoryOp::Kind::kWrite, marker, number});
@@ -63,7 +74,7 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
     arguments.released = released;
     arguments.marker = marks ? marker : 0;
     arguments.number = number;
-    std::copy_n(entries_.begin() + static_cast<ptrdiff_t>(step.first), step.count, arguments.entries);
+    std::ranges::copy(entries_of(step), arguments.entries);
     LANYARD_RETURN_IF_ERROR(device.launch(stream, step.kernel, arguments));
   }
   return {};

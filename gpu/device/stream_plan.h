@@ -15,9 +15,12 @@ namespace lanyard::gpu {
 // One thread at a time. Once warm it allocates nothing.
 class StreamPlan {
  public:
-  void clear();
+  // Empties it. With `few_stores_by_memory` up to two stores that follow one another become memory operations: a device
+  // comes to the first sooner than to a kernel. But it takes as long again for each, and a kernel makes all at once.
+  void begin(bool few_stores_by_memory);
 
-  // Behind everything so far. Adds that follow one another become one kernel, adds to one word one entry; so do waits.
+  // Behind everything so far. Adds that follow one another become one kernel, adds to one word one entry; so do stores to
+  // different words, and waits.
   void put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra = 0);
   void put(const MemoryOp& op);
 
@@ -31,6 +34,7 @@ class StreamPlan {
  private:
   // One less than the driver takes, for the marker.
   static constexpr size_t kMemoryOps = Driver::kMemoryOpsAtOnce - 1;
+  static constexpr size_t kFewStores = 2;
   enum class Engine : uint8_t { kKernel, kMemory };
 
   struct Step {
@@ -40,6 +44,10 @@ class StreamPlan {
     size_t count;
   };
 
+  bool joins(const Step& step, Kernel kernel, const WordEntry& entry);
+  std::span<WordEntry> entries_of(const Step& step) { return {entries_.data() + step.first, step.count}; }
+
+  bool few_stores_by_memory_ = false;
   std::vector<Step> steps_;
   std::vector<WordEntry> entries_;
   std::vector<MemoryOp> memory_ops_;

@@ -27,6 +27,7 @@ bool is_valid(const StreamOp& op) {
     case StreamOp::Kind::kWait64:
     case StreamOp::Kind::kWaitCount64:
       return is_word(op.word);
+    case StreamOp::Kind::kWriteNext64:
     case StreamOp::Kind::kWaitNext64:
       return is_word(op.word) && op.count != nullptr;
     case StreamOp::Kind::kCall:
@@ -41,7 +42,7 @@ Status complaint(const StreamOp& op) {
     return Status(Code::kUnsupported, "an unknown kind of stream operation");
   if (op.kind == StreamOp::Kind::kCall)
     return Status(Code::kInvalidArgument, "a stream call of a null function");
-  if (is_word(op.word)) return Status(Code::kInvalidArgument, "a wait that counts on, without a count");
+  if (is_word(op.word)) return Status(Code::kInvalidArgument, "an operation that counts on, without a count");
   return Status(Code::kInvalidArgument, op.word == nullptr
                                             ? "a stream operation on a null word"
                                             : "a stream operation on a misaligned word");
@@ -189,6 +190,9 @@ bool HostStream::execute(const WorkItem& item) {
   switch (op.kind) {
     case StreamOp::Kind::kWrite64:
       std::atomic_ref(*op.word).store(op.value, std::memory_order_release);
+      return true;
+    case StreamOp::Kind::kWriteNext64:
+      std::atomic_ref(*op.word).store(*op.count += op.value, std::memory_order_release);
       return true;
     case StreamOp::Kind::kAdd64:
       std::atomic_ref(*op.word).fetch_add(op.value, std::memory_order_release);

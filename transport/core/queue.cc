@@ -33,11 +33,6 @@ Status check_each(std::span<Request* const> requests, Check check) {
   return status;
 }
 
-// What a doorbell's word holds, of rings that have all landed. Registers are not to be read.
-uint64_t total_of(const nic::Doorbell& bell) {
-  return bell.kind == nic::DoorbellKind::kAtomicAdd ? std::atomic_ref(*bell.word).load(std::memory_order_relaxed) : 0;
-}
-
 }  // namespace
 
 std::string Request::describe() const {
@@ -61,7 +56,7 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
   if (!bell.ok())
     return bell.status();
   queue->shared_bell_ = bell.value();
-  queue->shared_base_ = total_of(bell.value());
+  queue->shared_base_ = nic::total_of(bell.value());
   return queue;
 }
 
@@ -71,8 +66,7 @@ Queue::~Queue() {
   (void)dismiss();
   for (Request* request : standing_) {
     request->listed = nullptr;
-    if (request->standing->count != nullptr)
-      stream_.give_count(std::exchange(request->standing->count, nullptr));
+    request->standing->give_counts();
   }
   // Fails where work is left; then the counter stays open until the NIC goes.
   if (shared_trigger_.valid())
@@ -210,7 +204,7 @@ Status Queue::lower(Request& request) {
       return bell.status();
     request.doorbell = bell.value();
     request.doorbell_queue = number_;
-    request.doorbell_base = total_of(bell.value()) - request.starts;
+    request.doorbell_base = nic::total_of(bell.value()) - request.starts;
   }
   ring(request.doorbell, request.doorbell_base + iteration);
   if (LANYARD_MUTANT(8)) {
@@ -240,7 +234,7 @@ void Queue::ring(const nic::Doorbell& bell) {
 
 void Queue::ring(const nic::Doorbell& bell, uint64_t total) {
   ring(bell);
-  if (bell.kind != nic::DoorbellKind::kAtomicAdd || !endpoint_.nic().caps().doorbell_totals)
+  if (!nic::takes_totals(endpoint_.nic().caps(), bell))
     return;
   // Devices store without a kernel, but do not add.
   stream_ops_.back().kind = gpu::StreamOp::Kind::kWrite64;
@@ -374,9 +368,16 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
   std::vector<Request*> begun;
   LANYARD_RETURN_IF_ERROR(begin_standing(requests, false, begun));
   stream_ops_.clear();
-  for (const Request* request : requests)
-    if (request->standing->has_bell)
-      ring(request->standing->bell);
+  for (const Request* request : requests) {
+    const Standing& standing = *request->standing;
+    if (!standing.has_bell)
+      continue;
+    ring(standing.bell);
+    if (standing.rings == nullptr)
+      continue;
+    stream_ops_.back().kind = gpu::StreamOp::Kind::kWriteNext64;
+    stream_ops_.back().count = standing.rings;
+  }
   if (Status status = stream_.enqueue(stream_ops_); !status.ok()) {
     for (Request* each : begun)
       (void)endpoint_.standing().end(*each);

@@ -47,8 +47,7 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   const auto undo = [&](Status status) {
     if (standing->trigger.valid())
       (void)nic_.close_counter(standing->trigger);
-    if (standing->count != nullptr)
-      stream.give_count(standing->count);
+    standing->give_counts();
     return status;
   };
   if (request.shares_trigger) {
@@ -62,6 +61,12 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
     if (!bell.ok())
       return undo(bell.status());
     standing->bell = bell.value();
+    if (nic::takes_totals(nic_.caps(), bell.value())) {
+      const Result<uint64_t*> rings = stream.take_count(nic::total_of(bell.value()));
+      if (!rings.ok())
+        return undo(rings.status());
+      standing->rings = rings.value();
+    }
   }
   {
     const std::lock_guard lock(mutex_);
@@ -126,8 +131,7 @@ Status StandingOrders::end(Request& request) {
   }
   if (own.valid())
     (void)nic_.close_counter(own);  // stays open where the NIC still has something to do with it
-  if (request.standing->count != nullptr)
-    request.standing->stream->give_count(request.standing->count);
+  request.standing->give_counts();
   request.starts = request.waits = starts;
   request.doorbell_queue = 0;  // its bell was rung by others
   request.standing.reset();

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu/stream.h"
@@ -28,9 +29,17 @@ struct Standing {
   nic::Doorbell bell;             // a word
   uint64_t base = 0;              // iterations from before
   uint64_t posted = 0;            // iterations handed to the NIC, those before included
+  uint64_t* rings = nullptr;      // the sum of the bell's rings, which is stored; null where rings are added
   uint64_t* count = nullptr;      // of kWaitNext64; null where there is nobody to wait for
   uint64_t capture = 0;           // the capture with a start of it whose wait is still to come; 0: none
   bool in_kernels = false;        // started by kernels (DeviceRequests), not by graphs
+
+  void give_counts() {
+    for (uint64_t** each : {&rings, &count}) {
+      if (*each != nullptr)
+        stream->give_count(std::exchange(*each, nullptr));
+    }
+  }
 };
 
 // Threads: keep_up() and posted(): any. The others: as Endpoint.

@@ -27,6 +27,7 @@
 #ifndef LANYARD_TRANSPORT_NIC_NIC_H_
 #define LANYARD_TRANSPORT_NIC_NIC_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -102,6 +103,15 @@ struct Doorbell {
   void* object = nullptr;
   uint32_t counter = 0;
 };
+
+// Whether it may be rung by storing the sum of its rings, by whoever alone rings it.
+inline bool takes_totals(const Caps& caps, const Doorbell& bell) {
+  return bell.kind == DoorbellKind::kAtomicAdd && caps.doorbell_totals;
+}
+// That sum, of rings that have all landed; 0 for what is no memory and not to be read.
+inline uint64_t total_of(const Doorbell& bell) {
+  return bell.kind == DoorbellKind::kAtomicAdd ? std::atomic_ref(*bell.word).load(std::memory_order_relaxed) : 0;
+}
 
 enum class OpKind : uint8_t {
   kWrite,       // bytes from local memory to remote memory (fi_writemsg)
