@@ -65,7 +65,8 @@ typedef enum MPIX_Queue_type {
  * MPI_ERR_ARG: null, unknown type; MPIX_ERR_BUSY: the stream has a queue; MPI_ERR_UNSUPPORTED_OPERATION: a type that
  * this build or machine lacks (the message says which, and what to do); MPIX_ERR_NIC: no network card. */
 int MPIX_Queue_init(MPIX_Queue *queue, MPIX_Queue_type type, void *stream_address);
-/* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local.
+/* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local. Graphs with starts of the queue
+ * must not be replayed any more.
  * MPIX_ERR_QUEUE: no queue; MPIX_ERR_BUSY: a request was started on it whose wait was never enqueued (the message names
  * it), a graph's or kernel's start has not completed, or there are sets of requests for kernels (nothing is freed then);
  * else as MPIX_Queue_wait. */

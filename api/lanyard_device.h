@@ -61,7 +61,9 @@ LANYARD_DEVICE_FUNCTION const MPIX_Device_completion *lanyard_completions(const 
 }
 
 LANYARD_DEVICE_FUNCTION uint64_t lanyard_load(uint64_t word) {
-#if LANYARD_ON_DEVICE
+#if LANYARD_ON_DEVICE && defined(__HIP__)
+  return __hip_atomic_load((const uint64_t *)word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+#elif LANYARD_ON_DEVICE
   return *(const volatile uint64_t *)word;
 #else
   return __atomic_load_n((const uint64_t *)(uintptr_t)word, __ATOMIC_ACQUIRE);
@@ -129,15 +131,15 @@ LANYARD_DEVICE_FUNCTION uint64_t lanyard_looks(const MPIX_Device_requests *set, 
   return left < LANYARD_LOOKS_AT_ONCE ? left : LANYARD_LOOKS_AT_ONCE;
 }
 
-/* Counts the last start of every request as waited for. */
+/* Counts the last start of every request as waited for, whose completion has been seen. */
 LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests *set) {
+#if LANYARD_ON_DEVICE
+  __threadfence_system(); /* of the completions; not later: it would wait for the stores below */
+#endif
   for (uint64_t i = 0; i < set->completions; ++i) {
     const MPIX_Device_completion completion = lanyard_completions(set)[i];
     *(uint64_t *)completion.count = lanyard_load(completion.count) + completion.step;
   }
-#if LANYARD_ON_DEVICE
-  __threadfence_system();
-#endif
 }
 
 /* Nonzero once the last start of every request has completed, which then counts as waited for: what was received is

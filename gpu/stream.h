@@ -4,7 +4,7 @@
 // Operations of one stream run one after another in the order in which they were enqueued.
 //  S1  wait64 passes once *word >= value, read with acquire at system scope; everything written before the word's
 //      update is visible to later operations of the stream.
-//  S2  write64, add64 and call come after everything earlier in the stream, with release at system scope. But adds that
+//  S2  write64, write_next64, add64 and call come after everything earlier in the stream, with release at system scope. But adds that
 //      follow one another in a batch may be made in any order, as one, and so may writes to different words. An add is
 //      atomic to those of other streams of the kind; to a device without native host atomics it is not to the host's: let
 //      one side add to a word at a time.

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/core_step_job.h"
 #include "transport/core/standing.h"
@@ -23,7 +24,15 @@ using nicsim::PacketKind;
 constexpr uint64_t kBytes = 64;
 
 // As a kernel does it.
-void ring(const Request& request) { std::atomic_ref(*request.standing->bell.word).fetch_add(1); }
+void ring(const Request& request) {
+  const core::Standing& standing = *request.standing;
+  const std::atomic_ref word(*standing.bell.word);
+  if (standing.rings != nullptr) {
+    word.store(++*standing.rings);
+  } else {
+    word.fetch_add(1);
+  }
+}
 void count_on(const Request& request) { ++*request.standing->count; }
 
 // ---- Counting starts
@@ -137,11 +146,13 @@ TEST_P(StartsCounted, AStartUnderWayIsSeenThoughAClearToSendComes) {
 
 // ---- Ending all or none
 
-// Two pairs from rank 0 to rank 1, of which rank 0's sends stand.
+// Two pairs from rank 0 to rank 1, of which rank 0's sends stand, on a card that takes sums.
 class Standing : public ::testing::Test {
  protected:
   explicit Standing(const StepJobOptions& options = {.stream_calls = false})
-      : job(2, options), a(job, 0, 1, kBytes, false, 1), b(job, 0, 1, kBytes, false, 2) {}
+      : job(2, options), a(job, 0, 1, kBytes, false, 1), b(job, 0, 1, kBytes, false, 2) {
+    job.fabric.nic(0).mutable_caps().doorbell_totals = true;
+  }
   core::Queue& queue() { return *job[0].queue; }
   core::StandingOrders& standing() { return job[0].endpoint.standing(); }
   Status stand(std::initializer_list<Request*> requests) { return queue().stand({requests.begin(), requests.size()}); }
@@ -198,7 +209,7 @@ TEST_F(EndingAllOrNone, ARequestUnderWayKeepsTheOthersStanding) {
       EXPECT_EQ(pair->send.listed, &queue());
       EXPECT_EQ(pair->send.starts, 0u);
     }
-    EXPECT_EQ(job[0].stream.counts, 2);
+    EXPECT_EQ(job[0].stream.counts, 4) << "a sum and what is waited for, each";
     EXPECT_EQ(standing().held(), held);
     EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
     EXPECT_EQ(job[0].nic().usage().regions, usage.regions);
@@ -232,6 +243,31 @@ TEST_F(EndingAllOrNone, TheOthersCanBeEndedAlone) {
   receive(b);
   EXPECT_TRUE(works(queue().dismiss()));
   EXPECT_EQ(b.send.starts, 1u);
+}
+
+TEST_F(EndingAllOrNone, WithoutACountNothingStands) {
+  const nic::Usage before = job[0].nic().usage();
+  for (const int left : {0, 1, 2, 3}) {
+    job[0].stream.most_counts = left;
+    EXPECT_EQ(stand({&a.send, &b.send}).code(), Code::kExhausted);
+    job[0].stream.capture = 1;
+    EXPECT_EQ(job[0].start({&a.send, &b.send}).code(), Code::kExhausted);
+    job[0].stream.capture = 0;
+    EXPECT_TRUE(job[0].stream.captured.empty());
+    for (const Pair* pair : {&a, &b}) EXPECT_EQ(pair->send.standing, nullptr);
+    EXPECT_EQ(job[0].stream.counts, 0);
+    EXPECT_EQ(job[0].nic().usage().counters, before.counters);
+  }
+  iterate_by_host(a, 1);
+}
+
+TEST_F(EndingAllOrNone, AQueueThatGoesGivesTheCountsOfWhatIsUnderWayBack) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send})));
+  iterate(a, 1);
+  ring(b.send);
+  run();
+  job[0].queue.reset();
+  EXPECT_EQ(job[0].stream.counts, 0);
 }
 
 // ---- Captures that are given up
@@ -294,6 +330,26 @@ TEST_F(CaptureGivenUp, ItsRequestsCanBeFreed) {
   iterate_by_host(b, 1);
 }
 
+// They ring the same word: each goes on from what the other has rung.
+TEST_F(CaptureGivenUp, TwoCapturesOfARequestTakeTurns) {
+  iterate_by_host(a, 1);
+  std::vector<gpu::StreamOp> captures[2];
+  for (auto& capture : captures) {
+    capture_and_replay(a);
+    capture = job[0].stream.captured;
+  }
+  for (uint64_t i = 0; i < 6; ++i) {
+    fill(a.send, 100 + i);
+    job[0].stream.captured = captures[i % 2];
+    job[0].stream.replay();
+    receive(a);
+    EXPECT_TRUE(holds(a.receive, 100 + i));
+  }
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 13u);
+  iterate_by_host(a, 2);
+}
+
 // Another capture has begun by then: the one before is over all the same.
 TEST_F(CaptureGivenUp, TheNextOneNeedNotWaitForIt) {
   give_up(a);
@@ -340,7 +396,7 @@ TEST_F(WithoutOverflow, MoreThanTheNicHasCannotStand) {
     EXPECT_NE(status.message().find(fact), std::string::npos) << status.message();
   EXPECT_EQ(d.send.standing, nullptr) << "which would have fitted alone";
   EXPECT_EQ(e.send.standing, nullptr);
-  EXPECT_EQ(job[0].stream.counts, 3);
+  EXPECT_EQ(job[0].stream.counts, 6) << "two each";
   EXPECT_EQ(standing().held(), held);
   EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
   ASSERT_TRUE(works(stand({&d.send})));

@@ -26,6 +26,7 @@ class StepStream final : public gpu::Stream {
   uint64_t capture = 0;      // not 0: what is enqueued is kept in `captured` instead, for replay()
   std::vector<Op> captured;
   int counts = 0;            // taken and not given back
+  int most_counts = 1000;
 
   const char* kind() const override { return "step"; }
   bool can_call() const override { return calls; }
@@ -44,6 +45,7 @@ class StepStream final : public gpu::Stream {
   }
   uint64_t capturing() const override { return capture; }
   Result<uint64_t*> take_count(uint64_t value) override {
+    if (counts == most_counts) return Status(Code::kExhausted, "no count is left");
     ++counts;
     return new uint64_t(value);
   }

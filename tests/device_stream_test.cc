@@ -202,6 +202,26 @@ TEST_F(DeviceStreamTest, WaitsOfOneBatchOnOneCountAreNotMerged) {
   stream().give_count(count);
 }
 
+TEST_F(DeviceStreamTest, WritesThatCountOnTheSameAreNotMerged) {
+  uint64_t* const word = words(3);
+  uint64_t* const counts[] = {stream().take_count(0).value(), stream().take_count(5).value()};
+  const auto write = [&](uint64_t* to, uint64_t* count) {
+    StreamOp op = next(to, count);
+    op.kind = Kind::kWriteNext64;
+    return op;
+  };
+  const uint64_t before = submissions("store_next");
+  ASSERT_TRUE(enqueued(stream(), {write(word, counts[0]), write(word + 1, counts[1])}));
+  EXPECT_EQ(submissions("store_next"), before + 1);
+  ASSERT_TRUE(enqueued(stream(), {write(word, counts[0]), write(word + 2, counts[0]), write(word + 1, counts[1])}));
+  EXPECT_EQ(submissions("store_next"), before + 3);
+  ASSERT_TRUE(runs_empty(stream()));
+  EXPECT_EQ(load(word), 2u);
+  EXPECT_EQ(load(word + 1), 7u);
+  EXPECT_EQ(load(word + 2), 3u);
+  for (uint64_t* count : counts) stream().give_count(count);
+}
+
 TEST_F(DeviceStreamTest, ACountOfSomebodyElsesIsRefused) {
   uint64_t* const word = words(2);
   for (const Kind kind : {Kind::kWaitNext64, Kind::kWriteNext64}) {

@@ -53,7 +53,7 @@ class Device {
  public:
   static constexpr uint32_t kPairs = 1024;
   static constexpr uint32_t kRings = 16;
-  static constexpr uint32_t kCounts = 8192;
+  static constexpr uint32_t kCounts = 16384;
 
   // Blocks until the kernels are loaded; while a stream of the device is held up, that may be for as long.
   static Result<std::unique_ptr<Device>> open(Driver& driver, ContextHandle context, Sharing sharing);

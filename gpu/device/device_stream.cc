@@ -93,7 +93,10 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   }
   if (captured) {
     captured_ = true;
-    return note(plan_.submit(device_, handle_, words_.first_address, 0, 0));
+    const Status status = plan_.submit(device_, handle_, words_.first_address, 0, 0);
+    // Of an invalid capture no graph comes; another one might have a part of the batch.
+    if (status.ok() || status.code() == Code::kInvalidState) return status;
+    return note(Status(Code::kFailed, "the driver refused a captured batch, maybe half-way: " + status.message()));
   }
   LANYARD_RETURN_IF_ERROR(make_room());
   return submit();

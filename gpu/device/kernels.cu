@@ -1,14 +1,14 @@
 // The device's side: one source for CUDA and HIP, compiled to an image that the driver loads (tools/third_party/gpu).
 //
-// Every kernel begins or ends with fences of its own, at system scope: that a kernel has ended does not tell the host
-// or a NIC anything, and on AMD's devices does not even write coarse-grained memory back.
+// Every kernel acquires or releases by itself, at system scope: that a kernel has ended does not tell the host or a NIC
+// anything, and on AMD's devices does not even write coarse-grained memory back.
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/kernel_vendor.h"
 
 namespace lanyard::gpu {
 namespace {
 
-// All of the block's threads have done their part.
+// All of the block's threads have done their part, which need not be visible to everybody yet.
 __device__ void mark(const WordArguments& arguments) {
   __syncthreads();
   if (threadIdx.x == 0 && arguments.marker != 0) store_word(arguments.marker, arguments.number);
@@ -18,13 +18,17 @@ __device__ void mark(const WordArguments& arguments) {
 constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
 
 __device__ void await(uint64_t word, uint64_t bits, uint64_t value, uint64_t released) {
-  for (;;) {
+  for (uint32_t looks = 0;; ++looks) {
+    const bool eager = looks < kEagerLooks;
     // Both loads are under way together: each is a trip over the bus.
     const uint64_t is_released = load_word(released);
-    if ((poll_word(word) & bits) >= value || is_released != 0) break;
+    const uint64_t seen = eager ? acquire_word(word) : load_word(word);
+    if ((seen & bits) >= value || is_released != 0) {
+      if (!eager) __threadfence_system();
+      return;
+    }
     pause();
   }
-  polled();
 }
 
 // Who copies together, and which of them the calling thread is.
@@ -86,15 +90,18 @@ struct Copy {
 };
 
 // Whether the command is there; then what the host wrote before it is visible.
-__device__ bool read_command(uint64_t commands, uint64_t index, Copy& copy) {
+__device__ bool read_command(uint64_t commands, uint64_t index, bool eager, Copy& copy) {
   const uint64_t place = index % CopyCommands::kCommands;
   const CopyCommands* const ring = reinterpret_cast<const CopyCommands*>(commands);
   const uint64_t lap = index / CopyCommands::kCommands % 2 == 0 ? CopyCommands::kLapBit : 0;
   // Three loads that are under way together: one trip over the bus.
   copy.to = load_word(reinterpret_cast<uint64_t>(&ring->to[place])) ^ lap;
   copy.from = load_word(reinterpret_cast<uint64_t>(&ring->from[place])) ^ lap;
-  copy.bytes = acquire_word(reinterpret_cast<uint64_t>(&ring->bytes[place])) ^ lap;
-  return ((copy.to | copy.from | copy.bytes) & CopyCommands::kLapBit) == 0;
+  const uint64_t bytes = reinterpret_cast<uint64_t>(&ring->bytes[place]);
+  copy.bytes = (eager ? acquire_word(bytes) : load_word(bytes)) ^ lap;
+  const bool there = ((copy.to | copy.from | copy.bytes) & CopyCommands::kLapBit) == 0;
+  if (there && !eager) __threadfence_system();
+  return there;
 }
 
 }  // namespace
@@ -176,9 +183,9 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
   const uint64_t born = clock_ns();
   uint64_t active = born;
   uint64_t next = arguments.first;
-  for (;;) {
+  for (uint32_t looks = 0;; ++looks) {
     if (threadIdx.x < ServeArguments::kAtOnce)
-      there[threadIdx.x] = read_command(arguments.commands, next + threadIdx.x, copies[threadIdx.x]);
+      there[threadIdx.x] = read_command(arguments.commands, next + threadIdx.x, looks < kEagerLooks, copies[threadIdx.x]);
     if (threadIdx.x == 0) {
       const uint64_t now = clock_ns();
       lingered = now - active > arguments.linger_ns;
@@ -190,6 +197,7 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
     while (count < ServeArguments::kAtOnce && there[count] && !told) told = copies[count++].bytes == 0;
     const bool leave = told || lived || (count == 0 && lingered);
     if (count > 0) {
+      looks = 0;
       // Every team has one command, and every command one team or more.
       const uint32_t team = threadIdx.x / kTeamThreads;
       const uint32_t which = team % count;

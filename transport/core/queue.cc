@@ -236,7 +236,7 @@ void Queue::ring(const nic::Doorbell& bell, uint64_t total) {
   ring(bell);
   if (!nic::takes_totals(endpoint_.nic().caps(), bell))
     return;
-  // Devices store without a kernel, but do not add.
+  // Devices store sooner than they add, and without a kernel where it is few.
   stream_ops_.back().kind = gpu::StreamOp::Kind::kWrite64;
   stream_ops_.back().value = total;
 }

@@ -2,8 +2,8 @@
 // is there to hand their deferred work to the NIC. So it is handed over some iterations ahead, and again as they complete.
 //
 // A standing request has at most one bell, rung once a start: its own trigger counter, or, for what else hangs on its
-// queue's shared trigger, a counter of its own. So thresholds count on by themselves, and so does the value that a wait
-// is for (gpu::StreamOp::Kind::kWaitNext64).
+// queue's shared trigger, a counter of its own. So thresholds count on by themselves, and in the stream's memory so do the
+// sum that a ring stores (gpu::StreamOp::Kind::kWriteNext64) and the value that a wait is for (kWaitNext64).
 #ifndef LANYARD_TRANSPORT_CORE_STANDING_H_
 #define LANYARD_TRANSPORT_CORE_STANDING_H_
 
@@ -52,7 +52,7 @@ class StandingOrders {
   StandingOrders& operator=(const StandingOrders&) = delete;
 
   // Makes a matched request stand that is complete and was waited for. kUnsupported: the NIC cannot take work back, or
-  // has no doorbell that is a word, or the stream keeps no counts; kExhausted: no counter.
+  // has no doorbell that is a word, or the stream keeps no counts; kExhausted: no counter, or the stream has no count left.
   Status begin(Request& request, gpu::Stream& stream);
   // Iterations that were started. Reads counters.
   uint64_t started(const Request& request) const;
