@@ -19,10 +19,10 @@ using gpu::DeviceStream;
 // ---- The contract
 
 struct FakeLab final : StreamLab {
-  explicit FakeLab(const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone, bool only_met_waits = false) {
+  explicit FakeLab(const FakeDriver::Options& options, const gpu::DeviceOptions& of_devices = {}) {
     auto owned = std::make_unique<FakeDriver>(options);
     driver = owned.get();
-    backend = std::move(Backend::make(std::move(owned), {.sharing = sharing, .only_met_waits = only_met_waits}).value());
+    backend = std::move(Backend::make(std::move(owned), of_devices).value());
   }
   std::unique_ptr<Stream> make_stream() override {
     const gpu::StreamHandle handle = driver->make_program_stream();
@@ -46,12 +46,12 @@ struct FakeLab final : StreamLab {
   std::map<const Stream*, gpu::StreamHandle> handles;
 };
 
-StreamMaker maker(const char* name, const FakeDriver::Options& options, gpu::Sharing sharing = gpu::Sharing::kAlone) {
-  return {.name = name, .make = [options, sharing] { return std::make_unique<FakeLab>(options, sharing); }};
+StreamMaker maker(const char* name, const FakeDriver::Options& options, const gpu::DeviceOptions& of_devices = {}) {
+  return {.name = name, .make = [options, of_devices] { return std::make_unique<FakeLab>(options, of_devices); }};
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, StreamContract,
-                         ::testing::Values(maker("LikeCuda", {}), maker("LikeCudaShared", {}, gpu::Sharing::kShared), maker("LikeHip", {.awaits_words = false}),
+                         ::testing::Values(maker("LikeCuda", {}), maker("LikeCudaShared", {}, {.sharing = gpu::Sharing::kShared}), maker("LikeHip", {.awaits_words = false}),
                                            maker("KernelsOnly", {.writes_words = false, .awaits_words = false})),
                          maker_name);
 
@@ -87,7 +87,7 @@ class DeviceStreamTest : public ::testing::Test {
     return true;
   }
 
-  FakeLab lab_{FakeDriver::Options{}, gpu::Sharing::kShared};  // whose waits are memory operations
+  FakeLab lab_{FakeDriver::Options{}, {.sharing = gpu::Sharing::kShared}};  // whose waits are memory operations
   std::unique_ptr<Stream> stream_;
 };
 
@@ -127,7 +127,7 @@ TEST_F(DeviceStreamTest, WaitsAreKernelsWhereNobodySharesTheDevice) {
 }
 
 TEST_F(DeviceStreamTest, AStreamOfMetWaitsTakesNoOthers) {
-  FakeLab lab({}, gpu::Sharing::kAlone, true);
+  FakeLab lab({}, {.only_met_waits = true});
   const auto stream = lab.make_stream();
   uint64_t* const word = lab.make_words(3);
   const std::vector<StreamOp> batch{write64(word + 1, 1), wait64(word, 5), write64(word + 2, 1)};
@@ -161,7 +161,7 @@ TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {
 }
 
 TEST_F(DeviceStreamTest, MoreWritesThanTwoAreOneKernel) {
-  FakeLab lab{FakeDriver::Options{}, gpu::Sharing::kAlone};
+  FakeLab lab{FakeDriver::Options{}};
   const auto made = lab.make_stream();
   Stream& alone = *made;
   const auto submissions = [&](const char* what) { return lab.driver->submissions(what); };
@@ -187,6 +187,21 @@ TEST_F(DeviceStreamTest, MoreWritesThanTwoAreOneKernel) {
   ASSERT_TRUE(enqueued(stream(), {write64(words(), 1), write64(words(), 1), write64(words(), 1)}));
   EXPECT_EQ(this->submissions("memory ops"), 1u);
   ASSERT_TRUE(runs_empty(stream()));
+}
+
+// A driver's wait flushes what others than devices have written; a kernel's cannot.
+TEST_F(DeviceStreamTest, WaitsAreTheDriversWhereACardWritesDeviceMemory) {
+  for (const bool card : {false, true}) {
+    FakeLab lab({}, {.foreign_writes = card});
+    const auto made = lab.make_stream();
+    uint64_t* const word = lab.make_words(1);
+    const uint64_t before = lab.driver->submissions("wait");
+    ASSERT_TRUE(enqueued(*made, {wait64(word, 1)}));
+    EXPECT_EQ(lab.driver->submissions("memory ops"), card ? 1u : 0u);
+    EXPECT_EQ(lab.driver->submissions("wait"), before + (card ? 0 : 1));
+    store(word, 1);
+    EXPECT_TRUE(runs_empty(*made));
+  }
 }
 
 TEST_F(DeviceStreamTest, WaitsOfOneBatchOnOneCountAreNotMerged) {
