@@ -13,7 +13,7 @@ struct WordEntry {
   uint64_t extra;  // wait: the bits of the word that count; of those that count on: what is added to the count first
 };
 
-// Of ring, store and wait, and of store_next and wait_next, which count on. One thread an entry.
+// Of ring, store and wait, and of store_next and wait_next, which count on. As many threads as entries.
 struct WordArguments {
   static constexpr uint32_t kEntries = 16;
   uint32_t count;

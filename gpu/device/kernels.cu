@@ -116,12 +116,12 @@ extern "C" __global__ void ring(WordArguments arguments) {
   mark(arguments);
 }
 
-// *word = value for each entry, after everything earlier in the stream. Requires: the words are different ones.
+// *word = value for each entry, after everything earlier in the stream. Requires: the words are different ones. They may be
+// registers, for which a device should not take several stores together: one thread makes them all.
 extern "C" __global__ void store(WordArguments arguments) {
-  if (threadIdx.x < arguments.count) {
-    const WordEntry entry = arguments.entries[threadIdx.x];
+  if (threadIdx.x == 0) {
     __threadfence_system();
-    store_word(entry.word, entry.value);
+    for (uint32_t i = 0; i < arguments.count; ++i) store_word(arguments.entries[i].word, arguments.entries[i].value);
   }
   mark(arguments);
 }
