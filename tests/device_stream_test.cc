@@ -402,6 +402,25 @@ TEST_F(DeviceStreamTest, D3AGraphOutlivesTheStream) {
 
 // ---- Failures
 
+// Nobody can say which part of the batch will run: the stream is not used any more. Captured or not.
+TEST_F(DeviceStreamTest, ABatchThatIsRefusedHalfWayFailsTheStream) {
+  for (const bool captured : {false, true}) {
+    FakeLab lab({}, {});
+    const auto made = lab.make_stream();
+    uint64_t* const word = lab.make_words(2);
+    uint64_t* const count = made->take_count(0).value();
+    if (captured) lab.driver->begin_capture(lab.handle_of(*made));
+    lab.driver->refuse_launches_after(1);
+    const Status status = made->enqueue(std::vector{add64(word, 1), next(word + 1, count)});
+    EXPECT_EQ(status.code(), Code::kFailed);
+    EXPECT_NE(status.message().find("half-way"), std::string::npos) << status.message();
+    if (captured) (void)lab.driver->end_capture(lab.handle_of(*made));
+    lab.driver->refuse_launches_after(1 << 30);
+    EXPECT_EQ(made->health().code(), Code::kFailed);
+    EXPECT_EQ(made->enqueue(std::vector{add64(word, 1)}).code(), Code::kFailed);
+  }
+}
+
 TEST_F(DeviceStreamTest, ALostDeviceIsTold) {
   uint64_t* const word = words();
   ASSERT_TRUE(enqueued(stream(), {wait64(word, 1)}));

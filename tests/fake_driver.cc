@@ -279,6 +279,7 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
                           std::span<const std::byte> argument) {
   const Result<int> device = inside("launch");
   if (!device.ok()) return device.status();
+  if (launches_left_.fetch_sub(1) <= 0) return fault(Fault::kUnsupported, "launch");
   const size_t which = static_cast<size_t>(static_cast<const char**>(kernel) - const_cast<const char**>(kKernels));
   if (which == kServeKernel) {
     gpu::ServeArguments arguments;

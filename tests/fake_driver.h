@@ -69,6 +69,8 @@ class FakeDriver final : public gpu::Driver {
   // From now on every call fails, and streams stand still, as after a kernel's illegal access.
   void lose_device() { lost_ = true; }
   void refuse_registration(bool refuse) { refuse_registration_ = refuse; }
+  // Launches but for so many next ones.
+  void refuse_launches_after(int launches) { launches_left_ = launches; }
   // The kernel `serve` finds no command meanwhile, nor ends.
   void hold_server(bool hold) { server_held_ = hold; }
   // Work that was submitted: kernels by name, "memory ops" by batch, "copy engine".
@@ -160,6 +162,7 @@ class FakeDriver final : public gpu::Driver {
   std::atomic<bool> lost_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> refuse_registration_{false};
+  std::atomic<int> launches_left_{1 << 30};
   std::atomic<bool> server_held_{false};
 
   std::mutex mutex_;           // guards the streams, threads' contexts and counts
