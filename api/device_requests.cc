@@ -24,9 +24,8 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
       const Result<uint64_t*> word = stream.reach(standing.bell.word);
       if (!word.ok())
         return word.status();
-      const uint64_t how = standing.rings != nullptr                               ? LANYARD_STORE_SUM
-                           : standing.bell.kind == nic::DoorbellKind::kMmioAdd ? LANYARD_STORE_ONE
-                                                                               : LANYARD_ADD_ONE;
+      const bool is_register = standing.bell.kind == nic::DoorbellKind::kMmioAdd;
+      const uint64_t how = standing.rings != nullptr ? LANYARD_STORE_SUM : is_register ? LANYARD_STORE_ONE : LANYARD_ADD_ONE;
       bells.push_back({reinterpret_cast<uint64_t>(word.value()), how, reinterpret_cast<uint64_t>(standing.rings)});
     }
     if (standing.count != nullptr) {

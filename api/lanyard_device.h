@@ -31,6 +31,7 @@
 #define LANYARD_ON_DEVICE 0
 #endif
 
+/* How a start is rung: decided by the card when the set is made. */
 enum { LANYARD_STORE_ONE, LANYARD_ADD_ONE, LANYARD_STORE_SUM };
 
 /* Where a start is rung. */

@@ -4,10 +4,10 @@
 // Operations of one stream run one after another in the order in which they were enqueued.
 //  S1  wait64 passes once *word >= value, read with acquire at system scope; everything written before the word's
 //      update is visible to later operations of the stream.
-//  S2  write64, write_next64, add64 and call come after everything earlier in the stream, with release at system scope. But adds that
-//      follow one another in a batch may be made in any order, as one, and so may writes to different words. An add is
-//      atomic to those of other streams of the kind; to a device without native host atomics it is not to the host's: let
-//      one side add to a word at a time.
+//  S2  write64, write_next64, add64 and call come after everything earlier in the stream, with release at system scope.
+//      But adds that follow one another in a batch may be made in any order, as one, and so may writes to different
+//      words. An add is atomic to those of other streams of the kind; to a device without native host atomics it is not
+//      to the host's: let one side add to a word at a time.
 //  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 and kWaitCount64
 //      wait for a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can. A
 //      kWrite64 writes the same value each time; kWriteNext64 counts on.
