@@ -32,8 +32,10 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, Devic
 }
 
 Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemory* memory) {
-  Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open(
-      {.provider = settings.ofi_provider, .domain = settings.ofi_domain, .device_memory = memory, .deferred_depth = settings.ofi_dwq_depth});
+  Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.provider = settings.ofi_provider,
+                                                                .domain = settings.ofi_domain,
+                                                                .device_memory = memory,
+                                                                .deferred_depth = settings.ofi_dwq_depth});
   if (!nic.ok())
     return nic.status();
   return std::unique_ptr<nic::Nic>(std::move(nic.value()));
@@ -48,8 +50,10 @@ Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
   const Sharing sharing = settings.gpu_shared == "yes"  ? Sharing::kShared
                           : settings.gpu_shared == "no" ? Sharing::kAlone
                                                         : Sharing::kAsk;
-  return gpu::open_backend({.sharing = sharing, .copy_linger = settings.gpu_linger, .only_met_waits = settings.gpu_blocking,
-                             .foreign_writes = settings.nic != "sim"});
+  return gpu::open_backend({.sharing = sharing,
+                            .copy_linger = settings.gpu_linger,
+                            .only_met_waits = settings.gpu_blocking,
+                            .foreign_writes = settings.nic != "sim"});
 }
 
 Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory) {
@@ -60,7 +64,8 @@ Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, De
 }
 
 Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory) {
-  Result<std::unique_ptr<nic::Nic>> nic = settings.nic == "sim" ? open_simulated(settings, memory) : open_ofi(settings, memory);
+  Result<std::unique_ptr<nic::Nic>> nic =
+      settings.nic == "sim" ? open_simulated(settings, memory) : open_ofi(settings, memory);
   if (nic.ok() && settings.checked)
     return std::unique_ptr<nic::Nic>(std::make_unique<nic::CheckedNic>(std::move(nic.value())));
   return nic;

@@ -1,6 +1,6 @@
-// The constructors of communicators, followed so that communicators have names (see communicators.h). Each is collective
-// over its first argument. MPI_Comm_create_group is collective over its group alone, so it may not count as a child of
-// the parent on the members only: its tag and group tell such calls apart.
+// The constructors of communicators, followed so that communicators have names (see communicators.h). Each is
+// collective over its first argument. MPI_Comm_create_group is collective over its group alone, so it may not count as
+// a child of the parent on the members only: its tag and group tell such calls apart.
 
 #include <mpi.h>
 

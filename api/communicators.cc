@@ -112,7 +112,8 @@ void Communicators::name_child(uint64_t place, MPI_Comm child) {
 Result<const CommunicatorName*> Communicators::name_of(MPI_Comm communicator) {
   CommunicatorName* name = find(communicator);
   if (name == nullptr)
-    return Status(Code::kUnsupported, "Lanyard follows intra-communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
+    return Status(Code::kUnsupported,
+                  "Lanyard follows intra-communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
   if (name->world_ranks.empty())
     name->world_ranks = world_ranks_of(communicator);
   return name;

@@ -68,7 +68,8 @@ Status Context::open_nic() {
     if (gpus.ok()) {
       gpus_ = std::move(gpus.value());
       memory = &gpus_->memory();
-      if (Result<std::unique_ptr<DeviceMemory>> faulty = faulty_memory(settings_, *memory); faulty.ok() && faulty.value() != nullptr) {
+      if (Result<std::unique_ptr<DeviceMemory>> faulty = faulty_memory(settings_, *memory);
+          faulty.ok() && faulty.value() != nullptr) {
         faulty_memory_ = std::move(faulty.value());
         memory = faulty_memory_.get();
       }
@@ -86,8 +87,8 @@ Status Context::open_nic() {
   LANYARD_RETURN_IF_ERROR(nic_->set_peers(addresses, rank_));
   const core::Strategy strategy = settings_.strategy.value_or(core::strategy_for(nic_->caps()));
   if (const char* obstacle = core::obstacle(strategy, nic_->caps()))
-    return {Code::kUnsupported, std::string("LANYARD_STRATEGY=") + strategy_name(strategy) + ": the card " + nic_->caps().name +
-                                    " " + obstacle + "; leave the strategy to Lanyard"};
+    return {Code::kUnsupported, std::string("LANYARD_STRATEGY=") + strategy_name(strategy) + ": the card " +
+                                    nic_->caps().name + " " + obstacle + "; leave the strategy to Lanyard"};
   endpoint_ = std::make_unique<core::Endpoint>(
       *nic_, rank_,
       core::Endpoint::Options{.overflow = settings_.overflow, .overflow_thread = true, .strategy = strategy});

@@ -31,7 +31,8 @@ class MatchCall;
 // What a host stream does while it waits: the NIC's work, and the overflow's.
 class NicHelper final : public gpu::Helper {
  public:
-  NicHelper(nic::Nic& nic, core::Endpoint& endpoint) : nic_(nic), overflow_(endpoint.overflow()), standing_(endpoint.standing()) {}
+  NicHelper(nic::Nic& nic, core::Endpoint& endpoint)
+      : nic_(nic), overflow_(endpoint.overflow()), standing_(endpoint.standing()) {}
   bool help() override {
     return nic_.progress() + (overflow_.empty() ? 0 : overflow_.drain()) + standing_.keep_up() > 0;
   }

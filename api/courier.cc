@@ -16,8 +16,8 @@ MpiCourier::~MpiCourier() {
 Status MpiCourier::send(uint32_t nic, const core::MatchCard& card) {
   collect_sent();
   Sent& sent = sent_.emplace_back(Sent{card, MPI_REQUEST_NULL});
-  const int code = PMPI_Isend(&sent.card, sizeof sent.card, MPI_BYTE, static_cast<int>(nic), kCardTag, communicator_,
-                              &sent.request);
+  const int code =
+      PMPI_Isend(&sent.card, sizeof sent.card, MPI_BYTE, static_cast<int>(nic), kCardTag, communicator_, &sent.request);
   if (code == MPI_SUCCESS)
     return {};
   sent_.pop_back();

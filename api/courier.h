@@ -1,4 +1,5 @@
-// MpiCourier: carries matching cards over a communicator of Lanyard's own, so that no receive of the user's can take one.
+// MpiCourier: carries matching cards over a communicator of Lanyard's own, so that no receive of the user's can take
+// one.
 #ifndef LANYARD_API_COURIER_H_
 #define LANYARD_API_COURIER_H_
 

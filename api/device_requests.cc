@@ -25,7 +25,9 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
       if (!word.ok())
         return word.status();
       const bool is_register = standing.bell.kind == nic::DoorbellKind::kMmioAdd;
-      const uint64_t how = standing.rings != nullptr ? LANYARD_STORE_SUM : is_register ? LANYARD_STORE_ONE : LANYARD_ADD_ONE;
+      const uint64_t how = standing.rings != nullptr ? LANYARD_STORE_SUM
+                           : is_register             ? LANYARD_STORE_ONE
+                                                     : LANYARD_ADD_ONE;
       bells.push_back({reinterpret_cast<uint64_t>(word.value()), how, reinterpret_cast<uint64_t>(standing.rings)});
     }
     if (standing.count != nullptr) {
@@ -37,8 +39,8 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
     }
   }
   const MPIX_Device_requests head{bells.size(), completions.size()};
-  std::vector<uint64_t> words((sizeof head + bells.size() * sizeof bells[0] + completions.size() * sizeof completions[0]) /
-                              sizeof(uint64_t));
+  std::vector<uint64_t> words(
+      (sizeof head + bells.size() * sizeof bells[0] + completions.size() * sizeof completions[0]) / sizeof(uint64_t));
   auto* to = reinterpret_cast<std::byte*>(words.data());
   std::memcpy(to, &head, sizeof head);
   to += sizeof head;
@@ -117,7 +119,8 @@ int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
       error_class = MPIX_ERR_QUEUE;
       text = "not a queue of this process";
     } else {
-      const auto found = std::find_if(queue->sets.begin(), queue->sets.end(), [&](const auto& each) { return each.memory == *set; });
+      const auto found =
+          std::find_if(queue->sets.begin(), queue->sets.end(), [&](const auto& each) { return each.memory == *set; });
       if (found == queue->sets.end()) {
         error_class = MPI_ERR_ARG;
         text = "not a set of requests of this queue";

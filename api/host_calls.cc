@@ -1,5 +1,5 @@
-// MPI's own calls on requests: refused where the request is a queue's to start and wait for, and a source of progress for
-// match requests, whose matches MPI knows nothing of.
+// MPI's own calls on requests: refused where the request is a queue's to start and wait for, and a source of progress
+// for match requests, whose matches MPI knows nothing of.
 
 #include <mpi.h>
 #include <sched.h>
@@ -196,7 +196,8 @@ int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* statu
     return code;
   if (matches.empty())
     return PMPI_Waitany(count, requests, index, status);
-  code = wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
+  code =
+      wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
   return code == MPI_SUCCESS ? code_of_one(matches, *index) : code;
 }
 

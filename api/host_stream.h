@@ -9,7 +9,8 @@
 #include "gpu/host/host_stream.h"
 
 struct lanyard_host_stream {
-  static constexpr uint64_t kAlive = 0x4c616e7961726401;  // tells a stream from other memory, not from one that was freed
+  static constexpr uint64_t kAlive =
+      0x4c616e7961726401;  // tells a stream from other memory, not from one that was freed
 
   uint64_t alive = kAlive;
   std::atomic<bool> has_queue{false};

@@ -1,8 +1,8 @@
 /* Lanyard: CPU-free, stream-triggered MPI communication. C11 and C++; above any MPI 3.1 library.
  *
- * A program creates standard persistent requests (MPI_Send_init, MPI_Rsend_init, MPI_Ssend_init, MPI_Recv_init), matches
- * each once with its peer, and from then on enqueues starts and waits on a queue that belongs to a GPU or host stream.
- * The network card does the rest: no host thread takes part in a transfer.
+ * A program creates standard persistent requests (MPI_Send_init, MPI_Rsend_init, MPI_Ssend_init, MPI_Recv_init),
+ * matches each once with its peer, and from then on enqueues starts and waits on a queue that belongs to a GPU or host
+ * stream. The network card does the rest: no host thread takes part in a transfer.
  *
  * Link Lanyard before the MPI library: it learns the arguments of requests through the MPI profiling interface. A
  * request that is never given to a function below behaves exactly as before.
@@ -35,21 +35,21 @@ extern "C" {
 /* ---- Streams on host threads -------------------------------------------------------------------------------------
  * A host stream runs functions ("kernels") and queue operations one after another, on a thread of its own and on any
  * thread that waits for it. It stands in for a GPU stream on machines without one. */
-typedef struct lanyard_host_stream *MPIX_Host_stream;
+typedef struct lanyard_host_stream* MPIX_Host_stream;
 #define MPIX_HOST_STREAM_NULL ((MPIX_Host_stream)0)
 
 /* A new, empty stream, to be freed by the caller. Local. MPI_ERR_ARG, MPI_ERR_NO_MEM. */
-int MPIX_Host_stream_create(MPIX_Host_stream *stream);
+int MPIX_Host_stream_create(MPIX_Host_stream* stream);
 /* Enqueues kernel(argument). Does not block. The kernel may not call functions of this header nor block for long.
  * MPI_ERR_ARG; MPI_ERR_NO_MEM where the stream's queue is full. */
-int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void *argument), void *argument);
+int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void* argument), void* argument);
 /* Blocks until everything enqueued so far has run. MPI_ERR_ARG. */
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream);
 /* Synchronises, frees, sets *stream to MPIX_HOST_STREAM_NULL. MPI_ERR_ARG; MPIX_ERR_BUSY while a queue uses it. */
-int MPIX_Host_stream_free(MPIX_Host_stream *stream);
+int MPIX_Host_stream_free(MPIX_Host_stream* stream);
 
 /* ---- Queues (Table I) -------------------------------------------------------------------------------------------- */
-typedef struct lanyard_queue *MPIX_Queue;
+typedef struct lanyard_queue* MPIX_Queue;
 #define MPIX_QUEUE_NULL ((MPIX_Queue)0)
 
 typedef enum MPIX_Queue_type {
@@ -60,28 +60,28 @@ typedef enum MPIX_Queue_type {
 
 /* A queue on the stream at *stream_address; the handle is copied and the stream must outlive the queue. A process may
  * have any number of queues, one a stream. Local. Between MPI_Init and MPI_Finalize. The first queue on a GPU loads
- * Lanyard's kernels there, which may wait for what the GPU is doing. Buffers may be host memory or memory of any GPU of the
- * process where the card can do that ("device_memory" of MPIX_Queue_get_info); GPU kernels reach the latter only.
+ * Lanyard's kernels there, which may wait for what the GPU is doing. Buffers may be host memory or memory of any GPU of
+ * the process where the card can do that ("device_memory" of MPIX_Queue_get_info); GPU kernels reach the latter only.
  * MPI_ERR_ARG: null, unknown type; MPIX_ERR_BUSY: the stream has a queue; MPI_ERR_UNSUPPORTED_OPERATION: a type that
  * this build or machine lacks (the message says which, and what to do); MPIX_ERR_NIC: no network card. */
-int MPIX_Queue_init(MPIX_Queue *queue, MPIX_Queue_type type, void *stream_address);
-/* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local. Graphs with starts of the queue
- * must not be replayed any more.
- * MPIX_ERR_QUEUE: no queue; MPIX_ERR_BUSY: a request was started on it whose wait was never enqueued (the message names
- * it), a graph's or kernel's start has not completed, or there are sets of requests for kernels (nothing is freed then);
- * else as MPIX_Queue_wait. */
-int MPIX_Queue_free(MPIX_Queue *queue);
+int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_address);
+/* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local. Graphs with starts of the
+ * queue must not be replayed any more. MPIX_ERR_QUEUE: no queue; MPIX_ERR_BUSY: a request was started on it whose wait
+ * was never enqueued (the message names it), a graph's or kernel's start has not completed, or there are sets of
+ * requests for kernels (nothing is freed then); else as MPIX_Queue_wait. */
+int MPIX_Queue_free(MPIX_Queue* queue);
 /* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
- * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_FAILED: an operation failed
- * (the message names its request), or the stream's device is lost;
- * MPIX_ERR_STALLED: the deadline passed (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated. */
+ * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_FAILED: an operation
+ * failed (the message names its request), or the stream's device is lost; MPIX_ERR_STALLED: the deadline passed
+ * (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated. */
 int MPIX_Queue_wait(MPIX_Queue queue);
 /* Figures of the queue and its network card as a new info object, to be freed by the caller: "nic", "strategy",
  * "starts", "waits", "triggers", "bytes", "entries_posted" (deferred-work entries that starts needed, those that
  * overflowed included), "entries_overflowed" (did not fit at their start: posted later or run by software),
  * "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters" (open on the card),
- * "regions", "failures", "stream" (host, cuda, hip), "device_memory" (yes: buffers may be GPU memory). Numbers are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
-int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info *info);
+ * "regions", "failures", "stream" (host, cuda, hip), "device_memory" (yes: buffers may be GPU memory). Numbers are
+ * decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
+int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
 
 /* ---- Matching (Table II) -----------------------------------------------------------------------------------------
  * Pairs an inactive persistent request for good with exactly one of the peer, by the rules of MPI matching
@@ -91,22 +91,22 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info *info);
  * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
  * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, or matched (or matching) before;
  * MPI_ERR_TRUNCATE: the matched send is longer than the receive, on both sides; both requests are then as before;
- * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching and the call may be repeated;
- * MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card; MPIX_ERR_NO_ENTRIES: the card is out of counters or regions;
- * MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a non-contiguous datatype, an
- * inter-communicator or a communicator of a kind that Lanyard cannot follow. */
-int MPIX_Match(MPI_Request *request, MPI_Status *status);
+ * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching and the call may be
+ * repeated; MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card; MPIX_ERR_NO_ENTRIES: the card is out of counters
+ * or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a non-contiguous datatype, an inter-communicator or a
+ * communicator of a kind that Lanyard cannot follow. */
+int MPIX_Match(MPI_Request* request, MPI_Status* status);
 /* As MPIX_Match on each, in any order of completion. statuses may be MPI_STATUSES_IGNORE. MPI_ERR_IN_STATUS: at least
  * one failed; each status then has its own code in MPI_ERROR; the others are matched. */
-int MPIX_Matchall(int count, MPI_Request requests[], MPI_Status *statuses);
-/* As MPIX_Match, without blocking: *match_request is an ordinary request for MPI_Test and MPI_Wait{,all,any,some}, which
- * make progress. It cannot be cancelled: MPI_Cancel gives MPI_ERR_REQUEST. */
-int MPIX_Imatch(MPI_Request *request, MPI_Request *match_request);
+int MPIX_Matchall(int count, MPI_Request requests[], MPI_Status* statuses);
+/* As MPIX_Match, without blocking: *match_request is an ordinary request for MPI_Test and MPI_Wait{,all,any,some},
+ * which make progress. It cannot be cancelled: MPI_Cancel gives MPI_ERR_REQUEST. */
+int MPIX_Imatch(MPI_Request* request, MPI_Request* match_request);
 /* One match request for all: complete when every request is matched or has failed; its status then has the first
  * error. requests[] may be reused on return. */
-int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request *match_request);
+int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request* match_request);
 /* *flag: whether the request is matched. Makes progress; does not complete the match request. MPI_ERR_REQUEST. */
-int MPIX_Is_matched(MPI_Request request, int *flag);
+int MPIX_Is_matched(MPI_Request request, int* flag);
 
 /* ---- Enqueuing (Table III) ---------------------------------------------------------------------------------------
  * None of these blocks the caller or the stream, but for the wait, which blocks the stream only; and but for a stream
@@ -114,37 +114,39 @@ int MPIX_Is_matched(MPI_Request request, int *flag);
  * until there is room. */
 
 /* The request's next transfer starts when the stream gets there. The request must be matched, and its previous start,
- * if any, waited for on a queue (and complete, if that was another queue). MPI_ERR_REQUEST where it is not so; MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is
- * off (LANYARD_OVERFLOW=off) and the starts of this epoch cannot fit into the card's deferred-work entries. */
-int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request *request);
+ * if any, waited for on a queue (and complete, if that was another queue). MPI_ERR_REQUEST where it is not so;
+ * MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is off (LANYARD_OVERFLOW=off) and the starts of this epoch cannot fit
+ * into the card's deferred-work entries. */
+int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request);
 /* As MPIX_Enqueue_start on each, at the same point of the stream, all or none. A request may stand in it once. */
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
 /* The stream goes on when the request's last start has completed: a receive's data has arrived, a send's buffer may
  * be written. Must be enqueued on the queue of the start. MPI_ERR_REQUEST, MPIX_ERR_QUEUE. */
-int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request *request);
+int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request);
 /* As MPIX_Enqueue_wait on each, all or none. */
 int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
 
 /* ---- Graphs and kernels --------------------------------------------------------------------------------------------
- * Starts and waits that are enqueued while the queue's stream is being captured into a graph (CUDA, HIP) are made by every
- * replay of the graph, with no call of this header: the card is kept supplied by a thread of Lanyard's. Within a capture
- * each start must be followed by its wait. From then on the request belongs to graphs captured on this queue: other
- * starts and waits of it give MPI_ERR_REQUEST until it is freed, which its owner does when no graph will replay it any more. Graphs
- * are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the card cannot (it takes no deferred work
- * back, or has no doorbell that a kernel rings). */
+ * Starts and waits that are enqueued while the queue's stream is being captured into a graph (CUDA, HIP) are made by
+ * every replay of the graph, with no call of this header: the card is kept supplied by a thread of Lanyard's. Within a
+ * capture each start must be followed by its wait. From then on the request belongs to graphs captured on this queue:
+ * other starts and waits of it give MPI_ERR_REQUEST until it is freed, which its owner does when no graph will replay
+ * it any more. Graphs are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the card cannot
+ * (it takes no deferred work back, or has no doorbell that a kernel rings). */
 
 /* Makes a set of matched requests, whose last starts were waited for and have completed, that kernels on the queue's
- * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is freed
- * nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
+ * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is
+ * freed nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
  * MPIX_ERR_QUEUE, MPI_ERR_ARG, MPIX_ERR_NO_ENTRIES; MPI_ERR_UNSUPPORTED_OPERATION as for captures. */
-int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests **set);
-/* Makes them ordinary requests again, sets *set to NULL. The kernels of the set must have ended. MPI_ERR_ARG, MPIX_ERR_QUEUE;
- * MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */
-int MPIX_Device_requests_free(MPIX_Queue queue, MPIX_Device_requests **set);
+int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests** set);
+/* Makes them ordinary requests again, sets *set to NULL. The kernels of the set must have ended. MPI_ERR_ARG,
+ * MPIX_ERR_QUEUE; MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */
+int MPIX_Device_requests_free(MPIX_Queue queue, MPIX_Device_requests** set);
 
 /* Calls on a matched request that change: MPI_Start and MPI_Startall give MPI_ERR_REQUEST from matching on;
  * MPI_Request_free, MPI_Test*, MPI_Wait*, MPI_Cancel and MPI_Request_get_status give MPI_ERR_REQUEST while its last
- * start has not completed (MPIX_Queue_wait tells) or not been waited for. MPI_Request_free frees its resources at once. */
+ * start has not completed (MPIX_Queue_wait tells) or not been waited for. MPI_Request_free frees its resources at once.
+ */
 
 /* ---- Error classes beyond MPI's ----------------------------------------------------------------------------------
  * MPI assigns them at run time: compare with the result of MPI_Error_class after MPI_Init. */

@@ -1,8 +1,9 @@
-/* Lanyard inside kernels: starts and waits that a running kernel makes itself. CUDA, HIP, C11 and C++ (on host streams).
+/* Lanyard inside kernels: starts and waits that a running kernel makes itself. CUDA, HIP, C11 and C++ (on host
+ * streams).
  *
- * A set of matched requests is made by MPIX_Device_requests_create (lanyard.h), which gives the pointer that these functions
- * take. One thread of the kernel calls them for the whole kernel; what other threads wrote before, or read afterwards, is
- * ordered by the kernel's own barriers around the call:
+ * A set of matched requests is made by MPIX_Device_requests_create (lanyard.h), which gives the pointer that these
+ * functions take. One thread of the kernel calls them for the whole kernel; what other threads wrote before, or read
+ * afterwards, is ordered by the kernel's own barriers around the call:
  *
  *     pack(...); __syncthreads();
  *     if (threadIdx.x == 0) { MPIX_Device_startall(set); MPIX_Device_waitall(set); }
@@ -43,9 +44,9 @@ typedef struct MPIX_Device_bell {
 
 /* What tells that a start has completed. */
 typedef struct MPIX_Device_completion {
-  uint64_t word;   /* the address of a number that the card counts up */
-  uint64_t count;  /* the address of the number that it was waited for, in memory of the set's kernels */
-  uint64_t step;   /* so much a start */
+  uint64_t word;  /* the address of a number that the card counts up */
+  uint64_t count; /* the address of the number that it was waited for, in memory of the set's kernels */
+  uint64_t step;  /* so much a start */
 } MPIX_Device_completion;
 
 /* Followed by its bells and its completions. To be used by the functions below only. */
@@ -54,45 +55,45 @@ typedef struct MPIX_Device_requests {
   uint64_t completions;
 } MPIX_Device_requests;
 
-LANYARD_DEVICE_FUNCTION const MPIX_Device_bell *lanyard_bells(const MPIX_Device_requests *set) {
-  return (const MPIX_Device_bell *)(set + 1);
+LANYARD_DEVICE_FUNCTION const MPIX_Device_bell* lanyard_bells(const MPIX_Device_requests* set) {
+  return (const MPIX_Device_bell*)(set + 1);
 }
-LANYARD_DEVICE_FUNCTION const MPIX_Device_completion *lanyard_completions(const MPIX_Device_requests *set) {
-  return (const MPIX_Device_completion *)(lanyard_bells(set) + set->bells);
+LANYARD_DEVICE_FUNCTION const MPIX_Device_completion* lanyard_completions(const MPIX_Device_requests* set) {
+  return (const MPIX_Device_completion*)(lanyard_bells(set) + set->bells);
 }
 
 LANYARD_DEVICE_FUNCTION uint64_t lanyard_load(uint64_t word) {
 #if LANYARD_ON_DEVICE && defined(__HIP__)
-  return __hip_atomic_load((const uint64_t *)word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  return __hip_atomic_load((const uint64_t*)word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 #elif LANYARD_ON_DEVICE
-  return *(const volatile uint64_t *)word;
+  return *(const volatile uint64_t*)word;
 #else
-  return __atomic_load_n((const uint64_t *)(uintptr_t)word, __ATOMIC_ACQUIRE);
+  return __atomic_load_n((const uint64_t*)(uintptr_t)word, __ATOMIC_ACQUIRE);
 #endif
 }
 
 LANYARD_DEVICE_FUNCTION void lanyard_store(uint64_t word, uint64_t value) {
 #if LANYARD_ON_DEVICE
-  *(volatile uint64_t *)word = value;
+  *(volatile uint64_t*)word = value;
 #else
-  __atomic_store_n((uint64_t *)(uintptr_t)word, value, __ATOMIC_RELEASE);
+  __atomic_store_n((uint64_t*)(uintptr_t)word, value, __ATOMIC_RELEASE);
 #endif
 }
 
 /* Indivisible to this device, which alone adds to the word. A bus without atomics grants no more on CUDA's devices. */
 LANYARD_DEVICE_FUNCTION void lanyard_add(uint64_t word) {
 #if LANYARD_ON_DEVICE && defined(__HIP__)
-  atomicAdd_system((unsigned long long *)word, 1ull);
+  atomicAdd_system((unsigned long long*)word, 1ull);
 #elif LANYARD_ON_DEVICE
-  atomicAdd((unsigned long long *)word, 1ull);
+  atomicAdd((unsigned long long*)word, 1ull);
 #else
-  __atomic_fetch_add((uint64_t *)(uintptr_t)word, 1, __ATOMIC_RELEASE);
+  __atomic_fetch_add((uint64_t*)(uintptr_t)word, 1, __ATOMIC_RELEASE);
 #endif
 }
 
-/* Starts every request of the set, once everything that the calling thread has seen is visible to the card. Requires that
- * the last start was waited for. Does not block. */
-LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests *set) {
+/* Starts every request of the set, once everything that the calling thread has seen is visible to the card. Requires
+ * that the last start was waited for. Does not block. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests* set) {
   for (uint64_t i = 0; i < set->bells; ++i) {
     const MPIX_Device_bell bell = lanyard_bells(set)[i];
     const uint64_t sum = bell.how == LANYARD_STORE_SUM ? lanyard_load(bell.sum) + 1 : 1;
@@ -105,16 +106,18 @@ LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests *se
     else
       lanyard_store(bell.word, sum);
     if (bell.how == LANYARD_STORE_SUM)
-      *(uint64_t *)bell.sum = sum;
+      *(uint64_t*)bell.sum = sum;
   }
 }
 
-/* So many completions are looked at together: each is a trip over a bus, and trips under way together take as long as one. */
+/* So many completions are looked at together: each is a trip over a bus, and trips under way together take as long as
+ * one. */
 #define LANYARD_LOOKS_AT_ONCE 4
 
-/* Whether the `count` completions from `first` on, at most LANYARD_LOOKS_AT_ONCE, have got to the end of the last start. */
-LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const MPIX_Device_requests *set, uint64_t first, uint64_t count) {
-  const MPIX_Device_completion *const completions = lanyard_completions(set) + first;
+/* Whether the `count` completions from `first` on, at most LANYARD_LOOKS_AT_ONCE, have got to the end of the last
+ * start. */
+LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const MPIX_Device_requests* set, uint64_t first, uint64_t count) {
+  const MPIX_Device_completion* const completions = lanyard_completions(set) + first;
   const uint64_t count_bits = ((uint64_t)1 << 48) - 1; /* what stands above marks failures */
   uint64_t seen[LANYARD_LOOKS_AT_ONCE] = {0};
   for (uint64_t i = 0; i < LANYARD_LOOKS_AT_ONCE; ++i)
@@ -127,25 +130,25 @@ LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const MPIX_Device_requests *set
 }
 
 /* How many of the completions from `first` on are looked at together. */
-LANYARD_DEVICE_FUNCTION uint64_t lanyard_looks(const MPIX_Device_requests *set, uint64_t first) {
+LANYARD_DEVICE_FUNCTION uint64_t lanyard_looks(const MPIX_Device_requests* set, uint64_t first) {
   const uint64_t left = set->completions - first;
   return left < LANYARD_LOOKS_AT_ONCE ? left : LANYARD_LOOKS_AT_ONCE;
 }
 
 /* Counts the last start of every request as waited for, whose completion has been seen. */
-LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests *set) {
+LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests* set) {
 #if LANYARD_ON_DEVICE
   __threadfence_system(); /* of the completions; not later: it would wait for the stores below */
 #endif
   for (uint64_t i = 0; i < set->completions; ++i) {
     const MPIX_Device_completion completion = lanyard_completions(set)[i];
-    *(uint64_t *)completion.count = lanyard_load(completion.count) + completion.step;
+    *(uint64_t*)completion.count = lanyard_load(completion.count) + completion.step;
   }
 }
 
 /* Nonzero once the last start of every request has completed, which then counts as waited for: what was received is
  * there, and what was sent may be overwritten. To be called no more until the next start. Does not block. */
-LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests *set) {
+LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests* set) {
   for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE)
     if (!lanyard_are_complete(set, i, lanyard_looks(set, i)))
       return 0;
@@ -154,7 +157,7 @@ LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests *set)
 }
 
 /* Blocks the calling thread until MPIX_Device_testall would say so. A stall shows in MPIX_Queue_wait's report. */
-LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests *set) {
+LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests* set) {
   for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE) {
     while (!lanyard_are_complete(set, i, lanyard_looks(set, i))) {
 #if defined(__CUDA_ARCH__)

@@ -136,7 +136,8 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
   {
     const auto lock = context->lock();
     for (int i = 0; i < count; ++i) {
-      MPI_Status* status = statuses == MPI_STATUSES_IGNORE || statuses == MPI_STATUS_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+      MPI_Status* status =
+          statuses == MPI_STATUSES_IGNORE || statuses == MPI_STATUS_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
       std::string error;
       const int error_class = outcome(*context, *collected.records[static_cast<size_t>(i)], status, &error);
       if (error_class == MPI_SUCCESS)
@@ -154,7 +155,8 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
     return MPI_SUCCESS;
   if (single)
     return raise(collected.communicator, first_class, first);
-  return raise(collected.communicator, MPI_ERR_IN_STATUS, std::to_string(failed) + " of the matches failed, the first: " + first);
+  return raise(collected.communicator, MPI_ERR_IN_STATUS,
+               std::to_string(failed) + " of the matches failed, the first: " + first);
 }
 
 int imatch(int count, MPI_Request requests[], MPI_Request* match_request) {

@@ -1,4 +1,5 @@
-// MatchCall: the match request of MPIX_Imatch{,all}: an MPI generalized request that completes with its requests' matches.
+// MatchCall: the match request of MPIX_Imatch{,all}: an MPI generalized request that completes with its requests'
+// matches.
 #ifndef LANYARD_API_MATCH_CALL_H_
 #define LANYARD_API_MATCH_CALL_H_
 
@@ -27,7 +28,7 @@ class MatchCall {
     MPI_Status status{};
     int code = MPI_SUCCESS;
     MPI_Comm communicator = MPI_COMM_WORLD;  // of the first request whose match failed
-    std::atomic<bool> collected{false};  // the MPI has done with it
+    std::atomic<bool> collected{false};      // the MPI has done with it
   };
 
   // Creates the MPI request, without the lock. The MPI's error code where it cannot be.

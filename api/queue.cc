@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 // A waiting thread polls for this long before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kSleep{1};
-// How many rounds between two yields: where the core is this thread's alone, some 10 us; where others want it, hardly one.
+// How many rounds between two yields: where the core is this thread's alone, some 10 us; where others want it, hardly
+// one.
 constexpr uint64_t kRoundsAlone = 128;
 constexpr uint64_t kRoundsAmongOthers = 8;
 // A yield that takes longer has let somebody else run.
@@ -42,8 +43,8 @@ int drain(Context& context, lanyard_queue& queue) {
   gpu::Stream& stream = queue.stream();
   if (stream.capturing() != 0)
     return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "the queue's stream is being captured");
-  // A host stream runs on this thread, which then does the card's work too. A device's runs by itself: the card's own thread
-  // is left to itself, and the driver, which it needs, is asked now and then only.
+  // A host stream runs on this thread, which then does the card's work too. A device's runs by itself: the card's own
+  // thread is left to itself, and the driver, which it needs, is asked now and then only.
   const bool is_host = queue.device_stream == nullptr;
   Patience patience(context.settings());
   Clock::time_point spin_until = patience.begin() + kSpin;
@@ -189,7 +190,8 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
       if (status.ok())
         return MPI_SUCCESS;
       if (status.code() != Code::kAgain) {
-        refusal = {error_class_for(context, status.code()), status.message(), count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
+        refusal = {error_class_for(context, status.code()), status.message(),
+                   count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
         break;
       }
       MatchCall::advance_all(context);  // the user is inside an MPI function
@@ -251,9 +253,11 @@ Refusal take_host_stream(Context& context, lanyard_queue& queue, void* address) 
 Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_type type, void* address) {
   const char* kind = type == MPIX_QUEUE_CUDA ? "cuda" : "hip";
   if (context.gpus() == nullptr)
-    return {MPI_ERR_UNSUPPORTED_OPERATION, "no GPU streams: " + context.gpu_status().message() + "; host streams (MPIX_QUEUE_HOST) work everywhere"};
+    return {MPI_ERR_UNSUPPORTED_OPERATION,
+            "no GPU streams: " + context.gpu_status().message() + "; host streams (MPIX_QUEUE_HOST) work everywhere"};
   if (std::string_view(context.gpus()->kind()) != kind)
-    return {MPI_ERR_UNSUPPORTED_OPERATION, std::string("this build is for ") + context.gpus()->kind() + " streams, not for " + kind};
+    return {MPI_ERR_UNSUPPORTED_OPERATION,
+            std::string("this build is for ") + context.gpus()->kind() + " streams, not for " + kind};
   if (!context.nic_status().ok())
     return {MPIX_ERR_NIC, context.nic_status().message()};
   queue.device_handle = *static_cast<void**>(address);
@@ -332,7 +336,8 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
   {
     const auto lock = context->lock();
     if (!queue->sets.empty())
-      standing = "the queue has " + std::to_string(queue->sets.size()) + " sets of requests for kernels: free them first";
+      standing =
+          "the queue has " + std::to_string(queue->sets.size()) + " sets of requests for kernels: free them first";
     else if (const Status status = queue->core->dismiss(); !status.ok())
       standing = status.message();
   }
@@ -412,8 +417,6 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
   return enqueue(queue, count, requests, &core::Queue::wait);
 }
 
-int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) {
-  return enqueue(queue, 1, request, &core::Queue::wait);
-}
+int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) { return enqueue(queue, 1, request, &core::Queue::wait); }
 
 }  // extern "C"

@@ -53,8 +53,8 @@ lanyard_queue* find_queue(Context& context, MPIX_Queue queue);
 // Reports that there is none; returns the code.
 int raise_no_queue();
 
-// Whether a call on an array of requests can be made, with the core's requests in the context's scratch then. Requires the
-// lock.
+// Whether a call on an array of requests can be made, with the core's requests in the context's scratch then. Requires
+// the lock.
 struct Refusal {
   int error_class = MPI_SUCCESS;
   std::string text;

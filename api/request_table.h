@@ -19,7 +19,7 @@ namespace lanyard::api {
 struct RequestRecord {
   MPI_Comm communicator = MPI_COMM_NULL;  // for its error handler; MPI_COMM_WORLD once the user has freed it
   core::Transfer transfer;
-  int unusable_class = MPI_SUCCESS;       // why it cannot be matched, if so
+  int unusable_class = MPI_SUCCESS;  // why it cannot be matched, if so
   std::string unusable;
 
   core::Request* core = nullptr;
@@ -67,8 +67,8 @@ class RequestTable {
     std::unique_ptr<RequestRecord> record;
   };
 
-  // Where the search begins. The top bits of a product with the golden ratio spread handles that lie at equal distances,
-  // as they do (Knuth, volume 3, section 6.4).
+  // Where the search begins. The top bits of a product with the golden ratio spread handles that lie at equal
+  // distances, as they do (Knuth, volume 3, section 6.4).
   size_t hash(MPI_Request handle) const {
     uint64_t bits = 0;  // the handle is an int or a pointer, as the MPI likes
     std::memcpy(&bits, &handle, sizeof handle);
@@ -77,7 +77,7 @@ class RequestTable {
   void rehash(size_t size);
 
   std::vector<Slot> slots_;
-  size_t mask_ = kFirstSlots - 1;                  // slots_.size() - 1
+  size_t mask_ = kFirstSlots - 1;                   // slots_.size() - 1
   int shift_ = 64 - std::countr_zero(kFirstSlots);  // leaves as many bits of a hash as the mask has
   size_t count_ = 0;
   size_t used_ = 0;  // slots that are or were used

@@ -25,7 +25,8 @@ class AlignedBuffer {
       data_ = Data(gpu->allocate(pages * kPage), Free{gpu, false});
     else
       data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
-    if (data_ == nullptr) throw std::bad_alloc();
+    if (data_ == nullptr)
+      throw std::bad_alloc();
   }
   // Of the host, pinned for the GPU.
   static AlignedBuffer pinned(size_t bytes, Gpu& gpu) {
@@ -40,7 +41,8 @@ class AlignedBuffer {
   // f fills a span of the host, which becomes the buffer's contents.
   template <class F>
   void write(F&& f) {
-    if (gpu_ == nullptr) return f(std::span<std::byte>(data_.get(), bytes_));
+    if (gpu_ == nullptr)
+      return f(std::span<std::byte>(data_.get(), bytes_));
     std::vector<std::byte> contents(bytes_);
     f(std::span<std::byte>(contents));
     gpu_->write(data_.get(), contents.data(), bytes_);
@@ -48,7 +50,8 @@ class AlignedBuffer {
   // What f says of a span of the host with the buffer's contents.
   template <class F>
   auto read(F&& f) const {
-    if (gpu_ == nullptr) return f(std::span<const std::byte>(data_.get(), bytes_));
+    if (gpu_ == nullptr)
+      return f(std::span<const std::byte>(data_.get(), bytes_));
     std::vector<std::byte> contents(bytes_);
     gpu_->read(contents.data(), data_.get(), bytes_);
     return f(std::span<const std::byte>(contents));

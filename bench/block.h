@@ -16,9 +16,7 @@ template <class T>
 class Block {
  public:
   Block(long rows, long columns)
-      : rows_(rows),
-        columns_(columns),
-        cells_(static_cast<size_t>((rows + 2) * (columns + 2)), T{}) {}
+      : rows_(rows), columns_(columns), cells_(static_cast<size_t>((rows + 2) * (columns + 2)), T{}) {}
 
   long rows() const { return rows_; }
   long columns() const { return columns_; }
@@ -29,9 +27,7 @@ class Block {
   T* data() { return cells_.data(); }
 
  private:
-  size_t offset(long row, long column) const {
-    return static_cast<size_t>((row + 1) * stride() + column + 1);
-  }
+  size_t offset(long row, long column) const { return static_cast<size_t>((row + 1) * stride() + column + 1); }
 
   long rows_;
   long columns_;
@@ -50,11 +46,13 @@ struct Region {
 namespace block_detail {
 // Rows (or columns) of a strip: all of them where the direction is 0, else one at the edge.
 constexpr Extent owned_extent(int direction, long count) {
-  if (direction == 0) return {0, count};
+  if (direction == 0)
+    return {0, count};
   return {direction < 0 ? 0 : count - 1, 1};
 }
 constexpr Extent ghost_extent(int direction, long count) {
-  if (direction == 0) return {0, count};
+  if (direction == 0)
+    return {0, count};
   return {direction < 0 ? -1 : count, 1};
 }
 }  // namespace block_detail

@@ -54,15 +54,17 @@ long long overflowed(const EnqueueSetting& setting) {
 
 // Whether the pairs are matched; else says why in the benchmark's line.
 bool is_matched(benchmark::State& state, const EnqueuePairs& pairs) {
-  if (!pairs.error().empty()) state.SkipWithError(("MPIX_Matchall: " + pairs.error()).c_str());
+  if (!pairs.error().empty())
+    state.SkipWithError(("MPIX_Matchall: " + pairs.error()).c_str());
   return pairs.error().empty();
 }
 
 // One step of an epoch of `count` requests a kind, per call.
-void measure_step(benchmark::State& state, EnqueueSetting& setting, SendKind kind,
-                  EnqueuePairs::Step step, int count, bool is_all) {
+void measure_step(benchmark::State& state, EnqueueSetting& setting, SendKind kind, EnqueuePairs::Step step, int count,
+                  bool is_all) {
   EnqueuePairs pairs(setting, kind, count, kFirstTag);
-  if (!is_matched(state, pairs)) return;
+  if (!is_matched(state, pairs))
+    return;
   pairs.epoch(is_all);
   const long long before = overflowed(setting);
   for (auto iteration : state) {
@@ -79,12 +81,12 @@ void measure_live(benchmark::State& state, EnqueueSetting& setting, SendKind kin
   const int first_tag = next_tag;
   next_tag += live / 2;
   EnqueuePairs others(setting, kind, live / 2, first_tag);
-  if (!is_matched(state, others)) return;
+  if (!is_matched(state, others))
+    return;
   EnqueuePairs pairs(setting, kind, 1, kFirstTag);
-  if (!is_matched(state, pairs)) return;
-  const auto run = [&] {
-    return pairs.exchanges(kSingles, EnqueuePairs::Measure::kBoth, [](bool) {});
-  };
+  if (!is_matched(state, pairs))
+    return;
+  const auto run = [&] { return pairs.exchanges(kSingles, EnqueuePairs::Measure::kBoth, [](bool) {}); };
   run();
   const long long before = overflowed(setting);
   for (auto iteration : state) {
@@ -104,7 +106,8 @@ void add(const std::string& name, std::function<void(benchmark::State&)> functio
 void add_all(EnqueueSetting& setting, int max_live) {
   for (const NamedKind& kind : kKinds) {
     // Between two ranks nothing makes sure that the peer's receive is started before a ready send.
-    if (kind.kind == SendKind::kReady && setting.process.ranks() != 1) continue;
+    if (kind.kind == SendKind::kReady && setting.process.ranks() != 1)
+      continue;
     for (const NamedStep& step : kSteps) {
       add(fmt::format("{}/{}{}", step.call, step.request, kind.name),
           [&setting, &kind, &step](benchmark::State& state) {
@@ -117,11 +120,10 @@ void add_all(EnqueueSetting& setting, int max_live) {
             });
     }
     for (int live : {0, 2, 16, 128, 1024, 2048, 4096}) {
-      if (live > max_live) continue;
+      if (live > max_live)
+        continue;
       add(fmt::format("pair/{}/live:{}", kind.name, live),
-          [&setting, &kind, live](benchmark::State& state) {
-            measure_live(state, setting, kind.kind, live);
-          });
+          [&setting, &kind, live](benchmark::State& state) { measure_live(state, setting, kind.kind, live); });
     }
   }
 }
@@ -136,23 +138,20 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o) {
-  app.add_option(
-         "--pairs", o.pairs,
-         "only enqueue so many start+wait pairs, for an instruction count (default: 0, off)")
+  app.add_option("--pairs", o.pairs,
+                 "only enqueue so many start+wait pairs, for an instruction count (default: 0, off)")
       ->check(CLI::Range(0L, 1L << 40));
   app.add_option("--live", o.live, "with --pairs: other matched requests, even (default: 0)")
       ->check(CLI::Range(0, kMaxLive));
-  app.add_option("--batch", o.batch,
-                 "with --pairs: exchanges enqueued before the stream goes on (default: 16)")
+  app.add_option("--batch", o.batch, "with --pairs: exchanges enqueued before the stream goes on (default: 16)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--measure", o.measure, "with --pairs: both, send or receive (default: both)")
       ->check(CLI::IsMember({"both", "send", "receive"}));
   app.add_option("--kind", o.kind, "with --pairs: send or rsend (default: send)")
       ->check(CLI::IsMember({"send", "rsend"}));
-  app.add_option(
-         "--max-live", o.max_live,
-         "without --pairs: most other matched requests, of up to 4096 (default: 2048, as the "
-         "simulated card has counters for about 2700)")
+  app.add_option("--max-live", o.max_live,
+                 "without --pairs: most other matched requests, of up to 4096 (default: 2048, as the "
+                 "simulated card has counters for about 2700)")
       ->check(CLI::Range(0, 4096));
   app.allow_extras();
   app.footer(
@@ -174,11 +173,13 @@ int run_pairs(const Options& o, EnqueueSetting& setting) {
       fmt::print(stderr, "enqueue_cost: MPIX_Matchall: {}\n", p->error());
       return kExitMismatch;
     }
-  for (int warmup = 0; warmup < 4; ++warmup) pairs.exchanges(o.batch, measure, [](bool) {});
+  for (int warmup = 0; warmup < 4; ++warmup)
+    pairs.exchanges(o.batch, measure, [](bool) {});
 
   bool is_collecting = false;
   const auto mark = [&is_collecting](bool is_on) {
-    if (is_on == is_collecting) return;
+    if (is_on == is_collecting)
+      return;
     is_collecting = is_on;
     CALLGRIND_TOGGLE_COLLECT;
   };
@@ -187,13 +188,11 @@ int run_pairs(const Options& o, EnqueueSetting& setting) {
   CALLGRIND_START_INSTRUMENTATION;
   const long exchanges = measure == EnqueuePairs::Measure::kBoth ? o.pairs / 2 : o.pairs;
   for (long done = 0; done < exchanges; done += o.batch)
-    seconds +=
-        pairs.exchanges(static_cast<int>(std::min<long>(o.batch, exchanges - done)), measure, mark);
+    seconds += pairs.exchanges(static_cast<int>(std::min<long>(o.batch, exchanges - done)), measure, mark);
   CALLGRIND_STOP_INSTRUMENTATION;
   if (setting.process.is_first())
-    fmt::print("pairs {} kind {} measure {} live {} ns_per_exchange {:.1f} overflowed {}\n",
-               o.pairs, o.kind, o.measure, o.live, seconds * 1e9 / static_cast<double>(exchanges),
-               overflowed(setting) - before);
+    fmt::print("pairs {} kind {} measure {} live {} ns_per_exchange {:.1f} overflowed {}\n", o.pairs, o.kind, o.measure,
+               o.live, seconds * 1e9 / static_cast<double>(exchanges), overflowed(setting) - before);
   return 0;
 }
 
@@ -204,13 +203,13 @@ class SilentReporter : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
-int run_benchmarks(const char* program, std::vector<std::string> arguments, int max_live,
-                   EnqueueSetting& setting) {
+int run_benchmarks(const char* program, std::vector<std::string> arguments, int max_live, EnqueueSetting& setting) {
   const bool is_first = setting.process.is_first();
   if (!is_first)
     std::erase_if(arguments, [](const std::string& a) { return a.starts_with("--benchmark_out"); });
   std::vector<char*> argv{const_cast<char*>(program)};
-  for (std::string& a : arguments) argv.push_back(a.data());
+  for (std::string& a : arguments)
+    argv.push_back(a.data());
   int argc = static_cast<int>(argv.size());
   argv.push_back(nullptr);
   benchmark::Initialize(&argc, argv.data());
@@ -232,10 +231,10 @@ int run(int argc, char** argv, const MpiProcess& process) {
   Options options;
   CLI::App app{"What MPIX_Enqueue_* cost the calling thread."};
   declare(app, options);
-  if (const auto status = parse(app, argc, argv, process)) return *status;
+  if (const auto status = parse(app, argc, argv, process))
+    return *status;
   if (process.ranks() > 2)
-    return usage_error(process, "enqueue_cost",
-                       fmt::format("needs 1 or 2 ranks, not {}", process.ranks()));
+    return usage_error(process, "enqueue_cost", fmt::format("needs 1 or 2 ranks, not {}", process.ranks()));
   if (options.live % 2 != 0)
     return usage_error(process, "enqueue_cost", "--live must be even: a message has two requests");
   if (options.pairs % 2 != 0 && options.measure == "both")
@@ -246,8 +245,7 @@ int run(int argc, char** argv, const MpiProcess& process) {
   if (options.pairs > 0 && !others.empty())
     return usage_error(process, "enqueue_cost", "unknown option " + others.front());
   EnqueueSetting setting(process);
-  return options.pairs > 0 ? run_pairs(options, setting)
-                           : run_benchmarks(argv[0], others, options.max_live, setting);
+  return options.pairs > 0 ? run_pairs(options, setting) : run_benchmarks(argv[0], others, options.max_live, setting);
 }
 
 }  // namespace

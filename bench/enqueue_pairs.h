@@ -42,11 +42,12 @@ class EnqueuePairs {
     for (int i = 0; i < count; ++i)
       requests_.add_receive(&buffers_[index(i)], sizeof(uint64_t), setting.peer, first_tag + i);
     for (int i = 0; i < count; ++i)
-      requests_.add_send(kind, &buffers_[index(count + i)], sizeof(uint64_t), setting.peer,
-                         first_tag + i);
-    if (count == 0) return;
+      requests_.add_send(kind, &buffers_[index(count + i)], sizeof(uint64_t), setting.peer, first_tag + i);
+    if (count == 0)
+      return;
     const std::string why = requests_.try_match();
-    if (!setting.process.all(why.empty())) error_ = why.empty() ? "the peer failed to match" : why;
+    if (!setting.process.all(why.empty()))
+      error_ = why.empty() ? "the peer failed to match" : why;
   }
 
   // Why they could not be matched; empty when they are.
@@ -60,18 +61,23 @@ class EnqueuePairs {
     MPI_Request* const receives = requests_.data();
     MPI_Request* const sends = receives + count_;
     const auto start = [&](MPI_Request* first) {
-      if (is_all) return queue.start_all(count_, first);
-      for (int i = 0; i < count_; ++i) queue.start(first[i]);
+      if (is_all)
+        return queue.start_all(count_, first);
+      for (int i = 0; i < count_; ++i)
+        queue.start(first[i]);
     };
     const auto wait = [&](MPI_Request* first) {
-      if (is_all) return queue.wait_all(count_, first);
-      for (int i = 0; i < count_; ++i) queue.wait(first[i]);
+      if (is_all)
+        return queue.wait_all(count_, first);
+      for (int i = 0; i < count_; ++i)
+        queue.wait(first[i]);
     };
     Seconds seconds;
     setting_.gate.close();
     // Waiting for the gate has cost this thread its caches: without a run-up the first step would
     // be charged for them.
-    for (int i = 0; i < kRunUp; ++i) exchange([](bool) {}, false, false);
+    for (int i = 0; i < kRunUp; ++i)
+      exchange([](bool) {}, false, false);
     seconds[kStartReceive] = timed([&] { start(receives); });
     seconds[kStartSend] = timed([&] { start(sends); });
     seconds[kWaitSend] = timed([&] { wait(sends); });
@@ -90,7 +96,8 @@ class EnqueuePairs {
     const bool has_receive = measure != Measure::kSend, has_send = measure != Measure::kReceive;
     setting_.gate.close();
     const double seconds = timed([&] {
-      for (int i = 0; i < exchanges; ++i) exchange(mark, has_receive, has_send);
+      for (int i = 0; i < exchanges; ++i)
+        exchange(mark, has_receive, has_send);
     });
     setting_.gate.open();
     setting_.queue.drain();
@@ -124,7 +131,8 @@ class EnqueuePairs {
   static double clock_cost() {
     constexpr int kReadings = 1000;
     const auto begin = Clock::now();
-    for (int i = 0; i < kReadings; ++i) (void)Clock::now();
+    for (int i = 0; i < kReadings; ++i)
+      (void)Clock::now();
     return between(begin, Clock::now()) / kReadings;
   }
   template <class F>

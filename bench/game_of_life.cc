@@ -24,8 +24,7 @@ struct NamedMode {
   HaloMode mode;
 };
 // The baseline first: it runs before there is a network card.
-constexpr NamedMode kModes[] = {
-    {"mpi", HaloMode::kMpi}, {"send", HaloMode::kSend}, {"rsend", HaloMode::kRsend}};
+constexpr NamedMode kModes[] = {{"mpi", HaloMode::kMpi}, {"send", HaloMode::kSend}, {"rsend", HaloMode::kRsend}};
 
 struct Options {
   std::vector<long> size = {512};
@@ -48,27 +47,21 @@ struct Options {
 
 void declare(CLI::App& app, Options& o) {
   constexpr long kMany = 1L << 31;
-  app.add_option("--size", o.size,
-                 "rows and columns of the grid, or one number for both (default: 512)")
+  app.add_option("--size", o.size, "rows and columns of the grid, or one number for both (default: 512)")
       ->expected(1, 2)
       ->check(CLI::Range(1L, kMany));
-  app.add_option("--steps", o.steps, "timed generations (default: 100)")
-      ->check(CLI::Range(1L, kMany));
+  app.add_option("--steps", o.steps, "timed generations (default: 100)")->check(CLI::Range(1L, kMany));
   app.add_option("--mode", o.mode, "mpi, send, rsend or all (default: all)")
       ->check(CLI::IsMember({"mpi", "send", "rsend", "all"}));
   app.add_option("--seed", o.seed, "of the random pattern (default: 1)");
-  app.add_option("--density", o.density,
-                 "share of live cells in the random pattern (default: 0.35)")
+  app.add_option("--density", o.density, "share of live cells in the random pattern (default: 0.35)")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--pattern", o.pattern, "random or gliders (default: random)")
       ->check(CLI::IsMember({"random", "gliders"}));
-  app.add_option("--verify", o.verify,
-                 "full: every cell against a serial reference; none (default: full)")
+  app.add_option("--verify", o.verify, "full: every cell against a serial reference; none (default: full)")
       ->check(CLI::IsMember({"full", "none"}));
-  app.add_option("--warmup", o.warmup, "generations before the timed ones (default: 8)")
-      ->check(CLI::Range(0L, kMany));
-  app.add_option("--batch", o.batch,
-                 "stream modes: steps enqueued before the host waits (default: 12)")
+  app.add_option("--warmup", o.warmup, "generations before the timed ones (default: 8)")->check(CLI::Range(0L, kMany));
+  app.add_option("--batch", o.batch, "stream modes: steps enqueued before the host waits (default: 12)")
       ->check(CLI::Range(1L, kMany));
   app.add_flag("--scatter-check", o.scatter_check,
                "check gather and scatter of the halo against closed forms instead of playing");
@@ -83,22 +76,24 @@ CartesianLayout make_layout(const Options& o, const MpiProcess& process) {
   const int most = std::max(sides[0], sides[1]), least = std::min(sides[0], sides[1]);
   CartesianLayout layout{least, most, process.rank(), o.rows(), o.columns()};
   const CartesianLayout turned{most, least, process.rank(), o.rows(), o.columns()};
-  if (o.columns() > o.rows() ? turned.is_valid() : !layout.is_valid()) layout = turned;
+  if (o.columns() > o.rows() ? turned.is_valid() : !layout.is_valid())
+    layout = turned;
   return layout;
 }
 
 // What is wrong with the options; empty when nothing is.
 std::string mistake(const Options& o, const CartesianLayout& layout) {
   if (!layout.is_valid())
-    return fmt::format("{} x {} cells are too few for {} x {} ranks", o.rows(), o.columns(),
-                       layout.ranks_y, layout.ranks_x);
+    return fmt::format("{} x {} cells are too few for {} x {} ranks", o.rows(), o.columns(), layout.ranks_y,
+                       layout.ranks_x);
   if (o.scatter_check && o.memory == "device")
     return "--scatter-check runs on host streams only: --memory must be host";
-  if (o.pattern != "gliders") return "";
+  if (o.pattern != "gliders")
+    return "";
   if (std::min(o.rows(), o.columns()) < LifePattern::kGliderSpacing)
-    return fmt::format("--pattern gliders needs at least {} rows and columns",
-                       LifePattern::kGliderSpacing);
-  if (o.steps % 4 != 0) return "--pattern gliders needs --steps that are a multiple of 4";
+    return fmt::format("--pattern gliders needs at least {} rows and columns", LifePattern::kGliderSpacing);
+  if (o.steps % 4 != 0)
+    return "--pattern gliders needs --steps that are a multiple of 4";
   return "";
 }
 
@@ -109,9 +104,8 @@ class GameOfLife {
         layout_(layout),
         streams_(options.memory == "device", "game_of_life", process),
         process_(process),
-        pattern_(options.pattern == "gliders"
-                     ? LifePattern::gliders(options.rows(), options.columns())
-                     : LifePattern::random(options.seed, options.density)) {}
+        pattern_(options.pattern == "gliders" ? LifePattern::gliders(options.rows(), options.columns())
+                                              : LifePattern::random(options.seed, options.density)) {}
 
   LifeReport run() {
     LifeReport report{mpi_library(),
@@ -128,9 +122,11 @@ class GameOfLife {
     double baseline = 0;
     for (const NamedMode& mode : kModes) {
       const bool is_baseline = mode.mode == HaloMode::kMpi;
-      if (!is_baseline && !options_.wants(mode)) continue;
+      if (!is_baseline && !options_.wants(mode))
+        continue;
       const LifeRow row = measure(mode);
-      if (is_baseline) baseline = row.us_per_step;
+      if (is_baseline)
+        baseline = row.us_per_step;
       if (!options_.wants(mode)) {
         baseline_is_right_ = row.verified.value_or(true);
         continue;
@@ -146,9 +142,8 @@ class GameOfLife {
  private:
   LifeRow measure(const NamedMode& mode) {
     const bool verify = options_.verify == "full";
-    LifeResult result =
-        run_life(mode.mode, mode.name, {options_.steps, options_.warmup, options_.batch, verify},
-                 layout_, pattern_, streams_, process_);
+    LifeResult result = run_life(mode.mode, mode.name, {options_.steps, options_.warmup, options_.batch, verify},
+                                 layout_, pattern_, streams_, process_);
     LifeRow row;
     row.mode = mode.name;
     row.seconds = result.seconds;
@@ -156,13 +151,12 @@ class GameOfLife {
     row.entries = result.entries;
     row.nic = result.nic;
     if (process_.is_first() && row.entries && row.entries->overflowed > 0)
-      fmt::print(stderr, "game_of_life: mode {}: {} of {} deferred-work entries overflowed\n",
-                 mode.name, row.entries->overflowed, row.entries->posted);
+      fmt::print(stderr, "game_of_life: mode {}: {} of {} deferred-work entries overflowed\n", mode.name,
+                 row.entries->overflowed, row.entries->posted);
     if (verify) {
       const std::string wrong = process_.is_first() ? difference(*result.grid) : "";
       if (!wrong.empty())
-        fmt::print(stderr, "game_of_life: mode {}: after {} steps {}\n", mode.name, options_.steps,
-                   wrong);
+        fmt::print(stderr, "game_of_life: mode {}: after {} steps {}\n", mode.name, options_.steps, wrong);
       row.verified = process_.all(wrong.empty());
     }
     return row;
@@ -171,9 +165,11 @@ class GameOfLife {
   // Rank 0.
   std::string difference(const LifeGrid& found) {
     const LifeGrid start = pattern_.grid(layout_.rows, layout_.columns);
-    if (!reference_) reference_ = life_reference(start, options_.steps);
+    if (!reference_)
+      reference_ = life_reference(start, options_.steps);
     const std::string wrong = first_difference(found, *reference_);
-    if (!wrong.empty() || options_.pattern != "gliders") return wrong;
+    if (!wrong.empty() || options_.pattern != "gliders")
+      return wrong;
     const std::string unshifted = first_difference(found, life_shifted(start, options_.steps / 4));
     return unshifted.empty() ? "" : "gliders are not where they should be: " + unshifted;
   }
@@ -187,50 +183,53 @@ class GameOfLife {
   bool baseline_is_right_ = true;
 };
 
-int run_scatter_check(const Options& options, const CartesianLayout& layout,
-                      const MpiProcess& process) {
+int run_scatter_check(const Options& options, const CartesianLayout& layout, const MpiProcess& process) {
   bool all_right = true;
   nlohmann::ordered_json modes = nlohmann::ordered_json::array();
   if (process.is_first() && options.format == Format::kCsv)
     fmt::print("benchmark,ranks,mode,rows,columns,verified\n");
   for (const NamedMode& mode : kModes) {
-    if (!options.wants(mode)) continue;
+    if (!options.wants(mode))
+      continue;
     const std::string wrong = check_halo(mode.mode, layout, process.ranks());
-    if (!wrong.empty()) fmt::print(stderr, "game_of_life: mode {}: {}\n", mode.name, wrong);
+    if (!wrong.empty())
+      fmt::print(stderr, "game_of_life: mode {}: {}\n", mode.name, wrong);
     const bool is_right = process.all(wrong.empty());
     all_right = all_right && is_right;
     modes.push_back({{"mode", mode.name}, {"verified", is_right}});
-    if (!process.is_first()) continue;
+    if (!process.is_first())
+      continue;
     if (options.format == Format::kText)
-      fmt::print("scatter check, mode {}, {} x {} cells, {} x {} ranks: {}\n", mode.name,
-                 layout.rows, layout.columns, layout.ranks_y, layout.ranks_x,
-                 is_right ? "verified" : "WRONG");
+      fmt::print("scatter check, mode {}, {} x {} cells, {} x {} ranks: {}\n", mode.name, layout.rows, layout.columns,
+                 layout.ranks_y, layout.ranks_x, is_right ? "verified" : "WRONG");
     else if (options.format == Format::kCsv)
-      fmt::print("scatter_check,{},{},{},{},{}\n", process.ranks(), mode.name, layout.rows,
-                 layout.columns, is_right);
+      fmt::print("scatter_check,{},{},{},{},{}\n", process.ranks(), mode.name, layout.rows, layout.columns, is_right);
   }
   const nlohmann::ordered_json out = {{"benchmark", "scatter_check"},
                                       {"verified", all_right},
                                       {"ranks", process.ranks()},
                                       {"size", {layout.rows, layout.columns}},
                                       {"modes", modes}};
-  if (process.is_first() && options.format == Format::kJson) fmt::print("{}\n", out.dump(2));
+  if (process.is_first() && options.format == Format::kJson)
+    fmt::print("{}\n", out.dump(2));
   return all_right ? 0 : kExitMismatch;
 }
 
 int run(int argc, char** argv, const MpiProcess& process) {
   Options options;
-  CLI::App app{
-      "Game of Life: a halo exchange of eight neighbours every step, verified cell by cell."};
+  CLI::App app{"Game of Life: a halo exchange of eight neighbours every step, verified cell by cell."};
   declare(app, options);
-  if (const auto status = parse(app, argc, argv, process)) return *status;
+  if (const auto status = parse(app, argc, argv, process))
+    return *status;
   const CartesianLayout layout = make_layout(options, process);
   if (const std::string what = mistake(options, layout); !what.empty())
     return usage_error(process, "game_of_life", what);
-  if (options.scatter_check) return run_scatter_check(options, layout, process);
+  if (options.scatter_check)
+    return run_scatter_check(options, layout, process);
   GameOfLife game(options, layout, process);
   const LifeReport report = game.run();
-  if (process.is_first()) report.print(options.format);
+  if (process.is_first())
+    report.print(options.format);
   return report.verified().value_or(true) && game.baseline_is_right() ? 0 : kExitMismatch;
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 // As mpi_check.h: a benchmark has nothing to recover. The launcher ends the other ranks.
 void check(GPU(Error_t) code, const char* call) {
-  if (code == GPU(Success)) return;
+  if (code == GPU(Success))
+    return;
   std::fprintf(stderr, GPU_NAME "%s: %s\n", call, GPU(GetErrorString)(code));
   std::abort();
 }
@@ -37,7 +38,8 @@ __device__ void copy_part(const CopyKernel& what, size_t thread, size_t threads)
       reinterpret_cast<uint4*>(what.to)[i] = reinterpret_cast<const uint4*>(what.from)[i];
     done = units * 16;
   }
-  for (size_t i = done + thread; i < what.bytes; i += threads) what.to[i] = what.from[i];
+  for (size_t i = done + thread; i < what.bytes; i += threads)
+    what.to[i] = what.from[i];
 }
 
 __global__ void copy(CopyKernel what) {
@@ -57,8 +59,7 @@ __global__ void halo(HaloKernel what, long cells) {
       ++d;
     }
     const Region& region = what.regions[d];
-    const long row = region.row + rest / region.columns,
-               column = region.column + rest % region.columns;
+    const long row = region.row + rest / region.columns, column = region.column + rest % region.columns;
     T* const cell = block + (row + 1) * what.stride + column + 1;
     T* const item = reinterpret_cast<T*>(what.messages[d]) + rest;
     if (what.is_pack)
@@ -72,15 +73,14 @@ __global__ void life(LifeKernel what) {
   const long c = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
   const long stride = what.columns + 2;
   const long threads = static_cast<long>(gridDim.y) * blockDim.y;
-  if (c >= what.columns) return;
+  if (c >= what.columns)
+    return;
   // A grid has at most 65535 blocks in this direction.
-  for (long r = static_cast<long>(blockIdx.y) * blockDim.y + threadIdx.y; r < what.rows;
-       r += threads) {
+  for (long r = static_cast<long>(blockIdx.y) * blockDim.y + threadIdx.y; r < what.rows; r += threads) {
     const Cell* const here = what.from + (r + 1) * stride + c + 1;
     const Cell* const above = here - stride;
     const Cell* const below = here + stride;
-    const int neighbours =
-        above[-1] + above[0] + above[1] + here[-1] + here[1] + below[-1] + below[0] + below[1];
+    const int neighbours = above[-1] + above[0] + above[1] + here[-1] + here[1] + below[-1] + below[0] + below[1];
     what.to[(r + 1) * stride + c + 1] = static_cast<Cell>((neighbours | here[0]) == 3);
   }
 }
@@ -95,9 +95,7 @@ struct BlockThread {
 };
 
 // One block: what its threads read after the leader's wait, they read through the same cache.
-__global__ void __launch_bounds__(kTripThreads) trips(TripsKernel what) {
-  make_trips(what, BlockThread());
-}
+__global__ void __launch_bounds__(kTripThreads) trips(TripsKernel what) { make_trips(what, BlockThread()); }
 
 class GpuGraph final : public Graph {
  public:
@@ -132,7 +130,8 @@ class GpuStream final : public Stream, public Gpu {
   }
   void launch(const HaloKernel& kernel) override {
     long cells = 0;
-    for (const Region& region : kernel.regions) cells += region.cells();
+    for (const Region& region : kernel.regions)
+      cells += region.cells();
     const unsigned blocks = blocks_for(static_cast<size_t>(cells));
     if (kernel.cell_bytes == 1)
       halo<uint8_t><<<blocks, kThreads, 0, stream_>>>(kernel, cells);
@@ -144,11 +143,8 @@ class GpuStream final : public Stream, public Gpu {
   }
   void launch(const LifeKernel& kernel) override {
     const dim3 threads(64, 4);
-    const auto blocks = [](long cells, unsigned each) {
-      return static_cast<unsigned>((cells + each - 1) / each);
-    };
-    const dim3 grid(blocks(kernel.columns, threads.x),
-                    std::min(blocks(kernel.rows, threads.y), 65535u));
+    const auto blocks = [](long cells, unsigned each) { return static_cast<unsigned>((cells + each - 1) / each); };
+    const dim3 grid(blocks(kernel.columns, threads.x), std::min(blocks(kernel.rows, threads.y), 65535u));
     life<<<grid, threads, 0, stream_>>>(kernel);
     check(GPU(GetLastError)(), "launch of the life kernel");
   }
@@ -174,9 +170,7 @@ class GpuStream final : public Stream, public Gpu {
     check(gpu_allocate_pinned(&memory, bytes), "allocation of pinned memory");
     return static_cast<std::byte*>(memory);
   }
-  void free_pinned(std::byte* memory) override {
-    check(gpu_free_pinned(memory), "freeing of pinned memory");
-  }
+  void free_pinned(std::byte* memory) override { check(gpu_free_pinned(memory), "freeing of pinned memory"); }
 
   // In the stream: one that does not block knows nothing of copies outside it.
   void write(std::byte* to, const std::byte* from, size_t bytes) override {
@@ -226,17 +220,20 @@ void load_kernels() {
 
 std::unique_ptr<Stream> open_gpu_stream(int local_rank, std::string& why) {
   const auto failed = [&](GPU(Error_t) code, const char* call) {
-    if (code != GPU(Success)) why = std::string(GPU_NAME) + call + ": " + GPU(GetErrorString)(code);
+    if (code != GPU(Success))
+      why = std::string(GPU_NAME) + call + ": " + GPU(GetErrorString)(code);
     return code != GPU(Success);
   };
   int devices = 0;
-  if (failed(GPU(GetDeviceCount)(&devices), "GetDeviceCount")) return nullptr;
+  if (failed(GPU(GetDeviceCount)(&devices), "GetDeviceCount"))
+    return nullptr;
   if (devices == 0) {
     why = GPU_NAME ": no device";
     return nullptr;
   }
   const int device = local_rank % devices;
-  if (failed(GPU(SetDevice)(device), "SetDevice")) return nullptr;
+  if (failed(GPU(SetDevice)(device), "SetDevice"))
+    return nullptr;
   GPU(Stream_t) stream = nullptr;
   if (failed(GPU(StreamCreateWithFlags)(&stream, GPU(StreamNonBlocking)), "StreamCreateWithFlags"))
     return nullptr;

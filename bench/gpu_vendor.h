@@ -16,9 +16,7 @@ inline hipError_t gpu_free_pinned(void* memory) { return hipHostFree(memory); }
 #define GPU(name) cuda##name
 #define GPU_NAME "cuda"
 using GpuProperties = cudaDeviceProp;
-inline cudaError_t gpu_allocate_pinned(void** memory, size_t bytes) {
-  return cudaMallocHost(memory, bytes);
-}
+inline cudaError_t gpu_allocate_pinned(void** memory, size_t bytes) { return cudaMallocHost(memory, bytes); }
 inline cudaError_t gpu_free_pinned(void* memory) { return cudaFreeHost(memory); }
 #endif
 

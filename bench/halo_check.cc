@@ -18,8 +18,7 @@ constexpr int kRounds = 5;      // odd, and enough to use both sets of receive b
 constexpr int kDrainAfter = 2;  // begins anew in the middle
 
 Value owned_value(long row, long column, int round) {
-  return mix(mix(static_cast<Value>(row) << 32 | static_cast<uint32_t>(column)) +
-             static_cast<Value>(round));
+  return mix(mix(static_cast<Value>(row) << 32 | static_cast<uint32_t>(column)) + static_cast<Value>(round));
 }
 // What the ghost of `rank` at its local (row, column) contributes.
 Value ghost_value(int rank, long row, long column, int round) {
@@ -33,7 +32,8 @@ void for_each_ghost(const CartesianLayout& layout, F&& f) {
   for (int d = 0; d < kDirections; ++d) {
     const Region region = ghost_region(d, rows, columns);
     for (long r = region.row; r < region.row + region.rows; ++r)
-      for (long c = region.column; c < region.column + region.columns; ++c) f(r, c);
+      for (long c = region.column; c < region.column + region.columns; ++c)
+        f(r, c);
   }
 }
 
@@ -56,8 +56,10 @@ class HaloCheck {
     for (int round = 0; round < kRounds; ++round) {
       const std::string found[] = {gather(round), scatter(round)};
       for (const std::string& what : found)
-        if (error.empty()) error = what;
-      if (round == kDrainAfter) halo_.drain();
+        if (error.empty())
+          error = what;
+      if (round == kDrainAfter)
+        halo_.drain();
     }
     return error;
   }
@@ -73,38 +75,34 @@ class HaloCheck {
     std::string error;
     for_each_ghost(layout_, [&](long r, long c) {
       if (error.empty() && block_.at(r, c) != ghost(r, c, round))
-        error = fmt::format("gather, round {}: rank {} has a wrong ghost at local ({}, {})", round,
-                            layout_.rank, r, c);
+        error = fmt::format("gather, round {}: rank {} has a wrong ghost at local ({}, {})", round, layout_.rank, r, c);
     });
     return error;
   }
 
   // What its owner has there.
   Value ghost(long r, long c, int round) const {
-    return owned_value(wrapped(rows_.first + r, layout_.rows),
-                       wrapped(columns_.first + c, layout_.columns), round);
+    return owned_value(wrapped(rows_.first + r, layout_.rows), wrapped(columns_.first + c, layout_.columns), round);
   }
 
   std::string scatter(int round) {
     for (long r = 0; r < rows_.count; ++r)
       for (long c = 0; c < columns_.count; ++c)
-        block_.at(r, c) = expected_.at(r, c) =
-            owned_value(rows_.first + r, columns_.first + c, round);
-    for_each_ghost(
-        layout_, [&](long r, long c) { block_.at(r, c) = ghost_value(layout_.rank, r, c, round); });
-    for (int rank = 0; rank < ranks_; ++rank) expect_from(layout_.of_rank(rank), round);
+        block_.at(r, c) = expected_.at(r, c) = owned_value(rows_.first + r, columns_.first + c, round);
+    for_each_ghost(layout_, [&](long r, long c) { block_.at(r, c) = ghost_value(layout_.rank, r, c, round); });
+    for (int rank = 0; rank < ranks_; ++rank)
+      expect_from(layout_.of_rank(rank), round);
     halo_.enqueue_scatter(block_.data());
     halo_.synchronize();
     for (long r = 0; r < rows_.count; ++r)
       for (long c = 0; c < columns_.count; ++c)
         if (block_.at(r, c) != expected_.at(r, c))
-          return fmt::format("scatter, round {}: rank {} has a wrong sum at local ({}, {})", round,
-                             layout_.rank, r, c);
+          return fmt::format("scatter, round {}: rank {} has a wrong sum at local ({}, {})", round, layout_.rank, r, c);
     std::string error;
     for_each_ghost(layout_, [&](long r, long c) {
       if (error.empty() && block_.at(r, c) != ghost_value(layout_.rank, r, c, round))
-        error = fmt::format("scatter, round {}: rank {} has changed its ghost at local ({}, {})",
-                            round, layout_.rank, r, c);
+        error = fmt::format("scatter, round {}: rank {} has changed its ghost at local ({}, {})", round, layout_.rank,
+                            r, c);
     });
     return error;
   }
@@ -115,7 +113,8 @@ class HaloCheck {
     for_each_ghost(other, [&](long r, long c) {
       const long row = wrapped(rows.first + r, layout_.rows) - rows_.first;
       const long column = wrapped(columns.first + c, layout_.columns) - columns_.first;
-      if (row < 0 || row >= rows_.count || column < 0 || column >= columns_.count) return;
+      if (row < 0 || row >= rows_.count || column < 0 || column >= columns_.count)
+        return;
       expected_.at(row, column) += ghost_value(other.rank, r, c, round);
     });
   }

@@ -18,9 +18,7 @@ class HostStream final : public Stream {
 
   Kind kind() const override { return Kind::kHost; }
   void* address() override { return &stream_; }
-  void synchronize() override {
-    check(MPIX_Host_stream_synchronize(stream_), "MPIX_Host_stream_synchronize");
-  }
+  void synchronize() override { check(MPIX_Host_stream_synchronize(stream_), "MPIX_Host_stream_synchronize"); }
 
   // Enqueues kernel(argument); the argument must live until it has run.
   void launch(void (*kernel)(void*), void* argument) {
@@ -33,9 +31,7 @@ class HostStream final : public Stream {
   }
 
   void launch(const CopyKernel& kernel) override { launch(copy, mutable_address(kernel)); }
-  void launch(const HaloKernel& kernel) override {
-    launch(kernel.on_host, mutable_address(kernel));
-  }
+  void launch(const HaloKernel& kernel) override { launch(kernel.on_host, mutable_address(kernel)); }
   void launch(const LifeKernel& kernel) override { launch(life_kernel, mutable_address(kernel)); }
   void launch(const TripsKernel& kernel) override { launch(trips, mutable_address(kernel)); }
 
@@ -51,9 +47,7 @@ class HostStream final : public Stream {
     return const_cast<Kernel*>(&kernel);
   }
   static void copy(void* argument) { OnlyThread().copy(*static_cast<const CopyKernel*>(argument)); }
-  static void trips(void* argument) {
-    make_trips(*static_cast<const TripsKernel*>(argument), OnlyThread());
-  }
+  static void trips(void* argument) { make_trips(*static_cast<const TripsKernel*>(argument), OnlyThread()); }
 
   MPIX_Host_stream stream_ = MPIX_HOST_STREAM_NULL;
 };

@@ -58,18 +58,22 @@ struct TripsKernel {
 template <class Thread>
 LANYARD_DEVICE_FUNCTION void make_trips(const TripsKernel& kernel, const Thread& thread) {
   const auto start = [&](const MPIX_Device_requests* set) {
-    if (thread.is_leader() && set != nullptr) MPIX_Device_startall(set);
+    if (thread.is_leader() && set != nullptr)
+      MPIX_Device_startall(set);
   };
   const auto wait = [&](const MPIX_Device_requests* set) {
-    if (thread.is_leader() && set != nullptr) MPIX_Device_waitall(set);
+    if (thread.is_leader() && set != nullptr)
+      MPIX_Device_waitall(set);
   };
   const auto copy = [&](const CopyKernel& what) {
-    if (what.bytes > 0) thread.copy(what);
+    if (what.bytes > 0)
+      thread.copy(what);
   };
   const auto slot = [&](uint64_t i) -> const TripsKernel::Slot& {
     return i == 0 ? kernel.first : i + 1 == kernel.iterations ? kernel.last : kernel.middle;
   };
-  if (!kernel.is_pinging) start(kernel.first.receive);
+  if (!kernel.is_pinging)
+    start(kernel.first.receive);
   for (uint64_t i = 0; i < kernel.iterations; ++i) {
     const TripsKernel::Slot& s = slot(i);
     if (kernel.is_pinging) {
@@ -83,7 +87,8 @@ LANYARD_DEVICE_FUNCTION void make_trips(const TripsKernel& kernel, const Thread&
       wait(s.receive);
       copy(s.unpack);
       // Before the pong, so that the clear-to-send does not lie on the path.
-      if (i + 1 < kernel.iterations) start(slot(i + 1).receive);
+      if (i + 1 < kernel.iterations)
+        start(slot(i + 1).receive);
       copy(s.pack);
       start(s.send);
       wait(s.send);

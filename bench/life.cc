@@ -15,8 +15,8 @@ void life_kernel(void* argument) {
     const Cell* __restrict below = here + stride;
     Cell* __restrict out = step.to + (r + 1) * stride + 1;
     for (long c = 0; c < columns; ++c) {
-      const int neighbours = above[c - 1] + above[c] + above[c + 1] + here[c - 1] + here[c + 1] +
-                             below[c - 1] + below[c] + below[c + 1];
+      const int neighbours =
+          above[c - 1] + above[c] + above[c + 1] + here[c - 1] + here[c + 1] + below[c - 1] + below[c] + below[c + 1];
       out[c] = static_cast<Cell>((neighbours | here[c]) == 3);  // 3, or 2 and alive
     }
   }
@@ -39,11 +39,11 @@ LifePattern LifePattern::gliders(long rows, long columns) {
 
 Cell LifePattern::at(long row, long column, long columns) const {
   if (is_random_) {
-    const uint64_t cell =
-        static_cast<uint64_t>(row) * static_cast<uint64_t>(columns) + static_cast<uint64_t>(column);
+    const uint64_t cell = static_cast<uint64_t>(row) * static_cast<uint64_t>(columns) + static_cast<uint64_t>(column);
     return mix(seed_ ^ cell) >> 11 < threshold_;
   }
-  if (row / kGliderSpacing >= glider_rows_ || column / kGliderSpacing >= glider_columns_) return 0;
+  if (row / kGliderSpacing >= glider_rows_ || column / kGliderSpacing >= glider_columns_)
+    return 0;
   static constexpr Cell kGlider[3][3] = {{0, 1, 0}, {0, 0, 1}, {1, 1, 1}};
   const long r = row % kGliderSpacing, c = column % kGliderSpacing;
   return r < 3 && c < 3 ? kGlider[r][c] : Cell{0};
@@ -52,7 +52,8 @@ Cell LifePattern::at(long row, long column, long columns) const {
 LifeGrid LifePattern::grid(long rows, long columns) const {
   LifeGrid grid(rows, columns);
   for (long r = 0; r < rows; ++r)
-    for (long c = 0; c < columns; ++c) grid.at(r, c) = at(r, c, columns);
+    for (long c = 0; c < columns; ++c)
+      grid.at(r, c) = at(r, c, columns);
   return grid;
 }
 
@@ -76,7 +77,8 @@ class BitRows {
   LifeGrid grid() const {
     LifeGrid grid(rows_, columns_);
     for (long r = 0; r < rows_; ++r)
-      for (long c = 0; c < columns_; ++c) grid.at(r, c) = row(r)[c / 64] >> (c % 64) & 1;
+      for (long c = 0; c < columns_; ++c)
+        grid.at(r, c) = row(r)[c / 64] >> (c % 64) & 1;
     return grid;
   }
 
@@ -97,16 +99,15 @@ class BitRows {
         right |= x[w + 1] << 63;
       else
         right |= (x[0] & 1) << last_bit;
-      if (w == last) left &= last_mask();
+      if (w == last)
+        left &= last_mask();
       ones[static_cast<size_t>(w)] = left ^ x[w] ^ right;
       twos[static_cast<size_t>(w)] = (left & x[w]) | (x[w] & right) | (left & right);
     }
   }
 
  private:
-  uint64_t last_mask() const {
-    return columns_ % 64 == 0 ? ~uint64_t{0} : (uint64_t{1} << (columns_ % 64)) - 1;
-  }
+  uint64_t last_mask() const { return columns_ % 64 == 0 ? ~uint64_t{0} : (uint64_t{1} << (columns_ % 64)) - 1; }
 
   long rows_;
   long columns_;
@@ -121,8 +122,7 @@ struct RowSums {
 
 // Alive next: three alive of the nine cells around and in the middle, or four and the middle one
 // among them.
-void next_row(const RowSums& above, const RowSums& here, const RowSums& below, const uint64_t* x,
-              uint64_t* out) {
+void next_row(const RowSums& above, const RowSums& here, const RowSums& below, const uint64_t* x, uint64_t* out) {
   for (size_t w = 0; w < here.ones.size(); ++w) {
     const uint64_t a = above.ones[w], b = here.ones[w], c = below.ones[w];
     const uint64_t odd = a ^ b ^ c;
@@ -141,8 +141,7 @@ void next_row(const RowSums& above, const RowSums& here, const RowSums& below, c
 LifeGrid life_reference(const LifeGrid& start, long steps) {
   BitRows now(start), next(start);
   const long rows = now.rows();
-  RowSums first(now.row_words()), above(now.row_words()), here(now.row_words()),
-      below(now.row_words());
+  RowSums first(now.row_words()), above(now.row_words()), here(now.row_words()), below(now.row_words());
   for (long step = 0; step < steps; ++step) {
     now.add_up(rows - 1, above.ones, above.twos);
     now.add_up(0, here.ones, here.twos);
@@ -173,8 +172,7 @@ std::string first_difference(const LifeGrid& found, const LifeGrid& expected) {
   for (long r = 0; r < found.rows; ++r)
     for (long c = 0; c < found.columns; ++c)
       if (found.at(r, c) != expected.at(r, c))
-        return fmt::format("cell ({}, {}) is {}, should be {}", r, c, found.at(r, c),
-                           expected.at(r, c));
+        return fmt::format("cell ({}, {}) is {}, should be {}", r, c, found.at(r, c), expected.at(r, c));
   return "";
 }
 

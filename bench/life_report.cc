@@ -16,7 +16,8 @@ nlohmann::ordered_json to_json(const std::optional<bool>& verified) {
 std::optional<bool> LifeReport::verified() const {
   std::optional<bool> all;
   for (const LifeRow& row : runs)
-    if (row.verified) all = all.value_or(true) && *row.verified;
+    if (row.verified)
+      all = all.value_or(true) && *row.verified;
   return all;
 }
 
@@ -26,37 +27,33 @@ double LifeReport::entries_per_step(const LifeRow& row) const {
 
 void LifeReport::print(Format format) const {
   switch (format) {
-    case Format::kText:
-      return print_text();
-    case Format::kCsv:
-      return print_csv();
-    case Format::kJson:
-      return print_json();
+    case Format::kText: return print_text();
+    case Format::kCsv: return print_csv();
+    case Format::kJson: return print_json();
   }
 }
 
 void LifeReport::print_text() const {
-  fmt::print("# Game of Life, {} x {} cells, {} steps, pattern {}\n", rows, columns, steps,
-             pattern);
+  fmt::print("# Game of Life, {} x {} cells, {} steps, pattern {}\n", rows, columns, steps, pattern);
   fmt::print("# MPI library: {}\n# ranks: {} ({} x {})\n", mpi, ranks, ranks_y, ranks_x);
   fmt::print("# memory: {}\n", place.summary());
   QueueInfo nic;
   for (const LifeRow& row : runs)
-    if (!row.nic.empty()) nic = row.nic;
+    if (!row.nic.empty())
+      nic = row.nic;
   fmt::print("# NIC: {}\n", nic.summary());
-  fmt::print("{:<6} {:>11} {:>12} {:>13} {:>8} {:>13} {:>9}\n", "mode", "seconds", "us a step",
-             "baseline us", "ratio", "entries/step", "verified");
+  fmt::print("{:<6} {:>11} {:>12} {:>13} {:>8} {:>13} {:>9}\n", "mode", "seconds", "us a step", "baseline us", "ratio",
+             "entries/step", "verified");
   for (const LifeRow& row : runs) {
     const char* verified = !row.verified ? "-" : *row.verified ? "yes" : "NO";
-    fmt::print("{:<6} {:>11.4f} {:>12.2f} {:>13.2f} {:>8.2f} {:>13} {:>9}\n", row.mode, row.seconds,
-               row.us_per_step, row.baseline_us_per_step,
-               row.us_per_step / row.baseline_us_per_step,
+    fmt::print("{:<6} {:>11.4f} {:>12.2f} {:>13.2f} {:>8.2f} {:>13} {:>9}\n", row.mode, row.seconds, row.us_per_step,
+               row.baseline_us_per_step, row.us_per_step / row.baseline_us_per_step,
                row.entries ? fmt::format("{:.1f}", entries_per_step(row)) : "-", verified);
   }
   for (const LifeRow& row : runs)
     if (row.entries)
-      fmt::print("# mode {}: {} of {} deferred-work entries overflowed\n", row.mode,
-                 row.entries->overflowed, row.entries->posted);
+      fmt::print("# mode {}: {} of {} deferred-work entries overflowed\n", row.mode, row.entries->overflowed,
+                 row.entries->posted);
 }
 
 void LifeReport::print_csv() const {
@@ -66,12 +63,11 @@ void LifeReport::print_csv() const {
   for (const LifeRow& row : runs) {
     std::string entries = ",,,";
     if (row.entries)
-      entries = fmt::format("{},{},{},{:.3f}", row.entries->counters, row.entries->posted,
-                            row.entries->overflowed, entries_per_step(row));
-    fmt::print("game_of_life,{},{},{},{},{},{},{:.3f},{:.3f},{},{},{},{},{}\n", csv_field(mpi),
-               ranks, row.mode, rows, columns, steps, row.us_per_step, row.baseline_us_per_step,
-               entries, row.verified ? fmt::to_string(*row.verified) : "", place.memory,
-               place.stream, csv_field(place.device));
+      entries = fmt::format("{},{},{},{:.3f}", row.entries->counters, row.entries->posted, row.entries->overflowed,
+                            entries_per_step(row));
+    fmt::print("game_of_life,{},{},{},{},{},{},{:.3f},{:.3f},{},{},{},{},{}\n", csv_field(mpi), ranks, row.mode, rows,
+               columns, steps, row.us_per_step, row.baseline_us_per_step, entries,
+               row.verified ? fmt::to_string(*row.verified) : "", place.memory, place.stream, csv_field(place.device));
   }
 }
 
@@ -103,7 +99,8 @@ void LifeReport::print_json() const {
     run["nic"] = row.nic.json();
     list.push_back(run);
   }
-  if (!is_list) return fmt::print("{}\n", list.at(0).dump(2));
+  if (!is_list)
+    return fmt::print("{}\n", list.at(0).dump(2));
   Json out;
   out["benchmark"] = "game_of_life";
   out["verified"] = to_json(verified());

@@ -22,7 +22,8 @@ std::vector<Cell> owned_cells(const Block<Cell>& block) {
   std::vector<Cell> cells;
   cells.reserve(static_cast<size_t>(block.rows() * block.columns()));
   for (long r = 0; r < block.rows(); ++r)
-    for (long c = 0; c < block.columns(); ++c) cells.push_back(block.at(r, c));
+    for (long c = 0; c < block.columns(); ++c)
+      cells.push_back(block.at(r, c));
   return cells;
 }
 
@@ -41,14 +42,11 @@ void transfer(bool is_send, std::vector<Cell>& cells, int peer) {
     if (is_send)
       check(MPI_Send(&cells[at], count, MPI_BYTE, peer, kResultTag, MPI_COMM_WORLD), "MPI_Send");
     else
-      check(MPI_Recv(&cells[at], count, MPI_BYTE, peer, kResultTag, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE),
-            "MPI_Recv");
+      check(MPI_Recv(&cells[at], count, MPI_BYTE, peer, kResultTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
   }
 }
 
-std::optional<LifeGrid> collect(const Block<Cell>& block, const CartesianLayout& layout,
-                                const MpiProcess& process) {
+std::optional<LifeGrid> collect(const Block<Cell>& block, const CartesianLayout& layout, const MpiProcess& process) {
   std::vector<Cell> cells = owned_cells(block);
   if (!process.is_first()) {
     transfer(true, cells, 0);
@@ -69,8 +67,7 @@ std::optional<LifeGrid> collect(const Block<Cell>& block, const CartesianLayout&
 // what is filled and read on the host.
 class LifeLoop {
  public:
-  LifeLoop(HaloMode mode, const LifeRunOptions& options, const CartesianLayout& layout,
-           const Streams& streams)
+  LifeLoop(HaloMode mode, const LifeRunOptions& options, const CartesianLayout& layout, const Streams& streams)
       : options_(options),
         layout_(layout),
         blocks_{Block<Cell>(layout.my_rows().count, layout.my_columns().count),
@@ -79,7 +76,8 @@ class LifeLoop {
         halo_(mode, MPI_COMM_WORLD, layout, *stream_) {
     for (size_t i = 0; i < 2; ++i) {
       cells_[i] = blocks_[i].data();
-      if (stream_->gpu() == nullptr) continue;
+      if (stream_->gpu() == nullptr)
+        continue;
       on_gpu_[i] = AlignedBuffer(bytes(blocks_[i]), stream_->gpu());
       cells_[i] = reinterpret_cast<Cell*>(on_gpu_[i].data());
     }
@@ -95,8 +93,7 @@ class LifeLoop {
       std::fill_n(block.data(), (block.rows() + 2) * block.stride(), kPoison);
     for (long r = 0; r < blocks_[0].rows(); ++r)
       for (long c = 0; c < blocks_[0].columns(); ++c)
-        blocks_[0].at(r, c) = pattern.at(layout_.my_rows().first + r,
-                                         layout_.my_columns().first + c, layout_.columns);
+        blocks_[0].at(r, c) = pattern.at(layout_.my_rows().first + r, layout_.my_columns().first + c, layout_.columns);
     for (size_t i = 0; i < 2; ++i)
       if (stream_->gpu() != nullptr)
         stream_->gpu()->write(on_gpu_[i].data(), address(blocks_[i]), bytes(blocks_[i]));
@@ -107,8 +104,10 @@ class LifeLoop {
     for (long step = 0; step < steps; ++step) {
       halo_.enqueue_gather(cells_[step % 2]);
       stream_->launch(steps_[step % 2]);
-      if ((step + 1) % options_.batch != 0) continue;
-      if (halo_.mode() != HaloMode::kMpi) halo_.synchronize();
+      if ((step + 1) % options_.batch != 0)
+        continue;
+      if (halo_.mode() != HaloMode::kMpi)
+        halo_.synchronize();
       progress.at(step + 1);
     }
     halo_.synchronize();
@@ -124,12 +123,8 @@ class LifeLoop {
   }
 
  private:
-  static std::byte* address(Block<Cell>& block) {
-    return reinterpret_cast<std::byte*>(block.data());
-  }
-  static size_t bytes(const Block<Cell>& block) {
-    return static_cast<size_t>((block.rows() + 2) * block.stride());
-  }
+  static std::byte* address(Block<Cell>& block) { return reinterpret_cast<std::byte*>(block.data()); }
+  static size_t bytes(const Block<Cell>& block) { return static_cast<size_t>((block.rows() + 2) * block.stride()); }
 
   const LifeRunOptions& options_;
   const CartesianLayout& layout_;
@@ -143,9 +138,8 @@ class LifeLoop {
 
 }  // namespace
 
-LifeResult run_life(HaloMode mode, const char* name, const LifeRunOptions& options,
-                    const CartesianLayout& layout, const LifePattern& pattern,
-                    const Streams& streams, const MpiProcess& process) {
+LifeResult run_life(HaloMode mode, const char* name, const LifeRunOptions& options, const CartesianLayout& layout,
+                    const LifePattern& pattern, const Streams& streams, const MpiProcess& process) {
   LifeResult result;
   LifeLoop loop(mode, options, layout, streams);
   Progress progress(fmt::format("game_of_life: mode {}", name), options.steps, process.is_first());
@@ -161,8 +155,10 @@ LifeResult run_life(HaloMode mode, const char* name, const LifeRunOptions& optio
 
   result.seconds = process.largest(elapsed.count());
   result.nic = loop.info();
-  if (mode != HaloMode::kMpi) result.entries = entry_figures(before, result.nic);
-  if (options.gather_result) result.grid = collect(loop.after(options.steps), layout, process);
+  if (mode != HaloMode::kMpi)
+    result.entries = entry_figures(before, result.nic);
+  if (options.gather_result)
+    result.grid = collect(loop.after(options.steps), layout, process);
   return result;
 }
 

@@ -29,9 +29,8 @@ struct LifeResult {
 };
 
 // Collective. `name` is for the progress line.
-LifeResult run_life(HaloMode mode, const char* name, const LifeRunOptions& options,
-                    const CartesianLayout& layout, const LifePattern& pattern,
-                    const Streams& streams, const MpiProcess& process);
+LifeResult run_life(HaloMode mode, const char* name, const LifeRunOptions& options, const CartesianLayout& layout,
+                    const LifePattern& pattern, const Streams& streams, const MpiProcess& process);
 
 }  // namespace lanyard::bench
 

@@ -17,7 +17,8 @@ namespace lanyard::bench {
 inline std::string mpi_error_text(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
-  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "error " + std::to_string(code);
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+    return "error " + std::to_string(code);
   return std::string(text, static_cast<size_t>(length));
 }
 

@@ -36,13 +36,11 @@ class MpiProcess {
   // Whether every rank says so.
   bool all(bool mine) const {
     int value = mine ? 1 : 0;
-    check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
-          "MPI_Allreduce");
+    check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
     return value != 0;
   }
   double largest(double mine) const {
-    check(MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD),
-          "MPI_Allreduce");
+    check(MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
     return mine;
   }
   // Rank 0's value.
@@ -69,7 +67,8 @@ inline std::string mpi_library() {
     else if (!line.empty() && line.back() != ' ')
       line += ' ';
   }
-  while (!line.empty() && line.back() == ' ') line.pop_back();
+  while (!line.empty() && line.back() == ' ')
+    line.pop_back();
   return line;
 }
 

@@ -3,44 +3,38 @@
 namespace lanyard::bench {
 
 NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout,
-                                     const Lengths& bytes_out, const Lengths& bytes_in,
-                                     int first_tag, Stream& stream, StreamQueue* queue)
-    : mode_(mode),
-      comm_(comm),
-      layout_(layout),
-      first_tag_(first_tag),
-      stream_(stream),
-      queue_(queue) {
+                                     const Lengths& bytes_out, const Lengths& bytes_in, int first_tag, Stream& stream,
+                                     StreamQueue* queue)
+    : mode_(mode), comm_(comm), layout_(layout), first_tag_(first_tag), stream_(stream), queue_(queue) {
   const int sets = mode_ == HaloMode::kSend ? 1 : 2;
   const bool is_staged = mode_ == HaloMode::kMpi && stream.gpu() != nullptr;
   out_ = Messages(bytes_out, stream.gpu(), is_staged);
   for (int s = 0; s < sets; ++s) {
     sets_[index(s)].in = Messages(bytes_in, stream.gpu(), is_staged);
-    if (mode_ != HaloMode::kMpi) make_requests(s, first_tag + s * kDirections);
+    if (mode_ != HaloMode::kMpi)
+      make_requests(s, first_tag + s * kDirections);
   }
   prime();
 }
 
-NeighbourExchange::Messages::Messages(const Lengths& bytes, Gpu* gpu, bool is_staged)
-    : bytes_(bytes) {
+NeighbourExchange::Messages::Messages(const Lengths& bytes, Gpu* gpu, bool is_staged) : bytes_(bytes) {
   constexpr size_t kLine = 64;  // no two messages share a cache line
   for (size_t d = 0; d < kDirections; ++d) {
     offsets_[d] = total_;
     total_ += (bytes[d] + kLine - 1) / kLine * kLine;
   }
   buffer_ = AlignedBuffer(total_, gpu);
-  if (is_staged) staging_ = AlignedBuffer::pinned(total_, *gpu);
+  if (is_staged)
+    staging_ = AlignedBuffer::pinned(total_, *gpu);
 }
 
 void NeighbourExchange::make_requests(int set, int first_tag) {
   Set& s = sets_[index(set)];
   const SendKind kind = mode_ == HaloMode::kRsend ? SendKind::kReady : SendKind::kRegular;
   for (int d = 0; d < kDirections; ++d)
-    s.requests.add_receive(s.in.message(d), s.in.bytes(d), layout_.neighbour(d),
-                           first_tag + opposite(d), comm_);
+    s.requests.add_receive(s.in.message(d), s.in.bytes(d), layout_.neighbour(d), first_tag + opposite(d), comm_);
   for (int d = 0; d < kDirections; ++d)
-    s.requests.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d,
-                        comm_);
+    s.requests.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d, comm_);
   s.requests.match();
 }
 
@@ -54,9 +48,12 @@ void NeighbourExchange::prime() {
 }
 
 void NeighbourExchange::start_receives() {
-  if (!is_primed_) prime();
-  if (mode_ == HaloMode::kSend) queue_->start_all(kDirections, sets_[0].receives());
-  if (mode_ == HaloMode::kRsend) queue_->start_all(kDirections, sets_[index(1 - set_)].receives());
+  if (!is_primed_)
+    prime();
+  if (mode_ == HaloMode::kSend)
+    queue_->start_all(kDirections, sets_[0].receives());
+  if (mode_ == HaloMode::kRsend)
+    queue_->start_all(kDirections, sets_[index(1 - set_)].receives());
 }
 
 void NeighbourExchange::send_and_wait() {
@@ -67,28 +64,31 @@ void NeighbourExchange::send_and_wait() {
     queue_->start_all(kDirections, s.sends());
     queue_->wait_all(s.requests);
   }
-  if (mode_ != HaloMode::kSend) set_ = 1 - set_;
+  if (mode_ != HaloMode::kSend)
+    set_ = 1 - set_;
 }
 
 void NeighbourExchange::exchange_on_host(Set& set) {
   Gpu* const gpu = stream_.gpu();
-  if (gpu != nullptr) out_.stage(*gpu);
+  if (gpu != nullptr)
+    out_.stage(*gpu);
   for (int d = 0; d < kDirections; ++d)  // while the pack kernel runs
-    check(
-        MPI_Irecv(set.in.staged(d), static_cast<int>(set.in.bytes(d)), MPI_BYTE,
-                  layout_.neighbour(d), first_tag_ + opposite(d), comm_, &host_requests_[index(d)]),
-        "MPI_Irecv");
+    check(MPI_Irecv(set.in.staged(d), static_cast<int>(set.in.bytes(d)), MPI_BYTE, layout_.neighbour(d),
+                    first_tag_ + opposite(d), comm_, &host_requests_[index(d)]),
+          "MPI_Irecv");
   stream_.synchronize();
   for (int d = 0; d < kDirections; ++d)
-    check(MPI_Isend(out_.staged(d), static_cast<int>(out_.bytes(d)), MPI_BYTE, layout_.neighbour(d),
-                    first_tag_ + d, comm_, &host_requests_[index(kDirections + d)]),
+    check(MPI_Isend(out_.staged(d), static_cast<int>(out_.bytes(d)), MPI_BYTE, layout_.neighbour(d), first_tag_ + d,
+                    comm_, &host_requests_[index(kDirections + d)]),
           "MPI_Isend");
   check(MPI_Waitall(2 * kDirections, host_requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-  if (gpu != nullptr) set.in.unstage(*gpu);
+  if (gpu != nullptr)
+    set.in.unstage(*gpu);
 }
 
 void NeighbourExchange::close() {
-  if (mode_ != HaloMode::kRsend || !is_primed_) return;
+  if (mode_ != HaloMode::kRsend || !is_primed_)
+    return;
   // An exchange without receives ahead. Its receives are started on every rank, so it is as legal
   // as any other.
   send_and_wait();

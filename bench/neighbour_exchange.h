@@ -58,9 +58,8 @@ class NeighbourExchange {
   // Allocates, matches, primes. Collective over comm, whose ranks the layout numbers. bytes_out[d]
   // go to the neighbour in direction d, bytes_in[d] come from it. The stream, and but for kMpi the
   // queue, outlive this object.
-  NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout,
-                    const Lengths& bytes_out, const Lengths& bytes_in, int first_tag,
-                    Stream& stream, StreamQueue* queue);
+  NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout, const Lengths& bytes_out,
+                    const Lengths& bytes_in, int first_tag, Stream& stream, StreamQueue* queue);
   // Requires close() since the last exchange, and that everything has run.
   ~NeighbourExchange() = default;
   NeighbourExchange(const NeighbourExchange&) = delete;

@@ -109,7 +109,8 @@ class ByDriver final : public Poster {
   }
 
   void post(uint64_t i) override {
-    for (nic::DeferredOp& op : ops_) op.threshold = i;
+    for (nic::DeferredOp& op : ops_)
+      op.threshold = i;
     must(nic_->post(ops_));
   }
   void finish(uint64_t i) override {
@@ -153,13 +154,15 @@ class ByHand final : public Poster {
     const nic::Address self = fabric_->address();
     must(fabric_->set_peers({&self, 1}));
     const bool wide = fabric_->provider().wide_counters;
-    for (ofi::OfiCounter* counter : {&trigger_, &completion_, &told_}) must(counter->open(fabric_->domain(), wide));
+    for (ofi::OfiCounter* counter : {&trigger_, &completion_, &told_})
+      must(counter->open(fabric_->domain(), wide));
     const auto enroll = [&](ofi::OfiRegion& region, void* base, size_t bytes) {
       must(region.open(*fabric_, {base, bytes}, keys_.next(base), nullptr));
     };
     enroll(target_, buffers.target.data(), kMessage);
     enroll(done_, &buffers.done, sizeof buffers.done);
-    for (RawStart& start : starts_) fill_in(start);
+    for (RawStart& start : starts_)
+      fill_in(start);
   }
 
   void post(uint64_t i) override {
@@ -170,11 +173,13 @@ class ByHand final : public Poster {
     }
     start.tells.threshold = i;
     queue(start.tells);
-    if ((unread_ += sends_ ? 2 : 1) < kReadEvery) return;
+    if ((unread_ += sends_ ? 2 : 1) < kReadEvery)
+      return;
     unread_ = 0;
     read_completions();
     // Where the queue does not report deferred work, this says whose structs may be used again.
-    if (!fabric_->provider().reports_deferred_work) ended_ = fi_cntr_read(told_.fid());
+    if (!fabric_->provider().reports_deferred_work)
+      ended_ = fi_cntr_read(told_.fid());
   }
   void finish(uint64_t i) override {
     (void)fi_cntr_add(trigger_.fid(), i - rung_);
@@ -230,7 +235,8 @@ class ByHand final : public Poster {
     std::array<fi_cq_entry, 16> entries;
     const ssize_t count = fi_cq_read(fabric_->completions(), entries.data(), entries.size());
     LANYARD_CHECK(count != -FI_EAVAIL, "deferred work has failed");
-    if (count > 0) read_ += static_cast<uint64_t>(count);
+    if (count > 0)
+      read_ += static_cast<uint64_t>(count);
   }
 
   Buffers& buffers_;
@@ -253,14 +259,19 @@ void run(const Options& options) {
     poster = std::make_unique<ByHand>(options, buffers);
   uint64_t i = 0;
   const auto batch = [&](bool measured) {
-    if (measured) CALLGRIND_TOGGLE_COLLECT;
-    for (uint64_t n = 0; n < options.batch; ++n) poster->post(++i);
-    if (measured) CALLGRIND_TOGGLE_COLLECT;
+    if (measured)
+      CALLGRIND_TOGGLE_COLLECT;
+    for (uint64_t n = 0; n < options.batch; ++n)
+      poster->post(++i);
+    if (measured)
+      CALLGRIND_TOGGLE_COLLECT;
     poster->finish(i);
   };
-  for (int warmup = 0; warmup < 4; ++warmup) batch(false);
+  for (int warmup = 0; warmup < 4; ++warmup)
+    batch(false);
   CALLGRIND_START_INSTRUMENTATION;
-  for (uint64_t done = 0; done < options.starts; done += options.batch) batch(true);
+  for (uint64_t done = 0; done < options.starts; done += options.batch)
+    batch(true);
   CALLGRIND_STOP_INSTRUMENTATION;
   fmt::print("provider {} by {} what {} starts {} batch {}\n", options.provider, options.by, options.what,
              options.starts, options.batch);

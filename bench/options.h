@@ -36,8 +36,10 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiP
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const bool is_help = app.exit(error, out, err) == 0;
-    if (process.is_first()) std::fprintf(stdout, "%s", out.str().c_str());
-    if (process.is_first()) std::fprintf(stderr, "%s", err.str().c_str());
+    if (process.is_first())
+      std::fprintf(stdout, "%s", out.str().c_str());
+    if (process.is_first())
+      std::fprintf(stderr, "%s", err.str().c_str());
     return is_help ? 0 : kExitUsage;
   }
   return std::nullopt;
@@ -45,16 +47,19 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiP
 
 // Says on the first rank what is wrong with the call of a program, and returns kExitUsage.
 inline int usage_error(const MpiProcess& process, const char* program, const std::string& what) {
-  if (process.is_first()) std::fprintf(stderr, "%s: %s (see --help)\n", program, what.c_str());
+  if (process.is_first())
+    std::fprintf(stderr, "%s: %s (see --help)\n", program, what.c_str());
   return kExitUsage;
 }
 
 // A CSV field: quoted where it must be.
 inline std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  if (text.find_first_of(",\"\n") == std::string::npos)
+    return text;
   std::string quoted = "\"";
   for (char c : text) {
-    if (c == '"') quoted += '"';
+    if (c == '"')
+      quoted += '"';
     quoted += c;
   }
   return quoted + '"';

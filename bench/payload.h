@@ -32,9 +32,8 @@ constexpr uint64_t mix(uint64_t x) {
 class Payload {
  public:
   explicit constexpr Payload(const PayloadKey& key)
-      : seed_(mix(
-            mix(static_cast<uint64_t>(key.source) << 32 | static_cast<uint32_t>(key.destination)) ^
-            key.iteration)) {}
+      : seed_(mix(mix(static_cast<uint64_t>(key.source) << 32 | static_cast<uint32_t>(key.destination)) ^
+                  key.iteration)) {}
 
   struct Mismatch {
     size_t index = 0;
@@ -51,9 +50,11 @@ class Payload {
       std::byte expected[8];
       const uint64_t word = word_at(i / 8);
       std::memcpy(expected, &word, 8);
-      if (std::memcmp(expected, &bytes[i], length) == 0) continue;
+      if (std::memcmp(expected, &bytes[i], length) == 0)
+        continue;
       for (size_t k = 0; k < length; ++k)
-        if (bytes[i + k] != expected[k]) return Mismatch{i + k, expected[k], bytes[i + k]};
+        if (bytes[i + k] != expected[k])
+          return Mismatch{i + k, expected[k], bytes[i + k]};
     }
     return std::nullopt;
   }

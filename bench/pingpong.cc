@@ -61,9 +61,7 @@ struct Options {
   bool doorbell = false;
   Format format = Format::kText;
 
-  bool has(const char* mode) const {
-    return std::find(modes.begin(), modes.end(), mode) != modes.end();
-  }
+  bool has(const char* mode) const { return std::find(modes.begin(), modes.end(), mode) != modes.end(); }
   bool wants(const NamedMode& mode, bool on_device) const {
     const bool is_usual = on_device ? mode.is_usual_on_device : mode.is_usual_on_host;
     return has(mode.name) || (has("all") && is_usual);
@@ -73,32 +71,26 @@ struct Options {
 void declare(CLI::App& app, Options& o) {
   app.add_option("--min-bytes", o.min_bytes, "smallest message, a power of two (default: 8)")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--max-bytes", o.max_bytes,
-                 "largest message, a power of two up to 1 GiB (default: 1 MiB)")
+  app.add_option("--max-bytes", o.max_bytes, "largest message, a power of two up to 1 GiB (default: 1 MiB)")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--iterations", o.iterations,
-                 "round trips a trial; 0: enough for 0.2 s, at least 20 (default: 0)");
+  app.add_option("--iterations", o.iterations, "round trips a trial; 0: enough for 0.2 s, at least 20 (default: 0)");
   app.add_option("--warmup", o.warmup, "round trips before the trials (default: 20)");
   app.add_option("--trials", o.trials, "trials a size, for mean and interval (default: 5)")
       ->check(CLI::Range(1, 10000));
-  app.add_option("--batch", o.batch,
-                 "stream modes: round trips enqueued before the host waits (default: 64)")
+  app.add_option("--batch", o.batch, "stream modes: round trips enqueued before the host waits (default: 64)")
       ->check(CLI::Range(uint64_t{1}, kMaxIterations));
-  app.add_option(
-         "--mode", o.modes,
-         "all, or a comma list of sendrecv, persistent, mpi, send, rsend, graph, kernel; all "
-         "has no graph and kernel on the host, no sendrecv and persistent on a GPU (default: "
-         "all)")
+  app.add_option("--mode", o.modes,
+                 "all, or a comma list of sendrecv, persistent, mpi, send, rsend, graph, kernel; all "
+                 "has no graph and kernel on the host, no sendrecv and persistent on a GPU (default: "
+                 "all)")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"all", "sendrecv", "persistent", "mpi", "send", "rsend", "graph", "kernel"}));
+      ->check(CLI::IsMember({"all", "sendrecv", "persistent", "mpi", "send", "rsend", "graph", "kernel"}));
   app.add_option("--pack", o.pack,
                  "on: modes with a stream copy into and out of message buffers by kernels; "
                  "off: no kernels (default: off)")
       ->check(CLI::IsMember({"on", "off"}));
   add_memory(app, o.memory);
-  app.add_flag("--doorbell", o.doorbell,
-               "measure also half of the time from a ring to its being seen to have fired");
+  app.add_flag("--doorbell", o.doorbell, "measure also half of the time from a ring to its being seen to have fired");
   add_format(app, o.format);
 }
 
@@ -106,19 +98,21 @@ void declare(CLI::App& app, Options& o) {
 std::string mistake(const Options& o) {
   if (!std::has_single_bit(o.min_bytes) || !std::has_single_bit(o.max_bytes))
     return "--min-bytes and --max-bytes must be powers of two";
-  if (o.min_bytes > o.max_bytes) return "--min-bytes is larger than --max-bytes";
-  if (o.max_bytes > kMaxBytes) return "--max-bytes is larger than 1 GiB";
-  if (o.iterations > kMaxIterations) return fmt::format("--iterations is above {}", kMaxIterations);
-  if (o.warmup > kMaxIterations) return fmt::format("--warmup is above {}", kMaxIterations);
+  if (o.min_bytes > o.max_bytes)
+    return "--min-bytes is larger than --max-bytes";
+  if (o.max_bytes > kMaxBytes)
+    return "--max-bytes is larger than 1 GiB";
+  if (o.iterations > kMaxIterations)
+    return fmt::format("--iterations is above {}", kMaxIterations);
+  if (o.warmup > kMaxIterations)
+    return fmt::format("--warmup is above {}", kMaxIterations);
   return "";
 }
 
 class Pingpong {
  public:
   Pingpong(const Options& options, const MpiProcess& process)
-      : options_(options),
-        process_(process),
-        streams_(options.memory == "device", "pingpong", process) {}
+      : options_(options), process_(process), streams_(options.memory == "device", "pingpong", process) {}
 
   PingpongReport run() {
     report_.mpi = mpi_library();
@@ -126,30 +120,36 @@ class Pingpong {
     report_.ranks = process_.ranks();
     report_.pack = options_.pack == "on";
     report_.trials = options_.trials;
-    const PingpongMode baseline =
-        streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv;
+    const PingpongMode baseline = streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv;
     for (const NamedMode& mode : kModes) {
       // The baseline is measured in any case.
       const bool is_baseline = mode.mode == baseline;
-      if (is_baseline) report_.baseline = mode.name;
+      if (is_baseline)
+        report_.baseline = mode.name;
       const bool wanted = options_.wants(mode, streams_.has_device());
-      if (!wanted && !is_baseline) continue;
+      if (!wanted && !is_baseline)
+        continue;
       if (streams_.has_device() && !mode.has_stream) {
         skip(mode, "needs host memory");
         continue;
       }
       open(mode);
       for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
-        if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes) break;
+        if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes)
+          break;
         std::optional<PingpongRow> row = measure(mode, bytes);
-        if (!row) break;
-        if (is_baseline) baseline_us_[bytes] = row->half_trip_us.mean;
+        if (!row)
+          break;
+        if (is_baseline)
+          baseline_us_[bytes] = row->half_trip_us.mean;
         row->baseline_us = baseline_us_[bytes];
         baseline_is_right_ = baseline_is_right_ && (wanted || row->verified);
-        if (wanted) report_.rows.push_back(*row);
+        if (wanted)
+          report_.rows.push_back(*row);
       }
     }
-    if (options_.doorbell) measure_doorbells();
+    if (options_.doorbell)
+      measure_doorbells();
     std::stable_sort(report_.rows.begin(), report_.rows.end(),
                      [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
     return report_;
@@ -159,12 +159,15 @@ class Pingpong {
 
  private:
   void open(const NamedMode& mode) {
-    if (mode.has_stream && stream_ == nullptr) stream_ = streams_.make();
-    if (mode.has_queue && queue_ == nullptr) queue_ = std::make_unique<StreamQueue>(*stream_);
+    if (mode.has_stream && stream_ == nullptr)
+      stream_ = streams_.make();
+    if (mode.has_queue && queue_ == nullptr)
+      queue_ = std::make_unique<StreamQueue>(*stream_);
   }
 
   void skip(const NamedMode& mode, const std::string& why) const {
-    if (!process_.is_first()) return;
+    if (!process_.is_first())
+      return;
     fmt::print(stderr, "pingpong: mode {} skipped: {}\n", mode.name,
                why.empty() ? "not possible on the other rank" : why);
   }
@@ -173,15 +176,14 @@ class Pingpong {
   std::optional<PingpongRow> measure(const NamedMode& mode, size_t bytes) {
     progress(mode.name, bytes);
     RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch}, process_,
-                   mode.has_stream ? stream_.get() : nullptr,
-                   mode.has_queue ? queue_.get() : nullptr);
+                   mode.has_stream ? stream_.get() : nullptr, mode.has_queue ? queue_.get() : nullptr);
     if (!process_.all(trip.refusal().empty())) {
       skip(mode, trip.refusal());
       return std::nullopt;
     }
-    if (options_.warmup > 0) trip.trial(trip.rounded(options_.warmup));
-    const uint64_t iterations =
-        trip.rounded(options_.iterations > 0 ? options_.iterations : calibrate(trip));
+    if (options_.warmup > 0)
+      trip.trial(trip.rounded(options_.warmup));
+    const uint64_t iterations = trip.rounded(options_.iterations > 0 ? options_.iterations : calibrate(trip));
     const QueueInfo before = mode.has_queue ? queue_->info() : QueueInfo();
     std::vector<double> half_trips_us;
     for (int t = 0; t < options_.trials; ++t) {
@@ -206,16 +208,18 @@ class Pingpong {
   // the ring on: the card fires, raises the done word, and whoever waits sees it.
   void measure_doorbells() {
     for (const NamedMode& mode : kModes) {
-      if (!mode.has_queue || mode.mode == PingpongMode::kRsend) continue;
-      if (mode.mode == PingpongMode::kGraph && !streams_.has_device()) continue;
+      if (!mode.has_queue || mode.mode == PingpongMode::kRsend)
+        continue;
+      if (mode.mode == PingpongMode::kGraph && !streams_.has_device())
+        continue;
       open(mode);
-      RoundTrip trip({mode.mode, 0, false, options_.batch, true}, process_, stream_.get(),
-                     queue_.get());
+      RoundTrip trip({mode.mode, 0, false, options_.batch, true}, process_, stream_.get(), queue_.get());
       if (!process_.all(trip.refusal().empty())) {
         skip(mode, trip.refusal());
         continue;
       }
-      if (options_.warmup > 0) trip.trial(trip.rounded(options_.warmup));
+      if (options_.warmup > 0)
+        trip.trial(trip.rounded(options_.warmup));
       const uint64_t iterations = trip.rounded(calibrate(trip) / kDoorbellTrials + 1);
       std::vector<double> halves_us;
       for (int t = 0; t < kDoorbellTrials; ++t) {
@@ -235,16 +239,15 @@ class Pingpong {
       iterations = trip.rounded(iterations);
       const double seconds = process_.from_first(trip.trial(iterations));
       const double wanted = aim / std::max(seconds, 1e-9) * static_cast<double>(iterations);
-      iterations = static_cast<uint64_t>(std::clamp(wanted, static_cast<double>(kMinIterations) / 2,
-                                                    static_cast<double>(kMaxIterations)));
+      iterations = static_cast<uint64_t>(
+          std::clamp(wanted, static_cast<double>(kMinIterations) / 2, static_cast<double>(kMaxIterations)));
     }
     return std::max(iterations, kMinIterations);
   }
 
   void progress(const char* mode, size_t bytes) const {
     if (process_.is_first() && isatty(STDERR_FILENO) != 0)
-      fmt::print(stderr, "\rpingpong: {:<10} {:>10} bytes{}", mode, bytes,
-                 bytes == options_.max_bytes ? "\n" : "");
+      fmt::print(stderr, "\rpingpong: {:<10} {:>10} bytes{}", mode, bytes, bytes == options_.max_bytes ? "\n" : "");
   }
 
   const Options& options_;
@@ -259,18 +262,18 @@ class Pingpong {
 
 int run(int argc, char** argv, const MpiProcess& process) {
   Options options;
-  CLI::App app{
-      "Ping-pong latency and bandwidth between two ranks, stream-triggered and CPU-driven."};
+  CLI::App app{"Ping-pong latency and bandwidth between two ranks, stream-triggered and CPU-driven."};
   declare(app, options);
-  if (const auto status = parse(app, argc, argv, process)) return *status;
+  if (const auto status = parse(app, argc, argv, process))
+    return *status;
   if (const std::string what = mistake(options); !what.empty())
     return usage_error(process, "pingpong", what);
   if (process.ranks() != 2)
-    return usage_error(process, "pingpong",
-                       fmt::format("needs exactly 2 ranks, not {}", process.ranks()));
+    return usage_error(process, "pingpong", fmt::format("needs exactly 2 ranks, not {}", process.ranks()));
   Pingpong pingpong(options, process);
   const PingpongReport report = pingpong.run();
-  if (process.is_first()) report.print(options.format);
+  if (process.is_first())
+    report.print(options.format);
   return report.verified() && pingpong.baseline_is_right() ? 0 : kExitMismatch;
 }
 

@@ -8,18 +8,16 @@ namespace lanyard::bench {
 
 bool PingpongReport::verified() const {
   for (const PingpongRow& row : rows)
-    if (!row.verified) return false;
+    if (!row.verified)
+      return false;
   return true;
 }
 
 void PingpongReport::print(Format format) const {
   switch (format) {
-    case Format::kText:
-      return print_text();
-    case Format::kCsv:
-      return print_csv();
-    case Format::kJson:
-      return print_json();
+    case Format::kText: return print_text();
+    case Format::kCsv: return print_csv();
+    case Format::kJson: return print_json();
   }
 }
 
@@ -27,20 +25,17 @@ void PingpongReport::print_text() const {
   fmt::print("# ping-pong, pack {}\n", pack ? "on" : "off");
   fmt::print("# MPI library: {}\n# ranks: {}\n", mpi, ranks);
   fmt::print("# memory: {}\n# NIC: {}\n", place.summary(), nic.summary());
-  fmt::print("# half trip: mean of {} trials +- 95 % confidence; ratio to {} of this run\n", trials,
-             baseline);
+  fmt::print("# half trip: mean of {} trials +- 95 % confidence; ratio to {} of this run\n", trials, baseline);
   for (const DoorbellRow& bell : doorbells)
-    fmt::print("# doorbell, mode {}: {:.3f} us (median; half of ring, fire, be seen)\n", bell.mode,
-               bell.median_us);
-  fmt::print("{:<10} {:>10} {:>13} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "mode", "bytes",
-             "half trip us", "+-", "least us", "MB/s", "ratio", "overflow", "verified");
+    fmt::print("# doorbell, mode {}: {:.3f} us (median; half of ring, fire, be seen)\n", bell.mode, bell.median_us);
+  fmt::print("{:<10} {:>10} {:>13} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "mode", "bytes", "half trip us", "+-",
+             "least us", "MB/s", "ratio", "overflow", "verified");
   for (const PingpongRow& row : rows) {
     const auto& ci95 = row.half_trip_us.ci95;
-    fmt::print(
-        "{:<10} {:>10} {:>13.3f} {:>11} {:>11.3f} {:>11.1f} {:>8.2f} {:>8} {:>8}\n", row.mode,
-        row.bytes, row.half_trip_us.mean, ci95 ? fmt::format("{:.3f}", *ci95) : "-",
-        row.half_trip_us.min, row.bandwidth_MBps(), row.ratio_to_baseline(),
-        row.entries ? fmt::to_string(row.entries->overflowed) : "-", row.verified ? "yes" : "NO");
+    fmt::print("{:<10} {:>10} {:>13.3f} {:>11} {:>11.3f} {:>11.1f} {:>8.2f} {:>8} {:>8}\n", row.mode, row.bytes,
+               row.half_trip_us.mean, ci95 ? fmt::format("{:.3f}", *ci95) : "-", row.half_trip_us.min,
+               row.bandwidth_MBps(), row.ratio_to_baseline(),
+               row.entries ? fmt::to_string(row.entries->overflowed) : "-", row.verified ? "yes" : "NO");
   }
 }
 
@@ -53,19 +48,18 @@ void PingpongReport::print_csv() const {
     const auto& ci95 = row.half_trip_us.ci95;
     std::string entries = ",,";
     if (row.entries)
-      entries = fmt::format("{},{},{}", row.entries->counters, row.entries->posted,
-                            row.entries->overflowed);
-    fmt::print("pingpong,{},{},{},{},{:.4f},{},{:.3f},{:.4f},{},{},{},{},{},{}\n", csv_field(mpi),
-               ranks, row.mode, row.bytes, row.half_trip_us.mean,
-               ci95 ? fmt::format("{:.4f}", *ci95) : "", row.bandwidth_MBps(),
+      entries = fmt::format("{},{},{}", row.entries->counters, row.entries->posted, row.entries->overflowed);
+    fmt::print("pingpong,{},{},{},{},{:.4f},{},{:.3f},{:.4f},{},{},{},{},{},{}\n", csv_field(mpi), ranks, row.mode,
+               row.bytes, row.half_trip_us.mean, ci95 ? fmt::format("{:.4f}", *ci95) : "", row.bandwidth_MBps(),
                row.ratio_to_baseline(), entries, row.verified, baseline, place.memory, place.stream,
                csv_field(place.device));
   }
-  if (doorbells.empty()) return;
+  if (doorbells.empty())
+    return;
   fmt::print("benchmark,mode,doorbell_us_median,memory,stream,device\n");
   for (const DoorbellRow& bell : doorbells)
-    fmt::print("doorbell,{},{:.4f},{},{},{}\n", bell.mode, bell.median_us, place.memory,
-               place.stream, csv_field(place.device));
+    fmt::print("doorbell,{},{:.4f},{},{},{}\n", bell.mode, bell.median_us, place.memory, place.stream,
+               csv_field(place.device));
 }
 
 void PingpongReport::print_json() const {
@@ -87,7 +81,8 @@ void PingpongReport::print_json() const {
     item["bytes"] = row.bytes;
     item["half_trip_us_mean"] = row.half_trip_us.mean;
     item["half_trip_us_ci95"] = nullptr;
-    if (row.half_trip_us.ci95) item["half_trip_us_ci95"] = *row.half_trip_us.ci95;
+    if (row.half_trip_us.ci95)
+      item["half_trip_us_ci95"] = *row.half_trip_us.ci95;
     item["half_trip_us_min"] = row.half_trip_us.min;
     item["bandwidth_MBps"] = row.bandwidth_MBps();
     item["ratio_to_baseline"] = row.ratio_to_baseline();
@@ -99,7 +94,8 @@ void PingpongReport::print_json() const {
     item["verified"] = row.verified;
     out["rows"].push_back(item);
   }
-  for (const DoorbellRow& bell : doorbells) out["doorbell_us_median"][bell.mode] = bell.median_us;
+  for (const DoorbellRow& bell : doorbells)
+    out["doorbell_us_median"][bell.mode] = bell.median_us;
   out["nic"] = nic.json();
   fmt::print("{}\n", out.dump(2));
 }

@@ -23,19 +23,22 @@ class Progress {
         begin_(Clock::now()),
         next_(begin_ + (is_terminal_ ? kInterval : kPatience)) {}
   ~Progress() {
-    if (has_printed_ && is_terminal_) fmt::print(stderr, "\n");
+    if (has_printed_ && is_terminal_)
+      fmt::print(stderr, "\n");
   }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void at(long done) {
-    if (!is_on_) return;
+    if (!is_on_)
+      return;
     const auto now = Clock::now();
-    if (now < next_) return;
+    if (now < next_)
+      return;
     next_ = now + kInterval;
     const double seconds = std::chrono::duration<double>(now - begin_).count();
-    fmt::print(stderr, "{}{}: {} of {} steps, {:.0f} s{}", is_terminal_ ? "\r" : "", what_, done,
-               total_, seconds, is_terminal_ ? "" : "\n");
+    fmt::print(stderr, "{}{}: {} of {} steps, {:.0f} s{}", is_terminal_ ? "\r" : "", what_, done, total_, seconds,
+               is_terminal_ ? "" : "\n");
     has_printed_ = true;
   }
 

@@ -38,7 +38,8 @@ class QueueInfo {
   // The value of a key; empty when there is no such key.
   std::string text(const std::string& key) const {
     for (const auto& [name, value] : entries_)
-      if (name == key) return value;
+      if (name == key)
+        return value;
     return "";
   }
   // The value of a key as a number; nothing when there is no such key or it is no whole number.
@@ -47,7 +48,8 @@ class QueueInfo {
   // The card, its wire and the strategy in a line for people. A card that has wires is called
   // card/wire.
   std::string summary() const {
-    if (empty()) return "none (no stream mode)";
+    if (empty())
+      return "none (no stream mode)";
     const std::string nic = text("nic");
     const size_t slash = nic.find('/');
     const std::string wire = slash == std::string::npos ? "its own" : nic.substr(slash + 1);
@@ -69,10 +71,12 @@ class QueueInfo {
 
  private:
   static std::optional<long long> to_number(const std::string& value) {
-    if (value.empty()) return std::nullopt;
+    if (value.empty())
+      return std::nullopt;
     char* end = nullptr;
     const long long number = std::strtoll(value.c_str(), &end, 10);
-    if (*end != '\0') return std::nullopt;
+    if (*end != '\0')
+      return std::nullopt;
     return number;
   }
 
@@ -91,8 +95,7 @@ inline EntryFigures entry_figures(const QueueInfo& before, const QueueInfo& afte
   };
   long long values[3] = {after.number("counters").value_or(0), difference("entries_posted"),
                          difference("entries_overflowed")};
-  check(MPI_Allreduce(MPI_IN_PLACE, values, 3, MPI_LONG_LONG, MPI_MAX, MPI_COMM_WORLD),
-        "MPI_Allreduce");
+  check(MPI_Allreduce(MPI_IN_PLACE, values, 3, MPI_LONG_LONG, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
   return {values[0], values[1], values[2]};
 }
 

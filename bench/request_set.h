@@ -27,12 +27,10 @@ class RequestSet {
 
   void add_receive(void* buffer, size_t bytes, int peer, int tag, MPI_Comm comm = MPI_COMM_WORLD) {
     requests_.push_back(MPI_REQUEST_NULL);
-    check(MPI_Recv_init(buffer, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm,
-                        &requests_.back()),
+    check(MPI_Recv_init(buffer, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm, &requests_.back()),
           "MPI_Recv_init");
   }
-  void add_send(SendKind kind, const void* buffer, size_t bytes, int peer, int tag,
-                MPI_Comm comm = MPI_COMM_WORLD) {
+  void add_send(SendKind kind, const void* buffer, size_t bytes, int peer, int tag, MPI_Comm comm = MPI_COMM_WORLD) {
     requests_.push_back(MPI_REQUEST_NULL);
     const auto init = kind == SendKind::kReady ? MPI_Rsend_init : MPI_Send_init;
     check(init(buffer, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm, &requests_.back()),
@@ -42,9 +40,11 @@ class RequestSet {
   // Matches all with the peers, which must do the same at the same time. Why it failed, or nothing.
   std::string try_match() {
     std::vector<MPI_Status> statuses(requests_.size());
-    for (MPI_Status& status : statuses) status.MPI_ERROR = MPI_SUCCESS;
+    for (MPI_Status& status : statuses)
+      status.MPI_ERROR = MPI_SUCCESS;
     const int code = MPIX_Matchall(count(), requests_.data(), statuses.data());
-    if (code == MPI_SUCCESS) return "";
+    if (code == MPI_SUCCESS)
+      return "";
     has_failed_ = true;
     int error_class = MPI_SUCCESS;
     check(MPI_Error_class(code, &error_class), "MPI_Error_class");
@@ -58,7 +58,8 @@ class RequestSet {
   }
   void match() {
     const std::string why = try_match();
-    if (why.empty()) return;
+    if (why.empty())
+      return;
     std::fprintf(stderr, "MPIX_Matchall: %s\n", why.c_str());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
@@ -67,9 +68,11 @@ class RequestSet {
   // cannot be freed: they are left behind.
   void free() {
     for (MPI_Request& request : requests_) {
-      if (request == MPI_REQUEST_NULL) continue;
+      if (request == MPI_REQUEST_NULL)
+        continue;
       const int code = MPI_Request_free(&request);
-      if (!has_failed_) check(code, "MPI_Request_free");
+      if (!has_failed_)
+        check(code, "MPI_Request_free");
     }
     requests_.clear();
   }

@@ -10,27 +10,27 @@ namespace {
 
 constexpr int kTag = 0;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
-RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream,
-                     StreamQueue* queue)
+RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream, StreamQueue* queue)
     : shape_(shape),
       process_(process),
       peer_(shape.is_to_self ? process.rank() : 1 - process.rank()),
       stream_(stream),
       queue_(queue) {
   for (int index = 0; index < kSlots; ++index)
-    if (index != kOdd || is_rsend()) make_slot(index);
-  if (shape_.mode == PingpongMode::kGraph) capture_graphs();
+    if (index != kOdd || is_rsend())
+      make_slot(index);
+  if (shape_.mode == PingpongMode::kGraph)
+    capture_graphs();
 }
 
 RoundTrip::~RoundTrip() {
   for (const auto& slot : slots_)
-    if (slot != nullptr) free_sets(*slot);
+    if (slot != nullptr)
+      free_sets(*slot);
 }
 
 void RoundTrip::make_slot(int index) {
@@ -56,31 +56,41 @@ void RoundTrip::make_slot(int index) {
     slot->requests.emplace();
     slot->requests->add_receive(slot->in, shape_.bytes, peer_, kTag + index);
     slot->requests->add_send(kind, slot->out, shape_.bytes, peer_, kTag + index);
-    if (queue_ != nullptr) slot->requests->match();
+    if (queue_ != nullptr)
+      slot->requests->match();
   }
-  if (shape_.mode == PingpongMode::kKernel || shape_.mode == PingpongMode::kGraph) make_sets(*slot);
+  if (shape_.mode == PingpongMode::kKernel || shape_.mode == PingpongMode::kGraph)
+    make_sets(*slot);
   slots_[static_cast<size_t>(index)] = std::move(slot);
 }
 
 void RoundTrip::make_sets(Slot& slot) {
   if (rings_once()) {
-    if (refusal_.empty()) refusal_ = queue_->try_make_set(slot.requests->count(), slot.requests->data(), slot.send_set);
+    if (refusal_.empty())
+      refusal_ = queue_->try_make_set(slot.requests->count(), slot.requests->data(), slot.send_set);
     return;
   }
-  if (refusal_.empty()) refusal_ = queue_->try_make_set(1, &slot.receive(), slot.receive_set);
-  if (refusal_.empty()) refusal_ = queue_->try_make_set(1, &slot.send(), slot.send_set);
+  if (refusal_.empty())
+    refusal_ = queue_->try_make_set(1, &slot.receive(), slot.receive_set);
+  if (refusal_.empty())
+    refusal_ = queue_->try_make_set(1, &slot.send(), slot.send_set);
   // Captures are refused where sets are: the answer was all that was wanted.
-  if (shape_.mode == PingpongMode::kGraph) free_sets(slot);
+  if (shape_.mode == PingpongMode::kGraph)
+    free_sets(slot);
 }
 
 void RoundTrip::free_sets(Slot& slot) {
-  if (slot.receive_set != nullptr) queue_->free_set(slot.receive_set);
-  if (slot.send_set != nullptr) queue_->free_set(slot.send_set);
+  if (slot.receive_set != nullptr)
+    queue_->free_set(slot.receive_set);
+  if (slot.send_set != nullptr)
+    queue_->free_set(slot.send_set);
 }
 
 void RoundTrip::capture_graphs() {
-  if (gpu() == nullptr) refusal_ = "host streams capture no graphs";
-  if (!refusal_.empty()) return;
+  if (gpu() == nullptr)
+    refusal_ = "host streams capture no graphs";
+  if (!refusal_.empty())
+    return;
   // As if there were so many iterations as graphs.
   iterations_ = graphs_.size() * kGraphTrips;
   for (uint64_t i = 0; i < graphs_.size(); ++i) {
@@ -91,14 +101,17 @@ void RoundTrip::capture_graphs() {
 }
 
 uint64_t RoundTrip::rounded(uint64_t iterations) const {
-  if (shape_.mode != PingpongMode::kGraph) return iterations;
+  if (shape_.mode != PingpongMode::kGraph)
+    return iterations;
   const uint64_t graphs = (iterations + kGraphTrips - 1) / kGraphTrips;
   return std::max<uint64_t>(graphs, 2) * kGraphTrips;  // the first and the last
 }
 
 RoundTrip::SlotIndex RoundTrip::slot_index(uint64_t i) const {
-  if (i == 0) return kFirst;
-  if (i + 1 == iterations_) return kLast;
+  if (i == 0)
+    return kFirst;
+  if (i + 1 == iterations_)
+    return kLast;
   return is_rsend() && i % 2 == 1 ? kOdd : kEven;
 }
 
@@ -106,7 +119,8 @@ void RoundTrip::prepare(uint64_t iterations) {
   iterations_ = iterations;
   const uint64_t of_slot[kSlots] = {0, 2, 1, iterations - 1};
   for (size_t index = 0; index < kSlots; ++index) {
-    if (slots_[index] == nullptr) continue;
+    if (slots_[index] == nullptr)
+      continue;
     Slot& slot = *slots_[index];
     slot.iteration = next_iteration_ + of_slot[index];
     const Payload mine({process_.rank(), peer_, slot.iteration});
@@ -116,7 +130,8 @@ void RoundTrip::prepare(uint64_t iterations) {
     };
     slot.source.write([&](std::span<std::byte> bytes) { mine.fill(bytes); });
     slot.destination.write(poison(theirs));
-    if (!shape_.pack) continue;
+    if (!shape_.pack)
+      continue;
     slot.staging_out.write(poison(mine));
     slot.staging_in.write(poison(theirs));
   }
@@ -125,21 +140,23 @@ void RoundTrip::prepare(uint64_t iterations) {
 // The slots that the trial has used, the first iteration's before the others.
 void RoundTrip::compare() {
   bool used[kSlots] = {};
-  for (uint64_t i = 0; i < std::min<uint64_t>(iterations_, 4); ++i) used[slot_index(i)] = true;
-  if (iterations_ > 1) used[kLast] = true;
+  for (uint64_t i = 0; i < std::min<uint64_t>(iterations_, 4); ++i)
+    used[slot_index(i)] = true;
+  if (iterations_ > 1)
+    used[kLast] = true;
   for (size_t index = 0; index < kSlots && error_.empty(); ++index) {
-    if (!used[index]) continue;
+    if (!used[index])
+      continue;
     Slot& slot = *slots_[index];
     const Payload theirs({peer_, process_.rank(), slot.iteration});
-    const auto mismatch = slot.destination.read(
-        [&](std::span<const std::byte> bytes) { return theirs.verify(bytes); });
-    if (!mismatch) continue;
+    const auto mismatch = slot.destination.read([&](std::span<const std::byte> bytes) { return theirs.verify(bytes); });
+    if (!mismatch)
+      continue;
     error_ = fmt::format(
         "{} bytes, iteration {} of {}: byte {} that rank {} received from rank {} is {:#04x}, "
         "should be {:#04x}",
-        shape_.bytes, slot.iteration - next_iteration_, iterations_, mismatch->index,
-        process_.rank(), peer_, std::to_integer<int>(mismatch->found),
-        std::to_integer<int>(mismatch->expected));
+        shape_.bytes, slot.iteration - next_iteration_, iterations_, mismatch->index, process_.rank(), peer_,
+        std::to_integer<int>(mismatch->found), std::to_integer<int>(mismatch->expected));
   }
   next_iteration_ += iterations_;
 }
@@ -164,18 +181,12 @@ double RoundTrip::trial(uint64_t iterations) {
 void RoundTrip::run() {
   switch (shape_.mode) {
     case PingpongMode::kSendrecv:
-    case PingpongMode::kMpi:
-      return run_cpu();
-    case PingpongMode::kPersistent:
-      return run_persistent();
-    case PingpongMode::kSend:
-      return run_send();
-    case PingpongMode::kRsend:
-      return run_rsend();
-    case PingpongMode::kGraph:
-      return run_graph();
-    case PingpongMode::kKernel:
-      return run_kernel();
+    case PingpongMode::kMpi: return run_cpu();
+    case PingpongMode::kPersistent: return run_persistent();
+    case PingpongMode::kSend: return run_send();
+    case PingpongMode::kRsend: return run_rsend();
+    case PingpongMode::kGraph: return run_graph();
+    case PingpongMode::kKernel: return run_kernel();
   }
 }
 
@@ -189,19 +200,19 @@ void RoundTrip::cpu_send(Slot& slot) {
     }
     stream_->synchronize();
   }
-  check(MPI_Send(out, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD),
-        "MPI_Send");
+  check(MPI_Send(out, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD), "MPI_Send");
 }
 
 // The stream has done with the pinned buffer before the next receive into it: a rank that has
 // received synchronises before it sends, and sends before it receives again.
 void RoundTrip::cpu_receive(Slot& slot) {
   std::byte* const in = gpu() != nullptr ? slot.pinned_in.data() : slot.in;
-  check(MPI_Recv(in, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE),
+  check(MPI_Recv(in, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
         "MPI_Recv");
-  if (gpu() != nullptr) gpu()->transfer(slot.in, in, shape_.bytes);
-  if (stream_ != nullptr) unpack(slot);
+  if (gpu() != nullptr)
+    gpu()->transfer(slot.in, in, shape_.bytes);
+  if (stream_ != nullptr)
+    unpack(slot);
 }
 
 void RoundTrip::run_cpu() {
@@ -214,14 +225,13 @@ void RoundTrip::run_cpu() {
       cpu_send(slot(i));
     }
   }
-  if (stream_ != nullptr) stream_->synchronize();  // the last unpack kernel
+  if (stream_ != nullptr)
+    stream_->synchronize();  // the last unpack kernel
 }
 
 void RoundTrip::run_persistent() {
   const auto start = [](MPI_Request& request) { check(MPI_Start(&request), "MPI_Start"); };
-  const auto wait = [](MPI_Request& request) {
-    check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-  };
+  const auto wait = [](MPI_Request& request) { check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait"); };
   for (uint64_t i = 0; i < iterations_; ++i) {
     Slot& s = slot(i);
     start(s.receive());
@@ -238,11 +248,13 @@ void RoundTrip::run_persistent() {
 }
 
 void RoundTrip::pack(Slot& slot) {
-  if (shape_.pack) stream_->launch(slot.pack);
+  if (shape_.pack)
+    stream_->launch(slot.pack);
 }
 
 void RoundTrip::unpack(Slot& slot) {
-  if (shape_.pack) stream_->launch(slot.unpack);
+  if (shape_.pack)
+    stream_->launch(slot.unpack);
 }
 
 // Regular sends wait for the peer's receive by themselves, so any order is correct. Rank 1 starts
@@ -251,7 +263,8 @@ void RoundTrip::unpack(Slot& slot) {
 // queue's wait would wait for that receive, and rank 0 sends the ping only when its own queue's wait
 // is over. What can be one call is one: each costs the stream time.
 void RoundTrip::enqueue_trips(uint64_t begin, uint64_t end) {
-  if (!is_pinging()) queue_->start(slot(begin).receive());
+  if (!is_pinging())
+    queue_->start(slot(begin).receive());
   for (uint64_t i = begin; i < end; ++i) {
     Slot& s = slot(i);
     if (is_pinging()) {
@@ -276,7 +289,8 @@ void RoundTrip::enqueue_trips(uint64_t begin, uint64_t end) {
 
 // And for the pong before it, where there is one in this batch.
 void RoundTrip::wait_for_ping(uint64_t i, uint64_t begin) {
-  if (i == begin) return queue_->wait(slot(i).receive());
+  if (i == begin)
+    return queue_->wait(slot(i).receive());
   MPI_Request both[] = {slot(i).receive(), slot(i - 1).send()};
   queue_->wait_all(2, both);
 }
@@ -293,13 +307,13 @@ void RoundTrip::run_graph() {
   const uint64_t batch = std::max<uint64_t>(shape_.batch / kGraphTrips, 1);
   for (uint64_t i = 0; i < replays; ++i) {
     gpu()->replay(*graphs_[i == 0 ? 0 : i + 1 == replays ? 2 : 1]);
-    if ((i + 1) % batch == 0 || i + 1 == replays) queue_->drain();
+    if ((i + 1) % batch == 0 || i + 1 == replays)
+      queue_->drain();
   }
 }
 
 void RoundTrip::run_kernel() {
-  trips_ = {slots_[kFirst]->sets(), slots_[kEven]->sets(), slots_[kLast]->sets(), iterations_,
-            is_pinging()};
+  trips_ = {slots_[kFirst]->sets(), slots_[kEven]->sets(), slots_[kLast]->sets(), iterations_, is_pinging()};
   stream_->launch(trips_);
   queue_->drain();
 }
@@ -325,16 +339,19 @@ void RoundTrip::run_rsend() {
       if (process_.is_first()) {
         pack(s);
         queue_->start(s.send());
-        if (has_next) queue_->start(slot(i + 1).receive());
+        if (has_next)
+          queue_->start(slot(i + 1).receive());
         queue_->wait_all(*s.requests);
         unpack(s);
       } else {
-        if (has_next) queue_->start(slot(i + 1).receive());
+        if (has_next)
+          queue_->start(slot(i + 1).receive());
         wait_for_ping(i, begin);
         unpack(s);
         pack(s);
         queue_->start(s.send());
-        if (i + 1 == end) queue_->wait(s.send());
+        if (i + 1 == end)
+          queue_->wait(s.send());
       }
     }
     if (end < iterations_)

@@ -46,11 +46,11 @@ namespace lanyard::bench {
 enum class PingpongMode {
   kSendrecv,    // MPI_Send and MPI_Recv of the arrays, no stream: the baseline
   kPersistent,  // MPI_Start and MPI_Wait on persistent requests, no stream
-  kMpi,    // the CPU drives: pack kernel, synchronise the stream, MPI_Send, MPI_Recv, unpack kernel
-  kSend,   // stream-triggered persistent sends
-  kRsend,  // stream-triggered persistent ready sends, receives started one iteration ahead
-  kGraph,  // kSend, captured and replayed; streams of GPUs only
-  kKernel,  // one kernel starts, waits and copies
+  kMpi,         // the CPU drives: pack kernel, synchronise the stream, MPI_Send, MPI_Recv, unpack kernel
+  kSend,        // stream-triggered persistent sends
+  kRsend,       // stream-triggered persistent ready sends, receives started one iteration ahead
+  kGraph,       // kSend, captured and replayed; streams of GPUs only
+  kKernel,      // one kernel starts, waits and copies
 };
 
 class RoundTrip {
@@ -146,9 +146,8 @@ class RoundTrip {
   std::array<std::unique_ptr<Graph>, 3> graphs_;
   TripsKernel trips_;
   std::string refusal_;
-  uint64_t iterations_ = 0;  // of the trial that runs
-  uint64_t next_iteration_ =
-      0;  // number of the next iteration over all trials: no payload comes twice
+  uint64_t iterations_ = 0;      // of the trial that runs
+  uint64_t next_iteration_ = 0;  // number of the next iteration over all trials: no payload comes twice
   std::string error_;
 };
 

@@ -59,11 +59,14 @@ bool measure(const std::string& text, SchedulerKind kind, Seconds time) {
 
 int main(int argc, char** argv) {
   CLI::App app("How fast the deterministic engine is, on one core, with every oracle on.");
-  std::vector<std::string> configs{"2ranks,1req-one-way,2iter", "2ranks,2req-one-way,2iter", "2ranks,2req-each-way,2iter"};
+  std::vector<std::string> configs{"2ranks,1req-one-way,2iter", "2ranks,2req-one-way,2iter",
+                                   "2ranks,2req-each-way,2iter"};
   double seconds = 5;
   bool large = false;
   app.add_option("--config", configs, "workloads, see lanyard fuzz --help");
-  app.add_option("--seconds", seconds, "for each workload and scheduler")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--seconds", seconds, "for each workload and scheduler")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_flag("--large", large, "one run of 8,192 ranks with 8 neighbours each, 10 iterations");
   CLI11_PARSE(app, argc, argv);
   for (const std::string& config : configs) {

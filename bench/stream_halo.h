@@ -42,7 +42,8 @@ class StreamHalo {
   StreamHalo(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout, Stream& stream,
              HaloKinds kinds = HaloKinds::kGather)
       : mode_(mode), layout_(layout), stream_(stream) {
-    if (mode_ != HaloMode::kMpi) queue_.emplace(stream);
+    if (mode_ != HaloMode::kMpi)
+      queue_.emplace(stream);
     StreamQueue* queue = queue_ ? &*queue_ : nullptr;
     const long rows = layout.my_rows().count;
     const long columns = layout.my_columns().count;
@@ -52,8 +53,7 @@ class StreamHalo {
     }
     gather_.emplace(mode, comm, layout, bytes(owned_), bytes(ghost_), 0, stream, queue);
     if (kinds == HaloKinds::kGatherAndScatter)
-      scatter_.emplace(mode, comm, layout, bytes(ghost_), bytes(owned_), NeighbourExchange::kTags,
-                       stream, queue);
+      scatter_.emplace(mode, comm, layout, bytes(ghost_), bytes(owned_), NeighbourExchange::kTags, stream, queue);
   }
   // Collective: drains.
   ~StreamHalo() { drain(); }
@@ -65,15 +65,11 @@ class StreamHalo {
 
   // From here in the stream on, the ghosts of the block hold what their owners hold. Every rank
   // calls it equally often. Mode kMpi blocks.
-  void enqueue_gather(T* cells) {
-    exchange(*gather_, cells, gathers_, owned_, ghost_, unpack_kernel<false>);
-  }
+  void enqueue_gather(T* cells) { exchange(*gather_, cells, gathers_, owned_, ghost_, unpack_kernel<false>); }
   // From here in the stream on, the owned cells of the block have had added to them what the ghosts
   // of it held elsewhere. The ghosts keep their values. Contributions are added in the order of
   // kDirection. Requires kGatherAndScatter.
-  void enqueue_scatter(T* cells) {
-    exchange(*scatter_, cells, scatters_, ghost_, owned_, unpack_kernel<true>);
-  }
+  void enqueue_scatter(T* cells) { exchange(*scatter_, cells, scatters_, ghost_, owned_, unpack_kernel<true>); }
 
   // Blocks the host until everything enqueued so far has run. Not collective.
   void synchronize() {
@@ -87,7 +83,8 @@ class StreamHalo {
   // Collective.
   void drain() {
     gather_->close();
-    if (scatter_) scatter_->close();
+    if (scatter_)
+      scatter_->close();
     if (queue_)
       queue_->drain();
     else
@@ -147,13 +144,13 @@ class StreamHalo {
     }
   }
 
-  Copies& copies(CopiesList& list, NeighbourExchange& exchange, T* cells,
-                 const std::array<Region, kDirections>& from,
+  Copies& copies(CopiesList& list, NeighbourExchange& exchange, T* cells, const std::array<Region, kDirections>& from,
                  const std::array<Region, kDirections>& to, void (*unpack)(void*)) {
     auto* const address = reinterpret_cast<std::byte*>(cells);
     const int set = exchange.set();
     for (const auto& c : list)
-      if (c->pack.cells == address && c->set == set) return *c;
+      if (c->pack.cells == address && c->set == set)
+        return *c;
     auto c = std::make_unique<Copies>();
     c->set = set;
     c->pack.cells = c->unpack.cells = address;
@@ -172,8 +169,7 @@ class StreamHalo {
     return *list.back();
   }
 
-  void exchange(NeighbourExchange& exchange, T* cells, CopiesList& list,
-                const std::array<Region, kDirections>& from,
+  void exchange(NeighbourExchange& exchange, T* cells, CopiesList& list, const std::array<Region, kDirections>& from,
                 const std::array<Region, kDirections>& to, void (*unpack)(void*)) {
     const Copies& c = copies(list, exchange, cells, from, to, unpack);
     exchange.start_receives();

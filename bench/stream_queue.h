@@ -22,7 +22,8 @@ class StreamQueue {
   static std::string refusal(Stream& stream) {
     MPIX_Queue queue = MPIX_QUEUE_NULL;
     const int code = MPIX_Queue_init(&queue, type(stream), stream.address());
-    if (code != MPI_SUCCESS) return "MPIX_Queue_init: " + mpi_error_text(code);
+    if (code != MPI_SUCCESS)
+      return "MPIX_Queue_init: " + mpi_error_text(code);
     const QueueInfo info(queue);
     check(MPIX_Queue_free(&queue), "MPIX_Queue_free");
     if (stream.gpu() != nullptr && info.text("device_memory") != "yes")
@@ -34,12 +35,8 @@ class StreamQueue {
   StreamQueue(const StreamQueue&) = delete;
   StreamQueue& operator=(const StreamQueue&) = delete;
 
-  void start(MPI_Request& request) {
-    check(MPIX_Enqueue_start(queue_, &request), "MPIX_Enqueue_start");
-  }
-  void wait(MPI_Request& request) {
-    check(MPIX_Enqueue_wait(queue_, &request), "MPIX_Enqueue_wait");
-  }
+  void start(MPI_Request& request) { check(MPIX_Enqueue_start(queue_, &request), "MPIX_Enqueue_start"); }
+  void wait(MPI_Request& request) { check(MPIX_Enqueue_wait(queue_, &request), "MPIX_Enqueue_wait"); }
   void start_all(int count, MPI_Request* requests) {
     check(MPIX_Enqueue_startall(queue_, count, requests), "MPIX_Enqueue_startall");
   }
@@ -66,12 +63,9 @@ class StreamQueue {
  private:
   static MPIX_Queue_type type(const Stream& stream) {
     switch (stream.kind()) {
-      case Stream::Kind::kCuda:
-        return MPIX_QUEUE_CUDA;
-      case Stream::Kind::kHip:
-        return MPIX_QUEUE_HIP;
-      default:
-        return MPIX_QUEUE_HOST;
+      case Stream::Kind::kCuda: return MPIX_QUEUE_CUDA;
+      case Stream::Kind::kHip: return MPIX_QUEUE_HIP;
+      default: return MPIX_QUEUE_HOST;
     }
   }
 

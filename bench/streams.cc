@@ -11,8 +11,7 @@ namespace {
 
 int local_rank(const MpiProcess& process) {
   MPI_Comm host = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, process.rank(), MPI_INFO_NULL,
-                            &host),
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, process.rank(), MPI_INFO_NULL, &host),
         "MPI_Comm_split_type");
   int rank = 0;
   check(MPI_Comm_rank(host, &rank), "MPI_Comm_rank");
@@ -30,22 +29,25 @@ int first_rank(const MpiProcess& process, bool mine) {
 }  // namespace
 
 Streams::Streams(bool wants_device, const char* program, const MpiProcess& process) {
-  if (!wants_device) return;
+  if (!wants_device)
+    return;
   local_rank_ = local_rank(process);
   std::string why;
   const std::unique_ptr<Stream> stream = open_gpu_stream(local_rank_, why);
-  if (stream != nullptr) why = StreamQueue::refusal(*stream);
+  if (stream != nullptr)
+    why = StreamQueue::refusal(*stream);
   const int refused = first_rank(process, !why.empty());
   if (refused == process.rank())
     std::fprintf(stderr, "%s: %s; running on host streams\n", program, why.c_str());
-  if (refused != process.ranks()) return;
+  if (refused != process.ranks())
+    return;
   has_device_ = true;
-  place_ = {"device", stream->kind() == Stream::Kind::kCuda ? "cuda" : "hip",
-            stream->gpu()->device_name()};
+  place_ = {"device", stream->kind() == Stream::Kind::kCuda ? "cuda" : "hip", stream->gpu()->device_name()};
 }
 
 std::unique_ptr<Stream> Streams::make() const {
-  if (!has_device_) return std::make_unique<HostStream>();
+  if (!has_device_)
+    return std::make_unique<HostStream>();
   std::string why;
   std::unique_ptr<Stream> stream = open_gpu_stream(local_rank_, why);
   if (stream == nullptr) {

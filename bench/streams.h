@@ -17,16 +17,13 @@ struct Place {
   std::string stream = "host";
   std::string device;  // rank 0's; empty for host memory
 
-  std::string summary() const {
-    return memory + (device.empty() ? "" : " (" + device + ")") + ", streams: " + stream;
-  }
+  std::string summary() const { return memory + (device.empty() ? "" : " (" + device + ")") + ", streams: " + stream; }
 };
 
 inline void add_memory(CLI::App& app, std::string& memory) {
-  app.add_option(
-         "--memory", memory,
-         "host; device: buffers, kernels and streams of a GPU, where there is one (default: "
-         "host)")
+  app.add_option("--memory", memory,
+                 "host; device: buffers, kernels and streams of a GPU, where there is one (default: "
+                 "host)")
       ->check(CLI::IsMember({"host", "device"}));
 }
 

@@ -8,7 +8,8 @@
 //      But adds that follow one another in a batch may be made in any order, as one, and so may writes to different
 //      words. An add is atomic to those of other streams of the kind; to a device without native host atomics it is not
 //      to the host's: let one side add to a word at a time.
-//  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 and kWaitCount64
+//  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 and
+//  kWaitCount64
 //      wait for a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can. A
 //      kWrite64 writes the same value each time; kWriteNext64 counts on.
 //  S4  enqueue() takes a batch as a whole or not at all, never blocks on the stream's progress, and once warm neither
@@ -55,8 +56,8 @@ class Helper {
   virtual bool help() = 0;
   // Grows whenever anybody helped with success.
   virtual uint64_t activity() = 0;
-  // Sleeps until something may have changed, at most `timeout`; returns at once where activity() is not `seen` any more:
-  // who reads it before looking for what it wants, and sleeps since that reading, misses nothing.
+  // Sleeps until something may have changed, at most `timeout`; returns at once where activity() is not `seen` any
+  // more: who reads it before looking for what it wants, and sleeps since that reading, misses nothing.
   virtual void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) = 0;
 };
 
@@ -67,8 +68,8 @@ class Stream {
   virtual const char* kind() const = 0;  // "host", "cuda", "hip"
   // Whether kCall is supported (else only word operations).
   virtual bool can_call() const = 0;
-  // kInvalidArgument for a null or misaligned word; kUnsupported for a kind it cannot do, or cannot capture; kAgain when
-  // the stream's own queue is full and enqueuing would block; kFailed: the device is lost.
+  // kInvalidArgument for a null or misaligned word; kUnsupported for a kind it cannot do, or cannot capture; kAgain
+  // when the stream's own queue is full and enqueuing would block; kFailed: the device is lost.
   virtual Status enqueue(std::span<const StreamOp> ops) = 0;
   // Helps the stream along from the calling thread where the stream runs on host threads; returns whether it is empty
   // (everything enqueued so far has run). Never blocks.
@@ -86,7 +87,8 @@ class Stream {
 
   // The capture (into a graph) under way on the stream, never 0 and never used again; 0: none.
   virtual uint64_t capturing() const { return 0; }
-  // A number that operations count on, where the stream reaches it fastest. Does not wait for the stream. kUnsupported, kExhausted.
+  // A number that operations count on, where the stream reaches it fastest. Does not wait for the stream. kUnsupported,
+  // kExhausted.
   virtual Result<uint64_t*> take_count(uint64_t) { return Status(Code::kUnsupported, "the stream keeps no counts"); }
   virtual void give_count(uint64_t*) {}
 

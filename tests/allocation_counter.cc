@@ -35,11 +35,13 @@ void* allocate(size_t bytes, size_t alignment) {
 
 // The standard's other forms forward to these.
 void* operator new(size_t bytes) {
-  if (void* memory = allocate(bytes, alignof(std::max_align_t))) return memory;
+  if (void* memory = allocate(bytes, alignof(std::max_align_t)))
+    return memory;
   throw std::bad_alloc();
 }
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  if (void* memory = allocate(bytes, static_cast<size_t>(alignment))) return memory;
+  if (void* memory = allocate(bytes, static_cast<size_t>(alignment)))
+    return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

@@ -17,15 +17,14 @@ struct Abandoned : ::testing::Test {
   inline static Buffer buffer{40};
 
   void SetUp() override {
-    if (partner() == rank()) GTEST_SKIP() << "needs an even number of ranks";
+    if (partner() == rank())
+      GTEST_SKIP() << "needs an even number of ranks";
     ASSERT_TRUE(ok(MPIX_Host_stream_create(&stream)));
     ASSERT_TRUE(ok(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream)));
     if (sends())
-      MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD,
-                    &request);
+      MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD, &request);
     else
-      MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD,
-                    &request);
+      MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 3, MPI_COMM_WORLD, &request);
     ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
   }
   void TearDown() override {
@@ -42,8 +41,7 @@ struct Abandoned : ::testing::Test {
     const int code = MPIX_Queue_wait(queue);
     const int expected = error_class(code) == MPIX_ERR_FAILED ? MPIX_ERR_FAILED : MPIX_ERR_STALLED;
     EXPECT_TRUE(
-        fails(code, expected,
-              {sends() ? "send" : "recv", "peer " + std::to_string(partner()), "tag 3", "40 B"}));
+        fails(code, expected, {sends() ? "send" : "recv", "peer " + std::to_string(partner()), "tag 3", "40 B"}));
   }
   void free_mine() {
     EXPECT_TRUE(ok(MPI_Request_free(&request)));
@@ -53,15 +51,19 @@ struct Abandoned : ::testing::Test {
 };
 
 TEST_F(Abandoned, ASendWhoseReceiveWasFreed) {
-  if (!sends()) free_mine();
+  if (!sends())
+    free_mine();
   MPI_Barrier(MPI_COMM_WORLD);
-  if (sends()) start_alone();
+  if (sends())
+    start_alone();
 }
 
 TEST_F(Abandoned, AReceiveWhoseSendWasFreed) {
-  if (sends()) free_mine();
+  if (sends())
+    free_mine();
   MPI_Barrier(MPI_COMM_WORLD);
-  if (!sends()) start_alone();
+  if (!sends())
+    start_alone();
 }
 
 // The clear-to-send is there before the send goes.
@@ -71,11 +73,11 @@ TEST_F(Abandoned, AReceiveWhoseSendIsFreedLater) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  if (sends()) free_mine();
+  if (sends())
+    free_mine();
   MPI_Barrier(MPI_COMM_WORLD);
   if (!sends()) {
-    EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_STALLED,
-                      {"recv", "tag 3", "40 B", "has not landed"}));
+    EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_STALLED, {"recv", "tag 3", "40 B", "has not landed"}));
     EXPECT_TRUE(fails(MPIX_Queue_free(&queue), MPIX_ERR_BUSY));
   }
 }

@@ -13,7 +13,8 @@ static void fill(void* argument) { out_value = 1000 * *(const int*)argument + 7;
 
 static void check(void* argument) {
   (void)argument;
-  if (in_value != 1000 * left + 7) ++mistakes;
+  if (in_value != 1000 * left + 7)
+    ++mistakes;
   in_value = -1;
 }
 
@@ -32,10 +33,10 @@ int main(void) {
   MPIX_Host_stream_create(&stream);
   MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream);
   MPI_Recv_init(&in_value, 1, MPI_INT, left, LANYARD_VERSION_MINOR, MPI_COMM_WORLD, &requests[0]);
-  MPI_Send_init(&out_value, 1, MPI_INT, (rank + 1) % ranks, LANYARD_VERSION_MINOR, MPI_COMM_WORLD,
-                &requests[1]);
+  MPI_Send_init(&out_value, 1, MPI_INT, (rank + 1) % ranks, LANYARD_VERSION_MINOR, MPI_COMM_WORLD, &requests[1]);
   MPIX_Matchall(2, requests, statuses);
-  if (statuses[0].MPI_SOURCE != left) ++mistakes;
+  if (statuses[0].MPI_SOURCE != left)
+    ++mistakes;
   for (i = 0; i < ITERATIONS; ++i) {
     MPIX_Host_stream_launch(stream, fill, &rank);
     MPIX_Enqueue_startall(queue, 2, requests);
@@ -46,13 +47,16 @@ int main(void) {
   MPIX_Queue_wait(queue);
   MPIX_Queue_get_info(queue, &info);
   MPI_Info_free(&info);
-  if (MPIX_ERR_QUEUE == MPIX_ERR_BUSY) ++mistakes;
+  if (MPIX_ERR_QUEUE == MPIX_ERR_BUSY)
+    ++mistakes;
   MPI_Request_free(&requests[0]);
   MPI_Request_free(&requests[1]);
   MPIX_Queue_free(&queue);
   MPIX_Host_stream_free(&stream);
-  if (queue != MPIX_QUEUE_NULL || stream != MPIX_HOST_STREAM_NULL) ++mistakes;
+  if (queue != MPIX_QUEUE_NULL || stream != MPIX_HOST_STREAM_NULL)
+    ++mistakes;
   MPI_Finalize();
-  if (mistakes != 0) fprintf(stderr, "rank %d: %d mistakes\n", rank, mistakes);
+  if (mistakes != 0)
+    fprintf(stderr, "rank %d: %d mistakes\n", rank, mistakes);
   return mistakes == 0 ? 0 : 1;
 }

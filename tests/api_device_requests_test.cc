@@ -26,7 +26,8 @@ class DeviceRequests : public ::testing::Test {
         if (i % 2 == 0) {
           MPIX_Device_waitall(set);
         } else {
-          while (MPIX_Device_testall(set) == 0) std::this_thread::yield();
+          while (MPIX_Device_testall(set) == 0)
+            std::this_thread::yield();
         }
         wrong += in.mistakes(seed_of(partner(), rank(), i));
         in.poison();
@@ -83,12 +84,15 @@ TEST_F(DeviceRequests, NobodyElseStartsThem) {
 TEST_F(DeviceRequests, AFreeThatIsRefusedLeavesTheWholeSet) {
   Buffer from[] = {Buffer(1000), Buffer(1000)}, to[] = {Buffer(1000), Buffer(1000)};
   Requests pairs;
-  for (int i = 0; i < 2; ++i) pairs.send(from[i].data(), from[i].count(), partner(), 11 + i);
-  for (int i = 0; i < 2; ++i) pairs.receive(to[i].data(), to[i].count(), partner(), 11 + i);
+  for (int i = 0; i < 2; ++i)
+    pairs.send(from[i].data(), from[i].count(), partner(), 11 + i);
+  for (int i = 0; i < 2; ++i)
+    pairs.receive(to[i].data(), to[i].count(), partner(), 11 + i);
   pairs.match();
   MPIX_Device_requests *sends = nullptr, *receives[2] = {};
   ASSERT_TRUE(ok(MPIX_Device_requests_create(queue, 2, pairs.data(), &sends)));
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(ok(MPIX_Device_requests_create(queue, 1, pairs.at(2 + i), &receives[i])));
+  for (int i = 0; i < 2; ++i)
+    ASSERT_TRUE(ok(MPIX_Device_requests_create(queue, 1, pairs.at(2 + i), &receives[i])));
   const auto start_sends = [&](int iteration) {
     for (int i = 0; i < 2; ++i) {
       from[i].fill(seed_of(rank(), partner(), iteration, i));
@@ -103,12 +107,14 @@ TEST_F(DeviceRequests, AFreeThatIsRefusedLeavesTheWholeSet) {
   };
   start_sends(0);
   receive(0, 0);
-  while (!lanyard_are_complete(sends, 0, 1)) std::this_thread::yield();
+  while (!lanyard_are_complete(sends, 0, 1))
+    std::this_thread::yield();
   MPIX_Device_requests* const before = sends;
   for (int again = 0; again < 2; ++again) {
     EXPECT_TRUE(fails(MPIX_Device_requests_free(queue, &sends), MPIX_ERR_BUSY, {"tag 12"}));
     EXPECT_EQ(sends, before);
-    for (int i = 0; i < 2; ++i) EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, pairs.at(i)), MPI_ERR_REQUEST, {"kernel"}));
+    for (int i = 0; i < 2; ++i)
+      EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, pairs.at(i)), MPI_ERR_REQUEST, {"kernel"}));
   }
   MPIX_Queue handle = queue.handle();
   EXPECT_TRUE(fails(MPIX_Queue_free(&handle), MPIX_ERR_BUSY, {"sets"}));
@@ -117,10 +123,12 @@ TEST_F(DeviceRequests, AFreeThatIsRefusedLeavesTheWholeSet) {
   MPIX_Device_waitall(sends);
   // The set is as it was.
   start_sends(1);
-  for (int i = 0; i < 2; ++i) receive(1, i);
+  for (int i = 0; i < 2; ++i)
+    receive(1, i);
   MPIX_Device_waitall(sends);
   EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &sends)));
-  for (auto& set : receives) EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
+  for (auto& set : receives)
+    EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
   EXPECT_EQ(sends, nullptr);
 }
 

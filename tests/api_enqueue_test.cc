@@ -24,7 +24,8 @@ struct Barrier {
 void hold(void* argument) {
   Barrier& barrier = *static_cast<Barrier*>(argument);
   barrier.closed = true;
-  while (!barrier.open.load()) std::this_thread::yield();
+  while (!barrier.open.load())
+    std::this_thread::yield();
 }
 void nothing(void*) {}
 
@@ -43,7 +44,8 @@ struct Enqueuing : ::testing::Test {
                     i % 2 == 0 ? Mode::kSend : Mode::kSsend);
     }
     requests.match();
-    for (int i = 0; i < 3 * kRounds / kRoundsAGate; ++i) gated([this] { enqueue_rounds(); });
+    for (int i = 0; i < 3 * kRounds / kRoundsAGate; ++i)
+      gated([this] { enqueue_rounds(); });
   }
 
   void enqueue_round() {
@@ -52,7 +54,8 @@ struct Enqueuing : ::testing::Test {
     failures += MPIX_Enqueue_waitall(queue, kRequests, requests.data()) != MPI_SUCCESS;
   }
   void enqueue_rounds() {
-    for (int i = 0; i < kRoundsAGate; ++i) enqueue_round();
+    for (int i = 0; i < kRoundsAGate; ++i)
+      enqueue_round();
   }
   void enqueue_rounds_one_by_one() {
     for (int i = 0; i < kRoundsAGate; ++i) {
@@ -68,7 +71,8 @@ struct Enqueuing : ::testing::Test {
   void gated(Function enqueue) {
     Barrier barrier;
     ASSERT_TRUE(ok(MPIX_Host_stream_launch(stream.handle(), hold, &barrier)));
-    while (!barrier.closed.load()) std::this_thread::yield();
+    while (!barrier.closed.load())
+      std::this_thread::yield();
     enqueue();
     barrier.open = true;
     queue.wait();
@@ -76,7 +80,8 @@ struct Enqueuing : ::testing::Test {
 };
 
 TEST_F(Enqueuing, AllocatesNothing) {
-  if (!allocations_are_counted()) GTEST_SKIP() << "a sanitizer has operator new";
+  if (!allocations_are_counted())
+    GTEST_SKIP() << "a sanitizer has operator new";
   uint64_t allocations = 0;
   for (int i = 0; i < kRounds / kRoundsAGate; ++i)
     gated([&] {
@@ -102,7 +107,8 @@ TEST_F(Enqueuing, AllocatesNothing) {
 TEST_F(Enqueuing, MakesNoSystemCall) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kLong = std::chrono::milliseconds(50);
-  if (!SyscallCounter::available()) GTEST_SKIP() << "system calls cannot be counted in this build";
+  if (!SyscallCounter::available())
+    GTEST_SKIP() << "system calls cannot be counted in this build";
   if (mpi_suite::process().thread_level < MPI_THREAD_SERIALIZED)
     GTEST_SKIP() << "the MPI has no MPI_THREAD_SERIALIZED";
   std::vector<long> calls;
@@ -112,7 +118,8 @@ TEST_F(Enqueuing, MakesNoSystemCall) {
       enqueue_round();
       const Clock::time_point begin = Clock::now();
       const std::vector<long> more = counter.during(enqueue);
-      if (Clock::now() - begin > kLong) return;
+      if (Clock::now() - begin > kLong)
+        return;
       ++measured;
       calls.insert(calls.end(), more.begin(), more.end());
     });

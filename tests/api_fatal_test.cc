@@ -24,9 +24,7 @@ int die_of(int mistake) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Recv_init(&value, 1, MPI_INT, 0, 77, MPI_COMM_SELF, &request);
   switch (mistake) {
-    case 0:
-      MPIX_Queue_wait(MPIX_QUEUE_NULL);
-      break;
+    case 0: MPIX_Queue_wait(MPIX_QUEUE_NULL); break;
     case 1: {
       MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
       MPIX_Queue queue = MPIX_QUEUE_NULL;
@@ -41,8 +39,7 @@ int die_of(int mistake) {
       MPI_Cancel(&match);
       break;
     }
-    default:
-      break;
+    default: break;
   }
   std::printf("still alive\n");
   MPI_Finalize();
@@ -53,14 +50,16 @@ int die_of(int mistake) {
 // and its wait status.
 std::string run_child(int mistake, int* status) {
   std::array<char, 4096> self{};
-  if (readlink("/proc/self/exe", self.data(), self.size() - 1) < 0) return "";
+  if (readlink("/proc/self/exe", self.data(), self.size() - 1) < 0)
+    return "";
   const std::string command =
       "env -u MPI_LOCALNRANKS -u MPI_LOCALRANKID $(env | sed -n "
       "'s/^\\(PMI[A-Z]*_[^=]*\\|OMPI_COMM[^=]*\\|OMPI_MCA_ess[^=]*\\|OMPI_MCA_orte[^=]*\\|"
       "OMPI_UNIVERSE[^=]*\\)=.*/-u \\1/p') '" +
       std::string(self.data()) + "' --die " + std::to_string(mistake) + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return "";
+  if (pipe == nullptr)
+    return "";
   std::string text;
   std::array<char, 512> part;
   while (const size_t bytes = fread(part.data(), 1, part.size(), pipe))
@@ -82,12 +81,9 @@ TEST_P(Last, WordsTellWhatWasWrong) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Last,
-                         ::testing::Values(std::pair(0, "not a queue of this process"),
-                                           std::pair(1, "not matched"),
+                         ::testing::Values(std::pair(0, "not a queue of this process"), std::pair(1, "not matched"),
                                            std::pair(2, "cannot be cancelled")),
-                         [](const auto& info) {
-                           return "Mistake" + std::to_string(info.param.first);
-                         });
+                         [](const auto& info) { return "Mistake" + std::to_string(info.param.first); });
 
 TEST(AChild, WithoutAMistakeLives) {
   int status = 1;
@@ -98,7 +94,8 @@ TEST(AChild, WithoutAMistakeLives) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 2 && std::strcmp(argv[1], "--die") == 0) return die_of(std::atoi(argv[2]));
+  if (argc > 2 && std::strcmp(argv[1], "--die") == 0)
+    return die_of(std::atoi(argv[2]));
   ::testing::InitGoogleTest(&argc, argv);
   const int result = RUN_ALL_TESTS();
   // The launcher expects that its process is a rank.

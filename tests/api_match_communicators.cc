@@ -16,7 +16,8 @@ struct Communicators : ::testing::Test {
 
   ~Communicators() override {
     for (MPI_Comm& communicator : made)
-      if (communicator != MPI_COMM_NULL) MPI_Comm_free(&communicator);
+      if (communicator != MPI_COMM_NULL)
+        MPI_Comm_free(&communicator);
   }
   MPI_Comm keep(MPI_Comm communicator) {
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
@@ -68,17 +69,13 @@ struct Communicators : ::testing::Test {
       requests.send(&out[i], sizeof(int), peer, 1, communicators[i]);
     }
     std::vector<MPI_Request> shuffled(requests.data(), requests.data() + requests.count());
-    std::shuffle(shuffled.begin(), shuffled.end(),
-                 std::minstd_rand(static_cast<unsigned>(rank()) + 5));
+    std::shuffle(shuffled.begin(), shuffled.end(), std::minstd_rand(static_cast<unsigned>(rank()) + 5));
     std::vector<MPI_Status> statuses(shuffled.size());
     ASSERT_TRUE(ok(MPIX_Matchall(requests.count(), shuffled.data(), statuses.data())));
     for (size_t i = 0; i < shuffled.size(); ++i) {
-      const auto found =
-          std::find(requests.data(), requests.data() + requests.count(), shuffled[i]) -
-          requests.data();
+      const auto found = std::find(requests.data(), requests.data() + requests.count(), shuffled[i]) - requests.data();
       if (found % 2 == 0) {
-        EXPECT_EQ(statuses[i].MPI_SOURCE,
-                  translate(partner(), communicators[static_cast<size_t>(found) / 2]));
+        EXPECT_EQ(statuses[i].MPI_SOURCE, translate(partner(), communicators[static_cast<size_t>(found) / 2]));
       }
     }
     requests.start(queue);
@@ -130,13 +127,11 @@ TEST_F(Communicators, WithTopologies) {
   }
   MPI_Graph_create(MPI_COMM_WORLD, ranks(), index.data(), edges.data(), 0, &child);
   all.push_back(keep(child));
-  const int self = rank(), one = 1, next = (rank() + 1) % ranks(),
-            last = (rank() + ranks() - 1) % ranks();
-  MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &self, &one, &next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
-                        &child);
+  const int self = rank(), one = 1, next = (rank() + 1) % ranks(), last = (rank() + ranks() - 1) % ranks();
+  MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &self, &one, &next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &child);
   all.push_back(keep(child));
-  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &last, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED,
-                                 MPI_INFO_NULL, 0, &child);
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &last, MPI_UNWEIGHTED, 1, &next, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &child);
   all.push_back(keep(child));
   verify_apart(all);
 }
@@ -147,7 +142,8 @@ TEST_F(Communicators, DuplicatedWithoutBlocking) {
   for (size_t i = 0; i < 2; ++i)
     ASSERT_TRUE(ok(MPI_Comm_idup(MPI_COMM_WORLD, &copies[i], &requests[i])));
   ASSERT_TRUE(ok(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE)));
-  for (MPI_Comm copy : copies) keep(copy);
+  for (MPI_Comm copy : copies)
+    keep(copy);
   // A child of one before any request was made on it.
   const MPI_Comm child = dup(copies[0]);
   verify_apart({copies[0], copies[1], child, MPI_COMM_WORLD});
@@ -169,7 +165,8 @@ TEST_F(Communicators, MadeByAFewBeforeOneMadeByAll) {
     MPI_Group_free(&world);
     MPI_Group_free(&group);
   }
-  if (rank() == 0) dup(MPI_COMM_SELF);
+  if (rank() == 0)
+    dup(MPI_COMM_SELF);
   const MPI_Comm copy = dup(MPI_COMM_WORLD);
   const MPI_Comm pair = split(copy, rank() / 2, rank());
   const MPI_Comm nobody = split(copy, MPI_UNDEFINED, 0);
@@ -261,7 +258,8 @@ TEST_F(Communicators, ManyComeAndGo) {
 
 // One that Lanyard cannot follow is refused, or works: never crossed.
 TEST_F(Communicators, InterCommunicatorsAreRefused) {
-  if (ranks() < 2) GTEST_SKIP() << "needs two ranks";
+  if (ranks() < 2)
+    GTEST_SKIP() << "needs two ranks";
   const MPI_Comm half = split(MPI_COMM_WORLD, rank() % 2, rank());
   MPI_Comm inter = MPI_COMM_NULL, merged = MPI_COMM_NULL;
   ASSERT_TRUE(ok(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, (rank() + 1) % 2, 1, &inter)));
@@ -274,10 +272,8 @@ TEST_F(Communicators, InterCommunicatorsAreRefused) {
     Requests requests;
     requests.send(&value, sizeof value, 0, 1, communicator);
     requests.receive(&value, sizeof value, 0, 1, communicator);
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION,
-                      {"communicator"}));
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(1), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION,
-                      {"communicator"}));
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {"communicator"}));
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(1), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {"communicator"}));
   }
   EXPECT_EQ(Enqueued(queue), before);
   verify_exchange(queue, stream);

@@ -12,7 +12,8 @@ struct Truncation : ::testing::Test {
   Buffer shorter{100}, longer{200};
 
   void SetUp() override {
-    if (partner() == rank()) GTEST_SKIP() << "needs an even number of ranks";
+    if (partner() == rank())
+      GTEST_SKIP() << "needs an even number of ranks";
     shorter.poison();
     longer.poison();
   }
@@ -30,8 +31,7 @@ TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
     requests.receive(longer.data(), longer.count(), partner(), 1);
   }
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(
-        fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE, {"200", "100"}));
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE, {"200", "100"}));
     int flag = -1;
     ASSERT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
     EXPECT_EQ(flag, 0);
@@ -63,11 +63,9 @@ TEST_F(Truncation, LeavesRequestsThatMpiCanStart) {
   MPI_Request other = MPI_REQUEST_NULL;
   if (sends()) {
     longer.fill(3);
-    ASSERT_TRUE(ok(MPI_Irecv(shorter.data(), shorter.count(), MPI_BYTE, partner(), 1,
-                             MPI_COMM_WORLD, &other)));
+    ASSERT_TRUE(ok(MPI_Irecv(shorter.data(), shorter.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, &other)));
   } else {
-    ASSERT_TRUE(ok(
-        MPI_Irecv(longer.data(), longer.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, &other)));
+    ASSERT_TRUE(ok(MPI_Irecv(longer.data(), longer.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, &other)));
     shorter.poison();
   }
   if (sends()) {
@@ -114,7 +112,8 @@ TEST_F(Truncation, OfOneAmongManyStandsInItsStatus) {
   EXPECT_EQ(Enqueued(queue), before);
   std::array<MPI_Request, 2> good{requests[0], requests[2]};
   if (sends())
-    for (Buffer& buffer : buffers) buffer.fill(9);
+    for (Buffer& buffer : buffers)
+      buffer.fill(9);
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 2, good.data())));
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 2, good.data())));
   queue.wait();
@@ -139,7 +138,8 @@ TEST_F(Truncation, ComesOutOfAMatchRequest) {
 
   ASSERT_TRUE(ok(MPIX_Imatchall(1, requests.data(), &match)));
   int flag = 0, code = MPI_SUCCESS;
-  while (!flag && code == MPI_SUCCESS) code = MPI_Test(&match, &flag, MPI_STATUS_IGNORE);
+  while (!flag && code == MPI_SUCCESS)
+    code = MPI_Test(&match, &flag, MPI_STATUS_IGNORE);
   EXPECT_TRUE(fails(code, MPI_ERR_TRUNCATE, {"200", "100"}));
   EXPECT_EQ(match, MPI_REQUEST_NULL);
 
@@ -149,7 +149,8 @@ TEST_F(Truncation, ComesOutOfAMatchRequest) {
   ASSERT_TRUE(ok(MPIX_Imatch(requests.at(0), &all[1])));
   MPI_Isend(&rank_out, 1, MPI_INT, partner(), 2, MPI_COMM_WORLD, &all[2]);
   std::array<MPI_Status, 3> statuses;
-  for (MPI_Status& status : statuses) status.MPI_ERROR = MPI_SUCCESS;
+  for (MPI_Status& status : statuses)
+    status.MPI_ERROR = MPI_SUCCESS;
   EXPECT_TRUE(fails(MPI_Waitall(3, all.data(), statuses.data()), MPI_ERR_IN_STATUS));
   EXPECT_TRUE(fails(statuses[1].MPI_ERROR, MPI_ERR_TRUNCATE, {"200", "100"}));
   for (MPI_Request& request : all)
@@ -167,7 +168,8 @@ TEST_F(Truncation, IsNotAShortMessage) {
   else
     requests.receive(longer.data(), longer.count(), partner(), 1);
   requests.match();
-  if (sends()) shorter.fill(5);
+  if (sends())
+    shorter.fill(5);
   for (int i = 0; i < 3; ++i) {
     requests.start(queue);
     requests.wait(queue);
@@ -188,8 +190,7 @@ struct Resources {
         entries_in_use(queue.figure("entries_in_use")) {}
   friend bool operator==(const Resources&, const Resources&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Resources& r) {
-    return out << r.counters << " counters, " << r.regions << " regions, " << r.entries_in_use
-               << " entries";
+    return out << r.counters << " counters, " << r.regions << " regions, " << r.entries_in_use << " entries";
   }
 };
 
@@ -202,8 +203,7 @@ TEST(Lifetimes, FreedRequestsLeaveNothingBehind) {
     {
       Requests requests;
       requests.receive(in.data(), in.count(), partner(), 1);
-      requests.send(out.data(), out.count(), partner(), 1, MPI_COMM_WORLD,
-                    i % 2 == 0 ? Mode::kSend : Mode::kSsend);
+      requests.send(out.data(), out.count(), partner(), 1, MPI_COMM_WORLD, i % 2 == 0 ? Mode::kSend : Mode::kSsend);
       requests.match();
       out.fill(seed_of(rank(), partner(), i));
       in.poison();
@@ -212,7 +212,8 @@ TEST(Lifetimes, FreedRequestsLeaveNothingBehind) {
       queue.wait();
       ASSERT_EQ(in.mistakes(seed_of(partner(), rank(), i)), 0u) << "cycle " << i;
     }
-    if (i == 10 || i == 999) after.emplace_back(queue);
+    if (i == 10 || i == 999)
+      after.emplace_back(queue);
   }
   EXPECT_EQ(after.front(), after.back());
   EXPECT_EQ(queue.figure("failures"), 0u);
@@ -226,8 +227,7 @@ TEST(Lifetimes, AMatchedRequestThatWasNeverStartedLeavesNothingBehind) {
   for (int i = 0; i < 100; ++i) {
     Requests requests;
     requests.receive(&in, sizeof in, partner(), 1);
-    requests.send(&out, sizeof out, partner(), 1, MPI_COMM_WORLD,
-                  i % 2 == 0 ? Mode::kSend : Mode::kRsend);
+    requests.send(&out, sizeof out, partner(), 1, MPI_COMM_WORLD, i % 2 == 0 ? Mode::kSend : Mode::kRsend);
     requests.match();
     requests.free();
     after.emplace_back(queue);
@@ -244,8 +244,7 @@ TEST(Lifetimes, AFailedMatchLeavesNothingBehind) {
   requests.receive(in.data(), in.count(), rank(), 1);
   requests.send(out.data(), out.count(), rank(), 1);
   for (int i = 0; i < 50; ++i)
-    EXPECT_TRUE(fails(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE), MPI_ERR_IN_STATUS,
-                      {"20", "10"}));
+    EXPECT_TRUE(fails(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE), MPI_ERR_IN_STATUS, {"20", "10"}));
   EXPECT_EQ(Resources(queue), before);
 }
 

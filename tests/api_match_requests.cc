@@ -75,7 +75,8 @@ struct Mixed : MatchRequests {
     MPI_Isend(&message_out, 1, MPI_INT, partner(), 2, MPI_COMM_WORLD, &all[3]);
   }
   void verify_all() {
-    for (MPI_Request request : all) EXPECT_EQ(request, MPI_REQUEST_NULL);
+    for (MPI_Request request : all)
+      EXPECT_EQ(request, MPI_REQUEST_NULL);
     EXPECT_EQ(message_in, 500 + partner());
     verify();
   }
@@ -98,7 +99,8 @@ TEST_F(Mixed, Waitany) {
     ASSERT_TRUE(index >= 0 && index < 4);
     EXPECT_FALSE(seen[static_cast<size_t>(index)]);
     seen[static_cast<size_t>(index)] = true;
-    if (index == 1) expect_receive_status(status);
+    if (index == 1)
+      expect_receive_status(status);
   }
   int index = 0;
   ASSERT_TRUE(ok(MPI_Waitany(4, all.data(), &index, MPI_STATUS_IGNORE)));
@@ -115,7 +117,8 @@ TEST_F(Mixed, Waitsome) {
     ASSERT_TRUE(ok(MPI_Waitsome(4, all.data(), &count, indices.data(), statuses.data())));
     ASSERT_GT(count, 0);
     for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-      if (indices[i] == 1) expect_receive_status(statuses[i]);
+      if (indices[i] == 1)
+        expect_receive_status(statuses[i]);
     total += count;
   }
   int count = 0;
@@ -128,7 +131,8 @@ TEST_F(Mixed, Waitsome) {
 TEST_F(Mixed, Testall) {
   int flag = 0;
   std::array<MPI_Status, 4> statuses;
-  while (!flag) ASSERT_TRUE(ok(MPI_Testall(4, all.data(), &flag, statuses.data())));
+  while (!flag)
+    ASSERT_TRUE(ok(MPI_Testall(4, all.data(), &flag, statuses.data())));
   expect_receive_status(statuses[1]);
   verify_all();
 }
@@ -138,9 +142,11 @@ TEST_F(Mixed, Testany) {
     int flag = 0, index = -1;
     MPI_Status status;
     ASSERT_TRUE(ok(MPI_Testany(4, all.data(), &index, &flag, &status)));
-    if (!flag) continue;
+    if (!flag)
+      continue;
     ++total;
-    if (index == 1) expect_receive_status(status);
+    if (index == 1)
+      expect_receive_status(status);
   }
   verify_all();
 }
@@ -153,7 +159,8 @@ TEST_F(Mixed, Testsome) {
     ASSERT_TRUE(ok(MPI_Testsome(4, all.data(), &count, indices.data(), statuses.data())));
     total += count;
     for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-      if (indices[i] == 1) expect_receive_status(statuses[i]);
+      if (indices[i] == 1)
+        expect_receive_status(statuses[i]);
   }
   verify_all();
 }
@@ -207,11 +214,13 @@ TEST_F(MatchRequests, ManyCompletedFromTheLastToTheFirst) {
   }
   for (size_t i = 0; i < 2 * kCount; ++i)
     ASSERT_TRUE(ok(MPIX_Imatch(many.at(static_cast<int>(i)), &matches[i])));
-  for (size_t i = 2 * kCount; i-- > 0;) ASSERT_TRUE(ok(MPI_Wait(&matches[i], MPI_STATUS_IGNORE)));
+  for (size_t i = 2 * kCount; i-- > 0;)
+    ASSERT_TRUE(ok(MPI_Wait(&matches[i], MPI_STATUS_IGNORE)));
   many.start(queue);
   many.wait(queue);
   queue.wait();
-  for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(ins[i], static_cast<int>(i) + 100 * partner());
+  for (size_t i = 0; i < kCount; ++i)
+    EXPECT_EQ(ins[i], static_cast<int>(i) + 100 * partner());
 }
 
 // ---- Is_matched
@@ -222,7 +231,8 @@ TEST_F(MatchRequests, IsMatchedMakesProgressAndCompletesNothing) {
   EXPECT_EQ(flag, 0);
   auto matches = begin();
   for (int i = 0; i < 2; ++i)
-    for (flag = 0; !flag;) ASSERT_TRUE(ok(MPIX_Is_matched(requests[i], &flag)));
+    for (flag = 0; !flag;)
+      ASSERT_TRUE(ok(MPIX_Is_matched(requests[i], &flag)));
   // The requests can be used at once, the match requests be completed later.
   verify();
   for (MPI_Request& match : matches) {
@@ -260,7 +270,8 @@ TEST_F(MatchRequests, CannotBeCancelled) {
 TEST_F(MatchRequests, GetStatusLeavesItThere) {
   auto matches = begin();
   MPI_Status status;
-  for (int flag = 0; !flag;) ASSERT_TRUE(ok(MPI_Request_get_status(matches[0], &flag, &status)));
+  for (int flag = 0; !flag;)
+    ASSERT_TRUE(ok(MPI_Request_get_status(matches[0], &flag, &status)));
   expect_receive_status(status);
   ASSERT_NE(matches[0], MPI_REQUEST_NULL);
   ASSERT_TRUE(ok(MPI_Waitall(2, matches.data(), MPI_STATUSES_IGNORE)));
@@ -276,7 +287,8 @@ TEST_F(MatchRequests, MayBeFreedBeforeItIsComplete) {
   MPI_Barrier(MPI_COMM_WORLD);
   ASSERT_TRUE(ok(MPIX_Imatch(requests.at(1), &matches[1])));
   for (int i = 0; i < 2; ++i)
-    for (int flag = 0; !flag;) ASSERT_TRUE(ok(MPIX_Is_matched(requests[i], &flag)));
+    for (int flag = 0; !flag;)
+      ASSERT_TRUE(ok(MPIX_Is_matched(requests[i], &flag)));
   ASSERT_TRUE(ok(MPI_Wait(&matches[1], MPI_STATUS_IGNORE)));
   verify();
 }

@@ -38,7 +38,8 @@ TEST_F(Matching, ASendHasAnEmptyStatusAReceiveTellsWhatCame) {
 }
 
 TEST_F(Matching, OneAfterTheOther) {
-  if (ranks() < 2) GTEST_SKIP() << "needs two ranks";
+  if (ranks() < 2)
+    GTEST_SKIP() << "needs two ranks";
   std::array<int, 3> values{};
   Requests requests;
   for (int i = 0; i < 3; ++i) {
@@ -51,11 +52,14 @@ TEST_F(Matching, OneAfterTheOther) {
     if (partner() != rank()) {
       ASSERT_TRUE(ok(MPIX_Match(requests.at(i), &status)));
     }
-    if (rank() % 2 == 0) *value = 100 + i;
+    if (rank() % 2 == 0)
+      *value = 100 + i;
   }
-  if (partner() == rank()) return;
+  if (partner() == rank())
+    return;
   exchange(requests);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], 100 + i);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(values[static_cast<size_t>(i)], 100 + i);
 }
 
 // ---- Wildcards
@@ -68,7 +72,8 @@ TEST_F(Matching, WildcardsAreBoundForGood) {
   Requests requests;
   requests.send(&out, sizeof out, 0, 10 + rank());
   if (rank() == 0)
-    for (int& value : in) requests.receive(&value, sizeof value, MPI_ANY_SOURCE, MPI_ANY_TAG);
+    for (int& value : in)
+      requests.receive(&value, sizeof value, MPI_ANY_SOURCE, MPI_ANY_TAG);
   std::vector<MPI_Status> statuses(static_cast<size_t>(requests.count()));
   ASSERT_TRUE(ok(MPIX_Matchall(requests.count(), requests.data(), statuses.data())));
   std::set<int> sources;
@@ -126,7 +131,8 @@ TEST_P(Order, Decides) {
       receives.receive(&in[i], sizeof(int), partner(), receive_tags[i]);
     for (size_t i = 0; i < out.size(); ++i)
       sends.send(&out[i], sizeof(int), partner(), send_tags[i]);
-    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int>(i);
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = static_cast<int>(i);
     MPI_Request matches[2];
     Requests& first = receiver_late ? sends : receives;
     Requests& later = receiver_late ? receives : sends;
@@ -134,7 +140,8 @@ TEST_P(Order, Decides) {
     MPI_Barrier(MPI_COMM_WORLD);
     // Offers that have arrived wait until receives are posted.
     int flag = 0;
-    for (int i = 0; i < 50; ++i) MPI_Test(&matches[0], &flag, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 50; ++i)
+      MPI_Test(&matches[0], &flag, MPI_STATUS_IGNORE);
     ASSERT_TRUE(ok(MPIX_Imatchall(later.count(), later.data(), &matches[1])));
     ASSERT_TRUE(ok(MPI_Waitall(2, matches, MPI_STATUSES_IGNORE)));
     receives.start(queue);
@@ -146,16 +153,15 @@ TEST_P(Order, Decides) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, Order,
-    ::testing::Values(OrderCase{"EqualTags", {4, 4, 4}, {4, 4, 4}, {0, 1, 2}},
-                      OrderCase{"DifferentTags", {1, 2, 3}, {3, 1, 2}, {1, 2, 0}},
-                      OrderCase{"AnyTag", {MPI_ANY_TAG, MPI_ANY_TAG}, {8, 3}, {0, 1}},
-                      OrderCase{"AnyTagAheadOfATag", {MPI_ANY_TAG, 5}, {5, 5}, {0, 1}},
-                      OrderCase{"ATagAheadOfAnyTag", {5, MPI_ANY_TAG}, {6, 5}, {1, 0}},
-                      OrderCase{
-                          "Mixed", {2, MPI_ANY_TAG, 1, MPI_ANY_TAG}, {1, 2, 1, 9}, {1, 0, 2, 3}}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, Order,
+                         ::testing::Values(OrderCase{"EqualTags", {4, 4, 4}, {4, 4, 4}, {0, 1, 2}},
+                                           OrderCase{"DifferentTags", {1, 2, 3}, {3, 1, 2}, {1, 2, 0}},
+                                           OrderCase{"AnyTag", {MPI_ANY_TAG, MPI_ANY_TAG}, {8, 3}, {0, 1}},
+                                           OrderCase{"AnyTagAheadOfATag", {MPI_ANY_TAG, 5}, {5, 5}, {0, 1}},
+                                           OrderCase{"ATagAheadOfAnyTag", {5, MPI_ANY_TAG}, {6, 5}, {1, 0}},
+                                           OrderCase{
+                                               "Mixed", {2, MPI_ANY_TAG, 1, MPI_ANY_TAG}, {1, 2, 1, 9}, {1, 0, 2, 3}}),
+                         [](const auto& info) { return info.param.name; });
 
 // ---- Beside the user's own messages
 
@@ -166,10 +172,8 @@ TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   char swallowed[2][4096];
   MPI_Request receives[2];
-  MPI_Irecv(swallowed[0], sizeof swallowed[0], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG,
-            MPI_COMM_WORLD, &receives[0]);
-  MPI_Irecv(swallowed[1], sizeof swallowed[1], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, copy,
-            &receives[1]);
+  MPI_Irecv(swallowed[0], sizeof swallowed[0], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &receives[0]);
+  MPI_Irecv(swallowed[1], sizeof swallowed[1], MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, copy, &receives[1]);
   MPI_Barrier(MPI_COMM_WORLD);
   int out = rank(), in = -1;
   Requests requests;
@@ -189,7 +193,8 @@ TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Send(&out, 1, MPI_INT, partner(), 3, copy);
   MPI_Status statuses[2];
   ASSERT_TRUE(ok(MPI_Waitall(2, receives, statuses)));
-  for (const MPI_Status& status : statuses) EXPECT_EQ(status.MPI_TAG, 3);
+  for (const MPI_Status& status : statuses)
+    EXPECT_EQ(status.MPI_TAG, 3);
   MPI_Comm_free(&copy);
 }
 

@@ -17,10 +17,12 @@ class Gate {
   explicit Gate(Stream& stream) {
     stream.launch([this] {
       closed_ = true;
-      while (!open_.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      while (!open_.load())
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
     });
     // On the stream's own thread, so that no thread that waits for the stream is caught in it.
-    while (!closed_.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    while (!closed_.load())
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   ~Gate() { open(); }
   Gate(const Gate&) = delete;
@@ -40,8 +42,7 @@ struct Misuse : ::testing::Test {
   void TearDown() override { verify_exchange(queue, stream); }
 
   // Requires that nothing is under way in the queue.
-  void refused(const std::function<int()>& call, int error_class,
-               std::initializer_list<std::string> facts = {}) {
+  void refused(const std::function<int()>& call, int error_class, std::initializer_list<std::string> facts = {}) {
     const Enqueued before(queue);
     EXPECT_TRUE(fails(call(), error_class, facts));
     EXPECT_EQ(Enqueued(queue), before);

@@ -35,18 +35,13 @@ struct HostCalls : Misuse {
     refused([&] { return MPI_Waitall(2, all, statuses.data()); }, MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Testall(2, all, &flag, statuses.data()); }, MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Waitany(2, all, &index, &statuses[0]); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Testany(2, all, &index, &flag, &statuses[0]); }, MPI_ERR_REQUEST,
-            facts);
-    refused([&] { return MPI_Waitsome(2, all, &count, indices.data(), statuses.data()); },
-            MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Testsome(2, all, &count, indices.data(), statuses.data()); },
-            MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testany(2, all, &index, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Waitsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Cancel(one); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Request_get_status(*one, &flag, &statuses[0]); }, MPI_ERR_REQUEST,
-            facts);
+    refused([&] { return MPI_Request_get_status(*one, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
     for (int i = 0; i < 2; ++i) {
-      refused([&] { return MPI_Request_free(pair.at(i)); }, MPI_ERR_REQUEST,
-              {i == 0 ? "recv" : "send", "tag 3"});
+      refused([&] { return MPI_Request_free(pair.at(i)); }, MPI_ERR_REQUEST, {i == 0 ? "recv" : "send", "tag 3"});
       ASSERT_NE(pair[i], MPI_REQUEST_NULL);
     }
   }
@@ -144,7 +139,8 @@ struct Handlers : Misuse {
   void TearDown() override {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Errhandler_free(&handler);
-    if (copy != MPI_COMM_NULL) MPI_Comm_free(&copy);
+    if (copy != MPI_COMM_NULL)
+      MPI_Comm_free(&copy);
     Misuse::TearDown();
   }
 };
@@ -239,7 +235,8 @@ TEST(ErrorCodes, HaveClassesOfTheirOwn) {
     EXPECT_GT(classes[i], MPI_ERR_LASTCODE) << "a class that MPI has";
     EXPECT_EQ(error_class(classes[i]), classes[i]);
     EXPECT_FALSE(error_text(classes[i]).empty());
-    for (size_t j = 0; j < i; ++j) EXPECT_NE(classes[i], classes[j]);
+    for (size_t j = 0; j < i; ++j)
+      EXPECT_NE(classes[i], classes[j]);
   }
   EXPECT_EQ(MPIX_Error_class_of(static_cast<MPIX_Error_kind>(-1)), MPI_ERR_OTHER);
   EXPECT_EQ(MPIX_Error_class_of(static_cast<MPIX_Error_kind>(6)), MPI_ERR_OTHER);
@@ -257,7 +254,8 @@ TEST(ErrorCodes, LastForAWhile) {
     EXPECT_TRUE(ok(MPIX_Match(many.at(tag), MPI_STATUS_IGNORE)));
     codes.push_back(MPIX_Match(many.at(tag), MPI_STATUS_IGNORE));
   }
-  for (int code : codes) EXPECT_TRUE(fails(code, MPI_ERR_REQUEST, {"recv", "matched already"}));
+  for (int code : codes)
+    EXPECT_TRUE(fails(code, MPI_ERR_REQUEST, {"recv", "matched already"}));
   EXPECT_EQ(error_class(MPI_ERR_TRUNCATE), MPI_ERR_TRUNCATE);
 }
 

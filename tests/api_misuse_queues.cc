@@ -45,10 +45,9 @@ TEST_F(Queueing, QueuesOfNoKindOrStream) {
   refused([&] { return MPIX_Queue_init(nullptr, MPIX_QUEUE_HOST, &other.handle()); }, MPI_ERR_ARG);
   refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, nullptr); }, MPI_ERR_ARG);
   refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, &none); }, MPI_ERR_ARG);
-  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(0), &other.handle()); },
-          MPI_ERR_ARG);
-  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(99), &other.handle()); },
-          MPI_ERR_ARG, {"99"});
+  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(0), &other.handle()); }, MPI_ERR_ARG);
+  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(99), &other.handle()); }, MPI_ERR_ARG,
+          {"99"});
   EXPECT_EQ(made, MPIX_QUEUE_NULL);
   Queue fine(other);
 }
@@ -58,19 +57,18 @@ TEST_F(Queueing, StreamsOfGpusThatAreNotThere) {
   void* no_stream = nullptr;
   MPIX_Queue made = MPIX_QUEUE_NULL;
   for (MPIX_Queue_type type : {MPIX_QUEUE_CUDA, MPIX_QUEUE_HIP})
-    refused([&] { return MPIX_Queue_init(&made, type, &no_stream); }, MPI_ERR_UNSUPPORTED_OPERATION,
-            {"host"});
+    refused([&] { return MPIX_Queue_init(&made, type, &no_stream); }, MPI_ERR_UNSUPPORTED_OPERATION, {"host"});
   EXPECT_EQ(made, MPIX_QUEUE_NULL);
 }
 
 TEST_F(Queueing, AStreamHasOneQueue) {
   MPIX_Queue second = MPIX_QUEUE_NULL;
-  refused([&] { return MPIX_Queue_init(&second, MPIX_QUEUE_HOST, &stream.handle()); },
-          MPIX_ERR_BUSY, {"stream"});
+  refused([&] { return MPIX_Queue_init(&second, MPIX_QUEUE_HOST, &stream.handle()); }, MPIX_ERR_BUSY, {"stream"});
   EXPECT_EQ(second, MPIX_QUEUE_NULL);
   // Another one once the first has gone.
   Stream other;
-  for (int i = 0; i < 3; ++i) Queue one_after_another(other);
+  for (int i = 0; i < 3; ++i)
+    Queue one_after_another(other);
 }
 
 TEST_F(Queueing, AStreamOutlivesItsQueue) {
@@ -113,12 +111,10 @@ TEST_F(Queueing, NoFreeingWithAStartThatHasNoWait) {
   Queue other(other_stream);
   out.fill(1);
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, pair.data())));
-  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY,
-          {"wait", "recv", "tag 3", "40 B"});
+  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY, {"wait", "recv", "tag 3", "40 B"});
   ASSERT_NE(other.handle(), MPIX_QUEUE_NULL);
   ASSERT_TRUE(ok(MPIX_Enqueue_wait(other, pair.at(0))));
-  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY,
-          {"wait", "send", "tag 3", "40 B"});
+  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY, {"wait", "send", "tag 3", "40 B"});
   ASSERT_TRUE(ok(MPIX_Enqueue_wait(other, pair.at(1))));
   ASSERT_TRUE(ok(MPIX_Queue_free(&other.handle())));
   EXPECT_EQ(other.handle(), MPIX_QUEUE_NULL);
@@ -135,11 +131,11 @@ TEST_F(Queueing, WaitingForTheQueueWithoutEnqueuedWaits) {
   for (int i = 0; i < 5; ++i) {
     in.poison();
     out.fill(seed_of(rank(), partner(), i));
-    if (i % 2 == rank() % 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (i % 2 == rank() % 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     requests.start(queue);
     queue.wait();
-    ASSERT_EQ(in.mistakes(seed_of(partner(), rank(), i)), 0u)
-        << "the queue's wait returned too early";
+    ASSERT_EQ(in.mistakes(seed_of(partner(), rank(), i)), 0u) << "the queue's wait returned too early";
     requests.wait(queue);
     queue.wait();
     MPI_Barrier(MPI_COMM_WORLD);  // the partner must not overwrite what is being checked
@@ -150,7 +146,8 @@ TEST_F(Queueing, WaitingForTheQueueWithoutEnqueuedWaits) {
 
 // A ready send needs nothing from its receiver; that the receive was freed shows when it writes.
 TEST_F(Queueing, AReadySendToAFreedReceiveFails) {
-  if (partner() == rank()) return;
+  if (partner() == rank())
+    return;
   const bool sends = rank() % 2 == 0;
   in.poison();
   Requests request;
@@ -159,7 +156,8 @@ TEST_F(Queueing, AReadySendToAFreedReceiveFails) {
   else
     request.receive(in.data(), in.count(), partner(), 3);
   request.match();
-  if (!sends) request.free();
+  if (!sends)
+    request.free();
   MPI_Barrier(MPI_COMM_WORLD);
   if (sends) {
     out.fill(1);

@@ -15,8 +15,7 @@ TEST_F(Requesting, StartBeforeMatching) {
   Requests pair;
   add_pair(pair);
   refused([&] { return MPIX_Enqueue_start(queue, pair.at(0)); }, MPI_ERR_REQUEST, {"not matched"});
-  refused([&] { return MPIX_Enqueue_startall(queue, 2, pair.data()); }, MPI_ERR_REQUEST,
-          {"request 0", "not matched"});
+  refused([&] { return MPIX_Enqueue_startall(queue, 2, pair.data()); }, MPI_ERR_REQUEST, {"request 0", "not matched"});
   refused([&] { return MPIX_Enqueue_wait(queue, pair.at(0)); }, MPI_ERR_REQUEST);
   pair.match();
   verify_pair(pair);
@@ -27,8 +26,7 @@ TEST_F(Requesting, StartWhileMatching) {
   add_pair(pair);
   MPI_Request matches[2];
   ASSERT_TRUE(ok(MPIX_Imatch(pair.at(0), &matches[0])));
-  refused([&] { return MPIX_Enqueue_start(queue, pair.at(0)); }, MPI_ERR_REQUEST,
-          {"recv", myself(), "tag 3", "40 B"});
+  refused([&] { return MPIX_Enqueue_start(queue, pair.at(0)); }, MPI_ERR_REQUEST, {"recv", myself(), "tag 3", "40 B"});
   ASSERT_TRUE(ok(MPIX_Imatch(pair.at(1), &matches[1])));
   ASSERT_TRUE(ok(MPI_Waitall(2, matches, MPI_STATUSES_IGNORE)));
   verify_pair(pair);
@@ -54,8 +52,7 @@ TEST_F(Requesting, AWaitWithoutAStart) {
   Requests pair;
   add_pair(pair);
   pair.match();
-  refused([&] { return MPIX_Enqueue_wait(queue, pair.at(0)); }, MPI_ERR_REQUEST,
-          {"recv", "tag 3", "start"});
+  refused([&] { return MPIX_Enqueue_wait(queue, pair.at(0)); }, MPI_ERR_REQUEST, {"recv", "tag 3", "start"});
   verify_pair(pair, 1);
   refused([&] { return MPIX_Enqueue_waitall(queue, 2, pair.data()); }, MPI_ERR_REQUEST, {"start"});
   verify_pair(pair);
@@ -70,8 +67,7 @@ TEST_F(Requesting, AWaitOnAnotherQueue) {
   out.fill(1);
   pair.start(queue);
   const Enqueued before(other);
-  refused([&] { return MPIX_Enqueue_waitall(other, 2, pair.data()); }, MPI_ERR_REQUEST,
-          {"another queue", "recv"});
+  refused([&] { return MPIX_Enqueue_waitall(other, 2, pair.data()); }, MPI_ERR_REQUEST, {"another queue", "recv"});
   EXPECT_EQ(Enqueued(other).waits, before.waits);
   pair.wait(queue);
   queue.wait();
@@ -83,12 +79,9 @@ TEST_F(Requesting, MatchingTwice) {
   add_pair(pair);
   pair.match();
   MPI_Request match = MPI_REQUEST_NULL;
-  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST,
-          {"recv", "matched already"});
-  refused([&] { return MPIX_Imatch(pair.at(1), &match); }, MPI_ERR_REQUEST,
-          {"send", "matched already"});
-  refused([&] { return MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST,
-          {"request 0"});
+  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST, {"recv", "matched already"});
+  refused([&] { return MPIX_Imatch(pair.at(1), &match); }, MPI_ERR_REQUEST, {"send", "matched already"});
+  refused([&] { return MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST, {"request 0"});
   EXPECT_EQ(match, MPI_REQUEST_NULL);
   verify_pair(pair);
 }
@@ -99,10 +92,8 @@ TEST_F(Requesting, MatchingWhileMatching) {
   MPI_Request match = MPI_REQUEST_NULL, again = MPI_REQUEST_NULL;
   ASSERT_TRUE(ok(MPIX_Imatch(pair.at(0), &match)));
   refused([&] { return MPIX_Imatch(pair.at(0), &again); }, MPI_ERR_REQUEST, {"being matched"});
-  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST,
-          {"being matched"});
-  refused([&] { return MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST,
-          {"being matched"});
+  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST, {"being matched"});
+  refused([&] { return MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST, {"being matched"});
   refused([&] { return MPI_Start(pair.at(0)); }, MPI_ERR_REQUEST);
   refused([&] { return MPI_Request_free(pair.at(0)); }, MPI_ERR_REQUEST, {"matched"});
   ASSERT_NE(pair[0], MPI_REQUEST_NULL);
@@ -125,8 +116,7 @@ TEST_F(Requesting, OthersThanPersistentRequests) {
     return MPI_SUCCESS;
   };
   MPI_Grequest_start(
-      query, [](void*) { return MPI_SUCCESS; }, [](void*, int) { return MPI_SUCCESS; }, nullptr,
-      &request);
+      query, [](void*) { return MPI_SUCCESS; }, [](void*, int) { return MPI_SUCCESS; }, nullptr, &request);
   others.push_back(request);
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
   others.push_back(request);
@@ -172,16 +162,12 @@ TEST_F(Requesting, OneStandsInACallTwice) {
   add_pair(pair);
   std::array<MPI_Request, 3> twice{pair[0], pair[1], pair[0]};
   MPI_Request match = MPI_REQUEST_NULL;
-  refused([&] { return MPIX_Matchall(3, twice.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST,
-          {"request 2", "twice"});
-  refused([&] { return MPIX_Imatchall(3, twice.data(), &match); }, MPI_ERR_REQUEST,
-          {"request 2", "twice"});
+  refused([&] { return MPIX_Matchall(3, twice.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST, {"request 2", "twice"});
+  refused([&] { return MPIX_Imatchall(3, twice.data(), &match); }, MPI_ERR_REQUEST, {"request 2", "twice"});
   pair.match();
-  refused([&] { return MPIX_Enqueue_startall(queue, 3, twice.data()); }, MPI_ERR_REQUEST,
-          {"recv", "twice"});
+  refused([&] { return MPIX_Enqueue_startall(queue, 3, twice.data()); }, MPI_ERR_REQUEST, {"recv", "twice"});
   pair.start(queue);
-  refused([&] { return MPIX_Enqueue_waitall(queue, 3, twice.data()); }, MPI_ERR_REQUEST,
-          {"recv", "twice"});
+  refused([&] { return MPIX_Enqueue_waitall(queue, 3, twice.data()); }, MPI_ERR_REQUEST, {"recv", "twice"});
   pair.wait(queue);
   queue.wait();
   verify_pair(pair);
@@ -189,7 +175,8 @@ TEST_F(Requesting, OneStandsInACallTwice) {
 
 TEST_F(Requesting, AllOrNone) {
   Requests good, unmatched;
-  for (int tag = 0; tag < 3; ++tag) add_pair(good, tag);
+  for (int tag = 0; tag < 3; ++tag)
+    add_pair(good, tag);
   good.match();
   add_pair(unmatched, 9);
   for (int bad = 0; bad < 7; ++bad) {
@@ -233,18 +220,11 @@ TEST_F(Requesting, NegativeCountsAndNoArrays) {
 
 TEST_F(Requesting, BadArgumentsOfTheMpisOwnCalls) {
   MPI_Request request = MPI_REQUEST_NULL;
-  EXPECT_TRUE(fails(MPI_Send_init(out.data(), -1, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request),
-                    MPI_ERR_COUNT));
-  EXPECT_TRUE(fails(MPI_Recv_init(in.data(), 1, MPI_BYTE, ranks(), 1, MPI_COMM_WORLD, &request),
-                    MPI_ERR_RANK));
-  EXPECT_TRUE(
-      fails(MPI_Send_init(out.data(), 1, MPI_BYTE, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &request),
-            MPI_ERR_RANK));
-  EXPECT_TRUE(
-      fails(MPI_Ssend_init(out.data(), 1, MPI_BYTE, 0, -5, MPI_COMM_WORLD, &request), MPI_ERR_TAG));
-  EXPECT_TRUE(
-      fails(MPI_Rsend_init(out.data(), 1, MPI_DATATYPE_NULL, 0, 1, MPI_COMM_WORLD, &request),
-            MPI_ERR_TYPE));
+  EXPECT_TRUE(fails(MPI_Send_init(out.data(), -1, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request), MPI_ERR_COUNT));
+  EXPECT_TRUE(fails(MPI_Recv_init(in.data(), 1, MPI_BYTE, ranks(), 1, MPI_COMM_WORLD, &request), MPI_ERR_RANK));
+  EXPECT_TRUE(fails(MPI_Send_init(out.data(), 1, MPI_BYTE, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &request), MPI_ERR_RANK));
+  EXPECT_TRUE(fails(MPI_Ssend_init(out.data(), 1, MPI_BYTE, 0, -5, MPI_COMM_WORLD, &request), MPI_ERR_TAG));
+  EXPECT_TRUE(fails(MPI_Rsend_init(out.data(), 1, MPI_DATATYPE_NULL, 0, 1, MPI_COMM_WORLD, &request), MPI_ERR_TYPE));
 }
 
 // ---- What cannot be matched at all
@@ -261,7 +241,8 @@ TEST_F(Requesting, DatatypesWithGapsOrInAnotherOrder) {
   MPI_Type_create_subarray(1, &two, &one, &zero, MPI_ORDER_C, MPI_INT, &types[4]);
   MPI_Type_create_hindexed(1, lengths, shifted, MPI_INT, &types[5]);
   MPI_Type_contiguous(2, types[0], &types[6]);
-  for (MPI_Datatype& type : types) MPI_Type_commit(&type);
+  for (MPI_Datatype& type : types)
+    MPI_Type_commit(&type);
   types.push_back(MPI_DOUBLE_INT);
   for (size_t i = 0; i < types.size(); ++i) {
     SCOPED_TRACE("datatype " + std::to_string(i));
@@ -269,24 +250,21 @@ TEST_F(Requesting, DatatypesWithGapsOrInAnotherOrder) {
     Requests pair;
     pair.receive(in.data(), 1, rank(), 1, MPI_COMM_WORLD, types[i]);
     pair.send(out.data(), 1, rank(), 1, MPI_COMM_WORLD, Mode::kSend, types[i]);
-    refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); },
-            MPI_ERR_UNSUPPORTED_OPERATION, {"contiguous"});
-    refused([&] { return MPIX_Imatch(pair.at(1), &match); }, MPI_ERR_UNSUPPORTED_OPERATION,
-            {"contiguous"});
-    refused([&] { return MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE); },
-            MPI_ERR_UNSUPPORTED_OPERATION);
+    refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION, {"contiguous"});
+    refused([&] { return MPIX_Imatch(pair.at(1), &match); }, MPI_ERR_UNSUPPORTED_OPERATION, {"contiguous"});
+    refused([&] { return MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION);
     // MPI itself can use them.
     EXPECT_TRUE(ok(MPI_Startall(2, pair.data())));
     EXPECT_TRUE(ok(MPI_Waitall(2, pair.data(), MPI_STATUSES_IGNORE)));
-    if (i < 7) MPI_Type_free(&types[i]);
+    if (i < 7)
+      MPI_Type_free(&types[i]);
   }
 }
 
 TEST_F(Requesting, BufferedSends) {
   MPI_Request request = MPI_REQUEST_NULL;
   ASSERT_TRUE(ok(MPI_Bsend_init(out.data(), 4, MPI_BYTE, rank(), 1, MPI_COMM_WORLD, &request)));
-  refused([&] { return MPIX_Match(&request, MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
-          {"buffered"});
+  refused([&] { return MPIX_Match(&request, MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION, {"buffered"});
   EXPECT_TRUE(ok(MPI_Request_free(&request)));
 }
 
@@ -296,8 +274,7 @@ TEST_F(Requesting, AStartedRequest) {
   add_pair(pair);
   ASSERT_TRUE(ok(MPI_Start(pair.at(0))));
   MPI_Request match = MPI_REQUEST_NULL;
-  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST,
-          {"MPI_Start"});
+  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST, {"MPI_Start"});
   refused([&] { return MPIX_Imatchall(2, pair.data(), &match); }, MPI_ERR_REQUEST, {"MPI_Start"});
   EXPECT_EQ(match, MPI_REQUEST_NULL);
   ASSERT_TRUE(ok(MPI_Start(pair.at(1))));
@@ -311,8 +288,8 @@ TEST_F(Requesting, OneUnfitRequestAmongMany) {
   Requests pair;
   add_pair(pair);
   pair.send(out.data(), 1, rank(), 1, MPI_COMM_WORLD, Mode::kSend, MPI_DOUBLE_INT);
-  refused([&] { return MPIX_Matchall(3, pair.data(), MPI_STATUSES_IGNORE); },
-          MPI_ERR_UNSUPPORTED_OPERATION, {"request 2"});
+  refused([&] { return MPIX_Matchall(3, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
+          {"request 2"});
   Requests good;
   add_pair(good, 4);
   good.match();

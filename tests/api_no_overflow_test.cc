@@ -13,7 +13,8 @@ struct NoOverflow : Misuse {
 
   void add(Requests& requests, int pairs, int peer) {
     for (int tag = 0; tag < pairs; ++tag) {
-      for (int i = 0; i < 2; ++i) buffers.push_back(std::make_unique<Buffer>(100));
+      for (int i = 0; i < 2; ++i)
+        buffers.push_back(std::make_unique<Buffer>(100));
       requests.receive(buffers[buffers.size() - 2]->data(), 100, peer, tag);
       requests.send(buffers.back()->data(), 100, peer, tag);
     }
@@ -30,14 +31,11 @@ TEST_F(NoOverflow, AnEpochThatCanNeverFitIsRefused) {
   Requests requests;
   add(requests, 3, rank());
   requests.match();
-  refused([&] { return MPIX_Enqueue_startall(queue, 6, requests.data()); }, MPIX_ERR_NO_ENTRIES,
-          {"12", "8"});
+  refused([&] { return MPIX_Enqueue_startall(queue, 6, requests.data()); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
   // Nor one start after the other without a wait: the epoch is what counts.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, requests.data())));
-  refused([&] { return MPIX_Enqueue_startall(queue, 2, requests.at(4)); }, MPIX_ERR_NO_ENTRIES,
-          {"12", "8"});
-  refused([&] { return MPIX_Enqueue_start(queue, requests.at(4)); }, MPIX_ERR_NO_ENTRIES,
-          {"10", "8"});
+  refused([&] { return MPIX_Enqueue_startall(queue, 2, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
+  refused([&] { return MPIX_Enqueue_start(queue, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"10", "8"});
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, requests.data())));
   // A new epoch has room, though the first may still be under way.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 2, requests.at(4))));
@@ -53,8 +51,7 @@ TEST_F(NoOverflow, TheEpochsOfAllQueuesCount) {
   add(requests, 3, rank());
   requests.match();
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, requests.data())));
-  EXPECT_TRUE(
-      fails(MPIX_Enqueue_startall(other, 2, requests.at(4)), MPIX_ERR_NO_ENTRIES, {"12", "8"}));
+  EXPECT_TRUE(fails(MPIX_Enqueue_startall(other, 2, requests.at(4)), MPIX_ERR_NO_ENTRIES, {"12", "8"}));
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, requests.data())));
   queue.wait();
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, requests.at(4))));

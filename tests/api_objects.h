@@ -42,18 +42,19 @@ inline std::string error_text(int code) {
 }
 
 inline ::testing::AssertionResult ok(int code) {
-  if (code == MPI_SUCCESS) return ::testing::AssertionSuccess();
+  if (code == MPI_SUCCESS)
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "class " << error_class(code) << ": " << error_text(code);
 }
 
 // Whether the code is of this class and its text has all these facts.
-inline ::testing::AssertionResult fails(int code, int expected_class,
-                                        std::initializer_list<std::string> facts = {}) {
-  if (code == MPI_SUCCESS) return ::testing::AssertionFailure() << "no error";
+inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts = {}) {
+  if (code == MPI_SUCCESS)
+    return ::testing::AssertionFailure() << "no error";
   const std::string text = error_text(code);
   if (error_class(code) != expected_class)
-    return ::testing::AssertionFailure()
-           << "class " << error_class(code) << " instead of " << expected_class << ": " << text;
+    return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
+                                         << text;
   for (const std::string& fact : facts)
     if (text.find(fact) == std::string::npos)
       return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << text;
@@ -76,12 +77,10 @@ class Stream {
   MPIX_Host_stream& handle() { return handle_; }
   void launch(std::function<void()> kernel) {
     const auto run = [](void* argument) {
-      const std::unique_ptr<std::function<void()>> body(
-          static_cast<std::function<void()>*>(argument));
+      const std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(argument));
       (*body)();
     };
-    EXPECT_TRUE(
-        ok(MPIX_Host_stream_launch(handle_, run, new std::function<void()>(std::move(kernel)))));
+    EXPECT_TRUE(ok(MPIX_Host_stream_launch(handle_, run, new std::function<void()>(std::move(kernel)))));
   }
   void synchronize() { EXPECT_TRUE(ok(MPIX_Host_stream_synchronize(handle_))); }
 
@@ -91,9 +90,7 @@ class Stream {
 
 class Queue {
  public:
-  explicit Queue(Stream& stream) {
-    EXPECT_TRUE(ok(MPIX_Queue_init(&handle_, MPIX_QUEUE_HOST, &stream.handle())));
-  }
+  explicit Queue(Stream& stream) { EXPECT_TRUE(ok(MPIX_Queue_init(&handle_, MPIX_QUEUE_HOST, &stream.handle()))); }
   ~Queue() {
     if (handle_ != MPIX_QUEUE_NULL) {
       EXPECT_TRUE(ok(MPIX_Queue_free(&handle_)));
@@ -110,7 +107,8 @@ class Queue {
     std::map<std::string, std::string> result;
     MPI_Info info = MPI_INFO_NULL;
     EXPECT_TRUE(ok(MPIX_Queue_get_info(handle_, &info)));
-    if (info == MPI_INFO_NULL) return result;
+    if (info == MPI_INFO_NULL)
+      return result;
     int keys = 0;
     MPI_Info_get_nkeys(info, &keys);
     for (int i = 0; i < keys; ++i) {
@@ -124,9 +122,7 @@ class Queue {
     MPI_Info_free(&info);
     return result;
   }
-  uint64_t figure(const char* name) const {
-    return std::strtoull(info()[name].c_str(), nullptr, 10);
-  }
+  uint64_t figure(const char* name) const { return std::strtoull(info()[name].c_str(), nullptr, 10); }
 
  private:
   MPIX_Queue handle_ = MPIX_QUEUE_NULL;
@@ -142,8 +138,8 @@ struct Enqueued {
         entries_posted(queue.figure("entries_posted")) {}
   friend bool operator==(const Enqueued&, const Enqueued&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Enqueued& figures) {
-    return out << figures.starts << " starts, " << figures.waits << " waits, " << figures.triggers
-               << " triggers, " << figures.entries_posted << " entries";
+    return out << figures.starts << " starts, " << figures.waits << " waits, " << figures.triggers << " triggers, "
+               << figures.entries_posted << " entries";
   }
 };
 
@@ -166,17 +162,12 @@ class Requests {
   // The index of the new request.
   int send(const void* buffer, int count, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD,
            Mode mode = Mode::kSend, MPI_Datatype datatype = MPI_BYTE) {
-    const auto init = mode == Mode::kSend    ? MPI_Send_init
-                      : mode == Mode::kRsend ? MPI_Rsend_init
-                                             : MPI_Ssend_init;
-    return add(
-        [&](MPI_Request* r) { return init(buffer, count, datatype, peer, tag, communicator, r); });
+    const auto init = mode == Mode::kSend ? MPI_Send_init : mode == Mode::kRsend ? MPI_Rsend_init : MPI_Ssend_init;
+    return add([&](MPI_Request* r) { return init(buffer, count, datatype, peer, tag, communicator, r); });
   }
   int receive(void* buffer, int count, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD,
               MPI_Datatype datatype = MPI_BYTE) {
-    return add([&](MPI_Request* r) {
-      return MPI_Recv_init(buffer, count, datatype, peer, tag, communicator, r);
-    });
+    return add([&](MPI_Request* r) { return MPI_Recv_init(buffer, count, datatype, peer, tag, communicator, r); });
   }
   void free() {
     for (MPI_Request& request : requests_)
@@ -252,7 +243,8 @@ class Buffer {
   void visit(uint64_t seed, Visitor visitor) {
     uint64_t word = 0;
     for (size_t i = 0; i < bytes_; ++i, word >>= 8) {
-      if (i % 8 == 0) word = content_word(seed, i);
+      if (i % 8 == 0)
+        word = content_word(seed, i);
       visitor(memory_[kGuard + i], static_cast<unsigned char>(word));
     }
   }

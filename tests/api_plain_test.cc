@@ -25,10 +25,10 @@ TEST(Plain, PersistentRequestsWorkAsEver) {
     std::array<int, 6> indices;
     std::array<MPI_Status, 6> statuses;
     switch (round % 4) {
-      case 0:
-        break;
+      case 0: break;
       case 1:
-        while (!flag) ASSERT_TRUE(ok(MPI_Testall(6, requests.data(), &flag, statuses.data())));
+        while (!flag)
+          ASSERT_TRUE(ok(MPI_Testall(6, requests.data(), &flag, statuses.data())));
         break;
       case 2:
         for (int done = 0; done < 6; ++done)
@@ -36,12 +36,12 @@ TEST(Plain, PersistentRequestsWorkAsEver) {
         break;
       case 3:
         for (int done = 0; done < 6; done += count)
-          ASSERT_TRUE(
-              ok(MPI_Waitsome(6, requests.data(), &count, indices.data(), statuses.data())));
+          ASSERT_TRUE(ok(MPI_Waitsome(6, requests.data(), &count, indices.data(), statuses.data())));
         break;
     }
     ASSERT_TRUE(ok(MPI_Waitall(6, requests.data(), statuses.data())));
-    for (size_t i = 0; i < 3; ++i) ASSERT_EQ(in[i], round);
+    for (size_t i = 0; i < 3; ++i)
+      ASSERT_EQ(in[i], round);
   }
   // One by one, with statuses.
   ASSERT_TRUE(ok(MPI_Start(requests.at(0))));

@@ -13,7 +13,8 @@ struct Stall : Misuse {
   Requests requests;
 
   void SetUp() override {
-    if (partner() == rank()) GTEST_SKIP() << "needs an even number of ranks";
+    if (partner() == rank())
+      GTEST_SKIP() << "needs an even number of ranks";
   }
   void TearDown() override {
     requests.free();
@@ -30,8 +31,7 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
   requests.receive(in.data(), in.count(), partner(), 3);
   requests.send(out.data(), out.count(), partner(), 3);
   EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED,
-                    {"deadline", "recv", other(), "tag 3", "40 B", "not matched", "opposite order",
-                     "MPIX_Matchall"}));
+                    {"deadline", "recv", other(), "tag 3", "40 B", "not matched", "opposite order", "MPIX_Matchall"}));
   MPI_Barrier(MPI_COMM_WORLD);
   // The receive is still being matched; it belongs to Lanyard until it is.
   int flag = -1;
@@ -55,8 +55,7 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
 TEST_F(Stall, AMatchThatThePeerMakesLate) {
   if (sends()) {
     requests.send(out.data(), out.count(), partner(), 3);
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED,
-                      {"send", other(), "tag 3"}));
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"send", other(), "tag 3"}));
     MPI_Barrier(MPI_COMM_WORLD);
   } else {
     requests.receive(in.data(), in.count(), partner(), 3);
@@ -74,8 +73,7 @@ TEST_F(Stall, AMatchRequestThatThePeerMakesLate) {
     requests.receive(in.data(), in.count(), partner(), 3);
   if (sends()) {
     ASSERT_TRUE(ok(MPIX_Imatch(requests.at(0), &match)));
-    EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPIX_ERR_STALLED,
-                      {"deadline", "send", other(), "tag 3"}));
+    EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"deadline", "send", other(), "tag 3"}));
     ASSERT_NE(match, MPI_REQUEST_NULL);
     MPI_Barrier(MPI_COMM_WORLD);
   } else {
@@ -106,11 +104,14 @@ TEST_P(OneSide, StartsAlone) {
   else
     requests.receive(data.data(), data.count(), partner(), 7);
   requests.match();
-  if (sends()) data.fill(1);
+  if (sends())
+    data.fill(1);
   for (int i = 0; i < 2; ++i) {
-    if (GetParam().mode == Mode::kRsend && sends()) MPI_Barrier(MPI_COMM_WORLD);
+    if (GetParam().mode == Mode::kRsend && sends())
+      MPI_Barrier(MPI_COMM_WORLD);
     requests.start(queue);
-    if (GetParam().mode == Mode::kRsend && !sends()) MPI_Barrier(MPI_COMM_WORLD);
+    if (GetParam().mode == Mode::kRsend && !sends())
+      MPI_Barrier(MPI_COMM_WORLD);
     requests.wait(queue);
     queue.wait();
   }
@@ -121,19 +122,21 @@ TEST_P(OneSide, StartsAlone) {
     const std::string partner_rank = "rank " + std::to_string(partner());
     const int code = MPIX_Queue_wait(queue);
     EXPECT_TRUE(fails(code, MPIX_ERR_STALLED,
-                      {"deadline", sends() ? "send" : "recv", other(), "tag 7", "16384 B",
-                       "iteration 3", "2 of 3", partner_rank, "has not reached start 3"}));
+                      {"deadline", sends() ? "send" : "recv", other(), "tag 7", "16384 B", "iteration 3", "2 of 3",
+                       partner_rank, "has not reached start 3"}));
     // The first missing edge, by the side's own counters.
     EXPECT_TRUE(fails(code, MPIX_ERR_STALLED, {sends() ? "clear-to-send 3" : "has not landed"}));
     // Freeing waits first, with the same result; nothing is freed.
     EXPECT_TRUE(fails(MPIX_Queue_free(&queue.handle()), MPIX_ERR_STALLED, {"iteration 3"}));
     ASSERT_NE(queue.handle(), MPIX_QUEUE_NULL);
     EXPECT_TRUE(fails(MPI_Request_free(requests.at(0)), MPI_ERR_REQUEST, {"not completed"}));
-    if (sends()) data.fill(2);
+    if (sends())
+      data.fill(2);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (!alone) {
-    if (sends()) data.fill(2);
+    if (sends())
+      data.fill(2);
     requests.start(queue);
     requests.wait(queue);
   }
@@ -144,8 +147,7 @@ TEST_P(OneSide, StartsAlone) {
 INSTANTIATE_TEST_SUITE_P(Of, OneSide,
                          ::testing::Values(Direction{"TheReceiver", Mode::kSend, false},
                                            Direction{"TheSender", Mode::kSend, true},
-                                           Direction{"TheReceiverOfAReadySend", Mode::kRsend,
-                                                     false}),
+                                           Direction{"TheReceiverOfAReadySend", Mode::kRsend, false}),
                          [](const auto& info) { return info.param.name; });
 
 // Its own stream is held up: the report must not accuse the peer.

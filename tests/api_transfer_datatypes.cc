@@ -39,8 +39,7 @@ struct Datatypes : ::testing::Test {
 };
 
 TEST_F(Datatypes, OfTheMpi) {
-  for (MPI_Datatype datatype :
-       {MPI_BYTE, MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE, MPI_C_DOUBLE_COMPLEX, MPI_2INT})
+  for (MPI_Datatype datatype : {MPI_BYTE, MPI_CHAR, MPI_SHORT, MPI_INT, MPI_DOUBLE, MPI_C_DOUBLE_COMPLEX, MPI_2INT})
     exchange(datatype, 17);
 }
 
@@ -77,8 +76,7 @@ TEST_F(Datatypes, DenseStructure) {
   };
   static_assert(sizeof(Particle) == 32);
   const int lengths[] = {3, 1, 1};
-  const MPI_Aint offsets[] = {offsetof(Particle, place), offsetof(Particle, kind),
-                              offsetof(Particle, charge)};
+  const MPI_Aint offsets[] = {offsetof(Particle, place), offsetof(Particle, kind), offsetof(Particle, charge)};
   const MPI_Datatype types[] = {MPI_DOUBLE, MPI_INT, MPI_INT};
   MPI_Datatype particle = MPI_DATATYPE_NULL;
   MPI_Type_create_struct(3, lengths, offsets, types, &particle);
@@ -126,7 +124,8 @@ TEST_F(Datatypes, TheStatusCountsInTheReceivesType) {
     requests.wait(queue);
   }
   queue.wait();
-  for (size_t i = 0; i < in.size(); ++i) EXPECT_EQ(in[i], i < 6 ? 1.5 : -1) << i;
+  for (size_t i = 0; i < in.size(); ++i)
+    EXPECT_EQ(in[i], i < 6 ? 1.5 : -1) << i;
   MPI_Type_free(&pair);
 }
 

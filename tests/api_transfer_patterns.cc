@@ -51,24 +51,28 @@ TEST_F(Patterns, TagsAndTheOrderOfMatchingPairRequests) {
     requests.send(out[static_cast<size_t>(i)].data(), 8, peer, i / 2);
   // Receives of one tag are matched in the order of their creation, sends in the opposite one.
   std::vector<MPI_Request> order;
-  for (const int i : {6, 0, 2, 7, 4, 1, 5, 3}) order.push_back(requests[i]);
-  for (const int i : {1, 5, 0, 3, 7, 2, 4, 6}) order.push_back(requests[kCount + i]);
+  for (const int i : {6, 0, 2, 7, 4, 1, 5, 3})
+    order.push_back(requests[i]);
+  for (const int i : {1, 5, 0, 3, 7, 2, 4, 6})
+    order.push_back(requests[kCount + i]);
   ASSERT_TRUE(ok(MPIX_Matchall(2 * kCount, order.data(), MPI_STATUSES_IGNORE)));
 
-  for (size_t i = 0; i < kCount; ++i) out[i].fill(seed_of(rank(), peer, 0, static_cast<int>(i)));
+  for (size_t i = 0; i < kCount; ++i)
+    out[i].fill(seed_of(rank(), peer, 0, static_cast<int>(i)));
   requests.start(queue);
   requests.wait(queue);
   queue.wait();
   for (int i = 0; i < kCount; ++i)
-    EXPECT_EQ(in[static_cast<size_t>(i)].mistakes(seed_of(peer, rank(), 0, i ^ 1)), 0u)
-        << "receive " << i;
+    EXPECT_EQ(in[static_cast<size_t>(i)].mistakes(seed_of(peer, rank(), 0, i ^ 1)), 0u) << "receive " << i;
 }
 
 TEST_F(Patterns, RequestsOfAPairStartInAnyOrder) {
   constexpr int kCount = 6;
   Channels c;
-  for (int i = 0; i < kCount; ++i) c.receive(100, partner(), i);
-  for (int i = 0; i < kCount; ++i) c.send(100, partner(), i);
+  for (int i = 0; i < kCount; ++i)
+    c.receive(100, partner(), i);
+  for (int i = 0; i < kCount; ++i)
+    c.send(100, partner(), i);
   c.requests.match();
   std::mt19937 random(static_cast<unsigned>(rank()) + 1);
   size_t wrong = 0;
@@ -80,9 +84,11 @@ TEST_F(Patterns, RequestsOfAPairStartInAnyOrder) {
       for (int i = 0; i < kCount; ++i)
         c.out[static_cast<size_t>(i)]->fill(seed_of(rank(), partner(), iteration, i));
     });
-    for (const int i : order) ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, c.requests.at(i))));
+    for (const int i : order)
+      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, c.requests.at(i))));
     std::shuffle(order.begin(), order.end(), random);
-    for (const int i : order) ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, c.requests.at(i))));
+    for (const int i : order)
+      ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, c.requests.at(i))));
     stream.launch([&, iteration] {
       for (int i = 0; i < kCount; ++i) {
         Buffer& in = *c.in[static_cast<size_t>(i)];
@@ -115,7 +121,8 @@ TEST_F(Patterns, OneCallStartsSendsReadySendsAndReceives) {
   // The receive of the ready send starts ahead, told by a token; the others start with the ready
   // send.
   std::vector<MPI_Request> rest;
-  for (const int i : {4, 0, 3, 2, 5}) rest.push_back(c.requests[i]);
+  for (const int i : {4, 0, 3, 2, 5})
+    rest.push_back(c.requests[i]);
   size_t wrong = 0;
   for (int iteration = 0; iteration < 50; ++iteration) {
     stream.launch([&, iteration] {
@@ -146,7 +153,8 @@ TEST_F(Patterns, ReceivesStartLongBeforeOrAfterTheirSends) {
   for (const bool sender_late : {true, false}) {
     const bool sends = rank() % 2 == 0;
     const bool late = sends == sender_late;
-    if (partner() == rank()) continue;
+    if (partner() == rank())
+      continue;
     Buffer buffer(5000);
     buffer.poison();
     Requests requests;
@@ -156,16 +164,20 @@ TEST_F(Patterns, ReceivesStartLongBeforeOrAfterTheirSends) {
       requests.receive(buffer.data(), buffer.count(), partner(), 1);
     requests.match();
     size_t wrong = 0;
-    if (late) std::this_thread::sleep_for(100ms);
+    if (late)
+      std::this_thread::sleep_for(100ms);
     for (int i = 0; i < 10; ++i) {
       stream.launch([&, i] {
-        if (late) std::this_thread::sleep_for(3ms);
-        if (sends) buffer.fill(seed_of(rank(), partner(), i));
+        if (late)
+          std::this_thread::sleep_for(3ms);
+        if (sends)
+          buffer.fill(seed_of(rank(), partner(), i));
       });
       requests.start(queue);
       requests.wait(queue);
       stream.launch([&, i] {
-        if (!sends) wrong += buffer.mistakes(seed_of(partner(), rank(), i));
+        if (!sends)
+          wrong += buffer.mistakes(seed_of(partner(), rank(), i));
         buffer.poison();
       });
     }
@@ -192,8 +204,7 @@ TEST_F(Patterns, Ring) {
     const int origin = (rank() + hop * (ranks() - 1)) % ranks();
     stream.launch([&, origin] {
       wrong += c.in[0]->mistakes(seed_of(origin, 0, 0));
-      std::copy_n(static_cast<unsigned char*>(c.in[0]->data()), 2000,
-                  static_cast<unsigned char*>(c.out[0]->data()));
+      std::copy_n(static_cast<unsigned char*>(c.in[0]->data()), 2000, static_cast<unsigned char*>(c.out[0]->data()));
       c.in[0]->poison();
     });
   }
@@ -205,20 +216,21 @@ TEST_F(Patterns, AllToAll) {
   constexpr size_t kBytes = 3000;
   Channels c;
   for (int peer = 0; peer < ranks(); ++peer)
-    for (int tag = 0; tag < 4; ++tag) c.receive(kBytes, peer, tag);
+    for (int tag = 0; tag < 4; ++tag)
+      c.receive(kBytes, peer, tag);
   for (int peer = 0; peer < ranks(); ++peer)
-    for (int tag = 0; tag < 4; ++tag) c.send(kBytes, peer, tag);
+    for (int tag = 0; tag < 4; ++tag)
+      c.send(kBytes, peer, tag);
   c.requests.match();
   size_t wrong = 0;
   const auto each = [&](auto visit) {
     for (int peer = 0; peer < ranks(); ++peer)
-      for (int tag = 0; tag < 4; ++tag) visit(static_cast<size_t>(4 * peer + tag), peer, tag);
+      for (int tag = 0; tag < 4; ++tag)
+        visit(static_cast<size_t>(4 * peer + tag), peer, tag);
   };
   for (int iteration = 0; iteration < 20; ++iteration) {
     stream.launch([&, iteration] {
-      each([&](size_t i, int peer, int tag) {
-        c.out[i]->fill(seed_of(rank(), peer, iteration, tag));
-      });
+      each([&](size_t i, int peer, int tag) { c.out[i]->fill(seed_of(rank(), peer, iteration, tag)); });
     });
     c.requests.start(queue);
     c.requests.wait(queue);

@@ -13,8 +13,7 @@ struct Pair {
   Requests requests;
   size_t wrong = 0;
 
-  explicit Pair(int tag, int peer = partner(), MPI_Comm communicator = MPI_COMM_WORLD)
-      : peer_(peer), tag_(tag) {
+  explicit Pair(int tag, int peer = partner(), MPI_Comm communicator = MPI_COMM_WORLD) : peer_(peer), tag_(tag) {
     in.poison();
     requests.receive(in.data(), in.count(), peer, tag, communicator);
     requests.send(out.data(), out.count(), peer, tag, communicator);
@@ -72,7 +71,8 @@ TEST(Queues, OneProcessTalksToItself) {
 TEST(Queues, ARequestMovesFromOneToAnother) {
   std::array<Stream, 2> streams;
   std::array<std::optional<Queue>, 2> queues;
-  for (size_t i = 0; i < 2; ++i) queues[i].emplace(streams[i]);
+  for (size_t i = 0; i < 2; ++i)
+    queues[i].emplace(streams[i]);
   Pair pair(1);
   // One side changes the queue every third time, the other every second.
   for (int i = 0; i < 30; ++i) {
@@ -94,11 +94,11 @@ TEST(Queues, AMovedRequestBelongsToTheNewQueueAlone) {
     // The wait for the second start is not enqueued: MPIX_Queue_wait must wait for it none the
     // less.
     pair.out.fill(seed_of(rank(), partner(), 1, 1));
-    if (rank() % 2 != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (rank() % 2 != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     pair.requests.start(second);
     second.wait();
-    EXPECT_EQ(pair.in.mistakes(seed_of(partner(), rank(), 1, 1)), 0u)
-        << "the queue's wait returned too early";
+    EXPECT_EQ(pair.in.mistakes(seed_of(partner(), rank(), 1, 1)), 0u) << "the queue's wait returned too early";
     pair.requests.wait(second);
     second.wait();
     EXPECT_EQ(pair.wrong, 0u);
@@ -125,7 +125,8 @@ TEST(Queues, FreeingWaits) {
   Stream stream;
   {
     Queue queue(stream);
-    for (int i = 0; i < 10; ++i) pair.iterate(stream, queue, i);
+    for (int i = 0; i < 10; ++i)
+      pair.iterate(stream, queue, i);
   }
   EXPECT_EQ(pair.wrong, 0u);
   stream.synchronize();
@@ -137,7 +138,8 @@ TEST(Queues, ThreadsUseThemSideBySide) {
     GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
   constexpr size_t kThreads = 2;
   std::array<MPI_Comm, kThreads> communicators;
-  for (MPI_Comm& communicator : communicators) MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+  for (MPI_Comm& communicator : communicators)
+    MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
@@ -147,14 +149,17 @@ TEST(Queues, ThreadsUseThemSideBySide) {
         Pair pair(1, partner(), communicators[t]);
         for (int i = 0; i < 20; ++i) {
           pair.iterate(stream, queue, i);
-          if (i % 8 == 7) queue.wait();
+          if (i % 8 == 7)
+            queue.wait();
         }
         queue.wait();
         EXPECT_EQ(pair.wrong, 0u);
       }
     });
-  for (std::thread& thread : threads) thread.join();
-  for (MPI_Comm& communicator : communicators) MPI_Comm_free(&communicator);
+  for (std::thread& thread : threads)
+    thread.join();
+  for (MPI_Comm& communicator : communicators)
+    MPI_Comm_free(&communicator);
 }
 
 // Calls on one queue from two threads are serialised inside. Each thread talks to its own process:
@@ -166,9 +171,11 @@ TEST(Queues, ThreadsShareOne) {
   Queue queue(stream);
   Pair a(1, rank()), b(2, rank());
   std::thread other([&] {
-    for (int i = 0; i < 50; ++i) b.iterate(stream, queue, i);
+    for (int i = 0; i < 50; ++i)
+      b.iterate(stream, queue, i);
   });
-  for (int i = 0; i < 50; ++i) a.iterate(stream, queue, i);
+  for (int i = 0; i < 50; ++i)
+    a.iterate(stream, queue, i);
   other.join();
   queue.wait();
   EXPECT_EQ(a.wrong + b.wrong, 0u);

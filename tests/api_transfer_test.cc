@@ -70,7 +70,8 @@ TEST_P(Lengths, ArriveWholeAndTouchNothingElse) {
     data.wait(queue);
     check(peer, i);
     // Long runs of work and short ones.
-    if (i % 10 == 9 || i > 40) queue.wait();
+    if (i % 10 == 9 || i > 40)
+      queue.wait();
   }
   queue.wait();
   EXPECT_EQ(wrong, 0u);
@@ -89,14 +90,13 @@ TEST_P(Lengths, ArriveFromOneself) {
   EXPECT_EQ(wrong, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Each, Lengths,
-    ::testing::Combine(::testing::Values(0, 1, 8, 4095, 4096, 4097, (64 << 10) + 1, (1 << 20) + 3),
-                       ::testing::Values(Mode::kSend, Mode::kRsend, Mode::kSsend)),
-    [](const auto& info) {
-      return std::string(name_of(std::get<1>(info.param))) + "_" +
-             std::to_string(std::get<0>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Each, Lengths,
+                         ::testing::Combine(::testing::Values(0, 1, 8, 4095, 4096, 4097, (64 << 10) + 1, (1 << 20) + 3),
+                                            ::testing::Values(Mode::kSend, Mode::kRsend, Mode::kSsend)),
+                         [](const auto& info) {
+                           return std::string(name_of(std::get<1>(info.param))) + "_" +
+                                  std::to_string(std::get<0>(info.param));
+                         });
 
 TEST_F(Transfer, TheQueueCountsWhatItDid) {
   Buffer out(100), in(100);
@@ -163,10 +163,8 @@ TEST_F(Transfer, ProcNullEndsAChain) {
     requests.start(queue);
     requests.wait(queue);
     stream.launch([&, i] {
-      wrong +=
-          left == MPI_PROC_NULL ? !from_left.untouched() : from_left.mistakes(seed_of(left, 0, i));
-      wrong += right == MPI_PROC_NULL ? !from_right.untouched()
-                                      : from_right.mistakes(seed_of(right, 0, i));
+      wrong += left == MPI_PROC_NULL ? !from_left.untouched() : from_left.mistakes(seed_of(left, 0, i));
+      wrong += right == MPI_PROC_NULL ? !from_right.untouched() : from_right.mistakes(seed_of(right, 0, i));
       from_left.poison();
       from_right.poison();
     });
@@ -202,7 +200,8 @@ TEST_F(Transfer, NeedsNoHelpFromTheHost) {
     // This rank enters the barrier at once, the other only when its transfers are over.
     MPI_Barrier(MPI_COMM_WORLD);
   } else {
-    while (done.load() != kIterations) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (done.load() != kIterations)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     MPI_Barrier(MPI_COMM_WORLD);
   }
   queue.wait();

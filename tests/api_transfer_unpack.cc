@@ -17,9 +17,9 @@ struct Naps {
   explicit Naps(unsigned seed) : random(seed) {}
   void take() {
     const unsigned choice = random() % 8;
-    if (choice < 4) return;
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(choice == 7 ? random() % 2000 : random() % 200));
+    if (choice < 4)
+      return;
+    std::this_thread::sleep_for(std::chrono::microseconds(choice == 7 ? random() % 2000 : random() % 200));
   }
   std::minstd_rand random;
 };
@@ -47,7 +47,8 @@ struct Unpack : ::testing::TestWithParam<size_t> {
 // as it may.
 TEST_P(Unpack, OneWay) {
   for (const int sender : {0, 1}) {
-    if (partner() == rank()) break;
+    if (partner() == rank())
+      break;
     Requests requests;
     Naps naps(static_cast<unsigned>(rank() + 1));
     const bool sends = rank() % 2 == sender;
@@ -57,7 +58,8 @@ TEST_P(Unpack, OneWay) {
       requests.receive(in.data(), in.count(), partner(), kTag);
     requests.match();
     for (int i = 0; i < kIterations; ++i) {
-      if (sends) stream.launch([&, i] { pack(i, partner()); });
+      if (sends)
+        stream.launch([&, i] { pack(i, partner()); });
       requests.start(queue);
       requests.wait(queue);
       if (sends)
@@ -87,7 +89,8 @@ TEST_P(Unpack, BothWays) {
       out.poison();
       unpack(i, partner(), naps);
     });
-    if (i % 40 == 39) queue.wait();
+    if (i % 40 == 39)
+      queue.wait();
   }
   queue.wait();
   EXPECT_EQ(wrong, 0u);

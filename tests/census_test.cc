@@ -22,7 +22,9 @@ class CensusTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<Census> join(const std::string& thing = "gpu-1") { return std::move(Census::join(folder_, thing).value()); }
+  std::unique_ptr<Census> join(const std::string& thing = "gpu-1") {
+    return std::move(Census::join(folder_, thing).value());
+  }
   const std::string& folder() { return folder_; }
 
  private:
@@ -59,7 +61,8 @@ TEST_F(CensusTest, WhoeverHasDiedIsForgottenWhenSomebodyComesOrLeaves) {
     // A file of its own: the lock goes with the last process that has it open.
     const auto own = Census::join(folder(), "gpu-1");
     const char byte = own.ok() ? 'y' : 'n';
-    if (::write(ready[1], &byte, 1) == 1 && own.ok()) ::pause();
+    if (::write(ready[1], &byte, 1) == 1 && own.ok())
+      ::pause();
     ::_exit(1);
   }
   ::close(ready[1]);

@@ -27,16 +27,19 @@ struct ScriptedNic final : Nic {
   Address address() const override { return {{std::byte{1}}}; }
   Status set_peers(std::span<const Address>, uint32_t) override { return called(); }
   Result<CounterId> open_counter() override {
-    if (!status.ok()) return status;
+    if (!status.ok())
+      return status;
     ++opened.counters;
     return CounterId{next_counter++};
   }
   Status close_counter(CounterId) override {
-    if (status.ok()) --opened.counters;
+    if (status.ok())
+      --opened.counters;
     return called();
   }
   Result<CounterValue> read(CounterId) override {
-    if (!readable) return Status(Code::kNotFound, "scripted");
+    if (!readable)
+      return Status(Code::kNotFound, "scripted");
     return value;
   }
   Status add(CounterId, uint64_t) override { return called(); }
@@ -44,12 +47,14 @@ struct ScriptedNic final : Nic {
   Status reset(CounterId) override { return called(); }
   Result<Doorbell> doorbell(CounterId, DoorbellKind) override { return bell; }
   Result<RegionId> register_region(void*, uint64_t, CounterId) override {
-    if (!status.ok()) return status;
+    if (!status.ok())
+      return status;
     ++opened.regions;
     return RegionId{next_region++};
   }
   Status deregister_region(RegionId) override {
-    if (status.ok()) --opened.regions;
+    if (status.ok())
+      --opened.regions;
     return called();
   }
   Result<RemoteKey> key(RegionId) const override { return RemoteKey{next_key++}; }
@@ -168,7 +173,8 @@ TEST_F(CheckedNicTest, CountersThatAreNotOpen) {
     EXPECT_EQ(post(write, bad, 1), Code::kNotFound);
     add.counter = bad;
     EXPECT_EQ(nic.issue(add).code(), Code::kNotFound);
-    if (!bad.valid()) continue;  // means none below
+    if (!bad.valid())
+      continue;  // means none below
     EXPECT_EQ(nic.register_region(words, 8, bad).status().code(), Code::kNotFound);
     write.completion = bad;
     EXPECT_EQ(nic.issue(write).code(), Code::kNotFound);
@@ -280,9 +286,7 @@ TEST_F(CheckedNicTest, Peers) {
   const Address other{{std::byte{2}}};
   const Address empty;
   const Address huge{std::vector<std::byte>(Address::kMaxBytes + 1)};
-  const auto set = [&](std::vector<Address> peers, uint32_t rank) {
-    return nic.set_peers(peers, rank).code();
-  };
+  const auto set = [&](std::vector<Address> peers, uint32_t rank) { return nic.set_peers(peers, rank).code(); };
   EXPECT_EQ(set({}, 0), Code::kInvalidArgument);
   EXPECT_EQ(set({self, other}, 2), Code::kInvalidArgument);
   EXPECT_EQ(set({self, other}, 1), Code::kInvalidArgument);

@@ -23,7 +23,8 @@ inline bool write_all(int fd, const void* from, size_t bytes) {
   const auto* at = static_cast<const char*>(from);
   while (bytes > 0) {
     const ssize_t count = ::write(fd, at, bytes);
-    if (count <= 0) return false;
+    if (count <= 0)
+      return false;
     at += count;
     bytes -= static_cast<size_t>(count);
   }
@@ -33,7 +34,8 @@ inline bool read_all(int fd, void* to, size_t bytes) {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
     const ssize_t count = ::read(fd, at, bytes);
-    if (count <= 0) return false;
+    if (count <= 0)
+      return false;
     at += count;
     bytes -= static_cast<size_t>(count);
   }

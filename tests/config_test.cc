@@ -22,11 +22,19 @@ TEST(Config, TextComesBackAsItWas) {
 
 TEST(Config, WhatIsWrongIsNamed) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"2ranks,fast", "fast"},         {"0ranks", "0ranks"},       {"2ranks,2ranks", "twice"},
-      {"", "''"},                      {"2ranks,", "''"},          {"depth=0", "depth=0"},
-      {"depth=", "depth="},            {"bytes=-1", "bytes=-1"},   {"bytes=1x", "bytes=1x"},
-      {"99999999999999999999iter", "iter"}, {"ready,single-starts", "single-starts"},
-      {"64ranks,1024req-each-way", "too large"}, {"1req-each-way,bytes=1073741824", "too large"},
+      {"2ranks,fast", "fast"},
+      {"0ranks", "0ranks"},
+      {"2ranks,2ranks", "twice"},
+      {"", "''"},
+      {"2ranks,", "''"},
+      {"depth=0", "depth=0"},
+      {"depth=", "depth="},
+      {"bytes=-1", "bytes=-1"},
+      {"bytes=1x", "bytes=1x"},
+      {"99999999999999999999iter", "iter"},
+      {"ready,single-starts", "single-starts"},
+      {"64ranks,1024req-each-way", "too large"},
+      {"1req-each-way,bytes=1073741824", "too large"},
   };
   for (const auto& [text, what] : wrong) {
     const Result<Config> config = Config::parse(text);
@@ -38,9 +46,9 @@ TEST(Config, WhatIsWrongIsNamed) {
 
 TEST(Config, HelpNamesEveryItem) {
   for (const char* item :
-       {"Nranks", "Nreq-each-way", "Nreq-one-way", "Niter", "bytes=N", "neighbours=N", "queues=N", "ready",
-        "single-starts", "sends-first", "sync", "depth=N", "no-overflow", "blocking-post", "in-order", "max-message=N", "failures",
-        "lost-rings", "no-room", "stale-reads"})
+       {"Nranks",   "Nreq-each-way", "Nreq-one-way", "Niter",      "bytes=N", "neighbours=N", "queues=N",
+        "ready",    "single-starts", "sends-first",  "sync",       "depth=N", "no-overflow",  "blocking-post",
+        "in-order", "max-message=N", "failures",     "lost-rings", "no-room", "stale-reads"})
     EXPECT_NE(Config::help().find(std::string("  ") + item + " "), std::string::npos) << item;
 }
 

@@ -38,9 +38,11 @@ class LocalJob {
 
   struct Rank : Process {
     Rank(nic::Nic& nic, uint32_t rank, Mail& mail, const LocalJobOptions& options)
-        : Process(nic, rank, mail, {.overflow = true, .overflow_thread = options.overflow_thread, .strategy = options.strategy}),
+        : Process(nic, rank, mail,
+                  {.overflow = true, .overflow_thread = options.overflow_thread, .strategy = options.strategy}),
           helper(endpoint) {
-      if (options.helpers) stream.set_helper(&helper);
+      if (options.helpers)
+        stream.set_helper(&helper);
       queue = std::move(core::Queue::create(endpoint, stream).value());
     }
     ~Rank() { stream.set_helper(nullptr); }
@@ -51,8 +53,7 @@ class LocalJob {
     void launch(std::function<void()> kernel) {
       kernels_.push_back(std::move(kernel));
       EXPECT_TRUE(works(
-          stream.launch([](void* argument) { (*static_cast<std::function<void()>*>(argument))(); },
-                        &kernels_.back())));
+          stream.launch([](void* argument) { (*static_cast<std::function<void()>*>(argument))(); }, &kernels_.back())));
     }
     void enqueue(const gpu::StreamOp& op) { EXPECT_TRUE(works(stream.enqueue({&op, 1}))); }
     // Until everything enqueued has run, with the calling thread's help.
@@ -65,8 +66,7 @@ class LocalJob {
       const auto deadline = Clock::now() + kBound;
       while (stream.executed() < stream.enqueued() && Clock::now() < deadline)
         std::this_thread::sleep_for(std::chrono::microseconds(200));
-      EXPECT_EQ(stream.executed(), stream.enqueued()) << "rank " << rank << "\n"
-                                                      << queue->explain_stall();
+      EXPECT_EQ(stream.executed(), stream.enqueued()) << "rank " << rank << "\n" << queue->explain_stall();
     }
 
     struct NicHelper final : gpu::Helper {
@@ -89,8 +89,7 @@ class LocalJob {
     std::unique_ptr<core::Queue> queue;
   };
 
-  LocalJob(uint32_t ranks, const LocalJobOptions& options)
-      : mail(ranks), fabric(ranks, options.local) {
+  LocalJob(uint32_t ranks, const LocalJobOptions& options) : mail(ranks), fabric(ranks, options.local) {
     for (uint32_t rank = 0; rank < ranks; ++rank)
       ranks_.push_back(std::make_unique<Rank>(fabric.nic(rank), rank, mail, options));
   }
@@ -99,7 +98,8 @@ class LocalJob {
   Rank& operator[](uint32_t rank) { return *ranks_[rank]; }
   void match() {
     while (mail.under_way() > 0)
-      for (auto& rank : ranks_) rank->matcher.progress();
+      for (auto& rank : ranks_)
+        rank->matcher.progress();
   }
 
   Mail mail;

@@ -34,7 +34,8 @@ class Mail {
   size_t under_way() const {
     size_t count = 0;
     for (const auto& box : boxes_)
-      for (const auto& from : box->from) count += from.size();
+      for (const auto& from : box->from)
+        count += from.size();
     return count;
   }
 
@@ -43,8 +44,10 @@ class Mail {
     Box(Mail& mail, uint32_t rank, uint32_t processes) : mail(mail), rank(rank), from(processes) {}
 
     Status send(uint32_t to, const core::MatchCard& card) override {
-      if (left_to_send == 0) return {Code::kFailed, "the mail does not work"};
-      if (left_to_send) --*left_to_send;
+      if (left_to_send == 0)
+        return {Code::kFailed, "the mail does not work"};
+      if (left_to_send)
+        --*left_to_send;
       mail.boxes_.at(to)->from[rank].push_back(card);
       ++mail.sent_;
       return {};
@@ -52,12 +55,15 @@ class Mail {
     std::optional<core::MatchCard> receive() override {
       std::vector<std::deque<core::MatchCard>*> waiting;
       for (auto& cards : from)
-        if (!cards.empty()) waiting.push_back(&cards);
-      if (waiting.empty()) return std::nullopt;
+        if (!cards.empty())
+          waiting.push_back(&cards);
+      if (waiting.empty())
+        return std::nullopt;
       size_t which = 0;
       if (mail.random_) {
         which = (*mail.random_)() % (waiting.size() + 1);
-        if (which == waiting.size()) return std::nullopt;
+        if (which == waiting.size())
+          return std::nullopt;
       }
       const core::MatchCard card = waiting[which]->front();
       waiting[which]->pop_front();

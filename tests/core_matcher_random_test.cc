@@ -25,8 +25,7 @@ class RandomMatch {
       : random_(seed), ranks_(static_cast<uint32_t>(1 + draw(4))), fabric_(ranks_), mail_(ranks_) {
     mail_.shuffle(seed + 1'000'000);
     for (uint32_t rank = 0; rank < ranks_; ++rank)
-      processes_.push_back(
-          std::make_unique<Process>(fabric_.nic(rank), rank, mail_, core::Endpoint::Options{}));
+      processes_.push_back(std::make_unique<Process>(fabric_.nic(rank), rank, mail_, core::Endpoint::Options{}));
   }
 
   void run() {
@@ -40,7 +39,8 @@ class RandomMatch {
       --left;
     }
     while (mail_.under_way() > 0)
-      for (auto& process : processes_) process->matcher.progress();
+      for (auto& process : processes_)
+        process->matcher.progress();
   }
 
   // Every pair is one (both know it), and MPI's rules hold whatever the order of arrival was.
@@ -48,10 +48,12 @@ class RandomMatch {
     pair_up();
     for (const Request* send : sends_) {
       for (const Request* receive : receives_) {
-        if (!fits(*send, *receive)) continue;
+        if (!fits(*send, *receive))
+          continue;
         ASSERT_TRUE(send->matched() || receive->matched())
             << send->describe() << " and " << receive->describe() << " wait side by side";
-        if (partner_.contains(send) && partner_[send] == receive) continue;
+        if (partner_.contains(send) && partner_[send] == receive)
+          continue;
         check_overtaking(*send, *receive);
       }
     }
@@ -61,17 +63,18 @@ class RandomMatch {
   uint64_t draw(uint64_t n) { return random_() % n; }
 
   void post(Process& process) {
-    core::Transfer transfer =
-        process.transfer(draw(2) == 0 ? core::Direction::kSend : core::Direction::kReceive,
-                         static_cast<int>(draw(ranks_)), static_cast<int>(draw(3)), 8);
+    core::Transfer transfer = process.transfer(draw(2) == 0 ? core::Direction::kSend : core::Direction::kReceive,
+                                               static_cast<int>(draw(ranks_)), static_cast<int>(draw(3)), 8);
     transfer.communicator = 1 + draw(2);
     if (transfer.direction == core::Direction::kSend) {
       transfer.ready = draw(4) == 0;
       sends_.push_back(&process.begin(transfer));
       return;
     }
-    if (draw(4) == 0) transfer.peer = kAnySource;
-    if (draw(4) == 0) transfer.tag = kAnyTag;
+    if (draw(4) == 0)
+      transfer.peer = kAnySource;
+    if (draw(4) == 0)
+      transfer.tag = kAnyTag;
     receives_.push_back(&process.begin(transfer));
     owner_[receives_.back()] = process.rank;
   }
@@ -88,13 +91,15 @@ class RandomMatch {
     std::map<std::pair<uint32_t, uint64_t>, const Request*> by_key;
     size_t matched = 0;
     for (const Request* receive : receives_) {
-      if (!receive->matched()) continue;
+      if (!receive->matched())
+        continue;
       const uint32_t at = owner_[receive];
       by_key[{at, fabric_.nic(at).key(receive->buffer).value().value}] = receive;
       ++matched;
     }
     for (const Request* send : sends_) {
-      if (!send->matched()) continue;
+      if (!send->matched())
+        continue;
       const nic::RemoteSpan& to = send->plan.front().op.op.remote;
       const auto found = by_key.find({to.peer, to.key.value});
       ASSERT_NE(found, by_key.end());
@@ -106,7 +111,8 @@ class RandomMatch {
       ASSERT_EQ(receive->matched_peer, send->transfer.rank);
       ASSERT_EQ(receive->matched_tag, send->transfer.tag);
       ASSERT_EQ(receive->plan.size(), send->transfer.ready ? 1u : 2u);
-      if (send->transfer.ready) continue;
+      if (send->transfer.ready)
+        continue;
       const nic::RemoteSpan& back = receive->plan.back().op.op.remote;
       const auto sender = static_cast<uint32_t>(send->transfer.rank);
       ASSERT_EQ(back.peer, sender);
@@ -120,8 +126,7 @@ class RandomMatch {
   void check_overtaking(const Request& send, const Request& receive) {
     const Request* other_receive = partner_.contains(&send) ? partner_[&send] : nullptr;
     const Request* other_send = partner_.contains(&receive) ? partner_[&receive] : nullptr;
-    if (other_send != nullptr && other_send->transfer.rank == send.transfer.rank &&
-        other_send->number > send.number) {
+    if (other_send != nullptr && other_send->transfer.rank == send.transfer.rank && other_send->number > send.number) {
       // A later send of the same process got this receive: then ours had an older one.
       ASSERT_NE(other_receive, nullptr) << "send " << send.number << " was overtaken";
       ASSERT_LT(other_receive->number, receive.number);

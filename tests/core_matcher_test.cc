@@ -25,13 +25,13 @@ class MatcherTest : public ::testing::Test {
     fabric = std::make_unique<StepFabric>(ranks, limits);
     mail = std::make_unique<Mail>(ranks);
     for (uint32_t rank = 0; rank < ranks; ++rank)
-      processes.push_back(
-          std::make_unique<Process>(fabric->nic(rank), rank, *mail, core::Endpoint::Options{}));
+      processes.push_back(std::make_unique<Process>(fabric->nic(rank), rank, *mail, core::Endpoint::Options{}));
   }
   Process& rank(uint32_t which) { return *processes[which]; }
   void carry() {
     while (mail->under_way() > 0)
-      for (auto& process : processes) process->matcher.progress();
+      for (auto& process : processes)
+        process->matcher.progress();
   }
   nic::Usage usage(uint32_t which) { return fabric->nic(which).usage(); }
 
@@ -77,8 +77,8 @@ TEST_F(MatcherTest, StrategiesMustBeTheSame) {
   mail = std::make_unique<Mail>(2);
   for (const core::Strategy strategy : {core::Strategy::kTargetCounter, core::Strategy::kSenderFlag}) {
     const auto rank = static_cast<uint32_t>(processes.size());
-    processes.push_back(std::make_unique<Process>(fabric->nic(rank), rank, *mail,
-                                                  core::Endpoint::Options{.strategy = strategy}));
+    processes.push_back(
+        std::make_unique<Process>(fabric->nic(rank), rank, *mail, core::Endpoint::Options{.strategy = strategy}));
   }
   Request& send = rank(0).send(1, 5, 10);
   Request& receive = rank(1).receive(0, 5, 10);
@@ -108,7 +108,8 @@ TEST_F(MatcherTest, OrderIsKept) {
     };
     post(sends_first);
     post(!sends_first);
-    for (size_t i = 0; i < 10; ++i) EXPECT_TRUE(paired(*sends[i], *receives[i])) << i;
+    for (size_t i = 0; i < 10; ++i)
+      EXPECT_TRUE(paired(*sends[i], *receives[i])) << i;
     processes.clear();
   }
 }
@@ -206,14 +207,11 @@ TEST_F(MatcherTest, ToItself) {
 
 TEST_F(MatcherTest, NobodyMatchesAtOnceWithoutACard) {
   build(1);
-  for (Request* request :
-       {&rank(0).send(core::kNobody, 1, 10), &rank(0).receive(core::kNobody, kAnyTag, 10)}) {
+  for (Request* request : {&rank(0).send(core::kNobody, 1, 10), &rank(0).receive(core::kNobody, kAnyTag, 10)}) {
     EXPECT_TRUE(request->matched());
     EXPECT_EQ(request->matched_bytes, 0u);
     EXPECT_EQ(request->matched_peer, core::kNobody);
-    EXPECT_EQ(
-        request->describe().find(request->transfer.direction == Direction::kSend ? "send" : "recv"),
-        0u);
+    EXPECT_EQ(request->describe().find(request->transfer.direction == Direction::kSend ? "send" : "recv"), 0u);
     EXPECT_NE(request->describe().find("peer none"), std::string::npos);
   }
   EXPECT_EQ(mail->sent(), 0u);
@@ -283,21 +281,19 @@ TEST_F(MatcherTest, ExhaustionHalfWayLeavesNothingOpen) {
     uint32_t counters, regions;
     bool sending, ready, fits;
   };
-  for (const Case& c : {Case{2, 3, true, false, true}, Case{1, 3, true, false, false},
-                        Case{2, 2, true, false, false}, Case{2, 1, true, false, false},
-                        Case{1, 2, true, true, true}, Case{1, 1, true, true, false},
+  for (const Case& c : {Case{2, 3, true, false, true}, Case{1, 3, true, false, false}, Case{2, 2, true, false, false},
+                        Case{2, 1, true, false, false}, Case{1, 2, true, true, true}, Case{1, 1, true, true, false},
                         Case{1, 2, false, false, true}, Case{1, 1, false, false, false}}) {
-    SCOPED_TRACE(std::to_string(c.counters) + " counters, " + std::to_string(c.regions) +
-                 " regions");
+    SCOPED_TRACE(std::to_string(c.counters) + " counters, " + std::to_string(c.regions) + " regions");
     build(2, {.max_counters = c.counters, .max_regions = c.regions});
-    Transfer transfer =
-        rank(0).transfer(c.sending ? Direction::kSend : Direction::kReceive, 1, 5, 8);
+    Transfer transfer = rank(0).transfer(c.sending ? Direction::kSend : Direction::kReceive, 1, 5, 8);
     transfer.ready = c.ready;
     Request& request = *rank(0).endpoint.new_request(transfer);
     for (int tries = 0; tries < 3; ++tries) {
       const Status status = rank(0).matcher.begin(request);
       ASSERT_EQ(status.ok(), c.fits) << status.to_string();
-      if (c.fits) break;
+      if (c.fits)
+        break;
       EXPECT_EQ(status.code(), Code::kExhausted);
       EXPECT_EQ(request.state, Request::State::kFresh);
       EXPECT_EQ(usage(0).counters, 0u);

@@ -28,12 +28,14 @@ struct WatchedNic final : nic::ForwardingNic {
   Status post(std::span<const DeferredOp> ops) override {
     Status status = inner().post(ops);
     if (status.ok())
-      for (const DeferredOp& op : ops) posted.push_back(op.op.context);
+      for (const DeferredOp& op : ops)
+        posted.push_back(op.op.context);
     return status;
   }
   Status issue(const nic::Op& op) override {
     Status status = inner().issue(op);
-    if (status.ok()) issued.push_back(op.context);
+    if (status.ok())
+      issued.push_back(op.context);
     return status;
   }
   uint64_t reads = 0;
@@ -78,7 +80,8 @@ TEST_F(OverflowTest, EntriesAreFilledInOrder) {
   build(2);
   const CounterId trigger = counter();
   std::vector<DeferredOp> ops;
-  for (uint64_t i = 1; i <= 6; ++i) ops.push_back(when(trigger, i, i));
+  for (uint64_t i = 1; i <= 6; ++i)
+    ops.push_back(when(trigger, i, i));
   EXPECT_TRUE(overflow->empty());
   EXPECT_EQ(overflow->drain(), 0u);
   overflow->add(std::span(ops).first(4));
@@ -131,8 +134,7 @@ TEST_F(OverflowTest, WhatHasFiredRunsWithoutAnEntry) {
 }
 
 TEST_F(OverflowTest, AFullNicIsTriedAgain) {
-  fabric =
-      std::make_unique<StepFabric>(1, nicsim::ModelLimits{.deferred_depth = 1, .max_in_flight = 1});
+  fabric = std::make_unique<StepFabric>(1, nicsim::ModelLimits{.deferred_depth = 1, .max_in_flight = 1});
   nic = std::make_unique<WatchedNic>(fabric->nic(0));
   overflow = std::make_unique<Overflow>(*nic, false);
   uint64_t words[2] = {1, 0};
@@ -159,7 +161,8 @@ TEST_F(OverflowTest, ALongQueueInOrder) {
   build(5);
   const CounterId trigger = counter();
   std::vector<DeferredOp> ops;
-  for (uint64_t i = 1; i <= kOps; ++i) ops.push_back(when(trigger, i, i));
+  for (uint64_t i = 1; i <= kOps; ++i)
+    ops.push_back(when(trigger, i, i));
   overflow->add(ops);
   overflow->drain();
   for (uint64_t i = 1; i <= kOps; ++i) {
@@ -171,7 +174,8 @@ TEST_F(OverflowTest, ALongQueueInOrder) {
   EXPECT_EQ(ran(), kOps);
   EXPECT_TRUE(overflow->empty());
   EXPECT_LE(nic->reads, 2 * kOps);
-  for (uint64_t i = 0; i < kOps; ++i) ASSERT_EQ(nic->posted[i], i + 1);
+  for (uint64_t i = 0; i < kOps; ++i)
+    ASSERT_EQ(nic->posted[i], i + 1);
 }
 
 TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
@@ -180,11 +184,14 @@ TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
   const CounterId stuck = counter();
   std::vector<DeferredOp> ops(5, when(stuck, 1, 0));
   std::vector<CounterId> triggers;
-  for (uint64_t i = 0; i < 100; ++i) triggers.push_back(counter());
-  for (uint64_t i = 0; i < kOps; ++i) ops.push_back(when(triggers[i * 7919 % 100], 1 + i % 3, i));
+  for (uint64_t i = 0; i < 100; ++i)
+    triggers.push_back(counter());
+  for (uint64_t i = 0; i < kOps; ++i)
+    ops.push_back(when(triggers[i * 7919 % 100], 1 + i % 3, i));
   overflow->add(ops);
   for (uint64_t round = 1; round <= 3; ++round)
-    for (const CounterId trigger : triggers) ring(trigger, 1);
+    for (const CounterId trigger : triggers)
+      ring(trigger, 1);
   uint64_t calls = 0;
   while (!overflow->empty() && ++calls < kOps) {
     overflow->drain();
@@ -210,18 +217,21 @@ TEST_P(OverflowProtocol, TheClassicDeadlock) {
   for (uint64_t i = 1; i <= 5; ++i) {
     // Sends first: they are what takes the entries.
     for (const bool sends : {true, false})
-      for (const auto& pair : pairs) sends ? pair->start_send() : pair->start_receive();
-    for (size_t p = 0; p < pairs.size(); ++p) fill(pairs[p]->send, 10 * i + p);
-    for (const auto& pair : pairs) pair->wait_send(), pair->wait_receive();
+      for (const auto& pair : pairs)
+        sends ? pair->start_send() : pair->start_receive();
+    for (size_t p = 0; p < pairs.size(); ++p)
+      fill(pairs[p]->send, 10 * i + p);
+    for (const auto& pair : pairs)
+      pair->wait_send(), pair->wait_receive();
     job.run();
     ASSERT_TRUE(job.over()) << job[0].queue->explain_stall();
-    for (size_t p = 0; p < pairs.size(); ++p) ASSERT_TRUE(holds(pairs[p]->receive, 10 * i + p));
+    for (size_t p = 0; p < pairs.size(); ++p)
+      ASSERT_TRUE(holds(pairs[p]->receive, 10 * i + p));
     for (uint32_t rank : {0u, 1u}) {
       EXPECT_TRUE(job[rank].endpoint.overflow().empty());
       EXPECT_EQ(job[rank].nic().free_entries(), GetParam());
       EXPECT_EQ(job[rank].endpoint.overflow().overflowed() > 0, GetParam() < 8);
-      EXPECT_LE(job[rank].endpoint.overflow().by_software(),
-                job[rank].endpoint.overflow().overflowed());
+      EXPECT_LE(job[rank].endpoint.overflow().by_software(), job[rank].endpoint.overflow().overflowed());
       EXPECT_EQ(job[rank].endpoint.entries_posted(), 8 * i);
     }
     if (GetParam() <= 5) {
@@ -247,9 +257,7 @@ TEST(OverflowOrder, NothingOvertakesTheOverflow) {
   }
   process.matcher.progress();
   process.matcher.progress();
-  const auto start = [&](size_t i) {
-    ASSERT_TRUE(works(queue->start(std::span(requests).subspan(i, 1))));
-  };
+  const auto start = [&](size_t i) { ASSERT_TRUE(works(queue->start(std::span(requests).subspan(i, 1)))); };
   start(0);
   start(1);  // one of its two does not fit
   EXPECT_EQ(process.endpoint.overflow().overflowed(), 1u);
@@ -262,7 +270,8 @@ TEST(OverflowOrder, NothingOvertakesTheOverflow) {
     process.endpoint.overflow().drain();
     stream.poll();
     fabric.quiesce();
-    if (nic.posted.size() + nic.issued.size() == 6) break;
+    if (nic.posted.size() + nic.issued.size() == 6)
+      break;
   }
   const uint64_t a = requests[0]->number, b = requests[1]->number, c = requests[2]->number;
   EXPECT_EQ(nic.posted, (std::vector<uint64_t>{a, a, b, b, c, c}));

@@ -45,7 +45,8 @@ Request request(Direction direction, uint64_t bytes, bool ready) {
   made.matched_bytes = bytes;
   made.buffer = {71};
   made.completion = {72};
-  if (direction == Direction::kSend && !ready) made.trigger = {73};
+  if (direction == Direction::kSend && !ready)
+    made.trigger = {73};
   made.done = {.address = nullptr, .region = {70}, .key = {700}, .offset = 24};
   return made;
 }
@@ -68,8 +69,7 @@ void expect_send(uint64_t bytes, uint64_t longest, const std::vector<uint64_t>& 
   SCOPED_TRACE(std::to_string(bytes) + " bytes by " + std::to_string(longest));
   for (const bool ready : {false, true}) {
     const Request send = request(Direction::kSend, bytes, ready);
-    const auto plan =
-        make_plan(send, {.buffer = {900}, .clear_to_send = {}, .ready = ready}, context(longest));
+    const auto plan = make_plan(send, {.buffer = {900}, .clear_to_send = {}, .ready = ready}, context(longest));
     ASSERT_EQ(plan.size(), pieces.size() + 1);
     uint64_t offset = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -112,14 +112,14 @@ TEST(Plan, Receive) {
     for (const bool ready : {false, true}) {
       Request receive = request(Direction::kReceive, 1000, false);
       receive.matched_bytes = bytes;  // what comes, not what there is room for
-      const auto plan =
-          make_plan(receive, {.buffer = {}, .clear_to_send = {901}, .ready = ready}, context(100));
+      const auto plan = make_plan(receive, {.buffer = {}, .clear_to_send = {901}, .ready = ready}, context(100));
       ASSERT_EQ(plan.size(), ready ? 1u : 2u);
       expect_increment(plan[0], kSelf, 700, 24);
       EXPECT_EQ(plan[0].op.trigger, nic::CounterId{72});
       EXPECT_EQ(plan[0].step, std::max<uint64_t>(1, (bytes + 99) / 100));
       EXPECT_FALSE(plan[0].shared);
-      if (ready) continue;
+      if (ready)
+        continue;
       expect_increment(plan[1], kPeer, 901, 0);
       EXPECT_TRUE(plan[1].shared) << "the stream's, not the call's";
     }
@@ -131,7 +131,8 @@ TEST(Plan, Receive) {
 struct RecordingNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
   Status post(std::span<const nic::DeferredOp> ops) override {
-    for (const nic::DeferredOp& op : ops) posted.push_back({op.trigger.value, op.threshold});
+    for (const nic::DeferredOp& op : ops)
+      posted.push_back({op.trigger.value, op.threshold});
     return inner().post(ops);
   }
   using Condition = std::pair<uint32_t, uint64_t>;
@@ -149,7 +150,8 @@ TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
   Request& send = process.send(0, 1, 25);
   Request& ready_receive = process.receive(0, 2, 5);
   Request& ready_send = process.send(0, 2, 5, true);
-  while (mail.under_way() > 0) process.matcher.progress();
+  while (mail.under_way() > 0)
+    process.matcher.progress();
 
   Request* const both[] = {&receive, &send};
   Request* const readies[] = {&ready_receive, &ready_send};
@@ -159,12 +161,13 @@ TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
   const auto expect = [&](const std::vector<RecordingNic::Condition>& conditions) {
     EXPECT_EQ(nic.posted, conditions);
     nic.posted.clear();
-    for (std::span<Request* const> requests :
-         {std::span<Request* const>(both), std::span<Request* const>(readies)}) {
-      if (!requests[0]->needs_wait()) continue;
+    for (std::span<Request* const> requests : {std::span<Request* const>(both), std::span<Request* const>(readies)}) {
+      if (!requests[0]->needs_wait())
+        continue;
       ASSERT_TRUE(works(queue->wait(requests)));
     }
-    do fabric.quiesce();
+    do
+      fabric.quiesce();
     while (!stream.poll());
   };
   for (uint64_t i = 1; i <= 4; ++i) {
@@ -175,7 +178,8 @@ TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
     ASSERT_TRUE(works(queue->start(both)));
     ++rings;
     ASSERT_EQ(nic.posted.size(), 6u);
-    if (!shared) shared = nic.posted[1].first;
+    if (!shared)
+      shared = nic.posted[1].first;
     const uint64_t n = 2 * i - 1;  // each of the two requests starts twice a round
     expect({{in, 3 * n}, {*shared, rings}, {go, 2 * n}, {go, 2 * n}, {go, 2 * n}, {out, 3 * n}});
     const uint32_t ready_in = ready_receive.completion.value;
@@ -226,7 +230,8 @@ TEST(Plan, AWriteBackTakesThePlaceOfTheSendersOwnWord) {
   send.written_back = true;
   const std::vector<PlannedOp> plan = core::make_plan(send, keys, with);
   ASSERT_EQ(plan.size(), 4u) << "three pieces and the flag";
-  for (size_t piece = 0; piece < 3; ++piece) EXPECT_FALSE(plan[piece].op.op.write_back);
+  for (size_t piece = 0; piece < 3; ++piece)
+    EXPECT_FALSE(plan[piece].op.op.write_back);
   const nic::DeferredOp& flag = plan[3].op;
   EXPECT_TRUE(flag.op.write_back);
   EXPECT_EQ(flag.trigger, flag.op.completion);
@@ -280,7 +285,8 @@ TEST(Thresholds, AWaitIsForItsOwnIteration) {
   for (int life = 0; life < 3; ++life) {
     Request& receive = process.receive(0, 1, 8);
     Request& send = process.send(0, 1, 8);
-    while (mail.under_way() > 0) process.matcher.progress();
+    while (mail.under_way() > 0)
+      process.matcher.progress();
     Request* const both[] = {&receive, &send};
     for (uint64_t i = 1; i <= 3; ++i) {
       ASSERT_TRUE(works(queue->start(both)));
@@ -293,7 +299,8 @@ TEST(Thresholds, AWaitIsForItsOwnIteration) {
         EXPECT_EQ(op.word, both[k]->done.address);
         EXPECT_EQ(op.value, both[k]->done_base + i);
       }
-      do fabric.quiesce();
+      do
+        fabric.quiesce();
       while (!stream.poll());
     }
     for (Request* request : both) {

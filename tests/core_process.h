@@ -19,14 +19,14 @@ namespace lanyard {
 using core::Request;
 
 inline ::testing::AssertionResult works(const Status& status) {
-  if (status.ok()) return ::testing::AssertionSuccess();
+  if (status.ok())
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << status.to_string();
 }
 
 // A message's content, different for each tag and iteration. Zero bytes never occur.
 inline uint8_t pattern(uint64_t seed, uint64_t at) {
-  return static_cast<uint8_t>(((seed + 1) * 0x9e3779b97f4a7c15u + at * 0xd1342543de82ef95u) >> 40 |
-                              1);
+  return static_cast<uint8_t>(((seed + 1) * 0x9e3779b97f4a7c15u + at * 0xd1342543de82ef95u) >> 40 | 1);
 }
 
 // Not to be moved; outlived by its NIC and its mail. Of a rank in communicator 1, which has the
@@ -74,24 +74,26 @@ class Process {
 
 // ---- Contents of a request's buffer
 
-inline uint8_t* bytes_of(Request& request) {
-  return static_cast<uint8_t*>(request.transfer.buffer);
-}
+inline uint8_t* bytes_of(Request& request) { return static_cast<uint8_t*>(request.transfer.buffer); }
 inline void fill(Request& request, uint64_t seed) {
-  for (uint64_t i = 0; i < request.transfer.bytes; ++i) bytes_of(request)[i] = pattern(seed, i);
+  for (uint64_t i = 0; i < request.transfer.bytes; ++i)
+    bytes_of(request)[i] = pattern(seed, i);
 }
 inline void clear(Request& request) {
-  for (uint64_t i = 0; i < request.transfer.bytes; ++i) bytes_of(request)[i] = 0;
+  for (uint64_t i = 0; i < request.transfer.bytes; ++i)
+    bytes_of(request)[i] = 0;
 }
 // The message of that seed, and nothing beyond its length.
 inline bool holds(Request& request, uint64_t seed) {
   for (uint64_t i = 0; i < request.transfer.bytes; ++i)
-    if (bytes_of(request)[i] != (i < request.matched_bytes ? pattern(seed, i) : 0)) return false;
+    if (bytes_of(request)[i] != (i < request.matched_bytes ? pattern(seed, i) : 0))
+      return false;
   return true;
 }
 inline bool is_clear(Request& request) {
   for (uint64_t i = 0; i < request.transfer.bytes; ++i)
-    if (bytes_of(request)[i] != 0) return false;
+    if (bytes_of(request)[i] != 0)
+      return false;
   return true;
 }
 

@@ -27,23 +27,17 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class Protocol : public ::testing::TestWithParam<Kind> {
  protected:
-  std::unique_ptr<StepJob> make_job(uint32_t ranks) {
-    return std::make_unique<StepJob>(ranks, GetParam().options);
-  }
-  static CounterValue read(StepJob::Rank& rank, nic::CounterId counter) {
-    return rank.nic().read(counter).value();
-  }
+  std::unique_ptr<StepJob> make_job(uint32_t ranks) { return std::make_unique<StepJob>(ranks, GetParam().options); }
+  static CounterValue read(StepJob::Rank& rank, nic::CounterId counter) { return rank.nic().read(counter).value(); }
 };
 
 INSTANTIATE_TEST_SUITE_P(
     Core, Protocol,
-    ::testing::Values(
-        Kind{"Calls", {}}, Kind{"Words", {.limits = {}, .overflow = true, .stream_calls = false}},
-        Kind{"Pieces", {.limits = {.max_message_bytes = 64}}},
-        Kind{"OneEntry", {.limits = {.deferred_depth = 1}}},
-        Kind{"OneEntryWords",
-             {.limits = {.deferred_depth = 1}, .overflow = true, .stream_calls = false}},
-        Kind{"OneEntryPieces", {.limits = {.deferred_depth = 1, .max_message_bytes = 64}}}),
+    ::testing::Values(Kind{"Calls", {}}, Kind{"Words", {.limits = {}, .overflow = true, .stream_calls = false}},
+                      Kind{"Pieces", {.limits = {.max_message_bytes = 64}}},
+                      Kind{"OneEntry", {.limits = {.deferred_depth = 1}}},
+                      Kind{"OneEntryWords", {.limits = {.deferred_depth = 1}, .overflow = true, .stream_calls = false}},
+                      Kind{"OneEntryPieces", {.limits = {.deferred_depth = 1, .max_message_bytes = 64}}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // A word that a test sets, and that holds a stream up until then.
@@ -157,7 +151,8 @@ TEST_P(Protocol, AClearToSendIsOfOnePairAlone) {
             << "pair " << p << " after " << k + 1 << " clear-to-sends";
       }
     }
-    for (Pair* pair : pairs) pair->wait_send(), pair->wait_receive();
+    for (Pair* pair : pairs)
+      pair->wait_send(), pair->wait_receive();
     job->run();
     ASSERT_TRUE(job->over());
   }
@@ -179,8 +174,8 @@ TEST_P(Protocol, TheReceiverWaitsForTheData) {
       job->run();
       pair.start_send();
       // The last piece of the message stays away.
-      const uint64_t last = (kBytes - 1) / pair.sender.nic().caps().max_message_bytes *
-                            pair.sender.nic().caps().max_message_bytes;
+      const uint64_t last =
+          (kBytes - 1) / pair.sender.nic().caps().max_message_bytes * pair.sender.nic().caps().max_message_bytes;
       job->fabric.held = [&](const Transit& transit) {
         return transit.packet.kind == PacketKind::kWrite && transit.packet.offset == last;
       };
@@ -246,11 +241,13 @@ TEST_P(Protocol, AnIterationNeverOvertakes) {
       pair.start_receive();
       pair.wait_receive();
       pair.receiver.stream.launch([&pair, &unpacked, i] {
-        if (holds(pair.receive, i)) unpacked.push_back(i);
+        if (holds(pair.receive, i))
+          unpacked.push_back(i);
         clear(pair.receive);
       });
     };
-    for (uint64_t i = 1; i <= kIterations; ++i) sender_ahead ? enqueue_send(i) : enqueue_receive(i);
+    for (uint64_t i = 1; i <= kIterations; ++i)
+      sender_ahead ? enqueue_send(i) : enqueue_receive(i);
     for (uint64_t i = 1; i <= kIterations; ++i) {
       job->run();
       ASSERT_EQ(unpacked.size(), i - 1);
@@ -284,7 +281,8 @@ TEST_P(Protocol, ClosedFormsAtRest) {
       EXPECT_EQ(pair.send.done.read() - pair.send.done_base, i);
       EXPECT_EQ(pair.receive.done.read() - pair.receive.done_base, i);
       ASSERT_EQ(pair.send.trigger.valid(), !ready);
-      if (ready) continue;
+      if (ready)
+        continue;
       EXPECT_EQ(read(pair.sender, pair.send.trigger), (CounterValue{2 * i, 0}));
       EXPECT_EQ(pair.send.clear_to_send_word.read() - pair.send.clear_to_send_base, i);
     }

@@ -31,9 +31,8 @@ struct Snapshot {
               rank.nic().usage().regions,
               rank.stream.size()};
     for (const Request* request : requests)
-      for (const uint64_t value :
-           {request->starts, request->waits, uint64_t{request->listed ? 1u : 0u},
-            uint64_t{request->in_call}, uint64_t{request->matched()}})
+      for (const uint64_t value : {request->starts, request->waits, uint64_t{request->listed ? 1u : 0u},
+                                   uint64_t{request->in_call}, uint64_t{request->matched()}})
         values.push_back(value);
   }
   std::vector<uint64_t> values;
@@ -46,8 +45,7 @@ class QueueState : public ::testing::Test {
 
   // The call is refused so, with a message that holds `text`, and changes nothing.
   template <typename Call>
-  void refused(Code code, const std::string& text, const std::vector<Request*>& requests,
-               Call call) {
+  void refused(Code code, const std::string& text, const std::vector<Request*>& requests, Call call) {
     const Snapshot before(rank(0), requests);
     const Status status = call();
     EXPECT_EQ(status.code(), code) << status.to_string();
@@ -69,8 +67,7 @@ TEST_F(QueueState, OnlyMatchedRequestsStart) {
   build();
   Pair good(*job, 0, 1, 8, false, 1);
   Request& matching = rank(0).send(1, 2, 8);
-  Request& fresh =
-      *rank(0).endpoint.new_request(rank(0).transfer(core::Direction::kReceive, 1, 3, 8));
+  Request& fresh = *rank(0).endpoint.new_request(rank(0).transfer(core::Direction::kReceive, 1, 3, 8));
   for (Request* bad : {&matching, &fresh}) {
     refused_start(Code::kInvalidState, bad->describe(), {bad});
     refused_start(Code::kInvalidState, bad->describe(), {&good.send, bad});
@@ -143,15 +140,16 @@ TEST_F(QueueState, TheWaitIsOnTheQueueOfTheStart) {
   ASSERT_TRUE(works(other->wait(send)));
   pair.start_receive();
   job->run();
-  while (!other_stream.poll()) job->run();
+  while (!other_stream.poll())
+    job->run();
   EXPECT_TRUE(other->settled());
   // After the wait it may go to any queue.
   ASSERT_TRUE(works(rank(0).start({&pair.send})));
   ASSERT_TRUE(works(rank(0).wait({&pair.send})));
 }
 
-// Thresholds have 48 bits. A pair that has counted so far is refused on both sides in the same iteration, so that neither
-// waits for the other for ever, and both may be freed.
+// Thresholds have 48 bits. A pair that has counted so far is refused on both sides in the same iteration, so that
+// neither waits for the other for ever, and both may be freed.
 TEST_F(QueueState, WhatNoCounterCanCountIsRefused) {
   build();
   Pair pair(*job, 0, 1, 8);
@@ -223,8 +221,8 @@ TEST_F(QueueState, EntriesAStart) {
     bool ready;
     uint32_t send, receive;
   };
-  for (const Case& c : {Case{100, false, 2, 2}, Case{0, false, 2, 2}, Case{100, true, 2, 1},
-                        Case{101, false, 3, 2}, Case{450, false, 6, 2}, Case{450, true, 6, 1}}) {
+  for (const Case& c : {Case{100, false, 2, 2}, Case{0, false, 2, 2}, Case{100, true, 2, 1}, Case{101, false, 3, 2},
+                        Case{450, false, 6, 2}, Case{450, true, 6, 1}}) {
     SCOPED_TRACE(std::to_string(c.bytes) + (c.ready ? " B, ready" : " B"));
     Pair pair(*job, 0, 1, c.bytes, c.ready);
     const uint32_t depth = rank(0).nic().caps().deferred_depth;
@@ -269,8 +267,7 @@ TEST_F(QueueState, WithoutOverflowAnEpochMustFit) {
   Pair a(*job, 0, 1, 8, false, 1);
   Pair b(*job, 0, 1, 8, false, 2);
   Pair c(*job, 1, 0, 8, false, 3);
-  refused_start(Code::kExhausted, "6 deferred-work entries, the NIC has 5",
-                {&a.send, &b.send, &c.receive});
+  refused_start(Code::kExhausted, "6 deferred-work entries, the NIC has 5", {&a.send, &b.send, &c.receive});
   ASSERT_TRUE(works(rank(0).start({&a.send, &b.send})));
   refused_start(Code::kExhausted, "6 deferred-work entries, the NIC has 5", {&c.receive});
   // Waits make the epochs two; now it is a matter of time.
@@ -372,11 +369,13 @@ TEST_F(QueueState, ARequestMovesToAnotherStream) {
       ASSERT_TRUE(works(queue->wait(send)));
     }
     const auto enqueued = [&](gpu::StreamOp::Kind each) {
-      return std::count_if(stream.enqueued.begin(), stream.enqueued.end(), [&](const auto& op) { return op.kind == each; });
+      return std::count_if(stream.enqueued.begin(), stream.enqueued.end(),
+                           [&](const auto& op) { return op.kind == each; });
     };
     EXPECT_EQ(enqueued(gpu::StreamOp::Kind::kWrite64), kind == 2 ? 3 : 0);
     EXPECT_EQ(enqueued(gpu::StreamOp::Kind::kAdd64), kind == 1 ? 3 : 0);
-    do job->run();
+    do
+      job->run();
     while (!stream.poll());
     ASSERT_TRUE(queue->settled());
     // A ring and a clear-to-send each, and nothing more.

@@ -34,7 +34,8 @@ class Exchange {
  public:
   explicit Exchange(const Setting& setting) : setting_(setting), job_(setting.ranks, options()) {
     for (uint32_t from = 0; from < setting.ranks; ++from)
-      for (uint32_t to = 0; to < setting.ranks; ++to) add_links(from, to);
+      for (uint32_t to = 0; to < setting.ranks; ++to)
+        add_links(from, to);
     job_.match();
     for (const auto& link : links_) {
       EXPECT_TRUE(link->send.matched() && link->receive.matched());
@@ -46,14 +47,17 @@ class Exchange {
     LocalJob::Rank& rank = job_[which];
     std::vector<Request*> receives, sends, all;
     for (const auto& link : links_) {
-      if (link->to == which) receives.push_back(&link->receive);
-      if (link->from == which) sends.push_back(&link->send);
+      if (link->to == which)
+        receives.push_back(&link->receive);
+      if (link->from == which)
+        sends.push_back(&link->send);
     }
     all = receives;
     all.insert(all.end(), sends.begin(), sends.end());
     rank.launch([this, which, i] {
       for (const auto& link : links_)
-        if (link->from == which) fill(link->send, link->seed(i));
+        if (link->from == which)
+          fill(link->send, link->seed(i));
     });
     rank.start(receives);
     for (const auto& link : links_)  // a ready send is one once the receive has started
@@ -66,9 +70,12 @@ class Exchange {
     rank.wait(all);
     rank.launch([this, which, i] {
       for (const auto& link : links_) {
-        if (link->from == which) clear(link->send);
-        if (link->to != which) continue;
-        if (holds(link->receive, link->seed(i))) right_.fetch_add(1);
+        if (link->from == which)
+          clear(link->send);
+        if (link->to != which)
+          continue;
+        if (holds(link->receive, link->seed(i)))
+          right_.fetch_add(1);
         clear(link->receive);
       }
     });
@@ -123,10 +130,9 @@ class Exchange {
     int tag = 0;
     for (const uint64_t bytes : {0u, 8u, 5'000u, 32'000u}) {
       const bool ready = tag % 2 != 0;
-      links_.push_back(std::make_unique<Link>(
-          Link{links_.size() + 1, from, to, ready,
-               job_[from].send(static_cast<int>(to), tag, bytes, ready),
-               job_[to].receive(static_cast<int>(from), tag, bytes + from)}));
+      links_.push_back(std::make_unique<Link>(Link{links_.size() + 1, from, to, ready,
+                                                   job_[from].send(static_cast<int>(to), tag, bytes, ready),
+                                                   job_[to].receive(static_cast<int>(from), tag, bytes + from)}));
       ++tag;
     }
   }
@@ -162,7 +168,8 @@ TEST_P(QueueExchange, StepByStep) {
 TEST_P(QueueExchange, EverythingAhead) {
   Exchange exchange(GetParam());
   for (uint64_t i = 1; i <= kIterations; ++i)
-    for (uint32_t rank = 0; rank < exchange.job().size(); ++rank) exchange.enqueue(rank, i);
+    for (uint32_t rank = 0; rank < exchange.job().size(); ++rank)
+      exchange.enqueue(rank, i);
   for (uint32_t rank = 0; rank < exchange.job().size(); ++rank) {
     if (GetParam().helpers)
       exchange.job()[rank].synchronize();
@@ -174,18 +181,17 @@ TEST_P(QueueExchange, EverythingAhead) {
 
 INSTANTIATE_TEST_SUITE_P(
     Local, QueueExchange,
-    ::testing::Values(
-        Setting{.name = "OneRank", .ranks = 1}, Setting{.name = "TwoRanks"},
-        Setting{.name = "ThreeRanks", .ranks = 3}, Setting{.name = "FourRanks", .ranks = 4},
-        Setting{.name = "Alone", .ranks = 2, .helpers = false},
-        Setting{.name = "WithoutCma", .ranks = 2, .use_cma = false},
-        Setting{.name = "Tcp", .ranks = 2, .wire = LocalOptions::Wire::kTcp},
-        Setting{.name = "Checked", .ranks = 2, .checked = true},
-        Setting{.name = "FiveEntries", .ranks = 2, .depth = 5},
-        Setting{.name = "FiveEntriesWithoutThread", .depth = 5, .overflow_thread = false},
-        Setting{.name = "FiveEntriesAlone", .depth = 5, .helpers = false},
-        Setting{.name = "OneEntry", .ranks = 3, .depth = 1},
-        Setting{.name = "OneEntryWithoutThread", .depth = 1, .overflow_thread = false}),
+    ::testing::Values(Setting{.name = "OneRank", .ranks = 1}, Setting{.name = "TwoRanks"},
+                      Setting{.name = "ThreeRanks", .ranks = 3}, Setting{.name = "FourRanks", .ranks = 4},
+                      Setting{.name = "Alone", .ranks = 2, .helpers = false},
+                      Setting{.name = "WithoutCma", .ranks = 2, .use_cma = false},
+                      Setting{.name = "Tcp", .ranks = 2, .wire = LocalOptions::Wire::kTcp},
+                      Setting{.name = "Checked", .ranks = 2, .checked = true},
+                      Setting{.name = "FiveEntries", .ranks = 2, .depth = 5},
+                      Setting{.name = "FiveEntriesWithoutThread", .depth = 5, .overflow_thread = false},
+                      Setting{.name = "FiveEntriesAlone", .depth = 5, .helpers = false},
+                      Setting{.name = "OneEntry", .ranks = 3, .depth = 1},
+                      Setting{.name = "OneEntryWithoutThread", .depth = 1, .overflow_thread = false}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

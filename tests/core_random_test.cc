@@ -32,16 +32,18 @@ class RandomRun {
       options.limits.deferred_depth = static_cast<uint32_t>(1 + draw(6));
     const std::vector<Plan> plans = draw_plans(ranks);
     // Without overflow an epoch must fit; the longest message has six pieces.
-    if (!overflow) options.limits.deferred_depth = static_cast<uint32_t>(9 * plans.size());
+    if (!overflow)
+      options.limits.deferred_depth = static_cast<uint32_t>(9 * plans.size());
     job_ = std::make_unique<StepJob>(ranks, options);
-    for (uint32_t rank = 0; rank < ranks; ++rank) usage_.push_back((*job_)[rank].nic().usage());
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      usage_.push_back((*job_)[rank].nic().usage());
     for (const Plan& plan : plans)
-      pairs_.push_back(
-          {Pair(*job_, plan.from, plan.to, plan.bytes, plan.ready, static_cast<int>(draw(2))),
-           plan.ready, pairs_.size() + 1});
+      pairs_.push_back({Pair(*job_, plan.from, plan.to, plan.bytes, plan.ready, static_cast<int>(draw(2))), plan.ready,
+                        pairs_.size() + 1});
     programs_.resize(ranks);
     for (uint64_t i = 1; i <= iterations_; ++i)
-      for (uint32_t rank = 0; rank < ranks; ++rank) write_program(rank, i);
+      for (uint32_t rank = 0; rank < ranks; ++rank)
+        write_program(rank, i);
   }
 
   void run() {
@@ -53,7 +55,8 @@ class RandomRun {
       }
       // Now and then, and in the end, whatever is left to do.
       bool moved = false;
-      for (uint32_t rank = 0; rank < job_->size(); ++rank) moved |= host_step(rank);
+      for (uint32_t rank = 0; rank < job_->size(); ++rank)
+        moved |= host_step(rank);
       const uint64_t before = unpacked_;
       job_->run();
       fruitless = moved || unpacked_ != before ? 0 : fruitless + 1;
@@ -107,9 +110,7 @@ class RandomRun {
               .ready = draw(3) == 0};
     return plans;
   }
-  static uint64_t seed_of(const Matched& matched, uint64_t iteration) {
-    return 100 * matched.number + iteration;
-  }
+  static uint64_t seed_of(const Matched& matched, uint64_t iteration) { return 100 * matched.number + iteration; }
   void kernel(uint32_t rank, std::function<void()> body) {
     programs_[rank].push_back([this, rank, body = std::move(body)]() -> Status {
       (*job_)[rank].stream.launch(body);
@@ -134,7 +135,8 @@ class RandomRun {
   void write_program(uint32_t rank, uint64_t i) {
     std::vector<Request*> receives, sends, ready_sends, all;
     for (Matched& matched : pairs_) {
-      if (matched.pair.receiver.rank == rank) receives.push_back(&matched.pair.receive);
+      if (matched.pair.receiver.rank == rank)
+        receives.push_back(&matched.pair.receive);
       if (matched.pair.sender.rank == rank)
         (matched.ready ? ready_sends : sends).push_back(&matched.pair.send);
     }
@@ -142,25 +144,31 @@ class RandomRun {
       all.insert(all.end(), part->begin(), part->end());
 
     const bool sends_first = draw(2) == 0;
-    if (sends_first) pack_and_start(rank, i, sends, false);
+    if (sends_first)
+      pack_and_start(rank, i, sends, false);
     for (Matched& matched : pairs_)
       if (matched.pair.receiver.rank == rank && !matched.ready)
         kernel(rank, [this, &matched] {
-          if (!is_clear(matched.pair.receive)) wrong_ += "a message before its clear-to-send; ";
+          if (!is_clear(matched.pair.receive))
+            wrong_ += "a message before its clear-to-send; ";
         });
     start(rank, receives, true);
     for (Matched& matched : pairs_)
-      if (matched.pair.receiver.rank == rank) kernel(rank, [&matched] { ++matched.started; });
-    if (!sends_first) pack_and_start(rank, i, sends, false);
+      if (matched.pair.receiver.rank == rank)
+        kernel(rank, [&matched] { ++matched.started; });
+    if (!sends_first)
+      pack_and_start(rank, i, sends, false);
     pack_and_start(rank, i, ready_sends, true);
 
     start(rank, all, false);
     for (Matched& matched : pairs_) {
       if (matched.pair.sender.rank == rank)
         kernel(rank, [&matched] { fill(matched.pair.send, 99); });
-      if (matched.pair.receiver.rank != rank) continue;
+      if (matched.pair.receiver.rank != rank)
+        continue;
       kernel(rank, [this, &matched, i] {
-        if (!holds(matched.pair.receive, seed_of(matched, i))) wrong_ += "not the right message; ";
+        if (!holds(matched.pair.receive, seed_of(matched, i)))
+          wrong_ += "not the right message; ";
         clear(matched.pair.receive);
         ++unpacked_;
       });
@@ -168,8 +176,10 @@ class RandomRun {
   }
   void pack_and_start(uint32_t rank, uint64_t i, const std::vector<Request*>& sends, bool ready) {
     for (Matched& matched : pairs_) {
-      if (matched.pair.sender.rank != rank || matched.ready != ready) continue;
-      if (ready) gate(rank, &matched.started, i);
+      if (matched.pair.sender.rank != rank || matched.ready != ready)
+        continue;
+      if (ready)
+        gate(rank, &matched.started, i);
       kernel(rank, [&matched, i] { fill(matched.pair.send, seed_of(matched, i)); });
     }
     start(rank, sends, true);
@@ -184,25 +194,20 @@ class RandomRun {
   void step() {
     const auto rank = static_cast<uint32_t>(draw(job_->size()));
     switch (draw(6)) {
-      case 0:
-        host_step(rank);
-        return;
-      case 1:
-        (*job_)[rank].stream.step();
-        return;
-      case 2:
-        (*job_)[rank].endpoint.overflow().drain();
-        return;
-      default:
-        job_->fabric.step([this](size_t n) { return static_cast<size_t>(draw(n)); });
-        return;
+      case 0: host_step(rank); return;
+      case 1: (*job_)[rank].stream.step(); return;
+      case 2: (*job_)[rank].endpoint.overflow().drain(); return;
+      default: job_->fabric.step([this](size_t n) { return static_cast<size_t>(draw(n)); }); return;
     }
   }
   bool host_step(uint32_t rank) {
-    if (programs_[rank].empty()) return false;
+    if (programs_[rank].empty())
+      return false;
     const Status status = programs_[rank].front()();
-    if (status.code() == Code::kAgain) return false;
-    if (!status.ok()) wrong_ += status.to_string() + "; ";
+    if (status.code() == Code::kAgain)
+      return false;
+    if (!status.ok())
+      wrong_ += status.to_string() + "; ";
     programs_[rank].pop_front();
     return true;
   }

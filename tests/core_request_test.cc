@@ -17,9 +17,7 @@ constexpr uint64_t kBytes = 64;
 
 class RequestLife : public ::testing::Test {
  protected:
-  static Status free(StepJob::Rank& rank, Request& request) {
-    return rank.endpoint.free_request(&request);
-  }
+  static Status free(StepJob::Rank& rank, Request& request) { return rank.endpoint.free_request(&request); }
   void iterate(Pair& pair, uint64_t seed) {
     fill(pair.send, seed);
     pair.start_receive();
@@ -54,9 +52,7 @@ TEST_F(RequestLife, IsNotFreedBeforeItIsOver) {
   refused(job[0], pair.send);
   pair.wait_send();
   refused(job[0], pair.send);
-  job.fabric.held = [](const Transit& transit) {
-    return transit.packet.kind == PacketKind::kWrite;
-  };
+  job.fabric.held = [](const Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
   pair.start_receive();
   job.run();
   refused(job[0], pair.send);
@@ -83,11 +79,13 @@ TEST_F(RequestLife, FreeingGivesEverythingBack) {
     ASSERT_TRUE(works(free(job[1], warm.receive)));
   }
   std::vector<nic::Usage> before;
-  for (uint32_t rank = 0; rank < 2; ++rank) before.push_back(job[rank].nic().usage());
+  for (uint32_t rank = 0; rank < 2; ++rank)
+    before.push_back(job[rank].nic().usage());
   for (int round = 0; round < 50; ++round) {
     for (const bool ready : {false, true}) {
       Pair pair(job, 0, 1, kBytes, ready);
-      if (round % 3 != 0) iterate(pair, 1);
+      if (round % 3 != 0)
+        iterate(pair, 1);
       const uint64_t number = pair.send.number;
       ASSERT_TRUE(works(free(job[0], pair.send)));
       ASSERT_TRUE(works(free(job[1], pair.receive)));
@@ -105,7 +103,8 @@ TEST_F(RequestLife, FreeingGivesEverythingBack) {
 TEST_F(RequestLife, WordsAreUsedAgain) {
   Pair first(job, 0, 1, kBytes);
   uint64_t* const word = first.send.done.address;
-  for (uint64_t i = 1; i <= 3; ++i) iterate(first, i);
+  for (uint64_t i = 1; i <= 3; ++i)
+    iterate(first, i);
   ASSERT_TRUE(works(free(job[0], first.send)));
   ASSERT_TRUE(works(free(job[1], first.receive)));
   bool again = false;
@@ -114,7 +113,8 @@ TEST_F(RequestLife, WordsAreUsedAgain) {
     again = next.send.done.address == word || next.send.clear_to_send_word.address == word;
     EXPECT_EQ(next.send.done_base, next.send.done.read());
     EXPECT_EQ(next.send.clear_to_send_base, next.send.clear_to_send_word.read());
-    for (uint64_t i = 1; i <= 3; ++i) iterate(next, 10 + i);
+    for (uint64_t i = 1; i <= 3; ++i)
+      iterate(next, 10 + i);
     EXPECT_EQ(next.send.done.read(), next.send.done_base + 3);
   }
   EXPECT_TRUE(again);
@@ -142,7 +142,8 @@ TEST_F(RequestLife, ALateWaiterIsNotMisled) {
   StepStream ahead;
   const auto queue = std::move(core::Queue::create(job[0].endpoint, ahead).value());
   std::vector<Pair> pairs;  // until one gets the word that was freed
-  do pairs.emplace_back(job, 0, 2, kBytes);
+  do
+    pairs.emplace_back(job, 0, 2, kBytes);
   while (pairs.back().send.done.address != word && pairs.size() < 4);
   Pair& next = pairs.back();
   ASSERT_EQ(next.send.done.address, word);
@@ -157,7 +158,8 @@ TEST_F(RequestLife, ALateWaiterIsNotMisled) {
   EXPECT_TRUE(job[0].stream.empty()) << "the late waiter";
   EXPECT_FALSE(ahead.poll());
   next.start_receive();
-  do job.run();
+  do
+    job.run();
   while (!ahead.poll() && job.fabric.under_way() > 0);
   EXPECT_TRUE(ahead.poll());
   EXPECT_TRUE(queue->settled());
@@ -263,9 +265,7 @@ TEST_F(RequestLife, ALostPeerFailsWhatIsUnderWayToIt) {
   lost.start_receive();
   fine.start_receive();
   job.run();
-  job.fabric.held = [](const Transit& transit) {
-    return transit.packet.kind == PacketKind::kWrite;
-  };
+  job.fabric.held = [](const Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
   ASSERT_TRUE(works(job[0].start({&lost.send, &fine.send})));
   ASSERT_TRUE(works(job[0].wait({&lost.send, &fine.send})));
   job.run();

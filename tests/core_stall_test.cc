@@ -16,11 +16,13 @@ using nicsim::PacketKind;
 constexpr uint64_t kBytes = 200;
 
 ::testing::AssertionResult ends(const std::string& text, const std::string& end) {
-  if (text.ends_with(end)) return ::testing::AssertionSuccess();
+  if (text.ends_with(end))
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "not the end of\n" << text;
 }
 ::testing::AssertionResult has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  if (text.find(part) != std::string::npos)
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "\"" << part << "\" is not in\n" << text;
 }
 

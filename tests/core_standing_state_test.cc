@@ -41,9 +41,11 @@ void count_on(const Request& request) { ++*request.standing->count; }
 struct InterruptedNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
   Result<nic::CounterValue> read(nic::CounterId counter) override {
-    if (counter == interrupted && before) std::exchange(before, nullptr)();
+    if (counter == interrupted && before)
+      std::exchange(before, nullptr)();
     const Result<nic::CounterValue> value = inner().read(counter);
-    if (counter == interrupted && after) std::exchange(after, nullptr)();
+    if (counter == interrupted && after)
+      std::exchange(after, nullptr)();
     return value;
   }
   nic::CounterId interrupted;
@@ -63,7 +65,8 @@ class StartsCounted : public ::testing::TestWithParam<bool> {
     send = &processes[0]->send(1, 7, kBytes);
     receive = &processes[1]->receive(0, 7, kBytes);
     while (mail.under_way() > 0)
-      for (const auto& process : processes) process->matcher.progress();
+      for (const auto& process : processes)
+        process->matcher.progress();
     EXPECT_TRUE(works(queues[0]->stand(sends())));
     nic.interrupted = send->trigger;
   }
@@ -254,7 +257,8 @@ TEST_F(EndingAllOrNone, WithoutACountNothingStands) {
     EXPECT_EQ(job[0].start({&a.send, &b.send}).code(), Code::kExhausted);
     job[0].stream.capture = 0;
     EXPECT_TRUE(job[0].stream.captured.empty());
-    for (const Pair* pair : {&a, &b}) EXPECT_EQ(pair->send.standing, nullptr);
+    for (const Pair* pair : {&a, &b})
+      EXPECT_EQ(pair->send.standing, nullptr);
     EXPECT_EQ(job[0].stream.counts, 0);
     EXPECT_EQ(job[0].nic().usage().counters, before.counters);
   }
@@ -400,11 +404,13 @@ TEST_F(WithoutOverflow, MoreThanTheNicHasCannotStand) {
   EXPECT_EQ(standing().held(), held);
   EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
   ASSERT_TRUE(works(stand({&d.send})));
-  for (Pair* pair : {&a, &b, &c, &d}) iterate(*pair, 1);
+  for (Pair* pair : {&a, &b, &c, &d})
+    iterate(*pair, 1);
   EXPECT_TRUE(works(queue().dismiss()));
   EXPECT_EQ(standing().held(), 0u);
   EXPECT_EQ(used(), 0u);
-  for (Pair* pair : {&a, &b, &c, &d, &e}) iterate_by_host(*pair, 2);
+  for (Pair* pair : {&a, &b, &c, &d, &e})
+    iterate_by_host(*pair, 2);
 }
 
 // However the requests came to stand, each has the entries of its next iteration: the last may be started first.

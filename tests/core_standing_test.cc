@@ -24,8 +24,10 @@ class CapturedStream final : public gpu::Stream {
   const char* kind() const override { return "captured"; }
   bool can_call() const override { return false; }  // so that starts ring words, as a GPU's do
   Status enqueue(std::span<const gpu::StreamOp> ops) override {
-    if (capturing_ == 0) return inner.enqueue(ops);
-    if (refuses) return {Code::kUnsupported, "a test's refusal"};
+    if (capturing_ == 0)
+      return inner.enqueue(ops);
+    if (refuses)
+      return {Code::kUnsupported, "a test's refusal"};
     for (const gpu::StreamOp& op : ops) {
       EXPECT_NE(op.kind, gpu::StreamOp::Kind::kWait64);
       EXPECT_NE(op.kind, gpu::StreamOp::Kind::kAdd64) << "the threaded card takes sums";
@@ -99,7 +101,8 @@ class Standing : public ::testing::TestWithParam<Setting> {
   explicit Standing(const Setting& setting) : ready_(setting.ready), job(2, options_for(setting)) { build(); }
   Standing() : Standing(GetParam()) {}
   ~Standing() override {
-    for (Side& side : sides) side.queue.reset();
+    for (Side& side : sides)
+      side.queue.reset();
   }
 
   void build() {
@@ -122,7 +125,8 @@ class Standing : public ::testing::TestWithParam<Setting> {
   }
   void unpack(uint32_t rank, uint64_t i) {
     sides[rank].stream.launch([this, rank, i] {
-      if (!holds(*sides[rank].receive, seed(1 - rank, i))) ++sides[rank].wrong;
+      if (!holds(*sides[rank].receive, seed(1 - rank, i)))
+        ++sides[rank].wrong;
     });
   }
   void drain() {
@@ -131,8 +135,10 @@ class Standing : public ::testing::TestWithParam<Setting> {
       const bool first = sides[0].stream.poll();
       return sides[1].stream.poll() && first;
     };
-    while (!both() && LocalJob::Clock::now() < end) std::this_thread::yield();
-    for (Side& side : sides) EXPECT_TRUE(side.stream.poll()) << side.queue->explain_stall();
+    while (!both() && LocalJob::Clock::now() < end)
+      std::this_thread::yield();
+    for (Side& side : sides)
+      EXPECT_TRUE(side.stream.poll()) << side.queue->explain_stall();
   }
   // An ordinary iteration.
   void iterate(uint64_t i) {
@@ -162,7 +168,8 @@ class Standing : public ::testing::TestWithParam<Setting> {
 TEST_P(Standing, ACaptureReplaysForEver) {
   const uint64_t replays = GetParam().depth < 100 ? 200 : 1'000;
   uint64_t i = 0;
-  if (!ready_) iterate(++i);
+  if (!ready_)
+    iterate(++i);
   capture();
   for (uint64_t k = 0; k < replays && !ready_; ++k) {
     ++i;
@@ -173,7 +180,8 @@ TEST_P(Standing, ACaptureReplaysForEver) {
     }
   }
   drain();
-  for (Side& side : sides) EXPECT_EQ(side.wrong, 0);
+  for (Side& side : sides)
+    EXPECT_EQ(side.wrong, 0);
   for (uint32_t rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(sides[rank].send->iterations_done(), i);
     EXPECT_EQ(sides[rank].receive->iterations_done(), i);
@@ -186,15 +194,18 @@ TEST_P(Standing, ACaptureReplaysForEver) {
     EXPECT_EQ(side.stream.counts, 0);
     EXPECT_EQ(side.send->starts, i);
   }
-  if (!ready_) iterate(++i);
-  for (Side& side : sides) EXPECT_EQ(side.wrong, 0);
+  if (!ready_)
+    iterate(++i);
+  for (Side& side : sides)
+    EXPECT_EQ(side.wrong, 0);
 }
 
-// A kernel that runs on and on: it starts and waits by itself, as device code does. Its rings go on from those before it,
-// and ordinary starts go on from its.
+// A kernel that runs on and on: it starts and waits by itself, as device code does. Its rings go on from those before
+// it, and ordinary starts go on from its.
 TEST_P(Standing, AKernelStartsByItself) {
   constexpr uint64_t kTimes = 300;
-  if (ready_) return;
+  if (ready_)
+    return;
   uint64_t done = 0;
   const auto kernel = [this, &done](uint32_t rank) {
     Side& side = sides[rank];
@@ -208,18 +219,21 @@ TEST_P(Standing, AKernelStartsByItself) {
       for (Request* request : side.both) {
         const uint64_t wanted = *request->standing->count + (request->written_back ? request->completions : 1);
         const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-        while ((std::atomic_ref<uint64_t>(*request->done.address).load(std::memory_order_acquire) & gpu::kCountBits) < wanted) {
+        while ((std::atomic_ref<uint64_t>(*request->done.address).load(std::memory_order_acquire) & gpu::kCountBits) <
+               wanted) {
           ASSERT_LT(LocalJob::Clock::now(), end) << "iteration " << i;
           std::this_thread::yield();
         }
         *request->standing->count = wanted;
       }
-      if (!holds(*side.receive, seed(1 - rank, i))) ++side.wrong;
+      if (!holds(*side.receive, seed(1 - rank, i)))
+        ++side.wrong;
     }
   };
   for (int launches = 0; launches < 2; ++launches) {
     iterate(++done);
-    for (Side& side : sides) ASSERT_TRUE(works(side.queue->stand(side.both)));
+    for (Side& side : sides)
+      ASSERT_TRUE(works(side.queue->stand(side.both)));
     std::thread other(kernel, 1);
     kernel(0);
     other.join();
@@ -232,7 +246,8 @@ TEST_P(Standing, AKernelStartsByItself) {
     }
   }
   iterate(done + 1);
-  for (Side& side : sides) EXPECT_EQ(side.wrong, 0);
+  for (Side& side : sides)
+    EXPECT_EQ(side.wrong, 0);
 }
 
 TEST_P(Standing, FreeingGivesEverythingBack) {
@@ -246,22 +261,22 @@ TEST_P(Standing, FreeingGivesEverythingBack) {
     EXPECT_EQ(sides[rank].stream.counts, 0);
   }
   EXPECT_EQ(job[0].endpoint.nic().free_entries(), free_before);
-  for (uint32_t rank = 0; rank < 2; ++rank) match(rank);
+  for (uint32_t rank = 0; rank < 2; ++rank)
+    match(rank);
   job.match();
   EXPECT_EQ(usage(0).counters, before.counters);
   EXPECT_EQ(usage(0).regions, before.regions);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Standing,
-    ::testing::Values(Setting{.name = "TargetCounter"},
-                      Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag},
-                      Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack},
-                      Setting{.name = "Pieces", .max_message = 20},
-                      Setting{.name = "EightEntries", .depth = 8},
-                      Setting{.name = "TwoEntries", .depth = 2},
-                      Setting{.name = "Ready", .ready = true}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Standing,
+                         ::testing::Values(Setting{.name = "TargetCounter"},
+                                           Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag},
+                                           Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack},
+                                           Setting{.name = "Pieces", .max_message = 20},
+                                           Setting{.name = "EightEntries", .depth = 8},
+                                           Setting{.name = "TwoEntries", .depth = 2},
+                                           Setting{.name = "Ready", .ready = true}),
+                         [](const auto& info) { return info.param.name; });
 
 class StandingErrors : public Standing {
  protected:
@@ -306,7 +321,8 @@ TEST_P(StandingErrors, AStartThatHasJustBeenRungKeepsItStanding) {
     ASSERT_TRUE(works(sides[1].queue->wait(receive)));
     drain();
     const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-    while (send[0]->iterations_done() < i && LocalJob::Clock::now() < end) std::this_thread::yield();
+    while (send[0]->iterations_done() < i && LocalJob::Clock::now() < end)
+      std::this_thread::yield();
     ASSERT_TRUE(works(sides[0].queue->dismiss(send)));
     EXPECT_EQ(send[0]->starts, i);
   }

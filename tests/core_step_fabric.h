@@ -56,8 +56,7 @@ class StepNic final : public nic::Nic {
   Status reset(nic::CounterId counter) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
-  Result<nic::RegionId> register_region(void* base, uint64_t bytes,
-                                        nic::CounterId remote_write = {}) override;
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write = {}) override;
   Status deregister_region(nic::RegionId region) override;
   Result<nic::RemoteKey> key(nic::RegionId region) const override;
 
@@ -103,7 +102,7 @@ class StepNic final : public nic::Nic {
 
   const std::unique_ptr<std::atomic<uint64_t>[]> words_;  // of doorbells, one a counter, never set back
   std::vector<uint64_t> seen_;
-  std::vector<uint32_t> armed_;                           // those that were handed out
+  std::vector<uint32_t> armed_;  // those that were handed out
   uint32_t peers_ = 0;
   std::atomic<uint64_t> activity_{0};
 };
@@ -134,14 +133,16 @@ class StepFabric {
   bool step(Choose&& choose) {
     const std::lock_guard lock(mutex_);
     collect_steps();
-    if (steps_.empty()) return false;
+    if (steps_.empty())
+      return false;
     take(steps_[choose(steps_.size())]);
     return true;
   }
   // Takes steps until none is left, in an order that is always the same.
   size_t quiesce() {
     size_t steps = 0;
-    while (step([](size_t) { return size_t{0}; })) ++steps;
+    while (step([](size_t) { return size_t{0}; }))
+      ++steps;
     return steps;
   }
   // Every operation between the two fails from now on.
@@ -149,8 +150,7 @@ class StepFabric {
     const std::lock_guard lock(mutex_);
     nics_[at]->model_.lose_peer(peer);
     std::erase_if(transits_, [&](const Transit& transit) {
-      return (transit.from == at && transit.to == peer) ||
-             (transit.from == peer && transit.to == at);
+      return (transit.from == at && transit.to == peer) || (transit.from == peer && transit.to == at);
     });
   }
   size_t under_way() const { return transits_.size(); }
@@ -165,9 +165,11 @@ class StepFabric {
 
   void collect_steps() {
     steps_.clear();
-    for (const auto& nic : nics_) collect_steps_of(*nic);
+    for (const auto& nic : nics_)
+      collect_steps_of(*nic);
     for (uint32_t i = 0; i < transits_.size(); ++i)
-      if (!held || !held(transits_[i])) steps_.push_back({Step::Kind::kDeliver, 0, i});
+      if (!held || !held(transits_[i]))
+        steps_.push_back({Step::Kind::kDeliver, 0, i});
   }
   // Of the ready entries the oldest of each counter may fire (N2).
   void collect_steps_of(const StepNic& nic) {
@@ -188,14 +190,11 @@ class StepFabric {
     StepNic& nic = *nics_[arrival ? transits_[step.which].to : step.rank];
     nic.activity_.fetch_add(1);
     switch (step.kind) {
-      case Step::Kind::kBell:
-        nic.model_.ring({step.which}, nic.look(step.which));
-        return;
-      case Step::Kind::kFire:
-        nic.launch(nic.model_.fire(step.which));
-        return;
+      case Step::Kind::kBell: nic.model_.ring({step.which}, nic.look(step.which)); return;
+      case Step::Kind::kFire: nic.launch(nic.model_.fire(step.which)); return;
       case Step::Kind::kDeliver: {
-        if (stages && !nic.advance(transits_[step.which])) return;
+        if (stages && !nic.advance(transits_[step.which]))
+          return;
         const Transit transit = std::move(transits_[step.which]);
         transits_.erase(transits_.begin() + step.which);
         nic.deliver(transit);
@@ -208,10 +207,10 @@ class StepFabric {
     while (true) {
       collect_steps();
       const auto mine = std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) {
-        return step.kind == Step::Kind::kDeliver ? transits_[step.which].to == rank
-                                                 : step.rank == rank;
+        return step.kind == Step::Kind::kDeliver ? transits_[step.which].to == rank : step.rank == rank;
       });
-      if (mine == steps_.end()) return count;
+      if (mine == steps_.end())
+        return count;
       take(*mine);
       ++count;
     }
@@ -244,7 +243,8 @@ inline StepNic::StepNic(StepFabric& fabric, uint32_t rank, const nicsim::ModelLi
 
 inline Status StepNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   const std::lock_guard lock(fabric_.mutex_);
-  if (peers_ != 0) return {Code::kInvalidState, "the peers are known already"};
+  if (peers_ != 0)
+    return {Code::kInvalidState, "the peers are known already"};
   for (const nic::Address& peer : peers)
     if (peer.bytes.size() != 2 || peer.bytes[0] != std::byte{'S'} ||
         static_cast<size_t>(peer.bytes[1]) >= fabric_.size())
@@ -258,18 +258,21 @@ inline Status StepNic::set_peers(std::span<const nic::Address> peers, uint32_t s
 inline Result<nic::CounterId> StepNic::open_counter() {
   const std::lock_guard lock(fabric_.mutex_);
   Result<nic::CounterId> counter = model_.open_counter();
-  if (counter.ok()) look(counter.value().value);
+  if (counter.ok())
+    look(counter.value().value);
   return counter;
 }
 inline Status StepNic::close_counter(nic::CounterId counter) {
   const std::lock_guard lock(fabric_.mutex_);
   Status status = model_.close_counter(counter);
-  if (status.ok()) std::erase(armed_, counter.value);
+  if (status.ok())
+    std::erase(armed_, counter.value);
   return status;
 }
 inline Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
   const std::lock_guard lock(fabric_.mutex_);
-  if (model_.is_open(counter)) model_.ring(counter, look(counter.value));
+  if (model_.is_open(counter))
+    model_.ring(counter, look(counter.value));
   return model_.read(counter);
 }
 inline Status StepNic::add(nic::CounterId counter, uint64_t value) {
@@ -287,7 +290,8 @@ inline Status StepNic::reset(nic::CounterId counter) {
 
 inline Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKind kind) {
   const std::lock_guard lock(fabric_.mutex_);
-  if (!model_.is_open(counter)) return Status(Code::kNotFound, "no such counter is open");
+  if (!model_.is_open(counter))
+    return Status(Code::kNotFound, "no such counter is open");
   nic::Doorbell bell{.kind = kind, .counter = counter.value};
   if (kind == nic::DoorbellKind::kAtomicAdd) {
     bell.word = reinterpret_cast<uint64_t*>(&words_[counter.value]);
@@ -306,8 +310,7 @@ inline Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::Door
   return bell;
 }
 
-inline Result<nic::RegionId> StepNic::register_region(void* base, uint64_t bytes,
-                                                      nic::CounterId remote_write) {
+inline Result<nic::RegionId> StepNic::register_region(void* base, uint64_t bytes, nic::CounterId remote_write) {
   const std::lock_guard lock(fabric_.mutex_);
   return model_.register_region(base, bytes, remote_write);
 }
@@ -334,7 +337,8 @@ inline Result<nic::RemoteKey> StepNic::key(nic::RegionId region) const {
 }
 
 inline Status StepNic::check(const nic::Op& op) const {
-  if (op.moves_data() && op.remote.peer >= peers_) return {Code::kNotFound, "no such peer"};
+  if (op.moves_data() && op.remote.peer >= peers_)
+    return {Code::kNotFound, "no such peer"};
   return model_.validate(op);
 }
 
@@ -344,15 +348,19 @@ inline Status StepNic::post(std::span<const nic::DeferredOp> ops) {
     LANYARD_RETURN_IF_ERROR(check(op.op));
     LANYARD_RETURN_IF_ERROR(model_.validate(op));
   }
-  if (ops.size() > caps_.deferred_depth) return {Code::kExhausted, "more than there are"};
-  if (ops.size() > model_.free_entries()) return {Code::kAgain, "more than are free"};
-  for (const nic::DeferredOp& op : ops) model_.post(op);
+  if (ops.size() > caps_.deferred_depth)
+    return {Code::kExhausted, "more than there are"};
+  if (ops.size() > model_.free_entries())
+    return {Code::kAgain, "more than are free"};
+  for (const nic::DeferredOp& op : ops)
+    model_.post(op);
   return {};
 }
 inline Status StepNic::issue(const nic::Op& op) {
   const std::lock_guard lock(fabric_.mutex_);
   LANYARD_RETURN_IF_ERROR(check(op));
-  if (!model_.room_in_flight()) return {Code::kAgain, "too many are under way"};
+  if (!model_.room_in_flight())
+    return {Code::kAgain, "too many are under way"};
   launch(model_.issue(op));
   return {};
 }
@@ -362,7 +370,8 @@ inline uint32_t StepNic::free_entries() const {
 }
 inline Status StepNic::cancel(nic::CounterId trigger) {
   const std::lock_guard lock(fabric_.mutex_);
-  if (!model_.is_open(trigger)) return {Code::kNotFound, "no such counter is open"};
+  if (!model_.is_open(trigger))
+    return {Code::kNotFound, "no such counter is open"};
   model_.cancel(trigger);
   return {};
 }
@@ -389,17 +398,20 @@ inline uint64_t StepNic::failures() const {
 }
 
 inline void StepNic::launch(const std::optional<nicsim::Launch>& launch) {
-  if (launch) fabric_.transits_.push_back({rank_, launch->peer, launch->packet, launch->payload});
+  if (launch)
+    fabric_.transits_.push_back({rank_, launch->peer, launch->packet, launch->payload});
 }
 
 // The last step of a packet.
 inline void StepNic::deliver(const Transit& transit) {
   const nicsim::Packet& packet = transit.packet;
-  if (packet.kind == nicsim::PacketKind::kAck) return model_.complete(packet);
+  if (packet.kind == nicsim::PacketKind::kAck)
+    return model_.complete(packet);
   uint64_t old = transit.old;
   if (transit.stage != Transit::Stage::kPlaced) {
     const nicsim::Landing landing = model_.locate(packet);
-    if (landing.code != Code::kOk) return answer(transit, landing.code, 0);
+    if (landing.code != Code::kOk)
+      return answer(transit, landing.code, 0);
     if (packet.kind == nicsim::PacketKind::kAtomic)
       old = nicsim::apply_atomic(landing.address, packet);
     else if (transit.payload != nullptr)
@@ -412,14 +424,16 @@ inline void StepNic::deliver(const Transit& transit) {
 // A step of a packet that goes by stages; true where the last one, deliver(), is next.
 inline bool StepNic::advance(Transit& transit) {
   const nicsim::Packet& packet = transit.packet;
-  if (packet.kind == nicsim::PacketKind::kAck || transit.stage == Transit::Stage::kPlaced) return true;
+  if (packet.kind == nicsim::PacketKind::kAck || transit.stage == Transit::Stage::kPlaced)
+    return true;
   if (transit.stage == Transit::Stage::kStart && transit.payload != nullptr) {
     transit.bytes.assign(transit.payload, transit.payload + packet.bytes);
     transit.stage = Transit::Stage::kCarried;
     return false;
   }
   const nicsim::Landing landing = model_.locate(packet);
-  if (landing.code != Code::kOk) return true;  // deliver() says no once more
+  if (landing.code != Code::kOk)
+    return true;  // deliver() says no once more
   if (packet.kind == nicsim::PacketKind::kAtomic)
     transit.old = nicsim::apply_atomic(landing.address, packet);
   else if (!transit.bytes.empty())

@@ -23,10 +23,10 @@ nicsim::ModelLimits limits_for(const FabricOptions& options) {
 // With a thread that takes steps, since a device works while nobody calls.
 struct RunningStepFabric final : NicFabric {
   explicit RunningStepFabric(const FabricOptions& options)
-      : fabric(options.nics, limits_for(options), options.connected),
-        device([this](std::stop_token stop) {
+      : fabric(options.nics, limits_for(options), options.connected), device([this](std::stop_token stop) {
           while (!stop.stop_requested())
-            if (fabric.quiesce() == 0) sched_yield();
+            if (fabric.quiesce() == 0)
+              sched_yield();
         }) {}
   size_t size() override { return fabric.size(); }
   Nic& nic(size_t rank) override { return fabric.nic(rank); }
@@ -38,8 +38,7 @@ struct RunningStepFabric final : NicFabric {
 INSTANTIATE_TEST_SUITE_P(Step, NicContract,
                          ::testing::Values(NicMaker{"Step",
                                                     [](const FabricOptions& options) {
-                                                      return std::make_unique<RunningStepFabric>(
-                                                          options);
+                                                      return std::make_unique<RunningStepFabric>(options);
                                                     }}),
                          maker_name);
 

@@ -33,20 +33,15 @@ class StepJob {
       stream.calls = options.stream_calls;
       queue = std::move(core::Queue::create(endpoint, stream).value());
     }
-    Status start(std::initializer_list<Request*> requests) {
-      return queue->start({requests.begin(), requests.size()});
-    }
-    Status wait(std::initializer_list<Request*> requests) {
-      return queue->wait({requests.begin(), requests.size()});
-    }
+    Status start(std::initializer_list<Request*> requests) { return queue->start({requests.begin(), requests.size()}); }
+    Status wait(std::initializer_list<Request*> requests) { return queue->wait({requests.begin(), requests.size()}); }
     nic::Nic& nic() { return endpoint.nic(); }
 
     StepStream stream;
     std::unique_ptr<core::Queue> queue;
   };
 
-  explicit StepJob(uint32_t ranks, const Options& options = {})
-      : fabric(ranks, options.limits), mail(ranks) {
+  explicit StepJob(uint32_t ranks, const Options& options = {}) : fabric(ranks, options.limits), mail(ranks) {
     for (uint32_t rank = 0; rank < ranks; ++rank)
       ranks_.push_back(std::make_unique<Rank>(fabric.nic(rank), rank, mail, options));
   }
@@ -57,14 +52,16 @@ class StepJob {
   // Carries cards until none is under way.
   void match() {
     while (mail.under_way() > 0)
-      for (auto& rank : ranks_) rank->matcher.progress();
+      for (auto& rank : ranks_)
+        rank->matcher.progress();
   }
   // The NICs and the overflow, until nothing is left to do; the streams stand still.
   void settle() {
     size_t steps = 0;
     do {
       steps = fabric.quiesce();
-      for (auto& rank : ranks_) steps += drain(*rank);
+      for (auto& rank : ranks_)
+        steps += drain(*rank);
     } while (steps > 0);
   }
   // What the rank's overflow hands over, which may take it a while: calls it until it must have
@@ -83,13 +80,15 @@ class StepJob {
       settle();
       moved = false;
       for (auto& rank : ranks_)
-        while (rank->stream.step()) moved = true;
+        while (rank->stream.step())
+          moved = true;
     }
   }
   // Whether everything that was started and enqueued is over.
   bool over() {
     for (auto& rank : ranks_)
-      if (!rank->stream.empty() || !rank->queue->settled()) return false;
+      if (!rank->stream.empty() || !rank->queue->settled())
+        return false;
     return fabric.under_way() == 0;
   }
 

@@ -25,15 +25,17 @@ class StepStream final : public gpu::Stream {
   std::vector<Op> enqueued;  // all it ever took, for tests that look at them
   uint64_t capture = 0;      // not 0: what is enqueued is kept in `captured` instead, for replay()
   std::vector<Op> captured;
-  int counts = 0;            // taken and not given back
+  int counts = 0;  // taken and not given back
   int most_counts = 1000;
 
   const char* kind() const override { return "step"; }
   bool can_call() const override { return calls; }
   Status enqueue(std::span<const Op> ops) override {
-    if (full) return {Code::kAgain, "the stream is full"};
+    if (full)
+      return {Code::kAgain, "the stream is full"};
     for (const Op& op : ops) {
-      if (op.kind == Op::Kind::kCall && !calls) return {Code::kUnsupported, "no calls"};
+      if (op.kind == Op::Kind::kCall && !calls)
+        return {Code::kUnsupported, "no calls"};
       if (capture != 0) {
         captured.push_back(op);
         continue;
@@ -45,7 +47,8 @@ class StepStream final : public gpu::Stream {
   }
   uint64_t capturing() const override { return capture; }
   Result<uint64_t*> take_count(uint64_t value) override {
-    if (counts == most_counts) return Status(Code::kExhausted, "no count is left");
+    if (counts == most_counts)
+      return Status(Code::kExhausted, "no count is left");
     ++counts;
     return new uint64_t(value);
   }
@@ -55,14 +58,16 @@ class StepStream final : public gpu::Stream {
   }
   // Requires that no capture is under way.
   void replay() {
-    for (const Op& op : captured) items_.push_back({op, {}});
+    for (const Op& op : captured)
+      items_.push_back({op, {}});
   }
   // Enqueues a kernel.
   void launch(std::function<void()> kernel) { items_.push_back({{}, std::move(kernel)}); }
 
   // Runs the oldest operation, if there is one and it is no wait that is not met.
   bool step() {
-    if (items_.empty() || blocked()) return false;
+    if (items_.empty() || blocked())
+      return false;
     const Item item = std::move(items_.front());
     items_.pop_front();
     run(item);
@@ -84,7 +89,8 @@ class StepStream final : public gpu::Stream {
 
   bool blocked() const {
     const Item& item = items_.front();
-    if (item.kernel) return false;
+    if (item.kernel)
+      return false;
     const auto seen = [&] { return std::atomic_ref<uint64_t>(*item.op.word).load(); };
     switch (item.op.kind) {
       case Op::Kind::kWait64: return seen() < item.op.value;
@@ -94,26 +100,18 @@ class StepStream final : public gpu::Stream {
     }
   }
   static void run(const Item& item) {
-    if (item.kernel) return item.kernel();
+    if (item.kernel)
+      return item.kernel();
     switch (item.op.kind) {
-      case Op::Kind::kWrite64:
-        std::atomic_ref<uint64_t>(*item.op.word).store(item.op.value);
-        return;
+      case Op::Kind::kWrite64: std::atomic_ref<uint64_t>(*item.op.word).store(item.op.value); return;
       case Op::Kind::kWriteNext64:
         std::atomic_ref<uint64_t>(*item.op.word).store(*item.op.count += item.op.value);
         return;
-      case Op::Kind::kAdd64:
-        std::atomic_ref<uint64_t>(*item.op.word).fetch_add(item.op.value);
-        return;
-      case Op::Kind::kCall:
-        item.op.call(item.op.object, item.op.argument, item.op.value);
-        return;
-      case Op::Kind::kWaitNext64:
-        *item.op.count += item.op.value;
-        return;
+      case Op::Kind::kAdd64: std::atomic_ref<uint64_t>(*item.op.word).fetch_add(item.op.value); return;
+      case Op::Kind::kCall: item.op.call(item.op.object, item.op.argument, item.op.value); return;
+      case Op::Kind::kWaitNext64: *item.op.count += item.op.value; return;
       case Op::Kind::kWait64:
-      case Op::Kind::kWaitCount64:
-        return;
+      case Op::Kind::kWaitCount64: return;
     }
   }
 

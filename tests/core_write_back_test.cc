@@ -157,7 +157,8 @@ TEST_P(WriteBackEnd, AWordThatTheNicMayWriteOutlivesTheEndpoint) {
     Process process(nic, 0, mail, {.overflow_thread = false, .strategy = core::Strategy::kWriteBack});
     Request& send = process.send(0, 7, kBytes);
     process.receive(0, 7, kBytes);
-    while (mail.under_way() > 0) process.matcher.progress();
+    while (mail.under_way() > 0)
+      process.matcher.progress();
     ASSERT_TRUE(send.written_back);
     nic.held = send.completion;
     word = send.done.address;
@@ -169,7 +170,8 @@ TEST_P(WriteBackEnd, AWordThatTheNicMayWriteOutlivesTheEndpoint) {
   const uint64_t count = nic.read(nic.held).value().success;
   const auto end = LocalJob::Clock::now() + LocalJob::kBound;
   const auto seen = [&] { return nic::from_word(std::atomic_ref(*word).load()).success; };
-  while (seen() < count && LocalJob::Clock::now() < end) nic.progress();
+  while (seen() < count && LocalJob::Clock::now() < end)
+    nic.progress();
   EXPECT_EQ(seen(), count);
   EXPECT_TRUE(is_kept(word, 2 * static_cast<uint32_t>(::sysconf(_SC_PAGESIZE)) / sizeof(uint64_t)));
 }

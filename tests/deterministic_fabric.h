@@ -1,7 +1,7 @@
 // DeterministicFabric: the simulator's model under the NIC contract, without a device's threads: whoever calls
-// progress() takes some of the steps that the model allows, of whichever NIC, in an order that the seed alone decides. So
-// an entry that fires, a payload that is read, bytes that land, their count and the answer come in every order that N1-N9
-// leave open.
+// progress() takes some of the steps that the model allows, of whichever NIC, in an order that the seed alone decides.
+// So an entry that fires, a payload that is read, bytes that land, their count and the answer come in every order that
+// N1-N9 leave open.
 #ifndef LANYARD_TESTS_DETERMINISTIC_FABRIC_H_
 #define LANYARD_TESTS_DETERMINISTIC_FABRIC_H_
 
@@ -37,11 +37,13 @@ class DeterministicFabric final : public NicFabric {
     steps_.stages = true;
     for (size_t rank = 0; rank < wish.nics; ++rank) {
       std::unique_ptr<Nic> nic = std::make_unique<OneNic>(*this, rank);
-      if (checked) nic = std::make_unique<nic::CheckedNic>(std::move(nic));
+      if (checked)
+        nic = std::make_unique<nic::CheckedNic>(std::move(nic));
       nics_.push_back(std::move(nic));
     }
     std::vector<nic::Address> addresses;
-    for (const std::unique_ptr<Nic>& nic : nics_) addresses.push_back(nic->address());
+    for (const std::unique_ptr<Nic>& nic : nics_)
+      addresses.push_back(nic->address());
     for (uint32_t rank = 0; wish.connected && rank < nics_.size(); ++rank)
       LANYARD_CHECK(nics_[rank]->set_peers(addresses, rank).ok(), "they are its own NICs");
   }
@@ -56,7 +58,8 @@ class DeterministicFabric final : public NicFabric {
     OneNic(DeterministicFabric& fabric, size_t rank) : ForwardingNic(fabric.steps_.nic(rank)), fabric_(fabric) {}
     size_t progress() override { return fabric_.take_some(); }
     void wait_since(uint64_t seen, Nanoseconds) override {
-      if (activity() == seen && fabric_.take_some() == 0) sched_yield();
+      if (activity() == seen && fabric_.take_some() == 0)
+        sched_yield();
     }
 
    private:
@@ -68,7 +71,8 @@ class DeterministicFabric final : public NicFabric {
     const std::lock_guard lock(mutex_);
     const size_t most = 1 + draw(4);
     size_t taken = 0;
-    while (taken < most && steps_.step([&](size_t enabled) { return draw(enabled); })) ++taken;
+    while (taken < most && steps_.step([&](size_t enabled) { return draw(enabled); }))
+      ++taken;
     return taken;
   }
   // The same on every machine, which the standard's distributions are not. A bias of 2^-50 does no harm.

@@ -28,7 +28,8 @@ TEST(DeterministicFabric, OneSeedIsOneRun) {
       target.key = fabric.nic(rank).key(target.region).value();
     }
     std::vector<DeferredOp> ops;
-    for (uint64_t i = 0; i < 16; ++i) ops.push_back(when(trigger, 1, sum_op(one, 0, targets[i % 2], 0)));
+    for (uint64_t i = 0; i < 16; ++i)
+      ops.push_back(when(trigger, 1, sum_op(one, 0, targets[i % 2], 0)));
     EXPECT_TRUE(is_ok(fabric.nic(0).post(ops)));
     EXPECT_TRUE(is_ok(fabric.nic(0).add(trigger, 1)));
     std::vector<uint64_t> seen;

@@ -14,7 +14,8 @@ constexpr uint64_t kMark = uint64_t{1} << 63;  // of a word that a card writes: 
 class Set {
  public:
   explicit Set(uint64_t completions) : words(completions), counts(completions) {
-    for (uint64_t i = 0; i < completions; ++i) words[i] = kMark | (counts[i] = 10 * i);
+    for (uint64_t i = 0; i < completions; ++i)
+      words[i] = kMark | (counts[i] = 10 * i);
     put(3);
     put(completions);
     for (const uint64_t how : {LANYARD_STORE_ONE, LANYARD_ADD_ONE, LANYARD_STORE_SUM}) {
@@ -63,7 +64,8 @@ TEST(DeviceHeader, ATestPassesOnceAllHaveCompleted) {
     for (uint64_t last = 0; last < completions; ++last) {
       const std::vector<uint64_t> before = set.counts;
       for (uint64_t i = 0; i < completions; ++i)
-        if (i != last) set.complete(i);
+        if (i != last)
+          set.complete(i);
       EXPECT_FALSE(MPIX_Device_testall(set.get())) << last << " of " << completions;
       EXPECT_EQ(set.counts, before);
       if (Set::step(last) == 2) {
@@ -77,7 +79,8 @@ TEST(DeviceHeader, ATestPassesOnceAllHaveCompleted) {
       } else {
         MPIX_Device_waitall(set.get());
       }
-      for (uint64_t i = 0; i < completions; ++i) EXPECT_EQ(set.counts[i], before[i] + Set::step(i));
+      for (uint64_t i = 0; i < completions; ++i)
+        EXPECT_EQ(set.counts[i], before[i] + Set::step(i));
     }
   }
 }

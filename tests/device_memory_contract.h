@@ -45,7 +45,8 @@ inline void PrintTo(const MemoryMaker& maker, std::ostream* out) { *out << maker
 inline std::string memory_maker_name(const ::testing::TestParamInfo<MemoryMaker>& info) { return info.param.name; }
 
 inline ::testing::AssertionResult is_ok(const Status& status) {
-  if (status.ok()) return ::testing::AssertionSuccess();
+  if (status.ok())
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << status.to_string();
 }
 
@@ -54,9 +55,12 @@ inline Status finish(DeviceMemory& memory, DeviceMemory::Copy copy) {
   const auto deadline = std::chrono::steady_clock::now() + kBound;
   for (;;) {
     const Result<bool> ended = memory.has_ended(copy);
-    if (!ended.ok()) return ended.status();
-    if (ended.value()) return {};
-    if (std::chrono::steady_clock::now() > deadline) return Status(Code::kTimedOut, "the copy does not end");
+    if (!ended.ok())
+      return ended.status();
+    if (ended.value())
+      return {};
+    if (std::chrono::steady_clock::now() > deadline)
+      return Status(Code::kTimedOut, "the copy does not end");
     std::this_thread::yield();
   }
 }
@@ -69,7 +73,8 @@ inline std::byte pattern(uint64_t seed, uint64_t i) {
   return static_cast<std::byte>((i * 131 + seed * 17 + i / 251) % 255 + 1);
 }
 inline void fill(std::byte* memory, uint64_t bytes, uint64_t seed) {
-  for (uint64_t i = 0; i < bytes; ++i) memory[i] = pattern(seed, i);
+  for (uint64_t i = 0; i < bytes; ++i)
+    memory[i] = pattern(seed, i);
 }
 inline ::testing::AssertionResult holds(const std::byte* memory, uint64_t bytes, uint64_t seed) {
   for (uint64_t i = 0; i < bytes; ++i)
@@ -82,7 +87,8 @@ class DeviceMemoryContract : public ::testing::TestWithParam<MemoryMaker> {
  protected:
   void SetUp() override {
     lab_ = GetParam().make();
-    if (lab_ == nullptr) GTEST_SKIP() << "this machine has no " << GetParam().name << " device";
+    if (lab_ == nullptr)
+      GTEST_SKIP() << "this machine has no " << GetParam().name << " device";
   }
   MemoryLab& lab() { return *lab_; }
   DeviceMemory& memory() { return lab_->memory(); }
@@ -136,7 +142,8 @@ TEST_P(DeviceMemoryContract, TellsWhoseMemoryItIs) {
 TEST_P(DeviceMemoryContract, CopiesOfEveryAlignment) {
   for (const uint64_t bytes : {1, 2, 3, 7, 8, 15, 16, 17, 31, 100, 1000, 4099})
     for (const uint64_t first : {0, 1, 4, 8, 15})
-      for (const uint64_t second : {0, 1, 2, 8, 12, 16}) round_trip(bytes, first, second, 0, 0);
+      for (const uint64_t second : {0, 1, 2, 8, 12, 16})
+        round_trip(bytes, first, second, 0, 0);
 }
 
 TEST_P(DeviceMemoryContract, LongCopies) {
@@ -148,7 +155,8 @@ TEST_P(DeviceMemoryContract, LongCopies) {
 }
 
 TEST_P(DeviceMemoryContract, CopiesBetweenDevices) {
-  if (lab().devices() < 2) GTEST_SKIP() << "there is one device";
+  if (lab().devices() < 2)
+    GTEST_SKIP() << "there is one device";
   for (const uint64_t bytes : {uint64_t{8}, uint64_t{4099}, uint64_t{3} << 20, uint64_t{20} << 20}) {
     round_trip(bytes, 0, 0, 0, 1);
     round_trip(bytes, 1, 8, 1, 0);
@@ -171,7 +179,8 @@ TEST_P(DeviceMemoryContract, ManyCopiesAtATime) {
     ASSERT_TRUE(is_ok(started.status()));
     copies.push_back(started.value());
   }
-  for (const DeviceMemory::Copy each : copies) EXPECT_TRUE(is_ok(finish(memory(), each)));
+  for (const DeviceMemory::Copy each : copies)
+    EXPECT_TRUE(is_ok(finish(memory(), each)));
   ASSERT_TRUE(is_ok(copy(memory(), target, device, kCopies * 64)));
   EXPECT_TRUE(holds(target, kCopies * 64, 1));
   memory().give_staging(source);
@@ -182,7 +191,8 @@ TEST_P(DeviceMemoryContract, CopiesOfSeveralThreads) {
   constexpr uint64_t kBytes = 50'000;
   std::vector<std::thread> threads;
   std::vector<std::byte*> devices;
-  for (int id = 0; id < 4; ++id) devices.push_back(lab().make_memory(kBytes, id % lab().devices()));
+  for (int id = 0; id < 4; ++id)
+    devices.push_back(lab().make_memory(kBytes, id % lab().devices()));
   for (int id = 0; id < 4; ++id) {
     threads.emplace_back([&, id] {
       std::byte* const own = staging(kBytes);
@@ -196,7 +206,8 @@ TEST_P(DeviceMemoryContract, CopiesOfSeveralThreads) {
       memory().give_staging(own);
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads)
+    thread.join();
 }
 
 TEST_P(DeviceMemoryContract, NothingIsCopiedAtOnce) {
@@ -229,7 +240,8 @@ TEST_P(DeviceMemoryContract, StagingMemoryIsUsedAgain) {
   memory().give_staging(large);
   std::byte* const small = staging(100);
   EXPECT_NE(small, large);
-  for (std::byte* memory_of_ours : {first, second, small}) memory().give_staging(memory_of_ours);
+  for (std::byte* memory_of_ours : {first, second, small})
+    memory().give_staging(memory_of_ours);
 }
 
 TEST_P(DeviceMemoryContract, OnesOwnLoanIsTheMemoryItself) {

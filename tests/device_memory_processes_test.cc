@@ -95,12 +95,12 @@ struct Rank {
   }
 };
 
-#define REQUIRE(condition)                                                       \
-  do {                                                                           \
-    if (!(condition)) {                                                          \
+#define REQUIRE(condition)                                                        \
+  do {                                                                            \
+    if (!(condition)) {                                                           \
       std::fprintf(stderr, "rank %u: %d: %s\n", rank.self, __LINE__, #condition); \
-      return false;                                                              \
-    }                                                                            \
+      return false;                                                               \
+    }                                                                             \
   } while (false)
 
 class Processes : public ::testing::TestWithParam<Setting> {
@@ -167,8 +167,8 @@ bool exchange(Rank& rank, const Setting& setting) {
       op.bytes = bytes;
       REQUIRE(rank.nic->issue(op).ok());
       REQUIRE(rank.reaches(arrived, {.success = messages}));
-      const std::vector<std::byte> got = to == kHost ? std::vector<std::byte>(target.data, target.data + bytes)
-                                                     : rank.memory.read(target.data, bytes);
+      const std::vector<std::byte> got =
+          to == kHost ? std::vector<std::byte>(target.data, target.data + bytes) : rank.memory.read(target.data, bytes);
       REQUIRE(got == pattern(messages * 2 + 1 - rank.self, bytes));
       REQUIRE(rank.reaches(done, {.success = messages}));
       REQUIRE(rank.meet());
@@ -237,7 +237,8 @@ TEST_P(Processes, TheSourceDies) {
   run([](Rank& rank) { return lose(rank, GetParam()); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, Processes, ::testing::Values(Setting{.name = "Shm"}, Setting{.name = "Tcp", .tcp = true}),
+INSTANTIATE_TEST_SUITE_P(Device, Processes,
+                         ::testing::Values(Setting{.name = "Shm"}, Setting{.name = "Tcp", .tcp = true}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -78,10 +78,8 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
 
   // `wrap` puts a device memory before that of a rank.
   void start(size_t nics = 2, FakeDeviceMemory::Options options = {}, const nicsim::ModelLimits& limits = {}) {
-    LocalOptions local{.limits = limits,
-                       .wire = GetParam().wire,
-                       .use_cma = GetParam().use_cma,
-                       .spin_for = GetParam().spin_for};
+    LocalOptions local{
+        .limits = limits, .wire = GetParam().wire, .use_cma = GetParam().use_cma, .spin_for = GetParam().spin_for};
     options.lends = GetParam().lends;
     options.borrows = GetParam().borrows;
     for (size_t rank = 0; rank < nics; ++rank) {

@@ -51,7 +51,9 @@ StreamMaker maker(const char* name, const FakeDriver::Options& options, const gp
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, StreamContract,
-                         ::testing::Values(maker("LikeCuda", {}), maker("LikeCudaShared", {}, {.sharing = gpu::Sharing::kShared}), maker("LikeHip", {.awaits_words = false}),
+                         ::testing::Values(maker("LikeCuda", {}),
+                                           maker("LikeCudaShared", {}, {.sharing = gpu::Sharing::kShared}),
+                                           maker("LikeHip", {.awaits_words = false}),
                                            maker("KernelsOnly", {.writes_words = false, .awaits_words = false})),
                          maker_name);
 
@@ -81,7 +83,8 @@ class DeviceStreamTest : public ::testing::Test {
   static bool eventually(const std::function<bool()>& happens) {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
     while (!happens()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
       std::this_thread::yield();
     }
     return true;
@@ -100,15 +103,18 @@ TEST_F(DeviceStreamTest, AddsThatFollowOneAnotherAreOneKernel) {
   const uint64_t before = submissions("ring");
   std::vector<StreamOp> ops;
   constexpr int kEntries = gpu::WordArguments::kEntries;
-  for (int i = 0; i < kEntries; ++i) ops.push_back(add64(word + i, 1));
-  for (int i = 0; i < kEntries; ++i) ops.push_back(add64(word + i, 2));
+  for (int i = 0; i < kEntries; ++i)
+    ops.push_back(add64(word + i, 1));
+  for (int i = 0; i < kEntries; ++i)
+    ops.push_back(add64(word + i, 2));
   ASSERT_TRUE(enqueued(stream, ops));
   EXPECT_EQ(submissions("ring"), before + 1);
   ops.push_back(add64(word + kEntries, 1));
   ASSERT_TRUE(enqueued(stream, ops));
   EXPECT_EQ(submissions("ring"), before + 3);
   ASSERT_TRUE(runs_empty(stream));
-  for (int i = 0; i < kEntries; ++i) EXPECT_EQ(load(word + i), 6u);
+  for (int i = 0; i < kEntries; ++i)
+    EXPECT_EQ(load(word + i), 6u);
   EXPECT_EQ(load(word + kEntries), 1u);
 }
 
@@ -153,7 +159,8 @@ TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {
   }
   ASSERT_TRUE(enqueued(stream(), ops));
   EXPECT_EQ(submissions("memory ops"), 1u);
-  for (uint64_t i = 1; i <= 100; ++i) ops.push_back(write64(word, i));
+  for (uint64_t i = 1; i <= 100; ++i)
+    ops.push_back(write64(word, i));
   ASSERT_TRUE(enqueued(stream(), ops));
   EXPECT_EQ(submissions("memory ops"), 3u) << "a driver takes 255 at a time";
   ASSERT_TRUE(runs_empty(stream()));
@@ -175,7 +182,8 @@ TEST_F(DeviceStreamTest, MoreWritesThanTwoAreOneKernel) {
   EXPECT_EQ(submissions("store"), before + 1);
   // A word that comes again, a wait, and more words than a kernel takes each begin anew.
   std::vector<StreamOp> ops = {write64(word, 3), write64(word, 4), wait64(word, 4)};
-  for (int i = 0; i < 17; ++i) ops.push_back(write64(word + 2 + i, 5));
+  for (int i = 0; i < 17; ++i)
+    ops.push_back(write64(word + 2 + i, 5));
   ASSERT_TRUE(enqueued(alone, ops));
   EXPECT_EQ(submissions("memory ops"), 5u);
   EXPECT_EQ(submissions("store"), before + 2);
@@ -234,7 +242,8 @@ TEST_F(DeviceStreamTest, WritesThatCountOnTheSameAreNotMerged) {
   EXPECT_EQ(load(word), 2u);
   EXPECT_EQ(load(word + 1), 7u);
   EXPECT_EQ(load(word + 2), 3u);
-  for (uint64_t* count : counts) stream().give_count(count);
+  for (uint64_t* count : counts)
+    stream().give_count(count);
 }
 
 TEST_F(DeviceStreamTest, ACountOfSomebodyElsesIsRefused) {
@@ -269,7 +278,8 @@ TEST_F(DeviceStreamTest, D1AgainBeforeTheLaunchQueueIsFull) {
   ASSERT_TRUE(enqueued(stream(), {wait64(gate, 1)}));
   uint64_t taken = 0;
   Status status;
-  while ((status = stream().enqueue(std::vector{add64(sum, 1)})).ok()) ++taken;
+  while ((status = stream().enqueue(std::vector{add64(sum, 1)})).ok())
+    ++taken;
   EXPECT_EQ(status.code(), Code::kAgain);
   EXPECT_EQ(taken, DeviceStream::Options{}.max_outstanding - 1);
   store(gate, 1);
@@ -295,7 +305,8 @@ TEST_F(DeviceStreamTest, D1ABatchThatNeverFitsIsRefused) {
 TEST_F(DeviceStreamTest, D1TooManyWaits) {
   uint64_t* const word = words(2);
   const std::vector<StreamOp> waits(1000, wait64(word, 1));
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(enqueued(stream(), waits));
+  for (int i = 0; i < 4; ++i)
+    ASSERT_TRUE(enqueued(stream(), waits));
   EXPECT_EQ(stream().enqueue(waits).code(), Code::kAgain);
   store(word, 1);
   EXPECT_TRUE(eventually([&] { return stream().enqueue(waits).ok(); }));
@@ -339,7 +350,8 @@ TEST_F(DeviceStreamTest, WhatIsCapturedRunsWithEachReplay) {
   uint64_t* const sum = stream().take_count(100).value();
   StreamOp ring = next(word + 4, sum);
   ring.kind = Kind::kWriteNext64;
-  EXPECT_TRUE(enqueued(stream(), {add64(word, 1), next(word + 1, count), write64(word + 2, 7), ring, add64(word + 3, 1)}));
+  EXPECT_TRUE(
+      enqueued(stream(), {add64(word, 1), next(word + 1, count), write64(word + 2, 7), ring, add64(word + 3, 1)}));
   EXPECT_TRUE(stream().poll()) << "nothing was enqueued to run, and asking the driver would void the capture";
   const std::optional<FakeDriver::Graph> graph = driver().end_capture(handle());
   ASSERT_TRUE(graph.has_value());
@@ -409,12 +421,14 @@ TEST_F(DeviceStreamTest, ABatchThatIsRefusedHalfWayFailsTheStream) {
     const auto made = lab.make_stream();
     uint64_t* const word = lab.make_words(2);
     uint64_t* const count = made->take_count(0).value();
-    if (captured) lab.driver->begin_capture(lab.handle_of(*made));
+    if (captured)
+      lab.driver->begin_capture(lab.handle_of(*made));
     lab.driver->refuse_launches_after(1);
     const Status status = made->enqueue(std::vector{add64(word, 1), next(word + 1, count)});
     EXPECT_EQ(status.code(), Code::kFailed);
     EXPECT_NE(status.message().find("half-way"), std::string::npos) << status.message();
-    if (captured) (void)lab.driver->end_capture(lab.handle_of(*made));
+    if (captured)
+      (void)lab.driver->end_capture(lab.handle_of(*made));
     lab.driver->refuse_launches_after(1 << 30);
     EXPECT_EQ(made->health().code(), Code::kFailed);
     EXPECT_EQ(made->enqueue(std::vector{add64(word, 1)}).code(), Code::kFailed);

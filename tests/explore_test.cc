@@ -19,8 +19,9 @@ Exploration explored(const std::string& text, bool reduced, bool breadth_first =
 }
 
 TEST(Explore, ReducedAndUnreducedAgree) {
-  for (const char* text : {"2ranks,1req-one-way,1iter", "2ranks,1req-one-way,1iter,sender-flag", "2ranks,1req-one-way,2iter", "2ranks,1req-each-way,1iter",
-                           "2ranks,1req-one-way,2iter,ready"}) {
+  for (const char* text :
+       {"2ranks,1req-one-way,1iter", "2ranks,1req-one-way,1iter,sender-flag", "2ranks,1req-one-way,2iter",
+        "2ranks,1req-each-way,1iter", "2ranks,1req-one-way,2iter,ready"}) {
     const Exploration full = explored(text, false), reduced = explored(text, true);
     EXPECT_TRUE(full.complete && reduced.complete) << full.report.text << reduced.report.text;
     EXPECT_EQ(full.ends, reduced.ends);
@@ -42,7 +43,8 @@ TEST(Explore, AnOdometerFindsWhatASearchFinds) {
   do {
     world.reset();
     const Report& report = world.run(odometer);
-    if (!report.ok()) shortest = std::min(shortest, report.step);
+    if (!report.ok())
+      shortest = std::min(shortest, report.step);
   } while (++schedules < 20'000 && odometer.advance());
   EXPECT_GE(shortest, search.value().report.step) << "breadth first is shortest";
   EXPECT_LT(shortest, UINT64_MAX);

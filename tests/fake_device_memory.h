@@ -76,7 +76,7 @@ class FakeDeviceMemory final : public DeviceMemory {
     int device = kHost;
     uint64_t bytes = 0;
     std::byte* seen = nullptr;
-    int fd = -1;         // of device memory that was allocated here
+    int fd = -1;  // of device memory that was allocated here
     bool borrowed = false;
   };
   struct Pending {

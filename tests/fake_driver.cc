@@ -22,7 +22,8 @@ constexpr size_t kServeKernel = 6;
 
 FakeDriver::~FakeDriver() {
   stopping_ = true;
-  for (const std::unique_ptr<Stream>& stream : streams_) destroy_stream(stream.get());
+  for (const std::unique_ptr<Stream>& stream : streams_)
+    destroy_stream(stream.get());
   free_all();
 }
 
@@ -45,7 +46,8 @@ Result<gpu::DeviceFacts> FakeDriver::facts(int device) {
 }
 
 Result<ContextHandle> FakeDriver::context_of_device(int device) {
-  if (device < 0 || device >= options_.devices) return fault(Fault::kBadArgument, "context_of_device");
+  if (device < 0 || device >= options_.devices)
+    return fault(Fault::kBadArgument, "context_of_device");
   return ContextHandle{&contexts_[static_cast<size_t>(device)]};
 }
 
@@ -56,7 +58,8 @@ Result<int> FakeDriver::device_of_context(ContextHandle context) {
 Result<ContextHandle> FakeDriver::context_of_stream(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Stream>& known : streams_)
-    if (known.get() == stream && !known->stop) return ContextHandle{&contexts_[static_cast<size_t>(known->device)]};
+    if (known.get() == stream && !known->stop)
+      return ContextHandle{&contexts_[static_cast<size_t>(known->device)]};
   return fault(Fault::kBadArgument, "context_of_stream");
 }
 
@@ -85,15 +88,19 @@ Result<int> FakeDriver::inside(const char* call) {
   LANYARD_RETURN_IF_ERROR(alive(call));
   const std::lock_guard lock(mutex_);
   const auto found = current_.find(std::this_thread::get_id());
-  if (found == current_.end() || found->second == nullptr) return fault(Fault::kBadArgument, call);
+  if (found == current_.end() || found->second == nullptr)
+    return fault(Fault::kBadArgument, call);
   return device_of_context(found->second);
 }
 
 Status FakeDriver::reach_device(int device) {
   const Result<int> current = inside("reach_device");
-  if (!current.ok()) return current.status();
-  if (current.value() == device) return {};
-  if (!options_.peers) return fault(Fault::kUnsupported, "reach_device");
+  if (!current.ok())
+    return current.status();
+  if (current.value() == device)
+    return {};
+  if (!options_.peers)
+    return fault(Fault::kUnsupported, "reach_device");
   map_anew(device);
   return {};
 }
@@ -112,7 +119,8 @@ StreamHandle FakeDriver::make_program_stream(int device) { return start_stream(d
 
 Result<StreamHandle> FakeDriver::make_stream() {
   const Result<int> device = inside("make_stream");
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   return start_stream(device.value());
 }
 
@@ -123,19 +131,22 @@ void FakeDriver::destroy_stream(StreamHandle handle) {
     stream.stop = true;
     stream.changed.notify_all();
   }
-  if (stream.thread.joinable()) stream.thread.join();
+  if (stream.thread.joinable())
+    stream.thread.join();
 }
 
 void FakeDriver::serve(Stream& stream) {
   std::unique_lock lock(mutex_);
   for (;;) {
     stream.changed.wait(lock, [&] { return stream.stop || !stream.items.empty(); });
-    if (stream.items.empty() || stopping_) return;
+    if (stream.items.empty() || stopping_)
+      return;
     const Item item = std::move(stream.items.front());
     stream.items.pop_front();
     stream.busy = true;
     lock.unlock();
-    if (!lost_) item();
+    if (!lost_)
+      item();
     lock.lock();
     stream.busy = false;
     stream.changed.notify_all();
@@ -152,7 +163,8 @@ Status FakeDriver::push(StreamHandle handle, std::string what, Item item) {
     return {};
   }
   stream.changed.wait(lock, [&] { return stream.stop || stream.items.size() < options_.queue; });
-  if (stream.stop) return fault(Fault::kBadArgument, what.c_str());
+  if (stream.stop)
+    return fault(Fault::kBadArgument, what.c_str());
   stream.items.push_back(std::move(item));
   stream.changed.notify_all();
   return {};
@@ -170,7 +182,8 @@ Result<bool> FakeDriver::is_empty(StreamHandle handle) {
     stream.capture_void = true;
     return fault(Fault::kCapture, "is_empty");
   }
-  if (stream.stop) return fault(Fault::kBadArgument, "is_empty");
+  if (stream.stop)
+    return fault(Fault::kBadArgument, "is_empty");
   return stream.items.empty() && !stream.busy;
 }
 
@@ -186,13 +199,15 @@ std::optional<FakeDriver::Graph> FakeDriver::end_capture(StreamHandle handle) {
   Stream& stream = *static_cast<Stream*>(handle);
   const std::lock_guard lock(mutex_);
   stream.capture = 0;
-  if (stream.capture_void) return std::nullopt;
+  if (stream.capture_void)
+    return std::nullopt;
   return std::move(stream.captured);
 }
 
 void FakeDriver::replay(const Graph& graph, StreamHandle stream) {
   static_cast<void>(push(stream, "graph", [graph] {
-    for (const Item& item : graph) item();
+    for (const Item& item : graph)
+      item();
   }));
 }
 
@@ -200,7 +215,8 @@ Result<uint64_t> FakeDriver::capture_of(StreamHandle handle) {
   LANYARD_RETURN_IF_ERROR(alive("capture_of"));
   Stream& stream = *static_cast<Stream*>(handle);
   const std::lock_guard lock(mutex_);
-  if (stream.capture_void && stream.capture != 0) return fault(Fault::kCapture, "capture_of");
+  if (stream.capture_void && stream.capture != 0)
+    return fault(Fault::kCapture, "capture_of");
   return stream.capture;
 }
 
@@ -217,16 +233,20 @@ uint64_t* FakeDriver::word_at(DeviceAddress address) {
 
 void FakeDriver::write(DeviceAddress address, uint64_t value) {
   uint64_t* const word = word_at(address);
-  if (word != nullptr) std::atomic_ref(*word).store(value, std::memory_order_release);
+  if (word != nullptr)
+    std::atomic_ref(*word).store(value, std::memory_order_release);
 }
 
 void FakeDriver::await(DeviceAddress address, uint64_t bits, uint64_t value, DeviceAddress released_address) {
   uint64_t* const word = word_at(address);
   uint64_t* const released = released_address == 0 ? nullptr : word_at(released_address);
-  if (word == nullptr) return;
+  if (word == nullptr)
+    return;
   for (int turn = 0; !stopping_ && !lost_; ++turn) {
-    if ((std::atomic_ref(*word).load(std::memory_order_acquire) & bits) >= value) return;
-    if (released != nullptr && std::atomic_ref(*released).load() != 0) return;
+    if ((std::atomic_ref(*word).load(std::memory_order_acquire) & bits) >= value)
+      return;
+    if (released != nullptr && std::atomic_ref(*released).load() != 0)
+      return;
     if (turn < 50) {
       std::this_thread::yield();
     } else {
@@ -237,10 +257,12 @@ void FakeDriver::await(DeviceAddress address, uint64_t bits, uint64_t value, Dev
 
 Status FakeDriver::run_memory_ops(StreamHandle stream, std::span<const gpu::MemoryOp> ops) {
   const Result<int> device = inside("memory ops");
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   for (const gpu::MemoryOp& op : ops) {
     const bool can = op.kind == gpu::MemoryOp::Kind::kWrite ? options_.writes_words : options_.awaits_words;
-    if (!can || ops.size() > kMemoryOpsAtOnce) return fault(Fault::kBadArgument, "memory ops");
+    if (!can || ops.size() > kMemoryOpsAtOnce)
+      return fault(Fault::kBadArgument, "memory ops");
   }
   return push(stream, "memory ops", [this, copied = std::vector(ops.begin(), ops.end())] {
     for (const gpu::MemoryOp& op : copied) {
@@ -255,7 +277,8 @@ Status FakeDriver::run_memory_ops(StreamHandle stream, std::span<const gpu::Memo
 
 Result<gpu::KernelHandle> FakeDriver::load_kernel(const char* name) {
   for (const char* const& known : kKernels)
-    if (std::string(known) == name) return gpu::KernelHandle{const_cast<const char**>(&known)};
+    if (std::string(known) == name)
+      return gpu::KernelHandle{const_cast<const char**>(&known)};
   return fault(Fault::kBadArgument, "load_kernel");
 }
 
@@ -267,7 +290,8 @@ bool threads_clash(const std::string& kernel, const gpu::WordArguments& argument
   for (uint32_t i = 0; i < arguments.count; ++i) {
     for (uint32_t j = 0; j < i; ++j) {
       const gpu::WordEntry &one = arguments.entries[i], &other = arguments.entries[j];
-      if ((stores && one.word == other.word) || (counts && one.value == other.value)) return true;
+      if ((stores && one.word == other.word) || (counts && one.value == other.value))
+        return true;
     }
   }
   return false;
@@ -278,19 +302,23 @@ bool threads_clash(const std::string& kernel, const gpu::WordArguments& argument
 Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
                           std::span<const std::byte> argument) {
   const Result<int> device = inside("launch");
-  if (!device.ok()) return device.status();
-  if (launches_left_.fetch_sub(1) <= 0) return fault(Fault::kUnsupported, "launch");
+  if (!device.ok())
+    return device.status();
+  if (launches_left_.fetch_sub(1) <= 0)
+    return fault(Fault::kUnsupported, "launch");
   const size_t which = static_cast<size_t>(static_cast<const char**>(kernel) - const_cast<const char**>(kKernels));
   if (which == kServeKernel) {
     gpu::ServeArguments arguments;
     if (argument.size() != sizeof arguments || threads != gpu::kServeThreads || blocks != 1)
       return fault(Fault::kBadArgument, "launch");
     std::memcpy(&arguments, argument.data(), sizeof arguments);
-    return push(stream, kKernels[which], [this, arguments, mappings = mappings()] { serve_copies(arguments, mappings); });
+    return push(stream, kKernels[which],
+                [this, arguments, mappings = mappings()] { serve_copies(arguments, mappings); });
   }
   if (which != kCopyKernel) {
     gpu::WordArguments arguments;
-    if (argument.size() != sizeof arguments || blocks != 1) return fault(Fault::kBadArgument, "launch");
+    if (argument.size() != sizeof arguments || blocks != 1)
+      return fault(Fault::kBadArgument, "launch");
     std::memcpy(&arguments, argument.data(), sizeof arguments);
     if (threads != std::max(arguments.count, 1u) || threads_clash(kKernels[which], arguments))
       return fault(Fault::kBadArgument, "launch");
@@ -313,7 +341,8 @@ void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments
     const auto [word, value, extra] = arguments.entries[i];
     if (name == "ring") {
       uint64_t* const target = word_at(word);
-      if (target != nullptr) std::atomic_ref(*target).fetch_add(value);
+      if (target != nullptr)
+        std::atomic_ref(*target).fetch_add(value);
     } else if (name == "store") {
       write(word, value);
     } else if (name == "wait") {
@@ -327,14 +356,17 @@ void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments
       }
     }
   }
-  if (arguments.marker != 0 && !stopping_ && !lost_) write(arguments.marker, arguments.number);
+  if (arguments.marker != 0 && !stopping_ && !lost_)
+    write(arguments.marker, arguments.number);
 }
 
 void FakeDriver::move(DeviceAddress to, DeviceAddress from, uint64_t bytes, uint64_t mappings) {
-  if (bytes == 0) return;
+  if (bytes == 0)
+    return;
   std::byte* const target = reach(to, bytes, mappings);
   const std::byte* const source = reach(from, bytes, mappings);
-  if (target != nullptr && source != nullptr) std::memcpy(target, source, bytes);
+  if (target != nullptr && source != nullptr)
+    std::memcpy(target, source, bytes);
 }
 
 void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings) {
@@ -350,7 +382,9 @@ void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t map
     }
     const uint64_t place = next % gpu::CopyCommands::kCommands;
     const uint64_t lap = next / gpu::CopyCommands::kCommands % 2 == 0 ? gpu::CopyCommands::kLapBit : 0;
-    const auto read = [&](uint64_t* words) { return std::atomic_ref(words[place]).load(std::memory_order_acquire) ^ lap; };
+    const auto read = [&](uint64_t* words) {
+      return std::atomic_ref(words[place]).load(std::memory_order_acquire) ^ lap;
+    };
     const uint64_t to = read(ring->to), from = read(ring->from), bytes = read(ring->bytes);
     const Clock::time_point now = Clock::now();
     const bool there = ((to | from | bytes) & gpu::CopyCommands::kLapBit) == 0;
@@ -362,14 +396,17 @@ void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t map
     if ((there && bytes == 0) || now - born > std::chrono::nanoseconds(arguments.life_ns) ||
         (!there && now - active > std::chrono::nanoseconds(arguments.linger_ns)))
       break;
-    if (!there) std::this_thread::yield();
+    if (!there)
+      std::this_thread::yield();
   }
-  if (!stopping_ && !lost_) write(arguments.left, arguments.launch);
+  if (!stopping_ && !lost_)
+    write(arguments.left, arguments.launch);
 }
 
 Status FakeDriver::copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) {
   const Result<int> device = inside("copy engine");
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   return push(stream, "copy engine", [this, to, from, bytes] { move(to, from, bytes); });
 }
 

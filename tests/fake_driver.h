@@ -3,9 +3,9 @@
 // A stream is a thread that runs what was enqueued in order, with a queue that blocks when it is full. Device memory is
 // a memfd: mapped without access at its device address, so that a host that touches it faults, and readable elsewhere
 // for the "device". Host memory has device addresses that are no host addresses, and only once it is registered.
-// Kernels are host functions with the names of kernels.cu; what is mapped after a launch of `serve` is out of its reach, as
-// it is for tools that check memory. Asking a stream that is being captured whether it is empty
-// voids the capture, as it does with the vendors.
+// Kernels are host functions with the names of kernels.cu; what is mapped after a launch of `serve` is out of its
+// reach, as it is for tools that check memory. Asking a stream that is being captured whether it is empty voids the
+// capture, as it does with the vendors.
 #ifndef LANYARD_TESTS_FAKE_DRIVER_H_
 #define LANYARD_TESTS_FAKE_DRIVER_H_
 

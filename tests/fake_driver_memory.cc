@@ -28,13 +28,15 @@ std::byte* FakeDriver::reach(DeviceAddress address, uint64_t bytes, uint64_t map
     auto after = registered_.upper_bound(host);
     if (after != registered_.begin()) {
       const auto& [base, range] = *std::prev(after);
-      if (host + bytes <= base + range.bytes && range.number <= mappings) return reinterpret_cast<std::byte*>(host);
+      if (host + bytes <= base + range.bytes && range.number <= mappings)
+        return reinterpret_cast<std::byte*>(host);
     }
   } else {
     auto after = memory_.upper_bound(address);
     if (after != memory_.begin()) {
       const auto& [base, memory] = *std::prev(after);
-      if (address + bytes <= base + memory.bytes && memory.number <= mappings) return memory.window + (address - base);
+      if (address + bytes <= base + memory.bytes && memory.number <= mappings)
+        return memory.window + (address - base);
     }
   }
   lost_ = true;
@@ -49,18 +51,23 @@ uint64_t FakeDriver::mappings() {
 void FakeDriver::map_anew(int device) {
   const std::lock_guard lock(memory_mutex_);
   for (auto& [base, memory] : memory_)
-    if (memory.device == device) memory.number = ++mappings_;
+    if (memory.device == device)
+      memory.number = ++mappings_;
 }
 
 void FakeDriver::free_all() {
-  for (const auto& [base, memory] : memory_) unmap(base, memory);
-  for (void* memory : pinned_) std::free(memory);
+  for (const auto& [base, memory] : memory_)
+    unmap(base, memory);
+  for (void* memory : pinned_)
+    std::free(memory);
 }
 
 Status FakeDriver::register_host(void* memory, uint64_t bytes) {
   const Result<int> device = inside("register_host");
-  if (!device.ok()) return device.status();
-  if (refuse_registration_) return fault(Fault::kNoMemory, "register_host");
+  if (!device.ok())
+    return device.status();
+  if (refuse_registration_)
+    return fault(Fault::kNoMemory, "register_host");
   const std::lock_guard lock(memory_mutex_);
   const bool is_new = registered_.emplace(reinterpret_cast<uint64_t>(memory), HostRange{bytes, mappings_ + 1}).second;
   mappings_ += is_new ? 1 : 0;
@@ -108,8 +115,8 @@ DeviceAddress FakeDriver::map(uint64_t bytes, int device, std::shared_ptr<void> 
   void* const window = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   LANYARD_CHECK(base != MAP_FAILED && window != MAP_FAILED, "the tests have memory");
   const std::lock_guard lock(memory_mutex_);
-  memory_[reinterpret_cast<DeviceAddress>(base)] = {bytes, ++mappings_, device, std::move(file), static_cast<std::byte*>(window),
-                                                    borrowed};
+  memory_[reinterpret_cast<DeviceAddress>(base)] = {
+      bytes, ++mappings_, device, std::move(file), static_cast<std::byte*>(window), borrowed};
   return reinterpret_cast<DeviceAddress>(base);
 }
 
@@ -120,7 +127,8 @@ void FakeDriver::unmap(DeviceAddress base, const Memory& memory) {
 
 Result<DeviceAddress> FakeDriver::allocate(uint64_t bytes) {
   const Result<int> device = inside("allocate");
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   const std::shared_ptr<int> file(new int(memfd_create("fake_device", 0)), [](int* descriptor) {
     close(*descriptor);
     delete descriptor;
@@ -153,14 +161,16 @@ Result<gpu::PointerFacts> FakeDriver::facts_of(const void* address) {
     return facts;
   }
   auto next = memory_.upper_bound(number);
-  if (next == memory_.begin() || number >= std::prev(next)->first + std::prev(next)->second.bytes) return facts;
+  if (next == memory_.begin() || number >= std::prev(next)->first + std::prev(next)->second.bytes)
+    return facts;
   const auto& [base, memory] = *std::prev(next);
   return gpu::PointerFacts{gpu::PointerFacts::Kind::kDevice, memory.device, base, memory.bytes, number};
 }
 
 Result<gpu::Driver::IpcHandle> FakeDriver::lend(DeviceAddress base) {
   const Result<int> device = inside("lend");
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   IpcHandle handle{};
   std::memcpy(handle.data(), &base, sizeof base);
   return handle;
@@ -168,17 +178,20 @@ Result<gpu::Driver::IpcHandle> FakeDriver::lend(DeviceAddress base) {
 
 Result<DeviceAddress> FakeDriver::borrow(const IpcHandle& handle) {
   const Result<int> device = inside("borrow");
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   DeviceAddress base = 0;
   std::memcpy(&base, handle.data(), sizeof base);
   Memory lent;
   {
     const std::lock_guard lock(memory_mutex_);
     const auto found = memory_.find(base);
-    if (found == memory_.end()) return fault(Fault::kBadArgument, "borrow");
+    if (found == memory_.end())
+      return fault(Fault::kBadArgument, "borrow");
     lent = found->second;
   }
-  if (lent.device != device.value() && !options_.peers) return fault(Fault::kUnsupported, "borrow");
+  if (lent.device != device.value() && !options_.peers)
+    return fault(Fault::kUnsupported, "borrow");
   return map(lent.bytes, lent.device, lent.file, true);
 }
 

@@ -28,7 +28,8 @@ namespace lanyard {
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = std::make_unique<std::string>(before);
+    if (const char* before = std::getenv(name))
+      before_ = std::make_unique<std::string>(before);
     ::setenv(name, value.c_str(), 1);
   }
   ~Variable() {
@@ -130,9 +131,7 @@ class Node {
     fid_ep* made = nullptr;
     EXPECT_EQ(fi_endpoint(domain.get(), info.get(), &made, nullptr), 0);
     EXPECT_EQ(fi_ep_bind(made, &av->fid, 0), 0);
-    EXPECT_EQ(
-        fi_ep_bind(made, &cq->fid, FI_TRANSMIT | (options.selective ? FI_SELECTIVE_COMPLETION : 0)),
-        0);
+    EXPECT_EQ(fi_ep_bind(made, &cq->fid, FI_TRANSMIT | (options.selective ? FI_SELECTIVE_COMPLETION : 0)), 0);
     if (options.enable) {
       EXPECT_EQ(fi_enable(made), 0);
     }
@@ -156,9 +155,7 @@ class Node {
   // Registered, not bound.
   Owned<fid_mr> raw_region(void* base, size_t bytes, uint64_t key = 0) {
     fid_mr* made = nullptr;
-    EXPECT_EQ(fi_mr_reg(domain.get(), base, bytes, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, key, 0,
-                        &made, nullptr),
-              0);
+    EXPECT_EQ(fi_mr_reg(domain.get(), base, bytes, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, key, 0, &made, nullptr), 0);
     return Owned<fid_mr>(made);
   }
   // Ready for remote access; counts arriving messages where there is a counter.
@@ -199,7 +196,8 @@ inline void introduce(const std::vector<Node*>& nodes) {
 class Loner : public Node {
  public:
   explicit Loner(const NodeOptions& options = {}) : Node(options) {
-    if (options.enable) introduce({this});
+    if (options.enable)
+      introduce({this});
   }
 };
 
@@ -227,8 +225,8 @@ inline fi_deferred_work work_of(const When& when, fi_op_type type) {
 }
 
 // Descriptors live no longer than the call: the provider copies them.
-inline int defer_write(Node& node, const void* from, size_t bytes, const Remote& remote,
-                       const When& when, uint64_t flags = 0, void* context = nullptr) {
+inline int defer_write(Node& node, const void* from, size_t bytes, const Remote& remote, const When& when,
+                       uint64_t flags = 0, void* context = nullptr) {
   iovec piece{const_cast<void*>(from), bytes};
   fi_rma_iov target{remote.offset, bytes, remote.key};
   fi_op_rma op = {};
@@ -253,8 +251,8 @@ struct AtomicWork {
   fi_datatype type = FI_UINT64;
 };
 
-inline int defer_atomic(Node& node, const AtomicWork& atomic, const Remote& remote,
-                        const When& when, uint64_t flags = 0) {
+inline int defer_atomic(Node& node, const AtomicWork& atomic, const Remote& remote, const When& when,
+                        uint64_t flags = 0) {
   fi_ioc operand{const_cast<uint64_t*>(atomic.operand), 1};
   fi_ioc result{atomic.result, 1};
   fi_ioc compare{const_cast<uint64_t*>(atomic.compare), 1};
@@ -285,8 +283,7 @@ inline int defer_atomic(Node& node, const AtomicWork& atomic, const Remote& remo
   return node.queue(work);
 }
 
-inline int defer_counter(Node& node, fi_op_type type, fid_cntr* counter, uint64_t value,
-                         const When& when) {
+inline int defer_counter(Node& node, fi_op_type type, fid_cntr* counter, uint64_t value, const When& when) {
   fi_op_cntr op{counter, value};
   fi_deferred_work work = work_of(when, type);
   work.op.cntr = &op;
@@ -307,7 +304,8 @@ template <typename Condition>
 bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::seconds(20)) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
+    if (std::chrono::steady_clock::now() > end)
+      return false;
     std::this_thread::yield();
   }
   return true;

@@ -108,8 +108,7 @@ TEST(FiCounter, IsWrittenBackOnItsEventsOnly) {
   const Remote here{0, fi_mr_key(region.get())};
   CounterOps& ops = extensions(trigger);
   EXPECT_EQ(ops.set_wb_buffer(&trigger->fid, &word, 4), -FI_EINVAL);
-  EXPECT_EQ(ops.set_wb_buffer(&trigger->fid, reinterpret_cast<std::byte*>(&word) + 1, 8),
-            -FI_EINVAL);
+  EXPECT_EQ(ops.set_wb_buffer(&trigger->fid, reinterpret_cast<std::byte*>(&word) + 1, 8), -FI_EINVAL);
   ASSERT_EQ(ops.set_wb_buffer(&trigger->fid, &word, sizeof word), 0);
   const auto written = [&] { return std::atomic_ref<uint64_t>(word).load(); };
 
@@ -172,9 +171,9 @@ TEST(FiCounter, TrappedStoresAreAllCounted) {
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(successes(counter),
-            uint64_t{kStores} * (2 + 1) + uint64_t{kStores} * (kStores - 1) / 2);
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(successes(counter), uint64_t{kStores} * (2 + 1) + uint64_t{kStores} * (kStores - 1) / 2);
   registers[8] = 5;
   EXPECT_EQ(failures(counter), 5u);
   registers[16] = 1;  // only zero can be set

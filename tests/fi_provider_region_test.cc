@@ -40,13 +40,11 @@ TEST(FiRegion, LocalMemoryIsNoTarget) {
   uint64_t word = 1, target = 0;
   const auto trigger = node.counter(), completion = node.counter();
   fid_mr* local = nullptr;
-  ASSERT_EQ(
-      fi_mr_reg(node.domain.get(), &target, sizeof target, FI_WRITE, 0, 0, 0, &local, nullptr), 0);
+  ASSERT_EQ(fi_mr_reg(node.domain.get(), &target, sizeof target, FI_WRITE, 0, 0, 0, &local, nullptr), 0);
   const Owned<fid_mr> region(local);
   ASSERT_EQ(fi_mr_bind(local, &node.ep->fid, 0), 0);
   ASSERT_EQ(fi_mr_enable(local), 0);
-  ASSERT_EQ(
-      defer_write(node, &word, 8, {0, fi_mr_key(local)}, {trigger.get(), 0, completion.get()}), 0);
+  ASSERT_EQ(defer_write(node, &word, 8, {0, fi_mr_key(local)}, {trigger.get(), 0, completion.get()}), 0);
   EXPECT_TRUE(eventually([&] { return failures(completion) == 1; }));
   EXPECT_EQ(target, 0u);
 }
@@ -68,8 +66,7 @@ TEST(FiRegion, UsersMayChooseKeys) {
   region.reset();
   EXPECT_EQ(fi_mr_enable(second.get()), 0);
   fid_mr* large = nullptr;
-  EXPECT_EQ(fi_mr_reg(node.domain.get(), &word, 8, FI_REMOTE_WRITE, 0, uint64_t{1} << 40, 0, &large,
-                      nullptr),
+  EXPECT_EQ(fi_mr_reg(node.domain.get(), &word, 8, FI_REMOTE_WRITE, 0, uint64_t{1} << 40, 0, &large, nullptr),
             -FI_EINVAL);
 }
 

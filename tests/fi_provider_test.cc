@@ -43,9 +43,11 @@ TEST(FiProvider, IsListedByFiInfo) {
   ASSERT_NE(pipe, nullptr);
   std::string output;
   std::array<char, 256> line;
-  while (std::fgets(line.data(), line.size(), pipe) != nullptr) output += line.data();
+  while (std::fgets(line.data(), line.size(), pipe) != nullptr)
+    output += line.data();
   const int status = ::pclose(pipe);
-  if (status == 127 << 8) GTEST_SKIP() << "no fi_info here (Debian: libfabric-bin)";
+  if (status == 127 << 8)
+    GTEST_SKIP() << "no fi_info here (Debian: libfabric-bin)";
   EXPECT_EQ(status, 0);
   EXPECT_NE(output.find("provider: cxi"), std::string::npos) << output;
 }
@@ -53,10 +55,7 @@ TEST(FiProvider, IsListedByFiInfo) {
 // On each wire.
 class FiTransfer : public testing::TestWithParam<const char*> {
  protected:
-  FiTransfer()
-      : wire_("LANYARD_SIM_WIRE", GetParam()),
-        a_(std::make_unique<Node>()),
-        b_(std::make_unique<Node>()) {
+  FiTransfer() : wire_("LANYARD_SIM_WIRE", GetParam()), a_(std::make_unique<Node>()), b_(std::make_unique<Node>()) {
     introduce({a_.get(), b_.get()});
   }
 
@@ -72,9 +71,9 @@ TEST_P(FiTransfer, DeferredWriteWaitsForItsTriggerAndIsCountedAtBothEnds) {
     std::vector<uint8_t> from(bytes, 7), to(bytes + 8);
     const auto trigger = a_->counter(), completion = a_->counter(), landed = b_->counter();
     const auto region = b_->region(to.data(), to.size(), landed.get());
-    ASSERT_EQ(defer_write(*a_, from.data(), bytes, {kB, fi_mr_key(region.get()), 8},
-                          {trigger.get(), 3, completion.get()}),
-              0);
+    ASSERT_EQ(
+        defer_write(*a_, from.data(), bytes, {kB, fi_mr_key(region.get()), 8}, {trigger.get(), 3, completion.get()}),
+        0);
     ASSERT_EQ(fi_cntr_add(trigger.get(), 2), 0);
     breathe();
     EXPECT_EQ(successes(completion), 0u);
@@ -94,8 +93,7 @@ TEST_P(FiTransfer, MetConditionFiresAtOnce) {
   const auto trigger = a_->counter(), landed = b_->counter();
   const auto region = b_->region(&to, sizeof to, landed.get());
   ASSERT_EQ(fi_cntr_add(trigger.get(), 10), 0);
-  ASSERT_EQ(defer_write(*a_, &from, sizeof from, {kB, fi_mr_key(region.get())}, {trigger.get(), 4}),
-            0);
+  ASSERT_EQ(defer_write(*a_, &from, sizeof from, {kB, fi_mr_key(region.get())}, {trigger.get(), 4}), 0);
   EXPECT_TRUE(eventually([&] { return successes(landed) == 1; }));
   EXPECT_EQ(to, 5u);
 }
@@ -114,20 +112,14 @@ TEST_P(FiTransfer, ChainOfThreeHops) {
   // a counter, which fires another atomic.
   uint64_t data = 3, one = 1;
   uint64_t there = 0, done = 0, after = 0;
-  const auto trigger = a_->counter(), written = a_->counter(), marked = a_->counter(),
-             last = a_->counter();
+  const auto trigger = a_->counter(), written = a_->counter(), marked = a_->counter(), last = a_->counter();
   const auto target = b_->region(&there, sizeof there);
-  const auto done_word = a_->region(&done, sizeof done),
-             after_word = a_->region(&after, sizeof after);
-  ASSERT_EQ(
-      defer_atomic(*a_, {.operand = &one}, {kA, fi_mr_key(after_word.get())}, {last.get(), 5}), 0);
+  const auto done_word = a_->region(&done, sizeof done), after_word = a_->region(&after, sizeof after);
+  ASSERT_EQ(defer_atomic(*a_, {.operand = &one}, {kA, fi_mr_key(after_word.get())}, {last.get(), 5}), 0);
   ASSERT_EQ(defer_counter(*a_, FI_OP_CNTR_ADD, last.get(), 5, {marked.get(), 1}), 0);
-  ASSERT_EQ(defer_atomic(*a_, {.operand = &one}, {kA, fi_mr_key(done_word.get())},
-                         {written.get(), 1, marked.get()}),
+  ASSERT_EQ(defer_atomic(*a_, {.operand = &one}, {kA, fi_mr_key(done_word.get())}, {written.get(), 1, marked.get()}),
             0);
-  ASSERT_EQ(defer_write(*a_, &data, sizeof data, {kB, fi_mr_key(target.get())},
-                        {trigger.get(), 1, written.get()}),
-            0);
+  ASSERT_EQ(defer_write(*a_, &data, sizeof data, {kB, fi_mr_key(target.get())}, {trigger.get(), 1, written.get()}), 0);
   breathe();
   EXPECT_EQ(successes(written) + successes(marked) + successes(last), 0u);
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
@@ -146,12 +138,8 @@ TEST_P(FiTransfer, ClearToSendByEvenThresholds) {
   const auto clear_word = a_->region(&clear, sizeof clear, trigger.get());
   const auto target = b_->region(&in, sizeof in, landed.get());
   for (uint64_t i = 1; i <= kRounds; ++i) {
-    ASSERT_EQ(
-        defer_write(*a_, &out, sizeof out, {kB, fi_mr_key(target.get())}, {trigger.get(), 2 * i}),
-        0);
-    ASSERT_EQ(
-        defer_atomic(*b_, {.operand = &zero}, {kA, fi_mr_key(clear_word.get())}, {start.get(), i}),
-        0);
+    ASSERT_EQ(defer_write(*a_, &out, sizeof out, {kB, fi_mr_key(target.get())}, {trigger.get(), 2 * i}), 0);
+    ASSERT_EQ(defer_atomic(*b_, {.operand = &zero}, {kA, fi_mr_key(clear_word.get())}, {start.get(), i}), 0);
     std::atomic_ref<uint64_t>(out).store(i);
     ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
     if (i == 1) {
@@ -199,8 +187,7 @@ TEST_P(FiTransfer, EveryAtomic) {
   ASSERT_TRUE(done());
   EXPECT_EQ(word, 5u);
   EXPECT_EQ(defer_atomic(*a_, {.op = FI_PROD, .operand = &operand}, there, now), -FI_EOPNOTSUPP);
-  EXPECT_EQ(defer_atomic(*a_, {.operand = &operand, .type = FI_UINT32}, there, now),
-            -FI_EOPNOTSUPP);
+  EXPECT_EQ(defer_atomic(*a_, {.operand = &operand, .type = FI_UINT32}, there, now), -FI_EOPNOTSUPP);
 }
 
 TEST_P(FiTransfer, CounterWork) {
@@ -213,11 +200,8 @@ TEST_P(FiTransfer, CounterWork) {
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   EXPECT_TRUE(eventually([&] { return successes(target) == 2; }));
   EXPECT_EQ(failures(target), 3u);
-  EXPECT_EQ(
-      defer_counter(*a_, FI_OP_CNTR_ADD, target.get(), 1, {trigger.get(), 0, completion.get()}),
-      -FI_EINVAL);
-  EXPECT_EQ(defer_counter(*a_, FI_OP_CNTR_ADD, target.get(), uint64_t{1} << 48, {trigger.get(), 0}),
-            -FI_EINVAL);
+  EXPECT_EQ(defer_counter(*a_, FI_OP_CNTR_ADD, target.get(), 1, {trigger.get(), 0, completion.get()}), -FI_EINVAL);
+  EXPECT_EQ(defer_counter(*a_, FI_OP_CNTR_ADD, target.get(), uint64_t{1} << 48, {trigger.get(), 0}), -FI_EINVAL);
 }
 
 TEST_P(FiTransfer, LowerThresholdsFireFirst) {
@@ -225,12 +209,8 @@ TEST_P(FiTransfer, LowerThresholdsFireFirst) {
   const auto trigger = a_->counter(), completion = a_->counter();
   const auto region = a_->region(&word, sizeof word);
   const Remote here{kA, fi_mr_key(region.get())};
-  ASSERT_EQ(defer_atomic(*a_, {.op = FI_ATOMIC_WRITE, .operand = &two}, here,
-                         {trigger.get(), 2, completion.get()}),
-            0);
-  ASSERT_EQ(defer_atomic(*a_, {.op = FI_ATOMIC_WRITE, .operand = &one}, here,
-                         {trigger.get(), 1, completion.get()}),
-            0);
+  ASSERT_EQ(defer_atomic(*a_, {.op = FI_ATOMIC_WRITE, .operand = &two}, here, {trigger.get(), 2, completion.get()}), 0);
+  ASSERT_EQ(defer_atomic(*a_, {.op = FI_ATOMIC_WRITE, .operand = &one}, here, {trigger.get(), 1, completion.get()}), 0);
   ASSERT_EQ(fi_cntr_add(trigger.get(), 2), 0);
   EXPECT_TRUE(eventually([&] { return successes(completion) == 2; }));
   EXPECT_EQ(word, 2u);
@@ -277,12 +257,9 @@ TEST_P(FiTransfer, FailedWorkIsReportedAndFiresItsChain) {
   int context = 0;
   const auto trigger = a_->counter(), completion = a_->counter();
   const auto done_word = a_->region(&done, sizeof done);
-  ASSERT_EQ(defer_atomic(*a_, {.operand = &word}, {kA, fi_mr_key(done_word.get())},
-                         {completion.get(), 1}),
-            0);
-  ASSERT_EQ(defer_write(*a_, &word, sizeof word, {kB, /*key=*/12345},
-                        {trigger.get(), 0, completion.get()}, 0, &context),
-            0);
+  ASSERT_EQ(defer_atomic(*a_, {.operand = &word}, {kA, fi_mr_key(done_word.get())}, {completion.get(), 1}), 0);
+  ASSERT_EQ(
+      defer_write(*a_, &word, sizeof word, {kB, /*key=*/12345}, {trigger.get(), 0, completion.get()}, 0, &context), 0);
   fi_cq_msg_entry entry;
   EXPECT_TRUE(eventually([&] { return fi_cq_read(a_->cq.get(), &entry, 1) == -FI_EAVAIL; }));
   fi_cq_err_entry error = {};
@@ -302,8 +279,7 @@ TEST_P(FiTransfer, WriteAfterTheRegionIsClosedFails) {
   const auto trigger = a_->counter(), completion = a_->counter();
   auto region = b_->region(&target, sizeof target);
   const uint64_t key = fi_mr_key(region.get());
-  ASSERT_EQ(defer_write(*a_, &word, sizeof word, {kB, key}, {trigger.get(), 1, completion.get()}),
-            0);
+  ASSERT_EQ(defer_write(*a_, &word, sizeof word, {kB, key}, {trigger.get(), 1, completion.get()}), 0);
   region.reset();
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   EXPECT_TRUE(eventually([&] { return failures(completion) == 1; }));
@@ -320,9 +296,9 @@ TEST_P(FiTransfer, SlotsAndEntriesAreUsedAgain) {
   const Remote there{kB, fi_mr_key(region.get())};
   for (uint64_t i = 1; i <= kOps; ++i) {
     ASSERT_TRUE(eventually([&] {
-      const int error =
-          defer_atomic(*a_, {.operand = &one}, there, {trigger.get(), i, completion.get()});
-      if (error == -FI_EAGAIN) fi_cq_read(a_->cq.get(), nullptr, 0);
+      const int error = defer_atomic(*a_, {.operand = &one}, there, {trigger.get(), i, completion.get()});
+      if (error == -FI_EAGAIN)
+        fi_cq_read(a_->cq.get(), nullptr, 0);
       EXPECT_TRUE(error == 0 || error == -FI_EAGAIN) << fi_strerror(-error);
       return error == 0;
     }));
@@ -344,9 +320,7 @@ TEST(FiProvider, TwoEndpointsOfOneDomain) {
   uint64_t word = 8, target = 0;
   const auto landed = node.counter();
   const auto region = node.region(&target, sizeof target, landed.get());
-  ASSERT_EQ(
-      fi_write(second.get(), &word, sizeof word, nullptr, 0, 0, fi_mr_key(region.get()), nullptr),
-      0);
+  ASSERT_EQ(fi_write(second.get(), &word, sizeof word, nullptr, 0, 0, fi_mr_key(region.get()), nullptr), 0);
   EXPECT_TRUE(eventually([&] { return successes(landed) == 1; }));
   EXPECT_EQ(target, 8u);
   std::vector<std::byte> found(names.size());

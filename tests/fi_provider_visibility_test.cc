@@ -14,9 +14,7 @@ constexpr size_t kBytes = 4096;
 // be written, which tsan is kept from seeing.
 class Pair {
  public:
-  explicit Pair(const char* visibility) : setting_("LANYARD_FI_VISIBILITY", visibility) {
-    introduce({&from_, &to_});
-  }
+  explicit Pair(const char* visibility) : setting_("LANYARD_FI_VISIBILITY", visibility) { introduce({&from_, &to_}); }
 
   // How many of the rounds saw old bytes, once `counted` had been counted.
   template <typename Counted>
@@ -45,7 +43,8 @@ class Pair {
   bool is_whole(int round) const {
     const volatile unsigned char* bytes = target_.data();
     for (size_t i = 0; i < kBytes; ++i)
-      if (bytes[i] != static_cast<unsigned char>(round)) return false;
+      if (bytes[i] != static_cast<unsigned char>(round))
+        return false;
     return true;
   }
 
@@ -57,9 +56,7 @@ class Pair {
   Owned<fid_mr> region_ = to_.region(target_.data(), kBytes, landed_.get());
 };
 
-TEST(FiVisibility, OrderedIsNeverStale) {
-  EXPECT_EQ(Pair("ordered").stale_rounds(0, Pair::landed), 0);
-}
+TEST(FiVisibility, OrderedIsNeverStale) { EXPECT_EQ(Pair("ordered").stale_rounds(0, Pair::landed), 0); }
 
 TEST(FiVisibility, LateIsStaleWhereTheTargetCounts) {
   EXPECT_GT(Pair("late").stale_rounds(0, Pair::landed), kRounds / 4);

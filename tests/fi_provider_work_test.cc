@@ -86,11 +86,8 @@ TEST(FiWork, EntriesAreCountedWhereTheyAreLimited) {
   }
   // With a writeback two; so does a fetching atomic that is delivered; and both together three.
   ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, when, kWriteback), 0);
-  ASSERT_EQ(defer_atomic(node, {.operand = &one, .result = &old}, here, when, FI_DELIVERY_COMPLETE),
-            0);
-  ASSERT_EQ(defer_atomic(node, {.operand = &one, .result = &old}, here, when,
-                         FI_DELIVERY_COMPLETE | kWriteback),
-            0);
+  ASSERT_EQ(defer_atomic(node, {.operand = &one, .result = &old}, here, when, FI_DELIVERY_COMPLETE), 0);
+  ASSERT_EQ(defer_atomic(node, {.operand = &one, .result = &old}, here, when, FI_DELIVERY_COMPLETE | kWriteback), 0);
   EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, when, kWriteback), -FI_ENOSPC);
   ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, when), 0);
   EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, when), -FI_ENOSPC);
@@ -130,9 +127,7 @@ TEST(FiWork, FlushTakesBackWhatStalls) {
   const auto region = node.region(&sum, sizeof sum);
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 3; ++i)
-      ASSERT_EQ(
-          defer_atomic(node, {.operand = &one}, {0, fi_mr_key(region.get())}, {trigger.get(), 1}),
-          0);
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, {0, fi_mr_key(region.get())}, {trigger.get(), 1}), 0);
     ASSERT_EQ(node.flush(), 0);
   }
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
@@ -147,15 +142,15 @@ TEST(FiWork, SlotsAreHeldUntilTheQueueIsRead) {
   const auto trigger = node.counter(), completion = node.counter();
   const auto region = node.region(&sum, sizeof sum);
   const Remote here{0, fi_mr_key(region.get())};
-  const auto defer = [&] {
-    return defer_atomic(node, {.operand = &one}, here, {trigger.get(), 0, completion.get()});
-  };
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(defer(), 0);
+  const auto defer = [&] { return defer_atomic(node, {.operand = &one}, here, {trigger.get(), 0, completion.get()}); };
+  for (int i = 0; i < 4; ++i)
+    ASSERT_EQ(defer(), 0);
   ASSERT_TRUE(eventually([&] { return successes(completion) == 4; }));
   EXPECT_EQ(defer(), -FI_EAGAIN);
   EXPECT_EQ(fi_write(node.ep.get(), &one, 8, nullptr, 0, 0, here.key, nullptr), -FI_EAGAIN);
   EXPECT_EQ(fi_cq_read(node.cq.get(), nullptr, 0), -FI_EAGAIN);
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(defer(), 0);
+  for (int i = 0; i < 4; ++i)
+    ASSERT_EQ(defer(), 0);
   EXPECT_EQ(defer(), -FI_EAGAIN);
   EXPECT_TRUE(eventually([&] { return successes(completion) == 8; }));
 }
@@ -167,18 +162,18 @@ TEST(FiWork, QueueReportsWhatIsNotSelective) {
   const auto trigger = node.counter();
   const auto region = node.region(&sum, sizeof sum);
   for (int& context : contexts)
-    ASSERT_EQ(
-        defer_write(node, &one, 8, {0, fi_mr_key(region.get())}, {trigger.get(), 1}, 0, &context),
-        0);
+    ASSERT_EQ(defer_write(node, &one, 8, {0, fi_mr_key(region.get())}, {trigger.get(), 1}, 0, &context), 0);
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   std::array<fi_cq_msg_entry, 4> entries;
   size_t count = 0;
   EXPECT_TRUE(eventually([&] {
     const ssize_t got = fi_cq_read(node.cq.get(), &entries[count], entries.size() - count);
-    if (got > 0) count += static_cast<size_t>(got);
+    if (got > 0)
+      count += static_cast<size_t>(got);
     return count == 3;
   }));
-  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(entries[i].op_context, &contexts[i]);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(entries[i].op_context, &contexts[i]);
 }
 
 TEST(FiWork, FlushCancelsEveryCounterOfTheDomain) {
@@ -189,8 +184,7 @@ TEST(FiWork, FlushCancelsEveryCounterOfTheDomain) {
   const Remote here{0, fi_mr_key(region.get())};
   for (const auto* trigger : {&first, &second}) {
     for (int i = 0; i < 2; ++i)
-      ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger->get(), 1, completion.get()}),
-                0);
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger->get(), 1, completion.get()}), 0);
   }
   ASSERT_EQ(node.flush(), 0);
   ASSERT_EQ(fi_cntr_add(first.get(), 1), 0);
@@ -213,8 +207,8 @@ TEST(FiWork, TiesGoByAgeOrAgainstIt) {
     const auto trigger = node.counter(), completion = node.counter();
     const auto region = node.region(&word, sizeof word);
     for (const uint64_t* operand : {&one, &two})
-      ASSERT_EQ(defer_atomic(node, {.op = FI_ATOMIC_WRITE, .operand = operand},
-                             {0, fi_mr_key(region.get())}, {trigger.get(), 1, completion.get()}),
+      ASSERT_EQ(defer_atomic(node, {.op = FI_ATOMIC_WRITE, .operand = operand}, {0, fi_mr_key(region.get())},
+                             {trigger.get(), 1, completion.get()}),
                 0);
     ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
     ASSERT_TRUE(eventually([&] { return successes(completion) == 2; }));
@@ -248,8 +242,7 @@ TEST(FiWork, AtomicsMayNeedTheEndpointsCounters) {
     introduce({&node});
     auto region = node.region(&sum, sizeof sum);
     const Remote here{0, fi_mr_key(region.get())};
-    EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 0}),
-              bound ? 0 : -FI_EINVAL);
+    EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 0}), bound ? 0 : -FI_EINVAL);
     if (bound) {
       EXPECT_EQ(fi_write(node.ep.get(), &one, 8, nullptr, 0, 0, here.key, nullptr), 0);
       EXPECT_TRUE(eventually([&] { return successes(writes) == 1; }));

@@ -1,5 +1,5 @@
-// The API on GPU streams and GPU memory, on real ranks: --config=cuda or --config=hip. Without a GPU it says so, and ends
-// well. The program can be carried to another machine; mpi_suite.h says how its ranks work together.
+// The API on GPU streams and GPU memory, on real ranks: --config=cuda or --config=hip. Without a GPU it says so, and
+// ends well. The program can be carried to another machine; mpi_suite.h says how its ranks work together.
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -38,7 +38,8 @@ class Gpu {
     Result<std::unique_ptr<gpu::Driver>> driver = gpu::open_driver();
     if (driver.ok() && driver.value()->device_count() > 0)
       return std::unique_ptr<Gpu>(new Gpu(std::move(driver.value())));
-    if (rank() == 0) std::printf("no GPU: %s\n", driver.status().message().c_str());
+    if (rank() == 0)
+      std::printf("no GPU: %s\n", driver.status().message().c_str());
     return nullptr;
   }
 
@@ -51,18 +52,22 @@ class Gpu {
 class GpuApi : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (Gpu::get() == nullptr) GTEST_SKIP() << "this machine has no GPU";
+    if (Gpu::get() == nullptr)
+      GTEST_SKIP() << "this machine has no GPU";
     inside_.emplace(gpu().driver(), gpu().context());
     handle_ = gpu().driver().make_stream().value();
     ASSERT_TRUE(ok(MPIX_Queue_init(&queue_, gpu().type(), &handle_)));
   }
   void TearDown() override {
-    if (Gpu::get() == nullptr) return;
+    if (Gpu::get() == nullptr)
+      return;
     if (queue_ != MPIX_QUEUE_NULL) {
       EXPECT_TRUE(ok(MPIX_Queue_free(&queue_)));
     }
-    for (const DeviceAddress memory : memory_) gpu().driver().free(memory);
-    for (void* memory : pinned_) gpu().driver().free_host(memory);
+    for (const DeviceAddress memory : memory_)
+      gpu().driver().free(memory);
+    for (void* memory : pinned_)
+      gpu().driver().free_host(memory);
     gpu().driver().destroy_stream(handle_);
     inside_.reset();
   }
@@ -79,19 +84,23 @@ class GpuApi : public ::testing::Test {
   // In the stream.
   void copy(void* to, const void* from, size_t bytes) {
     if (bytes > 0) {
-      EXPECT_TRUE(gpu().driver().copy(handle_, reinterpret_cast<DeviceAddress>(to),
-                                      reinterpret_cast<DeviceAddress>(from), bytes).ok());
+      EXPECT_TRUE(gpu()
+                      .driver()
+                      .copy(handle_, reinterpret_cast<DeviceAddress>(to), reinterpret_cast<DeviceAddress>(from), bytes)
+                      .ok());
     }
   }
   void synchronize() {
     while (true) {
       const Result<bool> empty = gpu().driver().is_empty(handle_);
       ASSERT_TRUE(empty.ok()) << empty.status().to_string();
-      if (empty.value()) return;
+      if (empty.value())
+        return;
     }
   }
   static void fill(std::byte* memory, size_t bytes, uint64_t seed) {
-    for (size_t i = 0; i < bytes; ++i) memory[i] = static_cast<std::byte>(content_word(seed, i / 8) >> (8 * (i % 8)));
+    for (size_t i = 0; i < bytes; ++i)
+      memory[i] = static_cast<std::byte>(content_word(seed, i / 8) >> (8 * (i % 8)));
   }
   static size_t mistakes(const std::byte* memory, size_t bytes, uint64_t seed) {
     size_t wrong = 0;
@@ -114,7 +123,8 @@ TEST_F(GpuApi, MessagesOfEveryLengthBetweenEveryKindOfMemory) {
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{7}, size_t{4099}, size_t{1} << 20, (size_t{5} << 20) + 3}) {
     for (const bool from_device : {true, false}) {
       for (const bool to_device : {true, false}) {
-        if (!from_device && !to_device) continue;
+        if (!from_device && !to_device)
+          continue;
         for (const int peer : {partner(), rank()}) {
           step("an exchange");
           std::byte* const source = pinned(bytes);
@@ -128,14 +138,18 @@ TEST_F(GpuApi, MessagesOfEveryLengthBetweenEveryKindOfMemory) {
           for (int i = 0; i < 3; ++i) {
             fill(source, bytes, seed_of(rank(), peer, i));
             std::memset(found, 0xdb, bytes);
-            if (from_device) copy(out, source, bytes);
-            if (to_device) copy(in, found, bytes);
+            if (from_device)
+              copy(out, source, bytes);
+            if (to_device)
+              copy(in, found, bytes);
             ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, requests.count(), requests.data())));
             ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, requests.count(), requests.data())));
-            if (to_device) copy(found, in, bytes);
+            if (to_device)
+              copy(found, in, bytes);
             ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
             ASSERT_EQ(mistakes(found, bytes, seed_of(peer, rank(), i)), 0u)
-                << bytes << " bytes, from " << (from_device ? "device" : "host") << " to " << (to_device ? "device" : "host");
+                << bytes << " bytes, from " << (from_device ? "device" : "host") << " to "
+                << (to_device ? "device" : "host");
           }
         }
       }
@@ -195,8 +209,8 @@ TEST_F(GpuApi, WhatIsWrongIsSaid) {
   EXPECT_NE(MPIX_Matchall(requests.count(), requests.data(), MPI_STATUSES_IGNORE), MPI_SUCCESS);
 }
 
-// A capture that starts a request and does not wait for it would start it again before it has completed. Its queue cannot be
-// freed; the process ends with it.
+// A capture that starts a request and does not wait for it would start it again before it has completed. Its queue
+// cannot be freed; the process ends with it.
 TEST_F(GpuApi, AnUnfinishedCaptureIsRefused) {
   std::byte* const memory = device_memory(64);
   // Never freed: half captured, they cannot be.

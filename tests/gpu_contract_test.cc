@@ -42,7 +42,8 @@ class Gpu {
   // Null: no driver, or no device.
   static std::unique_ptr<Gpu> open(gpu::Sharing sharing = gpu::Sharing::kAlone) {
     Result<std::unique_ptr<gpu::Driver>> driver = gpu::open_driver();
-    if (!driver.ok()) return nullptr;
+    if (!driver.ok())
+      return nullptr;
     return std::unique_ptr<Gpu>(new Gpu(std::move(driver.value()), sharing));
   }
   // In this order: streams end before what they use, device memory goes while there is a driver.
@@ -140,10 +141,11 @@ INSTANTIATE_TEST_SUITE_P(Gpu, StreamContract,
 }  // namespace stream_contract
 
 namespace memory_contract {
-INSTANTIATE_TEST_SUITE_P(Gpu, DeviceMemoryContract,
-                         ::testing::Values(MemoryMaker{"Alone", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kAlone>},
-                                           MemoryMaker{"Shared", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kShared>}),
-                         memory_maker_name);
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, DeviceMemoryContract,
+    ::testing::Values(MemoryMaker{"Alone", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kAlone>},
+                      MemoryMaker{"Shared", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kShared>}),
+    memory_maker_name);
 }  // namespace memory_contract
 
 namespace {
@@ -154,7 +156,8 @@ class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     gpu_ = Gpu::open();
-    if (gpu_ == nullptr) GTEST_SKIP() << gpu::open_driver().status().to_string();
+    if (gpu_ == nullptr)
+      GTEST_SKIP() << gpu::open_driver().status().to_string();
   }
   Gpu& gpu() { return *gpu_; }
   DeviceMemory& memory() { return gpu_->backend().memory(); }
@@ -163,7 +166,8 @@ class GpuTest : public ::testing::Test {
   static bool eventually(const std::function<bool()>& happens) {
     const auto deadline = std::chrono::steady_clock::now() + stream_contract::kBound;
     while (!happens()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
       std::this_thread::yield();
     }
     return true;
@@ -256,7 +260,8 @@ TEST_F(GpuTest, AGraphCountsOnForEver) {
 }
 
 TEST_F(GpuTest, StreamsOfTwoDevicesHandATokenToAndFro) {
-  if (gpu().driver().device_count() < 2) GTEST_SKIP() << "there is one device";
+  if (gpu().driver().device_count() < 2)
+    GTEST_SKIP() << "there is one device";
   const std::unique_ptr<Stream> first = gpu().make_stream(0);
   const std::unique_ptr<Stream> second = gpu().make_stream(1);
   for (uint64_t round = 1; round <= 200; ++round) {
@@ -291,17 +296,21 @@ DeviceMemory::Loan loan_of(const std::string& hex) {
 // The other process: checks what it borrows, through memory of `device`, and writes something else there.
 Status use_loan(const std::string& hex, int device) {
   const std::unique_ptr<Gpu> gpu = Gpu::open();
-  if (gpu == nullptr) return Status(Code::kUnsupported, "no device in the other process");
+  if (gpu == nullptr)
+    return Status(Code::kUnsupported, "no device in the other process");
   DeviceMemory& memory = gpu->backend().memory();
   const gpu::Inside inside(gpu->driver(), gpu->context(device));
   const Result<std::byte*> borrowed = memory.borrow(loan_of(hex), DeviceMemory::kHost);
-  if (!borrowed.ok()) return borrowed.status();
+  if (!borrowed.ok())
+    return borrowed.status();
   std::byte* const near = gpu->make_memory(kLent, device);
   const Result<std::byte*> host = memory.take_staging(kLent);
-  if (!host.ok()) return host.status();
+  if (!host.ok())
+    return host.status();
   LANYARD_RETURN_IF_ERROR(copy(memory, near, borrowed.value(), kLent));
   LANYARD_RETURN_IF_ERROR(copy(memory, host.value(), near, kLent));
-  if (!holds(host.value(), kLent, 1)) return Status(Code::kFailed, "read what was not written");
+  if (!holds(host.value(), kLent, 1))
+    return Status(Code::kFailed, "read what was not written");
   fill(host.value(), kLent, 2);
   LANYARD_RETURN_IF_ERROR(copy(memory, near, host.value(), kLent));
   LANYARD_RETURN_IF_ERROR(copy(memory, borrowed.value(), near, kLent));
@@ -342,16 +351,19 @@ int main(int argc, char** argv) {
   setenv("GPU_MAX_HW_QUEUES", "16", 0);
   if (argc == 4 && std::string(argv[1]) == "--borrow") {
     const lanyard::Status status = lanyard::use_loan(argv[2], std::atoi(argv[3]));
-    if (!status.ok()) std::fprintf(stderr, "the other process: %s\n", status.to_string().c_str());
+    if (!status.ok())
+      std::fprintf(stderr, "the other process: %s\n", status.to_string().c_str());
     return status.ok() ? 0 : 1;
   }
   ::testing::InitGoogleTest(&argc, argv);
   // Keeps the devices' contexts alive between the tests.
   const auto driver = lanyard::gpu::open_driver();
-  if (!driver.ok()) std::printf("No GPU: %s\n", driver.status().to_string().c_str());
+  if (!driver.ok())
+    std::printf("No GPU: %s\n", driver.status().to_string().c_str());
   for (int device = 0; driver.ok() && device < driver.value()->device_count(); ++device) {
     const auto context = driver.value()->context_of_device(device);
-    if (!context.ok()) std::printf("device %d: %s\n", device, context.status().to_string().c_str());
+    if (!context.ok())
+      std::printf("device %d: %s\n", device, context.status().to_string().c_str());
   }
   return RUN_ALL_TESTS();
 }

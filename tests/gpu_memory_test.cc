@@ -129,7 +129,8 @@ TEST(GpuMemoryTest, AsManyShortCopiesAsTheRingHoldsAreUnderWay) {
   const auto start = [&] {
     const size_t offset = copies.size() * kBytes;
     const Result<DeviceMemory::Copy> started = lab.own.start_copy(a + offset, b + offset, kBytes);
-    if (started.ok()) copies.push_back(started.value());
+    if (started.ok())
+      copies.push_back(started.value());
     return started.status();
   };
   ASSERT_TRUE(is_ok(start()));  // opens the device
@@ -149,7 +150,8 @@ TEST(GpuMemoryTest, AsManyShortCopiesAsTheRingHoldsAreUnderWay) {
     lab.driver.hold_server(false);
     ASSERT_TRUE(is_ok(finish(lab.own, copies.back())));
   }
-  for (const DeviceMemory::Copy copy : copies) EXPECT_TRUE(is_ok(finish(lab.own, copy)));
+  for (const DeviceMemory::Copy copy : copies)
+    EXPECT_TRUE(is_ok(finish(lab.own, copy)));
   EXPECT_TRUE(holds(lab.driver.at(a), kCopies * kBytes, 7));
 }
 

@@ -36,7 +36,8 @@ class GpuProgram {
       (*mine)();
     };
     const Status status = status_of(call_host_(stream, run, owned.get()), "launch of a host function");
-    if (status.ok()) static_cast<void>(owned.release());
+    if (status.ok())
+      static_cast<void>(owned.release());
     return status;
   }
 

@@ -31,19 +31,17 @@ struct HostLab final : StreamLab {
   Status launch(Stream& stream, std::function<void()> body) override {
     auto owned = std::make_unique<std::function<void()>>(std::move(body));
     const auto run = [](void* argument) {
-      std::unique_ptr<std::function<void()>>(static_cast<std::function<void()>*>(argument))
-          ->
-          operator()();
+      std::unique_ptr<std::function<void()>>(static_cast<std::function<void()>*>(argument))->operator()();
     };
     Status status = static_cast<HostStream&>(stream).launch(run, owned.get());
-    if (status.ok()) owned.release();
+    if (status.ok())
+      owned.release();
     return status;
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Host, StreamContract,
-                         ::testing::Values(StreamMaker{
-                             "Host", [] { return std::make_unique<HostLab>(); }, 10'000}),
+                         ::testing::Values(StreamMaker{"Host", [] { return std::make_unique<HostLab>(); }, 10'000}),
                          maker_name);
 
 // ---- Helpers of the tests
@@ -57,7 +55,8 @@ template <typename Predicate>
 [[nodiscard]] bool happens_without_us(Predicate pred) {
   const auto deadline = std::chrono::steady_clock::now() + kBound;
   while (!pred()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+    if (std::chrono::steady_clock::now() > deadline)
+      return false;
     std::this_thread::sleep_for(200us);
   }
   return true;
@@ -65,9 +64,7 @@ template <typename Predicate>
 
 // Which threads ran kernels.
 struct Runners {
-  static void note(void* self) {
-    static_cast<Runners*>(self)->ids.insert(std::this_thread::get_id());
-  }
+  static void note(void* self) { static_cast<Runners*>(self)->ids.insert(std::this_thread::get_id()); }
   std::set<std::thread::id> ids;
 };
 
@@ -81,7 +78,8 @@ struct WordHelper final : Helper {
     uint64_t before = left.load();
     while (before > 0 && !left.compare_exchange_weak(before, before - 1)) {
     }
-    if (before > 0) std::atomic_ref(*word).fetch_add(1);
+    if (before > 0)
+      std::atomic_ref(*word).fetch_add(1);
     return before > 0;
   }
   uint64_t activity() override { return 0; }
@@ -121,11 +119,11 @@ TEST(HostStreamTest, RunsByItselfWhenNobodyPolls) {
 TEST(HostStreamTest, H3RunsInlineOnTheThreadThatAttends) {
   HostStream stream;
   Runners runners;
-  ASSERT_TRUE(
-      is_ok(stream.launch(nothing, nullptr)));  // the stream's own thread is there from now on
+  ASSERT_TRUE(is_ok(stream.launch(nothing, nullptr)));  // the stream's own thread is there from now on
   for (int round = 0; round < 200; ++round) {
     const Attendance attendance(stream);
-    for (int i = 0; i < 100; ++i) ASSERT_TRUE(is_ok(stream.launch(Runners::note, &runners)));
+    for (int i = 0; i < 100; ++i)
+      ASSERT_TRUE(is_ok(stream.launch(Runners::note, &runners)));
     ASSERT_TRUE(is_ok(stream.synchronize()));
   }
   EXPECT_EQ(runners.ids, std::set{std::this_thread::get_id()});
@@ -137,7 +135,8 @@ TEST(HostStreamTest, H3TheStreamsOwnThreadStopsWhenSomebodyAttends) {
     static void pass(void* self) {
       Gate& gate = *static_cast<Gate*>(self);
       gate.reached.store(true);
-      while (!gate.open.load()) std::this_thread::yield();
+      while (!gate.open.load())
+        std::this_thread::yield();
     }
   };
   HostStream stream;
@@ -148,7 +147,8 @@ TEST(HostStreamTest, H3TheStreamsOwnThreadStopsWhenSomebodyAttends) {
     ASSERT_TRUE(happens_without_us([&] { return gate.reached.load(); }));
     // It is in the middle of its work, and would find this next.
     const Attendance attendance(stream);
-    for (int i = 0; i < 10; ++i) ASSERT_TRUE(is_ok(stream.launch(Runners::note, &runners)));
+    for (int i = 0; i < 10; ++i)
+      ASSERT_TRUE(is_ok(stream.launch(Runners::note, &runners)));
     gate.open.store(true);
     ASSERT_TRUE(is_ok(stream.synchronize()));
   }
@@ -167,7 +167,8 @@ TEST(HostStreamTest, H3TwoStreamsPlayPingPongOnOneThread) {
     ASSERT_TRUE(is_ok(second.launch(Runners::note, &runners)));
     ASSERT_TRUE(is_ok(enqueue(second, {write64(&pong, round)})));
   }
-  while (!first.poll()) second.poll();
+  while (!first.poll())
+    second.poll();
   EXPECT_EQ(pong, 1000u);
   EXPECT_EQ(runners.ids, std::set{std::this_thread::get_id()});
 }
@@ -232,12 +233,14 @@ TEST(HostStreamTest, AHelperThatWasTakenBackIsNotUsedAnyMore) {
   ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&gate, 1)})));
   std::atomic<bool> stop{false};
   std::thread poller([&] {
-    while (!stop.load()) stream.poll();
+    while (!stop.load())
+      stream.poll();
   });
   for (int round = 0; round < 200; ++round) {
     auto helper = std::make_unique<WordHelper>(&unused, 1000);
     stream.set_helper(helper.get());
-    if (round % 8 == 0) std::this_thread::sleep_for(200us);
+    if (round % 8 == 0)
+      std::this_thread::sleep_for(200us);
     stream.set_helper(nullptr);
     helper.reset();  // the sanitizers see who is still inside
   }
@@ -256,17 +259,21 @@ TEST(HostStreamTest, ManyThreadsPollAndSynchronizeOneStream) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&] {
-      while (!done.load()) stream.poll();
+      while (!done.load())
+        stream.poll();
     });
   }
   threads.emplace_back([&] {
-    while (!done.load()) EXPECT_TRUE(is_ok(stream.synchronize()));
+    while (!done.load())
+      EXPECT_TRUE(is_ok(stream.synchronize()));
   });
-  for (uint64_t i = 0; i < kItems; ++i) ASSERT_TRUE(is_ok(stream.launch(add_one, &plain)));
+  for (uint64_t i = 0; i < kItems; ++i)
+    ASSERT_TRUE(is_ok(stream.launch(add_one, &plain)));
   EXPECT_TRUE(is_ok(stream.synchronize()));
   EXPECT_EQ(plain, kItems);
   done.store(true);
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads)
+    thread.join();
 }
 
 TEST(HostStreamTest, EightStreamsInARingMakeProgressByThemselves) {
@@ -274,16 +281,18 @@ TEST(HostStreamTest, EightStreamsInARingMakeProgressByThemselves) {
   constexpr uint64_t kRounds = 50;
   std::vector<uint64_t> words(kStreams, 0);
   std::vector<std::unique_ptr<HostStream>> streams;
-  for (size_t i = 0; i < kStreams; ++i) streams.push_back(std::make_unique<HostStream>());
+  for (size_t i = 0; i < kStreams; ++i)
+    streams.push_back(std::make_unique<HostStream>());
   for (uint64_t round = 1; round <= kRounds; ++round) {
     for (size_t i = 0; i < kStreams; ++i) {
       uint64_t* const previous = &words[(i + kStreams - 1) % kStreams];
-      ASSERT_TRUE(is_ok(enqueue(
-          *streams[i], {wait64(previous, i == 0 ? round - 1 : round), write64(&words[i], round)})));
+      ASSERT_TRUE(
+          is_ok(enqueue(*streams[i], {wait64(previous, i == 0 ? round - 1 : round), write64(&words[i], round)})));
     }
   }
   EXPECT_TRUE(happens_without_us([&] { return load(&words.back()) == kRounds; }));
-  for (auto& stream : streams) EXPECT_TRUE(is_ok(stream->synchronize()));
+  for (auto& stream : streams)
+    EXPECT_TRUE(is_ok(stream->synchronize()));
 }
 
 // ---- What kernels may do
@@ -294,8 +303,10 @@ TEST(HostStreamTest, AKernelMayEnqueueOnItsOwnStreamAndMakeItGrow) {
     uint64_t runs = 0;
     static void run(void* self) {
       Chain& chain = *static_cast<Chain*>(self);
-      if (++chain.runs > 2000) return;
-      for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_ok(chain.stream.launch(nothing, nullptr)));
+      if (++chain.runs > 2000)
+        return;
+      for (int i = 0; i < 3; ++i)
+        EXPECT_TRUE(is_ok(chain.stream.launch(nothing, nullptr)));
       EXPECT_FALSE(chain.stream.poll());  // it is running itself
       EXPECT_TRUE(is_ok(chain.stream.launch(run, self)));
     }
@@ -320,7 +331,8 @@ TEST(HostStreamTest, AFullStreamSaysAgainAndTakesMoreLater) {
     HostStream stream(HostStream::Options{.max_items = max_items});
     uint64_t gate = 0, count = 0;
     ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&gate, 1)})));
-    for (size_t i = 1; i < max_items; ++i) ASSERT_TRUE(is_ok(enqueue(stream, {add64(&count, 1)})));
+    for (size_t i = 1; i < max_items; ++i)
+      ASSERT_TRUE(is_ok(enqueue(stream, {add64(&count, 1)})));
     EXPECT_EQ(enqueue(stream, {add64(&count, 1)}).code(), Code::kAgain);
     EXPECT_EQ(stream.launch(nothing, nullptr).code(), Code::kAgain);
     EXPECT_EQ(stream.enqueued(), max_items);
@@ -347,9 +359,11 @@ TEST(HostStreamTest, TheQueueGrowsWhileItIsRun) {
     HostStream stream;
     std::atomic<bool> done{false};
     std::thread poller([&] {
-      while (!done.load()) stream.poll();
+      while (!done.load())
+        stream.poll();
     });
-    for (uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(is_ok(enqueue(stream, {call(&note, 0, i)})));
+    for (uint64_t i = 0; i < 2000; ++i)
+      ASSERT_TRUE(is_ok(enqueue(stream, {call(&note, 0, i)})));
     EXPECT_TRUE(is_ok(stream.synchronize()));
     done.store(true);
     poller.join();
@@ -367,10 +381,12 @@ TEST(HostStreamTest, ABatchStaysTogetherAmongProducers) {
   for (uint32_t id = 0; id < 3; ++id) {
     producers.emplace_back([&, id] {
       const std::vector<StreamOp> batch(4, call(&note, id, 0));
-      for (uint32_t i = 0; i < kBatches; ++i) EXPECT_TRUE(is_ok(stream.enqueue(batch)));
+      for (uint32_t i = 0; i < kBatches; ++i)
+        EXPECT_TRUE(is_ok(stream.enqueue(batch)));
     });
   }
-  for (std::thread& producer : producers) producer.join();
+  for (std::thread& producer : producers)
+    producer.join();
   ASSERT_TRUE(is_ok(stream.synchronize()));
   ASSERT_EQ(log.size(), 3u * 4 * kBatches);
   for (size_t i = 0; i < log.size(); i += 4)
@@ -398,8 +414,7 @@ TEST(HostStreamTest, BlockedOnNamesTheWaitAtTheHead) {
   HostStream stream;
   uint64_t word = 0;
   EXPECT_FALSE(stream.blocked_on().has_value());
-  ASSERT_TRUE(is_ok(enqueue(
-      stream, {write64(&word, 7), wait64(&word, 9), write64(&word, 11), wait64(&word, 12)})));
+  ASSERT_TRUE(is_ok(enqueue(stream, {write64(&word, 7), wait64(&word, 9), write64(&word, 11), wait64(&word, 12)})));
   EXPECT_FALSE(stream.poll());
   ASSERT_TRUE(happens_without_us([&] { return stream.blocked_on().has_value(); }));
   HostStream::Blockage blockage = *stream.blocked_on();
@@ -425,8 +440,7 @@ TEST(HostStreamTest, TheDestructorRunsWhatCanRunAndAbandonsTheRest) {
   uint64_t gate = 0, before = 0, after = 0;
   {
     HostStream stream;
-    ASSERT_TRUE(
-        is_ok(enqueue(stream, {write64(&before, 1), wait64(&gate, 1), write64(&after, 1)})));
+    ASSERT_TRUE(is_ok(enqueue(stream, {write64(&before, 1), wait64(&gate, 1), write64(&after, 1)})));
   }
   EXPECT_EQ(before, 1u);
   EXPECT_EQ(after, 0u);
@@ -464,7 +478,8 @@ TEST(HostStreamTest, TheDestructorEndsEveryKindOfRest) {
 // ---- Costs
 
 TEST(HostStreamTest, H1NoAllocationOnceWarm) {
-  if (!allocations_are_counted()) GTEST_SKIP() << "allocations cannot be counted in this build";
+  if (!allocations_are_counted())
+    GTEST_SKIP() << "allocations cannot be counted in this build";
   HostStream stream;
   uint64_t gate = 0;
   const std::vector<StreamOp> batch(8, add64(&gate, 0));
@@ -482,23 +497,27 @@ TEST(HostStreamTest, H1NoAllocationOnceWarm) {
   load_and_run(1);
   EXPECT_GT(allocation_count(), before);  // the counter counts: the queue has grown
   before = allocation_count();
-  for (uint64_t round = 2; round < 20; ++round) load_and_run(round);
+  for (uint64_t round = 2; round < 20; ++round)
+    load_and_run(round);
   EXPECT_EQ(allocation_count(), before);
 }
 
 TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
-  if (!SyscallCounter::available()) GTEST_SKIP() << "system calls cannot be counted in this build";
+  if (!SyscallCounter::available())
+    GTEST_SKIP() << "system calls cannot be counted in this build";
   HostStream stream;
   uint64_t gate = 0, sum = 0;
   const std::vector<StreamOp> batch(8, add64(&sum, 1));
   const auto enqueue_all = [&] {
     for (int i = 0; i < 100; ++i) {
-      if (!stream.enqueue(batch).ok() || !stream.launch(nothing, nullptr).ok()) std::abort();
+      if (!stream.enqueue(batch).ok() || !stream.launch(nothing, nullptr).ok())
+        std::abort();
     }
   };
   {
     const Attendance attendance(stream);
-    for (int i = 0; i < 100; ++i) enqueue_all();  // starts the thread, makes the queue grow
+    for (int i = 0; i < 100; ++i)
+      enqueue_all();  // starts the thread, makes the queue grow
     ASSERT_TRUE(is_ok(stream.synchronize()));
   }
   ASSERT_TRUE(SyscallCounter::run([&](SyscallCounter& counter) {
@@ -526,7 +545,8 @@ TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
     // Not attended: awake as long as there is work (H2).
     ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&gate, 1)})));
     const std::vector<long> calls = counter.during([&] {
-      for (int round = 0; round < 99; ++round) enqueue_all();
+      for (int round = 0; round < 99; ++round)
+        enqueue_all();
     });
     EXPECT_TRUE(calls.empty()) << SyscallCounter::names(calls);
     store(&gate, 1);
@@ -534,8 +554,7 @@ TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
 
     // Asleep and not attended: one call wakes it.
     ASSERT_TRUE(happens_without_us([&] { return stream.asleep(); }));
-    const std::vector<long> wake =
-        counter.during([&] { EXPECT_TRUE(stream.launch(nothing, nullptr).ok()); });
+    const std::vector<long> wake = counter.during([&] { EXPECT_TRUE(stream.launch(nothing, nullptr).ok()); });
     EXPECT_EQ(wake, std::vector<long>{SYS_futex});
     EXPECT_TRUE(happens_without_us([&] { return stream.executed() == stream.enqueued(); }));
   }));
@@ -562,14 +581,16 @@ TEST(HostStreamTest, H2NothingIsLostWhenSleepBegins) {
     } else {
       const Attendance attendance(stream);
       ASSERT_TRUE(is_ok(enqueue(stream, {add64(&count, 1)})));
-      for (uint64_t i = 0; i < round % 64; ++i) gpu::cpu_relax();
+      for (uint64_t i = 0; i < round % 64; ++i)
+        gpu::cpu_relax();
     }
     const auto deadline = HostStream::Clock::now() + kBound;
     while (load(&count) != round) {
       ASSERT_LT(HostStream::Clock::now(), deadline) << "round " << round;
       std::this_thread::yield();
     }
-    for (uint64_t i = 0; i < round % 512; ++i) gpu::cpu_relax();
+    for (uint64_t i = 0; i < round % 512; ++i)
+      gpu::cpu_relax();
   }
 }
 
@@ -579,7 +600,8 @@ TEST(HostStreamTest, H4AnIdleStreamUsesNoProcessorTime) {
     streams.push_back(std::make_unique<HostStream>());
     ASSERT_TRUE(is_ok(streams.back()->launch(nothing, nullptr)));
   }
-  for (auto& stream : streams) ASSERT_TRUE(happens_without_us([&] { return stream->asleep(); }));
+  for (auto& stream : streams)
+    ASSERT_TRUE(happens_without_us([&] { return stream->asleep(); }));
   const double before = cpu_ms();
   std::this_thread::sleep_for(300ms);
   EXPECT_LT(cpu_ms() - before, 30.0);

@@ -22,7 +22,8 @@ std::string read(const std::string& path) {
 
 Outcome lanyard(const std::string& arguments, const std::string& environment = "") {
   const std::string out = file_name("out"), err = file_name("err");
-  const std::string command = environment + " tools/lanyard/lanyard " + arguments + " >" + out + " 2>" + err + " </dev/null";
+  const std::string command =
+      environment + " tools/lanyard/lanyard " + arguments + " >" + out + " 2>" + err + " </dev/null";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(err)};
 }
@@ -80,9 +81,10 @@ TEST(Info, NamesEveryCardAndWhatAStartCosts) {
   // A plugin of hwloc's that looks at PCI leaves what it has read when it is unloaded.
   const Outcome outcome = lanyard("info", "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0");
   EXPECT_EQ(outcome.status, 0);
-  for (const char* fact : {"LANYARD_NIC=sim\n  card         sim/shm", "504 of 504 free", "LANYARD_NIC=ofi", "LANYARD_NIC=cxi",
-                           "target-counter                2           2     2              1               32",
-                           "sender-flag                   3           3     1              0               32"})
+  for (const char* fact :
+       {"LANYARD_NIC=sim\n  card         sim/shm", "504 of 504 free", "LANYARD_NIC=ofi", "LANYARD_NIC=cxi",
+        "target-counter                2           2     2              1               32",
+        "sender-flag                   3           3     1              0               32"})
     EXPECT_NE(outcome.out.find(fact), std::string::npos) << fact << " in\n" << outcome.out;
 }
 

@@ -26,12 +26,12 @@ struct LocalOptions {
 
   nicsim::ModelLimits limits;
   Wire wire = Wire::kShm;
-  bool use_cma = true;    // kShm; off: long payloads travel through the inboxes
-  uint32_t slots = 256;   // kShm: of an inbox
-  bool checked = false;   // each NIC behind a CheckedNic
-  bool connected = true;  // false: set_peers() is left to the test
-  nicsim::TraceLogs* traces = nullptr;  // gets a log for each NIC; outlives the fabric
-  std::chrono::milliseconds spin_for{20};  // as ThreadedOptions'
+  bool use_cma = true;                       // kShm; off: long payloads travel through the inboxes
+  uint32_t slots = 256;                      // kShm: of an inbox
+  bool checked = false;                      // each NIC behind a CheckedNic
+  bool connected = true;                     // false: set_peers() is left to the test
+  nicsim::TraceLogs* traces = nullptr;       // gets a log for each NIC; outlives the fabric
+  std::chrono::milliseconds spin_for{20};    // as ThreadedOptions'
   std::vector<DeviceMemory*> memories = {};  // by rank; for none where it is too short; they outlive the fabric
 };
 
@@ -40,15 +40,18 @@ struct LocalOptions {
 class LocalFabric {
  public:
   explicit LocalFabric(size_t nics, const LocalOptions& options = {}) {
-    for (size_t rank = 0; rank < nics; ++rank) nics_.push_back(make_nic(options, rank));
-    if (options.connected) connect();
+    for (size_t rank = 0; rank < nics; ++rank)
+      nics_.push_back(make_nic(options, rank));
+    if (options.connected)
+      connect();
   }
 
   size_t size() const { return nics_.size(); }
   nic::Nic& nic(size_t rank) { return *nics_[rank]; }
   size_t progress_all() {
     size_t steps = 0;
-    for (auto& nic : nics_) steps += nic != nullptr ? nic->progress() : 0;
+    for (auto& nic : nics_)
+      steps += nic != nullptr ? nic->progress() : 0;
     return steps;
   }
   // The peers see it go.
@@ -62,19 +65,20 @@ class LocalFabric {
     return std::move(wire.value());
   }
   static std::unique_ptr<nic::Nic> make_nic(const LocalOptions& options, size_t rank) {
-    std::unique_ptr<nic::Nic> nic =
-        std::make_unique<nicsim::ThreadedNic>(
-            options.limits, make_wire(options),
-            nicsim::ThreadedOptions{.trace = options.traces != nullptr ? &options.traces->add() : nullptr,
-                                    .spin_for = options.spin_for,
-                                    .memory = rank < options.memories.size() ? options.memories[rank] : nullptr});
-    if (options.checked) nic = std::make_unique<nic::CheckedNic>(std::move(nic));
+    std::unique_ptr<nic::Nic> nic = std::make_unique<nicsim::ThreadedNic>(
+        options.limits, make_wire(options),
+        nicsim::ThreadedOptions{.trace = options.traces != nullptr ? &options.traces->add() : nullptr,
+                                .spin_for = options.spin_for,
+                                .memory = rank < options.memories.size() ? options.memories[rank] : nullptr});
+    if (options.checked)
+      nic = std::make_unique<nic::CheckedNic>(std::move(nic));
     return nic;
   }
 
   void connect() {
     std::vector<nic::Address> addresses;
-    for (auto& nic : nics_) addresses.push_back(nic->address());
+    for (auto& nic : nics_)
+      addresses.push_back(nic->address());
     for (uint32_t rank = 0; rank < nics_.size(); ++rank) {
       const Status status = nics_[rank]->set_peers(addresses, rank);
       LANYARD_CHECK(status.ok(), status.message().c_str());

@@ -94,12 +94,12 @@ class Watchdog {
     while (seen == 0 || !what_.empty()) {
       seen = changes_;
       // The system clock: gcc's thread sanitizer does not know the other one's wait.
-      if (changed_.wait_until(lock, std::chrono::system_clock::now() + patience(),
-                              [&] { return changes_ != seen; }))
+      if (changed_.wait_until(lock, std::chrono::system_clock::now() + patience(), [&] { return changes_ != seen; }))
         continue;
-      if (what_.empty()) continue;
-      std::fprintf(stderr, "[rank %d] %s hangs (last step: \"%s\"). Main thread:\n", rank(),
-                   what_.c_str(), process().step.load());
+      if (what_.empty())
+        continue;
+      std::fprintf(stderr, "[rank %d] %s hangs (last step: \"%s\"). Main thread:\n", rank(), what_.c_str(),
+                   process().step.load());
       pthread_kill(watched_, SIGUSR2);
       // The other ranks want to be heard as well.
       std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -118,8 +118,7 @@ class Watchdog {
 // Keeps the ranks in lock step and tells each the others' failures.
 class LockStep final : public ::testing::EmptyTestEventListener {
  public:
-  LockStep(MPI_Comm communicator, Watchdog& watchdog)
-      : communicator_(communicator), watchdog_(watchdog) {}
+  LockStep(MPI_Comm communicator, Watchdog& watchdog) : communicator_(communicator), watchdog_(watchdog) {}
 
   void OnTestStart(const ::testing::TestInfo& test) override {
     watchdog_.watch(std::string(test.test_suite_name()) + "." + test.name());
@@ -127,15 +126,16 @@ class LockStep final : public ::testing::EmptyTestEventListener {
   }
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (rank() != 0 && result.failed())
-      std::fprintf(stderr, "[rank %d] %s:%d: failure\n%s\n", rank(), result.file_name(),
-                   result.line_number(), result.message());
+      std::fprintf(stderr, "[rank %d] %s:%d: failure\n%s\n", rank(), result.file_name(), result.line_number(),
+                   result.message());
   }
   void OnTestEnd(const ::testing::TestInfo& test) override {
     step("the end of the test, waiting for the other ranks");
     int failed = test.result()->Failed() ? 1 : 0;
     const bool failed_here = failed != 0;
     MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, communicator_);
-    if (failed != 0 && !failed_here && rank() == 0) ADD_FAILURE() << "on another rank";
+    if (failed != 0 && !failed_here && rank() == 0)
+      ADD_FAILURE() << "on another rank";
   }
 
  private:
@@ -155,7 +155,8 @@ inline int run_tests(int* argc, char*** argv) {
   PMPI_Comm_dup(MPI_COMM_WORLD, &communicator);
 
   // Files that the tests' runner asks for are rank 0's business.
-  if (rank() != 0) unsetenv("TEST_PREMATURE_EXIT_FILE");
+  if (rank() != 0)
+    unsetenv("TEST_PREMATURE_EXIT_FILE");
   ::testing::InitGoogleTest(argc, *argv);
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   if (rank() != 0) {

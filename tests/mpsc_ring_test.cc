@@ -35,7 +35,8 @@ TEST(MpscRing, StartsEmptyAndKeepsOrder) {
   MpscRing<uint64_t> ring(8);
   EXPECT_TRUE(ring.empty());
   EXPECT_EQ(ring.front(), nullptr);
-  for (uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(ring.push(i));
+  for (uint64_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(ring.push(i));
   EXPECT_FALSE(ring.empty());
   for (uint64_t i = 0; i < 8; ++i) {
     ASSERT_NE(ring.front(), nullptr);
@@ -53,9 +54,11 @@ TEST(MpscRing, FullRefusesAndLosesNothing) {
   for (const size_t capacity : {2u, 3u, 5u, 8u, 100u}) {
     MpscRing<uint64_t> ring(capacity);
     uint64_t pushed = 0;
-    while (pushed < 1'000 && ring.push(pushed)) ++pushed;
+    while (pushed < 1'000 && ring.push(pushed))
+      ++pushed;
     EXPECT_EQ(pushed, std::max<size_t>(2, std::bit_ceil(capacity)));
-    for (int again = 0; again < 3; ++again) EXPECT_FALSE(ring.push(999));
+    for (int again = 0; again < 3; ++again)
+      EXPECT_FALSE(ring.push(999));
     for (uint64_t i = 0; i < pushed; ++i) {
       ASSERT_NE(ring.front(), nullptr) << "capacity " << capacity;
       EXPECT_EQ(*ring.front(), i);
@@ -76,7 +79,8 @@ TEST(MpscRing, AgainstADequeThroughManyWraps) {
       if (random() % 2 == 0) {
         const bool room = expected.size() < capacity;
         ASSERT_EQ(ring.push(i), room);
-        if (room) expected.push_back(i);
+        if (room)
+          expected.push_back(i);
       } else if (!expected.empty()) {
         ASSERT_EQ(*ring.front(), expected.front());
         ring.pop();
@@ -89,13 +93,15 @@ TEST(MpscRing, AgainstADequeThroughManyWraps) {
 }
 
 TEST(MpscRing, AllocatesNothingAfterConstruction) {
-  if (!allocations_are_counted()) GTEST_SKIP() << "a sanitizer owns operator new";
+  if (!allocations_are_counted())
+    GTEST_SKIP() << "a sanitizer owns operator new";
   MpscRing<Item> ring(4);
   const uint64_t before = allocation_count();
   for (uint64_t i = 0; i < 1'000; ++i) {
     ring.push(Item::make(0, i));
     if (i % 3 == 2)
-      while (ring.front() != nullptr) ring.pop();
+      while (ring.front() != nullptr)
+        ring.pop();
   }
   EXPECT_EQ(allocation_count(), before);
 }
@@ -104,7 +110,8 @@ TEST(MpscRing, AllocatesNothingAfterConstruction) {
 class Patience {
  public:
   void wait() {
-    if (++tries_ % 256 == 0) sched_yield();
+    if (++tries_ % 256 == 0)
+      sched_yield();
   }
 
  private:
@@ -124,7 +131,8 @@ TEST(MpscRing, ProducersAtTheSameTime) {
       producers.emplace_back([&ring, producer, items] {
         Patience patience;
         for (uint64_t i = 0; i < items; ++i)
-          while (!ring.push(Item::make(producer, i))) patience.wait();
+          while (!ring.push(Item::make(producer, i)))
+            patience.wait();
       });
     uint64_t next[kProducers] = {};
     Patience patience;
@@ -156,8 +164,10 @@ TEST(MpscRing, APusherAndASleeperNeverMissEachOther) {
   std::jthread pusher([&] {
     Patience patience;
     for (int round = 1;; ++round) {
-      while (go.load() != round && go.load() != kLast) patience.wait();
-      if (go.load() == kLast) return;
+      while (go.load() != round && go.load() != kLast)
+        patience.wait();
+      if (go.load() == kLast)
+        return;
       ring.push(round);
       pusher_saw.store(sleeping.load(std::memory_order_seq_cst), std::memory_order_relaxed);
       pushed.store(round);
@@ -170,7 +180,8 @@ TEST(MpscRing, APusherAndASleeperNeverMissEachOther) {
     go.store(round);
     sleeping.store(true, std::memory_order_seq_cst);
     const bool sleeper_saw = !ring.empty();
-    while (pushed.load() != round) patience.wait();
+    while (pushed.load() != round)
+      patience.wait();
     EXPECT_TRUE(sleeper_saw || pusher_saw.load()) << "round " << round;
     sleeping.store(false);
     EXPECT_EQ(*ring.front(), round);

@@ -1,5 +1,5 @@
-// The oracles of the deterministic engine find every known mistake, in the workload that is named for it, and nothing where
-// there is none.
+// The oracles of the deterministic engine find every known mistake, in the workload that is named for it, and nothing
+// where there is none.
 #include "nicsim/deterministic/mutants.h"
 
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ TEST(Mutants, NoneIsFoundWhereThereIsNone) {
   for (uint32_t workload = 0; workload < workloads().size(); ++workload) {
     const std::vector<uint32_t> only{workload};
     const Kill kill = hunt({.seed = seed_of(1), .workloads = only, .schedules = 2'000});
-    EXPECT_TRUE(kill.report.ok()) << workloads()[workload] << ", seed " << kill.seed << ": " << kill.report.oracle << ": "
-                                  << kill.report.text;
+    EXPECT_TRUE(kill.report.ok()) << workloads()[workload] << ", seed " << kill.seed << ": " << kill.report.oracle
+                                  << ": " << kill.report.text;
   }
 }
 

@@ -12,7 +12,8 @@ namespace lanyard::nic_contract {
 // ---- The counter itself
 
 TEST_P(NicContract, Counter_AddErrorResetCycles) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId a = counter();
   const CounterId b = counter();
   const CounterId elsewhere = counter(1);
@@ -37,15 +38,14 @@ TEST_P(NicContract, Counter_AddErrorResetCycles) {
 
 // Range errors at both edges (N9: they change nothing).
 TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId c = counter();
   constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
   refused({Code::kInvalidArgument}, "2^48 on 0", [&] { return nic().add(c, kMaxSuccess + 1); });
   refused({Code::kInvalidArgument}, "2^64-1 on 0", [&] { return nic().add(c, kHuge); });
-  refused({Code::kInvalidArgument}, "128 errors",
-          [&] { return nic().add_error(c, kMaxFailure + 1); });
-  refused({Code::kInvalidArgument}, "2^32-1 errors",
-          [&] { return nic().add_error(c, UINT32_MAX); });
+  refused({Code::kInvalidArgument}, "128 errors", [&] { return nic().add_error(c, kMaxFailure + 1); });
+  refused({Code::kInvalidArgument}, "2^32-1 errors", [&] { return nic().add_error(c, UINT32_MAX); });
 
   add(c, kMaxSuccess - 1);
   EXPECT_TRUE(reaches(c, {kMaxSuccess - 1, 0}));
@@ -55,8 +55,7 @@ TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
   EXPECT_TRUE(is_ok(nic().add_error(c, kMaxFailure - 1)));
   EXPECT_TRUE(reaches(c, {kMaxSuccess, kMaxFailure - 1}));
   refused({Code::kInvalidArgument}, "two errors", [&] { return nic().add_error(c, 2); });
-  refused({Code::kInvalidArgument}, "UINT32_MAX errors",
-          [&] { return nic().add_error(c, UINT32_MAX); });
+  refused({Code::kInvalidArgument}, "UINT32_MAX errors", [&] { return nic().add_error(c, UINT32_MAX); });
   EXPECT_TRUE(is_ok(nic().add_error(c, 1)));
   EXPECT_TRUE(reaches(c, {kMaxSuccess, kMaxFailure}));
   refused({Code::kInvalidArgument}, "success is full", [&] { return nic().add(c, 1); });
@@ -66,7 +65,8 @@ TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
 }
 
 TEST_P(NicContract, Counter_IdsComeBackClean) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId kept = counter();
   add(kept, 5);
   for (int cycle = 0; cycle < 200; ++cycle) {
@@ -83,14 +83,16 @@ TEST_P(NicContract, Counter_IdsComeBackClean) {
 }
 
 TEST_P(NicContract, Counter_ConcurrentAddsAllCount) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kAdds = 5000;
   const CounterId c = counter();
   {
     std::vector<std::jthread> threads;
     for (uint64_t t = 1; t <= 4; ++t)
       threads.emplace_back([&, t] {
-        for (uint64_t i = 0; i < kAdds; ++i) add(c, t);
+        for (uint64_t i = 0; i < kAdds; ++i)
+          add(c, t);
       });
   }
   EXPECT_TRUE(reaches(c, kAdds * (1 + 2 + 3 + 4)));
@@ -116,7 +118,8 @@ inline const std::vector<uint64_t>& telling_thresholds() {
 }
 
 TEST_P(NicContract, N1_NothingFiresEarly) {
-  if (!start()) return;
+  if (!start())
+    return;
   struct Case {
     CounterId trigger, done;
     uint64_t threshold;
@@ -138,7 +141,8 @@ TEST_P(NicContract, N1_NothingFiresEarly) {
     EXPECT_TRUE(reaches(cases[i].trigger, cases[i].threshold - 1));
   }
   EXPECT_EQ(nic().free_entries(), depth() - cases.size());
-  for (const Case& c : cases) add(c.trigger, 1);
+  for (const Case& c : cases)
+    add(c.trigger, 1);
   for (size_t i = 0; i < cases.size(); ++i) {
     ASSERT_TRUE(reaches(cases[i].done, 1)) << "threshold " << cases[i].threshold;
     EXPECT_EQ(target.load(8 * i), 1u);
@@ -147,7 +151,8 @@ TEST_P(NicContract, N1_NothingFiresEarly) {
 }
 
 TEST_P(NicContract, N1_AlreadyMetFiresAtOnce) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -170,19 +175,24 @@ TEST_P(NicContract, N1_AlreadyMetFiresAtOnce) {
 // Increments of more than one pass thresholds without ever equalling them (mutant 19: fires only on
 // ==).
 TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& ones = memory(0, 8 * 5);
   Memory& target = memory(1, 8);
-  for (size_t i = 0; i < 5; ++i) ones.store(uint64_t{1} << (8 * i), 8 * i);
+  for (size_t i = 0; i < 5; ++i)
+    ones.store(uint64_t{1} << (8 * i), 8 * i);
   for (const std::vector<uint64_t>& increments :
        std::vector<std::vector<uint64_t>>{{5}, {1000}, {2, 2, 2}, {3, 7}, {1, 1, 1, 1, 1}}) {
     target.store(0);
     const CounterId trigger = counter();
     const CounterId done = counter();
-    for (size_t i = 0; i < 5; ++i) post(when(trigger, i + 1, sum_op(ones, 8 * i, target, 0, done)));
-    for (uint64_t increment : increments) add(trigger, increment);
+    for (size_t i = 0; i < 5; ++i)
+      post(when(trigger, i + 1, sum_op(ones, 8 * i, target, 0, done)));
+    for (uint64_t increment : increments)
+      add(trigger, increment);
     ASSERT_TRUE(reaches(done, 5)) << increments.size() << " increments";
-    for (int more = 0; more < 5; ++more) add(trigger, 5);
+    for (int more = 0; more < 5; ++more)
+      add(trigger, 5);
     settle();
     EXPECT_EQ(value(done), (CounterValue{5, 0})) << "no entry fires again";
     EXPECT_EQ(target.load(), 0x0101010101u);
@@ -193,7 +203,8 @@ TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
 }
 
 TEST_P(NicContract, N1_LatePostingAfterTheCountPassed) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -214,7 +225,8 @@ TEST_P(NicContract, N1_LatePostingAfterTheCountPassed) {
 
 // success + failure is what counts (mutant 25).
 TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -242,7 +254,8 @@ TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
 }
 
 TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -270,30 +283,35 @@ TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
 // The counter of one entry's completion is the trigger of the next: a count of threshold + 1 and
 // nothing else.
 TEST_P(NicContract, N1_CompletionTriggersTheNext) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
   std::vector<CounterId> links;
-  for (int i = 0; i < 9; ++i) links.push_back(counter());
-  for (size_t i = 8;
-       i-- > 0;)  // the last link first: the chain must not depend on the order of posting
+  for (int i = 0; i < 9; ++i)
+    links.push_back(counter());
+  for (size_t i = 8; i-- > 0;)  // the last link first: the chain must not depend on the order of posting
     post(when(links[i], 1, sum_op(one, 0, target, 0, links[i + 1])));
   settle();
   EXPECT_EQ(target.load(), 0u);
   add(links[0], 1);
   ASSERT_TRUE(reaches(links[8], 1));
-  for (CounterId link : links) EXPECT_TRUE(reaches(link, 1));
+  for (CounterId link : links)
+    EXPECT_TRUE(reaches(link, 1));
   settle(std::chrono::milliseconds(3));
-  for (CounterId link : links) EXPECT_EQ(value(link), (CounterValue{1, 0}));
+  for (CounterId link : links)
+    EXPECT_EQ(value(link), (CounterValue{1, 0}));
   EXPECT_EQ(target.load(), 8u);
 }
 
 // ---- Counter operations
 
 TEST_P(NicContract, CounterOp_AddAndSet) {
-  if (!start()) return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations")) return;
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
   const CounterId trigger = counter();
   const CounterId sum = counter();
   const CounterId assigned = counter();
@@ -320,8 +338,10 @@ TEST_P(NicContract, CounterOp_AddAndSet) {
 
 // What a counter operation makes true fires; what it makes untrue keeps waiting.
 TEST_P(NicContract, CounterOp_MovesThresholds) {
-  if (!start()) return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations")) return;
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -350,8 +370,10 @@ TEST_P(NicContract, CounterOp_MovesThresholds) {
 // An entry may count its own trigger up: each fires the next, without a host and without recursion
 // in the engine.
 TEST_P(NicContract, CounterOp_OnItsOwnTrigger) {
-  if (!start()) return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations")) return;
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
   const CounterId trigger = counter();
   const uint64_t links = depth();
   for (uint64_t i = 1; i <= links; ++i)
@@ -368,31 +390,37 @@ TEST_P(NicContract, CounterOp_OnItsOwnTrigger) {
 // ---- N2: in which order
 
 TEST_P(NicContract, N2_LowerThresholdsFirst) {
-  if (!start()) return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations")) return;
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
   ASSERT_NO_FATAL_FAILURE(expect_order({1, 2, 3, 4, 5, 6}, {6}));
   ASSERT_NO_FATAL_FAILURE(expect_order({6, 5, 4, 3, 2, 1}, {100}));
   ASSERT_NO_FATAL_FAILURE(expect_order({3, 1, 4, 2, 6, 5}, {3, 3}));
-  const uint64_t high = uint64_t{1}
-                        << 33;  // high words must not be compared before or without low ones
+  const uint64_t high = uint64_t{1} << 33;  // high words must not be compared before or without low ones
   ASSERT_NO_FATAL_FAILURE(expect_order({high + 1, 2, high, 1}, {high + 7}));
 }
 
 TEST_P(NicContract, N2_TiesInTheOrderOfPosting) {
-  if (!start()) return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations")) return;
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
   ASSERT_NO_FATAL_FAILURE(expect_order({2, 2, 2, 2, 2, 2}, {2}));
   ASSERT_NO_FATAL_FAILURE(expect_order({2, 1, 2, 1, 2, 1}, {9}));
   ASSERT_NO_FATAL_FAILURE(expect_order({2, 2, 1, 1}, {1, 1}));
 }
 
 TEST_P(NicContract, N2_RandomThresholds) {
-  if (!start()) return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations")) return;
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
   std::mt19937_64 random(19);
   for (int round = 0; round < 30; ++round) {
     std::vector<uint64_t> thresholds(2 + random() % 7);
-    for (uint64_t& threshold : thresholds) threshold = 1 + random() % 6;
+    for (uint64_t& threshold : thresholds)
+      threshold = 1 + random() % 6;
     std::vector<uint64_t> increments;
     for (uint64_t sum = 0; sum < 6; sum += increments.back())
       increments.push_back(1 + random() % 6);

@@ -12,7 +12,8 @@ namespace lanyard::nic_contract {
 // Around every power of two where an implementation changes its way of copying, and what comes in
 // several portions.
 TEST_P(NicContract, Write_MovesExactlyItsBytes) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr size_t kLargest = (size_t{1} << 20) + 3;
   constexpr size_t kShift = 61;  // neither end is aligned, and the region goes on at both sides
   Memory& source = memory(0, kLargest + 2 * kShift);
@@ -24,10 +25,10 @@ TEST_P(NicContract, Write_MovesExactlyItsBytes) {
   };
   source.fill(99, 0, source.bytes());  // beside a message, too, lies what would show in the target
   uint64_t writes = 0;
-  for (size_t bytes :
-       {size_t{0}, size_t{1}, size_t{8}, size_t{63}, size_t{64}, size_t{65}, size_t{4095},
-        size_t{4096}, size_t{4097}, size_t{65535}, size_t{65536}, size_t{65537}, kLargest}) {
-    if (bytes > nic().caps().max_message_bytes) continue;
+  for (size_t bytes : {size_t{0}, size_t{1}, size_t{8}, size_t{63}, size_t{64}, size_t{65}, size_t{4095}, size_t{4096},
+                       size_t{4097}, size_t{65535}, size_t{65536}, size_t{65537}, kLargest}) {
+    if (bytes > nic().caps().max_message_bytes)
+      continue;
     const size_t from = bytes % 7;
     const size_t to = kShift - bytes % 5;
     source.fill(bytes, from, bytes);
@@ -44,7 +45,8 @@ TEST_P(NicContract, Write_MovesExactlyItsBytes) {
 // To the very first and the very last byte of a region, between every two of three NICs, each to
 // itself included.
 TEST_P(NicContract, Write_BetweenAllPairs) {
-  if (!start({.nics = 3})) return;
+  if (!start({.nics = 3}))
+    return;
   constexpr size_t kBytes = 1000;
   for (size_t from = 0; from < 3; ++from) {
     const CounterId done = counter(from);
@@ -60,7 +62,8 @@ TEST_P(NicContract, Write_BetweenAllPairs) {
 }
 
 TEST_P(NicContract, Atomic_EveryKindLocalAndRemote) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId done = counter();
   uint64_t ops = 0;
   for (size_t rank : {size_t{1}, size_t{0}}) {
@@ -102,11 +105,13 @@ TEST_P(NicContract, Atomic_EveryKindLocalAndRemote) {
     EXPECT_EQ(local.load(0), 0u);
     EXPECT_EQ(local.load(24), 0u);
   }
-  if (!needs(nic().caps().fetching_atomics, "fetching atomics (the others were tested)")) return;
+  if (!needs(nic().caps().fetching_atomics, "fetching atomics (the others were tested)"))
+    return;
 }
 
 TEST_P(NicContract, Atomic_ConcurrentSumsLoseNothing) {
-  if (!start({.nics = 3})) return;
+  if (!start({.nics = 3}))
+    return;
   constexpr uint64_t kOps = 1000;
   const CounterId arrived = counter(0);
   Memory& target = memory(0, 16, arrived);
@@ -125,7 +130,8 @@ TEST_P(NicContract, Atomic_ConcurrentSumsLoseNothing) {
           issue(sum_op(*operands[rank], 0, target, 8, done[rank]), rank);
       });
   }
-  for (size_t rank = 0; rank < 3; ++rank) ASSERT_TRUE(reaches(done[rank], kOps, rank));
+  for (size_t rank = 0; rank < 3; ++rank)
+    ASSERT_TRUE(reaches(done[rank], kOps, rank));
   EXPECT_EQ(target.load(8), kOps | kOps << 20 | kOps << 40);
   EXPECT_EQ(target.load(0), 0u);
   EXPECT_TRUE(reaches(arrived, 3 * kOps));
@@ -133,8 +139,10 @@ TEST_P(NicContract, Atomic_ConcurrentSumsLoseNothing) {
 
 // Tickets: whoever draws from one word draws a number that nobody else draws.
 TEST_P(NicContract, Atomic_FetchSumGivesEachItsOwn) {
-  if (!start({.nics = 3})) return;
-  if (!needs(nic().caps().fetching_atomics, "fetching atomics")) return;
+  if (!start({.nics = 3}))
+    return;
+  if (!needs(nic().caps().fetching_atomics, "fetching atomics"))
+    return;
   constexpr size_t kDraws = 300;
   Memory& word = memory(2, 8);
   std::vector<Memory*> drawn;
@@ -154,7 +162,8 @@ TEST_P(NicContract, Atomic_FetchSumGivesEachItsOwn) {
   std::set<uint64_t> tickets;
   for (size_t rank = 0; rank < 3; ++rank) {
     ASSERT_TRUE(reaches(done[rank], kDraws, rank));
-    for (size_t i = 1; i <= kDraws; ++i) tickets.insert(drawn[rank]->load(8 * i));
+    for (size_t i = 1; i <= kDraws; ++i)
+      tickets.insert(drawn[rank]->load(8 * i));
   }
   EXPECT_EQ(tickets.size(), 3 * kDraws);
   EXPECT_EQ(*tickets.rbegin(), 3 * kDraws - 1);
@@ -165,7 +174,8 @@ TEST_P(NicContract, Atomic_FetchSumGivesEachItsOwn) {
 
 // The payload, the operand and the fetch target belong to the caller until the operation runs.
 TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr size_t kBytes = 5000;
   Memory& payload = memory(0, kBytes);
   Memory& operands = memory(0, 16);
@@ -180,7 +190,8 @@ TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
     post(when(trigger, i, write_op(payload, 0, copy, 0, kBytes, done)));
     post(when(trigger, i, sum_op(operands, 0, words, 0, done)));
     post(when(trigger, i, atomic_op(AtomicKind::kReplace, operands, 8, words, 8, done)));
-    if (i == 1) settle();
+    if (i == 1)
+      settle();
     payload.fill(i, 0, kBytes);
     operands.store(1, 0);
     operands.store(i, 8);
@@ -194,7 +205,8 @@ TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
 
 // Descriptors, unlike payloads, are copied by post() and issue() (mutant 30).
 TEST_P(NicContract, N3_DescriptorsAreCopied) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& source = memory(0, 64);
   Memory& target = memory(1, 64);
   source.fill(1, 0, 32);
@@ -206,7 +218,8 @@ TEST_P(NicContract, N3_DescriptorsAreCopied) {
   for (uint64_t i = 0; i < 4; ++i)
     ops.push_back(when(trigger, 1, write_op(source, 8 * i, target, 8 * i, 8, done)));
   post(ops);
-  for (DeferredOp& op : ops) op = when(other, 0, write_op(source, 32, target, 32, 32, other));
+  for (DeferredOp& op : ops)
+    op = when(other, 0, write_op(source, 32, target, 32, 32, other));
   settle();
   EXPECT_EQ(value(done), (CounterValue{0, 0}));
   add(trigger, 1);
@@ -219,7 +232,8 @@ TEST_P(NicContract, N3_DescriptorsAreCopied) {
 // ---- N4
 
 TEST_P(NicContract, N4_EveryMessageCountsOne) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr size_t kLargest = size_t{1} << 20;
   const CounterId arrived = counter(1);
   const CounterId unrelated = counter(1);
@@ -234,9 +248,9 @@ TEST_P(NicContract, N4_EveryMessageCountsOne) {
   }
   issue(write_op(source, 0, target, 0, 0, done));
   ASSERT_TRUE(reaches(arrived, ++messages, 1)) << "a message of no bytes";
-  for (AtomicKind kind :
-       {AtomicKind::kSum, AtomicKind::kReplace, AtomicKind::kFetchSum, AtomicKind::kCompareSwap}) {
-    if (kind >= AtomicKind::kFetchSum && !nic().caps().fetching_atomics) continue;
+  for (AtomicKind kind : {AtomicKind::kSum, AtomicKind::kReplace, AtomicKind::kFetchSum, AtomicKind::kCompareSwap}) {
+    if (kind >= AtomicKind::kFetchSum && !nic().caps().fetching_atomics)
+      continue;
     Op op = atomic_op(kind, source, 0, target, 64, done);
     op.fetch = {source.region, 8};
     issue(op);
@@ -249,7 +263,8 @@ TEST_P(NicContract, N4_EveryMessageCountsOne) {
 }
 
 TEST_P(NicContract, N4_OneCounterForSeveralRegions) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId arrived = counter(1);
   const CounterId self_arrived = counter(0);
   const CounterId done = counter();
@@ -272,7 +287,8 @@ TEST_P(NicContract, N4_OneCounterForSeveralRegions) {
 
 // A region of no bytes is a mere counter that others can ring.
 TEST_P(NicContract, N4_RegionOfNoBytes) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& source = memory(0, 8);
   Memory& anchor = memory(1, 0);
   for (void* base : {static_cast<void*>(anchor.data()), static_cast<void*>(nullptr)}) {
@@ -282,7 +298,8 @@ TEST_P(NicContract, N4_RegionOfNoBytes) {
     ASSERT_TRUE(is_ok(region.status())) << (base ? "an address" : "no address");
     Op op = write_op(source, 0, anchor, 0, 0, done);
     op.remote.key = nic(1).key(region.value()).value();
-    for (int i = 0; i < 3; ++i) issue(op);
+    for (int i = 0; i < 3; ++i)
+      issue(op);
     EXPECT_TRUE(reaches(done, 3)) << (base ? "an address" : "no address");
     EXPECT_TRUE(reaches(arrived, 3, 1)) << (base ? "an address" : "no address");
     op.bytes = 1;
@@ -295,8 +312,10 @@ TEST_P(NicContract, N4_RegionOfNoBytes) {
 // Who has read the count may read the message, whole, at once. The reader's answer lets the next
 // message go.
 TEST_P(NicContract, N4_CountedMeansVisible) {
-  if (!start()) return;
-  if (!needs(nic(1).caps().target_count_means_visible, "target_count_means_visible")) return;
+  if (!start())
+    return;
+  if (!needs(nic(1).caps().target_count_means_visible, "target_count_means_visible"))
+    return;
   constexpr size_t kLong = 1'200'000;
   const CounterId arrived = counter(1);
   const CounterId done = counter();
@@ -304,7 +323,8 @@ TEST_P(NicContract, N4_CountedMeansVisible) {
   Memory& target = memory(1, kLong, arrived);
   for (uint64_t i = 1; i <= 400; ++i) {
     size_t bytes = i % 40 == 0 ? kLong : i % 2 ? 9000 : 24;
-    if (bytes > nic().caps().max_message_bytes) bytes = 24;
+    if (bytes > nic().caps().max_message_bytes)
+      bytes = 24;
     source.fill(i, 0, bytes);
     Op op = write_op(source, 0, target, 0, bytes, done);
     op.level = CompletionLevel::kTransmit;
@@ -319,7 +339,8 @@ TEST_P(NicContract, N4_CountedMeansVisible) {
 
 // A rings, B's arrival counter sends on what arrived, C's sends it back: three hops without a host.
 TEST_P(NicContract, Chain_ThreeHopsOverArrivalCounters) {
-  if (!start({.nics = 3})) return;
+  if (!start({.nics = 3}))
+    return;
   constexpr size_t kBytes = 3000;
   // Without the promise of visibility a NIC may read what lay there before: then only the counts
   // are held to.
@@ -346,10 +367,13 @@ TEST_P(NicContract, Chain_ThreeHopsOverArrivalCounters) {
     add(trigger, 1);
     for (size_t rank = 0; rank < 3; ++rank)
       ASSERT_TRUE(reaches(arrived[rank], i, rank)) << "round " << i << ", NIC " << rank;
-    if (!forwards) continue;
-    for (Memory* box : inbox) ASSERT_TRUE(box->holds(i, 0, kBytes)) << "round " << i;
+    if (!forwards)
+      continue;
+    for (Memory* box : inbox)
+      ASSERT_TRUE(box->holds(i, 0, kBytes)) << "round " << i;
   }
-  for (size_t rank = 0; rank < 3; ++rank) EXPECT_TRUE(all_free(rank));
+  for (size_t rank = 0; rank < 3; ++rank)
+    EXPECT_TRUE(all_free(rank));
 }
 
 // A token goes 1000 times round a ring while the host only keeps entries coming: early, in time or
@@ -357,7 +381,8 @@ TEST_P(NicContract, Chain_ThreeHopsOverArrivalCounters) {
 TEST_P(NicContract, Chain_RingOfNicsAThousandTimes) {
   constexpr size_t kNics = 4;
   constexpr uint64_t kRounds = 1000;
-  if (!start({.nics = kNics, .deferred_depth = 24})) return;
+  if (!start({.nics = kNics, .deferred_depth = 24}))
+    return;
   std::vector<CounterId> arrived;
   std::vector<Memory*> word;
   for (size_t rank = 0; rank < kNics; ++rank) {
@@ -376,7 +401,8 @@ TEST_P(NicContract, Chain_RingOfNicsAThousandTimes) {
       for (; next[rank] <= last(rank); ++next[rank]) {
         const DeferredOp op = when(arrived[rank], next[rank], write_op(*word[rank], 0, to, 0, 8));
         const Status status = nic(rank).post({&op, 1});
-        if (status.code() == Code::kAgain) break;
+        if (status.code() == Code::kAgain)
+          break;
         EXPECT_TRUE(is_ok(status));
       }
       all_posted = all_posted && next[rank] > last(rank);
@@ -397,9 +423,11 @@ TEST_P(NicContract, Chain_RingOfNicsAThousandTimes) {
 // N7: what orders a flag behind its data is a counter, and it does so for large data and a small
 // flag.
 TEST_P(NicContract, N7_ACounterOrdersFlagBehindData) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr size_t kBytes = 300'000;
-  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 300,000 bytes")) return;
+  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 300,000 bytes"))
+    return;
   Memory& data = memory(0, kBytes);
   Memory& number = memory(0, 8);
   Memory& target = memory(1, kBytes);
@@ -422,7 +450,8 @@ TEST_P(NicContract, N7_ACounterOrdersFlagBehindData) {
 // ---- Crowds
 
 TEST_P(NicContract, Crowd_TwoNicsHammerOneTarget) {
-  if (!start({.nics = 3})) return;
+  if (!start({.nics = 3}))
+    return;
   constexpr size_t kBytes = 512;
   constexpr uint64_t kWrites = 1000;
   constexpr size_t kSlots = 16;
@@ -442,13 +471,14 @@ TEST_P(NicContract, Crowd_TwoNicsHammerOneTarget) {
       threads.emplace_back([&, rank] {
         for (uint64_t i = 0; i < kWrites; ++i) {
           const size_t slot = i % kSlots;
-          issue(write_op(*source[rank], slot * kBytes, target,
-                         ((rank - 1) * kSlots + slot) * kBytes, kBytes, done[rank]),
-                rank);
+          issue(
+              write_op(*source[rank], slot * kBytes, target, ((rank - 1) * kSlots + slot) * kBytes, kBytes, done[rank]),
+              rank);
         }
       });
   }
-  for (size_t rank : {1, 2}) ASSERT_TRUE(reaches(done[rank], kWrites, rank));
+  for (size_t rank : {1, 2})
+    ASSERT_TRUE(reaches(done[rank], kWrites, rank));
   ASSERT_TRUE(reaches(arrived, 2 * kWrites));
   for (size_t rank : {1, 2})
     for (size_t slot = 0; slot < kSlots; ++slot)
@@ -457,10 +487,12 @@ TEST_P(NicContract, Crowd_TwoNicsHammerOneTarget) {
 
 // Long messages that arrive together, and short ones between them, take nothing from each other.
 TEST_P(NicContract, Crowd_LongMessagesInterleave) {
-  if (!start({.nics = 3})) return;
+  if (!start({.nics = 3}))
+    return;
   constexpr size_t kBytes = 1'300'000;
   constexpr size_t kEach = 3;
-  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 1,300,000 bytes")) return;
+  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 1,300,000 bytes"))
+    return;
   const CounterId arrived = counter(0);
   Memory& target = memory(0, 3 * kEach * kBytes, arrived);
   Memory& tally = memory(0, 8, arrived);
@@ -470,19 +502,19 @@ TEST_P(NicContract, Crowd_LongMessagesInterleave) {
   for (size_t rank = 0; rank < 3; ++rank) {
     done.push_back(counter(rank));
     source.push_back(&memory(rank, kEach * kBytes));
-    for (size_t i = 0; i < kEach; ++i) source[rank]->fill(10 * rank + i, i * kBytes, kBytes);
+    for (size_t i = 0; i < kEach; ++i)
+      source[rank]->fill(10 * rank + i, i * kBytes, kBytes);
     ones.push_back(&memory(rank, 8));
     ones[rank]->store(1);
   }
   for (size_t i = 0; i < kEach; ++i) {
     for (size_t rank = 0; rank < 3; ++rank) {
-      issue(write_op(*source[rank], i * kBytes, target, (rank * kEach + i) * kBytes, kBytes,
-                     done[rank]),
-            rank);
+      issue(write_op(*source[rank], i * kBytes, target, (rank * kEach + i) * kBytes, kBytes, done[rank]), rank);
       issue(sum_op(*ones[rank], 0, tally, 0, done[rank]), rank);
     }
   }
-  for (size_t rank = 0; rank < 3; ++rank) ASSERT_TRUE(reaches(done[rank], 2 * kEach, rank));
+  for (size_t rank = 0; rank < 3; ++rank)
+    ASSERT_TRUE(reaches(done[rank], 2 * kEach, rank));
   EXPECT_TRUE(reaches(arrived, 6 * kEach));
   EXPECT_EQ(tally.load(), 3 * kEach);
   for (size_t rank = 0; rank < 3; ++rank)

@@ -7,7 +7,8 @@
 namespace lanyard::nic_contract {
 
 TEST_P(NicContract, Doorbell_AddsItsValue) {
-  if (!start()) return;
+  if (!start())
+    return;
   for (DoorbellKind kind : doorbell_kinds()) {
     SCOPED_TRACE(kind_name(kind));
     const CounterId c = counter();
@@ -41,8 +42,10 @@ TEST_P(NicContract, Doorbell_AddsItsValue) {
 
 // Who ends work that a device starts must know whether it has started more: rings that still lie in memory count.
 TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
-  if (!start() || !needs(nic().caps().cancel, "cancel")) return;
-  if (!needs(nic().caps().doorbell_atomic_add, "doorbell_atomic_add")) return;
+  if (!start() || !needs(nic().caps().cancel, "cancel"))
+    return;
+  if (!needs(nic().caps().doorbell_atomic_add, "doorbell_atomic_add"))
+    return;
   const CounterId c = counter();
   const Doorbell bell = doorbell(c, DoorbellKind::kAtomicAdd);
   for (uint64_t i = 1; i <= 1'000; ++i) {
@@ -54,7 +57,8 @@ TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
 // Rings that come faster than they are looked at are added up, and thresholds among them fire
 // (mutants 19, 28).
 TEST_P(NicContract, Doorbell_CoalescedRingsFireEveryThreshold) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -84,7 +88,8 @@ TEST_P(NicContract, Doorbell_CoalescedRingsFireEveryThreshold) {
 
 // No ring of any thread is lost, and what waits for the last of them fires once.
 TEST_P(NicContract, Doorbell_ManyThreadsLoseNoRing) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kRings = 25'000;
   Memory& one = memory(0, 8);
@@ -103,7 +108,8 @@ TEST_P(NicContract, Doorbell_ManyThreadsLoseNoRing) {
       std::vector<std::jthread> threads;
       for (uint64_t t = 0; t < kThreads; ++t)
         threads.emplace_back([&] {
-          for (uint64_t i = 0; i < kRings; ++i) ring(bell);
+          for (uint64_t i = 0; i < kRings; ++i)
+            ring(bell);
         });
       uint64_t last = 0;
       for (int i = 0; i < 1000; ++i) {
@@ -126,7 +132,8 @@ TEST_P(NicContract, Doorbell_ManyThreadsLoseNoRing) {
 // An entry that is posted while its trigger rises sees either the old count or the new one, and
 // fires.
 TEST_P(NicContract, Doorbell_RacesWithPosting) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kRounds = 2000;
   Memory& one = memory(0, 8);
   one.store(1);
@@ -140,8 +147,10 @@ TEST_P(NicContract, Doorbell_RacesWithPosting) {
     std::jthread ringer([&] {
       for (uint64_t i = 1; i <= kRounds; ++i) {
         uint64_t now;
-        while ((now = round.load()) < i) round.wait(now);
-        if (now > kRounds) return;
+        while ((now = round.load()) < i)
+          round.wait(now);
+        if (now > kRounds)
+          return;
         ring(bell);
       }
     });
@@ -151,8 +160,7 @@ TEST_P(NicContract, Doorbell_RacesWithPosting) {
       round.notify_one();
       post_patiently(when(trigger, i, sum_op(one, 0, target, 0, done)));
       ok = eventually([&] { return value(done).success == i; });
-      EXPECT_TRUE(ok) << "round " << i << ": " << value(trigger).success << " rung, "
-                      << value(done).success << " done";
+      EXPECT_TRUE(ok) << "round " << i << ": " << value(trigger).success << " rung, " << value(done).success << " done";
     }
     round = kRounds + 1;  // lets the ringer go where a round failed
     round.notify_one();
@@ -162,8 +170,10 @@ TEST_P(NicContract, Doorbell_RacesWithPosting) {
 // ---- The device works alone: below, the host makes no call at all between the ring and the effect
 
 TEST_P(NicContract, Alone_AWriteAndItsFlag) {
-  if (!start()) return;
-  if (!works_alone()) return;
+  if (!start())
+    return;
+  if (!works_alone())
+    return;
   constexpr size_t kBytes = 2000;
   Memory& data = memory(0, kBytes);
   Memory& number = memory(0, 8);
@@ -182,7 +192,8 @@ TEST_P(NicContract, Alone_AWriteAndItsFlag) {
       post(when(trigger, i, write_op(data, 0, target, 0, kBytes, written)));
       post(when(written, i, atomic_op(AtomicKind::kReplace, number, 0, flag, 0, flagged)));
       // Long enough, now and then, for whatever works in there to fall asleep.
-      if (i % 5 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (i % 5 == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
       ring(bell);
       ASSERT_TRUE(happens_without_us([&] { return flag.load() == i; })) << "message " << i;
       ASSERT_TRUE(target.holds(i, 0, kBytes)) << "message " << i;
@@ -194,8 +205,10 @@ TEST_P(NicContract, Alone_AWriteAndItsFlag) {
 // The clear-to-send: sender's bell and receiver's atomic, in either order, fire the write at an
 // even count.
 TEST_P(NicContract, Alone_ClearToSend) {
-  if (!start()) return;
-  if (!works_alone()) return;
+  if (!start())
+    return;
+  if (!works_alone())
+    return;
   Memory& one = memory(1, 8);
   one.store(1);
   Memory& data = memory(0, 8);
@@ -228,8 +241,10 @@ TEST_P(NicContract, Alone_ClearToSend) {
 }
 
 TEST_P(NicContract, Alone_AChainOverThreeNics) {
-  if (!start({.nics = 3})) return;
-  if (!works_alone()) return;
+  if (!start({.nics = 3}))
+    return;
+  if (!works_alone())
+    return;
   constexpr uint64_t kRounds = 20;
   std::vector<CounterId> arrived;
   std::vector<Memory*> word;
@@ -263,8 +278,10 @@ TEST_P(NicContract, Alone_AChainOverThreeNics) {
 // Nobody calls, nobody waits, and yet slots are freed: a host that only looks at free_entries()
 // sees them come back.
 TEST_P(NicContract, Alone_EntriesComeBack) {
-  if (!start({.deferred_depth = 16})) return;
-  if (!works_alone()) return;
+  if (!start({.deferred_depth = 16}))
+    return;
+  if (!works_alone())
+    return;
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -279,8 +296,10 @@ TEST_P(NicContract, Alone_EntriesComeBack) {
 // While someone attends, the device may leave the work to whoever calls progress(); when the last
 // one has left, it is on its own again, with what had come in the meantime too.
 TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
-  if (!start()) return;
-  if (!works_alone()) return;
+  if (!start())
+    return;
+  if (!works_alone())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -307,10 +326,12 @@ TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
     leave();
     ring_one();
     ASSERT_TRUE(happens_by_progress([&] { return target.load() == rings; })) << "attended once";
-    if (round % 2) ring_one();  // and nobody calls progress() for it
+    if (round % 2)
+      ring_one();  // and nobody calls progress() for it
     leave();
     ASSERT_TRUE(happens_without_us([&] { return target.load() == rings; })) << "left behind";
-    if (round % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (round % 10 == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ring_one();
     ASSERT_TRUE(happens_without_us([&] { return target.load() == rings; })) << "rung afterwards";
   }
@@ -319,7 +340,8 @@ TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
 // ---- Even counts, for long
 
 TEST_P(NicContract, ClearToSend_TwoHundredStarts) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr size_t kBytes = 256;
   constexpr uint64_t kStarts = 200;
   const CounterId ready = counter(0);
@@ -332,7 +354,8 @@ TEST_P(NicContract, ClearToSend_TwoHundredStarts) {
   Memory& data = memory(0, kBytes);
   Memory& target = memory(1, kBytes, arrived);
   std::vector<Doorbell> bells;
-  for (DoorbellKind kind : doorbell_kinds()) bells.push_back(doorbell(ready, kind));
+  for (DoorbellKind kind : doorbell_kinds())
+    bells.push_back(doorbell(ready, kind));
   std::mt19937_64 random(2);
   for (uint64_t i = 1; i <= kStarts; ++i) {
     post(when(ready, 2 * i, write_op(data, 0, target, 0, kBytes, sent)), 0);

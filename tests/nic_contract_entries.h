@@ -10,7 +10,8 @@ namespace lanyard::nic_contract {
 
 TEST_P(NicContract, N6_DepthEntriesAndNotOneMore) {
   for (uint32_t wanted : {1u, 7u, 64u}) {
-    if (!start({.deferred_depth = wanted})) return;
+    if (!start({.deferred_depth = wanted}))
+      return;
     SCOPED_TRACE("depth " + std::to_string(depth()));
     Memory& one = memory(0, 8);
     one.store(1);
@@ -39,7 +40,8 @@ TEST_P(NicContract, N6_DepthEntriesAndNotOneMore) {
 
 // All the places a batch needs or none, with whatever is free (mutants 23, 24).
 TEST_P(NicContract, N6_BatchesAreAllOrNothing) {
-  if (!start({.deferred_depth = 16})) return;
+  if (!start({.deferred_depth = 16}))
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -73,7 +75,8 @@ TEST_P(NicContract, N6_BatchesAreAllOrNothing) {
 
 // A batch with one bad descriptor, wherever it stands, posts none of the good ones.
 TEST_P(NicContract, N6_ABadDescriptorPostsNothing) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -85,8 +88,7 @@ TEST_P(NicContract, N6_ABadDescriptorPostsNothing) {
   for (size_t at = 0; at < 5; ++at) {
     std::vector<DeferredOp> batch(5, good);
     batch[at] = bad;
-    refused({Code::kInvalidArgument}, "a batch with a bad descriptor",
-            [&] { return nic().post(batch); });
+    refused({Code::kInvalidArgument}, "a batch with a bad descriptor", [&] { return nic().post(batch); });
   }
   add(trigger, 1);
   settle();
@@ -97,21 +99,25 @@ TEST_P(NicContract, N6_ABadDescriptorPostsNothing) {
 
 // A place comes back when its entry fires, each by itself, not when the last of them has.
 TEST_P(NicContract, N6_PlacesComeBackOneByOne) {
-  if (!start({.deferred_depth = 16})) return;
+  if (!start({.deferred_depth = 16}))
+    return;
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
-  for (uint64_t i = 1; i <= depth(); ++i) post(when(trigger, i, sum_op(one, 0, target, 0)));
+  for (uint64_t i = 1; i <= depth(); ++i)
+    post(when(trigger, i, sum_op(one, 0, target, 0)));
   for (uint32_t fired = 1; fired <= depth(); ++fired) {
     add(trigger, 1);
     ASSERT_TRUE(eventually([&] { return nic().free_entries() == fired; }));
-    if (fired % 5 == 0) settle(std::chrono::milliseconds(3));
+    if (fired % 5 == 0)
+      settle(std::chrono::milliseconds(3));
     ASSERT_EQ(nic().free_entries(), fired);
   }
 }
 
 TEST_P(NicContract, N6_PlacesAreUsedAgainAHundredThousandTimes) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kOps = 100'000;
   Memory& one = memory(0, 8);
   one.store(1);
@@ -121,8 +127,7 @@ TEST_P(NicContract, N6_PlacesAreUsedAgainAHundredThousandTimes) {
   const uint64_t half = std::max<uint64_t>(1, depth() / 2);
   uint64_t posted = 0;
   while (posted < kOps) {
-    const uint64_t batch =
-        std::min(1 + posted % half, kOps - posted);  // every size, for its own sake
+    const uint64_t batch = std::min(1 + posted % half, kOps - posted);  // every size, for its own sake
     std::vector<DeferredOp> ops;
     for (uint64_t i = 1; i <= batch; ++i)
       ops.push_back(when(trigger, posted + i, sum_op(one, 0, target, 0, done)));
@@ -145,7 +150,8 @@ TEST_P(NicContract, N6_PlacesAreUsedAgainAHundredThousandTimes) {
 
 // issue() has nothing to do with the entries: it works while all of them wait, and takes none.
 TEST_P(NicContract, N6_IssueNeedsNoEntry) {
-  if (!start({.deferred_depth = 8})) return;
+  if (!start({.deferred_depth = 8}))
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 16);
@@ -153,7 +159,8 @@ TEST_P(NicContract, N6_IssueNeedsNoEntry) {
   const CounterId waiting_done = counter();
   const CounterId done = counter();
   post(std::vector<DeferredOp>(depth(), when(trigger, 1, sum_op(one, 0, target, 0, waiting_done))));
-  for (uint64_t i = 1; i <= 100; ++i) issue(sum_op(one, 0, target, 8, done));
+  for (uint64_t i = 1; i <= 100; ++i)
+    issue(sum_op(one, 0, target, 8, done));
   ASSERT_TRUE(reaches(done, 100));
   EXPECT_EQ(nic().free_entries(), 0u);
   EXPECT_EQ(value(waiting_done), (CounterValue{0, 0}));
@@ -164,7 +171,8 @@ TEST_P(NicContract, N6_IssueNeedsNoEntry) {
 }
 
 TEST_P(NicContract, N6_FourThreadsShareTheEntries) {
-  if (!start({.deferred_depth = 16})) return;
+  if (!start({.deferred_depth = 16}))
+    return;
   constexpr uint64_t kOps = 2500;
   constexpr size_t kThreads = 4;
   Memory& operands = memory(0, 8 * kThreads);
@@ -183,11 +191,13 @@ TEST_P(NicContract, N6_FourThreadsShareTheEntries) {
         for (uint64_t i = 1; i <= kOps; ++i) {
           post_patiently(when(triggers[t], i, sum_op(operands, 8 * t, target, 0, done[t])));
           add(triggers[t], 1);
-          if (nic().free_entries() > depth()) too_many_free = true;
+          if (nic().free_entries() > depth())
+            too_many_free = true;
         }
       });
   }
-  for (size_t t = 0; t < kThreads; ++t) ASSERT_TRUE(reaches(done[t], kOps)) << "thread " << t;
+  for (size_t t = 0; t < kThreads; ++t)
+    ASSERT_TRUE(reaches(done[t], kOps)) << "thread " << t;
   EXPECT_FALSE(too_many_free) << "more entries free than exist";
   EXPECT_EQ(target.load(), kOps | kOps << 16 | kOps << 32 | kOps << 48);
   EXPECT_TRUE(all_free());
@@ -196,7 +206,8 @@ TEST_P(NicContract, N6_FourThreadsShareTheEntries) {
 // ---- Flush
 
 TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
-  if (!start()) return;
+  if (!start())
+    return;
   if (!nic().caps().flush) {
     refused({Code::kUnsupported}, "flush", [&] { return nic().flush(); });
     skip("caps() lacks flush (its refusal was tested)");
@@ -230,14 +241,17 @@ TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
   EXPECT_EQ(value(done), (CounterValue{10, 0})) << "canceled entries complete nowhere";
   EXPECT_EQ(target.load(), 10u);
   EXPECT_EQ(nic().failures(), 0u);
-  for (CounterId id : {a, b, done}) EXPECT_TRUE(is_ok(close(id)));
+  for (CounterId id : {a, b, done})
+    EXPECT_TRUE(is_ok(close(id)));
   EXPECT_TRUE(is_ok(nic().deregister_region(one.region)));
 }
 
 // What had fired finishes: nothing is counted twice or lost between fired and canceled.
 TEST_P(NicContract, Flush_LetsFiredOperationsFinish) {
-  if (!start()) return;
-  if (!needs(nic().caps().flush, "flush")) return;
+  if (!start())
+    return;
+  if (!needs(nic().caps().flush, "flush"))
+    return;
   Memory& target = memory(1, 8);
   const CounterId done = counter();
   uint64_t total = 0;
@@ -245,7 +259,8 @@ TEST_P(NicContract, Flush_LetsFiredOperationsFinish) {
     const CounterId trigger = counter();
     Memory& one = memory(0, 8);
     one.store(1);
-    for (uint64_t i = 1; i <= 16; ++i) post(when(trigger, i, sum_op(one, 0, target, 0, done)));
+    for (uint64_t i = 1; i <= 16; ++i)
+      post(when(trigger, i, sum_op(one, 0, target, 0, done)));
     add(trigger, 8);
     // In every other round it is certain that 8 have fired, for so many places have come back.
     const bool certain = round % 2 == 0;

@@ -13,8 +13,7 @@ inline RemoteKey bad_key(const Memory& memory) { return {~memory.key.value}; }
 
 // One operation that must fail at its target, both deferred and issued: N5 in full, and N1 for its
 // chain.
-inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source,
-                                                          const Memory& target,
+inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source, const Memory& target,
                                                           bool fetching_atomics) {
   std::vector<std::pair<const char*, Op>> doomed;
   const auto add = [&](const char* what, Op op, RemoteKey key) {
@@ -48,7 +47,8 @@ inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source,
 }
 
 TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr size_t kBytes = 4096;
   const CounterId arrived = counter(1);
   const CounterId arrived_here = counter(0);
@@ -108,7 +108,8 @@ TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
 
 // Misaligned targets: refused by the call or failed by the target, never done and never silent.
 TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& source = memory(0, 16);
   Memory& target = memory(1, 64);
   const CounterId done = counter();
@@ -118,8 +119,7 @@ TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
   Op into_shifted = sum_op(source, 0, target, 8, done);
   into_shifted.remote.key = nic(1).key(region.value()).value();
   uint32_t failed = 0;
-  for (const Op& op :
-       {sum_op(source, 0, target, 4, done), sum_op(source, 0, target, 9, done), into_shifted}) {
+  for (const Op& op : {sum_op(source, 0, target, 4, done), sum_op(source, 0, target, 9, done), into_shifted}) {
     const Status status = nic().issue(op);
     if (!status.ok()) {
       EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.to_string();
@@ -136,7 +136,8 @@ TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
 
 // Records come oldest first, one for each failure, past what the 7 bits of a counter can tell.
 TEST_P(NicContract, N5_RecordsComeInOrderAndPastTheCountersRange) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kFailures = 300;
   Memory& source = memory(0, 8);
   Memory& target = memory(1, 8);
@@ -163,7 +164,8 @@ TEST_P(NicContract, N5_RecordsComeInOrderAndPastTheCountersRange) {
 
 // Without a completion counter the record is all there is.
 TEST_P(NicContract, N5_AFailureWithoutCompletionCounterIsRecorded) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& source = memory(0, 8);
   Memory& target = memory(1, 8);
   Op op = write_op(source, 0, target, 0, 8);
@@ -180,8 +182,10 @@ TEST_P(NicContract, N5_AFailureWithoutCompletionCounterIsRecorded) {
 // failures() tells of each without anything further having to happen, whoever did the work: the
 // device, a thread that reads a counter, or one that calls progress().
 TEST_P(NicContract, N5_FailuresAreToldAtOnce) {
-  if (!start()) return;
-  if (!works_alone()) return;
+  if (!start())
+    return;
+  if (!works_alone())
+    return;
   Memory& source = memory(0, 8);
   uint64_t failed = 0;
   for (size_t rank : {0, 1}) {
@@ -206,7 +210,8 @@ TEST_P(NicContract, N5_FailuresAreToldAtOnce) {
 
 // Failures among successes: each counts as what it is, on one counter, whatever lies between.
 TEST_P(NicContract, N5_FailuresAmongSuccesses) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kOps = 300;
   Memory& source = memory(0, 8 * kOps);
   Memory& target = memory(1, 8 * kOps);
@@ -216,7 +221,8 @@ TEST_P(NicContract, N5_FailuresAmongSuccesses) {
   for (uint64_t i = 0; i < kOps; ++i) {
     source.store(i + 1, 8 * i);
     Op op = write_op(source, 8 * i, target, 8 * i, 8, done);
-    if (i % 3 == 1) op.remote.key = bad_key(target), ++doomed;
+    if (i % 3 == 1)
+      op.remote.key = bad_key(target), ++doomed;
     post_patiently(when(trigger, i + 1, op));
     add(trigger, 1);
   }
@@ -229,7 +235,8 @@ TEST_P(NicContract, N5_FailuresAmongSuccesses) {
 
 // Failed entries give their places back (mutant 27).
 TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
-  if (!start({.deferred_depth = 16})) return;
+  if (!start({.deferred_depth = 16}))
+    return;
   Memory& source = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -252,7 +259,8 @@ TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
 // ---- N8
 
 TEST_P(NicContract, N8_AKeyDiesWithItsRegistration) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId arrived = counter(1);
   const CounterId trigger = counter();
   const CounterId good = counter();
@@ -287,7 +295,8 @@ TEST_P(NicContract, N8_AKeyDiesWithItsRegistration) {
 }
 
 TEST_P(NicContract, N8_AKeyOfOneNicIsNoneOfAnother) {
-  if (!start({.nics = 3})) return;
+  if (!start({.nics = 3}))
+    return;
   Memory& source = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId done = counter();
@@ -301,7 +310,8 @@ TEST_P(NicContract, N8_AKeyOfOneNicIsNoneOfAnother) {
 // A region cannot go while an entry would read it or fetch into it; what targets it is the
 // initiator's risk.
 TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& source = memory(0, 64);
   Memory& fetched = memory(0, 64);
   Memory& target = memory(1, 64);
@@ -317,8 +327,7 @@ TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
     refused({Code::kInvalidState}, "deregister a fetch target",
             [&] { return nic().deregister_region(fetched.region); });
   }
-  refused({Code::kInvalidState}, "deregister a source",
-          [&] { return nic().deregister_region(source.region); });
+  refused({Code::kInvalidState}, "deregister a source", [&] { return nic().deregister_region(source.region); });
   EXPECT_EQ(nic().key(source.region).value(), source.key) << "the refused call changed nothing";
   source.fill(3, 0, 64);
   add(trigger, 1);
@@ -337,10 +346,12 @@ TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
 // begun: until it is done its source cannot be deregistered and its completion counter not be
 // closed.
 TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr size_t kBulk = 100'000;
   constexpr uint64_t kCrowd = 1400;
-  if (!needs(nic().caps().max_message_bytes >= kBulk, "messages of 100,000 bytes")) return;
+  if (!needs(nic().caps().max_message_bytes >= kBulk, "messages of 100,000 bytes"))
+    return;
   Memory& bulk = memory(0, kBulk);
   Memory& bulk_target = memory(1, kBulk);
   Memory& target = memory(1, 8 * 4);
@@ -367,8 +378,10 @@ TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
 // then either landed, whole, counted on both sides, or failed; none lands later (a sanitizer sees
 // it if one does). Short messages make for many under way, long ones for one that is cut.
 TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
-  if (!start()) return;
-  if (!needs(nic(1).caps().fenced_deregistration, "fenced deregistration")) return;
+  if (!start())
+    return;
+  if (!needs(nic(1).caps().fenced_deregistration, "fenced deregistration"))
+    return;
   std::mt19937_64 random(8);
   struct Traffic {
     size_t slot, slots;
@@ -377,9 +390,11 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
   for (const Traffic& traffic : {Traffic{256, 1024, 30}, Traffic{1'500'000, 4, 12}}) {
     const size_t slot = traffic.slot;
     const size_t slots = traffic.slots;
-    if (slot > nic().caps().max_message_bytes) continue;
+    if (slot > nic().caps().max_message_bytes)
+      continue;
     Memory& source = memory(0, slot * slots);
-    for (size_t i = 0; i < slots; ++i) source.fill(i, i * slot, slot);
+    for (size_t i = 0; i < slots; ++i)
+      source.fill(i, i * slot, slot);
     for (int round = 0; round < traffic.rounds; ++round) {
       SCOPED_TRACE("round " + std::to_string(round) + " with messages of " + std::to_string(slot));
       const CounterId arrived = counter(1);
@@ -419,10 +434,8 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
       EXPECT_TRUE(target->guards_intact());
       target.reset();
       writer.join();
-      ASSERT_TRUE(eventually([&] {
-        return value(done).success + nic().failures() - failed_before == slots;
-      })) << value(done).success
-          << " succeeded, " << nic().failures() - failed_before << " failed";
+      ASSERT_TRUE(eventually([&] { return value(done).success + nic().failures() - failed_before == slots; }))
+          << value(done).success << " succeeded, " << nic().failures() - failed_before << " failed";
       EXPECT_EQ(value(done).success, landed) << "by what the target holds";
       EXPECT_TRUE(reaches(arrived, landed, 1));
       if (round < 2) {
@@ -430,7 +443,8 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
       }
       ASSERT_TRUE(is_ok(close(arrived, 1)));
       ASSERT_TRUE(eventually([&] { return close(done).ok(); }));
-      while (nic().take_failure().has_value()) continue;
+      while (nic().take_failure().has_value())
+        continue;
     }
   }
 }

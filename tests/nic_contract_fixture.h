@@ -24,9 +24,7 @@
 namespace lanyard::nic {
 
 // Found by GoogleTest through the namespace of the type.
-inline bool operator==(const Usage& a, const Usage& b) {
-  return a.counters == b.counters && a.regions == b.regions;
-}
+inline bool operator==(const Usage& a, const Usage& b) { return a.counters == b.counters && a.regions == b.regions; }
 
 inline void PrintTo(const CounterValue& value, std::ostream* out) {
   *out << "{success " << value.success << ", failure " << value.failure << "}";
@@ -70,7 +68,8 @@ struct NicFabric {
   virtual size_t size() = 0;
   virtual Nic& nic(size_t rank) = 0;
   virtual void progress_all() {
-    for (size_t rank = 0; rank < size(); ++rank) nic(rank).progress();
+    for (size_t rank = 0; rank < size(); ++rank)
+      nic(rank).progress();
   }
   // Whether something is done though nobody calls the NICs: rows that want that are skipped otherwise.
   virtual bool works_alone() const { return true; }
@@ -84,9 +83,7 @@ struct NicMaker {
 };
 
 inline void PrintTo(const NicMaker& maker, std::ostream* out) { *out << maker.name; }
-inline std::string maker_name(const ::testing::TestParamInfo<NicMaker>& info) {
-  return info.param.name;
-}
+inline std::string maker_name(const ::testing::TestParamInfo<NicMaker>& info) { return info.param.name; }
 
 // Longer than anything that works ever takes, under any sanitizer: only what is broken waits so
 // long.
@@ -108,9 +105,7 @@ class Memory {
   std::byte* data() { return reinterpret_cast<std::byte*>(words_.data() + kGuardWords); }
 
   uint64_t load(size_t offset = 0) { return word(offset).load(std::memory_order_acquire); }
-  void store(uint64_t value, size_t offset = 0) {
-    word(offset).store(value, std::memory_order_release);
-  }
+  void store(uint64_t value, size_t offset = 0) { word(offset).store(value, std::memory_order_release); }
 
   // Byte i of a message that is told by `seed` from others: a lost, doubled or moved byte shows.
   static std::byte pattern(uint64_t seed, size_t i) {
@@ -119,24 +114,24 @@ class Memory {
     return static_cast<std::byte>(x * 0xbf58476d1ce4e5b9u >> 56);
   }
   void fill(uint64_t seed, size_t offset, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) data()[offset + i] = pattern(seed, i);
+    for (size_t i = 0; i < bytes; ++i)
+      data()[offset + i] = pattern(seed, i);
   }
   bool holds(uint64_t seed, size_t offset, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i)
-      if (data()[offset + i] != pattern(seed, i)) return false;
+      if (data()[offset + i] != pattern(seed, i))
+        return false;
     return true;
   }
   bool is_zero(size_t offset, size_t bytes) {
-    return std::all_of(data() + offset, data() + offset + bytes,
-                       [](std::byte b) { return b == std::byte{0}; });
+    return std::all_of(data() + offset, data() + offset + bytes, [](std::byte b) { return b == std::byte{0}; });
   }
   bool guards_intact() {
     const size_t tail = 2 * kGuardWords * 8 + (bytes_ + 7) / 8 * 8;
     const std::byte guard{static_cast<uint8_t>(kGuard)};
     const auto* all = reinterpret_cast<const std::byte*>(words_.data());
     return std::all_of(all, all + kGuardWords * 8, [&](std::byte b) { return b == guard; }) &&
-           std::all_of(all + kGuardWords * 8 + bytes_, all + tail,
-                       [&](std::byte b) { return b == guard; });
+           std::all_of(all + kGuardWords * 8 + bytes_, all + tail, [&](std::byte b) { return b == guard; });
   }
 
   RegionId region;
@@ -146,9 +141,7 @@ class Memory {
   static constexpr size_t kGuardWords = 8;
   static constexpr uint64_t kGuard = 0xa5a5a5a5a5a5a5a5u;
 
-  std::atomic_ref<uint64_t> word(size_t offset) {
-    return std::atomic_ref<uint64_t>(words_[kGuardWords + offset / 8]);
-  }
+  std::atomic_ref<uint64_t> word(size_t offset) { return std::atomic_ref<uint64_t>(words_[kGuardWords + offset / 8]); }
 
   size_t rank_;
   size_t bytes_;
@@ -157,8 +150,8 @@ class Memory {
 
 // ---- Descriptors
 
-inline Op write_op(const Memory& from, uint64_t from_offset, const Memory& to, uint64_t to_offset,
-                   uint64_t bytes, CounterId completion = {}) {
+inline Op write_op(const Memory& from, uint64_t from_offset, const Memory& to, uint64_t to_offset, uint64_t bytes,
+                   CounterId completion = {}) {
   Op op;
   op.kind = OpKind::kWrite;
   op.level = CompletionLevel::kDelivery;
@@ -169,8 +162,8 @@ inline Op write_op(const Memory& from, uint64_t from_offset, const Memory& to, u
   return op;
 }
 
-inline Op atomic_op(AtomicKind kind, const Memory& operand, uint64_t operand_offset,
-                    const Memory& to, uint64_t to_offset, CounterId completion = {}) {
+inline Op atomic_op(AtomicKind kind, const Memory& operand, uint64_t operand_offset, const Memory& to,
+                    uint64_t to_offset, CounterId completion = {}) {
   Op op;
   op.kind = OpKind::kAtomic;
   op.atomic = kind;
@@ -181,8 +174,8 @@ inline Op atomic_op(AtomicKind kind, const Memory& operand, uint64_t operand_off
   return op;
 }
 
-inline Op sum_op(const Memory& operand, uint64_t operand_offset, const Memory& to,
-                 uint64_t to_offset, CounterId completion = {}) {
+inline Op sum_op(const Memory& operand, uint64_t operand_offset, const Memory& to, uint64_t to_offset,
+                 CounterId completion = {}) {
   return atomic_op(AtomicKind::kSum, operand, operand_offset, to, to_offset, completion);
 }
 
@@ -200,32 +193,26 @@ inline DeferredOp when(CounterId trigger, uint64_t threshold, const Op& op) {
 
 inline void ring(const Doorbell& bell, uint64_t value = 1) {
   switch (bell.kind) {
-    case DoorbellKind::kMmioAdd:
-      std::atomic_ref<uint64_t>(*bell.word).store(value, std::memory_order_release);
-      break;
+    case DoorbellKind::kMmioAdd: std::atomic_ref<uint64_t>(*bell.word).store(value, std::memory_order_release); break;
     case DoorbellKind::kAtomicAdd:
       std::atomic_ref<uint64_t>(*bell.word).fetch_add(value, std::memory_order_seq_cst);
       break;
-    case DoorbellKind::kHostCall:
-      bell.call(bell.object, bell.counter, value);
-      break;
+    case DoorbellKind::kHostCall: bell.call(bell.object, bell.counter, value); break;
   }
 }
 
 inline const char* kind_name(DoorbellKind kind) {
   switch (kind) {
-    case DoorbellKind::kMmioAdd:
-      return "MmioAdd";
-    case DoorbellKind::kAtomicAdd:
-      return "AtomicAdd";
-    case DoorbellKind::kHostCall:
-      return "HostCall";
+    case DoorbellKind::kMmioAdd: return "MmioAdd";
+    case DoorbellKind::kAtomicAdd: return "AtomicAdd";
+    case DoorbellKind::kHostCall: return "HostCall";
   }
   return "?";
 }
 
 inline ::testing::AssertionResult is_ok(const Status& status) {
-  if (status.ok()) return ::testing::AssertionSuccess();
+  if (status.ok())
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << status.to_string();
 }
 
@@ -242,9 +229,8 @@ inline void PrintTo(const State& state, std::ostream* out) {
   for (const CounterValue& value : state.counters)
     *out << value.success << '+' << value.failure << ' ';
   for (size_t i = 0; i < state.failures.size(); ++i)
-    *out << "| NIC " << i << ": " << state.free_entries[i] << " free, " << state.failures[i]
-         << " failures, " << state.usage[i].counters << " counters, " << state.usage[i].regions
-         << " regions ";
+    *out << "| NIC " << i << ": " << state.free_entries[i] << " free, " << state.failures[i] << " failures, "
+         << state.usage[i].counters << " counters, " << state.usage[i].regions << " regions ";
 }
 
 class NicContract : public ::testing::TestWithParam<NicMaker> {
@@ -262,21 +248,23 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     return fabric_->size() >= options.nics;
   }
   [[nodiscard]] bool needs(bool capability, const char* what) {
-    if (!capability) skip(std::string("caps() lacks ") + what);
+    if (!capability)
+      skip(std::string("caps() lacks ") + what);
     return capability;
   }
 
   [[nodiscard]] bool works_alone() {
-    if (!fabric_->works_alone()) skip("these NICs do nothing while nobody calls them");
+    if (!fabric_->works_alone())
+      skip("these NICs do nothing while nobody calls them");
     return fabric_->works_alone();
   }
 
   void TearDown() override {
-    if (fabric_ == nullptr) return;
+    if (fabric_ == nullptr)
+      return;
     stop();
     for (Memory& memory : memories_)
-      EXPECT_TRUE(memory.guards_intact())
-          << "something wrote beside a region of NIC " << memory.rank();
+      EXPECT_TRUE(memory.guards_intact()) << "something wrote beside a region of NIC " << memory.rank();
   }
   // Ends the NICs, and with them whatever they were still doing to the memory.
   void stop() { fabric_.reset(); }
@@ -289,13 +277,15 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   CounterId counter(size_t rank = 0) {
     Result<CounterId> opened = nic(rank).open_counter();
     EXPECT_TRUE(is_ok(opened.status()));
-    if (!opened.ok()) return {};
+    if (!opened.ok())
+      return {};
     counters_.push_back({rank, opened.value()});
     return opened.value();
   }
   Status close(CounterId id, size_t rank = 0) {
     Status status = nic(rank).close_counter(id);
-    if (status.ok()) std::erase(counters_, std::pair{rank, id});
+    if (status.ok())
+      std::erase(counters_, std::pair{rank, id});
     return status;
   }
   Memory& memory(size_t rank, size_t bytes, CounterId remote_write = {}) {
@@ -304,8 +294,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     return made;
   }
   void enroll(Memory& memory, CounterId remote_write = {}) {
-    Result<RegionId> region =
-        nic(memory.rank()).register_region(memory.data(), memory.bytes(), remote_write);
+    Result<RegionId> region = nic(memory.rank()).register_region(memory.data(), memory.bytes(), remote_write);
     ASSERT_TRUE(is_ok(region.status()));
     memory.region = region.value();
     Result<RemoteKey> key = nic(memory.rank()).key(memory.region);
@@ -319,13 +308,9 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     EXPECT_TRUE(is_ok(read.status()));
     return read.ok() ? read.value() : CounterValue{};
   }
-  void add(CounterId id, uint64_t amount, size_t rank = 0) {
-    EXPECT_TRUE(is_ok(nic(rank).add(id, amount)));
-  }
+  void add(CounterId id, uint64_t amount, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).add(id, amount))); }
   void post(const DeferredOp& op, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post({&op, 1}))); }
-  void post(const std::vector<DeferredOp>& ops, size_t rank = 0) {
-    EXPECT_TRUE(is_ok(nic(rank).post(ops)));
-  }
+  void post(const std::vector<DeferredOp>& ops, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post(ops))); }
   // These two repeat where the NIC is full. For any thread.
   void post_patiently(const DeferredOp& op, size_t rank = 0) {
     patiently(rank, [&] { return nic(rank).post({&op, 1}); });
@@ -346,7 +331,8 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
         return false;
       }
       fabric_->progress_all();
-      if (turn >= kEagerTurns) nic(turn % size()).wait_since(nic(turn % size()).activity(), std::chrono::microseconds(50));
+      if (turn >= kEagerTurns)
+        nic(turn % size()).wait_since(nic(turn % size()).activity(), std::chrono::microseconds(50));
     }
     return true;
   }
@@ -358,10 +344,10 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
       const CounterValue before = last;
       moves = eventually([&] { return (last = value(id, rank)) != before; });
     }
-    if (last == wanted) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure()
-           << "success " << last.success << ", failure " << last.failure << " where "
-           << wanted.success << " and " << wanted.failure << " were due";
+    if (last == wanted)
+      return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << "success " << last.success << ", failure " << last.failure << " where "
+                                         << wanted.success << " and " << wanted.failure << " were due";
   }
   ::testing::AssertionResult reaches(CounterId id, uint64_t success, size_t rank = 0) {
     return reaches(id, CounterValue{success, 0}, rank);
@@ -369,15 +355,15 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   ::testing::AssertionResult all_free(size_t rank = 0) {
     if (eventually([&] { return nic(rank).free_entries() == depth(rank); }))
       return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure()
-           << nic(rank).free_entries() << " of " << depth(rank) << " entries are free";
+    return ::testing::AssertionFailure() << nic(rank).free_entries() << " of " << depth(rank) << " entries are free";
   }
   // Gives a NIC the time to do what it must not do. Shorter or longer never makes a right NIC fail.
   void settle(std::chrono::milliseconds time = std::chrono::milliseconds(15)) {
     const auto end = std::chrono::steady_clock::now() + time;
     do {
       fabric_->progress_all();
-      for (size_t rank = 0; rank < size(); ++rank) nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(1));
+      for (size_t rank = 0; rank < size(); ++rank)
+        nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(1));
     } while (std::chrono::steady_clock::now() < end);
   }
   // Drives without ever sleeping in a NIC, as whoever attends must.
@@ -385,7 +371,8 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   [[nodiscard]] bool happens_by_progress(Predicate pred) {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
     while (!pred()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
       fabric_->progress_all();
       std::this_thread::yield();
     }
@@ -396,7 +383,8 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   [[nodiscard]] static bool happens_without_us(Predicate pred) {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
     while (!pred()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     return true;
@@ -405,7 +393,8 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   // ---- N9
   State state() {
     State now;
-    for (const auto& [rank, id] : counters_) now.counters.push_back(value(id, rank));
+    for (const auto& [rank, id] : counters_)
+      now.counters.push_back(value(id, rank));
     for (size_t rank = 0; rank < size(); ++rank) {
       now.free_entries.push_back(nic(rank).free_entries());
       now.failures.push_back(nic(rank).failures());
@@ -429,8 +418,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   // checks their order with counter operations, which take place on this NIC as they fire. Entry p
   // sets a log and every other entry adds its own bit: what the log holds in the end tells who
   // fired after p. One run an entry gives the whole order.
-  void expect_order(const std::vector<uint64_t>& thresholds,
-                    const std::vector<uint64_t>& increments) {
+  void expect_order(const std::vector<uint64_t>& thresholds, const std::vector<uint64_t>& increments) {
     constexpr uint64_t kMark = uint64_t{1} << 40;
     const CounterId trigger = counter();
     std::vector<CounterId> logs;
@@ -440,9 +428,9 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
       due.push_back(kMark);
       std::vector<DeferredOp> ops;
       for (size_t i = 0; i < thresholds.size(); ++i) {
-        const bool after =
-            thresholds[i] > thresholds[p] || (thresholds[i] == thresholds[p] && i > p);
-        if (after) due[p] += uint64_t{1} << i;
+        const bool after = thresholds[i] > thresholds[p] || (thresholds[i] == thresholds[p] && i > p);
+        if (after)
+          due[p] += uint64_t{1} << i;
         ops.push_back(when(trigger, thresholds[i],
                            i == p ? counter_op(OpKind::kCounterSet, logs[p], kMark)
                                   : counter_op(OpKind::kCounterAdd, logs[p], uint64_t{1} << i)));
@@ -450,9 +438,11 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
       if (p % 2 == 0) {
         post(ops);
       } else {
-        for (const DeferredOp& op : ops) post(op);
+        for (const DeferredOp& op : ops)
+          post(op);
       }
-      for (uint64_t increment : increments) add(trigger, increment);
+      for (uint64_t increment : increments)
+        add(trigger, increment);
       ASSERT_TRUE(all_free());
       ASSERT_TRUE(is_ok(nic().reset(trigger)));
       ASSERT_TRUE(reaches(trigger, 0));
@@ -469,15 +459,19 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
 
   std::vector<DoorbellKind> doorbell_kinds(size_t rank = 0) {
     std::vector<DoorbellKind> kinds;
-    if (nic(rank).caps().doorbell_mmio_add) kinds.push_back(DoorbellKind::kMmioAdd);
-    if (nic(rank).caps().doorbell_atomic_add) kinds.push_back(DoorbellKind::kAtomicAdd);
-    if (nic(rank).caps().doorbell_host_call) kinds.push_back(DoorbellKind::kHostCall);
+    if (nic(rank).caps().doorbell_mmio_add)
+      kinds.push_back(DoorbellKind::kMmioAdd);
+    if (nic(rank).caps().doorbell_atomic_add)
+      kinds.push_back(DoorbellKind::kAtomicAdd);
+    if (nic(rank).caps().doorbell_host_call)
+      kinds.push_back(DoorbellKind::kHostCall);
     return kinds;
   }
   Doorbell doorbell(CounterId id, DoorbellKind kind, size_t rank = 0) {
     Result<Doorbell> bell = nic(rank).doorbell(id, kind);
     EXPECT_TRUE(is_ok(bell.status()));
-    if (!bell.ok()) return {.call = [](void*, uint32_t, uint64_t) {}};
+    if (!bell.ok())
+      return {.call = [](void*, uint32_t, uint64_t) {}};
     EXPECT_EQ(bell.value().kind, kind);
     return bell.value();
   }

@@ -11,9 +11,11 @@ namespace lanyard::nic_contract {
 // ---- Limits
 
 TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
-  if (!start({.max_counters = 16})) return;
+  if (!start({.max_counters = 16}))
+    return;
   const uint32_t most = nic().caps().max_counters;
-  if (!needs(most <= 1 << 16, "a number of counters small enough to use up")) return;
+  if (!needs(most <= 1 << 16, "a number of counters small enough to use up"))
+    return;
   std::set<uint32_t> ids;
   std::vector<CounterId> opened;
   for (uint32_t i = 0; i < most; ++i) {
@@ -22,7 +24,8 @@ TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
     add(opened.back(), i + 1);
   }
   // Reads may lag, and a refused call is to be seen to change nothing.
-  for (uint32_t i = 0; i < most; ++i) ASSERT_TRUE(reaches(opened[i], i + 1));
+  for (uint32_t i = 0; i < most; ++i)
+    ASSERT_TRUE(reaches(opened[i], i + 1));
   for (int again = 0; again < 3; ++again)
     refused({Code::kExhausted}, "one more", [&] { return nic().open_counter().status(); });
   EXPECT_TRUE(is_ok(close(opened[most / 2])));
@@ -31,13 +34,16 @@ TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
   add(opened[most / 2], most / 2 + 1);
   ASSERT_TRUE(reaches(opened[most / 2], most / 2 + 1));
   refused({Code::kExhausted}, "one more", [&] { return nic().open_counter().status(); });
-  for (uint32_t i = 0; i < most; ++i) ASSERT_TRUE(reaches(opened[i], i + 1));
+  for (uint32_t i = 0; i < most; ++i)
+    ASSERT_TRUE(reaches(opened[i], i + 1));
 }
 
 TEST_P(NicContract, Limits_RegionsRunOutAndComeBack) {
-  if (!start({.max_regions = 16})) return;
+  if (!start({.max_regions = 16}))
+    return;
   const uint32_t most = nic(1).caps().max_regions;
-  if (!needs(most <= 1 << 16, "a number of regions small enough to use up")) return;
+  if (!needs(most <= 1 << 16, "a number of regions small enough to use up"))
+    return;
   const CounterId arrived = counter(1);
   const CounterId done = counter();
   Memory& source = memory(0, 8);
@@ -52,19 +58,23 @@ TEST_P(NicContract, Limits_RegionsRunOutAndComeBack) {
   }
   Memory unlucky(1, 8);
   const auto one_more = [&] { return nic(1).register_region(unlucky.data(), 8, arrived).status(); };
-  for (int again = 0; again < 3; ++again) refused({Code::kExhausted}, "one more", one_more);
+  for (int again = 0; again < 3; ++again)
+    refused({Code::kExhausted}, "one more", one_more);
   EXPECT_TRUE(is_ok(nic(1).deregister_region(targets[0]->region)));
   ASSERT_NO_FATAL_FAILURE(enroll(*targets[0], arrived));
   EXPECT_TRUE(keys.insert(targets[0]->key.value).second);
   refused({Code::kExhausted}, "one more", one_more);
-  for (Memory* target : targets) issue(write_op(source, 0, *target, 0, 8, done));
+  for (Memory* target : targets)
+    issue(write_op(source, 0, *target, 0, 8, done));
   ASSERT_TRUE(reaches(done, most));
-  for (Memory* target : targets) EXPECT_EQ(target->load(), 5u);
+  for (Memory* target : targets)
+    EXPECT_EQ(target->load(), 5u);
   EXPECT_TRUE(reaches(arrived, most, 1));
 }
 
 TEST_P(NicContract, Limits_UsageIsWhatIsOpen) {
-  if (!start()) return;
+  if (!start())
+    return;
   const auto usage = [&](uint32_t counters, uint32_t regions) {
     return nic().usage() == nic::Usage{.counters = counters, .regions = regions};
   };
@@ -85,18 +95,18 @@ TEST_P(NicContract, Limits_UsageIsWhatIsOpen) {
 }
 
 TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
-  if (!start({.max_message_bytes = 10'000})) return;
+  if (!start({.max_message_bytes = 10'000}))
+    return;
   const uint64_t most = nic().caps().max_message_bytes;
-  if (!needs(most <= uint64_t{64} << 20, "a greatest message small enough to test")) return;
+  if (!needs(most <= uint64_t{64} << 20, "a greatest message small enough to test"))
+    return;
   Memory& source = memory(0, most + 1);
   Memory& target = memory(1, most + 1);
   source.fill(1, 0, most + 1);
   const CounterId trigger = counter();
   const CounterId done = counter();
   const DeferredOp longer = when(trigger, 1, write_op(source, 0, target, 0, most + 1, done));
-  refused({Code::kInvalidArgument}, "a deferred one longer", [&] {
-    return nic().post({&longer, 1});
-  });
+  refused({Code::kInvalidArgument}, "a deferred one longer", [&] { return nic().post({&longer, 1}); });
   refused({Code::kInvalidArgument}, "an issued one longer", [&] { return nic().issue(longer.op); });
   add(trigger, 1);
   settle();
@@ -110,7 +120,8 @@ TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
 // ---- What is in use stays
 
 TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -149,7 +160,8 @@ TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
 // Ids that are none: the default one, one that was never given, one that is closed, one that
 // another NIC gave.
 TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& local = memory(0, 64);
   Memory& target = memory(1, 64);
   const CounterId good = counter();
@@ -157,15 +169,14 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
   ASSERT_TRUE(reaches(good, 4));
   const CounterId closed = counter();
   CounterId foreign = counter(1);
-  for (int i = 0; i < 6; ++i) foreign = counter(1);
+  for (int i = 0; i < 6; ++i)
+    foreign = counter(1);
   ASSERT_TRUE(is_ok(close(closed)));
   CounterId never = good;
   never.value += 1'000'000'007;
   const Memory spare(0, 8);
-  const std::pair<const char*, CounterId> none[] = {{"the default", CounterId{}},
-                                                    {"never given", never},
-                                                    {"closed", closed},
-                                                    {"another NIC's", foreign}};
+  const std::pair<const char*, CounterId> none[] = {
+      {"the default", CounterId{}}, {"never given", never}, {"closed", closed}, {"another NIC's", foreign}};
   for (const auto& entry : none) {
     const auto bad = entry.second;
     SCOPED_TRACE(entry.first);
@@ -183,15 +194,13 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
       refused(codes, name, [&] { return nic().issue(op); });
     };
     const DeferredOp triggered = when(bad, 1, sum_op(local, 0, target, 0));
-    refused({Code::kNotFound, Code::kInvalidArgument}, "trigger", [&] {
-      return nic().post({&triggered, 1});
-    });
+    refused({Code::kNotFound, Code::kInvalidArgument}, "trigger", [&] { return nic().post({&triggered, 1}); });
     refused_op("counter add", counter_op(OpKind::kCounterAdd, bad, 1));
     refused_op("counter set", counter_op(OpKind::kCounterSet, bad, 1));
-    if (!bad.valid()) continue;  // where none is allowed, the default means none
+    if (!bad.valid())
+      continue;  // where none is allowed, the default means none
     refused_op("completion", sum_op(local, 0, target, 0, bad));
-    refused({Code::kNotFound}, "remote_write",
-            [&] { return nic().register_region(local.data(), 64, bad).status(); });
+    refused({Code::kNotFound}, "remote_write", [&] { return nic().register_region(local.data(), 64, bad).status(); });
   }
   const State before = state();
   settle();
@@ -201,7 +210,8 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
 }
 
 TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId trigger = counter();
   add(trigger, 1);
   ASSERT_TRUE(reaches(trigger, 1));
@@ -211,7 +221,8 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
   ASSERT_NO_FATAL_FAILURE(enroll(closed));
   ASSERT_TRUE(is_ok(nic().deregister_region(closed.region)));
   Memory* foreign = nullptr;
-  for (int i = 0; i < 6; ++i) foreign = &memory(1, 64);
+  for (int i = 0; i < 6; ++i)
+    foreign = &memory(1, 64);
   RegionId never = good.region;
   never.value += 1'000'000'007;
   const std::pair<const char*, RegionId> none[] = {{"the default", RegionId{}},
@@ -230,7 +241,8 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
     Op fetch = atomic_op(AtomicKind::kFetchSum, good, 0, target, 0);
     fetch.fetch = {bad, 0};
     for (const Op& op : {write, sum, fetch}) {
-      if (op.atomic == AtomicKind::kFetchSum && !nic().caps().fetching_atomics) continue;
+      if (op.atomic == AtomicKind::kFetchSum && !nic().caps().fetching_atomics)
+        continue;
       const DeferredOp deferred = when(trigger, 1, op);
       const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
       refused(codes, "post", [&] { return nic().post({&deferred, 1}); });
@@ -243,7 +255,8 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
 }
 
 TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId trigger = counter();
   add(trigger, 1);
   ASSERT_TRUE(reaches(trigger, 1));
@@ -253,8 +266,7 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
   std::vector<std::pair<const char*, Op>> bad;
   bad.emplace_back("a source past its region", write_op(local, 0, target, 0, 65, done));
   bad.emplace_back("a source that begins past its region", write_op(local, 65, target, 0, 1, done));
-  bad.emplace_back("a source whose end wraps",
-                   write_op(local, ~uint64_t{0} - 3, target, 0, 8, done));
+  bad.emplace_back("a source whose end wraps", write_op(local, ~uint64_t{0} - 3, target, 0, 8, done));
   bad.emplace_back("an operand past its region", sum_op(local, 64, target, 0, done));
   bad.emplace_back("an operand half past its region", sum_op(local, 60, target, 0, done));
   bad.emplace_back("a misaligned operand", sum_op(local, 4, target, 0, done));
@@ -283,18 +295,15 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
     const DeferredOp deferred = when(trigger, 1, op);
     // A peer that does not exist is not found; the rest is wrong in itself.
     std::vector<Code> codes = {Code::kInvalidArgument};
-    if (op.remote.peer >= size()) codes.push_back(Code::kNotFound);
+    if (op.remote.peer >= size())
+      codes.push_back(Code::kNotFound);
     refused(codes, what, [&] { return nic().post({&deferred, 1}); });
     refused(codes, what, [&] { return nic().issue(op); });
   }
   const DeferredOp high = when(trigger, kMaxSuccess + 1, write_op(local, 0, target, 0, 8, done));
-  refused({Code::kInvalidArgument}, "a threshold of 49 bits", [&] {
-    return nic().post({&high, 1});
-  });
+  refused({Code::kInvalidArgument}, "a threshold of 49 bits", [&] { return nic().post({&high, 1}); });
   const DeferredOp highest = when(trigger, ~uint64_t{0}, high.op);
-  refused({Code::kInvalidArgument}, "a threshold of 64 bits", [&] {
-    return nic().post({&highest, 1});
-  });
+  refused({Code::kInvalidArgument}, "a threshold of 64 bits", [&] { return nic().post({&highest, 1}); });
   settle();
   EXPECT_EQ(value(done), (CounterValue{0, 0}));
   EXPECT_TRUE(target.is_zero(0, 4096));
@@ -303,19 +312,20 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
 }
 
 TEST_P(NicContract, N9_DoorbellKindsThatAreNotListedAreRefused) {
-  if (!start()) return;
+  if (!start())
+    return;
   const CounterId c = counter();
   const std::vector<DoorbellKind> listed = doorbell_kinds();
-  for (DoorbellKind kind :
-       {DoorbellKind::kMmioAdd, DoorbellKind::kAtomicAdd, DoorbellKind::kHostCall})
+  for (DoorbellKind kind : {DoorbellKind::kMmioAdd, DoorbellKind::kAtomicAdd, DoorbellKind::kHostCall})
     if (std::find(listed.begin(), listed.end(), kind) == listed.end())
-      refused({Code::kUnsupported}, kind_name(kind),
-              [&] { return nic().doorbell(c, kind).status(); });
+      refused({Code::kUnsupported}, kind_name(kind), [&] { return nic().doorbell(c, kind).status(); });
 }
 
 TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
-  if (!start()) return;
-  if (!nic().caps().doorbell_totals) GTEST_SKIP() << "the NIC lists no totals";
+  if (!start())
+    return;
+  if (!nic().caps().doorbell_totals)
+    GTEST_SKIP() << "the NIC lists no totals";
   const CounterId c = counter();
   std::atomic_ref<uint64_t> word(*doorbell(c, DoorbellKind::kAtomicAdd).word);
   uint64_t total = word.load();
@@ -333,7 +343,8 @@ TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
 // ---- Who is there
 
 TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
-  if (!start()) return;
+  if (!start())
+    return;
   for (size_t rank = 0; rank < size(); ++rank) {
     const nic::Caps& caps = nic(rank).caps();
     EXPECT_FALSE(caps.name.empty());
@@ -355,7 +366,8 @@ TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
 }
 
 TEST_P(NicContract, Peers_AreSetOnce) {
-  if (!start()) return;
+  if (!start())
+    return;
   const std::vector<nic::Address> all = {nic(0).address(), nic(1).address()};
   refused({Code::kInvalidState}, "the second time", [&] { return nic(0).set_peers(all, 0); });
   const std::vector<nic::Address> few = {nic(0).address()};
@@ -370,7 +382,8 @@ TEST_P(NicContract, Peers_AreSetOnce) {
 }
 
 TEST_P(NicContract, Peers_MustBeRight) {
-  if (!start({.connected = false})) return;
+  if (!start({.connected = false}))
+    return;
   const std::vector<nic::Address> all = {nic(0).address(), nic(1).address()};
   const auto set = [&](size_t rank, const std::vector<nic::Address>& peers, uint32_t self) {
     return [this, rank, peers, self] { return nic(rank).set_peers(peers, self); };

@@ -7,7 +7,8 @@
 namespace lanyard::nic_contract {
 
 TEST_P(NicContract, Threads_OpenAndCloseEverything) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kCycles = 150;
   Memory& source = memory(1, 8);
   source.store(1);
@@ -43,7 +44,8 @@ TEST_P(NicContract, Threads_OpenAndCloseEverything) {
 
 // wait() ends when something happens, not when its time is over.
 TEST_P(NicContract, Threads_WaitEndsWhenSomethingHappens) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   const CounterId arrived = counter(1);
   Memory& target = memory(1, 8, arrived);
@@ -72,7 +74,8 @@ TEST_P(NicContract, Threads_WaitEndsWhenSomethingHappens) {
 // many hand-overs, however the event falls between the look and the sleep. A single miss sleeps
 // past the bound.
 TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
-  if (!start()) return;
+  if (!start())
+    return;
   constexpr uint64_t kMessages = 400;
   Memory& one = memory(0, 8);
   one.store(1);
@@ -88,8 +91,10 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
     while (true) {
       nic(rank).progress();
       const uint64_t seen = nic(rank).activity();
-      if (pred()) return true;
-      if (std::chrono::steady_clock::now() > deadline) return false;
+      if (pred())
+        return true;
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
       nic(rank).wait_since(seen, 2 * kBound);
     }
   };
@@ -97,7 +102,8 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
   std::atomic<bool> over = false;
   std::jthread answering([&] {
     for (uint64_t i = 1; i <= kMessages && !over; ++i) {
-      if (!sleeps_until(1, [&] { return target.load() >= i || over; })) return;
+      if (!sleeps_until(1, [&] { return target.load() >= i || over; }))
+        return;
       issue(sum_op(back, 0, words, 0), 1);
     }
   });
@@ -105,12 +111,13 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
   for (uint64_t i = 1; ok && i <= kMessages; ++i) {
     issue(sum_op(one, 0, target, 0, done));
     ok = sleeps_until(0, [&] { return words.load() == i; });
-    EXPECT_TRUE(ok) << "message " << i << ", " << target.load() << " arrived, " << words.load()
-                    << " answered";
-    if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(ok) << "message " << i << ", " << target.load() << " arrived, " << words.load() << " answered";
+    if (i % 100 == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   over = true;
-  if (!ok) issue(sum_op(one, 0, target, 0, done));  // wakes the other, who sees that it is over
+  if (!ok)
+    issue(sum_op(one, 0, target, 0, done));  // wakes the other, who sees that it is over
   answering.join();
   EXPECT_TRUE(ok);
   // By a counter, and where one thread is both.
@@ -129,8 +136,10 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
 // Threads that are woken for something to do, and go back to sleep without doing it, do not keep
 // the device from it.
 TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
-  if (!start()) return;
-  if (!works_alone()) return;
+  if (!start())
+    return;
+  if (!works_alone())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& back = memory(1, 8);
@@ -149,12 +158,14 @@ TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
     std::vector<std::jthread> sleepers;
     for (size_t rank : {0, 1})
       sleepers.emplace_back([&, rank] {
-        while (!over) nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(200));
+        while (!over)
+          nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(200));
       });
     for (uint64_t i = 1; i <= 20; ++i) {
       ring(bell);
       EXPECT_TRUE(happens_without_us([&] { return here.load() == i; })) << "round " << i;
-      if (HasFailure()) break;
+      if (HasFailure())
+        break;
     }
     over = true;
   }
@@ -162,7 +173,8 @@ TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
 
 // Everyone may drive and everyone may sleep; idle is idle for all.
 TEST_P(NicContract, Threads_ProgressAndWaitFromAnywhere) {
-  if (!start()) return;
+  if (!start())
+    return;
   Memory& one = memory(0, 8);
   one.store(1);
   Memory& target = memory(1, 8);
@@ -182,7 +194,8 @@ TEST_P(NicContract, Threads_ProgressAndWaitFromAnywhere) {
           }
         }
       });
-    for (uint64_t i = 0; i < kMessages; ++i) issue(sum_op(one, 0, target, 0, done));
+    for (uint64_t i = 0; i < kMessages; ++i)
+      issue(sum_op(one, 0, target, 0, done));
     EXPECT_TRUE(reaches(done, kMessages));
     over = true;
   }

@@ -16,7 +16,8 @@ inline DeferredOp copied(CounterId counter, uint64_t threshold, Op op) {
 inline uint64_t* word_of(Memory& memory) { return reinterpret_cast<uint64_t*>(memory.data()); }
 
 TEST_P(NicContract, N10_AWordHoldsTheCounterFromTheBeginning) {
-  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back")) return;
+  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back"))
+    return;
   Memory& word = memory(0, 8);
   const CounterId c = counter();
   add(c, 5);
@@ -32,7 +33,8 @@ TEST_P(NicContract, N10_AWordHoldsTheCounterFromTheBeginning) {
 }
 
 TEST_P(NicContract, N10_AnOperationHasItsCounterCopiedWhenItHasCompleted) {
-  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back")) return;
+  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back"))
+    return;
   Memory& word = memory(0, 8);
   constexpr uint64_t kTimes = 50;
   Memory& one = memory(0, 8);
@@ -53,7 +55,8 @@ TEST_P(NicContract, N10_AnOperationHasItsCounterCopiedWhenItHasCompleted) {
 
 // A later copy never holds less, whatever else is copied meanwhile.
 TEST_P(NicContract, N10_WordsOnlyGrow) {
-  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back")) return;
+  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back"))
+    return;
   Memory& word = memory(0, 8);
   constexpr uint64_t kTimes = 1'000;
   Memory& one = memory(0, 8);
@@ -69,7 +72,8 @@ TEST_P(NicContract, N10_WordsOnlyGrow) {
       ++posted;
     }
     (void)value(c);
-    for (size_t rank = 0; rank < size(); ++rank) nic(rank).progress();
+    for (size_t rank = 0; rank < size(); ++rank)
+      nic(rank).progress();
     const uint64_t now = word.load();
     ASSERT_GE(now, last);
     last = now;
@@ -78,7 +82,8 @@ TEST_P(NicContract, N10_WordsOnlyGrow) {
 }
 
 TEST_P(NicContract, N10_AFailureIsCopiedToo) {
-  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back")) return;
+  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back"))
+    return;
   Memory& word = memory(0, 8);
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
@@ -92,7 +97,8 @@ TEST_P(NicContract, N10_AFailureIsCopiedToo) {
 }
 
 TEST_P(NicContract, N9_BadWordsAreRefused) {
-  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back")) return;
+  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back"))
+    return;
   Memory& word = memory(0, 8);
   word.store(7);
   const CounterId c = counter();

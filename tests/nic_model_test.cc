@@ -69,8 +69,7 @@ struct Card {
     return ids;
   }
   void ack(uint32_t token, Code code = Code::kOk, uint64_t old = 0, uint32_t from = kPeer) {
-    model.complete(
-        {.kind = PacketKind::kAck, .code = code, .source = from, .token = token, .operand = old});
+    model.complete({.kind = PacketKind::kAck, .code = code, .source = from, .token = token, .operand = old});
   }
 
   NicModel model;
@@ -87,7 +86,8 @@ TEST(NicModelOrder, ByThresholdThenByAge) {
   Card card;
   const CounterId trigger = card.counter();
   const uint64_t thresholds[] = {5, 3, 5, 1, 3, 4};
-  for (uint64_t id = 0; id < 6; ++id) card.post(trigger, thresholds[id], card.sum(id));
+  for (uint64_t id = 0; id < 6; ++id)
+    card.post(trigger, thresholds[id], card.sum(id));
   EXPECT_FALSE(card.model.ready().has_value());
   EXPECT_EQ(card.model.waiting_on(trigger), 6u);
   ASSERT_TRUE(card.model.add(trigger, 100).ok());
@@ -98,7 +98,8 @@ TEST(NicModelOrder, OfTiesTheNewestFirstWhereThatIsWanted) {
   Card card({.newest_tie_first = true});
   const CounterId trigger = card.counter();
   const uint64_t thresholds[] = {5, 3, 5, 1, 3, 4};
-  for (uint64_t id = 0; id < 6; ++id) card.post(trigger, thresholds[id], card.sum(id));
+  for (uint64_t id = 0; id < 6; ++id)
+    card.post(trigger, thresholds[id], card.sum(id));
   ASSERT_TRUE(card.model.add(trigger, 100).ok());
   EXPECT_EQ(card.fire_all(), (Ids{3, 4, 1, 5, 2, 0}));
 }
@@ -211,7 +212,8 @@ TEST(NicModelFlight, NothingFiresWithoutRoom) {
   Card card({.max_in_flight = 2});
   const CounterId trigger = card.counter();
   const CounterId done = card.counter();
-  for (uint64_t id = 1; id <= 4; ++id) card.post(trigger, 0, card.sum(id, done));
+  for (uint64_t id = 1; id <= 4; ++id)
+    card.post(trigger, 0, card.sum(id, done));
   EXPECT_EQ(card.fire_all(), (Ids{1, 2}));
   EXPECT_FALSE(card.model.room_in_flight());
   EXPECT_FALSE(card.model.ready().has_value());
@@ -307,11 +309,7 @@ TEST(NicModelRegion, AnAtomicOfNoKindIsRefused) {
 // ---- Regions (N8)
 
 Packet write_to(nic::RemoteKey key, uint64_t offset, uint64_t bytes) {
-  return {.kind = PacketKind::kWrite,
-          .source = kPeer,
-          .key = key.value,
-          .offset = offset,
-          .bytes = bytes};
+  return {.kind = PacketKind::kWrite, .source = kPeer, .key = key.value, .offset = offset, .bytes = bytes};
 }
 
 TEST(NicModelRegion, KeysNeverComeBack) {
@@ -337,8 +335,7 @@ TEST(NicModelRegion, KeysMayBeChosen) {
   constexpr uint64_t kKey = 0xfeedbeef;
   const RegionId first = model.register_region(words, 8, {}, {.key = kKey}).value();
   EXPECT_EQ(model.key(first).value().value, kKey);
-  EXPECT_EQ(model.register_region(words, 8, {}, {.key = kKey}).status().code(),
-            Code::kInvalidState);
+  EXPECT_EQ(model.register_region(words, 8, {}, {.key = kKey}).status().code(), Code::kInvalidState);
   const RegionId second = model.register_region(&words[1], 8, {}, {.key = kKey + 1}).value();
   Packet packet{.kind = PacketKind::kWrite, .source = kPeer, .key = kKey + 1, .bytes = 8};
   EXPECT_EQ(model.locate(packet).address, reinterpret_cast<std::byte*>(&words[1]));
@@ -408,13 +405,18 @@ TEST(NicModelFailures, TheOldestAreKeptAndAllAreCounted) {
   const auto fail = [&](uint64_t id) {
     card.ack(card.model.issue(card.sum(id, done))->packet.token, Code::kInvalidArgument);
   };
-  for (uint64_t id = 0; id < kKept + 10; ++id) fail(id);
+  for (uint64_t id = 0; id < kKept + 10; ++id)
+    fail(id);
   EXPECT_EQ(card.model.failures(), kKept + 10);
   EXPECT_EQ(card.value(done), (CounterValue{0, kMaxFailure}));
-  for (uint64_t id = 0; id < 10; ++id) ASSERT_EQ(card.model.take_failure()->context, id);
-  for (uint64_t id = 5000; id < 5010; ++id) fail(id);
-  for (uint64_t id = 10; id < kKept; ++id) ASSERT_EQ(card.model.take_failure()->context, id);
-  for (uint64_t id = 5000; id < 5010; ++id) ASSERT_EQ(card.model.take_failure()->context, id);
+  for (uint64_t id = 0; id < 10; ++id)
+    ASSERT_EQ(card.model.take_failure()->context, id);
+  for (uint64_t id = 5000; id < 5010; ++id)
+    fail(id);
+  for (uint64_t id = 10; id < kKept; ++id)
+    ASSERT_EQ(card.model.take_failure()->context, id);
+  for (uint64_t id = 5000; id < 5010; ++id)
+    ASSERT_EQ(card.model.take_failure()->context, id);
   EXPECT_FALSE(card.model.take_failure().has_value());
 }
 
@@ -422,7 +424,8 @@ TEST(NicModelFlush, CancelsWhatHasNotFiredAndNothingElse) {
   Card card({.deferred_depth = 8, .max_in_flight = 1});
   const CounterId trigger = card.counter();
   const CounterId done = card.counter();
-  for (uint64_t id = 1; id <= 8; ++id) card.post(trigger, id <= 4 ? 1 : 2, card.sum(id, done));
+  for (uint64_t id = 1; id <= 8; ++id)
+    card.post(trigger, id <= 4 ? 1 : 2, card.sum(id, done));
   ASSERT_TRUE(card.model.add(trigger, 1).ok());
   EXPECT_EQ(card.fire_all(), (Ids{1})) << "three more are ready";
   card.model.flush();
@@ -481,27 +484,34 @@ TEST(NicModelLimits, AreKeptAndNothingAllocates) {
   card.tokens.reserve(1024);
   const uint64_t before = allocation_count();
   for (int round = 0; round < 100; ++round) {
-    for (CounterId& counter : counters) counter = card.model.open_counter().value();
+    for (CounterId& counter : counters)
+      counter = card.model.open_counter().value();
     for (RegionId& region : regions)
       region = card.model.register_region(&card.word, 8, counters[0]).value();
     for (uint64_t i = 0; i < 16; ++i)
       card.model.post({.op = card.sum(i, counters[1]), .trigger = counters[2], .threshold = i % 4});
     card.model.ring(counters[2], 3);
     for (int i = 0; i < 4; ++i) {
-      for (uint32_t& token : tokens) token = card.model.fire(*card.model.ready())->packet.token;
-      for (uint32_t token : tokens) card.ack(token, i % 2 ? Code::kOk : Code::kFailed);
+      for (uint32_t& token : tokens)
+        token = card.model.fire(*card.model.ready())->packet.token;
+      for (uint32_t token : tokens)
+        card.ack(token, i % 2 ? Code::kOk : Code::kFailed);
     }
     while (card.model.take_failure().has_value()) {
     }
-    for (RegionId region : regions) ASSERT_TRUE(card.model.deregister_region(region).ok());
-    for (CounterId counter : counters) ASSERT_TRUE(card.model.close_counter(counter).ok());
+    for (RegionId region : regions)
+      ASSERT_TRUE(card.model.deregister_region(region).ok());
+    for (CounterId counter : counters)
+      ASSERT_TRUE(card.model.close_counter(counter).ok());
   }
   if (allocations_are_counted()) {
     EXPECT_EQ(allocation_count() - before, 0u);
   }
-  for (CounterId& counter : counters) counter = card.model.open_counter().value();
+  for (CounterId& counter : counters)
+    counter = card.model.open_counter().value();
   EXPECT_EQ(card.model.open_counter().status().code(), Code::kExhausted);
-  for (RegionId& region : regions) region = card.model.register_region(&card.word, 8, {}).value();
+  for (RegionId& region : regions)
+    region = card.model.register_region(&card.word, 8, {}).value();
   EXPECT_EQ(card.model.register_region(&card.word, 8, {}).status().code(), Code::kExhausted);
   EXPECT_EQ(card.model.open_counters(), 4u);
   EXPECT_EQ(card.model.open_regions(), 4u);

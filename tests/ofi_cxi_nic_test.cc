@@ -9,8 +9,7 @@ namespace lanyard::nic_contract {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Cxi, NicContract,
-                         ::testing::Values(over_ofi("Plain", "cxi", false),
-                                           over_ofi("Checked", "cxi", true)),
+                         ::testing::Values(over_ofi("Plain", "cxi", false), over_ofi("Checked", "cxi", true)),
                          maker_name);
 
 }  // namespace

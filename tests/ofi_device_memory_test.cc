@@ -24,8 +24,10 @@ class FakeDevice final : public DeviceMemory {
   Result<int> device_of(const void* address, uint64_t bytes) const override {
     const auto* at = static_cast<const std::byte*>(address);
     const std::byte* const end = memory.data() + memory.size();
-    if (at + bytes <= memory.data() || at >= end) return kHost;
-    if (at < memory.data() || at + bytes > end) return Status(Code::kInvalidArgument, "half on a device");
+    if (at + bytes <= memory.data() || at >= end)
+      return kHost;
+    if (at < memory.data() || at + bytes > end)
+      return Status(Code::kInvalidArgument, "half on a device");
     return kOrdinal;
   }
   Result<Copy> start_copy(void*, const void*, uint64_t) override { return none(); }
@@ -127,7 +129,8 @@ TEST(OfiDeviceMemory, TheProviderTellsThemApart) {
     fi_mr_attr attributes = ofi::region_attributes(piece, 0, {iface, 0});
     fid_mr* region = nullptr;
     const int error = fi_mr_regattr(node.domain.get(), &attributes, 0, &region);
-    if (error == 0) fi_close(&region->fid);
+    if (error == 0)
+      fi_close(&region->fid);
     return error;
   };
   EXPECT_EQ(register_one(Node(), FI_HMEM_CUDA), -FI_ENOSYS);

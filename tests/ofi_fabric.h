@@ -27,12 +27,11 @@ inline std::unique_ptr<NicFabric> make_ofi_fabric(const std::string& provider, b
   auto fabric = std::make_unique<OfiFabric>();
   std::vector<nic::Address> addresses;
   for (size_t rank = 0; rank < wish.nics; ++rank) {
-    Result<std::unique_ptr<ofi::OfiNic>> nic =
-        ofi::OfiNic::open({.provider = provider,
-                           .deferred_depth = wish.deferred_depth,
-                           .max_counters = wish.max_counters,
-                           .max_regions = wish.max_regions,
-                           .max_message_bytes = wish.max_message_bytes});
+    Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.provider = provider,
+                                                                  .deferred_depth = wish.deferred_depth,
+                                                                  .max_counters = wish.max_counters,
+                                                                  .max_regions = wish.max_regions,
+                                                                  .max_message_bytes = wish.max_message_bytes});
     if (nic.status().code() == Code::kUnsupported) {
       std::printf("SKIPPED: %s\n", nic.status().message().c_str());
       return nullptr;

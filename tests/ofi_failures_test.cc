@@ -63,12 +63,15 @@ int be_peer() {
   const std::unique_ptr<ofi::OfiNic> nic = open_nic();
   const Introduction mine = Introduction::of(*nic);
   Introduction other;
-  if (!write_all(STDOUT_FILENO, &mine, sizeof mine) || !read_all(STDIN_FILENO, &other, sizeof other)) return 1;
+  if (!write_all(STDOUT_FILENO, &mine, sizeof mine) || !read_all(STDIN_FILENO, &other, sizeof other))
+    return 1;
   const std::vector<nic::Address> peers{other.address_of(), nic->address()};
-  if (!nic->set_peers(peers, 1).ok()) return 1;
+  if (!nic->set_peers(peers, 1).ok())
+    return 1;
   alignas(8) std::array<std::byte, kBytes> memory{};
   const nic::RemoteKey key = nic->key(nic->register_region(memory.data(), kBytes, {}).value()).value();
-  if (!write_all(STDOUT_FILENO, &key, sizeof key)) return 1;
+  if (!write_all(STDOUT_FILENO, &key, sizeof key))
+    return 1;
   wait_for_end_of_input();
   return 0;
 }
@@ -228,7 +231,8 @@ TEST(OfiMissing, Entries) {
 size_t entries_of(const char* folder) {
   DIR* opened = ::opendir(folder);
   size_t count = 0;
-  while (::readdir(opened) != nullptr) ++count;
+  while (::readdir(opened) != nullptr)
+    ++count;
   ::closedir(opened);
   return count;
 }
@@ -248,7 +252,8 @@ void expect_nothing_new(const Left& before) {
 TEST(OfiLeavesNothing, OpenedAndClosed) {
   open_nic().reset();
   const Left before;
-  for (int i = 0; i < 5; ++i) open_nic().reset();
+  for (int i = 0; i < 5; ++i)
+    open_nic().reset();
   expect_nothing_new(before);
 }
 
@@ -290,7 +295,8 @@ TEST(OfiLeavesNothing, WhereTheDomainIsRefused) {
 }  // namespace lanyard
 
 int main(int argc, char** argv) {
-  if (std::getenv(lanyard::kPeer) != nullptr) return lanyard::be_peer();
+  if (std::getenv(lanyard::kPeer) != nullptr)
+    return lanyard::be_peer();
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

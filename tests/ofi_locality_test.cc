@@ -25,7 +25,8 @@ class Cards {
     for (size_t i = 0; i < places.size(); ++i) {
       Card& card = all_[i];
       card.info.next = i + 1 < places.size() ? &all_[i + 1].info : nullptr;
-      if (places[i].empty()) continue;
+      if (places[i].empty())
+        continue;
       const PciAddress place = at(places[i].c_str());
       card.bus.bus_type = FI_BUS_PCI;
       card.bus.attr.pci = {static_cast<uint16_t>(place.domain), static_cast<uint8_t>(place.bus),
@@ -38,7 +39,8 @@ class Cards {
   ptrdiff_t nearest_to(std::optional<PciAddress> near) {
     const fi_info* chosen = nearest(&all_[0].info, two_sockets(), near);
     for (size_t i = 0; i < all_.size(); ++i)
-      if (chosen == &all_[i].info) return static_cast<ptrdiff_t>(i);
+      if (chosen == &all_[i].info)
+        return static_cast<ptrdiff_t>(i);
     return -1;
   }
 
@@ -104,7 +106,8 @@ TEST(Locality, TheNearestToThisThread) {
   Cards cards({"0000:c1:00.0", "0000:41:00.0"});
   CPU_ZERO(&only);
   CPU_SET(0, &only);
-  if (sched_setaffinity(0, sizeof only, &only) != 0) GTEST_SKIP() << "core 0 is not ours";
+  if (sched_setaffinity(0, sizeof only, &only) != 0)
+    GTEST_SKIP() << "core 0 is not ours";
   EXPECT_EQ(cards.nearest_to(std::nullopt), 1) << "core 0 is in the first socket";
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }

@@ -12,8 +12,7 @@ namespace lanyard::nic_contract {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Sockets, NicContract,
-                         ::testing::Values(over_ofi("Plain", "sockets", false),
-                                           over_ofi("Checked", "sockets", true)),
+                         ::testing::Values(over_ofi("Plain", "sockets", false), over_ofi("Checked", "sockets", true)),
                          maker_name);
 
 }  // namespace

@@ -37,7 +37,8 @@ TEST(OfiStatus, ReturnCodesBecomeStatus) {
 }
 
 TEST(OfiStatus, AFailedOperationNeverSaysAgain) {
-  for (int error : {FI_EAGAIN, FI_ENOSPC}) EXPECT_EQ(completion_code(error), Code::kFailed);
+  for (int error : {FI_EAGAIN, FI_ENOSPC})
+    EXPECT_EQ(completion_code(error), Code::kFailed);
   EXPECT_EQ(completion_code(FI_EIO), Code::kFailed);
 }
 
@@ -71,17 +72,16 @@ TEST(Provider, OnlyThoseThatAreKnown) {
 class OnSockets : public ::testing::Test {
  protected:
   void SetUp() override {
-    Result<std::unique_ptr<Fabric>> fabric =
-        Fabric::open(Provider::by_name("sockets").value(), "", 64);
-    if (!fabric.ok()) GTEST_SKIP() << "SKIPPED: " << fabric.status().message();
+    Result<std::unique_ptr<Fabric>> fabric = Fabric::open(Provider::by_name("sockets").value(), "", 64);
+    if (!fabric.ok())
+      GTEST_SKIP() << "SKIPPED: " << fabric.status().message();
     fabric_ = std::move(fabric.value());
   }
   std::unique_ptr<Fabric> fabric_;
 };
 
 TEST_F(OnSockets, AnUnknownDomainIsNamedBesideThoseThatExist) {
-  const Result<std::unique_ptr<Fabric>> none =
-      Fabric::open(fabric_->provider(), "no-such-card", 64);
+  const Result<std::unique_ptr<Fabric>> none = Fabric::open(fabric_->provider(), "no-such-card", 64);
   ASSERT_EQ(none.status().code(), Code::kUnsupported);
   EXPECT_NE(none.status().message().find("no-such-card"), std::string::npos);
   EXPECT_NE(none.status().message().find(" lo"), std::string::npos) << none.status().message();

@@ -24,7 +24,8 @@ int hold(int entries) {
   unsigned char got = 0;
   for (int i = 0; i < entries; ++i)
     got += defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), kNever}) == 0;
-  if (!write_all(STDOUT_FILENO, &got, 1)) return 1;
+  if (!write_all(STDOUT_FILENO, &got, 1))
+    return 1;
   wait_for_end_of_input();
   return node.flush() == 0 ? 0 : 1;
 }
@@ -145,7 +146,8 @@ TEST_P(OfiSharedEntries, TheDriverLivesWithoutAny) {
   DriverAlone mine;
   EXPECT_EQ(mine.nic->caps().deferred_depth, static_cast<uint32_t>(kDepth));
   Holder other(kDepth);
-  for (uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(mine.post(i).ok());
+  for (uint64_t i = 1; i <= 4; ++i)
+    ASSERT_TRUE(mine.post(i).ok());
   ASSERT_TRUE(mine.nic->add(mine.trigger, 2).ok());
   if (stalls()) {
     breathe();
@@ -164,7 +166,8 @@ TEST_P(OfiSharedEntries, TheDriverLivesWithoutAny) {
 // The other way about: the driver holds them all, and another process gets what it lets go of.
 TEST_P(OfiSharedEntries, TheDriverGivesThemBack) {
   DriverAlone mine;
-  for (int i = 0; i < kDepth; ++i) ASSERT_TRUE(mine.post(1).ok());
+  for (int i = 0; i < kDepth; ++i)
+    ASSERT_TRUE(mine.post(1).ok());
   EXPECT_EQ(mine.post(1).code(), Code::kAgain);
   ASSERT_TRUE(mine.nic->add(mine.trigger, 1).ok());
   EXPECT_TRUE(mine.counts(kDepth));
@@ -178,7 +181,8 @@ INSTANTIATE_TEST_SUITE_P(Pool, OfiSharedEntries, ::testing::Values("stall", "eno
 }  // namespace lanyard
 
 int main(int argc, char** argv) {
-  if (const char* entries = std::getenv(lanyard::kHolder)) return lanyard::hold(std::atoi(entries));
+  if (const char* entries = std::getenv(lanyard::kHolder))
+    return lanyard::hold(std::atoi(entries));
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

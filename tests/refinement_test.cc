@@ -55,8 +55,10 @@ void quiesce(LocalFabric& fabric) {
     fabric.progress_all();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     uint64_t activity = 0;
-    for (size_t rank = 0; rank < fabric.size(); ++rank) activity += fabric.nic(rank).activity();
-    if (std::exchange(seen, activity) != activity) quiet = 0;
+    for (size_t rank = 0; rank < fabric.size(); ++rank)
+      activity += fabric.nic(rank).activity();
+    if (std::exchange(seen, activity) != activity)
+      quiet = 0;
   }
 }
 
@@ -68,17 +70,19 @@ void exchange(LocalJob& job, uint64_t iterations) {
       for (int tag = 0; tag < 4; ++tag) {
         const bool ready = tag % 2 != 0;
         const uint64_t bytes = 600u * static_cast<uint64_t>(tag);
-        links.push_back(std::make_unique<Link>(
-            Link{from, to, ready, job[from].send(static_cast<int>(to), tag, bytes, ready),
-                 job[to].receive(static_cast<int>(from), tag, bytes)}));
+        links.push_back(
+            std::make_unique<Link>(Link{from, to, ready, job[from].send(static_cast<int>(to), tag, bytes, ready),
+                                        job[to].receive(static_cast<int>(from), tag, bytes)}));
       }
   job.match();
   const auto run = [&](uint32_t which) {
     LocalJob::Rank& rank = job[which];
     std::vector<Request*> receives, sends, all;
     for (const auto& link : links) {
-      if (link->to == which) receives.push_back(&link->receive);
-      if (link->from == which) sends.push_back(&link->send);
+      if (link->to == which)
+        receives.push_back(&link->receive);
+      if (link->from == which)
+        sends.push_back(&link->send);
     }
     all = receives;
     all.insert(all.end(), sends.begin(), sends.end());
@@ -92,13 +96,15 @@ void exchange(LocalJob& job, uint64_t iterations) {
           rank.enqueue({.kind = gpu::StreamOp::Kind::kWait64, .word = &link->started, .value = i});
       rank.start(sends);
       rank.wait(all);
-      if (i % 3 == 0) rank.synchronize();
+      if (i % 3 == 0)
+        rank.synchronize();
     }
     rank.synchronize();
   };
   {
     std::vector<std::jthread> hosts;
-    for (uint32_t rank = 0; rank < job.size(); ++rank) hosts.emplace_back(run, rank);
+    for (uint32_t rank = 0; rank < job.size(); ++rank)
+      hosts.emplace_back(run, rank);
   }
   for (const auto& link : links) {
     EXPECT_TRUE(works(job[link->from].endpoint.free_request(&link->send)));
@@ -122,9 +128,8 @@ Trace record(const Setting& setting, uint64_t iterations) {
 }
 
 size_t count(const Trace& trace, Kind kind) {
-  return static_cast<size_t>(
-      std::count_if(trace.events.begin(), trace.events.end(),
-                    [kind](const TraceEvent& event) { return event.kind == kind; }));
+  return static_cast<size_t>(std::count_if(trace.events.begin(), trace.events.end(),
+                                           [kind](const TraceEvent& event) { return event.kind == kind; }));
 }
 
 class Traffic : public ::testing::TestWithParam<Setting> {};
@@ -143,22 +148,19 @@ TEST_P(Traffic, IsAccepted) {
   EXPECT_EQ(count(trace, Kind::kIssued) > 0, GetParam().depth < 100) << "the overflow issues";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Refinement, Traffic,
-    ::testing::Values(Setting{.name = "OneRank", .ranks = 1}, Setting{.name = "TwoRanks"},
-                      Setting{.name = "ThreeRanks", .ranks = 3},
-                      Setting{.name = "Alone", .ranks = 3, .helpers = false},
-                      Setting{.name = "FiveEntries", .ranks = 2, .depth = 5},
-                      Setting{.name = "Tcp", .ranks = 2, .wire = LocalOptions::Wire::kTcp}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Refinement, Traffic,
+                         ::testing::Values(Setting{.name = "OneRank", .ranks = 1}, Setting{.name = "TwoRanks"},
+                                           Setting{.name = "ThreeRanks", .ranks = 3},
+                                           Setting{.name = "Alone", .ranks = 3, .helpers = false},
+                                           Setting{.name = "FiveEntries", .ranks = 2, .depth = 5},
+                                           Setting{.name = "Tcp", .ranks = 2, .wire = LocalOptions::Wire::kTcp}),
+                         [](const auto& info) { return info.param.name; });
 
 // ---- Planted violations
 
 using Events = std::vector<TraceEvent>;
 
-bool of_one_counter(const TraceEvent& a, const TraceEvent& b) {
-  return a.nic == b.nic && a.counter == b.counter;
-}
+bool of_one_counter(const TraceEvent& a, const TraceEvent& b) { return a.nic == b.nic && a.counter == b.counter; }
 bool is_other_ranks(const TraceEvent& event) {
   return event.kind == Kind::kArrived && event.counter.valid() && event.peer != event.nic;
 }
@@ -167,7 +169,8 @@ template <typename Pred>
 size_t last(const Events& events, Pred pred) {
   size_t found = events.size();
   for (size_t i = 0; i < events.size(); ++i)
-    if (pred(events[i])) found = i;
+    if (pred(events[i]))
+      found = i;
   EXPECT_LT(found, events.size()) << "the traffic has no such event";
   return found;
 }
@@ -178,8 +181,7 @@ size_t last(const Events& events, Kind kind) {
 size_t start_of(const Events& events, size_t of, uint32_t initiator) {
   size_t at = of;
   while (at-- > 0)
-    if (events[at].kind == Kind::kFired && events[at].nic == initiator &&
-        events[at].token == events[of].token)
+    if (events[at].kind == Kind::kFired && events[at].nic == initiator && events[at].token == events[of].token)
       return at;
   ADD_FAILURE() << "nothing started it";
   return 0;
@@ -187,8 +189,7 @@ size_t start_of(const Events& events, size_t of, uint32_t initiator) {
 // The next firing of the same counter, or the end.
 size_t next_firing(const Events& events, size_t firing) {
   size_t next = firing + 1;
-  while (next < events.size() &&
-         (events[next].kind != Kind::kFired || !of_one_counter(events[next], events[firing])))
+  while (next < events.size() && (events[next].kind != Kind::kFired || !of_one_counter(events[next], events[firing])))
     ++next;
   return next;
 }
@@ -200,7 +201,8 @@ void move_to(Events& events, size_t from, size_t to) {
 }
 
 ::testing::AssertionResult says(const std::string& message, const std::string& words) {
-  if (message.find(words) != std::string::npos) return ::testing::AssertionSuccess();
+  if (message.find(words) != std::string::npos)
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "instead of \"" << words << "\": " << message;
 }
 
@@ -317,8 +319,8 @@ TEST_F(Planted, CompletionBeforeTheCount) {
         const size_t arrival = last(events, is_other_ranks);
         const TraceEvent& counted = events[arrival];
         size_t completion = arrival;
-        while (events[completion].kind != Kind::kCompleted ||
-               events[completion].nic != counted.peer || events[completion].token != counted.token)
+        while (events[completion].kind != Kind::kCompleted || events[completion].nic != counted.peer ||
+               events[completion].token != counted.token)
           ++completion;
         move_to(events, completion, arrival);
       },
@@ -353,9 +355,8 @@ TEST_F(Planted, RegionThatIsGone) {
       [](Events& events) {
         const size_t arrival = last(events, is_other_ranks);
         const TraceEvent& firing = events[start_of(events, arrival, events[arrival].peer)];
-        const TraceEvent gone{.kind = Kind::kDeregistered,
-                              .nic = events[arrival].nic,
-                              .value = firing.op.remote.key.value};
+        const TraceEvent gone{
+            .kind = Kind::kDeregistered, .nic = events[arrival].nic, .value = firing.op.remote.key.value};
         events.insert(events.begin() + static_cast<ptrdiff_t>(arrival), gone);
       },
       "not registered (N8)");
@@ -386,7 +387,8 @@ Trace record_calls() {
     post(nic::OpKind::kCounterSet, 5, 1);
     EXPECT_TRUE(works(nic.add(trigger, 2)));
     EXPECT_TRUE(works(nic.add_error(trigger, 3)));
-    while (nic.free_entries() < nic.caps().deferred_depth) nic.progress();
+    while (nic.free_entries() < nic.caps().deferred_depth)
+      nic.progress();
     EXPECT_EQ(nic.read(target).value().success, 1u);
     EXPECT_TRUE(works(nic.reset(trigger)));
     EXPECT_EQ(nic.read(trigger).value().reached(), 0u);

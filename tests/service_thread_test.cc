@@ -18,8 +18,7 @@ sigset_t blocked_here() {
 TEST(ServiceThread, LeavesTheApplicationsSignalsAlone) {
   const sigset_t before = blocked_here();
   sigset_t inside;
-  Result<std::thread> thread =
-      start_service_thread("lanyard-test", [&] { inside = blocked_here(); });
+  Result<std::thread> thread = start_service_thread("lanyard-test", [&] { inside = blocked_here(); });
   ASSERT_TRUE(thread.ok()) << thread.status().to_string();
   thread.value().join();
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM, SIGPROF})

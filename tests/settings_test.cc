@@ -14,9 +14,9 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {
-    "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW", "LANYARD_DEADLINE_S",
-    "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",  "LANYARD_SIM_DWQ_DEPTH",
-    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY", "LANYARD_OFI_PROVIDER",
+    "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW",    "LANYARD_DEADLINE_S",
+    "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",     "LANYARD_SIM_DWQ_DEPTH",
+    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY",    "LANYARD_OFI_PROVIDER",
     "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS", "LANYARD_GPU_LINGER_US",
     "LANYARD_GPU_SHARED",    "LANYARD_GPU_BLOCKING",
 };
@@ -26,7 +26,8 @@ class SettingsTest : public ::testing::Test {
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
   static void clear() {
-    for (const char* name : kNames) unsetenv(name);
+    for (const char* name : kNames)
+      unsetenv(name);
   }
 
   // What is read where one variable has that value.
@@ -38,8 +39,7 @@ class SettingsTest : public ::testing::Test {
     return settings.ok() ? settings.value() : Settings{};
   }
   // The message says which variable, what stood there, and what may stand there.
-  static void refused(const char* name, const std::vector<std::string>& values,
-                      const std::string& allowed) {
+  static void refused(const char* name, const std::vector<std::string>& values, const std::string& allowed) {
     for (const std::string& value : values) {
       setenv(name, value.c_str(), 1);
       const Result<Settings> settings = Settings::from_environment();
@@ -120,8 +120,7 @@ TEST_F(SettingsTest, Deadline) {
   EXPECT_EQ(with("LANYARD_DEADLINE_S", "2.5").deadline, milliseconds(2'500));
   EXPECT_EQ(with("LANYARD_DEADLINE_S", "0.001").deadline, milliseconds(1));
   EXPECT_EQ(with("LANYARD_DEADLINE_S", "1000000").deadline, milliseconds(1'000'000'000));
-  refused("LANYARD_DEADLINE_S", {"", "-1", "1s", "nan", "inf", "1000001", " 1", "0x10"},
-          "seconds from 0 to 1000000");
+  refused("LANYARD_DEADLINE_S", {"", "-1", "1s", "nan", "inf", "1000001", " 1", "0x10"}, "seconds from 0 to 1000000");
 }
 
 // A deadline that was asked for is never rounded away: 0 means that there is none.
@@ -152,16 +151,14 @@ TEST_F(SettingsTest, Wire) {
 TEST_F(SettingsTest, Depth) {
   EXPECT_EQ(with("LANYARD_SIM_DWQ_DEPTH", "1").dwq_depth, 1u);
   EXPECT_EQ(with("LANYARD_SIM_DWQ_DEPTH", "65536").dwq_depth, 65'536u);
-  refused("LANYARD_SIM_DWQ_DEPTH",
-          {"", "0", "65537", "-1", "+5", "5.0", "5 ", "18446744073709551617", "4294967297"},
+  refused("LANYARD_SIM_DWQ_DEPTH", {"", "0", "65537", "-1", "+5", "5.0", "5 ", "18446744073709551617", "4294967297"},
           "from 1 to 65536");
 }
 
 TEST_F(SettingsTest, MaxMessage) {
   EXPECT_EQ(with("LANYARD_SIM_MAX_MESSAGE", "1").max_message_bytes, 1u);
   EXPECT_EQ(with("LANYARD_SIM_MAX_MESSAGE", "1099511627776").max_message_bytes, uint64_t{1} << 40);
-  refused("LANYARD_SIM_MAX_MESSAGE", {"", "0", "1099511627777", "4k", "1e6"},
-          "from 1 to 1099511627776");
+  refused("LANYARD_SIM_MAX_MESSAGE", {"", "0", "1099511627777", "4k", "1e6"}, "from 1 to 1099511627776");
 }
 
 TEST_F(SettingsTest, Cma) {
@@ -202,10 +199,10 @@ TEST_F(SettingsTest, Interface) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim",      "on",   "off",         "3",       "4",  "tcp", "off", "17",
-                          "10.0.0.1", "4096", "sender-flag", "sockets", "lo", "21",
-                          "22",       "23",   "yes",         "on"};
-  for (size_t i = 0; i < std::size(kNames); ++i) setenv(kNames[i], values[i], 1);
+  const char* values[] = {"sim",  "on",          "off",     "3",  "4",  "tcp", "off", "17",  "10.0.0.1",
+                          "4096", "sender-flag", "sockets", "lo", "21", "22",  "23",  "yes", "on"};
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   const Settings& settings = read.value();

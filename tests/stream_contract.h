@@ -42,9 +42,7 @@ struct StreamLab {
   // Enqueues a kernel that runs body() once, on the host if need be.
   virtual Status launch(Stream& stream, std::function<void()> body) = 0;
   // `count` words at 0 that streams and the host can use, the lab's own.
-  virtual uint64_t* make_words(size_t count) {
-    return words_.emplace_back(std::make_unique<uint64_t[]>(count)).get();
-  }
+  virtual uint64_t* make_words(size_t count) { return words_.emplace_back(std::make_unique<uint64_t[]>(count)).get(); }
 
  private:
   std::vector<std::unique_ptr<uint64_t[]>> words_;
@@ -61,41 +59,31 @@ struct StreamMaker {
 };
 
 inline void PrintTo(const StreamMaker& maker, std::ostream* out) { *out << maker.name; }
-inline std::string maker_name(const ::testing::TestParamInfo<StreamMaker>& info) {
-  return info.param.name;
-}
+inline std::string maker_name(const ::testing::TestParamInfo<StreamMaker>& info) { return info.param.name; }
 
 // ---- Operations, and words as the host sees them
 
 inline StreamOp write64(uint64_t* word, uint64_t value) {
   return {.kind = Kind::kWrite64, .word = word, .value = value};
 }
-inline StreamOp add64(uint64_t* word, uint64_t value) {
-  return {.kind = Kind::kAdd64, .word = word, .value = value};
-}
-inline StreamOp wait64(uint64_t* word, uint64_t value) {
-  return {.kind = Kind::kWait64, .word = word, .value = value};
-}
+inline StreamOp add64(uint64_t* word, uint64_t value) { return {.kind = Kind::kAdd64, .word = word, .value = value}; }
+inline StreamOp wait64(uint64_t* word, uint64_t value) { return {.kind = Kind::kWait64, .word = word, .value = value}; }
 // Calls (*body)(argument, value); `body` outlives the call.
 using CallBody = std::function<void(uint32_t argument, uint64_t value)>;
 inline StreamOp call(CallBody* body, uint32_t argument, uint64_t value) {
-  return {
-      .kind = Kind::kCall,
-      .value = value,
-      .call = [](void* object, uint32_t a, uint64_t v) { (*static_cast<CallBody*>(object))(a, v); },
-      .object = body,
-      .argument = argument};
+  return {.kind = Kind::kCall,
+          .value = value,
+          .call = [](void* object, uint32_t a, uint64_t v) { (*static_cast<CallBody*>(object))(a, v); },
+          .object = body,
+          .argument = argument};
 }
 
-inline uint64_t load(uint64_t* word) {
-  return std::atomic_ref(*word).load(std::memory_order_acquire);
-}
-inline void store(uint64_t* word, uint64_t value) {
-  std::atomic_ref(*word).store(value, std::memory_order_release);
-}
+inline uint64_t load(uint64_t* word) { return std::atomic_ref(*word).load(std::memory_order_acquire); }
+inline void store(uint64_t* word, uint64_t value) { std::atomic_ref(*word).store(value, std::memory_order_release); }
 
 inline ::testing::AssertionResult is_ok(const Status& status) {
-  if (status.ok()) return ::testing::AssertionSuccess();
+  if (status.ok())
+    return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << status.to_string();
 }
 
@@ -103,7 +91,8 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
  protected:
   void SetUp() override {
     lab_ = GetParam().make();
-    if (lab_ == nullptr) GTEST_SKIP() << "this machine has no " << GetParam().name << " stream";
+    if (lab_ == nullptr)
+      GTEST_SKIP() << "this machine has no " << GetParam().name << " stream";
     stream_ = lab_->make_stream();
   }
   void TearDown() override { stream_.reset(); }
@@ -127,8 +116,10 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
   [[nodiscard]] static bool eventually(const std::vector<Stream*>& streams, Predicate pred) {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
     while (!pred()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      for (Stream* stream : streams) stream->poll();
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
+      for (Stream* stream : streams)
+        stream->poll();
       std::this_thread::yield();
     }
     return true;
@@ -141,7 +132,8 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
   // long it is.
   static void settle(Stream& stream) {
     for (int turn = 0; turn < 10; ++turn) {
-      for (int poll = 0; poll < 20; ++poll) EXPECT_FALSE(stream.poll());
+      for (int poll = 0; poll < 20; ++poll)
+        EXPECT_FALSE(stream.poll());
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -162,8 +154,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
   template <typename Call>
   static void patiently(Stream& stream, Call call) {
     Status status;
-    const bool taken =
-        eventually({&stream}, [&] { return (status = call()).code() != Code::kAgain; });
+    const bool taken = eventually({&stream}, [&] { return (status = call()).code() != Code::kAgain; });
     EXPECT_TRUE(taken && status.ok()) << status.to_string();
   }
 
@@ -190,7 +181,8 @@ TEST_P(StreamContract, OperationsRunInTheOrderOfEnqueuing) {
   }
   ASSERT_TRUE(runs_empty());
   ASSERT_EQ(seen.size(), 200u);
-  for (uint64_t i = 1; i <= 200; ++i) EXPECT_EQ(seen[i - 1], 8 * i);
+  for (uint64_t i = 1; i <= 200; ++i)
+    EXPECT_EQ(seen[i - 1], 8 * i);
 }
 
 // More than one kernel of a device's takes; of two writes to one word the later one is the last.
@@ -201,13 +193,15 @@ TEST_P(StreamContract, AllWritesOfABatchAreMade) {
     std::vector<StreamOp> writes;
     for (uint64_t i = 0; i < kWords; ++i) {
       writes.push_back(write64(word + i, round * 100 + i));
-      if (i % 7 == 3) writes.push_back(write64(word + i, round * 100 + 50 + i));
+      if (i % 7 == 3)
+        writes.push_back(write64(word + i, round * 100 + 50 + i));
     }
     enqueue(writes);
     std::vector<uint64_t> seen;
     launch([&] { seen.assign(word, word + kWords); });
     ASSERT_TRUE(runs_empty());
-    for (uint64_t i = 0; i < kWords; ++i) ASSERT_EQ(seen[i], round * 100 + (i % 7 == 3 ? 50 : 0) + i) << i;
+    for (uint64_t i = 0; i < kWords; ++i)
+      ASSERT_EQ(seen[i], round * 100 + (i % 7 == 3 ? 50 : 0) + i) << i;
   }
 }
 
@@ -293,7 +287,8 @@ TEST_P(StreamContract, WhatWasWrittenBeforeTheFlagIsSeenAfterTheWait) {
   uint64_t wrong = 0;
   std::thread producer([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
-      while (load(consumed) < round - 1) std::this_thread::yield();
+      while (load(consumed) < round - 1)
+        std::this_thread::yield();
       std::fill(std::begin(payload), std::end(payload), round);
       store(flag, round);
     }
@@ -301,7 +296,8 @@ TEST_P(StreamContract, WhatWasWrittenBeforeTheFlagIsSeenAfterTheWait) {
   for (uint64_t round = 1; round <= kRounds; ++round) {
     enqueue({wait64(flag, round)});
     launch([&, round] {
-      for (uint64_t value : payload) wrong += value != round;
+      for (uint64_t value : payload)
+        wrong += value != round;
     });
     enqueue({write64(consumed, round)});
   }
@@ -322,7 +318,8 @@ TEST_P(StreamContract, AWaitForACountLooksAtNothingElseInTheWord) {
 
 TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
   Result<uint64_t*> count = stream().take_count(10);
-  if (count.status().code() == Code::kUnsupported) GTEST_SKIP() << "keeps no counts";
+  if (count.status().code() == Code::kUnsupported)
+    GTEST_SKIP() << "keeps no counts";
   ASSERT_TRUE(is_ok(count.status()));
   uint64_t* const word = words(2);
   uint64_t* const passed = word + 1;
@@ -342,7 +339,8 @@ TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
 
 TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
   Result<uint64_t*> counts[] = {stream().take_count(10), stream().take_count(0)};
-  if (counts[0].status().code() == Code::kUnsupported) GTEST_SKIP() << "keeps no counts";
+  if (counts[0].status().code() == Code::kUnsupported)
+    GTEST_SKIP() << "keeps no counts";
   uint64_t* const word = words(3);
   StreamOp next[2];
   for (int i = 0; i < 2; ++i) {
@@ -357,12 +355,14 @@ TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
   ASSERT_TRUE(runs_empty());
   EXPECT_EQ(load(word), 12u);
   EXPECT_EQ(load(word + 1), 6u);
-  for (int i = 0; i < 100; ++i) enqueue({next[0], next[1], next[1], next[0], add64(word + 2, 1)});
+  for (int i = 0; i < 100; ++i)
+    enqueue({next[0], next[1], next[1], next[0], add64(word + 2, 1)});
   ASSERT_TRUE(runs_empty());
   EXPECT_EQ(load(word), 212u);
   EXPECT_EQ(load(word + 1), 606u);
   EXPECT_EQ(load(word + 2), 100u);
-  for (auto& count : counts) stream().give_count(count.value());
+  for (auto& count : counts)
+    stream().give_count(count.value());
 }
 
 // ---- Writes, adds and calls (S2)
@@ -375,8 +375,10 @@ TEST_P(StreamContract, WhatKernelsWroteIsSeenAfterTheFlag) {
   uint64_t wrong = 0;
   std::thread consumer([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
-      while (load(flag) < round) std::this_thread::yield();
-      for (uint64_t value : payload) wrong += value != round;
+      while (load(flag) < round)
+        std::this_thread::yield();
+      for (uint64_t value : payload)
+        wrong += value != round;
       store(consumed, round);
     }
   });
@@ -402,7 +404,8 @@ TEST_P(StreamContract, AddsOfTwoStreamsAndTheHostAreAllCounted) {
   std::thread first([&] { add_through(stream(), 1); });
   std::thread second([&] { add_through(*other, 1'000'000); });
   const uint64_t host_amount = GetParam().host_adds ? 1'000'000'000'000 : 0;
-  for (uint64_t i = 0; i < kAdds && host_amount != 0; ++i) std::atomic_ref(*sum).fetch_add(host_amount);
+  for (uint64_t i = 0; i < kAdds && host_amount != 0; ++i)
+    std::atomic_ref(*sum).fetch_add(host_amount);
   first.join();
   second.join();
   EXPECT_EQ(load(sum), kAdds * (1'000'001 + host_amount));
@@ -415,11 +418,13 @@ TEST_P(StreamContract, SidesAddInTurn) {
   uint64_t expected = 0;
   for (uint64_t turn = 0; turn < 60; ++turn) {
     Stream& side = turn % 2 == 0 ? stream() : *other;
-    for (uint64_t i = 0; i < 1 + turn % 4; ++i) enqueue(side, {add64(sum, turn), add64(sum, 1)});
+    for (uint64_t i = 0; i < 1 + turn % 4; ++i)
+      enqueue(side, {add64(sum, turn), add64(sum, 1)});
     expected += (1 + turn % 4) * (turn + 1);
     EXPECT_TRUE(runs_empty(side));
     EXPECT_EQ(load(sum), expected);
-    if (turn % 3 == 0) std::atomic_ref(*sum).fetch_add(1000);
+    if (turn % 3 == 0)
+      std::atomic_ref(*sum).fetch_add(1000);
     expected += turn % 3 == 0 ? 1000 : 0;
   }
 }
@@ -433,8 +438,7 @@ TEST_P(StreamContract, TwoStreamsHandATokenToAndFro) {
     enqueue({wait64(pong, round - 1), write64(ping, round)});
     enqueue(*other, {wait64(ping, round), add64(pong, 1)});
   }
-  EXPECT_TRUE(
-      eventually({&stream(), other.get()}, [&] { return stream().poll() && other->poll(); }));
+  EXPECT_TRUE(eventually({&stream(), other.get()}, [&] { return stream().poll() && other->poll(); }));
   EXPECT_EQ(load(pong), kRounds);
 }
 
@@ -448,7 +452,8 @@ TEST_P(StreamContract, ABadOperationRefusesItsWholeBatch) {
     bad.emplace_back("a null word", make(nullptr, 1));
     bad.emplace_back("a misaligned word", make(misaligned, 1));
   }
-  if (stream().can_call()) bad.emplace_back("a null call", StreamOp{.kind = Kind::kCall});
+  if (stream().can_call())
+    bad.emplace_back("a null call", StreamOp{.kind = Kind::kCall});
   for (const auto& [what, op] : bad) {
     refused(Code::kInvalidArgument, {op}, word, what);
     refused(Code::kInvalidArgument, {op, add64(word, 1)}, word, what);
@@ -466,10 +471,12 @@ TEST_P(StreamContract, SeveralProducersKeepTheirOrder) {
   std::vector<std::thread> producers;
   for (size_t id = 0; id < kProducers; ++id) {
     producers.emplace_back([&, id] {
-      for (uint64_t i = 0; i < kEach; ++i) launch([&seen, id, i] { seen[id].push_back(i); });
+      for (uint64_t i = 0; i < kEach; ++i)
+        launch([&seen, id, i] { seen[id].push_back(i); });
     });
   }
-  for (std::thread& producer : producers) producer.join();
+  for (std::thread& producer : producers)
+    producer.join();
   ASSERT_TRUE(runs_empty());
   for (const std::vector<uint64_t>& log : seen) {
     ASSERT_EQ(log.size(), kEach);
@@ -482,8 +489,7 @@ TEST_P(StreamContract, AHundredThousandOperations) {
   uint64_t* const counts = words(2);
   uint64_t kernels = 0;
   for (uint64_t i = 1; i <= kBatches; ++i) {
-    enqueue({add64(&counts[0], 1), wait64(&counts[0], i), write64(&counts[1], i),
-             wait64(&counts[1], i)});
+    enqueue({add64(&counts[0], 1), wait64(&counts[0], i), write64(&counts[1], i), wait64(&counts[1], i)});
     launch([&kernels] { ++kernels; });
   }
   ASSERT_TRUE(runs_empty());

@@ -18,8 +18,7 @@
 
 // A system call with up to six arguments, as syscall(3) but returning -errno. The filter knows it
 // by the address after the instruction, which is what seccomp reports.
-extern "C" long lanyard_untrapped_syscall(long number, long a, long b, long c, long d, long e,
-                                          long f);
+extern "C" long lanyard_untrapped_syscall(long number, long a, long b, long c, long d, long e, long f);
 extern "C" const char lanyard_after_untrapped_syscall[];
 asm(R"(
     .pushsection .text
@@ -61,9 +60,8 @@ void on_trapped_call(int, siginfo_t*, void* context) {
     notes.calls[notes.count] = number;
     notes.count = notes.count + 1;
   }
-  registers[REG_RAX] =
-      lanyard_untrapped_syscall(number, registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
-                                registers[REG_R10], registers[REG_R8], registers[REG_R9]);
+  registers[REG_RAX] = lanyard_untrapped_syscall(number, registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
+                                                 registers[REG_R10], registers[REG_R8], registers[REG_R9]);
   if (number == SYS_rt_sigprocmask) {
     // The return from the handler would restore the mask: let it restore the new one. A blocked
     // SIGSYS would kill.
@@ -87,8 +85,7 @@ bool install_filter() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 }  // namespace
@@ -100,12 +97,14 @@ bool SyscallCounter::run(const std::function<void(SyscallCounter&)>& body) {
   struct sigaction previous {};
   action.sa_sigaction = on_trapped_call;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
-  if (sigaction(SIGSYS, &action, &previous) != 0) return false;
+  if (sigaction(SIGSYS, &action, &previous) != 0)
+    return false;
   bool installed = false;
   std::thread thread([&] {
     installed = install_filter();
     SyscallCounter counter;
-    if (installed) body(counter);
+    if (installed)
+      body(counter);
   });
   thread.join();
   sigaction(SIGSYS, &previous, nullptr);
@@ -138,7 +137,8 @@ namespace lanyard {
 
 std::string SyscallCounter::names(const std::vector<long>& calls) {
   std::string text;
-  for (long call : calls) text += (text.empty() ? "" : " ") + std::to_string(call);
+  for (long call : calls)
+    text += (text.empty() ? "" : " ") + std::to_string(call);
   return text;
 }
 

@@ -31,7 +31,8 @@ constexpr std::chrono::minutes kForLong{1};
 bool eventually(const std::function<bool()>& happens) {
   const auto deadline = Clock::now() + kBound;
   while (!happens()) {
-    if (Clock::now() > deadline) return false;
+    if (Clock::now() > deadline)
+      return false;
     std::this_thread::yield();
   }
   return true;
@@ -61,8 +62,10 @@ class WatchedWire final : public Wire {
   void leave() override { wire_->leave(); }
   void wake(Sleeper who) override { wire_->wake(who); }
   void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override {
-    if (who != Sleeper::kOwner || timeout < kForLong) return wire_->sleep(who, timeout, idle, object);
-    if (watch_.falls_asleep) std::exchange(watch_.falls_asleep, nullptr)();
+    if (who != Sleeper::kOwner || timeout < kForLong)
+      return wire_->sleep(who, timeout, idle, object);
+    if (watch_.falls_asleep)
+      std::exchange(watch_.falls_asleep, nullptr)();
     struct Question {
       Watch& watch;
       bool (*idle)(void*);
@@ -70,7 +73,8 @@ class WatchedWire final : public Wire {
     } question{watch_, idle, object};
     const auto ask = [](void* argument) {
       const auto& question = *static_cast<Question*>(argument);
-      if (!question.idle(question.object)) return false;
+      if (!question.idle(question.object))
+        return false;
       question.watch.asleep.store(true);
       return true;
     };
@@ -112,7 +116,8 @@ class OwnersSleep : public ::testing::TestWithParam<const char*> {
   // As a device does it. The memory is looked at without a call into the NIC, which would do its work.
   ::testing::AssertionResult a_ring_is_seen() {
     std::atomic_ref(*word.load()).fetch_add(1);
-    if (eventually([&] { return std::atomic_ref(memory[1]).load() == 1; })) return ::testing::AssertionSuccess();
+    if (eventually([&] { return std::atomic_ref(memory[1]).load() == 1; }))
+      return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure() << "the NIC's thread sleeps";
   }
 

@@ -25,8 +25,7 @@ INSTANTIATE_TEST_SUITE_P(
                       over_simulation("ShmWithoutCma", [](LocalOptions& options) { options.use_cma = false; }),
                       // An inbox of two slots: every burst finds it full.
                       over_simulation("ShmNarrow", [](LocalOptions& options) { options.slots = 2; }),
-                      over_simulation("Tcp",
-                           [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; }),
+                      over_simulation("Tcp", [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; }),
                       over_simulation("WithDevices", with_devices),
                       over_simulation("Checked", [](LocalOptions& options) { options.checked = true; })),
     maker_name);

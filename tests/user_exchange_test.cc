@@ -11,7 +11,8 @@ namespace {
 // Three ranks in a line pass their edges to both neighbours, twice as many messages in the middle.
 TEST(UserExchange, AHaloExchange) {
   Exchange line(3);
-  const MessageName right[] = {line.message(0, 1, {.bytes = 40, .tag = 1}), line.message(1, 2, {.bytes = 40, .tag = 1})};
+  const MessageName right[] = {line.message(0, 1, {.bytes = 40, .tag = 1}),
+                               line.message(1, 2, {.bytes = 40, .tag = 1})};
   const MessageName left[] = {line.message(1, 0, {.bytes = 40, .tag = 2}), line.message(2, 1, {.bytes = 40, .tag = 2})};
   line.rank(0).repeat(3, [&](HostProgram& host) {
     host.pack(right[0]).start({left[0].receive, right[0].send}).wait({left[0].receive, right[0].send}).unpack(left[0]);

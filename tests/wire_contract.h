@@ -56,8 +56,7 @@ TEST_P(WireContract, WhatIsSentBeforeTheReceiverKnowsItsPeersArrivesLater) {
   }
   EXPECT_TRUE(sink_b.events.empty());
   ASSERT_TRUE(b->set_peers(both, 1).ok());
-  for (const auto start = steady_clock::now();
-       sink_b.events.empty() && steady_clock::now() - start < kPatience;) {
+  for (const auto start = steady_clock::now(); sink_b.events.empty() && steady_clock::now() - start < kPatience;) {
     a->poll(sink_a);
     b->poll(sink_b);
   }
@@ -74,27 +73,19 @@ TEST_P(WireContract, W1_AllKindsArriveInOrderOnceAndUnchanged) {
   std::vector<Packet> sent;
   for (uint32_t i = 0; i < kCount; ++i) {
     switch (i % 3) {
-      case 0:
-        sent.push_back(write_packet(0, i, i % 4097));
-        break;
-      case 1:
-        sent.push_back(atomic_packet(0, i));
-        break;
+      case 0: sent.push_back(write_packet(0, i, i % 4097)); break;
+      case 1: sent.push_back(atomic_packet(0, i)); break;
       case 2:
-        sent.push_back({.kind = PacketKind::kAck,
-                        .code = Code::kNotFound,
-                        .source = 0,
-                        .token = i,
-                        .operand = uint64_t{i} << 40});
+        sent.push_back(
+            {.kind = PacketKind::kAck, .code = Code::kNotFound, .source = 0, .token = i, .operand = uint64_t{i} << 40});
         break;
     }
     job.wires[0]->send(1, sent.back(), i % 3 == 0 ? source.data() : nullptr);
-    if (i % 7 == 0) job.poll(1);
+    if (i % 7 == 0)
+      job.poll(1);
   }
   TestSink& sink = job.sinks[1];
-  const auto arrived = [&] {
-    return sink.count(What::kLanded) + sink.count(What::kAtomic) + sink.count(What::kAck);
-  };
+  const auto arrived = [&] { return sink.count(What::kLanded) + sink.count(What::kAtomic) + sink.count(What::kAck); };
   ASSERT_TRUE(job.pump([&] { return arrived() >= kCount; }));
   job.settle();
   std::erase_if(sink.events, [](const Event& event) { return event.what == What::kPlaced; });
@@ -120,15 +111,16 @@ TEST_P(WireContract, W2_TwoThatFloodEachOtherBothGoOn) {
   constexpr uint32_t kCount = 20000 / kSlow;
   std::vector<std::byte> source(64);
   std::vector<std::byte> target(64);
-  for (TestSink& sink : job.sinks) sink.memory[1] = target.data();
+  for (TestSink& sink : job.sinks)
+    sink.memory[1] = target.data();
   for (uint32_t i = 0; i < kCount; ++i) {
     for (uint32_t rank : {0u, 1u})
       job.wires[rank]->send(1 - rank, write_packet(rank, i, i % 65), source.data());
   }
-  for (uint32_t rank : {0u, 1u}) job.sinks[rank].answers = job.wires[rank].get();
-  ASSERT_TRUE(job.pump([&] {
-    return job.sinks[0].count(What::kAck) >= kCount && job.sinks[1].count(What::kAck) >= kCount;
-  }));
+  for (uint32_t rank : {0u, 1u})
+    job.sinks[rank].answers = job.wires[rank].get();
+  ASSERT_TRUE(
+      job.pump([&] { return job.sinks[0].count(What::kAck) >= kCount && job.sinks[1].count(What::kAck) >= kCount; }));
   job.settle();
   for (const TestSink& sink : job.sinks) {
     uint32_t next_write = 0, next_ack = 0;
@@ -159,7 +151,8 @@ TEST_P(WireContract, W1_EightToEachOther) {
   for (uint32_t i = 0; i < kCount; ++i) {
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       for (uint32_t peer = 0; peer < kRanks; ++peer) {
-        if (peer == rank) continue;
+        if (peer == rank)
+          continue;
         const uint64_t bytes = i % 50 == 0 ? kBytes : i % 100;
         job.wires[rank]->send(peer, write_packet(rank, i, bytes, rank + 1), source[rank].data());
       }
@@ -168,18 +161,19 @@ TEST_P(WireContract, W1_EightToEachOther) {
   }
   ASSERT_TRUE(job.pump([&] {
     return std::all_of(job.sinks.begin(), job.sinks.end(), [&](const TestSink& sink) {
-      return sink.count(What::kAck) == kCount * (kRanks - 1) &&
-             sink.count(What::kLanded) == kCount * (kRanks - 1);
+      return sink.count(What::kAck) == kCount * (kRanks - 1) && sink.count(What::kLanded) == kCount * (kRanks - 1);
     });
   }));
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     std::vector<uint32_t> next(kRanks, 0);
     for (const Event& event : job.sinks[rank].events) {
-      if (event.what != What::kPlaced) continue;
+      if (event.what != What::kPlaced)
+        continue;
       ASSERT_EQ(event.packet.token, next[event.packet.source]++);
     }
     for (uint32_t peer = 0; peer < kRanks; ++peer) {
-      if (peer == rank) continue;
+      if (peer == rank)
+        continue;
       EXPECT_EQ(next[peer], kCount);
       EXPECT_EQ(first_difference(target[rank].data() + peer * kBytes, kBytes, peer), kBytes);
     }
@@ -192,12 +186,10 @@ TEST_P(WireContract, W4_EverySizeArrivesExactly) {
   Job job(GetParam(), 2);
   constexpr uint64_t kPortion = Wire::kPortionBytes;
   uint32_t token = 0;
-  for (uint64_t bytes :
-       {uint64_t{0},      uint64_t{1},      uint64_t{8},      uint64_t{16},
-        uint64_t{17},     uint64_t{4095},   uint64_t{4096},   uint64_t{4097},
-        uint64_t{65535},  uint64_t{65536},  uint64_t{65537},  uint64_t{131071},
-        uint64_t{131072}, uint64_t{131073}, uint64_t{266241}, uint64_t{524289},
-        kPortion - 1,     kPortion,         kPortion + 1,     uint64_t{16} << 20}) {
+  for (uint64_t bytes : {uint64_t{0},      uint64_t{1},      uint64_t{8},      uint64_t{16},     uint64_t{17},
+                         uint64_t{4095},   uint64_t{4096},   uint64_t{4097},   uint64_t{65535},  uint64_t{65536},
+                         uint64_t{65537},  uint64_t{131071}, uint64_t{131072}, uint64_t{131073}, uint64_t{266241},
+                         uint64_t{524289}, kPortion - 1,     kPortion,         kPortion + 1,     uint64_t{16} << 20}) {
     std::vector<std::byte> source(bytes + 1);
     fill(source.data(), bytes, token);
     Buffer target(bytes);
@@ -282,13 +274,15 @@ TEST_P(WireContract, W4_LongWritesBothWaysAndShortOnesBetweenThem) {
   for (uint32_t rank = 0; rank < 3; ++rank) {
     job.sinks[rank].answers = job.wires[rank].get();
     job.sinks[rank].memory[99] = short_target.data();
-    for (uint32_t i = 0; i < 3 * kLong; ++i) targets[rank].emplace_back(kBytes);
+    for (uint32_t i = 0; i < 3 * kLong; ++i)
+      targets[rank].emplace_back(kBytes);
     for (uint32_t i = 0; i < 3 * kLong; ++i)
       job.sinks[rank].memory[100 + i] = targets[rank][i].data();
   }
   for (uint32_t rank = 0; rank < 3; ++rank) {
     for (uint32_t peer = 0; peer < 3; ++peer) {
-      if (peer == rank) continue;
+      if (peer == rank)
+        continue;
       uint32_t token = 0;
       for (uint32_t i = 0; i < kLong; ++i) {
         const uint64_t key = 100 + rank * kLong + i;
@@ -306,7 +300,8 @@ TEST_P(WireContract, W4_LongWritesBothWaysAndShortOnesBetweenThem) {
   for (uint32_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(job.sinks[rank].count(What::kLanded), kAll);
     for (uint32_t i = 0; i < 3 * kLong; ++i) {
-      if (i / kLong == rank) continue;
+      if (i / kLong == rank)
+        continue;
       EXPECT_EQ(first_difference(targets[rank][i].data(), kBytes, 5), kBytes);
       EXPECT_TRUE(targets[rank][i].guards_hold());
     }
@@ -332,7 +327,8 @@ TEST_P(WireContract, W4_TwoThreadsExchangeLongWrites) {
     }
     size_t wrong = 0;
     sink.on_event = [&](const Event& event) {
-      if (event.what != What::kLanded) return;
+      if (event.what != What::kLanded)
+        return;
       const Packet& packet = event.packet;
       std::byte* begin = targets[packet.key].data() + packet.offset;
       wrong += first_difference(begin, packet.bytes, packet.token) != packet.bytes;
@@ -350,15 +346,18 @@ TEST_P(WireContract, W4_TwoThreadsExchangeLongWrites) {
       const size_t all = (round + 1) * kAtOnce;
       const steady_clock::time_point deadline = steady_clock::now() + kPatience;
       while (sink.count(What::kAck) < all || sink.count(What::kLanded) < all) {
-        if (job.poll(rank) == 0) std::this_thread::yield();
-        if (steady_clock::now() > deadline) return false;
+        if (job.poll(rank) == 0)
+          std::this_thread::yield();
+        if (steady_clock::now() > deadline)
+          return false;
       }
       for (uint32_t i = first; i < first + kAtOnce; ++i) {
         const std::byte* begin = targets[i].data() + round % 61;
         wrong += std::any_of(begin, begin + bytes, [&](std::byte byte) { return byte != kMine; });
         wrong += !targets[i].guards_hold();
       }
-      if (wrong > 0) return false;
+      if (wrong > 0)
+        return false;
     }
     return true;
   };
@@ -376,15 +375,13 @@ TEST_P(WireContract, RefusedWritesAreThrownAwayAndTheNextArrive) {
   Buffer target(source.size());
   job.sinks[1].memory[1] = target.data();
   uint32_t token = 0;
-  for (uint64_t bytes :
-       {uint64_t{0}, uint64_t{8}, uint64_t{4096}, uint64_t{4097}, uint64_t{200000}}) {
+  for (uint64_t bytes : {uint64_t{0}, uint64_t{8}, uint64_t{4096}, uint64_t{4097}, uint64_t{200000}}) {
     job.wires[0]->send(1, write_packet(0, token++, bytes, /*key=*/666), source.data());
     job.wires[0]->send(1, write_packet(0, token++, bytes), source.data());
   }
   TestSink& sink = job.sinks[1];
-  ASSERT_TRUE(job.pump([&] {
-    return sink.count(What::kLanded) == token / 2 && sink.count(What::kThrownAway) == token / 2;
-  }));
+  ASSERT_TRUE(
+      job.pump([&] { return sink.count(What::kLanded) == token / 2 && sink.count(What::kThrownAway) == token / 2; }));
   for (const Event& event : sink.events) {
     const bool refused = event.what == What::kRefused || event.what == What::kThrownAway;
     EXPECT_EQ(refused, event.packet.token % 2 == 0);

@@ -46,9 +46,7 @@ struct WireCase {
 };
 
 inline void PrintTo(const WireCase& wire, std::ostream* out) { *out << wire.name; }
-inline std::string case_name(const ::testing::TestParamInfo<WireCase>& info) {
-  return info.param.name;
-}
+inline std::string case_name(const ::testing::TestParamInfo<WireCase>& info) { return info.param.name; }
 
 // Memory with guards around it.
 class Buffer {
@@ -61,7 +59,8 @@ class Buffer {
   size_t size() const { return bytes_; }
   bool guards_hold() const {
     for (size_t i = 0; i < kGuard; ++i) {
-      if (memory_[i] != kGuardByte || memory_[kGuard + bytes_ + i] != kGuardByte) return false;
+      if (memory_[i] != kGuardByte || memory_[kGuard + bytes_ + i] != kGuardByte)
+        return false;
     }
     return true;
   }
@@ -79,7 +78,8 @@ inline void fill(std::byte* data, size_t bytes, uint32_t seed) {
 
 inline size_t first_difference(const std::byte* data, size_t bytes, uint32_t seed) {
   for (size_t i = 0; i < bytes; ++i) {
-    if (data[i] != static_cast<std::byte>((i * 7 + i / 251 + seed * 13 + 1) & 0xff)) return i;
+    if (data[i] != static_cast<std::byte>((i * 7 + i / 251 + seed * 13 + 1) & 0xff))
+      return i;
   }
   return bytes;
 }
@@ -103,8 +103,7 @@ class TestSink : public Sink {
   void landed(const Packet& packet, bool placed) override {
     note(placed ? What::kLanded : What::kThrownAway, packet);
     if (answers != nullptr) {
-      answers->send(packet.source,
-                    {.kind = PacketKind::kAck, .source = self, .token = packet.token}, nullptr);
+      answers->send(packet.source, {.kind = PacketKind::kAck, .source = self, .token = packet.token}, nullptr);
     }
   }
   void abandoned(const Packet& packet) override { note(What::kAbandoned, packet); }
@@ -133,7 +132,8 @@ class TestSink : public Sink {
   void note(What what, const Packet& packet) {
     events.push_back({what, packet});
     ++counts[what];
-    if (on_event) on_event(events.back());
+    if (on_event)
+      on_event(events.back());
   }
 
   std::map<What, size_t> counts;
@@ -165,10 +165,13 @@ struct Job {
     while (!done()) {
       size_t steps = 0;
       for (size_t rank = 0; rank < wires.size(); ++rank) {
-        if (wires[rank] != nullptr) steps += poll(rank);
+        if (wires[rank] != nullptr)
+          steps += poll(rank);
       }
-      if (steps > 0) continue;
-      if (steady_clock::now() > deadline) return false;
+      if (steps > 0)
+        continue;
+      if (steady_clock::now() > deadline)
+        return false;
       std::this_thread::yield();
     }
     return true;
@@ -178,21 +181,16 @@ struct Job {
     steady_clock::time_point last = steady_clock::now();
     pump([&] {
       for (size_t rank = 0; rank < wires.size(); ++rank) {
-        if (poll(rank) > 0) last = steady_clock::now();
+        if (poll(rank) > 0)
+          last = steady_clock::now();
       }
       return steady_clock::now() - last > quiet;
     });
   }
 };
 
-inline Packet write_packet(uint32_t source, uint32_t token, uint64_t bytes, uint64_t key = 1,
-                           uint64_t offset = 0) {
-  return {.kind = PacketKind::kWrite,
-          .source = source,
-          .token = token,
-          .key = key,
-          .offset = offset,
-          .bytes = bytes};
+inline Packet write_packet(uint32_t source, uint32_t token, uint64_t bytes, uint64_t key = 1, uint64_t offset = 0) {
+  return {.kind = PacketKind::kWrite, .source = source, .token = token, .key = key, .offset = offset, .bytes = bytes};
 }
 
 inline Packet atomic_packet(uint32_t source, uint32_t token) {

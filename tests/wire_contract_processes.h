@@ -37,16 +37,17 @@ struct Rank {
     if (::write(channel, mine.bytes.data(), mine.bytes.size()) != size ||
         ::read(channel, other.bytes.data(), other.bytes.size()) != size)
       return false;
-    return wire->set_peers(self == 0 ? std::vector{mine, other} : std::vector{other, mine}, self)
-        .ok();
+    return wire->set_peers(self == 0 ? std::vector{mine, other} : std::vector{other, mine}, self).ok();
   }
   // Polls, and sleeps where there is nothing to do.
   bool wait_for(const std::function<bool()>& done, steady_clock::duration patience = kPatience,
                 milliseconds sleep = seconds(1)) {
     const steady_clock::time_point deadline = steady_clock::now() + patience;
     while (!done()) {
-      if (wire->poll(sink) > 0) continue;
-      if (steady_clock::now() > deadline) return false;
+      if (wire->poll(sink) > 0)
+        continue;
+      if (steady_clock::now() > deadline)
+        return false;
       wire->sleep(Sleeper::kHelper, sleep, nullptr, nullptr);
     }
     return true;
@@ -97,7 +98,8 @@ class TwoProcesses {
   }
   bool child_ended_well() {
     int status = -1;
-    if (::waitpid(std::exchange(child_, -1), &status, 0) < 0) return false;
+    if (::waitpid(std::exchange(child_, -1), &status, 0) < 0)
+      return false;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
 
@@ -122,26 +124,29 @@ inline bool play_ping_pong(Rank& rank) {
     for (uint32_t i = 0; i < (bytes > 5000 ? 20u : 1000u) / kSlow; ++i, ++token) {
       const auto send = [&] {
         fill(source.data(), bytes, 2 * token + rank.self);
-        rank.wire->send(1 - rank.self, write_packet(rank.self, token, bytes, /*key=*/bytes),
-                        source.data());
+        rank.wire->send(1 - rank.self, write_packet(rank.self, token, bytes, /*key=*/bytes), source.data());
       };
-      if (rank.self == 0) send();
-      if (!rank.wait_for([&] { return rank.sink.count(What::kLanded) == token + 1; })) return false;
+      if (rank.self == 0)
+        send();
+      if (!rank.wait_for([&] { return rank.sink.count(What::kLanded) == token + 1; }))
+        return false;
       const uint32_t seed = 2 * token + 1 - rank.self;
-      if (first_difference(targets[size]->data(), bytes, seed) != bytes) return false;
-      if (rank.self == 1) send();
-      if (!rank.wait_for([&] { return rank.sink.count(What::kAck) == token + 1; })) return false;
+      if (first_difference(targets[size]->data(), bytes, seed) != bytes)
+        return false;
+      if (rank.self == 1)
+        send();
+      if (!rank.wait_for([&] { return rank.sink.count(What::kAck) == token + 1; }))
+        return false;
     }
-    if (!targets[size]->guards_hold()) return false;
+    if (!targets[size]->guards_hold())
+      return false;
   }
   return true;
 }
 
 TEST_P(WireContract, TwoProcessesPlayPingPong) {
   const WireCase& wire_case = GetParam();
-  TwoProcesses two([&](Rank& child) {
-    return child.connect(wire_case) && play_ping_pong(child) && child.meet();
-  });
+  TwoProcesses two([&](Rank& child) { return child.connect(wire_case) && play_ping_pong(child) && child.meet(); });
   ASSERT_TRUE(two.parent.connect(wire_case));
   EXPECT_TRUE(play_ping_pong(two.parent));
   EXPECT_TRUE(two.parent.meet());
@@ -152,8 +157,10 @@ TEST_P(WireContract, W6_WhatThePeerHadSentArrivesBeforeItsLoss) {
   const WireCase& wire_case = GetParam();
   const uint32_t count = wire_case.room;
   TwoProcesses two([&](Rank& child) {
-    if (!child.connect(wire_case) || !child.shake_hands() || !child.hear('g')) return false;
-    for (uint32_t i = 1; i <= count; ++i) child.wire->send(0, atomic_packet(1, i), nullptr);
+    if (!child.connect(wire_case) || !child.shake_hands() || !child.hear('g'))
+      return false;
+    for (uint32_t i = 1; i <= count; ++i)
+      child.wire->send(0, atomic_packet(1, i), nullptr);
     return true;  // and is gone, with its wire as it stands
   });
   Rank& parent = two.parent;
@@ -163,7 +170,8 @@ TEST_P(WireContract, W6_WhatThePeerHadSentArrivesBeforeItsLoss) {
   ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
   EXPECT_TRUE(two.child_ended_well());
   ASSERT_EQ(parent.sink.events.size(), count + 2);
-  for (uint32_t i = 0; i <= count; ++i) EXPECT_EQ(parent.sink.events[i].packet.token, i);
+  for (uint32_t i = 0; i <= count; ++i)
+    EXPECT_EQ(parent.sink.events[i].packet.token, i);
   EXPECT_EQ(parent.sink.events.back().what, What::kLost);
   EXPECT_EQ(parent.sink.events.back().packet.source, 1u);
 
@@ -182,7 +190,8 @@ TEST_P(WireContract, W6_AWriteThatCannotBecomeWholeIsAbandoned) {
   constexpr uint64_t kBytes = uint64_t{16} << 20;
   TwoProcesses two([&](Rank& child) {
     std::vector<std::byte> source(kBytes);
-    if (!child.connect(wire_case) || !child.shake_hands()) return false;
+    if (!child.connect(wire_case) || !child.shake_hands())
+      return false;
     child.wire->send(0, write_packet(1, 1, kBytes), source.data());
     return child.hear('g');
   });
@@ -190,9 +199,7 @@ TEST_P(WireContract, W6_AWriteThatCannotBecomeWholeIsAbandoned) {
   Buffer target(kBytes);
   parent.sink.memory[1] = target.data();
   ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
-  const auto placed = [&] {
-    return !parent.sink.events.empty() && parent.sink.events.back().what == What::kPlaced;
-  };
+  const auto placed = [&] { return !parent.sink.events.empty() && parent.sink.events.back().what == What::kPlaced; };
   ASSERT_TRUE(parent.wait_for(placed));
   ASSERT_TRUE(parent.tell('g'));
   EXPECT_TRUE(two.child_ended_well());
@@ -220,19 +227,16 @@ inline bool exchange_long_writes(Rank& rank) {
       std::fill(targets[i].data(), targets[i].data() + targets[i].size(), std::byte{0});
       fill(sources[i].data() + 7, kSizes[i], round + i + rank.self);
     }
-    if (!rank.meet()) return false;  // both targets are empty
+    if (!rank.meet())
+      return false;  // both targets are empty
     for (uint32_t i = 0; i < std::size(kSizes); ++i)
-      rank.wire->send(1 - rank.self, write_packet(rank.self, i, kSizes[i], i, round % 9),
-                      sources[i].data() + 7);
+      rank.wire->send(1 - rank.self, write_packet(rank.self, i, kSizes[i], i, round % 9), sources[i].data() + 7);
     const size_t all = (round + 1) * std::size(kSizes);
-    if (!rank.wait_for([&] {
-          return rank.sink.count(What::kAck) >= all && rank.sink.count(What::kLanded) >= all;
-        }))
+    if (!rank.wait_for([&] { return rank.sink.count(What::kAck) >= all && rank.sink.count(What::kLanded) >= all; }))
       return false;
     for (uint32_t i = 0; i < std::size(kSizes); ++i) {
       const uint32_t seed = round + i + 1 - rank.self;
-      if (first_difference(targets[i].data() + round % 9, kSizes[i], seed) != kSizes[i] ||
-          !targets[i].guards_hold())
+      if (first_difference(targets[i].data() + round % 9, kSizes[i], seed) != kSizes[i] || !targets[i].guards_hold())
         return false;
     }
   }
@@ -241,8 +245,7 @@ inline bool exchange_long_writes(Rank& rank) {
 
 TEST_P(WireContract, TwoProcessesExchangeLongWrites) {
   const WireCase& wire_case = GetParam();
-  TwoProcesses two(
-      [&](Rank& child) { return child.connect(wire_case) && exchange_long_writes(child); });
+  TwoProcesses two([&](Rank& child) { return child.connect(wire_case) && exchange_long_writes(child); });
   ASSERT_TRUE(two.parent.connect(wire_case));
   EXPECT_TRUE(exchange_long_writes(two.parent));
   EXPECT_TRUE(two.child_ended_well());
@@ -256,7 +259,8 @@ TEST_P(WireContract, W6_ASenderKilledWhileItsWriteIsUnderWay) {
   for (int round = 0; round < 8; ++round) {
     TwoProcesses two([&](Rank& child) {
       std::vector<std::byte> source(kBytes, std::byte{1});
-      if (!child.connect(wire_case) || !child.shake_hands()) return false;
+      if (!child.connect(wire_case) || !child.shake_hands())
+        return false;
       child.wire->send(0, write_packet(1, 1, kBytes), source.data());
       child.wait_for([] { return false; });
       return false;
@@ -265,18 +269,16 @@ TEST_P(WireContract, W6_ASenderKilledWhileItsWriteIsUnderWay) {
     parent.sink.memory[1] = target.data();
     ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
     int polls = 0;
-    parent.wait_for([&] {
-      return parent.sink.count(What::kLanded) > 0 ||
-             (parent.sink.events.size() > 1 && ++polls > round);
-    });
+    parent.wait_for(
+        [&] { return parent.sink.count(What::kLanded) > 0 || (parent.sink.events.size() > 1 && ++polls > round); });
     two.kill();
     ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
     EXPECT_EQ(parent.sink.count(What::kAbandoned) + parent.sink.count(What::kLanded), 1u);
     EXPECT_EQ(parent.sink.count(What::kLost), 1u);
     std::fill(target.data(), target.data() + kBytes, std::byte{7});
     parent.wait_for([] { return false; }, milliseconds(5));
-    EXPECT_TRUE(std::all_of(target.data(), target.data() + kBytes,
-                            [](std::byte byte) { return byte == std::byte{7}; }));
+    EXPECT_TRUE(
+        std::all_of(target.data(), target.data() + kBytes, [](std::byte byte) { return byte == std::byte{7}; }));
     EXPECT_TRUE(target.guards_hold());
   }
 }
@@ -290,7 +292,8 @@ TEST_P(WireContract, W6_AReceiverKilledWhileAWriteToItIsUnderWay) {
     TwoProcesses two([&](Rank& child) {
       std::vector<std::byte> target(kBytes);
       child.sink.memory[1] = target.data();
-      if (!child.connect(wire_case) || !child.shake_hands()) return false;
+      if (!child.connect(wire_case) || !child.shake_hands())
+        return false;
       int polls = 0;
       child.wait_for([&] { return child.sink.events.size() > 1 && ++polls > round; });
       ::raise(SIGKILL);
@@ -324,7 +327,8 @@ TEST_P(WireContract, W6_APeerThatWasNeverReachedIsLostAtTheFirstSend) {
 TEST_P(WireContract, W6_AKilledPeerIsLostWhileOneSleeps) {
   const WireCase& wire_case = GetParam();
   TwoProcesses two([&](Rank& child) {
-    if (!child.connect(wire_case) || !child.shake_hands() || !child.tell('r')) return false;
+    if (!child.connect(wire_case) || !child.shake_hands() || !child.tell('r'))
+      return false;
     child.hear('g');
     ::raise(SIGKILL);
     return false;
@@ -350,9 +354,8 @@ TEST_P(WireContract, W6_ADestroyedWireIsLost) {
     job.wires[0]->send(2, atomic_packet(0, i + 1), nullptr);
   }
   job.wires[1].reset();
-  ASSERT_TRUE(job.pump([&] {
-    return job.sinks[0].count(What::kLost) == 1 && job.sinks[2].count(What::kAtomic) == 5001;
-  }));
+  ASSERT_TRUE(
+      job.pump([&] { return job.sinks[0].count(What::kLost) == 1 && job.sinks[2].count(What::kAtomic) == 5001; }));
   EXPECT_EQ(job.sinks[0].events.back().packet.source, 1u);
 }
 

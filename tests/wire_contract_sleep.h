@@ -23,8 +23,7 @@ inline constexpr int kTries = 8;
 // A thread that sleeps once.
 class OneSleep {
  public:
-  OneSleep(Wire& wire, Sleeper who, milliseconds timeout = kLimit,
-           std::function<void()> afterwards = {})
+  OneSleep(Wire& wire, Sleeper who, milliseconds timeout = kLimit, std::function<void()> afterwards = {})
       : thread_([this, &wire, who, timeout, afterwards = std::move(afterwards)] {
           const auto visible = [](void* object) {
             static_cast<OneSleep*>(object)->visible_ = true;
@@ -33,17 +32,21 @@ class OneSleep {
           const steady_clock::time_point start = steady_clock::now();
           wire.sleep(who, timeout, visible, this);
           length_ = steady_clock::now() - start;
-          if (afterwards) afterwards();
+          if (afterwards)
+            afterwards();
         }) {
-    while (!visible_) std::this_thread::yield();
+    while (!visible_)
+      std::this_thread::yield();
     std::this_thread::sleep_for(milliseconds(5));  // from visible to asleep
   }
   ~OneSleep() {
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable())
+      thread_.join();
   }
   // Waits until it is over.
   bool was_woken() {
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable())
+      thread_.join();
     return length_ < kLong;
   }
 
@@ -59,8 +62,7 @@ struct WarmJob : Job {
   void warm_up() {
     wires[0]->send(1, atomic_packet(0, 0), nullptr);
     wires[1]->send(0, atomic_packet(1, 0), nullptr);
-    EXPECT_TRUE(pump(
-        [&] { return sinks[0].count(What::kAtomic) == 1 && sinks[1].count(What::kAtomic) == 1; }));
+    EXPECT_TRUE(pump([&] { return sinks[0].count(What::kAtomic) == 1 && sinks[1].count(What::kAtomic) == 1; }));
     settle();
   }
   void ping() { wires[0]->send(1, atomic_packet(0, 1), nullptr); }
@@ -70,7 +72,8 @@ struct WarmJob : Job {
 
 inline bool once_in_many(const std::function<bool()>& attempt) {
   for (int i = 0; i < kTries; ++i) {
-    if (attempt()) return true;
+    if (attempt())
+      return true;
   }
   return false;
 }
@@ -206,13 +209,16 @@ TEST_P(WireContract, W5_NoWakeupIsLostWhereBothAlwaysSleep) {
   const auto play = [&](uint32_t rank) {
     const size_t before = job.sinks[rank].count(What::kAtomic);
     for (uint32_t i = 0; i < kCount && lost == 0; ++i) {
-      if (rank == 0) job.wires[0]->send(1, atomic_packet(0, i), nullptr);
+      if (rank == 0)
+        job.wires[0]->send(1, atomic_packet(0, i), nullptr);
       while (job.sinks[rank].count(What::kAtomic) == before + i && lost == 0) {
-        if (job.poll(rank) > 0) continue;
+        if (job.poll(rank) > 0)
+          continue;
         const Sleeper who = i % 2 == 0 ? Sleeper::kHelper : Sleeper::kOwner;
         lost += sleep_for_ever(*job.wires[rank], who, nullptr, nullptr);
       }
-      if (rank == 1) job.wires[1]->send(0, atomic_packet(1, i), nullptr);
+      if (rank == 1)
+        job.wires[1]->send(0, atomic_packet(1, i), nullptr);
     }
   };
   std::thread other([&] { play(1); });
@@ -228,17 +234,18 @@ class EngineSide {
  public:
   EngineSide(Job& job, uint32_t rank) : job_(job), rank_(rank), wire_(*job.wires[rank]) {
     job.sinks[rank].on_event = [this](const Event& event) {
-      if (event.what == What::kAtomic) got_.fetch_add(1);
+      if (event.what == What::kAtomic)
+        got_.fetch_add(1);
     };
   }
 
   void start_owner() {
     owner_ = std::thread([this] {
       while (!stop_) {
-        if (drive() > 0) continue;
+        if (drive() > 0)
+          continue;
         wire_.sleep(
-            Sleeper::kOwner, kForever,
-            [](void* side) { return !static_cast<EngineSide*>(side)->stop_.load(); }, this);
+            Sleeper::kOwner, kForever, [](void* side) { return !static_cast<EngineSide*>(side)->stop_.load(); }, this);
       }
     });
   }
@@ -266,9 +273,11 @@ class EngineSide {
  private:
   size_t drive() {
     const std::unique_lock lock(driving_, std::try_to_lock);
-    if (!lock.owns_lock()) return 0;
+    if (!lock.owns_lock())
+      return 0;
     const size_t steps = job_.poll(rank_);
-    if (steps > 0) wire_.wake(Sleeper::kHelper);
+    if (steps > 0)
+      wire_.wake(Sleeper::kHelper);
     return steps;
   }
   bool waits() const { return got_.load() < wanted_; }
@@ -276,12 +285,12 @@ class EngineSide {
   void help(uint32_t spins) {
     while (waits()) {
       wire_.attend();
-      for (uint32_t spin = 0; spin < spins && waits(); ++spin) drive();
+      for (uint32_t spin = 0; spin < spins && waits(); ++spin)
+        drive();
       wire_.leave();
       if (waits()) {
         lost_ += sleep_for_ever(
-            wire_, Sleeper::kHelper,
-            [](void* side) { return static_cast<EngineSide*>(side)->waits(); }, this);
+            wire_, Sleeper::kHelper, [](void* side) { return static_cast<EngineSide*>(side)->waits(); }, this);
       }
       drive();  // whoever comes out of sleep() looks
     }
@@ -290,8 +299,10 @@ class EngineSide {
     steady_clock::time_point look = steady_clock::now() + kMuchTooLong;
     while (waits()) {
       std::this_thread::yield();
-      if (steady_clock::now() < look) continue;
-      if (drive() > 0) ++lost_;  // it was there
+      if (steady_clock::now() < look)
+        continue;
+      if (drive() > 0)
+        ++lost_;  // it was there
       look += kMuchTooLong;
     }
   }

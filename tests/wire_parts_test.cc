@@ -37,13 +37,15 @@ TEST(Fifo, KeepsItsOrderWhileItGrowsAndWraps) {
   Fifo<int> fifo;
   int in = 0, out = 0;
   for (int round = 1; round < 200; ++round) {
-    for (int i = 0; i < round % 37; ++i) fifo.push_back(in++);
+    for (int i = 0; i < round % 37; ++i)
+      fifo.push_back(in++);
     for (int i = 0; i < round % 31 && !fifo.empty(); ++i) {
       ASSERT_EQ(fifo.front(), out++);
       fifo.pop_front();
     }
     ASSERT_EQ(fifo.size(), static_cast<size_t>(in - out));
-    for (size_t i = 0; i < fifo.size(); ++i) ASSERT_EQ(fifo[i], out + static_cast<int>(i));
+    for (size_t i = 0; i < fifo.size(); ++i)
+      ASSERT_EQ(fifo[i], out + static_cast<int>(i));
   }
   fifo.clear();
   EXPECT_TRUE(fifo.empty());
@@ -51,8 +53,10 @@ TEST(Fifo, KeepsItsOrderWhileItGrowsAndWraps) {
 
 TEST(Fifo, LosesWhatIsErasedAndKeepsTheOrderOfTheRest) {
   Fifo<int> fifo;
-  for (int i = 0; i < 50; ++i) fifo.push_back(i);
-  for (int i = 0; i < 10; ++i) fifo.pop_front();
+  for (int i = 0; i < 50; ++i)
+    fifo.push_back(i);
+  for (int i = 0; i < 10; ++i)
+    fifo.pop_front();
   fifo.erase_if([](int item) { return item % 3 != 0; });
   for (int i = 12; i < 50; i += 3) {
     ASSERT_EQ(fifo.front(), i);
@@ -64,9 +68,8 @@ TEST(Fifo, LosesWhatIsErasedAndKeepsTheOrderOfTheRest) {
 // ---- Claims
 
 TEST(Claims, PortionsCoverTheWriteInWholePages) {
-  for (uint64_t bytes :
-       {uint64_t{1}, uint64_t{131072}, uint64_t{131073}, uint64_t{300001}, uint64_t{512} << 10,
-        (uint64_t{1} << 20) + 1, (uint64_t{1} << 40) + 5}) {
+  for (uint64_t bytes : {uint64_t{1}, uint64_t{131072}, uint64_t{131073}, uint64_t{300001}, uint64_t{512} << 10,
+                         (uint64_t{1} << 20) + 1, (uint64_t{1} << 40) + 5}) {
     const uint64_t portion = Claims::portion(bytes);
     EXPECT_EQ(portion % 4096, 0u);
     EXPECT_LE(portion, Claims::kMaxPortion);
@@ -89,11 +92,13 @@ TEST(Claims, EachPortionIsTakenOnceByWhoeverComesFirst) {
         claims.pushed();
       }
     });
-    while (taken < 100 && claims.take()) ++taken;
+    while (taken < 100 && claims.take())
+      ++taken;
     if (round % 2 == 0) {
       taken += claims.take_all();
     } else {
-      while (claims.take()) ++taken;
+      while (claims.take())
+        ++taken;
     }
     EXPECT_FALSE(claims.take());
     sender.join();
@@ -115,7 +120,8 @@ struct InboxTest : ::testing::Test {
     port = attached.value();
   }
   bool take(Packet& packet, Frame& frame) {
-    if (!inbox->front(packet, frame)) return false;
+    if (!inbox->front(packet, frame))
+      return false;
     inbox->pop();
     return true;
   }
@@ -137,11 +143,8 @@ struct InboxTest : ::testing::Test {
 TEST_F(InboxTest, AttachRefusesWhatIsNoInboxOfThisNonce) {
   open(4);
   const size_t bytes = Inbox::bytes_for(4);
-  const auto code = [&](size_t size) {
-    return InboxPort::attach(memory.get(), size, kNonce).status().code();
-  };
-  EXPECT_EQ(InboxPort::attach(memory.get(), bytes, kNonce + 1).status().code(),
-            Code::kInvalidArgument);
+  const auto code = [&](size_t size) { return InboxPort::attach(memory.get(), size, kNonce).status().code(); };
+  EXPECT_EQ(InboxPort::attach(memory.get(), bytes, kNonce + 1).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(code(bytes - 1), Code::kInvalidArgument);
   EXPECT_EQ(code(16), Code::kInvalidArgument);
   for (const uint32_t slots : {0u, 1u, 3u, 8u, 1u << 20, ~0u}) {
@@ -195,7 +198,8 @@ TEST_F(InboxTest, WhoeverFindsItFullIsNudgedWhenThereIsRoom) {
   Packet packet;
   Frame frame;
   for (int round = 0; round < 3; ++round) {
-    for (uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(port.push(atomic_packet(0, i), {}));
+    for (uint32_t i = 0; i < 4; ++i)
+      ASSERT_TRUE(port.push(atomic_packet(0, i), {}));
     ASSERT_FALSE(port.push(atomic_packet(0, 9), {}));
     EXPECT_FALSE(port.await_room(3));
     EXPECT_FALSE(port.await_room(4000));
@@ -227,8 +231,8 @@ TEST_F(InboxTest, ManyProducersEachKeepTheirOrder) {
       for (uint32_t i = 0; i < kCount; ++i) {
         std::byte payload[40];
         fill(payload, sizeof payload, rank + i);
-        while (!own.push(write_packet(rank, i, sizeof payload),
-                         {.payload_bytes = sizeof payload, .payload = payload})) {
+        while (
+            !own.push(write_packet(rank, i, sizeof payload), {.payload_bytes = sizeof payload, .payload = payload})) {
           std::this_thread::yield();
         }
       }
@@ -249,7 +253,8 @@ TEST_F(InboxTest, ManyProducersEachKeepTheirOrder) {
     inbox->pop();
     inbox->give_back(/*all=*/false, [](uint32_t) {});
   }
-  for (std::thread& producer : producers) producer.join();
+  for (std::thread& producer : producers)
+    producer.join();
 }
 
 // It took a slot and never filled it.
@@ -272,12 +277,12 @@ TEST_F(InboxTest, RubbishInTheRingHangsNoProducerAndBringsNoConsumerOutOfBounds)
   Frame frame;
   const std::byte payload[8] = {};
   ASSERT_TRUE(port.push(write_packet(0, 1, 8), {.payload_bytes = 8, .payload = payload}));
-  auto* slots =
-      reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(memory.get()) + Inbox::bytes_for(0));
+  auto* slots = reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(memory.get()) + Inbox::bytes_for(0));
   slots[0].payload_bytes = ~0u;
   ASSERT_TRUE(take(packet, frame));
   EXPECT_EQ(frame.payload_bytes, Inbox::kInlineBytes);
-  for (uint32_t i = 0; i < 4; ++i) slots[i].state = ~uint64_t{0} >> 8;
+  for (uint32_t i = 0; i < 4; ++i)
+    slots[i].state = ~uint64_t{0} >> 8;
   EXPECT_FALSE(port.push(atomic_packet(0, 1), {}));
   EXPECT_FALSE(take(packet, frame));
 }
@@ -293,8 +298,7 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   const ShmAddress address = *ShmAddress::decode(wire.address());
   Result<PeerSegment> segment = PeerSegment::open(address);
   ASSERT_TRUE(segment.ok());
-  InboxPort port =
-      InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
   std::vector<std::byte> payload(4096);
   const Frame short_frame{.payload_bytes = 8, .payload = payload.data()};
   Packet strange = atomic_packet(0, 0);
@@ -308,8 +312,7 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   port.push(write_packet(0, 0, 8), {.kind = FrameKind::kOffer, .value = 1});
   port.push(atomic_packet(0, 0), {.kind = FrameKind::kOffer, .value = 1});
   port.push(write_packet(0, 0, 1 << 20), {.kind = FrameKind::kPull});
-  port.push(write_packet(0, 0, 4096),
-            {.kind = FrameKind::kChunk, .payload_bytes = 4096, .payload = payload.data()});
+  port.push(write_packet(0, 0, 4096), {.kind = FrameKind::kChunk, .payload_bytes = 4096, .payload = payload.data()});
   Packet strange_share = write_packet(0, 0, 1 << 20);
   for (uint64_t index : {uint64_t{0}, uint64_t{InboxHeader::kMaxShared}, ~uint64_t{0}}) {
     strange_share.operand = index;
@@ -330,19 +333,16 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
 
 TEST(ReadRemote, OfMemoryThatIsNotThereFindsItGone) {
   std::vector<std::byte> here(64);
-  EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()),
-            nicsim::RemoteCopy::kGone);
+  EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()), nicsim::RemoteCopy::kGone);
 }
 
 TEST(WriteRemote, PutsBytesThereOrFindsTheMemoryGone) {
   std::vector<std::byte> here(64), there(64);
   fill(here.data(), here.size(), 4);
-  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(),
-                                 reinterpret_cast<uint64_t>(there.data()), here.size()),
+  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), reinterpret_cast<uint64_t>(there.data()), here.size()),
             nicsim::RemoteCopy::kDone);
   EXPECT_EQ(here, there);
-  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), 16, here.size()),
-            nicsim::RemoteCopy::kGone);
+  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), 16, here.size()), nicsim::RemoteCopy::kGone);
 }
 
 // ---- The bell
@@ -374,7 +374,8 @@ TEST(Bell, OneCallBringsASleeperAndMoreAreMadeOnlyForTheNext) {
   };
   std::thread helper([&] { sleep(Sleeper::kHelper); });
   std::thread owner([&] { sleep(Sleeper::kOwner); });
-  while (visible < 2) std::this_thread::yield();
+  while (visible < 2)
+    std::this_thread::yield();
   bell.ring();
   helper.join();
   EXPECT_EQ(bell.calls(), 1u);
@@ -401,7 +402,8 @@ TEST(Bell, AHelperThatGoesElsewhereRingsOn) {
           return true;
         });
   });
-  while (!visible) std::this_thread::yield();
+  while (!visible)
+    std::this_thread::yield();
   // It finds something waiting as it is about to sleep, and has no reason to look itself.
   bell.sleep(
       Sleeper::kHelper, seconds(60), [] { return true; }, [] { return false; });

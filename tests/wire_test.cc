@@ -53,13 +53,12 @@ WireCase shm_case(std::string name, const ShmOptions& options, uint32_t room = 5
           .make_patient = [patient] { return make_shm(patient); }};
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Wires, WireContract,
-    ::testing::Values(shm_case("Shm", {}), shm_case("ShmWithoutCma", {.use_cma = false}),
-                      // Every burst finds the inbox full, and so does nearly every chunk.
-                      shm_case("ShmNarrow", {.use_cma = false, .slots = 2}, 2),
-                      WireCase{"Tcp", make_tcp}),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(Wires, WireContract,
+                         ::testing::Values(shm_case("Shm", {}), shm_case("ShmWithoutCma", {.use_cma = false}),
+                                           // Every burst finds the inbox full, and so does nearly every chunk.
+                                           shm_case("ShmNarrow", {.use_cma = false, .slots = 2}, 2),
+                                           WireCase{"Tcp", make_tcp}),
+                         case_name);
 
 // ---- Shared memory
 
@@ -74,12 +73,9 @@ TEST(ShmWire, RefusesPeersThatItCannotReachAndSaysWhatToDo) {
   };
   EXPECT_EQ(refusal([](ShmAddress& other) { other.host ^= 1; }),
             "peer 1 is on another host: set LANYARD_SIM_WIRE=tcp on all ranks");
-  EXPECT_NE(refusal([](ShmAddress& other) { ++other.pid_namespace; }).find("another container"),
-            std::string::npos);
+  EXPECT_NE(refusal([](ShmAddress& other) { ++other.pid_namespace; }).find("another container"), std::string::npos);
   const Status tcp = wire->set_peers(std::vector{wire->address(), make_tcp()->address()}, 0);
-  EXPECT_EQ(
-      tcp.message(),
-      "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
+  EXPECT_EQ(tcp.message(), "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
 }
 
 TEST(ShmWire, RefusesImpossibleSizes) {
@@ -103,13 +99,15 @@ TEST(ShmWire, AStrangersSegmentIsNotTakenForThePeers) {
 TEST(ShmWire, NothingIsLeftOpen) {
   const auto open_descriptors = [] {
     int count = 0;
-    for (int fd = 0; fd < 1024; ++fd) count += ::fcntl(fd, F_GETFD) >= 0;
+    for (int fd = 0; fd < 1024; ++fd)
+      count += ::fcntl(fd, F_GETFD) >= 0;
     return count;
   };
   const int before = open_descriptors();
   {
     Job job(WireCase{"", [] { return make_shm(); }}, 4);
-    for (uint32_t peer : {1u, 2u, 3u}) job.wires[0]->send(peer, atomic_packet(0, 0), nullptr);
+    for (uint32_t peer : {1u, 2u, 3u})
+      job.wires[0]->send(peer, atomic_packet(0, 0), nullptr);
     job.settle();
     EXPECT_EQ(open_descriptors(), before + 4);  // in one process peers cost none
   }
@@ -121,11 +119,13 @@ TEST(ShmWire, W5_WakingIsCounted) {
   Job job(WireCase{"", [] { return make_shm(); }}, 2);
   auto& receiver = static_cast<ShmWire&>(*job.wires[1]);
   job.wires[1]->attend();
-  for (int i = 0; i < 100; ++i) job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  for (int i = 0; i < 100; ++i)
+    job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
   job.settle();
   EXPECT_EQ(receiver.wake_calls(), 0u);
   job.wires[1]->leave();
-  for (int i = 0; i < 100; ++i) job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  for (int i = 0; i < 100; ++i)
+    job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
   EXPECT_EQ(receiver.wake_calls(), 0u);  // nobody sleeps
   job.settle();
   OneSleep helper(receiver, Sleeper::kHelper);
@@ -174,7 +174,8 @@ TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
   for (int round = 0; round < 2; ++round) {
     for (uint32_t i = 0; i < kCount; ++i)
       job.wires[0]->send(1, write_packet(0, i, kBytes), source.data());
-    for (int polls = 0; polls < 10000; ++polls) job.poll(1);
+    for (int polls = 0; polls < 10000; ++polls)
+      job.poll(1);
     EXPECT_EQ(job.sinks[1].count(What::kLanded), (round + 1) * kCount);
     EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
     job.settle();
@@ -201,8 +202,8 @@ TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
     parent.wire.reset();
     std::fill(target.data(), target.data() + kBytes, std::byte{7});
     EXPECT_TRUE(two.child_ended_well());
-    EXPECT_TRUE(std::all_of(target.data(), target.data() + kBytes,
-                            [](std::byte byte) { return byte == std::byte{7}; }));
+    EXPECT_TRUE(
+        std::all_of(target.data(), target.data() + kBytes, [](std::byte byte) { return byte == std::byte{7}; }));
   }
 }
 
@@ -213,8 +214,7 @@ bool refuse(int call) {
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog program{.len = static_cast<unsigned short>(std::size(code)), .filter = code};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 // Refused from the start, or only when all is connected.
@@ -225,8 +225,8 @@ TEST_P(ShmWireRefusal, LongWritesArriveAllTheSame) {
   const bool at_once = std::get<1>(GetParam());
   const WireCase wire_case{"", [] { return make_shm(); }};
   TwoProcesses two([&](Rank& child) {
-    return (!at_once || refuse(call)) && child.connect(wire_case) && child.shake_hands() &&
-           (at_once || refuse(call)) && exchange_long_writes(child);
+    return (!at_once || refuse(call)) && child.connect(wire_case) && child.shake_hands() && (at_once || refuse(call)) &&
+           exchange_long_writes(child);
   });
   ASSERT_TRUE(two.parent.connect(wire_case) && two.parent.shake_hands());
   EXPECT_TRUE(exchange_long_writes(two.parent));
@@ -234,16 +234,14 @@ TEST_P(ShmWireRefusal, LongWritesArriveAllTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, ShmWireRefusal,
-                         ::testing::Combine(::testing::Values(SYS_process_vm_readv,
-                                                              SYS_process_vm_writev),
+                         ::testing::Combine(::testing::Values(SYS_process_vm_readv, SYS_process_vm_writev),
                                             ::testing::Bool()));
 
 // ---- TCP
 
 TEST(TcpWire, RefusesWhatIsNoAddressOfThisHost) {
   for (const char* interface : {"nonsense", "0.0.0.0", "192.0.2.1", "224.0.0.1"}) {
-    EXPECT_EQ(make_tcp_wire({.interface = interface}).status().code(), Code::kInvalidArgument)
-        << interface;
+    EXPECT_EQ(make_tcp_wire({.interface = interface}).status().code(), Code::kInvalidArgument) << interface;
   }
 }
 
@@ -251,7 +249,8 @@ TEST(TcpWire, FindsAnInterfaceByItself) { EXPECT_TRUE(make_tcp_wire().ok()); }
 
 TEST(TcpWire, WorksOverIpVersion6) {
   Result<std::unique_ptr<Wire>> probe = make_tcp_wire({.interface = "::1"});
-  if (!probe.ok()) GTEST_SKIP() << "no IPv6 here: " << probe.status().to_string();
+  if (!probe.ok())
+    GTEST_SKIP() << "no IPv6 here: " << probe.status().to_string();
   Job job(WireCase{"", [] { return std::move(make_tcp_wire({.interface = "::1"}).value()); }}, 2);
   job.wires[0]->send(1, atomic_packet(0, 3), nullptr);
   EXPECT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 1; }));
@@ -274,7 +273,8 @@ TEST(TcpWire, StrangersAtThePortAreTurnedAway) {
   ASSERT_GT(::send(strangers[0], garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
   ::close(strangers[1]);  // at once; the third never says anything
   job.settle();
-  for (uint32_t i = 0; i < 100; ++i) job.wires[0]->send(1, atomic_packet(0, i), nullptr);
+  for (uint32_t i = 0; i < 100; ++i)
+    job.wires[0]->send(1, atomic_packet(0, i), nullptr);
   EXPECT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 100; }));
   EXPECT_EQ(job.sinks[1].count(What::kLost), 0u);
   char byte = 0;

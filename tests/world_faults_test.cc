@@ -17,8 +17,10 @@ class Faulty final : public Chooser {
   static constexpr uint64_t kAlways = UINT64_MAX;
   explicit Faulty(ChoiceKind kind, uint64_t which = kAlways) : kind_(kind), which_(which) {}
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
-    if (agents != nullptr) return static_cast<uint32_t>(std::min_element(agents, agents + n) - agents);
-    if (kind != kind_) return 0;
+    if (agents != nullptr)
+      return static_cast<uint32_t>(std::min_element(agents, agents + n) - agents);
+    if (kind != kind_)
+      return 0;
     const uint64_t asked = asked_++;
     return which_ == kAlways || which_ == asked ? 1 : 0;
   }
@@ -52,7 +54,8 @@ TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
       Faulty chooser(ChoiceKind::kKill, moment);
       const Report report = world.run(chooser);
       ASSERT_TRUE(report.ok()) << text << ", moment " << moment << ": " << report.oracle << ": " << report.text;
-      if (!chooser.came()) break;
+      if (!chooser.came())
+        break;
       ASSERT_TRUE(world.killed().has_value()) << moment;
       left_waiting += world.finished() ? 0 : 1;
     }

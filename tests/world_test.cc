@@ -17,14 +17,15 @@ Report search(World& world, SchedulerKind kind, uint64_t schedules) {
   for (uint64_t seed = 0; seed < schedules; ++seed) {
     world.reset();
     scheduler->begin(seed);
-    if (const Report& report = world.run(*scheduler); !report.ok()) return report;
+    if (const Report& report = world.run(*scheduler); !report.ok())
+      return report;
   }
   return {};
 }
 
 TEST(World, IsCleanUnderEveryScheduler) {
-  for (const char* text : {"2ranks,1req-one-way,2iter", "2ranks,1req-each-way,2iter", "3ranks,1req-each-way,2iter,ready",
-                           "2ranks,2req-each-way,2iter,single-starts,queues=2"}) {
+  for (const char* text : {"2ranks,1req-one-way,2iter", "2ranks,1req-each-way,2iter",
+                           "3ranks,1req-each-way,2iter,ready", "2ranks,2req-each-way,2iter,single-starts,queues=2"}) {
     const Config config = Config::parse(text).value();
     const Exchange exchange = make_halo(config.halo);
     World world(exchange, config.world);
@@ -75,8 +76,10 @@ TEST(World, FindsThePoolDeadlock) {
     World world(exchange, {.depth = depth, .blocking_post = true});
     const Report report = search(world, SchedulerKind::kRandom, 1'000);
     ASSERT_EQ(report.finding, depth <= 5 ? Finding::kDeadlock : Finding::kNone) << depth << report.text;
-    if (depth > 5) continue;
-    for (const char* fact : {"host 0 has no entry", "clear-to-send of (recv of 1 from 0", "host 1 has no entry", "circle"})
+    if (depth > 5)
+      continue;
+    for (const char* fact :
+         {"host 0 has no entry", "clear-to-send of (recv of 1 from 0", "host 1 has no entry", "circle"})
       EXPECT_NE(report.text.find(fact), std::string::npos) << fact << " in\n" << report.text;
   }
 }
@@ -90,14 +93,14 @@ TEST(World, AnOverflowSavesThePool) {
   }
 }
 
-// The sender frees its side, the receiver starts once more: its clear-to-send finds nobody, at whatever moment it comes.
+// The sender frees its side, the receiver starts once more: its clear-to-send finds nobody, at whatever moment it
+// comes.
 TEST(World, AnEarlyFreeIsTheProgramsMistake) {
   Exchange exchange(2);
   const auto message = exchange.message(0, 1);
   exchange.rank(0).pack(message).start({message.send}).wait({message.send}).free({message.send});
-  exchange.rank(1).repeat(2, [&](HostProgram& host) {
-    host.start({message.receive}).wait({message.receive}).unpack(message);
-  });
+  exchange.rank(1).repeat(
+      2, [&](HostProgram& host) { host.start({message.receive}).wait({message.receive}).unpack(message); });
   ASSERT_TRUE(exchange.validate().ok());
   World world(exchange, {});
   const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 100);
@@ -115,9 +118,8 @@ TEST(World, ACompletedRequestIsFreeToGo) {
   const auto message = exchange.message(0, 1);
   exchange.rank(0).on(0).pack(message).start({message.send}).wait({message.send}).complete({message.send});
   exchange.rank(0).on(1).pack(message).start({message.send}).wait({message.send}).free({message.send});
-  exchange.rank(1).repeat(2, [&](HostProgram& host) {
-    host.start({message.receive}).wait({message.receive}).unpack(message);
-  });
+  exchange.rank(1).repeat(
+      2, [&](HostProgram& host) { host.start({message.receive}).wait({message.receive}).unpack(message); });
   exchange.rank(1).free({message.receive});
   ASSERT_TRUE(exchange.validate().ok());
   World world(exchange, {});

@@ -8,7 +8,8 @@ namespace lanyard::gpu {
 
 Result<std::unique_ptr<Backend>> Backend::make(std::unique_ptr<Driver> driver, const DeviceOptions& options) {
   const Result<ProcessName> self = ProcessName::own();
-  if (!self.ok()) return self.status();
+  if (!self.ok())
+    return self.status();
   return std::unique_ptr<Backend>(new Backend(std::move(driver), self.value(), options));
 }
 
@@ -29,13 +30,16 @@ std::vector<std::string> Backend::describe_devices() {
 
 Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   const Result<ContextHandle> context = driver_->context_of_stream(handle);
-  if (!context.ok()) return context.status();
+  if (!context.ok())
+    return context.status();
   const Result<Device*> device = devices_.of_context(context.value());
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   const DeviceStream::Options options{.only_met_waits = devices_.options().only_met_waits,
                                       .foreign_writes = devices_.options().foreign_writes};
   Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, options);
-  if (!stream.ok()) return stream.status();
+  if (!stream.ok())
+    return stream.status();
   return std::unique_ptr<Stream>(std::move(stream.value()));
 }
 

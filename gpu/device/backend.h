@@ -49,8 +49,8 @@ class Backend {
 };
 
 // As Backend::make(), over the driver that this build is for. Cheap where there is none; else it initialises the driver
-// but makes no context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or device;
-// the message says which.
+// but makes no context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or
+// device; the message says which.
 Result<std::unique_ptr<Backend>> open_backend(const DeviceOptions& options);
 
 }  // namespace lanyard::gpu

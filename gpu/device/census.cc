@@ -29,13 +29,17 @@ struct flock whole_file(short type) {
 Result<std::unique_ptr<Census>> Census::join(const std::string& folder, const std::string& thing) {
   const std::string path = folder + "/lanyard-census-" + std::to_string(::getuid()) + "-" + thing;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return no_place(path, "open");
+  if (file < 0)
+    return no_place(path, "open");
   std::unique_ptr<Census> census(new Census(file));
-  if (::ftruncate(file, kBytes) != 0) return no_place(path, "ftruncate");
+  if (::ftruncate(file, kBytes) != 0)
+    return no_place(path, "ftruncate");
   struct flock lock = whole_file(F_RDLCK);
-  if (::fcntl(file, F_OFD_SETLK, &lock) != 0) return no_place(path, "fcntl(F_OFD_SETLK)");
+  if (::fcntl(file, F_OFD_SETLK, &lock) != 0)
+    return no_place(path, "fcntl(F_OFD_SETLK)");
   void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) return no_place(path, "mmap");
+  if (memory == MAP_FAILED)
+    return no_place(path, "mmap");
   census->changes_ = static_cast<uint64_t*>(memory);
   // After the lock: who sees the one finds the other.
   std::atomic_ref(*census->changes_).fetch_add(1);
@@ -49,9 +53,11 @@ Census::~Census() {
   if (::getpid() == process_) {
     struct flock lock = whole_file(F_UNLCK);
     static_cast<void>(::fcntl(file_, F_OFD_SETLK, &lock));
-    if (changes_ != nullptr) std::atomic_ref(*changes_).fetch_add(1);
+    if (changes_ != nullptr)
+      std::atomic_ref(*changes_).fetch_add(1);
   }
-  if (changes_ != nullptr) ::munmap(changes_, kBytes);
+  if (changes_ != nullptr)
+    ::munmap(changes_, kBytes);
   ::close(file_);
 }
 

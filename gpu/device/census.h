@@ -1,8 +1,8 @@
 // Census: whether other processes of this user use the same thing on this host.
 //
-// Whoever uses it holds a lock on a file that is named after it, which the system takes back when a process dies; a word
-// in the file changes with whoever comes or goes, so that asking costs a load. Source: fcntl(2), "Open file description
-// locks".
+// Whoever uses it holds a lock on a file that is named after it, which the system takes back when a process dies; a
+// word in the file changes with whoever comes or goes, so that asking costs a load. Source: fcntl(2), "Open file
+// description locks".
 #ifndef LANYARD_GPU_DEVICE_CENSUS_H_
 #define LANYARD_GPU_DEVICE_CENSUS_H_
 
@@ -19,8 +19,8 @@ namespace lanyard::gpu {
 // Any thread at any time.
 class Census {
  public:
-  // Joins those who use `thing` (letters, digits, '-'); the file is in `folder`, and stays there. kUnsupported: there is
-  // no place for it.
+  // Joins those who use `thing` (letters, digits, '-'); the file is in `folder`, and stays there. kUnsupported: there
+  // is no place for it.
   static Result<std::unique_ptr<Census>> join(const std::string& folder, const std::string& thing);
   Census(const Census&) = delete;
   Census& operator=(const Census&) = delete;
@@ -33,7 +33,7 @@ class Census {
   explicit Census(int file);
 
   const int file_;
-  const int process_;  // that has joined
+  const int process_;            // that has joined
   uint64_t* changes_ = nullptr;  // in the file
   std::mutex mutex_;
   std::atomic<uint64_t> seen_{0};

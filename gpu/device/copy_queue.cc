@@ -17,19 +17,23 @@ constexpr uint32_t kLooksBeforeAsking = 1024;
 
 Result<std::unique_ptr<CopyQueue>> CopyQueue::make(Device& device, std::chrono::nanoseconds linger) {
   const Result<WordPair> words = device.take_pair();
-  if (!words.ok()) return words.status();
+  if (!words.ok())
+    return words.status();
   std::unique_ptr<CopyQueue> queue(new CopyQueue(device, words.value()));
   const Result<uint64_t*> arrivals = device.take_count(0);
-  if (!arrivals.ok()) return arrivals.status();
+  if (!arrivals.ok())
+    return arrivals.status();
   queue->arrivals_ = arrivals.value();
   const Inside inside(device.driver(), device.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
   const Result<StreamHandle> stream = device.driver().make_stream();
-  if (!stream.ok()) return stream.status();
+  if (!stream.ok())
+    return stream.status();
   queue->stream_ = stream.value();
   if (linger.count() > 0) {
     Result<std::unique_ptr<CopyServer>> server = CopyServer::make(device, linger);
-    if (!server.ok()) return server.status();
+    if (!server.ok())
+      return server.status();
     queue->server_ = std::move(server.value());
   }
   queue->reached_.resize(static_cast<size_t>(device.driver().device_count()));
@@ -38,31 +42,38 @@ Result<std::unique_ptr<CopyQueue>> CopyQueue::make(Device& device, std::chrono::
 
 CopyQueue::~CopyQueue() {
   const Inside inside(device_.driver(), device_.context());
-  if (inside.status().ok() && stream_ != nullptr) device_.driver().destroy_stream(stream_);
-  if (ended() != started_) return;  // the device is lost, and may still write
-  if (arrivals_ != nullptr) device_.give_count(arrivals_);
+  if (inside.status().ok() && stream_ != nullptr)
+    device_.driver().destroy_stream(stream_);
+  if (ended() != started_)
+    return;  // the device is lost, and may still write
+  if (arrivals_ != nullptr)
+    device_.give_count(arrivals_);
   device_.give_pair(words_);
 }
 
 Status CopyQueue::reach(int device) {
   const std::lock_guard lock(mutex_);
-  if (device == device_.ordinal() || reached_[static_cast<size_t>(device)]) return {};
+  if (device == device_.ordinal() || reached_[static_cast<size_t>(device)])
+    return {};
   const Inside inside(device_.driver(), device_.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
   LANYARD_RETURN_IF_ERROR(device_.driver().reach_device(device));
   reached_[static_cast<size_t>(device)] = true;
-  if (server_ != nullptr) server_->renew();
+  if (server_ != nullptr)
+    server_->renew();
   return {};
 }
 
 void CopyQueue::renew() {
   const std::lock_guard lock(mutex_);
-  if (server_ != nullptr) server_->renew();
+  if (server_ != nullptr)
+    server_->renew();
 }
 
 Result<uint64_t> CopyQueue::start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host) {
   const std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return failure_;
+  if (!failure_.ok())
+    return failure_;
   const bool served = server_ != nullptr && bytes <= kLongestServed && !device_.is_shared();
   const uint64_t under_way = served ? server_->started() - server_->ended() : started_ - ended();
   if (under_way >= (served ? CopyServer::kMostUnderWay : kMostUnderWay))
@@ -70,13 +81,15 @@ Result<uint64_t> CopyQueue::start(DeviceAddress to, DeviceAddress from, uint64_t
   Status status;
   if (served) {
     const Result<uint64_t> number = server_->start(to, from, bytes);
-    if (number.ok()) return number_of(number.value(), true);
+    if (number.ok())
+      return number_of(number.value(), true);
     status = number.status();
   } else {
     const Inside inside(device_.driver(), device_.context());
     LANYARD_RETURN_IF_ERROR(inside.status());
     status = with_host && bytes >= kShortestForEngine ? copy_by_engine(to, from, bytes) : launch(to, from, bytes);
-    if (status.ok()) return number_of(++started_, false);
+    if (status.ok())
+      return number_of(++started_, false);
   }
   // Whatever the driver has against it, copies that follow would pass by this one's number.
   failure_ = Status(Code::kFailed, "a copy could not be started: " + status.message());
@@ -110,8 +123,10 @@ Status CopyQueue::copy_by_engine(DeviceAddress to, DeviceAddress from, uint64_t 
 
 Result<bool> CopyQueue::has_ended(uint64_t number) {
   const bool served = number % 2 == 1;
-  if ((served ? server_->ended() : ended()) >= number >> 1) return true;
-  if (served && server_->has_stopped()) LANYARD_RETURN_IF_ERROR(go_on());
+  if ((served ? server_->ended() : ended()) >= number >> 1)
+    return true;
+  if (served && server_->has_stopped())
+    LANYARD_RETURN_IF_ERROR(go_on());
   if (unmet_.fetch_add(1, std::memory_order_relaxed) % kLooksBeforeAsking == kLooksBeforeAsking - 1)
     LANYARD_RETURN_IF_ERROR(ask_driver());
   return false;
@@ -119,9 +134,11 @@ Result<bool> CopyQueue::has_ended(uint64_t number) {
 
 Status CopyQueue::go_on() {
   const std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return failure_;
+  if (!failure_.ok())
+    return failure_;
   const Status status = server_->go_on();
-  if (!status.ok()) failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
+  if (!status.ok())
+    failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
   return failure_;
 }
 
@@ -130,9 +147,12 @@ Status CopyQueue::ask_driver() {
   // That a later copy could not be started says nothing of those that run.
   const Inside inside(device_.driver(), device_.context());
   Status status = inside.status();
-  if (status.ok()) status = device_.driver().is_empty(stream_).status();
-  if (status.ok() && server_ != nullptr) status = device_.driver().is_empty(server_->stream()).status();
-  if (!status.ok()) failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
+  if (status.ok())
+    status = device_.driver().is_empty(stream_).status();
+  if (status.ok() && server_ != nullptr)
+    status = device_.driver().is_empty(server_->stream()).status();
+  if (!status.ok())
+    failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
   return status.ok() ? status : failure_;
 }
 

@@ -1,11 +1,11 @@
 // CopyQueue: copies that a device does for the host, one after another, on a stream of Lanyard's own.
 //
 // Its streams have the highest priority and are not ordered with any other, so that copies go on while the program's
-// streams wait. Short copies are made by a kernel that stays for a while (CopyServer), which wants the device to itself:
-// where processes share one, their kernels run in turns of milliseconds. Longer ones are a kernel each, which starts
-// sooner and, between devices, is as fast as a copy engine; only very long copies from and to the host are an engine's,
-// whose bandwidth takes no multiprocessors away. The end of a copy is a number in a word of host memory, so looking for
-// it costs no call of the driver's.
+// streams wait. Short copies are made by a kernel that stays for a while (CopyServer), which wants the device to
+// itself: where processes share one, their kernels run in turns of milliseconds. Longer ones are a kernel each, which
+// starts sooner and, between devices, is as fast as a copy engine; only very long copies from and to the host are an
+// engine's, whose bandwidth takes no multiprocessors away. The end of a copy is a number in a word of host memory, so
+// looking for it costs no call of the driver's.
 #ifndef LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 #define LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 
@@ -58,7 +58,7 @@ class CopyQueue {
   Status ask_driver();
 
   Device& device_;
-  const WordPair words_;  // the number of the last copy that has ended; unused
+  const WordPair words_;                // the number of the last copy that has ended; unused
   std::unique_ptr<CopyServer> server_;  // null: none wanted
   std::atomic<uint32_t> unmet_{0};
 

@@ -15,27 +15,35 @@ constexpr std::chrono::seconds kLongestLeave{1};
 Result<std::unique_ptr<CopyServer>> CopyServer::make(Device& device, std::chrono::nanoseconds linger) {
   std::unique_ptr<CopyServer> server(new CopyServer(device, linger));
   const Result<WordPair> words = device.take_pair();
-  if (!words.ok()) return words.status();
+  if (!words.ok())
+    return words.status();
   server->words_ = words.value();
   const Result<CommandRing> ring = device.take_ring();
-  if (!ring.ok()) return ring.status();
+  if (!ring.ok())
+    return ring.status();
   server->ring_ = ring.value();
   const Result<StreamHandle> stream = device.driver().make_stream();
-  if (!stream.ok()) return stream.status();
+  if (!stream.ok())
+    return stream.status();
   server->stream_ = stream.value();
   return server;
 }
 
 CopyServer::~CopyServer() {
-  if (words_.first == nullptr) return;
+  if (words_.first == nullptr)
+    return;
   const Clock::time_point deadline = Clock::now() + kLongestLeave;
   renew();
-  while (!has_stopped() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  while (!has_stopped() && Clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   const bool stopped = has_stopped();  // else the device is lost, and may still read and write
   const Inside inside(device_.driver(), device_.context());
-  if (inside.status().ok() && stream_ != nullptr) device_.driver().destroy_stream(stream_);
-  if (!stopped) return;
-  if (ring_.commands != nullptr) device_.give_ring(ring_);
+  if (inside.status().ok() && stream_ != nullptr)
+    device_.driver().destroy_stream(stream_);
+  if (!stopped)
+    return;
+  if (ring_.commands != nullptr)
+    device_.give_ring(ring_);
   device_.give_pair(words_);
 }
 
@@ -56,14 +64,16 @@ Result<uint64_t> CopyServer::start(DeviceAddress to, DeviceAddress from, uint64_
 }
 
 void CopyServer::renew() {
-  if (has_stopped() || renewed_at_ == started_) return;
+  if (has_stopped() || renewed_at_ == started_)
+    return;
   write(0, 0, 0);
   renewed_at_ = started_;
 }
 
 Status CopyServer::go_on() {
   // In this order: what the kernel had not made when it left, it will not.
-  if (!has_stopped() || ended() == started_) return {};
+  if (!has_stopped() || ended() == started_)
+    return {};
   ServeArguments arguments{};
   arguments.commands = ring_.address;
   arguments.first = ended();

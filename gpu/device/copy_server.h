@@ -1,14 +1,14 @@
 // CopyServer: short copies by a kernel that stays for a while, waiting for more.
 //
-// A launch costs several times what a short copy takes. So the kernel `serve` reads commands from a ring in host memory,
-// makes up to ServeArguments::kAtOnce at a time, and ends when none has come for the linger time, or in any case after
-// some tens of milliseconds: whoever synchronises the device waits no longer than that, nor does a display's watchdog
-// bite. It takes one block, a part of one multiprocessor, while it is there.
+// A launch costs several times what a short copy takes. So the kernel `serve` reads commands from a ring in host
+// memory, makes up to ServeArguments::kAtOnce at a time, and ends when none has come for the linger time, or in any
+// case after some tens of milliseconds: whoever synchronises the device waits no longer than that, nor does a display's
+// watchdog bite. It takes one block, a part of one multiprocessor, while it is there.
 //
 // What was allocated or mapped after a kernel's launch is not promised to that kernel: renew() before its first copy.
 //
-// Nobody has to know whether the kernel still looks when a command is written: it says when it has left, and whoever asks
-// for a copy that has not ended finds out and launches it again.
+// Nobody has to know whether the kernel still looks when a command is written: it says when it has left, and whoever
+// asks for a copy that has not ended finds out and launches it again.
 #ifndef LANYARD_GPU_DEVICE_COPY_SERVER_H_
 #define LANYARD_GPU_DEVICE_COPY_SERVER_H_
 
@@ -54,7 +54,7 @@ class CopyServer {
 
   Device& device_;
   const std::chrono::nanoseconds linger_;
-  WordPair words_;     // copies that have ended; launches that have left
+  WordPair words_;  // copies that have ended; launches that have left
   CommandRing ring_;
   StreamHandle stream_ = nullptr;
   uint64_t started_ = 0;

@@ -18,7 +18,8 @@ namespace lanyard::gpu {
 
 Result<std::unique_ptr<Driver>> CudaDriver::open() {
   const Result<CudaEntries> entries = CudaEntries::load();
-  if (!entries.ok()) return entries.status();
+  if (!entries.ok())
+    return entries.status();
   const CudaEntries& cuda = entries.value();
   LANYARD_RETURN_IF_ERROR(cuda.status(cuda.cuInit(0), "cuInit"));
   int devices = 0;
@@ -28,7 +29,8 @@ Result<std::unique_ptr<Driver>> CudaDriver::open() {
   std::unique_ptr<CudaDriver> driver(new CudaDriver(cuda, devices));
   for (int device = 0; device < devices; ++device) {
     const Result<int> flush = driver->attribute(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES);
-    if (!flush.ok()) return flush.status();
+    if (!flush.ok())
+      return flush.status();
     driver->flush_[device] = flush.value();
   }
   return std::unique_ptr<Driver>(std::move(driver));
@@ -37,7 +39,8 @@ Result<std::unique_ptr<Driver>> CudaDriver::open() {
 // Errors are left alone: at the end of the process the driver may have gone first.
 CudaDriver::~CudaDriver() {
   for (size_t device = 0; device < contexts_.size(); ++device)
-    if (contexts_[device] != nullptr) cuda_.cuDevicePrimaryCtxRelease(static_cast<CUdevice>(device));
+    if (contexts_[device] != nullptr)
+      cuda_.cuDevicePrimaryCtxRelease(static_cast<CUdevice>(device));
 }
 
 Result<int> CudaDriver::attribute(int device, CUdevice_attribute which) const {
@@ -60,7 +63,8 @@ Result<DeviceFacts> CudaDriver::facts(int device) {
   const Result<int> processors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   const Result<int> words = attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
   for (const Result<int>* value : {&bus, &processors, &words})
-    if (!value->ok()) return value->status();
+    if (!value->ok())
+      return value->status();
   facts.name = std::string(name) + " (PCI bus " + std::to_string(bus.value()) + ")";
   facts.multiprocessors = processors.value();
   facts.writes_words = facts.awaits_words = words.value() != 0;
@@ -71,7 +75,8 @@ Result<ContextHandle> CudaDriver::context_of_device(int device) {
   const std::lock_guard lock(mutex_);
   if (device < 0 || device >= static_cast<int>(contexts_.size()))
     return Status(Code::kInvalidArgument, "there is no device " + std::to_string(device));
-  if (contexts_[device] == nullptr) LANYARD_CUDA_TRY(cuDevicePrimaryCtxRetain, &contexts_[device], device);
+  if (contexts_[device] == nullptr)
+    LANYARD_CUDA_TRY(cuDevicePrimaryCtxRetain, &contexts_[device], device);
   return ContextHandle{contexts_[device]};
 }
 
@@ -80,7 +85,8 @@ Result<ContextHandle> CudaDriver::context_of_stream(StreamHandle stream) {
   // The two default streams are the current context's, and there may be none before the runtime library's first call.
   if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) {
     LANYARD_CUDA_TRY(cuCtxGetCurrent, &context);
-    if (context == nullptr) return context_of_device(0);
+    if (context == nullptr)
+      return context_of_device(0);
     return ContextHandle{context};
   }
   LANYARD_CUDA_TRY(cuStreamGetCtx, static_cast<CUstream>(stream), &context);
@@ -99,14 +105,16 @@ int CudaDriver::current_device() {
   // Asked for the device where there is no context, the driver reports an error to whoever watches it.
   CUcontext context = nullptr;
   CUdevice device = 0;
-  if (cuda_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return 0;
+  if (cuda_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr)
+    return 0;
   return cuda_.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
 }
 
 Result<Driver::Place> CudaDriver::enter(ContextHandle context) {
   CUcontext previous = nullptr;
   LANYARD_CUDA_TRY(cuCtxGetCurrent, &previous);
-  if (previous != context) LANYARD_CUDA_TRY(cuCtxSetCurrent, static_cast<CUcontext>(context));
+  if (previous != context)
+    LANYARD_CUDA_TRY(cuCtxSetCurrent, static_cast<CUcontext>(context));
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   LANYARD_CUDA_TRY(cuThreadExchangeStreamCaptureMode, &mode);
   return Place{previous, static_cast<int>(mode)};
@@ -116,23 +124,27 @@ void CudaDriver::leave(const Place& place) {
   CUstreamCaptureMode mode = static_cast<CUstreamCaptureMode>(place.capture_mode);
   cuda_.cuThreadExchangeStreamCaptureMode(&mode);
   CUcontext current = nullptr;
-  if (cuda_.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current == place.context) return;
+  if (cuda_.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current == place.context)
+    return;
   cuda_.cuCtxSetCurrent(static_cast<CUcontext>(place.context));
 }
 
 Status CudaDriver::reach_device(int device) {
   CUdevice current = 0;
   LANYARD_CUDA_TRY(cuCtxGetDevice, &current);
-  if (current == device) return {};
+  if (current == device)
+    return {};
   int can = 0;
   LANYARD_CUDA_TRY(cuDeviceCanAccessPeer, &can, current, device);
   if (can == 0)
     return Status(Code::kUnsupported, "device " + std::to_string(current) + " cannot reach the memory of device " +
                                           std::to_string(device) + " (no NVLink or PCIe path between them)");
   const Result<ContextHandle> peer = context_of_device(device);
-  if (!peer.ok()) return peer.status();
+  if (!peer.ok())
+    return peer.status();
   const CUresult result = cuda_.cuCtxEnablePeerAccess(static_cast<CUcontext>(peer.value()), 0);
-  if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return {};
+  if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+    return {};
   return cuda_.status(result, "cuCtxEnablePeerAccess");
 }
 
@@ -149,7 +161,8 @@ void CudaDriver::destroy_stream(StreamHandle stream) { cuda_.cuStreamDestroy(sta
 
 Result<bool> CudaDriver::is_empty(StreamHandle stream) {
   const CUresult result = cuda_.cuStreamQuery(static_cast<CUstream>(stream));
-  if (result == CUDA_ERROR_NOT_READY) return false;
+  if (result == CUDA_ERROR_NOT_READY)
+    return false;
   LANYARD_RETURN_IF_ERROR(cuda_.status(result, "cuStreamQuery"));
   return true;
 }
@@ -158,7 +171,8 @@ Result<uint64_t> CudaDriver::capture_of(StreamHandle stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
   LANYARD_CUDA_TRY(cuStreamGetCaptureInfo, static_cast<CUstream>(stream), &status, &id);
-  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return uint64_t{0};
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE)
+    return uint64_t{0};
   if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
     return Status(Code::kInvalidState, "the stream's capture has become invalid: end it");
   return uint64_t{id} + 1;  // the driver's numbers may begin at 0
@@ -182,7 +196,8 @@ Status CudaDriver::run_memory_ops(StreamHandle stream, std::span<const MemoryOp>
       param.waitValue.value64 = ops[i].value;
       param.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
       // Data and flag may be two writes of another device's or a NIC's.
-      if (flush_[device] != 0) param.waitValue.flags |= CU_STREAM_WAIT_VALUE_FLUSH;
+      if (flush_[device] != 0)
+        param.waitValue.flags |= CU_STREAM_WAIT_VALUE_FLUSH;
     }
   }
   LANYARD_CUDA_TRY(cuStreamBatchMemOp, static_cast<CUstream>(stream), static_cast<unsigned>(ops.size()), params.data(),
@@ -195,7 +210,8 @@ Result<CUmodule> CudaDriver::module_of_current() {
   LANYARD_CUDA_TRY(cuCtxGetCurrent, &context);
   const std::lock_guard lock(mutex_);
   for (const auto& [owner, module] : modules_)
-    if (owner == context) return module;
+    if (owner == context)
+      return module;
   CUmodule module = nullptr;
   LANYARD_CUDA_TRY(cuModuleLoadData, &module, kKernelImage);
   modules_.emplace_back(context, module);
@@ -204,7 +220,8 @@ Result<CUmodule> CudaDriver::module_of_current() {
 
 Result<KernelHandle> CudaDriver::load_kernel(const char* name) {
   const Result<CUmodule> module = module_of_current();
-  if (!module.ok()) return module.status();
+  if (!module.ok())
+    return module.status();
   CUfunction function = nullptr;
   LANYARD_CUDA_TRY(cuModuleGetFunction, &function, module.value(), name);
   return KernelHandle{function};
@@ -259,10 +276,12 @@ Result<PointerFacts> CudaDriver::facts_of(const void* address) {
   void* values[] = {&type, &managed, &device, &base, &bytes};
   const CUdeviceptr pointer = reinterpret_cast<CUdeviceptr>(address);
   const CUresult result = cuda_.cuPointerGetAttributes(std::size(attributes), attributes, values, pointer);
-  if (result == CUDA_ERROR_INVALID_VALUE) return PointerFacts{};  // older drivers, for what they do not know
+  if (result == CUDA_ERROR_INVALID_VALUE)
+    return PointerFacts{};  // older drivers, for what they do not know
   LANYARD_RETURN_IF_ERROR(cuda_.status(result, "cuPointerGetAttributes"));
   PointerFacts facts;
-  if (type == 0) return facts;
+  if (type == 0)
+    return facts;
   facts.address = pointer;
   if (managed != 0) {
     facts.kind = PointerFacts::Kind::kManaged;

@@ -57,7 +57,8 @@ Result<CudaEntries> CudaEntries::load() {
   if (library == nullptr)
     return Status(Code::kUnsupported, "this machine has no NVIDIA driver: " + std::string(dlerror()));
   const auto find = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
-  if (find == nullptr) return Status(Code::kUnsupported, "the NVIDIA driver is older than CUDA 12");
+  if (find == nullptr)
+    return Status(Code::kUnsupported, "the NVIDIA driver is older than CUDA 12");
   CudaEntries entries;
   const char* missing = nullptr;
   const auto look_up = [&](const char* name, int version) {
@@ -77,11 +78,14 @@ Result<CudaEntries> CudaEntries::load() {
 }
 
 Status CudaEntries::status(CUresult result, const char* call) const {
-  if (result == CUDA_SUCCESS) return {};
+  if (result == CUDA_SUCCESS)
+    return {};
   const char* name = nullptr;
   const char* text = nullptr;
-  if (cuGetErrorName(result, &name) != CUDA_SUCCESS) name = "an unknown error";
-  if (cuGetErrorString(result, &text) != CUDA_SUCCESS) text = "no description";
+  if (cuGetErrorName(result, &name) != CUDA_SUCCESS)
+    name = "an unknown error";
+  if (cuGetErrorString(result, &text) != CUDA_SUCCESS)
+    text = "no description";
   return driver_error(fault_of(result), call, name, text);
 }
 

@@ -39,42 +39,52 @@ Result<std::unique_ptr<Device>> Device::open(Driver& driver, ContextHandle conte
 
 Status Device::set_up() {
   const Result<int> ordinal = driver_.device_of_context(context_);
-  if (!ordinal.ok()) return ordinal.status();
+  if (!ordinal.ok())
+    return ordinal.status();
   ordinal_ = ordinal.value();
   Result<DeviceFacts> facts = driver_.facts(ordinal_);
-  if (!facts.ok()) return facts.status();
+  if (!facts.ok())
+    return facts.status();
   facts_ = std::move(facts.value());
 
   if (sharing_ == Sharing::kAsk) {
     Result<std::unique_ptr<Census>> census = Census::join("/dev/shm", "gpu-" + name_of(facts_.uuid));
-    if (census.ok()) census_ = std::move(census.value());  // else nobody else can tell either
+    if (census.ok())
+      census_ = std::move(census.value());  // else nobody else can tell either
   }
 
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  constexpr std::array<const char*, kKernels> names = {"ring", "store", "store_next", "wait", "wait_next", "copy", "serve"};
+  constexpr std::array<const char*, kKernels> names = {"ring",      "store", "store_next", "wait",
+                                                       "wait_next", "copy",  "serve"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
-    if (!kernel.ok()) return kernel.status();
+    if (!kernel.ok())
+      return kernel.status();
     kernels_[i] = kernel.value();
   }
   const Result<StreamHandle> stream = driver_.make_stream();
-  if (!stream.ok()) return stream.status();
+  if (!stream.ok())
+    return stream.status();
   side_stream_ = stream.value();
 
   const Result<void*> memory = driver_.allocate_host(kHostBytes);
-  if (!memory.ok()) return memory.status();
+  if (!memory.ok())
+    return memory.status();
   host_memory_ = static_cast<std::byte*>(memory.value());
   const Result<PointerFacts> memory_facts = driver_.facts_of(host_memory_);
-  if (!memory_facts.ok()) return memory_facts.status();
+  if (!memory_facts.ok())
+    return memory_facts.status();
   host_address_ = memory_facts.value().address;
   const Result<DeviceAddress> counts = driver_.allocate(kCounts * sizeof(uint64_t));
-  if (!counts.ok()) return counts.status();
+  if (!counts.ok())
+    return counts.status();
   count_memory_ = counts.value();
 
   // A first launch of each kernel, with nothing to do.
   Result<WordPair> pair = take_pair();
-  if (!pair.ok()) return pair.status();
+  if (!pair.ok())
+    return pair.status();
   const std::lock_guard lock(side_);
   for (const Kernel kernel : {Kernel::kRing, Kernel::kStore, Kernel::kStoreNext, Kernel::kWait, Kernel::kWaitNext})
     LANYARD_RETURN_IF_ERROR(run_aside(kernel, WordArguments{}));
@@ -82,7 +92,8 @@ Status Device::set_up() {
   copy.completion = pair.value().first_address;
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, 1, copy));
   const Result<CommandRing> ring = take_ring();
-  if (!ring.ok()) return ring.status();
+  if (!ring.ok())
+    return ring.status();
   ServeArguments serve{};
   serve.commands = ring.value().address;
   serve.left = pair.value().second_address;
@@ -95,15 +106,21 @@ Status Device::set_up() {
 
 Device::~Device() {
   const Inside inside(driver_, context_);
-  if (!inside.status().ok()) return;  // the driver has gone first
-  if (side_stream_ != nullptr) driver_.destroy_stream(side_stream_);
-  if (host_memory_ != nullptr) driver_.free_host(host_memory_);
-  if (count_memory_ != 0) driver_.free(count_memory_);
-  for (const auto& [memory, words] : memory_) driver_.free(memory);
+  if (!inside.status().ok())
+    return;  // the driver has gone first
+  if (side_stream_ != nullptr)
+    driver_.destroy_stream(side_stream_);
+  if (host_memory_ != nullptr)
+    driver_.free_host(host_memory_);
+  if (count_memory_ != 0)
+    driver_.free(count_memory_);
+  for (const auto& [memory, words] : memory_)
+    driver_.free(memory);
 }
 
 Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, std::max(arguments.count, 1u), bytes_of(arguments));
+  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, std::max(arguments.count, 1u),
+                        bytes_of(arguments));
 }
 
 Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments) {
@@ -123,8 +140,10 @@ Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
 Status Device::wait_aside() {
   for (;;) {
     const Result<bool> empty = driver_.is_empty(side_stream_);
-    if (!empty.ok()) return empty.status();
-    if (empty.value()) return {};
+    if (!empty.ok())
+      return empty.status();
+    if (empty.value())
+      return {};
     std::this_thread::yield();
   }
 }
@@ -147,7 +166,8 @@ Result<WordPair> Device::take_pair() {
 
 Result<CommandRing> Device::take_ring() {
   const std::optional<uint32_t> slot = rings_.take();
-  if (!slot) return Status(Code::kExhausted, std::to_string(kRings) + " copy queues exist on " + facts_.name);
+  if (!slot)
+    return Status(Code::kExhausted, std::to_string(kRings) + " copy queues exist on " + facts_.name);
   const uint64_t offset = kRingsAt + *slot * kRingBytes;
   std::memset(host_memory_ + offset, 0, kRingBytes);
   return CommandRing{reinterpret_cast<CopyCommands*>(host_memory_ + offset), host_address_ + offset, *slot};
@@ -157,7 +177,8 @@ void Device::give_pair(const WordPair& pair) { pairs_.give(pair.slot); }
 
 Result<uint64_t*> Device::take_count(uint64_t value) {
   const std::optional<uint32_t> slot = counts_.take();
-  if (!slot) return Status(Code::kExhausted, std::to_string(kCounts) + " counts are in use on " + facts_.name);
+  if (!slot)
+    return Status(Code::kExhausted, std::to_string(kCounts) + " counts are in use on " + facts_.name);
   WordArguments arguments{};
   arguments.count = 1;
   arguments.entries[0] = {count_memory_ + *slot * sizeof(uint64_t), value, 0};
@@ -184,7 +205,8 @@ Result<std::byte*> Device::take_memory(std::span<const uint64_t> content) {
     unused_.erase(unused);
   } else {
     const Result<DeviceAddress> fresh = driver_.allocate(content.size_bytes());
-    if (!fresh.ok()) return fresh.status();
+    if (!fresh.ok())
+      return fresh.status();
     memory = fresh.value();
     memory_.emplace(memory, content.size());
   }

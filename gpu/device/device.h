@@ -40,8 +40,8 @@ struct CommandRing {
   uint32_t slot = 0;
 };
 
-// Whether other processes use a device too, whose kernels then run in turns of milliseconds with this one's: a kernel that
-// waits keeps the others from what it waits for.
+// Whether other processes use a device too, whose kernels then run in turns of milliseconds with this one's: a kernel
+// that waits keeps the others from what it waits for.
 enum class Sharing {
   kAlone,
   kShared,
@@ -83,14 +83,15 @@ class Device {
   // Requires: no kernel reads it.
   void give_ring(const CommandRing& ring) { rings_.give(ring.slot); }
 
-  // A word of device memory for what counts on. Blocks for a kernel on a stream of our own. kExhausted: kCounts are taken.
+  // A word of device memory for what counts on. Blocks for a kernel on a stream of our own. kExhausted: kCounts are
+  // taken.
   Result<uint64_t*> take_count(uint64_t value);
   void give_count(uint64_t* count);
   bool has_count(const uint64_t* count) const {
     return reinterpret_cast<DeviceAddress>(count) - count_memory_ < kCounts * sizeof(uint64_t);
   }
-  // Device memory with that content. Blocks as take_count(), and may wait for the device where none of that size was given
-  // back before: it is kept until the end, since freeing it would wait for the device. kExhausted.
+  // Device memory with that content. Blocks as take_count(), and may wait for the device where none of that size was
+  // given back before: it is kept until the end, since freeing it would wait for the device. kExhausted.
   Result<std::byte*> take_memory(std::span<const uint64_t> content);
   void give_memory(std::byte* memory);
 
@@ -119,7 +120,7 @@ class Device {
   Slots rings_;
   Slots counts_;
   DeviceAddress count_memory_ = 0;
-  std::map<DeviceAddress, size_t> memory_;         // of take_memory(): words
+  std::map<DeviceAddress, size_t> memory_;       // of take_memory(): words
   std::multimap<size_t, DeviceAddress> unused_;  // given back, by words
 };
 

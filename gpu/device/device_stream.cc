@@ -14,7 +14,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLongestHalt{1};
 
 Status check_word(const uint64_t* word) {
-  if (word == nullptr) return Status(Code::kInvalidArgument, "a null word");
+  if (word == nullptr)
+    return Status(Code::kInvalidArgument, "a null word");
   if (reinterpret_cast<uint64_t>(word) % sizeof(uint64_t) != 0)
     return Status(Code::kInvalidArgument, "a word that is not 8-aligned");
   return {};
@@ -41,13 +42,16 @@ Result<std::unique_ptr<DeviceStream>> DeviceStream::make(Device& device, HostPag
   const Inside inside(device.driver(), device.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
   const Result<uint64_t> capture = device.driver().capture_of(handle);
-  if (!capture.ok()) return capture.status();
+  if (!capture.ok())
+    return capture.status();
   if (capture.value() == 0) {
     const Result<bool> empty = device.driver().is_empty(handle);
-    if (!empty.ok()) return empty.status();
+    if (!empty.ok())
+      return empty.status();
   }
   const Result<WordPair> words = device.take_pair();
-  if (!words.ok()) return words.status();
+  if (!words.ok())
+    return words.status();
   return std::unique_ptr<DeviceStream>(new DeviceStream(device, pages, handle, options, words.value()));
 }
 
@@ -57,27 +61,34 @@ DeviceStream::DeviceStream(Device& device, HostPages& pages, StreamHandle handle
 
 DeviceStream::~DeviceStream() {
   // The driver is not asked: the program may have destroyed its stream.
-  if (executed() == submitted_ && !captured_) device_.give_pair(words_);  // D3
+  if (executed() == submitted_ && !captured_)
+    device_.give_pair(words_);  // D3
 }
 
 Status DeviceStream::note(Status status) {
   // All that a driver is told here was valid when the stream was made.
   if (status.code() == Code::kInvalidArgument)
     status = Status(Code::kFailed, "the stream is not valid any more: " + status.message());
-  if (status.code() == Code::kFailed && failure_.ok()) failure_ = status;
+  if (status.code() == Code::kFailed && failure_.ok())
+    failure_ = status;
   return status;
 }
 
 Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
-  for (const StreamOp& op : ops) LANYARD_RETURN_IF_ERROR(check(op));
+  for (const StreamOp& op : ops)
+    LANYARD_RETURN_IF_ERROR(check(op));
   const std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return failure_;
-  if (halted_) return Status(Code::kInvalidState, "the stream is halted");
-  if (ops.empty()) return {};
+  if (!failure_.ok())
+    return failure_;
+  if (halted_)
+    return Status(Code::kInvalidState, "the stream is halted");
+  if (ops.empty())
+    return {};
   const Inside inside(device_.driver(), device_.context());
   LANYARD_RETURN_IF_ERROR(note(inside.status()));
   const Result<uint64_t> capture = device_.driver().capture_of(handle_);
-  if (!capture.ok()) return note(capture.status());
+  if (!capture.ok())
+    return note(capture.status());
   const bool captured = capture.value() != 0;
 
   plan_.begin(device_.facts().writes_words && !captured);
@@ -85,7 +96,8 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   for (const StreamOp& op : ops) {
     if (options_.only_met_waits && !captured) {
       const Result<bool> met = is_met(op);
-      if (!met.ok()) return met.status();
+      if (!met.ok())
+        return met.status();
       if (!met.value())
         return Status(Code::kAgain, "what is to be waited for has not happened (waits are enqueued when they are met)");
     }
@@ -95,7 +107,8 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
     captured_ = true;
     const Status status = plan_.submit(device_, handle_, words_.first_address, 0, 0);
     // Of an invalid capture no graph comes; another one might have a part of the batch.
-    if (status.ok() || status.code() == Code::kInvalidState) return status;
+    if (status.ok() || status.code() == Code::kInvalidState)
+      return status;
     return note(Status(Code::kFailed, "the driver refused a captured batch, maybe half-way: " + status.message()));
   }
   LANYARD_RETURN_IF_ERROR(make_room());
@@ -103,10 +116,13 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
 }
 
 Result<bool> DeviceStream::is_met(const StreamOp& op) {
-  if (op.kind != Kind::kWait64 && op.kind != Kind::kWaitCount64) return true;
+  if (op.kind != Kind::kWait64 && op.kind != Kind::kWaitCount64)
+    return true;
   const Result<HostPages::Place> place = pages_.reach(device_, op.word);
-  if (!place.ok()) return note(place.status());
-  if (place.value().on_device) return true;  // it is not the host's to look
+  if (!place.ok())
+    return note(place.status());
+  if (place.value().on_device)
+    return true;  // it is not the host's to look
   const uint64_t bits = op.kind == Kind::kWaitCount64 ? kCountBits : ~uint64_t{0};
   return (std::atomic_ref(*op.word).load(std::memory_order_acquire) & bits) >= op.value;
 }
@@ -116,7 +132,8 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
     return Status(Code::kUnsupported, "a wait for a value that is known now cannot be captured: kWaitNext64 can");
   const DeviceFacts& facts = device_.facts();
   const Result<HostPages::Place> place = pages_.reach(device_, op.word);
-  if (!place.ok()) return note(place.status());
+  if (!place.ok())
+    return note(place.status());
   const DeviceAddress word = place.value().address;
   switch (op.kind) {
     case Kind::kAdd64: plan_.put(Kernel::kRing, word, op.value); break;
@@ -171,7 +188,8 @@ Status DeviceStream::submit() {
     waits_[(oldest_wait_ + wait_count_++) % waits_.size()] = {wait.word, wait.value, number};
   const Status status = plan_.submit(device_, handle_, words_.first_address, words_.second_address, number);
   submitted_ = number;
-  if (status.ok()) return {};
+  if (status.ok())
+    return {};
   return note(Status(Code::kFailed, "the driver refused a batch, maybe half-way: " + status.message()));
 }
 
@@ -185,12 +203,16 @@ void DeviceStream::forget_met_waits() {
 
 bool DeviceStream::poll() {
   const std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return false;
+  if (!failure_.ok())
+    return false;
   const Inside inside(device_.driver(), device_.context());
-  if (!note(inside.status()).ok()) return false;
+  if (!note(inside.status()).ok())
+    return false;
   const Result<uint64_t> capture = device_.driver().capture_of(handle_);
-  if (!note(capture.status()).ok()) return false;
-  if (capture.value() != 0) return executed() == submitted_;
+  if (!note(capture.status()).ok())
+    return false;
+  if (capture.value() != 0)
+    return executed() == submitted_;
   const Result<bool> empty = device_.driver().is_empty(handle_);
   return note(empty.status()).ok() && empty.value();
 }
@@ -204,10 +226,12 @@ uint64_t DeviceStream::capturing() const {
   {
     // The program may have destroyed it since.
     const std::lock_guard lock(mutex_);
-    if (halted_) return 0;
+    if (halted_)
+      return 0;
   }
   const Inside inside(device_.driver(), device_.context());
-  if (!inside.status().ok()) return 0;
+  if (!inside.status().ok())
+    return 0;
   const Result<uint64_t> capture = device_.driver().capture_of(handle_);
   return capture.ok() ? capture.value() : 0;
 }
@@ -217,7 +241,8 @@ Result<uint64_t*> DeviceStream::reach(uint64_t* word) {
   const Inside inside(device_.driver(), device_.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
   const Result<HostPages::Place> place = pages_.reach(device_, word);
-  if (!place.ok()) return place.status();
+  if (!place.ok())
+    return place.status();
   return reinterpret_cast<uint64_t*>(place.value().address);
 }
 
@@ -239,16 +264,19 @@ void DeviceStream::halt() {
   {
     const std::lock_guard lock(mutex_);
     halted_ = true;
-    if (executed() == submitted_) return;
+    if (executed() == submitted_)
+      return;
   }
   do {
     {
       const std::lock_guard lock(mutex_);
       halted_ = true;
-      if (!failure_.ok()) return;
+      if (!failure_.ok())
+        return;
       raise_words();
     }
-    if (poll()) return;
+    if (poll())
+      return;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   } while (Clock::now() < deadline);
 }

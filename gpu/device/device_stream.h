@@ -1,9 +1,10 @@
 // DeviceStream: Stream over a stream of CUDA's or HIP's that the program made.
 //
 //   kAdd64      a kernel; adds that follow one another in a batch are one kernel, for up to 16 words
-//   kWrite64    memory operations for one or two that follow one another, a kernel for up to 16 words that do; always memory
-//               operations where the device is shared with other processes, which a kernel would have to wait for; always
-//               a kernel while the stream is being captured, or where the vendor has no other
+//   kWrite64    memory operations for one or two that follow one another, a kernel for up to 16 words that do; always
+//   memory
+//               operations where the device is shared with other processes, which a kernel would have to wait for;
+//               always a kernel while the stream is being captured, or where the vendor has no other
 //   kWait64     a kernel, which the next one follows sooner than a memory operation; but a memory operation where the
 //               device is shared with other processes, which a kernel would keep from going on, or a card writes its
 //               memory, which a kernel does not flush, and the vendor has one, unless the word is in device memory;
@@ -49,8 +50,8 @@ class DeviceStream final : public Stream {
     uint64_t max_outstanding = 900;
     // Waits by memory operation at a time (D2).
     size_t max_waits = 4096;
-    // A batch with a wait, not captured, for a word of the host's is kAgain until the wait is met. For tools under which no
-    // kernel starts while a stream waits.
+    // A batch with a wait, not captured, for a word of the host's is kAgain until the wait is met. For tools under
+    // which no kernel starts while a stream waits.
     bool only_met_waits = false;
     // Others than devices write device memory, a card: waits flush what they wrote, where the vendor's can.
     bool foreign_writes = false;
@@ -75,8 +76,8 @@ class DeviceStream final : public Stream {
   // As the driver has told enqueue() and poll().
   Status health() const override;
   uint64_t executed() const override { return std::atomic_ref(*words_.second).load(std::memory_order_acquire); }
-  // Blocks until the stream is empty or has failed, at most 1 s; asks nothing of the driver where nothing of ours is left
-  // to run. Nothing is enqueued from then on.
+  // Blocks until the stream is empty or has failed, at most 1 s; asks nothing of the driver where nothing of ours is
+  // left to run. Nothing is enqueued from then on.
   void halt() override;
   uint64_t capturing() const override;
   Result<uint64_t*> take_count(uint64_t value) override { return device_.take_count(value); }

@@ -30,16 +30,19 @@ class Devices {
   Result<Device*> of_context(ContextHandle context) {
     const std::lock_guard lock(mutex_);
     for (const std::unique_ptr<Device>& device : devices_)
-      if (device->context() == context) return device.get();
+      if (device->context() == context)
+        return device.get();
     Result<std::unique_ptr<Device>> device = Device::open(driver_, context, options_.sharing);
-    if (!device.ok()) return device.status();
+    if (!device.ok())
+      return device.status();
     return devices_.emplace_back(std::move(device.value())).get();
   }
 
   // In the context that the vendor's run-time library uses.
   Result<Device*> of_ordinal(int ordinal) {
     const Result<ContextHandle> context = driver_.context_of_device(ordinal);
-    if (!context.ok()) return context.status();
+    if (!context.ok())
+      return context.status();
     return of_context(context.value());
   }
 

@@ -139,7 +139,8 @@ class Inside {
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
   ~Inside() {
-    if (place_.ok()) driver_.leave(place_.value());
+    if (place_.ok())
+      driver_.leave(place_.value());
   }
   const Status& status() const { return place_.status(); }
 

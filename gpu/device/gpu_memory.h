@@ -76,7 +76,7 @@ class GpuMemory final : public DeviceMemory {
   mutable std::atomic<int> home_{kHost};
   mutable std::shared_mutex known_mutex_;
   mutable std::map<DeviceAddress, Known> known_;  // by begin; they do not overlap
-  std::mutex making_;  // a queue; may be held for long
+  std::mutex making_;                             // a queue; may be held for long
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<CopyQueue>> queues_;  // by device
 };

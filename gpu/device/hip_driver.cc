@@ -17,14 +17,16 @@ hipStream_t hip_stream(StreamHandle stream) { return static_cast<hipStream_t>(st
 }  // namespace
 
 // Returns early from a function with what a failed call of the library's means.
-#define LANYARD_HIP_TRY(call, ...)                                                                                    \
-  do {                                                                                                                \
-    if (const hipError_t result_ = hip_.call(__VA_ARGS__); result_ != hipSuccess) return hip_.status(result_, #call); \
+#define LANYARD_HIP_TRY(call, ...)                                                \
+  do {                                                                            \
+    if (const hipError_t result_ = hip_.call(__VA_ARGS__); result_ != hipSuccess) \
+      return hip_.status(result_, #call);                                         \
   } while (false)
 
 Result<std::unique_ptr<Driver>> HipDriver::open() {
   const Result<HipEntries> entries = HipEntries::load();
-  if (!entries.ok()) return entries.status();
+  if (!entries.ok())
+    return entries.status();
   int devices = 0;
   LANYARD_RETURN_IF_ERROR(entries.value().status(entries.value().hipGetDeviceCount(&devices), "hipGetDeviceCount"));
   if (devices == 0)
@@ -56,9 +58,11 @@ Result<ContextHandle> HipDriver::context_of_device(int device) {
 }
 
 Result<ContextHandle> HipDriver::context_of_stream(StreamHandle stream) {
-  if (stream == nullptr || stream == hipStreamPerThread) return context_of_device(current_device());
+  if (stream == nullptr || stream == hipStreamPerThread)
+    return context_of_device(current_device());
   const int device = hip_.hipGetStreamDeviceId(hip_stream(stream));
-  if (device < 0) return Status(Code::kInvalidArgument, "hipGetStreamDeviceId: not a stream, or one that is destroyed");
+  if (device < 0)
+    return Status(Code::kInvalidArgument, "hipGetStreamDeviceId: not a stream, or one that is destroyed");
   return context_of_device(device);
 }
 
@@ -72,7 +76,8 @@ int HipDriver::current_device() {
 Result<Driver::Place> HipDriver::enter(ContextHandle context) {
   int previous = 0;
   LANYARD_HIP_TRY(hipGetDevice, &previous);
-  if (previous != device_of(context)) LANYARD_HIP_TRY(hipSetDevice, device_of(context));
+  if (previous != device_of(context))
+    LANYARD_HIP_TRY(hipSetDevice, device_of(context));
   hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
   LANYARD_HIP_TRY(hipThreadExchangeStreamCaptureMode, &mode);
   return Place{context_of(previous), static_cast<int>(mode)};
@@ -81,19 +86,22 @@ Result<Driver::Place> HipDriver::enter(ContextHandle context) {
 void HipDriver::leave(const Place& place) {
   hipStreamCaptureMode mode = static_cast<hipStreamCaptureMode>(place.capture_mode);
   static_cast<void>(hip_.hipThreadExchangeStreamCaptureMode(&mode));
-  if (current_device() != device_of(place.context)) static_cast<void>(hip_.hipSetDevice(device_of(place.context)));
+  if (current_device() != device_of(place.context))
+    static_cast<void>(hip_.hipSetDevice(device_of(place.context)));
 }
 
 Status HipDriver::reach_device(int device) {
   const int current = current_device();
-  if (current == device) return {};
+  if (current == device)
+    return {};
   int can = 0;
   LANYARD_HIP_TRY(hipDeviceCanAccessPeer, &can, current, device);
   if (can == 0)
     return Status(Code::kUnsupported, "device " + std::to_string(current) + " cannot reach the memory of device " +
                                           std::to_string(device) + " (no path between them)");
   const hipError_t result = hip_.hipDeviceEnablePeerAccess(device, 0);
-  if (result == hipErrorPeerAccessAlreadyEnabled) return {};
+  if (result == hipErrorPeerAccessAlreadyEnabled)
+    return {};
   return hip_.status(result, "hipDeviceEnablePeerAccess");
 }
 
@@ -110,7 +118,8 @@ void HipDriver::destroy_stream(StreamHandle stream) { static_cast<void>(hip_.hip
 
 Result<bool> HipDriver::is_empty(StreamHandle stream) {
   const hipError_t result = hip_.hipStreamQuery(hip_stream(stream));
-  if (result == hipErrorNotReady) return false;
+  if (result == hipErrorNotReady)
+    return false;
   LANYARD_RETURN_IF_ERROR(hip_.status(result, "hipStreamQuery"));
   return true;
 }
@@ -119,7 +128,8 @@ Result<uint64_t> HipDriver::capture_of(StreamHandle stream) {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   unsigned long long id = 0;
   LANYARD_HIP_TRY(hipStreamGetCaptureInfo, hip_stream(stream), &status, &id);
-  if (status == hipStreamCaptureStatusNone) return uint64_t{0};
+  if (status == hipStreamCaptureStatusNone)
+    return uint64_t{0};
   if (status == hipStreamCaptureStatusInvalidated)
     return Status(Code::kInvalidState, "the stream's capture has become invalid: end it");
   return uint64_t{id} + 1;  // the library's numbers may begin at 0
@@ -127,7 +137,8 @@ Result<uint64_t> HipDriver::capture_of(StreamHandle stream) {
 
 Status HipDriver::run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) {
   for (const MemoryOp& op : ops) {
-    if (op.kind == MemoryOp::Kind::kWait) return Status(Code::kUnsupported, "HIP's waits want signal memory");
+    if (op.kind == MemoryOp::Kind::kWait)
+      return Status(Code::kUnsupported, "HIP's waits want signal memory");
     LANYARD_HIP_TRY(hipStreamWriteValue64, hip_stream(stream), pointer_to(op.word), op.value, 0);
   }
   return {};
@@ -137,7 +148,8 @@ Result<hipModule_t> HipDriver::module_of_current() {
   const int device = current_device();
   const std::lock_guard lock(mutex_);
   for (const auto& [owner, module] : modules_)
-    if (owner == device) return module;
+    if (owner == device)
+      return module;
   hipModule_t module = nullptr;
   LANYARD_HIP_TRY(hipModuleLoadData, &module, kKernelImage);
   modules_.emplace_back(device, module);
@@ -146,7 +158,8 @@ Result<hipModule_t> HipDriver::module_of_current() {
 
 Result<KernelHandle> HipDriver::load_kernel(const char* name) {
   const Result<hipModule_t> module = module_of_current();
-  if (!module.ok()) return module.status();
+  if (!module.ok())
+    return module.status();
   hipFunction_t function = nullptr;
   LANYARD_HIP_TRY(hipModuleGetFunction, &function, module.value(), name);
   return KernelHandle{function};
@@ -193,9 +206,11 @@ Result<PointerFacts> HipDriver::facts_of(const void* address) {
   PointerFacts facts;
   hipPointerAttribute_t attributes{};
   const hipError_t result = hip_.hipPointerGetAttributes(&attributes, address);
-  if (result == hipErrorInvalidValue) return facts;  // memory that the library does not know
+  if (result == hipErrorInvalidValue)
+    return facts;  // memory that the library does not know
   LANYARD_RETURN_IF_ERROR(hip_.status(result, "hipPointerGetAttributes"));
-  if (attributes.hostPointer == nullptr && attributes.devicePointer == nullptr) return facts;
+  if (attributes.hostPointer == nullptr && attributes.devicePointer == nullptr)
+    return facts;
   facts.address = address_of(attributes.devicePointer != nullptr ? attributes.devicePointer : address);
   if (attributes.isManaged != 0) {
     facts.kind = PointerFacts::Kind::kManaged;

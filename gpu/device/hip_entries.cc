@@ -49,14 +49,16 @@ Result<HipEntries> HipEntries::load() {
   const std::string versioned = "libamdhip64.so." + std::to_string(HIP_VERSION_MAJOR);
   void* library = nullptr;
   for (const char* name : {versioned.c_str(), "libamdhip64.so"})
-    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+      library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     return Status(Code::kUnsupported, "this machine has no HIP library: " + std::string(dlerror()));
   HipEntries entries;
   const char* missing = nullptr;
   const auto look_up = [&](const char* name) {
     void* const entry = dlsym(library, name);
-    if (entry == nullptr) missing = name;
+    if (entry == nullptr)
+      missing = name;
     return entry;
   };
 #define LANYARD_HIP_LOOK_UP(name) entries.name = reinterpret_cast<decltype(&::name)>(look_up(#name));
@@ -65,7 +67,8 @@ Result<HipEntries> HipEntries::load() {
 #define LANYARD_HIP_LOOK_UP(name, type) entries.name = reinterpret_cast<type>(look_up(#name));
   LANYARD_HIP_TYPED_ENTRIES(LANYARD_HIP_LOOK_UP)
 #undef LANYARD_HIP_LOOK_UP
-  if (missing != nullptr) return Status(Code::kUnsupported, std::string("the HIP library has no ") + missing);
+  if (missing != nullptr)
+    return Status(Code::kUnsupported, std::string("the HIP library has no ") + missing);
   int version = 0;
   LANYARD_RETURN_IF_ERROR(entries.status(entries.hipRuntimeGetVersion(&version), "hipRuntimeGetVersion"));
   if (version / 10'000'000 != HIP_VERSION_MAJOR)
@@ -76,7 +79,8 @@ Result<HipEntries> HipEntries::load() {
 }
 
 Status HipEntries::status(hipError_t result, const char* call) const {
-  if (result == hipSuccess) return {};
+  if (result == hipSuccess)
+    return {};
   return driver_error(fault_of(result), call, hipGetErrorName(result), hipGetErrorString(result));
 }
 

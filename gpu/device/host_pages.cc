@@ -16,12 +16,14 @@ void* pointer_to(uint64_t number) { return reinterpret_cast<void*>(number); }
 HostPages::HostPages(Driver& driver) : driver_(driver), page_bytes_(static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) {}
 
 HostPages::~HostPages() {
-  for (const auto& [page, context] : registered_) unregister(page, context);
+  for (const auto& [page, context] : registered_)
+    unregister(page, context);
 }
 
 void HostPages::unregister(uint64_t page, ContextHandle context) {
   const Inside inside(driver_, context);
-  if (inside.status().ok()) driver_.unregister_host(pointer_to(page));
+  if (inside.status().ok())
+    driver_.unregister_host(pointer_to(page));
 }
 
 Result<HostPages::Place> HostPages::reach(const Device& device, const uint64_t* word) {
@@ -29,7 +31,8 @@ Result<HostPages::Place> HostPages::reach(const Device& device, const uint64_t* 
   {
     const std::shared_lock lock(mutex_);
     const auto found = addresses_.find(key(page, device.ordinal()));
-    if (found != addresses_.end()) return Place{found->second + (number_of(word) - page), false};
+    if (found != addresses_.end())
+      return Place{found->second + (number_of(word) - page), false};
   }
   const std::unique_lock lock(mutex_);
   return look_up(device, word);
@@ -38,15 +41,18 @@ Result<HostPages::Place> HostPages::reach(const Device& device, const uint64_t* 
 Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t* word) {
   const uint64_t page = number_of(word) & ~(page_bytes_ - 1);
   Result<PointerFacts> facts = driver_.facts_of(word);
-  if (!facts.ok()) return facts.status();
+  if (!facts.ok())
+    return facts.status();
   if (facts.value().kind == PointerFacts::Kind::kPageable) {
     LANYARD_RETURN_IF_ERROR(register_page(device, page));
     facts = driver_.facts_of(word);
-    if (!facts.ok()) return facts.status();
+    if (!facts.ok())
+      return facts.status();
   }
   switch (facts.value().kind) {
     case PointerFacts::Kind::kDevice:
-      if (facts.value().device != device.ordinal()) LANYARD_RETURN_IF_ERROR(driver_.reach_device(facts.value().device));
+      if (facts.value().device != device.ordinal())
+        LANYARD_RETURN_IF_ERROR(driver_.reach_device(facts.value().device));
       return Place{facts.value().address, true};
     case PointerFacts::Kind::kManaged:
       return Status(Code::kUnsupported,
@@ -57,39 +63,47 @@ Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t
   }
   const DeviceAddress address = facts.value().address;
   // What others have registered they may unregister: asked for each time.
-  if (registered_.contains(page)) addresses_[key(page, device.ordinal())] = address - (number_of(word) - page);
+  if (registered_.contains(page))
+    addresses_[key(page, device.ordinal())] = address - (number_of(word) - page);
   return Place{address, false};
 }
 
 Status HostPages::register_page(const Device& device, uint64_t page) {
-  if (registered_.contains(page)) return {};
+  if (registered_.contains(page))
+    return {};
   const Status status = driver_.register_host(pointer_to(page), page_bytes_);
-  if (status.code() == Code::kInvalidState) return {};  // somebody else has, a part of it at least
+  if (status.code() == Code::kInvalidState)
+    return {};  // somebody else has, a part of it at least
   if (!status.ok() && status.code() != Code::kFailed)
     return Status(Code::kUnsupported,
                   "a page of words cannot be registered with the device (shared, mapped from a device, "
                   "or beyond ulimit -l?): " +
                       status.message());
-  if (status.ok()) registered_.emplace(page, device.context());
+  if (status.ok())
+    registered_.emplace(page, device.context());
   return status;
 }
 
 void HostPages::forget(const void* memory, uint64_t bytes) {
-  if (bytes == 0) return;
+  if (bytes == 0)
+    return;
   const std::unique_lock lock(mutex_);
   const uint64_t end = number_of(memory) + bytes;
   for (uint64_t page = number_of(memory) & ~(page_bytes_ - 1); page < end; page += page_bytes_) {
     const auto found = registered_.find(page);
-    if (found == registered_.end()) continue;
+    if (found == registered_.end())
+      continue;
     unregister(page, found->second);
     registered_.erase(found);
-    for (int ordinal = 0; ordinal < driver_.device_count(); ++ordinal) addresses_.erase(key(page, ordinal));
+    for (int ordinal = 0; ordinal < driver_.device_count(); ++ordinal)
+      addresses_.erase(key(page, ordinal));
   }
 }
 
 void HostPages::forget_all() {
   const std::unique_lock lock(mutex_);
-  for (const auto& [page, context] : registered_) unregister(page, context);
+  for (const auto& [page, context] : registered_)
+    unregister(page, context);
   registered_.clear();
   addresses_.clear();
 }

@@ -37,9 +37,9 @@ struct CopyArguments {
 constexpr uint32_t kCopyThreads = 512;  // a block
 
 // The commands for serve, a ring of copies: the nth ever, from 0, is at n % kCommands. The host writes the words while
-// the device reads them. So the top bit of each says which lap of the ring it is of, and a command is there once all three
-// are of its own: those of the first lap have it, those of the second do not, and so on. Memory of zeros holds no command
-// of the first lap. A command of 0 bytes ends the kernel.
+// the device reads them. So the top bit of each says which lap of the ring it is of, and a command is there once all
+// three are of its own: those of the first lap have it, those of the second do not, and so on. Memory of zeros holds no
+// command of the first lap. A command of 0 bytes ends the kernel.
 struct CopyCommands {
   static constexpr uint32_t kCommands = 64;
   static constexpr uint64_t kLapBit = uint64_t{1} << 63;
@@ -52,10 +52,10 @@ struct CopyCommands {
 // Of serve, one block.
 struct ServeArguments {
   static constexpr uint32_t kAtOnce = 8;  // are made at the same time
-  uint64_t commands;   // the address of CopyCommands
-  uint64_t first;      // the first command to look for
-  uint64_t ended;      // the address of a word that becomes the number of commands whose copies are visible to everybody
-  uint64_t left;       // the address of a word that becomes `launch` at the end
+  uint64_t commands;                      // the address of CopyCommands
+  uint64_t first;                         // the first command to look for
+  uint64_t ended;  // the address of a word that becomes the number of commands whose copies are visible to everybody
+  uint64_t left;   // the address of a word that becomes `launch` at the end
   uint64_t launch;
   uint64_t linger_ns;  // ends after so long without a command
   uint64_t life_ns;    // and after so long in any case, between commands

@@ -10,12 +10,12 @@
 
 namespace lanyard::gpu {
 
-// Who looks for a word again and again acquires with each of the first kEagerLooks loads, which spares the fence behind the
-// last one, two thirds of a trip over the bus. But each empties the multiprocessor's cache of what other kernels have read
-// there, so a wait that takes longer loads without, and fences once.
+// Who looks for a word again and again acquires with each of the first kEagerLooks loads, which spares the fence behind
+// the last one, two thirds of a trip over the bus. But each empties the multiprocessor's cache of what other kernels
+// have read there, so a wait that takes longer loads without, and fences once.
 
-// Loads and stores of words that the host and other devices see too. What follows from them is up to fences; but what was
-// written before the value that acquire_word() returns is visible.
+// Loads and stores of words that the host and other devices see too. What follows from them is up to fences; but what
+// was written before the value that acquire_word() returns is visible.
 #ifdef __HIP__
 __device__ inline uint64_t load_word(uint64_t word) {
   return __hip_atomic_load(reinterpret_cast<uint64_t*>(word), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
@@ -45,8 +45,8 @@ __device__ inline uint64_t acquire_word(uint64_t word) {
 __device__ inline void store_word(uint64_t word, uint64_t value) {
   *reinterpret_cast<volatile uint64_t*>(word) = value;
 }
-// Indivisible to this device, which alone adds to the word: more a bus without atomics does not grant, and compute-sanitizer
-// takes asking for it as an error.
+// Indivisible to this device, which alone adds to the word: more a bus without atomics does not grant, and
+// compute-sanitizer takes asking for it as an error.
 __device__ inline void add_to_word(uint64_t word, uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(word), value);
 }

@@ -11,7 +11,8 @@ namespace {
 // All of the block's threads have done their part, which need not be visible to everybody yet.
 __device__ void mark(const WordArguments& arguments) {
   __syncthreads();
-  if (threadIdx.x == 0 && arguments.marker != 0) store_word(arguments.marker, arguments.number);
+  if (threadIdx.x == 0 && arguments.marker != 0)
+    store_word(arguments.marker, arguments.number);
 }
 
 // Of a counter's copy those that count what succeeded (gpu/stream.h).
@@ -24,7 +25,8 @@ __device__ void await(uint64_t word, uint64_t bits, uint64_t value, uint64_t rel
     const uint64_t is_released = load_word(released);
     const uint64_t seen = eager ? acquire_word(word) : load_word(word);
     if ((seen & bits) >= value || is_released != 0) {
-      if (!eager) __threadfence_system();
+      if (!eager)
+        __threadfence_system();
       return;
     }
     pause();
@@ -54,14 +56,16 @@ __device__ void copy_units(Team team, uint64_t to, uint64_t from, uint64_t units
     target[i + 2 * stride] = c;
     target[i + 3 * stride] = d;
   }
-  for (; i < units; i += stride) target[i] = source[i];
+  for (; i < units; i += stride)
+    target[i] = source[i];
 }
 
 // As many bytes as come before an address that is a multiple of `unit`, then units, then the rest.
 template <typename Unit>
 __device__ void copy_aligned(Team team, uint64_t to, uint64_t from, uint64_t bytes) {
   uint64_t head = (sizeof(Unit) - to % sizeof(Unit)) % sizeof(Unit);
-  if (head > bytes) head = bytes;
+  if (head > bytes)
+    head = bytes;
   const uint64_t units = (bytes - head) / sizeof(Unit);
   const uint64_t tail = head + units * sizeof(Unit);
   copy_units<uint8_t>(team, to, from, head);
@@ -100,7 +104,8 @@ __device__ bool read_command(uint64_t commands, uint64_t index, bool eager, Copy
   const uint64_t bytes = reinterpret_cast<uint64_t>(&ring->bytes[place]);
   copy.bytes = (eager ? acquire_word(bytes) : load_word(bytes)) ^ lap;
   const bool there = ((copy.to | copy.from | copy.bytes) & CopyCommands::kLapBit) == 0;
-  if (there && !eager) __threadfence_system();
+  if (there && !eager)
+    __threadfence_system();
   return there;
 }
 
@@ -116,12 +121,13 @@ extern "C" __global__ void ring(WordArguments arguments) {
   mark(arguments);
 }
 
-// *word = value for each entry, after everything earlier in the stream. Requires: the words are different ones. They may be
-// registers, for which a device should not take several stores together: one thread makes them all.
+// *word = value for each entry, after everything earlier in the stream. Requires: the words are different ones. They
+// may be registers, for which a device should not take several stores together: one thread makes them all.
 extern "C" __global__ void store(WordArguments arguments) {
   if (threadIdx.x == 0) {
     __threadfence_system();
-    for (uint32_t i = 0; i < arguments.count; ++i) store_word(arguments.entries[i].word, arguments.entries[i].value);
+    for (uint32_t i = 0; i < arguments.count; ++i)
+      store_word(arguments.entries[i].word, arguments.entries[i].value);
   }
   mark(arguments);
 }
@@ -142,8 +148,8 @@ extern "C" __global__ void store_next(WordArguments arguments) {
 // Until (*word & extra) >= value for each entry.
 extern "C" __global__ void wait(WordArguments arguments) {
   if (threadIdx.x < arguments.count)
-    await(arguments.entries[threadIdx.x].word, arguments.entries[threadIdx.x].extra, arguments.entries[threadIdx.x].value,
-          arguments.released);
+    await(arguments.entries[threadIdx.x].word, arguments.entries[threadIdx.x].extra,
+          arguments.entries[threadIdx.x].value, arguments.released);
   mark(arguments);
 }
 
@@ -163,11 +169,13 @@ extern "C" __global__ void copy(CopyArguments arguments) {
   const Team team{uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x};
   copy_bytes(team, arguments.to, arguments.from, arguments.bytes);
   __syncthreads();
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0)
+    return;
   __threadfence_system();
   if (gridDim.x > 1) {
     unsigned int* const arrivals = reinterpret_cast<unsigned int*>(arguments.arrivals);
-    if (atomicAdd(arrivals, 1u) != gridDim.x - 1) return;
+    if (atomicAdd(arrivals, 1u) != gridDim.x - 1)
+      return;
     *arrivals = 0;  // for the next copy of the stream
     __threadfence_system();
   }
@@ -185,7 +193,8 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
   uint64_t next = arguments.first;
   for (uint32_t looks = 0;; ++looks) {
     if (threadIdx.x < ServeArguments::kAtOnce)
-      there[threadIdx.x] = read_command(arguments.commands, next + threadIdx.x, looks < kEagerLooks, copies[threadIdx.x]);
+      there[threadIdx.x] =
+          read_command(arguments.commands, next + threadIdx.x, looks < kEagerLooks, copies[threadIdx.x]);
     if (threadIdx.x == 0) {
       const uint64_t now = clock_ns();
       lingered = now - active > arguments.linger_ns;
@@ -194,7 +203,8 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
     __syncthreads();
     uint32_t count = 0;
     bool told = false;
-    while (count < ServeArguments::kAtOnce && there[count] && !told) told = copies[count++].bytes == 0;
+    while (count < ServeArguments::kAtOnce && there[count] && !told)
+      told = copies[count++].bytes == 0;
     const bool leave = told || lived || (count == 0 && lingered);
     if (count > 0) {
       looks = 0;
@@ -213,9 +223,11 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
       store_word(arguments.ended, next);
       active = clock_ns();
     }
-    if (leave) break;
+    if (leave)
+      break;
   }
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0)
+    return;
   __threadfence_system();
   store_word(arguments.left, arguments.launch);
 }

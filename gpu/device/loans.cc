@@ -42,27 +42,33 @@ Result<ProcessName> ProcessName::own() {
   for (size_t i = 0; i < name.boot.size(); ++i)
     name.boot[i] = static_cast<std::byte>(std::stoi(boot.substr(2 * i, 2), nullptr, 16));
   struct stat space {};
-  if (stat("/proc/self/ns/pid", &space) == 0) name.pid_namespace = space.st_ino;
+  if (stat("/proc/self/ns/pid", &space) == 0)
+    name.pid_namespace = space.st_ino;
   // Its 22nd field; the second, the program's name in parentheses, may have blanks in it.
   std::string line;
   std::getline(std::ifstream("/proc/self/stat"), line);
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
-  if (!fields) return Status(Code::kUnsupported, "/proc/self/stat does not tell when this process began");
+  for (int number = 3; number <= 22; ++number)
+    fields >> field;
+  if (!fields)
+    return Status(Code::kUnsupported, "/proc/self/stat does not tell when this process began");
   name.start_time = std::stoull(field);
   return name;
 }
 
 Loans::~Loans() {
-  for (const auto& [base, borrowed] : borrowed_) unmap(borrowed.mapping);
+  for (const auto& [base, borrowed] : borrowed_)
+    unmap(borrowed.mapping);
 }
 
 Result<Loans::Loan> Loans::lend(const PointerFacts& facts, const void* address, uint64_t bytes) {
   const Result<DeviceFacts> device = driver_.facts(facts.device);
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
   const Result<Driver::IpcHandle> handle = driver_.lend(facts.base);
-  if (!handle.ok()) return handle.status();
+  if (!handle.ok())
+    return handle.status();
   const Form form{kMark,
                   self_,
                   device.value().uuid,
@@ -78,8 +84,10 @@ Result<Loans::Loan> Loans::lend(const PointerFacts& facts, const void* address, 
 Result<int> Loans::device_named(const std::array<std::byte, 16>& uuid) {
   for (int device = 0; device < driver_.device_count(); ++device) {
     const Result<DeviceFacts> facts = driver_.facts(device);
-    if (!facts.ok()) return facts.status();
-    if (facts.value().uuid == uuid) return device;
+    if (!facts.ok())
+      return facts.status();
+    if (facts.value().uuid == uuid)
+      return device;
   }
   return Status(Code::kUnsupported,
                 "the memory is on a device that this process does not see (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES)");
@@ -88,21 +96,27 @@ Result<int> Loans::device_named(const std::array<std::byte, 16>& uuid) {
 Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
   Form form;
   std::memcpy(&form, loan.bytes.data(), sizeof form);
-  if (form.mark != kMark) return Status(Code::kInvalidArgument, "not a loan, or one of another version of Lanyard");
-  if (form.lender == self_) return reinterpret_cast<std::byte*>(form.address);
-  if (form.lender.boot != self_.boot) return Status(Code::kUnsupported, "the memory is on another host");
+  if (form.mark != kMark)
+    return Status(Code::kInvalidArgument, "not a loan, or one of another version of Lanyard");
+  if (form.lender == self_)
+    return reinterpret_cast<std::byte*>(form.address);
+  if (form.lender.boot != self_.boot)
+    return Status(Code::kUnsupported, "the memory is on another host");
   const Result<int> device = device_named(form.device);
-  if (!device.ok()) return device.status();
+  if (!device.ok())
+    return device.status();
 
   const std::lock_guard lock(mutex_);
   for (auto& [base, borrowed] : borrowed_) {
-    if (borrowed.handle != form.handle || borrowed.mapping.mapped_for != mapped_for) continue;
+    if (borrowed.handle != form.handle || borrowed.mapping.mapped_for != mapped_for)
+      continue;
     ++borrowed.times;
     borrowed.mapping.bytes = std::max(borrowed.mapping.bytes, form.offset + form.bytes);
     return reinterpret_cast<std::byte*>(base + form.offset);
   }
   const Result<ContextHandle> context = driver_.context_of_device(mapped_for);
-  if (!context.ok()) return context.status();
+  if (!context.ok())
+    return context.status();
   const Inside inside(driver_, context.value());
   LANYARD_RETURN_IF_ERROR(inside.status());
   const Result<DeviceAddress> base = driver_.borrow(form.handle);
@@ -110,24 +124,29 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
     return Status(Code::kUnsupported, "device " + std::to_string(mapped_for) + " cannot reach memory that process " +
                                           std::to_string(form.lender.pid) + " has on device " +
                                           std::to_string(device.value()) + ": " + base.status().message());
-  if (!base.ok()) return base.status();
+  if (!base.ok())
+    return base.status();
   borrowed_[base.value()] = {{form.offset + form.bytes, mapped_for, device.value(), base.value()}, form.handle, 1};
   return reinterpret_cast<std::byte*>(base.value() + form.offset);
 }
 
 void Loans::unmap(const Mapping& mapping) {
   const Result<ContextHandle> context = driver_.context_of_device(mapping.mapped_for);
-  if (!context.ok()) return;
+  if (!context.ok())
+    return;
   const Inside inside(driver_, context.value());
-  if (inside.status().ok()) driver_.give_back(mapping.base);
+  if (inside.status().ok())
+    driver_.give_back(mapping.base);
 }
 
 void Loans::give_back(std::byte* borrowed) {
   const std::lock_guard lock(mutex_);
   const auto found = locate(borrowed);
-  if (found == borrowed_.end()) return;  // this process's own
+  if (found == borrowed_.end())
+    return;  // this process's own
   Borrowed& entry = borrowed_.at(found->first);
-  if (--entry.times > 0) return;
+  if (--entry.times > 0)
+    return;
   unmap(entry.mapping);
   borrowed_.erase(found);
 }
@@ -135,14 +154,16 @@ void Loans::give_back(std::byte* borrowed) {
 std::optional<Loans::Mapping> Loans::find(const void* address) const {
   const std::lock_guard lock(mutex_);
   const auto found = locate(address);
-  if (found == borrowed_.end()) return std::nullopt;
+  if (found == borrowed_.end())
+    return std::nullopt;
   return found->second.mapping;
 }
 
 std::map<DeviceAddress, Loans::Borrowed>::const_iterator Loans::locate(const void* address) const {
   const DeviceAddress wanted = reinterpret_cast<DeviceAddress>(address);
   auto after = borrowed_.upper_bound(wanted);
-  if (after == borrowed_.begin()) return borrowed_.end();
+  if (after == borrowed_.begin())
+    return borrowed_.end();
   --after;
   return wanted - after->first < after->second.mapping.bytes ? after : borrowed_.end();
 }

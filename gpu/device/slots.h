@@ -13,12 +13,14 @@ namespace lanyard::gpu {
 class Slots {
  public:
   explicit Slots(uint32_t count) {
-    for (uint32_t slot = count; slot > 0; --slot) free_.push_back(slot - 1);
+    for (uint32_t slot = count; slot > 0; --slot)
+      free_.push_back(slot - 1);
   }
   // The lowest ones first, as long as none was given back.
   std::optional<uint32_t> take() {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::nullopt;
+    if (free_.empty())
+      return std::nullopt;
     const uint32_t slot = free_.back();
     free_.pop_back();
     return slot;

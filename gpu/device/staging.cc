@@ -7,19 +7,24 @@
 namespace lanyard::gpu {
 
 Staging::~Staging() {
-  if (buffers_.empty()) return;
+  if (buffers_.empty())
+    return;
   const Inside inside(driver_, context_);
-  if (!inside.status().ok()) return;  // the driver has gone first
-  for (const auto& [memory, buffer] : buffers_) driver_.free_host(const_cast<std::byte*>(memory));
+  if (!inside.status().ok())
+    return;  // the driver has gone first
+  for (const auto& [memory, buffer] : buffers_)
+    driver_.free_host(const_cast<std::byte*>(memory));
 }
 
 Result<std::byte*> Staging::take(uint64_t bytes, int device) {
-  if (bytes > uint64_t{1} << 48) return Status(Code::kExhausted, std::to_string(bytes) + " bytes of staging memory");
+  if (bytes > uint64_t{1} << 48)
+    return Status(Code::kExhausted, std::to_string(bytes) + " bytes of staging memory");
   const size_t wanted = static_cast<size_t>(std::bit_width((std::max(bytes, kSmallest) - 1) / kSmallest));
   const std::lock_guard lock(mutex_);
   for (size_t size_class = wanted; size_class <= wanted + 2 && size_class < kClasses; ++size_class) {
     std::vector<std::byte*>& free = free_[size_class];
-    if (free.empty()) continue;
+    if (free.empty())
+      continue;
     std::byte* const memory = free.back();
     free.pop_back();
     buffers_.at(memory).taken = true;
@@ -32,12 +37,15 @@ Result<std::byte*> Staging::allocate(size_t size_class, int device) {
   const uint64_t bytes = kSmallest << size_class;
   // Any device's context will do: the memory is for all of them.
   const Result<ContextHandle> context = driver_.context_of_device(device);
-  if (!context.ok()) return context.status();
-  if (context_ == nullptr) context_ = context.value();
+  if (!context.ok())
+    return context.status();
+  if (context_ == nullptr)
+    context_ = context.value();
   const Inside inside(driver_, context.value());
   LANYARD_RETURN_IF_ERROR(inside.status());
   const Result<void*> memory = driver_.allocate_host(bytes);
-  if (!memory.ok()) return memory.status();
+  if (!memory.ok())
+    return memory.status();
   const Result<PointerFacts> facts = driver_.facts_of(memory.value());
   if (!facts.ok()) {
     driver_.free_host(memory.value());
@@ -60,10 +68,12 @@ std::optional<DeviceAddress> Staging::find(const void* memory, uint64_t bytes) c
   const std::byte* const start = static_cast<const std::byte*>(memory);
   const std::lock_guard lock(mutex_);
   auto after = buffers_.upper_bound(start);
-  if (after == buffers_.begin()) return std::nullopt;
+  if (after == buffers_.begin())
+    return std::nullopt;
   const auto& [base, buffer] = *--after;
   const uint64_t offset = static_cast<uint64_t>(start - base);
-  if (!buffer.taken || offset > buffer.bytes || bytes > buffer.bytes - offset) return std::nullopt;
+  if (!buffer.taken || offset > buffer.bytes || bytes > buffer.bytes - offset)
+    return std::nullopt;
   return buffer.address + offset;
 }
 

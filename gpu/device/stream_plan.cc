@@ -13,7 +13,8 @@ void StreamPlan::begin(bool few_stores_by_memory) {
 }
 
 bool StreamPlan::joins(const Step& step, Kernel kernel, const WordEntry& entry) {
-  if (step.engine != Engine::kKernel || step.kernel != kernel || step.count == WordArguments::kEntries) return false;
+  if (step.engine != Engine::kKernel || step.kernel != kernel || step.count == WordArguments::kEntries)
+    return false;
   // The threads of one kernel must not store to the same word, nor count on the same count.
   const bool stores = kernel == Kernel::kStore || kernel == Kernel::kStoreNext;
   const bool counts = kernel == Kernel::kStoreNext || kernel == Kernel::kWaitNext;
@@ -24,7 +25,8 @@ bool StreamPlan::joins(const Step& step, Kernel kernel, const WordEntry& entry) 
 
 void StreamPlan::put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra) {
   const WordEntry entry{word, value, extra};
-  if (kernel == Kernel::kRing && !steps_.empty() && steps_.back().engine == Engine::kKernel && steps_.back().kernel == kernel) {
+  if (kernel == Kernel::kRing && !steps_.empty() && steps_.back().engine == Engine::kKernel &&
+      steps_.back().kernel == kernel) {
     const std::span<WordEntry> rings = entries_of(steps_.back());
     const auto same = std::ranges::find(rings, word, &WordEntry::word);
     if (same != rings.end()) {
@@ -54,17 +56,21 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     const bool marks = marker != 0 && i + 1 == steps_.size();
-    if (few_stores_by_memory_ && step.engine == Engine::kKernel && step.kernel == Kernel::kStore && step.count <= kFewStores) {
+    if (few_stores_by_memory_ && step.engine == Engine::kKernel && step.kernel == Kernel::kStore &&
+        step.count <= kFewStores) {
       std::array<MemoryOp, kFewStores + 1> ops;
       size_t count = 0;
-      for (const WordEntry& store : entries_of(step)) ops[count++] = {MemoryOp::Kind::kWrite, store.word, store.value};
-      if (marks) ops[count++] = {MemoryOp::Kind::kWrite, marker, number};
+      for (const WordEntry& store : entries_of(step))
+        ops[count++] = {MemoryOp::Kind::kWrite, store.word, store.value};
+      if (marks)
+        ops[count++] = {MemoryOp::Kind::kWrite, marker, number};
       LANYARD_RETURN_IF_ERROR(device.driver().run_memory_ops(stream, std::span(ops.data(), count)));
       continue;
     }
     if (step.engine == Engine::kMemory) {
       // The last step's operations are at the end of memory_ops_, so the marker goes right behind them.
-      if (marks) memory_ops_.push_back({MemoryOp::Kind::kWrite, marker, number});
+      if (marks)
+        memory_ops_.push_back({MemoryOp::Kind::kWrite, marker, number});
       const std::span<const MemoryOp> ops(memory_ops_.data() + step.first, step.count + (marks ? 1 : 0));
       LANYARD_RETURN_IF_ERROR(device.driver().run_memory_ops(stream, ops));
       continue;

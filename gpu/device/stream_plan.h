@@ -19,8 +19,8 @@ class StreamPlan {
   // comes to the first sooner than to a kernel. But it takes as long again for each, and a kernel makes all at once.
   void begin(bool few_stores_by_memory);
 
-  // Behind everything so far. Adds that follow one another become one kernel, adds to one word one entry; so do stores to
-  // different words, and waits.
+  // Behind everything so far. Adds that follow one another become one kernel, adds to one word one entry; so do stores
+  // to different words, and waits.
   void put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra = 0);
   void put(const MemoryOp& op);
 

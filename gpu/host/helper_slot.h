@@ -26,7 +26,8 @@ class HelperSlot {
   void set(Helper* helper) {
     // Empty first: whoever enters from now on finds nothing and leaves, so the count does reach 0.
     helper_.store(nullptr);
-    while (users_.load() != 0) sched_yield();
+    while (users_.load() != 0)
+      sched_yield();
     helper_.store(helper);
   }
 

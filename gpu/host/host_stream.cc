@@ -25,13 +25,10 @@ bool is_valid(const StreamOp& op) {
     case StreamOp::Kind::kWrite64:
     case StreamOp::Kind::kAdd64:
     case StreamOp::Kind::kWait64:
-    case StreamOp::Kind::kWaitCount64:
-      return is_word(op.word);
+    case StreamOp::Kind::kWaitCount64: return is_word(op.word);
     case StreamOp::Kind::kWriteNext64:
-    case StreamOp::Kind::kWaitNext64:
-      return is_word(op.word) && op.count != nullptr;
-    case StreamOp::Kind::kCall:
-      return op.call != nullptr;
+    case StreamOp::Kind::kWaitNext64: return is_word(op.word) && op.count != nullptr;
+    case StreamOp::Kind::kCall: return op.call != nullptr;
   }
   return false;
 }
@@ -42,10 +39,10 @@ Status complaint(const StreamOp& op) {
     return Status(Code::kUnsupported, "an unknown kind of stream operation");
   if (op.kind == StreamOp::Kind::kCall)
     return Status(Code::kInvalidArgument, "a stream call of a null function");
-  if (is_word(op.word)) return Status(Code::kInvalidArgument, "an operation that counts on, without a count");
-  return Status(Code::kInvalidArgument, op.word == nullptr
-                                            ? "a stream operation on a null word"
-                                            : "a stream operation on a misaligned word");
+  if (is_word(op.word))
+    return Status(Code::kInvalidArgument, "an operation that counts on, without a count");
+  return Status(Code::kInvalidArgument,
+                op.word == nullptr ? "a stream operation on a null word" : "a stream operation on a misaligned word");
 }
 
 }  // namespace
@@ -73,7 +70,8 @@ Status HostStream::enqueue(std::span<const StreamOp> ops) {
     if (!is_valid(op)) [[unlikely]]
       return complaint(op);
   }
-  if (ops.empty()) return {};
+  if (ops.empty())
+    return {};
   {
     const std::lock_guard lock(writer_);
     if (!is_ready(ops.size())) [[unlikely]]
@@ -90,7 +88,8 @@ Status HostStream::enqueue(std::span<const StreamOp> ops) {
 }
 
 Status HostStream::launch(void (*kernel)(void* argument), void* argument) {
-  if (kernel == nullptr) return Status(Code::kInvalidArgument, "a null kernel");
+  if (kernel == nullptr)
+    return Status(Code::kInvalidArgument, "a null kernel");
   {
     const std::lock_guard lock(writer_);
     if (!is_ready(1)) [[unlikely]]
@@ -105,7 +104,8 @@ Status HostStream::launch(void (*kernel)(void* argument), void* argument) {
 }
 
 Status HostStream::make_ready(size_t items) {
-  if (!thread_started_) LANYARD_RETURN_IF_ERROR(start_thread());
+  if (!thread_started_)
+    LANYARD_RETURN_IF_ERROR(start_thread());
   thread_started_ = true;
   return ring_.reserve(items);
 }
@@ -119,8 +119,10 @@ bool HostStream::poll() {
   bool helped = true;
   for (int helps = 0; ring_.executed() < target;) {
     const Outcome outcome = run(Runner::kCaller).outcome;
-    if (outcome == Outcome::kBusy) break;
-    if (outcome != Outcome::kBlocked) continue;
+    if (outcome == Outcome::kBusy)
+      break;
+    if (outcome != Outcome::kBlocked)
+      continue;
     if (!helped || helps == kHelpsPerPoll)  // the word was looked at since
       break;
     helped = helper_.help();
@@ -137,27 +139,34 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
     const uint64_t seen = helper_.activity();
     poll();
     const uint64_t executed = ring_.executed();
-    if (executed >= target) return {};
-    if (halted_.load()) return Status(Code::kInvalidState, "the stream was halted");
-    if (executed != executed_before) spin.renew();
+    if (executed >= target)
+      return {};
+    if (halted_.load())
+      return Status(Code::kInvalidState, "the stream was halted");
+    if (executed != executed_before)
+      spin.renew();
     executed_before = executed;
     std::chrono::nanoseconds left = kLongestSleep;
     if (deadline.has_value()) {
       left = std::min<std::chrono::nanoseconds>(left, *deadline - Clock::now());
-      if (left <= 0ns) return Status(Code::kTimedOut, "the stream is not empty at the deadline");
+      if (left <= 0ns)
+        return Status(Code::kTimedOut, "the stream is not empty at the deadline");
     }
-    if (!spin.once()) helper_.sleep_since(seen, left);
+    if (!spin.once())
+      helper_.sleep_since(seen, left);
   }
 }
 
 void HostStream::halt() {
-  while (!executor_.try_lock()) std::this_thread::yield();
+  while (!executor_.try_lock())
+    std::this_thread::yield();
   halted_.store(true);
 }
 
 HostStream::Portion HostStream::run(Runner runner) noexcept {
   Portion portion{Outcome::kBusy, false};
-  if (!executor_.try_lock()) return portion;
+  if (!executor_.try_lock())
+    return portion;
   portion.outcome = Outcome::kMore;
   for (uint32_t left = kPortionItems; left > 0; --left) {
     const WorkItem* item = ring_.front();
@@ -188,29 +197,23 @@ bool HostStream::execute(const WorkItem& item) {
     return true;
   }
   switch (op.kind) {
-    case StreamOp::Kind::kWrite64:
-      std::atomic_ref(*op.word).store(op.value, std::memory_order_release);
-      return true;
+    case StreamOp::Kind::kWrite64: std::atomic_ref(*op.word).store(op.value, std::memory_order_release); return true;
     case StreamOp::Kind::kWriteNext64:
       std::atomic_ref(*op.word).store(*op.count += op.value, std::memory_order_release);
       return true;
-    case StreamOp::Kind::kAdd64:
-      std::atomic_ref(*op.word).fetch_add(op.value, std::memory_order_release);
-      return true;
-    case StreamOp::Kind::kCall:
-      op.call(op.object, op.argument, op.value);
-      return true;
+    case StreamOp::Kind::kAdd64: std::atomic_ref(*op.word).fetch_add(op.value, std::memory_order_release); return true;
+    case StreamOp::Kind::kCall: op.call(op.object, op.argument, op.value); return true;
     case StreamOp::Kind::kWait64:
     case StreamOp::Kind::kWaitCount64:
-    case StreamOp::Kind::kWaitNext64:
-      break;
+    case StreamOp::Kind::kWaitNext64: break;
   }
   const bool next = op.kind == StreamOp::Kind::kWaitNext64;
   const uint64_t wanted = next ? *op.count + op.value : op.value;
   const uint64_t word = std::atomic_ref(*op.word).load(std::memory_order_acquire);
   const uint64_t seen = op.kind == StreamOp::Kind::kWait64 ? word : word & kCountBits;
   if (seen >= wanted) {
-    if (next) *op.count = wanted;
+    if (next)
+      *op.count = wanted;
     return true;
   }
   blocked_seen_.store(seen, std::memory_order_relaxed);
@@ -229,7 +232,8 @@ std::optional<HostStream::Blockage> HostStream::blocked_on() {
   // the wait, which may be running out at this moment.
   const std::lock_guard lock(writer_);
   const uint64_t executed = ring_.executed();
-  if (blocked_at_.load(std::memory_order_acquire) != executed + 1) return std::nullopt;
+  if (blocked_at_.load(std::memory_order_acquire) != executed + 1)
+    return std::nullopt;
   return Blockage{ring_.peek(executed).op, blocked_seen_.load(std::memory_order_relaxed), executed};
 }
 

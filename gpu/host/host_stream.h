@@ -94,8 +94,8 @@ class HostStream final : public Stream {
 
   // Blocks until everything that was enqueued before the call has run; polls at first, then sleeps
   // by the helper's sleep_since(). kTimedOut: the deadline passed (an item that has begun is not
-  // interrupted); may be repeated. kInvalidState: halted with items left. Not from a kernel or call of this stream, which would wait for
-  // itself.
+  // interrupted); may be repeated. kInvalidState: halted with items left. Not from a kernel or call of this stream,
+  // which would wait for itself.
   Status synchronize(std::optional<Clock::time_point> deadline = std::nullopt);
 
   // Nothing runs any more, for good: for the end of the process, when what the stream's items name

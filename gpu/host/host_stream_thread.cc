@@ -18,7 +18,8 @@ constexpr std::chrono::nanoseconds kAttendedNap = 1ms;
 
 Status HostStream::start_thread() {
   Result<std::thread> thread = start_service_thread("lanyard-stream", [this] { serve(); });
-  if (!thread.ok()) return thread.status();
+  if (!thread.ok())
+    return thread.status();
   thread_ = std::move(thread.value());
   return {};
 }
@@ -41,13 +42,11 @@ void HostStream::serve() {
     }
     const uint64_t seen = helper_.activity();
     const Portion portion = run(Runner::kOwnThread);
-    if (portion.ran) spin.renew();
+    if (portion.ran)
+      spin.renew();
     switch (portion.outcome) {
-      case Outcome::kMore:
-        break;
-      case Outcome::kBusy:
-        rest(kAttendedNap);
-        break;
+      case Outcome::kMore: break;
+      case Outcome::kBusy: rest(kAttendedNap); break;
       case Outcome::kBlocked:
         if (helper_.help())
           spin.renew();
@@ -55,7 +54,8 @@ void HostStream::serve() {
           helper_.sleep_since(seen, kLongestSleep);
         break;
       case Outcome::kEmpty:
-        if (!spin.once()) rest(kIdleNap);
+        if (!spin.once())
+          rest(kIdleNap);
         break;
     }
   }
@@ -76,7 +76,8 @@ void HostStream::end_deep_sleep() {
 void HostStream::leave() {
   const uint32_t attendants = attendants_.fetch_sub(1);
   LANYARD_CHECK(attendants > 0, "leave() without attend()");
-  if (!ring_.empty()) wake();
+  if (!ring_.empty())
+    wake();
 }
 
 bool HostStream::sleep_deep() {
@@ -94,11 +95,14 @@ bool HostStream::sleep_deep() {
 void HostStream::rest(std::chrono::nanoseconds nap) {
   const uint64_t enqueued = ring_.enqueued();
   const Clock::time_point now = Clock::now();
-  if (enqueued != enqueued_seen_) quiet_since_ = now;
+  if (enqueued != enqueued_seen_)
+    quiet_since_ = now;
   enqueued_seen_ = enqueued;
-  if (now - quiet_since_ >= quiet_before_deep_sleep_ && sleep_deep()) return;
+  if (now - quiet_since_ >= quiet_before_deep_sleep_ && sleep_deep())
+    return;
   rest_.store(kNap);
-  if (!stopping_.load()) futex_wait(rest_, kNap, nap);
+  if (!stopping_.load())
+    futex_wait(rest_, kNap, nap);
   rest_.store(kAwake);
 }
 

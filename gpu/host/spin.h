@@ -16,19 +16,21 @@ class Spin {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Spin(std::chrono::nanoseconds budget, int tries_per_yield)
-      : budget_(budget), tries_per_yield_(tries_per_yield) {}
+  Spin(std::chrono::nanoseconds budget, int tries_per_yield) : budget_(budget), tries_per_yield_(tries_per_yield) {}
 
   // Waits for an instant and returns true, or returns false at once when the budget is spent.
   bool once() {
-    if (tries_ == kSpent) return false;
-    if (tries_ == 0) end_ = Clock::now() + budget_;
+    if (tries_ == kSpent)
+      return false;
+    if (tries_ == 0)
+      end_ = Clock::now() + budget_;
     if (++tries_ % tries_per_yield_ != 0) {
       cpu_relax();
       return true;
     }
     sched_yield();
-    if (Clock::now() >= end_) tries_ = kSpent;
+    if (Clock::now() >= end_)
+      tries_ = kSpent;
     return true;
   }
   // The whole budget again, from the next once() on.

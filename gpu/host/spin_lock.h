@@ -22,10 +22,7 @@ inline void cpu_relax() {
 // that is taken or not.
 class SpinLock {
  public:
-  bool try_lock() {
-    return !held_.load(std::memory_order_relaxed) &&
-           !held_.exchange(true, std::memory_order_acquire);
-  }
+  bool try_lock() { return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire); }
   void lock() {
     // The owner may have been descheduled: more ranks than cores is the usual case on a
     // workstation.

@@ -13,8 +13,7 @@ constexpr size_t kFirstCapacity = 64;
 
 }  // namespace
 
-WorkRing::Buffer::Buffer(size_t capacity)
-    : mask(capacity - 1), items(new (std::nothrow) WorkItem[capacity]) {}
+WorkRing::Buffer::Buffer(size_t capacity) : mask(capacity - 1), items(new (std::nothrow) WorkItem[capacity]) {}
 
 WorkRing::WorkRing(size_t max_items) : max_items_(max_items) {
   LANYARD_CHECK(max_items > 0, "a ring that holds nothing");
@@ -27,9 +26,8 @@ WorkRing::WorkRing(size_t max_items) : max_items_(max_items) {
 
 Status WorkRing::reserve(size_t count) {
   if (count > max_items_)
-    return Status(Code::kExhausted, std::to_string(count) +
-                                        " operations at once; the stream holds " +
-                                        std::to_string(max_items_));
+    return Status(Code::kExhausted,
+                  std::to_string(count) + " operations at once; the stream holds " + std::to_string(max_items_));
   executed_seen_ = executed_.load(std::memory_order_acquire);
   const size_t needed = written_ - executed_seen_ + count;
   if (needed > max_items_)
@@ -42,8 +40,7 @@ Status WorkRing::reserve(size_t count) {
 Status WorkRing::grow(size_t capacity) {
   std::unique_ptr<Buffer> grown(new (std::nothrow) Buffer(capacity));
   if (grown == nullptr || grown->items == nullptr)
-    return Status(Code::kExhausted,
-                  "no memory for " + std::to_string(capacity) + " queued operations");
+    return Status(Code::kExhausted, "no memory for " + std::to_string(capacity) + " queued operations");
   for (uint64_t number = executed_seen_; number != written_; ++number)
     grown->at(number) = newest_->at(number);
   grown->older = std::move(newest_);

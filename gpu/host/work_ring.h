@@ -52,7 +52,8 @@ class WorkRing {
     const uint64_t number = executed_.load(std::memory_order_relaxed);
     if (number == enqueued_seen_) {
       enqueued_seen_ = enqueued_.load(std::memory_order_acquire);
-      if (number == enqueued_seen_) return nullptr;
+      if (number == enqueued_seen_)
+        return nullptr;
       // After enqueued_: this buffer, or a newer one, has every item that the line above counted.
       readable_ = buffer_.load(std::memory_order_acquire);
     }
@@ -61,9 +62,7 @@ class WorkRing {
 
   // Reader. Release: whoever reads executed() sees what the item did, and the writer may overwrite
   // the slot.
-  void pop() {
-    executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
+  void pop() { executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   // Anyone: how many items were ever published, how many popped, and whether that is the same.
   uint64_t enqueued() const { return enqueued_.load(); }

@@ -17,8 +17,8 @@ namespace lanyard::nicsim {
 namespace {
 
 constexpr size_t kGrain = 16;
-// Blocks come in sizes of 16, 32, 48 and 64 bytes, then four to each doubling. Larger ones than kLongest, which are made
-// once, are as long as they need be and never used again.
+// Blocks come in sizes of 16, 32, 48 and 64 bytes, then four to each doubling. Larger ones than kLongest, which are
+// made once, are as long as they need be and never used again.
 constexpr size_t kLongest = 4096;
 constexpr size_t kClasses = 28;
 

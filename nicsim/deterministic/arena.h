@@ -1,5 +1,5 @@
-// Arena: memory that can be saved and put back byte by byte, so that a whole world of objects, with the pointers between
-// them, returns to an earlier state for the price of a copy.
+// Arena: memory that can be saved and put back byte by byte, so that a whole world of objects, with the pointers
+// between them, returns to an earlier state for the price of a copy.
 //
 // While a Scope lives, operator new of its thread takes from the arena (a program that links this library gets its own
 // global operator new and delete for that, which are malloc and free otherwise). What was allocated in the arena may be

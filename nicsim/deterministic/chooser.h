@@ -7,19 +7,19 @@
 namespace lanyard::nicsim {
 
 enum class ChoiceKind : uint8_t {
-  kStep,      // which of the enabled steps is next; `agents` names them
-  kCoalesce,  // how many of n rings under way to one counter land as one: choice + 1
-  kFailure,   // 1: the operation that was about to land fails
-  kLostRing,  // 1: a ring never lands (no NIC may do that: a canary)
-  kNoRoom,    // 1: the NIC says that it has no room for a post, though it has
-  kStale,     // 1: a counter is read as it was when last read
-  kFreeze,    // 1: from now on a counter is always read as it was when last read
-  kSteal,     // 1: another process takes one of the NIC's free entries; 2: it gives one back
-  kStaleLine, // 1: a kernel reads a buffer as it was when last read (no GPU may do that after a wait: a canary)
-  kEarlyAck,  // 1: the initiator hears of an operation before it lands, where it did not ask for delivery
-  kKill,      // 1: the process whose agent was to go dies
-  kSlow,      // in virtual time: what is next takes longer, the more the higher the number
-  kCopy,      // 1: a counter that has counted is copied to its word though nobody asked for it
+  kStep,       // which of the enabled steps is next; `agents` names them
+  kCoalesce,   // how many of n rings under way to one counter land as one: choice + 1
+  kFailure,    // 1: the operation that was about to land fails
+  kLostRing,   // 1: a ring never lands (no NIC may do that: a canary)
+  kNoRoom,     // 1: the NIC says that it has no room for a post, though it has
+  kStale,      // 1: a counter is read as it was when last read
+  kFreeze,     // 1: from now on a counter is always read as it was when last read
+  kSteal,      // 1: another process takes one of the NIC's free entries; 2: it gives one back
+  kStaleLine,  // 1: a kernel reads a buffer as it was when last read (no GPU may do that after a wait: a canary)
+  kEarlyAck,   // 1: the initiator hears of an operation before it lands, where it did not ask for delivery
+  kKill,       // 1: the process whose agent was to go dies
+  kSlow,       // in virtual time: what is next takes longer, the more the higher the number
+  kCopy,       // 1: a counter that has counted is copied to its word though nobody asked for it
   kKinds,
 };
 inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);

@@ -56,14 +56,14 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.halo.neighbours}; }},
       {"queues=", "", 1, 64, "of each rank, its requests spread over them (1)",
        [](C& c, N n) { c.halo.queues = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.halo.queues}; }},
-      {"ready", "", 0, 0, "ready sends; receivers promise that they have started",
-       [](C& c, N) { c.halo.ready = true; }, [](const C& c) { return N{c.halo.ready}; }},
+      {"ready", "", 0, 0, "ready sends; receivers promise that they have started", [](C& c, N) { c.halo.ready = true; },
+       [](const C& c) { return N{c.halo.ready}; }},
       {"single-starts", "", 0, 0, "a start and a wait for each request, not one for all",
        [](C& c, N) { c.halo.startall = false; }, [](const C& c) { return N{!c.halo.startall}; }},
       {"sends-first", "", 0, 0, "sends are started before receives", [](C& c, N) { c.halo.sends_first = true; },
        [](const C& c) { return N{c.halo.sends_first}; }},
-      {"sync", "", 0, 0, "the host waits for its stream after every iteration",
-       [](C& c, N) { c.halo.sync = true; }, [](const C& c) { return N{c.halo.sync}; }},
+      {"sync", "", 0, 0, "the host waits for its stream after every iteration", [](C& c, N) { c.halo.sync = true; },
+       [](const C& c) { return N{c.halo.sync}; }},
       {"roam", "", 0, 0, "sends go on in another stream before the last one has seen them complete",
        [](C& c, N) { c.halo.roam = true; }, [](const C& c) { return N{c.halo.roam}; }},
       {"free", "", 0, 0, "requests are freed as soon as they have completed", [](C& c, N) { c.halo.free = true; },
@@ -164,7 +164,8 @@ Result<Config> Config::parse(const std::string& text) {
     item->set(config, *number_in(word, *item));
   }
   if (config.halo.ready && !config.halo.startall)
-    return Status(Code::kInvalidArgument, "ready sends are started together, so 'single-starts' goes with regular ones only");
+    return Status(Code::kInvalidArgument,
+                  "ready sends are started together, so 'single-starts' goes with regular ones only");
   const HaloOptions& halo = config.halo;
   const uint64_t messages = uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1);
   if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
@@ -174,7 +175,8 @@ Result<Config> Config::parse(const std::string& text) {
   if (config.halo.misuse && (config.halo.queues < 2 || !config.halo.startall || config.halo.ready))
     return Status(Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests");
   if (config.halo.roam && (config.halo.misuse || !config.halo.startall || config.halo.ready))
-    return Status(Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'");
+    return Status(Code::kInvalidArgument,
+                  "'roam' goes with regular sends that are started together, and without 'misuse'");
   if (seen_both(seen, "sender-flag", "write-back"))
     return Status(Code::kInvalidArgument, "'sender-flag' and 'write-back' are two strategies");
   if (config.world.slow && !config.world.timed)
@@ -182,9 +184,11 @@ Result<Config> Config::parse(const std::string& text) {
   const uint64_t pieces = core::pieces_of(config.halo.bytes, config.world.max_message_bytes);
   const uint64_t oldest = core::most_starts(config.world.strategy, config.halo.ready, pieces) - config.halo.iterations;
   if (config.world.age > oldest)
-    return Status(Code::kInvalidArgument, "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));
+    return Status(Code::kInvalidArgument,
+                  "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));
   if (config.halo.beyond && config.world.age != oldest)
-    return Status(Code::kInvalidArgument, "'beyond' takes 'age=" + std::to_string(oldest) + "', from where no start more is possible");
+    return Status(Code::kInvalidArgument,
+                  "'beyond' takes 'age=" + std::to_string(oldest) + "', from where no start more is possible");
   return config;
 }
 

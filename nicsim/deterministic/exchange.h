@@ -1,5 +1,5 @@
-// Exchange: what a job of stream-triggered MPI processes does, described for the deterministic engine: the messages, and
-// for each rank the program of its host thread. Users describe their own; `lanyard fuzz` makes some of its own.
+// Exchange: what a job of stream-triggered MPI processes does, described for the deterministic engine: the messages,
+// and for each rank the program of its host thread. Users describe their own; `lanyard fuzz` makes some of its own.
 //
 //   Exchange ring(2);
 //   const auto there = ring.message(0, 1, {.bytes = 64, .tag = 7});
@@ -45,26 +45,27 @@ struct MessageOptions {
 // A step of a host program. Nothing of it blocks the host but kSync and, on a NIC whose post() blocks, kStart.
 struct Action {
   enum class Kind : uint8_t {
-    kPack,     // enqueues a kernel that fills a send's buffer with its next content
-    kUnpack,   // enqueues a kernel that reads a receive's buffer, which must hold the content whose turn it is
-    kStart,    // MPIX_Enqueue_startall
-    kWait,     // MPIX_Enqueue_waitall
-    kSync,     // MPIX_Queue_wait
-    kPromise,  // enqueues a kernel that tells a ready send's program how many of its receives were started
-    kAwait,    // enqueues a wait for that: the ready send may be started
+    kPack,      // enqueues a kernel that fills a send's buffer with its next content
+    kUnpack,    // enqueues a kernel that reads a receive's buffer, which must hold the content whose turn it is
+    kStart,     // MPIX_Enqueue_startall
+    kWait,      // MPIX_Enqueue_waitall
+    kSync,      // MPIX_Queue_wait
+    kPromise,   // enqueues a kernel that tells a ready send's program how many of its receives were started
+    kAwait,     // enqueues a wait for that: the ready send may be started
     kComplete,  // asks whether the last starts of requests have completed, until they have
-    kFree,     // MPI_Request_free, again and again while it is refused because the last start has not completed
+    kFree,      // MPI_Request_free, again and again while it is refused because the last start has not completed
   };
   Kind kind = Kind::kSync;
-  uint32_t queue = 0;    // of the rank
-  uint32_t message = 0;  // kPack, kUnpack, kPromise, kAwait
+  uint32_t queue = 0;                 // of the rank
+  uint32_t message = 0;               // kPack, kUnpack, kPromise, kAwait
   std::vector<RequestName> requests;  // kStart, kWait, kComplete, kFree
   bool refused = false;  // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change nothing
 };
 
 class Exchange;
 
-// The program of one rank's host thread. Each function appends an action, on the queue that on() chose last (0 at first).
+// The program of one rank's host thread. Each function appends an action, on the queue that on() chose last (0 at
+// first).
 class HostProgram {
  public:
   HostProgram& on(uint32_t queue);
@@ -74,7 +75,9 @@ class HostProgram {
   HostProgram& await(MessageName message) { return kernel(Action::Kind::kAwait, message); }
   HostProgram& start(std::vector<RequestName> requests) { return enqueue(Action::Kind::kStart, std::move(requests)); }
   HostProgram& wait(std::vector<RequestName> requests) { return enqueue(Action::Kind::kWait, std::move(requests)); }
-  HostProgram& complete(std::vector<RequestName> requests) { return enqueue(Action::Kind::kComplete, std::move(requests)); }
+  HostProgram& complete(std::vector<RequestName> requests) {
+    return enqueue(Action::Kind::kComplete, std::move(requests));
+  }
   HostProgram& free(std::vector<RequestName> requests) { return enqueue(Action::Kind::kFree, std::move(requests)); }
   HostProgram& sync() { return enqueue(Action::Kind::kSync, {}); }
   // The start or wait before is a mistake.
@@ -132,21 +135,21 @@ class Exchange {
 
 // What exchange.cc makes: `times` iterations on each rank of pack, start all, wait all, unpack.
 struct HaloOptions {
-  uint32_t ranks = 2;       // a single one sends to itself
-  uint32_t each_way = 1;    // messages from each rank to each of its neighbours
+  uint32_t ranks = 2;     // a single one sends to itself
+  uint32_t each_way = 1;  // messages from each rank to each of its neighbours
   uint32_t iterations = 2;
   uint32_t bytes = 16;
-  bool both_ways = true;    // else only from rank r to r + 1, and no ring
-  bool ready = false;       // ready sends, with promises
-  bool startall = true;     // one start and one wait for all requests; else one each
+  bool both_ways = true;     // else only from rank r to r + 1, and no ring
+  bool ready = false;        // ready sends, with promises
+  bool startall = true;      // one start and one wait for all requests; else one each
   bool sends_first = false;  // sends are started before receives, not after them; not where `ready`
-  uint32_t neighbours = 1;  // of each rank: the ranks r + 1 ... r + neighbours, and with both_ways back
-  bool sync = false;        // MPIX_Queue_wait after every iteration
-  uint32_t queues = 1;      // requests are spread over so many queues of a rank
-  bool roam = false;        // each send starts on the next queue of two every time, before the last has seen it complete
-  bool free = false;        // requests are freed as soon as they have completed
-  bool misuse = false;      // every start and wait is accompanied by some that must be refused
-  bool beyond = false;      // one start more, which must be refused: the counters are used up
+  uint32_t neighbours = 1;   // of each rank: the ranks r + 1 ... r + neighbours, and with both_ways back
+  bool sync = false;         // MPIX_Queue_wait after every iteration
+  uint32_t queues = 1;       // requests are spread over so many queues of a rank
+  bool roam = false;    // each send starts on the next queue of two every time, before the last has seen it complete
+  bool free = false;    // requests are freed as soon as they have completed
+  bool misuse = false;  // every start and wait is accompanied by some that must be refused
+  bool beyond = false;  // one start more, which must be refused: the counters are used up
 };
 Exchange make_halo(const HaloOptions& options);
 

@@ -73,18 +73,15 @@ class OneStep final : public Chooser {
   Odometer others_{SIZE_MAX};
 };
 
-// Whether the agent's step may be taken before all others: it stays enabled, and it commutes with whatever the others do.
-// That is so for everything but what a stream does, and the reading and landing of data, which meet in buffers.
+// Whether the agent's step may be taken before all others: it stays enabled, and it commutes with whatever the others
+// do. That is so for everything but what a stream does, and the reading and landing of data, which meet in buffers.
 bool is_eager(const World& world, uint32_t agent) {
   switch (world.kind_of(agent)) {
     case StepKind::kStream:
     case StepKind::kRead:
-    case StepKind::kCopy:
-      return false;
-    case StepKind::kLand:
-      return world.transit_of(agent)->role != Transit::Role::kData;
-    default:
-      return true;
+    case StepKind::kCopy: return false;
+    case StepKind::kLand: return world.transit_of(agent)->role != Transit::Role::kData;
+    default: return true;
   }
 }
 
@@ -190,8 +187,8 @@ class Search {
 
 bool allows_reduction(const WorldOptions& options) {
   return options.depth == 0 && !options.blocking_post && !options.failures && !options.lost_rings && !options.no_room &&
-         !options.stale_reads && !options.frozen_reads && !options.stolen_entries && !options.stale_lines && !options.kills && !options.early_acks &&
-         options.strategy != core::Strategy::kWriteBack;
+         !options.stale_reads && !options.frozen_reads && !options.stolen_entries && !options.stale_lines &&
+         !options.kills && !options.early_acks && options.strategy != core::Strategy::kWriteBack;
 }
 
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
@@ -199,10 +196,13 @@ Result<Exploration> explore(World& world, const ExploreOptions& options) {
     return Status(Code::kUnsupported, "virtual time leaves one order: explore without 'timed'");
   if (world.options().in_order)
     return Status(Code::kUnsupported, "fingerprints do not tell orders of messages apart: explore without 'in-order'");
-  if (world.options().overflow && !world.options().blocking_post && (world.options().depth > 0 || world.options().no_room || world.options().stolen_entries))
-    return Status(Code::kUnsupported, "fingerprints do not look into the overflow: explore with 'no-overflow' or enough entries");
+  if (world.options().overflow && !world.options().blocking_post &&
+      (world.options().depth > 0 || world.options().no_room || world.options().stolen_entries))
+    return Status(Code::kUnsupported,
+                  "fingerprints do not look into the overflow: explore with 'no-overflow' or enough entries");
   if (options.reduced && !allows_reduction(world.options()))
-    return Status(Code::kUnsupported, "the reduction is right only where nothing is scarce, nothing fails, and no counters are copied");
+    return Status(Code::kUnsupported,
+                  "the reduction is right only where nothing is scarce, nothing fails, and no counters are copied");
   return Search(world, options).run();
 }
 

@@ -15,11 +15,11 @@ namespace lanyard::nicsim {
 
 struct ExploreOptions {
   // Takes hosts' steps, posts, rings that land, entries that fire, counts, acknowledgements and the landing of words at
-  // once, whenever there is one, and no other step beside it. Thresholds and waits only ask for "at least" and counts only
-  // grow, so that doing these later enables nothing that doing them now forbids. That holds where nothing is scarce and
-  // nothing fails: allows_reduction().
+  // once, whenever there is one, and no other step beside it. Thresholds and waits only ask for "at least" and counts
+  // only grow, so that doing these later enables nothing that doing them now forbids. That holds where nothing is
+  // scarce and nothing fails: allows_reduction().
   bool reduced = false;
-  bool breadth_first = false;  // finds the shortest way to trouble first; takes memory for every state
+  bool breadth_first = false;   // finds the shortest way to trouble first; takes memory for every state
   bool until_good_end = false;  // stops at the first end that is as it should be, and takes findings for dead ends
   uint64_t max_states = 200'000'000;
   // Called now and then with the number of states so far, if set.
@@ -32,18 +32,18 @@ struct Exploration {
   uint64_t ends = 0;         // different states in which nothing is left to do
   // Of the ends: equal where two explorations found the same ones.
   World::Fingerprint ends_digest;
-  bool complete = false;     // else max_states stopped it, a finding, or a good end
-  bool good_end = false;     // until_good_end: there is one
-  Report report;             // the first finding
-  Schedule schedule;         // that leads to it
+  bool complete = false;  // else max_states stopped it, a finding, or a good end
+  bool good_end = false;  // until_good_end: there is one
+  Report report;          // the first finding
+  Schedule schedule;      // that leads to it
 };
 
 // Whether ExploreOptions::reduced is right for such worlds.
 bool allows_reduction(const WorldOptions& options);
 
-// Explores all schedules of the world from its present state, all faults that its options allow included; stops at the first
-// finding. Leaves the world in some state. kUnsupported: the options hold what fingerprints do not tell apart (an overflow
-// that is needed, in-order).
+// Explores all schedules of the world from its present state, all faults that its options allow included; stops at the
+// first finding. Leaves the world in some state. kUnsupported: the options hold what fingerprints do not tell apart (an
+// overflow that is needed, in-order).
 Result<Exploration> explore(World& world, const ExploreOptions& options);
 
 }  // namespace lanyard::nicsim

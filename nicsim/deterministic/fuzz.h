@@ -17,24 +17,24 @@ namespace lanyard::nicsim {
 
 struct FuzzOptions {
   uint64_t seed = 1;
-  uint64_t schedules = 10'000;               // at most
-  std::chrono::nanoseconds time{0};          // at most; 0: as long as it takes
-  std::vector<SchedulerKind> schedulers{};   // in turn; empty: all of them
+  uint64_t schedules = 10'000;              // at most
+  std::chrono::nanoseconds time{0};         // at most; 0: as long as it takes
+  std::vector<SchedulerKind> schedulers{};  // in turn; empty: all of them
   WorldOptions world{};
 };
 
 struct Verdict {
-  Report report;           // of the first schedule that found something; ok() where none did
+  Report report;                                     // of the first schedule that found something; ok() where none did
   SchedulerKind scheduler = SchedulerKind::kRandom;  // whose it was
-  uint64_t seed = 0;       // of that schedule
-  Schedule schedule;       // of that schedule
-  uint64_t schedules = 0;  // run
-  uint64_t steps = 0;      // taken
+  uint64_t seed = 0;                                 // of that schedule
+  Schedule schedule;                                 // of that schedule
+  uint64_t schedules = 0;                            // run
+  uint64_t steps = 0;                                // taken
   bool ok() const { return report.ok(); }
 };
 
-// Runs schedules until one finds something or there are enough. Every schedule in 64 is run twice, and both runs must be the
-// same. `exchange` must be valid. Blocks; uses the calling thread alone.
+// Runs schedules until one finds something or there are enough. Every schedule in 64 is run twice, and both runs must
+// be the same. `exchange` must be valid. Blocks; uses the calling thread alone.
 Verdict fuzz(const Exchange& exchange, const FuzzOptions& options);
 
 // One world with its schedulers, for those who fuzz many in turn.

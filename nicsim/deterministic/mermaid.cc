@@ -66,8 +66,8 @@ class Drawing {
     std::string text = "sequenceDiagram\n";
     for (const Participant& participant : participants)
       text += "  participant " + participant.id() + " as " + participant.name() + "\n";
-    const std::string everybody = participants.begin()->id() +
-                                  (participants.size() > 1 ? "," + participants.rbegin()->id() : std::string());
+    const std::string everybody =
+        participants.begin()->id() + (participants.size() > 1 ? "," + participants.rbegin()->id() : std::string());
     const auto note = [&](const std::string& what) { text += "  Note over " + everybody + ": " + escape(what) + "\n"; };
     if (left_out > 0)
       note(std::to_string(left_out) + " messages before these are left out");

@@ -21,13 +21,13 @@ enum Workload : uint32_t {
   kReady,    // ready sends
   kTight,    // fewer entries than a start needs, so that the overflow has to run operations itself
   kFailures,
-  kMisuse,   // calls that must be refused
-  kRoam,     // a request moves on to another stream while the first has not seen it complete
-  kFree,     // requests are freed as early as they may be
-  kFlag,     // strategy B, with acknowledgements that come before the data where nobody asked for delivery
-  kCopied,   // strategy C, likewise
+  kMisuse,  // calls that must be refused
+  kRoam,    // a request moves on to another stream while the first has not seen it complete
+  kFree,    // requests are freed as early as they may be
+  kFlag,    // strategy B, with acknowledgements that come before the data where nobody asked for delivery
+  kCopied,  // strategy C, likewise
   kCopiedFailures,
-  kAged,     // counters near their 48 bits, and one start more than they can count
+  kAged,  // counters near their 48 bits, and one start more than they can count
 };
 
 constexpr const char* kWorkloads[] = {
@@ -84,8 +84,8 @@ constexpr Mutant kMutants[] = {
     {20, "already met at post", "a condition that is met when the entry is posted is not looked at", "NicModel::post",
      kHalo, nullptr},
     {21, "fires twice", "an entry that has fired stays among those that may fire", "NicModel::fire", kHalo, nullptr},
-    {22, "out of threshold order", "the entry posted last is looked at first, whatever its threshold",
-     "NicModel::post", kHalo, nullptr},
+    {22, "out of threshold order", "the entry posted last is looked at first, whatever its threshold", "NicModel::post",
+     kHalo, nullptr},
     {23, "slot leak", "an entry that has fired does not become free", "NicModel::free_entry", kHalo, nullptr},
     {24, "slot freed before fire", "an entry counts as free once its condition is met", "NicModel::append_ready", kHalo,
      nullptr},
@@ -104,12 +104,14 @@ constexpr Mutant kMutants[] = {
     {31, "head-of-line bypass", "the entry that became ready last fires first", "NicModel::ready", kHalo, nullptr},
     {32, "48-bit wrap", "a start whose threshold passes 48 bits is taken, and the NIC cuts the threshold",
      "Queue::check_start, NicModel::post", kAged, nullptr},
-    {33, "flag tied to the trigger", "a receive's done word is raised when the write is triggered", "raise_flag (plan.cc)",
-     kFlag, nullptr},
+    {33, "flag tied to the trigger", "a receive's done word is raised when the write is triggered",
+     "raise_flag (plan.cc)", kFlag, nullptr},
     {34, "flag on transmit-complete", "writes complete when they have left, and the flag does not wait for more",
      "plan_send (plan.cc)", kFlag, nullptr},
-    {35, "flag after the first piece", "the flag waits for one write of several", "raise_flag (plan.cc)", kFlag, nullptr},
-    {36, "double flag", "a start of a send raises the receive's done word twice", "plan_send (plan.cc)", kFlag, nullptr},
+    {35, "flag after the first piece", "the flag waits for one write of several", "raise_flag (plan.cc)", kFlag,
+     nullptr},
+    {36, "double flag", "a start of a send raises the receive's done word twice", "plan_send (plan.cc)", kFlag,
+     nullptr},
     {37, "failures let waits pass", "a send waits for its counter's word as a whole, which a failure makes large",
      "Queue::wait", kCopiedFailures, nullptr},
     {38, "no copy asked for", "the flag does not have its counter copied to memory", "raise_flag (plan.cc)", kCopied,
@@ -144,7 +146,8 @@ Kill hunt(const Prey& prey) {
       if (which == grounds.size()) {
         const Result<Config> config = Config::parse(kWorkloads[prey.workloads[which]]);
         LANYARD_CHECK(config.ok(), config.status().message().c_str());
-        Ground& fresh = grounds.emplace_back(Ground{prey.workloads[which], config.value(), make_halo(config.value().halo), nullptr});
+        Ground& fresh = grounds.emplace_back(
+            Ground{prey.workloads[which], config.value(), make_halo(config.value().halo), nullptr});
         fresh.fuzzer = std::make_unique<Fuzzer>(fresh.exchange, config.value().world, std::vector<SchedulerKind>());
       }
       Ground& ground = grounds[which];

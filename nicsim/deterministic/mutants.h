@@ -15,7 +15,7 @@
 namespace lanyard::nicsim {
 
 struct Mutant {
-  uint32_t number;      // of LANYARD_MUTANT
+  uint32_t number;  // of LANYARD_MUTANT
   const char* name;
   const char* mistake;  // what the code does instead
   const char* place;    // the function
@@ -27,22 +27,22 @@ std::span<const Mutant> mutants();
 std::span<const char* const> workloads();
 
 struct Prey {
-  uint32_t mutant = 0;          // 0: none, and nothing may be found
-  uint64_t seed = 0;            // of the first schedule of each workload
-  std::span<const uint32_t> workloads;  // which, in this order
-  uint64_t schedules = 1024;    // of each workload, at most
-  std::chrono::nanoseconds time{0};     // at most; 0: as long as it takes
+  uint32_t mutant = 0;                    // 0: none, and nothing may be found
+  uint64_t seed = 0;                      // of the first schedule of each workload
+  std::span<const uint32_t> workloads;    // which, in this order
+  uint64_t schedules = 1024;              // of each workload, at most
+  std::chrono::nanoseconds time{0};       // at most; 0: as long as it takes
   std::chrono::nanoseconds shrinking{0};  // at most, for each part of shrinking what was found; 0: it is not shrunk
 };
 
 struct Kill {
-  Report report;                // ok(): it was not found
+  Report report;  // ok(): it was not found
   uint32_t workload = 0;
   SchedulerKind scheduler = SchedulerKind::kRandom;
   uint64_t seed = 0;
-  uint64_t schedules = 0;       // run, the last one included
-  uint64_t steps = 0;           // of the last one
-  Shrunk shrunk;                // where shrinking was asked for
+  uint64_t schedules = 0;  // run, the last one included
+  uint64_t steps = 0;      // of the last one
+  Shrunk shrunk;           // where shrinking was asked for
 };
 
 // Runs a few schedules of each workload, then more, until an oracle finds something. Uses the calling thread alone, in

@@ -26,7 +26,8 @@ void add_rows(const Story& story, Json& events) {
   }
 }
 
-// Of its slice, in microseconds. Steps without times follow each other; with times a slice is too short to meet the next.
+// Of its slice, in microseconds. Steps without times follow each other; with times a slice is too short to meet the
+// next.
 double begin_of(const Story& story, const Story::Event& event) {
   return story.timed ? static_cast<double>(event.time) * 1e-6 : static_cast<double>(event.step);
 }
@@ -41,7 +42,10 @@ Json place_of(const Story& story, const Story::Event& event, double part) {
 void add_slices(const Story& story, Json& events) {
   for (const Story::Event& event : story.events) {
     Json slice = {{"ph", "X"}, {"name", event.text}, {"cat", step_name(event.kind)}};
-    slice.update({{"ts", begin_of(story, event)}, {"dur", length_of(story)}, {"pid", event.rank}, {"tid", static_cast<uint32_t>(event.row)}});
+    slice.update({{"ts", begin_of(story, event)},
+                  {"dur", length_of(story)},
+                  {"pid", event.rank},
+                  {"tid", static_cast<uint32_t>(event.row)}});
     Json args = {{"step", event.step}};
     if (event.request != Story::kNone)
       args["request"] = event.request;

@@ -49,7 +49,11 @@ struct Process {
 
   Process(World& world, const HostProgram& host, uint32_t rank, uint32_t ranks, const ModelLimits& limits,
           core::Endpoint::Options options)
-      : rank(rank), program(host.actions()), nic(world, rank, ranks, limits), endpoint(nic, rank, options), shadow(limits) {}
+      : rank(rank),
+        program(host.actions()),
+        nic(world, rank, ranks, limits),
+        endpoint(nic, rank, options),
+        shadow(limits) {}
 
   const uint32_t rank;
   const std::span<const Action> program;
@@ -59,14 +63,14 @@ struct Process {
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<uint32_t> requests;  // RequestName::index by the core's number for it, less 1
 
-  bool killed = false;           // none of its agents will go again; its memory is nobody's
+  bool killed = false;  // none of its agents will go again; its memory is nobody's
   size_t next_action = 0;
-  size_t next_free = 0;          // of the requests of its action, a kFree: those before are freed
-  uint64_t untraced = 0;         // failures that it was told of without a request's name
-  bool gave_up = false;          // was told that an operation failed, and ended its program
-  bool wants_room = false;       // its action found no room; whatever changes lets it try again
-  bool overflow_idle = false;    // its overflow could do nothing; whatever changes lets it try again
-  std::vector<uint32_t> firing;  // counters with entries that are ready, whose agents are enabled
+  size_t next_free = 0;           // of the requests of its action, a kFree: those before are freed
+  uint64_t untraced = 0;          // failures that it was told of without a request's name
+  bool gave_up = false;           // was told that an operation failed, and ended its program
+  bool wants_room = false;        // its action found no room; whatever changes lets it try again
+  bool overflow_idle = false;     // its overflow could do nothing; whatever changes lets it try again
+  std::vector<uint32_t> firing;   // counters with entries that are ready, whose agents are enabled
   std::vector<uint32_t> copying;  // counters whose copies' agents are enabled
   std::vector<core::Request*> scratch;
 };

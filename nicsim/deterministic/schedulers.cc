@@ -43,9 +43,9 @@ class RandomScheduler final : public Seeded {
   uint32_t choose_step(uint32_t n, const uint32_t*) override { return random_.below(n); }
 };
 
-// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the agent with the highest of random priorities goes
-// on; at a few random steps it falls behind all others. Finds a bug that needs d agents to be held up with a probability
-// that depends on d and not on the length of the run.
+// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the agent with the highest of random priorities
+// goes on; at a few random steps it falls behind all others. Finds a bug that needs d agents to be held up with a
+// probability that depends on d and not on the length of the run.
 class Pct final : public Seeded {
  public:
   explicit Pct(uint64_t steps) : steps_(std::max<uint64_t>(steps, 1)) {}
@@ -94,8 +94,8 @@ class Pct final : public Seeded {
   uint32_t lowered_count_ = 0;
 };
 
-// Swarm testing (Groce et al., ISSTA 2012): each schedule has its own likes and dislikes among agents, and among stages of
-// operations, so that over many every mixture of fast and slow parts occurs.
+// Swarm testing (Groce et al., ISSTA 2012): each schedule has its own likes and dislikes among agents, and among stages
+// of operations, so that over many every mixture of fast and slow parts occurs.
 class Swarm final : public Seeded {
  public:
   explicit Swarm(const World& world) : world_(world) {}
@@ -111,9 +111,9 @@ class Swarm final : public Seeded {
     for (uint32_t i = 0; i < kTries; ++i) {
       const uint32_t which = random_.below(n);
       const Transit* transit = world_.transit_of(agents[which]);
-      const uint64_t group = transit == nullptr
-                                 ? agents[which]
-                                 : uint64_t{1} << 40 | uint64_t{transit->to} << 8 | static_cast<uint64_t>(transit->stage);
+      const uint64_t group =
+          transit == nullptr ? agents[which]
+                             : uint64_t{1} << 40 | uint64_t{transit->to} << 8 | static_cast<uint64_t>(transit->stage);
       // Likes of 1, 1/4, 1/16 and 1/64.
       const uint32_t dislike = 2 * (mix(salt_ ^ (group * 0x9e3779b97f4a7c15u)) % 4);
       if (random_.below(64) < (64u >> dislike))
@@ -219,12 +219,14 @@ Result<Schedule> decode(const std::string& text) {
     digits = 0;
   }
   if (digits != 0 || text.empty())
-    return Status(Code::kInvalidArgument, text.empty() ? "an empty schedule" : "the schedule is corrupt: it ends within a number");
+    return Status(Code::kInvalidArgument,
+                  text.empty() ? "an empty schedule" : "the schedule is corrupt: it ends within a number");
   return schedule;
 }
 
 uint64_t deviations(const Schedule& schedule) {
-  return static_cast<uint64_t>(std::count_if(schedule.begin(), schedule.end(), [](uint32_t choice) { return choice != 0; }));
+  return static_cast<uint64_t>(
+      std::count_if(schedule.begin(), schedule.end(), [](uint32_t choice) { return choice != 0; }));
 }
 
 namespace {

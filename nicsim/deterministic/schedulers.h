@@ -49,8 +49,8 @@ class Scheduler : public Chooser {
 // `world` outlives it; `steps`: how many a schedule of it has, about.
 std::unique_ptr<Scheduler> make_scheduler(SchedulerKind kind, const World& world, uint64_t steps);
 
-// A schedule as numbers: for every choice that there was, in order, the chosen one; of steps by rising number of agent, so
-// that 0 is the same agent however the run came there. Trailing zeros do not count.
+// A schedule as numbers: for every choice that there was, in order, the chosen one; of steps by rising number of agent,
+// so that 0 is the same agent however the run came there. Trailing zeros do not count.
 using Schedule = std::vector<uint32_t>;
 // Hexadecimal digits, for command lines. kInvalidArgument.
 std::string encode(const Schedule& schedule);

@@ -18,9 +18,7 @@ constexpr uint64_t kTriesPerWorkload = 20'000;
 constexpr uint64_t kBreadthFirstStates = 300'000;
 constexpr uint64_t kFinishingStates = 200'000;
 
-bool same(const Report& a, const Report& b) {
-  return a.finding == b.finding && std::strcmp(a.oracle, b.oracle) == 0;
-}
+bool same(const Report& a, const Report& b) { return a.finding == b.finding && std::strcmp(a.oracle, b.oracle) == 0; }
 
 const Report& replay(World& world, const Schedule& schedule) {
   Replay replay(schedule);
@@ -52,7 +50,9 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.halo.each_way = std::max(c.halo.each_way - 1, 1u); });
   with([](Config& c) { c.halo.iterations = std::max(c.halo.iterations - 1, 1u); });
   // Fewer entries for fewer requests: the want of them stays. But each request's start shall have room for itself.
-  const auto fewer = [](uint32_t depth, uint32_t less) { return depth <= kEntriesAStart ? depth : std::max(less, kEntriesAStart); };
+  const auto fewer = [](uint32_t depth, uint32_t less) {
+    return depth <= kEntriesAStart ? depth : std::max(less, kEntriesAStart);
+  };
   with([&](Config& c) {
     c.halo.each_way = std::max(c.halo.each_way / 2, 1u);
     c.world.depth = fewer(c.world.depth, c.world.depth / 2);
@@ -147,7 +147,9 @@ void drop_deviations(Best& best, Schedule& schedule, uint64_t most, Clock::time_
 // Notes how many alternatives each choice of a run had.
 class Width final : public Chooser {
  public:
-  Width(const Schedule& schedule, std::vector<uint32_t>& widths) : replay_(schedule), widths_(widths) { widths_.clear(); }
+  Width(const Schedule& schedule, std::vector<uint32_t>& widths) : replay_(schedule), widths_(widths) {
+    widths_.clear();
+  }
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
     const Arena::Outside outside;
     widths_.push_back(n);
@@ -159,7 +161,8 @@ class Width final : public Chooser {
   std::vector<uint32_t>& widths_;
 };
 
-// All schedules with up to `most` deviations from `base` behind its choice number `from`: the shortest run to the finding.
+// All schedules with up to `most` deviations from `base` behind its choice number `from`: the shortest run to the
+// finding.
 void try_deviations(World& world, const Report& wanted, const Schedule& base, size_t from, uint32_t most,
                     Clock::time_point end, std::optional<Schedule>& found, uint64_t& steps) {
   std::vector<uint32_t> widths;

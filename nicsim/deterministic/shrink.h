@@ -16,18 +16,18 @@ struct ShrinkOptions {
 };
 
 struct Shrunk {
-  Config config;           // a smaller workload, where one has the same finding
-  Schedule schedule;       // of that workload
-  Report report;           // what it leads to: the same finding of the same oracle
-  uint64_t shortest = 0;   // steps of the shortest run to it, where breadth-first search got there; else 0
-  // The step after which no run finishes any more, from 1; 0 where every run of that workload goes wrong; kUnknown where the
-  // search did not get through.
+  Config config;          // a smaller workload, where one has the same finding
+  Schedule schedule;      // of that workload
+  Report report;          // what it leads to: the same finding of the same oracle
+  uint64_t shortest = 0;  // steps of the shortest run to it, where breadth-first search got there; else 0
+  // The step after which no run finishes any more, from 1; 0 where every run of that workload goes wrong; kUnknown
+  // where the search did not get through.
   static constexpr uint64_t kUnknown = UINT64_MAX;
   uint64_t critical_step = kUnknown;
 };
 
-// The same finding (class and oracle) with a smaller workload, then with a shorter run and fewer deviations from the run in
-// which the first agent always goes on. Requires that the schedule leads to a finding. Blocks.
+// The same finding (class and oracle) with a smaller workload, then with a shorter run and fewer deviations from the
+// run in which the first agent always goes on. Requires that the schedule leads to a finding. Blocks.
 Shrunk shrink(const Config& config, const Schedule& schedule, const ShrinkOptions& options = {});
 
 }  // namespace lanyard::nicsim

@@ -1,5 +1,5 @@
-// Side: the books on one request of an exchange: how far each stage of its iterations has got. Nothing is counted twice, and
-// all that an oracle says about order it says by comparing two of these numbers.
+// Side: the books on one request of an exchange: how far each stage of its iterations has got. Nothing is counted
+// twice, and all that an oracle says about order it says by comparing two of these numbers.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_SIDE_H_
 #define LANYARD_NICSIM_DETERMINISTIC_SIDE_H_
 
@@ -14,16 +14,16 @@ namespace lanyard::nicsim {
 struct Side {
   core::Request* core = nullptr;  // null once it is freed
   uint32_t rank = 0;
-  uint32_t queue = 0;  // of the last start
+  uint32_t queue = 0;   // of the last start
   uint64_t pieces = 1;  // writes an iteration
   std::vector<std::byte> buffer;
   std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read
-  bool checked = false;  // the program packs and reads it: its content is known
+  bool checked = false;              // the program packs and reads it: its content is known
 
   // Iterations that the stream has got to.
-  uint64_t filled = 0;    // sends: contents packed; receives: contents read and checked
-  uint64_t started = 0;   // starts whose rings the stream has executed
-  uint64_t waited = 0;    // waits that the stream has passed
+  uint64_t filled = 0;   // sends: contents packed; receives: contents read and checked
+  uint64_t started = 0;  // starts whose rings the stream has executed
+  uint64_t waited = 0;   // waits that the stream has passed
   // Of a send: writes of its data.
   uint64_t data_fired = 0, data_read = 0, data_landed = 0, data_counted = 0, data_acked = 0;
   // Of a receive: clear-to-sends.
@@ -31,9 +31,9 @@ struct Side {
   // Of either: increments of its done word, whoever makes them.
   uint64_t done_fired = 0, done_landed = 0;
   uint64_t seen_complete = 0;  // starts that the host has seen complete
-  uint64_t failed = 0;    // operations of it that failed
-  uint64_t first_lost = 0;  // of a send: the first iteration of which a write failed; 0: none did
-  uint64_t reported = 0;  // ... and of which the core told the program
+  uint64_t failed = 0;         // operations of it that failed
+  uint64_t first_lost = 0;     // of a send: the first iteration of which a write failed; 0: none did
+  uint64_t reported = 0;       // ... and of which the core told the program
 };
 
 // What a message holds in iteration i, from 1: different in every word of every iteration of every message.

@@ -117,7 +117,8 @@ Status StepNic::post(std::span<const nic::DeferredOp> ops) {
     first_posting_ = 0;
   }
   if (LANYARD_MUTANT(30))
-    std::copy_n(ops.begin(), std::min(ops.size(), posting()), posting_.begin() + static_cast<ptrdiff_t>(first_posting_));
+    std::copy_n(ops.begin(), std::min(ops.size(), posting()),
+                posting_.begin() + static_cast<ptrdiff_t>(first_posting_));
   posting_.insert(posting_.end(), ops.begin(), ops.end());
   if (can_arrive())
     world_.posts_are_under_way(rank_);
@@ -162,8 +163,6 @@ Status StepNic::flush() {
   return {};
 }
 
-nic::Usage StepNic::usage() const {
-  return {.counters = model_.open_counters(), .regions = model_.open_regions()};
-}
+nic::Usage StepNic::usage() const { return {.counters = model_.open_counters(), .regions = model_.open_regions()}; }
 
 }  // namespace lanyard::nicsim

@@ -1,6 +1,6 @@
-// StepNic: one NIC of a World: the simulator's model behind the interface that the core uses. Calls take effect on the model
-// at once, but for two that a real device is slower at: an entry that was posted reaches the model by a step of its own,
-// and so does a ring.
+// StepNic: one NIC of a World: the simulator's model behind the interface that the core uses. Calls take effect on the
+// model at once, but for two that a real device is slower at: an entry that was posted reaches the model by a step of
+// its own, and so does a ring.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 

@@ -13,20 +13,20 @@ namespace lanyard::nicsim {
 
 struct StepItem {
   enum class Kind : uint8_t {
-    kRing,     // op: a call of a doorbell
-    kMark,     // nothing: the place of a start that rings nobody
-    kWait,     // op: a wait64 that a request's wait became, or an await's
-    kKernel,   // action: kPack, kUnpack or kPromise
+    kRing,    // op: a call of a doorbell
+    kMark,    // nothing: the place of a start that rings nobody
+    kWait,    // op: a wait64 that a request's wait became, or an await's
+    kKernel,  // action: kPack, kUnpack or kPromise
   };
   static constexpr uint32_t kNothing = UINT32_MAX;
 
   Kind kind = Kind::kRing;
   Action::Kind action = Action::Kind::kPack;
-  uint32_t message = kNothing;   // kKernel
-  uint32_t request = kNothing;   // kWait: RequestName::index of the request that is waited for
-  uint32_t start = kNothing;     // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
-  uint32_t first_start = 0;      // kRing of a shared trigger: the place in StepStream::started of the requests ...
-  uint32_t starts = 0;           // ... and their number
+  uint32_t message = kNothing;  // kKernel
+  uint32_t request = kNothing;  // kWait: RequestName::index of the request that is waited for
+  uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
+  uint32_t first_start = 0;   // kRing of a shared trigger: the place in StepStream::started of the requests ...
+  uint32_t starts = 0;        // ... and their number
   gpu::StreamOp op;
 };
 

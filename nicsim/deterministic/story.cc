@@ -261,7 +261,9 @@ const char* Story::row_name(Row row) {
 }
 
 std::vector<uint32_t> Story::Operation::path() const {
-  const uint32_t end = role == Transit::Role::kData ? ack : role == Transit::Role::kDone || role == Transit::Role::kFlag ? wake : kNone;
+  const uint32_t end = role == Transit::Role::kData                                   ? ack
+                       : role == Transit::Role::kDone || role == Transit::Role::kFlag ? wake
+                                                                                      : kNone;
   std::vector<uint32_t> stages;
   for (const uint32_t stage : {trigger, fire, read, land, count, end})
     if (stage != kNone)

@@ -45,11 +45,11 @@ struct Story {
     bool failed = false;
     uint32_t trigger = kNone;  // what made its entry's threshold; none where it needed no entry
     uint32_t fire = kNone;
-    uint32_t read = kNone;   // none where there is nothing to read
+    uint32_t read = kNone;  // none where there is nothing to read
     uint32_t land = kNone;
     uint32_t count = kNone;  // none where no counter of the target counts it
     uint32_t ack = kNone;
-    uint32_t wake = kNone;   // of a done word: the stream's wait for it passes
+    uint32_t wake = kNone;  // of a done word: the stream's wait for it passes
 
     // The stages that followed from each other, by rising number: for a write to the ack, for a clear-to-send to the
     // count, for a done word to the wake.

@@ -15,16 +15,16 @@ struct Transit {
 
   Stage stage = Stage::kFree;
   Role role = Role::kData;
-  bool delivery = false;   // its initiator hears of it when it is visible
-  bool acked = false;      // its initiator has heard of it though it has not landed
+  bool delivery = false;  // its initiator hears of it when it is visible
+  bool acked = false;     // its initiator has heard of it though it has not landed
   uint32_t from = 0, to = 0;
   uint32_t request = 0;    // RequestName::index: whose operation it is
   uint64_t iteration = 0;  // from 1
   uint64_t number = 0;     // among all operations of the world
   Packet packet;
-  Code code = Code::kOk;   // what its initiator will hear
-  uint64_t old = 0;        // what an atomic found
-  uint32_t counter = 0;    // kCount: of the target, that will count it
+  Code code = Code::kOk;  // what its initiator will hear
+  uint64_t old = 0;       // what an atomic found
+  uint32_t counter = 0;   // kCount: of the target, that will count it
   const std::byte* payload = nullptr;
   std::vector<std::byte> bytes;  // as read from the source
 };

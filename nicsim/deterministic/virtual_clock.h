@@ -1,5 +1,5 @@
-// VirtualClock: virtual time for a world that has it: every agent that is enabled is due at some picosecond, and the earliest one
-// goes next. Steps then have an order of their own, and a run has a length in time.
+// VirtualClock: virtual time for a world that has it: every agent that is enabled is due at some picosecond, and the
+// earliest one goes next. Steps then have an order of their own, and a run has a length in time.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_VIRTUAL_CLOCK_H_
 #define LANYARD_NICSIM_DETERMINISTIC_VIRTUAL_CLOCK_H_
 
@@ -13,8 +13,8 @@ namespace lanyard::nicsim {
 
 using Picoseconds = uint64_t;
 
-// How long a step takes from the moment at which nothing stands in its way, by StepKind. The defaults are of the order of
-// a card beyond PCIe and a link of 25 GB/s; they are no measurements of one.
+// How long a step takes from the moment at which nothing stands in its way, by StepKind. The defaults are of the order
+// of a card beyond PCIe and a link of 25 GB/s; they are no measurements of one.
 struct Timing {
   Picoseconds host = 200'000;
   Picoseconds post = 150'000;
@@ -37,8 +37,8 @@ class VirtualClock {
   void resize(size_t agents) { times_.resize(agents); }
   Picoseconds now() const { return now_; }
 
-  // The agent has become enabled, in that step of the world, and is due so much later than now: but where it was disabled in
-  // the same step, it is due as it was.
+  // The agent has become enabled, in that step of the world, and is due so much later than now: but where it was
+  // disabled in the same step, it is due as it was.
   void start(uint32_t agent, Picoseconds duration, uint64_t step) {
     Times& times = times_[agent];
     if (times.due != kNever && times.stopped_in == step)

@@ -222,7 +222,8 @@ class Tracer {
     if (posted < iteration && (value >= wanted || !overflows(side)))
       return not_posted(what, request, iteration);
     if (value >= wanted)
-      return {what + ": its counter holds " + of(value, wanted) + ", and nothing fires", std::nullopt, Blame::kProtocol};
+      return {what + ": its counter holds " + of(value, wanted) + ", and nothing fires", std::nullopt,
+              Blame::kProtocol};
     const std::string holds = what + ": its counter holds " + of(value, wanted);
     if (core.completions > side.pieces && value + 1 >= wanted)
       return {holds, Thing{Thing::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
@@ -263,7 +264,8 @@ class Tracer {
     if (side.done_landed >= iteration)
       return {what + " is raised, and not seen", std::nullopt, Blame::kProtocol};
     if (side.done_fired >= iteration)
-      return {what + " has fired, and is not raised", std::nullopt, was_told(other) ? Blame::kFailure : Blame::kProtocol};
+      return {what + " has fired, and is not raised", std::nullopt,
+              was_told(other) ? Blame::kFailure : Blame::kProtocol};
     if (other.core == nullptr)
       return {what + ": the request was freed", std::nullopt, Blame::kUser};
     const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
@@ -288,8 +290,7 @@ class Tracer {
     const bool may_fire =
         side.started >= iteration && (ready || world_.side(RequestName{2 * message + 1}).clear_counted >= iteration);
     if (!ready && (may_fire || !overflows(side))) {
-      const uint64_t posted =
-          side.data_fired + waiting(side.rank, core.trigger, core, nic::OpKind::kWrite, false);
+      const uint64_t posted = side.data_fired + waiting(side.rank, core.trigger, core, nic::OpKind::kWrite, false);
       if (posted < side.pieces * iteration)
         return not_posted(what, send, iteration);
     }
@@ -360,7 +361,9 @@ WaitChain chain_from(const Tracer& tracer, const Thing& beginning) {
   const bool lost = !chain.cycle && !blames.empty() && blames.back() == Blame::kFailure;
   const auto pool = std::find(blames.begin() + static_cast<ptrdiff_t>(first), blames.end(), Blame::kPool);
   chain.blame = lost                   ? Blame::kFailure
-                : pool != blames.end() ? Blame::kPool : blames.empty() ? Blame::kProtocol : blames.back();
+                : pool != blames.end() ? Blame::kPool
+                : blames.empty()       ? Blame::kProtocol
+                                       : blames.back();
   for (size_t i = 0; i < chain.links.size(); ++i) {
     chain.text += i == 0 ? "" : "\n <- ";
     chain.text += chain.links[i];

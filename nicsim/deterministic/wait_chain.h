@@ -1,5 +1,5 @@
-// WaitChain: who waits for whom in a world where nothing moves any more, link by link, to the first thing that will never
-// happen or round in a circle.
+// WaitChain: who waits for whom in a world where nothing moves any more, link by link, to the first thing that will
+// never happen or round in a circle.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_WAIT_CHAIN_H_
 #define LANYARD_NICSIM_DETERMINISTIC_WAIT_CHAIN_H_
 
@@ -18,8 +18,8 @@ struct WaitChain {
     kFailure,   // an operation that failed, which the program is told
   };
 
-  // Of whatever waits, the first that a failure or a death does not explain; where they explain all, the last. Requires a
-  // world without enabled agents that has not finished.
+  // Of whatever waits, the first that a failure or a death does not explain; where they explain all, the last. Requires
+  // a world without enabled agents that has not finished.
   static WaitChain of(const World& world);
 
   Blame blame = Blame::kProtocol;

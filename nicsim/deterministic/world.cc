@@ -40,10 +40,9 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     for (const Action& action : exchange.program(rank).actions())
       if (action.kind == Action::Kind::kStart)
         for (const RequestName request : action.requests)
-          mine.entries +=
-              request.receive()
-                  ? 2
-                  : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes, options.max_message_bytes);
+          mine.entries += request.receive() ? 2
+                                            : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
+                                                                  options.max_message_bytes);
     // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
     mine.regions += 8;
   }
@@ -137,12 +136,12 @@ void World::build() {
     limits.kept_failures = options_.failures || options_.kills ? 64 : 4;
     limits.max_message_bytes = options_.max_message_bytes;
     transits += limits.max_in_flight;
-    state_->processes.push_back(std::make_unique<Process>(
-        *this, exchange_.program(rank), rank, exchange_.ranks(), limits,
-        core::Endpoint::Options{.overflow = options_.overflow,
-                                .overflow_thread = false,
-                                .whole_pages = false,
-                                .strategy = options_.strategy}));
+    state_->processes.push_back(std::make_unique<Process>(*this, exchange_.program(rank), rank, exchange_.ranks(),
+                                                          limits,
+                                                          core::Endpoint::Options{.overflow = options_.overflow,
+                                                                                  .overflow_thread = false,
+                                                                                  .whole_pages = false,
+                                                                                  .strategy = options_.strategy}));
     Process& process = *state_->processes.back();
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
       process.lanes.push_back(std::make_unique<Process::Lane>());
@@ -335,7 +334,8 @@ std::string World::describe(uint32_t agent) const {
                        : kind == StepKind::kLand  ? ": lands"
                        : kind == StepKind::kCount ? ": is counted"
                                                   : ": its initiator hears of it";
-    return who + role_name(transit.role) + " of (" + exchange_.describe({transit.request}) + ") iteration " + std::to_string(transit.iteration) + step;
+    return who + role_name(transit.role) + " of (" + exchange_.describe({transit.request}) + ") iteration " +
+           std::to_string(transit.iteration) + step;
   }
   const Process& process = *state_->processes[rank];
   const uint32_t which = agent % stride_;
@@ -343,7 +343,8 @@ std::string World::describe(uint32_t agent) const {
     case StepKind::kHost: return who + "host: " + describe(exchange_.program(rank).actions()[process.next_action]);
     case StepKind::kPost: return who + "an entry reaches the NIC, " + describe(process, process.nic.next_posting().op);
     case StepKind::kOverflow: return who + "the overflow is handed over";
-    case StepKind::kStream: return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
+    case StepKind::kStream:
+      return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
     case StepKind::kCopy:
       return who + describe(process, nic::CounterId{which - first_ring_ - 2 * counters_}) + " is copied to memory";
@@ -359,7 +360,8 @@ std::string World::describe(uint32_t agent) const {
 }
 
 std::string World::describe(const Action& action) const {
-  static constexpr const char* kNames[] = {"pack", "unpack", "start", "wait", "sync", "promise", "await", "complete", "free"};
+  static constexpr const char* kNames[] = {"pack",    "unpack", "start",    "wait", "sync",
+                                           "promise", "await",  "complete", "free"};
   std::string text = kNames[static_cast<size_t>(action.kind)];
   if (!action.requests.empty()) {
     for (const RequestName request : action.requests)
@@ -378,11 +380,13 @@ std::string World::describe(const StepItem& item) const {
   if (item.kind == StepItem::Kind::kRing)
     return item.start == StepItem::kNothing ? "rings for all that share the queue's trigger"
                                             : "rings for (" + exchange_.describe({item.start}) + ")";
-  return item.request == StepItem::kNothing ? "the promise was kept" : "wait (" + exchange_.describe({item.request}) + ") passes";
+  return item.request == StepItem::kNothing ? "the promise was kept"
+                                            : "wait (" + exchange_.describe({item.request}) + ") passes";
 }
 
 std::string World::describe(const Process& process, const nic::Op& op) const {
-  return std::string(role_name(role_of(process, op))) + " of (" + exchange_.describe({process.requests[op.context - 1]}) + ")";
+  return std::string(role_name(role_of(process, op))) + " of (" +
+         exchange_.describe({process.requests[op.context - 1]}) + ")";
 }
 
 Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
@@ -390,7 +394,8 @@ Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
     return Transit::Role::kData;
   const uint32_t request = process.requests[op.context - 1];
   const core::Request* core = state_->sides[request].core;
-  if (core != nullptr && op.remote.peer == process.rank && op.remote.key == core->done.key && op.remote.offset == core->done.offset)
+  if (core != nullptr && op.remote.peer == process.rank && op.remote.key == core->done.key &&
+      op.remote.offset == core->done.offset)
     return Transit::Role::kDone;
   return RequestName{request}.receive() ? Transit::Role::kClear : Transit::Role::kFlag;
 }

@@ -1,16 +1,16 @@
-// World: a job of MPI processes with their streams and NICs as plain state. Nothing happens but the steps that a Chooser
-// picks. The shipped protocol (transport/core) runs on the simulator's model (nicsim/model), and after every step the
-// oracles look.
+// World: a job of MPI processes with their streams and NICs as plain state. Nothing happens but the steps that a
+// Chooser picks. The shipped protocol (transport/core) runs on the simulator's model (nicsim/model), and after every
+// step the oracles look.
 //
-// A step belongs to an agent, which is enabled or not. What an operation goes through is several steps, so that everything
-// can come in between:
+// A step belongs to an agent, which is enabled or not. What an operation goes through is several steps, so that
+// everything can come in between:
 //
 //   host: an action -> each entry posted -> stream: an item -> a ring under way -> it lands on its counter
 //   an entry fires -> its source is read -> the bytes land -> the target counts -> the initiator hears of it
 //   (-> its counter is copied to memory)
 //
-// A World lives in an arena of its own: save() and restore() take it to any earlier state for the price of a copy. Threads:
-// a world belongs to one at a time; several worlds may live in several threads.
+// A World lives in an arena of its own: save() and restore() take it to any earlier state for the price of a copy.
+// Threads: a world belongs to one at a time; several worlds may live in several threads.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
 #define LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
 
@@ -38,8 +38,8 @@ struct WorldOptions {
   bool overflow = true;        // the core's; else a start that does not fit is refused, or waits
   bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
   core::Strategy strategy = core::Strategy::kTargetCounter;
-  bool early_acks = false;     // who did not ask for delivery may hear of an operation before it lands
-  bool in_order = false;       // from one NIC to another bytes land in the order in which the operations fired
+  bool early_acks = false;  // who did not ask for delivery may hear of an operation before it lands
+  bool in_order = false;    // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
   // Which faults a Chooser is asked about.
   bool failures = false;
@@ -49,12 +49,12 @@ struct WorldOptions {
   bool frozen_reads = false;    // ends when nothing else moves
   bool stolen_entries = false;  // ... and so does this
   bool stale_lines = false;
-  bool kills = false;          // of one process
-  bool slow = false;           // with `timed`
-  bool timed = false;          // virtual time orders the steps: the chooser is asked about the rest only
-  Timing timing = {};          // where it does
-  uint64_t age = 0;            // iterations that every request has behind it when the world begins
-  uint64_t max_steps = 0;      // more are a livelock; 0: far more than the exchange needs
+  bool kills = false;      // of one process
+  bool slow = false;       // with `timed`
+  bool timed = false;      // virtual time orders the steps: the chooser is asked about the rest only
+  Timing timing = {};      // where it does
+  uint64_t age = 0;        // iterations that every request has behind it when the world begins
+  uint64_t max_steps = 0;  // more are a livelock; 0: far more than the exchange needs
 };
 
 enum class StepKind : uint8_t { kHost, kPost, kOverflow, kStream, kRing, kFire, kRead, kLand, kCount, kAck, kCopy };
@@ -137,18 +137,19 @@ class World {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has copies.
+  // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
+  // copies.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
   struct State {
     std::vector<std::unique_ptr<Process>> processes;
-    std::vector<Side> sides;              // by RequestName::index
-    std::vector<Transit> transits;        // places
+    std::vector<Side> sides;        // by RequestName::index
+    std::vector<Transit> transits;  // places
     std::vector<uint32_t> free_transits;
-    std::vector<uint64_t> promises;       // by message
-    std::vector<uint32_t> enabled;        // agents
-    std::vector<uint32_t> place;          // of an agent in `enabled`, or kNone
+    std::vector<uint64_t> promises;  // by message
+    std::vector<uint32_t> enabled;   // agents
+    std::vector<uint32_t> place;     // of an agent in `enabled`, or kNone
     uint64_t steps = 0;
     uint64_t trace_hash = 0;
     uint64_t launched = 0;
@@ -168,7 +169,9 @@ class World {
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
   uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
   uint32_t fire_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counters_ + counter); }
-  uint32_t copy_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + 2 * counters_ + counter); }
+  uint32_t copy_agent(uint32_t rank, uint32_t counter) const {
+    return agent(rank, first_ring_ + 2 * counters_ + counter);
+  }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
   void enable(uint32_t agent);
   void disable(uint32_t agent);

@@ -1,12 +1,13 @@
-// What goes wrong in a world beyond single operations: a process that is killed, faults that last, kernels that see old data.
+// What goes wrong in a world beyond single operations: a process that is killed, faults that last, kernels that see old
+// data.
 #include <utility>
 
 #include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim {
 
-// Its host, streams and NIC stop where they are. What its NIC had sent still arrives; what it had not read yet is lost, and
-// so is whatever it would have been told. What goes to it fails.
+// Its host, streams and NIC stop where they are. What its NIC had sent still arrives; what it had not read yet is lost,
+// and so is whatever it would have been told. What goes to it fails.
 void World::kill(Process& process) {
   process.killed = true;
   state_->killed = process.rank;
@@ -15,7 +16,8 @@ void World::kill(Process& process) {
   process.firing.clear();
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     const Transit& transit = state_->transits[place];
-    if (transit.from == process.rank && (transit.stage == Transit::Stage::kRead || transit.stage == Transit::Stage::kAck))
+    if (transit.from == process.rank &&
+        (transit.stage == Transit::Stage::kRead || transit.stage == Transit::Stage::kAck))
       give_back(place);
   }
 }

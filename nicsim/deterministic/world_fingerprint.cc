@@ -1,5 +1,5 @@
-// What makes two states of a World the same: everything that can matter for what happens next or for what an oracle says,
-// and nothing that tells how the world came there (places in lists, addresses, numbers of steps).
+// What makes two states of a World the same: everything that can matter for what happens next or for what an oracle
+// says, and nothing that tells how the world came there (places in lists, addresses, numbers of steps).
 #include <algorithm>
 #include <cstring>
 
@@ -126,7 +126,8 @@ World::Fingerprint World::fingerprint() const {
     if (transit.stage == Transit::Stage::kFree)
       continue;
     Digest one;
-    one.add(uint64_t{transit.request} << 8 | static_cast<uint64_t>(transit.stage) << 4 | static_cast<uint64_t>(transit.role));
+    one.add(uint64_t{transit.request} << 8 | static_cast<uint64_t>(transit.stage) << 4 |
+            static_cast<uint64_t>(transit.role));
     one.add(transit.iteration << 8 | static_cast<uint64_t>(transit.code));
     one.add(transit.packet.offset << 1 | (transit.acked ? 1 : 0));
     one.add_bytes(transit.bytes);

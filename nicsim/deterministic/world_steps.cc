@@ -60,12 +60,8 @@ void World::take_host(Process& process) {
       break;
     }
     case Action::Kind::kStart:
-    case Action::Kind::kWait:
-      done = call(process, action);
-      break;
-    case Action::Kind::kSync:
-      sync(process, action);
-      break;
+    case Action::Kind::kWait: done = call(process, action); break;
+    case Action::Kind::kSync: sync(process, action); break;
     case Action::Kind::kComplete:
       for (const RequestName request : action.requests) {
         Side& side = state_->sides[request.index];
@@ -74,9 +70,7 @@ void World::take_host(Process& process) {
         side.seen_complete = side.core->starts;
       }
       break;
-    case Action::Kind::kFree:
-      done = free_requests(process, action);
-      break;
+    case Action::Kind::kFree: done = free_requests(process, action); break;
   }
   process.wants_room = !done;
   process.next_action += done ? 1 : 0;
@@ -180,7 +174,8 @@ bool World::free_requests(Process& process, const Action& action) {
       find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
       return true;
     }
-    // Whoever still writes here or reads from here is found out; but the stream may have what was received still to read.
+    // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
+    // read.
     if (!request.receive() || side.filled == side.started)
       std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
     side.core = nullptr;
@@ -217,18 +212,13 @@ void World::take_stream(Process& process, uint32_t queue) {
   StepStream& stream = process.lanes[queue]->stream;
   const StepItem item = stream.front();
   switch (item.kind) {
-    case StepItem::Kind::kKernel:
-      take_kernel(process, item);
-      break;
+    case StepItem::Kind::kKernel: take_kernel(process, item); break;
     case StepItem::Kind::kWait:
       if (item.request != StepItem::kNothing)
         oracle::check_waited(*this, item.request);
       break;
-    case StepItem::Kind::kMark:
-      break;
-    case StepItem::Kind::kRing:
-      item.op.call(item.op.object, item.op.argument, item.op.value);
-      break;
+    case StepItem::Kind::kMark: break;
+    case StepItem::Kind::kRing: item.op.call(item.op.object, item.op.argument, item.op.value); break;
   }
   if (item.start != StepItem::kNothing)
     oracle::check_started(*this, item.start);
@@ -379,9 +369,7 @@ void World::take_transit(uint32_t place) {
       nic_changed(target);
       break;
     }
-    default:
-      tell_initiator(transit);
-      return give_back(place);
+    default: tell_initiator(transit); return give_back(place);
   }
   if (transit.stage == Transit::Stage::kAck && transit.acked)
     return give_back(place);
@@ -505,9 +493,7 @@ void World::streams_changed(Process& process) {
   host_changed(process);
 }
 
-void World::host_changed(Process& process) {
-  set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process));
-}
+void World::host_changed(Process& process) { set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process)); }
 
 bool World::host_can_go_on(Process& process) {
   if (process.next_action == process.program.size() || process.wants_room)
@@ -538,7 +524,8 @@ void World::order_landings(uint32_t from, uint32_t to) {
   uint32_t first = kNone;
   for (uint32_t other = 0; other < state_->transits.size(); ++other) {
     const Transit& rival = state_->transits[other];
-    const bool lands_later = rival.stage == Transit::Stage::kRead || rival.stage == Transit::Stage::kEarlyAck || rival.stage == Transit::Stage::kLand;
+    const bool lands_later = rival.stage == Transit::Stage::kRead || rival.stage == Transit::Stage::kEarlyAck ||
+                             rival.stage == Transit::Stage::kLand;
     if (!lands_later || rival.from != from || rival.to != to)
       continue;
     if (first == kNone || rival.number < state_->transits[first].number)

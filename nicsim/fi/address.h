@@ -26,7 +26,8 @@ struct EndpointAddress {
   // Nothing where the NIC's address does not fit.
   static std::optional<EndpointAddress> of(const nic::Address& nic, uint16_t endpoint) {
     EndpointAddress address;
-    if (nic.bytes.size() > sizeof address.nic) return std::nullopt;
+    if (nic.bytes.size() > sizeof address.nic)
+      return std::nullopt;
     address.endpoint = endpoint;
     address.nic_bytes = static_cast<uint32_t>(nic.bytes.size());
     std::memcpy(address.nic, nic.bytes.data(), nic.bytes.size());
@@ -34,7 +35,8 @@ struct EndpointAddress {
   }
   // Nothing where these bytes are no address.
   std::optional<nic::Address> nic_address() const {
-    if (magic != kMagic || nic_bytes > sizeof nic) return std::nullopt;
+    if (magic != kMagic || nic_bytes > sizeof nic)
+      return std::nullopt;
     return nic::Address{.bytes = {nic, nic + nic_bytes}};
   }
 };

@@ -11,7 +11,8 @@ namespace lanyard::nicsim::fi {
 
 fi_addr_t AddressVector::insert(const EndpointAddress& address) {
   const std::optional<nic::Address> nic = address.nic_address();
-  if (!nic.has_value()) return FI_ADDR_NOTAVAIL;
+  if (!nic.has_value())
+    return FI_ADDR_NOTAVAIL;
   const Result<uint32_t> peer = domain_.peers().add(*nic);
   if (!peer.ok()) {
     error_of(peer.status(), FI_LOG_AV);
@@ -28,7 +29,8 @@ const AddressVector::Entry* AddressVector::find(fi_addr_t place) const {
 
 void AddressVector::remove(fi_addr_t place) {
   const std::lock_guard lock(mutex_);
-  if (place < entries_.size()) entries_[place].removed = true;
+  if (place < entries_.size())
+    entries_[place].removed = true;
 }
 
 std::optional<EndpointAddress> AddressVector::address(fi_addr_t place) const {
@@ -49,38 +51,43 @@ AddressVector* vector_of(struct fid_av* vector) { return static_cast<AddressVect
 
 int close_vector(struct fid* fid) {
   auto* vector = object_of<AddressVector, fid_av>(fid);
-  if (vector->endpoints.load() > 0) return -FI_EBUSY;
+  if (vector->endpoints.load() > 0)
+    return -FI_EBUSY;
   vector->domain().close_child();
   delete vector;
   return 0;
 }
 
-int insert(struct fid_av* fid, const void* addresses, size_t count, fi_addr_t* places,
-           uint64_t flags, void*) {
+int insert(struct fid_av* fid, const void* addresses, size_t count, fi_addr_t* places, uint64_t flags, void*) {
   // FI_MORE is a hint; whatever else there is would have to be done in another way.
-  if ((flags & ~FI_MORE) != 0 || addresses == nullptr) return -FI_EINVAL;
+  if ((flags & ~FI_MORE) != 0 || addresses == nullptr)
+    return -FI_EINVAL;
   AddressVector* vector = vector_of(fid);
   int inserted = 0;
   for (size_t i = 0; i < count; ++i) {
     EndpointAddress address;
-    std::memcpy(static_cast<void*>(&address),
-                static_cast<const std::byte*>(addresses) + i * sizeof address, sizeof address);
+    std::memcpy(static_cast<void*>(&address), static_cast<const std::byte*>(addresses) + i * sizeof address,
+                sizeof address);
     const fi_addr_t place = vector->insert(address);
-    if (places != nullptr) places[i] = place;
+    if (places != nullptr)
+      places[i] = place;
     inserted += place != FI_ADDR_NOTAVAIL;
   }
-  if (count > 1) vector->domain().peers().complete_if_whole(2);
+  if (count > 1)
+    vector->domain().peers().complete_if_whole(2);
   return inserted;
 }
 
 int remove(struct fid_av* fid, fi_addr_t* places, size_t count, uint64_t) {
-  for (size_t i = 0; i < count; ++i) vector_of(fid)->remove(places[i]);
+  for (size_t i = 0; i < count; ++i)
+    vector_of(fid)->remove(places[i]);
   return 0;
 }
 
 int lookup(struct fid_av* fid, fi_addr_t place, void* buffer, size_t* bytes) {
   const std::optional<EndpointAddress> address = vector_of(fid)->address(place);
-  if (!address.has_value()) return -FI_EINVAL;
+  if (!address.has_value())
+    return -FI_EINVAL;
   std::memcpy(buffer, &*address, std::min(*bytes, sizeof *address));
   *bytes = sizeof *address;
   return 0;
@@ -90,9 +97,9 @@ const char* print(struct fid_av*, const void* bytes, char* buffer, size_t* lengt
   EndpointAddress address;
   std::memcpy(static_cast<void*>(&address), bytes, sizeof address);
   uint32_t hash = 0;
-  for (const std::byte byte : address.nic) hash = hash * 31 + static_cast<uint32_t>(byte);
-  const int wanted =
-      std::snprintf(buffer, *length, "lanyard-cxi://%08x:%u", hash, unsigned{address.endpoint});
+  for (const std::byte byte : address.nic)
+    hash = hash * 31 + static_cast<uint32_t>(byte);
+  const int wanted = std::snprintf(buffer, *length, "lanyard-cxi://%08x:%u", hash, unsigned{address.endpoint});
   *length = static_cast<size_t>(wanted) + 1;
   return buffer;
 }
@@ -120,8 +127,7 @@ fi_ops_av vector_ops = {
 
 }  // namespace
 
-int open_address_vector(struct fid_domain* fid, struct fi_av_attr* attributes, struct fid_av** out,
-                        void* context) {
+int open_address_vector(struct fid_domain* fid, struct fi_av_attr* attributes, struct fid_av** out, void* context) {
   if (attributes != nullptr) {
     if (attributes->flags != 0 || attributes->name != nullptr || attributes->rx_ctx_bits != 0)
       return refuse(FI_ENOSYS, FI_LOG_AV, "the simulated vectors are private and synchronous");
@@ -129,7 +135,8 @@ int open_address_vector(struct fid_domain* fid, struct fi_av_attr* attributes, s
   }
   auto* domain = &static_cast<Domain&>(*fid);
   auto* vector = new (std::nothrow) AddressVector(*domain);
-  if (vector == nullptr) return -FI_ENOMEM;
+  if (vector == nullptr)
+    return -FI_ENOMEM;
   vector->fid = {.fclass = FI_CLASS_AV, .context = context, .ops = &vector_fid_ops};
   vector->ops = &vector_ops;
   domain->open_child();

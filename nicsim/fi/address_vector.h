@@ -45,8 +45,8 @@ class AddressVector : public fid_av {
 };
 
 // As struct fi_ops_domain's av_open. Closed by fi_close(): -FI_EBUSY while endpoints are bound.
-int open_address_vector(struct fid_domain* domain, struct fi_av_attr* attributes,
-                        struct fid_av** vector, void* context);
+int open_address_vector(struct fid_domain* domain, struct fi_av_attr* attributes, struct fid_av** vector,
+                        void* context);
 
 }  // namespace lanyard::nicsim::fi
 

@@ -13,13 +13,17 @@ namespace lanyard::nicsim::fi {
 
 enum class AtomicForm { kPlain, kFetch, kCompare };
 
-inline std::optional<nic::AtomicKind> atomic_kind(AtomicForm form, enum fi_datatype type,
-                                                  enum fi_op op) {
-  if (type != FI_UINT64 && type != FI_INT64) return std::nullopt;
-  if (form == AtomicForm::kPlain && op == FI_SUM) return nic::AtomicKind::kSum;
-  if (form == AtomicForm::kPlain && op == FI_ATOMIC_WRITE) return nic::AtomicKind::kReplace;
-  if (form == AtomicForm::kFetch && op == FI_SUM) return nic::AtomicKind::kFetchSum;
-  if (form == AtomicForm::kCompare && op == FI_CSWAP) return nic::AtomicKind::kCompareSwap;
+inline std::optional<nic::AtomicKind> atomic_kind(AtomicForm form, enum fi_datatype type, enum fi_op op) {
+  if (type != FI_UINT64 && type != FI_INT64)
+    return std::nullopt;
+  if (form == AtomicForm::kPlain && op == FI_SUM)
+    return nic::AtomicKind::kSum;
+  if (form == AtomicForm::kPlain && op == FI_ATOMIC_WRITE)
+    return nic::AtomicKind::kReplace;
+  if (form == AtomicForm::kFetch && op == FI_SUM)
+    return nic::AtomicKind::kFetchSum;
+  if (form == AtomicForm::kCompare && op == FI_CSWAP)
+    return nic::AtomicKind::kCompareSwap;
   return std::nullopt;
 }
 

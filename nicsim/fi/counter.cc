@@ -33,9 +33,7 @@ nic::CounterValue value_of(uint64_t word) {
           .failure = static_cast<uint32_t>(word >> kFailureShift) & nic::kMaxFailure};
 }
 
-Status too_many(const char* bits) {
-  return {Code::kInvalidArgument, std::string("a counter holds ") + bits};
-}
+Status too_many(const char* bits) { return {Code::kInvalidArgument, std::string("a counter holds ") + bits}; }
 
 }  // namespace
 
@@ -52,10 +50,12 @@ void Counter::refresh() {
   while (true) {
     const uint64_t written = written_.load(std::memory_order_acquire);
     const Result<nic::CounterValue> value = domain_.nic().read(id_);
-    if (!value.ok()) return;
+    if (!value.ok())
+      return;
     const std::lock_guard lock(domain_.events_mutex());
     // What the NIC has written by itself meanwhile may be newer than what was read.
-    if (written_.load(std::memory_order_acquire) != written) continue;
+    if (written_.load(std::memory_order_acquire) != written)
+      continue;
     return write_back(value.value());
   }
 }
@@ -64,27 +64,32 @@ nic::CounterValue Counter::read() {
   domain_.progress();
   if (domain_.settings().counter_read == Settings::CounterRead::kFresh) {
     while (domain_.trigger_queue().stalled()) {
-      if (domain_.nic().progress() == 0) sched_yield();
+      if (domain_.nic().progress() == 0)
+        sched_yield();
     }
     refresh();
     return value_of(word_.load(std::memory_order_acquire));
   }
   const uint64_t cached = word_.load(std::memory_order_acquire);
-  if (!domain_.trigger_queue().stalled()) refresh();
+  if (!domain_.trigger_queue().stalled())
+    refresh();
   return value_of(cached);
 }
 
 Status Counter::add(uint64_t value) {
-  if (value > nic::kMaxSuccess) return too_many("48 bits of success");
+  if (value > nic::kMaxSuccess)
+    return too_many("48 bits of success");
   bell_.call(bell_.object, bell_.counter, value);
   return {};
 }
 
 Status Counter::add_error(uint64_t value) {
-  if (value > nic::kMaxFailure) return too_many("7 bits of failure");
+  if (value > nic::kMaxFailure)
+    return too_many("7 bits of failure");
   const Result<nic::CounterValue> before = domain_.nic().read(id_);
   LANYARD_RETURN_IF_ERROR(domain_.nic().add_error(id_, static_cast<uint32_t>(value)));
-  if (before.ok() && before.value().failure == 0 && value > 0) refresh();
+  if (before.ok() && before.value().failure == 0 && value > 0)
+    refresh();
   return {};
 }
 
@@ -96,7 +101,8 @@ Status Counter::set(uint64_t value) {
 }
 
 Status Counter::set_error(uint64_t value) {
-  if (value > nic::kMaxFailure) return too_many("7 bits of failure");
+  if (value > nic::kMaxFailure)
+    return too_many("7 bits of failure");
   LANYARD_RETURN_IF_ERROR(domain_.nic().set_error(id_, static_cast<uint32_t>(value)));
   domain_.nic().progress();
   refresh();
@@ -106,10 +112,10 @@ Status Counter::set_error(uint64_t value) {
 int Counter::wait(uint64_t threshold, int timeout) {
   ThreadedNic& nic = domain_.nic();
   const Result<nic::CounterValue> first = nic.read(id_);
-  if (!first.ok()) return error_of(first.status(), FI_LOG_CNTR);
+  if (!first.ok())
+    return error_of(first.status(), FI_LOG_CNTR);
   // The entry that wakes the host up on a real card; here it does nothing but be there.
-  const nic::DeferredOp entry{counter_op(nic::OpKind::kCounterAdd, id_, 0, RequestTable::kNobody),
-                              id_, threshold};
+  const nic::DeferredOp entry{counter_op(nic::OpKind::kCounterAdd, id_, 0, RequestTable::kNobody), id_, threshold};
   if (const Status status = domain_.trigger_queue().post({&entry, 1}); !status.ok())
     return error_of(status, FI_LOG_CNTR);
   const steady_clock::time_point end = steady_clock::now() + milliseconds(std::max(timeout, 0));
@@ -117,20 +123,22 @@ int Counter::wait(uint64_t threshold, int timeout) {
     const uint64_t seen = nic.activity();
     domain_.progress();
     const Result<nic::CounterValue> now = nic.read(id_);
-    if (!now.ok()) return error_of(now.status(), FI_LOG_CNTR);
-    if (now.value().failure > first.value().failure) return -FI_EAVAIL;
+    if (!now.ok())
+      return error_of(now.status(), FI_LOG_CNTR);
+    if (now.value().failure > first.value().failure)
+      return -FI_EAVAIL;
     if (now.value().success >= threshold) {
       refresh();
       return 0;
     }
-    if (timeout >= 0 && steady_clock::now() >= end) return -FI_ETIMEDOUT;
+    if (timeout >= 0 && steady_clock::now() >= end)
+      return -FI_ETIMEDOUT;
     nic.wait_since(seen, kLongestNap);
   }
 }
 
 int Counter::set_writeback_buffer(void* buffer, size_t bytes) {
-  if (buffer == nullptr || bytes < sizeof(uint64_t) ||
-      reinterpret_cast<uintptr_t>(buffer) % sizeof(uint64_t) != 0)
+  if (buffer == nullptr || bytes < sizeof(uint64_t) || reinterpret_cast<uintptr_t>(buffer) % sizeof(uint64_t) != 0)
     return -FI_EINVAL;
   const std::lock_guard lock(domain_.events_mutex());
   buffer_ = static_cast<uint64_t*>(buffer);
@@ -138,11 +146,13 @@ int Counter::set_writeback_buffer(void* buffer, size_t bytes) {
 }
 
 int Counter::registers(void** address, size_t* bytes) {
-  if (domain_.settings().mmio == Settings::Mmio::kRefused) return -FI_ENOSYS;
+  if (domain_.settings().mmio == Settings::Mmio::kRefused)
+    return -FI_ENOSYS;
   const std::lock_guard lock(domain_.events_mutex());
   if (page_ == nullptr) {
     Result<std::unique_ptr<MmioPage>> page = MmioPage::map(*this);
-    if (!page.ok()) return error_of(page.status(), FI_LOG_CNTR);
+    if (!page.ok())
+      return error_of(page.status(), FI_LOG_CNTR);
     page_ = std::move(page.value());
   }
   *address = page_->address();
@@ -158,9 +168,11 @@ Counter* counter_of(struct fid* fid) { return object_of<Counter, fid_cntr>(fid);
 int close_counter(struct fid* fid) {
   Counter* counter = counter_of(fid);
   Domain& domain = counter->domain();
-  if (counter->bound.load() > 0) return -FI_EBUSY;
+  if (counter->bound.load() > 0)
+    return -FI_EBUSY;
   domain.nic().progress();
-  if (!domain.nic().close_counter(counter->id()).ok()) return -FI_EBUSY;
+  if (!domain.nic().close_counter(counter->id()).ok())
+    return -FI_EBUSY;
   domain.remove_counter(*counter);
   domain.close_child();
   delete counter;
@@ -169,12 +181,8 @@ int close_counter(struct fid* fid) {
 
 uint64_t read(struct fid_cntr* counter) { return counter_of(counter)->read().success; }
 uint64_t read_error(struct fid_cntr* counter) { return counter_of(counter)->read().failure; }
-int add(struct fid_cntr* counter, uint64_t value) {
-  return error_of(counter_of(counter)->add(value), FI_LOG_CNTR);
-}
-int set(struct fid_cntr* counter, uint64_t value) {
-  return error_of(counter_of(counter)->set(value), FI_LOG_CNTR);
-}
+int add(struct fid_cntr* counter, uint64_t value) { return error_of(counter_of(counter)->add(value), FI_LOG_CNTR); }
+int set(struct fid_cntr* counter, uint64_t value) { return error_of(counter_of(counter)->set(value), FI_LOG_CNTR); }
 int add_error(struct fid_cntr* counter, uint64_t value) {
   return error_of(counter_of(counter)->add_error(value), FI_LOG_CNTR);
 }
@@ -186,16 +194,15 @@ int wait(struct fid_cntr* counter, uint64_t threshold, int timeout) {
 }
 
 CxiCounterOps cxi_counter_ops = {
-    .set_wb_buffer =
-        [](struct fid* fid, void* buffer, size_t bytes) {
-          return counter_of(fid)->set_writeback_buffer(buffer, bytes);
-        },
+    .set_wb_buffer = [](struct fid* fid, void* buffer,
+                        size_t bytes) { return counter_of(fid)->set_writeback_buffer(buffer, bytes); },
     .get_mmio_addr = [](struct fid* fid, void** address,
                         size_t* bytes) { return counter_of(fid)->registers(address, bytes); },
 };
 
 int open_counter_ops(struct fid*, const char* name, uint64_t, void** ops, void*) {
-  if (std::string_view(name) != kCounterOpsName) return -FI_EINVAL;
+  if (std::string_view(name) != kCounterOpsName)
+    return -FI_EINVAL;
   *ops = &cxi_counter_ops;
   return 0;
 }
@@ -223,21 +230,21 @@ fi_ops_cntr counter_ops = {
 
 }  // namespace
 
-int open_counter(struct fid_domain* fid, struct fi_cntr_attr* attributes, struct fid_cntr** out,
-                 void* context) {
+int open_counter(struct fid_domain* fid, struct fi_cntr_attr* attributes, struct fid_cntr** out, void* context) {
   if (attributes != nullptr) {
-    if (attributes->events != FI_CNTR_EVENTS_COMP) return -FI_ENOSYS;
+    if (attributes->events != FI_CNTR_EVENTS_COMP)
+      return -FI_ENOSYS;
     if (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC)
       return -FI_ENOSYS;
-    if (attributes->flags != 0) return -FI_EINVAL;
+    if (attributes->flags != 0)
+      return -FI_EINVAL;
   }
   auto* domain = &static_cast<Domain&>(*fid);
   const Result<nic::CounterId> id = domain->nic().open_counter();
-  if (!id.ok()) return error_of(id.status(), FI_LOG_CNTR);
-  const Result<nic::Doorbell> bell =
-      domain->nic().doorbell(id.value(), nic::DoorbellKind::kHostCall);
-  auto* counter =
-      bell.ok() ? new (std::nothrow) Counter(*domain, id.value(), bell.value()) : nullptr;
+  if (!id.ok())
+    return error_of(id.status(), FI_LOG_CNTR);
+  const Result<nic::Doorbell> bell = domain->nic().doorbell(id.value(), nic::DoorbellKind::kHostCall);
+  auto* counter = bell.ok() ? new (std::nothrow) Counter(*domain, id.value(), bell.value()) : nullptr;
   if (counter == nullptr) {
     static_cast<void>(domain->nic().close_counter(id.value()).ok());
     return -FI_ENOMEM;

@@ -68,8 +68,7 @@ class Counter : public fid_cntr {
 
 // As struct fi_ops_domain's cntr_open. Closed by fi_close(): -FI_EBUSY while it is bound, or
 // something that the NIC has to do names it.
-int open_counter(struct fid_domain* domain, struct fi_cntr_attr* attributes,
-                 struct fid_cntr** counter, void* context);
+int open_counter(struct fid_domain* domain, struct fi_cntr_attr* attributes, struct fid_cntr** counter, void* context);
 
 }  // namespace lanyard::nicsim::fi
 

@@ -38,8 +38,8 @@ struct CxiDomainOps {
   int (*cntr_read)(struct fid* domain, unsigned counter, uint64_t* value, struct timespec* when);
   int (*topology)(struct fid* domain, unsigned* group, unsigned* node_switch, unsigned* port);
   int (*enable_hybrid_mr_desc)(struct fid* domain, bool enable);
-  size_t (*ep_get_unexp_msgs)(struct fid_ep* endpoint, struct fi_cq_tagged_entry* entries,
-                              size_t count, fi_addr_t* sources, size_t* waiting);
+  size_t (*ep_get_unexp_msgs)(struct fid_ep* endpoint, struct fi_cq_tagged_entry* entries, size_t count,
+                              fi_addr_t* sources, size_t* waiting);
   int (*get_dwq_depth)(struct fid* domain, size_t* depth);
   int (*enable_mr_match_events)(struct fid* domain, bool enable);
   int (*enable_optimized_mrs)(struct fid* domain, bool enable);
@@ -63,10 +63,8 @@ enum class MmioRegister : size_t {
 
 #ifdef LANYARD_HAS_CXI_EXT
 static_assert(sizeof(CxiCounterOps) == sizeof(struct fi_cxi_cntr_ops));
-static_assert(offsetof(CxiCounterOps, get_mmio_addr) ==
-              offsetof(struct fi_cxi_cntr_ops, get_mmio_addr));
-static_assert(offsetof(CxiDomainOps, get_dwq_depth) ==
-              offsetof(struct fi_cxi_dom_ops, get_dwq_depth));
+static_assert(offsetof(CxiCounterOps, get_mmio_addr) == offsetof(struct fi_cxi_cntr_ops, get_mmio_addr));
+static_assert(offsetof(CxiDomainOps, get_dwq_depth) == offsetof(struct fi_cxi_dom_ops, get_dwq_depth));
 static_assert(kCounterWriteback == FI_CXI_CNTR_WB);
 #endif
 

@@ -20,8 +20,8 @@ constexpr uintptr_t kWindowBase = 4096;
 
 }  // namespace
 
-Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings,
-               std::unique_ptr<Wire> wire, LateWire* late_wire)
+Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire,
+               LateWire* late_wire)
     : fid_domain(),
       fabric_(fabric),
       settings_(settings),
@@ -40,10 +40,10 @@ Domain::~Domain() {
   fabric_.domains.fetch_sub(1);
 }
 
-Result<std::unique_ptr<Domain>> Domain::create(Fabric& fabric, const fi_info& info,
-                                               const Settings& settings) {
+Result<std::unique_ptr<Domain>> Domain::create(Fabric& fabric, const fi_info& info, const Settings& settings) {
   Result<std::unique_ptr<Wire>> wire = settings.open_wire();
-  if (!wire.ok()) return wire.status();
+  if (!wire.ok())
+    return wire.status();
   LateWire* late_wire = nullptr;
   if (settings.late_data) {
     auto late = std::make_unique<LateWire>(std::move(wire.value()));
@@ -59,18 +59,20 @@ Status Domain::prepare() {
   std::unique_ptr<SharedPool> pool;
   if (settings_.shared_depth > 0) {
     Result<std::unique_ptr<SharedPool>> opened = SharedPool::open(settings_.job, settings_.shared_depth);
-    if (!opened.ok()) return opened.status();
+    if (!opened.ok())
+      return opened.status();
     pool = std::move(opened.value());
   }
   share_ = std::make_unique<EntryShare>(*nic_, std::move(pool));
   nic_->set_witness(this);
-  const Result<nic::RegionId> window = nic_->register_region(
-      reinterpret_cast<void*>(kWindowBase), UINT64_MAX - kWindowBase, {}, {.remote = false});
-  if (!window.ok()) return window.status();
+  const Result<nic::RegionId> window =
+      nic_->register_region(reinterpret_cast<void*>(kWindowBase), UINT64_MAX - kWindowBase, {}, {.remote = false});
+  if (!window.ok())
+    return window.status();
   window_ = window.value();
   peers_ = std::make_unique<PeerTable>(*nic_);
-  trigger_queue_ = std::make_unique<TriggerQueue>(
-      *nic_, *share_, settings_.pool, [this](const nic::Op& op) { ended(op, Code::kNotFound, {}); });
+  trigger_queue_ = std::make_unique<TriggerQueue>(*nic_, *share_, settings_.pool,
+                                                  [this](const nic::Op& op) { ended(op, Code::kNotFound, {}); });
   return {};
 }
 
@@ -88,24 +90,28 @@ void Domain::progress() {
 
 std::optional<uint64_t> Domain::begin(const Request& request) {
   const std::lock_guard lock(events_mutex_);
-  if (request.endpoint->slots_held == request.endpoint->slots()) return std::nullopt;
+  if (request.endpoint->slots_held == request.endpoint->slots())
+    return std::nullopt;
   ++request.endpoint->slots_held;
   return requests_.add(request);
 }
 
 void Domain::release(const Request& request) {
-  if (request.endpoint != nullptr) --request.endpoint->slots_held;
+  if (request.endpoint != nullptr)
+    --request.endpoint->slots_held;
 }
 
 void Domain::drop(uint64_t number) {
   const std::lock_guard lock(events_mutex_);
-  if (const std::optional<Request> request = requests_.take(number)) release(*request);
+  if (const std::optional<Request> request = requests_.take(number))
+    release(*request);
 }
 
 void Domain::forget(Endpoint& endpoint) {
   const std::lock_guard lock(events_mutex_);
   requests_.forget(&endpoint);
-  for (CompletionQueue* queue : queues_) queue->forget(endpoint);
+  for (CompletionQueue* queue : queues_)
+    queue->forget(endpoint);
 }
 
 size_t Domain::under_way() {
@@ -119,12 +125,14 @@ void Domain::ended(const nic::Op& op, Code code, nic::CounterValue value) {
   share_->give_back_what_fired();
   const std::lock_guard lock(events_mutex_);
   if (op.context == RequestTable::kWriteback) {
-    if (Counter* counter = counters_[op.counter.value]) counter->write_back(value);
+    if (Counter* counter = counters_[op.counter.value])
+      counter->write_back(value);
     return;
   }
   // CXI writes a counter back when its failures leave zero.
   if (code != Code::kOk && value.failure == 1 && op.completion.valid()) {
-    if (Counter* counter = counters_[op.completion.value]) counter->write_back(value);
+    if (Counter* counter = counters_[op.completion.value])
+      counter->write_back(value);
   }
   const std::optional<Request> request = requests_.take(op.context);
   if (request.has_value() && request->endpoint != nullptr)
@@ -142,7 +150,8 @@ void Domain::add_counter(Counter& counter) {
 void Domain::remove_counter(Counter& counter) {
   const std::lock_guard lock(events_mutex_);
   Counter*& place = counters_[counter.id().value];
-  if (place == &counter) place = nullptr;
+  if (place == &counter)
+    place = nullptr;
 }
 
 void Domain::add_queue(CompletionQueue& queue) {
@@ -157,19 +166,20 @@ void Domain::remove_queue(CompletionQueue& queue) {
 
 void Domain::read_all_events() {
   const std::lock_guard lock(events_mutex_);
-  for (CompletionQueue* queue : queues_) queue->read_events();
+  for (CompletionQueue* queue : queues_)
+    queue->read_events();
 }
 
-int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** out,
-                void* context) {
+int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** out, void* context) {
   if (info == nullptr || info->domain_attr == nullptr || info->domain_attr->name == nullptr ||
       std::string_view(info->domain_attr->name) != kDomainName)
     return refuse(FI_EINVAL, FI_LOG_DOMAIN, "the info is not of this provider");
   const Result<Settings> settings = Settings::from_environment();
-  if (!settings.ok()) return error_of(settings.status(), FI_LOG_DOMAIN);
-  Result<std::unique_ptr<Domain>> domain =
-      Domain::create(*static_cast<Fabric*>(fabric), *info, settings.value());
-  if (!domain.ok()) return error_of(domain.status(), FI_LOG_DOMAIN);
+  if (!settings.ok())
+    return error_of(settings.status(), FI_LOG_DOMAIN);
+  Result<std::unique_ptr<Domain>> domain = Domain::create(*static_cast<Fabric*>(fabric), *info, settings.value());
+  if (!domain.ok())
+    return error_of(domain.status(), FI_LOG_DOMAIN);
   fill_tables(*domain.value(), context);
   *out = domain.value().release();
   return 0;

@@ -34,8 +34,7 @@ class Fabric;
 class Domain final : public fid_domain, private Witness {
  public:
   // kFailed where the system has no memory or sockets for the wire.
-  static Result<std::unique_ptr<Domain>> create(Fabric& fabric, const fi_info& info,
-                                                const Settings& settings);
+  static Result<std::unique_ptr<Domain>> create(Fabric& fabric, const fi_info& info, const Settings& settings);
   // Requires that nothing is open on it.
   ~Domain() override;
 
@@ -54,7 +53,8 @@ class Domain final : public fid_domain, private Witness {
 
   // The NIC touches the memory of a region that has been deregistered no more.
   void settle() {
-    if (late_wire_ != nullptr) late_wire_->settle();
+    if (late_wire_ != nullptr)
+      late_wire_->settle();
   }
   // What the NIC does while the host looks at it.
   void progress();
@@ -117,8 +117,7 @@ class Domain final : public fid_domain, private Witness {
 };
 
 // As struct fi_ops_fabric's domain. Closed by fi_close(): -FI_EBUSY while something is open on it.
-int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** domain,
-                void* context);
+int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** domain, void* context);
 
 }  // namespace lanyard::nicsim::fi
 

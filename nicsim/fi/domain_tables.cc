@@ -23,24 +23,29 @@ Domain* domain_of(struct fid* fid) { return object_of<Domain, fid_domain>(fid); 
 
 int close_domain(struct fid* fid) {
   Domain* domain = domain_of(fid);
-  if (domain->has_children()) return -FI_EBUSY;
+  if (domain->has_children())
+    return -FI_EBUSY;
   delete domain;
   return 0;
 }
 
 int control_domain(struct fid* fid, int command, void* argument) {
-  if (command == FI_FLUSH_WORK) return flush_work(*domain_of(fid));
-  if (command != FI_QUEUE_WORK || argument == nullptr) return -FI_EINVAL;
+  if (command == FI_FLUSH_WORK)
+    return flush_work(*domain_of(fid));
+  if (command != FI_QUEUE_WORK || argument == nullptr)
+    return -FI_EINVAL;
   return queue_work(*domain_of(fid), *static_cast<struct fi_deferred_work*>(argument));
 }
 
-int query_atomic(struct fid_domain*, enum fi_datatype type, enum fi_op op,
-                 struct fi_atomic_attr* attributes, uint64_t flags) {
-  if (attributes == nullptr) return -FI_EINVAL;
+int query_atomic(struct fid_domain*, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr* attributes,
+                 uint64_t flags) {
+  if (attributes == nullptr)
+    return -FI_EINVAL;
   const AtomicForm form = (flags & FI_COMPARE_ATOMIC) != 0 ? AtomicForm::kCompare
                           : (flags & FI_FETCH_ATOMIC) != 0 ? AtomicForm::kFetch
                                                            : AtomicForm::kPlain;
-  if (!atomic_kind(form, type, op).has_value()) return -FI_EOPNOTSUPP;
+  if (!atomic_kind(form, type, op).has_value())
+    return -FI_EOPNOTSUPP;
   attributes->count = 1;
   attributes->size = sizeof(uint64_t);
   return 0;
@@ -49,14 +54,15 @@ int query_atomic(struct fid_domain*, enum fi_datatype type, enum fi_op op,
 // ---- CXI's table
 
 // Nothing is sent, so nothing is unexpected.
-size_t unexpected_messages(struct fid_ep*, struct fi_cq_tagged_entry*, size_t, fi_addr_t*,
-                           size_t* waiting) {
-  if (waiting != nullptr) *waiting = 0;
+size_t unexpected_messages(struct fid_ep*, struct fi_cq_tagged_entry*, size_t, fi_addr_t*, size_t* waiting) {
+  if (waiting != nullptr)
+    *waiting = 0;
   return 0;
 }
 
 int get_dwq_depth(struct fid* fid, size_t* depth) {
-  if (fid->fclass != FI_CLASS_DOMAIN) return -FI_EINVAL;
+  if (fid->fclass != FI_CLASS_DOMAIN)
+    return -FI_EINVAL;
   // The CXI provider keeps an int, and widens it as it is.
   *depth = static_cast<size_t>(static_cast<int>(domain_of(fid)->settings().dwq_depth));
   return 0;
@@ -74,9 +80,11 @@ CxiDomainOps cxi_domain_ops = {
 
 int open_domain_ops(struct fid*, const char* name, uint64_t, void** ops, void*) {
   std::string_view rest(name);
-  if (!rest.starts_with(kDomainOpsPrefix)) return -FI_EINVAL;
+  if (!rest.starts_with(kDomainOpsPrefix))
+    return -FI_EINVAL;
   rest.remove_prefix(std::string_view(kDomainOpsPrefix).size());
-  if (rest.size() != 1 || rest[0] < '1' || rest[0] > '6') return -FI_EINVAL;
+  if (rest.size() != 1 || rest[0] < '1' || rest[0] > '6')
+    return -FI_EINVAL;
   *ops = &cxi_domain_ops;
   return 0;
 }

@@ -21,35 +21,42 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info)
       domain_(domain),
       caps_(info.caps),
       op_flags_(info.tx_attr == nullptr ? 0 : info.tx_attr->op_flags),
-      slots_(info.tx_attr == nullptr || info.tx_attr->size == 0 ? kMaxTransmitSize
-                                                                : info.tx_attr->size),
+      slots_(info.tx_attr == nullptr || info.tx_attr->size == 0 ? kMaxTransmitSize : info.tx_attr->size),
       number_(domain.next_endpoint()) {}
 
 int Endpoint::bind(struct fid& to, uint64_t flags) {
-  if (enabled()) return -FI_EOPBADSTATE;
+  if (enabled())
+    return -FI_EOPBADSTATE;
   if (to.fclass == FI_CLASS_AV) {
     auto* vector = object_of<AddressVector, fid_av>(&to);
-    if (&vector->domain() != &domain_ || vector_ != nullptr) return -FI_EINVAL;
+    if (&vector->domain() != &domain_ || vector_ != nullptr)
+      return -FI_EINVAL;
     vector_ = vector;
     vector->endpoints.fetch_add(1);
     return 0;
   }
   if (to.fclass == FI_CLASS_CQ) {
     auto* queue = object_of<CompletionQueue, fid_cq>(&to);
-    if (&queue->domain() != &domain_) return -FI_EINVAL;
-    if ((flags & FI_TRANSMIT) == 0) return 0;  // nothing is received here that makes events
-    if (queue_ != nullptr) return -FI_EINVAL;
+    if (&queue->domain() != &domain_)
+      return -FI_EINVAL;
+    if ((flags & FI_TRANSMIT) == 0)
+      return 0;  // nothing is received here that makes events
+    if (queue_ != nullptr)
+      return -FI_EINVAL;
     queue_ = queue;
     selective_ = (flags & FI_SELECTIVE_COMPLETION) != 0;
     queue->endpoints.fetch_add(1);
     return 0;
   }
-  if (to.fclass != FI_CLASS_CNTR) return -FI_EINVAL;
+  if (to.fclass != FI_CLASS_CNTR)
+    return -FI_EINVAL;
   auto* counter = object_of<Counter, fid_cntr>(&to);
-  if (&counter->domain() != &domain_) return -FI_EINVAL;
+  if (&counter->domain() != &domain_)
+    return -FI_EINVAL;
   // Other directions, FI_REMOTE_WRITE among them, are ignored without a word, as CXI does.
   const auto count = [&](uint64_t direction, Counter*& place) {
-    if ((flags & direction) == 0 || place != nullptr) return;
+    if ((flags & direction) == 0 || place != nullptr)
+      return;
     place = counter;
     counter->bound.fetch_add(1);
   };
@@ -59,19 +66,26 @@ int Endpoint::bind(struct fid& to, uint64_t flags) {
 }
 
 int Endpoint::enable() {
-  if (vector_ == nullptr) return -FI_ENOAV;
-  if (queue_ == nullptr) return -FI_ENOCQ;
+  if (vector_ == nullptr)
+    return -FI_ENOAV;
+  if (queue_ == nullptr)
+    return -FI_ENOCQ;
   enabled_.store(true, std::memory_order_release);
   return 0;
 }
 
 int Endpoint::close() {
-  if (regions.load() > 0) return -FI_EBUSY;
+  if (regions.load() > 0)
+    return -FI_EBUSY;
   domain_.forget(*this);
-  if (vector_ != nullptr) vector_->endpoints.fetch_sub(1);
-  if (queue_ != nullptr) queue_->endpoints.fetch_sub(1);
-  if (write_counter_ != nullptr) write_counter_->bound.fetch_sub(1);
-  if (read_counter_ != nullptr) read_counter_->bound.fetch_sub(1);
+  if (vector_ != nullptr)
+    vector_->endpoints.fetch_sub(1);
+  if (queue_ != nullptr)
+    queue_->endpoints.fetch_sub(1);
+  if (write_counter_ != nullptr)
+    write_counter_->bound.fetch_sub(1);
+  if (read_counter_ != nullptr)
+    read_counter_->bound.fetch_sub(1);
   return 0;
 }
 
@@ -81,7 +95,8 @@ Endpoint* endpoint_of(struct fid* fid) { return object_of<Endpoint, fid_ep>(fid)
 
 int close_endpoint(struct fid* fid) {
   Endpoint* endpoint = endpoint_of(fid);
-  if (const int error = endpoint->close(); error != 0) return error;
+  if (const int error = endpoint->close(); error != 0)
+    return error;
   endpoint->domain().close_child();
   delete endpoint;
   return 0;
@@ -97,13 +112,16 @@ int control_endpoint(struct fid* fid, int command, void*) {
 
 int name_of_endpoint(fid_t fid, void* buffer, size_t* bytes) {
   Endpoint* endpoint = endpoint_of(fid);
-  if (!endpoint->enabled()) return -FI_EOPBADSTATE;
+  if (!endpoint->enabled())
+    return -FI_EOPBADSTATE;
   const std::optional<EndpointAddress> address =
       EndpointAddress::of(endpoint->domain().nic().address(), endpoint->number());
-  if (!address.has_value()) return -FI_EOTHER;
+  if (!address.has_value())
+    return -FI_EOTHER;
   const size_t room = *bytes;
   *bytes = sizeof *address;
-  if (buffer != nullptr) std::memcpy(buffer, &*address, std::min(room, sizeof *address));
+  if (buffer != nullptr)
+    std::memcpy(buffer, &*address, std::min(room, sizeof *address));
   return room < sizeof *address ? -FI_ETOOSMALL : 0;
 }
 
@@ -160,13 +178,13 @@ fi_ops_msg message_ops = {
 
 }  // namespace
 
-int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** out,
-                  void* context) {
+int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** out, void* context) {
   if (info == nullptr || info->ep_attr == nullptr || info->ep_attr->type != FI_EP_RDM)
     return refuse(FI_EINVAL, FI_LOG_EP_CTRL, "endpoints are FI_EP_RDM");
   auto* domain = &static_cast<Domain&>(*fid);
   auto* endpoint = new (std::nothrow) Endpoint(*domain, *info);
-  if (endpoint == nullptr) return -FI_ENOMEM;
+  if (endpoint == nullptr)
+    return -FI_ENOMEM;
   endpoint->fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &endpoint_fid_ops};
   endpoint->ops = &endpoint_ops;
   endpoint->cm = &name_ops;

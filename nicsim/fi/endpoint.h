@@ -64,8 +64,7 @@ class Endpoint : public fid_ep {
 };
 
 // As struct fi_ops_domain's endpoint. Closed by fi_close().
-int open_endpoint(struct fid_domain* domain, struct fi_info* info, struct fid_ep** endpoint,
-                  void* context);
+int open_endpoint(struct fid_domain* domain, struct fi_info* info, struct fid_ep** endpoint, void* context);
 
 }  // namespace lanyard::nicsim::fi
 

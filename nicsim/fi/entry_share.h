@@ -23,12 +23,14 @@ class EntryShare {
 
   // Nic::post() with entries of the pool. kAgain where the others leave too few.
   Status post(std::span<const nic::DeferredOp> ops) {
-    if (pool_ == nullptr) return nic_.post(ops);
+    if (pool_ == nullptr)
+      return nic_.post(ops);
     const auto wanted = static_cast<uint32_t>(ops.size());
     give_back_what_fired();
     {
       const std::lock_guard lock(mutex_);
-      if (!pool_->take(wanted)) return {Code::kAgain, "other processes hold the deferred-work entries"};
+      if (!pool_->take(wanted))
+        return {Code::kAgain, "other processes hold the deferred-work entries"};
       taken_ += wanted;
       posting_ += wanted;
     }
@@ -37,17 +39,20 @@ class EntryShare {
       const std::lock_guard lock(mutex_);
       posting_ -= wanted;
     }
-    if (!status.ok()) give_back_what_fired();
+    if (!status.ok())
+      give_back_what_fired();
     return status;
   }
 
   // Called whenever entries may have fired.
   void give_back_what_fired() {
-    if (pool_ == nullptr) return;
+    if (pool_ == nullptr)
+      return;
     const std::lock_guard lock(mutex_);
     // What is being posted may be counted twice, which leaves more with this NIC for a moment, never less.
     const uint32_t held = nic_.caps().deferred_depth - nic_.free_entries() + posting_;
-    if (held >= taken_) return;
+    if (held >= taken_)
+      return;
     pool_->give(taken_ - held);
     taken_ = held;
   }
@@ -55,7 +60,7 @@ class EntryShare {
  private:
   ThreadedNic& nic_;
   const std::unique_ptr<SharedPool> pool_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;      // guards what follows
   uint32_t taken_ = 0;    // from the pool
   uint32_t posting_ = 0;  // of these, not certainly with the NIC yet
 };

@@ -15,7 +15,8 @@ namespace {
 
 int close_fabric(struct fid* fid) {
   auto* fabric = object_of<Fabric, fid_fabric>(fid);
-  if (fabric->domains.load() > 0) return -FI_EBUSY;
+  if (fabric->domains.load() > 0)
+    return -FI_EBUSY;
   delete fabric;
   return 0;
 }
@@ -43,11 +44,11 @@ fi_ops_fabric fabric_ops = {
 }  // namespace
 
 int open_fabric(struct fi_fabric_attr* attributes, struct fid_fabric** out, void* context) {
-  if (attributes == nullptr || attributes->name == nullptr ||
-      std::string_view(attributes->name) != kFabricName)
+  if (attributes == nullptr || attributes->name == nullptr || std::string_view(attributes->name) != kFabricName)
     return -FI_ENODATA;
   auto* fabric = new (std::nothrow) Fabric();
-  if (fabric == nullptr) return -FI_ENOMEM;
+  if (fabric == nullptr)
+    return -FI_ENOMEM;
   fabric->fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fid_ops};
   fabric->ops = &fabric_ops;
   fabric->api_version = attributes->api_version;

@@ -11,22 +11,23 @@ namespace lanyard::nicsim::fi {
 
 namespace {
 
-constexpr uint64_t kFlags =
-    FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE;
+constexpr uint64_t kFlags = FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE;
 
 Endpoint& endpoint_of(struct fid_ep* endpoint) { return *static_cast<Endpoint*>(endpoint); }
 
 ssize_t begin(Endpoint& endpoint, Result<Transfer> transfer, uint64_t flags) {
   if ((flags & ~kFlags) != 0)
     return refuse(FI_EINVAL, FI_LOG_EP_DATA, "a flag that is not simulated");
-  if (!transfer.ok()) return error_of(transfer.status(), FI_LOG_EP_DATA);
+  if (!transfer.ok())
+    return error_of(transfer.status(), FI_LOG_EP_DATA);
   Domain& domain = endpoint.domain();
   nic::Op& op = transfer.value().op;
-  Counter* counter =
-      transfer.value().fetches() ? endpoint.read_counter() : endpoint.write_counter();
-  if (counter != nullptr) op.completion = counter->id();
+  Counter* counter = transfer.value().fetches() ? endpoint.read_counter() : endpoint.write_counter();
+  if (counter != nullptr)
+    op.completion = counter->id();
   const std::optional<uint64_t> number = domain.begin(transfer.value().request);
-  if (!number.has_value()) return -FI_EAGAIN;
+  if (!number.has_value())
+    return -FI_EAGAIN;
   op.context = *number;
   if (const Status status = domain.nic().issue(op); !status.ok()) {
     domain.drop(*number);
@@ -39,13 +40,14 @@ ssize_t begin(Endpoint& endpoint, Result<Transfer> transfer, uint64_t flags) {
 // ---- Remote memory access
 
 ssize_t write_message(struct fid_ep* fid, const struct fi_msg_rma* message, uint64_t flags) {
-  if (message == nullptr) return -FI_EINVAL;
+  if (message == nullptr)
+    return -FI_EINVAL;
   Endpoint& endpoint = endpoint_of(fid);
   return begin(endpoint, write_of(endpoint, *message, flags), flags);
 }
 
-ssize_t write_vector(struct fid_ep* fid, const struct iovec* pieces, void**, size_t count,
-                     fi_addr_t to, uint64_t offset, uint64_t key, void* context) {
+ssize_t write_vector(struct fid_ep* fid, const struct iovec* pieces, void**, size_t count, fi_addr_t to,
+                     uint64_t offset, uint64_t key, void* context) {
   const fi_rma_iov target{.addr = offset, .len = count > 0 ? pieces[0].iov_len : 0, .key = key};
   fi_msg_rma message = {};
   message.msg_iov = pieces;
@@ -57,25 +59,25 @@ ssize_t write_vector(struct fid_ep* fid, const struct iovec* pieces, void**, siz
   return write_message(fid, &message, endpoint_of(fid).op_flags());
 }
 
-ssize_t write(struct fid_ep* fid, const void* from, size_t bytes, void*, fi_addr_t to,
-              uint64_t offset, uint64_t key, void* context) {
+ssize_t write(struct fid_ep* fid, const void* from, size_t bytes, void*, fi_addr_t to, uint64_t offset, uint64_t key,
+              void* context) {
   const iovec piece{.iov_base = const_cast<void*>(from), .iov_len = bytes};
   return write_vector(fid, &piece, nullptr, 1, to, offset, key, context);
 }
 
 // ---- Atomics
 
-ssize_t atomic(struct fid_ep* fid, AtomicForm form, const fi_msg_atomic* message,
-               const AtomicOperands& operands, uint64_t flags) {
-  if (message == nullptr) return -FI_EINVAL;
+ssize_t atomic(struct fid_ep* fid, AtomicForm form, const fi_msg_atomic* message, const AtomicOperands& operands,
+               uint64_t flags) {
+  if (message == nullptr)
+    return -FI_EINVAL;
   Endpoint& endpoint = endpoint_of(fid);
   return begin(endpoint, atomic_of(endpoint, form, *message, operands, flags), flags);
 }
 
 // The functions without a message: one is made of their arguments.
-ssize_t atomic(struct fid_ep* fid, AtomicForm form, const fi_ioc* operand, size_t count,
-               const AtomicOperands& operands, fi_addr_t to, uint64_t offset, uint64_t key,
-               enum fi_datatype type, enum fi_op op, void* context) {
+ssize_t atomic(struct fid_ep* fid, AtomicForm form, const fi_ioc* operand, size_t count, const AtomicOperands& operands,
+               fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op, void* context) {
   const fi_rma_ioc target{.addr = offset, .count = 1, .key = key};
   fi_msg_atomic message = {};
   message.msg_iov = operand;
@@ -89,69 +91,60 @@ ssize_t atomic(struct fid_ep* fid, AtomicForm form, const fi_ioc* operand, size_
   return atomic(fid, form, &message, operands, endpoint_of(fid).op_flags());
 }
 
-fi_ioc one(const void* address, size_t count) {
-  return {.addr = const_cast<void*>(address), .count = count};
-}
+fi_ioc one(const void* address, size_t count) { return {.addr = const_cast<void*>(address), .count = count}; }
 
 ssize_t atomic_message(struct fid_ep* fid, const struct fi_msg_atomic* message, uint64_t flags) {
   return atomic(fid, AtomicForm::kPlain, message, {}, flags);
 }
 
-ssize_t atomic_vector(struct fid_ep* fid, const struct fi_ioc* operand, void**, size_t count,
-                      fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type,
-                      enum fi_op op, void* context) {
+ssize_t atomic_vector(struct fid_ep* fid, const struct fi_ioc* operand, void**, size_t count, fi_addr_t to,
+                      uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op, void* context) {
   return atomic(fid, AtomicForm::kPlain, operand, count, {}, to, offset, key, type, op, context);
 }
 
-ssize_t atomic_plain(struct fid_ep* fid, const void* operand, size_t count, void*, fi_addr_t to,
-                     uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op,
-                     void* context) {
+ssize_t atomic_plain(struct fid_ep* fid, const void* operand, size_t count, void*, fi_addr_t to, uint64_t offset,
+                     uint64_t key, enum fi_datatype type, enum fi_op op, void* context) {
   const fi_ioc piece = one(operand, count);
   return atomic(fid, AtomicForm::kPlain, &piece, 1, {}, to, offset, key, type, op, context);
 }
 
-ssize_t fetch_message(struct fid_ep* fid, const struct fi_msg_atomic* message,
-                      struct fi_ioc* result, void**, size_t result_count, uint64_t flags) {
-  return atomic(fid, AtomicForm::kFetch, message, {.result = result, .result_count = result_count},
-                flags);
+ssize_t fetch_message(struct fid_ep* fid, const struct fi_msg_atomic* message, struct fi_ioc* result, void**,
+                      size_t result_count, uint64_t flags) {
+  return atomic(fid, AtomicForm::kFetch, message, {.result = result, .result_count = result_count}, flags);
 }
 
-ssize_t fetch_plain(struct fid_ep* fid, const void* operand, size_t count, void*, void* result,
-                    void*, fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type,
-                    enum fi_op op, void* context) {
+ssize_t fetch_plain(struct fid_ep* fid, const void* operand, size_t count, void*, void* result, void*, fi_addr_t to,
+                    uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op, void* context) {
   const fi_ioc piece = one(operand, count);
   const fi_ioc into = one(result, count);
-  return atomic(fid, AtomicForm::kFetch, &piece, 1, {.result = &into, .result_count = 1}, to,
-                offset, key, type, op, context);
+  return atomic(fid, AtomicForm::kFetch, &piece, 1, {.result = &into, .result_count = 1}, to, offset, key, type, op,
+                context);
 }
 
-ssize_t compare_message(struct fid_ep* fid, const struct fi_msg_atomic* message,
-                        const struct fi_ioc* compare, void**, size_t compare_count,
-                        struct fi_ioc* result, void**, size_t result_count, uint64_t flags) {
+ssize_t compare_message(struct fid_ep* fid, const struct fi_msg_atomic* message, const struct fi_ioc* compare, void**,
+                        size_t compare_count, struct fi_ioc* result, void**, size_t result_count, uint64_t flags) {
   return atomic(fid, AtomicForm::kCompare, message,
-                {.result = result,
-                 .result_count = result_count,
-                 .compare = compare,
-                 .compare_count = compare_count},
+                {.result = result, .result_count = result_count, .compare = compare, .compare_count = compare_count},
                 flags);
 }
 
-ssize_t compare_plain(struct fid_ep* fid, const void* operand, size_t count, void*,
-                      const void* compare, void*, void* result, void*, fi_addr_t to,
-                      uint64_t offset, uint64_t key, enum fi_datatype type, enum fi_op op,
-                      void* context) {
+ssize_t compare_plain(struct fid_ep* fid, const void* operand, size_t count, void*, const void* compare, void*,
+                      void* result, void*, fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type,
+                      enum fi_op op, void* context) {
   const fi_ioc piece = one(operand, count);
   const fi_ioc into = one(result, count);
   const fi_ioc with = one(compare, count);
   return atomic(fid, AtomicForm::kCompare, &piece, 1,
-                {.result = &into, .result_count = 1, .compare = &with, .compare_count = 1}, to,
-                offset, key, type, op, context);
+                {.result = &into, .result_count = 1, .compare = &with, .compare_count = 1}, to, offset, key, type, op,
+                context);
 }
 
 template <AtomicForm form>
 int valid(struct fid_ep*, enum fi_datatype type, enum fi_op op, size_t* count) {
-  if (!atomic_kind(form, type, op).has_value()) return -FI_EOPNOTSUPP;
-  if (count != nullptr) *count = 1;
+  if (!atomic_kind(form, type, op).has_value())
+    return -FI_EOPNOTSUPP;
+  if (count != nullptr)
+    *count = 1;
   return 0;
 }
 

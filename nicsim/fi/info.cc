@@ -19,21 +19,19 @@ constexpr uint64_t kDirections = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE
 constexpr uint64_t kPlaces = FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr uint64_t kCaps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER | kDirections | kPlaces;
 constexpr uint64_t kTransmitCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_READ | FI_WRITE;
-constexpr uint64_t kReceiveCaps =
-    FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_RMA_EVENT | FI_REMOTE_READ | FI_REMOTE_WRITE;
-constexpr uint64_t kOpFlags =
-    FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+constexpr uint64_t kReceiveCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_RMA_EVENT | FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr uint64_t kOpFlags = FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM;
 
 bool within(uint64_t asked, uint64_t offered) { return (asked & ~offered) == 0; }
-bool named(const char* asked, const char* offered) {
-  return asked == nullptr || std::string_view(asked) == offered;
-}
+bool named(const char* asked, const char* offered) { return asked == nullptr || std::string_view(asked) == offered; }
 
 // What is wrong with the hints, or null.
 const char* objection(const fi_info& hints, const Settings& settings) {
-  if ((hints.caps & FI_HMEM) != 0 && !settings.device_memory) return "the card reaches no device memory";
-  if (!within(hints.caps, kCaps | FI_HMEM)) return "a capability that is not simulated";
+  if ((hints.caps & FI_HMEM) != 0 && !settings.device_memory)
+    return "the card reaches no device memory";
+  if (!within(hints.caps, kCaps | FI_HMEM))
+    return "a capability that is not simulated";
   if (hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != FI_ADDR_CXI)
     return "addresses are FI_ADDR_CXI";
   if (const fi_ep_attr* endpoint = hints.ep_attr) {
@@ -41,15 +39,16 @@ const char* objection(const fi_info& hints, const Settings& settings) {
       return "endpoints are FI_EP_RDM";
     if (endpoint->protocol != FI_PROTO_UNSPEC && endpoint->protocol != FI_PROTO_CXI)
       return "the protocol is FI_PROTO_CXI";
-    if (endpoint->max_msg_size > settings.max_message_bytes) return "messages are not so long";
-    if (endpoint->max_order_raw_size + endpoint->max_order_war_size + endpoint->max_order_waw_size >
-        0)
+    if (endpoint->max_msg_size > settings.max_message_bytes)
+      return "messages are not so long";
+    if (endpoint->max_order_raw_size + endpoint->max_order_war_size + endpoint->max_order_waw_size > 0)
       return "nothing keeps messages in order";
   }
   if (const fi_tx_attr* transmit = hints.tx_attr) {
     if (!within(transmit->caps, kTransmitCaps | kPlaces | kReceiveCaps))
       return "a transmit capability that is not simulated";
-    if (!within(transmit->op_flags, kOpFlags)) return "an operation flag that is not simulated";
+    if (!within(transmit->op_flags, kOpFlags))
+      return "an operation flag that is not simulated";
     if (transmit->msg_order != 0 || transmit->comp_order != 0)
       return "nothing keeps messages in order";
     if (transmit->size > kMaxTransmitSize || transmit->inject_size > 0 || transmit->iov_limit > 1 ||
@@ -59,13 +58,16 @@ const char* objection(const fi_info& hints, const Settings& settings) {
   if (const fi_rx_attr* receive = hints.rx_attr) {
     if (!within(receive->caps, kTransmitCaps | kPlaces | kReceiveCaps))
       return "a receive capability that is not simulated";
-    if (receive->msg_order != 0) return "nothing keeps messages in order";
+    if (receive->msg_order != 0)
+      return "nothing keeps messages in order";
   }
   if (const fi_domain_attr* domain = hints.domain_attr) {
-    if (!named(domain->name, kDomainName)) return "the domain is called otherwise";
+    if (!named(domain->name, kDomainName))
+      return "the domain is called otherwise";
     if ((domain->mr_mode & FI_MR_ENDPOINT) == 0)
       return "regions are bound to endpoints (FI_MR_ENDPOINT)";
-    if (domain->cq_data_size > 0) return "no data goes with writes";
+    if (domain->cq_data_size > 0)
+      return "no data goes with writes";
   }
   if (hints.fabric_attr != nullptr && !named(hints.fabric_attr->name, kFabricName))
     return "the fabric is called otherwise";
@@ -73,7 +75,8 @@ const char* objection(const fi_info& hints, const Settings& settings) {
 }
 
 uint64_t granted_caps(const fi_info* hints) {
-  if (hints == nullptr || hints->caps == 0) return kCaps;
+  if (hints == nullptr || hints->caps == 0)
+    return kCaps;
   // Whoever names no direction has all.
   return hints->caps | kPlaces | ((hints->caps & kDirections) == 0 ? kDirections : 0);
 }
@@ -86,7 +89,8 @@ void describe_transfers(fi_info& info, const fi_info* hints) {
   info.tx_attr->tclass = FI_TC_BEST_EFFORT;
   if (hints != nullptr && hints->tx_attr != nullptr) {
     info.tx_attr->op_flags = hints->tx_attr->op_flags;
-    if (hints->tx_attr->size > 0) info.tx_attr->size = hints->tx_attr->size;
+    if (hints->tx_attr->size > 0)
+      info.tx_attr->size = hints->tx_attr->size;
   }
   info.rx_attr->caps = info.caps & kReceiveCaps;
   info.rx_attr->size = 1024;
@@ -104,8 +108,10 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
     // The simulated NIC has a thread of its own, so that either kind of progress can be promised.
     if (hints->control_progress != FI_PROGRESS_UNSPEC)
       domain.control_progress = hints->control_progress;
-    if (hints->data_progress != FI_PROGRESS_UNSPEC) domain.data_progress = hints->data_progress;
-    if (hints->av_type != FI_AV_UNSPEC) domain.av_type = hints->av_type;
+    if (hints->data_progress != FI_PROGRESS_UNSPEC)
+      domain.data_progress = hints->data_progress;
+    if (hints->av_type != FI_AV_UNSPEC)
+      domain.av_type = hints->av_type;
     domain.mr_mode = hints->mr_mode & kMemoryModes;
   }
   const ModelLimits limits;
@@ -122,14 +128,14 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
 
 }  // namespace
 
-int get_info(uint32_t, const char* node, const char*, uint64_t, const struct fi_info* hints,
-             struct fi_info** out) {
+int get_info(uint32_t, const char* node, const char*, uint64_t, const struct fi_info* hints, struct fi_info** out) {
   const Result<Settings> settings = Settings::from_environment();
   if (!settings.ok()) {
     error_of(settings.status(), FI_LOG_FABRIC);
     return -FI_ENODATA;
   }
-  if (!named(node, kDomainName)) return -FI_ENODATA;
+  if (!named(node, kDomainName))
+    return -FI_ENODATA;
   if (hints != nullptr) {
     if (const char* why = objection(*hints, settings.value())) {
       FI_INFO(&provider(), FI_LOG_FABRIC, "hints not met: %s\n", why);
@@ -137,7 +143,8 @@ int get_info(uint32_t, const char* node, const char*, uint64_t, const struct fi_
     }
   }
   struct fi_info* info = fi_dupinfo(nullptr);
-  if (info == nullptr) return -FI_ENOMEM;
+  if (info == nullptr)
+    return -FI_ENOMEM;
   info->fabric_attr->name = strdup(kFabricName);
   info->domain_attr->name = strdup(kDomainName);
   if (info->fabric_attr->name == nullptr || info->domain_attr->name == nullptr) {

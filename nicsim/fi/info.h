@@ -14,8 +14,8 @@ inline constexpr uint64_t kMaxUserKey = UINT32_MAX;  // of a region whose key it
 
 // As struct fi_provider's getinfo: -FI_ENODATA where the hints ask for what is not simulated,
 // -FI_ENOMEM. What it returns is the caller's, for fi_freeinfo().
-int get_info(uint32_t version, const char* node, const char* service, uint64_t flags,
-             const struct fi_info* hints, struct fi_info** info);
+int get_info(uint32_t version, const char* node, const char* service, uint64_t flags, const struct fi_info* hints,
+             struct fi_info** info);
 
 }  // namespace lanyard::nicsim::fi
 

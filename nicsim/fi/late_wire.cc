@@ -21,7 +21,8 @@ class LateWire::LateSink final : public Sink {
 
   std::byte* place(const Packet& packet) override {
     std::byte* to = sink_.place(plain(packet));
-    if (to == nullptr || packet.bytes == 0 || is_marked(packet)) return to;
+    if (to == nullptr || packet.bytes == 0 || is_marked(packet))
+      return to;
     auto write = std::make_unique<Write>();
     write->source = packet.source;
     write->token = packet.token;
@@ -48,7 +49,8 @@ class LateWire::LateSink final : public Sink {
     sink_.abandoned(plain(packet));
   }
   void atomic_arrived(const Packet& packet) override {
-    if (is_marked(packet)) wire_.settle();
+    if (is_marked(packet))
+      wire_.settle();
     sink_.atomic_arrived(plain(packet));
   }
   void ack_arrived(const Packet& packet) override { sink_.ack_arrived(packet); }
@@ -67,7 +69,8 @@ class LateWire::LateSink final : public Sink {
     const auto found = std::find_if(all.begin(), all.end(), [&](const std::unique_ptr<Write>& write) {
       return write->source == packet.source && write->token == packet.token;
     });
-    if (found == all.end()) return nullptr;
+    if (found == all.end())
+      return nullptr;
     std::unique_ptr<Write> taken = std::move(*found);
     all.erase(found);
     return taken;
@@ -83,7 +86,8 @@ size_t LateWire::poll(Sink& sink) {
 }
 
 size_t LateWire::copy_what_is_due() {
-  if (counted_size_.load() == 0) return 0;
+  if (counted_size_.load() == 0)
+    return 0;
   const std::lock_guard lock(mutex_);
   const steady_clock::time_point now = steady_clock::now();
   size_t copied = 0;
@@ -104,7 +108,8 @@ void LateWire::settle() {
 }
 
 void LateWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
-  if (counted_size_.load() > 0) timeout = std::min<Nanoseconds>(timeout, kDelay);
+  if (counted_size_.load() > 0)
+    timeout = std::min<Nanoseconds>(timeout, kDelay);
   wire_->sleep(who, timeout, idle, object);
 }
 

@@ -3,8 +3,8 @@
 // wants delivery, and the end of a region, waits for all that came before.
 //
 // Packets do not say whether delivery was asked for, so the initiator's provider marks the offset of those that do
-// (kDeliveryMark); every NIC of a job must have this wire, or none. A NIC's messages to itself take no wire: they are in
-// time.
+// (kDeliveryMark); every NIC of a job must have this wire, or none. A NIC's messages to itself take no wire: they are
+// in time.
 #ifndef LANYARD_NICSIM_FI_LATE_WIRE_H_
 #define LANYARD_NICSIM_FI_LATE_WIRE_H_
 

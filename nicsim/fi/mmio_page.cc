@@ -40,11 +40,12 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   for (const std::atomic<MmioPage*>& place : pages) {
     MmioPage* page = place.load(std::memory_order_acquire);
-    if (page == nullptr || !page->holds(info->si_addr)) continue;
+    if (page == nullptr || !page->holds(info->si_addr))
+      continue;
     uint64_t value = 0;
-    if (!take_store(*static_cast<ucontext_t*>(context), value)) break;
-    page->store(static_cast<size_t>(static_cast<std::byte*>(info->si_addr) -
-                                    static_cast<std::byte*>(page->address())),
+    if (!take_store(*static_cast<ucontext_t*>(context), value))
+      break;
+    page->store(static_cast<size_t>(static_cast<std::byte*>(info->si_addr) - static_cast<std::byte*>(page->address())),
                 value);
     errno = saved;
     return;
@@ -55,7 +56,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 
 Status install() {
   const std::lock_guard lock(install_mutex);
-  if (installed) return {};
+  if (installed)
+    return {};
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
   // Not deferred: a fault inside the handler must not go unseen.
@@ -70,14 +72,18 @@ Status install() {
 }  // namespace
 
 Result<std::unique_ptr<MmioPage>> MmioPage::map(Counter& counter) {
-  if (!kDecodesStores) return Status(Code::kUnsupported, "stores can be trapped on x86-64 alone");
-  if (const Status status = install(); !status.ok()) return status;
+  if (!kDecodesStores)
+    return Status(Code::kUnsupported, "stores can be trapped on x86-64 alone");
+  if (const Status status = install(); !status.ok())
+    return status;
   void* memory = ::mmap(nullptr, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return Status(Code::kFailed, "no memory for a page of registers");
+  if (memory == MAP_FAILED)
+    return Status(Code::kFailed, "no memory for a page of registers");
   std::unique_ptr<MmioPage> page(new MmioPage(counter, memory));
   for (std::atomic<MmioPage*>& place : pages) {
     MmioPage* free = nullptr;
-    if (place.compare_exchange_strong(free, page.get(), std::memory_order_acq_rel)) return page;
+    if (place.compare_exchange_strong(free, page.get(), std::memory_order_acq_rel))
+      return page;
   }
   return Status(Code::kExhausted, "too many pages of registers");
 }
@@ -85,7 +91,8 @@ Result<std::unique_ptr<MmioPage>> MmioPage::map(Counter& counter) {
 MmioPage::~MmioPage() {
   for (std::atomic<MmioPage*>& place : pages) {
     MmioPage* self = this;
-    if (place.compare_exchange_strong(self, nullptr, std::memory_order_acq_rel)) break;
+    if (place.compare_exchange_strong(self, nullptr, std::memory_order_acq_rel))
+      break;
   }
   ::munmap(page_, kPageBytes);
 }
@@ -99,15 +106,15 @@ bool MmioPage::holds(const void* address) const {
 // Whether it went well nobody hears: stores are posted.
 void MmioPage::store(size_t offset, uint64_t value) {
   switch (static_cast<MmioRegister>(offset)) {
-    case MmioRegister::kAdd:
-      return static_cast<void>(counter_.add(value & nic::kMaxSuccess).ok());
-    case MmioRegister::kAddFailure:
-      return static_cast<void>(counter_.add_error(value & nic::kMaxFailure).ok());
+    case MmioRegister::kAdd: return static_cast<void>(counter_.add(value & nic::kMaxSuccess).ok());
+    case MmioRegister::kAddFailure: return static_cast<void>(counter_.add_error(value & nic::kMaxFailure).ok());
     case MmioRegister::kReset:
-      if (value == 0) static_cast<void>(counter_.set(0).ok());
+      if (value == 0)
+        static_cast<void>(counter_.set(0).ok());
       return;
     case MmioRegister::kResetFailure:
-      if (value == 0) static_cast<void>(counter_.set_error(0).ok());
+      if (value == 0)
+        static_cast<void>(counter_.set_error(0).ok());
       return;
   }
 }

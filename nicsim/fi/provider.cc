@@ -34,26 +34,16 @@ struct fi_provider& instance() {
 
 int errno_of(Code code) {
   switch (code) {
-    case Code::kOk:
-      return 0;
-    case Code::kAgain:
-      return FI_EAGAIN;
-    case Code::kInvalidArgument:
-      return FI_EINVAL;
-    case Code::kInvalidState:
-      return FI_EOPBADSTATE;
-    case Code::kNotFound:
-      return FI_EINVAL;
-    case Code::kExhausted:
-      return FI_ENOSPC;
-    case Code::kUnsupported:
-      return FI_EOPNOTSUPP;
-    case Code::kTimedOut:
-      return FI_ETIMEDOUT;
-    case Code::kTruncated:
-      return FI_ETRUNC;
-    case Code::kFailed:
-      return FI_EIO;
+    case Code::kOk: return 0;
+    case Code::kAgain: return FI_EAGAIN;
+    case Code::kInvalidArgument: return FI_EINVAL;
+    case Code::kInvalidState: return FI_EOPBADSTATE;
+    case Code::kNotFound: return FI_EINVAL;
+    case Code::kExhausted: return FI_ENOSPC;
+    case Code::kUnsupported: return FI_EOPNOTSUPP;
+    case Code::kTimedOut: return FI_ETIMEDOUT;
+    case Code::kTruncated: return FI_ETRUNC;
+    case Code::kFailed: return FI_EIO;
   }
   return FI_EOTHER;
 }
@@ -71,9 +61,11 @@ const char* provider_name() {
 const struct fi_provider& provider() { return instance(); }
 
 int error_of(const Status& status, fi_log_subsys subsystem) {
-  if (status.ok()) return 0;
+  if (status.ok())
+    return 0;
   // Back-pressure is no mistake and comes often.
-  if (status.code() == Code::kAgain) return -FI_EAGAIN;
+  if (status.code() == Code::kAgain)
+    return -FI_EAGAIN;
   return refuse(errno_of(status.code()), subsystem, status.message().c_str());
 }
 

@@ -12,9 +12,11 @@ namespace lanyard::nicsim::fi {
 
 void CompletionQueue::read_events() {
   for (const Event& event : events_) {
-    if (event.request.endpoint == nullptr) continue;
+    if (event.request.endpoint == nullptr)
+      continue;
     --event.request.endpoint->slots_held;
-    if (event.request.visible || event.code != Code::kOk) entries_.push_back(event);
+    if (event.request.visible || event.code != Code::kOk)
+      entries_.push_back(event);
   }
   events_.clear();
 }
@@ -22,21 +24,18 @@ void CompletionQueue::read_events() {
 void CompletionQueue::forget(const Endpoint& endpoint) {
   for (std::deque<Event>* list : {&events_, &entries_}) {
     for (Event& event : *list) {
-      if (event.request.endpoint == &endpoint) event.request.endpoint = nullptr;
+      if (event.request.endpoint == &endpoint)
+        event.request.endpoint = nullptr;
     }
   }
 }
 
 size_t CompletionQueue::entry_bytes() const {
   switch (format_) {
-    case FI_CQ_FORMAT_MSG:
-      return sizeof(fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA:
-      return sizeof(fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED:
-      return sizeof(fi_cq_tagged_entry);
-    default:
-      return sizeof(fi_cq_entry);
+    case FI_CQ_FORMAT_MSG: return sizeof(fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA: return sizeof(fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED: return sizeof(fi_cq_tagged_entry);
+    default: return sizeof(fi_cq_entry);
   }
 }
 
@@ -44,8 +43,10 @@ ssize_t CompletionQueue::read(void* buffer, size_t count) {
   domain_.progress();
   const std::lock_guard lock(domain_.events_mutex());
   read_events();
-  if (entries_.empty()) return -FI_EAGAIN;
-  if (entries_.front().code != Code::kOk) return -FI_EAVAIL;
+  if (entries_.empty())
+    return -FI_EAGAIN;
+  if (entries_.front().code != Code::kOk)
+    return -FI_EAVAIL;
   auto* to = static_cast<std::byte*>(buffer);
   size_t written = 0;
   for (; written < count && !entries_.empty() && entries_.front().code == Code::kOk; ++written) {
@@ -64,7 +65,8 @@ ssize_t CompletionQueue::read_error(struct fi_cq_err_entry& entry) {
   domain_.progress();
   const std::lock_guard lock(domain_.events_mutex());
   read_events();
-  if (entries_.empty() || entries_.front().code == Code::kOk) return -FI_EAGAIN;
+  if (entries_.empty() || entries_.front().code == Code::kOk)
+    return -FI_EAGAIN;
   const Event& event = entries_.front();
   entry.op_context = event.request.context;
   entry.flags = event.request.flags;
@@ -85,21 +87,21 @@ CompletionQueue* queue_of(struct fid_cq* queue) { return static_cast<CompletionQ
 
 int close_queue(struct fid* fid) {
   auto* queue = object_of<CompletionQueue, fid_cq>(fid);
-  if (queue->endpoints.load() > 0) return -FI_EBUSY;
+  if (queue->endpoints.load() > 0)
+    return -FI_EBUSY;
   queue->domain().remove_queue(*queue);
   queue->domain().close_child();
   delete queue;
   return 0;
 }
 
-ssize_t read(struct fid_cq* queue, void* buffer, size_t count) {
-  return queue_of(queue)->read(buffer, count);
-}
+ssize_t read(struct fid_cq* queue, void* buffer, size_t count) { return queue_of(queue)->read(buffer, count); }
 
 // The sources of completions are known for received messages alone.
 ssize_t read_from(struct fid_cq* queue, void* buffer, size_t count, fi_addr_t* sources) {
   const ssize_t entries = queue_of(queue)->read(buffer, count);
-  for (ssize_t i = 0; sources != nullptr && i < entries; ++i) sources[i] = FI_ADDR_NOTAVAIL;
+  for (ssize_t i = 0; sources != nullptr && i < entries; ++i)
+    sources[i] = FI_ADDR_NOTAVAIL;
   return entries;
 }
 
@@ -109,7 +111,8 @@ ssize_t read_error(struct fid_cq* queue, struct fi_cq_err_entry* entry, uint64_t
 
 const char* describe(struct fid_cq*, int provider_errno, const void*, char* buffer, size_t bytes) {
   const char* text = code_name(static_cast<Code>(provider_errno));
-  if (buffer != nullptr && bytes > 0) std::snprintf(buffer, bytes, "%s", text);
+  if (buffer != nullptr && bytes > 0)
+    std::snprintf(buffer, bytes, "%s", text);
   return text;
 }
 
@@ -136,19 +139,22 @@ fi_ops_cq queue_ops = {
 
 }  // namespace
 
-int open_queue(struct fid_domain* fid, struct fi_cq_attr* attributes, struct fid_cq** out,
-               void* context) {
+int open_queue(struct fid_domain* fid, struct fi_cq_attr* attributes, struct fid_cq** out, void* context) {
   enum fi_cq_format format = FI_CQ_FORMAT_CONTEXT;
   if (attributes != nullptr) {
     if (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC)
       return refuse(FI_ENOSYS, FI_LOG_CQ, "the simulated queues are polled");
-    if (attributes->flags != 0) return -FI_EINVAL;
-    if (attributes->format > FI_CQ_FORMAT_TAGGED) return -FI_EINVAL;
-    if (attributes->format != FI_CQ_FORMAT_UNSPEC) format = attributes->format;
+    if (attributes->flags != 0)
+      return -FI_EINVAL;
+    if (attributes->format > FI_CQ_FORMAT_TAGGED)
+      return -FI_EINVAL;
+    if (attributes->format != FI_CQ_FORMAT_UNSPEC)
+      format = attributes->format;
   }
   auto* domain = &static_cast<Domain&>(*fid);
   auto* queue = new (std::nothrow) CompletionQueue(*domain, format);
-  if (queue == nullptr) return -FI_ENOMEM;
+  if (queue == nullptr)
+    return -FI_ENOMEM;
   queue->fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &queue_fid_ops};
   queue->ops = &queue_ops;
   domain->add_queue(*queue);

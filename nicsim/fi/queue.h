@@ -19,8 +19,7 @@ namespace lanyard::nicsim::fi {
 
 class CompletionQueue : public fid_cq {
  public:
-  CompletionQueue(Domain& domain, enum fi_cq_format format)
-      : fid_cq(), domain_(domain), format_(format) {}
+  CompletionQueue(Domain& domain, enum fi_cq_format format) : fid_cq(), domain_(domain), format_(format) {}
 
   Domain& domain() { return domain_; }
 
@@ -52,8 +51,7 @@ class CompletionQueue : public fid_cq {
 };
 
 // As struct fi_ops_domain's cq_open. Closed by fi_close(): -FI_EBUSY while endpoints are bound.
-int open_queue(struct fid_domain* domain, struct fi_cq_attr* attributes, struct fid_cq** queue,
-               void* context);
+int open_queue(struct fid_domain* domain, struct fi_cq_attr* attributes, struct fid_cq** queue, void* context);
 
 }  // namespace lanyard::nicsim::fi
 

@@ -14,7 +14,8 @@ Region::Region(Domain& domain, const iovec& memory, uint64_t access, uint64_t re
 
 int Region::bind(Endpoint& endpoint) {
   const std::lock_guard lock(mutex_);
-  if (endpoint_ != nullptr) return refuse(FI_EINVAL, FI_LOG_MR, "the region is bound already");
+  if (endpoint_ != nullptr)
+    return refuse(FI_EINVAL, FI_LOG_MR, "the region is bound already");
   if (&endpoint.domain() != &domain_ || !endpoint.enabled())
     return refuse(FI_EINVAL, FI_LOG_MR, "regions are bound to enabled endpoints of their domain");
   endpoint_ = &endpoint;
@@ -37,16 +38,18 @@ int Region::bind(Counter& counter, uint64_t flags) {
 
 int Region::enable() {
   const std::lock_guard lock(mutex_);
-  if (id_.valid()) return 0;
+  if (id_.valid())
+    return 0;
   if (endpoint_ == nullptr)
     return refuse(FI_EINVAL, FI_LOG_MR, "a region is bound to an endpoint before it is enabled");
   RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0};
-  if (!domain_.provider_keys()) options.key = requested_key_;
+  if (!domain_.provider_keys())
+    options.key = requested_key_;
   const Result<nic::RegionId> id = domain_.nic().register_region(
-      memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(),
-      options);
+      memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(), options);
   if (!id.ok()) {
-    if (id.status().code() == Code::kInvalidState) return -FI_EADDRINUSE;
+    if (id.status().code() == Code::kInvalidState)
+      return -FI_EADDRINUSE;
     return error_of(id.status(), FI_LOG_MR);
   }
   id_ = id.value();
@@ -58,10 +61,13 @@ void Region::close() {
   const std::lock_guard lock(mutex_);
   // Nothing but messages uses it, and it is waited for them: the NIC's own accesses go through the
   // domain's window.
-  if (id_.valid()) static_cast<void>(domain_.nic().deregister_region(id_).ok());
+  if (id_.valid())
+    static_cast<void>(domain_.nic().deregister_region(id_).ok());
   domain_.settle();
-  if (endpoint_ != nullptr) endpoint_->regions.fetch_sub(1);
-  if (counter_ != nullptr) counter_->bound.fetch_sub(1);
+  if (endpoint_ != nullptr)
+    endpoint_->regions.fetch_sub(1);
+  if (counter_ != nullptr)
+    counter_->bound.fetch_sub(1);
 }
 
 namespace {
@@ -77,7 +83,8 @@ int close_region(struct fid* fid) {
 }
 
 int bind_region(struct fid* fid, struct fid* to, uint64_t flags) {
-  if (to->fclass == FI_CLASS_EP) return region_of(fid)->bind(*object_of<Endpoint, fid_ep>(to));
+  if (to->fclass == FI_CLASS_EP)
+    return region_of(fid)->bind(*object_of<Endpoint, fid_ep>(to));
   if (to->fclass == FI_CLASS_CNTR)
     return region_of(fid)->bind(*object_of<Counter, fid_cntr>(to), flags);
   return -FI_EINVAL;
@@ -105,17 +112,20 @@ int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attribut
       attributes->offset != 0)
     return -FI_EINVAL;
   auto* domain = object_of<Domain, fid_domain>(fid);
-  if (attributes->iov_count != 1) return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of memory");
+  if (attributes->iov_count != 1)
+    return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of memory");
   const bool is_device = attributes->iface == FI_HMEM_CUDA || attributes->iface == FI_HMEM_ROCR;
   if (attributes->iface != FI_HMEM_SYSTEM && !(is_device && domain->takes_device_memory()))
     return refuse(FI_ENOSYS, FI_LOG_MR,
                   "device memory wants a domain with FI_HMEM (LANYARD_FI_HMEM), CUDA's or ROCm's");
-  if ((flags & ~FI_RMA_EVENT) != 0) return -FI_EINVAL;
+  if ((flags & ~FI_RMA_EVENT) != 0)
+    return -FI_EINVAL;
   if (!domain->provider_keys() && attributes->requested_key > kMaxUserKey)
     return refuse(FI_EINVAL, FI_LOG_MR, "the key is too large");
-  auto* region = new (std::nothrow)
-      Region(*domain, attributes->mr_iov[0], attributes->access, attributes->requested_key);
-  if (region == nullptr) return -FI_ENOMEM;
+  auto* region =
+      new (std::nothrow) Region(*domain, attributes->mr_iov[0], attributes->access, attributes->requested_key);
+  if (region == nullptr)
+    return -FI_ENOMEM;
   region->fid = {.fclass = FI_CLASS_MR, .context = attributes->context, .ops = &region_fid_ops};
   region->mem_desc = region;
   region->key = domain->provider_keys() ? FI_KEY_NOTAVAIL : attributes->requested_key;
@@ -124,9 +134,8 @@ int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attribut
   return 0;
 }
 
-int open_region_of_vector(struct fid* fid, const struct iovec* memory, size_t count,
-                          uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-                          struct fid_mr** out, void* context) {
+int open_region_of_vector(struct fid* fid, const struct iovec* memory, size_t count, uint64_t access, uint64_t offset,
+                          uint64_t requested_key, uint64_t flags, struct fid_mr** out, void* context) {
   struct fi_mr_attr attributes = {};
   attributes.mr_iov = memory;
   attributes.iov_count = count;

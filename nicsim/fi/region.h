@@ -43,14 +43,13 @@ class Region : public fid_mr {
 };
 
 // As struct fi_ops_mr's reg, regv and regattr.
-int open_region(struct fid* domain, const void* base, size_t bytes, uint64_t access,
-                uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr** region,
-                void* context);
-int open_region_of_vector(struct fid* domain, const struct iovec* memory, size_t count,
-                          uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-                          struct fid_mr** region, void* context);
-int open_region_of_attributes(struct fid* domain, const struct fi_mr_attr* attributes,
-                              uint64_t flags, struct fid_mr** region);
+int open_region(struct fid* domain, const void* base, size_t bytes, uint64_t access, uint64_t offset,
+                uint64_t requested_key, uint64_t flags, struct fid_mr** region, void* context);
+int open_region_of_vector(struct fid* domain, const struct iovec* memory, size_t count, uint64_t access,
+                          uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr** region,
+                          void* context);
+int open_region_of_attributes(struct fid* domain, const struct fi_mr_attr* attributes, uint64_t flags,
+                              struct fid_mr** region);
 
 }  // namespace lanyard::nicsim::fi
 

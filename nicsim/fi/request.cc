@@ -23,7 +23,8 @@ std::optional<Request> RequestTable::take(uint64_t number) {
 
 void RequestTable::forget(const Endpoint* endpoint) {
   for (Place& place : requests_) {
-    if (place.used && place.request.endpoint == endpoint) place.request.endpoint = nullptr;
+    if (place.used && place.request.endpoint == endpoint)
+      place.request.endpoint = nullptr;
   }
 }
 

@@ -14,23 +14,24 @@ namespace lanyard::nicsim::fi {
 namespace {
 
 Status wrong(const char* name, std::string_view value, const std::string& allowed) {
-  return {Code::kInvalidArgument,
-          std::string(name) + "=" + std::string(value) + ": allowed is " + allowed};
+  return {Code::kInvalidArgument, std::string(name) + "=" + std::string(value) + ": allowed is " + allowed};
 }
 
 // A variable of two words: whether it says `yes`. An unset one leaves `out` alone.
 Status read_either(const char* name, const char* no, const char* yes, bool& out) {
   const char* value = std::getenv(name);
-  if (value == nullptr) return {};
+  if (value == nullptr)
+    return {};
   const std::string_view word(value);
-  if (word != yes && word != no) return wrong(name, word, std::string(no) + " or " + yes);
+  if (word != yes && word != no)
+    return wrong(name, word, std::string(no) + " or " + yes);
   out = word == yes;
   return {};
 }
 
 template <typename Choice>
-Status read_choice(const char* name, std::pair<const char*, Choice> first,
-                   std::pair<const char*, Choice> second, Choice& out) {
+Status read_choice(const char* name, std::pair<const char*, Choice> first, std::pair<const char*, Choice> second,
+                   Choice& out) {
   bool chosen = out == second.second;
   LANYARD_RETURN_IF_ERROR(read_either(name, first.first, second.first, chosen));
   out = chosen ? second.second : first.second;
@@ -39,13 +40,13 @@ Status read_choice(const char* name, std::pair<const char*, Choice> first,
 
 Status read_number(const char* name, uint64_t least, uint64_t most, uint64_t& out) {
   const char* text = std::getenv(name);
-  if (text == nullptr) return {};
+  if (text == nullptr)
+    return {};
   const std::string_view value(text);
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < least || number > most)
-    return wrong(name, value,
-                 "a number from " + std::to_string(least) + " to " + std::to_string(most));
+    return wrong(name, value, "a number from " + std::to_string(least) + " to " + std::to_string(most));
   out = number;
   return {};
 }
@@ -57,10 +58,10 @@ Result<Settings> Settings::from_environment() {
   bool tcp = false;
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_SIM_WIRE", "shm", "tcp", tcp));
   settings.wire = tcp ? "tcp" : "shm";
-  if (const char* interface = std::getenv("LANYARD_SIM_INTERFACE")) settings.interface = interface;
+  if (const char* interface = std::getenv("LANYARD_SIM_INTERFACE"))
+    settings.interface = interface;
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_SIM_CMA", "off", "on", settings.cma));
-  LANYARD_RETURN_IF_ERROR(
-      read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
   uint64_t depth = settings.dwq_depth;
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_DWQ_DEPTH", 1, 65536, depth));
   settings.dwq_depth = static_cast<uint32_t>(depth);
@@ -69,23 +70,19 @@ Result<Settings> Settings::from_environment() {
     settings.dwq_depth = settings.shared_depth = static_cast<uint32_t>(depth);
     settings.job = SharedPool::job_of_this_process();
   }
-  LANYARD_RETURN_IF_ERROR(
-      read_choice<CounterRead>("LANYARD_FI_CNTR_READ", {"cached", CounterRead::kCached},
-                               {"fresh", CounterRead::kFresh}, settings.counter_read));
+  LANYARD_RETURN_IF_ERROR(read_choice<CounterRead>("LANYARD_FI_CNTR_READ", {"cached", CounterRead::kCached},
+                                                   {"fresh", CounterRead::kFresh}, settings.counter_read));
   // The CXI provider's own variable first; ours says it for this provider alone.
   bool limited = false;
   LANYARD_RETURN_IF_ERROR(read_either("FI_CXI_ENABLE_TRIG_OP_LIMIT", "0", "1", limited));
   settings.pool = limited ? Pool::kNoSpace : Pool::kStall;
-  LANYARD_RETURN_IF_ERROR(read_choice<Pool>("LANYARD_FI_POOL", {"stall", Pool::kStall},
-                                            {"enospc", Pool::kNoSpace}, settings.pool));
-  LANYARD_RETURN_IF_ERROR(read_choice<Mmio>("LANYARD_FI_MMIO", {"refused", Mmio::kRefused},
-                                            {"trap", Mmio::kTrap}, settings.mmio));
   LANYARD_RETURN_IF_ERROR(
-      read_either("LANYARD_FI_TIES", "oldest", "newest", settings.newest_tie_first));
+      read_choice<Pool>("LANYARD_FI_POOL", {"stall", Pool::kStall}, {"enospc", Pool::kNoSpace}, settings.pool));
   LANYARD_RETURN_IF_ERROR(
-      read_either("LANYARD_FI_FAILURES", "ignored", "trigger", settings.failures_trigger));
-  LANYARD_RETURN_IF_ERROR(
-      read_either("LANYARD_FI_AMO_CNTRS", "optional", "required", settings.amo_needs_counters));
+      read_choice<Mmio>("LANYARD_FI_MMIO", {"refused", Mmio::kRefused}, {"trap", Mmio::kTrap}, settings.mmio));
+  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_TIES", "oldest", "newest", settings.newest_tie_first));
+  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_FAILURES", "ignored", "trigger", settings.failures_trigger));
+  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_AMO_CNTRS", "optional", "required", settings.amo_needs_counters));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_HMEM", "refused", "accepted", settings.device_memory));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_VISIBILITY", "ordered", "late", settings.late_data));
   uint64_t pause = static_cast<uint64_t>(settings.flush_pause.count());
@@ -105,9 +102,11 @@ ModelLimits Settings::limits() const {
 }
 
 Result<std::unique_ptr<Wire>> Settings::open_wire() const {
-  if (wire == "tcp") return make_tcp_wire({.interface = interface});
+  if (wire == "tcp")
+    return make_tcp_wire({.interface = interface});
   Result<std::unique_ptr<ShmWire>> shm = ShmWire::create({.use_cma = cma});
-  if (!shm.ok()) return shm.status();
+  if (!shm.ok())
+    return shm.status();
   return std::unique_ptr<Wire>(std::move(shm.value()));
 }
 

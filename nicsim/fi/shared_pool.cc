@@ -36,12 +36,14 @@ uint64_t birth_of(pid_t pid) {
   std::string text;
   std::getline(file, text);
   const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
+  if (name_end == std::string::npos)
+    return 0;
   // The second field is the program's name in parentheses and may hold anything.
   std::istringstream rest(text.substr(name_end + 1));
   std::string state, skipped;
   rest >> state;
-  for (int field = 4; field < 22; ++field) rest >> skipped;
+  for (int field = 4; field < 22; ++field)
+    rest >> skipped;
   uint64_t birth = 0;
   rest >> birth;
   return !rest || state == "Z" || state == "X" ? 0 : birth;
@@ -72,8 +74,8 @@ struct SharedPool::Slot {
 
 struct SharedPool::Shared {
   uint32_t depth = 0;
-  uint32_t taken = 0;  // the sum of the slots'
-  pthread_mutex_t mutex;  // guards all but depth
+  uint32_t taken = 0;                                 // the sum of the slots'
+  pthread_mutex_t mutex;                              // guards all but depth
   std::chrono::steady_clock::time_point reaped = {};  // the clock of the whole system
   Slot slots[kSlots];
 
@@ -84,11 +86,13 @@ struct SharedPool::Shared {
   // What processes that have ended have left behind.
   void reap() {
     for (Slot& slot : slots)
-      if (slot.pid != 0 && birth_of(slot.pid) != slot.birth) empty(slot);
+      if (slot.pid != 0 && birth_of(slot.pid) != slot.birth)
+        empty(slot);
   }
   void reap_now_and_then() {
     const auto now = std::chrono::steady_clock::now();
-    if (now - reaped < kReapPeriod) return;
+    if (now - reaped < kReapPeriod)
+      return;
     reaped = now;
     reap();
   }
@@ -100,9 +104,11 @@ class SharedPool::Locked {
   explicit Locked(Shared& shared) : shared_(shared) {
     const int error = pthread_mutex_lock(&shared.mutex);
     LANYARD_CHECK(error == 0 || error == EOWNERDEAD, "the lock of the shared entries is broken");
-    if (error != EOWNERDEAD) return;
+    if (error != EOWNERDEAD)
+      return;
     shared.taken = 0;
-    for (const Slot& slot : shared.slots) shared.taken += slot.taken;
+    for (const Slot& slot : shared.slots)
+      shared.taken += slot.taken;
     pthread_mutex_consistent(&shared.mutex);
   }
   ~Locked() { pthread_mutex_unlock(&shared_.mutex); }
@@ -114,7 +120,8 @@ class SharedPool::Locked {
 };
 
 std::string SharedPool::job_of_this_process() {
-  if (const char* job = std::getenv("LANYARD_FI_JOB")) return job;
+  if (const char* job = std::getenv("LANYARD_FI_JOB"))
+    return job;
   const pid_t parent = ::getppid();
   return std::to_string(parent) + "-" + std::to_string(birth_of(parent));
 }
@@ -125,15 +132,20 @@ Result<std::unique_ptr<SharedPool>> SharedPool::open(const std::string& job, uin
     return Status(Code::kInvalidArgument, "LANYARD_FI_JOB=" + job + ": allowed is what a file may be called");
   while (true) {
     FileDescriptor file(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (!file.valid()) return system_failure("shm_open");
+    if (!file.valid())
+      return system_failure("shm_open");
     const FileLock lock(file.get());
     struct stat info {};
-    if (::fstat(file.get(), &info) != 0) return system_failure("fstat");
-    if (info.st_nlink == 0) continue;  // whoever went last has just taken it along
+    if (::fstat(file.get(), &info) != 0)
+      return system_failure("fstat");
+    if (info.st_nlink == 0)
+      continue;  // whoever went last has just taken it along
     const bool is_new = info.st_size == 0;
-    if (is_new && ::ftruncate(file.get(), sizeof(Shared)) != 0) return system_failure("ftruncate");
+    if (is_new && ::ftruncate(file.get(), sizeof(Shared)) != 0)
+      return system_failure("ftruncate");
     void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (memory == MAP_FAILED) return system_failure("mmap");
+    if (memory == MAP_FAILED)
+      return system_failure("mmap");
     auto* shared = static_cast<Shared*>(memory);
     if (is_new) {
       new (shared) Shared;
@@ -152,17 +164,19 @@ Result<std::unique_ptr<SharedPool>> SharedPool::open(const std::string& job, uin
       Slot* const end = shared->slots + kSlots;
       slot = std::find_if(shared->slots, end, [](const Slot& each) { return each.pid == 0; });
       const bool fits = shared->depth == depth && slot != end;
-      if (fits) *slot = {.pid = ::getpid(), .birth = birth_of(::getpid())};
-      if (!fits) slot = nullptr;
+      if (fits)
+        *slot = {.pid = ::getpid(), .birth = birth_of(::getpid())};
+      if (!fits)
+        slot = nullptr;
     }
     if (slot != nullptr)
       return std::unique_ptr<SharedPool>(new SharedPool(std::move(name), std::move(file), shared, slot));
     const uint32_t other = shared->depth;
     ::munmap(memory, sizeof(Shared));
-    return Status(Code::kInvalidArgument,
-                  other != depth ? "LANYARD_FI_SHARED_DEPTH=" + std::to_string(depth) + ": the job's entries are " +
-                                       std::to_string(other) + " already"
-                                 : "too many domains share the job's entries");
+    return Status(Code::kInvalidArgument, other != depth
+                                              ? "LANYARD_FI_SHARED_DEPTH=" + std::to_string(depth) +
+                                                    ": the job's entries are " + std::to_string(other) + " already"
+                                              : "too many domains share the job's entries");
   }
 }
 
@@ -173,16 +187,20 @@ SharedPool::~SharedPool() {
     const Locked locked(*shared_);
     shared_->empty(*slot_);
     shared_->reap();
-    for (const Slot& slot : shared_->slots) is_last &= slot.pid == 0;
+    for (const Slot& slot : shared_->slots)
+      is_last &= slot.pid == 0;
   }
-  if (is_last) ::shm_unlink(name_.c_str());
+  if (is_last)
+    ::shm_unlink(name_.c_str());
   ::munmap(shared_, sizeof(Shared));
 }
 
 bool SharedPool::take(uint32_t entries) {
   const Locked locked(*shared_);
-  if (entries > shared_->depth - shared_->taken) shared_->reap_now_and_then();
-  if (entries > shared_->depth - shared_->taken) return false;
+  if (entries > shared_->depth - shared_->taken)
+    shared_->reap_now_and_then();
+  if (entries > shared_->depth - shared_->taken)
+    return false;
   shared_->taken += entries;
   slot_->taken += entries;
   return true;

@@ -1,7 +1,7 @@
 // SharedPool: the deferred-work entries of one card, which all processes of a host that belong to one job share.
 //
-// It is a count in shared memory, with a slot for each domain that uses it: what a slot holds comes back when its domain
-// closes, or, after its process has ended, when another runs out of entries.
+// It is a count in shared memory, with a slot for each domain that uses it: what a slot holds comes back when its
+// domain closes, or, after its process has ended, when another runs out of entries.
 #ifndef LANYARD_NICSIM_FI_SHARED_POOL_H_
 #define LANYARD_NICSIM_FI_SHARED_POOL_H_
 
@@ -18,8 +18,8 @@ namespace lanyard::nicsim::fi {
 // Threads: any. No call waits for more than another process's call.
 class SharedPool {
  public:
-  // The job's pool, made by whoever comes first. kInvalidArgument where it exists with another depth or has no slot left;
-  // kFailed where the system has no shared memory.
+  // The job's pool, made by whoever comes first. kInvalidArgument where it exists with another depth or has no slot
+  // left; kFailed where the system has no shared memory.
   static Result<std::unique_ptr<SharedPool>> open(const std::string& job, uint32_t depth);
   // Whoever goes last takes the shared memory along.
   ~SharedPool();

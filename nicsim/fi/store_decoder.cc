@@ -9,9 +9,8 @@ namespace lanyard::nicsim::fi {
 namespace {
 
 // The registers by their numbers in instructions.
-constexpr int kRegisters[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
-                                REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
-                                REG_R12, REG_R13, REG_R14, REG_R15};
+constexpr int kRegisters[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
 constexpr uint8_t kRexMask = 0xf0;
 constexpr uint8_t kRex = 0x40;
@@ -24,7 +23,8 @@ enum class Source { kRegister, kConstant, kExchanged };
 size_t operand_bytes(const uint8_t* form) {
   const int mode = form[0] >> 6;
   const int base = form[0] & 7;
-  if (mode == 3) return 0;
+  if (mode == 3)
+    return 0;
   size_t bytes = 1;
   bool wide_offset = mode == 2 || (mode == 0 && base == 5);
   if (base == 4) {  // a scaled index follows
@@ -40,7 +40,8 @@ bool take_store(ucontext_t& thread, uint64_t& value) {
   auto& registers = thread.uc_mcontext.gregs;
   const auto* const start = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);
   const uint8_t* at = start;
-  if ((*at & kRexMask) != kRex || (*at & kRexWide) == 0) return false;  // not of 64 bits
+  if ((*at & kRexMask) != kRex || (*at & kRexWide) == 0)
+    return false;  // not of 64 bits
   const uint8_t rex = *at++;
 
   Source source = Source::kRegister;
@@ -58,7 +59,8 @@ bool take_store(ucontext_t& thread, uint64_t& value) {
     return false;
   }
   const size_t bytes = operand_bytes(at);
-  if (bytes == 0) return false;
+  if (bytes == 0)
+    return false;
   const int number = (*at >> 3 & 7) | ((rex & kRexRegister) != 0 ? 8 : 0);
   at += bytes;
   if (source == Source::kConstant) {
@@ -68,7 +70,8 @@ bool take_store(ucontext_t& thread, uint64_t& value) {
     value = static_cast<uint64_t>(int64_t{constant});
   } else {
     value = static_cast<uint64_t>(registers[kRegisters[number]]);
-    if (source == Source::kExchanged) registers[kRegisters[number]] = 0;
+    if (source == Source::kExchanged)
+      registers[kRegisters[number]] = 0;
   }
   registers[REG_RIP] += at - start;
   return true;

@@ -12,40 +12,43 @@ namespace {
 Status bad(const char* why) { return {Code::kInvalidArgument, why}; }
 
 Status check(Endpoint& endpoint, uint64_t caps) {
-  if (!endpoint.enabled()) return {Code::kInvalidState, "the endpoint is not enabled"};
+  if (!endpoint.enabled())
+    return {Code::kInvalidState, "the endpoint is not enabled"};
   if ((endpoint.caps() & caps) != caps)
     return {Code::kUnsupported, "the endpoint was opened without this capability"};
   return endpoint.domain().peers().complete();
 }
 
 nic::CompletionLevel level_of(uint64_t flags) {
-  return (flags & FI_DELIVERY_COMPLETE) != 0 ? nic::CompletionLevel::kDelivery
-                                             : nic::CompletionLevel::kTransmit;
+  return (flags & FI_DELIVERY_COMPLETE) != 0 ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
 }
 
 // Where the operation goes. What is to be delivered says so to a target whose data may be late (LateWire).
 Result<nic::RemoteSpan> target_of(Domain& domain, uint32_t peer, uint64_t key, uint64_t offset,
                                   nic::CompletionLevel level) {
   nic::RemoteSpan target{.peer = peer, .key = {key}, .offset = offset};
-  if (!domain.settings().late_data || peer == domain.peers().self()) return target;
-  if ((offset & kDeliveryMark) != 0) return bad("no region is so long");
-  if (level == nic::CompletionLevel::kDelivery) target.offset |= kDeliveryMark;
+  if (!domain.settings().late_data || peer == domain.peers().self())
+    return target;
+  if ((offset & kDeliveryMark) != 0)
+    return bad("no region is so long");
+  if (level == nic::CompletionLevel::kDelivery)
+    target.offset |= kDeliveryMark;
   return target;
 }
 
-bool is_one(const fi_ioc* list, size_t count) {
-  return list != nullptr && count == 1 && list[0].count == 1;
-}
+bool is_one(const fi_ioc* list, size_t count) { return list != nullptr && count == 1 && list[0].count == 1; }
 
 }  // namespace
 
 Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_t flags) {
-  if (const Status status = check(endpoint, FI_RMA); !status.ok()) return status;
-  if (message.iov_count > 1 || (message.iov_count == 1 && message.msg_iov == nullptr) ||
-      message.rma_iov == nullptr || message.rma_iov_count != 1)
+  if (const Status status = check(endpoint, FI_RMA); !status.ok())
+    return status;
+  if (message.iov_count > 1 || (message.iov_count == 1 && message.msg_iov == nullptr) || message.rma_iov == nullptr ||
+      message.rma_iov_count != 1)
     return bad("a write has at most one local and exactly one remote piece");
   const std::optional<uint32_t> peer = endpoint.vector().peer(message.addr);
-  if (!peer.has_value()) return bad("no such address");
+  if (!peer.has_value())
+    return bad("no such address");
 
   Transfer transfer;
   nic::Op& op = transfer.op;
@@ -59,7 +62,8 @@ Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_
   }
   const Result<nic::RemoteSpan> target =
       target_of(endpoint.domain(), *peer, message.rma_iov[0].key, message.rma_iov[0].addr, op.level);
-  if (!target.ok()) return target.status();
+  if (!target.ok())
+    return target.status();
   op.remote = target.value();
   transfer.request = {.endpoint = &endpoint,
                       .context = message.context,
@@ -71,19 +75,21 @@ Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_
 
 Result<Transfer> atomic_of(Endpoint& endpoint, AtomicForm form, const fi_msg_atomic& message,
                            const AtomicOperands& operands, uint64_t flags) {
-  if (const Status status = check(endpoint, FI_ATOMIC); !status.ok()) return status;
+  if (const Status status = check(endpoint, FI_ATOMIC); !status.ok())
+    return status;
   const std::optional<nic::AtomicKind> kind = atomic_kind(form, message.datatype, message.op);
   if (!kind.has_value())
     return Status(Code::kUnsupported, "this atomic is not simulated: 64-bit SUM, WRITE, CSWAP are");
-  if (!is_one(message.msg_iov, message.iov_count) || message.rma_iov == nullptr ||
-      message.rma_iov_count != 1 || message.rma_iov[0].count != 1)
+  if (!is_one(message.msg_iov, message.iov_count) || message.rma_iov == nullptr || message.rma_iov_count != 1 ||
+      message.rma_iov[0].count != 1)
     return bad("an atomic has one operand and one target");
   if (form != AtomicForm::kPlain && !is_one(operands.result, operands.result_count))
     return bad("a fetching atomic has one result");
   if (form == AtomicForm::kCompare && !is_one(operands.compare, operands.compare_count))
     return bad("a comparing atomic has one value to compare with");
   const std::optional<uint32_t> peer = endpoint.vector().peer(message.addr);
-  if (!peer.has_value()) return bad("no such address");
+  if (!peer.has_value())
+    return bad("no such address");
 
   Transfer transfer;
   nic::Op& op = transfer.op;
@@ -93,9 +99,11 @@ Result<Transfer> atomic_of(Endpoint& endpoint, AtomicForm form, const fi_msg_ato
   op.local = endpoint.domain().local(message.msg_iov[0].addr);
   const Result<nic::RemoteSpan> target =
       target_of(endpoint.domain(), *peer, message.rma_iov[0].key, message.rma_iov[0].addr, op.level);
-  if (!target.ok()) return target.status();
+  if (!target.ok())
+    return target.status();
   op.remote = target.value();
-  if (form != AtomicForm::kPlain) op.fetch = endpoint.domain().local(operands.result[0].addr);
+  if (form != AtomicForm::kPlain)
+    op.fetch = endpoint.domain().local(operands.result[0].addr);
   if (form == AtomicForm::kCompare)
     std::memcpy(&op.compare, operands.compare[0].addr, sizeof op.compare);
   transfer.request = {.endpoint = &endpoint,

@@ -21,9 +21,7 @@ struct Transfer {
   nic::Op op;
   Request request;
 
-  bool fetches() const {
-    return op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap;
-  }
+  bool fetches() const { return op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap; }
 };
 
 // Beside the message: where old values go, and what they are compared with.

@@ -24,14 +24,16 @@ TriggerQueue::~TriggerQueue() {
     stopping_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable())
+    thread_.join();
 }
 
 Status TriggerQueue::post(std::span<const nic::DeferredOp> ops) {
   const std::lock_guard lock(mutex_);
   if (waiting_.empty()) {
     Status status = share_.post(ops);
-    if (status.code() != Code::kAgain) return status;
+    if (status.code() != Code::kAgain)
+      return status;
     if (pool_ == Settings::Pool::kNoSpace)
       return {Code::kExhausted, "the deferred-work entries are exhausted"};
   }
@@ -46,7 +48,8 @@ std::vector<nic::Op> TriggerQueue::clear() {
   const std::lock_guard lock(mutex_);
   std::vector<nic::Op> taken;
   for (const Batch& batch : waiting_) {
-    for (const nic::DeferredOp& deferred : batch) taken.push_back(deferred.op);
+    for (const nic::DeferredOp& deferred : batch)
+      taken.push_back(deferred.op);
   }
   waiting_.clear();
   waiting_count_.store(0, std::memory_order_release);
@@ -54,9 +57,11 @@ std::vector<nic::Op> TriggerQueue::clear() {
 }
 
 Status TriggerQueue::start() {
-  if (thread_.joinable()) return {};
+  if (thread_.joinable())
+    return {};
   Result<std::thread> thread = start_service_thread("lanyard-cxi-tq", [this] { run(); });
-  if (!thread.ok()) return thread.status();
+  if (!thread.ok())
+    return thread.status();
   thread_ = std::move(thread.value());
   return {};
 }
@@ -69,7 +74,8 @@ void TriggerQueue::run() {
       continue;
     }
     drain();
-    if (!waiting_.empty()) changed_.wait_for(lock, kPeriod);
+    if (!waiting_.empty())
+      changed_.wait_for(lock, kPeriod);
   }
 }
 
@@ -78,15 +84,18 @@ void TriggerQueue::drain() {
   bool posted = false;
   while (!waiting_.empty()) {
     const Status status = share_.post(waiting_.front());
-    if (status.code() == Code::kAgain) break;
+    if (status.code() == Code::kAgain)
+      break;
     posted |= status.ok();
     if (!status.ok()) {
-      for (const nic::DeferredOp& deferred : waiting_.front()) lost_(deferred.op);
+      for (const nic::DeferredOp& deferred : waiting_.front())
+        lost_(deferred.op);
     }
     waiting_.pop_front();
   }
   waiting_count_.store(waiting_.size(), std::memory_order_release);
-  if (posted) nic_.progress();
+  if (posted)
+    nic_.progress();
 }
 
 }  // namespace lanyard::nicsim::fi

@@ -22,8 +22,7 @@
 namespace lanyard::nicsim::fi {
 
 // A counter operation; `context` as RequestTable numbers them.
-inline nic::Op counter_op(nic::OpKind kind, nic::CounterId counter, uint64_t value,
-                          uint64_t context) {
+inline nic::Op counter_op(nic::OpKind kind, nic::CounterId counter, uint64_t value, uint64_t context) {
   nic::Op op;
   op.kind = kind;
   op.context = context;

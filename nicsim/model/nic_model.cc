@@ -79,7 +79,8 @@ Status NicModel::close_counter(CounterId id) {
     return no_counter();
   Counter& counter = counters_[id.value];
   if (counter.uses > 0)
-    return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
+    return {Code::kInvalidState,
+            "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
   counter.open = false;
   std::erase(wanted_copies_, id.value);
   counter.next_free = free_counter_;
@@ -161,7 +162,8 @@ void NicModel::want_copy(CounterId id) {
 
 void NicModel::copy_out(CounterId id) {
   std::erase(wanted_copies_, id.value);
-  std::atomic_ref<uint64_t>(*counters_[id.value].word).store(to_word(counters_[id.value].value), std::memory_order_release);
+  std::atomic_ref<uint64_t>(*counters_[id.value].word)
+      .store(to_word(counters_[id.value].value), std::memory_order_release);
 }
 
 void NicModel::ring(CounterId id, uint64_t value) {
@@ -322,7 +324,8 @@ Status NicModel::status_of(Fault fault) const {
     case Fault::kCompletes: return {Code::kInvalidArgument, "counter operations have no completion counter"};
     case Fault::kValue: return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
     case Fault::kWriteBack:
-      return {Code::kInvalidArgument, "write_back is for deferred operations that complete on their trigger, which has a word"};
+      return {Code::kInvalidArgument,
+              "write_back is for deferred operations that complete on their trigger, which has a word"};
     case Fault::kThreshold: return {Code::kInvalidArgument, "a threshold has at most 48 bits"};
   }
   LANYARD_CHECK(false, "a fault of no kind");
@@ -564,9 +567,7 @@ Landing NicModel::locate(const Packet& packet) {
   return {.code = Code::kOk, .address = address, .counter = found->remote_write, .region = {index}};
 }
 
-NicModel::Region& NicModel::region_of(const Packet& packet) {
-  return regions_[index_of(packet.key)];
-}
+NicModel::Region& NicModel::region_of(const Packet& packet) { return regions_[index_of(packet.key)]; }
 
 void NicModel::landed(const Packet& packet) {
   Region& region = region_of(packet);
@@ -649,10 +650,8 @@ uint64_t apply_atomic(std::byte* target, const Packet& packet) {
   std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(target));
   switch (packet.atomic) {
     case nic::AtomicKind::kSum:
-    case nic::AtomicKind::kFetchSum:
-      return word.fetch_add(packet.operand);
-    case nic::AtomicKind::kReplace:
-      return word.exchange(packet.operand);
+    case nic::AtomicKind::kFetchSum: return word.fetch_add(packet.operand);
+    case nic::AtomicKind::kReplace: return word.exchange(packet.operand);
     case nic::AtomicKind::kCompareSwap: {
       uint64_t old = packet.compare;
       word.compare_exchange_strong(old, packet.operand);

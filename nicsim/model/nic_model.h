@@ -2,12 +2,12 @@
 // allocation after construction. Both engines drive it: threads in real time (nicsim/threaded), and a deterministic
 // scheduler. So the meaning of the simulated NIC exists once.
 //
-// A caller applies inputs (post, add, locate, landed, complete) and takes steps: while ready() names an entry, fire() is
-// enabled; its Launch is to be carried to the peer, which answers with an ack for complete(). What lies between, and in
-// what order, is the engine's choice. Rules N1-N9 of transport/nic/nic.h hold for every such order.
+// A caller applies inputs (post, add, locate, landed, complete) and takes steps: while ready() names an entry, fire()
+// is enabled; its Launch is to be carried to the peer, which answers with an ack for complete(). What lies between, and
+// in what order, is the engine's choice. Rules N1-N9 of transport/nic/nic.h hold for every such order.
 //
-// Models: libfabric fi_trigger(3), fi_cntr(3), fi_cxi(7). Threads: none; one caller at a time, but for validate(), which
-// may run beside calls that open other objects.
+// Models: libfabric fi_trigger(3), fi_cntr(3), fi_cxi(7). Threads: none; one caller at a time, but for validate(),
+// which may run beside calls that open other objects.
 #ifndef LANYARD_NICSIM_MODEL_NIC_MODEL_H_
 #define LANYARD_NICSIM_MODEL_NIC_MODEL_H_
 
@@ -30,10 +30,10 @@ struct ModelLimits {
   uint32_t max_held = 256;        // operations issued without an entry that wait for room in flight
   uint32_t kept_failures = 1024;  // records for take_failure(); the oldest stay
   uint64_t max_message_bytes = uint64_t{1} << 30;
-  // What real hardware leaves open or does otherwise, so that programs can be run on either answer. The defaults are what
-  // transport/nic/nic.h says.
-  bool newest_tie_first = false;  // of entries that wait for one threshold, the one posted last fires first
-  bool failures_trigger = true;   // thresholds are compared with success + failure, else with success alone
+  // What real hardware leaves open or does otherwise, so that programs can be run on either answer. The defaults are
+  // what transport/nic/nic.h says.
+  bool newest_tie_first = false;    // of entries that wait for one threshold, the one posted last fires first
+  bool failures_trigger = true;     // thresholds are compared with success + failure, else with success alone
   bool set_clears_failures = true;  // kCounterSet does
 };
 
@@ -57,7 +57,8 @@ class Witness {
   virtual void canceled(const nic::Op& op) = 0;
 };
 
-// An operation that has left its entry: what the engine must carry. `payload` is null unless it is a write of > 0 bytes.
+// An operation that has left its entry: what the engine must carry. `payload` is null unless it is a write of > 0
+// bytes.
 struct Launch {
   uint32_t peer = 0;
   Packet packet;

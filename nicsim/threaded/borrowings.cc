@@ -38,9 +38,8 @@ std::byte* Borrowings::borrow(uint32_t source, uint64_t registration, const Devi
 }
 
 void Borrowings::ended(const std::byte* borrowed) {
-  const auto found = std::find_if(borrowings_.begin(), borrowings_.end(), [&](const Borrowing& each) {
-    return each.memory == borrowed && each.copies > 0;
-  });
+  const auto found = std::find_if(borrowings_.begin(), borrowings_.end(),
+                                  [&](const Borrowing& each) { return each.memory == borrowed && each.copies > 0; });
   LANYARD_CHECK(found != borrowings_.end(), "a copy from borrowed memory has ended");
   --found->copies;
 }

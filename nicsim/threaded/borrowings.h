@@ -22,8 +22,8 @@ class Borrowings {
   Borrowings(const Borrowings&) = delete;
   Borrowings& operator=(const Borrowings&) = delete;
 
-  // Where the range lies that `source` has lent, for one copy into `target`, which is on `device`, until ended(); null where
-  // it cannot be reached. `registration` tells it from what the same loan meant before.
+  // Where the range lies that `source` has lent, for one copy into `target`, which is on `device`, until ended(); null
+  // where it cannot be reached. `registration` tells it from what the same loan meant before.
   std::byte* borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan, nic::RegionId target,
                     int device);
   void ended(const std::byte* borrowed);

@@ -61,7 +61,8 @@ void DeviceMover::add_region(RegionId id, void* base, uint64_t bytes, int device
   region.bytes = bytes;
   // Memory that is registered elsewhere at this moment is the same memory: what was borrowed of it is still right.
   const auto same = std::find_if(regions_.begin(), regions_.end(), [&](const Region& other) {
-    return &other != &region && device != DeviceMemory::kHost && other.device == device && other.base == region.base && other.bytes == bytes;
+    return &other != &region && device != DeviceMemory::kHost && other.device == device && other.base == region.base &&
+           other.bytes == bytes;
   });
   region.registration = same != regions_.end() ? same->registration : ++registrations_;
 }
@@ -180,7 +181,8 @@ void DeviceMover::abandoned(const Packet& packet) {
 bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::byte* bytes) {
   DeviceMemory::Loan loan;
   std::memcpy(loan.bytes.data(), bytes, sizeof loan.bytes);
-  const std::byte* borrowed = borrowings_.borrow(packet.source, packet.compare, loan, landing.region, regions_[landing.region.value].device);
+  const std::byte* borrowed =
+      borrowings_.borrow(packet.source, packet.compare, loan, landing.region, regions_[landing.region.value].device);
   if (borrowed == nullptr)
     return false;
   Move move;
@@ -307,8 +309,8 @@ bool DeviceMover::advance(Move& move, uint64_t& budget) {
 bool DeviceMover::start(Move& move) {
   if (full_)
     return false;
-  const Result<DeviceMemory::Copy> copy = memory_.start_copy(
-      move.spreads ? move.staging : move.to, move.fills ? move.staging : move.from, move.packet.bytes);
+  const Result<DeviceMemory::Copy> copy = memory_.start_copy(move.spreads ? move.staging : move.to,
+                                                             move.fills ? move.staging : move.from, move.packet.bytes);
   full_ = copy.status().code() == Code::kAgain;
   if (full_)
     return false;

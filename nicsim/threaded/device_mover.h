@@ -131,7 +131,7 @@ class DeviceMover {
     std::byte* to = nullptr;
     std::byte* staging = nullptr;
     const std::byte* borrowed = nullptr;  // the range that `from` lies in, where a peer has lent it
-    uint64_t done = 0;  // of filling or spreading
+    uint64_t done = 0;                    // of filling or spreading
     DeviceMemory::Copy copy;
     nic::RegionId source;  // of this NIC; may be none
     nic::RegionId target;  // the same

@@ -151,10 +151,8 @@ Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   const Result<nic::CounterValue> value = model_.read(counter);
   model_.want_copy(counter);
   if (trace_ != nullptr && value.ok())
-    trace_->write({.kind = Kind::kRead,
-                   .counter = counter,
-                   .value = value.value().success,
-                   .failures = value.value().failure});
+    trace_->write(
+        {.kind = Kind::kRead, .counter = counter, .value = value.value().success, .failures = value.value().failure});
   return value;
 }
 
@@ -237,9 +235,8 @@ Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, Counte
   if (mover_ != nullptr && region.ok())
     mover_->add_region(region.value(), base, bytes, device.value());
   if (trace_ != nullptr && region.ok())
-    trace_->write({.kind = Kind::kRegistered,
-                   .counter = remote_write,
-                   .value = model_.key(region.value()).value().value});
+    trace_->write(
+        {.kind = Kind::kRegistered, .counter = remote_write, .value = model_.key(region.value()).value().value});
   return region;
 }
 
@@ -291,7 +288,8 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
   }
   const auto wanted = static_cast<uint32_t>(ops.size());
   if (ops.size() > caps_.deferred_depth)
-    return {Code::kExhausted, std::to_string(ops.size()) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+    return {Code::kExhausted,
+            std::to_string(ops.size()) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
   uint32_t free = free_entries_.load(std::memory_order_relaxed);
   do {
     if (free < wanted)
@@ -429,9 +427,7 @@ size_t ThreadedNic::run_commands() {
           trace_->write({.kind = Kind::kIssued, .op = command->deferred.op});
         model_.hold(command->deferred.op);
         break;
-      case Command::Kind::kRing:
-        ring(command->deferred.trigger, command->deferred.threshold);
-        break;
+      case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
     }
     commands_.pop();
     ++steps;
@@ -553,10 +549,8 @@ void ThreadedNic::landed(const Packet& packet, bool placed) {
 // Before the answer, so that the initiator's completion comes later in the trace too.
 void ThreadedNic::count(const Packet& packet) {
   if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kArrived,
-                   .counter = model_.counter_of(packet),
-                   .peer = packet.source,
-                   .token = packet.token});
+    trace_->write(
+        {.kind = Kind::kArrived, .counter = model_.counter_of(packet), .peer = packet.source, .token = packet.token});
   model_.landed(packet);
 }
 
@@ -728,7 +722,8 @@ void ThreadedNic::run_owner() {
     };
     const auto nothing_to_watch = [](void* object) {
       auto* nic = static_cast<ThreadedNic*>(object);
-      return !nic->stopping_.load() && ((nic->idle() && !nic->moving_.load() && nic->armed_count_.load() == 0) || nic->attending_.load() > 0);
+      return !nic->stopping_.load() &&
+             ((nic->idle() && !nic->moving_.load() && nic->armed_count_.load() == 0) || nic->attending_.load() > 0);
     };
     if (watches) {
       wire_->sleep(Wire::Sleeper::kOwner, kDoorbellPeriod, still_idle, this);

@@ -138,7 +138,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   const std::unique_ptr<DeviceMover> mover_;
   const std::unique_ptr<Wire> wire_;
   TraceLog* const trace_;  // may be null; belongs to whoever drives
-  NicModel model_;  // belongs to whoever drives; validate() also to posters
+  NicModel model_;         // belongs to whoever drives; validate() also to posters
   std::atomic<bool> driven_{false};
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;

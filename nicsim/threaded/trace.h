@@ -33,11 +33,11 @@ struct TraceEvent {
     kPosted,         // counter: the triggering one; value: the threshold; op
     kFired,          // the same; token
     kFlushed,
-    kIssued,         // op, to be started when there is room
-    kStarted,        // token: the oldest issued operation has started
-    kArrived,        // peer and token: of the operation; counter: that counts it, may be none
-    kCompleted,      // peer and token: of the operation; code
-    kPeerLost,       // peer
+    kIssued,     // op, to be started when there is room
+    kStarted,    // token: the oldest issued operation has started
+    kArrived,    // peer and token: of the operation; counter: that counts it, may be none
+    kCompleted,  // peer and token: of the operation; code
+    kPeerLost,   // peer
   };
   static constexpr uint32_t kNone = UINT32_MAX;
 

@@ -48,13 +48,16 @@ class Bell {
   // Call after publishing with a sequentially consistent store. Wakes one helper, else the owner,
   // where somebody sleeps and nobody attends; only then makes a system call.
   void ring() {
-    if (attended_.load(std::memory_order_seq_cst) > 0) return;
-    if (!rouse_one(helpers_)) rouse_one(owner_);
+    if (attended_.load(std::memory_order_seq_cst) > 0)
+      return;
+    if (!rouse_one(helpers_))
+      rouse_one(owner_);
   }
 
   // Work is left here that no packet will ring for: wakes the owner, unless somebody attends.
   void hand_over() {
-    if (attended_.load(std::memory_order_seq_cst) == 0) rouse_one(owner_);
+    if (attended_.load(std::memory_order_seq_cst) == 0)
+      rouse_one(owner_);
   }
 
   // Wakes everybody of that kind; a system call only where somebody sleeps that is not roused yet.
@@ -63,7 +66,8 @@ class Bell {
     Seat& seat = seat_of(who);
     uint32_t seen = seat.state.load(std::memory_order_relaxed);
     while ((seen & kCount) > 0 && (seen & kAllRoused) == 0) {
-      if (seat.state.compare_exchange_weak(seen, seen | kAllRoused)) return call(seat, INT_MAX);
+      if (seat.state.compare_exchange_weak(seen, seen | kAllRoused))
+        return call(seat, INT_MAX);
     }
   }
 
@@ -72,7 +76,8 @@ class Bell {
   // `waiting()` says whether something waits to be polled, by sequentially consistent loads.
   template <typename Waiting>
   void leave(Waiting&& waiting) {
-    if (attended_.fetch_sub(1, std::memory_order_seq_cst) == 1 && waiting()) ring();
+    if (attended_.fetch_sub(1, std::memory_order_seq_cst) == 1 && waiting())
+      ring();
   }
 
   // Sleeps until woken, at most `timeout` (early returns happen). `waiting()` as for leave();
@@ -80,14 +85,17 @@ class Bell {
   // only where nothing waits and idle() is true.
   template <typename Waiting, typename Idle>
   void sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, Waiting&& waiting, Idle&& idle) {
-    if (timeout.count() <= 0) return;
+    if (timeout.count() <= 0)
+      return;
     Seat& seat = seat_of(who);
     const uint32_t word = seat.word.load(std::memory_order_seq_cst);
     move(seat, +1);
     bool in_time = true;
-    if (!waiting() && idle()) in_time = futex_wait(seat.word, word, timeout, /*shared=*/true);
+    if (!waiting() && idle())
+      in_time = futex_wait(seat.word, word, timeout, /*shared=*/true);
     move(seat, -1);
-    if (who == Wire::Sleeper::kHelper && waiting() && (!in_time || !idle())) ring();
+    if (who == Wire::Sleeper::kHelper && waiting() && (!in_time || !idle()))
+      ring();
   }
 
   // System calls made to wake somebody here, by any process. For tests and diagnosis.
@@ -118,7 +126,8 @@ class Bell {
   bool rouse_one(Seat& seat) {
     uint32_t seen = seat.state.load(std::memory_order_seq_cst);
     while ((seen & kCount) > 0) {
-      if ((seen & (kOneRoused | kAllRoused)) != 0) return true;
+      if ((seen & (kOneRoused | kAllRoused)) != 0)
+        return true;
       if (seat.state.compare_exchange_weak(seen, seen | kOneRoused, std::memory_order_seq_cst)) {
         call(seat, 1);
         return true;

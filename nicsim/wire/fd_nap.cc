@@ -21,13 +21,10 @@ namespace {
 
 timespec to_timespec(Wire::Nanoseconds time) {
   constexpr int64_t kSecond = 1'000'000'000;
-  return {.tv_sec = static_cast<time_t>(time.count() / kSecond),
-          .tv_nsec = static_cast<long>(time.count() % kSecond)};
+  return {.tv_sec = static_cast<time_t>(time.count() / kSecond), .tv_nsec = static_cast<long>(time.count() % kSecond)};
 }
 
-int64_t nanoseconds_now() {
-  return Wire::Nanoseconds(steady_clock::now().time_since_epoch()).count();
-}
+int64_t nanoseconds_now() { return Wire::Nanoseconds(steady_clock::now().time_since_epoch()).count(); }
 
 epoll_event event_of(FdNap::Watch what) {
   epoll_event event{};
@@ -60,7 +57,8 @@ void FdNap::change(int fd, Watch what) {
 }
 
 void FdNap::leave() {
-  if (attended_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  if (attended_.fetch_sub(1, std::memory_order_seq_cst) != 1)
+    return;
   if (helpers_.parked.load(std::memory_order_seq_cst) > 0) {
     unpark(helpers_);
   } else if (owner_.parked.load(std::memory_order_seq_cst) > 0) {
@@ -71,7 +69,8 @@ void FdNap::leave() {
 void FdNap::wake(Wire::Sleeper who) {
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   Seat& seat = seat_of(who);
-  if (seat.sleeping.load(std::memory_order_seq_cst) == 0) return;
+  if (seat.sleeping.load(std::memory_order_seq_cst) == 0)
+    return;
   seat.wakes.fetch_add(1, std::memory_order_seq_cst);
   const uint64_t one = 1;
   const ssize_t written = ::write(seat.event.get(), &one, sizeof one);
@@ -81,7 +80,8 @@ void FdNap::wake(Wire::Sleeper who) {
 }
 
 void FdNap::sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, bool (*idle)(void*), void* object) {
-  if (timeout.count() <= 0) return;
+  if (timeout.count() <= 0)
+    return;
   timeout = std::min<Wire::Nanoseconds>(timeout, std::chrono::hours(1));
   const steady_clock::time_point deadline = steady_clock::now() + timeout;
   Seat& seat = seat_of(who);
@@ -91,13 +91,16 @@ void FdNap::sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, bool (*idle)(voi
   if (idle == nullptr || idle(object)) {
     while (seat.wakes.load(std::memory_order_seq_cst) == wakes) {
       const Wire::Nanoseconds left = deadline - steady_clock::now();
-      if (left.count() <= 0) break;
+      if (left.count() <= 0)
+        break;
       pollfd fds[2] = {{.fd = epoll_.get(), .events = POLLIN, .revents = 0},
                        {.fd = seat.event.get(), .events = POLLIN, .revents = 0}};
       const timespec limit = to_timespec(left);
       const int ready = ::ppoll(fds, 2, &limit, nullptr);
-      if (ready <= 0 || (fds[0].revents & POLLIN) == 0) break;
-      if (!park(who, left)) break;
+      if (ready <= 0 || (fds[0].revents & POLLIN) == 0)
+        break;
+      if (!park(who, left))
+        break;
     }
   }
   exit(seat);
@@ -113,8 +116,10 @@ void FdNap::enter(Seat& seat) {
 void FdNap::exit(Seat& seat) {
   const std::lock_guard lock(mutex_);
   seat.exit_time.store(nanoseconds_now(), std::memory_order_relaxed);
-  if (seat.sleeping.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
-  if (!seat.raised.exchange(false, std::memory_order_seq_cst)) return;
+  if (seat.sleeping.fetch_sub(1, std::memory_order_seq_cst) != 1)
+    return;
+  if (!seat.raised.exchange(false, std::memory_order_seq_cst))
+    return;
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t bytes = ::read(seat.event.get(), &count, sizeof count);
 }
@@ -122,9 +127,12 @@ void FdNap::exit(Seat& seat) {
 // Zero where what has arrived is the caller's to look after, else how long to leave it to others. A
 // helper that has just come out may have been woken by the same arrival.
 Wire::Nanoseconds FdNap::park_time(Wire::Sleeper who) const {
-  if (attended()) return kParkTime;
-  if (who == Wire::Sleeper::kHelper) return {};
-  if (helpers_.sleeping.load(std::memory_order_seq_cst) > 0) return kHelperTime;
+  if (attended())
+    return kParkTime;
+  if (who == Wire::Sleeper::kHelper)
+    return {};
+  if (helpers_.sleeping.load(std::memory_order_seq_cst) > 0)
+    return kHelperTime;
   const int64_t since = nanoseconds_now() - helpers_.exit_time.load(std::memory_order_relaxed);
   return since < Wire::Nanoseconds(kHelperTime).count() ? kHelperTime : Wire::Nanoseconds{};
 }
@@ -137,14 +145,16 @@ bool FdNap::park(Wire::Sleeper who, Wire::Nanoseconds limit) {
   const uint32_t word = seat.word.load(std::memory_order_seq_cst);
   seat.parked.fetch_add(1, std::memory_order_seq_cst);
   const Wire::Nanoseconds time = park_time(who);
-  if (time.count() > 0) futex_wait(seat.word, word, std::min(time, limit));
+  if (time.count() > 0)
+    futex_wait(seat.word, word, std::min(time, limit));
   seat.parked.fetch_sub(1, std::memory_order_seq_cst);
   return time.count() > 0;
 }
 
 void FdNap::unpark(Seat& seat) {
   seat.word.fetch_add(1, std::memory_order_seq_cst);
-  if (seat.parked.load(std::memory_order_seq_cst) > 0) futex_wake(seat.word, INT_MAX);
+  if (seat.parked.load(std::memory_order_seq_cst) > 0)
+    futex_wake(seat.word, INT_MAX);
 }
 
 }  // namespace lanyard::nicsim

@@ -26,7 +26,8 @@ class Fifo {
   }
 
   void push_back(T item) {
-    if (count_ == items_.size()) grow();
+    if (count_ == items_.size())
+      grow();
     items_[(first_ + count_) & (items_.size() - 1)] = std::move(item);
     ++count_;
   }
@@ -43,7 +44,8 @@ class Fifo {
     for (size_t left = count_; left > 0; --left) {
       T item = std::move(front());
       pop_front();
-      if (!gone(item)) push_back(std::move(item));
+      if (!gone(item))
+        push_back(std::move(item));
     }
   }
 
@@ -52,7 +54,8 @@ class Fifo {
  private:
   void grow() {
     std::vector<T> larger(items_.empty() ? 16 : items_.size() * 2);  // a power of two
-    for (size_t i = 0; i < count_; ++i) larger[i] = std::move((*this)[i]);
+    for (size_t i = 0; i < count_; ++i)
+      larger[i] = std::move((*this)[i]);
     items_ = std::move(larger);
     first_ = 0;
   }

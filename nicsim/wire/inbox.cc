@@ -48,10 +48,10 @@ Result<InboxPort> InboxPort::attach(void* memory, size_t bytes, uint64_t nonce) 
     return Status(Code::kInvalidArgument, "no inbox of a NIC");
   if (header->version != InboxHeader::kVersion || header->slot_bytes != sizeof(Slot))
     return Status(Code::kInvalidArgument, "an inbox of another version of Lanyard");
-  if (header->nonce != nonce) return Status(Code::kInvalidArgument, "the inbox of another NIC");
+  if (header->nonce != nonce)
+    return Status(Code::kInvalidArgument, "the inbox of another NIC");
   const uint32_t slots = header->slots;
-  if (slots < 2 || slots > Inbox::kMaxSlots || !std::has_single_bit(slots) ||
-      bytes < Inbox::bytes_for(slots))
+  if (slots < 2 || slots > Inbox::kMaxSlots || !std::has_single_bit(slots) || bytes < Inbox::bytes_for(slots))
     return Status(Code::kInvalidArgument, "an inbox with impossible sizes");
   auto* first = reinterpret_cast<Slot*>(static_cast<std::byte*>(memory) + Inbox::kHeaderBytes);
   return InboxPort(header, first, slots);
@@ -80,7 +80,8 @@ bool InboxPort::push(const Packet& packet, const Frame& frame) {
   } else {
     slot->value = frame.value;
     slot->payload_bytes.store(frame.payload_bytes, std::memory_order_relaxed);
-    if (frame.payload_bytes > 0) std::memcpy(slot->payload, frame.payload, frame.payload_bytes);
+    if (frame.payload_bytes > 0)
+      std::memcpy(slot->payload, frame.payload, frame.payload_bytes);
   }
   order_before(header_);
   // Sequentially consistent: the bell reads who sleeps after this, and not before (bell.h).
@@ -113,8 +114,7 @@ Inbox::Inbox(void* memory, uint32_t slots, uint64_t nonce)
       slots_(reinterpret_cast<Slot*>(static_cast<std::byte*>(memory) + kHeaderBytes)),
       mask_(slots - 1),
       batch_(slots >= 64 ? slots / 8 : 1) {
-  LANYARD_CHECK(slots >= 2 && slots <= kMaxSlots && std::has_single_bit(slots),
-                "an inbox has a power of two of slots");
+  LANYARD_CHECK(slots >= 2 && slots <= kMaxSlots && std::has_single_bit(slots), "an inbox has a power of two of slots");
   header_->slots = slots;
   header_->slot_bytes = sizeof(Slot);
   header_->nonce = nonce;
@@ -129,7 +129,8 @@ void Inbox::read(const Slot& slot, uint64_t state, Packet& packet, Frame& frame)
   const uint64_t kind = state >> kKindShift;
   packet = slot.packet;
   frame = {.kind = static_cast<FrameKind>(kind & ~kBare)};
-  if ((kind & kBare) != 0) return;
+  if ((kind & kBare) != 0)
+    return;
   frame.value = slot.value;
   frame.payload_bytes = std::min(slot.payload_bytes.load(std::memory_order_relaxed), kInlineBytes);
   frame.payload = slot.payload;
@@ -144,7 +145,8 @@ bool Inbox::return_slots() {
 }
 
 bool Inbox::waiting() const {
-  if (header_->nudged.load(std::memory_order_seq_cst) != 0) return true;
+  if (header_->nudged.load(std::memory_order_seq_cst) != 0)
+    return true;
   // A driver may pop meanwhile. A slot that has been given back was popped before, so head_ is then
   // seen to have moved; "waiting" is the safe answer.
   const uint64_t head = head_.load(std::memory_order_acquire);

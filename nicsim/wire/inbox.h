@@ -61,9 +61,9 @@ struct InboxHeader {
   alignas(64) Bell bell;
   alignas(64) std::atomic<uint64_t> tail{0};  // next position that a producer takes
   alignas(64) std::atomic<uint32_t> any_stuck{0};
-  std::atomic<uint32_t> nudged{0};  // to this inbox's owner: one that you found full has room
+  std::atomic<uint32_t> nudged{0};                       // to this inbox's owner: one that you found full has room
   std::atomic<uint64_t> stuck[kMaxProducers / 64] = {};  // who found this inbox full, by rank
-  Claims claims[kMaxShared];  // of the long writes to the owner that both sides copy
+  Claims claims[kMaxShared];                             // of the long writes to the owner that both sides copy
 };
 
 struct Slot {
@@ -98,8 +98,7 @@ class InboxPort {
   bool closed() const { return header_->closed.load(std::memory_order_acquire) != 0; }
 
  private:
-  InboxPort(InboxHeader* header, Slot* slots, uint32_t count)
-      : header_(header), slots_(slots), mask_(count - 1) {}
+  InboxPort(InboxHeader* header, Slot* slots, uint32_t count) : header_(header), slots_(slots), mask_(count - 1) {}
 
   InboxHeader* header_ = nullptr;
   Slot* slots_ = nullptr;
@@ -141,7 +140,8 @@ class Inbox {
   template <typename NudgeRank>
   void give_back(bool all, NudgeRank&& nudge_rank) {
     const uint64_t popped = head_.load(std::memory_order_relaxed) - returned_;
-    if (popped == 0 || (!all && popped < batch_) || !return_slots()) return;
+    if (popped == 0 || (!all && popped < batch_) || !return_slots())
+      return;
     for (uint32_t i = 0; i < std::size(header_->stuck); ++i) {
       uint64_t ranks = header_->stuck[i].exchange(0, std::memory_order_acq_rel);
       for (; ranks != 0; ranks &= ranks - 1)

@@ -18,9 +18,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
-Status system_failure(const char* what) {
-  return {Code::kFailed, std::string(what) + ": " + std::strerror(errno)};
-}
+Status system_failure(const char* what) { return {Code::kFailed, std::string(what) + ": " + std::strerror(errno)}; }
 
 uint64_t hash(const char* text, size_t bytes) {  // FNV-1a
   uint64_t value = 0xcbf29ce484222325;
@@ -46,17 +44,18 @@ uint64_t pid_namespace() {
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
-RemoteCopy copy_remote(decltype(::process_vm_readv)& call, pid_t pid, std::byte* here,
-                       uint64_t there, size_t bytes) {
+RemoteCopy copy_remote(decltype(::process_vm_readv)& call, pid_t pid, std::byte* here, uint64_t there, size_t bytes) {
   while (bytes > 0) {
     const iovec local{here, bytes};
     const iovec remote{reinterpret_cast<void*>(there), bytes};
     const ssize_t count = call(pid, &local, 1, &remote, 1, 0);
     if (count < 0) {
-      if (errno == EINTR) continue;
+      if (errno == EINTR)
+        continue;
       return errno == ESRCH || errno == EFAULT ? RemoteCopy::kGone : RemoteCopy::kRefused;
     }
-    if (count == 0) return RemoteCopy::kGone;
+    if (count == 0)
+      return RemoteCopy::kGone;
     here += count;
     there += static_cast<uint64_t>(count);
     bytes -= static_cast<size_t>(count);
@@ -74,23 +73,28 @@ nic::Address ShmAddress::encode() const {
 
 std::optional<ShmAddress> ShmAddress::decode(const nic::Address& address) {
   ShmAddress result;
-  if (address.bytes.size() != sizeof result) return std::nullopt;
+  if (address.bytes.size() != sizeof result)
+    return std::nullopt;
   std::memcpy(&result, address.bytes.data(), sizeof result);
-  if (result.tag != kShmAddressTag) return std::nullopt;
+  if (result.tag != kShmAddressTag)
+    return std::nullopt;
   return result;
 }
 
 FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0)
+    ::close(fd_);
 }
 
 Mapping::~Mapping() {
-  if (base_ != nullptr) ::munmap(base_, bytes_);
+  if (base_ != nullptr)
+    ::munmap(base_, bytes_);
 }
 
 Result<Mapping> Mapping::map(int fd, size_t bytes) {
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (base == MAP_FAILED) return system_failure("mmap");
+  if (base == MAP_FAILED)
+    return system_failure("mmap");
   Mapping mapping;
   mapping.base_ = base;
   mapping.bytes_ = bytes;
@@ -100,13 +104,16 @@ Result<Mapping> Mapping::map(int fd, size_t bytes) {
 Result<OwnSegment> OwnSegment::create(size_t bytes) {
   OwnSegment segment;
   segment.fd = FileDescriptor(::memfd_create("lanyard-nic", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!segment.fd.valid()) return system_failure("memfd_create");
+  if (!segment.fd.valid())
+    return system_failure("memfd_create");
   const int fd = segment.fd.get();
-  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return system_failure("ftruncate");
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    return system_failure("ftruncate");
   if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return system_failure("F_ADD_SEALS");
   Result<Mapping> mapping = Mapping::map(fd, bytes);
-  if (!mapping.ok()) return mapping.status();
+  if (!mapping.ok())
+    return mapping.status();
   segment.mapping = std::move(mapping.value());
 
   ShmAddress& address = segment.address;
@@ -132,7 +139,8 @@ Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", address.pid, address.fd);
   const FileDescriptor file(::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) {
-    if (errno == ENOENT || errno == ESRCH) return Status(Code::kNotFound, "the peer has gone");
+    if (errno == ENOENT || errno == ESRCH)
+      return Status(Code::kNotFound, "the peer has gone");
     return system_failure(path);
   }
   struct stat info {};
@@ -141,14 +149,17 @@ Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
       static_cast<uint64_t>(info.st_size) != address.bytes)
     return Status(Code::kNotFound, "the peer has gone and its numbers name something else");
   Result<Mapping> mapping = Mapping::map(file.get(), address.bytes);
-  if (!mapping.ok()) return mapping.status();
+  if (!mapping.ok())
+    return mapping.status();
   segment.mapping_ = std::move(mapping.value());
   return segment;
 }
 
 bool PeerSegment::process_ended() const {
-  if (same_process_) return false;
-  if (!pidfd_.valid()) return ::kill(pid_, 0) != 0 && errno == ESRCH;  // misses zombies
+  if (same_process_)
+    return false;
+  if (!pidfd_.valid())
+    return ::kill(pid_, 0) != 0 && errno == ESRCH;  // misses zombies
   pollfd wanted{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
   return ::poll(&wanted, 1, 0) == 1;
 }

@@ -29,7 +29,8 @@ Result<std::unique_ptr<ShmWire>> ShmWire::create(const ShmOptions& options) {
   if (options.slots < 2 || options.slots > Inbox::kMaxSlots || !std::has_single_bit(options.slots))
     return Status(Code::kInvalidArgument, "an inbox has a power of two of slots, 2 to 65536");
   Result<OwnSegment> segment = OwnSegment::create(Inbox::bytes_for(options.slots));
-  if (!segment.ok()) return segment.status();
+  if (!segment.ok())
+    return segment.status();
   return std::unique_ptr<ShmWire>(new ShmWire(options, std::move(segment.value())));
 }
 
@@ -43,7 +44,8 @@ ShmWire::~ShmWire() {
   inbox_.close();
   // From now on nobody writes where place() has said.
   for (uint32_t i = 0; i < shares_.size(); ++i) {
-    if (shares_[i].peer == Share::kNobody) continue;
+    if (shares_[i].peer == Share::kNobody)
+      continue;
     inbox_.claims(i).take_all();
     while (inbox_.claims(i).pushing() && !peers_[shares_[i].peer].segment.process_ended())
       sched_yield();
@@ -51,39 +53,39 @@ ShmWire::~ShmWire() {
 }
 
 Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
-  if (ready_.load()) return {Code::kInvalidState, "the peers are known already"};
+  if (ready_.load())
+    return {Code::kInvalidState, "the peers are known already"};
   if (peers.size() > kMaxPeers)
-    return {Code::kInvalidArgument, "at most " + std::to_string(kMaxPeers) +
-                                        " ranks share a host's memory: set LANYARD_SIM_WIRE=tcp"};
+    return {Code::kInvalidArgument,
+            "at most " + std::to_string(kMaxPeers) + " ranks share a host's memory: set LANYARD_SIM_WIRE=tcp"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
     return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
   std::vector<Peer> table(peers.size());
   for (size_t rank = 0; rank < peers.size(); ++rank) {
     const std::optional<ShmAddress> decoded = ShmAddress::decode(peers[rank]);
     if (!decoded)
-      return {Code::kInvalidArgument, peer_name(rank) + " has no shared-memory wire: set " +
-                                          "LANYARD_SIM_WIRE to the same value on all ranks"};
-    if (decoded->host != segment_.address.host)
       return {Code::kInvalidArgument,
-              peer_name(rank) + " is on another host: set LANYARD_SIM_WIRE=tcp on all ranks"};
+              peer_name(rank) + " has no shared-memory wire: set " + "LANYARD_SIM_WIRE to the same value on all ranks"};
+    if (decoded->host != segment_.address.host)
+      return {Code::kInvalidArgument, peer_name(rank) + " is on another host: set LANYARD_SIM_WIRE=tcp on all ranks"};
     if (decoded->pid_namespace != segment_.address.pid_namespace)
-      return {
-          Code::kInvalidArgument,
-          peer_name(rank) +
-              " is in another container (pid namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
+      return {Code::kInvalidArgument,
+              peer_name(rank) + " is in another container (pid namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
     table[rank].address = *decoded;
   }
   peers_ = std::move(table);
   self_ = self;
   ready_.store(true, std::memory_order_seq_cst);
-  if (waiting()) inbox_.bell().ring();  // it may have come before anybody could poll it
+  if (waiting())
+    inbox_.bell().ring();  // it may have come before anybody could poll it
   return {};
 }
 
 // ---- Out
 
 void ShmWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
-  if (!reach(rank)) return;
+  if (!reach(rank))
+    return;
   Frame frame;
   if (const uint64_t bytes = payload_bytes(packet); bytes <= kInlineBytes) {
     frame.payload_bytes = static_cast<uint32_t>(bytes);
@@ -110,7 +112,8 @@ void ShmWire::post(uint32_t rank, const Packet& packet, const Frame& frame) {
 // Where the peer's inbox is full, false, and a nudge will come.
 bool ShmWire::push_or_await(Peer& peer, const Packet& packet, const Frame& frame) {
   while (!peer.port.push(packet, frame)) {
-    if (peer.awaiting) return false;
+    if (peer.awaiting)
+      return false;
     peer.awaiting = !peer.port.await_room(self_);
   }
   peer.awaiting = false;
@@ -123,7 +126,8 @@ size_t ShmWire::drain_outgoing() {
     Peer& peer = peers_[rank];
     while (!peer.outgoing.empty()) {
       const Outgoing& next = peer.outgoing.front();
-      if (!push_or_await(peer, next.packet, next.frame)) return false;
+      if (!push_or_await(peer, next.packet, next.frame))
+        return false;
       peer.outgoing.pop_front();
       ++steps;
     }
@@ -137,21 +141,20 @@ bool ShmWire::reach(uint32_t rank) {
   Peer& peer = peers_[rank];
   if (peer.state == Peer::State::kOpen) [[likely]]
     return true;
-  if (peer.state != Peer::State::kNew) return false;
+  if (peer.state != Peer::State::kNew)
+    return false;
   Result<PeerSegment> segment = PeerSegment::open(peer.address);
   if (segment.ok()) {
-    Result<InboxPort> port =
-        InboxPort::attach(segment.value().base(), segment.value().bytes(), peer.address.nonce);
+    Result<InboxPort> port = InboxPort::attach(segment.value().base(), segment.value().bytes(), peer.address.nonce);
     if (port.ok()) {
       peer.segment = std::move(segment.value());
       peer.port = port.value();
       uint64_t nonce = 0;
       peer.cma =
-          options_.use_cma &&
-          (peer.segment.same_process() ||
-           (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
-                        reinterpret_cast<std::byte*>(&nonce), sizeof nonce) == RemoteCopy::kDone &&
-            nonce == peer.address.nonce));
+          options_.use_cma && (peer.segment.same_process() ||
+                               (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
+                                            reinterpret_cast<std::byte*>(&nonce), sizeof nonce) == RemoteCopy::kDone &&
+                                nonce == peer.address.nonce));
       peer.pushes = options_.use_cma;
       peer.state = Peer::State::kOpen;
       reached_any_.store(true, std::memory_order_relaxed);
@@ -165,23 +168,29 @@ bool ShmWire::reach(uint32_t rank) {
 // ---- In
 
 size_t ShmWire::poll(Sink& sink) {
-  if (!ready_.load(std::memory_order_acquire)) return 0;
+  if (!ready_.load(std::memory_order_acquire))
+    return 0;
   size_t steps = take_frames(sink);
-  if (steps == 0 && !ended_.empty()) steps += bury(sink);
+  if (steps == 0 && !ended_.empty())
+    steps += bury(sink);
   if (inbox_.take_nudge()) {
-    for (Peer& peer : peers_) peer.awaiting = false;
+    for (Peer& peer : peers_)
+      peer.awaiting = false;
   }
   const uint64_t budget = pulls_.empty() || pushes_.empty() ? kPortionBytes : kPortionBytes / 2;
   steps += pull_portions(sink, budget);
   steps += push_portions(budget);
-  if (!stuck_.empty()) steps += drain_outgoing();
-  if (!streams_.empty()) steps += stream_portion();
+  if (!stuck_.empty())
+    steps += drain_outgoing();
+  if (!streams_.empty())
+    steps += stream_portion();
   inbox_.give_back(/*all=*/steps == 0, [this](uint32_t rank) {
-    if (rank < peers_.size() && reach(rank)) peers_[rank].port.nudge();
+    if (rank < peers_.size() && reach(rank))
+      peers_[rank].port.nudge();
   });
-  if (steps == 0) look_after_peers();
-  set_more(!pulls_.empty() || !pushes_.empty() || (!streams_.empty() && !stream_stuck_) ||
-           !ended_.empty());
+  if (steps == 0)
+    look_after_peers();
+  set_more(!pulls_.empty() || !pushes_.empty() || (!streams_.empty() && !stream_stuck_) || !ended_.empty());
   return steps;
 }
 
@@ -200,36 +209,31 @@ size_t ShmWire::take_frames(Sink& sink) {
 
 void ShmWire::take(Sink& sink, const Packet& packet, const Frame& frame) {
   switch (frame.kind) {
-    case FrameKind::kPacket:
-      return take_packet(sink, packet, frame);
-    case FrameKind::kOffer:
-      return take_offer(sink, packet, frame.value);
-    case FrameKind::kPull:
-      return take_request(packet);
-    case FrameKind::kChunk:
-      return take_chunk(sink, packet, frame);
-    case FrameKind::kInvite:
-      return take_invitation(packet, frame.value);
-    case FrameKind::kHelped:
-      return take_answer(sink, packet, frame.value);
+    case FrameKind::kPacket: return take_packet(sink, packet, frame);
+    case FrameKind::kOffer: return take_offer(sink, packet, frame.value);
+    case FrameKind::kPull: return take_request(packet);
+    case FrameKind::kChunk: return take_chunk(sink, packet, frame);
+    case FrameKind::kInvite: return take_invitation(packet, frame.value);
+    case FrameKind::kHelped: return take_answer(sink, packet, frame.value);
   }
 }
 
 void ShmWire::take_packet(Sink& sink, const Packet& packet, const Frame& frame) {
   switch (packet.kind) {
     case PacketKind::kWrite: {
-      if (packet.bytes != frame.payload_bytes) return;
+      if (packet.bytes != frame.payload_bytes)
+        return;
       std::byte* to = sink.place(packet);
-      if (to != nullptr && packet.bytes > 0) std::memcpy(to, frame.payload, packet.bytes);
+      if (to != nullptr && packet.bytes > 0)
+        std::memcpy(to, frame.payload, packet.bytes);
       return sink.landed(packet, to != nullptr);
     }
     case PacketKind::kPull:
-      if (frame.payload_bytes == kLoanBytes) sink.pull_arrived(packet, frame.payload);
+      if (frame.payload_bytes == kLoanBytes)
+        sink.pull_arrived(packet, frame.payload);
       return;
-    case PacketKind::kCannotPull:
-      return sink.pull_refused(packet);
-    case PacketKind::kAtomic:
-      return sink.atomic_arrived(packet);
+    case PacketKind::kCannotPull: return sink.pull_refused(packet);
+    case PacketKind::kAtomic: return sink.atomic_arrived(packet);
     case PacketKind::kAck: {
       std::vector<Offer>& offers = peers_[packet.source].offers;
       if (!offers.empty())
@@ -240,10 +244,13 @@ void ShmWire::take_packet(Sink& sink, const Packet& packet, const Frame& frame) 
 }
 
 void ShmWire::take_offer(Sink& sink, const Packet& packet, uint64_t from) {
-  if (packet.kind != PacketKind::kWrite || packet.bytes <= kInlineBytes) return;
+  if (packet.kind != PacketKind::kWrite || packet.bytes <= kInlineBytes)
+    return;
   std::byte* to = sink.place(packet);
-  if (to == nullptr) return sink.landed(packet, false);
-  if (!reach(packet.source)) return sink.abandoned(packet);
+  if (to == nullptr)
+    return sink.landed(packet, false);
+  if (!reach(packet.source))
+    return sink.abandoned(packet);
   Pull pull{.packet = packet, .to = to, .from = from, .end = packet.bytes};
   if (peers_[packet.source].cma) {
     invite(pull);
@@ -257,12 +264,12 @@ void ShmWire::take_chunk(Sink& sink, const Packet& packet, const Frame& frame) {
   const auto found = std::find_if(streamed_.begin(), streamed_.end(), [&](const Pull& pull) {
     return pull.packet.source == packet.source && pull.packet.token == packet.token;
   });
-  if (found == streamed_.end() || frame.value != found->done ||
-      frame.payload_bytes > found->packet.bytes - found->done)
+  if (found == streamed_.end() || frame.value != found->done || frame.payload_bytes > found->packet.bytes - found->done)
     return;
   std::memcpy(found->to + found->done, frame.payload, frame.payload_bytes);
   found->done += frame.payload_bytes;
-  if (found->done < found->packet.bytes) return;
+  if (found->done < found->packet.bytes)
+    return;
   const Packet whole = found->packet;
   streamed_.erase(found);
   sink.landed(whole, true);
@@ -276,7 +283,8 @@ size_t ShmWire::pull_portions(Sink& sink, uint64_t budget) {
     Pull pull = pulls_.front();
     pulls_.pop_front();
     const uint64_t bytes = next_portion(pull, budget);
-    if (bytes > 0) pull.outcome = read(peers_[pull.packet.source], pull, bytes);
+    if (bytes > 0)
+      pull.outcome = read(peers_[pull.packet.source], pull, bytes);
     const bool well = pull.outcome == RemoteCopy::kDone;
     if (well) {
       pull.done += bytes;
@@ -297,30 +305,29 @@ size_t ShmWire::pull_portions(Sink& sink, uint64_t budget) {
 // How much of it is to be read now: 0 where the source has taken what is left.
 uint64_t ShmWire::next_portion(const Pull& pull, uint64_t budget) {
   const uint64_t left = pull.end - pull.done;
-  if (!pull.share) return std::min(budget, left);
+  if (!pull.share)
+    return std::min(budget, left);
   return inbox_.claims(*pull.share).take() ? std::min(Claims::portion(pull.packet.bytes), left) : 0;
 }
 
 // For a write that nobody copies any more.
 void ShmWire::finish(Sink& sink, Pull pull) {
   switch (pull.outcome) {
-    case RemoteCopy::kDone:
-      return sink.landed(pull.packet, true);
+    case RemoteCopy::kDone: return sink.landed(pull.packet, true);
     case RemoteCopy::kRefused:
       peers_[pull.packet.source].cma = false;
       pull.done = 0;
       return ask_for_stream(pull);
-    case RemoteCopy::kGone:
-      return sink.abandoned(pull.packet);
+    case RemoteCopy::kGone: return sink.abandoned(pull.packet);
   }
 }
 
 RemoteCopy ShmWire::read(const Peer& peer, const Pull& pull, size_t bytes) const {
   if (!peer.segment.same_process())
     return read_remote(peer.address.pid, pull.from + pull.done, pull.to + pull.done, bytes);
-  if (peer.port.closed()) return RemoteCopy::kGone;
-  std::memcpy(pull.to + pull.done, reinterpret_cast<const std::byte*>(pull.from) + pull.done,
-              bytes);
+  if (peer.port.closed())
+    return RemoteCopy::kGone;
+  std::memcpy(pull.to + pull.done, reinterpret_cast<const std::byte*>(pull.from) + pull.done, bytes);
   return RemoteCopy::kDone;
 }
 
@@ -330,23 +337,25 @@ RemoteCopy ShmWire::read(const Peer& peer, const Pull& pull, size_t bytes) const
 // copies alone.
 void ShmWire::invite(Pull& pull) {
   const Packet& packet = pull.packet;
-  if (packet.bytes < kSharedBytes || !peers_[packet.source].helps) return;
-  const auto share = std::find_if(shares_.begin(), shares_.end(),
-                                  [](const Share& each) { return each.peer == Share::kNobody; });
-  if (share == shares_.end()) return;
+  if (packet.bytes < kSharedBytes || !peers_[packet.source].helps)
+    return;
+  const auto share =
+      std::find_if(shares_.begin(), shares_.end(), [](const Share& each) { return each.peer == Share::kNobody; });
+  if (share == shares_.end())
+    return;
   *share = {.peer = packet.source, .token = packet.token};
   pull.share = static_cast<uint32_t>(share - shares_.begin());
   inbox_.claims(*pull.share).open(Claims::portions(packet.bytes));
   Packet invitation = packet;
   invitation.source = self_;
   invitation.operand = *pull.share;
-  post(packet.source, invitation,
-       {.kind = FrameKind::kInvite, .value = reinterpret_cast<uint64_t>(pull.to)});
+  post(packet.source, invitation, {.kind = FrameKind::kInvite, .value = reinterpret_cast<uint64_t>(pull.to)});
 }
 
 void ShmWire::take_invitation(const Packet& packet, uint64_t to) {
   const Offer* offer = find_offer(peers_[packet.source], packet.token);
-  if (offer == nullptr || offer->bytes != packet.bytes || packet.operand >= shares_.size()) return;
+  if (offer == nullptr || offer->bytes != packet.bytes || packet.operand >= shares_.size())
+    return;
   Push push{.peer = packet.source, .answer = packet, .to = to};
   push.answer.source = self_;
   pushes_.push_back(push);
@@ -373,49 +382,59 @@ size_t ShmWire::push_portions(uint64_t budget) {
 bool ShmWire::push_portion(Push& push) {
   Peer& peer = peers_[push.peer];
   const Offer* offer = find_offer(peer, push.answer.token);
-  if (offer == nullptr || !peer.pushes || push.copied == offer->bytes) return false;
+  if (offer == nullptr || !peer.pushes || push.copied == offer->bytes)
+    return false;
   Claims& claims = peer.port.claims(static_cast<uint32_t>(push.answer.operand));
-  if (!claims.push()) return false;
+  if (!claims.push())
+    return false;
   const uint64_t end = offer->bytes - push.copied;
   const uint64_t portion = Claims::portion(offer->bytes);
   const uint64_t begin = (end - 1) / portion * portion;
   const RemoteCopy outcome = write(peer, offer->payload + begin, push.to + begin, end - begin);
   claims.pushed();
-  if (outcome == RemoteCopy::kRefused) peer.pushes = false;
-  if (outcome != RemoteCopy::kDone) return false;
+  if (outcome == RemoteCopy::kRefused)
+    peer.pushes = false;
+  if (outcome != RemoteCopy::kDone)
+    return false;
   push.copied = offer->bytes - begin;
   return true;
 }
 
-RemoteCopy ShmWire::write(const Peer& peer, const std::byte* from, uint64_t to,
-                          size_t bytes) const {
-  if (!peer.segment.same_process()) return write_remote(peer.address.pid, from, to, bytes);
+RemoteCopy ShmWire::write(const Peer& peer, const std::byte* from, uint64_t to, size_t bytes) const {
+  if (!peer.segment.same_process())
+    return write_remote(peer.address.pid, from, to, bytes);
   std::memcpy(reinterpret_cast<std::byte*>(to), from, bytes);
   return RemoteCopy::kDone;
 }
 
 // The source touches that write no more.
 void ShmWire::take_answer(Sink& sink, const Packet& packet, uint64_t copied) {
-  if (packet.operand >= shares_.size()) return;
+  if (packet.operand >= shares_.size())
+    return;
   const auto index = static_cast<uint32_t>(packet.operand);
-  if (shares_[index].peer != packet.source || shares_[index].token != packet.token) return;
+  if (shares_[index].peer != packet.source || shares_[index].token != packet.token)
+    return;
   shares_[index] = {};
   // It has given up.
-  if (inbox_.claims(index).take_all() > 0) peers_[packet.source].helps = false;
+  if (inbox_.claims(index).take_all() > 0)
+    peers_[packet.source].helps = false;
   const auto end_share = [&](Pull& pull) {
     pull.share.reset();
     pull.end -= std::min(copied, pull.end - pull.done);
   };
   for (size_t i = 0; i < pulls_.size(); ++i) {
-    if (pulls_[i].share == index) return end_share(pulls_[i]);
+    if (pulls_[i].share == index)
+      return end_share(pulls_[i]);
   }
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                  [&](const Pull& pull) { return pull.share == index; });
-  if (found == waiting_.end()) return;  // it has landed without the source's help
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Pull& pull) { return pull.share == index; });
+  if (found == waiting_.end())
+    return;  // it has landed without the source's help
   Pull pull = *found;
   waiting_.erase(found);
   end_share(pull);
-  if (pull.outcome == RemoteCopy::kDone && pull.done < pull.end) return pulls_.push_back(pull);
+  if (pull.outcome == RemoteCopy::kDone && pull.done < pull.end)
+    return pulls_.push_back(pull);
   finish(sink, pull);
 }
 
@@ -430,14 +449,15 @@ void ShmWire::ask_for_stream(const Pull& pull) {
 
 void ShmWire::take_request(const Packet& packet) {
   Offer* offer = find_offer(peers_[packet.source], packet.token);
-  if (offer == nullptr || offer->streaming || offer->bytes != packet.bytes) return;
+  if (offer == nullptr || offer->streaming || offer->bytes != packet.bytes)
+    return;
   offer->streaming = true;
   streams_.push_back({.peer = packet.source, .token = packet.token});
 }
 
 ShmWire::Offer* ShmWire::find_offer(Peer& peer, uint32_t token) {
-  const auto found = std::find_if(peer.offers.begin(), peer.offers.end(),
-                                  [&](const Offer& offer) { return offer.token == token; });
+  const auto found =
+      std::find_if(peer.offers.begin(), peer.offers.end(), [&](const Offer& offer) { return offer.token == token; });
   return found == peer.offers.end() ? nullptr : &*found;
 }
 
@@ -448,9 +468,11 @@ size_t ShmWire::stream_portion() {
     const Stream stream = streams_.front();
     streams_.pop_front();
     Offer* offer = find_offer(peers_[stream.peer], stream.token);
-    if (offer == nullptr) continue;  // acknowledged or lost
+    if (offer == nullptr)
+      continue;  // acknowledged or lost
     const size_t sent = stream_turn(stream, *offer);
-    if (offer->sent < offer->bytes) streams_.push_back(stream);
+    if (offer->sent < offer->bytes)
+      streams_.push_back(stream);
     chunks += sent;
     blocked = sent == 0 ? blocked + 1 : 0;
   }
@@ -461,7 +483,8 @@ size_t ShmWire::stream_portion() {
 // Returns how many chunks went out.
 size_t ShmWire::stream_turn(const Stream& stream, Offer& offer) {
   Peer& peer = peers_[stream.peer];
-  if (!peer.outgoing.empty()) return 0;  // packets go first
+  if (!peer.outgoing.empty())
+    return 0;  // packets go first
   const Packet packet{.kind = PacketKind::kWrite, .source = self_, .token = stream.token};
   size_t chunks = 0;
   while (chunks < kChunksPerTurn && offer.sent < offer.bytes) {
@@ -483,10 +506,12 @@ size_t ShmWire::stream_turn(const Stream& stream, Offer& offer) {
 // Now and then: a system call a peer, so not with every idle poll.
 void ShmWire::look_after_peers() {
   const bool slept = slept_.load(std::memory_order_relaxed);
-  if (!slept && ++idle_polls_ % kIdlePollsPerLook != 0) return;
+  if (!slept && ++idle_polls_ % kIdlePollsPerLook != 0)
+    return;
   slept_.store(false, std::memory_order_relaxed);
   const steady_clock::time_point now = steady_clock::now();
-  if (now < next_look_) return;
+  if (now < next_look_)
+    return;
   next_look_ = now + options_.watch_period;
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     const Peer& peer = peers_[rank];
@@ -512,7 +537,8 @@ size_t ShmWire::bury(Sink& sink) {
     peer.offers.clear();
     std::erase(stuck_, rank);
     const auto give_up = [&](const Pull& pull) {
-      if (pull.packet.source != rank) return false;
+      if (pull.packet.source != rank)
+        return false;
       sink.abandoned(pull.packet);
       return true;
     };
@@ -521,7 +547,8 @@ size_t ShmWire::bury(Sink& sink) {
     pulls_.erase_if(give_up);
     pushes_.erase_if([&](const Push& push) { return push.peer == rank; });
     for (Share& share : shares_) {
-      if (share.peer == rank) share = {};
+      if (share.peer == rank)
+        share = {};
     }
     sink.peer_lost(rank);
   }
@@ -531,14 +558,15 @@ size_t ShmWire::bury(Sink& sink) {
 // ---- Sleep
 
 bool ShmWire::waiting() const {
-  return ready_.load(std::memory_order_seq_cst) &&
-         (more_.load(std::memory_order_seq_cst) || inbox_.waiting());
+  return ready_.load(std::memory_order_seq_cst) && (more_.load(std::memory_order_seq_cst) || inbox_.waiting());
 }
 
 void ShmWire::set_more(bool more) {
-  if (more == more_.load(std::memory_order_relaxed)) return;
+  if (more == more_.load(std::memory_order_relaxed))
+    return;
   more_.store(more, std::memory_order_seq_cst);
-  if (more) inbox_.bell().hand_over();  // whoever polls now may go elsewhere
+  if (more)
+    inbox_.bell().hand_over();  // whoever polls now may go elsewhere
 }
 
 void ShmWire::leave() {

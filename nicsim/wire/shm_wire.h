@@ -92,9 +92,9 @@ class ShmWire final : public Wire {
   struct Pull {
     Packet packet;
     std::byte* to = nullptr;
-    uint64_t from = 0;  // in the source's memory
-    uint64_t done = 0;  // from the front
-    uint64_t end = 0;   // where the part begins of which the source has said that it is copied
+    uint64_t from = 0;                   // in the source's memory
+    uint64_t done = 0;                   // from the front
+    uint64_t end = 0;                    // where the part begins of which the source has said that it is copied
     std::optional<uint32_t> share = {};  // which of shares_, where the source may be copying too
     RemoteCopy outcome = RemoteCopy::kDone;
   };

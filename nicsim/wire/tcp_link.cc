@@ -23,9 +23,7 @@ void set_options(tcp::socket& socket) {
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   const int fd = socket.native_handle();
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // else a program that a peer starts keeps its connections
-  const auto set = [fd](int name, int value) {
-    ::setsockopt(fd, IPPROTO_TCP, name, &value, sizeof value);
-  };
+  const auto set = [fd](int name, int value) { ::setsockopt(fd, IPPROTO_TCP, name, &value, sizeof value); };
   set(TCP_KEEPIDLE, 15);
   set(TCP_KEEPINTVL, 5);
   set(TCP_KEEPCNT, 3);
@@ -44,24 +42,28 @@ void TcpOutLink::connect(const tcp::endpoint& endpoint, const TcpHello& hello) {
   state_ = State::kConnecting;
   error_code error;
   socket_.open(endpoint.protocol(), error);
-  if (error) return fail_later();
+  if (error)
+    return fail_later();
   set_options(socket_);
   timer_.expires_after(kConnectTime);
   hub_.handler_queued();
   timer_.async_wait([self = shared_from_this()](error_code canceled) {
     self->hub_.handler_ran();
-    if (!canceled && self->state_ == State::kConnecting) self->fail();
+    if (!canceled && self->state_ == State::kConnecting)
+      self->fail();
   });
-  socket_.async_connect(
-      endpoint, [self = shared_from_this()](error_code result) { self->connected(result); });
+  socket_.async_connect(endpoint, [self = shared_from_this()](error_code result) { self->connected(result); });
   nap_.watch(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
 }
 
 void TcpOutLink::connected(error_code error) {
-  if (state_ != State::kConnecting) return;
+  if (state_ != State::kConnecting)
+    return;
   timer_.cancel();
-  if (!error) socket_.non_blocking(true, error);
-  if (error) return fail();
+  if (!error)
+    socket_.non_blocking(true, error);
+  if (error)
+    return fail();
   nap_.change(socket_.native_handle(), FdNap::Watch::kRead);
   state_ = State::kOpen;
   watch_for_end();
@@ -71,31 +73,38 @@ void TcpOutLink::connected(error_code error) {
 // Nothing is ever received here but the end.
 void TcpOutLink::watch_for_end() {
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
-    if (self->state_ == State::kClosed) return;
+    if (self->state_ == State::kClosed)
+      return;
     std::byte byte{};
-    if (!error) self->socket_.read_some(asio::buffer(&byte, 1), error);
-    if (error != asio::error::would_block) return self->fail();
+    if (!error)
+      self->socket_.read_some(asio::buffer(&byte, 1), error);
+    if (error != asio::error::would_block)
+      return self->fail();
     self->watch_for_end();
   });
 }
 
 void TcpOutLink::queue(const Packet& packet, const std::byte* payload) {
-  if (state_ == State::kClosed) return;
-  items_.push_back(
-      {.packet = packet, .payload = payload, .payload_bytes = payload_bytes(packet)});
+  if (state_ == State::kClosed)
+    return;
+  items_.push_back({.packet = packet, .payload = payload, .payload_bytes = payload_bytes(packet)});
 }
 
 void TcpOutLink::flush() {
-  if (state_ != State::kOpen) return;
+  if (state_ != State::kOpen)
+    return;
   std::array<asio::const_buffer, kMaxBuffers> buffers;
   uint64_t bytes = 0;
   const size_t count = gather(buffers, bytes);
-  if (count == 0) return;
+  if (count == 0)
+    return;
   error_code error;
   const size_t sent = socket_.write_some(std::span(buffers.data(), count), error);
-  if (error && error != asio::error::would_block) return fail_later();
+  if (error && error != asio::error::would_block)
+    return fail_later();
   written(sent);
-  if (!items_.empty() || hello_sent_ < sizeof hello_) write_when_ready();
+  if (!items_.empty() || hello_sent_ < sizeof hello_)
+    write_when_ready();
 }
 
 // What is to be written next: at most kMaxBuffers pieces and about a portion of bytes.
@@ -103,7 +112,8 @@ size_t TcpOutLink::gather(std::array<asio::const_buffer, kMaxBuffers>& buffers, 
   size_t count = 0;
   const auto add = [&](const void* data, uint64_t size) {
     size = std::min(size, Wire::kPortionBytes - bytes);
-    if (size > 0) buffers[count++] = asio::const_buffer(data, size);
+    if (size > 0)
+      buffers[count++] = asio::const_buffer(data, size);
     bytes += size;
   };
   if (hello_sent_ < sizeof hello_)
@@ -114,8 +124,10 @@ size_t TcpOutLink::gather(std::array<asio::const_buffer, kMaxBuffers>& buffers, 
     if (skip < sizeof item.packet)
       add(reinterpret_cast<const std::byte*>(&item.packet) + skip, sizeof item.packet - skip);
     const uint64_t gone = skip > sizeof item.packet ? skip - sizeof item.packet : 0;
-    if (item.payload_bytes > gone) add(item.payload + gone, item.payload_bytes - gone);
-    if (bytes == Wire::kPortionBytes) break;
+    if (item.payload_bytes > gone)
+      add(item.payload + gone, item.payload_bytes - gone);
+    if (bytes == Wire::kPortionBytes)
+      break;
     skip = 0;
   }
   return count;
@@ -130,7 +142,8 @@ void TcpOutLink::written(uint64_t bytes) {
     const uint64_t now = std::min(bytes, left);
     bytes -= now;
     front_sent_ += now;
-    if (now < left) return;
+    if (now < left)
+      return;
     items_.pop_front();
     front_sent_ = 0;
   }
@@ -140,8 +153,10 @@ void TcpOutLink::write_when_ready() {
   state_ = State::kBlocked;
   nap_.change(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
   socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code error) {
-    if (self->state_ != State::kBlocked) return;
-    if (error) return self->fail();
+    if (self->state_ != State::kBlocked)
+      return;
+    if (error)
+      return self->fail();
     self->nap_.change(self->socket_.native_handle(), FdNap::Watch::kRead);
     self->state_ = State::kOpen;
     self->flush();
@@ -158,7 +173,8 @@ void TcpOutLink::fail_later() {
 }
 
 void TcpOutLink::fail() {
-  if (state_ == State::kClosed) return;
+  if (state_ == State::kClosed)
+    return;
   close();
   hub_.out_ended(rank_);
 }
@@ -186,8 +202,10 @@ void TcpInLink::start() {
 
 void TcpInLink::wait() {
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
-    if (!self->open_) return;
-    if (error) return self->end();
+    if (!self->open_)
+      return;
+    if (error)
+      return self->end();
     self->read_turn();
   });
 }
@@ -198,13 +216,18 @@ void TcpInLink::read_turn() {
     error_code error;
     bool drained = false;
     const size_t bytes = read_some(turn, drained, error);
-    if (error == asio::error::would_block) break;
-    if (error || bytes == 0) return end();
+    if (error == asio::error::would_block)
+      break;
+    if (error || bytes == 0)
+      return end();
     hub_.take(bytes);
     turn -= bytes;
-    if (!parse()) return end();
-    if (!open_) return;
-    if (drained) break;
+    if (!parse())
+      return end();
+    if (!open_)
+      return;
+    if (drained)
+      break;
   }
   wait();
 }
@@ -214,7 +237,8 @@ size_t TcpInLink::read_some(uint64_t limit, bool& drained, error_code& error) {
   std::array<asio::mutable_buffer, 2> buffers;
   const uint64_t left = receiving_ && to_ != nullptr ? packet_.bytes - done_ : 0;
   const uint64_t direct = std::min(left, limit);
-  if (direct > 0) buffers[0] = asio::mutable_buffer(to_ + done_, direct);
+  if (direct > 0)
+    buffers[0] = asio::mutable_buffer(to_ + done_, direct);
   const size_t room = direct < left ? 0 : std::min(buffer_.size() - filled_, limit - direct);
   buffers[1] = asio::mutable_buffer(buffer_.data() + filled_, room);
   const size_t bytes = socket_.read_some(buffers, error);
@@ -227,23 +251,29 @@ size_t TcpInLink::read_some(uint64_t limit, bool& drained, error_code& error) {
 
 // Takes what is whole. False where the peer does not speak this protocol.
 bool TcpInLink::parse() {
-  if (!welcome_ && !parse_hello()) return false;
+  if (!welcome_ && !parse_hello())
+    return false;
   while (welcome_ && open_) {
     if (receiving_) {
       const uint64_t now = std::min<uint64_t>(packet_.bytes - done_, filled_ - taken_);
-      if (to_ != nullptr && now > 0) std::memcpy(to_ + done_, buffer_.data() + taken_, now);
+      if (to_ != nullptr && now > 0)
+        std::memcpy(to_ + done_, buffer_.data() + taken_, now);
       done_ += now;
       taken_ += now;
-      if (done_ < packet_.bytes) break;
+      if (done_ < packet_.bytes)
+        break;
       receiving_ = false;
       hub_.sink().landed(packet_, to_ != nullptr);
     } else {
-      if (filled_ - taken_ < sizeof(Packet)) break;
+      if (filled_ - taken_ < sizeof(Packet))
+        break;
       Packet packet;
       std::memcpy(&packet, buffer_.data() + taken_, sizeof packet);
-      if (packet.kind == PacketKind::kPull && filled_ - taken_ < sizeof packet + kLoanBytes) break;
+      if (packet.kind == PacketKind::kPull && filled_ - taken_ < sizeof packet + kLoanBytes)
+        break;
       taken_ += sizeof packet;
-      if (!begin(packet)) return false;
+      if (!begin(packet))
+        return false;
     }
   }
   std::memmove(buffer_.data(), buffer_.data() + taken_, filled_ - taken_);
@@ -254,9 +284,11 @@ bool TcpInLink::parse() {
 
 bool TcpInLink::parse_hello() {
   TcpHello hello;
-  if (filled_ < sizeof hello) return true;
+  if (filled_ < sizeof hello)
+    return true;
   std::memcpy(&hello, buffer_.data(), sizeof hello);
-  if (!hub_.welcome(hello, shared_from_this())) return false;
+  if (!hub_.welcome(hello, shared_from_this()))
+    return false;
   welcome_ = true;
   rank_ = hello.source;
   taken_ = sizeof hello;
@@ -264,7 +296,8 @@ bool TcpInLink::parse_hello() {
 }
 
 bool TcpInLink::begin(const Packet& packet) {
-  if (packet.source != rank_) return false;
+  if (packet.source != rank_)
+    return false;
   switch (packet.kind) {
     case PacketKind::kWrite:
       packet_ = packet;
@@ -276,30 +309,27 @@ bool TcpInLink::begin(const Packet& packet) {
       hub_.sink().pull_arrived(packet, buffer_.data() + taken_);
       taken_ += kLoanBytes;
       return true;
-    case PacketKind::kCannotPull:
-      hub_.sink().pull_refused(packet);
-      return true;
-    case PacketKind::kAtomic:
-      hub_.sink().atomic_arrived(packet);
-      return true;
-    case PacketKind::kAck:
-      hub_.sink().ack_arrived(packet);
-      return true;
+    case PacketKind::kCannotPull: hub_.sink().pull_refused(packet); return true;
+    case PacketKind::kAtomic: hub_.sink().atomic_arrived(packet); return true;
+    case PacketKind::kAck: hub_.sink().ack_arrived(packet); return true;
   }
   return false;
 }
 
 void TcpInLink::end() {
   close();
-  if (welcome_) hub_.in_ended(rank_);
+  if (welcome_)
+    hub_.in_ended(rank_);
 }
 
 void TcpInLink::close() {
-  if (!open_) return;
+  if (!open_)
+    return;
   open_ = false;
   error_code ignored;
   socket_.close(ignored);
-  if (receiving_ && to_ != nullptr) hub_.sink().abandoned(packet_);
+  if (receiving_ && to_ != nullptr)
+    hub_.sink().abandoned(packet_);
   receiving_ = false;
 }
 

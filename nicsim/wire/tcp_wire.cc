@@ -119,15 +119,18 @@ Status TcpWire::listen(const std::string& interface) {
     return {Code::kInvalidArgument, "'" + interface + "' is no IP address to listen on"};
   const tcp::endpoint endpoint(ip, 0);
   acceptor_.open(endpoint.protocol(), error);
-  if (error) return {Code::kFailed, "socket: " + error.message()};
+  if (error)
+    return {Code::kFailed, "socket: " + error.message()};
   ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
   acceptor_.bind(endpoint, error);
   if (error)
     return {Code::kInvalidArgument, "cannot listen on " + interface + ": " + error.message()};
   acceptor_.listen(tcp::acceptor::max_listen_connections, error);
-  if (error) return {Code::kFailed, "listen: " + error.message()};
+  if (error)
+    return {Code::kFailed, "listen: " + error.message()};
   const tcp::endpoint bound = acceptor_.local_endpoint(error);
-  if (error) return {Code::kFailed, "getsockname: " + error.message()};
+  if (error)
+    return {Code::kFailed, "getsockname: " + error.message()};
   address_ = address_of(bound);
   if (::getrandom(&address_.nonce, sizeof address_.nonce, 0) != sizeof address_.nonce)
     return {Code::kFailed, std::string("getrandom: ") + std::strerror(errno)};
@@ -135,7 +138,8 @@ Status TcpWire::listen(const std::string& interface) {
 }
 
 Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
-  if (ready_.load()) return {Code::kInvalidState, "the peers are known already"};
+  if (ready_.load())
+    return {Code::kInvalidState, "the peers are known already"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
     return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
   std::vector<std::unique_ptr<Peer>> table;
@@ -143,8 +147,7 @@ Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
     const std::string name = "peer " + std::to_string(table.size());
     const std::optional<TcpAddress> decoded = TcpAddress::decode(encoded);
     if (!decoded)
-      return {Code::kInvalidArgument,
-              name + " has no TCP wire: set LANYARD_SIM_WIRE to the same value on all ranks"};
+      return {Code::kInvalidArgument, name + " has no TCP wire: set LANYARD_SIM_WIRE to the same value on all ranks"};
     if (decoded->byte_order != TcpAddress::kByteOrder)
       return {Code::kInvalidArgument, name + " has another byte order, which is not supported"};
     table.push_back(std::make_unique<Peer>(io_));
@@ -168,31 +171,36 @@ bool TcpWire::shares_host(uint32_t rank) const {
 void TcpWire::accept() {
   acceptor_.async_accept([this](error_code error, tcp::socket socket) {
     // An error concerns the connection that was coming, or descriptors that are short just now.
-    if (!error) std::make_shared<TcpInLink>(*this, *nap_, std::move(socket))->start();
+    if (!error)
+      std::make_shared<TcpInLink>(*this, *nap_, std::move(socket))->start();
     accept();
   });
 }
 
 void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
   Peer& peer = *peers_[rank];
-  if (peer.lost) return;
+  if (peer.lost)
+    return;
   if (peer.out == nullptr) {
     peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, rank);
-    peer.out->connect(
-        endpoint_of(peer.address),
-        {.source = self_, .source_nonce = address_.nonce, .target_nonce = peer.address.nonce});
+    peer.out->connect(endpoint_of(peer.address),
+                      {.source = self_, .source_nonce = address_.nonce, .target_nonce = peer.address.nonce});
   }
   peer.out->queue(packet, payload);
-  if (sink_ == nullptr) return peer.out->flush();
-  if (!std::exchange(peer.dirty, true)) dirty_.push_back(rank);  // answers go out together
+  if (sink_ == nullptr)
+    return peer.out->flush();
+  if (!std::exchange(peer.dirty, true))
+    dirty_.push_back(rank);  // answers go out together
 }
 
 size_t TcpWire::poll(Sink& sink) {
-  if (!ready_.load(std::memory_order_acquire)) return 0;
+  if (!ready_.load(std::memory_order_acquire))
+    return 0;
   sink_ = &sink;
   budget_ = kPortionBytes;
   size_t steps = 0;
-  while (steps < kHandlersPerPoll && budget_ > 0 && io_.poll_one() > 0) ++steps;
+  while (steps < kHandlersPerPoll && budget_ > 0 && io_.poll_one() > 0)
+    ++steps;
   sink_ = nullptr;
   for (const uint32_t rank : dirty_) {
     peers_[rank]->dirty = false;
@@ -214,7 +222,8 @@ bool TcpWire::welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& l
       hello.target_nonce != address_.nonce || hello.source >= peers_.size())
     return false;
   Peer& peer = *peers_[hello.source];
-  if (hello.source_nonce != peer.address.nonce || peer.lost || peer.in != nullptr) return false;
+  if (hello.source_nonce != peer.address.nonce || peer.lost || peer.in != nullptr)
+    return false;
   peer.in = link;
   return true;
 }
@@ -225,21 +234,26 @@ void TcpWire::in_ended(uint32_t rank) { lose(rank); }
 // The peer has gone, but what it has sent may still be on the way here.
 void TcpWire::out_ended(uint32_t rank) {
   Peer& peer = *peers_[rank];
-  if (peer.lost || (peer.in != nullptr && peer.in->open())) return;
+  if (peer.lost || (peer.in != nullptr && peer.in->open()))
+    return;
   peer.grace.expires_after(kGrace);
   handler_queued();
   peer.grace.async_wait([this, rank](error_code) {
     handler_ran();
     const Peer& late = *peers_[rank];
-    if (late.in == nullptr || !late.in->open()) lose(rank);
+    if (late.in == nullptr || !late.in->open())
+      lose(rank);
   });
 }
 
 void TcpWire::lose(uint32_t rank) {
   Peer& peer = *peers_[rank];
-  if (std::exchange(peer.lost, true)) return;
-  if (peer.out != nullptr) peer.out->close();
-  if (peer.in != nullptr) peer.in->close();
+  if (std::exchange(peer.lost, true))
+    return;
+  if (peer.out != nullptr)
+    peer.out->close();
+  if (peer.in != nullptr)
+    peer.in->close();
   sink_->peer_lost(rank);
 }
 
@@ -247,10 +261,10 @@ void TcpWire::lose(uint32_t rank) {
 
 Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options) {
   Result<std::unique_ptr<FdNap>> nap = FdNap::create();
-  if (!nap.ok()) return nap.status();
+  if (!nap.ok())
+    return nap.status();
   auto wire = std::make_unique<TcpWire>(std::move(nap.value()));
-  LANYARD_RETURN_IF_ERROR(
-      wire->listen(options.interface.empty() ? default_interface() : options.interface));
+  LANYARD_RETURN_IF_ERROR(wire->listen(options.interface.empty() ? default_interface() : options.interface));
   return std::unique_ptr<Wire>(std::move(wire));
 }
 

@@ -71,8 +71,8 @@ void Campaign::work() {
   while (std::optional<Turn> turn = begin_turn()) {
     const auto begin = steady_clock::now();
     if (turn->fuzzer == nullptr)
-      turn->fuzzer = std::make_unique<nicsim::Fuzzer>(turn->course->exchange, turn->course->config.world,
-                                                      options_.schedulers);
+      turn->fuzzer =
+          std::make_unique<nicsim::Fuzzer>(turn->course->exchange, turn->course->config.world, options_.schedulers);
     run_turn(*turn);
     end_turn(*turn, steady_clock::now() - begin);
   }

@@ -24,10 +24,10 @@ namespace lanyard::tools {
 struct CampaignOptions {
   std::vector<nicsim::Config> configs;            // at least one
   std::vector<nicsim::SchedulerKind> schedulers;  // in turn; empty: all of them
-  uint64_t seed = 1;                   // schedule k of each configuration, from 0, follows from seed + k alone
-  uint64_t schedules = 0;              // at most, of all configurations together; 0: no limit
-  std::chrono::nanoseconds time{0};    // at most; 0: no limit
-  uint32_t jobs = 1;                   // threads, from 1 to kMostJobs
+  uint64_t seed = 1;                 // schedule k of each configuration, from 0, follows from seed + k alone
+  uint64_t schedules = 0;            // at most, of all configurations together; 0: no limit
+  std::chrono::nanoseconds time{0};  // at most; 0: no limit
+  uint32_t jobs = 1;                 // threads, from 1 to kMostJobs
 };
 inline constexpr uint32_t kMostJobs = 64;
 
@@ -72,10 +72,10 @@ class Campaign {
     const uint64_t number;
     const nicsim::Exchange exchange;
     std::vector<std::unique_ptr<nicsim::Fuzzer>> idle;
-    uint64_t next = 0;                 // schedule
-    uint64_t quota = UINT64_MAX;       // schedules
+    uint64_t next = 0;            // schedule
+    uint64_t quota = UINT64_MAX;  // schedules
     std::chrono::nanoseconds spent{0};
-    uint32_t busy = 0;                 // threads at it
+    uint32_t busy = 0;  // threads at it
   };
   // Some schedules of a course, one after another.
   struct Turn {

@@ -14,7 +14,7 @@ namespace lanyard::tools {
 // Exit statuses beside 0 and those of findings (nicsim::exit_status()).
 inline constexpr int kExitTrouble = 1;  // a file that cannot be written
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitCanary = 3;   // a planted fault was not found
+inline constexpr int kExitCanary = 3;  // a planted fault was not found
 
 // Each declares its subcommand, which runs as the command line is parsed and sets the exit status.
 void add_explore(CLI::App& app, int& status);

@@ -82,16 +82,19 @@ bool print_head(const std::string& nic, uint64_t seed) {
   const nic::Caps& caps = fabric->nic(0).caps();
   utsname system{};
   uname(&system);
-  fmt::print("lanyard conformance --nic {}{}\n", nic, nic == "sim-deterministic" ? fmt::format(" --seed {}", seed) : "");
+  fmt::print("lanyard conformance --nic {}{}\n", nic,
+             nic == "sim-deterministic" ? fmt::format(" --seed {}", seed) : "");
   fmt::print("system    {} {} {}\n", system.sysname, system.release, system.machine);
   fmt::print("nic       {}, {}\n", caps.name, caps.provider);
   fmt::print("entries   {} (asked for {})\n", caps.deferred_depth, FabricOptions{}.deferred_depth);
   fmt::print("messages  up to {} bytes\n", caps.max_message_bytes);
-  fmt::print("claims    doorbell by register {}, by atomic {}, by call {}; fetching atomics {}; deferred counter operations {}; "
-             "flush {}; counted means visible {}\n",
-             yes(caps.doorbell_mmio_add), yes(caps.doorbell_atomic_add), yes(caps.doorbell_host_call),
-             yes(caps.fetching_atomics), yes(caps.deferred_counter_ops), yes(caps.flush),
-             yes(caps.target_count_means_visible));
+  fmt::print(
+      "claims    doorbell by register {}, by atomic {}, by call {}; fetching atomics {}; deferred counter operations "
+      "{}; "
+      "flush {}; counted means visible {}\n",
+      yes(caps.doorbell_mmio_add), yes(caps.doorbell_atomic_add), yes(caps.doorbell_host_call),
+      yes(caps.fetching_atomics), yes(caps.deferred_counter_ops), yes(caps.flush),
+      yes(caps.target_count_means_visible));
   for (const char* name : {"FI_PROVIDER_PATH", "FI_PROVIDER", "FI_CXI_ENABLE_TRIG_OP_LIMIT"})
     if (const char* value = std::getenv(name))
       fmt::print("with      {}={}\n", name, value);
@@ -106,10 +109,12 @@ int main(int argc, char** argv) {
   using namespace lanyard::nic_contract;
   std::string nic = "sim", rows = "*";
   uint64_t seed = 1;
-  CLI::App app{"Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
-               "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
+  CLI::App app{
+      "Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
+      "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
   app.name("lanyard conformance");
-  app.add_option("--nic", nic, "sim, sim-tcp, sim-deterministic, ofi (libfabric's sockets provider), cxi (default: sim)")
+  app.add_option("--nic", nic,
+                 "sim, sim-tcp, sim-deterministic, ofi (libfabric's sockets provider), cxi (default: sim)")
       ->check(CLI::IsMember({"sim", "sim-tcp", "sim-deterministic", "ofi", "cxi"}).description(""))
       ->type_name("NAME");
   app.add_option("--seed", seed, "of sim-deterministic: the order of its steps (default: 1)")->type_name("N");

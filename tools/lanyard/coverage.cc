@@ -78,8 +78,8 @@ std::string Coverage::to_string() const {
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (const ChoiceKind kind : {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale,
-                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
-                                ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill,
+                                ChoiceKind::kSlow, ChoiceKind::kCopy, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

@@ -15,7 +15,7 @@ namespace lanyard::tools {
 struct Coverage {
   static constexpr uint32_t kStepKinds = nicsim::kStepKinds;
 
-  std::array<uint64_t, kStepKinds> steps{};             // by StepKind
+  std::array<uint64_t, kStepKinds> steps{};              // by StepKind
   std::array<uint64_t, nicsim::kChoiceKinds> choices{};  // by ChoiceKind: how often another than 0 was chosen
 
   // Runs the schedule from the beginning and counts what occurs in it.

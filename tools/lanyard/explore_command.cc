@@ -51,13 +51,13 @@ bool explore_one(const Options& o, const nicsim::Config& config, const nicsim::E
   const Seconds took = std::chrono::steady_clock::now() - begin;
   if (options.progress)
     fmt::print(stderr, "\r");
-  fmt::print("{:8} {:>12} states {:>12} transitions {:>4} ends {:>8.2f} s{}\n", reduced ? "reduced" : "full", result.states,
-             result.transitions, result.ends, took.count(), result.complete ? "" : ", not finished");
+  fmt::print("{:8} {:>12} states {:>12} transitions {:>4} ends {:>8.2f} s{}\n", reduced ? "reduced" : "full",
+             result.states, result.transitions, result.ends, took.count(), result.complete ? "" : ", not finished");
   std::fflush(stdout);
   if (!result.report.ok()) {
     fmt::print("lanyard replay --config {} --schedule {}\n{} step {}, oracle: {}\n{}\n", o.config,
-               nicsim::encode(result.schedule), finding_name(result.report.finding), result.report.step, result.report.oracle,
-               result.report.text);
+               nicsim::encode(result.schedule), finding_name(result.report.finding), result.report.step,
+               result.report.oracle, result.report.text);
     status = exit_status(result.report.finding);
     return false;
   }

@@ -48,7 +48,8 @@ void declare(CLI::App& app, Options& o) {
       ->type_name("ITEM,...");
   app.add_option("--scheduler", o.schedulers, "random, pct, swarm or delay; repeatable (default: all of them)")
       ->type_name("NAME");
-  app.add_option("--shrink", o.shrink, "for each of the three parts of shrinking a finding; 0: not at all (default: 10)")
+  app.add_option("--shrink", o.shrink,
+                 "for each of the three parts of shrinking a finding; 0: not at all (default: 10)")
       ->check(CLI::Range(0.0, 1e7).description(""))
       ->type_name("S");
   app.add_option("--jobs", o.jobs, fmt::format("threads (default: {}, the processors)", o.jobs))

@@ -49,7 +49,8 @@ void print_cards(const std::string& provider) {
 void print_nic(const char* name) {
   setenv("LANYARD_NIC", name, 1);
   const Result<api::Settings> settings = api::Settings::from_environment();
-  const Result<std::unique_ptr<nic::Nic>> nic = settings.ok() ? api::open_nic(settings.value(), nullptr) : settings.status();
+  const Result<std::unique_ptr<nic::Nic>> nic =
+      settings.ok() ? api::open_nic(settings.value(), nullptr) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
   if (settings.ok() && !settings.value().ofi_provider.empty())
     print_cards(settings.value().ofi_provider);
@@ -64,10 +65,11 @@ void print_nic(const char* name) {
              yes(caps.device_memory));
   fmt::print("  messages     {} bytes a write, longer ones in pieces\n", caps.max_message_bytes);
   fmt::print("  doorbell     {}\n", doorbells(caps));
-  fmt::print("  operations   fetching atomics: {}; deferred counter operations: {}; flush: {}\n", yes(caps.fetching_atomics),
-             yes(caps.deferred_counter_ops), yes(caps.flush));
+  fmt::print("  operations   fetching atomics: {}; deferred counter operations: {}; flush: {}\n",
+             yes(caps.fetching_atomics), yes(caps.deferred_counter_ops), yes(caps.flush));
   const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
-  fmt::print("  strategy     {}{}\n", core::strategy_name(strategy), settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
+  fmt::print("  strategy     {}{}\n", core::strategy_name(strategy),
+             settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
 }
 
 // Entries of one start, as the protocol plans it.
@@ -93,8 +95,8 @@ void print_strategies() {
     const size_t ready = entries(strategy, core::Direction::kSend, true);
     const size_t receive = entries(strategy, core::Direction::kReceive, false);
     const size_t of_ready = entries(strategy, core::Direction::kReceive, true);
-    fmt::print("  {:24} {:6}  {:10}  {:4}  {:13}  {:15}  {:16}\n", core::strategy_name(strategy), send, ready, receive, of_ready,
-               kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
+    fmt::print("  {:24} {:6}  {:10}  {:4}  {:13}  {:15}  {:16}\n", core::strategy_name(strategy), send, ready, receive,
+               of_ready, kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
   }
   fmt::print("  (write-back: on cards that copy counters to memory without an entry for it)\n");
 }
@@ -117,7 +119,8 @@ void print_launchers() {
 
 void print_streams() {
   const Result<api::Settings> settings = api::Settings::from_environment();
-  const auto gpus = settings.ok() ? api::open_gpus(settings.value()) : Result<std::unique_ptr<gpu::Backend>>(settings.status());
+  const auto gpus =
+      settings.ok() ? api::open_gpus(settings.value()) : Result<std::unique_ptr<gpu::Backend>>(settings.status());
   if (!gpus.ok())
     return fmt::print("stream kinds   host; no GPU: {}\n", gpus.status().message());
   fmt::print("stream kinds   host, {}\n", gpus.value()->kind());

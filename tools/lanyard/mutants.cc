@@ -1,5 +1,5 @@
-// lanyard-mutants: shows for every known mistake in the protocol or a NIC by which oracle it is found, in which workload and
-// how fast; and that nothing is found where there is no mistake.
+// lanyard-mutants: shows for every known mistake in the protocol or a NIC by which oracle it is found, in which
+// workload and how fast; and that nothing is found where there is no mistake.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,7 +57,8 @@ constexpr const char* kUsage =
     "  --jobs J       processes at a time (1)\n"
     "  --help         this text\n"
     "\n"
-    "Runs every workload without a mutant first, where nothing may be found, and then hunts each mutant in all of them.\n"
+    "Runs every workload without a mutant first, where nothing may be found, and then hunts each mutant in all of "
+    "them.\n"
     "Exit status: 0 when every mutant is killed or proven equivalent; 1 when not; 2 for wrong usage.\n";
 
 [[noreturn]] void complain(const std::string& what) {
@@ -77,8 +78,10 @@ uint64_t number(const std::string& option, const char* text, uint64_t most) {
 Options parse(int argc, char** argv) {
   Options options;
   const std::map<std::string, std::pair<uint64_t*, uint64_t>> numbers = {
-      {"--seeds", {&options.seeds, 1'000'000}}, {"--schedules", {&options.schedules, uint64_t{1} << 32}},
-      {"--seconds", {&options.seconds, 1'000'000}}, {"--only", {&options.only, mutants().size()}},
+      {"--seeds", {&options.seeds, 1'000'000}},
+      {"--schedules", {&options.schedules, uint64_t{1} << 32}},
+      {"--seconds", {&options.seconds, 1'000'000}},
+      {"--only", {&options.only, mutants().size()}},
       {"--jobs", {&options.jobs, 1024}}};
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
@@ -201,7 +204,9 @@ std::string usual(const std::vector<Result>& results) {
                   result.ended ? finding : "", workloads()[result.workload]);
     ++counts[text.data()];
   }
-  return std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
 }
 
 // "random 3, pct 17"
@@ -212,7 +217,8 @@ std::string schedulers(const std::vector<Result>& results) {
   std::string text;
   for (uint32_t kind = 0; kind < counts.size(); ++kind)
     if (counts[kind] > 0)
-      text += (text.empty() ? "" : ", ") + std::string(scheduler_name(static_cast<SchedulerKind>(kind))) + " " + std::to_string(counts[kind]);
+      text += (text.empty() ? "" : ", ") + std::string(scheduler_name(static_cast<SchedulerKind>(kind))) + " " +
+              std::to_string(counts[kind]);
   return text;
 }
 
@@ -263,15 +269,15 @@ bool judge(const Mutant& mutant, const std::vector<Result>& results) {
     steps.push_back(result.steps);
   }
   if (kills.size() < results.size())
-    std::printf("%2u  %-37s  SURVIVES %zu of %zu base seeds\n", mutant.number, mutant.name, results.size() - kills.size(),
-                results.size());
+    std::printf("%2u  %-37s  SURVIVES %zu of %zu base seeds\n", mutant.number, mutant.name,
+                results.size() - kills.size(), results.size());
   if (kills.empty())
     return false;
   std::printf("%2u  %-37s  KILLED  %6lu %6lu %6lu %6lu  %-75s  %s\n", mutant.number, mutant.name,
               static_cast<unsigned long>(median(schedules)),
               static_cast<unsigned long>(*std::max_element(schedules.begin(), schedules.end())),
-              static_cast<unsigned long>(median(steps)), static_cast<unsigned long>(results.front().shrunk), usual(kills).c_str(),
-              schedulers(kills).c_str());
+              static_cast<unsigned long>(median(steps)), static_cast<unsigned long>(results.front().shrunk),
+              usual(kills).c_str(), schedulers(kills).c_str());
   return kills.size() == results.size();
 }
 
@@ -299,8 +305,9 @@ int show(const Mutant& mutant, const Options& options) {
               shrunk.config.to_string().c_str(), lanyard::nicsim::encode(shrunk.schedule).c_str());
   for (const lanyard::nicsim::Story::Event& event : story.events)
     std::printf("%5lu  rank %u: %s\n", static_cast<unsigned long>(event.step), event.rank, event.text.c_str());
-  std::printf("%s step %lu, oracle: %s\n%s\n\n%s", finding_name(report.finding), static_cast<unsigned long>(report.step),
-              report.oracle, report.text.c_str(), mermaid_diagram(story).c_str());
+  std::printf("%s step %lu, oracle: %s\n%s\n\n%s", finding_name(report.finding),
+              static_cast<unsigned long>(report.step), report.oracle, report.text.c_str(),
+              mermaid_diagram(story).c_str());
   return 0;
 }
 
@@ -311,8 +318,8 @@ int main(int argc, char** argv) {
   if (options.show)
     return show(mutants()[options.only - 1], options);
   const bool clean = run_clean(options);
-  std::printf("\n%2s  %-37s  %-6s  %6s %6s %6s %6s  %-12s %-10s %-51s  %s\n", "", "mutant", "", "median", "max", "steps",
-              "shrunk", "oracle", "finding", "workload", "base seeds by scheduler");
+  std::printf("\n%2s  %-37s  %-6s  %6s %6s %6s %6s  %-12s %-10s %-51s  %s\n", "", "mutant", "", "median", "max",
+              "steps", "shrunk", "oracle", "finding", "workload", "base seeds by scheduler");
   std::vector<uint32_t> all(workloads().size());
   std::iota(all.begin(), all.end(), 0);
   size_t wanted = 0, settled = 0;
@@ -330,6 +337,7 @@ int main(int argc, char** argv) {
                   mutant.proof != nullptr ? mutant.proof : results.front().text.data());
     std::fflush(stdout);
   }
-  std::printf("\n%zu of %zu killed or proven%s\n", settled, wanted, clean ? "" : "; but there were findings without a mutant");
+  std::printf("\n%zu of %zu killed or proven%s\n", settled, wanted,
+              clean ? "" : "; but there were findings without a mutant");
   return clean && settled == wanted ? 0 : 1;
 }

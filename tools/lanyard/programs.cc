@@ -1,5 +1,5 @@
-// lanyard mutants, lanyard conformance: programs beside this one. The first alone has the known mistakes compiled in, the
-// second GoogleTest.
+// lanyard mutants, lanyard conformance: programs beside this one. The first alone has the known mistakes compiled in,
+// the second GoogleTest.
 #include <unistd.h>
 
 #include <filesystem>

@@ -9,10 +9,10 @@ namespace lanyard {
 
 }  // namespace lanyard
 
-#define LANYARD_CHECK(condition, why)                                    \
-  do {                                                                   \
-    if (!(condition)) [[unlikely]]                                       \
-      ::lanyard::check_failed(__FILE__, __LINE__, #condition, (why));    \
+#define LANYARD_CHECK(condition, why)                                 \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::lanyard::check_failed(__FILE__, __LINE__, #condition, (why)); \
   } while (false)
 
 #endif  // LANYARD_TRANSPORT_BASE_CHECK_H_

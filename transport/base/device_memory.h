@@ -1,5 +1,5 @@
-// DeviceMemory: memory of a device (a GPU), which the host may not touch. Whoever must tell such memory from the host's,
-// copy from or to it, or lend it to another process of the same host does so through this; gpu/ implements it.
+// DeviceMemory: memory of a device (a GPU), which the host may not touch. Whoever must tell such memory from the
+// host's, copy from or to it, or lend it to another process of the same host does so through this; gpu/ implements it.
 //
 // Threads: any, but one at a time for one Copy. No call waits for a stream of the user's.
 #ifndef LANYARD_TRANSPORT_BASE_DEVICE_MEMORY_H_
@@ -39,9 +39,8 @@ class DeviceMemory {
   // Starts a copy; returns at once. Either side may be device memory of this process, borrowed memory, or memory from
   // take_staging(). No order between two copies. kAgain: too many under way; kFailed: the device is lost.
   virtual Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) = 0;
-  // Whether the copy has ended, all of it visible to every device and to the host; the copy is forgotten then. To be asked
-  // of each copy until it has: one that nobody asks about may stand still.
-  // kFailed (the copy is forgotten too).
+  // Whether the copy has ended, all of it visible to every device and to the host; the copy is forgotten then. To be
+  // asked of each copy until it has: one that nobody asks about may stand still. kFailed (the copy is forgotten too).
   virtual Result<bool> has_ended(Copy copy) = 0;
 
   // Host memory that copies reach at full speed, at least `bytes` long. May block, not on streams. kExhausted.
@@ -50,9 +49,10 @@ class DeviceMemory {
 
   // Lends device memory of this process, for as long as the memory lives. kUnsupported where it cannot be lent.
   virtual Result<Loan> lend(const void* address, uint64_t bytes) = 0;
-  // Where `device` of this process reaches what another (or this very one) has lent, until give_back(); copies to there run
-  // on it. kHost: whichever device the process uses anyway. A process that made another's device work too would share
-  // that in time slices. kUnsupported where it cannot (another host, a device out of reach); the message says why.
+  // Where `device` of this process reaches what another (or this very one) has lent, until give_back(); copies to there
+  // run on it. kHost: whichever device the process uses anyway. A process that made another's device work too would
+  // share that in time slices. kUnsupported where it cannot (another host, a device out of reach); the message says
+  // why.
   virtual Result<std::byte*> borrow(const Loan& loan, int device) = 0;
   virtual void give_back(std::byte* borrowed) = 0;
 };

@@ -22,26 +22,24 @@
 
 namespace lanyard {
 
-static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
-              std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 
 // Sleeps while word == expected, until woken, at most `timeout` (no limit without one; returns at
 // once when it is not positive). Returns false when the timeout passed, else true: woken,
 // interrupted by a signal or word != expected. The caller looks at its condition again in every
 // case. Blocks; does not allocate; preserves errno.
 inline bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected,
-                       std::optional<std::chrono::nanoseconds> timeout = std::nullopt,
-                       bool shared = false) {
+                       std::optional<std::chrono::nanoseconds> timeout = std::nullopt, bool shared = false) {
   timespec relative{};
   if (timeout.has_value()) {
-    if (timeout->count() <= 0) return false;
+    if (timeout->count() <= 0)
+      return false;
     relative.tv_sec = static_cast<time_t>(timeout->count() / 1'000'000'000);
     relative.tv_nsec = static_cast<long>(timeout->count() % 1'000'000'000);
   }
   const int saved_errno = errno;
-  const long result = ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word),
-                                shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, expected,
-                                timeout.has_value() ? &relative : nullptr, nullptr, 0);
+  const long result = ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE,
+                                expected, timeout.has_value() ? &relative : nullptr, nullptr, 0);
   const int error = result == 0 ? 0 : errno;
   errno = saved_errno;
   LANYARD_CHECK(error == 0 || error == EAGAIN || error == EINTR || error == ETIMEDOUT,
@@ -54,9 +52,8 @@ inline bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected,
 // preserves errno.
 inline int futex_wake(std::atomic<uint32_t>& word, int count, bool shared = false) {
   const int saved_errno = errno;
-  const long result =
-      ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word),
-                shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
+  const long result = ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE,
+                                count, nullptr, nullptr, 0);
   errno = saved_errno;
   LANYARD_CHECK(result >= 0, "futex_wake on an address that is none");
   return static_cast<int>(result);

@@ -24,7 +24,11 @@ nic::CounterId oldest_trigger(const auto& requests) {
 }  // namespace
 
 Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
-    : nic_(nic), self_(self), options_(options), words_(nic, options.whole_pages), overflow_(nic, options.overflow_thread),
+    : nic_(nic),
+      self_(self),
+      options_(options),
+      words_(nic, options.whole_pages),
+      overflow_(nic, options.overflow_thread),
       standing_(nic, options.overflow ? &overflow_ : nullptr, options.overflow_thread) {}
 
 Endpoint::~Endpoint() {
@@ -67,7 +71,8 @@ Status Endpoint::free_request(Request* request) {
   if (request->state == Request::State::kMatching)
     return {Code::kInvalidState, "the request (" + request->describe() + ") is being matched"};
   if (request->needs_wait())
-    return {Code::kInvalidState, "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
+    return {Code::kInvalidState,
+            "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
   if (request->standing != nullptr && request->standing->in_kernels)
     return {Code::kInvalidState, "the request (" + request->describe() + ") stands in a set that kernels start"};
   if (request->standing != nullptr) {
@@ -132,7 +137,7 @@ Status Endpoint::open_send(Request& request) {
   request.clear_to_send_word = word.value();
   request.clear_to_send_base = word.value().read();
   Result<nic::RegionId> region = nic_.register_region(word.value().address, sizeof(uint64_t),
-                                                          LANYARD_MUTANT(6) ? oldest_trigger(requests_) : request.trigger);
+                                                      LANYARD_MUTANT(6) ? oldest_trigger(requests_) : request.trigger);
   if (!region.ok())
     return region.status();
   request.clear_to_send = region.value();
@@ -214,11 +219,13 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
                             .context = request.number};
   request.plan = make_plan(request, keys, context);
   request.completions = completions_of(request, context);
-  request.most_starts = most_starts(options_.strategy, keys.ready, pieces_of(request.matched_bytes, context.max_message_bytes));
+  request.most_starts =
+      most_starts(options_.strategy, keys.ready, pieces_of(request.matched_bytes, context.max_message_bytes));
   request.entries = request.plan.size();
   for (const PlannedOp& planned : request.plan)
     request.entries += planned.op.op.write_back ? nic_.caps().write_back_entries : 0;
-  request.shares_trigger = std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
+  request.shares_trigger =
+      std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
   request.state = Request::State::kMatched;
 }

@@ -1,5 +1,5 @@
-// Endpoint: one process's end of the protocol. It owns what requests and queues share: words, overflow, and the books on
-// who failed. Threads: one caller at a time for everything in transport/core, unless a function says otherwise.
+// Endpoint: one process's end of the protocol. It owns what requests and queues share: words, overflow, and the books
+// on who failed. Threads: one caller at a time for everything in transport/core, unless a function says otherwise.
 #ifndef LANYARD_TRANSPORT_CORE_ENDPOINT_H_
 #define LANYARD_TRANSPORT_CORE_ENDPOINT_H_
 
@@ -20,9 +20,9 @@ namespace lanyard::core {
 class Endpoint {
  public:
   struct Options {
-    bool overflow = true;         // else starts that do not fit are refused or wait
-    bool overflow_thread = true;  // else only those who wait drain it
-    bool whole_pages = true;      // words stand on pages of their own, as GPUs need it
+    bool overflow = true;                          // else starts that do not fit are refused or wait
+    bool overflow_thread = true;                   // else only those who wait drain it
+    bool whole_pages = true;                       // words stand on pages of their own, as GPUs need it
     Strategy strategy = Strategy::kTargetCounter;  // the same in all processes; strategy_for() chooses
   };
 
@@ -44,8 +44,9 @@ class Endpoint {
   Request* new_request(const Transfer& transfer);
   // Null if it has been freed.
   Request* find(uint64_t number);
-  // A standing request becomes an ordinary one first. kInvalidState while it is matching, or its last start has not completed or not been waited for. Gives every
-  // resource back at once, but what the NIC still has something to do with (a dead peer's), which goes later or at the end.
+  // A standing request becomes an ordinary one first. kInvalidState while it is matching, or its last start has not
+  // completed or not been waited for. Gives every resource back at once, but what the NIC still has something to do
+  // with (a dead peer's), which goes later or at the end.
   Status free_request(Request* request);
 
   // What matching needs, by direction; nothing is kept on failure (kExhausted: out of counters or regions).

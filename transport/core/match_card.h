@@ -18,17 +18,17 @@ struct MatchCard {
     kDiffer,  // receiver to sender: this process follows another strategy
   };
   Kind kind = Kind::kOffer;
-  uint32_t from_nic = 0;      // who wrote the card
+  uint32_t from_nic = 0;  // who wrote the card
   uint64_t communicator = 0;
-  int32_t source = 0;         // the sender's rank in the communicator
+  int32_t source = 0;  // the sender's rank in the communicator
   int32_t tag = 0;
-  uint64_t bytes = 0;         // kOffer: the message's length; kReject: the receive's
-  uint64_t send = 0;          // the sender's number for its request; an answer carries it back
-  nic::RemoteKey key;         // kOffer: clear-to-send word; kAccept: the receive's buffer
-  uint32_t ready = 0;         // kOffer: a ready send
-  uint32_t strategy = 0;      // kOffer, kDiffer: the writer's core::Strategy
-  nic::RemoteKey flag;        // kAccept: the receive's done word ...
-  uint64_t flag_offset = 0;   // ... and where it is
+  uint64_t bytes = 0;        // kOffer: the message's length; kReject: the receive's
+  uint64_t send = 0;         // the sender's number for its request; an answer carries it back
+  nic::RemoteKey key;        // kOffer: clear-to-send word; kAccept: the receive's buffer
+  uint32_t ready = 0;        // kOffer: a ready send
+  uint32_t strategy = 0;     // kOffer, kDiffer: the writer's core::Strategy
+  nic::RemoteKey flag;       // kAccept: the receive's done word ...
+  uint64_t flag_offset = 0;  // ... and where it is
 };
 static_assert(std::is_trivially_copyable_v<MatchCard>);
 

@@ -10,8 +10,7 @@ namespace lanyard::core {
 namespace {
 
 bool fits(const Transfer& receive, const MatchCard& offer) {
-  return receive.communicator == offer.communicator &&
-         (receive.peer == kAnySource || receive.peer == offer.source) &&
+  return receive.communicator == offer.communicator && (receive.peer == kAnySource || receive.peer == offer.source) &&
          (receive.tag == kAnyTag || receive.tag == offer.tag);
 }
 
@@ -22,13 +21,14 @@ void fail(Endpoint& endpoint, Request& request, Status why) {
 }
 
 Status differ(Strategy mine, uint32_t others) {
-  return {Code::kInvalidArgument, std::string("this process follows the strategy ") + strategy_name(mine) + " and its peer " +
-                                      strategy_name(static_cast<Strategy>(others)) +
+  return {Code::kInvalidArgument, std::string("this process follows the strategy ") + strategy_name(mine) +
+                                      " and its peer " + strategy_name(static_cast<Strategy>(others)) +
                                       ": set LANYARD_STRATEGY to the same value on all ranks"};
 }
 
 Status too_long(uint64_t sent, uint64_t received) {
-  return {Code::kTruncated, "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
+  return {Code::kTruncated,
+          "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
 }
 
 }  // namespace
@@ -105,19 +105,15 @@ void Matcher::handle(const MatchCard& card) {
       pair(request, card);
       return;
     }
-    case MatchCard::Kind::kAccept:
-      accepted(card);
-      return;
+    case MatchCard::Kind::kAccept: accepted(card); return;
     case MatchCard::Kind::kReject:
-    case MatchCard::Kind::kDiffer:
-      rejected(card);
-      return;
+    case MatchCard::Kind::kDiffer: rejected(card); return;
   }
   LANYARD_CHECK(false, "a card of no kind");
 }
 
-// Answers an offer for this receive. An answer that cannot be carried fails the receive: its sender waits on, and is told
-// by its own deadline.
+// Answers an offer for this receive. An answer that cannot be carried fails the receive: its sender waits on, and is
+// told by its own deadline.
 void Matcher::pair(Request& receive, const MatchCard& offer) {
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
@@ -159,7 +155,8 @@ void Matcher::accepted(const MatchCard& card) {
   send->matched_nic = card.from_nic;
   send->matched_tag = send->transfer.tag;
   send->matched_bytes = send->transfer.bytes;
-  endpoint_.bind(*send, {.buffer = card.key, .flag = card.flag, .flag_offset = card.flag_offset, .ready = send->transfer.ready});
+  endpoint_.bind(
+      *send, {.buffer = card.key, .flag = card.flag, .flag_offset = card.flag_offset, .ready = send->transfer.ready});
 }
 
 void Matcher::rejected(const MatchCard& card) {

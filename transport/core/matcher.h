@@ -1,8 +1,8 @@
 // Matching: pairs persistent requests for good, by MPI's rules, over a Courier.
 //
-// A sender offers its send to the receiver's process, which pairs offers with posted receives in order: an offer with the
-// oldest posted receive that it fits, a receive with the oldest waiting offer (communicator, source, tag; wildcards are
-// the receiver's). The receiver answers with the key of its buffer, or with its length where the message is longer.
+// A sender offers its send to the receiver's process, which pairs offers with posted receives in order: an offer with
+// the oldest posted receive that it fits, a receive with the oldest waiting offer (communicator, source, tag; wildcards
+// are the receiver's). The receiver answers with the key of its buffer, or with its length where the message is longer.
 // Threads: see Endpoint.
 #ifndef LANYARD_TRANSPORT_CORE_MATCHER_H_
 #define LANYARD_TRANSPORT_CORE_MATCHER_H_
@@ -33,8 +33,8 @@ class Matcher {
 
   Endpoint& endpoint_;
   Courier& courier_;
-  std::list<Request*> posted_;    // receives, oldest first
-  std::list<MatchCard> offers_;   // of sends that no receive was posted for yet, oldest first
+  std::list<Request*> posted_;   // receives, oldest first
+  std::list<MatchCard> offers_;  // of sends that no receive was posted for yet, oldest first
 };
 
 }  // namespace lanyard::core

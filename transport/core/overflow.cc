@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kLookAgain{1};
 constexpr size_t kPortion = 256;
 // The thread's own calls lie a pause apart: more of them would stand in the way of every operation.
 constexpr uint32_t kOwnPatience = 2;
-}
+}  // namespace
 
 Overflow::~Overflow() { stop(); }
 

@@ -55,8 +55,8 @@ class Overflow {
   std::mutex mutex_;  // guards waiting_, fruitless_, cursor_, thread_, stopping_
   std::condition_variable added_;
   std::deque<nic::DeferredOp> waiting_;
-  uint32_t fruitless_ = 0;  // calls of drain() in a row that handed nothing over
-  size_t cursor_ = 0;  // where the next look for fired triggers begins
+  uint32_t fruitless_ = 0;          // calls of drain() in a row that handed nothing over
+  size_t cursor_ = 0;               // where the next look for fired triggers begins
   std::atomic<size_t> pending_{0};  // waiting_.size()
   std::atomic<uint64_t> overflowed_{0};
   std::atomic<uint64_t> by_software_{0};

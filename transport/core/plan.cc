@@ -51,7 +51,9 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     op.remote = {request.matched_nic, keys.buffer, piece * context.max_message_bytes};
     op.bytes = std::min(context.max_message_bytes, request.transfer.bytes - op.local.offset);
     op.context = context.context;
-    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = keys.ready || LANYARD_MUTANT(14)});
+    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0},
+                    .step = 2,
+                    .shared = keys.ready || LANYARD_MUTANT(14)});
   }
   if (flag)
     plan.push_back(raise_flag(request, keys, context, count));

@@ -7,27 +7,28 @@
 //   receiver's clear-to-send +1                 v +1 a message (remote-write counter)
 //   receiver's stream --> shared trigger     landed >= i --> receiver's done word += 1
 //
-// A regular send's trigger counter counts both its own starts and the receiver's clear-to-sends (atomics that land on an
-// 8-byte region bound to it). Neither side can be two ahead of the other, because a restart needs the wait; so the value
-// 2i means {i starts, i clear-to-sends} and nothing else. A ready send has its start promised safe: its write hangs on
-// the queue's shared trigger counter and its receive sends no clear-to-send.
+// A regular send's trigger counter counts both its own starts and the receiver's clear-to-sends (atomics that land on
+// an 8-byte region bound to it). Neither side can be two ahead of the other, because a restart needs the wait; so the
+// value 2i means {i starts, i clear-to-sends} and nothing else. A ready send has its start promised safe: its write
+// hangs on the queue's shared trigger counter and its receive sends no clear-to-send.
 //
-// Strategy B, "sender's flag", for NICs whose remote-write counters say nothing on visibility: a receive has no counter.
-// The writes complete on delivery, and then
+// Strategy B, "sender's flag", for NICs whose remote-write counters say nothing on visibility: a receive has no
+// counter. The writes complete on delivery, and then
 //
 //   completion >= 2i-1 --> receiver's done word += 1 --> completion >= 2i --> sender's done word += 1
 //
 // (for a message of one piece). The sender's word comes last, so that nothing of a send is under way once it has
-// completed, and it is the sender that is told where the flag fails. A write that fails raises the flag too (N1), and the
-// receiver cannot know: again its sender is told. With A the receive of a failed write stays incomplete.
+// completed, and it is the sender that is told where the flag fails. A write that fails raises the flag too (N1), and
+// the receiver cannot know: again its sender is told. With A the receive of a failed write stays incomplete.
 //
-// Strategy C, "write-back", is B without the sender's done word: once the flag is delivered, and with it everything, the NIC
-// copies the completion counter to memory (N10), and there the sender's stream waits for what has succeeded: the wait of
-// a send that failed does not pass. A counter goes on from where
-// the last user of its word came to, so that these words, too, only grow.
+// Strategy C, "write-back", is B without the sender's done word: once the flag is delivered, and with it everything,
+// the NIC copies the completion counter to memory (N10), and there the sender's stream waits for what has succeeded:
+// the wait of a send that failed does not pass. A counter goes on from where the last user of its word came to, so that
+// these words, too, only grow.
 //
-// Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or 0.
-// C: send 2 and what the copy costs (nic::Caps::write_back_entries), else as B. And one more for every further piece of a message longer than the NIC's longest.
+// Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or
+// 0. C: send 2 and what the copy costs (nic::Caps::write_back_entries), else as B. And one more for every further piece
+// of a message longer than the NIC's longest.
 #ifndef LANYARD_TRANSPORT_CORE_PLAN_H_
 #define LANYARD_TRANSPORT_CORE_PLAN_H_
 
@@ -48,11 +49,11 @@ struct PeerKeys {
 };
 
 struct PlanContext {
-  uint32_t self = 0;               // this process's NIC
+  uint32_t self = 0;  // this process's NIC
   uint64_t max_message_bytes = 0;
   Strategy strategy = Strategy::kTargetCounter;
-  WordPool::Word one;              // holds 1: the operand of every increment
-  uint64_t context = 0;            // given back in failure records
+  WordPool::Word one;    // holds 1: the operand of every increment
+  uint64_t context = 0;  // given back in failure records
 };
 
 // A request's counter begins with what its word has counted for others before, which is less.

@@ -101,7 +101,8 @@ Status Queue::check_start(std::span<Request* const> requests) {
     if (request.queue_number != number_ && !request.complete())
       return misuse(request, "the request's last start is on another queue and has not completed");
     if (request.failures > 0)
-      return {Code::kFailed, "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+      return {Code::kFailed,
+              "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
     if (request.starts >= request.most_starts && !LANYARD_MUTANT(32))
       return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
@@ -114,8 +115,9 @@ Status Queue::check_entries(uint64_t demand) {
   const uint64_t depth = all - std::min(all, endpoint_.standing().held());
   const uint64_t epoch = endpoint_.epoch_entries() + demand;
   if (epoch > depth)
-    return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) + " deferred-work entries, the NIC has " +
-                                  std::to_string(depth) + ", and overflow is off"};
+    return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) +
+                                  " deferred-work entries, the NIC has " + std::to_string(depth) +
+                                  ", and overflow is off"};
   if (demand > endpoint_.nic().free_entries())
     return {Code::kAgain, "too few deferred-work entries are free"};
   return {};
@@ -312,7 +314,8 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
     if (!request.matched())
       return misuse(request, "the request is not matched");
     if (request.failures > 0)
-      return {Code::kFailed, "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+      return {Code::kFailed,
+              "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
     if (request.standing == nullptr) {
       if (request.needs_wait() || !request.complete())
         return misuse(request, "the request's last start has not been waited for or has not completed");
@@ -362,8 +365,9 @@ void Queue::enlist(std::span<Request* const> begun) {
 
 Status Queue::record_start(std::span<Request* const> requests, uint64_t capture) {
   if (recorded_unwaited_ > 0 && capture != capture_)
-    return {Code::kInvalidState, "the last capture has " + std::to_string(recorded_unwaited_) +
-                                     " starts without a wait: its graph would start requests again before they have completed"};
+    return {Code::kInvalidState,
+            "the last capture has " + std::to_string(recorded_unwaited_) +
+                " starts without a wait: its graph would start requests again before they have completed"};
   LANYARD_RETURN_IF_ERROR(check_standing(requests, false));
   std::vector<Request*> begun;
   LANYARD_RETURN_IF_ERROR(begin_standing(requests, false, begun));
@@ -485,12 +489,14 @@ std::string Queue::explain(const Request& request) {
   std::string text = "request (" + request.describe() + ") waits for iteration " + std::to_string(iteration) +
                      ": done word " + of(done, iteration);
   if (!request.completion.valid())
-    return text + " <- rank " + std::to_string(request.matched_nic) + " has not raised it: its stream has not reached start " +
-           std::to_string(iteration) + ", or its write or flag has not completed";
+    return text + " <- rank " + std::to_string(request.matched_nic) +
+           " has not raised it: its stream has not reached start " + std::to_string(iteration) +
+           ", or its write or flag has not completed";
   const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
   const uint64_t wanted = request.completion_value(iteration);
   if (value.reached() >= wanted)
-    return text + (request.written_back ? " <- the NIC has not copied its counter there" : " <- the NIC's local atomic has not run");
+    return text + (request.written_back ? " <- the NIC has not copied its counter there"
+                                        : " <- the NIC's local atomic has not run");
   text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, wanted);
   if (value.failure > 0)
     text += ", " + std::to_string(value.failure) + " failed";
@@ -515,7 +521,8 @@ std::string Queue::explain_send(const Request& request, uint64_t iteration) {
   if (!request.trigger.valid()) {
     if (request.standing != nullptr)
       return " <- trigger counter " +
-             of(endpoint_.nic().read(request.standing->trigger).value().reached(), iteration - request.standing->base) + unacknowledged;
+             of(endpoint_.nic().read(request.standing->trigger).value().reached(), iteration - request.standing->base) +
+             unacknowledged;
     const uint64_t trigger = endpoint_.nic().read(shared_trigger_).value().reached();
     const bool known = request.starts - iteration < Request::kRings;
     const uint64_t wanted = known ? request.rings[iteration % Request::kRings] : shared_rings_;
@@ -526,7 +533,8 @@ std::string Queue::explain_send(const Request& request, uint64_t iteration) {
   if (trigger >= 2 * iteration)
     return text + unacknowledged;
   if (request.clear_to_send_word.read() - request.clear_to_send_base < iteration)
-    return text + " <- clear-to-send " + which + " from " + peer + " has not arrived: its stream has not reached start " + which;
+    return text + " <- clear-to-send " + which + " from " + peer +
+           " has not arrived: its stream has not reached start " + which;
   return text + " <- this stream has not reached start " + which;
 }
 

@@ -1,8 +1,8 @@
 // Queue: turns starts and waits of matched requests into deferred work for the NIC and operations for a stream.
 //
 // A start gives the NIC the request's plan and the stream one ring a trigger counter (one for all ready sends and
-// clear-to-sends of the call together); nothing of it can block the stream. A wait gives the stream one wait64 a request.
-// Only the overflow and growing scratch space allocate. Threads: see Endpoint.
+// clear-to-sends of the call together); nothing of it can block the stream. A wait gives the stream one wait64 a
+// request. Only the overflow and growing scratch space allocate. Threads: see Endpoint.
 #ifndef LANYARD_TRANSPORT_CORE_QUEUE_H_
 #define LANYARD_TRANSPORT_CORE_QUEUE_H_
 
@@ -36,9 +36,9 @@ class Queue {
 
   // All or none. kInvalidState: a request is not matched, has not been waited for, stands in it twice, or
   // was last started on another queue and has not completed there, or its counters or the queue's have counted all that
-  // they can; kFailed: an operation of it failed before, and with that the two sides' counters are out of step for good;
-  // kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without overflow, they
-  // do not fit now, or the stream is full: let it run, and repeat.
+  // they can; kFailed: an operation of it failed before, and with that the two sides' counters are out of step for
+  // good; kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without
+  // overflow, they do not fit now, or the stream is full: let it run, and repeat.
   Status start(std::span<Request* const> requests);
   // The same where the stream is being captured: the start is not made now but by every replay, and the request stands
   // (standing.h) until it is freed. It may not be started otherwise any more, and not be waited for by other means than
@@ -48,7 +48,8 @@ class Queue {
   // kAgain: the stream is full.
   Status wait(std::span<Request* const> requests);
 
-  // Makes requests stand for kernels of the stream, all or none; kInvalidState where one stands already, else as start().
+  // Makes requests stand for kernels of the stream, all or none; kInvalidState where one stands already, else as
+  // start().
   Status stand(std::span<Request* const> requests);
   // Makes requests that stand on this queue ordinary ones again, all or none. kInvalidState: a start has not completed.
   Status dismiss(std::span<Request* const> requests);
@@ -82,7 +83,8 @@ class Queue {
   Status lower(Request& request);
   void hand_over();
   void ring(const nic::Doorbell& bell);
-  // Of a bell that this queue alone rings, and not from a capture; `total`: of all rings of its word, this one included.
+  // Of a bell that this queue alone rings, and not from a capture; `total`: of all rings of its word, this one
+  // included.
   void ring(const nic::Doorbell& bell, uint64_t total);
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   std::string explain(const Request& request);
@@ -98,11 +100,11 @@ class Queue {
   uint64_t shared_rings_ = 0;
   uint64_t unwaited_ = 0;
   std::vector<Request*> standing_;
-  uint64_t capture_ = 0;           // the last that something was recorded in
-  uint64_t recorded_unwaited_ = 0;  // starts in it whose wait is still to come; part of unwaited_
-  std::vector<Request*> under_way_;  // started here; those that have completed leave in settled()
-  std::vector<nic::DeferredOp> ops_;        // scratch, kept for its capacity
-  std::vector<gpu::StreamOp> stream_ops_;   // scratch
+  uint64_t capture_ = 0;                   // the last that something was recorded in
+  uint64_t recorded_unwaited_ = 0;         // starts in it whose wait is still to come; part of unwaited_
+  std::vector<Request*> under_way_;        // started here; those that have completed leave in settled()
+  std::vector<nic::DeferredOp> ops_;       // scratch, kept for its capacity
+  std::vector<gpu::StreamOp> stream_ops_;  // scratch
   Figures figures_;
 };
 

@@ -28,14 +28,14 @@ enum class Direction : uint8_t { kSend, kReceive };
 // What a request transfers: what MPI_*_init was told, in bytes.
 struct Transfer {
   Direction direction = Direction::kSend;
-  bool ready = false;          // a ready send: the user promises that the receive was started
-  void* buffer = nullptr;      // the user's, `bytes` long, valid while the request lives
+  bool ready = false;      // a ready send: the user promises that the receive was started
+  void* buffer = nullptr;  // the user's, `bytes` long, valid while the request lives
   uint64_t bytes = 0;
-  uint64_t communicator = 0;   // identity of the communicator, the same on all its members
-  int rank = 0;                // this process in the communicator
-  int peer = 0;                // the other in the communicator; kAnySource, kNobody
-  uint32_t peer_nic = 0;       // the other's NIC; undefined for kAnySource and kNobody
-  int tag = 0;                 // or kAnyTag
+  uint64_t communicator = 0;  // identity of the communicator, the same on all its members
+  int rank = 0;               // this process in the communicator
+  int peer = 0;               // the other in the communicator; kAnySource, kNobody
+  uint32_t peer_nic = 0;      // the other's NIC; undefined for kAnySource and kNobody
+  int tag = 0;                // or kAnyTag
 };
 
 // One deferred operation of a request's every start. Its threshold is step * iteration - before, iterations from 1; or,
@@ -53,7 +53,7 @@ struct Request {
   uint64_t number = 0;  // the endpoint's name for it, never used again
   Transfer transfer;
   State state = State::kFresh;
-  Status match_error;     // why the last match failed, if it did
+  Status match_error;  // why the last match failed, if it did
 
   // The matched pair. For a receive: the message's actual source, tag and length.
   int matched_peer = 0;
@@ -72,33 +72,34 @@ struct Request {
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
   uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
   uint64_t clear_to_send_base = 0;
-  nic::Doorbell doorbell;     // of `trigger`, as the stream of doorbell_queue rings it
+  nic::Doorbell doorbell;  // of `trigger`, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;
   uint64_t doorbell_base = 0;  // what its word would hold before the first start
   std::vector<PlannedOp> plan;
   uint64_t entries = 0;         // of the NIC that the plan takes
   bool shares_trigger = false;  // the plan has shared operations
 
-  // With more a threshold would pass 48 bits. The same on both sides of a pair: neither may start what the other cannot.
+  // With more a threshold would pass 48 bits. The same on both sides of a pair: neither may start what the other
+  // cannot.
   uint64_t most_starts = UINT64_MAX;
 
   // Enqueued so far.
   uint64_t starts = 0;
   uint64_t waits = 0;
-  uint64_t failures = 0;           // operations of this request that the NIC reported as failed
-  Code failure_code = Code::kOk;   // of the latest
-  uint64_t queue_number = 0;       // the queue of the last start; 0: none yet
-  Queue* listed = nullptr;         // the queue in whose list of requests that may be under way it stands
+  uint64_t failures = 0;          // operations of this request that the NIC reported as failed
+  Code failure_code = Code::kOk;  // of the latest
+  uint64_t queue_number = 0;      // the queue of the last start; 0: none yet
+  Queue* listed = nullptr;        // the queue in whose list of requests that may be under way it stands
   // Which ring of that queue's shared trigger a start waits for: the last kRings of them, by start modulo kRings.
   static constexpr uint64_t kRings = 64;
-  std::vector<uint64_t> rings;     // empty where the plan shares no trigger
+  std::vector<uint64_t> rings;         // empty where the plan shares no trigger
   std::shared_ptr<Standing> standing;  // of a standing request
-  bool in_call = false;            // scratch: seen in the call being checked
+  bool in_call = false;                // scratch: seen in the call being checked
 
   bool matched() const { return state == State::kMatched; }
   bool needs_wait() const { return starts != waits; }
-  // Iterations that have completed on this side when the done word holds `value`; with a counter's copy, without failing.
-  // Requires a done word.
+  // Iterations that have completed on this side when the done word holds `value`; with a counter's copy, without
+  // failing. Requires a done word.
   uint64_t iterations_at(uint64_t value) const {
     return written_back ? (nic::from_word(value).success - done_base) / completions : value - done_base;
   }

@@ -32,13 +32,15 @@ Result<nic::Doorbell> word_bell(nic::Nic& nic, nic::CounterId counter) {
 
 Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   if (!nic_.caps().cancel)
-    return {Code::kUnsupported, "the card " + nic_.caps().name + " cannot take deferred work back, which starts without a host need"};
+    return {Code::kUnsupported,
+            "the card " + nic_.caps().name + " cannot take deferred work back, which starts without a host need"};
   auto standing = std::make_shared<Standing>();
   standing->stream = &stream;
   standing->base = standing->posted = request.starts;
   standing->has_bell = request.trigger.valid() || request.shares_trigger;
   if (request.done.valid()) {
-    const uint64_t reached = request.written_back ? request.completion_value(request.starts) : request.done_base + request.starts;
+    const uint64_t reached =
+        request.written_back ? request.completion_value(request.starts) : request.done_base + request.starts;
     const Result<uint64_t*> count = stream.take_count(reached & gpu::kCountBits);
     if (!count.ok())
       return count.status();
@@ -71,9 +73,10 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   {
     const std::lock_guard lock(mutex_);
     if (overflow_ == nullptr && entries_ + request.entries > nic_.caps().deferred_depth)
-      return undo({Code::kExhausted, "requests that start without a host would need " + std::to_string(entries_ + request.entries) +
-                                         " deferred-work entries, the NIC has " + std::to_string(nic_.caps().deferred_depth) +
-                                         ", and overflow is off"});
+      return undo({Code::kExhausted, "requests that start without a host would need " +
+                                         std::to_string(entries_ + request.entries) +
+                                         " deferred-work entries, the NIC has " +
+                                         std::to_string(nic_.caps().deferred_depth) + ", and overflow is off"});
     if (own_thread_ && !thread_.joinable()) {
       Result<std::thread> thread = start_service_thread("lanyard-stand", [this] { run(); });
       if (!thread.ok())
@@ -194,7 +197,8 @@ void StandingOrders::run() {
   int quiet = 0;
   while (!stopping_.load()) {
     quiet = keep_up() > 0 ? 0 : quiet + 1;
-    std::this_thread::sleep_for(quiet < kQuietRounds ? std::chrono::nanoseconds(kLookAgain) : std::chrono::nanoseconds(kLookSeldom));
+    std::this_thread::sleep_for(quiet < kQuietRounds ? std::chrono::nanoseconds(kLookAgain)
+                                                     : std::chrono::nanoseconds(kLookSeldom));
   }
 }
 

@@ -1,9 +1,10 @@
-// Standing requests: their starts are made by a device alone, by a graph that is replayed or by a kernel, and no host thread
-// is there to hand their deferred work to the NIC. So it is handed over some iterations ahead, and again as they complete.
+// Standing requests: their starts are made by a device alone, by a graph that is replayed or by a kernel, and no host
+// thread is there to hand their deferred work to the NIC. So it is handed over some iterations ahead, and again as they
+// complete.
 //
 // A standing request has at most one bell, rung once a start: its own trigger counter, or, for what else hangs on its
-// queue's shared trigger, a counter of its own. So thresholds count on by themselves, and in the stream's memory so do the
-// sum that a ring stores (gpu::StreamOp::Kind::kWriteNext64) and the value that a wait is for (kWaitNext64).
+// queue's shared trigger, a counter of its own. So thresholds count on by themselves, and in the stream's memory so do
+// the sum that a ring stores (gpu::StreamOp::Kind::kWriteNext64) and the value that a wait is for (kWaitNext64).
 #ifndef LANYARD_TRANSPORT_CORE_STANDING_H_
 #define LANYARD_TRANSPORT_CORE_STANDING_H_
 
@@ -26,13 +27,13 @@ struct Standing {
   gpu::Stream* stream = nullptr;  // whose kernels start it; outlives its standing
   nic::CounterId trigger;         // of its own, in place of the queue's shared one; may be none
   bool has_bell = false;
-  nic::Doorbell bell;             // a word
-  uint64_t base = 0;              // iterations from before
-  uint64_t posted = 0;            // iterations handed to the NIC, those before included
-  uint64_t* rings = nullptr;      // the sum of the bell's rings, which is stored; null where rings are added
-  uint64_t* count = nullptr;      // of kWaitNext64; null where there is nobody to wait for
-  uint64_t capture = 0;           // the capture with a start of it whose wait is still to come; 0: none
-  bool in_kernels = false;        // started by kernels (DeviceRequests), not by graphs
+  nic::Doorbell bell;         // a word
+  uint64_t base = 0;          // iterations from before
+  uint64_t posted = 0;        // iterations handed to the NIC, those before included
+  uint64_t* rings = nullptr;  // the sum of the bell's rings, which is stored; null where rings are added
+  uint64_t* count = nullptr;  // of kWaitNext64; null where there is nobody to wait for
+  uint64_t capture = 0;       // the capture with a start of it whose wait is still to come; 0: none
+  bool in_kernels = false;    // started by kernels (DeviceRequests), not by graphs
 
   void give_counts() {
     for (uint64_t** each : {&rings, &count}) {
@@ -46,13 +47,15 @@ struct Standing {
 class StandingOrders {
  public:
   // `overflow` is null where what does not fit waits until it does. Without a thread of its own only callers keep up.
-  StandingOrders(nic::Nic& nic, Overflow* overflow, bool own_thread) : nic_(nic), overflow_(overflow), own_thread_(own_thread) {}
+  StandingOrders(nic::Nic& nic, Overflow* overflow, bool own_thread)
+      : nic_(nic), overflow_(overflow), own_thread_(own_thread) {}
   ~StandingOrders() { stop(); }
   StandingOrders(const StandingOrders&) = delete;
   StandingOrders& operator=(const StandingOrders&) = delete;
 
   // Makes a matched request stand that is complete and was waited for. kUnsupported: the NIC cannot take work back, or
-  // has no doorbell that is a word, or the stream keeps no counts; kExhausted: no counter, or the stream has no count left.
+  // has no doorbell that is a word, or the stream keeps no counts; kExhausted: no counter, or the stream has no count
+  // left.
   Status begin(Request& request, gpu::Stream& stream);
   // Iterations that were started. Reads counters.
   uint64_t started(const Request& request) const;

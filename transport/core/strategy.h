@@ -28,7 +28,8 @@ inline const char* strategy_name(Strategy strategy) {
 constexpr bool raises_flags(Strategy strategy) { return strategy != Strategy::kTargetCounter; }
 // What keeps the NIC from following it, or null.
 inline const char* obstacle(Strategy strategy, const nic::Caps& caps) {
-  return strategy == Strategy::kWriteBack && !caps.counter_write_back ? "does not write counters back to memory" : nullptr;
+  return strategy == Strategy::kWriteBack && !caps.counter_write_back ? "does not write counters back to memory"
+                                                                      : nullptr;
 }
 
 // A needs a count that means that the data is visible, and has one trip less. C has fewer entries than B where the

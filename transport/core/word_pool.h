@@ -25,15 +25,19 @@ class WordPool {
     uint64_t* address = nullptr;
     nic::RegionId region;  // of the whole slab
     nic::RemoteKey key;
-    uint64_t offset = 0;   // bytes from the slab's start
+    uint64_t offset = 0;  // bytes from the slab's start
 
     bool valid() const { return address != nullptr; }
     uint64_t read() const { return std::atomic_ref<uint64_t>(*address).load(std::memory_order_acquire); }
   };
 
-  // `nic` outlives the pool. `whole_pages`: its slabs share no page of memory with anything else, because a GPU's driver is
-  // given the pages of words that streams wait for.
-  WordPool(nic::Nic& nic, bool whole_pages) : nic_(nic), whole_pages_(whole_pages), page_words_(page_words()), next_slab_words_(whole_pages ? page_words_ : kFirstSlabWords) {}
+  // `nic` outlives the pool. `whole_pages`: its slabs share no page of memory with anything else, because a GPU's
+  // driver is given the pages of words that streams wait for.
+  WordPool(nic::Nic& nic, bool whole_pages)
+      : nic_(nic),
+        whole_pages_(whole_pages),
+        page_words_(page_words()),
+        next_slab_words_(whole_pages ? page_words_ : kFirstSlabWords) {}
   ~WordPool();
   WordPool(const WordPool&) = delete;
   WordPool& operator=(const WordPool&) = delete;
@@ -54,9 +58,9 @@ class WordPool {
   const uint32_t page_words_;
   std::vector<std::unique_ptr<uint64_t[]>> slabs_;
   std::vector<nic::RegionId> regions_;
-  std::vector<Word> free_;      // given back
-  Word unused_;                 // the first word of the newest slab that was never taken
-  uint32_t unused_left_ = 0;    // how many there are
+  std::vector<Word> free_;    // given back
+  Word unused_;               // the first word of the newest slab that was never taken
+  uint32_t unused_left_ = 0;  // how many there are
   uint32_t next_slab_words_;
   bool kept_ = false;
 };

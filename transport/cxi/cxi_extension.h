@@ -39,8 +39,7 @@ struct CxiDomainOps {
   int (*cntr_read)(fid* domain, unsigned counter, uint64_t* value, timespec* time);
   int (*topology)(fid* domain, unsigned* group, unsigned* node, unsigned* port);
   int (*enable_hybrid_mr_desc)(fid* domain, bool enable);
-  size_t (*ep_get_unexp_msgs)(void* endpoint, void* entries, size_t count, uint64_t* sources,
-                              size_t* messages);
+  size_t (*ep_get_unexp_msgs)(void* endpoint, void* entries, size_t count, uint64_t* sources, size_t* messages);
   int (*get_dwq_depth)(fid* domain, size_t* depth);
 };
 

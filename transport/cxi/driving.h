@@ -13,7 +13,8 @@ namespace lanyard::ofi {
 class OfiNic::Driving {
  public:
   explicit Driving(OfiNic& nic) : nic_(nic) {
-    while (!nic_.try_drive()) sched_yield();
+    while (!nic_.try_drive())
+      sched_yield();
     (void)nic_.drive();
   }
   ~Driving() {
@@ -32,7 +33,8 @@ class OfiNic::Driving {
 template <typename Fill>
 void OfiNic::push(Fill fill) {
   while (!commands_.push_filled(fill))
-    if (progress() == 0) sched_yield();
+    if (progress() == 0)
+      sched_yield();
 }
 
 }  // namespace lanyard::ofi

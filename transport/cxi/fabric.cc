@@ -46,17 +46,16 @@ uint64_t this_host() {
 }
 
 std::string_view domain_name(const fi_info& info) {
-  return info.domain_attr->name == nullptr ? std::string_view()
-                                           : std::string_view(info.domain_attr->name);
+  return info.domain_attr->name == nullptr ? std::string_view() : std::string_view(info.domain_attr->name);
 }
 
 Result<AddressHead> head_of(const nic::Address& address) {
   AddressHead head;
   const Status alien(Code::kInvalidArgument, "an address that no NIC of libfabric's has");
-  if (address.bytes.size() < sizeof head) return alien;
+  if (address.bytes.size() < sizeof head)
+    return alien;
   std::memcpy(&head, address.bytes.data(), sizeof head);
-  if (head.magic != AddressHead{}.magic || head.bytes == 0 ||
-      address.bytes.size() != sizeof head + head.bytes)
+  if (head.magic != AddressHead{}.magic || head.bytes == 0 || address.bytes.size() != sizeof head + head.bytes)
     return alien;
   return head;
 }
@@ -66,7 +65,8 @@ Result<AddressHead> head_of(const nic::Address& address) {
 Result<std::unique_ptr<Fabric>> Fabric::open(const Provider& provider, const std::string& domain, size_t operations,
                                              std::optional<PciAddress> near, bool device_memory) {
   const Result<Library> library = Library::load();
-  if (!library.ok()) return library.status();
+  if (!library.ok())
+    return library.status();
   std::unique_ptr<Fabric> fabric(new Fabric(library.value(), provider));
   LANYARD_RETURN_IF_ERROR(fabric->choose(domain, near, device_memory));
   LANYARD_RETURN_IF_ERROR(fabric->open_endpoint(operations));
@@ -80,19 +80,22 @@ namespace {
 Result<Info> find_cards(const Library& library, const Provider& provider, uint64_t more_capabilities) {
   const FreeInfo free_info{library.freeinfo};
   Info hints(library.dupinfo(nullptr), free_info);
-  if (hints == nullptr) return Status(Code::kExhausted, "no memory for libfabric's hints");
+  if (hints == nullptr)
+    return Status(Code::kExhausted, "no memory for libfabric's hints");
   hints->caps = kCapabilities | more_capabilities;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;  // every operation has its own fi_context2
   hints->ep_attr->type = FI_EP_RDM;
   // Keys of our own (N8), offsets instead of addresses, and counters bound before a region is
   // enabled.
   hints->domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED;
-  if ((more_capabilities & FI_HMEM) != 0) hints->domain_attr->mr_mode |= FI_MR_HMEM;
+  if ((more_capabilities & FI_HMEM) != 0)
+    hints->domain_attr->mr_mode |= FI_MR_HMEM;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;  // one thread drives at a time
   hints->fabric_attr->prov_name = strdup(provider.name.c_str());
   fi_info* list = nullptr;
   const int found = library.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &list);
-  if (found == 0 && list != nullptr) return Info(list, free_info);
+  if (found == 0 && list != nullptr)
+    return Info(list, free_info);
   return Status(Code::kUnsupported,
                 "libfabric " + library.version() + " offers no provider \"" + provider.name +
                     "\" here with remote writes, atomics and deferred work (fi_info -p " + provider.name +
@@ -104,8 +107,10 @@ Result<Info> find_cards(const Library& library, const Provider& provider, uint64
 // Finds the card: by name, or the nearest.
 Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near, bool device_memory) {
   Result<Info> all = find_cards(library_, provider_, device_memory ? FI_HMEM : 0);
-  if (!all.ok() && device_memory) all = find_cards(library_, provider_, 0);
-  if (!all.ok()) return all.status();
+  if (!all.ok() && device_memory)
+    all = find_cards(library_, provider_, 0);
+  if (!all.ok())
+    return all.status();
   const std::string& wanted = domain.empty() && !near ? provider_.usual_domain : domain;
   const fi_info* best = wanted.empty() ? all.value().get() : nullptr;
   std::string known;
@@ -113,14 +118,15 @@ Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near,
     const std::string_view name = domain_name(*info);
     if ((" " + known + " ").find(" " + std::string(name) + " ") == std::string::npos)
       known += (known.empty() ? "" : " ") + std::string(name);
-    if (best == nullptr && name == wanted) best = info;
+    if (best == nullptr && name == wanted)
+      best = info;
   }
   if (best == nullptr)
-    return {Code::kUnsupported,
-            "provider \"" + provider_.name + "\" has no domain \"" + wanted + "\", but: " + known};
+    return {Code::kUnsupported, "provider \"" + provider_.name + "\" has no domain \"" + wanted + "\", but: " + known};
   // Without a topology every card is as near as any other.
   if (wanted.empty() && best->next != nullptr)
-    if (const Result<Locality> locality = Locality::load(); locality.ok()) best = nearest(best, locality.value(), near);
+    if (const Result<Locality> locality = Locality::load(); locality.ok())
+      best = nearest(best, locality.value(), near);
   const FreeInfo free_info{library_.freeinfo};
   info_ = Info(library_.dupinfo(best), free_info);
   return info_ == nullptr ? Status(Code::kExhausted, "no memory for libfabric's info") : Status();
@@ -128,68 +134,65 @@ Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near,
 
 Result<std::vector<std::string>> describe_cards(const Provider& provider) {
   const Result<Library> library = Library::load();
-  if (!library.ok()) return library.status();
+  if (!library.ok())
+    return library.status();
   const Result<Info> all = find_cards(library.value(), provider, 0);
-  if (!all.ok()) return all.status();
+  if (!all.ok())
+    return all.status();
   const Result<Locality> locality = Locality::load();
   std::vector<std::string> lines;
   for (const fi_info* info = all.value().get(); info != nullptr; info = info->next) {
     std::string line(domain_name(*info));
     const std::optional<PciAddress> address = PciAddress::of(*info);
-    if (address) line += " at " + address->to_string();
+    if (address)
+      line += " at " + address->to_string();
     std::optional<Locality::Place> place;
-    if (address && locality.ok()) place = locality.value().place_of(*address);
+    if (address && locality.ok())
+      place = locality.value().place_of(*address);
     line += place ? ", NUMA node " + place->numa_nodes + ", cores " + place->cores + " (" +
                         std::to_string(place->shared_cores) + " of this process's)"
                   : ", no place known";
-    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
+    if (std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(std::move(line));
   }
   return lines;
 }
 
 Status Fabric::open_endpoint(size_t operations) {
   fid_fabric* fabric = nullptr;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(library_.fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(library_.fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric"));
   fabric_.reset(fabric);
   fid_domain* domain = nullptr;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain"));
   domain_.reset(domain);
 
   fi_av_attr table{};
   table.type = FI_AV_TABLE;
   fid_av* addresses = nullptr;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_av_open(domain, &table, &addresses, nullptr), "fi_av_open"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_av_open(domain, &table, &addresses, nullptr), "fi_av_open"));
   addresses_.reset(addresses);
   fi_cq_attr queue{};
   queue.size = std::max(operations, kLeastCompletions);
   queue.format = FI_CQ_FORMAT_CONTEXT;
   queue.wait_obj = FI_WAIT_NONE;
   fid_cq* completions = nullptr;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_cq_open(domain, &queue, &completions, nullptr), "fi_cq_open"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_cq_open(domain, &queue, &completions, nullptr), "fi_cq_open"));
   completions_.reset(completions);
   fi_cntr_attr count{};
   count.events = FI_CNTR_EVENTS_COMP;
   count.wait_obj = FI_WAIT_NONE;
   fid_cntr* transfers = nullptr;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_cntr_open(domain, &count, &transfers, nullptr), "fi_cntr_open"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_cntr_open(domain, &count, &transfers, nullptr), "fi_cntr_open"));
   transfers_.reset(transfers);
 
   fid_ep* endpoint = nullptr;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_endpoint(domain, info_.get(), &endpoint, nullptr), "fi_endpoint"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_endpoint(domain, info_.get(), &endpoint, nullptr), "fi_endpoint"));
   endpoint_.reset(endpoint);
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_ep_bind(endpoint, &addresses->fid, 0), "fi_ep_bind(addresses)"));
   LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_ep_bind(endpoint, &addresses->fid, 0), "fi_ep_bind(addresses)"));
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV),
-                                     "fi_ep_bind(completions)"));
+      ofi_status(fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(completions)"));
   // Nobody reads it: some versions of the CXI provider take it for granted in deferred atomics.
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_ep_bind(endpoint, &transfers->fid, FI_WRITE | FI_READ), "fi_ep_bind(counter)"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_ep_bind(endpoint, &transfers->fid, FI_WRITE | FI_READ), "fi_ep_bind(counter)"));
   return ofi_status(fi_enable(endpoint), "fi_enable");
 }
 
@@ -200,7 +203,8 @@ Status Fabric::name_endpoint() {
   AddressHead head;
   head.format = info_->addr_format;
   head.bytes = static_cast<uint32_t>(bytes);
-  if (domain_name(*info_) == "lo") head.host = this_host();
+  if (domain_name(*info_) == "lo")
+    head.host = this_host();
   address_.bytes.resize(sizeof head + bytes);
   std::memcpy(address_.bytes.data(), &head, sizeof head);
   std::memcpy(address_.bytes.data() + sizeof head, name, bytes);
@@ -229,7 +233,8 @@ Status Fabric::set_peers(std::span<const nic::Address> peers) {
   std::vector<std::byte> names;
   for (const nic::Address& peer : peers) {
     const Result<AddressHead> head = head_of(peer);
-    if (!head.ok()) return head.status();
+    if (!head.ok())
+      return head.status();
     if (head.value().format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
       return {Code::kInvalidArgument, "a peer's address is of another provider or address family"};
     if (head.value().host != 0 && head.value().host != this_host())
@@ -239,8 +244,7 @@ Status Fabric::set_peers(std::span<const nic::Address> peers) {
     names.insert(names.end(), peer.bytes.begin() + sizeof(AddressHead), peer.bytes.end());
   }
   std::vector<fi_addr_t> inserted(peers.size(), FI_ADDR_NOTAVAIL);
-  const int count =
-      fi_av_insert(addresses_.get(), names.data(), peers.size(), inserted.data(), 0, nullptr);
+  const int count = fi_av_insert(addresses_.get(), names.data(), peers.size(), inserted.data(), 0, nullptr);
   if (count != static_cast<int>(peers.size())) {
     std::erase(inserted, FI_ADDR_NOTAVAIL);
     (void)fi_av_remove(addresses_.get(), inserted.data(), inserted.size(), 0);

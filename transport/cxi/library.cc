@@ -23,8 +23,7 @@ Result<Library> Library::load() {
   if (handle == nullptr)
     return Status(Code::kUnsupported, std::string("libfabric cannot be loaded: ") + dlerror());
   Library library;
-  if (!find(handle, "fi_getinfo", library.getinfo) ||
-      !find(handle, "fi_freeinfo", library.freeinfo) ||
+  if (!find(handle, "fi_getinfo", library.getinfo) || !find(handle, "fi_freeinfo", library.freeinfo) ||
       !find(handle, "fi_dupinfo", library.dupinfo) || !find(handle, "fi_fabric", library.fabric) ||
       !find(handle, "fi_version", library.version_number))
     return Status(Code::kUnsupported, std::string("libfabric lacks a function: ") + dlerror());

@@ -24,8 +24,8 @@ struct Library {
 
   std::string version() const;  // "1.17"
 
-  int (*getinfo)(uint32_t version, const char* node, const char* service, uint64_t flags,
-                 const fi_info* hints, fi_info** info) = nullptr;
+  int (*getinfo)(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+                 fi_info** info) = nullptr;
   void (*freeinfo)(fi_info* info) = nullptr;
   fi_info* (*dupinfo)(const fi_info* info) = nullptr;  // of null: a fresh one
   int (*fabric)(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) = nullptr;

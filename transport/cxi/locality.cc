@@ -21,7 +21,8 @@ using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 // As in "0-3,8".
 std::string list_of(hwloc_const_bitmap_t bitmap) {
   char* text = nullptr;
-  if (bitmap == nullptr || hwloc_bitmap_list_asprintf(&text, bitmap) < 0) return {};
+  if (bitmap == nullptr || hwloc_bitmap_list_asprintf(&text, bitmap) < 0)
+    return {};
   std::string list(text);
   std::free(text);
   return list;
@@ -32,9 +33,11 @@ Bitmap cores_of_this_thread() {
   Bitmap mine(hwloc_bitmap_alloc());
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (mine == nullptr || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return mine;
+  if (mine == nullptr || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return mine;
   for (unsigned core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &allowed)) hwloc_bitmap_set(mine.get(), core);
+    if (CPU_ISSET(core, &allowed))
+      hwloc_bitmap_set(mine.get(), core);
   return mine;
 }
 
@@ -45,7 +48,8 @@ hwloc_obj_t find(hwloc_topology* topology, PciAddress device) {
 // From the machine down to the object itself.
 std::vector<hwloc_obj_t> way_to(hwloc_obj_t object) {
   std::vector<hwloc_obj_t> way;
-  for (; object != nullptr; object = object->parent) way.push_back(object);
+  for (; object != nullptr; object = object->parent)
+    way.push_back(object);
   std::reverse(way.begin(), way.end());
   return way;
 }
@@ -82,18 +86,21 @@ void Locality::Destroy::operator()(hwloc_topology* topology) const { hwloc_topol
 
 Result<Locality> Locality::load() {
   hwloc_topology_t topology = nullptr;
-  if (hwloc_topology_init(&topology) != 0) return Status(Code::kFailed, "hwloc cannot begin");
+  if (hwloc_topology_init(&topology) != 0)
+    return Status(Code::kFailed, "hwloc cannot begin");
   Locality locality(topology);
   // Every bridge, since they tell how near a card is to a GPU.
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  if (hwloc_topology_load(topology) != 0) return Status(Code::kFailed, "hwloc finds no topology of this machine");
+  if (hwloc_topology_load(topology) != 0)
+    return Status(Code::kFailed, "hwloc finds no topology of this machine");
   return locality;
 }
 
 std::optional<Locality::Place> Locality::place_of(PciAddress device) const {
   hwloc_obj_t object = find(topology_.get(), device);
-  if (object == nullptr) return std::nullopt;
+  if (object == nullptr)
+    return std::nullopt;
   object = hwloc_get_non_io_ancestor_obj(topology_.get(), object);
   Place place{.numa_nodes = list_of(object->nodeset), .cores = list_of(object->cpuset)};
   if (const Bitmap mine = cores_of_this_thread(); mine != nullptr && object->cpuset != nullptr) {
@@ -113,14 +120,17 @@ uint32_t Locality::levels_in_common(PciAddress one, PciAddress other) const {
 const fi_info* nearest(const fi_info* list, const Locality& locality, std::optional<PciAddress> near) {
   const auto nearness = [&](const fi_info& info) -> uint32_t {
     const std::optional<PciAddress> card = PciAddress::of(info);
-    if (!card) return 0;
-    if (near) return locality.levels_in_common(*card, *near);
+    if (!card)
+      return 0;
+    if (near)
+      return locality.levels_in_common(*card, *near);
     const std::optional<Locality::Place> place = locality.place_of(*card);
     return place ? place->shared_cores : 0;
   };
   const fi_info* best = list;
   for (const fi_info* info = list->next; info != nullptr; info = info->next)
-    if (nearness(*info) > nearness(*best)) best = info;
+    if (nearness(*info) > nearness(*best))
+      best = info;
   return best;
 }
 

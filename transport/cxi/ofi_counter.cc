@@ -15,14 +15,14 @@ Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain) {
   attributes.events = FI_CNTR_EVENTS_COMP;
   attributes.wait_obj = FI_WAIT_NONE;
   fid_cntr* counter = nullptr;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_cntr_open(domain, &attributes, &counter, nullptr), "fi_cntr_open"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(fi_cntr_open(domain, &attributes, &counter, nullptr), "fi_cntr_open"));
   return Fid<fid_cntr>(counter);
 }
 
 Status OfiCounter::open(fid_domain* domain, bool wide) {
   Result<Fid<fid_cntr>> opened = open_provider_counter(domain);
-  if (!opened.ok()) return opened.status();
+  if (!opened.ok())
+    return opened.status();
   fid_ = std::move(opened.value());
   wide_ = wide;
   base_ = 0;
@@ -46,11 +46,9 @@ uint64_t OfiCounter::provider_value() const {
 nic::CounterValue OfiCounter::read() const {
   if (wide_)
     return {.success = fi_cntr_read(fid_.get()) & kMaxSuccess,
-            .failure = static_cast<uint32_t>(
-                std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure))};
+            .failure = static_cast<uint32_t>(std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure))};
   const uint64_t reached = base_ + provider_value();
-  return {.success = (reached - std::min<uint64_t>(failures_, reached)) & kMaxSuccess,
-          .failure = failures_};
+  return {.success = (reached - std::min<uint64_t>(failures_, reached)) & kMaxSuccess, .failure = failures_};
 }
 
 void OfiCounter::add(uint64_t success) {
@@ -75,15 +73,15 @@ void OfiCounter::add(uint64_t success) {
 
 void OfiCounter::add_error(uint32_t failures) {
   if (wide_) {
-    const uint64_t room =
-        kMaxFailure - std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure);
+    const uint64_t room = kMaxFailure - std::min<uint64_t>(fi_cntr_readerr(fid_.get()), kMaxFailure);
     if (const uint64_t added = std::min<uint64_t>(failures, room); added > 0)
       (void)fi_cntr_adderr(fid_.get(), added);
     return;
   }
   const uint32_t added = std::min(failures, kMaxFailure - failures_);
   failures_ += added;  // first: what the counter fires must find it
-  if (added > 0) add(added);
+  if (added > 0)
+    add(added);
 }
 
 void OfiCounter::set(uint64_t success) {
@@ -92,14 +90,16 @@ void OfiCounter::set(uint64_t success) {
     // command queue.
     (void)fi_cntr_seterr(fid_.get(), 0);
     (void)fi_cntr_set(fid_.get(), 0);
-    if (success > 0) (void)fi_cntr_add(fid_.get(), success);
+    if (success > 0)
+      (void)fi_cntr_add(fid_.get(), success);
     return;
   }
   // By subtraction: what arrives meanwhile is not lost.
   (void)fi_cntr_add(fid_.get(), ~provider_value() + 1);
   base_ = 0;
   failures_ = 0;
-  if (success > 0) add(success);
+  if (success > 0)
+    add(success);
 }
 
 void OfiCounter::turn_next_into_failure() {
@@ -107,9 +107,7 @@ void OfiCounter::turn_next_into_failure() {
   if (failures_ < kMaxFailure)
     ++failures_;
   else
-    (void)fi_cntr_add(
-        fid_.get(),
-        ~uint64_t{0});  // 7 bits are full: neither counts, so the success to come must not
+    (void)fi_cntr_add(fid_.get(), ~uint64_t{0});  // 7 bits are full: neither counts, so the success to come must not
 }
 
 }  // namespace lanyard::ofi

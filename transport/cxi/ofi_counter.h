@@ -40,9 +40,7 @@ class OfiCounter {
   void set(uint64_t success);  // failures to 0
 
   // Whether the provider itself can tell when this threshold is reached.
-  bool waits_in_provider(uint64_t threshold) const {
-    return wide_ || (base_ == 0 && threshold <= kReach);
-  }
+  bool waits_in_provider(uint64_t threshold) const { return wide_ || (base_ == 0 && threshold <= kReach); }
 
   // An operation failed, and nobody has counted it yet.
   void fail() { add_error(1); }
@@ -61,8 +59,7 @@ class OfiCounter {
 
   Fid<fid_cntr> fid_;
   bool wide_ = false;
-  uint64_t base_ =
-      0;  // narrow: what is counted beyond the provider's value; once not 0 nothing waits there
+  uint64_t base_ = 0;  // narrow: what is counted beyond the provider's value; once not 0 nothing waits there
   uint32_t failures_ = 0;
   std::atomic<bool> open_{false};
 };

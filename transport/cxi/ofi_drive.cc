@@ -34,18 +34,19 @@ constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one 
 // Whether of the entries of each counter lower thresholds come first. Of many at once it does not try to find out.
 bool in_order(std::span<const nic::DeferredOp> ops) {
   constexpr size_t kFew = 8;
-  if (ops.size() > kFew) return false;
+  if (ops.size() > kFew)
+    return false;
   for (size_t later = 1; later < ops.size(); ++later)
     for (size_t earlier = 0; earlier < later; ++earlier)
-      if (ops[earlier].trigger == ops[later].trigger && ops[earlier].threshold > ops[later].threshold) return false;
+      if (ops[earlier].trigger == ops[later].trigger && ops[earlier].threshold > ops[later].threshold)
+        return false;
   return true;
 }
 
 }  // namespace
 
 bool OfiNic::try_drive() {
-  return !driven_.load(std::memory_order_seq_cst) &&
-         !driven_.exchange(true, std::memory_order_seq_cst);
+  return !driven_.load(std::memory_order_seq_cst) && !driven_.exchange(true, std::memory_order_seq_cst);
 }
 
 size_t OfiNic::progress() {
@@ -54,7 +55,8 @@ size_t OfiNic::progress() {
     steps += drive();
     stop_driving();
     // A command pushed by a thread that found this one driving is this one's to run.
-    if (commands_.empty()) break;
+    if (commands_.empty())
+      break;
   }
   return steps;
 }
@@ -67,9 +69,11 @@ size_t OfiNic::drive() {
     done += read_completions();
     done += look_at_waiting();
     steps += done;
-    if (done == 0) break;
+    if (done == 0)
+      break;
   }
-  if (steps > 0) activity_.fetch_add(1, std::memory_order_seq_cst);
+  if (steps > 0)
+    activity_.fetch_add(1, std::memory_order_seq_cst);
   return steps;
 }
 
@@ -80,9 +84,7 @@ size_t OfiNic::run_commands() {
   const size_t first_fresh = held_.size();
   while (const Command* command = commands_.front()) {
     switch (command->kind) {
-      case Command::Kind::kRing:
-        ring(command->deferred.trigger, command->deferred.threshold);
-        break;
+      case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
       case Command::Kind::kPost:
         hold(take(command->deferred.op, command->deferred.trigger, command->deferred.threshold), first_fresh);
         break;
@@ -100,7 +102,8 @@ size_t OfiNic::run_commands() {
 }
 
 void OfiNic::ring(CounterId id, uint64_t value) {
-  if (is_open(id)) counters_[id.value].add(value);
+  if (is_open(id))
+    counters_[id.value].add(value);
 }
 
 void OfiNic::run_counter_op(const Op& op) {
@@ -120,10 +123,13 @@ inline OfiCounter* OfiNic::completion_of(const Work& work) {
 // Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
 inline void OfiNic::use(const Work& work, int delta) {
   const auto count = static_cast<uint32_t>(delta);
-  if (work.deferred()) counters_[work.trigger.value].uses += count;
-  if (work.op.completion.valid()) counters_[work.op.completion.value].uses += count;
+  if (work.deferred())
+    counters_[work.trigger.value].uses += count;
+  if (work.op.completion.valid())
+    counters_[work.op.completion.value].uses += count;
   regions_[work.op.local.region.value].uses += count;
-  if (Work::fetches(work.op)) regions_[work.op.fetch.region.value].uses += count;
+  if (Work::fetches(work.op))
+    regions_[work.op.fetch.region.value].uses += count;
 }
 
 [[gnu::always_inline]] inline Work& OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
@@ -135,8 +141,7 @@ inline void OfiNic::use(const Work& work, int delta) {
   work.threshold = threshold;
   work.state = Work::State::kHeld;
   work.at_once = false;
-  work.describe(*fabric_, op, local_address(op.local),
-                Work::fetches(op) ? local_address(op.fetch) : nullptr);
+  work.describe(*fabric_, op, local_address(op.local), Work::fetches(op) ? local_address(op.fetch) : nullptr);
   use(work, 1);
   return work;
 }
@@ -147,12 +152,15 @@ bool OfiNic::is_due(const Work& work) const {
 
 // Gives one held operation to the provider. kAgain: it stays with the driver.
 inline Code OfiNic::offer(Work& work) {
-  if (!work.deferred()) return work.start(*fabric_);
-  if (no_entries_) return Code::kAgain;
+  if (!work.deferred())
+    return work.start(*fabric_);
+  if (no_entries_)
+    return Code::kAgain;
   const OfiCounter& trigger = counters_[work.trigger.value];
   const bool waits_there = trigger.waits_in_provider(work.threshold);
   // Else the provider's counter does not reach so far.
-  if (!waits_there && !is_due(work)) return Code::kAgain;
+  if (!waits_there && !is_due(work))
+    return Code::kAgain;
   const OfiCounter* completion = completion_of(work);
   const Code code = work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
                               completion == nullptr ? nullptr : completion->fid());
@@ -163,7 +171,8 @@ inline Code OfiNic::offer(Work& work) {
 // Other processes may hold the card's entries for as long as they like, even until this very operation has been done:
 // what is due needs none.
 Code OfiNic::run_at_once(Work& work) {
-  if (!fabric_->provider().reports_deferred_work || !is_due(work)) return Code::kAgain;
+  if (!fabric_->provider().reports_deferred_work || !is_due(work))
+    return Code::kAgain;
   const Code code = work.start(*fabric_);
   work.at_once = code == Code::kOk;
   return code;
@@ -172,10 +181,12 @@ Code OfiNic::run_at_once(Work& work) {
 // Whether the provider has it now; else it is still held, or doomed.
 [[gnu::always_inline]] inline bool OfiNic::try_to_give(Work& work) {
   Code code = offer(work);
-  if (code == Code::kAgain && work.deferred()) code = run_at_once(work);
+  if (code == Code::kAgain && work.deferred())
+    code = run_at_once(work);
   if (code == Code::kOk) {
     work.state = Work::State::kWaiting;
-    if (work.deferred() && !fabric_->provider().reports_deferred_work) waiting_.push_back(&work);
+    if (work.deferred() && !fabric_->provider().reports_deferred_work)
+      waiting_.push_back(&work);
     return true;
   }
   if (code != Code::kAgain) {
@@ -192,14 +203,17 @@ void OfiNic::accept(std::span<const nic::DeferredOp> ops) {
     no_entries_ = false;
     for (const nic::DeferredOp& op : ops) {
       Work& work = take(op.op, op.trigger, op.threshold);
-      if (!held_.empty() || !try_to_give(work)) hold(work, first_fresh);
+      if (!held_.empty() || !try_to_give(work))
+        hold(work, first_fresh);
     }
   } else {
-    for (const nic::DeferredOp& op : ops) hold(take(op.op, op.trigger, op.threshold), first_fresh);
+    for (const nic::DeferredOp& op : ops)
+      hold(take(op.op, op.trigger, op.threshold), first_fresh);
     (void)hand_over();
   }
   // Who only posts must not wait for the others to make room.
-  if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery) (void)read_completions();
+  if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery)
+    (void)read_completions();
 }
 
 // Lower thresholds first: some providers fire in the order in which they were given the work. It nearly always comes in
@@ -241,7 +255,8 @@ size_t OfiNic::read_completions() {
   while (true) {
     const ssize_t count = fi_cq_read(fabric_->completions(), entries, kBatch);
     if (count > 0) {
-      for (ssize_t i = 0; i < count; ++i) finish(*Work::of(entries[i].op_context));
+      for (ssize_t i = 0; i < count; ++i)
+        finish(*Work::of(entries[i].op_context));
       steps += static_cast<size_t>(count);
     } else if (count == -FI_EAVAIL) {
       // Newer libraries write a longer entry than the headers that we were built with may know.
@@ -249,7 +264,8 @@ size_t OfiNic::read_completions() {
         fi_cq_err_entry entry;
         std::byte room[256];
       } error{};
-      if (fi_cq_readerr(fabric_->completions(), &error.entry, 0) <= 0) return steps;
+      if (fi_cq_readerr(fabric_->completions(), &error.entry, 0) <= 0)
+        return steps;
       if (error.entry.op_context != nullptr)
         fail(*Work::of(error.entry.op_context), completion_code(error.entry.err));
       ++steps;
@@ -285,7 +301,8 @@ void OfiNic::fail(Work& work, Code code) {
   remember_failure(work.op, code);  // first: what the count fires must find it
   const bool given = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
   const bool has_own_counter = given && !fabric_->provider().reports_deferred_work;
-  if (has_own_counter) std::erase(waiting_, &work);
+  if (has_own_counter)
+    std::erase(waiting_, &work);
   if (OfiCounter* completion = completion_of(work); completion != nullptr) {
     if (has_own_counter) {
       completion->turn_next_into_failure();
@@ -299,8 +316,7 @@ void OfiNic::fail(Work& work, Code code) {
 
 void OfiNic::remember_failure(const Op& op, Code code) {
   if (failure_count_ < kept_failures_.size())
-    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = {op.context, code,
-                                                                                   op.remote.peer};
+    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = {op.context, code, op.remote.peer};
   failures_.fetch_add(1, std::memory_order_release);
 }
 
@@ -318,7 +334,8 @@ void OfiNic::run_owner() {
   steady_clock::time_point warm_until = steady_clock::now() + kWarmFor;
   uint64_t seen = 0;
   while (!stopping_.load()) {
-    if (progress() > 0) continue;
+    if (progress() > 0)
+      continue;
     const steady_clock::time_point now = steady_clock::now();
     if (const uint64_t activity = this->activity(); activity != seen) {
       seen = activity;

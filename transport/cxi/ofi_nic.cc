@@ -49,12 +49,10 @@ Status not_opened(const Status& status) {
 Result<std::byte*> registers_of(fid_cntr* counter) {
   CxiCounterOps* operations = nullptr;
   LANYARD_RETURN_IF_ERROR(ofi_status(
-      fi_open_ops(&counter->fid, kCxiCounterOps, 0, reinterpret_cast<void**>(&operations), nullptr),
-      "fi_open_ops"));
+      fi_open_ops(&counter->fid, kCxiCounterOps, 0, reinterpret_cast<void**>(&operations), nullptr), "fi_open_ops"));
   void* address = nullptr;
   size_t bytes = 0;
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(operations->get_mmio_addr(&counter->fid, &address, &bytes), "get_mmio_addr"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(operations->get_mmio_addr(&counter->fid, &address, &bytes), "get_mmio_addr"));
   return static_cast<std::byte*>(address);
 }
 
@@ -64,7 +62,8 @@ Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std:
   Result<std::unique_ptr<Fabric>> fabric = Status(Code::kFailed, "the card was not opened");
   Result<std::thread> opener = start_service_thread(
       "lanyard-ofi", [&] { fabric = Fabric::open(provider, domain, operations, near, device_memory); });
-  if (!opener.ok()) return opener.status();
+  if (!opener.ok())
+    return opener.status();
   opener.value().join();
   return fabric;
 }
@@ -75,11 +74,13 @@ Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std:
 
 Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
   const Result<Provider> provider = Provider::by_name(options.provider);
-  if (!provider.ok()) return provider.status();
+  if (!provider.ok())
+    return provider.status();
   std::optional<PciAddress> near;
   if (!options.near_pci.empty()) {
     const Result<PciAddress> address = PciAddress::parse(options.near_pci);
-    if (!address.ok()) return address.status();
+    if (!address.ok())
+      return address.status();
     near = address.value();
   }
   if (options.device_memory != nullptr)
@@ -88,7 +89,8 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
   Result<std::unique_ptr<Fabric>> fabric =
       open_fabric(provider.value(), options.domain, most + kMaxIssued, near, options.device_memory != nullptr);
-  if (!fabric.ok()) return fabric.status();
+  if (!fabric.ok())
+    return fabric.status();
   const uint32_t queried = fabric.value()->queried_depth();
   const uint32_t depth = std::min(queried > 0 ? queried : kUsualDepth, most);
   std::unique_ptr<OfiNic> nic(new OfiNic(std::move(fabric.value()), options, depth));
@@ -109,8 +111,10 @@ OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32
   fill_caps(options, depth);
   counters_ = std::vector<OfiCounter>(caps_.max_counters);
   regions_ = std::vector<OfiRegion>(caps_.max_regions);
-  for (uint32_t i = caps_.max_counters; i-- > 0;) free_counters_.push_back(i);
-  for (uint32_t i = caps_.max_regions; i-- > 0;) free_regions_.push_back(i);
+  for (uint32_t i = caps_.max_counters; i-- > 0;)
+    free_counters_.push_back(i);
+  for (uint32_t i = caps_.max_regions; i-- > 0;)
+    free_regions_.push_back(i);
   for (uint32_t i = work_count_; i-- > 0;) {
     works_[i].next_free = free_work_;
     free_work_ = &works_[i];
@@ -129,8 +133,7 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   // Slingshot.
   caps_.max_counters = options.max_counters;
   caps_.max_regions = options.max_regions;
-  caps_.max_message_bytes =
-      std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
+  caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
   caps_.doorbell_host_call = true;
   caps_.fetching_atomics = true;
   // The sockets provider deadlocks where a counter adds to the one that fired it, and the CXI
@@ -144,29 +147,36 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
 
 Status OfiNic::start() {
   Result<Fid<fid_cntr>> probe = open_provider_counter(fabric_->domain());
-  if (!probe.ok()) return probe.status();
+  if (!probe.ok())
+    return probe.status();
   caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
-  for (uint32_t i = 0; i < work_count_; ++i) LANYARD_RETURN_IF_ERROR(works_[i].prepare(*fabric_));
+  for (uint32_t i = 0; i < work_count_; ++i)
+    LANYARD_RETURN_IF_ERROR(works_[i].prepare(*fabric_));
   Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
-  if (!owner.ok()) return owner.status();
+  if (!owner.ok())
+    return owner.status();
   owner_ = std::move(owner.value());
   return {};
 }
 
 OfiNic::~OfiNic() {
   stopping_.store(true);
-  if (owner_.joinable()) owner_.join();
-  if (caps_.flush && free_entries() < caps_.deferred_depth) (void)flush();
+  if (owner_.joinable())
+    owner_.join();
+  if (caps_.flush && free_entries() < caps_.deferred_depth)
+    (void)flush();
   // No provider may come across what is closed below. Regions bound to the endpoint must go before
   // it.
   if ((fabric_->info().domain_attr->mr_mode & FI_MR_ENDPOINT) != 0)
-    for (OfiRegion& region : regions_) region.close();
+    for (OfiRegion& region : regions_)
+      region.close();
   fabric_->close_endpoint();
 }
 
 Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   Driving driving(*this);
-  if (peer_count_.load() != 0) return {Code::kInvalidState, "the peers are known already"};
+  if (peer_count_.load() != 0)
+    return {Code::kInvalidState, "the peers are known already"};
   if (self >= peers.size() || peers[self].bytes != fabric_->address().bytes)
     return invalid("the NIC's own address does not stand at its own rank");
   LANYARD_RETURN_IF_ERROR(fabric_->set_peers(peers));
@@ -179,11 +189,9 @@ Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
 Result<CounterId> OfiNic::open_counter() {
   Driving driving(*this);
   if (free_counters_.empty())
-    return Status(Code::kExhausted,
-                  "all " + std::to_string(caps_.max_counters) + " counters are open");
+    return Status(Code::kExhausted, "all " + std::to_string(caps_.max_counters) + " counters are open");
   const CounterId id{free_counters_.back()};
-  if (const Status status =
-          counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters);
+  if (const Status status = counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters);
       !status.ok())
     return not_opened(status);
   free_counters_.pop_back();
@@ -197,12 +205,15 @@ Status OfiNic::once_over(Call call, Uses uses, Names names) {
     {
       Driving driving(*this);
       Status status = call();
-      if (status.code() != Code::kInvalidState) return status;
+      if (status.code() != Code::kInvalidState)
+        return status;
       uint32_t fired = 0;
       for (uint32_t i = 0; i < work_count_; ++i)
-        if (works_[i].state != Work::State::kFree && is_due(works_[i])) fired += names(works_[i]);
+        if (works_[i].state != Work::State::kFree && is_due(works_[i]))
+          fired += names(works_[i]);
       const auto patience = fired < uses() ? kReadingsLag : kPatience;
-      if (std::chrono::steady_clock::now() - begin > patience) return status;
+      if (std::chrono::steady_clock::now() - begin > patience)
+        return status;
     }
     sched_yield();
   }
@@ -210,11 +221,12 @@ Status OfiNic::once_over(Call call, Uses uses, Names names) {
 
 Status OfiNic::close_counter(CounterId id) {
   const auto close = [&]() -> Status {
-    if (!is_open(id)) return no_counter();
+    if (!is_open(id))
+      return no_counter();
     OfiCounter& counter = counters_[id.value];
     if (counter.uses > 0)
-      return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) +
-                                       " entries, operations or regions"};
+      return {Code::kInvalidState,
+              "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
     counter.close();
     free_counters_.push_back(id.value);
     return {};
@@ -226,13 +238,15 @@ Status OfiNic::close_counter(CounterId id) {
 
 Result<nic::CounterValue> OfiNic::read(CounterId id) {
   Driving driving(*this);
-  if (!is_open(id)) return no_counter();
+  if (!is_open(id))
+    return no_counter();
   return counters_[id.value].read();
 }
 
 Status OfiNic::add(CounterId id, uint64_t value) {
   Driving driving(*this);
-  if (!is_open(id)) return no_counter();
+  if (!is_open(id))
+    return no_counter();
   if (value > kMaxSuccess - counters_[id.value].read().success)
     return invalid("a counter holds 48 bits of success");
   counters_[id.value].add(value);
@@ -241,7 +255,8 @@ Status OfiNic::add(CounterId id, uint64_t value) {
 
 Status OfiNic::add_error(CounterId id, uint32_t value) {
   Driving driving(*this);
-  if (!is_open(id)) return no_counter();
+  if (!is_open(id))
+    return no_counter();
   if (value > kMaxFailure - counters_[id.value].read().failure)
     return invalid("a counter holds 7 bits of failure");
   counters_[id.value].add_error(value);
@@ -250,25 +265,28 @@ Status OfiNic::add_error(CounterId id, uint32_t value) {
 
 Status OfiNic::reset(CounterId id) {
   Driving driving(*this);
-  if (!is_open(id)) return no_counter();
+  if (!is_open(id))
+    return no_counter();
   counters_[id.value].set(0);
   return {};
 }
 
 Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
   Driving driving(*this);
-  if (!is_open(id)) return no_counter();
+  if (!is_open(id))
+    return no_counter();
   nic::Doorbell bell{.kind = kind, .counter = id.value};
   switch (kind) {
     case nic::DoorbellKind::kMmioAdd: {
-      if (!caps_.doorbell_mmio_add) break;
+      if (!caps_.doorbell_mmio_add)
+        break;
       const Result<std::byte*> registers = registers_of(counters_[id.value].fid());
-      if (!registers.ok()) return registers.status();
+      if (!registers.ok())
+        return registers.status();
       bell.word = reinterpret_cast<uint64_t*>(registers.value() + kCxiAddOffset);
       return bell;
     }
-    case nic::DoorbellKind::kAtomicAdd:
-      break;
+    case nic::DoorbellKind::kAtomicAdd: break;
     case nic::DoorbellKind::kHostCall:
       bell.object = this;
       bell.call = [](void* object, uint32_t which, uint64_t value) {
@@ -291,10 +309,13 @@ Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
 // ---- Regions
 
 Result<MemoryKind> OfiNic::kind_of(const void* base, uint64_t bytes) const {
-  if (device_memory_ == nullptr || bytes == 0) return MemoryKind{};
+  if (device_memory_ == nullptr || bytes == 0)
+    return MemoryKind{};
   const Result<int> device = device_memory_->device_of(base, bytes);
-  if (!device.ok()) return device.status();
-  if (device.value() == DeviceMemory::kHost) return MemoryKind{};
+  if (!device.ok())
+    return device.status();
+  if (device.value() == DeviceMemory::kHost)
+    return MemoryKind{};
   if (!caps_.device_memory)
     return Status(Code::kUnsupported,
                   "the buffer is memory of " + std::string(device_memory_->kind()) + " device " +
@@ -306,47 +327,50 @@ Result<MemoryKind> OfiNic::kind_of(const void* base, uint64_t bytes) const {
 
 Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
   Driving driving(*this);
-  if (base == nullptr && bytes > 0) return invalid("a region of some bytes needs an address");
-  if (remote_write.valid() && !is_open(remote_write)) return no_counter();
+  if (base == nullptr && bytes > 0)
+    return invalid("a region of some bytes needs an address");
+  if (remote_write.valid() && !is_open(remote_write))
+    return no_counter();
   if (free_regions_.empty())
-    return Status(Code::kExhausted,
-                  "all " + std::to_string(caps_.max_regions) + " regions are registered");
+    return Status(Code::kExhausted, "all " + std::to_string(caps_.max_regions) + " regions are registered");
   const Result<MemoryKind> kind = kind_of(base, bytes);
-  if (!kind.ok()) return kind.status();
+  if (!kind.ok())
+    return kind.status();
   const RegionId id{free_regions_.back()};
   OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
-  if (const Status status =
-          regions_[id.value].open(*fabric_, {base, bytes, kind.value()}, keys_.next(base), counter);
+  if (const Status status = regions_[id.value].open(*fabric_, {base, bytes, kind.value()}, keys_.next(base), counter);
       !status.ok())
     return not_opened(status);
   free_regions_.pop_back();
-  if (counter != nullptr) ++counter->uses;
+  if (counter != nullptr)
+    ++counter->uses;
   return id;
 }
 
 Status OfiNic::deregister_region(RegionId id) {
   const auto deregister = [&]() -> Status {
-    if (!is_open(id)) return no_region();
+    if (!is_open(id))
+      return no_region();
     OfiRegion& region = regions_[id.value];
     if (region.uses > 0)
-      return {Code::kInvalidState,
-              "the region is named by " + std::to_string(region.uses) + " entries or operations"};
+      return {Code::kInvalidState, "the region is named by " + std::to_string(region.uses) + " entries or operations"};
     OfiCounter* counter = region.remote_write();
     region.close();
-    if (counter != nullptr) --counter->uses;
+    if (counter != nullptr)
+      --counter->uses;
     free_regions_.push_back(id.value);
     return {};
   };
   return once_over(
       deregister, [&] { return regions_[id.value].uses; },
       [&](const Work& work) {
-        return (work.op.local.region == id) +
-               (Work::fetches(work.op) && work.op.fetch.region == id);
+        return (work.op.local.region == id) + (Work::fetches(work.op) && work.op.fetch.region == id);
       });
 }
 
 Result<nic::RemoteKey> OfiNic::key(RegionId id) const {
-  if (!is_open(id)) return no_region();
+  if (!is_open(id))
+    return no_region();
   return regions_[id.value].key();
 }
 
@@ -359,7 +383,8 @@ void OfiNic::wait_since(uint64_t seen, Nanoseconds timeout) {
 
 std::optional<nic::FailureRecord> OfiNic::take_failure() {
   Driving driving(*this);
-  if (failure_count_ == 0) return std::nullopt;
+  if (failure_count_ == 0)
+    return std::nullopt;
   nic::FailureRecord record = kept_failures_[first_failure_];
   first_failure_ = (first_failure_ + 1) % kept_failures_.size();
   --failure_count_;

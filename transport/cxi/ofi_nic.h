@@ -62,8 +62,7 @@ class OfiNic final : public nic::Nic {
   Status reset(nic::CounterId counter) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
-  Result<nic::RegionId> register_region(void* base, uint64_t bytes,
-                                        nic::CounterId remote_write) override;
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
   Status deregister_region(nic::RegionId region) override;
   Result<nic::RemoteKey> key(nic::RegionId region) const override;
 
@@ -84,8 +83,7 @@ class OfiNic final : public nic::Nic {
  private:
   struct Command {
     enum class Kind : uint8_t { kPost, kIssue, kRing } kind;
-    nic::DeferredOp
-        deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
+    nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
   };
   // Holds the right to drive, for calls that need the state of now.
   class Driving;
@@ -102,12 +100,8 @@ class OfiNic final : public nic::Nic {
   // What can be wrong with a descriptor.
   enum class Fault : uint8_t;
   // What is right or wrong with a descriptor. For any thread.
-  bool is_open(nic::CounterId id) const {
-    return id.value < caps_.max_counters && counters_[id.value].is_open();
-  }
-  bool is_open(nic::RegionId id) const {
-    return id.value < caps_.max_regions && regions_[id.value].is_open();
-  }
+  bool is_open(nic::CounterId id) const { return id.value < caps_.max_counters && counters_[id.value].is_open(); }
+  bool is_open(nic::RegionId id) const { return id.value < caps_.max_regions && regions_[id.value].is_open(); }
   Fault fault_in(const nic::Op& op) const;
   Fault fault_in(const nic::DeferredOp& deferred) const;
   Fault fault_in(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
@@ -133,9 +127,7 @@ class OfiNic final : public nic::Nic {
   void fail(Work& work, Code code);
   void release(Work& work);
   void use(const Work& work, int delta);
-  std::byte* local_address(nic::LocalSpan span) const {
-    return regions_[span.region.value].base() + span.offset;
-  }
+  std::byte* local_address(nic::LocalSpan span) const { return regions_[span.region.value].base() + span.offset; }
   OfiCounter* completion_of(const Work& work);
   void remember_failure(const nic::Op& op, Code code);
   void ring(nic::CounterId id, uint64_t value);

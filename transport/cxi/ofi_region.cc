@@ -36,8 +36,10 @@ nic::RemoteKey KeyMaker::next(const void* base) {
 
 Result<MemoryKind> MemoryKind::of_device(const DeviceMemory& memory, int device) {
   const std::string_view kind = memory.kind();
-  if (kind == "cuda") return MemoryKind{FI_HMEM_CUDA, device};
-  if (kind == "hip") return MemoryKind{FI_HMEM_ROCR, device};
+  if (kind == "cuda")
+    return MemoryKind{FI_HMEM_CUDA, device};
+  if (kind == "hip")
+    return MemoryKind{FI_HMEM_ROCR, device};
   return Status(Code::kInvalidArgument, "libfabric knows no device memory of kind \"" + std::string(kind) + "\"");
 }
 
@@ -60,13 +62,14 @@ Status OfiRegion::open(const Fabric& fabric, const MemoryRange& range, nic::Remo
   Fid<fid_mr> memory;
   if (range.bytes > 0 || !has_word) {
     Result<Fid<fid_mr>> made = enroll(fabric, range, key.value, remote_write);
-    if (!made.ok()) return made.status();
+    if (!made.ok())
+      return made.status();
     memory = std::move(made.value());
   }
   if (has_word) {
-    Result<Fid<fid_mr>> made =
-        enroll(fabric, {&word_, sizeof word_}, KeyMaker::beside(key).value, remote_write);
-    if (!made.ok()) return made.status();
+    Result<Fid<fid_mr>> made = enroll(fabric, {&word_, sizeof word_}, KeyMaker::beside(key).value, remote_write);
+    if (!made.ok())
+      return made.status();
     beside_ = std::move(made.value());
   }
   memory_ = std::move(memory);
@@ -95,17 +98,16 @@ Result<Fid<fid_mr>> OfiRegion::enroll(const Fabric& fabric, const MemoryRange& m
   const bool binds_endpoint = (fabric.info().domain_attr->mr_mode & FI_MR_ENDPOINT) != 0;
   fid_mr* opened = nullptr;
   LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_mr_regattr(fabric.domain(), &attributes,
-                               remote_write != nullptr ? FI_RMA_EVENT : 0, &opened),
+      ofi_status(fi_mr_regattr(fabric.domain(), &attributes, remote_write != nullptr ? FI_RMA_EVENT : 0, &opened),
                  "fi_mr_regattr"));
   Fid<fid_mr> region(opened);
   if (binds_endpoint)
-    LANYARD_RETURN_IF_ERROR(
-        ofi_status(fi_mr_bind(opened, &fabric.endpoint()->fid, 0), "fi_mr_bind(endpoint)"));
+    LANYARD_RETURN_IF_ERROR(ofi_status(fi_mr_bind(opened, &fabric.endpoint()->fid, 0), "fi_mr_bind(endpoint)"));
   if (remote_write != nullptr)
-    LANYARD_RETURN_IF_ERROR(ofi_status(
-        fi_mr_bind(opened, &remote_write->fid()->fid, FI_REMOTE_WRITE), "fi_mr_bind(counter)"));
-  if (binds_endpoint) LANYARD_RETURN_IF_ERROR(ofi_status(fi_mr_enable(opened), "fi_mr_enable"));
+    LANYARD_RETURN_IF_ERROR(
+        ofi_status(fi_mr_bind(opened, &remote_write->fid()->fid, FI_REMOTE_WRITE), "fi_mr_bind(counter)"));
+  if (binds_endpoint)
+    LANYARD_RETURN_IF_ERROR(ofi_status(fi_mr_enable(opened), "fi_mr_enable"));
   if (fi_mr_key(opened) != key)
     return Status(Code::kUnsupported, "the provider gives keys of its own");
   return region;

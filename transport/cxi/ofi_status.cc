@@ -12,47 +12,40 @@ namespace {
 Code code_of(int error) {
   switch (error) {
     case FI_EAGAIN:
-    case FI_ENOSPC:
-      return Code::kAgain;
+    case FI_ENOSPC: return Code::kAgain;
     case FI_EINVAL:
     case FI_EACCES:
     case FI_E2BIG:
-    case FI_EMSGSIZE:
-      return Code::kInvalidArgument;
+    case FI_EMSGSIZE: return Code::kInvalidArgument;
     case FI_EBUSY:
-    case FI_EOPBADSTATE:
-      return Code::kInvalidState;
+    case FI_EOPBADSTATE: return Code::kInvalidState;
     case FI_ENOKEY:
     case FI_EKEYREJECTED:
-    case FI_ENOENT:
-      return Code::kNotFound;
+    case FI_ENOENT: return Code::kNotFound;
     case FI_ENOMEM:
-    case FI_EMFILE:
-      return Code::kExhausted;
+    case FI_EMFILE: return Code::kExhausted;
     case FI_ENOSYS:
     case FI_EOPNOTSUPP:
     case FI_ENODATA:
-    case FI_ENODEV:
-      return Code::kUnsupported;
-    case FI_ETIMEDOUT:
-      return Code::kTimedOut;
-    case FI_ETRUNC:
-      return Code::kTruncated;
-    default:
-      return Code::kFailed;
+    case FI_ENODEV: return Code::kUnsupported;
+    case FI_ETIMEDOUT: return Code::kTimedOut;
+    case FI_ETRUNC: return Code::kTruncated;
+    default: return Code::kFailed;
   }
 }
 
 // fi_strerror() lives in a library that need not be loaded; below 256 the numbers are errno's.
 std::string name_of(int error) {
-  if (error > 0 && error < FI_ERRNO_OFFSET) return std::strerror(error);
+  if (error > 0 && error < FI_ERRNO_OFFSET)
+    return std::strerror(error);
   return "libfabric error " + std::to_string(error);
 }
 
 }  // namespace
 
 Status ofi_status(int64_t returned, std::string_view what) {
-  if (returned >= 0) return {};
+  if (returned >= 0)
+    return {};
   const int error = static_cast<int>(-returned);
   return {code_of(error), std::string(what) + ": " + name_of(error)};
 }

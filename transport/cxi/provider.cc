@@ -13,9 +13,10 @@ Result<Provider> Provider::by_name(std::string_view name) {
                     .flush = true,
                     .fenced_deregistration = true};
   // As read and tried in libfabric 1.17. Its domains are network interfaces.
-  if (name == "sockets") return Provider{.name = "sockets", .usual_domain = "lo", .counts_mean_visible = true};
-  return Status(Code::kUnsupported, "provider \"" + std::string(name) +
-                                        "\": only cxi and sockets are known to run deferred work");
+  if (name == "sockets")
+    return Provider{.name = "sockets", .usual_domain = "lo", .counts_mean_visible = true};
+  return Status(Code::kUnsupported,
+                "provider \"" + std::string(name) + "\": only cxi and sockets are known to run deferred work");
 }
 
 }  // namespace lanyard::ofi

@@ -35,9 +35,11 @@ Status Work::prepare(const Fabric& fabric) {
   atomic_.msg.rma_iov_count = 1;
   atomic_.msg.datatype = FI_UINT64;
   atomic_.msg.context = &work_.context;
-  if (fabric.provider().reports_deferred_work) return {};
+  if (fabric.provider().reports_deferred_work)
+    return {};
   Result<Fid<fid_cntr>> counter = open_provider_counter(fabric.domain());
-  if (counter.ok()) done_ = std::move(counter.value());
+  if (counter.ok())
+    done_ = std::move(counter.value());
   return counter.status();
 }
 
@@ -67,7 +69,8 @@ void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* l
   atomic_target_.key = op.remote.key.value;
   atomic_.msg.addr = fabric.peer(op.remote.peer);
   atomic_.flags = flags_of(op);
-  if (fetches(op)) return describe_fetching(op, fetch);
+  if (fetches(op))
+    return describe_fetching(op, fetch);
   atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
   work_.op_type = FI_OP_ATOMIC;
   work_.op.atomic = &atomic_;
@@ -106,7 +109,8 @@ Code Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid
   const Code code = ofi_code(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_));
   // Second, so that nothing is left behind where the first is refused; what is done by now adds at
   // once.
-  if (code == Code::kOk && completion != nullptr) chain(fabric, completion);
+  if (code == Code::kOk && completion != nullptr)
+    chain(fabric, completion);
   return code;
 }
 
@@ -123,10 +127,8 @@ void Work::chain(const Fabric& fabric, fid_cntr* completion) {
 
 Code Work::start(const Fabric& fabric) {
   switch (work_.op_type) {
-    case FI_OP_WRITE:
-      return ofi_code(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags));
-    case FI_OP_ATOMIC:
-      return ofi_code(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
+    case FI_OP_WRITE: return ofi_code(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags));
+    case FI_OP_ATOMIC: return ofi_code(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
     case FI_OP_FETCH_ATOMIC:
       return ofi_code(fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags));
     default:
@@ -136,7 +138,8 @@ Code Work::start(const Fabric& fabric) {
 }
 
 bool Work::is_done() {
-  if (fi_cntr_read(done_.get()) == ended_) return false;
+  if (fi_cntr_read(done_.get()) == ended_)
+    return false;
   ++ended_;
   // The provider may still be on its way from the count to the chain; its lock on the counter lets
   // this call pass when it is not.

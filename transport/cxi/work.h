@@ -41,9 +41,7 @@ class Work {
 
   // The Work whose operation a completion's op_context names.
   static Work* of(void* op_context) {
-    return static_cast<Descriptor*>(
-               reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)))
-        ->owner;
+    return static_cast<Descriptor*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)))->owner;
   }
 
   // Whether the operation brings something back.

@@ -15,15 +15,15 @@ struct Caps {
   std::string name;      // implementation, for people: "sim/shm", "ofi/cxi"
   std::string provider;  // version or provider string, for people
 
-  uint32_t deferred_depth = 0;      // deferred-work entries, shared by every user of the NIC
-  uint32_t max_counters = 0;        // counters open at once
-  uint32_t max_regions = 0;         // regions registered at once
-  uint64_t max_message_bytes = 0;   // one write; longer messages are the caller's to cut
-  bool doorbell_mmio_add = false;   // see DoorbellKind
+  uint32_t deferred_depth = 0;     // deferred-work entries, shared by every user of the NIC
+  uint32_t max_counters = 0;       // counters open at once
+  uint32_t max_regions = 0;        // regions registered at once
+  uint64_t max_message_bytes = 0;  // one write; longer messages are the caller's to cut
+  bool doorbell_mmio_add = false;  // see DoorbellKind
   bool doorbell_atomic_add = false;
-  bool doorbell_totals = false;     // kAtomicAdd's words may be stored to as well
+  bool doorbell_totals = false;  // kAtomicAdd's words may be stored to as well
   bool doorbell_host_call = false;
-  bool fetching_atomics = false;    // kFetchSum and kCompareSwap
+  bool fetching_atomics = false;  // kFetchSum and kCompareSwap
   bool deferred_counter_ops = false;
   bool flush = false;               // Nic::flush works
   bool cancel = false;              // Nic::cancel works
@@ -32,7 +32,7 @@ struct Caps {
   // A remote-write counter that counted a message means that the message is visible to every reader of the memory.
   // Strategy A (target counter) is right only where this holds.
   bool target_count_means_visible = false;
-  bool device_memory = false;       // regions may be GPU memory, for writes; atomics there are kUnsupported
+  bool device_memory = false;  // regions may be GPU memory, for writes; atomics there are kUnsupported
   // deregister_region() waits for messages that are landing. Where false, its caller makes sure that none is.
   bool fenced_deregistration = true;
 };

@@ -16,22 +16,15 @@ Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
 Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
 
-bool is_counter_op(const Op& op) {
-  return op.kind == OpKind::kCounterAdd || op.kind == OpKind::kCounterSet;
-}
+bool is_counter_op(const Op& op) { return op.kind == OpKind::kCounterAdd || op.kind == OpKind::kCounterSet; }
 
-bool fetches(const Op& op) {
-  return op.atomic == AtomicKind::kFetchSum || op.atomic == AtomicKind::kCompareSwap;
-}
+bool fetches(const Op& op) { return op.atomic == AtomicKind::kFetchSum || op.atomic == AtomicKind::kCompareSwap; }
 
 bool lists(const Caps& caps, DoorbellKind kind) {
   switch (kind) {
-    case DoorbellKind::kMmioAdd:
-      return caps.doorbell_mmio_add;
-    case DoorbellKind::kAtomicAdd:
-      return caps.doorbell_atomic_add;
-    case DoorbellKind::kHostCall:
-      return caps.doorbell_host_call;
+    case DoorbellKind::kMmioAdd: return caps.doorbell_mmio_add;
+    case DoorbellKind::kAtomicAdd: return caps.doorbell_atomic_add;
+    case DoorbellKind::kHostCall: return caps.doorbell_host_call;
   }
   return false;
 }
@@ -42,12 +35,15 @@ uint64_t saturating_add(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX 
 
 Status CheckedNic::set_peers(std::span<const Address> peers, uint32_t self) {
   Lock lock(lock_);
-  if (peer_count_ > 0) return {Code::kInvalidState, "the peers are set already"};
-  if (self >= peers.size()) return invalid("self is none of the peers");
+  if (peer_count_ > 0)
+    return {Code::kInvalidState, "the peers are set already"};
+  if (self >= peers.size())
+    return invalid("self is none of the peers");
   for (const Address& peer : peers)
     if (peer.bytes.empty() || peer.bytes.size() > Address::kMaxBytes)
       return invalid("an address has 1 to 128 bytes");
-  if (peers[self].bytes != inner().address().bytes) return invalid("self names another NIC");
+  if (peers[self].bytes != inner().address().bytes)
+    return invalid("self names another NIC");
   LANYARD_RETURN_IF_ERROR(inner().set_peers(peers, self));
   peer_count_ = peers.size();
   return {};
@@ -58,10 +54,10 @@ Status CheckedNic::set_peers(std::span<const Address> peers, uint32_t self) {
 Result<CounterId> CheckedNic::open_counter() {
   Lock lock(lock_);
   Result<CounterId> opened = inner().open_counter();
-  if (!opened.ok()) return opened;
+  if (!opened.ok())
+    return opened;
   LANYARD_CHECK(opened.value().valid(), "driver: a counter without an id");
-  LANYARD_CHECK(counters_.try_emplace(opened.value().value).second,
-                "driver: two open counters with one id");
+  LANYARD_CHECK(counters_.try_emplace(opened.value().value).second, "driver: two open counters with one id");
   LANYARD_CHECK(!options_.sole_user || counters_.size() <= caps().max_counters,
                 "driver: more counters open than caps() says");
   const CounterValue value = sample(opened.value());
@@ -71,7 +67,8 @@ Result<CounterId> CheckedNic::open_counter() {
 
 Status CheckedNic::close_counter(CounterId counter) {
   Lock lock(lock_);
-  if (!is_open(counter)) return no_counter();
+  if (!is_open(counter))
+    return no_counter();
   Status status = inner().close_counter(counter);
   if (!status.ok()) {
     sample(counter);
@@ -84,7 +81,8 @@ Status CheckedNic::close_counter(CounterId counter) {
 
 Result<CounterValue> CheckedNic::read(CounterId counter) {
   Lock lock(lock_);
-  if (!is_open(counter)) return no_counter();
+  if (!is_open(counter))
+    return no_counter();
   return sample(counter);
 }
 
@@ -94,54 +92,63 @@ CounterValue CheckedNic::sample(CounterId counter) {
   LANYARD_CHECK(read.ok(), "driver: an open counter cannot be read");
   const CounterValue& value = read.value();
   Counter& known = at(counter);
-  LANYARD_CHECK(value.success <= kMaxSuccess && value.failure <= kMaxFailure,
-                "driver: a counter left its range");
+  LANYARD_CHECK(value.success <= kMaxSuccess && value.failure <= kMaxFailure, "driver: a counter left its range");
   if (value.success < known.seen.success || value.failure < known.seen.failure) {
     LANYARD_CHECK(known.falls_due > 0, "driver: a counter fell without reset or set");
     --known.falls_due;
   }
-  LANYARD_CHECK(!known.bounded || value.reached() <= known.added,
-                "driver: a counter counted more than was added");
+  LANYARD_CHECK(!known.bounded || value.reached() <= known.added, "driver: a counter counted more than was added");
   known.seen = value;
   return value;
 }
 
 Status CheckedNic::add(CounterId counter, uint64_t value) {
   Lock lock(lock_);
-  if (!is_open(counter)) return no_counter();
-  if (value > kMaxSuccess) return invalid("a counter holds 48 bits of success");
+  if (!is_open(counter))
+    return no_counter();
+  if (value > kMaxSuccess)
+    return invalid("a counter holds 48 bits of success");
   Status status = inner().add(counter, value);
-  if (status.ok()) at(counter).added = saturating_add(at(counter).added, value);
+  if (status.ok())
+    at(counter).added = saturating_add(at(counter).added, value);
   sample(counter);
   return status;
 }
 
 Status CheckedNic::add_error(CounterId counter, uint32_t value) {
   Lock lock(lock_);
-  if (!is_open(counter)) return no_counter();
-  if (value > kMaxFailure) return invalid("a counter holds 7 bits of failure");
+  if (!is_open(counter))
+    return no_counter();
+  if (value > kMaxFailure)
+    return invalid("a counter holds 7 bits of failure");
   Status status = inner().add_error(counter, value);
-  if (status.ok()) at(counter).added = saturating_add(at(counter).added, value);
+  if (status.ok())
+    at(counter).added = saturating_add(at(counter).added, value);
   sample(counter);
   return status;
 }
 
 Status CheckedNic::reset(CounterId counter) {
   Lock lock(lock_);
-  if (!is_open(counter)) return no_counter();
+  if (!is_open(counter))
+    return no_counter();
   Status status = inner().reset(counter);
-  if (status.ok()) ++at(counter).falls_due;
+  if (status.ok())
+    ++at(counter).falls_due;
   sample(counter);
   return status;
 }
 
 Status CheckedNic::set_word(CounterId counter, uint64_t* word) {
   Lock lock(lock_);
-  if (!is_open(counter)) return no_counter();
-  if (!caps().counter_write_back) return {Code::kUnsupported, "caps() lists no counter write-back"};
+  if (!is_open(counter))
+    return no_counter();
+  if (!caps().counter_write_back)
+    return {Code::kUnsupported, "caps() lists no counter write-back"};
   if (word == nullptr || reinterpret_cast<uintptr_t>(word) % kWord != 0)
     return invalid("a counter's word is 8 bytes, aligned to 8");
-  if (at(counter).has_word) return {Code::kInvalidState, "the counter has a word"};
+  if (at(counter).has_word)
+    return {Code::kInvalidState, "the counter has a word"};
   Status status = inner().set_word(counter, word);
   at(counter).has_word = status.ok();
   if (status.ok())
@@ -151,8 +158,10 @@ Status CheckedNic::set_word(CounterId counter, uint64_t* word) {
 
 Result<Doorbell> CheckedNic::doorbell(CounterId counter, DoorbellKind kind) {
   Lock lock(lock_);
-  if (!is_open(counter)) return no_counter();
-  if (!lists(caps(), kind)) return Status(Code::kUnsupported, "caps() lists no such doorbell");
+  if (!is_open(counter))
+    return no_counter();
+  if (!lists(caps(), kind))
+    return Status(Code::kUnsupported, "caps() lists no such doorbell");
   Result<Doorbell> bell = inner().doorbell(counter, kind);
   if (!bell.ok()) {
     sample(counter);
@@ -174,19 +183,22 @@ Result<Doorbell> CheckedNic::doorbell(CounterId counter, DoorbellKind kind) {
 
 Result<RegionId> CheckedNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
   Lock lock(lock_);
-  if (base == nullptr && bytes > 0) return invalid("a region of some bytes needs an address");
+  if (base == nullptr && bytes > 0)
+    return invalid("a region of some bytes needs an address");
   if (reinterpret_cast<uintptr_t>(base) + bytes < bytes)
     return invalid("a region ends where memory does");
-  if (remote_write.valid() && !is_open(remote_write)) return no_counter();
+  if (remote_write.valid() && !is_open(remote_write))
+    return no_counter();
   Result<RegionId> made = inner().register_region(base, bytes, remote_write);
   if (!made.ok()) {
-    if (remote_write.valid()) sample(remote_write);
+    if (remote_write.valid())
+      sample(remote_write);
     return made;
   }
   const RegionId id = made.value();
   LANYARD_CHECK(id.valid(), "driver: a region without an id");
-  const auto [at_id, is_new] = regions_.try_emplace(
-      id.value, Region{static_cast<std::byte*>(base), bytes, remote_write, {}});
+  const auto [at_id, is_new] =
+      regions_.try_emplace(id.value, Region{static_cast<std::byte*>(base), bytes, remote_write, {}});
   LANYARD_CHECK(is_new, "driver: two registered regions with one id");
   LANYARD_CHECK(!options_.sole_user || regions_.size() <= caps().max_regions,
                 "driver: more regions registered than caps() says");
@@ -204,9 +216,11 @@ Result<RegionId> CheckedNic::register_region(void* base, uint64_t bytes, Counter
 Status CheckedNic::deregister_region(RegionId region) {
   Lock lock(lock_);
   const auto known = regions_.find(region.value);
-  if (known == regions_.end()) return no_region();
+  if (known == regions_.end())
+    return no_region();
   LANYARD_RETURN_IF_ERROR(inner().deregister_region(region));
-  if (known->second.remote_write.valid()) --at(known->second.remote_write).regions;
+  if (known->second.remote_write.valid())
+    --at(known->second.remote_write).regions;
   regions_.erase(known);
   return {};
 }
@@ -214,7 +228,8 @@ Status CheckedNic::deregister_region(RegionId region) {
 Result<RemoteKey> CheckedNic::key(RegionId region) const {
   Lock lock(lock_);
   const auto known = regions_.find(region.value);
-  if (known == regions_.end()) return no_region();
+  if (known == regions_.end())
+    return no_region();
   Result<RemoteKey> key = inner().key(region);
   LANYARD_CHECK(key.ok() && key.value() == known->second.key, "driver: a region's key has changed");
   return key;
@@ -224,7 +239,8 @@ Result<RemoteKey> CheckedNic::key(RegionId region) const {
 
 Status CheckedNic::check_span(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
   const auto known = regions_.find(span.region.value);
-  if (known == regions_.end()) return no_region();
+  if (known == regions_.end())
+    return no_region();
   const Region& region = known->second;
   if (span.offset > region.bytes || bytes > region.bytes - span.offset)
     return invalid("a local span leaves its region");
@@ -234,33 +250,48 @@ Status CheckedNic::check_span(LocalSpan span, uint64_t bytes, uint64_t alignment
 }
 
 Status CheckedNic::check_data_op(const Op& op) const {
-  if (op.remote.peer >= peer_count_) return {Code::kNotFound, "no such peer"};
+  if (op.remote.peer >= peer_count_)
+    return {Code::kNotFound, "no such peer"};
   if (op.kind == OpKind::kWrite) {
-    if (op.bytes > caps().max_message_bytes) return invalid("a message is too long for the NIC");
+    if (op.bytes > caps().max_message_bytes)
+      return invalid("a message is too long for the NIC");
     return check_span(op.local, op.bytes, 1);
   }
-  if (op.atomic > AtomicKind::kCompareSwap) return invalid("no such atomic");
-  if (op.remote.offset % kWord != 0) return invalid("an atomic's target is not aligned to 8 bytes");
+  if (op.atomic > AtomicKind::kCompareSwap)
+    return invalid("no such atomic");
+  if (op.remote.offset % kWord != 0)
+    return invalid("an atomic's target is not aligned to 8 bytes");
   LANYARD_RETURN_IF_ERROR(check_span(op.local, kWord, kWord));
-  if (!fetches(op)) return {};
-  if (!caps().fetching_atomics) return {Code::kUnsupported, "caps() lists no fetching atomics"};
+  if (!fetches(op))
+    return {};
+  if (!caps().fetching_atomics)
+    return {Code::kUnsupported, "caps() lists no fetching atomics"};
   return check_span(op.fetch, kWord, kWord);
 }
 
 Status CheckedNic::check_op(const Op& op) const {
-  if (op.kind > OpKind::kCounterSet) return invalid("no such operation");
-  if (op.level > CompletionLevel::kDelivery) return invalid("no such completion level");
-  if (op.completion.valid() && !is_open(op.completion)) return no_counter();
-  if (!is_counter_op(op)) return check_data_op(op);
-  if (op.completion.valid()) return invalid("a counter operation has no completion counter");
-  if (!is_open(op.counter)) return no_counter();
-  if (op.value > kMaxSuccess) return invalid("a counter holds 48 bits of success");
+  if (op.kind > OpKind::kCounterSet)
+    return invalid("no such operation");
+  if (op.level > CompletionLevel::kDelivery)
+    return invalid("no such completion level");
+  if (op.completion.valid() && !is_open(op.completion))
+    return no_counter();
+  if (!is_counter_op(op))
+    return check_data_op(op);
+  if (op.completion.valid())
+    return invalid("a counter operation has no completion counter");
+  if (!is_open(op.counter))
+    return no_counter();
+  if (op.value > kMaxSuccess)
+    return invalid("a counter holds 48 bits of success");
   return {};
 }
 
 Status CheckedNic::check_deferred(const DeferredOp& op) const {
-  if (!is_open(op.trigger)) return no_counter();
-  if (op.threshold > kMaxSuccess) return invalid("a threshold has at most 48 bits");
+  if (!is_open(op.trigger))
+    return no_counter();
+  if (op.threshold > kMaxSuccess)
+    return invalid("a threshold has at most 48 bits");
   LANYARD_RETURN_IF_ERROR(check_op(op.op));
   if (op.op.write_back && (op.op.completion != op.trigger || !counters_.at(op.trigger.value).has_word))
     return invalid("write_back is for operations that complete on their trigger, which has a word");
@@ -271,21 +302,27 @@ Status CheckedNic::check_deferred(const DeferredOp& op) const {
 
 // What an accepted operation may do to counters, sooner or later.
 void CheckedNic::account(const Op& op) {
-  if (op.completion.valid()) at(op.completion).added = saturating_add(at(op.completion).added, 1);
-  if (!is_counter_op(op)) return;
+  if (op.completion.valid())
+    at(op.completion).added = saturating_add(at(op.completion).added, 1);
+  if (!is_counter_op(op))
+    return;
   Counter& counter = at(op.counter);
   counter.added = saturating_add(counter.added, op.value);
-  if (op.kind == OpKind::kCounterSet) ++counter.falls_due;
+  if (op.kind == OpKind::kCounterSet)
+    ++counter.falls_due;
 }
 
 void CheckedNic::sample_named(const Op& op) {
-  if (op.completion.valid()) sample(op.completion);
-  if (is_counter_op(op)) sample(op.counter);
+  if (op.completion.valid())
+    sample(op.completion);
+  if (is_counter_op(op))
+    sample(op.counter);
 }
 
 Status CheckedNic::post(std::span<const DeferredOp> ops) {
   Lock lock(lock_);
-  for (const DeferredOp& op : ops) LANYARD_RETURN_IF_ERROR(check_deferred(op));
+  for (const DeferredOp& op : ops)
+    LANYARD_RETURN_IF_ERROR(check_deferred(op));
   if (ops.size() > caps().deferred_depth)
     return {Code::kExhausted, "a batch needs more entries than there are"};
   const uint32_t free_before = sample_free_entries();
@@ -299,7 +336,8 @@ Status CheckedNic::post(std::span<const DeferredOp> ops) {
       sample_named(op.op);
     }
   }
-  if (status.ok() || !options_.sole_user) return status;
+  if (status.ok() || !options_.sole_user)
+    return status;
   LANYARD_CHECK(free_after >= free_before, "driver: a refused post() took entries");
   LANYARD_CHECK(status.code() != Code::kAgain || free_before < ops.size(),
                 "driver: post() gave kAgain though enough entries were free");
@@ -333,8 +371,10 @@ uint32_t CheckedNic::free_entries() const {
 
 Status CheckedNic::cancel(CounterId trigger) {
   Lock lock(lock_);
-  if (!is_open(trigger)) return no_counter();
-  if (!caps().cancel) return {Code::kUnsupported, "caps() lists no cancel"};
+  if (!is_open(trigger))
+    return no_counter();
+  if (!caps().cancel)
+    return {Code::kUnsupported, "caps() lists no cancel"};
   const uint32_t free_before = sample_free_entries();
   Status status = inner().cancel(trigger);
   LANYARD_CHECK(!options_.sole_user || sample_free_entries() >= free_before, "driver: cancel() took entries");
@@ -343,7 +383,8 @@ Status CheckedNic::cancel(CounterId trigger) {
 
 Status CheckedNic::flush() {
   Lock lock(lock_);
-  if (!caps().flush) return {Code::kUnsupported, "caps() lists no flush"};
+  if (!caps().flush)
+    return {Code::kUnsupported, "caps() lists no flush"};
   return inner().flush();
 }
 
@@ -369,8 +410,7 @@ std::optional<FailureRecord> CheckedNic::take_failure() {
 Usage CheckedNic::usage() const {
   Lock lock(lock_);
   const Usage usage = inner().usage();
-  LANYARD_CHECK(!options_.sole_user ||
-                    (usage.counters == counters_.size() && usage.regions == regions_.size()),
+  LANYARD_CHECK(!options_.sole_user || (usage.counters == counters_.size() && usage.regions == regions_.size()),
                 "driver: usage() is not what is open");
   return usage;
 }

@@ -43,8 +43,7 @@ struct CheckedOptions {
 // Threads: any. Objects must be opened through it: it knows no others.
 class CheckedNic final : public ForwardingNic {
  public:
-  explicit CheckedNic(Nic& inner, CheckedOptions options = {})
-      : ForwardingNic(inner), options_(options) {}
+  explicit CheckedNic(Nic& inner, CheckedOptions options = {}) : ForwardingNic(inner), options_(options) {}
   explicit CheckedNic(std::unique_ptr<Nic> inner, CheckedOptions options = {})
       : ForwardingNic(std::move(inner)), options_(options) {}
 
@@ -59,8 +58,7 @@ class CheckedNic final : public ForwardingNic {
   Status set_word(CounterId counter, uint64_t* word) override;
   Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override;
 
-  Result<RegionId> register_region(void* base, uint64_t bytes,
-                                   CounterId remote_write = {}) override;
+  Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) override;
   Status deregister_region(RegionId region) override;
   Result<RemoteKey> key(RegionId region) const override;
 

@@ -17,32 +17,24 @@ namespace lanyard::nic {
 class ForwardingNic : public Nic {
  public:
   explicit ForwardingNic(Nic& inner) : inner_(&inner) {}
-  explicit ForwardingNic(std::unique_ptr<Nic> inner)
-      : owned_(std::move(inner)), inner_(owned_.get()) {}
+  explicit ForwardingNic(std::unique_ptr<Nic> inner) : owned_(std::move(inner)), inner_(owned_.get()) {}
   ForwardingNic(const ForwardingNic&) = delete;
   ForwardingNic& operator=(const ForwardingNic&) = delete;
 
   const Caps& caps() const override { return inner_->caps(); }
   Address address() const override { return inner_->address(); }
-  Status set_peers(std::span<const Address> peers, uint32_t self) override {
-    return inner_->set_peers(peers, self);
-  }
+  Status set_peers(std::span<const Address> peers, uint32_t self) override { return inner_->set_peers(peers, self); }
 
   Result<CounterId> open_counter() override { return inner_->open_counter(); }
   Status close_counter(CounterId counter) override { return inner_->close_counter(counter); }
   Result<CounterValue> read(CounterId counter) override { return inner_->read(counter); }
   Status add(CounterId counter, uint64_t value) override { return inner_->add(counter, value); }
-  Status add_error(CounterId counter, uint32_t value) override {
-    return inner_->add_error(counter, value);
-  }
+  Status add_error(CounterId counter, uint32_t value) override { return inner_->add_error(counter, value); }
   Status reset(CounterId counter) override { return inner_->reset(counter); }
   Status set_word(CounterId counter, uint64_t* word) override { return inner_->set_word(counter, word); }
-  Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override {
-    return inner_->doorbell(counter, kind);
-  }
+  Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override { return inner_->doorbell(counter, kind); }
 
-  Result<RegionId> register_region(void* base, uint64_t bytes,
-                                   CounterId remote_write = {}) override {
+  Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) override {
     return inner_->register_region(base, bytes, remote_write);
   }
   Status deregister_region(RegionId region) override { return inner_->deregister_region(region); }
@@ -56,9 +48,7 @@ class ForwardingNic : public Nic {
 
   size_t progress() override { return inner_->progress(); }
   uint64_t activity() const override { return inner_->activity(); }
-  void wait_since(uint64_t seen, Nanoseconds timeout) override {
-    inner_->wait_since(seen, timeout);
-  }
+  void wait_since(uint64_t seen, Nanoseconds timeout) override { inner_->wait_since(seen, timeout); }
   void attend() override { inner_->attend(); }
   void leave() override { inner_->leave(); }
   std::optional<FailureRecord> take_failure() override { return inner_->take_failure(); }

@@ -68,8 +68,8 @@ struct RemoteKey {
 };
 
 struct CounterValue {
-  uint64_t success = 0;  // 48 bits
-  uint32_t failure = 0;  // 7 bits, stays at kMaxFailure when it would pass it
+  uint64_t success = 0;                                   // 48 bits
+  uint32_t failure = 0;                                   // 7 bits, stays at kMaxFailure when it would pass it
   uint64_t reached() const { return success + failure; }  // what thresholds compare with
   friend bool operator==(CounterValue, CounterValue) = default;
 };
@@ -87,13 +87,13 @@ constexpr CounterValue from_word(uint64_t word) {
 
 // How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
 enum class DoorbellKind {
-  kMmioAdd,    // a store of v to *word adds v (Slingshot)
+  kMmioAdd,  // a store of v to *word adds v (Slingshot)
   // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the
   // streams of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing
   // but such words in it, for drivers that make whole pages known to the device. Where caps().doorbell_totals the NIC
   // counts what the word has grown by, modulo 2^64: whoever alone rings it may store the sum instead of adding.
   kAtomicAdd,
-  kHostCall,   // call(object, counter, v) from a host thread adds v; never blocks
+  kHostCall,  // call(object, counter, v) from a host thread adds v; never blocks
 };
 
 struct Doorbell {
@@ -149,16 +149,17 @@ struct Op {
   OpKind kind = OpKind::kWrite;
   AtomicKind atomic = AtomicKind::kSum;
   CompletionLevel level = CompletionLevel::kTransmit;
-  CounterId completion;    // +1 on completion (N5); none where invalid; must be none for counter ops
-  bool write_back = false; // copies the completion counter to its word then (N10), which it has; of deferred ops only their trigger
-  LocalSpan local;         // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
-  LocalSpan fetch;         // kFetchSum, kCompareSwap: where the old value goes, 8-aligned
-  RemoteSpan remote;       // kWrite, kAtomic; atomics need 8-aligned targets
-  uint64_t bytes = 0;      // kWrite: length, 0 to caps().max_message_bytes
-  uint64_t compare = 0;    // kCompareSwap
-  CounterId counter;       // counter ops: which
-  uint64_t value = 0;      // counter ops: what
-  uint64_t context = 0;    // the caller's own word, given back in FailureRecord
+  CounterId completion;  // +1 on completion (N5); none where invalid; must be none for counter ops
+  bool write_back =
+      false;  // copies the completion counter to its word then (N10), which it has; of deferred ops only their trigger
+  LocalSpan local;       // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
+  LocalSpan fetch;       // kFetchSum, kCompareSwap: where the old value goes, 8-aligned
+  RemoteSpan remote;     // kWrite, kAtomic; atomics need 8-aligned targets
+  uint64_t bytes = 0;    // kWrite: length, 0 to caps().max_message_bytes
+  uint64_t compare = 0;  // kCompareSwap
+  CounterId counter;     // counter ops: which
+  uint64_t value = 0;    // counter ops: what
+  uint64_t context = 0;  // the caller's own word, given back in FailureRecord
 
   // Whether it goes to `remote` (else it is a counter op).
   bool moves_data() const { return kind == OpKind::kWrite || kind == OpKind::kAtomic; }
@@ -201,8 +202,9 @@ class Nic {
   virtual Result<CounterId> open_counter() = 0;
   // kInvalidState while a waiting entry, an operation under way or a region names it. kNotFound.
   virtual Status close_counter(CounterId counter) = 0;
-  // The value may lag behind the NIC but converges when nothing more happens. Where caps().cancel, what was added to the
-  // counter's doorbell word before the call is in it: whoever takes work back knows what has been started. kNotFound.
+  // The value may lag behind the NIC but converges when nothing more happens. Where caps().cancel, what was added to
+  // the counter's doorbell word before the call is in it: whoever takes work back knows what has been started.
+  // kNotFound.
   virtual Result<CounterValue> read(CounterId counter) = 0;
   // success += value. kInvalidArgument where it would pass kMaxSuccess. kNotFound.
   virtual Status add(CounterId counter, uint64_t value) = 0;
@@ -210,8 +212,8 @@ class Nic {
   virtual Status add_error(CounterId counter, uint32_t value) = 0;
   // Back to {0, 0}. Waiting entries stay and wait for the new count. kNotFound.
   virtual Status reset(CounterId counter) = 0;
-  // Memory that the counter's value is copied to (N10), 8-aligned, host memory that the caller owns, until the counter is
-  // closed; on return it holds the present value. Once a counter. kUnsupported unless caps().counter_write_back;
+  // Memory that the counter's value is copied to (N10), 8-aligned, host memory that the caller owns, until the counter
+  // is closed; on return it holds the present value. Once a counter. kUnsupported unless caps().counter_write_back;
   // kInvalidState the second time; kInvalidArgument for a null or misaligned word; kNotFound.
   virtual Status set_word(CounterId, uint64_t*) { return {Code::kUnsupported, "the NIC does not write counters back"}; }
   // Valid until the counter is closed. kUnsupported for a kind that caps() does not list. kNotFound.
@@ -246,8 +248,8 @@ class Nic {
   // Grows whenever anybody's progress() does a step.
   virtual uint64_t activity() const = 0;
   // Sleeps until there may be something to do or to see, at most `timeout`; returns at once where activity() is not
-  // `seen` any more. May return early. Who reads activity(), then looks in vain for what it wants, and then sleeps since
-  // that reading, cannot miss it.
+  // `seen` any more. May return early. Who reads activity(), then looks in vain for what it wants, and then sleeps
+  // since that reading, cannot miss it.
   virtual void wait_since(uint64_t seen, Nanoseconds timeout) = 0;
   // Between attend() and leave() the calling thread calls progress() in a loop, so that the device need wake nobody.
   // Counted. A thread leaves before it sleeps.

@@ -53,15 +53,17 @@ void judge_side(World& world, uint32_t index) {
   const auto expect = [&](const char* what, uint64_t value, uint64_t wanted) {
     if (value != wanted)
       world.find(Finding::kLeak, "exactly once",
-                 "the " + world.exchange().describe({index}) + " was started " + std::to_string(core.starts) + " times: " +
-                     what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
+                 "the " + world.exchange().describe({index}) + " was started " + std::to_string(core.starts) +
+                     " times: " + what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
   };
   if (core.completion.valid())
-    expect("its completion counter holds", nic.model().read(core.completion).value().success, core.starts * core.completions);
+    expect("its completion counter holds", nic.model().read(core.completion).value().success,
+           core.starts * core.completions);
   expect("its done word has grown by", core.iterations_done(), core.starts);
   if (core.trigger.valid()) {
     expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * core.starts);
-    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base, core.starts);
+    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base,
+           core.starts);
   }
 }
 

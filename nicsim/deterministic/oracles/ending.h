@@ -6,8 +6,8 @@
 
 namespace lanyard::nicsim::oracle {
 
-// Every program has ended: every counter and word has the value that the starts ask for, no entry and no operation is left,
-// and every failure was reported. Kills whatever is done twice, lost or hushed up.
+// Every program has ended: every counter and word has the value that the starts ask for, no entry and no operation is
+// left, and every failure was reported. Kills whatever is done twice, lost or hushed up.
 void judge_quiescence(World& world);
 // Something waits for ever. A finding that explains who waits for whom, unless failed operations do.
 void judge_stall(World& world);

@@ -15,7 +15,9 @@ std::string name(const World& world, uint32_t request, uint64_t iteration) {
 }
 
 void broken(World& world, Finding finding, const Transit& transit, const char* what) {
-  world.find(finding, "order", "the " + std::string(role_name(transit.role)) + " of " + name(world, transit.request, transit.iteration) + ": " + what);
+  world.find(finding, "order",
+             "the " + std::string(role_name(transit.role)) + " of " + name(world, transit.request, transit.iteration) +
+                 ": " + what);
 }
 
 // Whether the packet goes where that region of that process is.
@@ -27,7 +29,8 @@ bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::Reg
 // Whether the program has freed the other side of the message without that iteration.
 bool was_freed_by_program(const World& world, const Transit& transit) {
   const Side& other = world.side(RequestName{transit.request ^ 1});
-  return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr && other.started < transit.iteration;
+  return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr &&
+         other.started < transit.iteration;
 }
 
 // Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
@@ -76,7 +79,8 @@ void check_flag_fired(World& world, const Transit& transit) {
   if (receive.core == nullptr || transit.to != receive.rank || transit.packet.key != receive.core->done.key.value ||
       transit.packet.offset != receive.core->done.offset)
     return broken(world, Finding::kOrder, transit, "does not go to its receive's done word");
-  if (!is_told_falsely(world, receive_of(transit).index, transit.iteration) && receive.data_landed < transit.iteration * send.pieces)
+  if (!is_told_falsely(world, receive_of(transit).index, transit.iteration) &&
+      receive.data_landed < transit.iteration * send.pieces)
     return broken(world, Finding::kOrder, transit, "is raised before the data is there");
 }
 
@@ -146,7 +150,8 @@ void check_started(World& world, uint32_t request) {
     return world.find(Finding::kUser, "order",
                       name(world, request, side.started) + ": is started before its last content was read");
   if (!RequestName{request}.receive() && side.filled < side.started)
-    return world.find(Finding::kUser, "order", name(world, request, side.started) + ": is started before it was packed");
+    return world.find(Finding::kUser, "order",
+                      name(world, request, side.started) + ": is started before it was packed");
 }
 
 void check_waited(World& world, uint32_t request) {
@@ -186,7 +191,8 @@ void check_copied(World& world, const Process& process, uint32_t counter) {
     const core::Request* core = world.side(request).core;
     if (core != nullptr && core->written_back && core->completion.value == counter &&
         nic::from_word(core->done.read()) != process.shadow.value(counter))
-      world.find(Finding::kOrder, "NIC", name(world, request, core->starts) + ": its counter's word holds something else (N10)");
+      world.find(Finding::kOrder, "NIC",
+                 name(world, request, core->starts) + ": its counter's word holds something else (N10)");
   }
 }
 

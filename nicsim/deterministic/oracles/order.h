@@ -1,9 +1,9 @@
 // What has to come before what: checked by comparing the books of a Side at each stage of an operation.
 //
-// Kills: clear-to-sends that are early, doubled or credited to another send; writes that do not wait for them; triggers that
-// fire before the stream has got to the start; done words that grow before the data is there; waits that pass too early;
-// data that is overwritten before it was read. design: Bridges et al., section V; MPI 4.0 section 3.7 (buffers of operations
-// under way).
+// Kills: clear-to-sends that are early, doubled or credited to another send; writes that do not wait for them; triggers
+// that fire before the stream has got to the start; done words that grow before the data is there; waits that pass too
+// early; data that is overwritten before it was read. design: Bridges et al., section V; MPI 4.0 section 3.7 (buffers
+// of operations under way).
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
 

@@ -1,8 +1,8 @@
 // ShadowNic: what a NIC's counters and entries must be, kept by counting causes: rings that landed, messages that were
 // counted, operations that ended, entries that were posted. The oracle compares it with the model after every step.
 //
-// Kills: entries that fire early, late, twice, never, or out of order; counts that are lost, doubled or of the wrong kind;
-// entries and places in flight that leak. Rules N1, N2, N4, N5 and N6 of transport/nic/nic.h.
+// Kills: entries that fire early, late, twice, never, or out of order; counts that are lost, doubled or of the wrong
+// kind; entries and places in flight that leak. Rules N1, N2, N4, N5 and N6 of transport/nic/nic.h.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 
