@@ -35,6 +35,7 @@ struct Caps {
   bool device_memory = false;  // regions may be GPU memory, for writes; atomics there are kUnsupported
   // deregister_region() waits for messages that are landing. Where false, its caller makes sure that none is.
   bool fenced_deregistration = true;
+  bool watches_peers = false;  // N12 without an operation under way
 };
 
 }  // namespace lanyard::nic

@@ -32,6 +32,7 @@ class ForwardingNic : public Nic {
   Status add_error(CounterId counter, uint32_t value) override { return inner_->add_error(counter, value); }
   Status reset(CounterId counter) override { return inner_->reset(counter); }
   Status set_word(CounterId counter, uint64_t* word) override { return inner_->set_word(counter, word); }
+  Status listen(CounterId counter, Listener listener) override { return inner_->listen(counter, listener); }
   Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override { return inner_->doorbell(counter, kind); }
 
   Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) override {
@@ -53,6 +54,8 @@ class ForwardingNic : public Nic {
   void leave() override { inner_->leave(); }
   std::optional<FailureRecord> take_failure() override { return inner_->take_failure(); }
   Usage usage() const override { return inner_->usage(); }
+  uint64_t lost_peers() const override { return inner_->lost_peers(); }
+  bool is_lost(uint32_t peer) const override { return inner_->is_lost(peer); }
   uint64_t failures() const override { return inner_->failures(); }
 
  protected:

@@ -21,6 +21,14 @@
 //  N10 A counter with a word (set_word) is copied to it some time after it was set, read, or counted its first failure,
 //      and some time after an operation with write_back that completes on it. A device may copy it at other times too;
 //      a copy never holds less than one before it, as long as nobody resets the counter.
+//  N11 Who listens to a counter (listen) is called soon after a message has been counted there (N4), by whichever
+//  thread
+//      drives, and with no call of this process needed for it: the NIC's own thread takes messages in when nobody
+//      drives.
+//  N12 That a peer's process has ended, or its NIC is closed, is known (is_lost) in the end to every NIC that has had
+//  an
+//      operation with it in either direction; what is under way to it fails, and whoever sleeps in wait_since() wakes.
+//      A NIC that learns of it by failing operations only says so (caps().watches_peers).
 //
 // Threads: every call may come from any thread. post(), issue() and Doorbell::call never block and, once warm, neither
 // allocate nor enter the kernel unless the device sleeps. The other calls may block for the length of one progress().
@@ -112,6 +120,12 @@ inline bool takes_totals(const Caps& caps, const Doorbell& bell) {
 inline uint64_t total_of(const Doorbell& bell) {
   return bell.kind == DoorbellKind::kAtomicAdd ? std::atomic_ref(*bell.word).load(std::memory_order_relaxed) : 0;
 }
+
+// Who is told of messages (N11).
+struct Listener {
+  void (*call)(void* object) = nullptr;
+  void* object = nullptr;
+};
 
 enum class OpKind : uint8_t {
   kWrite,       // bytes from local memory to remote memory (fi_writemsg)
@@ -216,6 +230,10 @@ class Nic {
   // is closed; on return it holds the present value. Once a counter. kUnsupported unless caps().counter_write_back;
   // kInvalidState the second time; kInvalidArgument for a null or misaligned word; kNotFound.
   virtual Status set_word(CounterId, uint64_t*) { return {Code::kUnsupported, "the NIC does not write counters back"}; }
+  // Calls `listener` as N11 says, until it is replaced by a null one: on return of that call it is not being called any
+  // more. One a NIC. The listener must neither block nor call the NIC. kInvalidState where there is one already;
+  // kNotFound; kUnsupported where the NIC has no thread of its own: look at the counter instead.
+  virtual Status listen(CounterId, Listener) { return {Code::kUnsupported, "the NIC has no thread that could call"}; }
   // Valid until the counter is closed. kUnsupported for a kind that caps() does not list. kNotFound.
   virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
 
@@ -259,6 +277,9 @@ class Nic {
   // are only counted.
   virtual std::optional<FailureRecord> take_failure() = 0;
   virtual Usage usage() const = 0;
+  // How many peers have been lost so far: one load, for hot paths. And whether this one has (N12).
+  virtual uint64_t lost_peers() const { return 0; }
+  virtual bool is_lost(uint32_t) const { return false; }
   // Failures since the start: one load, for hot paths. A failure counts before anything that its chain does is visible.
   virtual uint64_t failures() const = 0;
 };
