@@ -1,0 +1,229 @@
+// The rules of transport/core/control_channel.h as tests, over whatever keeps the contract of nic.h: instantiate as the
+// NIC contract (nic_contract.h).
+#ifndef LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
+#define LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
+
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "tests/nic_contract_fixture.h"
+#include "transport/core/control_channel.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard::nic_contract {
+
+using core::ControlChannel;
+
+// A NIC on which what is issued at once is delayed and refused at random, so that a later operation overtakes: N7
+// allows it, and N9 that it is full.
+class UnrulyNic final : public nic::ForwardingNic {
+ public:
+  UnrulyNic(Nic& inner, uint64_t seed) : ForwardingNic(inner), random_(seed) {}
+  Status issue(const Op& op) override {
+    if (random_() % 4 == 0)
+      return {Code::kAgain, "full"};
+    held_.push_back(op);
+    return {};
+  }
+  size_t progress() override {
+    while (!held_.empty() && random_() % 3 != 0) {
+      const size_t which = random_() % held_.size();
+      if (!inner().issue(held_[which]).ok())
+        break;
+      held_.erase(held_.begin() + static_cast<ptrdiff_t>(which));
+    }
+    return inner().progress();
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::deque<Op> held_;
+};
+
+class ChannelContract : public NicContract {
+ protected:
+  using Bytes = std::vector<std::byte>;
+
+  // Message `number` from one rank to another: all of its bytes follow from these.
+  static Bytes message(uint32_t from, uint32_t to, uint64_t number, size_t bytes) {
+    Bytes made(bytes);
+    for (size_t i = 0; i < bytes; ++i)
+      made[i] = Memory::pattern(from * 1000 + to * 100 + number * 7919, i);
+    return made;
+  }
+
+  [[nodiscard]] bool open(uint32_t ranks, bool unruly = false) {
+    if (!start({.nics = ranks, .max_regions = 64}))
+      return false;
+    std::vector<RemoteKey> keys;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      if (unruly)
+        unruly_.push_back(std::make_unique<UnrulyNic>(nic(rank), rank + 1));
+      Nic& used = unruly ? *unruly_.back() : nic(rank);
+      nics_.push_back(&used);
+      Result<std::unique_ptr<ControlChannel>> channel = ControlChannel::open(used, rank, ranks);
+      EXPECT_TRUE(is_ok(channel.status()));
+      channels_.push_back(std::move(channel.value()));
+      keys.push_back(channels_.back()->key());
+    }
+    for (auto& channel : channels_)
+      channel->connect(keys);
+    return true;
+  }
+  ControlChannel& channel(uint32_t rank) { return *channels_[rank]; }
+
+  void drive(uint32_t rank) {
+    nics_[rank]->progress();
+    channel(rank).notice();
+    channel(rank).progress();
+    while (auto failure = nics_[rank]->take_failure())
+      if (failure->context == ControlChannel::kContext)
+        channel(rank).fail(failure->peer);
+    while (auto message = channel(rank).receive())
+      got_[{message->from, rank}].push_back(std::move(message->bytes));
+  }
+  template <typename Done>
+  [[nodiscard]] bool until(Done done) {
+    return eventually([&] {
+      for (uint32_t rank = 0; rank < channels_.size(); ++rank)
+        if (!idle_[rank])
+          drive(rank);
+      return done();
+    });
+  }
+  void TearDown() override {
+    channels_.clear();
+    unruly_.clear();
+    NicContract::TearDown();
+  }
+
+  std::vector<std::unique_ptr<UnrulyNic>> unruly_;
+  std::vector<Nic*> nics_;
+  std::vector<std::unique_ptr<ControlChannel>> channels_;
+  std::map<uint32_t, bool> idle_;  // ranks that do nothing
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Bytes>> got_;
+};
+
+// C1, C2: of all lengths where a slot ends, between all pairs, self included, faster than anybody reads.
+TEST_P(ChannelContract, OrderAndContentBetweenAllPairs) {
+  for (const bool unruly : {false, true}) {
+    if (!open(3, unruly))
+      return;
+    const std::vector<size_t> lengths = {0, 1, 7, 8, 223, 224, 225, 447, 448, 449, 896, 1000, 5000, 3};
+    for (uint64_t number = 0; number < lengths.size(); ++number)
+      for (uint32_t from = 0; from < 3; ++from)
+        for (uint32_t to = 0; to < 3; ++to)
+          channel(from).send(to, message(from, to, number, lengths[number]));
+    const auto complete = [&] {
+      for (uint32_t from = 0; from < 3; ++from)
+        for (uint32_t to = 0; to < 3; ++to)
+          if (got_[{from, to}].size() < lengths.size())
+            return false;
+      return true;
+    };
+    EXPECT_TRUE(until(complete));
+    EXPECT_TRUE(until([&] { return channel(0).all_taken() && channel(1).all_taken() && channel(2).all_taken(); }));
+    for (uint32_t from = 0; from < 3; ++from)
+      for (uint32_t to = 0; to < 3; ++to) {
+        const auto& got = got_[{from, to}];
+        ASSERT_EQ(got.size(), lengths.size());
+        for (uint64_t number = 0; number < lengths.size(); ++number)
+          EXPECT_EQ(got[number], message(from, to, number, lengths[number])) << from << " to " << to << ": " << number;
+      }
+    got_.clear();
+    TearDown();
+    nics_.clear();
+  }
+}
+
+TEST_P(ChannelContract, LongestMessage) {
+  if (!open(2))
+    return;
+  const Bytes longest = message(0, 1, 1, ControlChannel::kMaxMessageBytes);
+  channel(0).send(1, longest);
+  channel(0).send(1, message(0, 1, 2, 10));
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 2; }));
+  EXPECT_EQ((got_[{0, 1}][0]), longest);
+  EXPECT_EQ((got_[{0, 1}][1]), message(0, 1, 2, 10));
+}
+
+// C5, C2, C3: who reads nothing holds up nobody else; no entry is used; all of it arrives once it reads.
+TEST_P(ChannelContract, WhoDoesNotReadHoldsUpNobody) {
+  if (!open(3))
+    return;
+  idle_[2] = true;
+  for (uint64_t number = 0; number < 40; ++number) {
+    channel(0).send(2, message(0, 2, number, 300));
+    channel(1).send(2, message(1, 2, number, 20));
+  }
+  for (uint64_t number = 0; number < 40; ++number) {
+    channel(0).send(1, message(0, 1, number, 300));
+    channel(1).send(0, message(1, 0, number, 100));
+  }
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 40 && got_[{1, 0}].size() == 40; }));
+  EXPECT_FALSE(got_.contains({0, 2}));
+  EXPECT_EQ(nic(0).free_entries(), depth(0));
+  EXPECT_FALSE(channel(0).all_taken());
+  idle_[2] = false;
+  ASSERT_TRUE(until([&] { return got_[{0, 2}].size() == 40 && got_[{1, 2}].size() == 40; }));
+  for (uint64_t number = 0; number < 40; ++number) {
+    EXPECT_EQ((got_[{0, 2}][number]), message(0, 2, number, 300));
+    EXPECT_EQ((got_[{1, 2}][number]), message(1, 2, number, 20));
+  }
+}
+
+// C4: a peer whose memory is gone is lost, and others are not.
+TEST_P(ChannelContract, WhoCannotBeReachedIsLost) {
+  if (!open(3))
+    return;
+  channel(0).send(1, message(0, 1, 0, 10));
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && channel(0).all_taken(); }));
+  channels_[2].reset();
+  idle_[2] = true;
+  for (uint64_t number = 0; number < 20; ++number)
+    channel(0).send(2, message(0, 2, number, 500));
+  channel(0).send(1, message(0, 1, 1, 10));
+  ASSERT_TRUE(until([&] { return channel(0).lost(2) && got_[{0, 1}].size() == 2; }));
+  EXPECT_FALSE(channel(0).lost(1));
+  EXPECT_TRUE(until([&] { return channel(0).all_taken(); }));
+  channel(0).send(2, message(0, 2, 99, 500));
+  EXPECT_TRUE(channel(0).all_taken());
+}
+
+TEST_P(ChannelContract, ProgressIsOneLookWhereNothingIsNoticed) {
+  if (!open(2))
+    return;
+  channel(0).send(1, message(0, 1, 0, 10));
+  ASSERT_TRUE(eventually([&] { return nic(1).read(channel(1).arrivals()).value().success >= 2; }));
+  EXPECT_FALSE(channel(1).noticed());
+  EXPECT_EQ(channel(1).progress(), 0u);
+  EXPECT_FALSE(channel(1).receive().has_value());
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1; }));
+}
+
+TEST_P(ChannelContract, EverythingIsGivenBack) {
+  if (!start({.nics = 2, .max_regions = 64}))
+    return;
+  const State before = state();
+  {
+    std::vector<RemoteKey> keys;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      nics_.push_back(&nic(rank));
+      channels_.push_back(std::move(ControlChannel::open(nic(rank), rank, 2).value()));
+      keys.push_back(channels_.back()->key());
+    }
+    channel(0).connect(keys);
+    channel(1).connect(keys);
+    channel(0).send(1, message(0, 1, 0, 1000));
+    ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && channel(0).all_taken(); }));
+    settle();
+    channels_.clear();
+  }
+  EXPECT_EQ(state(), before);
+}
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_

@@ -1,0 +1,260 @@
+#include "transport/core/control_channel.h"
+
+#include <algorithm>
+#include <boost/crc.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "transport/base/check.h"
+
+namespace lanyard::core {
+
+struct ControlChannel::Slot {
+  uint64_t number = 0;  // from 1, in the lane
+  uint64_t bytes = 0;   // of the payload
+  uint64_t more = 0;    // 1: the message goes on in the next slot
+  uint64_t checksum = 0;
+  std::byte payload[kPayloadBytes] = {};
+
+  uint64_t sum() const {
+    boost::crc_optimal<64, 0x42f0e1eba9ea3693, ~uint64_t{0}, ~uint64_t{0}, true, true> crc;  // ECMA-182
+    crc.process_bytes(&number, 3 * sizeof(uint64_t));
+    crc.process_bytes(payload, bytes);
+    return crc.checksum();
+  }
+};
+
+Result<std::unique_ptr<ControlChannel>> ControlChannel::open(nic::Nic& nic, uint32_t self, uint32_t ranks) {
+  std::unique_ptr<ControlChannel> channel(new ControlChannel(nic, self, ranks));
+  LANYARD_RETURN_IF_ERROR(channel->enroll());
+  return channel;
+}
+
+ControlChannel::ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks)
+    : nic_(nic),
+      self_(self),
+      ranks_(ranks),
+      slots_offset_((credit_offset(ranks) + kSlotBytes - 1) / kSlotBytes * kSlotBytes),
+      lanes_(ranks) {
+  static_assert(sizeof(Slot) == kSlotBytes);
+}
+
+Status ControlChannel::enroll() {
+  const uint64_t bytes = slot_offset(ranks_, 0);
+  memory_ = static_cast<uint64_t*>(std::calloc(bytes / sizeof(uint64_t), sizeof(uint64_t)));
+  if (memory_ == nullptr)
+    return {Code::kExhausted, "no memory for the control channel"};
+  for (uint64_t n = 0; n <= kSlots; ++n)
+    memory_[amount_offset(n) / sizeof(uint64_t)] = n;
+  const Result<nic::CounterId> counter = nic_.open_counter();
+  if (!counter.ok())
+    return counter.status();
+  arrivals_ = counter.value();
+  const Result<nic::RegionId> region = nic_.register_region(memory_, bytes, arrivals_);
+  if (!region.ok())
+    return region.status();
+  region_ = region.value();
+  const Result<nic::RemoteKey> key = nic_.key(region_);
+  if (!key.ok())
+    return key.status();
+  key_ = key.value();
+  return {};
+}
+
+ControlChannel::~ControlChannel() {
+  // Memory that an operation under way still names stays for ever.
+  for (Lane& lane : lanes_)
+    if (lane.region.valid() && !nic_.deregister_region(lane.region).ok())
+      (void)lane.slots.release();
+  if (!region_.valid() || nic_.deregister_region(region_).ok())
+    std::free(memory_);
+  if (arrivals_.valid())
+    (void)nic_.close_counter(arrivals_);
+}
+
+void ControlChannel::connect(std::vector<nic::RemoteKey> keys) {
+  LANYARD_CHECK(keys_.empty() && keys.size() == ranks_, "the keys of all ranks, once");
+  keys_ = std::move(keys);
+}
+
+size_t ControlChannel::progress() {
+  if (!has_arrivals() && !pending_)
+    return 0;
+  pending_ = false;
+  size_t steps = 0;
+  for (uint32_t peer = 0; peer < ranks_; ++peer)
+    steps += take_in(peer);
+  std::erase_if(sending_, [&](uint32_t peer) {
+    steps += 1;
+    lanes_[peer].sending = !hand_on(peer);
+    return !lanes_[peer].sending;
+  });
+  return steps;
+}
+
+// ---- Out
+
+void ControlChannel::send(uint32_t to, std::span<const std::byte> message) {
+  LANYARD_CHECK(to < keys_.size() && message.size() <= kMaxMessageBytes, "a message for a rank of the job");
+  Lane& lane = lanes_[to];
+  if (lost(to))
+    return;
+  lane.queue.emplace_back(message.begin(), message.end());
+  wants_to_send(to);
+}
+
+// At once where it can be.
+void ControlChannel::wants_to_send(uint32_t peer) {
+  Lane& lane = lanes_[peer];
+  if (lane.sending)
+    return;
+  lane.sending = !hand_on(peer);
+  if (lane.sending)
+    sending_.push_back(peer);
+}
+
+// False where something remains: credits come as arrivals, but nothing tells when a NIC that was full is so no more.
+bool ControlChannel::hand_on(uint32_t peer) {
+  Lane& lane = lanes_[peer];
+  if (lost(peer)) {
+    lane.queue.clear();
+    return true;
+  }
+  if (lane.taken > lane.credited) {
+    const uint64_t amount = lane.taken - lane.credited;
+    if (!sum(peer, credit_offset(self_), amount).ok())
+      return false;
+    lane.credited += amount;
+  }
+  while (!lane.queue.empty() || lane.filled) {
+    if (lane.announced - word(credit_offset(peer)) >= kSlots)
+      return false;
+    if (Status status = write_next(peer); !status.ok()) {
+      pending_ = true;
+      return false;
+    }
+  }
+  return true;
+}
+
+// Memory that the NIC reads slots from, made for a peer's first message.
+Status ControlChannel::ready(Lane& lane) {
+  if (lane.region.valid())
+    return {};
+  auto slots = std::make_unique<Slot[]>(kSlots);
+  const Result<nic::RegionId> region = nic_.register_region(slots.get(), kSlots * sizeof(Slot));
+  if (!region.ok())
+    return region.status();
+  lane.region = region.value();
+  lane.slots = std::move(slots);
+  return {};
+}
+
+// The next part of the first message, into the slot that the peer has given back longest ago.
+void ControlChannel::fill_next(Lane& lane) {
+  Slot& slot = lane.slots[lane.announced % kSlots];
+  const std::vector<std::byte>& message = lane.queue.front();
+  const size_t bytes = std::min(kPayloadBytes, message.size() - lane.sent_bytes);
+  slot.number = lane.announced + 1;
+  slot.bytes = bytes;
+  slot.more = lane.sent_bytes + bytes < message.size() ? 1 : 0;
+  std::copy_n(message.begin() + static_cast<ptrdiff_t>(lane.sent_bytes), bytes, slot.payload);
+  slot.checksum = slot.sum();
+  lane.sent_bytes += bytes;
+  if (slot.more == 0) {
+    lane.queue.pop_front();
+    lane.sent_bytes = 0;
+  }
+}
+
+// Writes and announces the next slot. kAgain, kExhausted: to be called again.
+Status ControlChannel::write_next(uint32_t peer) {
+  Lane& lane = lanes_[peer];
+  LANYARD_RETURN_IF_ERROR(ready(lane));
+  nic::Op write;
+  write.kind = nic::OpKind::kWrite;
+  write.local = {lane.region, lane.announced % kSlots * sizeof(Slot)};
+  write.remote = {peer, keys_[peer], slot_offset(self_, lane.announced)};
+  write.bytes = sizeof(Slot);
+  write.context = kContext;
+  if (!std::exchange(lane.filled, true))
+    fill_next(lane);
+  if (!lane.written)
+    LANYARD_RETURN_IF_ERROR(nic_.issue(write));
+  lane.written = true;
+  LANYARD_RETURN_IF_ERROR(sum(peer, announced_offset(self_), 1));
+  ++lane.announced;
+  lane.filled = lane.written = false;
+  return {};
+}
+
+Status ControlChannel::sum(uint32_t peer, uint64_t offset, uint64_t amount) {
+  nic::Op op;
+  op.kind = nic::OpKind::kAtomic;
+  op.atomic = nic::AtomicKind::kSum;
+  op.local = {region_, amount_offset(amount)};
+  op.remote = {peer, keys_[peer], offset};
+  op.context = kContext;
+  Status status = nic_.issue(op);
+  pending_ = pending_ || !status.ok();
+  return status;
+}
+
+void ControlChannel::fail(uint32_t peer) {
+  lanes_[peer].lost = true;
+  lanes_[peer].queue.clear();
+}
+
+bool ControlChannel::all_taken() const {
+  for (uint32_t peer = 0; peer < ranks_; ++peer) {
+    const Lane& lane = lanes_[peer];
+    if (!lost(peer) && (!lane.queue.empty() || lane.filled || lane.announced != word(credit_offset(peer))))
+      return false;
+  }
+  return true;
+}
+
+// ---- In
+
+bool ControlChannel::has_arrivals() {
+  return noticed_.load(std::memory_order_relaxed) && noticed_.exchange(false, std::memory_order_acq_rel);
+}
+
+size_t ControlChannel::take_in(uint32_t peer) {
+  Lane& lane = lanes_[peer];
+  size_t steps = 0;
+  // What a sender that keeps the rules can have announced: anything else is not looked at.
+  while (word(announced_offset(peer)) - lane.taken - 1 < kSlots && take_slot(peer))
+    ++steps;
+  if (lane.taken > lane.credited)
+    wants_to_send(peer);
+  return steps;
+}
+
+// False where the slot's bytes are not visible yet.
+bool ControlChannel::take_slot(uint32_t peer) {
+  Lane& lane = lanes_[peer];
+  Slot slot;
+  std::memcpy(&slot, reinterpret_cast<const std::byte*>(memory_) + slot_offset(peer, lane.taken), sizeof slot);
+  const bool whole = slot.number == lane.taken + 1 && slot.bytes <= kPayloadBytes && slot.checksum == slot.sum();
+  if (!whole || lane.partial.size() + slot.bytes > kMaxMessageBytes) {
+    pending_ = true;
+    return false;
+  }
+  ++lane.taken;
+  lane.partial.insert(lane.partial.end(), slot.payload, slot.payload + slot.bytes);
+  if (slot.more == 0)
+    received_.push_back({peer, std::exchange(lane.partial, {})});
+  return true;
+}
+
+std::optional<ControlChannel::Message> ControlChannel::receive() {
+  if (received_.empty())
+    return std::nullopt;
+  Message message = std::move(received_.front());
+  received_.pop_front();
+  return message;
+}
+
+}  // namespace lanyard::core

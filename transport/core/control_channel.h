@@ -1,0 +1,150 @@
+// ControlChannel: messages between the processes of a job over the NIC itself, for what they have to tell each other
+// besides data: matching, and what somebody waits for. The NIC's own thread takes messages in, so that they arrive
+// whatever the receiving program does; no MPI is needed.
+//
+// Rules (tests/control_channel_contract.h cites the numbers, over every NIC):
+//  C1 What one process sends to another arrives unchanged, once, in the order of send().
+//  C2 send() never blocks and takes any number of messages; what does not fit into the peer's memory waits here.
+//  C3 Nothing is asked of the order of NIC operations (N7), nor that a count means that data is visible (N4). No
+//     deferred-work entry is used.
+//  C4 Once an operation for a peer has failed, or the peer is lost, what is for it is dropped, and lost(peer) says so.
+//  C5 A process that takes nothing in holds up nobody but who sends to it, and of these only the messages to it.
+//
+// How: each process registers memory with a lane for every peer: kSlots slots that the peer writes, a word that counts
+// what it has written, and a word that counts what this process has taken out of the peer's lane for it. A message is
+// cut into slots. The write of a slot and the sum that announces it may land in any order, and the slot's bytes later
+// than both, so a slot carries its number and a checksum; who finds it wrong looks again. Sums need no order, so
+// credits come back the same way.
+//
+// Threads: see Endpoint; notice() alone may come from any.
+#ifndef LANYARD_TRANSPORT_CORE_CONTROL_CHANNEL_H_
+#define LANYARD_TRANSPORT_CORE_CONTROL_CHANNEL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+class ControlChannel {
+ public:
+  static constexpr size_t kMaxMessageBytes = 64 * 1024;
+  // In the FailureRecord of every operation of the channel.
+  static constexpr uint64_t kContext = UINT64_MAX;
+
+  struct Message {
+    uint32_t from = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  // Opens this process's end; `nic` outlives it. `ranks`: how many processes the job has. kExhausted: no counter or
+  // region.
+  static Result<std::unique_ptr<ControlChannel>> open(nic::Nic& nic, uint32_t self, uint32_t ranks);
+  // The NIC is done with its memory by then, or the memory stays for ever.
+  ~ControlChannel();
+  ControlChannel(const ControlChannel&) = delete;
+  ControlChannel& operator=(const ControlChannel&) = delete;
+
+  // What the others need to reach this end.
+  nic::RemoteKey key() const { return key_; }
+  // The keys of all ends by rank, once, after the NIC knows its peers.
+  void connect(std::vector<nic::RemoteKey> keys);
+  // Counts what arrives; for Nic::listen, whose listener calls notice().
+  nic::CounterId arrivals() const { return arrivals_; }
+
+  // Takes a copy. Requires connect(), to < ranks and at most kMaxMessageBytes.
+  void send(uint32_t to, std::span<const std::byte> message);
+  // The next message that has arrived whole.
+  std::optional<Message> receive();
+  // Takes in what has arrived, hands on what has waited for room; returns how many steps that was. One load where
+  // nothing has been noticed. Never blocks.
+  size_t progress();
+  // Something may have arrived. Any thread.
+  void notice() { noticed_.store(true, std::memory_order_release); }
+  bool noticed() const { return noticed_.load(std::memory_order_acquire); }
+  // Whether progress() is to be called again though nothing arrives: a NIC that was full, bytes that are not visible
+  // yet.
+  bool pending() const { return pending_; }
+
+  // An operation for this peer has failed (its record has kContext).
+  void fail(uint32_t peer);
+  bool lost(uint32_t peer) const { return lanes_[peer].lost || nic_.is_lost(peer); }
+  // Whether everything that was sent to living peers has been taken by them.
+  bool all_taken() const;
+
+ private:
+  static constexpr uint64_t kSlots = 4;
+  static constexpr size_t kSlotBytes = 256;
+  struct Slot;
+  static constexpr size_t kPayloadBytes = kSlotBytes - 4 * sizeof(uint64_t);
+
+  // To and from one peer.
+  struct Lane {
+    bool lost = false;
+    bool sending = false;  // stands in sending_
+    // Out.
+    std::deque<std::vector<std::byte>> queue;
+    size_t sent_bytes = 0;          // of the first message
+    nic::RegionId region;           // of `slots`
+    std::unique_ptr<Slot[]> slots;  // kSlots, read by the NIC until the peer has given the credit back
+    uint64_t announced = 0;         // slots
+    bool filled = false;            // the next slot stands in `slots`,
+    bool written = false;           // and its write has been issued
+    // In.
+    uint64_t taken = 0;     // slots
+    uint64_t credited = 0;  // of these, told to the peer
+    std::vector<std::byte> partial;
+  };
+
+  ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks);
+  Status enroll();
+  bool has_arrivals();
+  bool hand_on(uint32_t peer);
+  Status ready(Lane& lane);
+  void fill_next(Lane& lane);
+  Status write_next(uint32_t peer);
+  Status sum(uint32_t peer, uint64_t offset, uint64_t amount);
+  size_t take_in(uint32_t peer);
+  bool take_slot(uint32_t peer);
+  void wants_to_send(uint32_t peer);
+
+  // Offsets in everybody's memory. First the operands of sums, n at amount_offset(n); then what belongs to the lane of
+  // `rank`.
+  static uint64_t amount_offset(uint64_t n) { return n * sizeof(uint64_t); }
+  uint64_t announced_offset(uint32_t rank) const { return (kSlots + 1 + rank) * sizeof(uint64_t); }
+  uint64_t credit_offset(uint32_t rank) const { return announced_offset(ranks_ + rank); }
+  uint64_t slot_offset(uint32_t rank, uint64_t slot) const {
+    return slots_offset_ + (rank * kSlots + slot % kSlots) * kSlotBytes;
+  }
+  uint64_t word(uint64_t offset) const {
+    return std::atomic_ref(memory_[offset / sizeof(uint64_t)]).load(std::memory_order_acquire);
+  }
+
+  nic::Nic& nic_;
+  const uint32_t self_;
+  const uint32_t ranks_;
+  const uint64_t slots_offset_;
+  uint64_t* memory_ = nullptr;  // by calloc: of a job of many processes most lanes are never touched
+  nic::CounterId arrivals_;
+  nic::RegionId region_;
+  nic::RemoteKey key_;
+  std::vector<nic::RemoteKey> keys_;
+  std::vector<Lane> lanes_;
+  std::vector<uint32_t> sending_;  // peers with something in their lane's queue, or a credit to be given; each once
+  std::deque<Message> received_;
+  uint64_t counted_ = 0;  // arrivals when they were looked at last
+  bool pending_ = false;
+  std::atomic<bool> noticed_{false};
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_CONTROL_CHANNEL_H_
