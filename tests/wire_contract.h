@@ -8,7 +8,10 @@
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_H_
 #define LANYARD_TESTS_WIRE_CONTRACT_H_
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "tests/wire_contract_fixture.h"
 #include "tests/wire_contract_processes.h"
@@ -177,6 +180,42 @@ TEST_P(WireContract, W1_EightToEachOther) {
       EXPECT_EQ(next[peer], kCount);
       EXPECT_EQ(first_difference(target[rank].data() + peer * kBytes, kBytes, peer), kBytes);
     }
+  }
+}
+
+// A NIC refuses a write as soon as it has seen its head. The initiator's operation has ended then, and its memory may
+// go, though most of the payload has not been sent.
+TEST_P(WireContract, W2_APayloadIsNotReadAnyMoreOnceItsAckIsHere) {
+  Job job(GetParam(), 2);
+  constexpr uint64_t kBytes = (uint64_t{32} << 20) + 5;
+  constexpr uint32_t kRounds = 3;
+  std::vector<std::byte> source(300), target(300);
+  fill(source.data(), source.size(), 7);
+  job.sinks[1].memory[1] = target.data();
+  job.sinks[1].on_event = [&](const Event& event) {
+    if (event.what == What::kRefused)
+      job.wires[1]->send(
+          0, {.kind = PacketKind::kAck, .code = Code::kNotFound, .source = 1, .token = event.packet.token}, nullptr);
+  };
+  void* doomed = nullptr;
+  job.sinks[0].on_event = [&](const Event& event) {
+    if (event.what == What::kAck) {
+      EXPECT_EQ(::munmap(std::exchange(doomed, nullptr), kBytes), 0);
+    }
+  };
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    doomed = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(doomed, MAP_FAILED);
+    job.wires[0]->send(1, write_packet(0, 2 * round, kBytes, /*key=*/666), static_cast<const std::byte*>(doomed));
+    job.wires[0]->send(1, write_packet(0, 2 * round + 1, source.size()), source.data());
+    ASSERT_TRUE(job.pump([&] {
+      return job.sinks[1].count(What::kLanded) + job.sinks[0].count(What::kLost) == round + 1 &&
+             job.sinks[0].count(What::kAck) == round + 1;
+    }));
+    ASSERT_EQ(job.sinks[0].count(What::kLost), 0u);
+    ASSERT_EQ(job.sinks[1].count(What::kThrownAway), round + 1);
+    EXPECT_EQ(first_difference(target.data(), target.size(), 7), target.size());
+    std::fill(target.begin(), target.end(), std::byte{0});
   }
 }
 

@@ -97,7 +97,7 @@ class TestSink : public Sink {
  public:
   std::byte* place(const Packet& packet) override {
     const auto found = memory.find(packet.key);
-    events.push_back({found == memory.end() ? What::kRefused : What::kPlaced, packet});
+    note(found == memory.end() ? What::kRefused : What::kPlaced, packet);
     return found == memory.end() ? nullptr : found->second + packet.offset;
   }
   void landed(const Packet& packet, bool placed) override {

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <cstring>
 #include <span>
+#include <utility>
 
 namespace lanyard::nicsim {
 
@@ -15,6 +16,8 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
+
+constexpr std::array<std::byte, 64 * 1024> kZeros{};
 
 // A peer whose host has vanished is noticed after some 30 s.
 void set_options(tcp::socket& socket) {
@@ -90,6 +93,12 @@ void TcpOutLink::queue(const Packet& packet, const std::byte* payload) {
   items_.push_back({.packet = packet, .payload = payload, .payload_bytes = payload_bytes(packet)});
 }
 
+// An honest peer answers nothing of which it has not the head, and the items go out one after the other.
+void TcpOutLink::acknowledged(uint32_t token) {
+  if (!items_.empty() && front_sent_ >= sizeof(Packet) && items_.front().packet.token == token)
+    items_.front().payload = nullptr;
+}
+
 void TcpOutLink::flush() {
   if (state_ != State::kOpen)
     return;
@@ -124,8 +133,13 @@ size_t TcpOutLink::gather(std::array<asio::const_buffer, kMaxBuffers>& buffers, 
     if (skip < sizeof item.packet)
       add(reinterpret_cast<const std::byte*>(&item.packet) + skip, sizeof item.packet - skip);
     const uint64_t gone = skip > sizeof item.packet ? skip - sizeof item.packet : 0;
-    if (item.payload_bytes > gone)
-      add(item.payload + gone, item.payload_bytes - gone);
+    uint64_t left = item.payload_bytes - gone;
+    if (item.payload != nullptr && left > 0)
+      add(item.payload + gone, std::exchange(left, 0));
+    // Of the first item alone: hello, packet and zeros are few enough pieces.
+    static_assert(3 + Wire::kPortionBytes / kZeros.size() <= kMaxBuffers);
+    for (; left > 0 && bytes < Wire::kPortionBytes; left -= std::min<uint64_t>(left, kZeros.size()))
+      add(kZeros.data(), std::min<uint64_t>(left, kZeros.size()));
     if (bytes == Wire::kPortionBytes)
       break;
     skip = 0;
@@ -311,7 +325,10 @@ bool TcpInLink::begin(const Packet& packet) {
       return true;
     case PacketKind::kCannotPull: hub_.sink().pull_refused(packet); return true;
     case PacketKind::kAtomic: hub_.sink().atomic_arrived(packet); return true;
-    case PacketKind::kAck: hub_.sink().ack_arrived(packet); return true;
+    case PacketKind::kAck:
+      hub_.acknowledged(rank_, packet.token);  // before the sink, which may free the payload
+      hub_.sink().ack_arrived(packet);
+      return true;
   }
   return false;
 }

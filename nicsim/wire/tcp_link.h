@@ -39,6 +39,8 @@ class TcpHub {
   virtual bool welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& link) = 0;
   // A peer's link to us has ended (in) or ours to it (out); the link is closed.
   virtual void in_ended(uint32_t rank) = 0;
+  // A peer says what became of this NIC's operation.
+  virtual void acknowledged(uint32_t rank, uint32_t token) = 0;
   virtual void out_ended(uint32_t rank) = 0;
   // Handlers that will run without a descriptor's becoming ready, so that sleepers look for them.
   virtual void handler_queued() = 0;
@@ -52,8 +54,11 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
 
   // Starts to connect; gives up after kConnectTime.
   void connect(const boost::asio::ip::tcp::endpoint& endpoint, const TcpHello& hello);
-  // Queues a packet. Its payload is read until it has gone out.
+  // Queues a packet. Its payload is read until it has gone out, or acknowledged() is called.
   void queue(const Packet& packet, const std::byte* payload);
+  // The peer has answered the operation. A write may be refused as soon as its head is there: what has not gone out of
+  // its payload by then is replaced by zeros, which the peer throws away.
+  void acknowledged(uint32_t token);
   // Writes what the connection takes now, at most one portion.
   void flush();
   void close();
@@ -64,7 +69,7 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
 
   struct Item {
     Packet packet;
-    const std::byte* payload = nullptr;
+    const std::byte* payload = nullptr;  // null: zeros
     uint64_t payload_bytes = 0;
   };
 

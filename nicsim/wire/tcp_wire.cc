@@ -91,6 +91,7 @@ class TcpWire final : public Wire, public TcpHub {
   uint64_t read_budget() const override { return budget_; }
   void take(uint64_t bytes) override { budget_ -= std::min(bytes, budget_); }
   bool welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& link) override;
+  void acknowledged(uint32_t rank, uint32_t token) override;
   void in_ended(uint32_t rank) override;
   void out_ended(uint32_t rank) override;
   void handler_queued() override { queued_.fetch_add(1, std::memory_order_seq_cst); }
@@ -226,6 +227,11 @@ bool TcpWire::welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& l
     return false;
   peer.in = link;
   return true;
+}
+
+void TcpWire::acknowledged(uint32_t rank, uint32_t token) {
+  if (peers_[rank]->out != nullptr)
+    peers_[rank]->out->acknowledged(token);
 }
 
 // Whoever has closed its link to us has sent all it ever will.

@@ -2,7 +2,8 @@
 //
 //  W1  Packets from one NIC to another arrive in the order of send(), each exactly once.
 //  W2  send() always accepts: what does not fit waits inside. The payload stays valid and unchanged until the initiator
-//      has the packet's ack.
+//      has the packet's ack; the wire does not read it afterwards, though the ack may come (a refusal) before all of it
+//      has gone out.
 //  W3  poll() runs the sink's functions; nothing else does. send() and poll() are called by one thread at a time
 //      (whoever drives the NIC); the other functions by any.
 //  W4  A write's bytes go straight to where the sink places them, in bounded portions a poll() (at most
