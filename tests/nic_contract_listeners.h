@@ -113,6 +113,8 @@ TEST_P(NicContract, Listener_OneANicAndOfAnOpenCounter) {
     return skip(listening.message());
   ASSERT_TRUE(is_ok(listening));
   refused({Code::kInvalidState}, "a second listener", [&] { return nic().listen(arrivals, second.listener()); });
+  refused({Code::kInvalidState}, "closing a counter that is listened to",
+          [&] { return nic().close_counter(arrivals); });
   ASSERT_TRUE(is_ok(nic().listen(arrivals, {})));
   refused({Code::kNotFound}, "a counter that is not open", [&] { return nic().listen({}, second.listener()); });
   EXPECT_TRUE(is_ok(nic().listen(arrivals, second.listener())));

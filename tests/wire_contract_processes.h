@@ -342,6 +342,26 @@ TEST_P(WireContract, W6_AKilledPeerIsLostWhileOneSleeps) {
   EXPECT_FALSE(two.child_ended_well());
 }
 
+// Only ever received from: nothing was sent to it, no answer either.
+TEST_P(WireContract, W6_AKilledPeerIsLostThatHasOnlySent) {
+  const WireCase& wire_case = GetParam();
+  TwoProcesses two([&](Rank& child) {
+    if (!child.connect(wire_case))
+      return false;
+    child.wire->send(0, atomic_packet(1, 0), nullptr);
+    char word = 0;
+    child.wait_for([&] { return ::recv(child.channel, &word, 1, MSG_DONTWAIT) == 1; }, kPatience, milliseconds(1));
+    ::raise(SIGKILL);
+    return false;
+  });
+  Rank& parent = two.parent;
+  ASSERT_TRUE(parent.connect(wire_case));
+  ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kAtomic) > 0; }));
+  ASSERT_TRUE(parent.tell('g'));
+  EXPECT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) == 1; }, seconds(20), seconds(60)));
+  EXPECT_FALSE(two.child_ended_well());
+}
+
 // In one process: the wire of a peer is destroyed while more is on its way there than fits.
 TEST_P(WireContract, W6_ADestroyedWireIsLost) {
   Job job(GetParam(), 3);

@@ -80,6 +80,7 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
   caps_.device_memory = mover_ != nullptr;
+  caps_.watches_peers = true;
 }
 
 ThreadedNic::~ThreadedNic() {
@@ -109,6 +110,7 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
       share_host.push_back(wire_->shares_host(rank));
     mover_->set_peers(std::move(share_host));
   }
+  lost_ = std::make_unique<std::atomic<bool>[]>(peers.size());
   peer_count_.store(static_cast<uint32_t>(peers.size()));
   return {};
 }
@@ -137,6 +139,8 @@ Result<CounterId> ThreadedNic::open_counter() {
 
 Status ThreadedNic::close_counter(CounterId counter) {
   Driving driving(*this);
+  if (listener_.call != nullptr && counter == listened_)
+    return {Code::kInvalidState, "somebody listens to the counter"};
   LANYARD_RETURN_IF_ERROR(model_.close_counter(counter));
   words_.take_back(counter);
   armed_count_.store(words_.handed_out());
@@ -193,6 +197,19 @@ Status ThreadedNic::set_error(CounterId counter, uint32_t value) {
 Status ThreadedNic::set_word(CounterId counter, uint64_t* word) {
   Driving driving(*this);
   return model_.set_word(counter, word);
+}
+
+// Who calls a listener has the right to drive, so nobody is calling it now.
+Status ThreadedNic::listen(CounterId counter, nic::Listener listener) {
+  Driving driving(*this);
+  if (!model_.is_open(counter))
+    return {Code::kNotFound, "no such counter is open"};
+  if (listener.call != nullptr && listener_.call != nullptr)
+    return {Code::kInvalidState, "somebody listens already"};
+  listened_ = listener.call != nullptr ? counter : CounterId();
+  listener_ = listener;
+  heard_ = false;
+  return {};
 }
 
 Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind kind) {
@@ -387,7 +404,15 @@ size_t ThreadedNic::drive() {
   steps += copy_words();
   watch_moves();
   publish(steps);
+  if (heard_) [[unlikely]]
+    tell_listener();
   return steps;
+}
+
+// After publish(): whoever it wakes finds the counter as it is.
+void ThreadedNic::tell_listener() {
+  heard_ = false;
+  listener_.call(listener_.object);
 }
 
 // A copy that has been started wakes nobody when it ends: where nobody attends, the NIC's own thread is to look.
@@ -405,7 +430,7 @@ void ThreadedNic::publish(size_t steps) {
   if (steps == 0)
     return;
   activity_.fetch_add(1, std::memory_order_seq_cst);
-  failures_.store(model_.failures(), std::memory_order_relaxed);
+  failures_.store(model_.failures(), std::memory_order_release);
   under_way_.store(model_.in_flight() > 0 || model_.held() > 0, std::memory_order_relaxed);
   wire_->wake(Wire::Sleeper::kHelper);
 }
@@ -548,10 +573,12 @@ void ThreadedNic::landed(const Packet& packet, bool placed) {
 
 // Before the answer, so that the initiator's completion comes later in the trace too.
 void ThreadedNic::count(const Packet& packet) {
+  const CounterId counter = model_.counter_of(packet);
   if (trace_ != nullptr)
-    trace_->write(
-        {.kind = Kind::kArrived, .counter = model_.counter_of(packet), .peer = packet.source, .token = packet.token});
+    trace_->write({.kind = Kind::kArrived, .counter = counter, .peer = packet.source, .token = packet.token});
   model_.landed(packet);
+  if (counter == listened_ && counter.valid())
+    heard_ = true;
 }
 
 void ThreadedNic::abandoned(const Packet& packet) {
@@ -604,6 +631,9 @@ void ThreadedNic::peer_lost(uint32_t peer) {
     trace_->write({.kind = Kind::kPeerLost, .peer = peer});
   if (mover_ != nullptr)
     mover_->peer_lost(peer);
+  // Whoever sees an operation fail for this sees the cause.
+  lost_[peer].store(true, std::memory_order_release);
+  lost_count_.fetch_add(1, std::memory_order_release);
   model_.lose_peer(peer);
 }
 
@@ -733,7 +763,6 @@ void ThreadedNic::run_owner() {
       owner_asleep_.store(true, std::memory_order_seq_cst);
       wire_->sleep(Wire::Sleeper::kOwner, std::chrono::hours(1), nothing_to_watch, this);
       owner_asleep_.store(false, std::memory_order_relaxed);
-      warm_until = steady_clock::now() + kWarmFor;
     }
   }
 }

@@ -60,6 +60,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
   Status set_word(nic::CounterId counter, uint64_t* word) override;
+  Status listen(nic::CounterId counter, nic::Listener listener) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
@@ -83,6 +84,10 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void leave() override;
   std::optional<nic::FailureRecord> take_failure() override;
   nic::Usage usage() const override;
+  uint64_t lost_peers() const override { return lost_count_.load(std::memory_order_acquire); }
+  bool is_lost(uint32_t peer) const override {
+    return peer < peer_count_.load(std::memory_order_acquire) && lost_[peer].load(std::memory_order_acquire);
+  }
   uint64_t failures() const override { return failures_.load(std::memory_order_acquire); }
 
  private:
@@ -97,6 +102,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void stop_driving();
   size_t drive();
   void publish(size_t steps);
+  void tell_listener();
   size_t run_commands();
   size_t read_doorbells();
   bool has_work() const;
@@ -146,7 +152,14 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   std::atomic<uint64_t> failures_{0};
   std::atomic<uint64_t> activity_{0};  // grows whenever a driver did something
   std::atomic<uint32_t> peer_count_{0};
+  std::unique_ptr<std::atomic<bool>[]> lost_;  // by rank; there once peer_count_ is
+  std::atomic<uint64_t> lost_count_{0};
   uint32_t self_ = 0;
+
+  // Belong to whoever drives.
+  nic::CounterId listened_;
+  nic::Listener listener_;
+  bool heard_ = false;  // a message has been counted there since the listener was called
 
   DoorbellWords words_;  // belongs to whoever drives
   std::atomic<uint32_t> armed_count_{0};

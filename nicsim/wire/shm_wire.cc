@@ -157,7 +157,7 @@ bool ShmWire::reach(uint32_t rank) {
                                 nonce == peer.address.nonce));
       peer.pushes = options_.use_cma;
       peer.state = Peer::State::kOpen;
-      reached_any_.store(true, std::memory_order_relaxed);
+      watch_from_now_on();
       return true;
     }
   }
@@ -200,8 +200,11 @@ size_t ShmWire::take_frames(Sink& sink) {
   Frame frame;
   for (; count < kFramesPerPoll && inbox_.front(packet, frame); ++count) {
     // Nothing of the frame is to be trusted (inbox.h): what makes no sense is dropped.
-    if (packet.source < peers_.size() && peers_[packet.source].state != Peer::State::kLost)
+    if (packet.source < peers_.size() && peers_[packet.source].state != Peer::State::kLost) {
+      if (peers_[packet.source].state == Peer::State::kNew) [[unlikely]]
+        reach(packet.source);  // whoever has sent is watched, though nothing may ever be sent back
       take(sink, packet, frame);
+    }
     inbox_.pop();
   }
   return count;
@@ -520,6 +523,14 @@ void ShmWire::look_after_peers() {
   }
 }
 
+// Whoever sleeps without a limit is to look after the peers instead.
+void ShmWire::watch_from_now_on() {
+  if (reached_any_.exchange(true))
+    return;
+  inbox_.bell().wake(Sleeper::kOwner);
+  inbox_.bell().wake(Sleeper::kHelper);
+}
+
 void ShmWire::end(uint32_t rank) {
   peers_[rank].state = Peer::State::kEnded;
   ended_.push_back(rank);
@@ -574,10 +585,12 @@ void ShmWire::leave() {
 }
 
 void ShmWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
-  if (reached_any_.load(std::memory_order_relaxed))
+  const bool watches = reached_any_.load();
+  if (watches)
     timeout = std::min<Nanoseconds>(timeout, options_.watch_period);  // to see a peer die
   inbox_.bell().sleep(
-      who, timeout, [this] { return waiting(); }, [&] { return idle == nullptr || idle(object); });
+      who, timeout, [this] { return waiting(); },
+      [&] { return reached_any_.load() == watches && (idle == nullptr || idle(object)); });
   slept_.store(true, std::memory_order_relaxed);
 }
 

@@ -23,8 +23,8 @@
 // the receiver nudges it when there is room. poll() takes frames in whatever the state of the way
 // out, so two NICs that fill each other's inboxes both go on.
 //
-// A peer's death is noticed within some two watch periods by whoever polls or sleeps: its process
-// has ended, or its wire has been destroyed. What it had sent before is delivered first.
+// The death of a peer that has sent or been sent anything is noticed within some two watch periods by whoever polls or
+// sleeps: its process has ended, or its wire has been destroyed. What it had sent before is delivered first.
 #ifndef LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 #define LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 
@@ -44,7 +44,7 @@ namespace lanyard::nicsim {
 struct ShmOptions {
   bool use_cma = true;   // single copies from and to a peer's memory (cross memory attach)
   uint32_t slots = 256;  // of the inbox, a power of two from 2 to 65536; 4,224 bytes each
-  // How often it is looked whether peers live; no sleep lasts longer once a peer has been reached.
+  // How often it is looked whether peers live; no sleep lasts longer once one has been sent to or heard of.
   std::chrono::nanoseconds watch_period = std::chrono::milliseconds(100);
 };
 
@@ -160,6 +160,7 @@ class ShmWire final : public Wire {
   Offer* find_offer(Peer& peer, uint32_t token);
 
   void look_after_peers();
+  void watch_from_now_on();
   void end(uint32_t rank);
   size_t bury(Sink& sink);
 

@@ -10,7 +10,8 @@
 //      kPortionBytes), so that no call lasts long.
 //  W5  A packet that arrives while someone attends causes no system call in the sender. Otherwise it wakes one sleeping
 //      helper or, where there is none, the owner.
-//  W6  A peer that has gone is reported to the sink once; what was for it is dropped.
+//  W6  A peer that has gone is reported to the sink once; what was for it is dropped. That includes one that has only
+//      ever sent: whoever polls, and sleeps in between, learns of it though nothing is under way.
 #ifndef LANYARD_NICSIM_WIRE_WIRE_H_
 #define LANYARD_NICSIM_WIRE_WIRE_H_
 

@@ -214,7 +214,7 @@ class Nic {
 
   // A counter at {0, 0}. kExhausted when caps().max_counters are open.
   virtual Result<CounterId> open_counter() = 0;
-  // kInvalidState while a waiting entry, an operation under way or a region names it. kNotFound.
+  // kInvalidState while a waiting entry, an operation under way, a region or a listener names it. kNotFound.
   virtual Status close_counter(CounterId counter) = 0;
   // The value may lag behind the NIC but converges when nothing more happens. Where caps().cancel, what was added to
   // the counter's doorbell word before the call is in it: whoever takes work back knows what has been started.
