@@ -8,7 +8,7 @@
 
 namespace lanyard::api {
 
-Errors::Errors() {
+void Errors::add_classes() {
   PMPI_Add_error_class(&base_class_);
   PMPI_Add_error_string(base_class_, "Lanyard error");
   static constexpr const char* kTexts[kKinds] = {
@@ -23,13 +23,21 @@ Errors::Errors() {
     PMPI_Add_error_class(&kind_classes_[kind]);
     PMPI_Add_error_string(kind_classes_[kind], kTexts[kind]);
   }
+  has_classes_.store(true);
+}
+
+int Errors::class_of(MPIX_Error_kind kind) {
+  std::call_once(classes_once_, [this] { add_classes(); });
+  return kind_classes_[static_cast<size_t>(kind)];
 }
 
 bool Errors::is_class(int code) const {
-  return code == base_class_ || std::find(kind_classes_.begin(), kind_classes_.end(), code) != kind_classes_.end();
+  return has_classes_.load() &&
+         (code == base_class_ || std::find(kind_classes_.begin(), kind_classes_.end(), code) != kind_classes_.end());
 }
 
 int Errors::code(int error_class, const std::string& text) {
+  std::call_once(classes_once_, [this] { add_classes(); });
   std::lock_guard lock(mutex_);
   const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.error_class == error_class && entry.text == text;
@@ -53,6 +61,8 @@ int Errors::code(int error_class, const std::string& text) {
 }
 
 bool Errors::lookup(int code, int* error_class, std::string* text) {
+  if (!has_classes_.load())
+    return false;
   std::lock_guard lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.code != code)

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -21,13 +22,11 @@ class Errors {
   static constexpr size_t kCodes = 256;
   static constexpr int kKinds = MPIX_ERROR_NIC + 1;
 
-  // Between MPI_Init and MPI_Finalize.
-  Errors();
-
-  int class_of(MPIX_Error_kind kind) const { return kind_classes_[static_cast<size_t>(kind)]; }
+  // Between MPI_Init and MPI_Finalize. Any thread.
+  int class_of(MPIX_Error_kind kind);
   // Whether it is one of the classes made here. MPI's classes are codes too: each is its own class.
   bool is_class(int code) const;
-  // A code of this class with this text. Any thread.
+  // A code of this class with this text.
   int code(int error_class, const std::string& text);
   // False where the code is not one of these.
   bool lookup(int code, int* error_class, std::string* text);
@@ -39,6 +38,12 @@ class Errors {
     std::string text;
   };
 
+  void add_classes();
+
+  // MPI counts classes in MPI_LASTUSEDCODE, and programs that never meet an error of ours may count on it: so there are
+  // none before the first error, or question for one.
+  std::once_flag classes_once_;
+  std::atomic<bool> has_classes_{false};
   int base_class_ = MPI_ERR_OTHER;
   std::array<int, kKinds> kind_classes_{};
   std::mutex mutex_;

@@ -8,7 +8,29 @@
 namespace lanyard::api_test {
 namespace {
 
-// Before anything else of Lanyard's is used in the process.
+int last_used_code() {
+  void* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &value, &found);
+  return found ? *static_cast<int*>(value) : -1;
+}
+
+// Before anything else of Lanyard's is used in the process: MPI_LASTUSEDCODE is the program's to count on until then.
+TEST(Plain, ErrorClassesAreAddedWhenTheyAreFirstAskedFor) {
+  const int before = last_used_code();
+  int error_class = -1;
+  EXPECT_TRUE(ok(MPI_Error_class(MPI_ERR_TRUNCATE, &error_class)));
+  EXPECT_EQ(error_class, MPI_ERR_TRUNCATE);
+  EXPECT_EQ(last_used_code(), before);
+  const int queue_class = MPIX_ERR_QUEUE;
+  EXPECT_GT(queue_class, before);
+  const int after = last_used_code();
+  EXPECT_GE(after, queue_class);
+  EXPECT_EQ(MPIX_ERR_QUEUE, queue_class);
+  EXPECT_NE(MPIX_ERR_NIC, queue_class);
+  EXPECT_EQ(last_used_code(), after);
+}
+
 TEST(Plain, PersistentRequestsWorkAsEver) {
   std::array<int, 4> out{}, in{};
   Requests requests;
