@@ -1,6 +1,9 @@
 #include "api/communicators.h"
 
+#include <atomic>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 namespace lanyard::api {
 
@@ -8,6 +11,10 @@ namespace {
 
 constexpr uint64_t kWorldId = 1;
 constexpr uint64_t kSelfId = 2;
+
+// How many names the MPI has deleted, whichever call freed their communicators. It does so in calls that hold no lock
+// of ours, and after MPI_Finalize has taken everything else of ours away.
+constinit std::atomic<uint64_t> deletions{0};
 
 // Two numbers to one, well mixed (the finalizer of splitmix64).
 uint64_t mix(uint64_t a, uint64_t b) {
@@ -17,32 +24,8 @@ uint64_t mix(uint64_t a, uint64_t b) {
   return x ^ (x >> 31);
 }
 
-// Members as ranks of MPI_COMM_WORLD; those outside it become UINT32_MAX.
-std::vector<uint32_t> world_ranks_of_group(MPI_Group group) {
-  MPI_Group world;
-  int size = 0;
-  PMPI_Comm_group(MPI_COMM_WORLD, &world);
-  PMPI_Group_size(group, &size);
-  std::vector<int> ranks(static_cast<size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::vector<int> translated(ranks.size());
-  PMPI_Group_translate_ranks(group, size, ranks.data(), world, translated.data());
-  PMPI_Group_free(&world);
-  std::vector<uint32_t> result;
-  for (const int rank : translated)
-    result.push_back(rank == MPI_UNDEFINED ? UINT32_MAX : static_cast<uint32_t>(rank));
-  return result;
-}
-
-std::vector<uint32_t> world_ranks_of(MPI_Comm communicator) {
-  MPI_Group group;
-  PMPI_Comm_group(communicator, &group);
-  std::vector<uint32_t> ranks = world_ranks_of_group(group);
-  PMPI_Group_free(&group);
-  return ranks;
-}
-
 int delete_name(MPI_Comm, int, void* value, void*) {
+  deletions.fetch_add(1);
   delete static_cast<CommunicatorName*>(value);
   return MPI_SUCCESS;
 }
@@ -51,6 +34,7 @@ int delete_name(MPI_Comm, int, void* value, void*) {
 
 Communicators::Communicators() {
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_name, &keyval_, nullptr);
+  PMPI_Comm_group(MPI_COMM_WORLD, &world_);
   set(MPI_COMM_WORLD, kWorldId);
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -61,6 +45,7 @@ Communicators::~Communicators() {
   PMPI_Comm_delete_attr(MPI_COMM_SELF, keyval_);
   PMPI_Comm_delete_attr(MPI_COMM_WORLD, keyval_);
   PMPI_Comm_free_keyval(&keyval_);
+  PMPI_Group_free(&world_);
 }
 
 CommunicatorName* Communicators::find(MPI_Comm communicator) {
@@ -80,24 +65,46 @@ CommunicatorName* Communicators::find(MPI_Comm communicator) {
   return find(communicator);
 }
 
-void Communicators::set(MPI_Comm communicator, uint64_t id) {
-  PMPI_Comm_set_attr(communicator, keyval_, new CommunicatorName{.id = id, .children = 0, .world_ranks = {}});
+CommunicatorName* Communicators::set(MPI_Comm communicator, uint64_t id) {
+  auto* name = new CommunicatorName{.id = id, .children = 0, .rank = 0, .size = 0, .ref = {}, .world_ranks = {}};
+  PMPI_Comm_set_attr(communicator, keyval_, name);
+  return name;
 }
 
 uint64_t Communicators::next_child(MPI_Comm parent) {
   CommunicatorName* name = find(parent);
-  return name == nullptr ? 0 : mix(name->id, ++name->children);
+  return name == nullptr || name->id == 0 ? 0 : mix(name->id, ++name->children);
 }
 
-uint64_t Communicators::next_group(MPI_Comm parent, MPI_Group group, int tag) {
+void Communicators::add_child_later(MPI_Comm parent, MPI_Comm child) {
+  if (const uint64_t place = next_child(parent))
+    later_[child] = place;
+}
+
+void Communicators::add_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child) {
   const CommunicatorName* name = find(parent);
-  if (name == nullptr)
-    return 0;
+  if (name == nullptr || name->id == 0)
+    return;
+  int size = 0;
+  PMPI_Group_size(group, &size);
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> translated(ranks.size());
+  PMPI_Group_translate_ranks(group, size, ranks.data(), world_, translated.data());
   // Apart from the numbers of the children that next_child counts: those are small.
   uint64_t id = mix(name->id, uint64_t{1} << 63 | static_cast<uint32_t>(tag));
-  for (const uint32_t rank : world_ranks_of_group(group))
-    id = mix(id, rank);
-  return mix(id, ++groups_[id]);
+  for (const int rank : translated)
+    id = mix(id, static_cast<uint32_t>(rank));
+  name_child(mix(id, ++groups_[id]), child);
+}
+
+int Communicators::translate(MPI_Comm communicator, int member) const {
+  MPI_Group group;
+  int rank = MPI_UNDEFINED;
+  PMPI_Comm_group(communicator, &group);
+  PMPI_Group_translate_ranks(group, 1, &member, world_, &rank);
+  PMPI_Group_free(&group);
+  return rank;
 }
 
 void Communicators::name_child(uint64_t place, MPI_Comm child) {
@@ -106,17 +113,62 @@ void Communicators::name_child(uint64_t place, MPI_Comm child) {
   int inter = 0;
   PMPI_Comm_test_inter(child, &inter);
   if (!inter)
-    set(child, mix(place, world_ranks_of(child).front()));
+    set(child, mix(place, static_cast<uint32_t>(translate(child, 0))));
 }
 
-Result<const CommunicatorName*> Communicators::name_of(MPI_Comm communicator) {
+Communicators::Leaving Communicators::leave(MPI_Comm communicator) {
+  Leaving leaving;
+  if (const auto later = later_.extract(communicator))
+    leaving.place = later.mapped();
+  if (const auto ref = refs_.find(communicator); ref != refs_.end())
+    leaving.ref = ref->second;
+  latest_ = MPI_COMM_NULL;
+  return leaving;
+}
+
+// By now another thread may have a new communicator with this handle.
+void Communicators::left(MPI_Comm communicator, Leaving leaving, bool freed) {
+  if (!freed) {
+    if (leaving.place)
+      later_[communicator] = *leaving.place;
+    return;
+  }
+  if (!leaving.ref)
+    return;
+  leaving.ref->freed();
+  if (const auto ref = refs_.find(communicator); ref != refs_.end() && same(ref->second, *leaving.ref))
+    refs_.erase(ref);
+}
+
+CommunicatorName& Communicators::of_request(MPI_Comm communicator) {
+  if (communicator == latest_ && latest_deletions_ == deletions.load())
+    return *latest_name_;
   CommunicatorName* name = find(communicator);
   if (name == nullptr)
-    return Status(Code::kUnsupported,
-                  "Lanyard follows intra-communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
-  if (name->world_ranks.empty())
-    name->world_ranks = world_ranks_of(communicator);
-  return name;
+    name = set(communicator, 0);
+  if (!name->ref) {
+    PMPI_Comm_rank(communicator, &name->rank);
+    PMPI_Comm_size(communicator, &name->size);
+    name->ref.emplace(communicator);
+    refs_.insert_or_assign(communicator, *name->ref);
+  }
+  latest_ = communicator;
+  latest_name_ = name;
+  latest_deletions_ = deletions.load();
+  return *name;
+}
+
+Result<uint32_t> Communicators::world_rank(CommunicatorName& name, int member) {
+  if (name.id == kWorldId)
+    return static_cast<uint32_t>(member);
+  auto known = name.world_ranks.find(member);
+  if (known == name.world_ranks.end()) {
+    const int rank = translate(*name.ref, member);
+    if (rank == MPI_UNDEFINED)
+      return Status(Code::kUnsupported, "Lanyard does not know a process outside of MPI_COMM_WORLD");
+    known = name.world_ranks.emplace(member, static_cast<uint32_t>(rank)).first;
+  }
+  return known->second;
 }
 
 }  // namespace lanyard::api

@@ -3,8 +3,10 @@
 // Matching must keep communicators apart, but is local to two processes, and MPI shows no context id. So every
 // constructor is followed through the profiling interface: it is collective over a parent, all members see the
 // parent's children in the same order, and a child's name is made of its parent's name, its place among the children,
-// and its first member. Intra-communicators that descend from MPI_COMM_WORLD or MPI_COMM_SELF have names; others
-// (inter-communicators, spawned processes) have none and are refused where matching would need one.
+// and its first member. Constructors that fail do not count: they fail in the process that gave the bad argument,
+// before it talks to anybody, and the others wait for the call that follows. Intra-communicators that descend from
+// MPI_COMM_WORLD or MPI_COMM_SELF have names; others (inter-communicators, spawned processes) have none and are refused
+// where matching would need one.
 #ifndef LANYARD_API_COMMUNICATORS_H_
 #define LANYARD_API_COMMUNICATORS_H_
 
@@ -12,16 +14,37 @@
 
 #include <cstdint>
 #include <map>
-#include <vector>
+#include <memory>
+#include <optional>
+#include <unordered_map>
 
 #include "transport/base/status.h"
 
 namespace lanyard::api {
 
+// A communicator for those who outlive it and may have to call its error handler: MPI_COMM_WORLD once it has been
+// freed. Reading requires the context's lock.
+class CommunicatorRef {
+ public:
+  CommunicatorRef() = default;  // of MPI_COMM_WORLD
+  explicit CommunicatorRef(MPI_Comm communicator) : handle_(std::make_shared<MPI_Comm>(communicator)) {}
+  operator MPI_Comm() const { return handle_ == nullptr ? MPI_COMM_WORLD : *handle_; }
+  // For this one and all its copies.
+  void freed() { *handle_ = MPI_COMM_WORLD; }
+  friend bool same(const CommunicatorRef& a, const CommunicatorRef& b) { return a.handle_ == b.handle_; }
+
+ private:
+  std::shared_ptr<MPI_Comm> handle_;
+};
+
+// What is known of one communicator.
 struct CommunicatorName {
-  uint64_t id = 0;
+  uint64_t id = 0;  // 0: none
   uint64_t children = 0;
-  std::vector<uint32_t> world_ranks;  // of its members, made when first asked for
+  int rank = 0;  // this process's in it, and its size, once `ref` is there
+  int size = 0;
+  std::optional<CommunicatorRef> ref;   // made for its first request
+  std::map<int, uint32_t> world_ranks;  // of the members that were asked for
 };
 
 class Communicators {
@@ -32,27 +55,47 @@ class Communicators {
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // Before a constructor that is collective over `parent`: the place of its child. 0 where the parent has no name.
-  uint64_t next_child(MPI_Comm parent);
+  // A constructor that is collective over `parent` has succeeded: counts the child and names it, unless it is
+  // MPI_COMM_NULL or an inter-communicator, or the parent has no name.
+  void add_child(MPI_Comm parent, MPI_Comm child) { name_child(next_child(parent), child); }
+  // The same for a child that is not to be touched before a request has completed.
+  void add_child_later(MPI_Comm parent, MPI_Comm child);
   // The same for MPI_Comm_create_group, which only the group's members call.
-  uint64_t next_group(MPI_Comm parent, MPI_Group group, int tag);
-  // After it: names the child. Does nothing where `place` is 0, or the child is MPI_COMM_NULL or an
-  // inter-communicator.
-  void name_child(uint64_t place, MPI_Comm child);
-  // The same for one that is not to be touched before a request has completed.
-  void name_child_later(uint64_t place, MPI_Comm child) { later_[child] = place; }
-  // The communicator is about to be freed.
-  void forget(MPI_Comm communicator) { later_.erase(communicator); }
-  // The name, with world_ranks. kUnsupported where there is none.
-  Result<const CommunicatorName*> name_of(MPI_Comm communicator);
+  void add_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child);
+
+  // What has to be kept while MPI_Comm_free runs, without the lock: how others refer to the communicator, and its place
+  // where it has no name yet.
+  struct Leaving {
+    std::optional<CommunicatorRef> ref;
+    std::optional<uint64_t> place;
+  };
+  // Before the communicator is freed, and afterwards, with whether it was.
+  Leaving leave(MPI_Comm communicator);
+  void left(MPI_Comm communicator, Leaving leaving, bool freed);
+
+  // What is known of a request's communicator: its `id` is 0 where matching cannot use it. Valid until it is freed.
+  CommunicatorName& of_request(MPI_Comm communicator);
+  // A member's rank in MPI_COMM_WORLD; kUnsupported where it is not there. Requires 0 <= member < the size.
+  Result<uint32_t> world_rank(CommunicatorName& name, int member);
 
  private:
   CommunicatorName* find(MPI_Comm communicator);
-  void set(MPI_Comm communicator, uint64_t id);
+  CommunicatorName* set(MPI_Comm communicator, uint64_t id);
+  uint64_t next_child(MPI_Comm parent);
+  void name_child(uint64_t place, MPI_Comm child);
+  // Of a member of a group; MPI_UNDEFINED.
+  int translate(MPI_Comm communicator, int member) const;
 
   int keyval_ = MPI_KEYVAL_INVALID;
+  MPI_Group world_ = MPI_GROUP_NULL;
   std::map<MPI_Comm, uint64_t> later_;
   std::map<uint64_t, uint64_t> groups_;  // how often MPI_Comm_create_group made a child of this parent, tag and group
+  std::unordered_map<MPI_Comm, CommunicatorRef> refs_;  // by handle, for leave() to find without asking the MPI
+
+  // The communicator of the latest request: programs make many on one. Good while no name has been deleted since.
+  MPI_Comm latest_ = MPI_COMM_NULL;
+  CommunicatorName* latest_name_ = nullptr;
+  uint64_t latest_deletions_ = 0;
 };
 
 }  // namespace lanyard::api

@@ -12,6 +12,7 @@
 
 #include "api/communicators.h"
 #include "api/courier.h"
+#include "api/datatype.h"
 #include "api/errors.h"
 #include "api/request_table.h"
 #include "api/settings.h"
@@ -67,6 +68,7 @@ class Context {
   const Status& gpu_status() const { return gpu_status_; }
   Errors& errors() { return errors_; }
   Communicators& communicators() { return communicators_; }
+  DatatypeSizes& datatypes() { return datatypes_; }
   RequestTable& requests() { return requests_; }
   nic::Nic& nic() { return *nic_; }
   core::Endpoint& endpoint() { return *endpoint_; }
@@ -84,6 +86,7 @@ class Context {
   std::mutex mutex_;
   Errors errors_;
   Communicators communicators_;
+  DatatypeSizes datatypes_;
   Settings settings_;
   uint32_t rank_ = 0;
   MPI_Comm private_world_ = MPI_COMM_NULL;

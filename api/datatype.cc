@@ -26,7 +26,9 @@ bool packs_to_itself(MPI_Datatype datatype, int bytes) {
 }
 
 Status not_dense(const char* why) {
-  return {Code::kUnsupported, std::string("the datatype is not contiguous: ") + why};
+  return {Code::kUnsupported,
+          std::string("the datatype is not contiguous: ") + why +
+              " (use a contiguous buffer of bytes, filled by MPI_Pack or by a kernel on the stream)"};
 }
 
 Status check_dense(MPI_Datatype datatype) {
@@ -69,11 +71,28 @@ Status check_dense(MPI_Datatype datatype) {
 }  // namespace
 
 Result<uint64_t> dense_bytes(MPI_Datatype datatype, int count) {
+  if (count == 0)
+    return uint64_t{0};
   if (Status status = check_dense(datatype); !status.ok())
     return status;
   MPI_Count size = 0;
   PMPI_Type_size_x(datatype, &size);
   return static_cast<uint64_t>(size) * static_cast<uint64_t>(count);
+}
+
+Result<uint64_t> DatatypeSizes::dense_bytes(MPI_Datatype datatype, int count) {
+  for (const Known& known : known_)
+    if (known.datatype == datatype)
+      return known.bytes * static_cast<uint64_t>(count);
+  int integers = 0;
+  int addresses = 0;
+  int datatypes = 0;
+  int combiner = 0;
+  PMPI_Type_get_envelope(datatype, &integers, &addresses, &datatypes, &combiner);
+  if (combiner == MPI_COMBINER_NAMED)
+    if (const Result<uint64_t> one = api::dense_bytes(datatype, 1); one.ok())
+      known_[next_++ % known_.size()] = {datatype, one.value()};
+  return api::dense_bytes(datatype, count);
 }
 
 }  // namespace lanyard::api

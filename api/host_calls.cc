@@ -11,6 +11,7 @@
 #include "api/context.h"
 #include "api/match_call.h"
 #include "api/patience.h"
+#include "api/watched_handles.h"
 
 namespace {
 
@@ -19,6 +20,7 @@ using lanyard::api::MatchCall;
 using lanyard::api::Patience;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
+using lanyard::api::watched;
 
 enum class Call { kStart, kComplete };
 
@@ -29,18 +31,22 @@ struct Match {
 };
 using Matches = std::vector<Match>;
 
+// Whether none of the requests is a queue's or a match call's: then the MPI may have the call, and nothing has been
+// locked or called to know it.
+inline bool are_plain(int count, const MPI_Request requests[]) {
+  return watched.empty() || requests == nullptr || !watched.may_have_any(count, requests);
+}
+
 // Refuses a call on requests that it may not be made on: MPI_SUCCESS, or an error that has been raised. Finds the match
 // requests among them.
 int check(Call call, int count, const MPI_Request requests[], Matches* matches) {
   Context* context = Context::get();
-  if (context == nullptr || requests == nullptr)
+  if (context == nullptr)
     return MPI_SUCCESS;
   MPI_Comm communicator = MPI_COMM_WORLD;
   std::string error;
   {
     const auto lock = context->lock();
-    if (context->requests().empty() && context->match_calls().empty())
-      return MPI_SUCCESS;
     MatchCall::advance_all(*context);
     for (int i = 0; i < count && error.empty(); ++i) {
       if (requests[i] == MPI_REQUEST_NULL)
@@ -89,85 +95,104 @@ int wait_by_testing(const Matches& matches, const MPI_Request requests[], Test t
   return raise(MPI_COMM_WORLD, MPIX_ERR_STALLED, stall);
 }
 
-// The error of the match request at `index` that the call has completed, raised; or MPI_SUCCESS.
-int code_of_one(const Matches& matches, int index) {
-  for (const Match& match : matches) {
-    if (match.index != index || match.outcome->code == MPI_SUCCESS)
-      continue;
-    PMPI_Comm_call_errhandler(match.outcome->communicator, match.outcome->code);
-    return match.outcome->code;
+// Lets go of the calls whose match requests have been completed.
+void let_go() {
+  Context& context = *Context::get();
+  const auto lock = context.lock();
+  MatchCall::advance_all(context);
+}
+
+// What the match request at `index` came to, where it has been completed and its match has failed; else null.
+const MatchCall::Outcome* failed_at(const Matches& matches, int index) {
+  for (const Match& match : matches)
+    if (match.index == index && match.outcome->collected && match.outcome->code != MPI_SUCCESS)
+      return match.outcome.get();
+  return nullptr;
+}
+
+MPI_Comm communicator_of(const MatchCall::Outcome& outcome) {
+  const auto lock = Context::get()->lock();
+  return outcome.communicator;
+}
+
+// Ends a call that ended with `code` in the MPI and has completed the request at `index`.
+int complete_one(int code, const Matches& matches, int index) {
+  if (matches.empty())
+    return code;
+  let_go();
+  const MatchCall::Outcome* failed = failed_at(matches, index);
+  if (code != MPI_SUCCESS || failed == nullptr)
+    return code;
+  PMPI_Comm_call_errhandler(communicator_of(*failed), failed->code);
+  return failed->code;
+}
+
+// The same for one that has completed *done requests: statuses[k] is that of request indices[k], or k where `indices`
+// is null. The MPI fills in the errors of statuses only where it has found one itself.
+int complete_several(int code, const Matches& matches, const int* done, const int indices[], MPI_Status* statuses) {
+  int error_class = MPI_SUCCESS;
+  if (matches.empty() || PMPI_Error_class(code, &error_class) != MPI_SUCCESS ||
+      (error_class != MPI_SUCCESS && error_class != MPI_ERR_IN_STATUS))
+    return code;
+  let_go();
+  const auto failed = [&](int k) { return failed_at(matches, indices == nullptr ? k : indices[k]); };
+  const MatchCall::Outcome* first = nullptr;
+  for (int k = *done; k-- > 0;)
+    if (const MatchCall::Outcome* outcome = failed(k))
+      first = outcome;
+  if (first == nullptr)
+    return code;
+  for (int k = 0; k < *done && statuses != MPI_STATUSES_IGNORE; ++k) {
+    if (const MatchCall::Outcome* outcome = failed(k))
+      statuses[k].MPI_ERROR = outcome->code;
+    else if (code == MPI_SUCCESS)
+      statuses[k].MPI_ERROR = MPI_SUCCESS;
   }
-  return MPI_SUCCESS;
+  return code != MPI_SUCCESS ? code
+                             : raise(communicator_of(*first), MPI_ERR_IN_STATUS, "a match failed: see the statuses");
 }
 
-// The same for a call that has completed `count` requests: statuses[k] is that of request indices[k], or k where
-// `indices` is null.
-int code_of_several(const Matches& matches, int count, const int indices[], MPI_Status* statuses) {
-  const MatchCall::Outcome* failed = nullptr;
-  for (int k = 0; k < count; ++k)
-    for (const Match& match : matches)
-      if (match.index == (indices == nullptr ? k : indices[k]) && match.outcome->code != MPI_SUCCESS)
-        failed = match.outcome.get();
-  if (failed == nullptr)
-    return MPI_SUCCESS;
-  for (int k = 0; k < count && statuses != MPI_STATUSES_IGNORE; ++k) {
-    statuses[k].MPI_ERROR = MPI_SUCCESS;
-    for (const Match& match : matches)
-      if (match.index == (indices == nullptr ? k : indices[k]))
-        statuses[k].MPI_ERROR = match.outcome->code;
-  }
-  return raise(failed->communicator, MPI_ERR_IN_STATUS, "a match failed: see the statuses");
-}
+// ---- The calls where are_plain() does not know
 
-}  // namespace
-
-extern "C" {
-
-int MPI_Start(MPI_Request* request) {
+[[gnu::noinline]] int start(int count, MPI_Request requests[], bool single) {
   Matches matches;
-  const int code = check(Call::kStart, 1, request, &matches);
-  return code != MPI_SUCCESS ? code : PMPI_Start(request);
+  if (const int code = check(Call::kStart, count, requests, &matches); code != MPI_SUCCESS)
+    return code;
+  return single ? PMPI_Start(requests) : PMPI_Startall(count, requests);
 }
 
-int MPI_Startall(int count, MPI_Request requests[]) {
+[[gnu::noinline]] int test(MPI_Request* request, int* flag, MPI_Status* status) {
   Matches matches;
-  const int code = check(Call::kStart, count, requests, &matches);
-  return code != MPI_SUCCESS ? code : PMPI_Startall(count, requests);
+  if (const int code = check(Call::kComplete, 1, request, &matches); code != MPI_SUCCESS)
+    return code;
+  return complete_one(PMPI_Test(request, flag, status), matches, 0);
 }
 
-int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+[[gnu::noinline]] int testall(int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
   Matches matches;
-  int code = check(Call::kComplete, 1, request, &matches);
-  if (code == MPI_SUCCESS)
-    code = PMPI_Test(request, flag, status);
-  return code == MPI_SUCCESS && *flag ? code_of_one(matches, 0) : code;
+  if (const int code = check(Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+    return code;
+  const int code = PMPI_Testall(count, requests, flag, statuses);
+  return code == MPI_SUCCESS && !*flag ? code : complete_several(code, matches, &count, nullptr, statuses);
 }
 
-int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
+[[gnu::noinline]] int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   Matches matches;
-  int code = check(Call::kComplete, count, requests, &matches);
-  if (code == MPI_SUCCESS)
-    code = PMPI_Testall(count, requests, flag, statuses);
-  return code == MPI_SUCCESS && *flag ? code_of_several(matches, count, nullptr, statuses) : code;
+  if (const int code = check(Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+    return code;
+  const int code = PMPI_Testany(count, requests, index, flag, status);
+  return complete_one(code, matches, code == MPI_SUCCESS && *flag ? *index : MPI_UNDEFINED);
 }
 
-int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+[[gnu::noinline]] int testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
   Matches matches;
-  int code = check(Call::kComplete, count, requests, &matches);
-  if (code == MPI_SUCCESS)
-    code = PMPI_Testany(count, requests, index, flag, status);
-  return code == MPI_SUCCESS && *flag ? code_of_one(matches, *index) : code;
+  if (const int code = check(Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+    return code;
+  const int code = PMPI_Testsome(count, requests, done, indices, statuses);
+  return complete_several(code, matches, done, indices, statuses);
 }
 
-int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
-  Matches matches;
-  int code = check(Call::kComplete, count, requests, &matches);
-  if (code == MPI_SUCCESS)
-    code = PMPI_Testsome(count, requests, done, indices, statuses);
-  return code == MPI_SUCCESS && *done != MPI_UNDEFINED ? code_of_several(matches, *done, indices, statuses) : code;
-}
-
-int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+[[gnu::noinline]] int wait(MPI_Request* request, MPI_Status* status) {
   Matches matches;
   int code = check(Call::kComplete, 1, request, &matches);
   if (code != MPI_SUCCESS)
@@ -175,10 +200,10 @@ int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   if (matches.empty())
     return PMPI_Wait(request, status);
   code = wait_by_testing(matches, request, [&](int* flag) { return PMPI_Test(request, flag, status); });
-  return code == MPI_SUCCESS ? code_of_one(matches, 0) : code;
+  return complete_one(code, matches, 0);
 }
 
-int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
+[[gnu::noinline]] int waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
   Matches matches;
   int code = check(Call::kComplete, count, requests, &matches);
   if (code != MPI_SUCCESS)
@@ -186,10 +211,10 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
   if (matches.empty())
     return PMPI_Waitall(count, requests, statuses);
   code = wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testall(count, requests, flag, statuses); });
-  return code == MPI_SUCCESS ? code_of_several(matches, count, nullptr, statuses) : code;
+  return complete_several(code, matches, &count, nullptr, statuses);
 }
 
-int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
+[[gnu::noinline]] int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
   Matches matches;
   int code = check(Call::kComplete, count, requests, &matches);
   if (code != MPI_SUCCESS)
@@ -198,10 +223,10 @@ int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* statu
     return PMPI_Waitany(count, requests, index, status);
   code =
       wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
-  return code == MPI_SUCCESS ? code_of_one(matches, *index) : code;
+  return complete_one(code, matches, code == MPI_SUCCESS ? *index : MPI_UNDEFINED);
 }
 
-int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
+[[gnu::noinline]] int waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
   Matches matches;
   int code = check(Call::kComplete, count, requests, &matches);
   if (code != MPI_SUCCESS)
@@ -213,10 +238,10 @@ int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MP
     *flag = *done != 0;  // MPI_UNDEFINED: nothing is active
     return result;
   });
-  return code == MPI_SUCCESS && *done != MPI_UNDEFINED ? code_of_several(matches, *done, indices, statuses) : code;
+  return complete_several(code, matches, done, indices, statuses);
 }
 
-int MPI_Cancel(MPI_Request* request) {
+[[gnu::noinline]] int cancel(MPI_Request* request) {
   Matches matches;
   const int code = check(Call::kComplete, 1, request, &matches);
   if (code != MPI_SUCCESS)
@@ -226,10 +251,63 @@ int MPI_Cancel(MPI_Request* request) {
   return PMPI_Cancel(request);
 }
 
-int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+[[gnu::noinline]] int get_status(MPI_Request request, int* flag, MPI_Status* status) {
   Matches matches;
   const int code = check(Call::kComplete, 1, &request, &matches);
   return code != MPI_SUCCESS ? code : PMPI_Request_get_status(request, flag, status);
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Start(MPI_Request* request) { return are_plain(1, request) ? PMPI_Start(request) : start(1, request, true); }
+
+int MPI_Startall(int count, MPI_Request requests[]) {
+  return are_plain(count, requests) ? PMPI_Startall(count, requests) : start(count, requests, false);
+}
+
+int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  return are_plain(1, request) ? PMPI_Test(request, flag, status) : test(request, flag, status);
+}
+
+int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
+  return are_plain(count, requests) ? PMPI_Testall(count, requests, flag, statuses)
+                                    : testall(count, requests, flag, statuses);
+}
+
+int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+  return are_plain(count, requests) ? PMPI_Testany(count, requests, index, flag, status)
+                                    : testany(count, requests, index, flag, status);
+}
+
+int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
+  return are_plain(count, requests) ? PMPI_Testsome(count, requests, done, indices, statuses)
+                                    : testsome(count, requests, done, indices, statuses);
+}
+
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  return are_plain(1, request) ? PMPI_Wait(request, status) : wait(request, status);
+}
+
+int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
+  return are_plain(count, requests) ? PMPI_Waitall(count, requests, statuses) : waitall(count, requests, statuses);
+}
+
+int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
+  return are_plain(count, requests) ? PMPI_Waitany(count, requests, index, status)
+                                    : waitany(count, requests, index, status);
+}
+
+int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
+  return are_plain(count, requests) ? PMPI_Waitsome(count, requests, done, indices, statuses)
+                                    : waitsome(count, requests, done, indices, statuses);
+}
+
+int MPI_Cancel(MPI_Request* request) { return are_plain(1, request) ? PMPI_Cancel(request) : cancel(request); }
+
+int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+  return are_plain(1, &request) ? PMPI_Request_get_status(request, flag, status) : get_status(request, flag, status);
 }
 
 }  // extern "C"

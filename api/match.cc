@@ -76,8 +76,9 @@ Collected collect(Context& context, int count, MPI_Request requests[], bool resu
 }
 
 // Requires fit records and the lock. What keeps one from starting becomes its match_error.
-void begin(Context& context, const std::vector<RequestRecord*>& records) {
+void begin(Context& context, const std::vector<RequestRecord*>& records, const MPI_Request requests[]) {
   for (RequestRecord* record : records) {
+    context.requests().watch(*requests++);
     if (record->matching())
       continue;
     if (record->core == nullptr)
@@ -122,7 +123,7 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
     const auto lock = context->lock();
     collected = collect(*context, count, requests, true);
     if (collected.error_class == MPI_SUCCESS)
-      begin(*context, collected.records);
+      begin(*context, collected.records, requests);
   }
   if (collected.error_class != MPI_SUCCESS)
     return raise(collected.communicator, collected.error_class, collected.error);
@@ -174,7 +175,7 @@ int imatch(int count, MPI_Request requests[], MPI_Request* match_request) {
     const auto lock = context->lock();
     collected = collect(*context, count, requests, false);
     if (collected.error_class == MPI_SUCCESS) {
-      begin(*context, collected.records);
+      begin(*context, collected.records, requests);
       call->take(collected.records);
       *match_request = call->handle();
       context->match_calls().push_back(std::move(call));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "api/watched_handles.h"
+
 namespace lanyard::api {
 
 void fill_match_status(const core::Request& request, MPI_Status* status) {
@@ -38,12 +40,19 @@ int MatchCall::open() {
   return MPI_SUCCESS;
 }
 
+MatchCall::~MatchCall() {
+  if (taken_)
+    watched.remove(handle_);
+}
+
 void MatchCall::discard() {
   PMPI_Grequest_complete(handle_);
-  PMPI_Request_free(&handle_);
+  free_handle();
 }
 
 void MatchCall::take(std::vector<RequestRecord*> records) {
+  taken_ = true;
+  watched.add(handle_);
   records_ = std::move(records);
   for (RequestRecord* record : records_)
     record->in_imatch = true;
@@ -52,7 +61,12 @@ void MatchCall::take(std::vector<RequestRecord*> records) {
 void MatchCall::detach() {
   detached_ = true;
   if (done_)
-    PMPI_Request_free(&handle_);
+    free_handle();
+}
+
+void MatchCall::free_handle() const {
+  MPI_Request handle = handle_;
+  PMPI_Request_free(&handle);
 }
 
 void MatchCall::advance(Context& context) {
@@ -73,13 +87,12 @@ void MatchCall::advance(Context& context) {
   done_ = true;
   PMPI_Grequest_complete(handle_);
   if (detached_)
-    PMPI_Request_free(&handle_);
+    free_handle();
 }
 
 void MatchCall::advance_all(Context& context) {
-  if (!context.nic_status().ok())
-    return;
-  context.matcher().progress();
+  if (context.nic_status().ok())
+    context.matcher().progress();
   context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) {
     if (!call->done_)
       call->advance(context);

@@ -22,13 +22,18 @@ std::string describe_unmatched(const std::vector<RequestRecord*>& records);
 
 class MatchCall {
  public:
+  MatchCall() = default;
+  ~MatchCall();
+  MatchCall(const MatchCall&) = delete;
+  MatchCall& operator=(const MatchCall&) = delete;
+
   // What came of it. Outlives the call until whoever completes the MPI request has read it: an MPI may replace an error
   // code that it gets from a generalized request by one of its own, so the code goes round it.
   struct Outcome {
     MPI_Status status{};
     int code = MPI_SUCCESS;
-    MPI_Comm communicator = MPI_COMM_WORLD;  // of the first request whose match failed
-    std::atomic<bool> collected{false};      // the MPI has done with it
+    CommunicatorRef communicator;        // of the first request whose match failed
+    std::atomic<bool> collected{false};  // the MPI has done with it
   };
 
   // Creates the MPI request, without the lock. The MPI's error code where it cannot be.
@@ -50,12 +55,14 @@ class MatchCall {
 
  private:
   void advance(Context& context);
+  void free_handle() const;
   static int query(void* state, MPI_Status* status);
   static int release(void* state);
   static int cancel(void* state, int complete);
 
   std::vector<RequestRecord*> records_;
   MPI_Request handle_ = MPI_REQUEST_NULL;
+  bool taken_ = false;
   bool done_ = false;
   bool detached_ = false;
   std::shared_ptr<Outcome> outcome_;

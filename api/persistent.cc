@@ -5,11 +5,13 @@
 #include "api/context.h"
 #include "api/datatype.h"
 #include "api/match_call.h"
+#include "api/watched_handles.h"
 
 namespace {
 
 using lanyard::Result;
 using lanyard::api::CommunicatorName;
+using lanyard::api::Communicators;
 using lanyard::api::Context;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
@@ -38,25 +40,33 @@ void refuse(RequestRecord& record, int error_class, const std::string& why) {
 
 // Everything is resolved now, because the user may free the datatype and the communicator before matching.
 void resolve(Context& context, const Arguments& arguments, RequestRecord& record) {
+  Communicators& communicators = context.communicators();
+  CommunicatorName& name = communicators.of_request(arguments.communicator);
+  record.communicator = *name.ref;
   Transfer& transfer = record.transfer;
   transfer.buffer = const_cast<void*>(arguments.buffer);
   transfer.tag = arguments.tag == MPI_ANY_TAG ? lanyard::core::kAnyTag : arguments.tag;
   transfer.peer = core_peer(arguments.peer);
-  const Result<uint64_t> bytes = lanyard::api::dense_bytes(arguments.datatype, arguments.count);
+  transfer.rank = name.rank;
+  const Result<uint64_t> bytes = context.datatypes().dense_bytes(arguments.datatype, arguments.count);
+  if (bytes.ok())
+    transfer.bytes = bytes.value();
+  if (transfer.peer == lanyard::core::kNobody)
+    return;  // nothing moves, whatever its type and communicator
   if (!bytes.ok())
     return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, bytes.status().message());
-  transfer.bytes = bytes.value();
-  const Result<const CommunicatorName*> name = context.communicators().name_of(arguments.communicator);
-  if (!name.ok())
-    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, name.status().message());
-  transfer.communicator = name.value()->id;
-  PMPI_Comm_rank(arguments.communicator, &transfer.rank);
+  if (name.id == 0)
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION,
+                  "Lanyard follows intra-communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
+  transfer.communicator = name.id;
   if (transfer.peer < 0)
     return;
-  const auto& members = name.value()->world_ranks;
-  if (static_cast<size_t>(transfer.peer) >= members.size())
+  if (transfer.peer >= name.size)
     return refuse(record, MPI_ERR_RANK, "the communicator has no rank " + std::to_string(transfer.peer));
-  transfer.peer_nic = members[static_cast<size_t>(transfer.peer)];
+  const Result<uint32_t> nic = communicators.world_rank(name, transfer.peer);
+  if (!nic.ok())
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, nic.status().message());
+  transfer.peer_nic = nic.value();
 }
 
 int remember(int code, Direction direction, bool ready, const Arguments& arguments, MPI_Request* request) {
@@ -65,7 +75,6 @@ int remember(int code, Direction direction, bool ready, const Arguments& argumen
     return code;
   const auto lock = context->lock();
   RequestRecord& record = context->requests().insert(*request);
-  record.communicator = arguments.communicator;
   record.transfer.direction = direction;
   record.transfer.ready = ready;
   resolve(*context, arguments, record);
@@ -114,7 +123,8 @@ int MPI_Recv_init(void* buffer, int count, MPI_Datatype datatype, int peer, int 
 
 int MPI_Request_free(MPI_Request* request) {
   Context* context = Context::get();
-  if (context == nullptr || request == nullptr || *request == MPI_REQUEST_NULL)
+  if (context == nullptr || request == nullptr || *request == MPI_REQUEST_NULL ||
+      (context->requests().empty() && lanyard::api::watched.empty()))
     return PMPI_Request_free(request);
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;

@@ -2,35 +2,50 @@
 
 #include <algorithm>
 
+#include "api/watched_handles.h"
+
 namespace lanyard::api {
+
+constinit WatchedHandles watched;
 
 RequestRecord& RequestTable::insert(MPI_Request handle) {
   erase(handle);
+  const size_t count = count_.load(std::memory_order_relaxed);
   if (2 * (used_ + 1) > slots_.size())
-    rehash(std::max(kFirstSlots, 4 * (count_ + 1)));
+    rehash(std::max(kFirstSlots, 4 * (count + 1)));
+  if (spare_.empty())
+    spare_.push_back(&records_.emplace_back());
   size_t i = hash(handle);
   while (slots_[i & mask_].record != nullptr)
     ++i;
   Slot& slot = slots_[i & mask_];
   used_ += slot.was_used ? 0 : 1;
-  ++count_;
+  count_.store(count + 1, std::memory_order_relaxed);
   slot.handle = handle;
   slot.was_used = true;
-  slot.record = std::make_unique<RequestRecord>();
+  slot.record = spare_.back();
+  spare_.pop_back();
   return *slot.record;
 }
 
 void RequestTable::erase(MPI_Request handle) {
-  for (size_t i = hash(handle);; ++i) {
-    Slot& slot = slots_[i & mask_];
-    if (slot.record != nullptr && slot.handle == handle) {
-      slot.record.reset();
-      --count_;
-      return;
-    }
-    if (slot.record == nullptr && !slot.was_used)
-      return;
-  }
+  Slot* slot = slot_of(handle);
+  if (slot == nullptr)
+    return;
+  if (slot->record->is_watched)
+    watched.remove(handle);
+  *slot->record = RequestRecord();
+  spare_.push_back(slot->record);
+  slot->record = nullptr;
+  count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+void RequestTable::watch(MPI_Request handle) {
+  RequestRecord& record = *find(handle);
+  if (record.is_watched)
+    return;
+  record.is_watched = true;
+  watched.add(handle);
 }
 
 void RequestTable::rehash(size_t size) {
@@ -41,22 +56,15 @@ void RequestTable::rehash(size_t size) {
   old.swap(slots_);
   mask_ = power - 1;
   shift_ = 64 - std::countr_zero(power);
-  used_ = count_;
-  for (Slot& slot : old) {
+  used_ = count_.load(std::memory_order_relaxed);
+  for (const Slot& slot : old) {
     if (slot.record == nullptr)
       continue;
     size_t i = hash(slot.handle);
     while (slots_[i & mask_].record != nullptr)
       ++i;
-    slots_[i & mask_] = std::move(slot);
+    slots_[i & mask_] = slot;
   }
-}
-
-void RequestTable::communicator_freed(MPI_Comm communicator) {
-  for_each([&](RequestRecord& record) {
-    if (record.communicator == communicator)
-      record.communicator = MPI_COMM_WORLD;
-  });
 }
 
 }  // namespace lanyard::api

@@ -4,26 +4,29 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <deque>
 #include <string>
 #include <vector>
 
+#include "api/communicators.h"
 #include "transport/core/request.h"
 
 namespace lanyard::api {
 
 // A request as its MPI_*_init made it, and the core's request from the first matching on.
 struct RequestRecord {
-  MPI_Comm communicator = MPI_COMM_NULL;  // for its error handler; MPI_COMM_WORLD once the user has freed it
+  CommunicatorRef communicator;  // for its error handler
   core::Transfer transfer;
   int unusable_class = MPI_SUCCESS;  // why it cannot be matched, if so
   std::string unusable;
 
   core::Request* core = nullptr;
-  bool in_imatch = false;  // a match request is out for it
+  bool in_imatch = false;   // a match request is out for it
+  bool is_watched = false;  // among the WatchedHandles
 
   bool matched() const { return core != nullptr && core->matched(); }
   bool matching() const { return core != nullptr && core->state == core::Request::State::kMatching; }
@@ -31,32 +34,23 @@ struct RequestRecord {
   bool busy() const { return matched() && (core->needs_wait() || !core->complete()); }
 };
 
-// An open-addressing hash table: lookups on the enqueue path cost the same however many requests live.
+// An open-addressing hash table: lookups on the enqueue path cost the same however many requests live. Its memory is
+// used again, so that a request that comes and goes allocates nothing.
 class RequestTable {
  public:
   RequestTable() : slots_(kFirstSlots) {}
 
-  bool empty() const { return count_ == 0; }
+  // Any thread, without the lock.
+  bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
   RequestRecord* find(MPI_Request handle) {
-    for (size_t i = hash(handle);; ++i) {
-      Slot& slot = slots_[i & mask_];
-      if (slot.record != nullptr && slot.handle == handle)
-        return slot.record.get();
-      if (slot.record == nullptr && !slot.was_used)
-        return nullptr;
-    }
+    const Slot* slot = slot_of(handle);
+    return slot == nullptr ? nullptr : slot->record;
   }
-  // A record for this handle, replacing one that the MPI has used before.
+  // A record for this handle, replacing one that the MPI has used before. Valid until it is erased.
   RequestRecord& insert(MPI_Request handle);
   void erase(MPI_Request handle);
-  // Errors of its requests go to MPI_COMM_WORLD from now on.
-  void communicator_freed(MPI_Comm communicator);
-  template <typename Visit>
-  void for_each(Visit visit) {
-    for (Slot& slot : slots_)
-      if (slot.record != nullptr)
-        visit(*slot.record);
-  }
+  // From now on MPI's own calls on it are looked at. Requires a record.
+  void watch(MPI_Request handle);
 
  private:
   static constexpr size_t kFirstSlots = 64;  // a power of two, as every later size
@@ -64,7 +58,7 @@ class RequestTable {
   struct Slot {
     MPI_Request handle = MPI_REQUEST_NULL;
     bool was_used = false;  // a record was here: searches go on past it
-    std::unique_ptr<RequestRecord> record;
+    RequestRecord* record = nullptr;
   };
 
   // Where the search begins. The top bits of a product with the golden ratio spread handles that lie at equal
@@ -74,13 +68,24 @@ class RequestTable {
     std::memcpy(&bits, &handle, sizeof handle);
     return (bits * 0x9e3779b97f4a7c15u) >> shift_;
   }
+  Slot* slot_of(MPI_Request handle) {
+    for (size_t i = hash(handle);; ++i) {
+      Slot& slot = slots_[i & mask_];
+      if (slot.record != nullptr && slot.handle == handle)
+        return &slot;
+      if (slot.record == nullptr && !slot.was_used)
+        return nullptr;
+    }
+  }
   void rehash(size_t size);
 
   std::vector<Slot> slots_;
   size_t mask_ = kFirstSlots - 1;                   // slots_.size() - 1
   int shift_ = 64 - std::countr_zero(kFirstSlots);  // leaves as many bits of a hash as the mask has
-  size_t count_ = 0;
-  size_t used_ = 0;  // slots that are or were used
+  std::atomic<size_t> count_{0};                    // written under the lock
+  size_t used_ = 0;                                 // slots that are or were used
+  std::deque<RequestRecord> records_;
+  std::vector<RequestRecord*> spare_;
 };
 
 }  // namespace lanyard::api

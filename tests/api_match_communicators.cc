@@ -257,6 +257,29 @@ TEST_F(Communicators, ManyComeAndGo) {
 }
 
 // One that Lanyard cannot follow is refused, or works: never crossed.
+// Each call fails on rank 0 alone, before it talks to anybody, and is then made as it should be.
+TEST_F(Communicators, ConstructorsThatFailedOnOneRankDoNotCount) {
+  if (rank() == 0) {
+    EXPECT_NE(MPI_Comm_dup(MPI_COMM_WORLD, nullptr), MPI_SUCCESS);
+    EXPECT_NE(MPI_Comm_split(MPI_COMM_WORLD, 0, 0, nullptr), MPI_SUCCESS);
+  }
+  const MPI_Comm copy = dup(MPI_COMM_WORLD);
+  const int length = 1, not_periodic = 0;
+  MPI_Comm no_grid = MPI_COMM_NULL;
+  if (rank() == 0) {
+    EXPECT_NE(MPI_Cart_create(copy, -1, &length, &not_periodic, 0, &no_grid), MPI_SUCCESS);
+  }
+  const MPI_Comm half = split(copy, 0, ranks() - rank());
+  if (rank() == 0) {
+    MPI_Group group;
+    MPI_Comm_group(copy, &group);
+    EXPECT_NE(MPI_Comm_create_group(copy, group, 3, nullptr), MPI_SUCCESS);
+    MPI_Group_free(&group);
+  }
+  const MPI_Comm members = create_group(copy, 3);
+  verify_apart({MPI_COMM_WORLD, copy, half, members});
+}
+
 TEST_F(Communicators, InterCommunicatorsAreRefused) {
   if (ranks() < 2)
     GTEST_SKIP() << "needs two ranks";

@@ -226,6 +226,39 @@ TEST_F(Handlers, OfTheWorldIsInvokedOnceTheCommunicatorIsFreed) {
   EXPECT_EQ(seen.communicator, MPI_COMM_WORLD);
 }
 
+// So does a match request, whose match has failed and that nobody has collected yet.
+TEST_F(Handlers, OfTheWorldIsInvokedForAMatchRequestThatOutlivesItsCommunicator) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count() - 1, rank(), 1, copy);
+  requests.send(out.data(), out.count(), rank(), 1, copy);
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(2, requests.data(), &match)));
+  for (int flag = 0; !flag;)
+    ASSERT_TRUE(ok(MPI_Request_get_status(match, &flag, MPI_STATUS_IGNORE)));
+  requests.free();
+  MPI_Comm_free(&copy);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, MPI_COMM_WORLD);
+}
+
+// A communicator that could not be freed is still its requests'.
+TEST_F(Handlers, OfACommunicatorThatWasNotFreedIsInvokedAsBefore) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count(), 0, 1, MPI_COMM_SELF);
+  MPI_Comm self = MPI_COMM_SELF;
+  EXPECT_NE(MPI_Comm_free(&self), MPI_SUCCESS);
+  seen = {};
+  EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, MPI_COMM_SELF);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+}
+
 // ---- Classes and texts
 
 TEST(ErrorCodes, HaveClassesOfTheirOwn) {
