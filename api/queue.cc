@@ -70,7 +70,7 @@ int drain(Context& context, lanyard_queue& queue) {
     if (empty || round % 64 == 0) {
       context.helper().help();
       const auto lock = context.lock();
-      // Before the failures: a failure is told before the done word grows that makes a queue settled.
+      // Before the failures: a failure is told before the queue is settled.
       const bool done = queue.core->settled() && empty;
       if (const core::Request* failed = context.endpoint().take_failed(*queue.core)) {
         failure = "an operation of the request (" + failed->describe() + ") failed: " + code_name(failed->failure_code);

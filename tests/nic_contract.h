@@ -1,5 +1,5 @@
 // The contract of transport/nic/nic.h as tests, written once and held to by every implementation.
-// Each row is named for the rule (N1-N12 of nic.h) or the subject that it covers. An
+// Each row is named for the rule (N1-N13 of nic.h) or the subject that it covers. An
 // implementation's whole test is
 //
 //   #include "tests/nic_contract.h"
@@ -18,6 +18,7 @@
 #ifndef LANYARD_TESTS_NIC_CONTRACT_H_
 #define LANYARD_TESTS_NIC_CONTRACT_H_
 
+#include "tests/nic_contract_confirmations.h"
 #include "tests/nic_contract_counters.h"
 #include "tests/nic_contract_data.h"
 #include "tests/nic_contract_doorbells.h"

@@ -439,17 +439,30 @@ Status Queue::dismiss() {
 // ---- State
 
 bool Queue::settled() {
-  std::erase_if(under_way_, [](Request* request) {
+  const bool failures_lag = endpoint_.nic().caps().failures_lag;
+  std::erase_if(under_way_, [&](Request* request) {
     if (!request->complete())
       return false;
     request->listed = nullptr;
+    if (failures_lag)
+      unconfirmed_.push_back(request->number);
     return true;
   });
-  return under_way_.empty();
+  if (!under_way_.empty())
+    return false;
+  // What has been started on another queue since is that one's to tell.
+  std::erase_if(unconfirmed_, [this](uint64_t number) {
+    const Request* request = endpoint_.find(number);
+    return request != nullptr && request->queue_number != number_;
+  });
+  if (!unconfirmed_.empty() && endpoint_.nic().confirms(unconfirmed_))
+    unconfirmed_.clear();
+  return unconfirmed_.empty();
 }
 
 void Queue::forget(Request& request) {
-  std::erase(under_way_, &request);
+  if (std::erase(under_way_, &request) > 0 && endpoint_.nic().caps().failures_lag)
+    unconfirmed_.push_back(request.number);
   std::erase(standing_, &request);
   // The wait that a capture lacks will not come any more.
   if (request.standing != nullptr && request.standing->capture != 0) {
@@ -472,6 +485,8 @@ std::string Queue::explain_stall() {
     if (request->done.valid() && request->iterations_done() < endpoint_.standing().started(*request))
       text += (text.empty() ? "" : "\n") + explain(*request);
   }
+  if (text.empty() && under_way_.empty() && !unconfirmed_.empty())
+    return "everything that was started has completed, but the NIC does not tell whether it went well";
   return text.empty() ? "nothing is under way: the stream waits for something else" : text;
 }
 

@@ -56,7 +56,8 @@ class Queue {
   // The same for all that stand on it.
   Status dismiss();
 
-  // Whether everything that was started here has completed. (Whether the stream is empty is the stream's to say.)
+  // Whether everything that was started here has completed, and what of it failed counts (nic.h, N13). (Whether the
+  // stream is empty is the stream's to say.)
   bool settled();
   // How many requests were started here and have no wait enqueued.
   uint64_t unwaited() const { return unwaited_; }
@@ -103,6 +104,7 @@ class Queue {
   uint64_t capture_ = 0;                   // the last that something was recorded in
   uint64_t recorded_unwaited_ = 0;         // starts in it whose wait is still to come; part of unwaited_
   std::vector<Request*> under_way_;        // started here; those that have completed leave in settled()
+  std::vector<uint64_t> unconfirmed_;      // of those, by number, what the NIC has not told yet how it ended
   std::vector<nic::DeferredOp> ops_;       // scratch, kept for its capacity
   std::vector<gpu::StreamOp> stream_ops_;  // scratch
   Figures figures_;

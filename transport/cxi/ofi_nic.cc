@@ -143,6 +143,8 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.device_memory = options.device_memory != nullptr && fabric_->takes_device_memory();
   caps_.fenced_deregistration = provider.fenced_deregistration;
   caps_.target_count_means_visible = provider.counts_mean_visible;
+  // A card that counts failures itself fires their chains before anybody has read of them.
+  caps_.failures_lag = provider.reports_deferred_work;
 }
 
 Status OfiNic::start() {
@@ -389,6 +391,16 @@ std::optional<nic::FailureRecord> OfiNic::take_failure() {
   first_failure_ = (first_failure_ + 1) % kept_failures_.size();
   --failure_count_;
   return record;
+}
+
+bool OfiNic::confirms(std::span<const uint64_t> contexts) {
+  if (!caps_.failures_lag)
+    return true;
+  Driving driving(*this);
+  return std::none_of(works_.get(), works_.get() + work_count_, [&](const Work& work) {
+    return work.state != Work::State::kFree &&
+           std::find(contexts.begin(), contexts.end(), work.op.context) != contexts.end();
+  });
 }
 
 nic::Usage OfiNic::usage() const {

@@ -79,6 +79,7 @@ class OfiNic final : public nic::Nic {
   std::optional<nic::FailureRecord> take_failure() override;
   nic::Usage usage() const override;
   uint64_t failures() const override { return failures_.load(std::memory_order_acquire); }
+  bool confirms(std::span<const uint64_t> contexts) override;
 
  private:
   struct Command {

@@ -36,6 +36,8 @@ struct Caps {
   // deregister_region() waits for messages that are landing. Where false, its caller makes sure that none is.
   bool fenced_deregistration = true;
   bool watches_peers = false;  // N12 without an operation under way
+  // What a failed operation's chain did may be visible before the failure counts (N13): ask confirms().
+  bool failures_lag = false;
 };
 
 }  // namespace lanyard::nic

@@ -29,6 +29,8 @@
 //  an
 //      operation with it in either direction; what is under way to it fails, and whoever sleeps in wait_since() wakes.
 //      A NIC that learns of it by failing operations only says so (caps().watches_peers).
+//  N13 A failure counts (failures()) before anything that its operation's chain does is visible; where
+//      caps().failures_lag, it counts once confirms() has said so of its context.
 //
 // Threads: every call may come from any thread. post(), issue() and Doorbell::call never block and, once warm, neither
 // allocate nor enter the kernel unless the device sleeps. The other calls may block for the length of one progress().
@@ -280,8 +282,12 @@ class Nic {
   // How many peers have been lost so far: one load, for hot paths. And whether this one has (N12).
   virtual uint64_t lost_peers() const { return 0; }
   virtual bool is_lost(uint32_t) const { return false; }
-  // Failures since the start: one load, for hot paths. A failure counts before anything that its chain does is visible.
+  // Failures since the start: one load, for hot paths. When a failure counts: N13.
   virtual uint64_t failures() const = 0;
+  // Whether all that was posted or issued with these contexts has ended and failures() counts what of it failed. Asked
+  // by who has seen that it has ended, where caps().failures_lag, again and again until it is true; may block for the
+  // length of one progress(). Elsewhere there is nothing to ask.
+  virtual bool confirms(std::span<const uint64_t> /*contexts*/) { return true; }
 };
 
 }  // namespace lanyard::nic

@@ -1,0 +1,89 @@
+// A send that fails is told by the very MPIX_Queue_wait that sees its end, whatever the card and the strategy: never
+// "all went well" first. LANYARD_TEST_SENDS says how many are tried.
+#include <cstdlib>
+#include <string>
+
+#include "tests/api_objects.h"
+
+namespace lanyard::api_test {
+namespace {
+
+int sends() {
+  const char* const number = std::getenv("LANYARD_TEST_SENDS");
+  return number == nullptr ? 100 : std::max(1, std::atoi(number));
+}
+
+// A ready send whose receive was freed: its write finds no region.
+MPI_Request doomed_send(Buffer& buffer) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank() == 0)
+    MPI_Rsend_init(buffer.data(), buffer.count(), MPI_BYTE, 1, 5, MPI_COMM_WORLD, &request);
+  else
+    MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
+  EXPECT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+  if (rank() == 1) {
+    EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  return request;
+}
+
+::testing::AssertionResult tells(MPIX_Queue queue) {
+  return fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED, {"rsend, peer 1, tag 5, 40 B"});
+}
+
+std::string strategy_here() {
+  Stream stream;
+  return Queue(stream).info()["strategy"];
+}
+
+TEST(Silent, AFailedSendIsNeverReportedAsSuccess) {
+  if (strategy_here() == "write-back")
+    GTEST_SKIP() << "no wait for a failed send passes";
+  Buffer buffer(40);
+  Stream stream;
+  Queue queue(stream);
+  int silent = 0;
+  for (int i = 0; i < sends(); ++i) {
+    MPI_Request request = doomed_send(buffer);
+    if (rank() == 0) {
+      EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+      EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+      silent += !tells(queue);
+      while (silent > 0 && MPIX_Queue_wait(queue) != MPI_SUCCESS) {
+      }
+      EXPECT_TRUE(ok(MPIX_Queue_wait(queue))) << "told once";
+      EXPECT_TRUE(ok(MPI_Request_free(&request)));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  EXPECT_EQ(silent, 0) << "of " << sends();
+  verify_exchange(queue, stream);
+}
+
+// Where the wait for a failed send does not pass, all of it stays behind; so each has a queue of its own.
+TEST(Silent, AFailedSendWhoseWaitDoesNotPassIsToldToo) {
+  if (strategy_here() != "write-back")
+    GTEST_SKIP() << "the wait passes";
+  static Buffer buffer(40);
+  for (int i = 0; i < sends(); ++i) {
+    MPI_Request request = doomed_send(buffer);
+    if (rank() == 0) {
+      MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
+      MPIX_Queue queue = MPIX_QUEUE_NULL;
+      EXPECT_TRUE(ok(MPIX_Host_stream_create(&stream)));
+      EXPECT_TRUE(ok(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream)));
+      EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+      EXPECT_TRUE(tells(queue)) << "send " << i;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  Stream stream;
+  Queue queue(stream);
+  verify_exchange(queue, stream);
+}
+
+}  // namespace
+}  // namespace lanyard::api_test
+
+int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }
