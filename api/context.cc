@@ -6,6 +6,7 @@
 #include "api/backends.h"
 #include "api/match_call.h"
 #include "api/queue.h"
+#include "transport/base/job_secret.h"
 
 namespace lanyard::api {
 
@@ -35,6 +36,13 @@ std::vector<nic::Address> exchange_addresses(const nic::Nic* nic, MPI_Comm commu
   return addresses;
 }
 
+// What the processes of this job alone know. Collective.
+JobSecret share_secret(MPI_Comm communicator, uint32_t rank) {
+  JobSecret secret = rank == 0 ? JobSecret::random() : JobSecret{};
+  PMPI_Bcast(&secret, sizeof secret, MPI_BYTE, 0, communicator);
+  return secret;
+}
+
 }  // namespace
 
 Context* Context::get() { return the_context; }
@@ -58,6 +66,7 @@ Context::Context() {
 
 // Every process takes part in the exchange, whether it has a NIC or not.
 Status Context::open_nic() {
+  const JobSecret secret = share_secret(private_world_, rank_);
   Result<Settings> settings = Settings::from_environment();
   Status status = settings.status();
   if (settings.ok()) {
@@ -74,7 +83,7 @@ Status Context::open_nic() {
         memory = faulty_memory_.get();
       }
     }
-    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, memory);
+    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, memory, secret);
     status = nic.status();
     if (nic.ok())
       nic_ = std::move(nic.value());

@@ -28,7 +28,11 @@ int64_t nanoseconds_now() { return Wire::Nanoseconds(steady_clock::now().time_si
 
 epoll_event event_of(FdNap::Watch what) {
   epoll_event event{};
-  event.events = what == FdNap::Watch::kRead ? EPOLLIN : EPOLLIN | EPOLLOUT;
+  switch (what) {
+    case FdNap::Watch::kNothing: break;
+    case FdNap::Watch::kRead: event.events = EPOLLIN; break;
+    case FdNap::Watch::kReadAndWrite: event.events = EPOLLIN | EPOLLOUT; break;
+  }
   return event;
 }
 

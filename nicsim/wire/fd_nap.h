@@ -31,7 +31,7 @@ class FdNap {
   static Result<std::unique_ptr<FdNap>> create();
 
   // What of a descriptor ends a sleep. Closing it ends the watch.
-  enum class Watch { kRead, kReadAndWrite };
+  enum class Watch { kNothing, kRead, kReadAndWrite };
   void watch(int fd, Watch what);
   void change(int fd, Watch what);
 

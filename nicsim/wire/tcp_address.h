@@ -1,4 +1,4 @@
-// Where a NIC of the TCP wire listens, and what its peers say first when they connect.
+// Where a NIC of the TCP wire listens.
 #ifndef LANYARD_NICSIM_WIRE_TCP_ADDRESS_H_
 #define LANYARD_NICSIM_WIRE_TCP_ADDRESS_H_
 
@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "nicsim/model/packet.h"
 #include "nicsim/wire/shm_segment.h"
 #include "transport/base/status.h"
 #include "transport/nic/nic.h"
@@ -16,6 +15,7 @@ namespace lanyard::nicsim {
 // Plain data, of which nic::Address carries a copy.
 struct TcpAddress {
   static constexpr uint32_t kByteOrder = 0x01020304;
+  static constexpr uint32_t kVersion = 3;  // of what travels on connections
 
   uint32_t tag = kTcpAddressTag;
   uint32_t byte_order = kByteOrder;  // packets travel as they lie in memory
@@ -23,27 +23,11 @@ struct TcpAddress {
   uint32_t port = 0;
   uint8_t ip[16] = {};  // network order; 4 bytes in use for family 4
   uint32_t scope = 0;   // of a link-local IPv6 address
-  uint32_t unused = 0;
-  uint64_t nonce = 0;  // tells this NIC from an earlier one on the same port
+  uint32_t version = kVersion;
+  uint64_t nonce = 0;  // tells this NIC from an earlier one on the same port; secret (tcp_handshake.h)
 
   nic::Address encode() const;
   static std::optional<TcpAddress> decode(const nic::Address& address);
-};
-
-// The first bytes on a connection, from the one that connected and will send. There is no answer
-// but the closing of the connection where anything is wrong.
-struct TcpHello {
-  static constexpr uint32_t kMagic = 0x484e4c54;  // "TLNH"
-  static constexpr uint32_t kVersion = 2;
-
-  uint32_t magic = kMagic;
-  uint32_t byte_order = TcpAddress::kByteOrder;
-  uint32_t version = kVersion;
-  uint32_t packet_bytes = sizeof(Packet);
-  uint32_t source = 0;  // rank
-  uint32_t unused = 0;
-  uint64_t source_nonce = 0;
-  uint64_t target_nonce = 0;
 };
 
 // The address to listen on where the user names none: that of the first network interface that is

@@ -1,20 +1,22 @@
 #include "nicsim/wire/tcp_wire.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "nicsim/wire/fd_nap.h"
 #include "nicsim/wire/tcp_address.h"
-#include "nicsim/wire/tcp_link.h"
-#include "transport/base/check.h"
+#include "nicsim/wire/tcp_door.h"
+#include "nicsim/wire/tcp_in_link.h"
+#include "nicsim/wire/tcp_out_link.h"
 
 namespace lanyard::nicsim {
 
@@ -26,6 +28,8 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr size_t kHandlersPerPoll = 64;
+// All peers may connect at once; that many strangers more may be at the door.
+constexpr size_t kSpareStrangers = 64;
 // How long what a peer has sent may take to arrive after its end has been seen elsewhere.
 constexpr milliseconds kGrace{100};
 // How long sleepers sleep at most while handlers wait that no descriptor announces.
@@ -59,7 +63,8 @@ TcpAddress address_of(const tcp::endpoint& endpoint) {
 
 class TcpWire final : public Wire, public TcpHub {
  public:
-  explicit TcpWire(std::unique_ptr<FdNap> nap) : nap_(std::move(nap)), acceptor_(io_) {}
+  TcpWire(std::unique_ptr<FdNap> nap, const TcpOptions& options)
+      : nap_(std::move(nap)), options_(options), door_(*this, *nap_, io_) {}
   Status listen(const std::string& interface);
 
   const char* name() const override { return "tcp"; }
@@ -84,13 +89,16 @@ class TcpWire final : public Wire, public TcpHub {
     bool lost = false;
   };
 
-  void accept();
+  void give_grace(uint32_t rank);
   void lose(uint32_t rank);
 
   Sink& sink() override { return *sink_; }
   uint64_t read_budget() const override { return budget_; }
   void take(uint64_t bytes) override { budget_ -= std::min(bytes, budget_); }
-  bool welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& link) override;
+  const JobSecret& secret() const override { return options_.secret; }
+  std::optional<TcpMeeting> meeting_from(uint32_t source) const override;
+  bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>& link) override;
+  void stranger_ended(const TcpInLink& link) override { door_.leaves(link); }
   void acknowledged(uint32_t rank, uint32_t token) override;
   void in_ended(uint32_t rank) override;
   void out_ended(uint32_t rank) override;
@@ -98,9 +106,10 @@ class TcpWire final : public Wire, public TcpHub {
   void handler_ran() override { queued_.fetch_sub(1, std::memory_order_seq_cst); }
 
   const std::unique_ptr<FdNap> nap_;
+  const TcpOptions options_;
   asio::io_context io_{1};  // before everything that uses it
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  tcp::acceptor acceptor_;
+  TcpDoor door_;
   TcpAddress address_;
   std::vector<std::unique_ptr<Peer>> peers_;
   uint32_t self_ = 0;
@@ -114,25 +123,10 @@ class TcpWire final : public Wire, public TcpHub {
 };
 
 Status TcpWire::listen(const std::string& interface) {
-  error_code error;
-  const auto ip = asio::ip::make_address(interface, error);
-  if (error || ip.is_unspecified() || ip.is_multicast())
-    return {Code::kInvalidArgument, "'" + interface + "' is no IP address to listen on"};
-  const tcp::endpoint endpoint(ip, 0);
-  acceptor_.open(endpoint.protocol(), error);
-  if (error)
-    return {Code::kFailed, "socket: " + error.message()};
-  ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
-  acceptor_.bind(endpoint, error);
-  if (error)
-    return {Code::kInvalidArgument, "cannot listen on " + interface + ": " + error.message()};
-  acceptor_.listen(tcp::acceptor::max_listen_connections, error);
-  if (error)
-    return {Code::kFailed, "listen: " + error.message()};
-  const tcp::endpoint bound = acceptor_.local_endpoint(error);
-  if (error)
-    return {Code::kFailed, "getsockname: " + error.message()};
-  address_ = address_of(bound);
+  const Result<tcp::endpoint> bound = door_.listen(interface);
+  if (!bound.ok())
+    return bound.status();
+  address_ = address_of(bound.value());
   if (::getrandom(&address_.nonce, sizeof address_.nonce, 0) != sizeof address_.nonce)
     return {Code::kFailed, std::string("getrandom: ") + std::strerror(errno)};
   return {};
@@ -151,13 +145,14 @@ Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
       return {Code::kInvalidArgument, name + " has no TCP wire: set LANYARD_SIM_WIRE to the same value on all ranks"};
     if (decoded->byte_order != TcpAddress::kByteOrder)
       return {Code::kInvalidArgument, name + " has another byte order, which is not supported"};
+    if (decoded->version != TcpAddress::kVersion)
+      return {Code::kInvalidArgument, name + " has another version of Lanyard"};
     table.push_back(std::make_unique<Peer>(io_));
     table.back()->address = *decoded;
   }
   peers_ = std::move(table);
   self_ = self;
-  nap_->watch(acceptor_.native_handle(), FdNap::Watch::kRead);
-  accept();
+  door_.open(peers_.size() + kSpareStrangers, options_.greeting_time);
   ready_.store(true, std::memory_order_release);
   return {};
 }
@@ -169,23 +164,15 @@ bool TcpWire::shares_host(uint32_t rank) const {
          std::memcmp(other.ip, address_.ip, sizeof other.ip) == 0;
 }
 
-void TcpWire::accept() {
-  acceptor_.async_accept([this](error_code error, tcp::socket socket) {
-    // An error concerns the connection that was coming, or descriptors that are short just now.
-    if (!error)
-      std::make_shared<TcpInLink>(*this, *nap_, std::move(socket))->start();
-    accept();
-  });
-}
-
 void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
   Peer& peer = *peers_[rank];
   if (peer.lost)
     return;
   if (peer.out == nullptr) {
-    peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, rank);
-    peer.out->connect(endpoint_of(peer.address),
-                      {.source = self_, .source_nonce = address_.nonce, .target_nonce = peer.address.nonce});
+    const TcpMeeting meeting{
+        .source = self_, .target = rank, .source_nonce = address_.nonce, .target_nonce = peer.address.nonce};
+    peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, endpoint_of(peer.address), meeting);
+    peer.out->connect();
   }
   peer.out->queue(packet, payload);
   if (sink_ == nullptr)
@@ -217,15 +204,22 @@ void TcpWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void*
   nap_->sleep(who, timeout, idle, object);
 }
 
-bool TcpWire::welcome(const TcpHello& hello, const std::shared_ptr<TcpInLink>& link) {
-  if (hello.magic != TcpHello::kMagic || hello.byte_order != TcpAddress::kByteOrder ||
-      hello.version != TcpHello::kVersion || hello.packet_bytes != sizeof(Packet) ||
-      hello.target_nonce != address_.nonce || hello.source >= peers_.size())
-    return false;
-  Peer& peer = *peers_[hello.source];
-  if (hello.source_nonce != peer.address.nonce || peer.lost || peer.in != nullptr)
+std::optional<TcpMeeting> TcpWire::meeting_from(uint32_t source) const {
+  if (source >= peers_.size() || source == self_)
+    return std::nullopt;
+  const Peer& peer = *peers_[source];
+  if (peer.lost || peer.in != nullptr)
+    return std::nullopt;
+  return TcpMeeting{
+      .source = source, .target = self_, .source_nonce = peer.address.nonce, .target_nonce = address_.nonce};
+}
+
+bool TcpWire::admit(uint32_t rank, const std::shared_ptr<TcpInLink>& link) {
+  Peer& peer = *peers_[rank];
+  if (peer.lost || peer.in != nullptr)
     return false;
   peer.in = link;
+  door_.leaves(*link);
   return true;
 }
 
@@ -237,18 +231,24 @@ void TcpWire::acknowledged(uint32_t rank, uint32_t token) {
 // Whoever has closed its link to us has sent all it ever will.
 void TcpWire::in_ended(uint32_t rank) { lose(rank); }
 
-// The peer has gone, but what it has sent may still be on the way here.
 void TcpWire::out_ended(uint32_t rank) {
+  if (!peers_[rank]->lost)
+    give_grace(rank);
+}
+
+// The peer has gone, but what it has sent may still be on the way here: as long as something comes it is not lost.
+void TcpWire::give_grace(uint32_t rank) {
   Peer& peer = *peers_[rank];
-  if (peer.lost || (peer.in != nullptr && peer.in->open()))
-    return;
+  const auto bytes_read = [](const Peer& from) { return from.in == nullptr ? 0 : from.in->bytes_read(); };
   peer.grace.expires_after(kGrace);
   handler_queued();
-  peer.grace.async_wait([this, rank](error_code) {
+  peer.grace.async_wait([this, rank, bytes_read, before = bytes_read(peer)](error_code) {
     handler_ran();
-    const Peer& late = *peers_[rank];
-    if (late.in == nullptr || !late.in->open())
-      lose(rank);
+    if (peers_[rank]->lost)
+      return;
+    if (bytes_read(*peers_[rank]) != before)
+      return give_grace(rank);
+    lose(rank);
   });
 }
 
@@ -269,7 +269,7 @@ Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options) {
   Result<std::unique_ptr<FdNap>> nap = FdNap::create();
   if (!nap.ok())
     return nap.status();
-  auto wire = std::make_unique<TcpWire>(std::move(nap.value()));
+  auto wire = std::make_unique<TcpWire>(std::move(nap.value()), options);
   LANYARD_RETURN_IF_ERROR(wire->listen(options.interface.empty() ? default_interface() : options.interface));
   return std::unique_ptr<Wire>(std::move(wire));
 }

@@ -50,7 +50,7 @@ void print_nic(const char* name) {
   setenv("LANYARD_NIC", name, 1);
   const Result<api::Settings> settings = api::Settings::from_environment();
   const Result<std::unique_ptr<nic::Nic>> nic =
-      settings.ok() ? api::open_nic(settings.value(), nullptr) : settings.status();
+      settings.ok() ? api::open_nic(settings.value(), nullptr, JobSecret{}) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
   if (settings.ok() && !settings.value().ofi_provider.empty())
     print_cards(settings.value().ofi_provider);

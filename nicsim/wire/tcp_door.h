@@ -1,0 +1,63 @@
+// Where a NIC of the TCP wire lets connections in. Anybody can connect: a connection is a stranger's until it has
+// proven to be a peer's (tcp_handshake.h), and strangers are few and do not stay. Where descriptors are short the door
+// is shut for a while; peers wait in the system's queue meanwhile.
+//
+// Threads: the driver's, but for what is called before open().
+#ifndef LANYARD_NICSIM_WIRE_TCP_DOOR_H_
+#define LANYARD_NICSIM_WIRE_TCP_DOOR_H_
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/tcp_hub.h"
+#include "transport/base/status.h"
+
+namespace lanyard::nicsim {
+
+class TcpDoor {
+ public:
+  TcpDoor(TcpHub& hub, FdNap& nap, boost::asio::io_context& io);
+
+  // On a port of the system's choice. kInvalidArgument where `interface` is no address of this host; kFailed.
+  Result<boost::asio::ip::tcp::endpoint> listen(const std::string& interface);
+  // Lets connections in from now on: at most so many strangers at a time (the oldest has to go for a new one), each for
+  // so long.
+  void open(size_t strangers, std::chrono::milliseconds time);
+  // The link has been admitted, or has ended.
+  void leaves(const TcpInLink& link);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kPause{100};
+
+  struct Stranger {
+    std::shared_ptr<TcpInLink> link;
+    Clock::time_point until;
+  };
+
+  void accept();
+  void let_in(boost::asio::ip::tcp::socket socket);
+  void pause();
+  void turn_away_oldest();
+  void watch_the_time();
+
+  TcpHub& hub_;
+  FdNap& nap_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::steady_timer pause_timer_;
+  boost::asio::steady_timer stranger_timer_;
+  std::deque<Stranger> strangers_;  // the oldest first
+  bool timing_ = false;             // stranger_timer_ is set
+  size_t max_strangers_ = 0;
+  std::chrono::milliseconds time_{};
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_TCP_DOOR_H_

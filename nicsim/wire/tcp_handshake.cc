@@ -1,0 +1,41 @@
+#include "nicsim/wire/tcp_handshake.h"
+
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
+#include <sys/random.h>
+
+#include <type_traits>
+
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+TcpChallenge new_challenge() {
+  TcpChallenge challenge;
+  const ssize_t count = ::getrandom(challenge.data(), challenge.size(), 0);
+  LANYARD_CHECK(count == static_cast<ssize_t>(challenge.size()), "the system has random numbers");
+  return challenge;
+}
+
+TcpProof prove(const JobSecret& secret, TcpRole role, const TcpMeeting& meeting) {
+  struct {
+    char label[16] = {'L', 'a', 'n', 'y', 'a', 'r', 'd', ' ', 'T', 'C', 'P'};
+    uint32_t version = TcpAddress::kVersion;
+    TcpRole role;
+    TcpMeeting meeting;
+  } text{.role = role, .meeting = meeting};
+  static_assert(std::has_unique_object_representations_v<decltype(text)>, "no byte of it is left to chance");
+  static_assert(sizeof(TcpProof) == SHA256_DIGEST_SIZE);
+  hmac_sha256_ctx context;
+  hmac_sha256_set_key(&context, secret.bytes.size(), reinterpret_cast<const uint8_t*>(secret.bytes.data()));
+  hmac_sha256_update(&context, sizeof text, reinterpret_cast<const uint8_t*>(&text));
+  TcpProof proof;
+  hmac_sha256_digest(&context, proof.size(), reinterpret_cast<uint8_t*>(proof.data()));
+  return proof;
+}
+
+bool is_same(const TcpProof& one, const TcpProof& other) {
+  return memeql_sec(one.data(), other.data(), one.size()) != 0;
+}
+
+}  // namespace lanyard::nicsim

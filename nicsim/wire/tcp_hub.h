@@ -1,0 +1,56 @@
+// What the connections of the TCP wire ask of the wire they belong to; all of it inside poll().
+//
+// Each connection carries packets one way only: a NIC connects to a peer at its first send to it (TcpOutLink), and that
+// peer's packets, acks too, come on a connection that the peer has made (TcpInLink). So two NICs that connect to each
+// other at once need no agreement.
+//
+// A frame is the Packet as it lies in memory and, for a write or a pull, its payload. A write's payload is sent from
+// where it is and read to where it goes.
+//
+// Threads: links belong to the driver; their handlers run inside poll(). They are held by shared pointers because Asio
+// calls handlers of closed sockets later.
+#ifndef LANYARD_NICSIM_WIRE_TCP_HUB_H_
+#define LANYARD_NICSIM_WIRE_TCP_HUB_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "nicsim/wire/tcp_handshake.h"
+#include "nicsim/wire/wire.h"
+#include "transport/base/job_secret.h"
+
+namespace lanyard::nicsim {
+
+class TcpInLink;
+
+class TcpHub {
+ public:
+  virtual ~TcpHub() = default;
+  virtual Sink& sink() = 0;
+  // How many bytes this poll() may still read; take(n) lowers it.
+  virtual uint64_t read_budget() const = 0;
+  virtual void take(uint64_t bytes) = 0;
+
+  virtual const JobSecret& secret() const = 0;
+  // Of a connection from that rank, without challenges; none where nobody of that rank is to connect.
+  virtual std::optional<TcpMeeting> meeting_from(uint32_t source) const = 0;
+  // The link is that rank's, as it has proven. False where there is no use for it any more.
+  virtual bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>& link) = 0;
+  // One that has not been admitted is closed.
+  virtual void stranger_ended(const TcpInLink& link) = 0;
+
+  // A peer says what became of this NIC's operation.
+  virtual void acknowledged(uint32_t rank, uint32_t token) = 0;
+  // A peer's link to us has ended (in) or ours to it (out); the link is closed.
+  virtual void in_ended(uint32_t rank) = 0;
+  virtual void out_ended(uint32_t rank) = 0;
+
+  // Handlers that will run without a descriptor's becoming ready, so that sleepers look for them.
+  virtual void handler_queued() = 0;
+  virtual void handler_ran() = 0;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_TCP_HUB_H_

@@ -1,0 +1,207 @@
+#include "nicsim/wire/tcp_in_link.h"
+
+#include <boost/asio/buffer.hpp>
+#include <cstring>
+#include <optional>
+
+#include "nicsim/wire/tcp_socket.h"
+
+namespace lanyard::nicsim {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+TcpInLink::TcpInLink(TcpHub& hub, FdNap& nap, tcp::socket socket) : hub_(hub), nap_(nap), socket_(std::move(socket)) {}
+
+void TcpInLink::start() {
+  error_code error;
+  socket_.non_blocking(true, error);
+  set_tcp_options(socket_);
+  nap_.watch(socket_.native_handle(), FdNap::Watch::kRead);
+  wait();
+}
+
+void TcpInLink::wait() {
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+    if (!self->open())
+      return;
+    const bool well = !error && (self->phase_ == Phase::kPackets ? self->read_turn() : self->greet());
+    if (!well)
+      return self->end();
+    if (self->open())
+      self->wait();
+  });
+}
+
+// ---- Strangers
+
+// The steps of the handshake return whether the link is to go on.
+bool TcpInLink::greet() {
+  const size_t wanted = phase_ == Phase::kHello ? sizeof(TcpHello) : sizeof(TcpProof);
+  error_code error;
+  const size_t bytes = socket_.read_some(asio::buffer(heard_.data() + filled_, wanted - filled_), error);
+  if (error == asio::error::would_block)
+    return true;
+  if (error || bytes == 0)
+    return false;
+  filled_ += bytes;
+  if (filled_ < wanted)
+    return true;
+  filled_ = 0;
+  return phase_ == Phase::kHello ? take_hello() : take_proof();
+}
+
+bool TcpInLink::take_hello() {
+  TcpHello hello;
+  std::memcpy(&hello, heard_.data(), sizeof hello);
+  const std::optional<TcpMeeting> meeting = hello.fits() ? hub_.meeting_from(hello.source) : std::nullopt;
+  if (!meeting)
+    return false;
+  meeting_ = *meeting;
+  meeting_.source_challenge = hello.challenge;
+  meeting_.target_challenge = new_challenge();
+  const TcpAnswer answer{.challenge = meeting_.target_challenge,
+                         .proof = prove(hub_.secret(), TcpRole::kListener, meeting_)};
+  phase_ = Phase::kProof;
+  error_code error;
+  return socket_.write_some(asio::buffer(&answer, sizeof answer), error) == sizeof answer && !error;
+}
+
+bool TcpInLink::take_proof() {
+  TcpProof proof;
+  std::memcpy(proof.data(), heard_.data(), proof.size());
+  if (!is_same(proof, prove(hub_.secret(), TcpRole::kConnector, meeting_)))
+    return false;
+  error_code error;
+  if (socket_.write_some(asio::buffer(&kTcpWelcome, 1), error) != 1 || error)
+    return false;  // it will try again
+  if (!hub_.admit(meeting_.source, shared_from_this()))
+    return false;
+  admitted_ = true;
+  rank_ = meeting_.source;
+  phase_ = Phase::kPackets;
+  buffer_.resize(kBufferBytes);
+  return true;
+}
+
+// ---- Peers
+
+// Returns whether the link is to go on.
+bool TcpInLink::read_turn() {
+  uint64_t turn = std::min(kTurnBytes, hub_.read_budget());
+  bool drained = false;
+  while (turn > 0 && !drained) {
+    error_code error;
+    const size_t bytes = read_some(turn, drained, error);
+    if (error == asio::error::would_block)
+      return true;
+    if (error || bytes == 0)
+      return false;
+    hub_.take(bytes);
+    bytes_read_ += bytes;
+    turn -= bytes;
+    if (!parse())
+      return false;
+    if (!open())
+      return true;
+  }
+  return true;
+}
+
+// Straight to where the payload goes, and what comes after it into the buffer.
+size_t TcpInLink::read_some(uint64_t limit, bool& drained, error_code& error) {
+  std::array<asio::mutable_buffer, 2> buffers;
+  const uint64_t left = receiving_ && to_ != nullptr ? packet_.bytes - done_ : 0;
+  const uint64_t direct = std::min(left, limit);
+  if (direct > 0)
+    buffers[0] = asio::mutable_buffer(to_ + done_, direct);
+  const size_t room = direct < left ? 0 : std::min(buffer_.size() - filled_, limit - direct);
+  buffers[1] = asio::mutable_buffer(buffer_.data() + filled_, room);
+  const size_t bytes = socket_.read_some(buffers, error);
+  const uint64_t placed = std::min<uint64_t>(bytes, direct);
+  done_ += placed;
+  filled_ += bytes - placed;
+  drained = bytes < direct + room;
+  return bytes;
+}
+
+// Takes what is whole. False where the peer does not speak this protocol.
+bool TcpInLink::parse() {
+  while (open()) {
+    if (receiving_) {
+      const uint64_t now = std::min<uint64_t>(packet_.bytes - done_, filled_ - taken_);
+      if (to_ != nullptr && now > 0)
+        std::memcpy(to_ + done_, buffer_.data() + taken_, now);
+      done_ += now;
+      taken_ += now;
+      if (done_ < packet_.bytes)
+        break;
+      receiving_ = false;
+      hub_.sink().landed(packet_, to_ != nullptr);
+    } else {
+      if (filled_ - taken_ < sizeof(Packet))
+        break;
+      Packet packet;
+      std::memcpy(&packet, buffer_.data() + taken_, sizeof packet);
+      if (packet.kind == PacketKind::kPull && filled_ - taken_ < sizeof packet + kLoanBytes)
+        break;
+      taken_ += sizeof packet;
+      if (!begin(packet))
+        return false;
+    }
+  }
+  std::memmove(buffer_.data(), buffer_.data() + taken_, filled_ - taken_);
+  filled_ -= taken_;
+  taken_ = 0;
+  return true;
+}
+
+bool TcpInLink::begin(const Packet& packet) {
+  if (packet.source != rank_)
+    return false;
+  switch (packet.kind) {
+    case PacketKind::kWrite:
+      packet_ = packet;
+      to_ = hub_.sink().place(packet);
+      done_ = 0;
+      receiving_ = true;
+      return true;
+    case PacketKind::kPull:
+      hub_.sink().pull_arrived(packet, buffer_.data() + taken_);
+      taken_ += kLoanBytes;
+      return true;
+    case PacketKind::kCannotPull: hub_.sink().pull_refused(packet); return true;
+    case PacketKind::kAtomic: hub_.sink().atomic_arrived(packet); return true;
+    case PacketKind::kAck:
+      hub_.acknowledged(rank_, packet.token);  // before the sink, which may free the payload
+      hub_.sink().ack_arrived(packet);
+      return true;
+  }
+  return false;
+}
+
+// ---- The end
+
+void TcpInLink::end() {
+  if (!open())
+    return;
+  close();
+  if (admitted_)
+    hub_.in_ended(rank_);
+  else
+    hub_.stranger_ended(*this);
+}
+
+void TcpInLink::close() {
+  if (!open())
+    return;
+  phase_ = Phase::kClosed;
+  error_code ignored;
+  socket_.close(ignored);
+  if (receiving_ && to_ != nullptr)
+    hub_.sink().abandoned(packet_);
+  receiving_ = false;
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,67 @@
+// Somebody's connection to a NIC, for receiving (tcp_hub.h): a stranger's until it has proven to be a peer's.
+#ifndef LANYARD_NICSIM_WIRE_TCP_IN_LINK_H_
+#define LANYARD_NICSIM_WIRE_TCP_IN_LINK_H_
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <vector>
+
+#include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/tcp_handshake.h"
+#include "nicsim/wire/tcp_hub.h"
+
+namespace lanyard::nicsim {
+
+class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
+ public:
+  TcpInLink(TcpHub& hub, FdNap& nap, boost::asio::ip::tcp::socket socket);
+
+  void start();
+  // Abandons the write that was under way.
+  void close();
+  bool open() const { return phase_ != Phase::kClosed; }
+  // Of packets and payloads, so far.
+  uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  static constexpr size_t kBufferBytes = 64 * 1024;
+  static constexpr uint64_t kTurnBytes = 128 * 1024;  // then other links have a turn
+
+  void wait();
+  bool greet();
+  bool take_hello();
+  bool take_proof();
+  bool read_turn();
+  size_t read_some(uint64_t limit, bool& drained, boost::system::error_code& error);
+  bool parse();
+  // Requires that a kPull's loan has been read whole.
+  bool begin(const Packet& packet);
+  void end();
+
+  TcpHub& hub_;
+  FdNap& nap_;
+  boost::asio::ip::tcp::socket socket_;
+  enum class Phase { kHello, kProof, kPackets, kClosed } phase_ = Phase::kHello;
+  bool admitted_ = false;
+
+  // Until it is admitted. Nothing more is read of a stranger, nor kept for it.
+  TcpMeeting meeting_;
+  std::array<std::byte, std::max(sizeof(TcpHello), sizeof(TcpProof))> heard_;
+
+  // Afterwards.
+  uint32_t rank_ = 0;
+  uint64_t bytes_read_ = 0;
+  std::vector<std::byte> buffer_;
+  size_t taken_ = 0;  // read and not yet taken: [taken_, filled_)
+  size_t filled_ = 0;
+  bool receiving_ = false;  // a write whose payload is not whole
+  Packet packet_;           // that write
+  std::byte* to_ = nullptr;
+  uint64_t done_ = 0;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_TCP_IN_LINK_H_

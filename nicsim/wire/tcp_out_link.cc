@@ -1,0 +1,261 @@
+#include "nicsim/wire/tcp_out_link.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <span>
+#include <utility>
+
+#include "nicsim/wire/tcp_socket.h"
+
+namespace lanyard::nicsim {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::array<std::byte, 64 * 1024> kZeros{};
+
+}  // namespace
+
+TcpOutLink::TcpOutLink(TcpHub& hub, FdNap& nap, asio::io_context& io, const tcp::endpoint& endpoint,
+                       const TcpMeeting& meeting)
+    : hub_(hub), nap_(nap), endpoint_(endpoint), meeting_(meeting), socket_(io), timer_(io) {}
+
+// ---- Until the peer has admitted this link
+
+void TcpOutLink::connect() {
+  give_up_at_ = Clock::now() + kConnectTime;
+  attempt();
+}
+
+void TcpOutLink::attempt() {
+  state_ = State::kConnecting;
+  ++attempt_;
+  error_code error;
+  socket_.open(endpoint_.protocol(), error);
+  if (error)
+    return try_again();  // descriptors may be short just now
+  set_tcp_options(socket_);
+  set_timer(give_up_at_, &TcpOutLink::connecting_takes_too_long);
+  socket_.async_connect(endpoint_, [self = shared_from_this(), attempt = attempt_](error_code result) {
+    if (attempt == self->attempt_)
+      self->connected(result);
+  });
+  nap_.watch(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
+}
+
+void TcpOutLink::set_timer(Clock::time_point when, void (TcpOutLink::*then)()) {
+  timer_.expires_at(when);
+  hub_.handler_queued();
+  timer_.async_wait([self = shared_from_this(), attempt = attempt_, then](error_code canceled) {
+    self->hub_.handler_ran();
+    if (!canceled && attempt == self->attempt_)
+      (self.get()->*then)();
+  });
+}
+
+// Once it is connected the system finds out whether the peer lives: it may well be busy elsewhere for longer.
+void TcpOutLink::connecting_takes_too_long() {
+  if (state_ == State::kConnecting)
+    fail();
+}
+
+void TcpOutLink::connected(error_code error) {
+  timer_.cancel();
+  if (!error)
+    socket_.non_blocking(true, error);
+  if (error)
+    return fail();
+  nap_.change(socket_.native_handle(), FdNap::Watch::kRead);
+  state_ = State::kGreeting;
+  heard_ = 0;
+  meeting_.source_challenge = new_challenge();
+  const TcpHello hello{.source = meeting_.source, .challenge = meeting_.source_challenge};
+  if (!say(&hello, sizeof hello))
+    return try_again();
+  watch();
+}
+
+// A new connection takes so few bytes at once.
+bool TcpOutLink::say(const void* data, size_t bytes) {
+  error_code error;
+  return socket_.write_some(asio::buffer(data, bytes), error) == bytes && !error;
+}
+
+void TcpOutLink::watch() {
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this(), attempt = attempt_](error_code error) {
+    if (attempt == self->attempt_)
+      self->readable(error);
+  });
+}
+
+// Nothing comes here but the greeting and the end.
+void TcpOutLink::readable(error_code error) {
+  if (state_ == State::kGreeting || state_ == State::kProven)
+    return greet();
+  std::byte byte{};
+  if (!error)
+    socket_.read_some(asio::buffer(&byte, 1), error);
+  if (error != asio::error::would_block)
+    return fail();
+  watch();
+}
+
+void TcpOutLink::greet() {
+  std::byte welcome{};
+  const bool proven = state_ == State::kProven;
+  const asio::mutable_buffer wanted =
+      proven ? asio::buffer(&welcome, 1) : asio::buffer(&answer_, sizeof answer_) + heard_;
+  error_code error;
+  const size_t bytes = socket_.read_some(wanted, error);
+  if (error == asio::error::would_block)
+    return watch();
+  if (error || bytes == 0)
+    return try_again();
+  if (proven) {
+    if (welcome != kTcpWelcome)
+      return fail();
+    state_ = State::kOpen;
+    watch();
+    return flush();
+  }
+  heard_ += bytes;
+  if (heard_ < sizeof answer_)
+    return watch();
+  meeting_.target_challenge = answer_.challenge;
+  if (!is_same(answer_.proof, prove(hub_.secret(), TcpRole::kListener, meeting_)))
+    return fail();  // somebody else listens there
+  const TcpProof proof = prove(hub_.secret(), TcpRole::kConnector, meeting_);
+  if (!say(proof.data(), proof.size()))
+    return try_again();
+  state_ = State::kProven;
+  watch();
+}
+
+void TcpOutLink::try_again() {
+  if (Clock::now() >= give_up_at_)
+    return fail_later();
+  state_ = State::kConnecting;
+  ++attempt_;
+  error_code ignored;
+  socket_.close(ignored);
+  set_timer(std::min(Clock::now() + kPause, give_up_at_), &TcpOutLink::attempt);
+}
+
+// ---- Packets
+
+void TcpOutLink::queue(const Packet& packet, const std::byte* payload) {
+  if (state_ == State::kClosed)
+    return;
+  items_.push_back({.packet = packet, .payload = payload, .payload_bytes = payload_bytes(packet)});
+}
+
+// An honest peer answers nothing of which it has not the head, and the items go out one after the other.
+void TcpOutLink::acknowledged(uint32_t token) {
+  if (!items_.empty() && front_sent_ >= sizeof(Packet) && items_.front().packet.token == token)
+    items_.front().payload = nullptr;
+}
+
+void TcpOutLink::flush() {
+  if (state_ != State::kOpen)
+    return;
+  Buffers buffers;
+  uint64_t bytes = 0;
+  const size_t count = gather(buffers, bytes);
+  if (count == 0)
+    return;
+  error_code error;
+  const size_t sent = socket_.write_some(std::span(buffers.data(), count), error);
+  if (error && error != asio::error::would_block)
+    return fail_later();
+  written(sent);
+  if (!items_.empty())
+    write_when_ready();
+}
+
+// What is to be written next: at most kMaxBuffers pieces and a portion of bytes.
+size_t TcpOutLink::gather(Buffers& buffers, uint64_t& bytes) {
+  size_t count = 0;
+  const auto add = [&](const void* data, uint64_t size) {
+    size = std::min(size, Wire::kPortionBytes - bytes);
+    if (size > 0)
+      buffers[count++] = asio::const_buffer(data, size);
+    bytes += size;
+  };
+  uint64_t skip = front_sent_;
+  for (size_t i = 0; i < items_.size() && count + 2 <= kMaxBuffers; ++i) {
+    const Item& item = items_[i];
+    if (skip < sizeof item.packet)
+      add(reinterpret_cast<const std::byte*>(&item.packet) + skip, sizeof item.packet - skip);
+    const uint64_t gone = skip > sizeof item.packet ? skip - sizeof item.packet : 0;
+    uint64_t left = item.payload_bytes - gone;
+    if (item.payload != nullptr && left > 0)
+      add(item.payload + gone, std::exchange(left, 0));
+    // Of the first item alone: packet and zeros are few enough pieces.
+    static_assert(2 + Wire::kPortionBytes / kZeros.size() <= kMaxBuffers);
+    for (; left > 0 && bytes < Wire::kPortionBytes; left -= std::min<uint64_t>(left, kZeros.size()))
+      add(kZeros.data(), std::min<uint64_t>(left, kZeros.size()));
+    if (bytes == Wire::kPortionBytes)
+      break;
+    skip = 0;
+  }
+  return count;
+}
+
+void TcpOutLink::written(uint64_t bytes) {
+  while (bytes > 0) {
+    const uint64_t left = sizeof(Packet) + items_.front().payload_bytes - front_sent_;
+    const uint64_t now = std::min(bytes, left);
+    bytes -= now;
+    front_sent_ += now;
+    if (now < left)
+      return;
+    items_.pop_front();
+    front_sent_ = 0;
+  }
+}
+
+void TcpOutLink::write_when_ready() {
+  state_ = State::kBlocked;
+  nap_.change(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
+  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this(), attempt = attempt_](error_code error) {
+    if (attempt != self->attempt_)
+      return;
+    if (error)
+      return self->fail();
+    self->nap_.change(self->socket_.native_handle(), FdNap::Watch::kRead);
+    self->state_ = State::kOpen;
+    self->flush();
+  });
+}
+
+// ---- The end
+
+// From inside poll(), which this may not be.
+void TcpOutLink::fail_later() {
+  hub_.handler_queued();
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->hub_.handler_ran();
+    self->fail();
+  });
+}
+
+void TcpOutLink::fail() {
+  if (state_ == State::kClosed)
+    return;
+  close();
+  hub_.out_ended(meeting_.target);
+}
+
+void TcpOutLink::close() {
+  state_ = State::kClosed;
+  ++attempt_;
+  timer_.cancel();
+  error_code ignored;
+  socket_.close(ignored);
+  items_.clear();
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,85 @@
+// A NIC's connection to a peer, for sending (tcp_hub.h).
+#ifndef LANYARD_NICSIM_WIRE_TCP_OUT_LINK_H_
+#define LANYARD_NICSIM_WIRE_TCP_OUT_LINK_H_
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+
+#include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/fifo.h"
+#include "nicsim/wire/tcp_handshake.h"
+#include "nicsim/wire/tcp_hub.h"
+
+namespace lanyard::nicsim {
+
+class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
+ public:
+  // `meeting` without challenges.
+  TcpOutLink(TcpHub& hub, FdNap& nap, boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& endpoint,
+             const TcpMeeting& meeting);
+
+  // Starts to connect. Where the peer refuses, or has not taken the connection in kConnectTime, the link ends. Where
+  // the connection breaks before the peer has admitted it (it may be short of descriptors), it is tried again
+  // meanwhile.
+  void connect();
+  // Queues a packet. Its payload is read until it has gone out, or acknowledged() is called.
+  void queue(const Packet& packet, const std::byte* payload);
+  // The peer has answered the operation. A write may be refused as soon as its head is there: what has not gone out of
+  // its payload by then is replaced by zeros, which the peer throws away.
+  void acknowledged(uint32_t token);
+  // Writes what the connection takes now, at most one portion.
+  void flush();
+  void close();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kConnectTime{10};
+  static constexpr std::chrono::milliseconds kPause{50};
+  static constexpr size_t kMaxBuffers = 64;  // what Asio passes to one system call
+  using Buffers = std::array<boost::asio::const_buffer, kMaxBuffers>;
+
+  struct Item {
+    Packet packet;
+    const std::byte* payload = nullptr;  // null: zeros
+    uint64_t payload_bytes = 0;
+  };
+
+  void attempt();
+  void set_timer(Clock::time_point when, void (TcpOutLink::*then)());
+  void connecting_takes_too_long();
+  void connected(boost::system::error_code error);
+  void watch();
+  void readable(boost::system::error_code error);
+  void greet();
+  void try_again();
+  bool say(const void* data, size_t bytes);
+
+  size_t gather(Buffers& buffers, uint64_t& bytes);
+  void written(uint64_t bytes);
+  void write_when_ready();
+  void fail_later();
+  void fail();
+
+  TcpHub& hub_;
+  FdNap& nap_;
+  const boost::asio::ip::tcp::endpoint endpoint_;
+  TcpMeeting meeting_;
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer timer_;
+  Clock::time_point give_up_at_{};
+  uint32_t attempt_ = 0;  // handlers of earlier ones do nothing
+  TcpAnswer answer_;
+  size_t heard_ = 0;  // bytes of the answer
+  Fifo<Item> items_;
+  uint64_t front_sent_ = 0;  // bytes of the first item, packet and payload
+  enum class State { kIdle, kConnecting, kGreeting, kProven, kOpen, kBlocked, kClosed } state_ = State::kIdle;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_WIRE_TCP_OUT_LINK_H_
