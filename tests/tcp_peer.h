@@ -78,6 +78,8 @@ class RawSocket {
   }
   // Those that are there now; the rest is for the next call.
   Bytes receive(size_t most) {
+    if (most == 0)
+      return {};
     Bytes bytes(most);
     const ssize_t count = ::recv(fd_, bytes.data(), most, MSG_DONTWAIT);
     bytes.resize(count > 0 ? static_cast<size_t>(count) : 0);
