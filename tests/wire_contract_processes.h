@@ -59,10 +59,11 @@ struct Rank {
     const auto there = [&] { return ::recv(channel, &heard, 1, MSG_DONTWAIT) == 1; };
     return tell('m') && wait_for(there, kPatience, milliseconds(1)) && heard == 'm';
   }
-  // One packet each way, so that all connections are there.
+  // One packet each way, so that all connections are there. To make one may take polls of both sides, so whoever has
+  // got its packet goes on until the other one has too.
   bool shake_hands() {
     wire->send(1 - self, atomic_packet(self, 0), nullptr);
-    return wait_for([&] { return sink.count(What::kAtomic) > 0; });
+    return wait_for([&] { return sink.count(What::kAtomic) > 0; }) && meet();
   }
 };
 
