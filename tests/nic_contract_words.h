@@ -81,6 +81,22 @@ TEST_P(NicContract, N10_WordsOnlyGrow) {
   EXPECT_TRUE(eventually([&] { return word.load() == nic::to_word({2 * kTimes, 0}); }));
 }
 
+TEST_P(NicContract, N10_ACounterThatAnOperationSetsIsCopied) {
+  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back") ||
+      !needs(nic().caps().deferred_counter_ops, "deferred_counter_ops"))
+    return;
+  Memory& word = memory(0, 8);
+  const CounterId c = counter();
+  const CounterId trigger = counter();
+  add(c, 9);
+  EXPECT_TRUE(is_ok(nic().set_word(c, word_of(word))));
+  post(when(trigger, 1, counter_op(OpKind::kCounterSet, c, 5)));
+  add(trigger, 1);
+  EXPECT_TRUE(eventually([&] { return word.load() == nic::to_word({5, 0}); })) << "deferred";
+  issue(counter_op(OpKind::kCounterSet, c, 70));
+  EXPECT_TRUE(eventually([&] { return word.load() == nic::to_word({70, 0}); })) << "issued";
+}
+
 TEST_P(NicContract, N10_AFailureIsCopiedToo) {
   if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back"))
     return;

@@ -249,14 +249,14 @@ Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId
   return id;
 }
 
-Status NicModel::deregister_region(RegionId id) {
+Status NicModel::deregister_region(RegionId id, bool busy) {
   if (id.value >= regions_.size() || !regions_[id.value].open)
     return no_region();
   Region& region = regions_[id.value];
   if (region.uses > 0)
     return {Code::kInvalidState, "the region is named by " + std::to_string(region.uses) + " entries or operations"};
   region.closing = true;
-  if (region.pins > 0)
+  if (region.pins > 0 || busy)
     return {Code::kAgain, "messages are landing in the region"};
   region.open = false;
   if (region.chosen_key.has_value())
@@ -507,6 +507,7 @@ std::optional<Launch> NicModel::start(const Op& op) {
     use(op, -1);
     CounterValue& value = counters_[op.counter.value].value;
     value = {.failure = limits_.set_clears_failures ? 0 : value.failure};
+    want_copy(op.counter);
     advance(op.counter, op.value, 0);
     if (witness_ != nullptr)
       witness_->ended(op, Code::kOk, counters_[op.counter.value].value);

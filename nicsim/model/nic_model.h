@@ -101,8 +101,11 @@ class NicModel {
   // kInvalidState where there is a region of options.key. Regions with such keys allocate.
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write,
                                         const RegionOptions& options = {});
-  // Refuses further arrivals at once. kAgain while arrivals are pinned: repeat when they have landed.
-  Status deregister_region(nic::RegionId region);
+  // Refuses further arrivals at once. kAgain while arrivals are pinned, or the engine is `busy` with the memory itself:
+  // repeat when they have landed.
+  Status deregister_region(nic::RegionId region, bool busy = false);
+  // Lets arrivals in again after a kAgain.
+  void keep_region(nic::RegionId region) { regions_[region.value].closing = false; }
   Result<nic::RemoteKey> key(nic::RegionId region) const;
   bool is_open(nic::CounterId counter) const {
     return counter.value < counters_.size() && counters_[counter.value].open;
