@@ -84,6 +84,13 @@ class ChildProcess {
     EXPECT_EQ(::kill(pid_, SIGKILL), 0);
     is_dead_ = true;
   }
+  // It does nothing until it is resumed.
+  void stop() {
+    EXPECT_EQ(::kill(pid_, SIGSTOP), 0);
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+  }
+  void resume() { EXPECT_EQ(::kill(pid_, SIGCONT), 0); }
   bool tell(const void* from, size_t bytes) { return write_all(input_, from, bytes); }
   bool hear(void* to, size_t bytes) { return read_all(output_, to, bytes); }
 

@@ -204,7 +204,7 @@ TEST(FiCounterDeathTest, OtherFaultsStayFaults) {
 }
 #endif
 
-TEST(FiCounter, IsNotClosedWhileItIsNamed) {
+TEST(FiCounter, IsNotClosedWhileItIsBound) {
   Loner node;
   uint64_t word = 0;
   fid_cntr* counter = nullptr;
@@ -212,14 +212,116 @@ TEST(FiCounter, IsNotClosedWhileItIsNamed) {
   auto region = node.region(&word, sizeof word, counter);
   EXPECT_EQ(fi_close(&counter->fid), -FI_EBUSY);
   region.reset();
-  ASSERT_EQ(defer_counter(node, FI_OP_CNTR_ADD, counter, 1, {counter, 9}), 0);
-  EXPECT_EQ(fi_close(&counter->fid), -FI_EBUSY);
-  ASSERT_EQ(node.flush(), 0);
   EXPECT_EQ(fi_close(&counter->fid), 0);
   EXPECT_EQ(fi_close(&node.domain->fid), -FI_EBUSY);
   EXPECT_EQ(fi_close(&node.cq->fid), -FI_EBUSY);
   EXPECT_EQ(fi_close(&node.av->fid), -FI_EBUSY);
   EXPECT_EQ(fi_close(&node.fabric->fid), -FI_EBUSY);
+}
+
+// What waits for it goes with it: its entries and slots are free at once, and nothing of it ever runs.
+TEST(FiCounter, TakesWhatWaitsForItAlong) {
+  for (const char* pool : {"enospc", "stall"}) {
+    const Variable setting("LANYARD_FI_POOL", pool), depth("LANYARD_FI_DWQ_DEPTH", "2");
+    const bool stalls = std::string(pool) == "stall";
+    Loner node({.tx_size = 4});
+    uint64_t one = 1, sum = 0;
+    const auto region = node.region(&sum, sizeof sum);
+    const Remote here{0, fi_mr_key(region.get())};
+    const auto done = node.counter();
+    for (int round = 0; round < 3; ++round) {
+      auto counter = node.counter();
+      for (int i = 0; i < 2; ++i)
+        ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {counter.get(), 1, done.get()}), 0);
+      EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {counter.get(), 2, done.get()}), stalls ? 0 : -FI_ENOSPC);
+      counter.reset();
+    }
+    const auto counter = node.counter();
+    for (int i = 0; i < 2; ++i)
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {counter.get(), 1, done.get()}), 0);
+    ASSERT_EQ(fi_cntr_add(counter.get(), 1), 0);
+    EXPECT_TRUE(eventually([&] { return successes(done) == 2; }));
+    EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 2u);
+  }
+}
+
+TEST(FiCounter, IsClosedWhileOthersWorkCountsThere) {
+  Loner node;
+  uint64_t word = 7, target = 0;
+  const auto region = node.region(&target, sizeof target);
+  const auto trigger = node.counter();
+  auto done = node.counter();
+  ASSERT_EQ(defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), 1, done.get()}), 0);
+  done.reset();
+  const auto other = node.counter();
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(target).load() == 7; }));
+  breathe();
+  EXPECT_EQ(successes(other), 0u) << "a new counter is not the old one";
+}
+
+TEST(FiCounter, IsClosedAfterAWaitInVain) {
+  Loner node;
+  auto counter = node.counter();
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, 1), -FI_ETIMEDOUT);
+}
+
+// While the queue stalls a reading brings nothing new; a flush ends that.
+TEST(FiCounter, ReadsAnewOnceAStallWasFlushed) {
+  for (const char* read : {"cached", "fresh"}) {
+    const Variable setting("LANYARD_FI_CNTR_READ", read), depth("LANYARD_FI_DWQ_DEPTH", "1");
+    Loner node;
+    uint64_t one = 1, sum = 0;
+    const auto region = node.region(&sum, sizeof sum);
+    const auto trigger = node.counter(), counter = node.counter();
+    for (int i = 0; i < 3; ++i)
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, {0, fi_mr_key(region.get())}, {trigger.get(), 1}), 0);
+    ASSERT_EQ(fi_cntr_add(counter.get(), 5), 0);
+    std::atomic<bool> has_read{false};
+    std::thread reader([&] {
+      const uint64_t first = fi_cntr_read(counter.get());
+      EXPECT_EQ(first, std::string(read) == "cached" ? 0u : 5u);
+      has_read = true;
+    });
+    if (std::string(read) == "cached") {
+      EXPECT_TRUE(eventually([&] { return has_read.load(); }));
+      EXPECT_EQ(successes(counter), 0u);
+    } else {
+      breathe();
+      EXPECT_FALSE(has_read.load()) << "it waits for the command queue";
+    }
+    ASSERT_EQ(node.flush(), 0);
+    reader.join();
+    EXPECT_EQ(successes(counter), 5u);
+  }
+}
+
+// Several read one counter while it grows: what is read is never older than what was certain before, nor than what the
+// same thread has read already.
+TEST(FiCounter, FreshReadsNeverFallBack) {
+  const Variable setting("LANYARD_FI_CNTR_READ", "fresh");
+  Loner node;
+  const auto counter = node.counter();
+  constexpr uint64_t kAdds = 3000;
+  std::atomic<uint64_t> added{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i)
+    readers.emplace_back([&] {
+      for (uint64_t last = 0; last < kAdds;) {
+        const uint64_t certain = added.load();
+        const uint64_t value = fi_cntr_read(counter.get());
+        wrong += value < certain || value < last;
+        last = value;
+      }
+    });
+  for (uint64_t i = 1; i <= kAdds; ++i) {
+    fi_cntr_add(counter.get(), 1);
+    added.store(i);
+  }
+  for (std::thread& reader : readers)
+    reader.join();
+  EXPECT_EQ(wrong.load(), 0);
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 // The simulated provider's deferred work by CXI's rules (nicsim/fi/README.md): what is refused,
 // exhaustion, slots, flush.
+#include <rdma/fi_collective.h>
+#include <rdma/fi_tagged.h>
+
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "tests/fi_harness.h"
 
@@ -41,6 +45,19 @@ TEST(FiWork, RefusesWhatCxiRefuses) {
   // Nothing of all that has left anything behind.
   EXPECT_EQ(node.flush(), 0);
   EXPECT_EQ(word, 0u);
+}
+
+// Nobody can ask for these, but everybody can call them.
+TEST(FiWork, RefusesMessagesAndCollectives) {
+  Loner node;
+  uint64_t word = 0;
+  fid_ep* const ep = node.ep.get();
+  EXPECT_EQ(fi_tsend(ep, &word, 8, nullptr, 0, 1, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_tinject(ep, &word, 8, 0, 1), -FI_ENOSYS);
+  EXPECT_EQ(fi_trecv(ep, &word, 8, nullptr, 0, 1, 0, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_send(ep, &word, 8, nullptr, 0, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_recv(ep, &word, 8, nullptr, 0, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_barrier(ep, 0, nullptr), -FI_ENOSYS);
 }
 
 TEST(FiWork, NeedsAnEnabledEndpoint) {
@@ -94,6 +111,31 @@ TEST(FiWork, EntriesAreCountedWhereTheyAreLimited) {
   ASSERT_EQ(fi_cntr_add(trigger.get(), 2), 0);
   EXPECT_TRUE(eventually([&] { return successes(completion) == 4; }));
   EXPECT_EQ(sum, 4u);
+}
+
+// A boolean of libfabric's, in all its spellings; what is none leaves the provider's default.
+TEST(FiWork, TheLimitIsABoolean) {
+  const Variable depth("LANYARD_FI_DWQ_DEPTH", "1");
+  for (const auto& [word, limited] : std::vector<std::pair<const char*, bool>>{{"yes", true},
+                                                                               {"true", true},
+                                                                               {"on", true},
+                                                                               {"ON", true},
+                                                                               {"1", true},
+                                                                               {"no", false},
+                                                                               {"False", false},
+                                                                               {"off", false},
+                                                                               {"0", false},
+                                                                               {"perhaps", false}}) {
+    SCOPED_TRACE(word);
+    const Variable limit("FI_CXI_ENABLE_TRIG_OP_LIMIT", word);
+    Loner node;
+    uint64_t one = 1, sum = 0;
+    const auto trigger = node.counter();
+    const auto region = node.region(&sum, sizeof sum);
+    const Remote here{0, fi_mr_key(region.get())};
+    ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 1}), 0);
+    EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 1}), limited ? -FI_ENOSPC : 0);
+  }
 }
 
 TEST(FiWork, StallsWhereEntriesAreNotLimited) {

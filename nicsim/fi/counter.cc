@@ -170,10 +170,9 @@ int close_counter(struct fid* fid) {
   Domain& domain = counter->domain();
   if (counter->bound.load() > 0)
     return -FI_EBUSY;
-  domain.nic().progress();
-  if (!domain.nic().close_counter(counter->id()).ok())
-    return -FI_EBUSY;
+  domain.progress();
   domain.remove_counter(*counter);
+  domain.retire(counter->id());
   domain.close_child();
   delete counter;
   return 0;
@@ -240,6 +239,7 @@ int open_counter(struct fid_domain* fid, struct fi_cntr_attr* attributes, struct
       return -FI_EINVAL;
   }
   auto* domain = &static_cast<Domain&>(*fid);
+  domain->close_retired();
   const Result<nic::CounterId> id = domain->nic().open_counter();
   if (!id.ok())
     return error_of(id.status(), FI_LOG_CNTR);

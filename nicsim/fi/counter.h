@@ -66,8 +66,8 @@ class Counter : public fid_cntr {
   std::unique_ptr<MmioPage> page_;    // the events lock guards it
 };
 
-// As struct fi_ops_domain's cntr_open. Closed by fi_close(): -FI_EBUSY while it is bound, or
-// something that the NIC has to do names it.
+// As struct fi_ops_domain's cntr_open. Closed by fi_close(): -FI_EBUSY while it is bound. Work that waits for it is
+// taken back then; what else names it goes on, and counts where nobody looks.
 int open_counter(struct fid_domain* domain, struct fi_cntr_attr* attributes, struct fid_cntr** counter, void* context);
 
 }  // namespace lanyard::nicsim::fi

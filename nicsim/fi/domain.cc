@@ -154,6 +154,23 @@ void Domain::remove_counter(Counter& counter) {
     place = nullptr;
 }
 
+void Domain::retire(nic::CounterId counter) {
+  for (const nic::Op& op : trigger_queue_->cancel(counter))
+    drop(op.context);
+  (void)nic_->cancel(counter);
+  share_->give_back_what_fired();
+  {
+    const std::lock_guard lock(retired_mutex_);
+    retired_.push_back(counter);
+  }
+  close_retired();
+}
+
+void Domain::close_retired() {
+  const std::lock_guard lock(retired_mutex_);
+  std::erase_if(retired_, [this](nic::CounterId counter) { return nic_->close_counter(counter).ok(); });
+}
+
 void Domain::add_queue(CompletionQueue& queue) {
   const std::lock_guard lock(events_mutex_);
   queues_.push_back(&queue);

@@ -72,6 +72,9 @@ class Domain final : public fid_domain, private Witness {
   // ---- What must be found when something ends
   void add_counter(Counter& counter);
   void remove_counter(Counter& counter);
+  // Takes back what waits for the counter, and closes it as soon as nothing counts there any more.
+  void retire(nic::CounterId counter);
+  void close_retired();
   void add_queue(CompletionQueue& queue);
   void remove_queue(CompletionQueue& queue);
   // Reads every queue's events.
@@ -101,6 +104,9 @@ class Domain final : public fid_domain, private Witness {
   const bool takes_device_memory_;
   std::atomic<int> children_{0};
   std::atomic<uint16_t> next_endpoint_{0};
+
+  std::mutex retired_mutex_;
+  std::vector<nic::CounterId> retired_;  // not closed yet
 
   std::mutex events_mutex_;  // guards the three that follow
   RequestTable requests_;

@@ -1,6 +1,8 @@
 #include "nicsim/fi/endpoint.h"
 
 #include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_tagged.h>
 
 #include <algorithm>
 #include <cstring>
@@ -176,6 +178,34 @@ fi_ops_msg message_ops = {
     .injectdata = not_simulated,
 };
 
+fi_ops_tagged tagged_ops = {
+    .size = sizeof(fi_ops_tagged),
+    .recv = not_simulated,
+    .recvv = not_simulated,
+    .recvmsg = not_simulated,
+    .send = not_simulated,
+    .sendv = not_simulated,
+    .sendmsg = not_simulated,
+    .inject = not_simulated,
+    .senddata = not_simulated,
+    .injectdata = not_simulated,
+};
+
+fi_ops_collective collective_ops = {
+    .size = sizeof(fi_ops_collective),
+    .barrier = not_simulated,
+    .broadcast = not_simulated,
+    .alltoall = not_simulated,
+    .allreduce = not_simulated,
+    .allgather = not_simulated,
+    .reduce_scatter = not_simulated,
+    .reduce = not_simulated,
+    .scatter = not_simulated,
+    .gather = not_simulated,
+    .msg = not_simulated,
+    .barrier2 = not_simulated,
+};
+
 }  // namespace
 
 int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** out, void* context) {
@@ -189,6 +219,8 @@ int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** 
   endpoint->ops = &endpoint_ops;
   endpoint->cm = &name_ops;
   endpoint->msg = &message_ops;
+  endpoint->tagged = &tagged_ops;
+  endpoint->collective = &collective_ops;
   endpoint->rma = &rma_ops();
   endpoint->atomic = &atomic_ops();
   domain->open_child();

@@ -1,5 +1,7 @@
 #include "nicsim/fi/settings.h"
 
+#include <strings.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -27,6 +29,13 @@ Status read_either(const char* name, const char* no, const char* yes, bool& out)
     return wrong(name, word, std::string(no) + " or " + yes);
   out = word == yes;
   return {};
+}
+
+// As libfabric reads its providers' booleans; what is none is as if it were unset.
+bool read_boolean(const char* name) {
+  const char* value = std::getenv(name);
+  const auto is = [value](const char* word) { return value != nullptr && ::strcasecmp(value, word) == 0; };
+  return is("1") || is("true") || is("yes") || is("on");
 }
 
 template <typename Choice>
@@ -73,9 +82,7 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_choice<CounterRead>("LANYARD_FI_CNTR_READ", {"cached", CounterRead::kCached},
                                                    {"fresh", CounterRead::kFresh}, settings.counter_read));
   // The CXI provider's own variable first; ours says it for this provider alone.
-  bool limited = false;
-  LANYARD_RETURN_IF_ERROR(read_either("FI_CXI_ENABLE_TRIG_OP_LIMIT", "0", "1", limited));
-  settings.pool = limited ? Pool::kNoSpace : Pool::kStall;
+  settings.pool = read_boolean("FI_CXI_ENABLE_TRIG_OP_LIMIT") ? Pool::kNoSpace : Pool::kStall;
   LANYARD_RETURN_IF_ERROR(
       read_choice<Pool>("LANYARD_FI_POOL", {"stall", Pool::kStall}, {"enospc", Pool::kNoSpace}, settings.pool));
   LANYARD_RETURN_IF_ERROR(

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -23,6 +24,7 @@ namespace lanyard::nicsim::fi {
 namespace {
 
 constexpr uint32_t kSlots = 256;
+constexpr uint64_t kFormat = 0x316c6f6f70696661;  // "afipool1"
 
 // How often it is looked at most whether processes have ended: that takes a while, and others wait meanwhile.
 constexpr std::chrono::milliseconds kReapPeriod{20};
@@ -73,15 +75,19 @@ struct SharedPool::Slot {
 };
 
 struct SharedPool::Shared {
-  uint32_t depth = 0;
-  uint32_t taken = 0;                                 // the sum of the slots'
-  pthread_mutex_t mutex;                              // guards all but depth
+  uint64_t format = 0;    // kFormat once all of it is there: who made it may have been killed half-way
+  uint32_t depth = 0;     // changes while nobody uses it
+  uint32_t taken = 0;     // the sum of the slots'
+  pthread_mutex_t mutex;  // guards all but the format
   std::chrono::steady_clock::time_point reaped = {};  // the clock of the whole system
   Slot slots[kSlots];
 
   void empty(Slot& slot) {
     taken -= slot.taken;
     slot = Slot{};
+  }
+  bool is_used() const {
+    return std::any_of(slots, slots + kSlots, [](const Slot& slot) { return slot.pid != 0; });
   }
   // What processes that have ended have left behind.
   void reap() {
@@ -140,27 +146,29 @@ Result<std::unique_ptr<SharedPool>> SharedPool::open(const std::string& job, uin
       return system_failure("fstat");
     if (info.st_nlink == 0)
       continue;  // whoever went last has just taken it along
-    const bool is_new = info.st_size == 0;
-    if (is_new && ::ftruncate(file.get(), sizeof(Shared)) != 0)
+    if (info.st_size < static_cast<off_t>(sizeof(Shared)) && ::ftruncate(file.get(), sizeof(Shared)) != 0)
       return system_failure("ftruncate");
     void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED)
       return system_failure("mmap");
     auto* shared = static_cast<Shared*>(memory);
-    if (is_new) {
+    if (shared->format != kFormat) {
       new (shared) Shared;
-      shared->depth = depth;
       pthread_mutexattr_t attributes;
       pthread_mutexattr_init(&attributes);
       pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
       pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
       pthread_mutex_init(&shared->mutex, &attributes);
       pthread_mutexattr_destroy(&attributes);
+      std::atomic_ref(shared->format).store(kFormat, std::memory_order_release);
     }
     Slot* slot = nullptr;
     {
       const Locked locked(*shared);
       shared->reap();
+      // What a job has left that was killed is the next one's to set up.
+      if (!shared->is_used())
+        shared->depth = depth;
       Slot* const end = shared->slots + kSlots;
       slot = std::find_if(shared->slots, end, [](const Slot& each) { return each.pid == 0; });
       const bool fits = shared->depth == depth && slot != end;
@@ -187,8 +195,7 @@ SharedPool::~SharedPool() {
     const Locked locked(*shared_);
     shared_->empty(*slot_);
     shared_->reap();
-    for (const Slot& slot : shared_->slots)
-      is_last &= slot.pid == 0;
+    is_last = !shared_->is_used();
   }
   if (is_last)
     ::shm_unlink(name_.c_str());

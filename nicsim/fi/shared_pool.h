@@ -18,7 +18,7 @@ namespace lanyard::nicsim::fi {
 // Threads: any. No call waits for more than another process's call.
 class SharedPool {
  public:
-  // The job's pool, made by whoever comes first. kInvalidArgument where it exists with another depth or has no slot
+  // The job's pool, made by whoever comes first. kInvalidArgument where it is used with another depth or has no slot
   // left; kFailed where the system has no shared memory.
   static Result<std::unique_ptr<SharedPool>> open(const std::string& job, uint32_t depth);
   // Whoever goes last takes the shared memory along.

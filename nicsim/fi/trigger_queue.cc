@@ -44,16 +44,28 @@ Status TriggerQueue::post(std::span<const nic::DeferredOp> ops) {
   return {};
 }
 
-std::vector<nic::Op> TriggerQueue::clear() {
+// Of each batch all entries wait for one counter.
+template <typename Condition>
+std::vector<nic::Op> TriggerQueue::take_back(Condition condition) {
   const std::lock_guard lock(mutex_);
   std::vector<nic::Op> taken;
-  for (const Batch& batch : waiting_) {
+  std::erase_if(waiting_, [&](const Batch& batch) {
+    if (!condition(batch.front()))
+      return false;
     for (const nic::DeferredOp& deferred : batch)
       taken.push_back(deferred.op);
-  }
-  waiting_.clear();
-  waiting_count_.store(0, std::memory_order_release);
+    return true;
+  });
+  waiting_count_.store(waiting_.size(), std::memory_order_release);
   return taken;
+}
+
+std::vector<nic::Op> TriggerQueue::clear() {
+  return take_back([](const nic::DeferredOp&) { return true; });
+}
+
+std::vector<nic::Op> TriggerQueue::cancel(nic::CounterId trigger) {
+  return take_back([trigger](const nic::DeferredOp& deferred) { return deferred.trigger == trigger; });
 }
 
 Status TriggerQueue::start() {

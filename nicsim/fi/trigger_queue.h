@@ -46,12 +46,15 @@ class TriggerQueue {
   Status post(std::span<const nic::DeferredOp> ops);
   // Whether something waits here, so that no other command gets through to the NIC either.
   bool stalled() const { return waiting_count_.load(std::memory_order_acquire) > 0; }
-  // Takes back what waits here.
+  // Takes back what waits here: all of it, or what is for this counter.
   std::vector<nic::Op> clear();
+  std::vector<nic::Op> cancel(nic::CounterId trigger);
 
  private:
   using Batch = std::vector<nic::DeferredOp>;
 
+  template <typename Condition>
+  std::vector<nic::Op> take_back(Condition condition);
   Status start();
   void run();
   void drain();
