@@ -19,6 +19,7 @@
 #define LANYARD_TESTS_NIC_CONTRACT_H_
 
 #include "tests/nic_contract_confirmations.h"
+#include "tests/nic_contract_control.h"
 #include "tests/nic_contract_counters.h"
 #include "tests/nic_contract_data.h"
 #include "tests/nic_contract_doorbells.h"

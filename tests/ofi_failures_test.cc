@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr const char* kPeer = "LANYARD_TEST_PEER";
+constexpr const char* kHolds = "LANYARD_TEST_HOLDS";
 constexpr size_t kBytes = 64;
 
 // Longer than the driver's own patience (a second) by what a busy machine needs.
@@ -58,6 +59,21 @@ struct Introduction {
   nic::Address address_of() const { return {{address.begin(), address.begin() + static_cast<ptrdiff_t>(bytes)}}; }
 };
 
+// Takes entries that the two processes share, as many as it is told, for work that never fires.
+void hold_entries(nic::Nic& nic) {
+  const char* const number = std::getenv(kHolds);
+  alignas(8) static std::array<std::byte, kBytes> memory{};
+  for (int i = number == nullptr ? 0 : std::atoi(number); i > 0; --i) {
+    nic::DeferredOp op;
+    op.op.local = {nic.register_region(memory.data(), kBytes, {}).value(), 0};
+    op.op.remote = {1, nic.key(op.op.local.region).value(), 0};
+    op.op.bytes = 8;
+    op.trigger = nic.open_counter().value();
+    op.threshold = 1000;
+    EXPECT_TRUE(nic.post({&op, 1}).ok());
+  }
+}
+
 // Rank 1: has a region and waits.
 int be_peer() {
   const std::unique_ptr<ofi::OfiNic> nic = open_nic();
@@ -70,6 +86,7 @@ int be_peer() {
     return 1;
   alignas(8) std::array<std::byte, kBytes> memory{};
   const nic::RemoteKey key = nic->key(nic->register_region(memory.data(), kBytes, {}).value()).value();
+  hold_entries(*nic);
   if (!write_all(STDOUT_FILENO, &key, sizeof key))
     return 1;
   wait_for_end_of_input();
@@ -132,6 +149,12 @@ TEST_F(OfiFailures, WhatGoesToADeadPeerFailsAndSaysSo) {
   EXPECT_EQ(record->context, 42u);
   EXPECT_EQ(record->peer, 1u);
   EXPECT_EQ(record->code, Code::kFailed);
+  EXPECT_EQ(nic_->lost_peers(), 1u);
+  EXPECT_TRUE(nic_->is_lost(1));
+  EXPECT_FALSE(nic_->is_lost(0));
+  ASSERT_TRUE(nic_->issue(write(0).op).ok());
+  ASSERT_TRUE(reaches({1, 2}));
+  EXPECT_EQ(nic_->lost_peers(), 1u) << "lost once";
   // Nothing is under way any more: everything closes.
   EXPECT_TRUE(within_bound([&] { return nic_->deregister_region(region_); }).ok());
   EXPECT_TRUE(within_bound([&] { return nic_->close_counter(trigger_); }).ok());
@@ -157,6 +180,56 @@ TEST_F(OfiFailures, WhatWaitsForADeadPeerIsAnErrorUntilItIsFlushed) {
   EXPECT_TRUE(nic_->close_counter(done_).ok());
 }
 
+// A flush gives up what a peer has not answered; its answer may come after all, when others use what it used.
+TEST_F(OfiFailures, WhatEndsAfterAFlushGaveItUpIsNobodysEnd) {
+  const uint32_t depth = nic_->caps().deferred_depth;
+  nic::DeferredOp op = write(1);
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->stop();
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(nic_->flush().ok());
+  EXPECT_EQ(nic_->free_entries(), depth);
+  op = write(1000);
+  op.op.context = 43;
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->resume();
+  ASSERT_TRUE(reaches({1, 0})) << "the card has counted it";
+  const std::array<uint64_t, 1> waiting{43};
+  for (int i = 0; i < 50; ++i) {
+    nic_->progress();
+    ASSERT_FALSE(nic_->confirms(waiting));
+    ASSERT_EQ(nic_->free_entries(), depth - 1);
+    breathe();
+  }
+  ASSERT_TRUE(nic_->add(trigger_, 999).ok());
+  ASSERT_TRUE(reaches({2, 0}));
+  EXPECT_TRUE(eventually([&] { return nic_->confirms(waiting); }));
+  EXPECT_EQ(nic_->free_entries(), depth);
+  EXPECT_EQ(nic_->failures(), 0u);
+}
+
+TEST_F(OfiFailures, WhatFailsAfterAFlushGaveItUpIsRecordedAsItsOwn) {
+  nic::DeferredOp op = write(1);
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->stop();
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(nic_->flush().ok());
+  op = write(1000);
+  op.op.context = 43;
+  op.op.remote.peer = 0;
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->die();
+  ASSERT_TRUE(reaches({0, 1}));
+  ASSERT_TRUE(eventually([&] { return nic_->failures() == 1; }));
+  const std::optional<nic::FailureRecord> record = nic_->take_failure();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->context, 42u);
+  EXPECT_EQ(record->peer, 1u);
+  EXPECT_TRUE(nic_->is_lost(1));
+  EXPECT_FALSE(nic_->is_lost(0));
+  EXPECT_EQ(nic_->free_entries(), nic_->caps().deferred_depth - 1) << "the new one waits";
+}
+
 TEST_F(OfiFailures, ADeadPeerDoesNotKeepTheNicFromEnding) {
   for (uint64_t i = 1; i <= 8; ++i) {
     const nic::DeferredOp op = write(i);
@@ -166,6 +239,105 @@ TEST_F(OfiFailures, ADeadPeerDoesNotKeepTheNicFromEnding) {
   peer_->die();
   within_bound([&] {
     nic_.reset();
+    return 0;
+  });
+}
+
+// ---- Work that runs without an entry, because the peer holds them all, or all but one
+
+class OfiWithoutEntries : public OfiFailures {
+ protected:
+  static constexpr uint32_t kDepth = 4;
+  explicit OfiWithoutEntries(uint32_t held = kDepth)
+      : depth_("LANYARD_FI_SHARED_DEPTH", std::to_string(kDepth)),
+        job_("LANYARD_FI_JOB", "without-" + std::to_string(::getpid())),
+        pool_("LANYARD_FI_POOL", "enospc"),
+        held_(kHolds, std::to_string(held)) {}
+  bool settles() {
+    return eventually([&] {
+      nic_->progress();
+      return nic_->free_entries() == kDepth;
+    });
+  }
+
+ private:
+  const Variable depth_, job_, pool_, held_;
+};
+
+TEST_F(OfiWithoutEntries, WhatFailsIsCountedOnceAndFiresItsChain) {
+  nic::DeferredOp op = write(1);
+  op.op.remote.key.value = ~key_.value;
+  nic::DeferredOp chained = write(1);
+  chained.trigger = done_;
+  chained.op.completion = nic_->open_counter().value();
+  const std::array<nic::DeferredOp, 2> both{op, chained};
+  ASSERT_TRUE(nic_->post(both).ok());
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(reaches({0, 1}));
+  ASSERT_TRUE(eventually([&] {
+    nic_->progress();
+    return nic_->read(chained.op.completion).value() == nic::CounterValue{1, 0};
+  }));
+  EXPECT_TRUE(settles());
+  EXPECT_EQ(nic_->failures(), 1u);
+  EXPECT_EQ(nic_->take_failure().value().context, 42u);
+  EXPECT_EQ(nic_->read(done_).value(), (nic::CounterValue{0, 1}));
+  EXPECT_EQ(nic_->lost_peers(), 0u);
+}
+
+TEST_F(OfiWithoutEntries, WhatWaitsIsFlushedByTheDriverAlone) {
+  const std::array<nic::DeferredOp, 2> ops{write(1), write(2)};
+  ASSERT_TRUE(nic_->post(ops).ok());
+  EXPECT_EQ(nic_->free_entries(), kDepth - 2);
+  ASSERT_TRUE(nic_->flush().ok());
+  EXPECT_EQ(nic_->free_entries(), kDepth);
+  ASSERT_TRUE(nic_->add(trigger_, 2).ok());
+  breathe();
+  EXPECT_EQ(nic_->read(done_).value().reached(), 0u);
+  EXPECT_TRUE(nic_->deregister_region(region_).ok());
+}
+
+struct OfiWithOneEntry : OfiWithoutEntries {
+  OfiWithOneEntry() : OfiWithoutEntries(kDepth - 1) {}
+};
+
+// A flush takes back what waits with the card; what runs without an entry is under way, and goes on.
+TEST_F(OfiWithOneEntry, AFlushLeavesWhatRunsAtOnceToItsEnd) {
+  const std::array<nic::DeferredOp, 2> ops{write(1000), write(1)};
+  ASSERT_TRUE(nic_->post({&ops[0], 1}).ok());
+  peer_->stop();
+  ASSERT_TRUE(nic_->post({&ops[1], 1}).ok());
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  nic_->progress();
+  ASSERT_TRUE(nic_->flush().ok());
+  EXPECT_EQ(nic_->free_entries(), kDepth - 1);
+  EXPECT_EQ(nic_->deregister_region(region_).code(), Code::kInvalidState) << "it is read";
+  peer_->resume();
+  ASSERT_TRUE(reaches({1, 0}));
+  EXPECT_TRUE(settles());
+  EXPECT_TRUE(nic_->deregister_region(region_).ok());
+}
+
+// ---- A flush of nothing
+
+// The provider's own takes a minute here.
+TEST(OfiFlush, TakesNoTimeWhereNothingWaits) {
+  const Variable pause("LANYARD_FI_FLUSH_MS", "60000");
+  std::unique_ptr<ofi::OfiNic> nic = open_nic();
+  const nic::Address self = nic->address();
+  ASSERT_TRUE(nic->set_peers({&self, 1}, 0).ok());
+  alignas(8) std::array<std::byte, kBytes> memory{};
+  nic::DeferredOp op;
+  op.trigger = nic->open_counter().value();
+  op.op.completion = nic->open_counter().value();
+  op.op.local = {nic->register_region(memory.data(), kBytes, {}).value(), 0};
+  op.op.remote = {0, nic->key(op.op.local.region).value(), 8};
+  op.op.bytes = 8;
+  ASSERT_TRUE(nic->post({&op, 1}).ok());
+  ASSERT_TRUE(eventually([&] { return nic->read(op.op.completion).value().success == 1; }));
+  EXPECT_TRUE(within_bound([&] { return nic->flush(); }).ok());
+  within_bound([&] {
+    nic.reset();
     return 0;
   });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "transport/base/check.h"
 #include "transport/cxi/driving.h"
@@ -72,9 +73,23 @@ size_t OfiNic::drive() {
     if (done == 0)
       break;
   }
+  const bool heard = listener_.call != nullptr && hears();
+  steps += heard ? 1 : 0;
   if (steps > 0)
     activity_.fetch_add(1, std::memory_order_seq_cst);
+  if (heard)
+    listener_.call(listener_.object);  // whoever it wakes finds the counter as it is
   return steps;
+}
+
+// Whether the counter that is listened to has moved since it was looked at last. A reading costs the card a command.
+bool OfiNic::hears() {
+  const steady_clock::time_point now = steady_clock::now();
+  if (now < next_look_)
+    return false;
+  next_look_ = now + kWarmNap;
+  const uint64_t reached = counters_[listened_.value].reached();
+  return reached != std::exchange(heard_, reached);
 }
 
 // ---- From commands to the provider
@@ -235,7 +250,7 @@ size_t OfiNic::hand_over() {
       continue;
     }
     if (work->state == Work::State::kDoomed && is_due(*work)) {
-      fail(*work, work->doom);
+      fail(*work, work->doom, work->found_unreachable());
       ++steps;
       continue;
     }
@@ -256,7 +271,7 @@ size_t OfiNic::read_completions() {
     const ssize_t count = fi_cq_read(fabric_->completions(), entries, kBatch);
     if (count > 0) {
       for (ssize_t i = 0; i < count; ++i)
-        finish(*Work::of(entries[i].op_context));
+        finish(Work::use_of(entries[i].op_context));
       steps += static_cast<size_t>(count);
     } else if (count == -FI_EAVAIL) {
       // Newer libraries write a longer entry than the headers that we were built with may know.
@@ -267,7 +282,7 @@ size_t OfiNic::read_completions() {
       if (fi_cq_readerr(fabric_->completions(), &error.entry, 0) <= 0)
         return steps;
       if (error.entry.op_context != nullptr)
-        fail(*Work::of(error.entry.op_context), completion_code(error.entry.err));
+        fail(Work::use_of(error.entry.op_context), completion_code(error.entry.err), is_unreachable(error.entry.err));
       ++steps;
     } else {
       return steps;
@@ -291,14 +306,32 @@ size_t OfiNic::look_at_waiting() {
 }
 
 // The completion queue says that it has succeeded. Deferred work has been counted by the provider.
-void OfiNic::finish(Work& work) {
+void OfiNic::finish(Work::Use& use) {
+  if (use.given_up) {
+    use.given_up = false;
+    return;
+  }
+  Work& work = *use.work;
   if (OfiCounter* completion = completion_of(work); completion != nullptr && (!work.deferred() || work.at_once))
     completion->add(1);
   release(work);
 }
 
-void OfiNic::fail(Work& work, Code code) {
-  remember_failure(work.op, code);  // first: what the count fires must find it
+void OfiNic::fail(Work::Use& use, Code code, bool unreachable) {
+  if (!use.given_up)
+    return fail(*use.work, code, unreachable);
+  use.given_up = false;
+  if (unreachable)
+    lose(use.peer);
+  remember_failure({.context = use.op_context, .code = code, .peer = use.peer});
+}
+
+void OfiNic::fail(Work& work, Code code, bool unreachable) {
+  if (unreachable)
+    lose(work.op.remote.peer);  // before that: whoever sees the failure sees its cause
+  remember_failure({.context = work.op.context,
+                    .code = code,
+                    .peer = work.op.remote.peer});  // first: what the count fires must find it
   const bool given = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
   const bool has_own_counter = given && !fabric_->provider().reports_deferred_work;
   if (has_own_counter)
@@ -314,9 +347,14 @@ void OfiNic::fail(Work& work, Code code) {
   release(work);
 }
 
-void OfiNic::remember_failure(const Op& op, Code code) {
+void OfiNic::lose(uint32_t peer) {
+  if (!lost_[peer].exchange(true, std::memory_order_release))
+    lost_count_.fetch_add(1, std::memory_order_release);
+}
+
+void OfiNic::remember_failure(const nic::FailureRecord& record) {
   if (failure_count_ < kept_failures_.size())
-    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = {op.context, code, op.remote.peer};
+    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = record;
   failures_.fetch_add(1, std::memory_order_release);
 }
 

@@ -165,7 +165,7 @@ OfiNic::~OfiNic() {
   stopping_.store(true);
   if (owner_.joinable())
     owner_.join();
-  if (caps_.flush && free_entries() < caps_.deferred_depth)
+  if (caps_.flush)
     (void)flush();
   // No provider may come across what is closed below. Regions bound to the endpoint must go before
   // it.
@@ -182,6 +182,7 @@ Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   if (self >= peers.size() || peers[self].bytes != fabric_->address().bytes)
     return invalid("the NIC's own address does not stand at its own rank");
   LANYARD_RETURN_IF_ERROR(fabric_->set_peers(peers));
+  lost_ = std::make_unique<std::atomic<bool>[]>(peers.size());
   peer_count_.store(static_cast<uint32_t>(peers.size()));
   return {};
 }
@@ -227,8 +228,8 @@ Status OfiNic::close_counter(CounterId id) {
       return no_counter();
     OfiCounter& counter = counters_[id.value];
     if (counter.uses > 0)
-      return {Code::kInvalidState,
-              "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
+      return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) +
+                                       " entries, operations or regions, or by a listener"};
     counter.close();
     free_counters_.push_back(id.value);
     return {};
@@ -270,6 +271,26 @@ Status OfiNic::reset(CounterId id) {
   if (!is_open(id))
     return no_counter();
   counters_[id.value].set(0);
+  heard_ = id == listened_ ? 0 : heard_;
+  return {};
+}
+
+// Who calls a listener has the right to drive, so nobody is calling it now.
+Status OfiNic::listen(CounterId id, nic::Listener listener) {
+  Driving driving(*this);
+  if (!is_open(id))
+    return no_counter();
+  if (listener.call != nullptr && listener_.call != nullptr)
+    return {Code::kInvalidState, "somebody listens already"};
+  if (listened_.valid())
+    --counters_[listened_.value].uses;
+  listened_ = listener.call != nullptr ? id : CounterId();
+  listener_ = listener;
+  if (listened_.valid()) {
+    ++counters_[id.value].uses;
+    heard_ = counters_[id.value].reached();
+    next_look_ = {};
+  }
   return {};
 }
 

@@ -7,6 +7,9 @@
 // of failures. A thread inside progress() drives; the NIC's own thread does when nobody attends. No
 // NIC wakes it: it looks every so often, less often when nothing happens.
 //
+// A listener is called by whoever drives and finds that its counter has moved; nobody looks more often than the NIC's
+// own thread does. A peer is lost when libfabric says that it cannot be reached; a key that is gone does not say so.
+//
 // An entry's place comes back when its operation is done, not already when it fires: the provider
 // tells no earlier. What an operation did can be seen a little before its end is: close_counter()
 // and deregister_region() wait for the end of what has fired, a second at most.
@@ -14,6 +17,7 @@
 #define LANYARD_TRANSPORT_CXI_OFI_NIC_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,6 +64,7 @@ class OfiNic final : public nic::Nic {
   Status add(nic::CounterId counter, uint64_t value) override;
   Status add_error(nic::CounterId counter, uint32_t value) override;
   Status reset(nic::CounterId counter) override;
+  Status listen(nic::CounterId counter, nic::Listener listener) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
@@ -80,6 +85,10 @@ class OfiNic final : public nic::Nic {
   nic::Usage usage() const override;
   uint64_t failures() const override { return failures_.load(std::memory_order_acquire); }
   bool confirms(std::span<const uint64_t> contexts) override;
+  uint64_t lost_peers() const override { return lost_count_.load(std::memory_order_acquire); }
+  bool is_lost(uint32_t peer) const override {
+    return peer < peer_count_.load(std::memory_order_acquire) && lost_[peer].load(std::memory_order_acquire);
+  }
 
  private:
   struct Command {
@@ -124,13 +133,16 @@ class OfiNic final : public nic::Nic {
   void hold(Work& work, size_t first_fresh);
   void run_counter_op(const nic::Op& op);
   bool is_due(const Work& work) const;
-  void finish(Work& work);
-  void fail(Work& work, Code code);
+  void finish(Work::Use& use);
+  void fail(Work::Use& use, Code code, bool unreachable);
+  void fail(Work& work, Code code, bool unreachable);
+  void lose(uint32_t peer);
+  bool hears();
   void release(Work& work);
   void use(const Work& work, int delta);
   std::byte* local_address(nic::LocalSpan span) const { return regions_[span.region.value].base() + span.offset; }
   OfiCounter* completion_of(const Work& work);
-  void remember_failure(const nic::Op& op, Code code);
+  void remember_failure(const nic::FailureRecord& record);
   void ring(nic::CounterId id, uint64_t value);
   template <typename Fill>
   void push(Fill fill);
@@ -158,11 +170,19 @@ class OfiNic final : public nic::Nic {
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;
   std::atomic<uint32_t> peer_count_{0};
+  std::unique_ptr<std::atomic<bool>[]> lost_;  // by rank; there once peer_count_ is
+  std::atomic<uint64_t> lost_count_{0};
   std::atomic<uint64_t> activity_{0};
   std::atomic<uint64_t> failures_{0};
   std::vector<nic::FailureRecord> kept_failures_;  // a ring
   size_t first_failure_ = 0;
   size_t failure_count_ = 0;
+
+  // Belong to whoever drives.
+  nic::CounterId listened_;
+  nic::Listener listener_;
+  uint64_t heard_ = 0;  // what the counter had reached when it was looked at last
+  std::chrono::steady_clock::time_point next_look_;
 
   std::thread owner_;
   std::atomic<bool> stopping_{false};

@@ -1,4 +1,6 @@
 // The part of OfiNic that takes operations: what is wrong with a descriptor, credits, cancelation.
+#include <algorithm>
+
 #include "transport/base/check.h"
 #include "transport/cxi/driving.h"
 #include "transport/cxi/ofi_nic.h"
@@ -156,12 +158,21 @@ Status OfiNic::flush() {
     if (work->deferred())
       release(*work);
   std::erase_if(held_, [](const Work* work) { return work->state == Work::State::kFree; });
+  const auto is_given = [](const Work& work) {
+    return work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
+  };
+  if (std::none_of(works_.get(), works_.get() + work_count_, is_given))
+    return {};  // the provider's takes its time
   LANYARD_RETURN_IF_ERROR(ofi_status(fi_control(&fabric_->domain()->fid, FI_FLUSH_WORK, nullptr), "FI_FLUSH_WORK"));
-  // What had fired is done by now and stands in the queue; the rest was canceled.
+  // What had fired is done by now and stands in the queue, but where the provider would not wait any longer for a peer
+  // that does not answer. The rest was canceled.
   (void)read_completions();
-  for (uint32_t i = 0; i < work_count_; ++i)
-    if (works_[i].state == Work::State::kWaiting && works_[i].deferred() && !works_[i].at_once)
-      release(works_[i]);
+  for (uint32_t i = 0; i < work_count_; ++i) {
+    if (!is_given(works_[i]))
+      continue;
+    works_[i].give_up();
+    release(works_[i]);
+  }
   return {};
 }
 

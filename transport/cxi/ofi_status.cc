@@ -58,4 +58,18 @@ Code completion_code(int err) {
   return code == Code::kAgain ? Code::kFailed : code;
 }
 
+// Not a time-out, which a slow peer has too.
+bool is_unreachable(int err) {
+  switch (err) {
+    case FI_EHOSTUNREACH:
+    case FI_EHOSTDOWN:
+    case FI_ECONNREFUSED:
+    case FI_ECONNRESET:
+    case FI_ECONNABORTED:
+    case FI_ENOTCONN:
+    case FI_ESHUTDOWN: return true;
+    default: return false;
+  }
+}
+
 }  // namespace lanyard::ofi

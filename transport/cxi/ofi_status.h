@@ -21,6 +21,9 @@ Code ofi_code(int64_t returned);
 // The code of an operation that failed, by the positive `err` of fi_cq_err_entry (fi_cq(3)).
 Code completion_code(int err);
 
+// Whether such an `err` can only mean that the peer's process or card is not there.
+bool is_unreachable(int err);
+
 }  // namespace lanyard::ofi
 
 #endif  // LANYARD_TRANSPORT_CXI_OFI_STATUS_H_

@@ -24,7 +24,6 @@ Status Work::prepare(const Fabric& fabric) {
   write_.msg.iov_count = 1;
   write_.msg.rma_iov = &target_;
   write_.msg.rma_iov_count = 1;
-  write_.msg.context = &work_.context;
   operand_.count = result_.count = compare_operand_.count = 1;
   compare_operand_.addr = &compare_;
   atomic_target_.count = 1;
@@ -34,7 +33,7 @@ Status Work::prepare(const Fabric& fabric) {
   atomic_.msg.rma_iov = &atomic_target_;
   atomic_.msg.rma_iov_count = 1;
   atomic_.msg.datatype = FI_UINT64;
-  atomic_.msg.context = &work_.context;
+  name_contexts();
   if (fabric.provider().reports_deferred_work)
     return {};
   Result<Fid<fid_cntr>> counter = open_provider_counter(fabric.domain());
@@ -59,8 +58,8 @@ void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* lo
   }
   write_.msg.addr = fabric.peer(op.remote.peer);
   write_.flags = flags_of(op);
-  work_.op_type = FI_OP_WRITE;
-  work_.op.rma = &write_;
+  use().op_type = FI_OP_WRITE;
+  use().op.rma = &write_;
 }
 
 void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch) {
@@ -72,8 +71,8 @@ void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* l
   if (fetches(op))
     return describe_fetching(op, fetch);
   atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
-  work_.op_type = FI_OP_ATOMIC;
-  work_.op.atomic = &atomic_;
+  use().op_type = FI_OP_ATOMIC;
+  use().op.atomic = &atomic_;
 }
 
 void Work::describe_fetching(const nic::Op& op, std::byte* fetch) {
@@ -81,23 +80,23 @@ void Work::describe_fetching(const nic::Op& op, std::byte* fetch) {
   if (op.atomic == nic::AtomicKind::kFetchSum) {
     atomic_.msg.op = FI_SUM;
     fetch_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, atomic_.flags};
-    work_.op_type = FI_OP_FETCH_ATOMIC;
-    work_.op.fetch_atomic = &fetch_;
+    use().op_type = FI_OP_FETCH_ATOMIC;
+    use().op.fetch_atomic = &fetch_;
     return;
   }
   compare_ = op.compare;
   atomic_.msg.op = FI_CSWAP;
   compare_swap_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, {&compare_operand_, nullptr, 1}, atomic_.flags};
-  work_.op_type = FI_OP_COMPARE_ATOMIC;
-  work_.op.compare_atomic = &compare_swap_;
+  use().op_type = FI_OP_COMPARE_ATOMIC;
+  use().op.compare_atomic = &compare_swap_;
 }
 
 Code Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion) {
-  work_.threshold = threshold;
-  work_.triggering_cntr = trigger;
+  use().threshold = threshold;
+  use().triggering_cntr = trigger;
   if (done_ == nullptr) {
-    work_.completion_cntr = completion;
-    return ofi_code(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_));
+    use().completion_cntr = completion;
+    return note(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &use()));
   }
   // The counter of its own only grows, so that it need not be set each time; far below what 31 bits hold.
   constexpr uint64_t kMostEnded = uint64_t{1} << 30;
@@ -105,8 +104,8 @@ Code Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid
     (void)fi_cntr_set(done_.get(), 0);
     ended_ = 0;
   }
-  work_.completion_cntr = done_.get();
-  const Code code = ofi_code(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &work_));
+  use().completion_cntr = done_.get();
+  const Code code = note(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &use()));
   // Second, so that nothing is left behind where the first is refused; what is done by now adds at
   // once.
   if (code == Code::kOk && completion != nullptr)
@@ -125,15 +124,33 @@ void Work::chain(const Fabric& fabric, fid_cntr* completion) {
   LANYARD_CHECK(chained == 0, "the provider took an operation, but not its completion");
 }
 
+Code Work::note(int64_t returned) {
+  found_unreachable_ = returned < 0 && is_unreachable(static_cast<int>(-returned));
+  return ofi_code(returned);
+}
+
+void Work::name_contexts() {
+  use().given_up = false;
+  write_.msg.context = atomic_.msg.context = &use().context;
+}
+
+void Work::give_up() {
+  use().given_up = true;
+  use().op_context = op.context;
+  use().peer = op.remote.peer;
+  current_ = (current_ + 1) % kUses;
+  name_contexts();
+}
+
 Code Work::start(const Fabric& fabric) {
-  switch (work_.op_type) {
-    case FI_OP_WRITE: return ofi_code(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags));
-    case FI_OP_ATOMIC: return ofi_code(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
+  switch (use().op_type) {
+    case FI_OP_WRITE: return note(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags));
+    case FI_OP_ATOMIC: return note(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
     case FI_OP_FETCH_ATOMIC:
-      return ofi_code(fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags));
+      return note(fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags));
     default:
-      return ofi_code(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1,
-                                           &result_, nullptr, 1, compare_swap_.flags));
+      return note(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1, &result_,
+                                       nullptr, 1, compare_swap_.flags));
   }
 }
 

@@ -22,12 +22,15 @@ namespace lanyard::ofi {
 // where it is and as it is from post() or start() until the driver has seen its completion.
 // Threads: those of the driver.
 class Work {
-  // What op_context points to begins with its fi_context2.
-  struct Descriptor : fi_deferred_work {
-    Work* owner = nullptr;
-  };
-
  public:
+  // What op_context points to: not the Work but one use of it, because a flush gives a Work back of which an event may
+  // yet come. It begins with the descriptor, whose fi_context2 some providers want there.
+  struct Use : fi_deferred_work {
+    Work* work = nullptr;
+    bool given_up = false;
+    uint64_t op_context = 0;  // these two: of the operation that was given up
+    uint32_t peer = 0;
+  };
   enum class State : uint8_t {
     kFree,
     kHeld,     // with the driver: not due, or the provider had no room
@@ -35,13 +38,16 @@ class Work {
     kWaiting,  // with the provider, for its trigger or its completion
   };
 
-  Work() { work_.owner = this; }
+  Work() {
+    for (Use& use : uses_)
+      use.work = this;
+  }
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // The Work whose operation a completion's op_context names.
-  static Work* of(void* op_context) {
-    return static_cast<Descriptor*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)))->owner;
+  // Which operation a completion's op_context names.
+  static Use& use_of(void* op_context) {
+    return *static_cast<Use*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)));
   }
 
   // Whether the operation brings something back.
@@ -69,8 +75,18 @@ class Work {
   // chain fires.
   void finish_failed();
 
+  // Whether the provider has refused it because its peer is not there.
+  bool found_unreachable() const { return found_unreachable_; }
+  // Nobody waits for its event any more; should it come, it names a Use that has been given up.
+  void give_up();
+
  private:
-  Descriptor work_{};
+  // So many flushes in a row may give a Work up before its oldest event could be taken for another's.
+  static constexpr size_t kUses = 4;
+
+  Use uses_[kUses]{};
+  size_t current_ = 0;
+  bool found_unreachable_ = false;
   fi_deferred_work chain_{};
   fi_op_rma write_{};
   fi_op_atomic atomic_{};
@@ -90,6 +106,9 @@ class Work {
   Fid<fid_cntr> done_;
   uint64_t ended_ = 0;  // what it stood at before this operation
 
+  Use& use() { return uses_[current_]; }
+  Code note(int64_t returned);
+  void name_contexts();
   void chain(const Fabric& fabric, fid_cntr* completion);
   void describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local);
   void describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch);
