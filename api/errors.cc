@@ -8,6 +8,40 @@
 
 namespace lanyard::api {
 
+namespace {
+
+std::atomic<bool> has_been_initialised{false};
+
+// Whether MPI runs and its MPI_Init did not come by here.
+bool is_bypassed() {
+  int initialised = 0;
+  int finalised = 0;
+  PMPI_Initialized(&initialised);
+  PMPI_Finalized(&finalised);
+  return initialised && !finalised && !has_been_initialised.load();
+}
+
+int raise_without_context(int error_class, const std::string& text) {
+  if (is_bypassed()) {
+    int rank = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    std::fprintf(
+        stderr,
+        "lanyard: rank %d: MPI_Init did not come by Lanyard, which has seen no request and no communicator since: "
+        "link Lanyard before the MPI library (as -llanyard -lmpi), and call MPI_Init from C or C++\n",
+        rank);
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  static std::atomic<bool> has_spoken{false};
+  if (!has_spoken.exchange(true))
+    std::fprintf(stderr, "lanyard: %s\n", text.c_str());
+  return error_class;
+}
+
+}  // namespace
+
+Errors::Errors() { has_been_initialised.store(true); }
+
 void Errors::add_classes() {
   PMPI_Add_error_class(&base_class_);
   PMPI_Add_error_string(base_class_, "Lanyard error");
@@ -42,20 +76,24 @@ int Errors::code(int error_class, const std::string& text) {
   const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.error_class == error_class && entry.text == text;
   });
-  if (same != entries_.end())
+  if (same != entries_.end()) {
+    same->returned = ++returned_;
     return same->code;
+  }
   Entry* entry = nullptr;
   if (entries_.size() < kCodes) {
     int code = MPI_ERR_OTHER;
     // Under a class of our own: not every MPI lets codes and texts be added to its own classes.
     if (PMPI_Add_error_code(base_class_, &code) != MPI_SUCCESS)
       return error_class;
-    entry = &entries_.emplace_back(Entry{code, error_class, text});
+    entry = &entries_.emplace_back(Entry{code, error_class, text, 0});
   } else {
-    entry = &entries_[next_++ % kCodes];
+    entry = &*std::min_element(entries_.begin(), entries_.end(),
+                               [](const Entry& a, const Entry& b) { return a.returned < b.returned; });
     entry->error_class = error_class;
     entry->text = text;
   }
+  entry->returned = ++returned_;
   PMPI_Add_error_string(entry->code, text.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
   return entry->code;
 }
@@ -78,10 +116,8 @@ bool Errors::lookup(int code, int* error_class, std::string* text) {
 
 int raise(MPI_Comm communicator, int error_class, const std::string& text) {
   Context* context = Context::get();
-  if (context == nullptr) {
-    std::fprintf(stderr, "lanyard: %s\n", text.c_str());
-    return error_class;
-  }
+  if (context == nullptr)
+    return raise_without_context(error_class, text);
   const int code = context->errors().code(error_class, text);
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (PMPI_Comm_get_errhandler(communicator, &handler) == MPI_SUCCESS) {
@@ -96,9 +132,7 @@ int raise(MPI_Comm communicator, int error_class, const std::string& text) {
   return code;
 }
 
-int raise_not_initialised() {
-  return raise(MPI_COMM_WORLD, MPI_ERR_OTHER, "MPI is not initialised, or was before Lanyard was linked in");
-}
+int raise_not_initialised() { return raise(MPI_COMM_WORLD, MPI_ERR_OTHER, "MPI is not initialised, or is finalised"); }
 
 int check_array(int count, const MPI_Request requests[], std::string* text) {
   if (count >= 0 && (count == 0 || requests != nullptr))

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -15,14 +16,17 @@
 
 namespace lanyard::api {
 
-// The codes that Lanyard has made. MPI codes live for ever, so there is a limited number of them, used again in turn: a
-// code's text is right until kCodes further distinct errors have happened.
+// The codes that Lanyard has made. MPI codes live for ever, so there is a limited number of them, and the one that was
+// returned longest ago is used again: a code's text is right until kCodes further distinct errors have happened.
 class Errors {
  public:
   static constexpr size_t kCodes = 256;
   static constexpr int kKinds = MPIX_ERROR_NIC + 1;
 
-  // Between MPI_Init and MPI_Finalize. Any thread.
+  // Between MPI_Init and MPI_Finalize.
+  Errors();
+
+  // Any thread.
   int class_of(MPIX_Error_kind kind);
   // Whether it is one of the classes made here. MPI's classes are codes too: each is its own class.
   bool is_class(int code) const;
@@ -36,6 +40,7 @@ class Errors {
     int code;
     int error_class;
     std::string text;
+    uint64_t returned;  // when it last was, in errors
   };
 
   void add_classes();
@@ -48,10 +53,12 @@ class Errors {
   std::array<int, kKinds> kind_classes_{};
   std::mutex mutex_;
   std::vector<Entry> entries_;
-  size_t next_ = 0;
+  uint64_t returned_ = 0;
 };
 
-// Makes a code, invokes the communicator's error handler with it, and returns it where the handler returns.
+// Makes a code, invokes the communicator's error handler with it, and returns it where the handler returns. Outside
+// MPI_Init and MPI_Finalize it says the text on stderr, and where MPI was initialised without Lanyard's hearing of it,
+// it ends the job: nothing that follows can work.
 int raise(MPI_Comm communicator, int error_class, const std::string& text);
 // The same for a call outside MPI_Init and MPI_Finalize.
 int raise_not_initialised();

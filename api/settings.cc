@@ -1,11 +1,17 @@
 #include "api/settings.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <initializer_list>
+#include <iterator>
+#include <numeric>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace lanyard::api {
 
@@ -75,9 +81,89 @@ Status read_seconds(const char* name, std::chrono::milliseconds& out) {
   return {};
 }
 
+// Every variable that something of Lanyard's reads, or that installing it sets.
+constexpr std::string_view kNames[] = {
+    "LANYARD_CHECK",
+    "LANYARD_DEADLINE_S",
+    "LANYARD_GPU",
+    "LANYARD_GPU_BLOCKING",
+    "LANYARD_GPU_LINGER_US",
+    "LANYARD_GPU_SHARED",
+    "LANYARD_NIC",
+    "LANYARD_OFI_DOMAIN",
+    "LANYARD_OFI_DWQ_DEPTH",
+    "LANYARD_OFI_PROVIDER",
+    "LANYARD_OVERFLOW",
+    "LANYARD_SIM_CMA",
+    "LANYARD_SIM_DWQ_DEPTH",
+    "LANYARD_SIM_FAULT",
+    "LANYARD_SIM_INTERFACE",
+    "LANYARD_SIM_MAX_MESSAGE",
+    "LANYARD_SIM_SPIN_MS",
+    "LANYARD_SIM_WIRE",
+    "LANYARD_STRATEGY",
+    "LANYARD_WARN_S",
+    // The simulated provider (nicsim/fi).
+    "LANYARD_FI_AMO_CNTRS",
+    "LANYARD_FI_CNTR_READ",
+    "LANYARD_FI_DWQ_DEPTH",
+    "LANYARD_FI_FAILURES",
+    "LANYARD_FI_FLUSH_MS",
+    "LANYARD_FI_HMEM",
+    "LANYARD_FI_JOB",
+    "LANYARD_FI_MMIO",
+    "LANYARD_FI_NAME",
+    "LANYARD_FI_POOL",
+    "LANYARD_FI_SHARED_DEPTH",
+    "LANYARD_FI_TIES",
+    "LANYARD_FI_VISIBILITY",
+    // The tests, and what modules and packagers call where a library is.
+    "LANYARD_TEST_PATIENCE_S",
+    "LANYARD_DIR",
+    "LANYARD_HOME",
+    "LANYARD_PREFIX",
+    "LANYARD_ROOT",
+    "LANYARD_VERSION",
+};
+
+// How many characters have to be put in, taken out or changed to make one of the other (Levenshtein).
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t corner = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = corner + (a[i] == b[j] ? 0 : 1);
+      corner = row[j + 1];
+      row[j + 1] = std::min({changed, corner + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+// A variable that nothing reads is a mistake that would go unseen.
+Status check_names() {
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("LANYARD_") || Settings::is_known(name))
+      continue;
+    const std::string_view nearest = *std::min_element(
+        std::begin(kNames), std::end(kNames),
+        [&](std::string_view a, std::string_view b) { return distance(name, a) < distance(name, b); });
+    return {Code::kInvalidArgument, std::string(name) + " is not known: did you mean " + std::string(nearest) + "?"};
+  }
+  return {};
+}
+
 }  // namespace
 
+bool Settings::is_known(std::string_view name) {
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 Result<Settings> Settings::from_environment() {
+  LANYARD_RETURN_IF_ERROR(check_names());
   Settings settings;
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim", "ofi", "cxi"}, settings.nic));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_CHECK", settings.checked));

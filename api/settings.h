@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "transport/base/status.h"
 #include "transport/core/strategy.h"
@@ -35,8 +36,11 @@ struct Settings {
   uint32_t ofi_dwq_depth = 0;  // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
   std::string interface;       // LANYARD_SIM_INTERFACE: the tcp wire's IP address; empty: choose
 
-  // kInvalidArgument names the variable, its value and what is allowed.
+  // kInvalidArgument names the variable, its value and what is allowed; or a variable LANYARD_* that nothing reads, and
+  // the nearest one that something does.
   static Result<Settings> from_environment();
+  // Whether something of Lanyard's reads the variable.
+  static bool is_known(std::string_view name);
 };
 
 }  // namespace lanyard::api

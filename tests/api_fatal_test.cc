@@ -18,7 +18,37 @@
 
 namespace {
 
+// As a program does whose calls of MPI_Init the linker gave to the MPI.
+int die_unseen() {
+  PMPI_Init(nullptr, nullptr);
+  for (int i = 0; i < 1000; ++i) {
+    MPIX_Queue queue = MPIX_QUEUE_NULL;
+    MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
+    MPIX_Queue_wait(queue);
+    MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream);
+  }
+  std::printf("still alive\n");
+  PMPI_Finalize();
+  return 0;
+}
+
+// Too early and too late: said once each process, and no harm done.
+int call_outside() {
+  for (int i = 0; i < 1000; ++i)
+    MPIX_Queue_wait(MPIX_QUEUE_NULL);
+  MPI_Init(nullptr, nullptr);
+  MPI_Finalize();
+  for (int i = 0; i < 1000; ++i)
+    MPIX_Queue_wait(MPIX_QUEUE_NULL);
+  std::printf("still alive\n");
+  return 0;
+}
+
 int die_of(int mistake) {
+  if (mistake == 3)
+    return die_unseen();
+  if (mistake == 4)
+    return call_outside();
   MPI_Init(nullptr, nullptr);
   int value = 0;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -68,13 +98,21 @@ std::string run_child(int mistake, int* status) {
   return text;
 }
 
+size_t count(const std::string& text, const std::string& words) {
+  size_t times = 0;
+  for (size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + words.size()))
+    ++times;
+  return times;
+}
+
 struct Last : ::testing::TestWithParam<std::pair<int, const char*>> {};
 
 TEST_P(Last, WordsTellWhatWasWrong) {
   const auto& [mistake, words] = GetParam();
   int status = 0;
   const std::string text = run_child(mistake, &status);
-  EXPECT_NE(text.find("lanyard: rank 0: "), std::string::npos) << text;
+  EXPECT_EQ(count(text, "lanyard: "), 1u) << text;
+  EXPECT_EQ(count(text, "lanyard: rank 0: "), 1u) << text;
   EXPECT_NE(text.find(words), std::string::npos) << text;
   EXPECT_EQ(text.find("still alive"), std::string::npos) << text;
   EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << text;
@@ -82,12 +120,21 @@ TEST_P(Last, WordsTellWhatWasWrong) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Last,
                          ::testing::Values(std::pair(0, "not a queue of this process"), std::pair(1, "not matched"),
-                                           std::pair(2, "cannot be cancelled")),
+                                           std::pair(2, "cannot be cancelled"),
+                                           std::pair(3, "link Lanyard before the MPI library")),
                          [](const auto& info) { return "Mistake" + std::to_string(info.param.first); });
 
 TEST(AChild, WithoutAMistakeLives) {
   int status = 1;
   EXPECT_EQ(run_child(99, &status), "still alive\n");
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(AChild, ThatCallsOutsideOfInitAndFinalizeHearsItOnce) {
+  int status = 1;
+  const std::string text = run_child(4, &status);
+  EXPECT_EQ(count(text, "lanyard: "), 1u) << text;
+  EXPECT_EQ(count(text, "still alive"), 1u) << text;
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 

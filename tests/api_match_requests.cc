@@ -293,5 +293,54 @@ TEST_F(MatchRequests, MayBeFreedBeforeItIsComplete) {
   verify();
 }
 
+// Its match is done, and nobody has collected it: it may be freed as any complete request.
+TEST_F(MatchRequests, MayBeFreedOnceItIsComplete) {
+  for (int round = 0; round < 100; ++round) {
+    Requests pair;
+    pair.receive(&in, sizeof in, rank(), 3);
+    pair.send(&out, sizeof out, rank(), 3);
+    MPI_Request match = MPI_REQUEST_NULL;
+    ASSERT_TRUE(ok(MPIX_Imatchall(2, pair.data(), &match)));
+    for (int flag = 0; !flag;)
+      ASSERT_TRUE(ok(MPI_Request_get_status(match, &flag, MPI_STATUS_IGNORE)));
+    ASSERT_TRUE(ok(MPI_Request_free(&match)));
+    EXPECT_EQ(match, MPI_REQUEST_NULL);
+    pair.start(queue);
+    pair.wait(queue);
+    queue.wait();
+    EXPECT_EQ(in, rank());
+  }
+  requests.match();
+  verify();
+}
+
+// None of its requests may be freed before all are matched, not even those that are.
+TEST_F(MatchRequests, KeepsItsRequestsUntilItIsComplete) {
+  Requests all;
+  all.receive(&in, sizeof in, rank(), 3);
+  all.send(&out, sizeof out, rank(), 3);
+  int late = -1, mine = 700 + rank();
+  all.receive(&late, sizeof late, partner(), 4);
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(3, all.data(), &match)));
+  for (int flag = 0; !flag;)
+    ASSERT_TRUE(ok(MPIX_Is_matched(all[0], &flag)));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(fails(MPI_Request_free(all.at(i)), MPI_ERR_REQUEST, {"being matched"}));
+    EXPECT_NE(all[i], MPI_REQUEST_NULL);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  all.send(&mine, sizeof mine, partner(), 4);
+  ASSERT_TRUE(ok(MPIX_Match(all.at(3), MPI_STATUS_IGNORE)));
+  ASSERT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+  all.start(queue);
+  all.wait(queue);
+  queue.wait();
+  EXPECT_EQ(in, rank());
+  EXPECT_EQ(late, 700 + partner());
+  requests.match();
+  verify();
+}
+
 }  // namespace
 }  // namespace lanyard::api_test

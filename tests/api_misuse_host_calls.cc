@@ -1,5 +1,6 @@
 // MPI's own calls on requests that belong to a queue are refused and leave the transfer as it is;
 // error handlers see it.
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -290,6 +291,55 @@ TEST(ErrorCodes, LastForAWhile) {
   for (int code : codes)
     EXPECT_TRUE(fails(code, MPI_ERR_REQUEST, {"recv", "matched already"}));
   EXPECT_EQ(error_class(MPI_ERR_TRUNCATE), MPI_ERR_TRUNCATE);
+}
+
+// More errors than there are codes: each is right when it is returned, and until as many others have happened. Only
+// their number ends, not their classes.
+TEST(ErrorCodes, AreRightUntilAsManyOthersHaveHappened) {
+  constexpr int kCodes = 256;  // as api/errors.h has it
+  constexpr int kErrors = 3 * kCodes;
+  int value = 0;
+  std::vector<int> codes;
+  const auto expect_right = [&](int error) {
+    const int code = codes[static_cast<size_t>(error)];
+    if (error % 2 == 0) {
+      EXPECT_TRUE(fails(code, MPI_ERR_REQUEST, {"tag " + std::to_string(error) + ",", "matched already"}));
+    } else {
+      EXPECT_TRUE(fails(code, MPI_ERR_TRUNCATE, {std::to_string(error + 1000), std::to_string(error + 999)}));
+    }
+  };
+  std::vector<char> memory(kErrors + 1000);
+  const auto err = [&](int error) {
+    Requests requests;
+    if (error % 2 == 0) {
+      requests.receive(&value, sizeof value, 0, error, MPI_COMM_SELF);
+      requests.send(&value, sizeof value, 0, error, MPI_COMM_SELF);
+      requests.match();
+      return MPIX_Match(requests.at(0), MPI_STATUS_IGNORE);
+    }
+    requests.receive(memory.data(), error + 999, 0, 1, MPI_COMM_SELF);
+    requests.send(memory.data(), error + 1000, 0, 1, MPI_COMM_SELF);
+    MPI_Request match = MPI_REQUEST_NULL;
+    EXPECT_TRUE(ok(MPIX_Imatchall(2, requests.data(), &match)));
+    return MPI_Wait(&match, MPI_STATUS_IGNORE);
+  };
+  for (int error = 0; error < kErrors; ++error) {
+    codes.push_back(err(error));
+    expect_right(error);
+  }
+  for (int error = kErrors - kCodes; error < kErrors; ++error)
+    expect_right(error);
+  std::vector<int> distinct = codes;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  EXPECT_LE(distinct.size(), static_cast<size_t>(kCodes));
+  // An old one that happens again has its code still, and lasts as long as a new one.
+  const int oldest = kErrors - kCodes;
+  EXPECT_EQ(err(oldest), codes[static_cast<size_t>(oldest)]);
+  for (int error = kErrors; error < kErrors + kCodes - 1; ++error) {
+    codes.push_back(err(error));
+    expect_right(oldest);
+  }
 }
 
 // The same mistake again and again uses up nothing.

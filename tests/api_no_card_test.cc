@@ -14,6 +14,17 @@ TEST(NoCard, AQueueSaysWhatIsMissing) {
   }
 }
 
+// There is nothing in it that would need one.
+TEST(NoCard, AMatchOfNothingCompletes) {
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(0, nullptr, &match)));
+  int flag = 0;
+  for (int i = 0; i < 1000 && !flag; ++i)
+    ASSERT_TRUE(ok(MPI_Test(&match, &flag, MPI_STATUS_IGNORE)));
+  EXPECT_TRUE(flag);
+  EXPECT_EQ(match, MPI_REQUEST_NULL);
+}
+
 TEST(NoCard, MpiGoesOn) {
   const int mine = rank();
   int sum = 0;

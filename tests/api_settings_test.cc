@@ -1,7 +1,7 @@
 // Settings that make no sense: Lanyard says which and why where it is first used, and MPI works as
 // if it were not there.
 //
-//   api_settings_test NAME=VALUE                the value is wrong everywhere
+//   api_settings_test NAME=VALUE                the value is wrong everywhere; or the name is, LANYARD_DEADLINE
 //   api_settings_test NAME=VALUE on-one-rank    on the last rank alone
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +21,8 @@ bool on_one_rank = false;
   const std::string culprit = "rank " + std::to_string(ranks() - 1);
   if (on_one_rank && rank() != ranks() - 1)
     return fails(code, MPIX_ERR_NIC, {culprit, "network card"});
+  if (name == "LANYARD_DEADLINE")
+    return fails(code, MPIX_ERR_NIC, {"LANYARD_DEADLINE is not known", "did you mean LANYARD_DEADLINE_S?"});
   return fails(code, MPIX_ERR_NIC, {name, value, "allowed is"});
 }
 

@@ -164,6 +164,42 @@ TEST_F(Datatypes, MayBeFreedBetweenCreationAndMatching) {
   EXPECT_EQ(in.mistakes(seed_of(partner(), rank(), 0)), 0u);
 }
 
+struct Gaps {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  Gaps() {
+    MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+    MPI_Type_commit(&type);
+  }
+  ~Gaps() { MPI_Type_free(&type); }
+};
+
+TEST_F(Datatypes, ZeroElementsHaveNoGaps) {
+  const Gaps gaps;
+  Requests requests;
+  requests.receive(in.data(), 0, partner(), 1, MPI_COMM_WORLD, gaps.type);
+  requests.send(out.data(), 0, partner(), 1, MPI_COMM_WORLD, Mode::kSend, gaps.type);
+  in.poison();
+  requests.match();
+  requests.start(queue);
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_TRUE(in.untouched());
+}
+
+// Nothing moves to or from MPI_PROC_NULL, so its datatype and its communicator may be any.
+TEST_F(Datatypes, GapsMeetNobody) {
+  const Gaps gaps;
+  Requests requests;
+  requests.receive(in.data(), 1, MPI_PROC_NULL, 1, MPI_COMM_WORLD, gaps.type);
+  requests.send(out.data(), 1, MPI_PROC_NULL, 1, MPI_COMM_WORLD, Mode::kSend, gaps.type);
+  in.poison();
+  requests.match();
+  requests.start(queue);
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_TRUE(in.untouched());
+}
+
 TEST_F(Datatypes, ZeroElementsAtNoAddress) {
   Requests requests;
   requests.receive(nullptr, 0, partner(), 1, MPI_COMM_WORLD, MPI_DOUBLE);

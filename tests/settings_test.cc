@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lanyard::api {
@@ -195,6 +197,50 @@ TEST_F(SettingsTest, GpuLinger) {
 TEST_F(SettingsTest, Interface) {
   EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "127.0.0.1").interface, "127.0.0.1");
   EXPECT_EQ(with("LANYARD_SIM_INTERFACE", "").interface, "");
+}
+
+// ---- Names
+
+TEST_F(SettingsTest, AVariableThatNothingReadsIsAMistake) {
+  const std::pair<const char*, const char*> mistakes[] = {
+      {"LANYARD_DEADLINE", "LANYARD_DEADLINE_S"}, {"LANYARD_DEADLINE_MS", "LANYARD_DEADLINE_S"},
+      {"LANYARD_STRATGEY", "LANYARD_STRATEGY"},   {"LANYARD_SIM_DEPTH", "LANYARD_SIM_DWQ_DEPTH"},
+      {"LANYARD_FI_POLL", "LANYARD_FI_POOL"},
+  };
+  for (const auto& [name, meant] : mistakes) {
+    EXPECT_FALSE(Settings::is_known(name));
+    setenv(name, "3", 1);
+    const Result<Settings> settings = Settings::from_environment();
+    unsetenv(name);
+    ASSERT_FALSE(settings.ok()) << name;
+    EXPECT_EQ(settings.status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(settings.status().message(), std::string(name) + " is not known: did you mean " + meant + "?");
+  }
+  EXPECT_TRUE(Settings::from_environment().ok());
+}
+
+TEST_F(SettingsTest, VariablesOfOthersAreNotLookedAt) {
+  for (const char* name : {"LANYARD", "LANYARDS_DEADLINE", "MY_LANYARD_DEADLINE", "lanyard_deadline", "LANYARD_ROOT",
+                           "LANYARD_TEST_PATIENCE_S"}) {
+    const bool was_set = getenv(name) != nullptr;
+    if (!was_set)
+      setenv(name, "3", 1);
+    EXPECT_TRUE(Settings::from_environment().ok()) << name;
+    if (!was_set)
+      unsetenv(name);
+  }
+}
+
+// Whatever the drivers, the simulated card and its provider read, a program may set.
+TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
+  std::ifstream list("tests/environment_names.txt");
+  std::string name;
+  int names = 0;
+  while (std::getline(list, name)) {
+    EXPECT_TRUE(Settings::is_known(name)) << name << " is missing in api/settings.cc";
+    ++names;
+  }
+  EXPECT_GT(names, 25);
 }
 
 // Each variable sets its own field and no other.
