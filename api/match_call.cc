@@ -41,8 +41,10 @@ int MatchCall::open() {
 }
 
 MatchCall::~MatchCall() {
-  if (taken_)
-    watched.remove(handle_);
+  if (!taken_)
+    return;
+  watched.remove(handle_);
+  watched_by_free.remove(handle_);
 }
 
 void MatchCall::discard() {
@@ -53,6 +55,7 @@ void MatchCall::discard() {
 void MatchCall::take(std::vector<RequestRecord*> records) {
   taken_ = true;
   watched.add(handle_);
+  watched_by_free.add(handle_);
   records_ = std::move(records);
   for (RequestRecord* record : records_)
     record->in_imatch = true;

@@ -81,6 +81,34 @@ int remember(int code, Direction direction, bool ready, const Arguments& argumen
   return code;
 }
 
+[[gnu::noinline]] int free_watched(MPI_Request* request) {
+  Context* context = Context::get();
+  if (context == nullptr)
+    return PMPI_Request_free(request);
+  MPI_Comm communicator = MPI_COMM_WORLD;
+  lanyard::Status status;
+  {
+    const auto lock = context->lock();
+    if (lanyard::api::MatchCall* call = lanyard::api::MatchCall::find(*context, *request)) {
+      call->detach();
+      *request = MPI_REQUEST_NULL;
+      lanyard::api::MatchCall::advance_all(*context);
+      return MPI_SUCCESS;
+    }
+    RequestRecord* record = context->requests().find(*request);
+    if (record != nullptr) {
+      communicator = record->communicator;
+      if (record->in_imatch)
+        status = {lanyard::Code::kInvalidState, "the request is being matched"};
+      else if (record->core != nullptr)
+        status = context->endpoint().free_request(record->core);
+      if (status.ok())
+        context->requests().erase(*request);
+    }
+  }
+  return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
+}
+
 }  // namespace
 
 extern "C" {
@@ -122,32 +150,10 @@ int MPI_Recv_init(void* buffer, int count, MPI_Datatype datatype, int peer, int 
 }
 
 int MPI_Request_free(MPI_Request* request) {
-  Context* context = Context::get();
-  if (context == nullptr || request == nullptr || *request == MPI_REQUEST_NULL ||
-      (context->requests().empty() && lanyard::api::watched.empty()))
-    return PMPI_Request_free(request);
-  MPI_Comm communicator = MPI_COMM_WORLD;
-  lanyard::Status status;
-  {
-    const auto lock = context->lock();
-    if (lanyard::api::MatchCall* call = lanyard::api::MatchCall::find(*context, *request)) {
-      call->detach();
-      *request = MPI_REQUEST_NULL;
-      lanyard::api::MatchCall::advance_all(*context);
-      return MPI_SUCCESS;
-    }
-    RequestRecord* record = context->requests().find(*request);
-    if (record != nullptr) {
-      communicator = record->communicator;
-      if (record->in_imatch)
-        status = {lanyard::Code::kInvalidState, "the request is being matched"};
-      else if (record->core != nullptr)
-        status = context->endpoint().free_request(record->core);
-      if (status.ok())
-        context->requests().erase(*request);
-    }
-  }
-  return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
+  using lanyard::api::watched_by_free;
+  return watched_by_free.empty() || request == nullptr || !watched_by_free.may_have(*request)
+             ? PMPI_Request_free(request)
+             : free_watched(request);
 }
 
 }  // extern "C"

@@ -7,12 +7,12 @@
 namespace lanyard::api {
 
 constinit WatchedHandles watched;
+constinit WatchedHandles watched_by_free;
 
 RequestRecord& RequestTable::insert(MPI_Request handle) {
   erase(handle);
-  const size_t count = count_.load(std::memory_order_relaxed);
   if (2 * (used_ + 1) > slots_.size())
-    rehash(std::max(kFirstSlots, 4 * (count + 1)));
+    rehash(std::max(kFirstSlots, 4 * (count_ + 1)));
   if (spare_.empty())
     spare_.push_back(&records_.emplace_back());
   size_t i = hash(handle);
@@ -20,11 +20,12 @@ RequestRecord& RequestTable::insert(MPI_Request handle) {
     ++i;
   Slot& slot = slots_[i & mask_];
   used_ += slot.was_used ? 0 : 1;
-  count_.store(count + 1, std::memory_order_relaxed);
+  ++count_;
   slot.handle = handle;
   slot.was_used = true;
   slot.record = spare_.back();
   spare_.pop_back();
+  watched_by_free.add(handle);
   return *slot.record;
 }
 
@@ -32,12 +33,13 @@ void RequestTable::erase(MPI_Request handle) {
   Slot* slot = slot_of(handle);
   if (slot == nullptr)
     return;
+  watched_by_free.remove(handle);
   if (slot->record->is_watched)
     watched.remove(handle);
   *slot->record = RequestRecord();
   spare_.push_back(slot->record);
   slot->record = nullptr;
-  count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  --count_;
 }
 
 void RequestTable::watch(MPI_Request handle) {
@@ -56,7 +58,7 @@ void RequestTable::rehash(size_t size) {
   old.swap(slots_);
   mask_ = power - 1;
   shift_ = 64 - std::countr_zero(power);
-  used_ = count_.load(std::memory_order_relaxed);
+  used_ = count_;
   for (const Slot& slot : old) {
     if (slot.record == nullptr)
       continue;

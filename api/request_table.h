@@ -4,7 +4,6 @@
 
 #include <mpi.h>
 
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -40,8 +39,6 @@ class RequestTable {
  public:
   RequestTable() : slots_(kFirstSlots) {}
 
-  // Any thread, without the lock.
-  bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
   RequestRecord* find(MPI_Request handle) {
     const Slot* slot = slot_of(handle);
     return slot == nullptr ? nullptr : slot->record;
@@ -82,8 +79,8 @@ class RequestTable {
   std::vector<Slot> slots_;
   size_t mask_ = kFirstSlots - 1;                   // slots_.size() - 1
   int shift_ = 64 - std::countr_zero(kFirstSlots);  // leaves as many bits of a hash as the mask has
-  std::atomic<size_t> count_{0};                    // written under the lock
-  size_t used_ = 0;                                 // slots that are or were used
+  size_t count_ = 0;
+  size_t used_ = 0;  // slots that are or were used
   std::deque<RequestRecord> records_;
   std::vector<RequestRecord*> spare_;
 };

@@ -53,12 +53,14 @@ class WatchedHandles {
       mark.store(static_cast<uint16_t>(old + by), std::memory_order_relaxed);
   }
 
-  std::atomic<uint64_t> count_{0};
   std::array<std::atomic<uint16_t>, UINT16_MAX + 1> marks_{};
+  std::atomic<uint64_t> count_{0};
 };
 
-// Of the process, and not in its Context, so that it is found without looking for that.
+// Of the process, and not in its Context, so that they are found without looking for that: what the calls that start
+// and complete requests must look at, and what MPI_Request_free must, which are all persistent requests beside.
 [[gnu::visibility("hidden")]] extern constinit WatchedHandles watched;
+[[gnu::visibility("hidden")]] extern constinit WatchedHandles watched_by_free;
 
 }  // namespace lanyard::api
 

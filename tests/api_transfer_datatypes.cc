@@ -175,6 +175,7 @@ struct Gaps {
 
 TEST_F(Datatypes, ZeroElementsHaveNoGaps) {
   const Gaps gaps;
+  Buffer out(16), in(16);
   Requests requests;
   requests.receive(in.data(), 0, partner(), 1, MPI_COMM_WORLD, gaps.type);
   requests.send(out.data(), 0, partner(), 1, MPI_COMM_WORLD, Mode::kSend, gaps.type);
@@ -189,6 +190,7 @@ TEST_F(Datatypes, ZeroElementsHaveNoGaps) {
 // Nothing moves to or from MPI_PROC_NULL, so its datatype and its communicator may be any.
 TEST_F(Datatypes, GapsMeetNobody) {
   const Gaps gaps;
+  Buffer out(16), in(16);
   Requests requests;
   requests.receive(in.data(), 1, MPI_PROC_NULL, 1, MPI_COMM_WORLD, gaps.type);
   requests.send(out.data(), 1, MPI_PROC_NULL, 1, MPI_COMM_WORLD, Mode::kSend, gaps.type);
