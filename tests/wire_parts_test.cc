@@ -306,6 +306,7 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   port.push(strange, {});
   port.push(atomic_packet(2, 0), {});  // no such rank
   port.push(atomic_packet(~0u, 0), {});
+  port.push(write_packet(1, 0, 5000), {.kind = FrameKind::kOffer, .value = 16});  // from itself, where nothing is
   port.push(write_packet(0, 0, 9), short_frame);
   port.push(write_packet(0, 0, uint64_t{1} << 60), short_frame);
   port.push(write_packet(0, 0, 8), {});  // a payload that is not there
@@ -329,6 +330,28 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   while (wire.poll(sink) > 0) {
   }
   EXPECT_EQ(sink.count(What::kAtomic), 1u);
+}
+
+// Whoever can send to an inbox can spoil it. Its owner reads nothing any more, and nobody hangs who sends to it.
+TEST(ShmWire, APeerWhoseInboxIsSpoiledIsLostAndHangsNobody) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create({.slots = 4}), ShmWire::create({.slots = 4})};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& wire = *made[0].value();
+  const std::vector<nic::Address> addresses{wire.address(), made[1].value()->address()};
+  ASSERT_TRUE(wire.set_peers(addresses, 0).ok());
+  const ShmAddress address = *ShmAddress::decode(addresses[1]);
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  TestSink sink;
+  wire.send(1, atomic_packet(0, 1), nullptr);
+  auto* slots = reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(segment.value().base()) + Inbox::bytes_for(0));
+  for (int i = 0; i < 4; ++i)
+    slots[i].state = ~uint64_t{0} >> 8;
+  for (int i = 0; i < 3; ++i) {
+    wire.send(1, atomic_packet(0, 2), nullptr);
+    wire.poll(sink);
+  }
+  EXPECT_EQ(sink.count(What::kLost), 1u);
 }
 
 TEST(ReadRemote, OfMemoryThatIsNotThereFindsItGone) {

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kInlineBytes = Inbox::kInlineBytes;
 constexpr size_t kFramesPerPoll = 64;
+constexpr int kMaxTries = 1000;        // to put a frame into an inbox that says it has room
 constexpr size_t kChunksPerTurn = 16;  // of one stream, before the next one's
 
 constexpr uint64_t kSharedBytes = 2 * Claims::kMinPortion;  // as long a write is copied by both
@@ -109,12 +110,19 @@ void ShmWire::post(uint32_t rank, const Packet& packet, const Frame& frame) {
   peer.outgoing.push_back({packet, frame});
 }
 
-// Where the peer's inbox is full, false, and a nudge will come.
+// Where the peer's inbox is full, false, and a nudge will come. One that always has room and never takes anything has
+// been written to by somebody it is not for: its owner will read nothing any more.
 bool ShmWire::push_or_await(Peer& peer, const Packet& packet, const Frame& frame) {
-  while (!peer.port.push(packet, frame)) {
+  for (int tries = 0; !peer.port.push(packet, frame); ++tries) {
     if (peer.awaiting)
       return false;
     peer.awaiting = !peer.port.await_room(self_);
+    if (tries == kMaxTries) {
+      peer.awaiting = true;
+      if (peer.state == Peer::State::kOpen)
+        end(static_cast<uint32_t>(&peer - peers_.data()));
+      return false;
+    }
   }
   peer.awaiting = false;
   return true;
@@ -200,7 +208,7 @@ size_t ShmWire::take_frames(Sink& sink) {
   Frame frame;
   for (; count < kFramesPerPoll && inbox_.front(packet, frame); ++count) {
     // Nothing of the frame is to be trusted (inbox.h): what makes no sense is dropped.
-    if (packet.source < peers_.size() && peers_[packet.source].state != Peer::State::kLost) {
+    if (packet.source < peers_.size() && packet.source != self_ && peers_[packet.source].state != Peer::State::kLost) {
       if (peers_[packet.source].state == Peer::State::kNew) [[unlikely]]
         reach(packet.source);  // whoever has sent is watched, though nothing may ever be sent back
       take(sink, packet, frame);

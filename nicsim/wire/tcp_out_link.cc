@@ -154,7 +154,7 @@ void TcpOutLink::queue(const Packet& packet, const std::byte* payload) {
 
 // An honest peer answers nothing of which it has not the head, and the items go out one after the other.
 void TcpOutLink::acknowledged(uint32_t token) {
-  if (!items_.empty() && front_sent_ >= sizeof(Packet) && items_.front().packet.token == token)
+  if (!items_.empty() && items_.front().packet.token == token)
     items_.front().payload = nullptr;
 }
 

@@ -1,0 +1,85 @@
+// A sink that takes what a NIC would take, into memory of exactly the size of each write, so that a sanitizer sees a
+// byte too much; and keeps the books of Sink's promises.
+#ifndef LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
+#define LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nicsim/wire/wire.h"
+#include "transport/base/check.h"
+
+namespace lanyard::fuzz {
+
+class FuzzSink final : public nicsim::Sink {
+ public:
+  using Packet = nicsim::Packet;
+  static constexpr uint64_t kMostBytes = 1 << 18;
+
+  explicit FuzzSink(uint32_t peers) : lost_(peers) {}
+
+  // An odd key is refused.
+  std::byte* place(const Packet& packet) override {
+    LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "a peer that is not lost");
+    if (packet.key % 2 == 1 || packet.bytes > kMostBytes)
+      return nullptr;
+    landing_.push_back({packet, std::make_unique<std::byte[]>(packet.bytes)});
+    return landing_.back().memory.get();
+  }
+  void landed(const Packet& packet, bool placed) override {
+    if (placed)
+      take(packet);
+  }
+  void abandoned(const Packet& packet) override { take(packet); }
+  void atomic_arrived(const Packet& packet) override { check(packet); }
+  void ack_arrived(const Packet& packet) override {
+    check(packet);
+    if (on_ack)
+      on_ack(packet);
+  }
+  void pull_arrived(const Packet& packet, const std::byte* loan) override {
+    check(packet);
+    sum_ += std::count(loan, loan + nicsim::kLoanBytes, std::byte{1});
+  }
+  void pull_refused(const Packet& packet) override { check(packet); }
+  void peer_lost(uint32_t peer) override {
+    LANYARD_CHECK(peer < lost_.size() && !lost_[peer], "a peer is lost once");
+    lost_[peer] = true;
+    for (const Landing& landing : landing_)
+      LANYARD_CHECK(landing.packet.source != peer, "nothing is landing from a peer that is lost");
+  }
+  bool all_over() const { return landing_.empty(); }
+
+  std::function<void(const Packet&)> on_ack;
+
+ private:
+  struct Landing {
+    Packet packet;
+    std::unique_ptr<std::byte[]> memory;
+  };
+
+  void check(const Packet& packet) const {
+    LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "a peer that is not lost");
+  }
+  void take(const Packet& packet) {
+    const auto found = std::find_if(landing_.begin(), landing_.end(), [&](const Landing& landing) {
+      return landing.packet.source == packet.source && landing.packet.token == packet.token &&
+             landing.packet.key == packet.key && landing.packet.bytes == packet.bytes;
+    });
+    LANYARD_CHECK(found != landing_.end(), "what was placed lands or is abandoned once");
+    landing_.erase(found);
+  }
+
+  std::vector<Landing> landing_;
+  std::vector<bool> lost_;
+  int64_t sum_ = 0;
+};
+
+}  // namespace lanyard::fuzz
+
+#endif  // LANYARD_TESTS_FUZZ_FUZZ_SINK_H_

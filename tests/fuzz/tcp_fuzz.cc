@@ -1,0 +1,250 @@
+// Fuzzes what the TCP wire makes of bytes: from a stranger, from a peer that has proven itself and sends anything, and
+// from whoever listens where a peer should. The links read from socket pairs, in the pieces that the input says.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/tcp_handshake.h"
+#include "nicsim/wire/tcp_hub.h"
+#include "nicsim/wire/tcp_in_link.h"
+#include "nicsim/wire/tcp_out_link.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/fuzz_sink.h"
+#include "transport/base/check.h"
+
+namespace lanyard::fuzz {
+namespace {
+
+using namespace nicsim;  // all of it is the wire's
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr uint32_t kPeers = 3;
+constexpr uint32_t kSource = 1;
+
+class FuzzHub final : public TcpHub {
+ public:
+  Sink& sink() override { return sink_; }
+  uint64_t read_budget() const override { return budget; }
+  void take(uint64_t bytes) override { budget -= std::min(bytes, budget); }
+  const JobSecret& secret() const override { return secret_; }
+  std::optional<TcpMeeting> meeting_from(uint32_t source) const override {
+    if (source >= kPeers || source == 0)
+      return std::nullopt;
+    return TcpMeeting{.source = source, .target = 0, .source_nonce = 17, .target_nonce = 18};
+  }
+  bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>&) override {
+    LANYARD_CHECK(may_admit && rank == kSource, "nobody else has proven anything");
+    return true;
+  }
+  void stranger_ended(const TcpInLink&) override {}
+  void acknowledged(uint32_t rank, uint32_t token) override {
+    LANYARD_CHECK(rank == kSource, "an ack from the peer itself");
+    if (out != nullptr)
+      out->acknowledged(token);
+  }
+  void in_ended(uint32_t rank) override {
+    if (!std::exchange(lost, true))
+      sink_.peer_lost(rank);
+  }
+  void out_ended(uint32_t) override {}
+  void handler_queued() override {}
+  void handler_ran() override {}
+
+  FuzzSink sink_{kPeers};
+  JobSecret secret_;
+  uint64_t budget = 0;
+  bool may_admit = false;
+  bool lost = false;
+  std::shared_ptr<TcpOutLink> out;
+};
+
+struct Pair {
+  Pair() {
+    int fds[2] = {-1, -1};
+    LANYARD_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0, "a pair of sockets");
+    ours = fds[0];
+    theirs = fds[1];
+  }
+  ~Pair() { ::close(ours); }
+  bool send(const void* data, size_t bytes) const {
+    return ::send(ours, data, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
+  }
+  template <typename T>
+  bool receive(T& value) const {
+    return ::recv(ours, &value, sizeof value, 0) == sizeof value;
+  }
+  int ours = -1;
+  int theirs = -1;  // the link's, which closes it
+};
+
+struct World {
+  World() : nap(std::move(FdNap::create().value())) {}
+  void poll() {
+    hub.budget = Wire::kPortionBytes;
+    io.restart();
+    for (int i = 0; i < 64 && hub.budget > 0 && io.poll_one() > 0; ++i) {
+    }
+  }
+  std::unique_ptr<FdNap> nap;
+  FuzzHub hub;
+  asio::io_context io{1};
+};
+
+// Bytes in pieces: a length of one or two bytes before each.
+void send_all(World& world, const Pair& pair, FuzzInput& input) {
+  while (!input.empty()) {
+    const auto length = input.take<uint8_t>();
+    const size_t most = length < 200 ? length : length * size_t{37};
+    const std::span<const std::byte> piece = input.take_bytes(most);
+    if (!piece.empty() && !pair.send(piece.data(), piece.size()))
+      break;
+    world.poll();
+  }
+}
+
+void run_in_link(FuzzInput& input, bool as_peer) {
+  World world;
+  const Pair pair;
+  const auto link = std::make_shared<TcpInLink>(world.hub, *world.nap, tcp::socket(world.io, tcp::v4(), pair.theirs));
+  link->start();
+  if (as_peer) {
+    TcpMeeting meeting = *world.hub.meeting_from(kSource);
+    const TcpHello hello{.source = kSource};
+    TcpAnswer answer;
+    LANYARD_CHECK(pair.send(&hello, sizeof hello), "a hello");
+    world.poll();
+    LANYARD_CHECK(pair.receive(answer), "an answer");
+    meeting.target_challenge = answer.challenge;
+    const TcpProof proof = prove(world.hub.secret(), TcpRole::kConnector, meeting);
+    world.hub.may_admit = true;
+    LANYARD_CHECK(pair.send(proof.data(), proof.size()), "a proof");
+    world.poll();
+    std::byte welcome{};
+    LANYARD_CHECK(pair.receive(welcome) && welcome == kTcpWelcome, "a peer is welcome");
+  }
+  send_all(world, pair, input);
+  ::shutdown(pair.ours, SHUT_WR);
+  for (int i = 0; i < 1000 && link->open(); ++i)
+    world.poll();
+  LANYARD_CHECK(!link->open(), "a connection whose end was seen is closed");
+  LANYARD_CHECK(world.hub.sink_.all_over(), "and nothing goes on landing");
+}
+
+// Where a peer should listen, somebody does who may know the secret (`honest` steps of the greeting) or not.
+void run_out_link(FuzzInput& input) {
+  static const int listener = [] {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    LANYARD_CHECK(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && ::listen(fd, 8) == 0,
+                  "a listening socket");
+    return fd;
+  }();
+  sockaddr_in bound{};
+  socklen_t size = sizeof bound;
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &size);
+  const tcp::endpoint endpoint(asio::ip::address_v4::loopback(), ntohs(bound.sin_port));
+
+  World world;
+  TcpMeeting meeting{.source = 0, .target = kSource, .source_nonce = 18, .target_nonce = 17};
+  auto link = std::make_shared<TcpOutLink>(world.hub, *world.nap, world.io, endpoint, meeting);
+  const auto payload = std::make_unique<std::byte[]>(5000);
+  link->queue({.kind = PacketKind::kWrite, .bytes = 5000}, payload.get());
+  link->connect();
+  const int ours = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  LANYARD_CHECK(ours >= 0, "a connection");
+  world.poll();
+  const auto honest = input.take<uint8_t>() % 3;
+  if (honest > 0) {
+    TcpHello hello;
+    LANYARD_CHECK(::recv(ours, &hello, sizeof hello, MSG_WAITALL) == sizeof hello, "a hello");
+    meeting.source_challenge = hello.challenge;
+    const TcpAnswer answer{.proof = prove(world.hub.secret(), TcpRole::kListener, meeting)};
+    LANYARD_CHECK(::send(ours, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer, "an answer");
+    world.poll();
+  }
+  if (honest > 1)
+    LANYARD_CHECK(::send(ours, &kTcpWelcome, 1, MSG_NOSIGNAL) == 1, "a welcome");
+  while (!input.empty()) {
+    world.poll();
+    const std::span<const std::byte> piece = input.take_bytes(input.take<uint8_t>());
+    if (piece.size() == 4) {  // an answer to that operation
+      uint32_t token = 0;
+      std::memcpy(&token, piece.data(), sizeof token);
+      link->acknowledged(token);
+    } else if (::send(ours, piece.data(), piece.size(), MSG_NOSIGNAL) < 0) {
+      break;
+    }
+  }
+  world.poll();
+  const linger at_once{.l_onoff = 1, .l_linger = 0};  // the port is free again
+  ::setsockopt(ours, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  ::close(ours);
+  world.poll();
+  link->close();
+  world.poll();
+}
+
+void write_seed(const std::string& folder, const char* name, const std::string& text) {
+  std::ofstream(folder + "/" + name, std::ios::binary) << text;
+}
+
+// One of each kind of packet, from a peer.
+void write_seeds(const std::string& folder) {
+  std::string bytes;
+  const auto add = [&](const Packet& packet, size_t payload) {
+    bytes.append(reinterpret_cast<const char*>(&packet), sizeof packet).append(payload, 'x');
+  };
+  add({.kind = PacketKind::kWrite, .source = kSource, .token = 1, .key = 2, .bytes = 10}, 10);
+  add({.kind = PacketKind::kWrite, .source = kSource, .token = 2, .key = 1, .bytes = 3}, 3);
+  add({.kind = PacketKind::kPull, .source = kSource, .token = 3, .bytes = 9}, kLoanBytes);
+  add({.kind = PacketKind::kAtomic, .source = kSource, .token = 4}, 0);
+  add({.kind = PacketKind::kAck, .source = kSource, .token = 5}, 0);
+  add({.kind = PacketKind::kCannotPull, .source = kSource, .token = 6}, 0);
+  std::string pieces;
+  for (size_t at = 0; at < bytes.size(); at += 70)
+    pieces.append(1, static_cast<char>(70)).append(bytes, at, 70);
+  write_seed(folder, "peer", "\2" + pieces);
+  write_seed(folder, "long", std::string("\3\x20", 2) + bytes);
+  const TcpHello hello{.source = kSource};
+  write_seed(folder, "stranger",
+             std::string("\0\x28", 2).append(reinterpret_cast<const char*>(&hello), sizeof hello) + "\x20" +
+                 std::string(32, 'p'));
+  write_seed(folder, "listener", std::string("\1\2\4\0\0\0\0\1x", 9));
+  write_seed(folder, "impostor", std::string("\1\0\x30", 3) + std::string(48, 'a'));
+}
+
+}  // namespace
+}  // namespace lanyard::fuzz
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  if (const char* folder = std::getenv("LANYARD_FUZZ_SEEDS")) {
+    lanyard::fuzz::write_seeds(folder);
+    std::exit(0);
+  }
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  lanyard::fuzz::FuzzInput input(data, size);
+  switch (input.take<uint8_t>() % 4) {
+    case 0: lanyard::fuzz::run_in_link(input, /*as_peer=*/false); break;
+    case 1: lanyard::fuzz::run_out_link(input); break;
+    default: lanyard::fuzz::run_in_link(input, /*as_peer=*/true); break;
+  }
+  return 0;
+}
