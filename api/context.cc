@@ -145,6 +145,7 @@ int error_class_for(Context& context, Code code) {
     case Code::kExhausted: return context.errors().class_of(MPIX_ERROR_NO_ENTRIES);
     case Code::kTimedOut: return context.errors().class_of(MPIX_ERROR_STALLED);
     case Code::kNotFound:
+    case Code::kUnmapped:
     case Code::kFailed: return context.errors().class_of(MPIX_ERROR_FAILED);
   }
   return MPI_ERR_OTHER;

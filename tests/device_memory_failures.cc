@@ -4,13 +4,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "nicsim/model/packet.h"
 #include "nicsim/threaded/lagging_memory.h"
+#include "nicsim/threaded/threaded_nic.h"
+#include "nicsim/wire/shm_wire.h"
+#include "nicsim/wire/wire.h"
 #include "tests/device_nic_fixture.h"
 #include "tests/sanitizers.h"
 
@@ -112,6 +117,43 @@ TEST_P(DeviceNic, LoansOfMemoryThatCameAnew) {
     memory(0).free(source.data);
   }
   drop(target);
+}
+
+// Another process says where in what it has lent a message lies: beyond it is nothing that a device may read.
+TEST_P(DeviceNic, PullsOutsideTheLoanAreRefused) {
+  if (GetParam().wire != LocalOptions::Wire::kShm || !GetParam().pulls())
+    GTEST_SKIP() << "nothing is pulled";
+  FakeDeviceMemory lender, borrower;
+  {
+    std::unique_ptr<nicsim::Wire> rogue = std::move(nicsim::ShmWire::create().value());
+    nicsim::ThreadedNic nic({}, std::move(nicsim::ShmWire::create().value()), {.memory = &borrower});
+    const std::vector<nic::Address> peers{rogue->address(), nic.address()};
+    ASSERT_TRUE(rogue->set_peers(peers, 0).ok() && nic.set_peers(peers, 1).ok());
+    const CounterId arrived = nic.open_counter().value();
+    std::byte* const target = borrower.allocate(0, 1000);
+    const nic::RegionId region = nic.register_region(target, 1000, arrived).value();
+    std::byte* const lent = lender.allocate(0, 5000);
+    const DeviceMemory::Loan loan = lender.lend(lent + 1000, 1000).value();
+    const std::vector<std::byte> sent = pattern(1, 1000);
+    const std::vector<std::byte> last(sent.begin() + 900, sent.end());
+    lender.write(lent + 1000, sent);
+    nicsim::Packet packet{.kind = nicsim::PacketKind::kPull, .key = nic.key(region).value().value, .bytes = 100};
+    for (const uint64_t operand : {uint64_t{901}, uint64_t{1000}, uint64_t{4000}, ~uint64_t{0}, ~uint64_t{0} - 999}) {
+      packet.operand = operand;
+      ++packet.token;
+      rogue->send(1, packet, loan.bytes.data());
+    }
+    packet.operand = 900;
+    rogue->send(1, packet, loan.bytes.data());
+    const auto deadline = steady_clock::now() + kBound;
+    while (nic.read(arrived).value().success == 0 && steady_clock::now() < deadline)
+      nic.progress();
+    EXPECT_EQ(nic.read(arrived).value(), CounterValue{.success = 1});
+    EXPECT_TRUE(borrower.read(target, 100) == last);
+    EXPECT_EQ(borrower.copies_made(), 1u);
+    ASSERT_TRUE(nic.deregister_region(region).ok());
+  }
+  EXPECT_EQ(borrower.usage(), FakeDeviceMemory::Usage{});
 }
 
 TEST_P(DeviceNic, DeregistrationUnderTraffic) {

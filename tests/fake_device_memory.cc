@@ -22,6 +22,7 @@ struct Lent {
   int32_t unused = 0;
   uint64_t mapped = 0;  // bytes of the allocation
   uint64_t offset = 0;  // of what is lent
+  uint64_t bytes = 0;   // the same
   uint64_t address = 0;
 };
 static_assert(sizeof(Lent) <= sizeof(DeviceMemory::Loan));
@@ -213,6 +214,7 @@ Result<DeviceMemory::Loan> FakeDeviceMemory::lend(const void* address, uint64_t 
                   .device = range->device,
                   .mapped = range->bytes,
                   .offset = static_cast<uint64_t>(there - range->seen),
+                  .bytes = bytes,
                   .address = reinterpret_cast<uint64_t>(address)};
   Loan loan;
   std::memcpy(loan.bytes.data(), &lent, sizeof lent);
@@ -235,6 +237,12 @@ Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int) {
   ranges_[address] = {.device = lent.device, .bytes = lent.mapped, .seen = seen, .borrowed = true};
   ++borrows_made_;
   return address + lent.offset;
+}
+
+uint64_t FakeDeviceMemory::lent_bytes(const Loan& loan) const {
+  Lent lent;
+  std::memcpy(&lent, loan.bytes.data(), sizeof lent);
+  return lent.bytes;
 }
 
 void FakeDeviceMemory::give_back(std::byte* borrowed) {

@@ -50,6 +50,7 @@ class FakeDeviceMemory final : public DeviceMemory {
   Result<Loan> lend(const void* address, uint64_t bytes) override;
   Result<std::byte*> borrow(const Loan& loan, int device) override;
   void give_back(std::byte* borrowed) override;
+  uint64_t lent_bytes(const Loan& loan) const override;
 
   // ---- For tests
   std::byte* allocate(int device, uint64_t bytes);  // zeroed

@@ -254,6 +254,33 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   lab.other.give_staging(host);
 }
 
+// A loan comes from another process, which may have written there what it likes.
+TEST(GpuMemoryTest, LoansLieWithinTheLendersAllocation) {
+  FakeLab lab({});
+  constexpr uint64_t kBytes = 10'000;
+  const DeviceMemory::Loan loan = lab.own.lend(lab.make_memory(kBytes, 0) + 1000, 3000).value();
+  EXPECT_EQ(lab.other.lent_bytes(loan), 3000u);
+  EXPECT_EQ(lab.other.lent_bytes({}), 0u);
+  // Where the length and the offset stand.
+  const auto with = [&](uint64_t old, uint64_t changed) {
+    DeviceMemory::Loan forged = loan;
+    for (size_t at = 0; at + sizeof old <= forged.bytes.size(); at += sizeof old) {
+      uint64_t word = 0;
+      std::memcpy(&word, forged.bytes.data() + at, sizeof word);
+      if (word == old)
+        std::memcpy(forged.bytes.data() + at, &changed, sizeof changed);
+    }
+    return forged;
+  };
+  for (int known = 0; known < 2; ++known) {
+    for (const DeviceMemory::Loan& forged : {with(3000, 9001), with(1000, 7001), with(1000, ~uint64_t{0} - 1000)})
+      EXPECT_EQ(lab.other.borrow(forged, DeviceMemory::kHost).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(lab.driver.mapped_loans(), static_cast<uint64_t>(known));
+    const Result<std::byte*> largest = lab.other.borrow(with(3000, 9000), DeviceMemory::kHost);
+    ASSERT_TRUE(is_ok(largest.status()));
+  }
+}
+
 TEST(GpuMemoryTest, LoansThatCannotBeReachedSayWhy) {
   const auto refusal = [](const FakeDriver::Options& options, const ProcessName& borrower) {
     FakeLab lab(options, borrower);

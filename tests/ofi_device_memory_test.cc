@@ -37,6 +37,7 @@ class FakeDevice final : public DeviceMemory {
   Result<Loan> lend(const void*, uint64_t) override { return none(); }
   Result<std::byte*> borrow(const Loan&, int) override { return none(); }
   void give_back(std::byte*) override {}
+  uint64_t lent_bytes(const Loan&) const override { return 0; }
 
   alignas(64) std::array<std::byte, 256> memory{};
 

@@ -58,6 +58,7 @@ class WatchedWire final : public Wire {
     wire_->send(peer, packet, payload);
   }
   size_t poll(nicsim::Sink& sink) override { return wire_->poll(sink); }
+  bool give_up_stalled(uint64_t key, nicsim::Sink& sink) override { return wire_->give_up_stalled(key, sink); }
   void attend() override { wire_->attend(); }
   void leave() override { wire_->leave(); }
   void wake(Sleeper who) override { wire_->wake(who); }

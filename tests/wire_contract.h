@@ -349,6 +349,56 @@ TEST_P(WireContract, W4_LongWritesBothWaysAndShortOnesBetweenThem) {
 
 // Each rank has a thread that polls, so both may copy at the same moment. As soon as a write has
 // landed the memory is the sink's own: nothing is written there any more.
+// ---- W7
+
+// The sender does nothing after its send(), so that the write stands still once the receiver has all there is.
+TEST_P(WireContract, W7_AWriteThatStandsStillIsGivenUp) {
+  Job job(GetParam(), 2);
+  constexpr uint64_t kBytes = uint64_t{48} << 20;  // more than a connection or an inbox holds
+  std::vector<std::byte> source(kBytes, std::byte{1});
+  Buffer target(kBytes), other(4096);
+  job.sinks[1].memory[1] = target.data();
+  job.sinks[1].memory[2] = other.data();
+  job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 1; }));
+  job.wires[0]->send(1, write_packet(0, 1, kBytes), source.data());
+  const auto take_all = [&] {
+    for (int quiet = 0; quiet < 1000; ++quiet) {
+      if (job.poll(1) > 0)
+        quiet = 0;
+      std::this_thread::yield();
+    }
+  };
+  take_all();
+  ASSERT_EQ(job.sinks[1].count(What::kPlaced), 1u);
+  if (job.sinks[1].count(What::kLanded) == 1)
+    return;  // it needed the sender for nothing
+
+  EXPECT_TRUE(job.wires[1]->give_up_stalled(1, job.sinks[1]));
+  EXPECT_TRUE(job.wires[1]->give_up_stalled(2, job.sinks[1]));
+  EXPECT_TRUE(job.wires[1]->give_up_stalled(2, job.sinks[1]));
+  EXPECT_EQ(job.sinks[1].count(What::kAbandoned), 0u) << "looked at once; and another region";
+  job.poll(0);
+  job.poll(0);
+  take_all();
+  EXPECT_TRUE(job.wires[1]->give_up_stalled(1, job.sinks[1]));
+  EXPECT_EQ(job.sinks[1].count(What::kAbandoned), 0u) << "it has grown";
+  EXPECT_EQ(target.data()[0], std::byte{1});
+  EXPECT_TRUE(job.wires[1]->give_up_stalled(1, job.sinks[1]));
+  EXPECT_EQ(job.sinks[1].abandoned_for, std::vector{Code::kNotFound});
+  std::fill(target.data(), target.data() + kBytes, std::byte{7});
+
+  job.wires[1]->send(0, {.kind = PacketKind::kAck, .code = Code::kNotFound, .source = 1, .token = 1}, nullptr);
+  job.wires[0]->send(1, write_packet(0, 2, 4096, /*key=*/2), source.data());
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kLanded) == 1; }));
+  job.settle();
+  EXPECT_EQ(job.sinks[1].count(What::kLanded), 1u);
+  EXPECT_EQ(job.sinks[1].count(What::kAbandoned), 1u);
+  EXPECT_EQ(job.sinks[1].count(What::kThrownAway), 0u);
+  EXPECT_TRUE(std::all_of(target.data(), target.data() + kBytes, [](std::byte byte) { return byte == std::byte{7}; }));
+  EXPECT_EQ(other.data()[4095], std::byte{1});
+}
+
 TEST_P(WireContract, W4_TwoThreadsExchangeLongWrites) {
   Job job(GetParam(), 2);
   constexpr uint32_t kRounds = 40 / kSlow, kAtOnce = 4;

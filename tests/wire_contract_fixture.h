@@ -106,7 +106,10 @@ class TestSink : public Sink {
       answers->send(packet.source, {.kind = PacketKind::kAck, .source = self, .token = packet.token}, nullptr);
     }
   }
-  void abandoned(const Packet& packet) override { note(What::kAbandoned, packet); }
+  void abandoned(const Packet& packet, Code code) override {
+    abandoned_for.push_back(code);
+    note(What::kAbandoned, packet);
+  }
   void atomic_arrived(const Packet& packet) override { note(What::kAtomic, packet); }
   void ack_arrived(const Packet& packet) override { note(What::kAck, packet); }
   void pull_arrived(const Packet& packet, const std::byte* loan) override {
@@ -124,6 +127,7 @@ class TestSink : public Sink {
   std::map<uint64_t, std::byte*> memory;
   std::vector<Event> events;
   std::vector<std::vector<std::byte>> loans;
+  std::vector<Code> abandoned_for;
   Wire* answers = nullptr;
   uint32_t self = 0;
   std::function<void(const Event&)> on_event;

@@ -1,6 +1,7 @@
 // The parts of the wires by themselves: the inbox and its bell, and what rubbish from another
 // process does to a wire (nothing).
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -354,18 +355,69 @@ TEST(ShmWire, APeerWhoseInboxIsSpoiledIsLostAndHangsNobody) {
   EXPECT_EQ(sink.count(What::kLost), 1u);
 }
 
-TEST(ReadRemote, OfMemoryThatIsNotThereFindsItGone) {
-  std::vector<std::byte> here(64);
-  EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()), nicsim::RemoteCopy::kGone);
+// A source that stands still while it copies: its target cannot be let go of until it has copied, and can be then
+// though it never answers.
+TEST(ShmWire, AWriteIsNotGivenUpWhileItsSourceCopies) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& wire = *made[1].value();
+  const std::vector<nic::Address> addresses{made[0].value()->address(), wire.address()};
+  ASSERT_TRUE(wire.set_peers(addresses, 1).ok());
+  const ShmAddress address = *ShmAddress::decode(wire.address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  constexpr uint64_t kBytes = 4 * Wire::kPortionBytes;
+  const std::vector<std::byte> source(kBytes);
+  std::vector<std::byte> target(kBytes);
+  TestSink sink;
+  sink.memory[7] = target.data();
+  const Packet packet = write_packet(0, 1, kBytes, /*key=*/7);
+  ASSERT_TRUE(port.push(packet, {.kind = FrameKind::kOffer, .value = reinterpret_cast<uint64_t>(source.data())}));
+  wire.poll(sink);
+  ASSERT_TRUE(port.claims(0).push());
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_TRUE(wire.give_up_stalled(7, sink)) << "the first time it only looks";
+  EXPECT_TRUE(wire.give_up_stalled(8, sink)) << "another region";
+  EXPECT_FALSE(wire.give_up_stalled(7, sink));
+  EXPECT_EQ(sink.count(What::kAbandoned), 0u);
+  port.claims(0).pushed();
+  EXPECT_TRUE(wire.give_up_stalled(7, sink));
+  EXPECT_EQ(sink.abandoned_for, std::vector{Code::kNotFound});
+  EXPECT_FALSE(port.claims(0).push());
+  Packet answer = packet;
+  answer.operand = 0;
+  ASSERT_TRUE(port.push(answer, {.kind = FrameKind::kHelped, .value = nicsim::Claims::kMaxPortion}));
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_EQ(sink.count(What::kLanded), 0u);
+  EXPECT_EQ(sink.count(What::kAbandoned), 1u);
 }
 
-TEST(WriteRemote, PutsBytesThereOrFindsTheMemoryGone) {
+// A process that has ended, and memory that is not there, are two things.
+TEST(ReadRemote, TellsWhatIsNotThere) {
+  std::vector<std::byte> here(64);
+  EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()), nicsim::RemoteCopy::kUnmapped);
+  const pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(0);
+  const auto there = reinterpret_cast<uint64_t>(here.data());
+  siginfo_t ended;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(nicsim::read_remote(child, there, here.data(), here.size()), nicsim::RemoteCopy::kGone)
+      << "nobody asked yet";
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(nicsim::read_remote(child, there, here.data(), here.size()), nicsim::RemoteCopy::kGone);
+}
+
+TEST(WriteRemote, PutsBytesThereOrFindsThatTheMemoryIsNot) {
   std::vector<std::byte> here(64), there(64);
   fill(here.data(), here.size(), 4);
   EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), reinterpret_cast<uint64_t>(there.data()), here.size()),
             nicsim::RemoteCopy::kDone);
   EXPECT_EQ(here, there);
-  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), 16, here.size()), nicsim::RemoteCopy::kGone);
+  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), 16, here.size()), nicsim::RemoteCopy::kUnmapped);
 }
 
 // ---- The bell

@@ -42,6 +42,7 @@ class GpuMemory final : public DeviceMemory {
   Result<Loan> lend(const void* address, uint64_t bytes) override;
   Result<std::byte*> borrow(const Loan& loan, int device) override;
   void give_back(std::byte* borrowed) override { loans_.give_back(borrowed); }
+  uint64_t lent_bytes(const Loan& loan) const override { return Loans::lent_bytes(loan); }
 
  private:
   // One side of a copy.

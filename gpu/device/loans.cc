@@ -28,6 +28,15 @@ struct Form {
 };
 static_assert(sizeof(Form) <= sizeof(DeviceMemory::Loan) && std::is_trivially_copyable_v<Form>);
 
+// What another process wrote.
+bool is_within(const Form& form, uint64_t allocated) {
+  return form.offset <= allocated && form.bytes <= allocated - form.offset;
+}
+Status outside(const Form& form) {
+  return {Code::kInvalidArgument, std::to_string(form.bytes) + " bytes at " + std::to_string(form.offset) +
+                                      " are not within the lender's allocation"};
+}
+
 }  // namespace
 
 Result<ProcessName> ProcessName::own() {
@@ -81,6 +90,12 @@ Result<Loans::Loan> Loans::lend(const PointerFacts& facts, const void* address, 
   return loan;
 }
 
+uint64_t Loans::lent_bytes(const Loan& loan) {
+  Form form;
+  std::memcpy(&form, loan.bytes.data(), sizeof form);
+  return form.mark == kMark ? form.bytes : 0;
+}
+
 Result<int> Loans::device_named(const std::array<std::byte, 16>& uuid) {
   for (int device = 0; device < driver_.device_count(); ++device) {
     const Result<DeviceFacts> facts = driver_.facts(device);
@@ -110,6 +125,8 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
   for (auto& [base, borrowed] : borrowed_) {
     if (borrowed.handle != form.handle || borrowed.mapping.mapped_for != mapped_for)
       continue;
+    if (!is_within(form, borrowed.allocated))
+      return outside(form);
     ++borrowed.times;
     borrowed.mapping.bytes = std::max(borrowed.mapping.bytes, form.offset + form.bytes);
     return reinterpret_cast<std::byte*>(base + form.offset);
@@ -126,7 +143,15 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
                                           std::to_string(device.value()) + ": " + base.status().message());
   if (!base.ok())
     return base.status();
-  borrowed_[base.value()] = {{form.offset + form.bytes, mapped_for, device.value(), base.value()}, form.handle, 1};
+  const Result<PointerFacts> facts = driver_.facts_of(reinterpret_cast<const void*>(base.value()));
+  const bool sized = facts.ok() && facts.value().kind == PointerFacts::Kind::kDevice;
+  const uint64_t allocated = sized ? facts.value().bytes : UINT64_MAX;
+  if (!is_within(form, allocated)) {
+    driver_.give_back(base.value());
+    return outside(form);
+  }
+  borrowed_[base.value()] = {
+      {form.offset + form.bytes, mapped_for, device.value(), base.value()}, form.handle, allocated, 1};
   return reinterpret_cast<std::byte*>(base.value() + form.offset);
 }
 

@@ -48,7 +48,9 @@ class Loans {
 
   // `facts` of the range's memory, which is a device's.
   Result<Loan> lend(const PointerFacts& facts, const void* address, uint64_t bytes);
-  // Mapped for `device`. Allocations are mapped once a device, however often they are borrowed.
+  static uint64_t lent_bytes(const Loan& loan);
+  // Mapped for `device`. Allocations are mapped once a device, however often they are borrowed. kInvalidArgument for a
+  // range that the lender's allocation does not have.
   Result<std::byte*> borrow(const Loan& loan, int device);
   // The last one for an allocation unmaps it, which may wait for the device. Nothing for memory of this process.
   void give_back(std::byte* borrowed);
@@ -59,6 +61,7 @@ class Loans {
   struct Borrowed {
     Mapping mapping;
     Driver::IpcHandle handle;
+    uint64_t allocated = 0;  // bytes; more than there can be where the driver does not say
     uint64_t times = 0;
   };
   // Holding mutex_.

@@ -44,9 +44,9 @@ class LateWire::LateSink final : public Sink {
     }
     sink_.landed(plain(packet), placed);
   }
-  void abandoned(const Packet& packet) override {
+  void abandoned(const Packet& packet, Code code) override {
     (void)take(packet);
-    sink_.abandoned(plain(packet));
+    sink_.abandoned(plain(packet), code);
   }
   void atomic_arrived(const Packet& packet) override {
     if (is_marked(packet))
@@ -83,6 +83,11 @@ class LateWire::LateSink final : public Sink {
 size_t LateWire::poll(Sink& sink) {
   LateSink late(*this, sink);
   return copy_what_is_due() + wire_->poll(late);
+}
+
+bool LateWire::give_up_stalled(uint64_t key, Sink& sink) {
+  LateSink late(*this, sink);
+  return wire_->give_up_stalled(key, late);
 }
 
 size_t LateWire::copy_what_is_due() {

@@ -38,6 +38,7 @@ class LateWire final : public Wire {
     wire_->send(peer, packet, payload);
   }
   size_t poll(Sink& sink) override;
+  bool give_up_stalled(uint64_t key, Sink& sink) override;
   void attend() override { wire_->attend(); }
   void leave() override { wire_->leave(); }
   void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;

@@ -43,6 +43,7 @@ int errno_of(Code code) {
     case Code::kUnsupported: return FI_EOPNOTSUPP;
     case Code::kTimedOut: return FI_ETIMEDOUT;
     case Code::kTruncated: return FI_ETRUNC;
+    case Code::kUnmapped: return FI_EFAULT;
     case Code::kFailed: return FI_EIO;
   }
   return FI_EOTHER;

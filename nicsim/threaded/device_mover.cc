@@ -185,6 +185,12 @@ bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::
       borrowings_.borrow(packet.source, packet.compare, loan, landing.region, regions_[landing.region.value].device);
   if (borrowed == nullptr)
     return false;
+  // The packet says what another process wrote there.
+  const uint64_t lent = memory_.lent_bytes(loan);
+  if (packet.operand > lent || packet.bytes > lent - packet.operand) {
+    borrowings_.ended(borrowed);
+    return false;
+  }
   Move move;
   move.packet = packet;
   move.from = borrowed + packet.operand;

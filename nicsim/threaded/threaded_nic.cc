@@ -32,6 +32,11 @@ constexpr microseconds kDoorbellPeriod{50};
 constexpr milliseconds kNap{1};
 constexpr milliseconds kWarmFor{100};
 constexpr int kIdleRounds = 32;
+// How often deregister_region() looks for the end of what is landing, and how long a message that is landing may stand
+// still then before it is given up.
+constexpr milliseconds kLandingNap{1};
+constexpr milliseconds kStandstill{1000};
+constexpr int kMostStuck = 4;  // looks at one that cannot be given up
 
 Status no_peer() { return {Code::kNotFound, "no such peer"}; }
 
@@ -257,25 +262,46 @@ Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, Counte
   return region;
 }
 
+// Waits for the rest of messages that are landing, and for devices that still read for a peer that has gone. Others
+// drive meanwhile: a sender may stand still for as long as it likes. What has not grown for a while is given up.
 Status ThreadedNic::deregister_region(RegionId region) {
-  Driving driving(*this);
-  const Result<nic::RemoteKey> key = model_.key(region);  // while it has one
-  const auto help = [this] {
-    if (drive() == 0)
-      sched_yield();
-  };
+  Result<nic::RemoteKey> key = Status(Code::kNotFound, "not yet looked for");
   Status status;
-  while ((status = model_.deregister_region(region)).code() == Code::kAgain)
-    help();  // the rest of a message that is landing is on its way
-  if (!status.ok())
-    return status;
-  if (mover_ != nullptr) {
-    while (mover_->is_busy(region))
-      help();  // a device still reads for a peer that has gone
-    mover_->remove_region(region);
+  {
+    Driving driving(*this);
+    key = model_.key(region);
+    if (!key.ok())
+      return key.status();
+    status = remove_region(region, key.value());
   }
+  steady_clock::time_point next_look = steady_clock::now();
+  int stuck = 0;
+  while (status.code() == Code::kAgain) {
+    const uint64_t seen = activity();
+    if (progress() == 0)
+      wait_since(seen, kLandingNap);
+    Driving driving(*this);
+    status = remove_region(region, key.value());
+    if (status.code() != Code::kAgain || steady_clock::now() < next_look)
+      continue;
+    next_look = steady_clock::now() + kStandstill;
+    stuck = wire_->give_up_stalled(key.value().value, *this) ? 0 : stuck + 1;
+    if (stuck < kMostStuck)
+      continue;
+    model_.keep_region(region);
+    return {Code::kTimedOut, "a process that stands still may be writing into the region: repeat once it goes on"};
+  }
+  return status;
+}
+
+// kAgain while something touches the memory; nothing new does then.
+Status ThreadedNic::remove_region(RegionId region, nic::RemoteKey key) {
+  const bool busy = mover_ != nullptr && mover_->is_busy(region);
+  LANYARD_RETURN_IF_ERROR(model_.deregister_region(region, busy));
+  if (mover_ != nullptr)
+    mover_->remove_region(region);
   if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kDeregistered, .value = key.value().value});
+    trace_->write({.kind = Kind::kDeregistered, .value = key.value});
   return {};
 }
 
@@ -581,10 +607,12 @@ void ThreadedNic::count(const Packet& packet) {
     heard_ = true;
 }
 
-void ThreadedNic::abandoned(const Packet& packet) {
+void ThreadedNic::abandoned(const Packet& packet, Code code) {
   if (mover_ != nullptr)
     mover_->abandoned(packet);
   model_.abandoned(packet);
+  if (code != Code::kFailed)
+    answer(packet, code);
 }
 
 Packet ThreadedNic::apply(const Packet& packet) {

@@ -106,6 +106,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   size_t run_commands();
   size_t read_doorbells();
   bool has_work() const;
+  Status remove_region(nic::RegionId region, nic::RemoteKey key);
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
   Status check_operands(const nic::Op& op) const;
   void watch_moves();
@@ -127,7 +128,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
 
   std::byte* place(const Packet& packet) override;
   void landed(const Packet& packet, bool placed) override;
-  void abandoned(const Packet& packet) override;
+  void abandoned(const Packet& packet, Code code) override;
   void atomic_arrived(const Packet& packet) override;
   void ack_arrived(const Packet& packet) override;
   void pull_arrived(const Packet& packet, const std::byte* loan) override;

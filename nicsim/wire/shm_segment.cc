@@ -52,10 +52,12 @@ RemoteCopy copy_remote(decltype(::process_vm_readv)& call, pid_t pid, std::byte*
     if (count < 0) {
       if (errno == EINTR)
         continue;
-      return errno == ESRCH || errno == EFAULT ? RemoteCopy::kGone : RemoteCopy::kRefused;
+      if (errno == EFAULT)
+        return RemoteCopy::kUnmapped;
+      return errno == ESRCH ? RemoteCopy::kGone : RemoteCopy::kRefused;
     }
     if (count == 0)
-      return RemoteCopy::kGone;
+      return RemoteCopy::kUnmapped;
     here += count;
     there += static_cast<uint64_t>(count);
     bytes -= static_cast<size_t>(count);

@@ -112,8 +112,9 @@ class PeerSegment {
 
 enum class RemoteCopy {
   kDone,
-  kRefused,  // not for this process or on this system: another way may work
-  kGone,     // the process or that memory of its has gone
+  kRefused,   // not for this process or on this system: another way may work
+  kUnmapped,  // memory at either end is not there
+  kGone,      // the process has ended
 };
 
 // Copies `bytes` from another process's memory (process_vm_readv(2)), and to it

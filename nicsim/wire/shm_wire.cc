@@ -261,7 +261,7 @@ void ShmWire::take_offer(Sink& sink, const Packet& packet, uint64_t from) {
   if (to == nullptr)
     return sink.landed(packet, false);
   if (!reach(packet.source))
-    return sink.abandoned(packet);
+    return sink.abandoned(packet, Code::kFailed);
   Pull pull{.packet = packet, .to = to, .from = from, .end = packet.bytes};
   if (peers_[packet.source].cma) {
     invite(pull);
@@ -329,7 +329,8 @@ void ShmWire::finish(Sink& sink, Pull pull) {
       peers_[pull.packet.source].cma = false;
       pull.done = 0;
       return ask_for_stream(pull);
-    case RemoteCopy::kGone: return sink.abandoned(pull.packet);
+    case RemoteCopy::kUnmapped: return sink.abandoned(pull.packet, Code::kUnmapped);
+    case RemoteCopy::kGone: return sink.abandoned(pull.packet, Code::kFailed);
   }
 }
 
@@ -340,6 +341,28 @@ RemoteCopy ShmWire::read(const Peer& peer, const Pull& pull, size_t bytes) const
     return RemoteCopy::kGone;
   std::memcpy(pull.to + pull.done, reinterpret_cast<const std::byte*>(pull.from) + pull.done, bytes);
   return RemoteCopy::kDone;
+}
+
+// What is read from the source's memory goes on whatever the source does, but for the answer that a share waits for.
+// The share's claims stay in use until that is here; none of them is left to take, so that a source that is not copying
+// now never will.
+bool ShmWire::give_up_stalled(uint64_t key, Sink& sink) {
+  bool all = true;
+  for (std::vector<Pull>* pulls : {&waiting_, &streamed_}) {
+    for (size_t i = 0; i < pulls->size();) {
+      Pull& pull = (*pulls)[i++];
+      if (pull.packet.key != key || std::exchange(pull.seen, pull.done) != pull.done)
+        continue;
+      if (pull.share && inbox_.claims(*pull.share).pushing()) {
+        all = false;
+        continue;
+      }
+      const Packet packet = pull.packet;
+      pulls->erase(pulls->begin() + static_cast<ptrdiff_t>(--i));
+      sink.abandoned(packet, Code::kNotFound);
+    }
+  }
+  return all;
 }
 
 // ---- Bulk data, copied by both sides
@@ -558,7 +581,7 @@ size_t ShmWire::bury(Sink& sink) {
     const auto give_up = [&](const Pull& pull) {
       if (pull.packet.source != rank)
         return false;
-      sink.abandoned(pull.packet);
+      sink.abandoned(pull.packet, Code::kFailed);
       return true;
     };
     std::erase_if(streamed_, give_up);

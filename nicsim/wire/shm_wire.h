@@ -67,6 +67,7 @@ class ShmWire final : public Wire {
   bool shares_host(uint32_t) const override { return true; }
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
   size_t poll(Sink& sink) override;
+  bool give_up_stalled(uint64_t key, Sink& sink) override;
   void attend() override { inbox_.bell().attend(); }
   void leave() override;
   void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
@@ -97,6 +98,7 @@ class ShmWire final : public Wire {
     uint64_t end = 0;                    // where the part begins of which the source has said that it is copied
     std::optional<uint32_t> share = {};  // which of shares_, where the source may be copying too
     RemoteCopy outcome = RemoteCopy::kDone;
+    std::optional<uint64_t> seen = {};  // what `done` was when give_up_stalled() looked
   };
   // A write to which its source has been invited, which may be copying until its answer is here.
   struct Share {

@@ -3,6 +3,7 @@
 #include <boost/asio/buffer.hpp>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "nicsim/wire/tcp_socket.h"
 
@@ -138,7 +139,8 @@ bool TcpInLink::parse() {
       if (done_ < packet_.bytes)
         break;
       receiving_ = false;
-      hub_.sink().landed(packet_, to_ != nullptr);
+      if (!given_up_)
+        hub_.sink().landed(packet_, to_ != nullptr);
     } else {
       if (filled_ - taken_ < sizeof(Packet))
         break;
@@ -165,6 +167,7 @@ bool TcpInLink::begin(const Packet& packet) {
       packet_ = packet;
       to_ = hub_.sink().place(packet);
       done_ = 0;
+      looked_ = given_up_ = false;
       receiving_ = true;
       return true;
     case PacketKind::kPull:
@@ -183,6 +186,17 @@ bool TcpInLink::begin(const Packet& packet) {
 
 // ---- The end
 
+void TcpInLink::give_up_stalled(uint64_t key, Sink& sink) {
+  if (!receiving_ || to_ == nullptr || packet_.key != key)
+    return;
+  if (std::exchange(looked_, true) && done_ == seen_) {
+    to_ = nullptr;
+    given_up_ = true;
+    sink.abandoned(packet_, Code::kNotFound);
+  }
+  seen_ = done_;
+}
+
 void TcpInLink::end() {
   if (!open())
     return;
@@ -200,7 +214,7 @@ void TcpInLink::close() {
   error_code ignored;
   socket_.close(ignored);
   if (receiving_ && to_ != nullptr)
-    hub_.sink().abandoned(packet_);
+    hub_.sink().abandoned(packet_, Code::kFailed);
   receiving_ = false;
 }
 

@@ -22,6 +22,8 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
   // Abandons the write that was under way.
   void close();
   bool open() const { return phase_ != Phase::kClosed; }
+  // As Wire::give_up_stalled(), of the write that is under way.
+  void give_up_stalled(uint64_t key, Sink& sink);
   // Of packets and payloads, so far.
   uint64_t bytes_read() const { return bytes_read_; }
 
@@ -60,6 +62,9 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
   Packet packet_;           // that write
   std::byte* to_ = nullptr;
   uint64_t done_ = 0;
+  uint64_t seen_ = 0;      // what done_ was when give_up_stalled() looked
+  bool looked_ = false;    // it has, at this write
+  bool given_up_ = false;  // and the sink hears of this write no more
 };
 
 }  // namespace lanyard::nicsim

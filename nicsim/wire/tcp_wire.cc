@@ -73,6 +73,7 @@ class TcpWire final : public Wire, public TcpHub {
   bool shares_host(uint32_t peer) const override;
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
   size_t poll(Sink& sink) override;
+  bool give_up_stalled(uint64_t key, Sink& sink) override;
   void attend() override { nap_->attend(); }
   void leave() override { nap_->leave(); }
   void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
@@ -196,6 +197,14 @@ size_t TcpWire::poll(Sink& sink) {
   }
   dirty_.clear();
   return steps;
+}
+
+bool TcpWire::give_up_stalled(uint64_t key, Sink& sink) {
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (peer->in != nullptr)
+      peer->in->give_up_stalled(key, sink);
+  }
+  return true;
 }
 
 void TcpWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {

@@ -4,14 +4,18 @@
 //  W2  send() always accepts: what does not fit waits inside. The payload stays valid and unchanged until the initiator
 //      has the packet's ack; the wire does not read it afterwards, though the ack may come (a refusal) before all of it
 //      has gone out.
-//  W3  poll() runs the sink's functions; nothing else does. send() and poll() are called by one thread at a time
-//      (whoever drives the NIC); the other functions by any.
+//  W3  poll() runs the sink's functions, and give_up_stalled() abandoned(); nothing else does. These and send() are
+//  called
+//      by one thread at a time (whoever drives the NIC); the other functions by any.
 //  W4  A write's bytes go straight to where the sink places them, in bounded portions a poll() (at most
 //      kPortionBytes), so that no call lasts long.
 //  W5  A packet that arrives while someone attends causes no system call in the sender. Otherwise it wakes one sleeping
 //      helper or, where there is none, the owner.
 //  W6  A peer that has gone is reported to the sink once; what was for it is dropped. That includes one that has only
 //      ever sent: whoever polls, and sleeps in between, learns of it though nothing is under way.
+//  W7  A write that give_up_stalled() has given up is abandoned() in that call and heard of no more; its memory is
+//  touched
+//      no more either. What the same peer sends later arrives.
 #ifndef LANYARD_NICSIM_WIRE_WIRE_H_
 #define LANYARD_NICSIM_WIRE_WIRE_H_
 
@@ -34,8 +38,9 @@ class Sink {
   virtual std::byte* place(const Packet& packet) = 0;
   // The bytes of a kWrite are where place() said (`placed`), or were thrown away.
   virtual void landed(const Packet& packet, bool placed) = 0;
-  // A placed write will never be whole: its initiator has gone.
-  virtual void abandoned(const Packet& packet) = 0;
+  // A placed write will never be whole. Its initiator is to be told the code, unless it has gone: then the code is
+  // kFailed, and peer_lost() comes next.
+  virtual void abandoned(const Packet& packet, Code code) = 0;
   virtual void atomic_arrived(const Packet& packet) = 0;
   virtual void ack_arrived(const Packet& packet) = 0;
   // A kPull, with its kLoanBytes, which are valid during the call and not to be trusted.
@@ -66,6 +71,10 @@ class Wire {
   virtual void send(uint32_t peer, const Packet& packet, const std::byte* payload) = 0;
   // Moves things on in both directions; returns the number of steps done.
   virtual size_t poll(Sink& sink) = 0;
+  // Gives up the placed writes to the region of this key that have not grown since the last such call (the first of a
+  // write only looks): abandoned() with kNotFound, and what still comes is thrown away. False where there is one that
+  // the peer itself may be copying into, so that it cannot be given up. Called as poll() is, and not from within.
+  virtual bool give_up_stalled(uint64_t key, Sink& sink) = 0;
 
   // While at least one thread attends (polls in a loop), arriving packets wake nobody (W5). Counted.
   virtual void attend() = 0;

@@ -35,7 +35,7 @@ class FuzzSink final : public nicsim::Sink {
     if (placed)
       take(packet);
   }
-  void abandoned(const Packet& packet) override { take(packet); }
+  void abandoned(const Packet& packet, Code) override { take(packet); }
   void atomic_arrived(const Packet& packet) override { check(packet); }
   void ack_arrived(const Packet& packet) override {
     check(packet);

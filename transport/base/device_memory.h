@@ -55,6 +55,9 @@ class DeviceMemory {
   // why.
   virtual Result<std::byte*> borrow(const Loan& loan, int device) = 0;
   virtual void give_back(std::byte* borrowed) = 0;
+  // How long the range is that a loan is of; 0 for what is no loan. To be asked of one that was borrowed, as its lender
+  // may write there what it likes: what can be borrowed lies within an allocation.
+  virtual uint64_t lent_bytes(const Loan& loan) const = 0;
 };
 
 }  // namespace lanyard

@@ -16,6 +16,7 @@ const char* code_name(Code code) {
     case Code::kUnsupported: return "Unsupported";
     case Code::kTimedOut: return "TimedOut";
     case Code::kTruncated: return "Truncated";
+    case Code::kUnmapped: return "Unmapped";
     case Code::kFailed: return "Failed";
   }
   return "Unknown";

@@ -24,6 +24,7 @@ enum class Code {
   kUnsupported,      // this implementation or build cannot do it
   kTimedOut,         // a deadline passed; what was waited for may still happen
   kTruncated,        // a message is longer than the buffer that is to receive it
+  kUnmapped,         // memory that an operation reads or writes is not mapped (any more)
   kFailed,           // the operation ran and failed
 };
 

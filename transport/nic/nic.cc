@@ -3,7 +3,10 @@
 namespace lanyard::nic {
 
 std::string FailureRecord::to_string() const {
-  return std::string(code_name(code)) + " (peer " + std::to_string(peer) + ", context " + std::to_string(context) + ")";
+  const char* why =
+      code == Code::kUnmapped ? ": the memory of the operation, here or there, is not mapped any more" : "";
+  return std::string(code_name(code)) + why + " (peer " + std::to_string(peer) + ", context " +
+         std::to_string(context) + ")";
 }
 
 }  // namespace lanyard::nic
