@@ -281,8 +281,10 @@ size_t OfiNic::read_completions() {
       } error{};
       if (fi_cq_readerr(fabric_->completions(), &error.entry, 0) <= 0)
         return steps;
+      const int err = error.entry.err;
+      const bool gone = is_unreachable(err) || (fabric_->provider().io_error_means_gone && is_io_error(err));
       if (error.entry.op_context != nullptr)
-        fail(Work::use_of(error.entry.op_context), completion_code(error.entry.err), is_unreachable(error.entry.err));
+        fail(Work::use_of(error.entry.op_context), completion_code(err), gone);
       ++steps;
     } else {
       return steps;

@@ -37,6 +37,8 @@ struct Provider {
   bool flush = false;
   // fi_close() of a region returns when no message is landing in it any more.
   bool fenced_deregistration = false;
+  // An I/O error says that the connection to the peer has gone: a target that refuses an operation says it otherwise.
+  bool io_error_means_gone = false;
 };
 
 }  // namespace lanyard::ofi
