@@ -122,7 +122,6 @@ Communicators::Leaving Communicators::leave(MPI_Comm communicator) {
     leaving.place = later.mapped();
   if (const auto ref = refs_.find(communicator); ref != refs_.end())
     leaving.ref = ref->second;
-  latest_ = MPI_COMM_NULL;
   return leaving;
 }
 
