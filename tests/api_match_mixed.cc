@@ -239,7 +239,6 @@ TEST_P(MatchallOverCommunicators, TellsTheFirstThatFailed) {
   // Three pairs, of which two fail; `GetParam()` turns them.
   const std::array<Kind, 3> pairs{kFirst, kMatched, kSecond};
   std::array<Kind, 3> order;
-  std::vector<MPI_Request> together;
   Requests made;
   for (size_t i = 0; i < 3; ++i) {
     order[i] = pairs[(i + static_cast<size_t>(GetParam())) % 3];
@@ -263,6 +262,26 @@ TEST_P(MatchallOverCommunicators, TellsTheFirstThatFailed) {
     else
       EXPECT_TRUE(fails_as(order[i / 2], six[i].MPI_ERROR));
   }
+}
+
+// One match request has one code, which is that of the first request whose match failed.
+TEST_P(MatchallOverCommunicators, InOneMatchRequestTellsTheFirstThatFailed) {
+  const std::array<Kind, 3> pairs{kFirst, kMatched, kSecond};
+  Kind told = kMatched;
+  Requests made;
+  for (size_t i = 0; i < 3; ++i) {
+    const Kind pair = pairs[(i + static_cast<size_t>(GetParam())) % 3];
+    told = told == kMatched ? pair : told;
+    const MPI_Comm communicator = pair == kFirst ? first : pair == kSecond ? second : MPI_COMM_SELF;
+    made.receive(memory.data(), 10, 0, 2, communicator);
+    made.send(memory.data(), pair == kFirst ? 20 : pair == kSecond ? 30 : 10, 0, 2, communicator);
+  }
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(6, made.data(), &match)));
+  const int code = MPI_Wait(&match, MPI_STATUS_IGNORE);
+  EXPECT_TRUE(fails_as(told, code));
+  EXPECT_EQ(heard_of(told).code, code);
+  EXPECT_EQ(calls(), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(TurnedBy, MatchallOverCommunicators, ::testing::Range(0, 3));
