@@ -136,6 +136,22 @@ TEST(FiCounter, IsWrittenBackOnItsEventsOnly) {
   fi_cq_read(node.cq.get(), nullptr, 0);
 }
 
+// Of operations that fail, too, the first alone.
+TEST(FiCounter, IsWrittenBackOnTheFirstFailureOnly) {
+  alignas(8) uint64_t word = 0;
+  uint64_t payload = 1;
+  Loner node;
+  const auto trigger = node.counter(), done = node.counter();
+  ASSERT_EQ(extensions(done).set_wb_buffer(&done->fid, &word, sizeof word), 0);
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_EQ(defer_write(node, &payload, 8, {0, 0xdead}, {trigger.get(), 0, done.get()}), 0);
+    fi_cq_err_entry entry = {};
+    ASSERT_TRUE(eventually([&] { return fi_cq_readerr(node.cq.get(), &entry, 0) == 1; }));
+    EXPECT_EQ(std::atomic_ref<uint64_t>(word).load(), kValid | uint64_t{1} << 48) << "failure " << i;
+  }
+  EXPECT_EQ(failures(done), 3u);
+}
+
 TEST(FiCounter, RegistersAreRefusedUnlessTrapped) {
   Loner node;
   const auto counter = node.counter();
@@ -302,7 +318,7 @@ TEST(FiCounter, FreshReadsNeverFallBack) {
   const Variable setting("LANYARD_FI_CNTR_READ", "fresh");
   Loner node;
   const auto counter = node.counter();
-  constexpr uint64_t kAdds = 3000;
+  constexpr uint64_t kAdds = 10'000;
   std::atomic<uint64_t> added{0};
   std::atomic<int> wrong{0};
   std::vector<std::thread> readers;
