@@ -1,12 +1,16 @@
 // The parts of the wires by themselves: the inbox and its bell, and what rubbish from another
 // process does to a wire (nothing).
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -258,18 +262,74 @@ TEST_F(InboxTest, ManyProducersEachKeepTheirOrder) {
     producer.join();
 }
 
-// It took a slot and never filled it.
-TEST_F(InboxTest, AProducerThatDiedHalfwayStopsTheRingButHarmsNobody) {
+// It took a slot and never filled it. Its consumer steps over it when it knows, and everything else arrives.
+TEST_F(InboxTest, ASlotThatIsNeverFilledNamesItsProducerAndIsSteppedOver) {
   open(4);
   Packet packet;
   Frame frame;
+  EXPECT_EQ(inbox->unfinished(), std::nullopt);
   ASSERT_TRUE(port.push(atomic_packet(0, 1), {}));
-  header->tail.fetch_add(1);
+  ASSERT_TRUE(port.take(InboxHeader::kMaxProducers - 1));
+  EXPECT_EQ(inbox->unfinished(), std::nullopt) << "not at the front";
   ASSERT_TRUE(port.push(atomic_packet(0, 2), {}));
   ASSERT_TRUE(take(packet, frame));
   EXPECT_EQ(packet.token, 1u);
   EXPECT_FALSE(take(packet, frame));
   EXPECT_FALSE(inbox->waiting());  // nobody spins on it
+  EXPECT_EQ(inbox->unfinished(), InboxHeader::kMaxProducers - 1);
+  inbox->skip_unfinished();
+  EXPECT_EQ(inbox->unfinished(), std::nullopt);
+  for (uint32_t token = 2; token < 20; ++token) {
+    ASSERT_TRUE(take(packet, frame)) << token;
+    EXPECT_EQ(packet.token, token);
+    give_back();
+    ASSERT_TRUE(port.push(atomic_packet(0, token + 1), {}));
+  }
+}
+
+// A producer that is slow fills its slot in the end, and is waited for.
+TEST_F(InboxTest, ASlowProducerKeepsItsPlace) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  const std::optional<uint64_t> position = port.take(3);
+  ASSERT_TRUE(position);
+  ASSERT_TRUE(port.push(atomic_packet(0, 2), {}));
+  EXPECT_FALSE(take(packet, frame));
+  port.fill(*position, atomic_packet(3, 1), {});
+  EXPECT_EQ(inbox->unfinished(), std::nullopt);
+  for (uint32_t token = 1; token <= 2; ++token) {
+    ASSERT_TRUE(take(packet, frame));
+    EXPECT_EQ(packet.token, token);
+  }
+}
+
+// The tail is a hint: whoever was slow to store it may put it back by rounds.
+TEST_F(InboxTest, ATailThatLagsCostsALookAndNothingElse) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  uint32_t token = 0;
+  for (const uint64_t lag : {1u, 3u, 4u, 5u, 40u, 41u, 43u}) {
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(port.push(atomic_packet(0, ++token), {}));
+      ASSERT_TRUE(take(packet, frame));
+      ASSERT_EQ(packet.token, token);
+      give_back();
+    }
+    const uint64_t tail = header->tail;
+    header->tail = tail - lag;
+    for (int i = 1; i <= 4; ++i)
+      ASSERT_TRUE(port.push(atomic_packet(0, token + static_cast<uint32_t>(i)), {})) << lag;
+    header->tail = tail - lag;
+    EXPECT_FALSE(port.push(atomic_packet(0, 0), {})) << lag;
+    EXPECT_FALSE(port.await_room(1)) << "it is full wherever the tail is, by " << lag;
+    for (int i = 1; i <= 4; ++i) {
+      ASSERT_TRUE(take(packet, frame));
+      ASSERT_EQ(packet.token, ++token);
+    }
+    give_back();
+  }
 }
 
 TEST_F(InboxTest, RubbishInTheRingHangsNoProducerAndBringsNoConsumerOutOfBounds) {
@@ -353,6 +413,68 @@ TEST(ShmWire, APeerWhoseInboxIsSpoiledIsLostAndHangsNobody) {
     wire.poll(sink);
   }
   EXPECT_EQ(sink.count(What::kLost), 1u);
+}
+
+// A process that is killed while it fills a slot: what others send arrives, and nobody hangs. It may have had to do
+// with the receiver before or not.
+TEST(ShmWire, AProducerKilledInTheMiddleOfAFrameKeepsNobodyBack) {
+  for (const bool known : {false, true}) {
+    SCOPED_TRACE(known ? "it had sent before" : "its first frame");
+    int channel[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, channel), 0);
+    const pid_t child = ::fork();
+    const auto exchange = [](int fd, const nic::Address& mine, size_t count) {
+      std::vector<nic::Address> others(count);
+      EXPECT_EQ(::write(fd, mine.bytes.data(), mine.bytes.size()), static_cast<ssize_t>(mine.bytes.size()));
+      for (nic::Address& other : others) {
+        other.bytes.resize(mine.bytes.size());
+        EXPECT_EQ(::recv(fd, other.bytes.data(), other.bytes.size(), MSG_WAITALL),
+                  static_cast<ssize_t>(other.bytes.size()));
+      }
+      return others;
+    };
+    if (child == 0) {
+      std::unique_ptr<ShmWire> wire = std::move(ShmWire::create().value());
+      const std::vector<nic::Address> parents = exchange(channel[1], wire->address(), 2);
+      if (!wire->set_peers(std::vector{parents[0], wire->address(), parents[1]}, 1).ok())
+        ::_exit(1);
+      if (known)
+        wire->send(0, atomic_packet(1, 7), nullptr);
+      const ShmAddress address = *ShmAddress::decode(parents[0]);
+      const Result<PeerSegment> segment = PeerSegment::open(address);
+      InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+      if (!port.take(1))
+        ::_exit(1);
+      ::raise(SIGKILL);
+    }
+    Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+    ASSERT_TRUE(made[0].ok() && made[1].ok());
+    Wire& wire = *made[0].value();
+    Wire& other = *made[1].value();
+    EXPECT_EQ(::write(channel[0], wire.address().bytes.data(), wire.address().bytes.size()),
+              static_cast<ssize_t>(wire.address().bytes.size()));
+    const nic::Address childs = exchange(channel[0], other.address(), 1)[0];
+    const std::vector<nic::Address> peers{wire.address(), childs, other.address()};
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_TRUE(wire.set_peers(peers, 0).ok() && other.set_peers(peers, 2).ok());
+    TestSink sink;
+    for (uint32_t token = 0; token < 1000; ++token)  // more than the inbox holds
+      other.send(0, atomic_packet(2, token), nullptr);
+    TestSink none;
+    const auto deadline = steady_clock::now() + kPatience;
+    const size_t expected = known ? 1001 : 1000;
+    while (sink.count(What::kAtomic) < expected && steady_clock::now() < deadline) {
+      other.poll(none);
+      if (wire.poll(sink) == 0)
+        wire.sleep(Sleeper::kHelper, milliseconds(100), nullptr, nullptr);
+    }
+    EXPECT_EQ(sink.count(What::kAtomic), expected);
+    EXPECT_EQ(sink.count(What::kLost), 1u);
+    ::close(channel[0]);
+    ::close(channel[1]);
+  }
 }
 
 // A source that stands still while it copies: its target cannot be let go of until it has copied, and can be then

@@ -25,9 +25,6 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// Another process can write nonsense into the ring; a producer gives up sooner than it spins.
-constexpr int kMaxAttempts = 10000;
-
 #ifdef LANYARD_TSAN
 void* name_of(const InboxHeader* header) {
   static char names[1024];
@@ -57,21 +54,39 @@ Result<InboxPort> InboxPort::attach(void* memory, size_t bytes, uint64_t nonce) 
   return InboxPort(header, first, slots);
 }
 
-bool InboxPort::push(const Packet& packet, const Frame& frame) {
-  uint64_t position = header_->tail.load(std::memory_order_relaxed);
-  Slot* slot = nullptr;
-  for (int attempt = 0;; ++attempt) {
-    slot = &slots_[position & mask_];
-    const uint64_t state = slot->state.load(std::memory_order_acquire);
-    if (state == position) {
-      if (header_->tail.compare_exchange_weak(position, position + 1, std::memory_order_relaxed))
-        break;
-    } else if ((state & Inbox::kPositionMask) < position || attempt == kMaxAttempts) {
-      return false;
-    } else {
-      position = header_->tail.load(std::memory_order_relaxed);
+// Another process can write nonsense into the ring; a producer gives up sooner than it spins.
+std::optional<uint64_t> InboxPort::take(uint32_t rank) {
+  const uint64_t taken = Inbox::kTaken | uint64_t{rank % InboxHeader::kMaxProducers} << Inbox::kKindShift;
+  const uint64_t first = header_->tail.load(std::memory_order_relaxed) & Inbox::kPositionMask;
+  uint64_t position = first;
+  for (uint64_t attempts = 4 * (mask_ + 1); attempts > 0; --attempts) {
+    std::atomic<uint64_t>& state = slots_[position & mask_].state;
+    uint64_t seen = state.load(std::memory_order_acquire);
+    if (seen == position) [[likely]] {
+      if (state.compare_exchange_strong(seen, position | taken, std::memory_order_acquire)) [[likely]] {
+        if (header_->tail.load(std::memory_order_relaxed) <= position) [[likely]]
+          header_->tail.store(position + 1, std::memory_order_relaxed);
+        return position;
+      }
     }
+    const uint64_t reached = seen & Inbox::kPositionMask;
+    const bool filled = seen != reached && (seen & Inbox::kTaken) == 0;
+    if (((reached - (filled ? 1 : 0) - position) & mask_) != 0)
+      return std::nullopt;  // no position that this slot can have
+    if (reached + mask_ == position || reached + mask_ + 1 == position) {
+      // Of the round before this one: full. await_room() looks at the tail.
+      if (position != first)
+        header_->tail.store(position, std::memory_order_relaxed);
+      return std::nullopt;
+    }
+    // Taken or filled by another; or, where the tail lags by a round, free for a later one than this.
+    position = reached > position + mask_ ? reached - mask_ : position + 1;
   }
+  return std::nullopt;
+}
+
+void InboxPort::fill(uint64_t position, const Packet& packet, const Frame& frame) {
+  Slot* slot = &slots_[position & mask_];
   order_after(header_);
   auto kind = static_cast<uint64_t>(frame.kind);
   slot->packet = packet;
@@ -91,7 +106,6 @@ bool InboxPort::push(const Packet& packet, const Frame& frame) {
   const Slot* next = &slots_[(position + 1) & mask_];
   __builtin_prefetch(next, 1);
   __builtin_prefetch(&next->value, 1);
-  return true;
 }
 
 bool InboxPort::await_room(uint32_t rank) {

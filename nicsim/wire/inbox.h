@@ -1,15 +1,16 @@
 // The inbox of one NIC: a bounded ring of fixed slots in memory that several processes share. Any
 // number of producers put frames in, the NIC that owns it takes them out (D. Vyukov's ring: a
-// sequence number a slot, so that a producer touches nothing that another producer writes but the
-// tail).
+// sequence number a slot; but it is the slot that a producer takes, with its rank, and not the tail).
 //
 // Layout: InboxHeader, then Slot[slots]. The first 64 bytes of a slot hold all of a frame without
 // payload, so an ack is one cache line; payload follows after 80 bytes. Only bytes in use are
 // copied. The slots' stride is no multiple of 4096, so they do not all fall into one cache set.
 //
-// A producer that dies between taking a slot and filling it stops the ring for good: later frames
-// of others stay behind it, the consumer sees an empty inbox. It harms nobody's memory. (The window
-// is the copying of one slot; a job that loses a process ends anyway.)
+// The tail says where to begin to look for a free slot, and nothing else: it is stored without care by whoever has
+// taken one, so it may lag, and a producer that finds a slot taken goes on to the next.
+//
+// A producer that dies between taking a slot and filling it leaves it with its rank, and later frames of others behind
+// it. The consumer steps over such a slot once it knows of the death (skip_unfinished()).
 //
 // Whatever a consumer reads here was written by another process: it is copied out first, and sizes
 // are checked before use. A producer that writes rubbish can have its frames dropped, not more.
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 
 #include "nicsim/model/packet.h"
 #include "nicsim/wire/bell.h"
@@ -48,7 +50,7 @@ struct Frame {
 
 struct InboxHeader {
   static constexpr uint32_t kMagic = 0x4c4e5942;  // "LNYB"
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
   static constexpr uint32_t kMaxProducers = 4096;
   static constexpr uint32_t kMaxShared = 64;
 
@@ -59,7 +61,7 @@ struct InboxHeader {
   uint64_t nonce = 0;               // of the owner's address
   std::atomic<uint32_t> closed{0};  // the owner has gone, though its process may live
   alignas(64) Bell bell;
-  alignas(64) std::atomic<uint64_t> tail{0};  // next position that a producer takes
+  alignas(64) std::atomic<uint64_t> tail{0};  // where a producer begins to look
   alignas(64) std::atomic<uint32_t> any_stuck{0};
   std::atomic<uint32_t> nudged{0};                       // to this inbox's owner: one that you found full has room
   std::atomic<uint64_t> stuck[kMaxProducers / 64] = {};  // who found this inbox full, by rank
@@ -67,8 +69,8 @@ struct InboxHeader {
 };
 
 struct Slot {
-  // A free slot for position p holds p; a filled one p + 1, with the frame's kind in the top byte
-  // and kBare beside it where nothing but the packet is filled in.
+  // A free slot for position p holds p; one that is being filled p, with kTaken and the producer's rank above it; a
+  // filled one p + 1, with the frame's kind above it and kBare where nothing but the packet is filled in.
   alignas(128) std::atomic<uint64_t> state;
   Packet packet;
   alignas(64) uint64_t value;
@@ -85,8 +87,18 @@ class InboxPort {
   // kInvalidArgument where the memory holds no inbox with this nonce.
   static Result<InboxPort> attach(void* memory, size_t bytes, uint64_t nonce);
 
-  // Copies packet and frame in and rings. False when full. Requires payload_bytes <= kInlineBytes.
-  bool push(const Packet& packet, const Frame& frame);
+  // Copies packet and frame in and rings. False when full. Requires payload_bytes <= kInlineBytes. packet.source is the
+  // producer's rank.
+  bool push(const Packet& packet, const Frame& frame) {
+    const std::optional<uint64_t> position = take(packet.source);
+    if (!position)
+      return false;
+    fill(*position, packet, frame);
+    return true;
+  }
+  // Its two halves: the position of a slot that is this producer's to fill; none when full.
+  std::optional<uint64_t> take(uint32_t rank);
+  void fill(uint64_t position, const Packet& packet, const Frame& frame);
   // Asks the owner to nudge `rank` (below kMaxProducers) when there is room. True where there is
   // some by now, so that push() is worth another try: then no nudge may come.
   bool await_room(uint32_t rank);
@@ -149,6 +161,17 @@ class Inbox {
     }
   }
 
+  // The producer that has taken the slot at the front and not filled it, if one has.
+  std::optional<uint32_t> unfinished() const {
+    const uint64_t head = head_.load(std::memory_order_relaxed);
+    const uint64_t state = slots_[head & mask_].state.load(std::memory_order_acquire);
+    if ((state & (kTaken | kPositionMask)) != (kTaken | head))
+      return std::nullopt;
+    return static_cast<uint32_t>((state & ~kTaken) >> kKindShift);
+  }
+  // Steps over that slot. Requires that its producer will not fill it any more.
+  void skip_unfinished() { pop(); }
+
   // Whether a frame or a nudge waits: sequentially consistent, as the bell needs it. Any thread.
   bool waiting() const;
   // Whether there was a nudge since the last call.
@@ -162,9 +185,11 @@ class Inbox {
   Claims& claims(uint32_t index) const { return header_->claims[index]; }
 
  private:
-  static constexpr uint64_t kPositionMask = (uint64_t{1} << 56) - 1;
-  static constexpr int kKindShift = 56;
+  static constexpr uint64_t kPositionMask = (uint64_t{1} << 51) - 1;  // years of frames
+  static constexpr int kKindShift = 51;
   static constexpr uint64_t kBare = 0x80;
+  static constexpr uint64_t kTaken = uint64_t{1} << 63;
+  static_assert(InboxHeader::kMaxProducers <= kTaken >> kKindShift);
   static constexpr size_t kHeaderBytes = (sizeof(InboxHeader) + 127) / 128 * 128;
   friend class InboxPort;
 

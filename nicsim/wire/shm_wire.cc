@@ -181,6 +181,8 @@ size_t ShmWire::poll(Sink& sink) {
   size_t steps = take_frames(sink);
   if (steps == 0 && !ended_.empty())
     steps += bury(sink);
+  if (steps == 0 && lost_any_) [[unlikely]]
+    steps += step_over_unfinished();
   if (inbox_.take_nudge()) {
     for (Peer& peer : peers_)
       peer.awaiting = false;
@@ -547,6 +549,9 @@ void ShmWire::look_after_peers() {
   if (now < next_look_)
     return;
   next_look_ = now + options_.watch_period;
+  // Whoever keeps the frames of others back, unless it is only slow.
+  if (const std::optional<uint32_t> rank = inbox_.unfinished(); rank && *rank < peers_.size() && *rank != self_)
+    reach(*rank);
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     const Peer& peer = peers_[rank];
     if (peer.state == Peer::State::kOpen && (peer.port.closed() || peer.segment.process_ended()))
@@ -572,6 +577,7 @@ void ShmWire::end(uint32_t rank) {
 // been taken: they had ended before it was looked at.
 size_t ShmWire::bury(Sink& sink) {
   const std::vector<uint32_t> ended = std::exchange(ended_, {});
+  lost_any_ = true;
   for (const uint32_t rank : ended) {
     Peer& peer = peers_[rank];
     peer.state = Peer::State::kLost;
@@ -595,6 +601,15 @@ size_t ShmWire::bury(Sink& sink) {
     sink.peer_lost(rank);
   }
   return ended.size();
+}
+
+// What a peer that has ended had begun to send.
+size_t ShmWire::step_over_unfinished() {
+  const std::optional<uint32_t> rank = inbox_.unfinished();
+  if (!rank || *rank >= peers_.size() || peers_[*rank].state != Peer::State::kLost)
+    return 0;
+  inbox_.skip_unfinished();
+  return 1;
 }
 
 // ---- Sleep

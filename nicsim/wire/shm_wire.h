@@ -165,6 +165,7 @@ class ShmWire final : public Wire {
   void watch_from_now_on();
   void end(uint32_t rank);
   size_t bury(Sink& sink);
+  size_t step_over_unfinished();
 
   const ShmOptions options_;
   OwnSegment segment_;
@@ -184,6 +185,7 @@ class ShmWire final : public Wire {
   Fifo<Stream> streams_;         // going out in chunks, in turn
   bool stream_stuck_ = false;    // the last portion stopped at a full inbox
   std::vector<uint32_t> ended_;  // and not yet reported
+  bool lost_any_ = false;
   uint32_t idle_polls_ = 0;
   std::chrono::steady_clock::time_point next_look_{};
   std::atomic<bool> more_{false};   // poll() has something to do whatever arrives
