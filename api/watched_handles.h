@@ -39,12 +39,19 @@ class WatchedHandles {
  private:
   static constexpr uint16_t kFull = UINT16_MAX;
 
-  // 16 bits of the handle, read where they stand: the low ones of a small number (MPICH), those above 256 bytes of an
-  // address (Open MPI, whose requests are longer).
+  // 16 bits of the handle. MPICH's is a number whose low and high bits both tell requests apart: they are spread by a
+  // product. Open MPI's is an address, and its requests are longer than 256 bytes: the bits above those are read where
+  // they stand.
   static size_t place(const MPI_Request& handle) {
-    uint16_t bits;
-    std::memcpy(&bits, reinterpret_cast<const char*>(&handle) + (sizeof handle == sizeof(int) ? 0 : 1), sizeof bits);
-    return bits;
+    if constexpr (sizeof handle == sizeof(uint32_t)) {
+      uint32_t bits;
+      std::memcpy(&bits, &handle, sizeof bits);
+      return bits * 0x9e3779b1u >> 16;
+    } else {
+      uint16_t bits;
+      std::memcpy(&bits, reinterpret_cast<const char*>(&handle) + 1, sizeof bits);
+      return bits;
+    }
   }
   void change(MPI_Request handle, int by) {
     std::atomic<uint16_t>& mark = marks_[place(handle)];
