@@ -119,6 +119,23 @@ TEST_P(DeviceNic, LoansOfMemoryThatCameAnew) {
   drop(target);
 }
 
+// One range into the memory of two devices: each device borrows it for itself, once.
+TEST_P(DeviceNic, ALoanIsBorrowedOnceADevice) {
+  start();
+  const CounterId done = counter();
+  const Buffer source = buffer(0, 0, 5000);
+  write(source, 0, pattern(3, 5000));
+  const Buffer targets[2] = {buffer(1, 0, 5000), buffer(1, 1, 5000)};
+  for (uint64_t i = 1; i <= 6; ++i) {
+    issue(write_op(source, 0, targets[i % 2], 0, 5000, done));
+    ASSERT_TRUE(reaches(done, i));
+  }
+  for (const Buffer& target : targets)
+    EXPECT_TRUE(read(target, 0, 5000) == pattern(3, 5000)) << "device " << target.device;
+  const bool pulled = GetParam().pulls();
+  EXPECT_EQ(memory(1).borrows_made(), pulled ? 2u : 0u);
+}
+
 // Another process says where in what it has lent a message lies: beyond it is nothing that a device may read.
 TEST_P(DeviceNic, PullsOutsideTheLoanAreRefused) {
   if (GetParam().wire != LocalOptions::Wire::kShm || !GetParam().pulls())

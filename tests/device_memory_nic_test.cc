@@ -186,6 +186,30 @@ TEST_P(DeviceNic, CopiesEndThoughWhoStartedThemHasGone) {
 }
 
 // While the device has not ended, nothing counts.
+// Who sleeps until something happens is woken by the end of a copy, which wakes nobody by itself.
+TEST_P(DeviceNic, WhoSleepsWhileADeviceCopiesWakesAtItsEnd) {
+  start();
+  const CounterId done = counter();
+  const Buffer source = buffer(0, 0, 5000);
+  const Buffer target = buffer(0, 1, 5000);
+  memory(0).hold_copies(true);
+  issue(write_op(source, 0, target, 0, 5000, done));
+  ASSERT_TRUE(eventually([&] { return memory(0).usage().copies == 1; }));
+  std::thread end([&] {
+    std::this_thread::sleep_for(milliseconds(250));  // longer than anybody is awake for nothing
+    memory(0).hold_copies(false);
+  });
+  const auto begin = steady_clock::now();
+  while (value(done).success == 0 && steady_clock::now() < begin + kBound) {
+    const uint64_t seen = nic(0).activity();
+    if (value(done).success == 0 && nic(0).progress() == 0)
+      nic(0).wait_since(seen, 2 * kBound);
+  }
+  end.join();
+  EXPECT_EQ(value(done), CounterValue{.success = 1});
+  EXPECT_LT(steady_clock::now() - begin, kBound);
+}
+
 TEST_P(DeviceNic, NothingCountsBeforeItIsThere) {
   start();
   const CounterId done = counter();

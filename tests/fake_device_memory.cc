@@ -144,6 +144,10 @@ Result<DeviceMemory::Copy> FakeDeviceMemory::start_copy(void* to, const void* fr
   const std::lock_guard lock(mutex_);
   LANYARD_CHECK(range_of(to, bytes, nullptr) != nullptr && range_of(from, bytes, nullptr) != nullptr,
                 "both sides of a copy are device memory, borrowed or staging");
+  const Range& source = *range_of(from, bytes, nullptr);
+  const Range& target = *range_of(to, bytes, nullptr);
+  LANYARD_CHECK(source.reached_by == kHost || target.device == kHost || source.reached_by == target.device,
+                "what was borrowed for a device is copied by that device");
   if (fail_starts_)
     return Status(Code::kFailed, "the fake device is lost");
   if (pending_.size() >= options_.most_copies)
@@ -221,7 +225,7 @@ Result<DeviceMemory::Loan> FakeDeviceMemory::lend(const void* address, uint64_t 
   return loan;
 }
 
-Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int) {
+Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int device) {
   Lent lent;
   std::memcpy(&lent, loan.bytes.data(), sizeof lent);
   const std::lock_guard lock(mutex_);
@@ -234,7 +238,8 @@ Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int) {
   std::byte* address = map(fd, lent.mapped, PROT_NONE);
   std::byte* seen = map(fd, lent.mapped, PROT_READ | PROT_WRITE);
   ::close(fd);
-  ranges_[address] = {.device = lent.device, .bytes = lent.mapped, .seen = seen, .borrowed = true};
+  ranges_[address] = {
+      .device = lent.device, .bytes = lent.mapped, .seen = seen, .borrowed = true, .reached_by = device};
   ++borrows_made_;
   return address + lent.offset;
 }

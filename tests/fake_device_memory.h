@@ -79,6 +79,7 @@ class FakeDeviceMemory final : public DeviceMemory {
     std::byte* seen = nullptr;
     int fd = -1;  // of device memory that was allocated here
     bool borrowed = false;
+    int reached_by = kHost;  // borrowed: the device that copies from there run on; kHost: any
   };
   struct Pending {
     uint64_t number = 0;

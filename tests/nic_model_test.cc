@@ -432,8 +432,17 @@ TEST(NicModelFlush, CancelsWhatHasNotFiredAndNothingElse) {
   EXPECT_EQ(card.model.free_entries(), 8u);
   EXPECT_EQ(card.model.waiting_on(trigger), 0u);
   EXPECT_EQ(card.model.close_counter(done).code(), Code::kInvalidState) << "one is under way";
+  // What was issued and waits for room is no deferred work.
+  card.model.hold(card.sum(9, done));
+  card.model.flush();
+  EXPECT_EQ(card.model.held(), 1u);
+  EXPECT_EQ(card.model.in_flight(), 1u);
   card.ack(card.tokens[0]);
   EXPECT_EQ(card.value(done), (CounterValue{1, 0}));
+  const std::optional<Launch> held = card.model.start_held();
+  ASSERT_TRUE(held.has_value());
+  card.ack(held->packet.token);
+  EXPECT_EQ(card.value(done), (CounterValue{2, 0}));
   ASSERT_TRUE(card.model.add(trigger, 5).ok());
   EXPECT_EQ(card.fire_all(), Ids{});
   EXPECT_TRUE(card.model.close_counter(done).ok());

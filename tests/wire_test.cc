@@ -182,6 +182,32 @@ TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
   }
 }
 
+// Each of its shares: the next sender is asked to copy again.
+TEST(ShmWire, WhatAPeerThatHasGoneSharedIsFreeAgain) {
+  Job job(WireCase{"", [] { return make_shm(); }}, 3);
+  constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
+  std::vector<std::byte> source(kBytes);
+  fill(source.data(), kBytes, 6);
+  Buffer target(kBytes);
+  job.sinks[1].memory[1] = target.data();
+  for (uint32_t i = 0; i < nicsim::InboxHeader::kMaxShared; ++i)
+    job.wires[0]->send(1, write_packet(0, i, kBytes), source.data());
+  while (job.sinks[1].count(What::kPlaced) < nicsim::InboxHeader::kMaxShared)
+    job.poll(1);
+  job.wires[0].reset();
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kLost) == 1; }));
+  std::fill(target.data(), target.data() + kBytes, std::byte{0});
+
+  job.wires[2]->send(1, write_packet(2, 1, kBytes), source.data());
+  job.poll(1);
+  EXPECT_EQ(target.data()[kBytes - 1], std::byte{0});
+  job.poll(2);
+  EXPECT_EQ(target.data()[kBytes - 1], source[kBytes - 1]) << "the sender has copied from the back";
+  ASSERT_TRUE(
+      job.pump([&] { return job.sinks[1].count(What::kLanded) > 0 && job.sinks[1].events.back().packet.source == 2; }));
+  EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+}
+
 // Whoever destroys a wire may free the memory at once.
 TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
   constexpr uint64_t kBytes = uint64_t{8} << 20;

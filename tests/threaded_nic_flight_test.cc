@@ -1,0 +1,131 @@
+// ThreadedNic against a peer that is played by hand, so that operations are under way for as long as a test wants.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "nicsim/model/packet.h"
+#include "nicsim/threaded/threaded_nic.h"
+#include "nicsim/wire/shm_wire.h"
+#include "nicsim/wire/wire.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard {
+namespace {
+
+using nic::CounterId;
+using nic::CounterValue;
+using nicsim::Packet;
+using nicsim::PacketKind;
+
+// Keeps what comes.
+struct Peer final : nicsim::Sink {
+  std::byte* place(const Packet&) override { return nullptr; }
+  void landed(const Packet&, bool) override {}
+  void abandoned(const Packet&, Code) override {}
+  void atomic_arrived(const Packet& packet) override { atomics.push_back(packet); }
+  void ack_arrived(const Packet&) override {}
+  void pull_arrived(const Packet&, const std::byte*) override {}
+  void pull_refused(const Packet&) override {}
+  void peer_lost(uint32_t) override {}
+
+  std::vector<Packet> atomics;
+};
+
+class Flight : public ::testing::Test {
+ protected:
+  static constexpr std::chrono::seconds kBound{20};
+
+  void SetUp() override {
+    wire = std::move(nicsim::ShmWire::create().value());
+    nic = std::make_unique<nicsim::ThreadedNic>(nicsim::ModelLimits{.deferred_depth = 8, .max_in_flight = 2},
+                                                std::move(nicsim::ShmWire::create().value()));
+    const std::vector<nic::Address> peers{nic->address(), wire->address()};
+    ASSERT_TRUE(nic->set_peers(peers, 0).ok() && wire->set_peers(peers, 1).ok());
+    trigger = nic->open_counter().value();
+    done = nic->open_counter().value();
+    region = nic->register_region(&word, sizeof word, {}).value();
+  }
+  nic::Op sum() const {
+    nic::Op op;
+    op.kind = nic::OpKind::kAtomic;
+    op.completion = done;
+    op.local = {region, 0};
+    op.remote = {1, {}, 0};
+    return op;
+  }
+  bool arrive(size_t atomics) {
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (peer.atomics.size() < atomics && std::chrono::steady_clock::now() < deadline) {
+      nic->progress();
+      wire->poll(peer);
+    }
+    return peer.atomics.size() == atomics;
+  }
+  void answer(size_t index) {
+    wire->send(0, {.kind = PacketKind::kAck, .source = 1, .token = peer.atomics[index].token}, nullptr);
+  }
+  bool becomes(CounterId counter, CounterValue wanted) {
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (nic->read(counter).value() != wanted && std::chrono::steady_clock::now() < deadline)
+      nic->progress();
+    return nic->read(counter).value() == wanted;
+  }
+
+  alignas(8) uint64_t word = 1;
+  Peer peer;
+  std::unique_ptr<nicsim::Wire> wire;
+  std::unique_ptr<nicsim::ThreadedNic> nic;
+  CounterId trigger, done;
+  nic::RegionId region;
+};
+
+TEST_F(Flight, GoesOnThroughAFlush) {
+  std::array<nic::DeferredOp, 6> ops;
+  for (size_t i = 0; i < ops.size(); ++i)
+    ops[i] = {.op = sum(), .trigger = trigger, .threshold = i < 3 ? 1u : 2u};
+  ASSERT_TRUE(nic->post(ops).ok());
+  ASSERT_TRUE(nic->add(trigger, 1).ok());
+  ASSERT_TRUE(arrive(2)) << "two are under way, one is ready, three wait";
+  ASSERT_TRUE(nic->issue(sum()).ok());
+  ASSERT_TRUE(nic->flush().ok());
+  EXPECT_EQ(nic->free_entries(), 8u);
+  EXPECT_EQ(nic->close_counter(done).code(), Code::kInvalidState);
+  EXPECT_EQ(nic->deregister_region(region).code(), Code::kInvalidState);
+  EXPECT_EQ(nic->read(done).value(), CounterValue{});
+  answer(0);
+  answer(1);
+  ASSERT_TRUE(arrive(3)) << "what was issued";
+  EXPECT_TRUE(becomes(done, {.success = 2}));
+  answer(2);
+  EXPECT_TRUE(becomes(done, {.success = 3}));
+  ASSERT_TRUE(nic->add(trigger, 5).ok());
+  EXPECT_EQ(nic->free_entries(), 8u);
+  EXPECT_TRUE(nic->close_counter(trigger).ok());
+  EXPECT_TRUE(nic->close_counter(done).ok());
+  EXPECT_TRUE(nic->deregister_region(region).ok());
+  EXPECT_EQ(peer.atomics.size(), 3u);
+}
+
+// An answer from whom the operation did not go to, or twice, is none.
+TEST_F(Flight, EndsOnce) {
+  ASSERT_TRUE(nic->issue(sum()).ok());
+  ASSERT_TRUE(arrive(1));
+  wire->send(0, {.kind = PacketKind::kAck, .source = 1, .token = peer.atomics[0].token + 1}, nullptr);
+  answer(0);
+  answer(0);
+  EXPECT_TRUE(becomes(done, {.success = 1}));
+  ASSERT_TRUE(nic->issue(sum()).ok());
+  ASSERT_TRUE(arrive(2));
+  EXPECT_EQ(nic->read(done).value(), CounterValue{.success = 1});
+  answer(1);
+  EXPECT_TRUE(becomes(done, {.success = 2}));
+}
+
+}  // namespace
+}  // namespace lanyard
