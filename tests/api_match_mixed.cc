@@ -44,6 +44,8 @@ struct FailedMatches : ::testing::TestWithParam<int> {
     MPI_Comm_set_errhandler(first, handlers[0]);
     MPI_Comm_set_errhandler(second, handlers[1]);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, handlers[2]);
+    for (MPI_Status& status : statuses)
+      status.MPI_ERROR = MPI_ERR_OTHER;  // what was there before the call
     for (int k = 0; k < kCount; ++k)
       kinds[static_cast<size_t>((k + GetParam()) % kCount)] = static_cast<Kind>(k);
     for (size_t i = 0; i < kCount; ++i)
