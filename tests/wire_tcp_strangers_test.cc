@@ -109,6 +109,28 @@ TEST(TcpHandshake, WhoeverCannotProveToBeAPeerIsTurnedAway) {
   EXPECT_EQ(job.sink.count(What::kLost), 0u);
 }
 
+// Both have said hello before either has proven anything.
+TEST(TcpHandshake, OfTwoOfOneRankTheSecondIsTurnedAway) {
+  HandJob job;
+  RawSocket sockets[2] = {job.connect(), job.connect()};
+  TcpProof proofs[2];
+  for (int i : {0, 1}) {
+    TcpMeeting known = job.meeting(1, 0);
+    const TcpHello hello{.source = 1, .challenge = known.source_challenge};
+    TcpAnswer answer;
+    ASSERT_TRUE(sockets[i].send(&hello, sizeof hello) && job.read_into(sockets[i], answer));
+    known.target_challenge = answer.challenge;
+    proofs[i] = prove(job.secret, TcpRole::kConnector, known);
+  }
+  std::byte welcome{};
+  ASSERT_TRUE(sockets[0].send(proofs[0].data(), proofs[0].size()) && job.read_into(sockets[0], welcome));
+  ASSERT_TRUE(sockets[1].send(proofs[1].data(), proofs[1].size()));
+  EXPECT_TRUE(job.ends(sockets[1]));
+  ASSERT_TRUE(sockets[0].send(one_atomic(1)));
+  EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 1; }));
+  EXPECT_EQ(job.sink.count(What::kLost), 0u);
+}
+
 TEST(TcpHandshake, WhatWasOverheardProvesNothing) {
   HandJob job(3);
   // A whole connection, as somebody on the way sees it.
@@ -234,6 +256,7 @@ TEST(TcpStrangers, HaveToGoWhenTheirTimeIsOver) {
   HandJob job(2, {.greeting_time = milliseconds(100)});
   RawSocket peer = job.admitted();
   RawSocket silent = job.connect();
+  job.settle(milliseconds(50));  // so that their times are over one after the other
   RawSocket slow = job.connect();
   const TcpHello hello{.source = 1};
   ASSERT_TRUE(slow.send(&hello, sizeof hello - 1));

@@ -411,6 +411,16 @@ TEST(TcpOutLink, APeerThatRefusesOrSaysMoreThanItsGreetingIsLost) {
 
 // ---- The end of a peer
 
+TEST(TcpWire, W6_BothConnectionsToALostPeerAreClosed) {
+  HandJob job;
+  RawSocket in = job.admitted();
+  job.wire->send(1, atomic_packet(0, 1), nullptr);
+  RawSocket out = job.welcomed();
+  in.close();
+  ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 1; }));
+  EXPECT_TRUE(job.ends(out));
+}
+
 // Of the two connections the wire's own has broken; as long as something comes on the other the peer is there.
 TEST(TcpWire, W6_APeerIsLostOnceNothingComesAnyMoreThoughItKeepsItsConnection) {
   HandJob job;
