@@ -225,7 +225,7 @@ TEST(Strategy, FollowsWhatTheNicPromises) {
 TEST(Plan, AWriteBackTakesThePlaceOfTheSendersOwnWord) {
   PlanContext with = context(4);
   with.strategy = core::Strategy::kWriteBack;
-  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}, .flag_offset = 32};
+  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}};
   Request send = request(Direction::kSend, 10, false);
   send.written_back = true;
   const std::vector<PlannedOp> plan = core::make_plan(send, keys, with);
@@ -245,7 +245,7 @@ TEST(Plan, AWriteBackTakesThePlaceOfTheSendersOwnWord) {
 TEST(Plan, ASendersFlagComesAfterDelivery) {
   PlanContext with = context(4);
   with.strategy = core::Strategy::kSenderFlag;
-  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}, .flag_offset = 32};
+  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}};
   const std::vector<PlannedOp> plan = core::make_plan(request(Direction::kSend, 10, false), keys, with);
   ASSERT_EQ(plan.size(), 5u) << "three pieces, the flag, the sender's own word";
   for (size_t piece = 0; piece < 3; ++piece) {
@@ -256,7 +256,7 @@ TEST(Plan, ASendersFlagComesAfterDelivery) {
   EXPECT_EQ(flag.op.kind, OpKind::kAtomic);
   EXPECT_EQ(flag.op.remote.peer, kPeer);
   EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
-  EXPECT_EQ(flag.op.remote.offset, 32u);
+  EXPECT_EQ(flag.op.remote.offset, 0u) << "a region of its own";
   EXPECT_EQ(flag.trigger, nic::CounterId{72});
   EXPECT_EQ(plan[3].step, 4u) << "three pieces and the flag";
   EXPECT_EQ(plan[3].before, 1u);

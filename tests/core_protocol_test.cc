@@ -293,7 +293,7 @@ TEST_P(Protocol, ClosedFormsAtRest) {
       EXPECT_EQ(rank->queue->figures().starts, kIterations);
       EXPECT_EQ(rank->queue->figures().waits, kIterations);
       EXPECT_EQ(rank->nic().free_entries(), rank->nic().caps().deferred_depth);
-      EXPECT_EQ(rank->endpoint.epoch_entries(), 0u);
+      EXPECT_EQ(rank->queue->epoch_entries(), 0u);
       EXPECT_EQ(rank->nic().failures(), 0u);
     }
   }

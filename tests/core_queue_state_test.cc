@@ -23,7 +23,7 @@ struct Snapshot {
               figures.triggers,
               figures.bytes,
               rank.queue->unwaited(),
-              rank.endpoint.epoch_entries(),
+              rank.queue->epoch_entries(),
               rank.endpoint.entries_posted(),
               rank.endpoint.overflow().overflowed(),
               rank.nic().free_entries(),
@@ -229,13 +229,13 @@ TEST_F(QueueState, EntriesAStart) {
     for (int i = 0; i < 3; ++i) {
       pair.start_receive();
       EXPECT_EQ(rank(1).nic().free_entries(), depth - c.receive);
-      EXPECT_EQ(rank(1).endpoint.epoch_entries(), c.receive);
+      EXPECT_EQ(rank(1).queue->epoch_entries(), c.receive);
       pair.start_send();
       EXPECT_EQ(rank(0).nic().free_entries(), depth - c.send);
-      EXPECT_EQ(rank(0).endpoint.epoch_entries(), c.send);
+      EXPECT_EQ(rank(0).queue->epoch_entries(), c.send);
       pair.wait_send();
       pair.wait_receive();
-      EXPECT_EQ(rank(0).endpoint.epoch_entries(), 0u) << "the epoch ends with the wait";
+      EXPECT_EQ(rank(0).queue->epoch_entries(), 0u) << "the epoch ends with the wait";
       job->run();
       ASSERT_TRUE(job->over());
     }

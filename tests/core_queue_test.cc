@@ -93,7 +93,7 @@ class Exchange {
       EXPECT_TRUE(rank.queue->settled());
       EXPECT_EQ(rank.endpoint.take_failed(*rank.queue), nullptr);
       EXPECT_EQ(nic.free_entries(), nic.caps().deferred_depth);
-      EXPECT_EQ(rank.endpoint.epoch_entries(), 0u);
+      EXPECT_EQ(rank.queue->epoch_entries(), 0u);
       EXPECT_EQ(rank.queue->unwaited(), 0u);
       if (setting_.depth < 100) {
         EXPECT_GT(rank.endpoint.overflow().overflowed(), 0u);

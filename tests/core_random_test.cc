@@ -79,7 +79,7 @@ class RandomRun {
       StepJob::Rank& r = (*job_)[rank];
       EXPECT_EQ(r.nic().free_entries(), r.nic().caps().deferred_depth);
       EXPECT_EQ(r.nic().failures(), 0u);
-      EXPECT_EQ(r.endpoint.epoch_entries(), 0u);
+      EXPECT_EQ(r.queue->epoch_entries(), 0u);
       EXPECT_EQ(r.nic().usage().counters, usage_[rank].counters);
       EXPECT_LE(r.nic().usage().regions, usage_[rank].regions + 1) << "but for a slab of words";
     }

@@ -432,12 +432,12 @@ TEST_F(WithoutOverflow, OrdinaryStartsHaveWhatIsLeft) {
   ASSERT_TRUE(works(stand({&a.send, &b.send, &c.send})));
   EXPECT_EQ(standing().held(), 6u);
   EXPECT_EQ(used(), 6u);
-  const uint64_t epoch = job[0].endpoint.epoch_entries();
+  const uint64_t epoch = job[0].queue->epoch_entries();
   const Status status = job[0].start({&d.send, &e.send});
   EXPECT_EQ(status.code(), Code::kExhausted);
   EXPECT_NE(status.message().find("4 deferred-work entries, the NIC has 2"), std::string::npos) << status.message();
   EXPECT_EQ(d.send.starts, 0u);
-  EXPECT_EQ(job[0].endpoint.epoch_entries(), epoch);
+  EXPECT_EQ(job[0].queue->epoch_entries(), epoch);
   EXPECT_TRUE(job[0].stream.empty());
   iterate_by_host(d, 1);
   iterate_by_host(e, 1);

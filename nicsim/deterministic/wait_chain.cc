@@ -124,9 +124,11 @@ class Tracer {
     const Process& process = world_.process(rank);
     const NicModel& model = process.nic.model();
     const uint32_t depth = model.limits().deferred_depth;
+    uint64_t epoch = 0;
+    for (const auto& lane : process.lanes)
+      epoch += lane->queue->epoch_entries();
     Link link{who + " has no entry for its next operation: " + of(depth - model.free_entries(), depth) +
-                  " are taken, and the starts that are not waited for need " +
-                  std::to_string(process.endpoint.epoch_entries()),
+                  " are taken, and the starts that are not waited for need " + std::to_string(epoch),
               std::nullopt, Blame::kPool};
     for (uint32_t counter = 0; counter < model.limits().max_counters && !link.next; ++counter) {
       const auto entry = model.first_waiting({counter});

@@ -202,7 +202,9 @@ Status ControlChannel::sum(uint32_t peer, uint64_t offset, uint64_t amount) {
 }
 
 void ControlChannel::fail(uint32_t peer) {
-  lanes_[peer].lost = true;
+  if (peer >= ranks_ || std::exchange(lanes_[peer].lost, true))
+    return;
+  ++failed_;
   lanes_[peer].queue.clear();
 }
 

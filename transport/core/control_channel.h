@@ -77,6 +77,9 @@ class ControlChannel {
   // An operation for this peer has failed (its record has kContext).
   void fail(uint32_t peer);
   bool lost(uint32_t peer) const { return lanes_[peer].lost || nic_.is_lost(peer); }
+  // How many peers fail() has named.
+  uint64_t failed() const { return failed_; }
+  uint32_t ranks() const { return ranks_; }
   // Whether everything that was sent to living peers has been taken by them.
   bool all_taken() const;
 
@@ -142,6 +145,7 @@ class ControlChannel {
   std::deque<Message> received_;
   uint64_t counted_ = 0;  // arrivals when they were looked at last
   bool pending_ = false;
+  uint64_t failed_ = 0;
   std::atomic<bool> noticed_{false};
 };
 

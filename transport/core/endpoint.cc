@@ -6,6 +6,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/mutant.h"
+#include "transport/core/control_channel.h"
 #include "transport/core/queue.h"
 
 namespace lanyard::core {
@@ -45,6 +46,8 @@ Endpoint::~Endpoint() {
       (void)nic_.deregister_region(request->clear_to_send);
     if (request->buffer.valid())
       (void)nic_.deregister_region(request->buffer);
+    if (request->flag.valid())
+      (void)nic_.deregister_region(request->flag);
     // A counter that stays open may yet be copied to its word.
     if (request->trigger.valid())
       (void)nic_.close_counter(request->trigger);
@@ -65,6 +68,13 @@ Request* Endpoint::new_request(const Transfer& transfer) {
 Request* Endpoint::find(uint64_t number) {
   const auto found = requests_.find(number);
   return found == requests_.end() ? nullptr : found->second.get();
+}
+
+Request* Endpoint::find_matched(uint32_t nic, uint64_t their_number) {
+  for (const auto& [number, request] : requests_)
+    if (request->matched() && request->matched_nic == nic && request->matched_number == their_number)
+      return request.get();
+  return nullptr;
 }
 
 Status Endpoint::free_request(Request* request) {
@@ -169,17 +179,25 @@ Status Endpoint::open_receive(Request& request) {
     return done.status();
   request.done = done.value();
   request.done_base = request.done.read();
+  if (!raises_flags(options_.strategy))
+    return {};
+  // A region of its own: once the request is freed, who raises its flag late is refused, and the word's next user is
+  // safe.
+  Result<nic::RegionId> flag = nic_.register_region(request.done.address, sizeof(uint64_t));
+  if (!flag.ok())
+    return flag.status();
+  request.flag = flag.value();
   return {};
 }
 
 void Endpoint::close_resources(Request& request) {
-  Remains remains{.regions = {request.clear_to_send, request.buffer},
+  Remains remains{.regions = {request.clear_to_send, request.buffer, request.flag},
                   .counters = {request.trigger, request.completion},
                   .words = {request.clear_to_send_word, request.done},
                   .written_back = request.written_back};
   if (!close(remains))
     remains_.push_back(remains);
-  request.clear_to_send = request.buffer = {};
+  request.clear_to_send = request.buffer = request.flag = {};
   request.trigger = request.completion = {};
   request.clear_to_send_word = request.done = {};
   request.written_back = false;
@@ -212,8 +230,9 @@ bool Endpoint::close(Remains& remains) {
 }
 
 void Endpoint::bind(Request& request, const PeerKeys& keys) {
+  request.matched_number = keys.request;
   const PlanContext context{.self = self_,
-                            .max_message_bytes = nic_.caps().max_message_bytes,
+                            .max_message_bytes = std::min(nic_.caps().max_message_bytes, keys.longest),
                             .strategy = options_.strategy,
                             .one = one_,
                             .context = request.number};
@@ -234,6 +253,10 @@ void Endpoint::collect_new_failures() {
   failures_seen_ = nic_.failures();
   while (const std::optional<nic::FailureRecord> record = nic_.take_failure()) {
     ++failures_recorded_;
+    if (record->context == ControlChannel::kContext) {
+      unreachable_.push_back(record->peer);
+      continue;
+    }
     Request* request = find(record->context);
     if (request == nullptr) {
       failures_orphaned_ += record->context != 0 ? 1 : 0;  // its request was freed since; else nobody's
@@ -242,6 +265,63 @@ void Endpoint::collect_new_failures() {
     ++request->failures;
     request->failure_code = record->code;
     failed_.push_back(request->number);
+  }
+}
+
+std::optional<uint32_t> Endpoint::take_unreachable() {
+  if (unreachable_.empty())
+    return std::nullopt;
+  const uint32_t peer = unreachable_.back();
+  unreachable_.pop_back();
+  return peer;
+}
+
+void Endpoint::fail_requests_of_lost_peers() {
+  if (nic_.lost_peers() == 0)
+    return;
+  for (const auto& [number, request] : requests_) {
+    if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody || request->complete() ||
+        !nic_.is_lost(request->matched_nic))
+      continue;
+    ++request->failures;
+    request->failure_code = Code::kFailed;
+    failed_.push_back(number);
+  }
+}
+
+std::string Endpoint::explain_failure(const Request& request) const {
+  const std::string peer = "rank " + std::to_string(request.matched_nic);
+  if (nic_.is_lost(request.matched_nic))
+    return peer + " has ended";
+  if (request.failure_code == Code::kNotFound)
+    return peer + " has freed its request, whose memory is not registered any more";
+  if (request.failure_code == Code::kInvalidArgument)
+    return "memory of its buffer, here or at " + peer + ", is not mapped any more";
+  return peer + " could not be reached (" + code_name(request.failure_code) + ")";
+}
+
+void Endpoint::release(Request& request) {
+  if (request.released || !request.done.valid())
+    return;
+  request.released = true;
+  for (const nic::CounterId counter : {request.trigger, request.completion}) {
+    if (!counter.valid() || !nic_.caps().cancel)
+      continue;
+    overflow_.cancel(counter);
+    (void)nic_.cancel(counter);
+  }
+  if (request.written_back) {
+    const uint64_t wanted = request.completion_value(request.starts);
+    const Result<nic::CounterValue> value = nic_.read(request.completion);
+    if (value.ok() && value.value().success < wanted)
+      (void)nic_.add(request.completion, wanted - value.value().success);
+    return;
+  }
+  // The NIC may add to it at this moment.
+  const std::atomic_ref<uint64_t> word(*request.done.address);
+  const uint64_t wanted = request.done_base + request.starts;
+  uint64_t now = word.load();
+  while (now < wanted && !word.compare_exchange_weak(now, wanted)) {
   }
 }
 

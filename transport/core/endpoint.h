@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "transport/core/overflow.h"
@@ -44,6 +46,13 @@ class Endpoint {
   Request* new_request(const Transfer& transfer);
   // Null if it has been freed.
   Request* find(uint64_t number);
+  // The request that is matched with that one of that process; null if there is none. Looks at all.
+  Request* find_matched(uint32_t nic, uint64_t their_number);
+  template <typename Visit>
+  void for_each_request(Visit visit) {
+    for (const auto& [number, request] : requests_)
+      visit(*request);
+  }
   // A standing request becomes an ordinary one first. kInvalidState while it is matching, or its last start has not
   // completed or not been waited for. Gives every resource back at once, but what the NIC still has something to do
   // with (a dead peer's), which goes later or at the end.
@@ -57,9 +66,9 @@ class Endpoint {
   // Binds a request to its peer: requires open resources and the matched_* fields.
   void bind(Request& request, const PeerKeys& keys);
 
-  // Entries that the starts without an enqueued wait need: the epoch that must fit into the NIC as a whole.
-  uint64_t epoch_entries() const { return epoch_entries_; }
-  void change_epoch_entries(int64_t delta) { epoch_entries_ += static_cast<uint64_t>(delta); }
+  // Without overflow: entries that the queues keep for themselves, each as many as its largest epoch so far.
+  uint64_t reserved_entries() const { return reserved_entries_; }
+  void change_reserved_entries(int64_t delta) { reserved_entries_ += static_cast<uint64_t>(delta); }
   uint64_t entries_posted() const { return entries_posted_ + standing_.posted(); }
   void count_posted(uint64_t entries) { entries_posted_ += entries; }
 
@@ -76,13 +85,23 @@ class Endpoint {
   // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
   // request was freed before its program heard of them.
   uint64_t take_unrecorded_failures();
+  // A peer that an operation of the control channel has failed for.
+  std::optional<uint32_t> take_unreachable();
+  // What waits for a process that has ended fails as if the NIC had said so.
+  void fail_requests_of_lost_peers();
+  // Why operations of this request failed, in words.
+  std::string explain_failure(const Request& request) const;
+  // Of a request whose failure has been told: what its streams still wait for is let pass, as it will never happen.
+  // What waits for its counters in the NIC is taken back where the NIC can. It can be freed then, and not be started
+  // again.
+  void release(Request& request);
   // The oldest request that was started on this queue and has no wait enqueued; null if there is none. Looks at all.
   const Request* find_unwaited(const Queue& queue) const;
 
  private:
   // What a freed request had.
   struct Remains {
-    std::array<nic::RegionId, 2> regions;
+    std::array<nic::RegionId, 3> regions;
     std::array<nic::CounterId, 2> counters;
     std::array<WordPool::Word, 2> words;  // of its clear-to-sends; its done word
     bool written_back = false;
@@ -103,7 +122,7 @@ class Endpoint {
   WordPool::Word one_;
   std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
   uint64_t next_number_ = 1;
-  uint64_t epoch_entries_ = 0;
+  uint64_t reserved_entries_ = 0;
   uint64_t entries_posted_ = 0;
   uint64_t failures_seen_ = 0;
   uint64_t failures_recorded_ = 0;  // records taken
@@ -111,6 +130,7 @@ class Endpoint {
   uint64_t failures_told_ = 0;      // by take_unrecorded_failures()
   uint64_t queues_ = 0;
   std::vector<Remains> remains_;
+  std::vector<uint32_t> unreachable_;
   std::vector<uint64_t> failed_;  // numbers of requests with failures not yet reported, oldest first
 };
 

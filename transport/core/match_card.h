@@ -12,23 +12,25 @@ namespace lanyard::core {
 
 struct MatchCard {
   enum class Kind : uint32_t {
-    kOffer,   // sender to receiver: I have this send
-    kAccept,  // receiver to sender: it is matched, write here
-    kReject,  // receiver to sender: it would not fit
-    kDiffer,  // receiver to sender: this process follows another strategy
+    kOffer,     // sender to receiver: I have this send
+    kAccept,    // receiver to sender: it is matched, write here
+    kReject,    // receiver to sender: it would not fit
+    kDiffer,    // receiver to sender: this process follows another strategy
+    kWithdraw,  // sender to receiver: the send has been freed and is offered no more
   };
   Kind kind = Kind::kOffer;
   uint32_t from_nic = 0;  // who wrote the card
   uint64_t communicator = 0;
   int32_t source = 0;  // the sender's rank in the communicator
   int32_t tag = 0;
-  uint64_t bytes = 0;        // kOffer: the message's length; kReject: the receive's
-  uint64_t send = 0;         // the sender's number for its request; an answer carries it back
-  nic::RemoteKey key;        // kOffer: clear-to-send word; kAccept: the receive's buffer
-  uint32_t ready = 0;        // kOffer: a ready send
-  uint32_t strategy = 0;     // kOffer, kDiffer: the writer's core::Strategy
-  nic::RemoteKey flag;       // kAccept: the receive's done word ...
-  uint64_t flag_offset = 0;  // ... and where it is
+  uint64_t bytes = 0;     // kOffer: the message's length; kReject: the receive's
+  uint64_t send = 0;      // the sender's number for its request; an answer carries it back
+  uint64_t receive = 0;   // kAccept: the receiver's number for its request
+  uint64_t longest = 0;   // the longest message of the writer's NIC: both sides cut at the shorter of the two
+  nic::RemoteKey key;     // kOffer: clear-to-send word; kAccept: the receive's buffer
+  uint32_t ready = 0;     // kOffer: a ready send
+  uint32_t strategy = 0;  // kOffer, kDiffer: the writer's core::Strategy
+  nic::RemoteKey flag;    // kAccept: the receive's done word, where senders raise it
 };
 static_assert(std::is_trivially_copyable_v<MatchCard>);
 

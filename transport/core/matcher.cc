@@ -26,6 +26,13 @@ Status differ(Strategy mine, uint32_t others) {
                                       ": set LANYARD_STRATEGY to the same value on all ranks"};
 }
 
+Status key_of(Endpoint& endpoint, nic::RegionId region, nic::RemoteKey& key) {
+  const Result<nic::RemoteKey> found = endpoint.nic().key(region);
+  if (found.ok())
+    key = found.value();
+  return found.status();
+}
+
 Status too_long(uint64_t sent, uint64_t received) {
   return {Code::kTruncated,
           "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
@@ -71,9 +78,11 @@ Status Matcher::begin(Request& request) {
   card.send = request.number;
   card.ready = transfer.ready ? 1 : 0;
   card.strategy = static_cast<uint32_t>(endpoint_.options().strategy);
-  if (request.clear_to_send.valid())
-    card.key = endpoint_.nic().key(request.clear_to_send).value();
-  if (Status status = courier_.send(transfer.peer_nic, card); !status.ok()) {
+  card.longest = endpoint_.nic().caps().max_message_bytes;
+  Status status = request.clear_to_send.valid() ? key_of(endpoint_, request.clear_to_send, card.key) : Status();
+  if (status.ok())
+    status = courier_.send(transfer.peer_nic, card);
+  if (!status.ok()) {
     endpoint_.close_resources(request);
     return status;
   }
@@ -108,6 +117,7 @@ void Matcher::handle(const MatchCard& card) {
     case MatchCard::Kind::kAccept: accepted(card); return;
     case MatchCard::Kind::kReject:
     case MatchCard::Kind::kDiffer: rejected(card); return;
+    case MatchCard::Kind::kWithdraw: withdrawn(card); return;
   }
   LANYARD_CHECK(false, "a card of no kind");
 }
@@ -120,6 +130,7 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
   const auto mine = endpoint_.options().strategy;
   const bool differs = offer.strategy != static_cast<uint32_t>(mine);
   const bool truncated = offer.bytes > receive.transfer.bytes;
+  Status status;
   if (differs) {
     answer.kind = MatchCard::Kind::kDiffer;
     answer.strategy = static_cast<uint32_t>(mine);
@@ -128,11 +139,14 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
     answer.bytes = receive.transfer.bytes;
   } else {
     answer.kind = MatchCard::Kind::kAccept;
-    answer.key = endpoint_.nic().key(receive.buffer).value();
-    answer.flag = receive.done.key;
-    answer.flag_offset = receive.done.offset;
+    answer.receive = receive.number;
+    answer.longest = endpoint_.nic().caps().max_message_bytes;
+    status = key_of(endpoint_, receive.buffer, answer.key);
+    if (status.ok() && receive.flag.valid())
+      status = key_of(endpoint_, receive.flag, answer.flag);
   }
-  Status status = courier_.send(offer.from_nic, answer);
+  if (status.ok())
+    status = courier_.send(offer.from_nic, answer);
   if (differs)
     status = differ(mine, offer.strategy);
   else if (truncated)
@@ -145,26 +159,89 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
   receive.matched_nic = offer.from_nic;
   receive.matched_tag = offer.tag;
   receive.matched_bytes = offer.bytes;
-  endpoint_.bind(receive, {.clear_to_send = offer.key, .ready = offer.ready != 0});
+  endpoint_.bind(
+      receive,
+      {.clear_to_send = offer.key, .ready = offer.ready != 0, .request = offer.send, .longest = offer.longest});
+}
+
+// The send that an answer is to; null where it has been freed since.
+Request* Matcher::matching_send(const MatchCard& card) {
+  Request* send = endpoint_.find(card.send);
+  return send != nullptr && send->state == Request::State::kMatching ? send : nullptr;
 }
 
 void Matcher::accepted(const MatchCard& card) {
-  Request* send = endpoint_.find(card.send);
-  LANYARD_CHECK(send != nullptr && send->state == Request::State::kMatching, "an answer to a send that matches");
+  Request* send = matching_send(card);
+  if (send == nullptr)
+    return;
   send->matched_peer = send->transfer.peer;
   send->matched_nic = card.from_nic;
   send->matched_tag = send->transfer.tag;
   send->matched_bytes = send->transfer.bytes;
-  endpoint_.bind(
-      *send, {.buffer = card.key, .flag = card.flag, .flag_offset = card.flag_offset, .ready = send->transfer.ready});
+  endpoint_.bind(*send, {.buffer = card.key,
+                         .flag = card.flag,
+                         .ready = send->transfer.ready,
+                         .request = card.receive,
+                         .longest = card.longest});
 }
 
 void Matcher::rejected(const MatchCard& card) {
-  Request* send = endpoint_.find(card.send);
-  LANYARD_CHECK(send != nullptr && send->state == Request::State::kMatching, "an answer to a send that matches");
+  Request* send = matching_send(card);
+  if (send == nullptr)
+    return;
   fail(endpoint_, *send,
        card.kind == MatchCard::Kind::kDiffer ? differ(endpoint_.options().strategy, card.strategy)
                                              : too_long(send->transfer.bytes, card.bytes));
+}
+
+void Matcher::withdrawn(const MatchCard& card) {
+  const auto offer = std::find_if(offers_.begin(), offers_.end(), [&](const MatchCard& each) {
+    return each.from_nic == card.from_nic && each.send == card.send;
+  });
+  if (offer != offers_.end())
+    offers_.erase(offer);
+  else if (Request* receive = endpoint_.find_matched(card.from_nic, card.send))
+    receive->peer_withdrew = true;
+}
+
+// ---- Giving up
+
+void Matcher::withdraw(Request& request) {
+  LANYARD_CHECK(request.state == Request::State::kMatching, "only a match under way can be withdrawn");
+  if (request.transfer.direction == Direction::kReceive) {
+    std::erase(posted_, &request);
+  } else {
+    MatchCard card;
+    card.kind = MatchCard::Kind::kWithdraw;
+    card.from_nic = endpoint_.self();
+    card.send = request.number;
+    (void)courier_.send(request.transfer.peer_nic, card);  // who cannot be told is not there
+  }
+  endpoint_.close_resources(request);
+  request.state = Request::State::kFresh;
+}
+
+void Matcher::lose_peer(uint32_t nic) {
+  const Status gone{Code::kFailed, "rank " + std::to_string(nic) + " has ended"};
+  std::erase_if(offers_, [&](const MatchCard& offer) { return offer.from_nic == nic; });
+  std::erase_if(posted_, [&](Request* request) {
+    const bool lost = request->transfer.peer != kAnySource && request->transfer.peer_nic == nic;
+    if (lost)
+      fail(endpoint_, *request, gone);
+    return lost;
+  });
+  endpoint_.for_each_request([&](Request& request) {
+    if (request.state == Request::State::kMatching && request.transfer.direction == Direction::kSend &&
+        request.transfer.peer_nic == nic)
+      fail(endpoint_, request, gone);
+  });
+}
+
+const MatchCard* Matcher::unmatched_offer(uint32_t from_nic, uint64_t communicator) const {
+  for (const MatchCard& offer : offers_)
+    if (offer.from_nic == from_nic && offer.communicator == communicator)
+      return &offer;
+  return nullptr;
 }
 
 }  // namespace lanyard::core

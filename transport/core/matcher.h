@@ -24,12 +24,25 @@ class Matcher {
   Status begin(Request& request);
   // Makes progress; returns how many cards were dealt with. Never blocks.
   size_t progress();
+  // Gives up the match of a request that is matching, which is then fresh again. Where the peer pairs its side with it
+  // at this very moment, that side stays matched to nobody (Request::peer_withdrew).
+  void withdraw(Request& request);
+  // What matches with this process only, which is not there any more, fails.
+  void lose_peer(uint32_t nic);
+
+  // The oldest offer to this process from that NIC and in that communicator that no receive was posted for yet; null if
+  // there is none. For reports.
+  const MatchCard* unmatched_offer(uint32_t from_nic, uint64_t communicator) const;
+  // The receives that wait for an offer, oldest first.
+  const std::list<Request*>& posted() const { return posted_; }
 
  private:
   void handle(const MatchCard& card);
   void pair(Request& receive, const MatchCard& offer);
   void accepted(const MatchCard& card);
   void rejected(const MatchCard& card);
+  void withdrawn(const MatchCard& card);
+  Request* matching_send(const MatchCard& card);
 
   Endpoint& endpoint_;
   Courier& courier_;

@@ -29,7 +29,7 @@ PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64
 // Strategy B: the remote atomic that tells the receiver's stream, once every piece is delivered. It is itself the last
 // completion but the sender's own word's.
 PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanContext& context, uint64_t count) {
-  nic::Op op = increment(context, request.matched_nic, keys.flag, keys.flag_offset);
+  nic::Op op = increment(context, request.matched_nic, keys.flag, 0);
   op.level = nic::CompletionLevel::kDelivery;
   op.completion = request.completion;
   op.write_back = request.written_back && !LANYARD_MUTANT(38);

@@ -43,9 +43,10 @@ namespace lanyard::core {
 struct PeerKeys {
   nic::RemoteKey buffer = {};         // a send's target
   nic::RemoteKey clear_to_send = {};  // a receive's target; unused from a ready send
-  nic::RemoteKey flag = {};           // strategy B, a send's: the receive's done word ...
-  uint64_t flag_offset = 0;           // ... and where it is
+  nic::RemoteKey flag = {};           // strategies B and C, a send's: the receive's done word
   bool ready = false;                 // the pair is a ready send
+  uint64_t request = 0;               // the peer's number for its request
+  uint64_t longest = UINT64_MAX;      // the longest message of its NIC
 };
 
 struct PlanContext {

@@ -61,6 +61,7 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
 }
 
 Queue::~Queue() {
+  endpoint_.change_reserved_entries(-static_cast<int64_t>(reserved_entries_));
   for (Request* request : under_way_)
     request->listed = nullptr;
   (void)dismiss();
@@ -109,18 +110,31 @@ Status Queue::check_start(std::span<Request* const> requests) {
   });
 }
 
-// Without overflow: whether the entries exist, and are free now.
-Status Queue::check_entries(uint64_t demand) {
+// Without overflow: whether the entries exist, and are free now. Each queue keeps what its largest epoch needed: so it
+// waits for entries of its own earlier starts only, and two processes cannot give theirs to different queues and wait
+// for each other for ever.
+Status Queue::check_entries(uint64_t demand) const {
   const uint64_t all = endpoint_.nic().caps().deferred_depth;
   const uint64_t depth = all - std::min(all, endpoint_.standing().held());
-  const uint64_t epoch = endpoint_.epoch_entries() + demand;
-  if (epoch > depth)
+  const uint64_t epoch = epoch_entries_ + demand;
+  const uint64_t others = endpoint_.reserved_entries() - reserved_entries_;
+  if (std::max(epoch, reserved_entries_) + others > depth)
     return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) +
-                                  " deferred-work entries, the NIC has " + std::to_string(depth) +
-                                  ", and overflow is off"};
-  if (demand > endpoint_.nic().free_entries())
+                                  " deferred-work entries, the epochs of other queues " + std::to_string(others) +
+                                  ", the NIC has " + std::to_string(depth) + ", and overflow is off"};
+  uint64_t held = 0;  // at most, by starts of this queue that have not completed
+  for (const Request* request : under_way_)
+    held += request->entries * (request->starts - std::min(request->starts, request->iterations_done()));
+  if (held + demand > depth - others || demand > endpoint_.nic().free_entries())
     return {Code::kAgain, "too few deferred-work entries are free"};
   return {};
+}
+
+void Queue::reserve_entries() {
+  if (epoch_entries_ <= reserved_entries_)
+    return;
+  endpoint_.change_reserved_entries(static_cast<int64_t>(epoch_entries_ - reserved_entries_));
+  reserved_entries_ = epoch_entries_;
 }
 
 Status Queue::start(std::span<Request* const> requests) {
@@ -165,7 +179,8 @@ Status Queue::start(std::span<Request* const> requests) {
   figures_.starts += requests.size();
   unwaited_ += requests.size();
   figures_.triggers += stream_ops_.size();
-  endpoint_.change_epoch_entries(static_cast<int64_t>(entries));
+  epoch_entries_ += entries;
+  reserve_entries();
   hand_over();
   return {};
 }
@@ -299,7 +314,7 @@ Status Queue::wait(std::span<Request* const> requests) {
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests) {
     ++request->waits;
-    endpoint_.change_epoch_entries(-static_cast<int64_t>(request->entries));
+    epoch_entries_ -= request->entries;
   }
   figures_.waits += requests.size();
   unwaited_ -= requests.size();

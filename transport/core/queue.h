@@ -59,6 +59,8 @@ class Queue {
   // Whether everything that was started here has completed, and what of it failed counts (nic.h, N13). (Whether the
   // stream is empty is the stream's to say.)
   bool settled();
+  // Entries of the NIC that the starts without an enqueued wait need: without overflow they must be there all at once.
+  uint64_t epoch_entries() const { return epoch_entries_; }
   // How many requests were started here and have no wait enqueued.
   uint64_t unwaited() const { return unwaited_; }
   // What the stream and the requests under way are waiting for, a line each.
@@ -75,7 +77,8 @@ class Queue {
 
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
-  Status check_entries(uint64_t demand);
+  Status check_entries(uint64_t demand) const;
+  void reserve_entries();
   Status check_standing(std::span<Request* const> requests, bool in_kernels);
   Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);
   void enlist(std::span<Request* const> begun);
@@ -100,6 +103,8 @@ class Queue {
   uint64_t shared_base_ = 0;  // the bell's word before the first ring
   uint64_t shared_rings_ = 0;
   uint64_t unwaited_ = 0;
+  uint64_t epoch_entries_ = 0;     // that the starts without an enqueued wait need
+  uint64_t reserved_entries_ = 0;  // the most that they ever needed
   std::vector<Request*> standing_;
   uint64_t capture_ = 0;                   // the last that something was recorded in
   uint64_t recorded_unwaited_ = 0;         // starts in it whose wait is still to come; part of unwaited_

@@ -60,6 +60,8 @@ struct Request {
   uint32_t matched_nic = 0;
   int matched_tag = 0;
   uint64_t matched_bytes = 0;
+  uint64_t matched_number = 0;  // the peer's number for its request
+  bool peer_withdrew = false;   // a send that was freed while its match was under way
 
   // Resources, from the start of matching until it is freed.
   nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
@@ -67,6 +69,7 @@ struct Request {
   uint64_t completions = 1;   // that `completion` counts in one iteration
   nic::RegionId buffer;
   nic::RegionId clear_to_send;
+  nic::RegionId flag;  // of `done`, where the peer raises it: its key goes with the request
   WordPool::Word clear_to_send_word;
   WordPool::Word done;        // grows by one a completed iteration
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
@@ -88,6 +91,7 @@ struct Request {
   uint64_t waits = 0;
   uint64_t failures = 0;          // operations of this request that the NIC reported as failed
   Code failure_code = Code::kOk;  // of the latest
+  bool released = false;          // given up: nothing of it is waited for any more
   uint64_t queue_number = 0;      // the queue of the last start; 0: none yet
   Queue* listed = nullptr;        // the queue in whose list of requests that may be under way it stands
   // Which ring of that queue's shared trigger a start waits for: the last kRings of them, by start modulo kRings.

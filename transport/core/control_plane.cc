@@ -1,0 +1,94 @@
+#include "transport/core/control_plane.h"
+
+#include <cstring>
+#include <utility>
+
+namespace lanyard::core {
+
+ControlPlane::ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel)
+    : endpoint_(endpoint), channel_(std::move(channel)), matcher_(endpoint, *this), lost_(channel_->ranks()) {}
+
+ControlPlane::~ControlPlane() {
+  if (listens_)
+    (void)endpoint_.nic().listen(channel_->arrivals(), {});
+}
+
+bool ControlPlane::listen(nic::Listener wake) {
+  listens_ = endpoint_.nic().listen(channel_->arrivals(), wake).ok();
+  return listens_;
+}
+
+size_t ControlPlane::progress() {
+  size_t steps = channel_->progress();
+  while (const std::optional<ControlChannel::Message> message = channel_->receive())
+    dispatch(*message);
+  steps += matcher_.progress();
+  look_for_lost_peers();
+  return steps;
+}
+
+void ControlPlane::look_for_lost_peers() {
+  endpoint_.collect_failures();
+  while (const std::optional<uint32_t> peer = endpoint_.take_unreachable())
+    channel_->fail(*peer);
+  const uint64_t lost = endpoint_.nic().lost_peers() + channel_->failed();
+  if (lost == lost_seen_)
+    return;
+  lost_seen_ = lost;
+  for (uint32_t peer = 0; peer < lost_.size(); ++peer)
+    if (channel_->lost(peer) && !lost_[peer]) {
+      lost_[peer] = true;
+      matcher_.lose_peer(peer);
+    }
+}
+
+namespace {
+
+// A message is its topic, and what belongs to it.
+template <typename Topic>
+std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) {
+  std::vector<std::byte> message(sizeof topic + body.size());
+  std::memcpy(message.data(), &topic, sizeof topic);
+  if (!body.empty())
+    std::memcpy(message.data() + sizeof topic, body.data(), body.size());
+  return message;
+}
+
+}  // namespace
+
+Status ControlPlane::send(uint32_t nic, const MatchCard& card) {
+  if (channel_->lost(nic))
+    return {Code::kFailed, "rank " + std::to_string(nic) + " has ended"};
+  channel_->send(nic, with_topic(Topic::kMatching, std::as_bytes(std::span(&card, 1))));
+  return {};
+}
+
+std::optional<MatchCard> ControlPlane::receive() {
+  if (cards_.empty())
+    return std::nullopt;
+  const MatchCard card = cards_.front();
+  cards_.pop_front();
+  return card;
+}
+
+void ControlPlane::tell(uint32_t rank, std::span<const std::byte> message) {
+  channel_->send(rank, with_topic(Topic::kOther, message));
+}
+
+// Messages of no sense are dropped: other processes wrote them.
+void ControlPlane::dispatch(const ControlChannel::Message& message) {
+  Topic topic{};
+  if (message.bytes.size() < sizeof topic)
+    return;
+  std::memcpy(&topic, message.bytes.data(), sizeof topic);
+  const std::span body = std::span(message.bytes).subspan(sizeof topic);
+  if (topic == Topic::kMatching && body.size() == sizeof(MatchCard)) {
+    MatchCard& card = cards_.emplace_back();
+    std::memcpy(&card, body.data(), sizeof card);
+    card.from_nic = message.from;
+  } else if (topic == Topic::kOther && listener_) {
+    listener_(message.from, body);
+  }
+}
+
+}  // namespace lanyard::core

@@ -1,0 +1,67 @@
+// ControlPlane: what the processes of a job tell each other besides data, over the control channel: matching, and
+// questions about what somebody waits for. Threads: see Endpoint; notice() may come from any.
+#ifndef LANYARD_TRANSPORT_CORE_CONTROL_PLANE_H_
+#define LANYARD_TRANSPORT_CORE_CONTROL_PLANE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/core/control_channel.h"
+#include "transport/core/endpoint.h"
+#include "transport/core/matcher.h"
+
+namespace lanyard::core {
+
+class ControlPlane final : private Courier {
+ public:
+  // Takes what is not about matching; called by progress().
+  using Listener = std::function<void(uint32_t from, std::span<const std::byte> message)>;
+
+  // `endpoint` outlives it; the channel is connected.
+  ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel);
+  // Has the NIC call `wake` when something arrives. True where it can; else somebody must call notice() and progress()
+  // every so often. The listener goes with the plane.
+  bool listen(nic::Listener wake);
+  ~ControlPlane() override;
+
+  Matcher& matcher() { return matcher_; }
+  void on_message(Listener listener) { listener_ = std::move(listener); }
+  // Never blocks. A peer that cannot be reached never gets it.
+  void tell(uint32_t rank, std::span<const std::byte> message);
+  // Whether the peer has ended, or cannot be reached.
+  bool lost(uint32_t rank) const { return channel_->lost(rank); }
+
+  void notice() { channel_->notice(); }
+  // Deals with what has arrived, and hands on what waits; returns how many steps that was. Little more than a load
+  // where there is nothing. Never blocks.
+  size_t progress();
+  // Whether there may be something for progress() to do.
+  bool pending() const { return channel_->noticed() || channel_->pending(); }
+  // Whether everything that was told to living peers has reached them.
+  bool all_taken() const { return channel_->all_taken(); }
+
+ private:
+  enum class Topic : uint64_t { kMatching, kOther };
+
+  Status send(uint32_t nic, const MatchCard& card) override;
+  std::optional<MatchCard> receive() override;
+  void dispatch(const ControlChannel::Message& message);
+  void look_for_lost_peers();
+
+  Endpoint& endpoint_;
+  const std::unique_ptr<ControlChannel> channel_;
+  Matcher matcher_;
+  Listener listener_;
+  std::deque<MatchCard> cards_;
+  std::vector<bool> lost_;  // peers that the matcher knows of
+  uint64_t lost_seen_ = 0;  // of the NIC's
+  bool listens_ = false;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_CONTROL_PLANE_H_
