@@ -81,9 +81,23 @@ class Stream {
   virtual void leave() {}
   // Grows while the stream goes on, as far as the stream can tell.
   virtual uint64_t executed() const { return 0; }
+  // What stands at the stream's head, as far as the stream can tell; for reports.
+  struct Head {
+    const uint64_t* waits_for = nullptr;  // the word of a wait that was not met when it was last looked at
+    const void* kernel = nullptr;         // the kernel that is running: its function
+    uint64_t item = 0;                    // which item of the stream it is: the same item, the same number
+  };
+  virtual Head head() { return {}; }
+  // Whether everything enqueued so far has run. Unlike poll() it runs nothing.
+  virtual bool is_empty() { return poll(); }
   // No operation that was enqueued touches its word any more; waits that are not met are let pass, or never run. For a
   // process that gives up on its peers.
   virtual void halt() {}
+  // The same, but gives up, and returns false, where what is running does not end within `limit`.
+  virtual bool try_halt(std::chrono::nanoseconds) {
+    halt();
+    return true;
+  }
 
   // The capture (into a graph) under way on the stream, never 0 and never used again; 0: none.
   virtual uint64_t capturing() const { return 0; }

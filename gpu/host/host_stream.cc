@@ -45,6 +45,26 @@ Status complaint(const StreamOp& op) {
                 op.word == nullptr ? "a stream operation on a null word" : "a stream operation on a misaligned word");
 }
 
+thread_local int inside_kernels = 0;
+
+// While a kernel runs.
+class Inside {
+ public:
+  Inside(std::atomic<const void*>& running, const void* kernel) : running_(running) {
+    ++inside_kernels;
+    running_.store(kernel, std::memory_order_relaxed);
+  }
+  ~Inside() {
+    running_.store(nullptr, std::memory_order_relaxed);
+    --inside_kernels;
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  std::atomic<const void*>& running_;
+};
+
 }  // namespace
 
 HostStream::HostStream(const Options& options)
@@ -157,10 +177,17 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
   }
 }
 
-void HostStream::halt() {
-  while (!executor_.try_lock())
+void HostStream::halt() { (void)try_halt(std::chrono::nanoseconds::max()); }
+
+bool HostStream::try_halt(std::chrono::nanoseconds limit) {
+  const Clock::time_point begin = Clock::now();
+  while (!executor_.try_lock()) {
+    if (Clock::now() - begin > limit)
+      return false;
     std::this_thread::yield();
+  }
   halted_.store(true);
+  return true;
 }
 
 HostStream::Portion HostStream::run(Runner runner) noexcept {
@@ -193,6 +220,7 @@ HostStream::Portion HostStream::run(Runner runner) noexcept {
 bool HostStream::execute(const WorkItem& item) {
   const StreamOp& op = item.op;
   if (item.kernel != nullptr) {
+    const Inside inside(running_, reinterpret_cast<const void*>(item.kernel));
     item.kernel(op.object);
     return true;
   }
@@ -225,6 +253,16 @@ Result<std::byte*> HostStream::take_memory(std::span<const uint64_t> content) {
   auto* memory = new uint64_t[content.size()];
   std::copy(content.begin(), content.end(), memory);
   return reinterpret_cast<std::byte*>(memory);
+}
+
+bool HostStream::inside_kernel() { return inside_kernels > 0; }
+
+Stream::Head HostStream::head() {
+  if (const void* kernel = running_.load(std::memory_order_relaxed))
+    return {.waits_for = nullptr, .kernel = kernel, .item = ring_.executed()};
+  if (const std::optional<Blockage> blockage = blocked_on())
+    return {.waits_for = blockage->wait.word, .kernel = nullptr, .item = blockage->executed};
+  return {};
 }
 
 std::optional<HostStream::Blockage> HostStream::blocked_on() {

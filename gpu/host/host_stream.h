@@ -102,6 +102,7 @@ class HostStream final : public Stream {
   // goes away. Blocks for the item in progress. synchronize() then reports kInvalidState where it
   // would wait for ever. Once; not from a kernel or call of this stream.
   void halt() override;
+  bool try_halt(std::chrono::nanoseconds limit) override;
 
   // Says that the calling thread will poll() until it leaves, so that the stream's thread stands
   // back (H3) and no enqueue need wake it (H1). Nests and counts; each attend() needs its leave().
@@ -122,6 +123,10 @@ class HostStream final : public Stream {
 
   // The wait at the head, if it was not met when an executor last looked. Does not read the word.
   std::optional<Blockage> blocked_on();
+  Head head() override;
+  bool is_empty() override { return ring_.empty(); }
+  // Whether the calling thread is inside a kernel or call of some host stream.
+  static bool inside_kernel();
   // Whether the stream's own thread is in deep sleep, which only an enqueue, leave() or the
   // destructor ends.
   bool asleep() const { return rest_.load(std::memory_order_relaxed) == kDeep; }
@@ -173,6 +178,7 @@ class HostStream final : public Stream {
   // For blocked_on(): 1 + the number of the last wait that was not met, and what its word was.
   std::atomic<uint64_t> blocked_at_{0};
   std::atomic<uint64_t> blocked_seen_{0};
+  std::atomic<const void*> running_{nullptr};  // the function of the kernel or call at the head
 
   alignas(64) std::atomic<uint32_t> rest_{kAwake};  // a Rest; the futex of the thread
   std::atomic<uint32_t> attendants_{0};

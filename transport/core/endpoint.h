@@ -41,6 +41,7 @@ class Endpoint {
   Overflow& overflow() { return overflow_; }
   const Overflow& overflow() const { return overflow_; }
   StandingOrders& standing() { return standing_; }
+  const StandingOrders& standing() const { return standing_; }
 
   // A fresh request, owned by the endpoint until free_request().
   Request* new_request(const Transfer& transfer);

@@ -63,12 +63,39 @@ class Queue {
   uint64_t epoch_entries() const { return epoch_entries_; }
   // How many requests were started here and have no wait enqueued.
   uint64_t unwaited() const { return unwaited_; }
-  // What the stream and the requests under way are waiting for, a line each.
+
+  // ---- For reports (queue_explain.cc)
+  // What the requests under way are waiting for, a line each.
   std::string explain_stall();
+  // What an iteration that has not completed waits for, as far as this process knows, and what it does not know of it.
+  enum class Missing : uint8_t {
+    kNothing,
+    kPeer,    // the same iteration of the peer's request
+    kAnswer,  // the peer's NIC, which does not answer
+  };
+  struct Explanation {
+    std::string text;
+    Missing missing = Missing::kNothing;
+  };
+  Explanation explain(const Request& request, uint64_t iteration);
+  // How far an iteration is. Of some that have no bell of their own it is not known whether the stream has reached
+  // them.
+  enum class Progress : uint8_t { kNotStarted, kEnqueued, kReached, kUnknown, kDone };
+  Progress progress_of(const Request& request, uint64_t iteration);
+  // What the stream stands at: the wait for a request's iteration, a kernel, or null: nothing, or it is not known.
+  struct Head {
+    const Request* request = nullptr;
+    uint64_t iteration = 0;
+    const void* kernel = nullptr;  // its function
+    uint64_t item = 0;             // of the stream
+  };
+  Head head();
+
   // A request that is about to be freed.
   void forget(Request& request);
 
   uint64_t number() const { return number_; }
+  gpu::Stream& stream() { return stream_; }
   const Figures& figures() const { return figures_; }
 
  private:
@@ -91,9 +118,9 @@ class Queue {
   // included.
   void ring(const nic::Doorbell& bell, uint64_t total);
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
-  std::string explain(const Request& request);
-  std::string explain_receive(const Request& request, uint64_t iteration);
-  std::string explain_send(const Request& request, uint64_t iteration);
+  bool is_under_way(const Request& request) const;
+  Explanation explain_receive(const Request& request, uint64_t iteration);
+  Explanation explain_send(const Request& request, uint64_t iteration);
 
   Endpoint& endpoint_;
   gpu::Stream& stream_;
