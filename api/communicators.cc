@@ -38,11 +38,10 @@ Communicators::Communicators() {
   set(MPI_COMM_WORLD, kWorldId);
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  set(MPI_COMM_SELF, mix(kSelfId, static_cast<uint64_t>(rank)));
+  self_.id = mix(kSelfId, static_cast<uint64_t>(rank));
 }
 
 Communicators::~Communicators() {
-  PMPI_Comm_delete_attr(MPI_COMM_SELF, keyval_);
   PMPI_Comm_delete_attr(MPI_COMM_WORLD, keyval_);
   PMPI_Comm_free_keyval(&keyval_);
   PMPI_Group_free(&world_);
@@ -53,6 +52,8 @@ CommunicatorName* Communicators::find(MPI_Comm communicator) {
   int flag = 0;
   if (communicator == MPI_COMM_NULL)
     return nullptr;
+  if (communicator == MPI_COMM_SELF)
+    return &self_;
   PMPI_Comm_get_attr(communicator, keyval_, &value, &flag);
   if (flag)
     return static_cast<CommunicatorName*>(value);

@@ -88,6 +88,7 @@ class Communicators {
 
   int keyval_ = MPI_KEYVAL_INVALID;
   MPI_Group world_ = MPI_GROUP_NULL;
+  CommunicatorName self_;  // of MPI_COMM_SELF, whose attributes MPI deletes before everything ends
   std::map<MPI_Comm, uint64_t> later_;
   std::map<uint64_t, uint64_t> groups_;  // how often MPI_Comm_create_group made a child of this parent, tag and group
   std::unordered_map<MPI_Comm, CommunicatorRef> refs_;  // by handle, for leave() to find without asking the MPI

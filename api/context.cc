@@ -1,11 +1,15 @@
 #include "api/context.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "api/backends.h"
+#include "api/blocking_call.h"
 #include "api/match_call.h"
 #include "api/queue.h"
+#include "api/stall_inquiry.h"
 #include "transport/base/job_secret.h"
 
 namespace lanyard::api {
@@ -14,26 +18,40 @@ namespace {
 
 Context* the_context = nullptr;
 
-// Every process's address by rank. Collective.
-std::vector<nic::Address> exchange_addresses(const nic::Nic* nic, MPI_Comm communicator) {
+constexpr std::chrono::milliseconds kBetweenTests{1};
+// How long the end of a barrier may take once some process has ended.
+constexpr std::chrono::milliseconds kAfterLoss{2000};
+// How long the last kernel of a stream is waited for.
+constexpr std::chrono::seconds kLongestKernel{1};
+
+// What each process tells all others before they can talk.
+struct Introduction {
+  nic::Address address;
+  nic::RemoteKey control;
+};
+
+// By rank; no address where a process has no NIC. Collective.
+std::vector<Introduction> introduce(const nic::Nic* nic, nic::RemoteKey control, MPI_Comm communicator) {
   struct Slot {
     uint64_t size;
+    nic::RemoteKey control;
     std::byte bytes[nic::Address::kMaxBytes];
   };
   Slot mine{};
   if (nic != nullptr) {
     const nic::Address address = nic->address();
     mine.size = std::min(address.bytes.size(), sizeof mine.bytes);
+    mine.control = control;
     std::memcpy(mine.bytes, address.bytes.data(), mine.size);
   }
   int size = 0;
   PMPI_Comm_size(communicator, &size);
   std::vector<Slot> slots(static_cast<size_t>(size));
   PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, slots.data(), sizeof mine, MPI_BYTE, communicator);
-  std::vector<nic::Address> addresses;
+  std::vector<Introduction> all;
   for (const Slot& slot : slots)
-    addresses.push_back({{slot.bytes, slot.bytes + slot.size}});
-  return addresses;
+    all.push_back({.address = {{slot.bytes, slot.bytes + slot.size}}, .control = slot.control});
+  return all;
 }
 
 // What the processes of this job alone know. Collective.
@@ -46,13 +64,111 @@ JobSecret share_secret(MPI_Comm communicator, uint32_t rank) {
 }  // namespace
 
 Context* Context::get() { return the_context; }
-void Context::open() { the_context = new Context; }
+void Context::open() {
+  the_context = new Context;
+  // Deleted last, as it is set first. Whatever its callback does the MPI still does for it.
+  const auto on_delete = [](MPI_Comm, int, void*, void*) {
+    close();
+    return MPI_SUCCESS;
+  };
+  int keyval = MPI_KEYVAL_INVALID;
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &keyval, nullptr);
+  PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
+  PMPI_Comm_free_keyval(&keyval);
+}
 
 void Context::close() {
+  Context* context = the_context;
+  if (context->nic_status_.ok())
+    context->finish_queues();
   // Nobody takes its NIC away while another still writes to it or waits for its acknowledgement.
-  PMPI_Barrier(the_context->private_world_);
-  delete the_context;
+  if (!context->meet_others()) {
+    std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize cannot end: the job is aborted\n", context->rank_);
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  context->control_thread_.stop();
   the_context = nullptr;
+  if (context->halt_streams())
+    delete context;
+  // Else a kernel still runs, and may touch anything: what it may touch stays until the process ends.
+}
+
+// The program is done; what it has enqueued is not, perhaps.
+void Context::finish_queues() {
+  for (const auto& queue : queues_) {
+    const auto is_through = [&] {
+      const auto lock = this->lock();
+      return queue->core->settled() && (queue->device_stream != nullptr || queue->stream().is_empty());
+    };
+    if (is_through())
+      continue;
+    std::optional<Refusal> failure = wait_until_empty(*this, *queue, "MPI_Finalize");
+    // What has failed is not waited for any more; what comes after it may still end well.
+    while (failure && failure->error_class == MPIX_ERR_FAILED && !is_through()) {
+      std::fprintf(stderr, "lanyard: rank %u: in MPI_Finalize: %s\n", rank_, failure->text.c_str());
+      failure = wait_until_empty(*this, *queue, "MPI_Finalize");
+    }
+    if (failure)
+      std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize drops what was enqueued: %s\n", rank_,
+                   failure->text.c_str());
+  }
+}
+
+// A barrier that goes on serving the card, and ends where a process is missing. False then.
+bool Context::meet_others() {
+  MPI_Request all = MPI_REQUEST_NULL;
+  if (PMPI_Ibarrier(private_world_, &all) != MPI_SUCCESS)
+    return false;
+  const auto missing = [this] {
+    std::string text = "waits for all ranks to come to MPI_Finalize";
+    for (uint32_t rank = 0; rank < size_; ++rank)
+      if (nic_status_.ok() && plane_->lost(rank))
+        text += "; rank " + std::to_string(rank) + " has ended";
+    return text;
+  };
+  BlockingCall call(*this, {.name = "MPI_Finalize", .extra = missing});
+  bool lost = false;
+  while (true) {
+    int done = 0;
+    if (PMPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+      return false;
+    if (done)
+      return true;
+    if (!nic_status_.ok()) {
+      std::this_thread::sleep_for(kBetweenTests);
+      continue;
+    }
+    const uint64_t seen = nic_->activity();
+    helper_->help();
+    {
+      const auto lock = this->lock();
+      plane_->progress();
+      // A process that has left the barrier before us may have ended since: then it is over in a moment.
+      lost = lost || nic_->lost_peers() > 0;
+      const bool over = call.overdue() || (lost && BlockingCall::Clock::now() - call.begin() > kAfterLoss);
+      if (over && call.report_ready()) {
+        std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize: %s\n", rank_, call.report().c_str());
+        return false;
+      }
+    }
+    nic_->wait_since(seen, kBetweenTests);
+  }
+}
+
+// Streams that are not through would go on with words and counters that end here. False where a kernel does not return.
+bool Context::halt_streams() {
+  bool halted = true;
+  for (const auto& queue : queues_) {
+    // A device's driver is not asked whether its stream is empty: the program may have destroyed the stream.
+    if (queue->device_stream == nullptr && queue->stream().poll())
+      continue;
+    if (queue->stream().try_halt(kLongestKernel))
+      continue;
+    halted = false;
+    std::fprintf(stderr, "lanyard: rank %u: a kernel of queue %llu did not return: its stream is left alone\n", rank_,
+                 static_cast<unsigned long long>(queue->core->number()));
+  }
+  return halted;
 }
 
 Context::Context() {
@@ -61,6 +177,9 @@ Context::Context() {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   rank_ = static_cast<uint32_t>(rank);
+  int size = 1;
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  size_ = static_cast<uint32_t>(size);
   nic_status_ = open_nic();
 }
 
@@ -88,11 +207,25 @@ Status Context::open_nic() {
     if (nic.ok())
       nic_ = std::move(nic.value());
   }
-  const std::vector<nic::Address> addresses = exchange_addresses(nic_.get(), private_world_);
+  std::unique_ptr<core::ControlChannel> channel;
+  if (nic_ != nullptr) {
+    Result<std::unique_ptr<core::ControlChannel>> opened = core::ControlChannel::open(*nic_, rank_, size_);
+    status = opened.status();
+    if (opened.ok())
+      channel = std::move(opened.value());
+  }
+  const std::vector<Introduction> all =
+      introduce(channel != nullptr ? nic_.get() : nullptr, channel != nullptr ? channel->key() : nic::RemoteKey(),
+                private_world_);
   LANYARD_RETURN_IF_ERROR(status);
-  for (size_t rank = 0; rank < addresses.size(); ++rank)
-    if (addresses[rank].bytes.empty())
-      return {Code::kFailed, "rank " + std::to_string(rank) + " has no network card"};
+  std::vector<nic::Address> addresses;
+  std::vector<nic::RemoteKey> keys;
+  for (const Introduction& each : all) {
+    if (each.address.bytes.empty())
+      return {Code::kFailed, "rank " + std::to_string(addresses.size()) + " has no network card"};
+    addresses.push_back(each.address);
+    keys.push_back(each.control);
+  }
   LANYARD_RETURN_IF_ERROR(nic_->set_peers(addresses, rank_));
   const core::Strategy strategy = settings_.strategy.value_or(core::strategy_for(nic_->caps()));
   if (const char* obstacle = core::obstacle(strategy, nic_->caps()))
@@ -102,9 +235,11 @@ Status Context::open_nic() {
       *nic_, rank_,
       core::Endpoint::Options{.overflow = settings_.overflow, .overflow_thread = true, .strategy = strategy});
   helper_ = std::make_unique<NicHelper>(*nic_, *endpoint_);
-  courier_ = std::make_unique<MpiCourier>(private_world_);
-  matcher_ = std::make_unique<core::Matcher>(*endpoint_, *courier_);
-  return {};
+  channel->connect(std::move(keys));
+  plane_ = std::make_unique<core::ControlPlane>(*endpoint_, std::move(channel));
+  plane_->on_message(
+      [this](uint32_t from, std::span<const std::byte> message) { StallInquiry::on_message(*this, from, message); });
+  return control_thread_.start();
 }
 
 Context::~Context() {
@@ -112,20 +247,14 @@ Context::~Context() {
     endpoint_->standing().stop();
     endpoint_->overflow().stop();
   }
-  for (const auto& queue : queues_) {
-    // A stream that is not through would go on with words and counters that end here.
-    // A device's driver is not asked whether its stream is empty: the program may have destroyed the stream.
-    if (queue->device_stream != nullptr || !queue->stream().poll())
-      queue->stream().halt();
+  for (const auto& queue : queues_)
     queue->abandon();
-  }
   queues_.clear();
   // The words of streams are about to go.
   if (gpus_ != nullptr)
     gpus_->forget_words();
   match_calls_.clear();
-  matcher_.reset();
-  courier_.reset();
+  plane_.reset();
   endpoint_.reset();
   helper_.reset();
   nic_.reset();
@@ -169,12 +298,6 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   if (code == MPI_SUCCESS)
     lanyard::api::Context::open();
   return code;
-}
-
-int MPI_Finalize(void) {
-  if (lanyard::api::Context::get() != nullptr)
-    lanyard::api::Context::close();
-  return PMPI_Finalize();
 }
 
 }  // extern "C"

@@ -11,15 +11,16 @@
 #include <vector>
 
 #include "api/communicators.h"
-#include "api/courier.h"
+#include "api/control_thread.h"
 #include "api/datatype.h"
 #include "api/errors.h"
+#include "api/kernel_watch.h"
 #include "api/request_table.h"
 #include "api/settings.h"
 #include "gpu/device/backend.h"
 #include "gpu/stream.h"
 #include "transport/core/endpoint.h"
-#include "transport/core/matcher.h"
+#include "transport/core/control_plane.h"
 #include "transport/core/queue.h"
 #include "transport/nic/nic.h"
 
@@ -27,7 +28,9 @@ struct lanyard_queue;
 
 namespace lanyard::api {
 
+class BlockingCall;
 class MatchCall;
+class StallInquiry;
 
 // What a host stream does while it waits: the NIC's work, and the overflow's.
 class NicHelper final : public gpu::Helper {
@@ -50,9 +53,9 @@ class Context {
  public:
   // Null before MPI_Init and after MPI_Finalize.
   static Context* get();
-  // Collective: called by MPI_Init and MPI_Finalize on every process.
+  // Collective: MPI_Init makes it. It goes in MPI_Finalize, when MPI deletes the attributes of MPI_COMM_SELF, the
+  // program's own before Lanyard's (MPI 4.0 section 11.2.4): what the program frees there still finds it.
   static void open();
-  static void close();
 
   ~Context();
 
@@ -62,6 +65,7 @@ class Context {
   // Why the NIC cannot be used; ok() where it can. endpoint() and all that follows it require that.
   const Status& nic_status() const { return nic_status_; }
   uint32_t rank() const { return rank_; }
+  uint32_t size() const { return size_; }
   const Settings& settings() const { return settings_; }
   // Null where there are no GPUs; gpu_status() says why.
   gpu::Backend* gpus() { return gpus_.get(); }
@@ -72,16 +76,27 @@ class Context {
   RequestTable& requests() { return requests_; }
   nic::Nic& nic() { return *nic_; }
   core::Endpoint& endpoint() { return *endpoint_; }
-  core::Matcher& matcher() { return *matcher_; }
+  core::ControlPlane& plane() { return *plane_; }
+  core::Matcher& matcher() { return plane_->matcher(); }
   NicHelper& helper() { return *helper_; }
   std::vector<std::unique_ptr<lanyard_queue>>& queues() { return queues_; }
   std::list<std::unique_ptr<MatchCall>>& match_calls() { return match_calls_; }
+  // The calls that the program is in and that wait, oldest first.
+  std::vector<BlockingCall*>& blocking_calls() { return blocking_calls_; }
+  // What is being found out for some of them.
+  std::vector<StallInquiry*>& inquiries() { return inquiries_; }
+  uint64_t next_question() { return ++questions_; }
+  KernelWatch& kernel_watch() { return kernel_watch_; }
   // Scratch for calls on arrays of requests.
   std::vector<core::Request*>& scratch() { return scratch_; }
 
  private:
   Context();
+  static void close();
   Status open_nic();
+  void finish_queues();
+  bool meet_others();
+  bool halt_streams();
 
   std::mutex mutex_;
   Errors errors_;
@@ -89,6 +104,7 @@ class Context {
   DatatypeSizes datatypes_;
   Settings settings_;
   uint32_t rank_ = 0;
+  uint32_t size_ = 1;
   MPI_Comm private_world_ = MPI_COMM_NULL;
   Status nic_status_;
   Status gpu_status_;
@@ -97,9 +113,13 @@ class Context {
   std::unique_ptr<nic::Nic> nic_;
   std::unique_ptr<core::Endpoint> endpoint_;
   std::unique_ptr<NicHelper> helper_;
-  std::unique_ptr<MpiCourier> courier_;
-  std::unique_ptr<core::Matcher> matcher_;
+  std::unique_ptr<core::ControlPlane> plane_;
+  ControlThread control_thread_{*this};
   RequestTable requests_;
+  std::vector<BlockingCall*> blocking_calls_;
+  std::vector<StallInquiry*> inquiries_;
+  uint64_t questions_ = 0;
+  KernelWatch kernel_watch_;
   std::list<std::unique_ptr<MatchCall>> match_calls_;
   std::vector<std::unique_ptr<lanyard_queue>> queues_;
   std::vector<core::Request*> scratch_;

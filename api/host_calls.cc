@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "api/blocking_call.h"
 #include "api/context.h"
 #include "api/match_call.h"
-#include "api/patience.h"
 #include "api/watched_handles.h"
 
 namespace {
 
+using lanyard::api::BlockingCall;
 using lanyard::api::Context;
 using lanyard::api::MatchCall;
-using lanyard::api::Patience;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
 using lanyard::api::watched;
@@ -65,32 +65,33 @@ int check(Call call, int count, const MPI_Request requests[], Matches* matches) 
   return error.empty() ? MPI_SUCCESS : raise(communicator, MPI_ERR_REQUEST, error);
 }
 
-// The match requests of a call that are still out, in words.
-std::string describe(Context& context, const Matches& matches, const MPI_Request requests[]) {
-  std::string text;
+// The requests that the match requests of a call stand for and that are still being matched.
+std::vector<const RequestRecord*> records_of(Context& context, const Matches& matches, const MPI_Request requests[]) {
+  const auto lock = context.lock();
+  std::vector<const RequestRecord*> records;
   for (const Match& match : matches)
     if (const MatchCall* call = MatchCall::find(context, requests[match.index]))
-      text += (text.empty() ? "" : "; ") + call->describe();
-  return text;
+      records.insert(records.end(), call->records().begin(), call->records().end());
+  return records;
 }
 
 // A blocking call with a match request in it becomes a loop of its testing form, so that matching goes on.
 template <typename Test>
 int wait_by_testing(const Matches& matches, const MPI_Request requests[], Test test) {
   Context& context = *Context::get();
-  Patience patience(context.settings());
+  BlockingCall call(context, {.name = "a wait for a match request", .records = records_of(context, matches, requests)});
   std::string stall;
   while (stall.empty()) {
     int flag = 0;
     const int code = test(&flag);
     if (code != MPI_SUCCESS || flag)
       return code;
+    context.helper().help();
     sched_yield();
     const auto lock = context.lock();
     MatchCall::advance_all(context);
-    const auto what = [&] { return describe(context, matches, requests); };
-    if (patience.is_over(context.rank(), [&] { return "for a match request: " + what(); }))
-      stall = "the deadline passed: " + what();
+    if (call.overdue() && call.report_ready())
+      stall = "the deadline passed: " + call.report();
   }
   return raise(MPI_COMM_WORLD, MPIX_ERR_STALLED, stall);
 }

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 
+#include "api/blocking_call.h"
 #include "api/context.h"
 #include "api/match_call.h"
-#include "api/patience.h"
 
 namespace lanyard::api {
 
 namespace {
+
+// A matching call polls for so long before it sleeps between polls.
+constexpr std::chrono::microseconds kSpin{200};
+constexpr std::chrono::milliseconds kSleep{1};
 
 // Why the record cannot be given to a matching call, or MPI_SUCCESS. `resume`: a blocking call may go on with a match
 // that an earlier one gave up waiting for.
@@ -88,19 +92,30 @@ void begin(Context& context, const std::vector<RequestRecord*>& records, const M
   }
 }
 
+// While a blocking call names them nobody else frees or matches them.
+void set_in_call(const std::vector<RequestRecord*>& records, bool in_call) {
+  for (RequestRecord* record : records)
+    record->in_imatch = in_call;
+}
+
 // Waits until no record is matching any more. Returns the text of a stall, or "".
-std::string wait_for(Context& context, const std::vector<RequestRecord*>& records) {
-  Patience patience(context.settings());
+std::string wait_for(Context& context, const std::vector<RequestRecord*>& records, const char* caller) {
+  const auto is_matching = [](const RequestRecord* record) { return record->matching(); };
+  BlockingCall call(context, {.name = caller, .records = {records.begin(), records.end()}});
   while (true) {
+    const uint64_t seen = context.nic().activity();
+    context.nic().progress();
     {
       const auto lock = context.lock();
-      MatchCall::advance_all(context);
-      if (std::none_of(records.begin(), records.end(), [](const RequestRecord* record) { return record->matching(); }))
+      context.plane().progress();
+      if (std::none_of(records.begin(), records.end(), is_matching))
         return "";
-      if (patience.is_over(context.rank(), [&] { return "to match: " + describe_unmatched(records); }))
-        return describe_unmatched(records);
+      if (call.overdue() && call.report_ready())
+        return call.report();
     }
     sched_yield();
+    if (BlockingCall::Clock::now() - call.begin() > kSpin)
+      context.nic().wait_since(seen, kSleep);
   }
 }
 
@@ -122,12 +137,19 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
   {
     const auto lock = context->lock();
     collected = collect(*context, count, requests, true);
-    if (collected.error_class == MPI_SUCCESS)
+    if (collected.error_class == MPI_SUCCESS) {
       begin(*context, collected.records, requests);
+      set_in_call(collected.records, true);
+    }
   }
   if (collected.error_class != MPI_SUCCESS)
     return raise(collected.communicator, collected.error_class, collected.error);
-  const std::string stall = wait_for(*context, collected.records);
+  const std::string stall =
+      collected.records.empty() ? "" : wait_for(*context, collected.records, single ? "MPIX_Match" : "MPIX_Matchall");
+  {
+    const auto lock = context->lock();
+    set_in_call(collected.records, false);
+  }
   if (!stall.empty())
     return raise(collected.communicator, MPIX_ERR_STALLED, "the deadline passed: " + stall);
 

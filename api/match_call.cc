@@ -19,16 +19,6 @@ void fill_match_status(const core::Request& request, MPI_Status* status) {
   PMPI_Status_set_cancelled(status, 0);
 }
 
-std::string describe_unmatched(const std::vector<RequestRecord*>& records) {
-  std::string text;
-  for (const RequestRecord* record : records)
-    if (record->matching())
-      text += (text.empty() ? "" : "; ") + record->core->describe();
-  return "not matched by the peer: " + text +
-         " (has it called a matching function for its side? Blocking matches in opposite orders deadlock: use "
-         "MPIX_Matchall or MPIX_Imatch)";
-}
-
 int MatchCall::open() {
   outcome_ = std::make_shared<Outcome>();
   auto* state = new std::shared_ptr<Outcome>(outcome_);
@@ -95,7 +85,7 @@ void MatchCall::advance(Context& context) {
 
 void MatchCall::advance_all(Context& context) {
   if (context.nic_status().ok())
-    context.matcher().progress();
+    context.plane().progress();
   context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) {
     if (!call->done_)
       call->advance(context);

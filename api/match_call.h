@@ -17,9 +17,6 @@ namespace lanyard::api {
 // Fills a status as a completed receive would, or an empty one for sends. `status` may be MPI_STATUS_IGNORE.
 void fill_match_status(const core::Request& request, MPI_Status* status);
 
-// Which of the records are not matched yet, for a stall's report.
-std::string describe_unmatched(const std::vector<RequestRecord*>& records);
-
 class MatchCall {
  public:
   MatchCall() = default;
@@ -51,7 +48,8 @@ class MatchCall {
   // The call whose match request this is, which the user has not completed yet; null if it is none. Requires the lock.
   static MatchCall* find(Context& context, MPI_Request request);
   const std::shared_ptr<Outcome>& outcome() const { return outcome_; }
-  std::string describe() const { return describe_unmatched(records_); }
+  // What it stands for and has not been completed yet.
+  const std::vector<RequestRecord*>& records() const { return records_; }
 
  private:
   void advance(Context& context);

@@ -100,7 +100,9 @@ int remember(int code, Direction direction, bool ready, const Arguments& argumen
       communicator = record->communicator;
       if (record->in_imatch)
         status = {lanyard::Code::kInvalidState, "the request is being matched"};
-      else if (record->core != nullptr)
+      else if (record->matching())
+        context->matcher().withdraw(*record->core);  // whose matching call has given up
+      if (status.ok() && record->core != nullptr)
         status = context->endpoint().free_request(record->core);
       if (status.ok())
         context->requests().erase(*request);

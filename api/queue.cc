@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "api/match_call.h"
-#include "api/patience.h"
+#include "api/blocking_call.h"
+#include "gpu/host/host_stream.h"
 
 namespace lanyard::api {
 
@@ -34,37 +34,54 @@ void pause_for(std::chrono::nanoseconds time) {
   }
 }
 
-std::string describe_stall(lanyard_queue& queue) {
-  return queue.core->explain_stall() + "\n(the stream has run " + std::to_string(queue.stream().executed()) + " items)";
+// A failure of this queue's that has not been told yet. Requires the lock.
+std::optional<Refusal> take_failure(Context& context, lanyard_queue& queue) {
+  core::Endpoint& endpoint = context.endpoint();
+  if (const core::Request* failed = endpoint.take_failed(*queue.core)) {
+    const std::string text =
+        "an operation of the request (" + failed->describe() + ") failed: " + endpoint.explain_failure(*failed);
+    endpoint.release(*endpoint.find(failed->number));
+    return Refusal{MPIX_ERR_FAILED, text};
+  }
+  const uint64_t unrecorded = endpoint.take_unrecorded_failures();
+  if (unrecorded == 0)
+    return std::nullopt;
+  return Refusal{MPIX_ERR_FAILED,
+                 std::to_string(unrecorded) + " operations failed of which it is not known any more whose they were"};
 }
 
-// Waits until the queue is empty and settled, helping. MPI_SUCCESS, or an error that has been raised.
-int drain(Context& context, lanyard_queue& queue) {
+}  // namespace
+
+std::optional<Refusal> wait_until_empty(Context& context, lanyard_queue& queue, const char* caller) {
   gpu::Stream& stream = queue.stream();
   if (stream.capturing() != 0)
-    return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "the queue's stream is being captured");
-  // A host stream runs on this thread, which then does the card's work too. A device's runs by itself: the card's own
-  // thread is left to itself, and the driver, which it needs, is asked now and then only.
+    return Refusal{MPIX_ERR_QUEUE, "the queue's stream is being captured"};
+  if (gpu::HostStream::inside_kernel())
+    return Refusal{MPIX_ERR_BUSY,
+                   std::string(caller) + " was called by a kernel of a host stream, which nothing may wait in"};
+  // A host stream runs on this thread, which then does the card's work too; but where there is a deadline it runs on
+  // its own, so that a kernel that never returns does not keep this thread from saying so. A device's runs by itself:
+  // the card's own thread is left to itself, and the driver, which it needs, is asked now and then only.
   const bool is_host = queue.device_stream == nullptr;
-  Patience patience(context.settings());
-  Clock::time_point spin_until = patience.begin() + kSpin;
+  const bool runs_here = is_host && context.settings().deadline.count() == 0;
+  BlockingCall call(context, {.name = caller, .queue = &queue});
+  Clock::time_point spin_until = call.begin() + kSpin;
   uint64_t executed = stream.executed();
   uint64_t moved = context.nic().activity();
   uint64_t rounds_per_yield = kRoundsAlone;
-  std::string failure;
-  std::string stall;
+  std::optional<Refusal> failure;
 
-  if (is_host) {
+  if (is_host)
     context.nic().attend();
+  if (runs_here)
     stream.attend();
-  }
   for (uint64_t round = 0;; ++round) {
     const uint64_t seen = context.nic().activity();
-    const bool empty = stream.poll();
+    const bool empty = is_host && !runs_here ? stream.is_empty() : stream.poll();
     if (!is_host && !empty)
       pause_for(kBetweenQuestions);
     if (const Status health = stream.health(); !health.ok()) {
-      failure = "the stream will not go on: " + health.message();
+      failure = Refusal{MPIX_ERR_FAILED, "the stream will not go on: " + health.message()};
       break;
     }
     if (empty || round % 64 == 0) {
@@ -72,15 +89,8 @@ int drain(Context& context, lanyard_queue& queue) {
       const auto lock = context.lock();
       // Before the failures: a failure is told before the queue is settled.
       const bool done = queue.core->settled() && empty;
-      if (const core::Request* failed = context.endpoint().take_failed(*queue.core)) {
-        failure = "an operation of the request (" + failed->describe() + ") failed: " + code_name(failed->failure_code);
-        break;
-      }
-      if (const uint64_t unrecorded = context.endpoint().take_unrecorded_failures(); unrecorded > 0) {
-        failure = std::to_string(unrecorded) + " operations failed of which it is not known any more whose they were";
-        break;
-      }
-      if (done)
+      failure = take_failure(context, queue);
+      if (failure || done)
         break;
     }
     if (round % rounds_per_yield != rounds_per_yield - 1)
@@ -95,14 +105,14 @@ int drain(Context& context, lanyard_queue& queue) {
     if (now < spin_until)
       continue;
     {
-      // The user is inside an MPI function: matching, and with it the MPI's own transfers, must go on.
       const auto lock = context.lock();
-      MatchCall::advance_all(context);
-      if (patience.is_over(context.rank(), [&] { return "in MPIX_Queue_wait:\n" + describe_stall(queue); }))
-        stall = describe_stall(queue);
+      context.plane().progress();
+      context.endpoint().fail_requests_of_lost_peers();
+      if (call.overdue() && call.report_ready()) {
+        failure = Refusal{context.errors().class_of(MPIX_ERROR_STALLED), "the deadline passed: " + call.report()};
+        break;
+      }
     }
-    if (!stall.empty())
-      break;
     // While the card moves data this thread stays with it: to leave would wake the card's own thread, and the two would
     // get into each other's way.
     if (const uint64_t activity = context.nic().activity(); activity != moved) {
@@ -117,16 +127,14 @@ int drain(Context& context, lanyard_queue& queue) {
     if (is_host)
       context.nic().attend();
   }
-  if (is_host) {
+  if (runs_here)
     stream.leave();
+  if (is_host)
     context.nic().leave();
-  }
-  if (!failure.empty())
-    return raise(MPI_COMM_WORLD, MPIX_ERR_FAILED, failure);
-  if (!stall.empty())
-    return raise(MPI_COMM_WORLD, MPIX_ERR_STALLED, "the deadline passed: " + stall);
-  return MPI_SUCCESS;
+  return failure;
 }
+
+namespace {
 
 MPI_Comm communicator_of(Context& context, MPI_Request request) {
   const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
@@ -175,9 +183,18 @@ using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
 // Until there is room, or an error has been raised.
 int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
   std::optional<Refusal> refusal;
-  Patience patience(context.settings());
+  std::string obstacle;
+  lanyard_queue* queue = nullptr;
+  {
+    const auto lock = context.lock();
+    queue = find_queue(context, handle);
+  }
+  if (queue == nullptr)
+    return raise_no_queue();
+  BlockingCall blocking(context, {.name = "a call that enqueues", .queue = queue, .extra = [&obstacle] {
+                                    return "it cannot enqueue: " + obstacle + "\n";
+                                  }});
   while (true) {
-    lanyard_queue* queue = nullptr;
     {
       const auto lock = context.lock();
       queue = find_queue(context, handle);
@@ -194,10 +211,10 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
                    count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
         break;
       }
-      MatchCall::advance_all(context);  // the user is inside an MPI function
-      if (patience.is_over(context.rank(), [&] { return "to enqueue: " + status.message(); })) {
-        refusal = {context.errors().class_of(MPIX_ERROR_STALLED),
-                   "the deadline passed: " + status.message() + "\n" + describe_stall(*queue),
+      obstacle = status.message();
+      context.plane().progress();
+      if (blocking.overdue() && blocking.report_ready()) {
+        refusal = {context.errors().class_of(MPIX_ERROR_STALLED), "the deadline passed: " + blocking.report(),
                    count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
         break;
       }
@@ -329,9 +346,8 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
     return raise_no_queue();
   if (!outstanding.empty())
     return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, outstanding);
-  const int code = drain(*context, *queue);
-  if (code != MPI_SUCCESS)
-    return code;
+  if (const std::optional<Refusal> failure = wait_until_empty(*context, *queue, "MPIX_Queue_free"))
+    return raise(MPI_COMM_WORLD, failure->error_class, failure->text);
   std::string standing;
   {
     const auto lock = context->lock();
@@ -357,7 +373,10 @@ int MPIX_Queue_wait(MPIX_Queue handle) {
     const auto lock = context->lock();
     queue = find_queue(*context, handle);
   }
-  return queue == nullptr ? raise_no_queue() : drain(*context, *queue);
+  if (queue == nullptr)
+    return raise_no_queue();
+  const std::optional<Refusal> failure = wait_until_empty(*context, *queue, "MPIX_Queue_wait");
+  return failure ? raise(MPI_COMM_WORLD, failure->error_class, failure->text) : MPI_SUCCESS;
 }
 
 int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {

@@ -62,6 +62,10 @@ struct Refusal {
 };
 std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]);
 
+// Waits until the queue is empty and settled, helping. What kept it from that, or nothing; `caller` is the MPI
+// function.
+std::optional<Refusal> wait_until_empty(Context& context, lanyard_queue& queue, const char* caller);
+
 }  // namespace lanyard::api
 
 #endif  // LANYARD_API_QUEUE_H_

@@ -24,7 +24,7 @@ struct RequestRecord {
   std::string unusable;
 
   core::Request* core = nullptr;
-  bool in_imatch = false;   // a match request is out for it
+  bool in_imatch = false;   // a match request is out for it, or a blocking call matches it
   bool is_watched = false;  // among the WatchedHandles
 
   bool matched() const { return core != nullptr && core->matched(); }

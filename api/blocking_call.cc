@@ -1,0 +1,57 @@
+#include "api/blocking_call.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "api/context.h"
+#include "api/queue.h"
+
+namespace lanyard::api {
+
+BlockingCall::BlockingCall(Context& context, Subject subject) : context_(context), subject_(std::move(subject)) {
+  const auto lock = context_.lock();
+  context_.blocking_calls().push_back(this);
+}
+
+BlockingCall::~BlockingCall() {
+  const auto lock = context_.lock();
+  std::erase(context_.blocking_calls(), this);
+  inquiry_.reset();  // under the lock
+}
+
+bool BlockingCall::overdue() const {
+  const auto deadline = context_.settings().deadline;
+  return deadline.count() > 0 && Clock::now() - begin_ > deadline;
+}
+
+// Asks, or goes on asking; true once everything is known.
+bool BlockingCall::inquire() {
+  if (inquiry_ == nullptr)
+    inquiry_ = std::make_unique<StallInquiry>(context_, subject_.queue != nullptr
+                                                            ? describe_queue(context_, *subject_.queue)
+                                                            : describe_match(context_, subject_.records));
+  if (!inquiry_->finished())
+    return false;
+  report_ = (subject_.extra ? subject_.extra() : "") + inquiry_->text();
+  inquiry_.reset();
+  return true;
+}
+
+bool BlockingCall::report_ready() { return inquire(); }
+
+void BlockingCall::warn_if_due() {
+  const Settings& settings = context_.settings();
+  if (warned_ || settings.warn_after.count() == 0 || Clock::now() - begin_ < settings.warn_after || !inquire())
+    return;
+  warned_ = true;
+  std::fprintf(stderr, "lanyard: rank %u has waited %lld ms in %s:\n%s\n", context_.rank(),
+               static_cast<long long>(settings.warn_after.count()), subject_.name, report_.c_str());
+}
+
+std::string BlockingCall::describe() const {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_).count();
+  return std::string("its program has been in ") + subject_.name + " for " + std::to_string(waited / 1000) + "." +
+         std::to_string(waited / 100 % 10) + " s";
+}
+
+}  // namespace lanyard::api

@@ -1,0 +1,67 @@
+// BlockingCall: a call of Lanyard's that the program is in, which waits for other processes: how long it goes on before
+// it says on stderr what it waits for (LANYARD_WARN_S), and before it gives up with a report (LANYARD_DEADLINE_S).
+#ifndef LANYARD_API_BLOCKING_CALL_H_
+#define LANYARD_API_BLOCKING_CALL_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/request_table.h"
+#include "api/stall_inquiry.h"
+
+struct lanyard_queue;
+
+namespace lanyard::api {
+
+class Context;
+
+// The context knows of it from construction to destruction, which both take the context's lock: the control thread
+// warns, and the answers to other processes' questions name it. Those that the program makes one inside the other stand
+// in that order.
+class BlockingCall {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Subject {
+    const char* name;                                // "MPIX_Queue_wait"
+    lanyard_queue* queue = nullptr;                  // that it waits for,
+    std::vector<const RequestRecord*> records = {};  // or requests that it matches
+    std::function<std::string()> extra = {};         // says more, under the lock
+  };
+
+  BlockingCall(Context& context, Subject subject);
+  ~BlockingCall();
+  BlockingCall(const BlockingCall&) = delete;
+  BlockingCall& operator=(const BlockingCall&) = delete;
+
+  Clock::time_point begin() const { return begin_; }
+  const Subject& subject() const { return subject_; }
+  // Whether the deadline has passed. From then on report_ready() is to be asked until it is true: other processes are
+  // asked what they wait for, which takes no longer than StallInquiry::kLongest.
+  bool overdue() const;
+  // Requires overdue() and the lock.
+  bool report_ready();
+  // Requires report_ready() and the lock.
+  const std::string& report() const { return report_; }
+
+  // For the control thread: says on stderr what is waited for, once, when it is time. Requires the lock.
+  void warn_if_due();
+  // For whoever asks what this process does. "its program has been in MPIX_Queue_wait for 3 s". Requires the lock.
+  std::string describe() const;
+
+ private:
+  bool inquire();
+
+  Context& context_;
+  const Subject subject_;
+  const Clock::time_point begin_ = Clock::now();
+  std::unique_ptr<StallInquiry> inquiry_;
+  std::string report_;
+  bool warned_ = false;
+};
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_BLOCKING_CALL_H_

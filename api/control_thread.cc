@@ -1,0 +1,59 @@
+#include "api/control_thread.h"
+
+#include "api/blocking_call.h"
+#include "api/context.h"
+#include "transport/base/futex.h"
+#include "transport/base/service_thread.h"
+
+namespace lanyard::api {
+
+Status ControlThread::start() {
+  called_ = context_.plane().listen(listener());
+  Result<std::thread> thread = start_service_thread("lanyard-control", [this] { run(); });
+  if (thread.ok())
+    thread_ = std::move(thread.value());
+  return thread.status();
+}
+
+void ControlThread::stop() {
+  stopping_.store(true);
+  wake();
+  if (thread_.joinable())
+    thread_.join();
+}
+
+nic::Listener ControlThread::listener() {
+  return {[](void* object) {
+            auto* self = static_cast<ControlThread*>(object);
+            self->context_.plane().notice();
+            self->wake();
+          },
+          this};
+}
+
+void ControlThread::wake() {
+  if (signal_.exchange(1) == 0)
+    futex_wake(signal_, 1);
+}
+
+void ControlThread::run() {
+  while (!stopping_.load()) {
+    bool pending = false;
+    {
+      const auto lock = context_.lock();
+      if (!called_)
+        context_.plane().notice();
+      context_.plane().progress();
+      pending = !called_ || context_.plane().pending();
+      context_.kernel_watch().look(context_);
+      for (BlockingCall* call : context_.blocking_calls())
+        call->warn_if_due();
+    }
+    const std::chrono::milliseconds sleep = pending ? kLookAgain : kWatch;
+    if (signal_.load() == 0)
+      (void)futex_wait(signal_, 0, sleep);
+    signal_.store(0);
+  }
+}
+
+}  // namespace lanyard::api

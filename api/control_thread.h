@@ -1,0 +1,49 @@
+// ControlThread: takes in what other processes say (matching, questions) while the program is elsewhere, and looks
+// after calls that wait for long. It never calls MPI, so that every thread level of MPI_Init_thread will do.
+#ifndef LANYARD_API_CONTROL_THREAD_H_
+#define LANYARD_API_CONTROL_THREAD_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::api {
+
+class Context;
+
+class ControlThread {
+ public:
+  explicit ControlThread(Context& context) : context_(context) {}
+  ~ControlThread() { stop(); }
+  ControlThread(const ControlThread&) = delete;
+  ControlThread& operator=(const ControlThread&) = delete;
+
+  // Requires the context's control plane. kExhausted: no thread.
+  Status start();
+  // May be repeated. Not under the context's lock.
+  void stop();
+  // For the NIC, which calls it when a message has arrived. The thread is started first.
+  nic::Listener listener();
+
+ private:
+  // How long it sleeps where it must look again by itself, and else. Asleep it takes no part in anything.
+  static constexpr std::chrono::milliseconds kLookAgain{1};
+  static constexpr std::chrono::milliseconds kWatch{200};
+
+  void run();
+  void wake();
+
+  Context& context_;
+  std::thread thread_;
+  std::atomic<uint32_t> signal_{0};  // a futex: 1 where there is something to do
+  std::atomic<bool> stopping_{false};
+  bool called_ = false;  // the NIC calls
+};
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_CONTROL_THREAD_H_

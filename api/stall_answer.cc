@@ -1,0 +1,185 @@
+// What a process says of itself to those who wait for it.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "api/blocking_call.h"
+#include "api/context.h"
+#include "api/queue.h"
+#include "api/stall_inquiry.h"
+
+namespace lanyard::api {
+
+namespace {
+
+using core::Direction;
+using core::Queue;
+using core::Request;
+
+StallHop hop_to_peer(const Request& request, uint64_t iteration) {
+  return {.rank = request.matched_nic,
+          .question = {.kind = StallQuestion::Kind::kIteration,
+                       .number = request.matched_number,
+                       .iteration = iteration,
+                       .communicator = 0}};
+}
+
+std::string name_of(lanyard_queue& queue) { return "queue " + std::to_string(queue.core->number()); }
+
+// "kernel" or "kernel of function unpack", and for how long it has been seen to run.
+std::string describe_kernel(Context& context, lanyard_queue& queue, const Queue::Head& head) {
+  std::string text = "a kernel";
+  Dl_info info{};
+  if (::dladdr(const_cast<void*>(head.kernel), &info) != 0 && info.dli_sname != nullptr) {
+    text += " (" + std::string(info.dli_sname) + ")";
+  } else {
+    char address[32];
+    std::snprintf(address, sizeof address, " (at %p)", head.kernel);
+    text += address;
+  }
+  const auto ran = context.kernel_watch().seen(queue, head.item);
+  return text + " that has run for " + std::to_string(ran.count() / 1000) + "." +
+         std::to_string(ran.count() / 100 % 10) + " s or longer";
+}
+
+// What the stream of a queue stands at.
+StallAnswer describe_head(Context& context, lanyard_queue& queue) {
+  const Queue::Head head = queue.core->head();
+  if (head.kernel != nullptr)
+    return {.text = "runs " + describe_kernel(context, queue, head), .next = {}};
+  if (head.request == nullptr)
+    return {.text = "waits for something that is not Lanyard's, or goes on", .next = {}};
+  const Queue::Explanation why = queue.core->explain(*head.request, head.iteration);
+  StallAnswer answer{.text = "waits: " + why.text, .next = {}};
+  if (why.missing == Queue::Missing::kPeer)
+    answer.next = hop_to_peer(*head.request, head.iteration);
+  else if (why.missing == Queue::Missing::kAnswer)
+    answer.next = StallHop{.rank = head.request->matched_nic, .question = {.kind = StallQuestion::Kind::kProgram}};
+  return answer;
+}
+
+// What the program does, as far as Lanyard sees: the call that it entered last.
+StallAnswer describe_program(Context& context) {
+  if (context.blocking_calls().empty())
+    return {.text = "its program is in no call of Lanyard's that waits", .next = {}};
+  const BlockingCall& call = *context.blocking_calls().back();
+  StallAnswer inside = call.subject().queue != nullptr ? describe_head(context, *call.subject().queue)
+                                                       : describe_match(context, call.subject().records);
+  return {.text = call.describe() +
+                  (call.subject().queue != nullptr ? ", whose stream " + inside.text : " (" + inside.text + ")"),
+          .next = call.subject().queue != nullptr ? inside.next : std::nullopt};
+}
+
+lanyard_queue* queue_of(Context& context, const Request& request) {
+  for (const auto& queue : context.queues())
+    if (queue->core != nullptr && queue->core->number() == request.queue_number)
+      return queue.get();
+  return nullptr;
+}
+
+StallAnswer answer_iteration(Context& context, const StallQuestion& question) {
+  const Request* request = context.endpoint().find(question.number);
+  if (request == nullptr || !request->matched())
+    return {.text = "it has freed its request", .next = {}};
+  const std::string which = std::to_string(question.iteration);
+  const std::string what = "its request (" + request->describe() + ")";
+  if (request->failures > 0)
+    return {.text = "operations of " + what + " failed: " + context.endpoint().explain_failure(*request), .next = {}};
+  lanyard_queue* queue = queue_of(context, *request);
+  const Queue::Progress progress =
+      queue == nullptr ? Queue::Progress::kNotStarted : queue->core->progress_of(*request, question.iteration);
+  if (progress == Queue::Progress::kNotStarted) {
+    const StallAnswer program = describe_program(context);
+    return {.text = "it has enqueued " + std::to_string(request->starts) + " starts of " + what + ", start " + which +
+                    " has not been; " + program.text,
+            .next = program.next};
+  }
+  if (progress == Queue::Progress::kDone)
+    return {.text = "iteration " + which + " of " + what + " has completed here", .next = {}};
+  if (progress == Queue::Progress::kReached) {
+    const Queue::Explanation why = queue->core->explain(*request, question.iteration);
+    StallAnswer answer{.text = "its stream has reached start " + which + ": " + why.text, .next = {}};
+    if (why.missing == Queue::Missing::kPeer)
+      answer.next = hop_to_peer(*request, question.iteration);
+    return answer;
+  }
+  const StallAnswer head = describe_head(context, *queue);
+  const char* reached =
+      progress == Queue::Progress::kEnqueued ? ", whose stream has not reached it: it " : ", whose stream ";
+  return {.text = "start " + which + " of " + what + " is enqueued on its " + name_of(*queue) + reached + head.text,
+          .next = head.next};
+}
+
+StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& question) {
+  std::string text;
+  size_t count = 0;
+  const auto list = [&](const std::string& what) { text += (count++ == 0 ? "" : "; ") + what; };
+  context.endpoint().for_each_request([&](const Request& request) {
+    const core::Transfer& transfer = request.transfer;
+    if (request.state != Request::State::kMatching || transfer.communicator != question.communicator)
+      return;
+    const bool is_send = transfer.direction == Direction::kSend;
+    if (is_send == (question.is_send != 0))
+      return;
+    if (is_send ? transfer.peer_nic == from : (transfer.peer == question.peer || transfer.peer == core::kAnySource))
+      list(request.describe());
+  });
+  const std::string wanted = question.is_send != 0 ? "receives" : "sends";
+  text = count == 0
+             ? "it is matching no " + wanted + " with rank " + std::to_string(question.peer) + " in this communicator"
+             : "of the " + wanted + " for it, these are not matched: " + text;
+  const StallAnswer program = describe_program(context);
+  return {.text = text + "; " + program.text, .next = program.next};
+}
+
+}  // namespace
+
+StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion& question) {
+  switch (question.kind) {
+    case StallQuestion::Kind::kIteration: return answer_iteration(context, question);
+    case StallQuestion::Kind::kMatch: return answer_match(context, from, question);
+    case StallQuestion::Kind::kProgram: return describe_program(context);
+  }
+  return {.text = "a question that it does not understand", .next = {}};
+}
+
+StallAnswer describe_queue(Context& context, lanyard_queue& queue) {
+  StallAnswer head = describe_head(context, queue);
+  std::string text = name_of(queue) + ": its stream " + head.text;
+  const Request* at = queue.core->head().request;
+  const std::string rest = queue.core->explain_stall();
+  if (at == nullptr || rest.find('\n') != std::string::npos)
+    text += "\nunder way on it:\n" + rest;
+  text += "\n(the stream has run " + std::to_string(queue.stream().executed()) + " items)";
+  return {.text = text, .next = head.next};
+}
+
+StallAnswer describe_match(Context& context, const std::vector<const RequestRecord*>& records) {
+  StallAnswer answer;
+  const Request* first = nullptr;
+  for (const RequestRecord* record : records) {
+    if (!record->matching())
+      continue;
+    answer.text += (answer.text.empty() ? "not matched by the peer: " : "; ") + record->core->describe();
+    if (first == nullptr && record->core->transfer.peer != core::kAnySource)
+      first = record->core;
+  }
+  if (first == nullptr)
+    return answer;
+  const core::Transfer& transfer = first->transfer;
+  const bool is_send = transfer.direction == Direction::kSend;
+  const core::MatchCard* offer = context.matcher().unmatched_offer(transfer.peer_nic, transfer.communicator);
+  if (offer != nullptr)
+    answer.text += "; rank " + std::to_string(transfer.peer_nic) + " offers a send with tag " +
+                   std::to_string(offer->tag) + ", " + std::to_string(offer->bytes) +
+                   " B, for which no receive has been given to a matching call here";
+  answer.next = StallHop{.rank = transfer.peer_nic,
+                         .question = {.kind = StallQuestion::Kind::kMatch,
+                                      .communicator = transfer.communicator,
+                                      .peer = transfer.rank,
+                                      .is_send = is_send ? 1u : 0u}};
+  return answer;
+}
+
+}  // namespace lanyard::api

@@ -1,0 +1,95 @@
+// StallInquiry: finds out why a call does not return, across processes. It says what this process waits for, asks the
+// process that it waits for what that one waits for, and so on, until somebody waits for nobody else, does not answer,
+// or has been asked before: then the circle is closed. Every line of the report is what a process knows of itself.
+#ifndef LANYARD_API_STALL_INQUIRY_H_
+#define LANYARD_API_STALL_INQUIRY_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/request_table.h"
+#include "transport/core/queue.h"
+
+struct lanyard_queue;
+
+namespace lanyard::api {
+
+class Context;
+
+// What one process asks another.
+struct StallQuestion {
+  enum class Kind : uint64_t {
+    kIteration,  // what keeps this iteration of the receiver's request `number`?
+    kMatch,      // what has the receiver that `direction` of rank `peer` with `tag` in this communicator could match?
+    kProgram,    // what does the receiver's program do?
+  };
+  uint64_t id = 0;  // the asker's name for it
+  Kind kind = Kind::kIteration;
+  uint64_t number = 0;
+  uint64_t iteration = 0;
+  uint64_t communicator = 0;
+  int32_t peer = 0;      // kMatch: the asker's rank in the communicator
+  uint32_t is_send = 0;  // kMatch: what the asker has
+};
+
+// The next process to ask, and about what.
+struct StallHop {
+  uint32_t rank = 0;
+  StallQuestion question;
+};
+
+// What came of a question: what the process says of itself, and whom it waits for, if it does.
+struct StallAnswer {
+  std::string text;
+  std::optional<StallHop> next;
+};
+
+// Answers for this process. Requires the context's lock. Never blocks.
+StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion& question);
+// What a queue waits for, and who knows more. Requires the lock.
+StallAnswer describe_queue(Context& context, lanyard_queue& queue);
+// The same for requests that are being matched.
+StallAnswer describe_match(Context& context, const std::vector<const RequestRecord*>& records);
+
+// All of it requires the context's lock, and none of it blocks.
+class StallInquiry {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // A process that has not answered for so long does not run.
+  static constexpr std::chrono::milliseconds kAnswerTime{1000};
+  static constexpr int kMostHops = 32;
+
+  // Begins with what this process says.
+  StallInquiry(Context& context, StallAnswer first);
+  ~StallInquiry();
+  StallInquiry(const StallInquiry&) = delete;
+  StallInquiry& operator=(const StallInquiry&) = delete;
+
+  // Whether nothing more is to be learned.
+  bool finished();
+  const std::string& text() const { return text_; }
+
+  // A message of another process's: a question or an answer. Of what makes no sense nothing comes.
+  static void on_message(Context& context, uint32_t from, std::span<const std::byte> message);
+
+ private:
+  void follow(const StallAnswer& answer);
+  void ask(const StallHop& hop);
+  void take(uint32_t from, const StallAnswer& answer);
+
+  Context& context_;
+  std::string text_;
+  std::vector<StallHop> asked_;
+  std::optional<StallHop> waiting_;  // for the answer
+  Clock::time_point since_;
+  uint64_t id_ = 0;
+};
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_STALL_INQUIRY_H_
