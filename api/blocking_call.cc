@@ -24,24 +24,39 @@ bool BlockingCall::overdue() const {
   return deadline.count() > 0 && Clock::now() - begin_ > deadline;
 }
 
+StallAnswer BlockingCall::ask_here() const {
+  return subject_.queue != nullptr ? describe_queue(context_, *subject_.queue)
+                                   : describe_match(context_, subject_.records);
+}
+
 // Asks, or goes on asking; true once everything is known.
 bool BlockingCall::inquire() {
   if (inquiry_ == nullptr)
-    inquiry_ = std::make_unique<StallInquiry>(context_, subject_.queue != nullptr
-                                                            ? describe_queue(context_, *subject_.queue)
-                                                            : describe_match(context_, subject_.records));
+    inquiry_ = std::make_unique<StallInquiry>(context_, ask_here());
   if (!inquiry_->finished())
     return false;
   report_ = (subject_.extra ? subject_.extra() : "") + inquiry_->text();
+  first_asked_ = inquiry_->first_asked();
   inquiry_.reset();
   return true;
 }
 
-bool BlockingCall::report_ready() { return inquire(); }
+bool BlockingCall::report_ready() {
+  // What was found out a moment ago is still true where this process waits for the same thing; asked again, others
+  // might have given up by now.
+  const bool still_true = inquiry_ == nullptr && asked_early_ && first_asked_ && ask_here().next == first_asked_;
+  return still_true || inquire();
+}
 
-void BlockingCall::warn_if_due() {
+void BlockingCall::watch() {
   const Settings& settings = context_.settings();
-  if (warned_ || settings.warn_after.count() == 0 || Clock::now() - begin_ < settings.warn_after || !inquire())
+  const Clock::duration waited = Clock::now() - begin_;
+  const bool early = !asked_early_ && settings.deadline.count() > 0 && waited > settings.deadline * 3 / 4;
+  const bool warns = !warned_ && settings.warn_after.count() > 0 && waited > settings.warn_after;
+  if ((!early && !warns) || !inquire())
+    return;
+  asked_early_ = asked_early_ || early;
+  if (!warns)
     return;
   warned_ = true;
   std::fprintf(stderr, "lanyard: rank %u has waited %lld ms in %s:\n%s\n", context_.rank(),

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,19 +47,24 @@ class BlockingCall {
   // Requires report_ready() and the lock.
   const std::string& report() const { return report_; }
 
-  // For the control thread: says on stderr what is waited for, once, when it is time. Requires the lock.
-  void warn_if_due();
+  // For the control thread, every so often: says on stderr what is waited for, once, when it is time, and asks other
+  // processes some time before the deadline, while those that wait for each other are still in their calls. Requires
+  // the lock.
+  void watch();
   // For whoever asks what this process does. "its program has been in MPIX_Queue_wait for 3 s". Requires the lock.
   std::string describe() const;
 
  private:
+  StallAnswer ask_here() const;
   bool inquire();
 
   Context& context_;
   const Subject subject_;
   const Clock::time_point begin_ = Clock::now();
-  std::unique_ptr<StallInquiry> inquiry_;
-  std::string report_;
+  std::unique_ptr<StallInquiry> inquiry_;  // under way
+  std::string report_;                     // of the last one,
+  std::optional<StallHop> first_asked_;    // and whom it asked first
+  bool asked_early_ = false;               // it was made before the deadline
   bool warned_ = false;
 };
 

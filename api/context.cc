@@ -231,9 +231,11 @@ Status Context::open_nic() {
   if (const char* obstacle = core::obstacle(strategy, nic_->caps()))
     return {Code::kUnsupported, std::string("LANYARD_STRATEGY=") + strategy_name(strategy) + ": the card " +
                                     nic_->caps().name + " " + obstacle + "; leave the strategy to Lanyard"};
-  endpoint_ = std::make_unique<core::Endpoint>(
-      *nic_, rank_,
-      core::Endpoint::Options{.overflow = settings_.overflow, .overflow_thread = true, .strategy = strategy});
+  endpoint_ = std::make_unique<core::Endpoint>(*nic_, rank_,
+                                               core::Endpoint::Options{.overflow = settings_.overflow,
+                                                                       .overflow_thread = true,
+                                                                       .check_ready_sends = settings_.checked,
+                                                                       .strategy = strategy});
   helper_ = std::make_unique<NicHelper>(*nic_, *endpoint_);
   channel->connect(std::move(keys));
   plane_ = std::make_unique<core::ControlPlane>(*endpoint_, std::move(channel));

@@ -47,7 +47,7 @@ void ControlThread::run() {
       pending = !called_ || context_.plane().pending();
       context_.kernel_watch().look(context_);
       for (BlockingCall* call : context_.blocking_calls())
-        call->warn_if_due();
+        call->watch();
     }
     const std::chrono::milliseconds sleep = pending ? kLookAgain : kWatch;
     if (signal_.load() == 0)

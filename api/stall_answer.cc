@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <sstream>
 
 #include "api/blocking_call.h"
 #include "api/context.h"
@@ -27,20 +27,33 @@ StallHop hop_to_peer(const Request& request, uint64_t iteration) {
 
 std::string name_of(lanyard_queue& queue) { return "queue " + std::to_string(queue.core->number()); }
 
-// "kernel" or "kernel of function unpack", and for how long it has been seen to run.
+// By its function, as addr2line(1) takes it, and for how long it has been seen to run.
 std::string describe_kernel(Context& context, lanyard_queue& queue, const Queue::Head& head) {
   std::string text = "a kernel";
   Dl_info info{};
-  if (::dladdr(const_cast<void*>(head.kernel), &info) != 0 && info.dli_sname != nullptr) {
-    text += " (" + std::string(info.dli_sname) + ")";
-  } else {
-    char address[32];
-    std::snprintf(address, sizeof address, " (at %p)", head.kernel);
-    text += address;
+  if (::dladdr(const_cast<void*>(head.kernel), &info) != 0 && info.dli_fname != nullptr) {
+    const std::string file = info.dli_fname;
+    std::ostringstream place;
+    if (info.dli_sname != nullptr)
+      place << info.dli_sname << ", ";
+    place << file.substr(file.rfind('/') + 1) << "+0x" << std::hex
+          << static_cast<const char*>(head.kernel) - static_cast<const char*>(info.dli_fbase);
+    text += " (" + place.str() + ")";
   }
   const auto ran = context.kernel_watch().seen(queue, head.item);
   return text + " that has run for " + std::to_string(ran.count() / 1000) + "." +
          std::to_string(ran.count() / 100 % 10) + " s or longer";
+}
+
+// What keeps an iteration of a request of this process, and who knows more.
+StallAnswer describe_iteration(lanyard_queue& queue, const Request& request, uint64_t iteration) {
+  const Queue::Explanation why = queue.core->explain(request, iteration);
+  StallAnswer answer{.text = why.text, .next = {}};
+  if (why.missing == Queue::Missing::kPeer)
+    answer.next = hop_to_peer(request, iteration);
+  else if (why.missing == Queue::Missing::kAnswer)
+    answer.next = StallHop{.rank = request.matched_nic, .question = {.kind = StallQuestion::Kind::kProgram}};
+  return answer;
 }
 
 // What the stream of a queue stands at.
@@ -48,14 +61,11 @@ StallAnswer describe_head(Context& context, lanyard_queue& queue) {
   const Queue::Head head = queue.core->head();
   if (head.kernel != nullptr)
     return {.text = "runs " + describe_kernel(context, queue, head), .next = {}};
-  if (head.request == nullptr)
+  const Request* request = head.request != nullptr ? head.request : queue.core->first_under_way();
+  if (request == nullptr)
     return {.text = "waits for something that is not Lanyard's, or goes on", .next = {}};
-  const Queue::Explanation why = queue.core->explain(*head.request, head.iteration);
-  StallAnswer answer{.text = "waits: " + why.text, .next = {}};
-  if (why.missing == Queue::Missing::kPeer)
-    answer.next = hop_to_peer(*head.request, head.iteration);
-  else if (why.missing == Queue::Missing::kAnswer)
-    answer.next = StallHop{.rank = head.request->matched_nic, .question = {.kind = StallQuestion::Kind::kProgram}};
+  StallAnswer answer = describe_iteration(queue, *request, request->iterations_done() + 1);
+  answer.text = (head.request != nullptr ? "waits: " : "has this under way: ") + answer.text;
   return answer;
 }
 
@@ -68,7 +78,7 @@ StallAnswer describe_program(Context& context) {
                                                        : describe_match(context, call.subject().records);
   return {.text = call.describe() +
                   (call.subject().queue != nullptr ? ", whose stream " + inside.text : " (" + inside.text + ")"),
-          .next = call.subject().queue != nullptr ? inside.next : std::nullopt};
+          .next = inside.next};
 }
 
 lanyard_queue* queue_of(Context& context, const Request& request) {
@@ -98,10 +108,8 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) {
   if (progress == Queue::Progress::kDone)
     return {.text = "iteration " + which + " of " + what + " has completed here", .next = {}};
   if (progress == Queue::Progress::kReached) {
-    const Queue::Explanation why = queue->core->explain(*request, question.iteration);
-    StallAnswer answer{.text = "its stream has reached start " + which + ": " + why.text, .next = {}};
-    if (why.missing == Queue::Missing::kPeer)
-      answer.next = hop_to_peer(*request, question.iteration);
+    StallAnswer answer = describe_iteration(*queue, *request, question.iteration);
+    answer.text = "its stream has reached start " + which + ": " + answer.text;
     return answer;
   }
   const StallAnswer head = describe_head(context, *queue);
@@ -130,7 +138,8 @@ StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& q
              ? "it is matching no " + wanted + " with rank " + std::to_string(question.peer) + " in this communicator"
              : "of the " + wanted + " for it, these are not matched: " + text;
   const StallAnswer program = describe_program(context);
-  return {.text = text + "; " + program.text, .next = program.next};
+  // Where there is something to match it is this that keeps them apart, not the call that the program is in.
+  return {.text = text + "; " + program.text, .next = count == 0 ? program.next : std::nullopt};
 }
 
 }  // namespace
@@ -147,11 +156,10 @@ StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion
 StallAnswer describe_queue(Context& context, lanyard_queue& queue) {
   StallAnswer head = describe_head(context, queue);
   std::string text = name_of(queue) + ": its stream " + head.text;
-  const Request* at = queue.core->head().request;
   const std::string rest = queue.core->explain_stall();
-  if (at == nullptr || rest.find('\n') != std::string::npos)
-    text += "\nunder way on it:\n" + rest;
-  text += "\n(the stream has run " + std::to_string(queue.stream().executed()) + " items)";
+  if (queue.core->head().request == nullptr || rest.find('\n') != std::string::npos)
+    text += "\n  under way on it:\n  " + rest;
+  text += "\n  (the stream has run " + std::to_string(queue.stream().executed()) + " items)";
   return {.text = text, .next = head.next};
 }
 

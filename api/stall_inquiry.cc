@@ -19,11 +19,6 @@ struct Header {
   StallHop next;
 };
 
-bool same(const StallQuestion& a, const StallQuestion& b) {
-  return a.kind == b.kind && a.number == b.number && a.iteration == b.iteration && a.communicator == b.communicator &&
-         a.peer == b.peer && a.is_send == b.is_send;
-}
-
 std::string name(uint32_t rank) { return "rank " + std::to_string(rank); }
 
 void tell(Context& context, uint32_t rank, const Header& header, std::span<const std::byte> rest) {
@@ -36,7 +31,8 @@ void tell(Context& context, uint32_t rank, const Header& header, std::span<const
 
 }  // namespace
 
-StallInquiry::StallInquiry(Context& context, StallAnswer first) : context_(context), text_(first.text) {
+StallInquiry::StallInquiry(Context& context, StallAnswer first)
+    : context_(context), lines_{first.text}, first_asked_(first.next) {
   context_.inquiries().push_back(this);
   follow(first);
 }
@@ -48,11 +44,11 @@ bool StallInquiry::finished() {
     return true;
   const uint32_t rank = waiting_->rank;
   if (context_.plane().lost(rank)) {
-    text_ += "\n  <- " + name(rank) + " has ended";
+    lines_.push_back(name(rank) + " has ended");
     waiting_.reset();
   } else if (Clock::now() - since_ > kAnswerTime) {
-    text_ += "\n  <- " + name(rank) + " has not answered for " + std::to_string(kAnswerTime.count()) +
-             " ms: its process is stopped, or its network card is not served";
+    lines_.push_back(name(rank) + " has not answered for " + std::to_string(kAnswerTime.count()) +
+                     " ms: its process is stopped, or its network card is not served");
     waiting_.reset();
   }
   return !waiting_;
@@ -63,19 +59,35 @@ void StallInquiry::follow(const StallAnswer& answer) {
   if (!answer.next)
     return;
   const StallHop& hop = *answer.next;
-  const bool again = std::any_of(asked_.begin(), asked_.end(), [&](const StallHop& each) {
-    return each.rank == hop.rank && same(each.question, hop.question);
-  });
-  if (again) {
-    text_ += "\n  <- " + name(hop.rank) + ", as above: a circle, in which each waits for the next (a deadlock)";
+  if (std::find(asked_.begin(), asked_.end(), hop) != asked_.end()) {
+    conclude_circle(hop);
     return;
   }
   if (asked_.size() >= kMostHops) {
-    text_ += "\n  <- ... (" + std::to_string(kMostHops) + " processes were asked)";
+    lines_.push_back("... (" + std::to_string(kMostHops) + " processes were asked)");
     return;
   }
   asked_.push_back(hop);
   ask(hop);
+}
+
+// From where `hop` was asked first each waits for the next, and the last for that one again.
+void StallInquiry::conclude_circle(const StallHop& hop) {
+  conclusion_ = "a deadlock: ";
+  for (auto each = std::find(asked_.begin(), asked_.end(), hop); each != asked_.end(); ++each)
+    conclusion_ += name(each->rank) + " waits for ";
+  conclusion_ += name(hop.rank) + ", each for the next";
+  if (hop.question.kind == StallQuestion::Kind::kMatch)
+    conclusion_ += ": blocking matches in opposite orders; use MPIX_Matchall or MPIX_Imatch";
+}
+
+std::string StallInquiry::text() const {
+  std::string text = conclusion_.empty() ? lines_.back() : conclusion_;
+  if (lines_.size() == 1 && conclusion_.empty())
+    return text;
+  for (const std::string& line : lines_)
+    text += "\n  " + std::string(&line == &lines_.front() ? "" : "<- ") + line;
+  return text;
 }
 
 void StallInquiry::ask(const StallHop& hop) {
@@ -89,7 +101,7 @@ void StallInquiry::ask(const StallHop& hop) {
 }
 
 void StallInquiry::take(uint32_t from, const StallAnswer& answer) {
-  text_ += "\n  <- " + name(from) + ": " + answer.text;
+  lines_.push_back(name(from) + ": " + answer.text);
   follow(answer);
 }
 

@@ -35,12 +35,19 @@ struct StallQuestion {
   uint64_t communicator = 0;
   int32_t peer = 0;      // kMatch: the asker's rank in the communicator
   uint32_t is_send = 0;  // kMatch: what the asker has
+
+  // But for the name.
+  friend bool operator==(const StallQuestion& a, const StallQuestion& b) {
+    return a.kind == b.kind && a.number == b.number && a.iteration == b.iteration && a.communicator == b.communicator &&
+           a.peer == b.peer && a.is_send == b.is_send;
+  }
 };
 
 // The next process to ask, and about what.
 struct StallHop {
   uint32_t rank = 0;
   StallQuestion question;
+  friend bool operator==(const StallHop&, const StallHop&) = default;
 };
 
 // What came of a question: what the process says of itself, and whom it waits for, if it does.
@@ -72,7 +79,9 @@ class StallInquiry {
 
   // Whether nothing more is to be learned.
   bool finished();
-  const std::string& text() const { return text_; }
+  // The conclusion, and below it how it was come to. Requires finished().
+  std::string text() const;
+  const std::optional<StallHop>& first_asked() const { return first_asked_; }
 
   // A message of another process's: a question or an answer. Of what makes no sense nothing comes.
   static void on_message(Context& context, uint32_t from, std::span<const std::byte> message);
@@ -81,9 +90,12 @@ class StallInquiry {
   void follow(const StallAnswer& answer);
   void ask(const StallHop& hop);
   void take(uint32_t from, const StallAnswer& answer);
+  void conclude_circle(const StallHop& hop);
 
   Context& context_;
-  std::string text_;
+  std::vector<std::string> lines_;
+  std::string conclusion_;  // where it is not the last line
+  const std::optional<StallHop> first_asked_;
   std::vector<StallHop> asked_;
   std::optional<StallHop> waiting_;  // for the answer
   Clock::time_point since_;

@@ -61,6 +61,27 @@ inline ::testing::AssertionResult fails(int code, int expected_class, std::initi
   return ::testing::AssertionSuccess() << text;
 }
 
+// A report is longer than MPI's error strings may be: all of it is on stderr. The same as fails() with what `call`
+// wrote there.
+template <typename Call>
+inline ::testing::AssertionResult reports(Call call, int expected_class, std::initializer_list<std::string> facts,
+                                          std::initializer_list<std::string> not_facts = {}) {
+  ::testing::internal::CaptureStderr();
+  const int code = call();
+  const std::string written = ::testing::internal::GetCapturedStderr();
+  const std::string text = error_text(code) + "\n" + written;
+  if (code == MPI_SUCCESS || error_class(code) != expected_class)
+    return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
+                                         << text;
+  for (const std::string& fact : facts)
+    if (text.find(fact) == std::string::npos)
+      return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << text;
+  for (const std::string& fact : not_facts)
+    if (text.find(fact) != std::string::npos)
+      return ::testing::AssertionFailure() << "\"" << fact << "\" is in: " << text;
+  return ::testing::AssertionSuccess() << text;
+}
+
 // ---- Streams and queues
 
 class Stream {

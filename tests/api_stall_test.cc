@@ -30,15 +30,15 @@ struct Stall : Misuse {
 TEST_F(Stall, BlockingMatchesInOppositeOrders) {
   requests.receive(in.data(), in.count(), partner(), 3);
   requests.send(out.data(), out.count(), partner(), 3);
-  EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED,
-                    {"deadline", "recv", other(), "tag 3", "40 B", "not matched", "opposite order", "MPIX_Matchall"}));
+  EXPECT_TRUE(
+      reports([&] { return MPIX_Match(requests.at(0), MPI_STATUS_IGNORE); }, MPIX_ERR_STALLED,
+              {"deadline", "recv", other(), "tag 3", "40 B", "not matched", "opposite order", "MPIX_Matchall"}));
   MPI_Barrier(MPI_COMM_WORLD);
   // The receive is still being matched; it belongs to Lanyard until it is.
   int flag = -1;
   EXPECT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
   EXPECT_EQ(flag, 0);
   EXPECT_TRUE(fails(MPI_Start(requests.at(0)), MPI_ERR_REQUEST));
-  EXPECT_TRUE(fails(MPI_Request_free(requests.at(0)), MPI_ERR_REQUEST));
   MPI_Barrier(MPI_COMM_WORLD);
   // The same call with what it needs.
   MPI_Status statuses[2];
@@ -55,7 +55,8 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
 TEST_F(Stall, AMatchThatThePeerMakesLate) {
   if (sends()) {
     requests.send(out.data(), out.count(), partner(), 3);
-    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"send", other(), "tag 3"}));
+    EXPECT_TRUE(reports([&] { return MPIX_Match(requests.at(0), MPI_STATUS_IGNORE); }, MPIX_ERR_STALLED,
+                        {"send", other(), "tag 3"}));
     MPI_Barrier(MPI_COMM_WORLD);
   } else {
     requests.receive(in.data(), in.count(), partner(), 3);
@@ -120,14 +121,14 @@ TEST_P(OneSide, StartsAlone) {
     requests.start(queue);
     requests.wait(queue);
     const std::string partner_rank = "rank " + std::to_string(partner());
-    const int code = MPIX_Queue_wait(queue);
-    EXPECT_TRUE(fails(code, MPIX_ERR_STALLED,
-                      {"deadline", sends() ? "send" : "recv", other(), "tag 7", "16384 B", "iteration 3", "2 of 3",
-                       partner_rank, "has not reached start 3"}));
+    EXPECT_TRUE(reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED,
+                        {"deadline", sends() ? "send" : "recv", other(), "tag 7", "16384 B", "iteration 3", "2 of 3",
+                         partner_rank, "has enqueued 2 starts", "start 3 has not been"}));
     // The first missing edge, by the side's own counters.
-    EXPECT_TRUE(fails(code, MPIX_ERR_STALLED, {sends() ? "clear-to-send 3" : "has not landed"}));
+    EXPECT_TRUE(reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED,
+                        {sends() ? "clear-to-send 3" : "has not landed"}));
     // Freeing waits first, with the same result; nothing is freed.
-    EXPECT_TRUE(fails(MPIX_Queue_free(&queue.handle()), MPIX_ERR_STALLED, {"iteration 3"}));
+    EXPECT_TRUE(reports([&] { return MPIX_Queue_free(&queue.handle()); }, MPIX_ERR_STALLED, {"iteration 3"}));
     ASSERT_NE(queue.handle(), MPIX_QUEUE_NULL);
     EXPECT_TRUE(fails(MPI_Request_free(requests.at(0)), MPI_ERR_REQUEST, {"not completed"}));
     if (sends())
@@ -158,8 +159,7 @@ TEST_F(Stall, AStreamThatDoesNotGetToTheStart) {
   Gate gate(stream);
   requests.start(queue);
   requests.wait(queue);
-  const int code = MPIX_Queue_wait(queue);
-  EXPECT_TRUE(fails(code, MPIX_ERR_STALLED, {"this stream has not reached"}));
+  EXPECT_TRUE(reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED, {"this stream has not reached"}));
   gate.open();
   queue.wait();
   EXPECT_EQ(in.mistakes(1), 0u);
@@ -178,7 +178,7 @@ TEST_F(Stall, ReportsEveryRequestThatIsUnderWay) {
   if (!sends()) {
     requests.start(queue);
     requests.wait(queue);
-    EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_STALLED, {"tag 1, 40 B", "tag 2, 80 B"}));
+    EXPECT_TRUE(reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED, {"tag 1, 40 B", "tag 2, 80 B"}));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (sends()) {

@@ -3,18 +3,18 @@
 #ifndef LANYARD_TRANSPORT_CORE_ENDPOINT_H_
 #define LANYARD_TRANSPORT_CORE_ENDPOINT_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "transport/core/failure_book.h"
 #include "transport/core/overflow.h"
 #include "transport/core/plan.h"
 #include "transport/core/request.h"
+#include "transport/core/resources.h"
 #include "transport/core/standing.h"
-#include "transport/core/word_pool.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::core {
@@ -25,6 +25,7 @@ class Endpoint {
     bool overflow = true;                          // else starts that do not fit are refused or wait
     bool overflow_thread = true;                   // else only those who wait drain it
     bool whole_pages = true;                       // words stand on pages of their own, as GPUs need it
+    bool check_ready_sends = false;                // receives that a ready send came too early for are refused
     Strategy strategy = Strategy::kTargetCounter;  // the same in all processes; strategy_for() chooses
   };
 
@@ -62,8 +63,10 @@ class Endpoint {
   // What matching needs, by direction; nothing is kept on failure (kExhausted: out of counters or regions).
   Status open_resources(Request& request);
   void close_resources(Request& request);
-  // Freed requests of which something is still open.
-  size_t unclosed() const { return remains_.size(); }
+  // A counter of a queue's or a standing request's, which the NIC may yet have something to do with.
+  void close_counter(nic::CounterId counter) { resources_.close(counter); }
+  // How much of what was freed is still open.
+  size_t unclosed() const { return resources_.unclosed(); }
   // Binds a request to its peer: requires open resources and the matched_* fields.
   void bind(Request& request, const PeerKeys& keys);
 
@@ -73,21 +76,21 @@ class Endpoint {
   uint64_t entries_posted() const { return entries_posted_ + standing_.posted(); }
   void count_posted(uint64_t entries) { entries_posted_ += entries; }
 
+  // The queues that there are.
+  void add_queue(Queue& queue) { queue_list_.push_back(&queue); }
+  void remove_queue(Queue& queue) { std::erase(queue_list_, &queue); }
+  template <typename Visit>
+  void for_each_queue(Visit visit) {
+    for (Queue* queue : queue_list_)
+      visit(*queue);
+  }
   // A name for a queue, never used again.
   uint64_t next_queue_number() { return ++queues_; }
-  // Puts down in their requests what the NIC has reported as failed. Cheap where nothing failed since.
-  void collect_failures() {
-    if (nic_.failures() != failures_seen_)
-      collect_new_failures();
-  }
-  // A request whose last start was on this queue and of which operations failed since it was last returned; null if
-  // there is none. Cheap then.
-  const Request* take_failed(const Queue& queue);
-  // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
-  // request was freed before its program heard of them.
-  uint64_t take_unrecorded_failures();
-  // A peer that an operation of the control channel has failed for.
-  std::optional<uint32_t> take_unreachable();
+  // See FailureBook.
+  void collect_failures() { failures_.collect(); }
+  const Request* take_failed(const Queue& queue) { return failures_.take_failed(queue); }
+  uint64_t take_unrecorded_failures() { return failures_.take_unrecorded(); }
+  std::optional<uint32_t> take_unreachable() { return failures_.take_unreachable(); }
   // What waits for a process that has ended fails as if the NIC had said so.
   void fail_requests_of_lost_peers();
   // Why operations of this request failed, in words.
@@ -100,39 +103,19 @@ class Endpoint {
   const Request* find_unwaited(const Queue& queue) const;
 
  private:
-  // What a freed request had.
-  struct Remains {
-    std::array<nic::RegionId, 3> regions;
-    std::array<nic::CounterId, 2> counters;
-    std::array<WordPool::Word, 2> words;  // of its clear-to-sends; its done word
-    bool written_back = false;
-  };
-
-  bool close(Remains& remains);
-  void collect_new_failures();
-  Status open_send(Request& request);
-  Status open_receive(Request& request);
-  Status give_word(Request& request);
-
   nic::Nic& nic_;
   const uint32_t self_;
   const Options options_;
-  WordPool words_;
+  ResourcePool resources_;
   Overflow overflow_;
   StandingOrders standing_;
-  WordPool::Word one_;
   std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
+  FailureBook failures_;
   uint64_t next_number_ = 1;
   uint64_t reserved_entries_ = 0;
   uint64_t entries_posted_ = 0;
-  uint64_t failures_seen_ = 0;
-  uint64_t failures_recorded_ = 0;  // records taken
-  uint64_t failures_orphaned_ = 0;  // recorded, of requests that were freed untold
-  uint64_t failures_told_ = 0;      // by take_unrecorded_failures()
-  uint64_t queues_ = 0;
-  std::vector<Remains> remains_;
-  std::vector<uint32_t> unreachable_;
-  std::vector<uint64_t> failed_;  // numbers of requests with failures not yet reported, oldest first
+  uint64_t queues_ = 0;  // ever
+  std::vector<Queue*> queue_list_;
 };
 
 }  // namespace lanyard::core

@@ -33,10 +33,12 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
     return bell.status();
   queue->shared_bell_ = bell.value();
   queue->shared_base_ = nic::total_of(bell.value());
+  endpoint.add_queue(*queue);
   return queue;
 }
 
 Queue::~Queue() {
+  endpoint_.remove_queue(*this);
   endpoint_.change_reserved_entries(-static_cast<int64_t>(reserved_entries_));
   for (Request* request : under_way_)
     request->listed = nullptr;
@@ -45,9 +47,7 @@ Queue::~Queue() {
     request->listed = nullptr;
     request->standing->give_counts();
   }
-  // Fails where work is left; then the counter stays open until the NIC goes.
-  if (shared_trigger_.valid())
-    (void)endpoint_.nic().close_counter(shared_trigger_);
+  endpoint_.close_counter(shared_trigger_);
 }
 
 // Registers are best, memory next; a host call only where the stream runs on host threads.
@@ -80,30 +80,64 @@ Status Queue::check_start(std::span<Request* const> requests) {
     if (request.failures > 0)
       return {Code::kFailed,
               "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+    if (endpoint_.options().check_ready_sends)
+      LANYARD_RETURN_IF_ERROR(check_not_landed(request));
     if (request.starts >= request.most_starts && !LANYARD_MUTANT(32))
       return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
   });
 }
 
+// A ready send promises that its receive has been started (MPI 4.0 section 3.4). Nothing tells where a stream is
+// without slowing it, so what is found is a message that has landed before the start was even enqueued.
+Status Queue::check_not_landed(const Request& request) const {
+  const bool from_ready_send = request.transfer.direction == Direction::kReceive && !request.shares_trigger;
+  if (!from_ready_send || !request.done.valid())
+    return {};
+  const uint64_t next = request.starts + 1;
+  bool landed = request.iterations_done() >= next;
+  if (request.completion.valid()) {
+    const Result<nic::CounterValue> value = endpoint_.nic().read(request.completion);
+    landed = landed || (value.ok() && value.value().success > request.completion_value(request.starts));
+  }
+  if (!landed)
+    return {};
+  return {Code::kFailed, "a ready send of rank " + std::to_string(request.matched_nic) + " came before start " +
+                             std::to_string(next) + " of its receive (" + request.describe() +
+                             "): the sender must know that the receive was started, or use MPI_Send_init"};
+}
+
 // Without overflow: whether the entries exist, and are free now. Each queue keeps what its largest epoch needed: so it
 // waits for entries of its own earlier starts only, and two processes cannot give theirs to different queues and wait
 // for each other for ever.
-Status Queue::check_entries(uint64_t demand) const {
+Status Queue::check_entries(uint64_t demand) {
   const uint64_t all = endpoint_.nic().caps().deferred_depth;
   const uint64_t depth = all - std::min(all, endpoint_.standing().held());
   const uint64_t epoch = epoch_entries_ + demand;
+  const uint64_t wanted = std::max(epoch, reserved_entries_);
+  if (endpoint_.reserved_entries() - reserved_entries_ + wanted > depth)
+    endpoint_.for_each_queue([](Queue& queue) { queue.release_reserve(); });
   const uint64_t others = endpoint_.reserved_entries() - reserved_entries_;
-  if (std::max(epoch, reserved_entries_) + others > depth)
-    return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) +
-                                  " deferred-work entries, the epochs of other queues " + std::to_string(others) +
-                                  ", the NIC has " + std::to_string(depth) + ", and overflow is off"};
+  if (others + epoch > depth) {
+    const std::string theirs = others == 0 ? ""
+                                           : " and those of other queues " + std::to_string(others) + ", together " +
+                                                 std::to_string(others + epoch);
+    return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) + " deferred-work entries" +
+                                  theirs + ", the NIC has " + std::to_string(depth) + ", and overflow is off"};
+  }
   uint64_t held = 0;  // at most, by starts of this queue that have not completed
   for (const Request* request : under_way_)
     held += request->entries * (request->starts - std::min(request->starts, request->iterations_done()));
   if (held + demand > depth - others || demand > endpoint_.nic().free_entries())
     return {Code::kAgain, "too few deferred-work entries are free"};
   return {};
+}
+
+void Queue::release_reserve() {
+  if (epoch_entries_ > 0 || first_under_way() != nullptr)
+    return;
+  endpoint_.change_reserved_entries(-static_cast<int64_t>(reserved_entries_));
+  reserved_entries_ = 0;
 }
 
 void Queue::reserve_entries() {

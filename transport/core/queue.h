@@ -90,9 +90,14 @@ class Queue {
     uint64_t item = 0;             // of the stream
   };
   Head head();
+  // The oldest request of this queue that is under way; null: none.
+  const Request* first_under_way() const;
 
   // A request that is about to be freed.
   void forget(Request& request);
+
+  // Without overflow: gives back what the queue keeps for epochs to come, where it has nothing to do.
+  void release_reserve();
 
   uint64_t number() const { return number_; }
   gpu::Stream& stream() { return stream_; }
@@ -104,7 +109,8 @@ class Queue {
 
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
-  Status check_entries(uint64_t demand) const;
+  Status check_not_landed(const Request& request) const;
+  Status check_entries(uint64_t demand);
   void reserve_entries();
   Status check_standing(std::span<Request* const> requests, bool in_kernels);
   Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);

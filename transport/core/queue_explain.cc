@@ -54,6 +54,14 @@ Queue::Head Queue::head() {
   return result;
 }
 
+const Request* Queue::first_under_way() const {
+  for (const std::vector<Request*>* requests : {&under_way_, &standing_})
+    for (const Request* request : *requests)
+      if (is_under_way(*request))
+        return request;
+  return nullptr;
+}
+
 Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
   if (request.starts < iteration && request.standing == nullptr)
     return Progress::kNotStarted;
@@ -115,9 +123,12 @@ Queue::Explanation Queue::explain_send(const Request& request, uint64_t iteratio
     const std::string text = " <- trigger counter " + of(trigger, 2 * iteration);
     if (trigger >= 2 * iteration)
       return {text + unacknowledged.text, unacknowledged.missing};
+    const bool cleared = request.clear_to_send_word.read() - request.clear_to_send_base >= iteration;
+    const std::string clearance =
+        cleared ? "" : " <- clear-to-send " + which + " from " + rank_of(request) + " has not arrived";
     if (progress_of(request, iteration) == Progress::kEnqueued)
-      return {text + " <- this stream has not reached start " + which, Missing::kNothing};
-    return {text + " <- clear-to-send " + which + " from " + rank_of(request) + " has not arrived", Missing::kPeer};
+      return {text + clearance + " <- this stream has not reached start " + which, Missing::kNothing};
+    return {text + clearance, Missing::kPeer};
   }
   const bool standing = request.standing != nullptr;
   const bool known = standing || request.starts - iteration < Request::kRings;

@@ -11,32 +11,14 @@
 #include <vector>
 
 #include "transport/base/status.h"
-#include "transport/core/word_pool.h"
+#include "transport/core/resources.h"
+#include "transport/core/transfer.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::core {
 
 class Queue;      // queue.h
 struct Standing;  // standing.h
-
-inline constexpr int kAnySource = -1;
-inline constexpr int kAnyTag = -1;
-inline constexpr int kNobody = -2;  // MPI_PROC_NULL
-
-enum class Direction : uint8_t { kSend, kReceive };
-
-// What a request transfers: what MPI_*_init was told, in bytes.
-struct Transfer {
-  Direction direction = Direction::kSend;
-  bool ready = false;      // a ready send: the user promises that the receive was started
-  void* buffer = nullptr;  // the user's, `bytes` long, valid while the request lives
-  uint64_t bytes = 0;
-  uint64_t communicator = 0;  // identity of the communicator, the same on all its members
-  int rank = 0;               // this process in the communicator
-  int peer = 0;               // the other in the communicator; kAnySource, kNobody
-  uint32_t peer_nic = 0;      // the other's NIC; undefined for kAnySource and kNobody
-  int tag = 0;                // or kAnyTag
-};
 
 // One deferred operation of a request's every start. Its threshold is step * iteration - before, iterations from 1; or,
 // where `shared`, trigger and threshold are those of the queue's shared trigger counter.
@@ -47,7 +29,9 @@ struct PlannedOp {
   bool shared = false;
 };
 
-struct Request {
+// What it transfers stands in `transfer`; what it holds of the NIC, from the start of matching until it is freed, in
+// its Resources; how far it is, below.
+struct Request : Resources {
   enum class State : uint8_t { kFresh, kMatching, kMatched };
 
   uint64_t number = 0;  // the endpoint's name for it, never used again
@@ -63,19 +47,8 @@ struct Request {
   uint64_t matched_number = 0;  // the peer's number for its request
   bool peer_withdrew = false;   // a send that was freed while its match was under way
 
-  // Resources, from the start of matching until it is freed.
-  nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
-  nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
-  uint64_t completions = 1;   // that `completion` counts in one iteration
-  nic::RegionId buffer;
-  nic::RegionId clear_to_send;
-  nic::RegionId flag;  // of `done`, where the peer raises it: its key goes with the request
-  WordPool::Word clear_to_send_word;
-  WordPool::Word done;        // grows by one a completed iteration
-  bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
-  uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
-  uint64_t clear_to_send_base = 0;
-  nic::Doorbell doorbell;  // of `trigger`, as the stream of doorbell_queue rings it
+  uint64_t completions = 1;  // that `completion` counts in one iteration
+  nic::Doorbell doorbell;    // of `trigger`, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;
   uint64_t doorbell_base = 0;  // what its word would hold before the first start
   std::vector<PlannedOp> plan;

@@ -1,0 +1,59 @@
+// FailureBook: which operations the NIC has reported as failed, and who has been told. Threads: see Endpoint.
+#ifndef LANYARD_TRANSPORT_CORE_FAILURE_BOOK_H_
+#define LANYARD_TRANSPORT_CORE_FAILURE_BOOK_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "transport/core/request.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+class Queue;
+
+class FailureBook {
+ public:
+  // The request of that number; null where it has been freed.
+  using Find = std::function<Request*(uint64_t number)>;
+
+  // `nic` outlives it.
+  FailureBook(nic::Nic& nic, Find find) : nic_(nic), find_(std::move(find)) {}
+
+  // Puts down in their requests what the NIC has reported as failed. Cheap where nothing failed since.
+  void collect() {
+    if (nic_.failures() != seen_)
+      collect_new();
+  }
+  // An operation of this request has failed, without a record of the NIC's.
+  void add(Request& request, Code code);
+  // The request is about to be freed: what was not told of it is nobody's.
+  void forget(const Request& request) { orphaned_ += std::erase(untold_, request.number); }
+
+  // A request whose last start was on this queue and of which operations failed since it was last returned; null if
+  // there is none. Cheap then.
+  const Request* take_failed(const Queue& queue);
+  // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
+  // request was freed before its program heard of them.
+  uint64_t take_unrecorded();
+  // A peer that an operation of the control channel has failed for.
+  std::optional<uint32_t> take_unreachable();
+
+ private:
+  void collect_new();
+
+  nic::Nic& nic_;
+  const Find find_;
+  uint64_t seen_ = 0;             // the NIC's failures when they were collected last
+  uint64_t recorded_ = 0;         // records taken
+  uint64_t orphaned_ = 0;         // recorded, of requests that were freed untold
+  uint64_t told_ = 0;             // by take_unrecorded()
+  std::vector<uint64_t> untold_;  // numbers of requests with failures not yet reported, oldest first
+  std::vector<uint32_t> unreachable_;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_FAILURE_BOOK_H_

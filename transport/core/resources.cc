@@ -1,0 +1,137 @@
+#include "transport/core/resources.h"
+
+#include <atomic>
+
+#include "transport/base/mutant.h"
+#include "transport/core/plan.h"
+
+namespace lanyard::core {
+
+ResourcePool::~ResourcePool() {
+  for (Resources& resources : closing_)
+    // A counter that stays open may yet be copied to its word.
+    if (!try_close(resources) && resources.written_back)
+      words_.keep();
+}
+
+Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy) {
+  std::erase_if(closing_, [this](Resources& resources) { return try_close(resources); });
+  if (!one_.valid()) {
+    Result<WordPool::Word> one = words_.take();
+    if (!one.ok())
+      return one.status();
+    one_ = one.value();
+    std::atomic_ref<uint64_t>(*one_.address).store(1);
+  }
+  Resources resources;
+  Status status = transfer.direction == Direction::kSend ? open_send(transfer, strategy, resources)
+                                                         : open_receive(transfer, strategy, resources);
+  if (status.ok())
+    return resources;
+  close(resources);
+  return status;
+}
+
+Status ResourcePool::open_counter(nic::CounterId& counter) {
+  const Result<nic::CounterId> opened = nic_.open_counter();
+  if (opened.ok())
+    counter = opened.value();
+  return opened.status();
+}
+
+Status ResourcePool::enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region) {
+  const Result<nic::RegionId> enrolled = nic_.register_region(base, bytes, counter);
+  if (enrolled.ok())
+    region = enrolled.value();
+  return enrolled.status();
+}
+
+Status ResourcePool::take_done_word(Resources& resources) {
+  const Result<WordPool::Word> done = words_.take();
+  if (!done.ok())
+    return done.status();
+  resources.done = done.value();
+  resources.done_base = resources.done.read();
+  return {};
+}
+
+Status ResourcePool::open_send(const Transfer& transfer, Strategy strategy, Resources& resources) {
+  LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
+  LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, {}, resources.buffer));
+  LANYARD_RETURN_IF_ERROR(take_done_word(resources));
+  if (strategy == Strategy::kWriteBack)
+    LANYARD_RETURN_IF_ERROR(give_word(resources));
+  return transfer.ready ? Status() : open_clear_to_send(resources);
+}
+
+Status ResourcePool::open_clear_to_send(Resources& resources) {
+  LANYARD_RETURN_IF_ERROR(open_counter(resources.trigger));
+  if (!first_trigger_.valid())
+    first_trigger_ = resources.trigger;
+  if (LANYARD_MUTANT(7))
+    resources.trigger = first_trigger_;
+  const Result<WordPool::Word> word = words_.take();
+  if (!word.ok())
+    return word.status();
+  resources.clear_to_send_word = word.value();
+  resources.clear_to_send_base = word.value().read();
+  return enroll(word.value().address, sizeof(uint64_t), LANYARD_MUTANT(6) ? first_trigger_ : resources.trigger,
+                resources.clear_to_send);
+}
+
+// Makes the done word of a send its completion counter's. The counter goes on from what stands in the word.
+Status ResourcePool::give_word(Resources& resources) {
+  resources.written_back = true;
+  resources.done_base = nic::from_word(resources.done_base).success;
+  LANYARD_RETURN_IF_ERROR(nic_.add(resources.completion, resources.done_base));
+  return nic_.set_word(resources.completion, resources.done.address);
+}
+
+Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, Resources& resources) {
+  if (strategy == Strategy::kTargetCounter)
+    LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
+  LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, resources.completion, resources.buffer));
+  LANYARD_RETURN_IF_ERROR(take_done_word(resources));
+  // A region of its own: once the request is freed, who raises its flag late is refused, and the word's next user is
+  // safe.
+  return raises_flags(strategy) ? enroll(resources.done.address, sizeof(uint64_t), {}, resources.flag) : Status();
+}
+
+void ResourcePool::close(Resources& resources) {
+  Resources closing = std::exchange(resources, {});
+  if (!try_close(closing))
+    closing_.push_back(closing);
+}
+
+void ResourcePool::close(nic::CounterId counter) {
+  Resources resources;
+  resources.trigger = counter;
+  close(resources);
+}
+
+// False where the NIC still has something to do with a part of it.
+bool ResourcePool::try_close(Resources& resources) {
+  bool closed = true;
+  for (nic::RegionId* region : {&resources.clear_to_send, &resources.buffer, &resources.flag}) {
+    if (region->valid() && nic_.deregister_region(*region).ok())
+      *region = {};
+    closed = closed && !region->valid();
+  }
+  for (nic::CounterId* counter : {&resources.trigger, &resources.completion}) {
+    if (counter->valid() && nic_.close_counter(*counter).ok())
+      *counter = {};
+    closed = closed && !counter->valid();
+  }
+  if (!closed)
+    return false;
+  if (resources.clear_to_send_word.valid())
+    words_.give_back(resources.clear_to_send_word);
+  // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.
+  const WordPool::Word& done = resources.done;
+  const nic::CounterValue last = resources.written_back ? nic::from_word(done.read()) : nic::CounterValue{};
+  if (done.valid() && last.failure == 0 && last.success < kMostCountedBefore)
+    words_.give_back(done);
+  return true;
+}
+
+}  // namespace lanyard::core

@@ -1,0 +1,73 @@
+// Resources: what a request holds of the NIC, and the pool that opens and closes it.
+//
+// A NIC may refuse to close something that an operation under way still names: a dead peer's, say. Such resources stay
+// in the pool and are tried again with the next that are opened, and at the end. Words go back last: nobody else gets a
+// word that something may still be added to. Threads: see Endpoint.
+#ifndef LANYARD_TRANSPORT_CORE_RESOURCES_H_
+#define LANYARD_TRANSPORT_CORE_RESOURCES_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "transport/base/status.h"
+#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
+#include "transport/core/word_pool.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::core {
+
+struct Resources {
+  nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
+  nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
+  nic::RegionId buffer;
+  nic::RegionId clear_to_send;
+  nic::RegionId flag;  // of `done`, where the peer raises it: its key goes with the request
+  WordPool::Word clear_to_send_word;
+  WordPool::Word done;        // grows by one a completed iteration
+  bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
+  uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
+  uint64_t clear_to_send_base = 0;
+};
+
+class ResourcePool {
+ public:
+  // `nic` outlives it. `whole_pages`: see WordPool.
+  ResourcePool(nic::Nic& nic, bool whole_pages) : nic_(nic), words_(nic, whole_pages) {}
+  // Closes what the NIC lets go of; the rest is left to the NIC's own end.
+  ~ResourcePool();
+  ResourcePool(const ResourcePool&) = delete;
+  ResourcePool& operator=(const ResourcePool&) = delete;
+
+  // What matching this transfer needs, by its direction; all or nothing. kExhausted: out of counters or regions.
+  Result<Resources> open(const Transfer& transfer, Strategy strategy);
+  // Leaves `resources` empty.
+  void close(Resources& resources);
+  // A counter that is nobody's any more.
+  void close(nic::CounterId counter);
+  // How many that were closed are not, because the NIC still has something to do with them.
+  size_t unclosed() const { return closing_.size(); }
+  // A word that holds 1: the operand of every increment. Requires that something has been opened.
+  const WordPool::Word& one() const { return one_; }
+
+ private:
+  bool try_close(Resources& resources);
+  Status open_send(const Transfer& transfer, Strategy strategy, Resources& resources);
+  Status open_receive(const Transfer& transfer, Strategy strategy, Resources& resources);
+  Status open_clear_to_send(Resources& resources);
+  Status give_word(Resources& resources);
+  Status open_counter(nic::CounterId& counter);
+  Status enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region);
+  Status take_done_word(Resources& resources);
+
+  nic::Nic& nic_;
+  WordPool words_;
+  WordPool::Word one_;
+  nic::CounterId first_trigger_;  // for mutants
+  std::vector<Resources> closing_;
+};
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_RESOURCES_H_
