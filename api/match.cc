@@ -30,7 +30,7 @@ int check_record(Context& context, const RequestRecord* record, MPI_Request requ
     *error = context.nic_status().message();
     return context.errors().class_of(MPIX_ERROR_NIC);
   }
-  if (record->matched()) {
+  if (record->matched() && !(resume && record->gave_up)) {
     *error = "the request (" + record->core->describe() + ") is matched already";
     return MPI_ERR_REQUEST;
   }
@@ -83,8 +83,8 @@ Collected collect(Context& context, int count, MPI_Request requests[], bool resu
 void begin(Context& context, const std::vector<RequestRecord*>& records, const MPI_Request requests[]) {
   for (RequestRecord* record : records) {
     context.requests().watch(*requests++);
-    if (record->matching())
-      continue;
+    if (record->matching() || record->matched())
+      continue;  // since an earlier call
     if (record->core == nullptr)
       record->core = context.endpoint().new_request(record->transfer);
     if (Status status = context.matcher().begin(*record->core); !status.ok())
@@ -94,8 +94,10 @@ void begin(Context& context, const std::vector<RequestRecord*>& records, const M
 
 // While a blocking call names them nobody else frees or matches them.
 void set_in_call(const std::vector<RequestRecord*>& records, bool in_call) {
-  for (RequestRecord* record : records)
+  for (RequestRecord* record : records) {
     record->in_imatch = in_call;
+    record->gave_up = !in_call && record->matching();
+  }
 }
 
 // Waits until no record is matching any more. Returns the text of a stall, or "".

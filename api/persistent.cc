@@ -1,6 +1,9 @@
 // The persistent point-to-point requests of MPI: created by the MPI, remembered by Lanyard.
 
 #include <mpi.h>
+#include <sched.h>
+
+#include <chrono>
 
 #include "api/context.h"
 #include "api/datatype.h"
@@ -81,12 +84,30 @@ int remember(int code, Direction direction, bool ready, const Arguments& argumen
   return code;
 }
 
+// So that nothing that the peer matches after it has heard of this rank by other ways meets the match that was
+// withdrawn.
+void wait_until_told(Context& context) {
+  constexpr std::chrono::seconds kLongest{1};
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < kLongest) {
+    context.helper().help();
+    {
+      const auto lock = context.lock();
+      context.plane().progress();
+      if (context.plane().all_taken())
+        return;
+    }
+    sched_yield();
+  }
+}
+
 [[gnu::noinline]] int free_watched(MPI_Request* request) {
   Context* context = Context::get();
   if (context == nullptr)
     return PMPI_Request_free(request);
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;
+  bool withdrawn = false;
   {
     const auto lock = context->lock();
     if (lanyard::api::MatchCall* call = lanyard::api::MatchCall::find(*context, *request)) {
@@ -100,14 +121,18 @@ int remember(int code, Direction direction, bool ready, const Arguments& argumen
       communicator = record->communicator;
       if (record->in_imatch)
         status = {lanyard::Code::kInvalidState, "the request is being matched"};
-      else if (record->matching())
+      else if (record->matching()) {
         context->matcher().withdraw(*record->core);  // whose matching call has given up
+        withdrawn = true;
+      }
       if (status.ok() && record->core != nullptr)
         status = context->endpoint().free_request(record->core);
       if (status.ok())
         context->requests().erase(*request);
     }
   }
+  if (withdrawn)
+    wait_until_told(*context);
   return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
 }
 
