@@ -10,6 +10,8 @@ namespace lanyard::nicsim {
 
 using nic::CounterId;
 using nic::CounterValue;
+using nic::DescriptorFault;
+using nic::fetches;
 using nic::kMaxFailure;
 using nic::kMaxSuccess;
 using nic::Op;
@@ -22,12 +24,6 @@ namespace {
 constexpr uint64_t kWord = sizeof(uint64_t);
 
 Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
-Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
-
-bool fetches(const Op& op) {
-  return op.kind == OpKind::kAtomic &&
-         (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
-}
 
 Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}, .region = {}}; }
 
@@ -47,14 +43,12 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
       entries_(limits.deferred_depth),
       flights_(limits.max_in_flight),
       held_(limits.max_held),
-      kept_failures_(limits.kept_failures),
+      failures_(limits.kept_failures),
       free_entries_(limits.deferred_depth) {
-  LANYARD_CHECK(limits.max_counters > 0 && limits.max_regions > 0 && limits.deferred_depth > 0 &&
-                    limits.max_in_flight > 0 && limits.max_regions < (1u << kRegionBits),
+  LANYARD_CHECK(limits.max_counters > 0 && limits.deferred_depth > 0 && limits.max_in_flight > 0,
                 "a NIC has at least one of everything");
   wanted_copies_.reserve(limits.max_counters);
   chain_free(counters_);
-  chain_free(regions_);
   chain_free(flights_);
   for (uint32_t i = 0; i + 1 < entries_.size(); ++i)
     entries_[i].next = i + 1;
@@ -202,151 +196,43 @@ void NicModel::release_ready(CounterId id) {
 
 // ---- Regions
 
-// The first chosen key that is not less.
-std::vector<NicModel::ChosenKey>::const_iterator NicModel::chosen(uint64_t key) const {
-  return std::lower_bound(chosen_keys_.begin(), chosen_keys_.end(), key,
-                          [](const ChosenKey& entry, uint64_t wanted) { return entry.key < wanted; });
-}
-
-// Where the region of that key is, if there is one.
-uint32_t NicModel::index_of(uint64_t key) const {
-  if (!chosen_keys_.empty()) {
-    const auto found = chosen(key);
-    if (found != chosen_keys_.end() && found->key == key)
-      return found->region;
-  }
-  return static_cast<uint32_t>(key & ((1u << kRegionBits) - 1));
-}
-
 Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write,
                                            const RegionOptions& options) {
-  if (base == nullptr && bytes > 0)
-    return Status(Code::kInvalidArgument, "a region of " + std::to_string(bytes) + " bytes needs an address");
   if (remote_write.valid() && !is_open(remote_write))
     return no_counter();
-  if (free_region_ == kNone)
-    return Status(Code::kExhausted, "all " + std::to_string(limits_.max_regions) + " regions are registered");
-  const RegionId id{free_region_};
-  if (options.key.has_value()) {
-    const auto at = chosen(*options.key);
-    if (at != chosen_keys_.end() && at->key == *options.key)
-      return Status(Code::kInvalidState, "there is a region with this key");
-    chosen_keys_.insert(at, {*options.key, id.value});
-  }
-  Region& region = regions_[id.value];
-  free_region_ = region.next_free;
-  region = Region{};
-  region.base = static_cast<std::byte*>(base);
-  region.bytes = bytes;
-  region.generation = next_generation_++;
-  region.remote = options.remote;
-  region.chosen_key = options.key;
-  region.remote_write = remote_write;
-  region.open = true;
-  if (remote_write.valid())
+  const Result<RegionId> region = regions_.add(base, bytes, remote_write, options);
+  if (region.ok() && remote_write.valid())
     ++counters_[remote_write.value].uses;
-  ++open_regions_;
-  return id;
+  return region;
 }
 
 Status NicModel::deregister_region(RegionId id, bool busy) {
-  if (id.value >= regions_.size() || !regions_[id.value].open)
-    return no_region();
-  Region& region = regions_[id.value];
-  if (region.uses > 0)
-    return {Code::kInvalidState, "the region is named by " + std::to_string(region.uses) + " entries or operations"};
-  region.closing = true;
-  if (region.pins > 0 || busy)
-    return {Code::kAgain, "messages are landing in the region"};
-  region.open = false;
-  if (region.chosen_key.has_value())
-    chosen_keys_.erase(chosen(*region.chosen_key));
-  if (region.remote_write.valid())
-    --counters_[region.remote_write.value].uses;
-  region.next_free = free_region_;
-  free_region_ = id.value;
-  --open_regions_;
+  LANYARD_RETURN_IF_ERROR(regions_.remove(id, busy));
+  if (const CounterId counter = regions_[id].remote_write; counter.valid())
+    --counters_[counter.value].uses;
   return {};
 }
 
 Result<nic::RemoteKey> NicModel::key(RegionId id) const {
-  const Region* region = find(id);
-  if (region == nullptr)
-    return no_region();
-  return nic::RemoteKey{region->chosen_key.value_or(region->generation << kRegionBits | id.value)};
+  if (regions_.find(id) == nullptr)
+    return status_of(DescriptorFault::kNoRegion, 0);
+  return nic::RemoteKey{regions_.key_of(id)};
 }
 
-const std::byte* NicModel::local_address(nic::LocalSpan span) const {
-  return regions_[span.region.value].base + span.offset;
-}
+const std::byte* NicModel::local_address(nic::LocalSpan span) const { return regions_[span.region].base + span.offset; }
 
 // ---- Entries
 
-NicModel::Fault NicModel::local_fault(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const {
-  const Region* region = find(span.region);
-  if (region == nullptr)
-    return Fault::kNoRegion;
-  if (span.offset > region->bytes || bytes > region->bytes - span.offset)
-    return Fault::kOutside;
-  if (reinterpret_cast<uintptr_t>(region->base + span.offset) % alignment != 0)
-    return Fault::kMisalignedOperand;
-  return Fault::kNone;
-}
-
-NicModel::Fault NicModel::fault_in(const Op& op) const {
-  if (op.completion.valid() && !is_open(op.completion))
-    return Fault::kNoCounter;
-  if (op.kind == OpKind::kWrite)
-    return op.bytes > limits_.max_message_bytes ? Fault::kTooLong : local_fault(op.local, op.bytes, 1);
-  if (op.kind == OpKind::kAtomic) {
-    if (op.remote.offset % kWord != 0)
-      return Fault::kMisalignedTarget;
-    const Fault fault = fetches(op) ? local_fault(op.fetch, kWord, kWord) : Fault::kNone;
-    return fault != Fault::kNone ? fault : local_fault(op.local, kWord, kWord);
-  }
-  if (op.completion.valid())
-    return Fault::kCompletes;
-  if (!is_open(op.counter))
-    return Fault::kNoCounter;
-  return op.value > kMaxSuccess ? Fault::kValue : Fault::kNone;
-}
-
-Status NicModel::status_of(Fault fault) const {
-  switch (fault) {
-    case Fault::kNone: break;
-    case Fault::kNoCounter: return no_counter();
-    case Fault::kNoRegion: return no_region();
-    case Fault::kOutside: return {Code::kInvalidArgument, "the local span ends outside its region"};
-    case Fault::kMisalignedOperand: return {Code::kInvalidArgument, "the operands of atomics are aligned to 8 bytes"};
-    case Fault::kMisalignedTarget: return {Code::kInvalidArgument, "the targets of atomics are aligned to 8 bytes"};
-    case Fault::kTooLong:
-      return {Code::kInvalidArgument, "a message has at most " + std::to_string(limits_.max_message_bytes) + " bytes"};
-    case Fault::kCompletes: return {Code::kInvalidArgument, "counter operations have no completion counter"};
-    case Fault::kValue: return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
-    case Fault::kWriteBack:
-      return {Code::kInvalidArgument,
-              "write_back is for deferred operations that complete on their trigger, which has a word"};
-    case Fault::kThreshold: return {Code::kInvalidArgument, "a threshold has at most 48 bits"};
-  }
-  LANYARD_CHECK(false, "a fault of no kind");
-}
-
 Status NicModel::validate(const Op& op) const {
-  Fault fault = fault_in(op);
-  if (fault == Fault::kNone && op.write_back && !has_word(op.completion))
-    fault = Fault::kWriteBack;
-  return fault == Fault::kNone ? Status() : status_of(fault);
+  const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op);
+  return fault == DescriptorFault::kNone ? Status() : status_of(fault, limits_.max_message_bytes);
 }
 
 Status NicModel::validate(const nic::DeferredOp& deferred) const {
-  Fault fault = fault_in(deferred.op);
-  if (!is_open(deferred.trigger))
-    fault = Fault::kNoCounter;
-  else if (deferred.threshold > kMaxSuccess && !LANYARD_MUTANT(32))
-    fault = Fault::kThreshold;
-  else if (deferred.op.write_back && (deferred.op.completion != deferred.trigger || !has_word(deferred.trigger)))
-    fault = Fault::kWriteBack;
-  return fault == Fault::kNone ? Status() : status_of(fault);
+  const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(deferred);
+  if (fault == DescriptorFault::kNone || (LANYARD_MUTANT(32) && fault == DescriptorFault::kThreshold))
+    return {};
+  return status_of(fault, limits_.max_message_bytes);
 }
 
 // Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
@@ -355,9 +241,9 @@ void NicModel::use(const Op& op, int delta) {
   if (op.completion.valid())
     counters_[op.completion.value].uses += count;
   if (op.moves_data()) {
-    regions_[op.local.region.value].uses += count;
+    regions_[op.local.region].uses += count;
     if (fetches(op))
-      regions_[op.fetch.region.value].uses += count;
+      regions_[op.fetch.region].uses += count;
   } else {
     counters_[op.counter.value].uses += count;
   }
@@ -548,30 +434,27 @@ std::optional<Launch> NicModel::start(const Op& op) {
 // ---- Arrivals
 
 Landing NicModel::locate(const Packet& packet) {
-  const uint32_t index = index_of(packet.key);
-  const Region* found = find(RegionId{index});
-  if (found == nullptr || !found->remote ||
-      packet.key != found->chosen_key.value_or(found->generation << kRegionBits | index))
+  const std::optional<RegionId> target = regions_.target_of(packet.key);
+  if (!target)
     return refused(Code::kNotFound);
+  RegionTable::Region& region = regions_[*target];
   const bool atomic = packet.kind == PacketKind::kAtomic;
   if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
     return refused(Code::kInvalidArgument);
   const uint64_t bytes = atomic ? kWord : packet.bytes;
-  if (packet.offset > found->bytes || bytes > found->bytes - packet.offset)
+  if (packet.offset > region.bytes || bytes > region.bytes - packet.offset)
     return refused(Code::kInvalidArgument);
-  if (atomic && reinterpret_cast<uintptr_t>(found->base + packet.offset) % kWord != 0)
+  if (atomic && reinterpret_cast<uintptr_t>(region.base + packet.offset) % kWord != 0)
     return refused(Code::kInvalidArgument);
-  ++regions_[index].pins;
+  ++region.pins;
   // A zero-length message may name a region without memory: any address says yes.
   static std::byte nowhere;
-  std::byte* address = found->base == nullptr ? &nowhere : found->base + packet.offset;
-  return {.code = Code::kOk, .address = address, .counter = found->remote_write, .region = {index}};
+  std::byte* address = region.base == nullptr ? &nowhere : region.base + packet.offset;
+  return {.code = Code::kOk, .address = address, .counter = region.remote_write, .region = *target};
 }
 
-NicModel::Region& NicModel::region_of(const Packet& packet) { return regions_[index_of(packet.key)]; }
-
 void NicModel::landed(const Packet& packet) {
-  Region& region = region_of(packet);
+  RegionTable::Region& region = regions_[regions_.pinned(packet.key)];
   LANYARD_CHECK(region.pins > 0, "only what locate() let in can land");
   --region.pins;
   if (region.remote_write.valid())
@@ -579,8 +462,9 @@ void NicModel::landed(const Packet& packet) {
 }
 
 void NicModel::abandoned(const Packet& packet) {
-  LANYARD_CHECK(region_of(packet).pins > 0, "only what locate() let in can be abandoned");
-  --region_of(packet).pins;
+  RegionTable::Region& region = regions_[regions_.pinned(packet.key)];
+  LANYARD_CHECK(region.pins > 0, "only what locate() let in can be abandoned");
+  --region.pins;
 }
 
 bool NicModel::awaits(const Packet& ack) const {
@@ -608,7 +492,7 @@ void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
     std::atomic_ref<uint64_t>(*fetch).store(fetched, std::memory_order_release);
   }
   if (code != Code::kOk)
-    remember_failure(op, code);
+    failures_.add({op.context, code, op.remote.peer});
   if (op.write_back && LANYARD_MUTANT(40))
     copy_out(op.completion);
   if (op.completion.valid())
@@ -627,24 +511,6 @@ void NicModel::lose_peer(uint32_t peer) {
       complete(ack);
     }
   }
-}
-
-// ---- Failures
-
-void NicModel::remember_failure(const Op& op, Code code) {
-  ++failures_;
-  if (failure_count_ == limits_.kept_failures)
-    return;
-  kept_failures_[(first_failure_ + failure_count_++) % limits_.kept_failures] = {op.context, code, op.remote.peer};
-}
-
-std::optional<nic::FailureRecord> NicModel::take_failure() {
-  if (failure_count_ == 0)
-    return std::nullopt;
-  const nic::FailureRecord record = kept_failures_[first_failure_];
-  first_failure_ = (first_failure_ + 1) % limits_.kept_failures;
-  --failure_count_;
-  return record;
 }
 
 uint64_t apply_atomic(std::byte* target, const Packet& packet) {

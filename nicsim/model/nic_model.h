@@ -17,7 +17,10 @@
 #include <vector>
 
 #include "nicsim/model/packet.h"
+#include "nicsim/model/region_table.h"
 #include "transport/base/mutant.h"
+#include "transport/nic/descriptor.h"
+#include "transport/nic/failure_log.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
@@ -35,14 +38,6 @@ struct ModelLimits {
   bool newest_tie_first = false;    // of entries that wait for one threshold, the one posted last fires first
   bool failures_trigger = true;     // thresholds are compared with success + failure, else with success alone
   bool set_clears_failures = true;  // kCounterSet does
-};
-
-// How a region differs from what nic::Nic::register_region makes.
-struct RegionOptions {
-  bool remote = true;  // messages may land in it; else it serves as local memory only
-  // The region's key, where its user chooses it; such a key is valid again in the next region that has it. Who chooses
-  // keys chooses them for all regions of the NIC that messages land in.
-  std::optional<uint64_t> key = {};
 };
 
 // Is told how operations end: what a device would write into an event queue. Called by whoever drives the model, in the
@@ -105,7 +100,7 @@ class NicModel {
   // repeat when they have landed.
   Status deregister_region(nic::RegionId region, bool busy = false);
   // Lets arrivals in again after a kAgain.
-  void keep_region(nic::RegionId region) { regions_[region.value].closing = false; }
+  void keep_region(nic::RegionId region) { regions_.reopen(region); }
   Result<nic::RemoteKey> key(nic::RegionId region) const;
   bool is_open(nic::CounterId counter) const {
     return counter.value < counters_.size() && counters_[counter.value].open;
@@ -168,7 +163,7 @@ class NicModel {
   void landed(const Packet& packet);
   void abandoned(const Packet& packet);
   // What counts a packet that locate() let in, of the region it lands in; may be none.
-  nic::CounterId counter_of(const Packet& packet) { return region_of(packet).remote_write; }
+  nic::CounterId counter_of(const Packet& packet) const { return regions_[regions_.pinned(packet.key)].remote_write; }
   // Whether the ack answers an operation under way to its source. Acks from a wire need not.
   bool awaits(const Packet& ack) const;
   // An operation under way.
@@ -181,14 +176,13 @@ class NicModel {
   void lose_peer(uint32_t peer);
 
   // ---- Failures
-  std::optional<nic::FailureRecord> take_failure();
-  uint64_t failures() const { return failures_; }
+  std::optional<nic::FailureRecord> take_failure() { return failures_.take(); }
+  uint64_t failures() const { return failures_.total(); }
   uint32_t open_counters() const { return open_counters_; }
-  uint32_t open_regions() const { return open_regions_; }
+  uint32_t open_regions() const { return regions_.open(); }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr uint32_t kRegionBits = 24;  // of a key: the region's index; the rest is its generation
 
   struct Counter {
     nic::CounterValue value;
@@ -199,23 +193,6 @@ class NicModel {
     uint32_t next_free = kNone;
     uint64_t* word = nullptr;
     bool open = false;
-  };
-  struct Region {
-    std::byte* base = nullptr;
-    uint64_t bytes = 0;
-    uint64_t generation = 0;
-    nic::CounterId remote_write;
-    uint32_t uses = 0;  // waiting entries and own operations under way
-    uint32_t pins = 0;  // arrivals between locate() and landed()
-    uint32_t next_free = kNone;
-    bool open = false;
-    bool closing = false;
-    bool remote = true;
-    std::optional<uint64_t> chosen_key;
-  };
-  struct ChosenKey {
-    uint64_t key = 0;
-    uint32_t region = 0;
   };
   struct Entry {
     nic::Op op;
@@ -232,70 +209,50 @@ class NicModel {
     bool busy = false;
   };
 
-  // What can be wrong with a descriptor.
-  enum class Fault : uint8_t {
-    kNone,
-    kNoCounter,
-    kNoRegion,
-    kOutside,
-    kMisalignedOperand,
-    kMisalignedTarget,
-    kTooLong,
-    kCompletes,
-    kValue,
-    kThreshold,
-    kWriteBack,
+  // What DescriptorCheck asks. The engine knows the peers.
+  struct Open {
+    const NicModel& model;
+    bool has_counter(nic::CounterId id) const { return model.is_open(id); }
+    bool has_word(nic::CounterId id) const { return model.has_word(id); }
+    bool has_peer(uint32_t) const { return true; }
+    bool misaligned(nic::RemoteKey) const { return false; }
+    nic::Extent extent(nic::RegionId id) const {
+      const RegionTable::Region* region = model.regions_.find(id);
+      return region == nullptr ? nic::Extent{} : nic::Extent{region->base, region->bytes, true};
+    }
+    uint64_t max_message_bytes() const { return model.limits_.max_message_bytes; }
   };
 
-  Region& region_of(const Packet& packet);
-  Fault local_fault(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
-  Fault fault_in(const nic::Op& op) const;
-  Status status_of(Fault fault) const;
-  const Region* find(nic::RegionId region) const {
-    if (region.value >= regions_.size() || !regions_[region.value].open || regions_[region.value].closing)
-      return nullptr;
-    return &regions_[region.value];
-  }
   const std::byte* local_address(nic::LocalSpan span) const;
   void use(const nic::Op& op, int delta);
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
   bool is_met(const nic::CounterValue& value, uint64_t threshold) const;
-  std::vector<ChosenKey>::const_iterator chosen(uint64_t key) const;
-  uint32_t index_of(uint64_t key) const;
   void release_ready(nic::CounterId counter);
   void append_ready(uint32_t entry);
   void unlink(uint32_t& first, uint32_t& last, uint32_t entry);
   void free_entry(uint32_t entry);
   std::optional<Launch> start(const nic::Op& op);
   void finish(const nic::Op& op, Code code, uint64_t fetched);
-  void remember_failure(const nic::Op& op, Code code);
 
   ModelLimits limits_;
   uint32_t self_;
   Witness* witness_ = nullptr;
   std::vector<Counter> counters_;
-  std::vector<Region> regions_;
+  RegionTable regions_;
   std::vector<Entry> entries_;
   std::vector<InFlight> flights_;
-  std::vector<nic::Op> held_;                      // a ring
-  std::vector<nic::FailureRecord> kept_failures_;  // a ring
+  std::vector<nic::Op> held_;  // a ring
+  nic::FailureLog failures_;
   std::vector<uint32_t> lost_peers_;
-  std::vector<ChosenKey> chosen_keys_;  // by key
   uint32_t first_held_ = 0;
   uint32_t held_count_ = 0;
   std::vector<uint32_t> wanted_copies_;  // each once
-  size_t first_failure_ = 0;
-  size_t failure_count_ = 0;
-  uint64_t failures_ = 0;
-  uint64_t next_generation_ = 1;
   uint32_t free_counter_ = 0;
-  uint32_t free_region_ = 0;
   uint32_t free_entry_ = 0;
   uint32_t free_in_flight_ = 0;
   uint32_t free_entries_;
   uint32_t in_flight_ = 0;
   uint32_t open_counters_ = 0;
-  uint32_t open_regions_ = 0;
   uint32_t ready_first_ = kNone;
   uint32_t ready_last_ = kNone;
 };

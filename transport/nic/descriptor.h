@@ -1,0 +1,115 @@
+// What can be wrong with an operation's descriptor, whatever card it is for: one check for all drivers.
+#ifndef LANYARD_TRANSPORT_NIC_DESCRIPTOR_H_
+#define LANYARD_TRANSPORT_NIC_DESCRIPTOR_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard::nic {
+
+enum class DescriptorFault : uint8_t {
+  kNone,
+  kNoCounter,
+  kNoRegion,
+  kNoPeer,
+  kOutside,
+  kMisalignedOperand,
+  kMisalignedTarget,
+  kTooLong,
+  kCompletes,
+  kValue,
+  kThreshold,
+  kWriteBack,
+};
+
+// What the caller is told. kOk for kNone.
+Status status_of(DescriptorFault fault, uint64_t max_message_bytes);
+
+inline bool fetches(const Op& op) {
+  return op.kind == OpKind::kAtomic && (op.atomic == AtomicKind::kFetchSum || op.atomic == AtomicKind::kCompareSwap);
+}
+
+// Memory of a registered region.
+struct Extent {
+  const std::byte* base = nullptr;
+  uint64_t bytes = 0;
+  bool open = false;  // else there is no such region
+};
+
+// `Open`, which is copied, says what is open now, for any id:
+//   bool has_counter(CounterId) const;
+//   bool has_word(CounterId) const;         // such a counter, and a word
+//   bool has_peer(uint32_t) const;
+//   bool misaligned(RemoteKey) const;       // as far as a key tells
+//   Extent extent(RegionId) const;
+//   uint64_t max_message_bytes() const;
+// Threads: those of Open. In line: calls for each entry would cost more than what they look at.
+template <typename Open>
+class DescriptorCheck {
+ public:
+  explicit DescriptorCheck(const Open& open) : open_(open) {}
+
+  // Of an operation that is to run at once.
+  [[gnu::always_inline]] DescriptorFault of(const Op& op) const {
+    const DescriptorFault fault = of_any(op);
+    return fault == DescriptorFault::kNone && op.write_back && !open_.has_word(op.completion)
+               ? DescriptorFault::kWriteBack
+               : fault;
+  }
+  [[gnu::always_inline]] DescriptorFault of(const DeferredOp& deferred) const {
+    if (!open_.has_counter(deferred.trigger))
+      return DescriptorFault::kNoCounter;
+    if (deferred.threshold > kMaxSuccess)
+      return DescriptorFault::kThreshold;
+    const DescriptorFault fault = of_any(deferred.op);
+    const bool copies_another =
+        deferred.op.write_back && (deferred.op.completion != deferred.trigger || !open_.has_word(deferred.trigger));
+    return fault == DescriptorFault::kNone && copies_another ? DescriptorFault::kWriteBack : fault;
+  }
+
+ private:
+  static constexpr uint64_t kWord = sizeof(uint64_t);
+
+  [[gnu::always_inline]] DescriptorFault of(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
+    const Extent extent = open_.extent(span.region);
+    if (!extent.open)
+      return DescriptorFault::kNoRegion;
+    if (span.offset > extent.bytes || bytes > extent.bytes - span.offset)
+      return DescriptorFault::kOutside;
+    if (reinterpret_cast<uintptr_t>(extent.base + span.offset) % alignment != 0)
+      return DescriptorFault::kMisalignedOperand;
+    return DescriptorFault::kNone;
+  }
+
+  [[gnu::always_inline]] DescriptorFault of_any(const Op& op) const {
+    if (op.completion.valid() && !open_.has_counter(op.completion))
+      return DescriptorFault::kNoCounter;
+    if (!op.moves_data()) {
+      if (op.completion.valid())
+        return DescriptorFault::kCompletes;
+      if (!open_.has_counter(op.counter))
+        return DescriptorFault::kNoCounter;
+      return op.value > kMaxSuccess ? DescriptorFault::kValue : DescriptorFault::kNone;
+    }
+    if (!open_.has_peer(op.remote.peer))
+      return DescriptorFault::kNoPeer;
+    if (op.kind == OpKind::kWrite)
+      return op.bytes > open_.max_message_bytes() ? DescriptorFault::kTooLong : of(op.local, op.bytes, 1);
+    if (op.remote.offset % kWord != 0 || open_.misaligned(op.remote.key))
+      return DescriptorFault::kMisalignedTarget;
+    if (fetches(op)) {
+      if (const DescriptorFault fault = of(op.fetch, kWord, kWord); fault != DescriptorFault::kNone)
+        return fault;
+    }
+    return of(op.local, kWord, kWord);
+  }
+
+  const Open open_;
+};
+
+}  // namespace lanyard::nic
+
+#endif  // LANYARD_TRANSPORT_NIC_DESCRIPTOR_H_

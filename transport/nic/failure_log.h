@@ -1,0 +1,45 @@
+// FailureLog: the oldest failures of a NIC that nobody has taken yet, and how many there were (N5).
+#ifndef LANYARD_TRANSPORT_NIC_FAILURE_LOG_H_
+#define LANYARD_TRANSPORT_NIC_FAILURE_LOG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "transport/nic/nic.h"
+
+namespace lanyard::nic {
+
+// Threads: one at a time. Allocates when it is made only.
+class FailureLog {
+ public:
+  explicit FailureLog(uint32_t kept) : records_(kept) {}
+
+  // Failures beyond those that are kept are only counted.
+  void add(const FailureRecord& record) {
+    ++total_;
+    if (count_ < records_.size())
+      records_[(first_ + count_++) % records_.size()] = record;
+  }
+  // The oldest.
+  std::optional<FailureRecord> take() {
+    if (count_ == 0)
+      return std::nullopt;
+    const FailureRecord record = records_[first_];
+    first_ = (first_ + 1) % records_.size();
+    --count_;
+    return record;
+  }
+  uint64_t total() const { return total_; }
+
+ private:
+  std::vector<FailureRecord> records_;  // a ring
+  size_t first_ = 0;
+  size_t count_ = 0;
+  uint64_t total_ = 0;
+};
+
+}  // namespace lanyard::nic
+
+#endif  // LANYARD_TRANSPORT_NIC_FAILURE_LOG_H_
