@@ -11,6 +11,8 @@
 
 #include "nicsim/model/packet.h"
 #include "nicsim/threaded/threaded_nic.h"
+#include "nicsim/wire/inbox.h"
+#include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/wire.h"
 #include "transport/nic/nic.h"
@@ -125,6 +127,49 @@ TEST_F(Flight, EndsOnce) {
   EXPECT_EQ(nic->read(done).value(), CounterValue{.success = 1});
   answer(1);
   EXPECT_TRUE(becomes(done, {.success = 2}));
+}
+
+// The peer stands still in a copy of its own to a region, which cannot be taken away then: nothing has changed.
+TEST_F(Flight, ARegionThatAPeerCopiesToCannotBeTakenAway) {
+  constexpr uint64_t kBytes = uint64_t{32} << 20;
+  const std::vector<std::byte> source(kBytes);
+  std::vector<std::byte> memory(kBytes);
+  const CounterId arrived = nic->open_counter().value();
+  const nic::RegionId target = nic->register_region(memory.data(), kBytes, arrived).value();
+  const nicsim::ShmAddress address = *nicsim::ShmAddress::decode(nic->address());
+  const Result<nicsim::PeerSegment> segment = nicsim::PeerSegment::open(address);
+  nicsim::InboxPort port =
+      nicsim::InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  Packet packet{.source = 1, .key = nic->key(target).value().value, .bytes = kBytes};
+  // Whether the peer has got a portion before the NIC has copied all is chance.
+  bool copying = false;
+  for (uint64_t tries = 0; tries < 1000 && !copying; ++tries) {
+    ASSERT_TRUE(becomes(arrived, {.success = tries}));
+    ASSERT_TRUE(
+        port.push(packet, {.kind = nicsim::FrameKind::kOffer, .value = reinterpret_cast<uint64_t>(source.data())}));
+    while (!copying && nic->read(arrived).value().success == tries)
+      copying = port.claims(0).push();
+    if (copying)
+      break;
+    packet.operand = 0;
+    ASSERT_TRUE(port.push(packet, {.kind = nicsim::FrameKind::kHelped, .value = 0}));
+    ++packet.token;
+  }
+  ASSERT_TRUE(copying);
+  EXPECT_EQ(nic->deregister_region(target).code(), Code::kTimedOut);
+  EXPECT_TRUE(nic->key(target).ok());
+  nic::Op op = sum();
+  op.local = {target, 0};
+  op.completion = {};
+  EXPECT_TRUE(nic->issue(op).ok()) << "it is a region as any other";
+  ASSERT_TRUE(arrive(1));
+  answer(0);
+  port.claims(0).pushed();
+  const auto deadline = std::chrono::steady_clock::now() + kBound;
+  Status status;
+  while (!(status = nic->deregister_region(target)).ok() && std::chrono::steady_clock::now() < deadline)
+    nic->progress();
+  EXPECT_TRUE(status.ok()) << status.to_string();
 }
 
 }  // namespace

@@ -517,6 +517,53 @@ TEST(ShmWire, AWriteIsNotGivenUpWhileItsSourceCopies) {
   EXPECT_EQ(sink.count(What::kAbandoned), 1u);
 }
 
+// Its source says that it has copied more than there was: no byte beyond the write is touched, and it lands.
+TEST(ShmWire, ASourceThatHasCopiedTooMuchHarmsNobody) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& wire = *made[1].value();
+  const std::vector<nic::Address> addresses{made[0].value()->address(), wire.address()};
+  ASSERT_TRUE(wire.set_peers(addresses, 1).ok());
+  const ShmAddress address = *ShmAddress::decode(wire.address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  constexpr uint64_t kBytes = 4 * Wire::kPortionBytes;
+  const std::vector<std::byte> source(2 * kBytes, std::byte{1});
+  Buffer target(kBytes);
+  TestSink sink;
+  sink.memory[7] = target.data();
+  const Packet packet = write_packet(0, 1, kBytes, /*key=*/7);
+  ASSERT_TRUE(port.push(packet, {.kind = FrameKind::kOffer, .value = reinterpret_cast<uint64_t>(source.data())}));
+  wire.poll(sink);
+  Packet answer = packet;
+  answer.operand = 0;
+  ASSERT_TRUE(port.push(answer, {.kind = FrameKind::kHelped, .value = ~uint64_t{0} - 5}));
+  for (int i = 0; i < 1000; ++i)
+    wire.poll(sink);
+  EXPECT_EQ(sink.count(What::kLanded), 1u);
+  EXPECT_TRUE(target.guards_hold());
+}
+
+// A producer that is only slow is waited for, though another peer has gone.
+TEST(ShmWire, ASlowProducersFrameIsNotSteppedOver) {
+  Job job(WireCase{"", [] { return std::unique_ptr<Wire>(std::move(ShmWire::create().value())); }}, 3);
+  job.wires[1]->send(0, atomic_packet(1, 1), nullptr);
+  job.wires[2]->send(0, atomic_packet(2, 1), nullptr);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) == 2; }));
+  const ShmAddress address = *ShmAddress::decode(job.wires[0]->address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  const std::optional<uint64_t> position = port.take(1);
+  ASSERT_TRUE(position);
+  job.wires[2].reset();
+  ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) == 1; }));
+  job.pump([] { return false; }, milliseconds(300));  // for longer than anybody looks
+  EXPECT_EQ(job.sinks[0].count(What::kAtomic), 2u);
+  port.fill(*position, atomic_packet(1, 2), {});
+  EXPECT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) == 3; }));
+}
+
 // A process that has ended, and memory that is not there, are two things.
 TEST(ReadRemote, TellsWhatIsNotThere) {
   std::vector<std::byte> here(64);
