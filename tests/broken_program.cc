@@ -1,0 +1,269 @@
+// Programs that are wrong, each in its own way, and never come to their end: what Lanyard says of them is the test
+// (broken_programs_test.sh). Rank 0 prints the first error that it is told of; then the job is over.
+//
+//   broken_program CASE
+#include <mpi.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "api/lanyard.h"
+
+namespace {
+
+int rank = 0, size = 1;
+MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
+MPIX_Queue queue = MPIX_QUEUE_NULL;
+long long value[4] = {};
+
+// The job is over once this rank has been told; others wait for that.
+void say(int code) {
+  if (code == MPI_SUCCESS)
+    return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  std::printf("rank %d was told: %s\n", rank, text);
+  std::fflush(nullptr);
+  if (rank == 0)
+    _Exit(0);
+}
+void pass_seconds(int seconds) {
+  for (timespec left{seconds, 0}; nanosleep(&left, &left) != 0;) {
+  }
+}
+
+MPI_Request receive(int peer, int tag, long long* into = &value[0], int count = 1) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Recv_init(into, count, MPI_LONG_LONG, peer, tag, MPI_COMM_WORLD, &request);
+  return request;
+}
+MPI_Request send(int peer, int tag, long long* from = &value[1], int count = 1) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Send_init(from, count, MPI_LONG_LONG, peer, tag, MPI_COMM_WORLD, &request);
+  return request;
+}
+MPI_Request ready_send(int peer, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Rsend_init(&value[1], 1, MPI_LONG_LONG, peer, tag, MPI_COMM_WORLD, &request);
+  return request;
+}
+void match(MPI_Request* request) { say(MPIX_Match(request, MPI_STATUS_IGNORE)); }
+void run(MPI_Request* request, MPIX_Queue on = queue) {
+  say(MPIX_Enqueue_start(on, request));
+  say(MPIX_Enqueue_wait(on, request));
+}
+void wait_for(MPIX_Queue which = queue) { say(MPIX_Queue_wait(which)); }
+// One side of a pair of ranks 0 and 1, matched.
+MPI_Request half() {
+  MPI_Request mine = rank == 0 ? receive(1, 7) : send(0, 7);
+  if (rank < 2)
+    match(&mine);
+  return mine;
+}
+
+void peer_never_starts() {
+  MPI_Request mine = half();
+  if (rank == 0) {
+    run(&mine);
+    wait_for();
+  }
+}
+void truncation() {
+  MPI_Request mine = rank == 0 ? receive(1, 7) : send(0, 7, value, 4);
+  match(&mine);
+}
+void opposite_orders() {
+  MPI_Request in = receive(1 - rank, 3), out = send(1 - rank, 3);
+  match(&in);
+  match(&out);
+}
+void tag_mismatch() {
+  MPI_Request mine = rank == 0 ? receive(1, 5) : send(0, 6);
+  say(MPIX_Matchall(1, &mine, MPI_STATUSES_IGNORE));
+}
+void start_twice() {
+  MPI_Request mine = half();
+  say(MPIX_Enqueue_start(queue, &mine));
+  say(MPIX_Enqueue_start(queue, &mine));
+}
+void start_unmatched() {
+  MPI_Request mine = rank == 0 ? receive(1, 5) : send(0, 5);
+  run(&mine);
+}
+void free_in_flight() {
+  MPI_Request mine = half();
+  if (rank == 0) {
+    run(&mine);
+    say(MPI_Request_free(&mine));
+  }
+}
+void freed_by_peer() {
+  MPI_Request mine = rank == 0 ? send(1, 7) : receive(0, 7);
+  match(&mine);
+  if (rank == 1)
+    MPI_Request_free(&mine);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    run(&mine);
+    wait_for();
+  }
+}
+void too_few_entries() {  // LANYARD_OVERFLOW=off, eight entries
+  MPI_Request many[12];
+  for (int i = 0; i < 12; ++i)
+    many[i] = rank == 0 ? receive(1, i) : send(0, i);
+  say(MPIX_Matchall(12, many, MPI_STATUSES_IGNORE));
+  say(MPIX_Enqueue_startall(queue, 12, many));
+}
+// Each waits for what the other sends behind its own wait.
+void deadlock_of_two() {
+  MPI_Request both[] = {receive(1 - rank, 1), send(1 - rank, 1)};
+  say(MPIX_Matchall(2, both, MPI_STATUSES_IGNORE));
+  run(&both[0]);
+  run(&both[1]);
+  wait_for();
+}
+void deadlock_of_all() {
+  MPI_Request both[] = {receive((rank + size - 1) % size, 1), send((rank + 1) % size, 1)};
+  say(MPIX_Matchall(2, both, MPI_STATUSES_IGNORE));
+  run(&both[0]);
+  run(&both[1]);
+  wait_for();
+}
+// Two queues of rank 0, each waiting for a message that rank 1 sends behind what the other queue is to send.
+void deadlock_over_queues() {
+  MPIX_Host_stream other_stream = MPIX_HOST_STREAM_NULL;
+  MPIX_Queue other = MPIX_QUEUE_NULL;
+  MPIX_Host_stream_create(&other_stream);
+  MPIX_Queue_init(&other, MPIX_QUEUE_HOST, &other_stream);
+  MPI_Request four[] = {receive(1 - rank, 1, &value[0]), send(1 - rank, 1), receive(1 - rank, 2, &value[2]),
+                        send(1 - rank, 2)};
+  say(MPIX_Matchall(4, four, MPI_STATUSES_IGNORE));
+  run(&four[0]);
+  run(&four[3]);
+  run(&four[2], other);
+  run(&four[1], other);
+  wait_for();
+}
+void run_for_ever(void*) {
+  for (;;)
+    pass_seconds(1);
+}
+void endless_kernel() {
+  MPIX_Host_stream_launch(stream, run_for_ever, nullptr);
+  wait_for();
+}
+void endless_kernel_of_peer() {
+  MPI_Request mine = half();
+  if (rank == 1)
+    MPIX_Host_stream_launch(stream, run_for_ever, nullptr);
+  run(&mine);
+  wait_for();
+}
+void wait_inside(void*) {
+  say(MPIX_Queue_wait(queue));
+  _Exit(0);
+}
+void wait_in_kernel() {
+  MPIX_Host_stream_launch(stream, wait_inside, nullptr);
+  wait_for();
+}
+void unready_receive() {  // LANYARD_CHECK=on
+  MPI_Request mine = rank == 0 ? receive(1, 7) : ready_send(0, 7);
+  match(&mine);
+  if (rank == 1) {
+    run(&mine);
+    wait_for();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0)
+    run(&mine);
+}
+void unmapped_buffer() {
+  constexpr int kCount = 1 << 17;  // longer than what travels with its packet
+  constexpr size_t kBytes = kCount * sizeof(long long);
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* words = static_cast<long long*>(memory);
+  MPI_Request mine = rank == 0 ? send(1, 7, words, kCount) : receive(0, 7, words, kCount);
+  match(&mine);
+  if (rank == 0)
+    munmap(memory, kBytes);
+  run(&mine);
+  if (rank == 0)
+    wait_for();
+}
+void finalize_early() {
+  MPI_Request mine = half();
+  if (rank == 0)
+    run(&mine);
+  MPI_Finalize();
+  _Exit(0);
+}
+void peer_exits() {
+  MPI_Request mine = half();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1)
+    _Exit(0);
+  if (rank == 0) {
+    run(&mine);
+    wait_for();
+  }
+}
+void peer_stopped() {
+  MPI_Request mine = half();
+  int peer = getpid();
+  MPI_Bcast(&peer, 1, MPI_INT, 1, MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1)
+    raise(SIGSTOP);
+  if (rank == 0) {
+    run(&mine);
+    const int code = MPIX_Queue_wait(queue);
+    kill(peer, SIGKILL);
+    say(code);
+  }
+}
+void no_such_setting() {}  // a variable is misspelt: MPIX_Queue_init says so
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+#define CASE(name) \
+  { #name, name }
+constexpr Case kCases[] = {
+    CASE(peer_never_starts), CASE(truncation),      CASE(opposite_orders), CASE(tag_mismatch),
+    CASE(start_twice),       CASE(start_unmatched), CASE(free_in_flight),  CASE(freed_by_peer),
+    CASE(too_few_entries),   CASE(deadlock_of_two), CASE(deadlock_of_all), CASE(deadlock_over_queues),
+    CASE(endless_kernel),    CASE(wait_in_kernel),  CASE(unready_receive), CASE(unmapped_buffer),
+    CASE(finalize_early),    CASE(peer_exits),      CASE(peer_stopped),    CASE(endless_kernel_of_peer),
+    CASE(no_such_setting),
+};
+#undef CASE
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (const Case& each : kCases) {
+    if (argc < 2 || std::strcmp(each.name, argv[1]) != 0)
+      continue;
+    MPIX_Host_stream_create(&stream);
+    say(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream));
+    each.run();
+  }
+  pass_seconds(15);  // for who is still to be told
+  std::printf("rank %d was not told anything\n", rank);
+  std::fflush(nullptr);
+  _Exit(1);
+}
