@@ -123,7 +123,7 @@ std::string Endpoint::explain_failure(const Request& request) const {
     return peer + " has ended";
   if (request.failure_code == Code::kNotFound)
     return peer + " has freed its request, whose memory is not registered any more";
-  if (request.failure_code == Code::kInvalidArgument)
+  if (request.failure_code == Code::kUnmapped)
     return "memory of its buffer, here or at " + peer + ", is not mapped any more";
   return peer + " could not be reached (" + code_name(request.failure_code) + ")";
 }
