@@ -26,7 +26,7 @@ class Unmapped : public TwoNicProcesses {
     EXPECT_TRUE(rank.nic->deregister_region(rank.region).ok());
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, Unmapped, ::testing::Values("shm"),
+INSTANTIATE_TEST_SUITE_P(Over, Unmapped, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
 
 void fail_and_go_on(NicRank& other) {

@@ -1,10 +1,13 @@
 #include "nicsim/wire/tcp_in_link.h"
 
+#include <unistd.h>
+
 #include <boost/asio/buffer.hpp>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/tcp_socket.h"
 
 namespace lanyard::nicsim {
@@ -97,6 +100,10 @@ bool TcpInLink::read_turn() {
     const size_t bytes = read_some(turn, drained, error);
     if (error == asio::error::would_block)
       return true;
+    if (error == boost::system::errc::bad_address && receiving_ && to_ != nullptr) {
+      give_up_unmapped();
+      continue;
+    }
     if (error || bytes == 0)
       return false;
     hub_.take(bytes);
@@ -128,12 +135,31 @@ size_t TcpInLink::read_some(uint64_t limit, bool& drained, error_code& error) {
 }
 
 // Takes what is whole. False where the peer does not speak this protocol.
+// False where the target is not mapped any more. Short messages are not worth a system call: there it is a fault of
+// this process, as any other store to such memory.
+bool TcpInLink::copy(std::byte* to, const std::byte* from, uint64_t bytes) const {
+  constexpr uint64_t kShort = 4096;
+  RemoteCopy result = RemoteCopy::kRefused;
+  if (packet_.bytes > kShort)
+    result = write_remote(::getpid(), from, reinterpret_cast<uintptr_t>(to), bytes);
+  if (result == RemoteCopy::kRefused)
+    std::memcpy(to, from, bytes);
+  return result != RemoteCopy::kUnmapped;
+}
+
+// The initiator is told, and the rest is thrown away.
+void TcpInLink::give_up_unmapped() {
+  if (!std::exchange(given_up_, true))
+    hub_.sink().abandoned(packet_, Code::kUnmapped);
+  to_ = nullptr;
+}
+
 bool TcpInLink::parse() {
   while (open()) {
     if (receiving_) {
       const uint64_t now = std::min<uint64_t>(packet_.bytes - done_, filled_ - taken_);
-      if (to_ != nullptr && now > 0)
-        std::memcpy(to_ + done_, buffer_.data() + taken_, now);
+      if (to_ != nullptr && now > 0 && !copy(to_ + done_, buffer_.data() + taken_, now))
+        give_up_unmapped();
       done_ += now;
       taken_ += now;
       if (done_ < packet_.bytes)

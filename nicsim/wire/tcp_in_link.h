@@ -38,6 +38,8 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
   bool read_turn();
   size_t read_some(uint64_t limit, bool& drained, boost::system::error_code& error);
   bool parse();
+  bool copy(std::byte* to, const std::byte* from, uint64_t bytes) const;
+  void give_up_unmapped();
   // Requires that a kPull's loan has been read whole.
   bool begin(const Packet& packet);
   void end();

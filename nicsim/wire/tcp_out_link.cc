@@ -1,9 +1,14 @@
 #include "nicsim/wire/tcp_out_link.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "nicsim/wire/tcp_socket.h"
 
@@ -16,6 +21,28 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
+
+// A fault in one that is shorter is a user's own, and looking costs a system call.
+constexpr uint64_t kShort = 4096;
+
+// A byte of each page, read as from another process: what is not there makes an error, and no signal.
+bool is_mapped(const std::byte* memory, uint64_t bytes) {
+  constexpr size_t kMostPages = 512;
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(memory);
+  std::array<std::byte, kMostPages> taken;
+  std::array<iovec, kMostPages> pages;
+  for (uintptr_t at = first; at < first + bytes;) {
+    size_t count = 0;
+    for (; count < kMostPages && at < first + bytes; ++count, at = (at / page + 1) * page)
+      pages[count] = {reinterpret_cast<void*>(at), 1};
+    const iovec here{taken.data(), count};
+    const ssize_t read = ::process_vm_readv(::getpid(), &here, 1, pages.data(), count, 0);
+    if ((read < 0 && errno == EFAULT) || (read >= 0 && static_cast<size_t>(read) < count))
+      return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -161,6 +188,7 @@ void TcpOutLink::acknowledged(uint32_t token) {
 void TcpOutLink::flush() {
   if (state_ != State::kOpen)
     return;
+  drop_unmapped();
   Buffers buffers;
   uint64_t bytes = 0;
   const size_t count = gather(buffers, bytes);
@@ -173,6 +201,37 @@ void TcpOutLink::flush() {
   written(sent);
   if (!items_.empty())
     write_when_ready();
+}
+
+// Looks whether the long payloads that may go out next are there: the operations of those that are not fail, and
+// nothing else. Once a packet has been begun nothing but the end of the connection can tell the peer.
+void TcpOutLink::drop_unmapped() {
+  bool all_there = true;
+  for (size_t i = 0; i < std::min(items_.size(), kMaxBuffers / 2); ++i) {
+    Item& item = items_[i];
+    const bool begun = i == 0 && front_sent_ > 0;
+    if (begun || item.payload == nullptr || item.payload_bytes <= kShort || std::exchange(item.looked_at, true))
+      continue;
+    item.gone = !is_mapped(item.payload, item.payload_bytes);
+    all_there = all_there && !item.gone;
+  }
+  if (all_there)
+    return;
+  items_.erase_if([this](const Item& item) {
+    if (item.gone)
+      fail_unmapped(item.packet.token);
+    return item.gone;
+  });
+}
+
+// From inside poll(), which this may not be.
+void TcpOutLink::fail_unmapped(uint32_t token) {
+  hub_.handler_queued();
+  asio::post(socket_.get_executor(), [self = shared_from_this(), token] {
+    self->hub_.handler_ran();
+    self->hub_.sink().ack_arrived(
+        {.kind = PacketKind::kAck, .code = Code::kUnmapped, .source = self->meeting_.target, .token = token});
+  });
 }
 
 // What is to be written next: at most kMaxBuffers pieces and a portion of bytes.

@@ -47,8 +47,12 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
     Packet packet;
     const std::byte* payload = nullptr;  // null: zeros
     uint64_t payload_bytes = 0;
+    bool looked_at = false;  // whether its memory is there
+    bool gone = false;       // it is not
   };
 
+  void drop_unmapped();
+  void fail_unmapped(uint32_t token);
   void attempt();
   void set_timer(Clock::time_point when, void (TcpOutLink::*then)());
   void connecting_takes_too_long();
