@@ -76,8 +76,9 @@ void check_done_fired(World& world, const Transit& transit) {
 void check_flag_fired(World& world, const Transit& transit) {
   const Side& send = world.side(transit.request);
   const Side& receive = world.side(receive_of(transit));
-  if (receive.core == nullptr || transit.to != receive.rank || transit.packet.key != receive.core->done.key.value ||
-      transit.packet.offset != receive.core->done.offset)
+  const auto key = receive.core == nullptr ? Result<nic::RemoteKey>(Status(Code::kNotFound, "it was freed"))
+                                           : world.process(receive.rank).nic.key(receive.core->flag);
+  if (!key.ok() || transit.to != receive.rank || transit.packet.key != key.value().value || transit.packet.offset != 0)
     return broken(world, Finding::kOrder, transit, "does not go to its receive's done word");
   if (!is_told_falsely(world, receive_of(transit).index, transit.iteration) &&
       receive.data_landed < transit.iteration * send.pieces)
