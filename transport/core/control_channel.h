@@ -143,7 +143,6 @@ class ControlChannel {
   std::vector<Lane> lanes_;
   std::vector<uint32_t> sending_;  // peers with something in their lane's queue, or a credit to be given; each once
   std::deque<Message> received_;
-  uint64_t counted_ = 0;  // arrivals when they were looked at last
   bool pending_ = false;
   uint64_t failed_ = 0;
   std::atomic<bool> noticed_{false};
