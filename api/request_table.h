@@ -24,7 +24,7 @@ struct RequestRecord {
   std::string unusable;
 
   core::Request* core = nullptr;
-  bool gave_up = false;    // a blocking call stopped waiting for its match, and may be repeated
+  bool gave_up = false;     // a blocking call stopped waiting for its match, and may be repeated
   bool in_imatch = false;   // a match request is out for it, or a blocking call matches it
   bool is_watched = false;  // among the WatchedHandles
 
