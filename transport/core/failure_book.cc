@@ -16,15 +16,22 @@ void FailureBook::collect_new() {
       unreachable_.push_back(record->peer);
     else if (Request* request = find_(record->context))
       add(*request, record->code);
-    else
-      orphaned_ += record->context != 0 ? 1 : 0;  // its request was freed since; else nobody's
+    else if (record->context != 0 && !told_and_freed_.contains(record->context))
+      ++orphaned_;  // its request was freed since
   }
 }
 
 void FailureBook::add(Request& request, Code code) {
   ++request.failures;
   request.failure_code = code;
-  untold_.push_back(request.number);
+  if (!request.released)  // else what its other operations come to is no news
+    untold_.push_back(request.number);
+}
+
+void FailureBook::forget(const Request& request) {
+  orphaned_ += std::erase(untold_, request.number);
+  if (request.released)
+    told_and_freed_.insert(request.number);
 }
 
 const Request* FailureBook::take_failed(const Queue& queue) {

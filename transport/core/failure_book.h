@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "transport/core/request.h"
@@ -27,10 +28,11 @@ class FailureBook {
     if (nic_.failures() != seen_)
       collect_new();
   }
-  // An operation of this request has failed, without a record of the NIC's.
+  // An operation of this request has failed, without a record of the NIC's. A request that was released has been told
+  // of: its later failures are counted only.
   void add(Request& request, Code code);
   // The request is about to be freed: what was not told of it is nobody's.
-  void forget(const Request& request) { orphaned_ += std::erase(untold_, request.number); }
+  void forget(const Request& request);
 
   // A request whose last start was on this queue and of which operations failed since it was last returned; null if
   // there is none. Cheap then.
@@ -51,6 +53,7 @@ class FailureBook {
   uint64_t orphaned_ = 0;         // recorded, of requests that were freed untold
   uint64_t told_ = 0;             // by take_unrecorded()
   std::vector<uint64_t> untold_;  // numbers of requests with failures not yet reported, oldest first
+  std::unordered_set<uint64_t> told_and_freed_;  // a number for each, for good: operations of theirs may yet fail
   std::vector<uint32_t> unreachable_;
 };
 
