@@ -25,6 +25,8 @@
 #include "nicsim/wire/wire.h"
 #include "transport/base/device_memory.h"
 #include "transport/base/mpsc_ring.h"
+#include "transport/base/thread_annotations.h"
+#include "transport/nic/drive_right.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
@@ -98,27 +100,31 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   // Holds the right to drive, for calls that need the model's state now.
   class Driving;
 
-  bool try_drive();
-  void stop_driving();
-  size_t drive();
-  void publish(size_t steps);
-  void tell_listener();
-  size_t run_commands();
-  size_t read_doorbells();
+  size_t drive() LANYARD_REQUIRES(right_);
+  void publish(size_t steps) LANYARD_REQUIRES(right_);
+  void tell_listener() LANYARD_REQUIRES(right_);
+  size_t run_commands() LANYARD_REQUIRES(right_);
+  size_t read_doorbells() LANYARD_REQUIRES(right_);
   bool has_work() const;
-  Status remove_region(nic::RegionId region, nic::RemoteKey key);
+  Status remove_region(nic::RegionId region, nic::RemoteKey key) LANYARD_REQUIRES(right_);
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
   Status check_operands(const nic::Op& op) const;
-  void watch_moves();
-  size_t fire_ready();
-  size_t copy_words();
-  void ring(nic::CounterId counter, uint64_t value);
-  void carry(const Launch& launch);
-  void complete(const Packet& ack);
-  void count(const Packet& packet);
+  void watch_moves() LANYARD_REQUIRES(right_);
+  size_t fire_ready() LANYARD_REQUIRES(right_);
+  size_t copy_words() LANYARD_REQUIRES(right_);
+  void ring(nic::CounterId counter, uint64_t value) LANYARD_REQUIRES(right_);
+  void carry(const Launch& launch) LANYARD_REQUIRES(right_);
+  void complete(const Packet& ack) LANYARD_REQUIRES(right_);
+  void count(const Packet& packet) LANYARD_REQUIRES(right_);
   template <typename Fill>
-  void push(Fill fill);
-  void wake_owner_if_asleep();
+  void push(Fill fill) {
+    nic::push_command(commands_, fill, [this] { return progress(); });
+  }
+  // In line: every post asks.
+  void wake_owner_if_asleep() {
+    if (owner_asleep_.load(std::memory_order_seq_cst) && attending_.load(std::memory_order_seq_cst) == 0)
+      wire_->wake(Wire::Sleeper::kOwner);
+  }
   bool idle() const;
   Status start_owner();
   void run_owner();
@@ -126,19 +132,19 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
     return !op.moves_data() || op.remote.peer < peer_count_.load(std::memory_order_relaxed);
   }
 
-  std::byte* place(const Packet& packet) override;
-  void landed(const Packet& packet, bool placed) override;
-  void abandoned(const Packet& packet, Code code) override;
-  void atomic_arrived(const Packet& packet) override;
-  void ack_arrived(const Packet& packet) override;
-  void pull_arrived(const Packet& packet, const std::byte* loan) override;
-  void pull_refused(const Packet& packet) override;
-  void peer_lost(uint32_t peer) override;
-  void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) override;
-  void not_sent(uint32_t peer, const Packet& packet, Code code) override;
-  void moved(const Packet& packet, Code code) override;
-  Packet apply(const Packet& packet);
-  void answer(const Packet& packet, Code code);
+  std::byte* place(const Packet& packet) override LANYARD_REQUIRES(right_);
+  void landed(const Packet& packet, bool placed) override LANYARD_REQUIRES(right_);
+  void abandoned(const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
+  void atomic_arrived(const Packet& packet) override LANYARD_REQUIRES(right_);
+  void ack_arrived(const Packet& packet) override LANYARD_REQUIRES(right_);
+  void pull_arrived(const Packet& packet, const std::byte* loan) override LANYARD_REQUIRES(right_);
+  void pull_refused(const Packet& packet) override LANYARD_REQUIRES(right_);
+  void peer_lost(uint32_t peer) override LANYARD_REQUIRES(right_);
+  void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) override LANYARD_REQUIRES(right_);
+  void not_sent(uint32_t peer, const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
+  void moved(const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
+  Packet apply(const Packet& packet) LANYARD_REQUIRES(right_);
+  void answer(const Packet& packet, Code code) LANYARD_REQUIRES(right_);
 
   nic::Caps caps_;
   // Where there is device memory; belongs to whoever drives; outlives the wire, which uses its staging memory.
@@ -146,7 +152,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   const std::unique_ptr<Wire> wire_;
   TraceLog* const trace_;  // may be null; belongs to whoever drives
   NicModel model_;         // belongs to whoever drives; validate() also to posters
-  std::atomic<bool> driven_{false};
+  nic::DriveRight right_;
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;
@@ -157,12 +163,11 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   std::atomic<uint64_t> lost_count_{0};
   uint32_t self_ = 0;
 
-  // Belong to whoever drives.
-  nic::CounterId listened_;
-  nic::Listener listener_;
-  bool heard_ = false;  // a message has been counted there since the listener was called
+  nic::CounterId listened_ LANYARD_GUARDED_BY(right_);
+  nic::Listener listener_ LANYARD_GUARDED_BY(right_);
+  bool heard_ LANYARD_GUARDED_BY(right_) = false;  // a message has been counted there since the listener was called
 
-  DoorbellWords words_;  // belongs to whoever drives
+  DoorbellWords words_ LANYARD_GUARDED_BY(right_);
   std::atomic<uint32_t> armed_count_{0};
   std::atomic<bool> under_way_{false};  // operations that have not ended
   std::atomic<bool> moving_{false};     // a device copies, and wakes nobody when it has ended

@@ -180,7 +180,7 @@ size_t ShmWire::poll(Sink& sink) {
     return 0;
   size_t steps = take_frames(sink);
   if (steps == 0 && !ended_.empty())
-    steps += bury(sink);
+    steps += report_ended(sink);
   if (steps == 0 && lost_any_) [[unlikely]]
     steps += step_over_unfinished();
   if (inbox_.take_nudge()) {
@@ -575,7 +575,7 @@ void ShmWire::end(uint32_t rank) {
 
 // Reports the peers that have ended. Called when the inbox is empty, and what they had sent has
 // been taken: they had ended before it was looked at.
-size_t ShmWire::bury(Sink& sink) {
+size_t ShmWire::report_ended(Sink& sink) {
   const std::vector<uint32_t> ended = std::exchange(ended_, {});
   lost_any_ = true;
   for (const uint32_t rank : ended) {

@@ -164,7 +164,7 @@ class ShmWire final : public Wire {
   void look_after_peers();
   void watch_from_now_on();
   void end(uint32_t rank);
-  size_t bury(Sink& sink);
+  size_t report_ended(Sink& sink);
   size_t step_over_unfinished();
 
   const ShmOptions options_;

@@ -1,0 +1,128 @@
+// The part of ThreadedNic that takes operations and rings: commands for whoever drives, and their credits.
+#include <string>
+
+#include "nicsim/threaded/driving.h"
+#include "nicsim/threaded/threaded_nic.h"
+#include "transport/nic/descriptor.h"
+
+namespace lanyard::nicsim {
+
+using nic::CounterId;
+using nic::DeferredOp;
+using nic::Op;
+
+namespace {
+
+using Kind = TraceEvent::Kind;
+
+Status no_peer() { return {Code::kNotFound, "no such peer"}; }
+
+}  // namespace
+
+Status ThreadedNic::post(std::span<const DeferredOp> ops) {
+  for (const DeferredOp& op : ops) {
+    if (!reaches(op.op))
+      return no_peer();
+    LANYARD_RETURN_IF_ERROR(model_.validate(op));
+    LANYARD_RETURN_IF_ERROR(check_operands(op.op));
+  }
+  const auto wanted = static_cast<uint32_t>(ops.size());
+  if (ops.size() > caps_.deferred_depth)
+    return {Code::kExhausted,
+            std::to_string(ops.size()) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+  uint32_t free = free_entries_.load(std::memory_order_relaxed);
+  do {
+    if (free < wanted)
+      return {Code::kAgain, "too few deferred-work entries are free"};
+  } while (!free_entries_.compare_exchange_weak(free, free - wanted, std::memory_order_relaxed));
+  for (const DeferredOp& op : ops)
+    push([&op](Command& command) {
+      command.kind = Command::Kind::kPost;
+      command.deferred = op;
+    });
+  wake_owner_if_asleep();
+  return {};
+}
+
+// Requires a valid op.
+Status ThreadedNic::check_operands(const Op& op) const {
+  if (mover_ == nullptr || op.kind != nic::OpKind::kAtomic)
+    return {};
+  if (is_device(op.local.region) || (nic::fetches(op) && is_device(op.fetch.region)))
+    return {Code::kUnsupported, "the operands and results of atomics lie in host memory"};
+  return {};
+}
+
+Status ThreadedNic::issue(const Op& op) {
+  if (!reaches(op))
+    return no_peer();
+  LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  LANYARD_RETURN_IF_ERROR(check_operands(op));
+  uint32_t free = free_issues_.load(std::memory_order_relaxed);
+  do {
+    if (free == 0)
+      return {Code::kAgain, "too many operations are under way"};
+  } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
+  push([&op](Command& command) {
+    command.kind = Command::Kind::kIssue;
+    command.deferred.op = op;
+  });
+  wake_owner_if_asleep();
+  return {};
+}
+
+// A trace knows nothing of it.
+Status ThreadedNic::cancel(CounterId trigger) {
+  Driving driving(*this);
+  if (!model_.is_open(trigger))
+    return {Code::kNotFound, "no such counter is open"};
+  const uint32_t before = model_.free_entries();
+  model_.cancel(trigger);
+  free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
+  return {};
+}
+
+Status ThreadedNic::flush() {
+  Driving driving(*this);
+  const uint32_t before = model_.free_entries();
+  model_.flush();
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kFlushed});
+  free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
+  return {};
+}
+
+// ---- Of whoever drives
+
+size_t ThreadedNic::run_commands() {
+  size_t steps = 0;
+  while (const Command* command = commands_.front()) {
+    switch (command->kind) {
+      case Command::Kind::kPost:
+        if (trace_ != nullptr)
+          trace_->write({.kind = Kind::kPosted,
+                         .counter = command->deferred.trigger,
+                         .value = command->deferred.threshold,
+                         .op = command->deferred.op});
+        model_.post(command->deferred);
+        break;
+      case Command::Kind::kIssue:
+        if (trace_ != nullptr)
+          trace_->write({.kind = Kind::kIssued, .op = command->deferred.op});
+        model_.hold(command->deferred.op);
+        break;
+      case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
+    }
+    commands_.pop();
+    ++steps;
+  }
+  return steps;
+}
+
+void ThreadedNic::ring(CounterId counter, uint64_t value) {
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kRang, .counter = counter, .value = value});
+  model_.ring(counter, value);
+}
+
+}  // namespace lanyard::nicsim
