@@ -48,11 +48,11 @@ class FailureBook {
 
   nic::Nic& nic_;
   const Find find_;
-  uint64_t seen_ = 0;             // the NIC's failures when they were collected last
-  uint64_t recorded_ = 0;         // records taken
-  uint64_t orphaned_ = 0;         // recorded, of requests that were freed untold
-  uint64_t told_ = 0;             // by take_unrecorded()
-  std::vector<uint64_t> untold_;  // numbers of requests with failures not yet reported, oldest first
+  uint64_t seen_ = 0;                            // the NIC's failures when they were collected last
+  uint64_t recorded_ = 0;                        // records taken
+  uint64_t orphaned_ = 0;                        // recorded, of requests that were freed untold
+  uint64_t told_ = 0;                            // by take_unrecorded()
+  std::vector<uint64_t> untold_;                 // numbers of requests with failures not yet reported, oldest first
   std::unordered_set<uint64_t> told_and_freed_;  // a number for each, for good: operations of theirs may yet fail
   std::vector<uint32_t> unreachable_;
 };
