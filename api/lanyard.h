@@ -73,7 +73,9 @@ int MPIX_Queue_free(MPIX_Queue* queue);
 /* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
  * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_FAILED: an operation
  * failed (the message names its request), or the stream's device is lost; MPIX_ERR_STALLED: the deadline passed
- * (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated. */
+ * (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated.
+ * A request's failure is told once, by the queue of its last start. From then on nothing waits for that request any
+ * more: the stream goes on, with the request's data undefined. Free the request and match a new one. */
 int MPIX_Queue_wait(MPIX_Queue queue);
 /* Figures of the queue and its network card as a new info object, to be freed by the caller: "nic", "strategy",
  * "starts", "waits", "triggers", "bytes", "entries_posted" (deferred-work entries that starts needed, those that
@@ -87,14 +89,15 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * Pairs an inactive persistent request for good with exactly one of the peer, by the rules of MPI matching
  * (communicator, rank, tag, wildcards, order of the matching calls). Only requests that are given to a matching
  * function on both sides match. Blocking calls in opposite orders on two processes deadlock, as blocking sends would:
- * use matchall or imatch.
+ * use matchall or imatch. What was given to a matching function makes progress whatever the program does, by a thread
+ * of Lanyard's that makes no call of MPI's.
  * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
  * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, or matched (or matching) before;
  * MPI_ERR_TRUNCATE: the matched send is longer than the receive, on both sides; both requests are then as before;
- * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching and the call may be
- * repeated; MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card; MPIX_ERR_NO_ENTRIES: the card is out of counters
- * or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a non-contiguous datatype, an inter-communicator or a
- * communicator of a kind that Lanyard cannot follow. */
+ * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching, the call may be repeated,
+ * or the request freed, which withdraws its offer; MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card;
+ * MPIX_ERR_NO_ENTRIES: the card is out of counters or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a
+ * non-contiguous datatype, an inter-communicator or a communicator of a kind that Lanyard cannot follow. */
 int MPIX_Match(MPI_Request* request, MPI_Status* status);
 /* As MPIX_Match on each, in any order of completion. statuses may be MPI_STATUSES_IGNORE. MPI_ERR_IN_STATUS: at least
  * one failed; each status then has its own code in MPI_ERROR; the others are matched. */

@@ -23,8 +23,8 @@
 //
 // Strategy C, "write-back", is B without the sender's done word: once the flag is delivered, and with it everything,
 // the NIC copies the completion counter to memory (N10), and there the sender's stream waits for what has succeeded:
-// the wait of a send that failed does not pass. A counter goes on from where the last user of its word came to, so that
-// these words, too, only grow.
+// the wait of a send that failed passes once that was told (Endpoint::release), not before. A counter goes on from
+// where the last user of its word came to, so that these words, too, only grow.
 //
 // Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or
 // 0. C: send 2 and what the copy costs (nic::Caps::write_back_entries), else as B. And one more for every further piece
