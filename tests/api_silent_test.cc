@@ -13,14 +13,16 @@ int sends() {
   return number == nullptr ? 100 : std::max(1, std::atoi(number));
 }
 
-// A ready send whose receive was freed: its write finds no region.
+// On rank 0, a ready send to rank 1 whose receive was freed: its write finds no region. Others look on.
 MPI_Request doomed_send(Buffer& buffer) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank() == 0)
     MPI_Rsend_init(buffer.data(), buffer.count(), MPI_BYTE, 1, 5, MPI_COMM_WORLD, &request);
-  else
+  if (rank() == 1)
     MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
-  EXPECT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+  if (rank() < 2) {
+    EXPECT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+  }
   if (rank() == 1) {
     EXPECT_TRUE(ok(MPI_Request_free(&request)));
   }
