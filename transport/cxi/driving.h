@@ -1,24 +1,21 @@
-// OfiNic::Driving and OfiNic::push, for the two files that implement OfiNic.
+// OfiNic::Driving, for the files that implement OfiNic.
 #ifndef LANYARD_TRANSPORT_CXI_DRIVING_H_
 #define LANYARD_TRANSPORT_CXI_DRIVING_H_
 
-#include <sched.h>
-
+#include "transport/base/thread_annotations.h"
 #include "transport/cxi/ofi_nic.h"
 
 namespace lanyard::ofi {
 
-// The right to drive, from construction to destruction. Whatever was posted or done before counts
-// by then.
-class OfiNic::Driving {
+// The right to drive, from construction to destruction. Whatever was posted or done before counts by then.
+class LANYARD_SCOPED_CAPABILITY OfiNic::Driving {
  public:
-  explicit Driving(OfiNic& nic) : nic_(nic) {
-    while (!nic_.try_drive())
-      sched_yield();
+  explicit Driving(OfiNic& nic) LANYARD_ACQUIRE(nic.right_) : nic_(nic) {
+    nic_.right_.take();
     (void)nic_.drive();
   }
-  ~Driving() {
-    nic_.stop_driving();
+  ~Driving() LANYARD_RELEASE() {
+    nic_.right_.give_back();
     nic_.progress();  // whatever the call made ready
   }
   Driving(const Driving&) = delete;
@@ -27,15 +24,6 @@ class OfiNic::Driving {
  private:
   OfiNic& nic_;
 };
-
-// Rings are not limited by credits, so that the queue can be full; then the pusher helps to empty
-// it.
-template <typename Fill>
-void OfiNic::push(Fill fill) {
-  while (!commands_.push_filled(fill))
-    if (progress() == 0)
-      sched_yield();
-}
 
 }  // namespace lanyard::ofi
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/cxi/driving.h"
 #include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/ofi_status.h"
+#include "transport/nic/descriptor.h"
 
 namespace lanyard::ofi {
 
@@ -46,15 +46,11 @@ bool in_order(std::span<const nic::DeferredOp> ops) {
 
 }  // namespace
 
-bool OfiNic::try_drive() {
-  return !driven_.load(std::memory_order_seq_cst) && !driven_.exchange(true, std::memory_order_seq_cst);
-}
-
 size_t OfiNic::progress() {
   size_t steps = 0;
-  while (try_drive()) {
+  while (right_.try_take()) {
     steps += drive();
-    stop_driving();
+    right_.give_back();
     // A command pushed by a thread that found this one driving is this one's to run.
     if (commands_.empty())
       break;
@@ -143,7 +139,7 @@ inline void OfiNic::use(const Work& work, int delta) {
   if (work.op.completion.valid())
     counters_[work.op.completion.value].uses += count;
   regions_[work.op.local.region.value].uses += count;
-  if (Work::fetches(work.op))
+  if (nic::fetches(work.op))
     regions_[work.op.fetch.region.value].uses += count;
 }
 
@@ -156,7 +152,7 @@ inline void OfiNic::use(const Work& work, int delta) {
   work.threshold = threshold;
   work.state = Work::State::kHeld;
   work.at_once = false;
-  work.describe(*fabric_, op, local_address(op.local), Work::fetches(op) ? local_address(op.fetch) : nullptr);
+  work.describe(*fabric_, op, local_address(op.local), nic::fetches(op) ? local_address(op.fetch) : nullptr);
   use(work, 1);
   return work;
 }
@@ -355,9 +351,8 @@ void OfiNic::lose(uint32_t peer) {
 }
 
 void OfiNic::remember_failure(const nic::FailureRecord& record) {
-  if (failure_count_ < kept_failures_.size())
-    kept_failures_[(first_failure_ + failure_count_++) % kept_failures_.size()] = record;
-  failures_.fetch_add(1, std::memory_order_release);
+  failure_log_.add(record);
+  failures_.store(failure_log_.total(), std::memory_order_release);
 }
 
 void OfiNic::release(Work& work) {

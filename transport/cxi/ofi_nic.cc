@@ -10,6 +10,7 @@
 #include "transport/cxi/cxi_extension.h"
 #include "transport/cxi/driving.h"
 #include "transport/cxi/ofi_status.h"
+#include "transport/nic/descriptor.h"
 
 namespace lanyard::ofi {
 
@@ -25,7 +26,7 @@ constexpr uint32_t kUsualDepth = 504;
 constexpr uint32_t kMostDepth = 2048;  // all the trigger entries of a Cassini NIC
 constexpr uint32_t kMaxIssued = 256;   // under way without an entry
 constexpr uint32_t kSpareCommands = 1024;
-constexpr size_t kKeptFailures = 1024;
+constexpr uint32_t kKeptFailures = 1024;
 
 // For the end of an operation that has fired; and as long as it may be that a counter's reading does
 // not show yet that it has.
@@ -35,8 +36,8 @@ constexpr std::chrono::milliseconds kReadingsLag{2};
 // How long wait_since() sleeps at most: nothing wakes it.
 constexpr std::chrono::microseconds kNap{50};
 
-Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
-Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
+Status no_counter() { return status_of(nic::DescriptorFault::kNoCounter, 0); }
+Status no_region() { return status_of(nic::DescriptorFault::kNoRegion, 0); }
 Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
 
 // Of an object that cannot be opened: a card that is full of them says "again", but waiting frees
@@ -104,10 +105,10 @@ OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32
       keys_(std::min(fabric_->provider().key_bytes, fabric_->info().domain_attr->mr_key_size)),
       work_count_(depth + kMaxIssued),
       works_(std::make_unique<Work[]>(work_count_)),
+      failure_log_(kKeptFailures),
       commands_(depth + kMaxIssued + kSpareCommands),
       free_entries_(depth),
-      free_issues_(kMaxIssued),
-      kept_failures_(kKeptFailures) {
+      free_issues_(kMaxIssued) {
   fill_caps(options, depth);
   counters_ = std::vector<OfiCounter>(caps_.max_counters);
   regions_ = std::vector<OfiRegion>(caps_.max_regions);
@@ -231,6 +232,7 @@ Status OfiNic::close_counter(CounterId id) {
       return {Code::kInvalidState, "the counter is named by " + std::to_string(counter.uses) +
                                        " entries, operations or regions, or by a listener"};
     counter.close();
+    right_.assert_held();
     free_counters_.push_back(id.value);
     return {};
   };
@@ -381,13 +383,14 @@ Status OfiNic::deregister_region(RegionId id) {
     region.close();
     if (counter != nullptr)
       --counter->uses;
+    right_.assert_held();
     free_regions_.push_back(id.value);
     return {};
   };
   return once_over(
       deregister, [&] { return regions_[id.value].uses; },
       [&](const Work& work) {
-        return (work.op.local.region == id) + (Work::fetches(work.op) && work.op.fetch.region == id);
+        return (work.op.local.region == id) + (nic::fetches(work.op) && work.op.fetch.region == id);
       });
 }
 
@@ -406,12 +409,7 @@ void OfiNic::wait_since(uint64_t seen, Nanoseconds timeout) {
 
 std::optional<nic::FailureRecord> OfiNic::take_failure() {
   Driving driving(*this);
-  if (failure_count_ == 0)
-    return std::nullopt;
-  nic::FailureRecord record = kept_failures_[first_failure_];
-  first_failure_ = (first_failure_ + 1) % kept_failures_.size();
-  --failure_count_;
-  return record;
+  return failure_log_.take();
 }
 
 bool OfiNic::confirms(std::span<const uint64_t> contexts) {

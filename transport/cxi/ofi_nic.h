@@ -26,10 +26,13 @@
 
 #include "transport/base/device_memory.h"
 #include "transport/base/mpsc_ring.h"
+#include "transport/base/thread_annotations.h"
 #include "transport/cxi/fabric.h"
 #include "transport/cxi/ofi_counter.h"
 #include "transport/cxi/ofi_region.h"
 #include "transport/cxi/work.h"
+#include "transport/nic/drive_right.h"
+#include "transport/nic/failure_log.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::ofi {
@@ -97,6 +100,8 @@ class OfiNic final : public nic::Nic {
   };
   // Holds the right to drive, for calls that need the state of now.
   class Driving;
+  // What of it descriptors are compared with.
+  struct Open;
 
   OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
   void fill_caps(const OfiOptions& options, uint32_t depth);
@@ -107,65 +112,65 @@ class OfiNic final : public nic::Nic {
   template <typename Call, typename Uses, typename Names>
   Status once_over(Call call, Uses uses, Names names);
 
-  // What can be wrong with a descriptor.
-  enum class Fault : uint8_t;
-  // What is right or wrong with a descriptor. For any thread.
+  // For any thread.
   bool is_open(nic::CounterId id) const { return id.value < caps_.max_counters && counters_[id.value].is_open(); }
   bool is_open(nic::RegionId id) const { return id.value < caps_.max_regions && regions_[id.value].is_open(); }
-  Fault fault_in(const nic::Op& op) const;
-  Fault fault_in(const nic::DeferredOp& deferred) const;
-  Fault fault_in(nic::LocalSpan span, uint64_t bytes, uint64_t alignment) const;
-  Status status_of(Fault fault) const;
-
-  // ---- Driving (ofi_drive.cc). All of these belong to whoever drives.
-  bool try_drive();
-  void stop_driving() { driven_.store(false, std::memory_order_seq_cst); }
-  size_t drive();
-  size_t run_commands();
-  size_t read_completions();
-  size_t look_at_waiting();
-  size_t hand_over();
-  void accept(std::span<const nic::DeferredOp> ops);
-  Code offer(Work& work);
-  bool try_to_give(Work& work);
-  Code run_at_once(Work& work);
-  Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold);
-  void hold(Work& work, size_t first_fresh);
-  void run_counter_op(const nic::Op& op);
-  bool is_due(const Work& work) const;
-  void finish(Work::Use& use);
-  void fail(Work::Use& use, Code code, bool unreachable);
-  void fail(Work& work, Code code, bool unreachable);
-  void lose(uint32_t peer);
-  bool hears();
-  void release(Work& work);
-  void use(const Work& work, int delta);
-  std::byte* local_address(nic::LocalSpan span) const { return regions_[span.region.value].base() + span.offset; }
-  OfiCounter* completion_of(const Work& work);
-  void remember_failure(const nic::FailureRecord& record);
-  void ring(nic::CounterId id, uint64_t value);
   template <typename Fill>
-  void push(Fill fill);
+  void push(Fill fill) {
+    nic::push_command(commands_, fill, [this] { return progress(); });
+  }
   void run_owner();
+
+  // ---- Driving (ofi_drive.cc)
+  size_t drive() LANYARD_REQUIRES(right_);
+  size_t run_commands() LANYARD_REQUIRES(right_);
+  size_t read_completions() LANYARD_REQUIRES(right_);
+  size_t look_at_waiting() LANYARD_REQUIRES(right_);
+  size_t hand_over() LANYARD_REQUIRES(right_);
+  void accept(std::span<const nic::DeferredOp> ops) LANYARD_REQUIRES(right_);
+  Code offer(Work& work) LANYARD_REQUIRES(right_);
+  bool try_to_give(Work& work) LANYARD_REQUIRES(right_);
+  Code run_at_once(Work& work) LANYARD_REQUIRES(right_);
+  Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold) LANYARD_REQUIRES(right_);
+  void hold(Work& work, size_t first_fresh) LANYARD_REQUIRES(right_);
+  void run_counter_op(const nic::Op& op) LANYARD_REQUIRES(right_);
+  bool is_due(const Work& work) const LANYARD_REQUIRES(right_);
+  void finish(Work::Use& use) LANYARD_REQUIRES(right_);
+  void fail(Work::Use& use, Code code, bool unreachable) LANYARD_REQUIRES(right_);
+  void fail(Work& work, Code code, bool unreachable) LANYARD_REQUIRES(right_);
+  void lose(uint32_t peer) LANYARD_REQUIRES(right_);
+  bool hears() LANYARD_REQUIRES(right_);
+  void release(Work& work) LANYARD_REQUIRES(right_);
+  void use(const Work& work, int delta) LANYARD_REQUIRES(right_);
+  std::byte* local_address(nic::LocalSpan span) const { return regions_[span.region.value].base() + span.offset; }
+  OfiCounter* completion_of(const Work& work) LANYARD_REQUIRES(right_);
+  void remember_failure(const nic::FailureRecord& record) LANYARD_REQUIRES(right_);
+  void ring(nic::CounterId id, uint64_t value) LANYARD_REQUIRES(right_);
 
   const std::unique_ptr<Fabric> fabric_;
   const DeviceMemory* const device_memory_;  // may be null
   nic::Caps caps_;
-  KeyMaker keys_;
-  std::vector<OfiCounter> counters_;
+  nic::DriveRight right_;
+  KeyMaker keys_ LANYARD_GUARDED_BY(right_);
+  std::vector<OfiCounter> counters_;  // these belong to whoever drives, but for what ofi_region.h says of any thread
   std::vector<OfiRegion> regions_;
-  std::vector<uint32_t> free_counters_;
-  std::vector<uint32_t> free_regions_;
+  std::vector<uint32_t> free_counters_ LANYARD_GUARDED_BY(right_);
+  std::vector<uint32_t> free_regions_ LANYARD_GUARDED_BY(right_);
 
   const uint32_t work_count_;
-  const std::unique_ptr<Work[]> works_;
-  Work* free_work_ = nullptr;
-  std::vector<Work*> held_;     // by age, lower thresholds of one look first
-  std::vector<Work*> waiting_;  // deferred work that the provider does not report
-  bool no_entries_ = false;     // the provider has said so in this round of offers
-  uint32_t unread_ = 0;         // entries posted since the completions were read last
+  const std::unique_ptr<Work[]> works_;  // belong to whoever drives
+  Work* free_work_ LANYARD_GUARDED_BY(right_) = nullptr;
+  std::vector<Work*> held_ LANYARD_GUARDED_BY(right_);     // by age, lower thresholds of one look first
+  std::vector<Work*> waiting_ LANYARD_GUARDED_BY(right_);  // deferred work that the provider does not report
+  bool no_entries_ LANYARD_GUARDED_BY(right_) = false;     // the provider has said so in this round of offers
+  uint32_t unread_ LANYARD_GUARDED_BY(right_) = 0;         // entries posted since the completions were read last
+  nic::FailureLog failure_log_ LANYARD_GUARDED_BY(right_);
 
-  std::atomic<bool> driven_{false};
+  nic::CounterId listened_ LANYARD_GUARDED_BY(right_);
+  nic::Listener listener_ LANYARD_GUARDED_BY(right_);
+  uint64_t heard_ LANYARD_GUARDED_BY(right_) = 0;  // what the counter had reached when it was looked at last
+  std::chrono::steady_clock::time_point next_look_ LANYARD_GUARDED_BY(right_);
+
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;
@@ -174,15 +179,6 @@ class OfiNic final : public nic::Nic {
   std::atomic<uint64_t> lost_count_{0};
   std::atomic<uint64_t> activity_{0};
   std::atomic<uint64_t> failures_{0};
-  std::vector<nic::FailureRecord> kept_failures_;  // a ring
-  size_t first_failure_ = 0;
-  size_t failure_count_ = 0;
-
-  // Belong to whoever drives.
-  nic::CounterId listened_;
-  nic::Listener listener_;
-  uint64_t heard_ = 0;  // what the counter had reached when it was looked at last
-  std::chrono::steady_clock::time_point next_look_;
 
   std::thread owner_;
   std::atomic<bool> stopping_{false};

@@ -4,6 +4,7 @@
 #include "transport/cxi/ofi_counter.h"
 #include "transport/cxi/ofi_region.h"
 #include "transport/cxi/ofi_status.h"
+#include "transport/nic/descriptor.h"
 
 namespace lanyard::ofi {
 
@@ -12,7 +13,7 @@ namespace {
 uint64_t flags_of(const nic::Op& op) {
   // Deferred work is not reported unless it asks for it. What fetches is delivered when its answer
   // is here.
-  const bool delivery = op.level == nic::CompletionLevel::kDelivery && !Work::fetches(op);
+  const bool delivery = op.level == nic::CompletionLevel::kDelivery && !nic::fetches(op);
   return FI_COMPLETION | (delivery ? FI_DELIVERY_COMPLETE : 0);
 }
 
@@ -68,7 +69,7 @@ void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* l
   atomic_target_.key = op.remote.key.value;
   atomic_.msg.addr = fabric.peer(op.remote.peer);
   atomic_.flags = flags_of(op);
-  if (fetches(op))
+  if (nic::fetches(op))
     return describe_fetching(op, fetch);
   atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
   use().op_type = FI_OP_ATOMIC;

@@ -50,12 +50,6 @@ class Work {
     return *static_cast<Use*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)));
   }
 
-  // Whether the operation brings something back.
-  static bool fetches(const nic::Op& op) {
-    return op.kind == nic::OpKind::kAtomic &&
-           (op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap);
-  }
-
   // Before anything else: fills in what is the same for every operation, and where the provider does not report
   // deferred work, opens a counter of its own to complete into. The fabric outlives its use.
   Status prepare(const Fabric& fabric);
