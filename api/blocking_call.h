@@ -40,7 +40,7 @@ class BlockingCall {
   Clock::time_point begin() const { return begin_; }
   const Subject& subject() const { return subject_; }
   // Whether the deadline has passed. From then on report_ready() is to be asked until it is true: other processes are
-  // asked what they wait for, which takes no longer than StallInquiry::kLongest.
+  // asked what they wait for, a second at most for each that does not answer.
   bool overdue() const;
   // Requires overdue() and the lock.
   bool report_ready();

@@ -19,7 +19,7 @@ namespace {
 Context* the_context = nullptr;
 
 constexpr std::chrono::milliseconds kBetweenTests{1};
-// How long the end of a barrier may take once some process has ended.
+// How long the end of a barrier may take from when it was seen that some process has ended.
 constexpr std::chrono::milliseconds kAfterLoss{2000};
 // How long the last kernel of a stream is waited for.
 constexpr std::chrono::seconds kLongestKernel{1};
@@ -104,7 +104,7 @@ void Context::finish_queues() {
       continue;
     std::optional<Refusal> failure = wait_until_empty(*this, *queue, "MPI_Finalize");
     // What has failed is not waited for any more; what comes after it may still end well.
-    while (failure && failure->error_class == MPIX_ERR_FAILED && !is_through()) {
+    while (failure && failure->error_class == MPIX_ERR_FAILED && queue->stream().health().ok() && !is_through()) {
       std::fprintf(stderr, "lanyard: rank %u: in MPI_Finalize: %s\n", rank_, failure->text.c_str());
       failure = wait_until_empty(*this, *queue, "MPI_Finalize");
     }
@@ -123,11 +123,12 @@ bool Context::meet_others() {
     std::string text = "waits for all ranks to come to MPI_Finalize";
     for (uint32_t rank = 0; rank < size_; ++rank)
       if (nic_status_.ok() && plane_->lost(rank))
-        text += "; rank " + std::to_string(rank) + " has ended";
+        text += "; " + plane_->why_lost(rank);
     return text;
   };
   BlockingCall call(*this, {.name = "MPI_Finalize", .extra = missing});
-  bool lost = false;
+  std::optional<BlockingCall::Clock::time_point> lost_since;
+  bool told = false;
   while (true) {
     int done = 0;
     if (PMPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
@@ -143,12 +144,17 @@ bool Context::meet_others() {
     {
       const auto lock = this->lock();
       plane_->progress();
+      const auto now = BlockingCall::Clock::now();
       // A process that has left the barrier before us may have ended since: then it is over in a moment.
-      lost = lost || nic_->lost_peers() > 0;
-      const bool over = call.overdue() || (lost && BlockingCall::Clock::now() - call.begin() > kAfterLoss);
-      if (over && call.report_ready()) {
+      if (!lost_since && nic_->lost_peers() > 0)
+        lost_since = now;
+      const bool hopeless = lost_since && now - *lost_since > kAfterLoss;
+      // Past the deadline others may still have something to do before they come: that is no reason to end them.
+      if ((hopeless || (!told && call.overdue())) && call.report_ready()) {
         std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize: %s\n", rank_, call.report().c_str());
-        return false;
+        told = true;
+        if (hopeless)
+          return false;
       }
     }
     nic_->wait_since(seen, kBetweenTests);

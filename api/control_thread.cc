@@ -18,8 +18,10 @@ Status ControlThread::start() {
 void ControlThread::stop() {
   stopping_.store(true);
   wake();
-  if (thread_.joinable())
-    thread_.join();
+  if (!thread_.joinable())
+    return;
+  thread_.join();
+  context_.plane().stop_listening();
 }
 
 nic::Listener ControlThread::listener() {
@@ -39,6 +41,8 @@ void ControlThread::wake() {
 void ControlThread::run() {
   while (!stopping_.load()) {
     bool pending = false;
+    // Whoever attends the NIC serves it, unless a kernel runs on that very thread.
+    context_.nic().progress();
     {
       const auto lock = context_.lock();
       if (!called_)

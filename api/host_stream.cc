@@ -1,15 +1,28 @@
 #include "api/host_stream.h"
 
 #include <new>
+#include <optional>
+#include <string>
 
+#include "api/blocking_call.h"
 #include "api/context.h"
 #include "api/errors.h"
+#include "api/queue.h"
 
 using lanyard::Status;
+using lanyard::api::BlockingCall;
 using lanyard::api::Context;
 using lanyard::api::raise;
 
 namespace {
+
+// What the stream stands at, where it has a queue. Under the context's lock.
+std::string describe(Context& context, const lanyard_host_stream& stream) {
+  for (const auto& queue : context.queues())
+    if (queue->host_stream == &stream && queue->core != nullptr)
+      return lanyard::api::describe_queue(context, *queue).text;
+  return "the stream has no queue";
+}
 
 int invalid() { return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "not a host stream"); }
 
@@ -40,6 +53,10 @@ int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void*), void
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
   if (!lanyard_host_stream::valid(stream))
     return invalid();
+  std::optional<BlockingCall> call;  // while there is somebody who could be told
+  if (Context* context = Context::get(); context != nullptr && context->nic_status().ok())
+    call.emplace(*context, BlockingCall::Subject{.name = "MPIX_Host_stream_synchronize",
+                                                 .extra = [=] { return describe(*context, *stream); }});
   const Status status = stream->stream.synchronize();
   return status.ok() ? MPI_SUCCESS : raise(MPI_COMM_WORLD, MPI_ERR_OTHER, status.message());
 }

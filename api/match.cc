@@ -93,10 +93,16 @@ void begin(Context& context, const std::vector<RequestRecord*>& records, const M
 }
 
 // While a blocking call names them nobody else frees or matches them.
-void set_in_call(const std::vector<RequestRecord*>& records, bool in_call) {
+void begin_call(const std::vector<RequestRecord*>& records) {
+  for (RequestRecord* record : records)
+    record->in_imatch = true;
+}
+
+// Where it has given up the same call may be made again, though some of its requests are matched.
+void end_call(const std::vector<RequestRecord*>& records, bool gave_up) {
   for (RequestRecord* record : records) {
-    record->in_imatch = in_call;
-    record->gave_up = !in_call && record->matching();
+    record->in_imatch = false;
+    record->gave_up = gave_up;
   }
 }
 
@@ -141,7 +147,7 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
     collected = collect(*context, count, requests, true);
     if (collected.error_class == MPI_SUCCESS) {
       begin(*context, collected.records, requests);
-      set_in_call(collected.records, true);
+      begin_call(collected.records);
     }
   }
   if (collected.error_class != MPI_SUCCESS)
@@ -150,7 +156,7 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
       collected.records.empty() ? "" : wait_for(*context, collected.records, single ? "MPIX_Match" : "MPIX_Matchall");
   {
     const auto lock = context->lock();
-    set_in_call(collected.records, false);
+    end_call(collected.records, !stall.empty());
   }
   if (!stall.empty())
     return raise(collected.communicator, MPIX_ERR_STALLED, "the deadline passed: " + stall);

@@ -86,7 +86,7 @@ int remember(int code, Direction direction, bool ready, const Arguments& argumen
 
 // So that nothing that the peer matches after it has heard of this rank by other ways meets the match that was
 // withdrawn.
-void wait_until_told(Context& context) {
+void wait_until_told(Context& context, uint32_t peer) {
   constexpr std::chrono::seconds kLongest{1};
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < kLongest) {
@@ -94,7 +94,7 @@ void wait_until_told(Context& context) {
     {
       const auto lock = context.lock();
       context.plane().progress();
-      if (context.plane().all_taken())
+      if (context.plane().has_taken_all(peer))
         return;
     }
     sched_yield();
@@ -107,9 +107,10 @@ void wait_until_told(Context& context) {
     return PMPI_Request_free(request);
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;
-  bool withdrawn = false;
+  std::optional<uint32_t> withdrawn;  // whose offer it was made to
   {
     const auto lock = context->lock();
+    lanyard::api::MatchCall::advance_all(*context);
     if (lanyard::api::MatchCall* call = lanyard::api::MatchCall::find(*context, *request)) {
       call->detach();
       *request = MPI_REQUEST_NULL;
@@ -123,7 +124,8 @@ void wait_until_told(Context& context) {
         status = {lanyard::Code::kInvalidState, "the request is being matched"};
       else if (record->matching()) {
         context->matcher().withdraw(*record->core);  // whose matching call has given up
-        withdrawn = true;
+        if (record->core->transfer.direction == Direction::kSend)
+          withdrawn = record->core->transfer.peer_nic;
       }
       if (status.ok() && record->core != nullptr)
         status = context->endpoint().free_request(record->core);
@@ -132,7 +134,7 @@ void wait_until_told(Context& context) {
     }
   }
   if (withdrawn)
-    wait_until_told(*context);
+    wait_until_told(*context, *withdrawn);
   return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
 }
 

@@ -17,6 +17,24 @@ using core::Direction;
 using core::Queue;
 using core::Request;
 
+// The first of many things, and how many there are more.
+class List {
+ public:
+  void add(const std::string& thing) {
+    if (count_++ < kMost)
+      text_ += (text_.empty() ? "" : "; ") + thing;
+  }
+  bool empty() const { return count_ == 0; }
+  std::string text() const {
+    return text_ + (count_ > kMost ? "; and " + std::to_string(count_ - kMost) + " more" : "");
+  }
+
+ private:
+  static constexpr size_t kMost = 12;
+  std::string text_;
+  size_t count_ = 0;
+};
+
 StallHop hop_to_peer(const Request& request, uint64_t iteration) {
   return {.rank = request.matched_nic,
           .question = {.kind = StallQuestion::Kind::kIteration,
@@ -52,7 +70,7 @@ StallAnswer describe_iteration(lanyard_queue& queue, const Request& request, uin
   if (why.missing == Queue::Missing::kPeer)
     answer.next = hop_to_peer(request, iteration);
   else if (why.missing == Queue::Missing::kAnswer)
-    answer.next = StallHop{.rank = request.matched_nic, .question = {.kind = StallQuestion::Kind::kProgram}};
+    answer.next = StallHop{.rank = request.matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
   return answer;
 }
 
@@ -76,9 +94,9 @@ StallAnswer describe_program(Context& context) {
   const BlockingCall& call = *context.blocking_calls().back();
   StallAnswer inside = call.subject().queue != nullptr ? describe_head(context, *call.subject().queue)
                                                        : describe_match(context, call.subject().records);
-  return {.text = call.describe() +
-                  (call.subject().queue != nullptr ? ", whose stream " + inside.text : " (" + inside.text + ")"),
-          .next = inside.next};
+  if (!inside.text.empty())
+    inside.text = call.subject().queue != nullptr ? ", whose stream " + inside.text : " (" + inside.text + ")";
+  return {.text = call.describe() + inside.text, .next = inside.next};
 }
 
 lanyard_queue* queue_of(Context& context, const Request& request) {
@@ -90,13 +108,16 @@ lanyard_queue* queue_of(Context& context, const Request& request) {
 
 StallAnswer answer_iteration(Context& context, const StallQuestion& question) {
   const Request* request = context.endpoint().find(question.number);
-  if (request == nullptr || !request->matched())
+  if (request == nullptr || !request->matched() || !request->done.valid())
     return {.text = "it has freed its request", .next = {}};
   const std::string which = std::to_string(question.iteration);
   const std::string what = "its request (" + request->describe() + ")";
   if (request->failures > 0)
     return {.text = "operations of " + what + " failed: " + context.endpoint().explain_failure(*request), .next = {}};
   lanyard_queue* queue = queue_of(context, *request);
+  if (queue == nullptr && request->starts >= question.iteration)
+    return {.text = "start " + which + " of " + what + " was enqueued on a queue that has been freed since",
+            .next = {}};
   const Queue::Progress progress =
       queue == nullptr ? Queue::Progress::kNotStarted : queue->core->progress_of(*request, question.iteration);
   if (progress == Queue::Progress::kNotStarted) {
@@ -120,9 +141,7 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) {
 }
 
 StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& question) {
-  std::string text;
-  size_t count = 0;
-  const auto list = [&](const std::string& what) { text += (count++ == 0 ? "" : "; ") + what; };
+  List unmatched;
   context.endpoint().for_each_request([&](const Request& request) {
     const core::Transfer& transfer = request.transfer;
     if (request.state != Request::State::kMatching || transfer.communicator != question.communicator)
@@ -131,15 +150,16 @@ StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& q
     if (is_send == (question.is_send != 0))
       return;
     if (is_send ? transfer.peer_nic == from : (transfer.peer == question.peer || transfer.peer == core::kAnySource))
-      list(request.describe());
+      unmatched.add(request.describe());
   });
   const std::string wanted = question.is_send != 0 ? "receives" : "sends";
-  text = count == 0
-             ? "it is matching no " + wanted + " with rank " + std::to_string(question.peer) + " in this communicator"
-             : "of the " + wanted + " for it, these are not matched: " + text;
+  const std::string text =
+      unmatched.empty()
+          ? "it is matching no " + wanted + " with rank " + std::to_string(question.peer) + " in this communicator"
+          : "of the " + wanted + " for it, these are not matched: " + unmatched.text();
   const StallAnswer program = describe_program(context);
   // Where there is something to match it is this that keeps them apart, not the call that the program is in.
-  return {.text = text + "; " + program.text, .next = count == 0 ? program.next : std::nullopt};
+  return {.text = text + "; " + program.text, .next = unmatched.empty() ? program.next : std::nullopt};
 }
 
 }  // namespace
@@ -149,6 +169,7 @@ StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion
     case StallQuestion::Kind::kIteration: return answer_iteration(context, question);
     case StallQuestion::Kind::kMatch: return answer_match(context, from, question);
     case StallQuestion::Kind::kProgram: return describe_program(context);
+    case StallQuestion::Kind::kPresence: return {.text = describe_program(context).text, .next = {}};
   }
   return {.text = "a question that it does not understand", .next = {}};
 }
@@ -164,15 +185,18 @@ StallAnswer describe_queue(Context& context, lanyard_queue& queue) {
 }
 
 StallAnswer describe_match(Context& context, const std::vector<const RequestRecord*>& records) {
-  StallAnswer answer;
+  List unmatched;
   const Request* first = nullptr;
   for (const RequestRecord* record : records) {
     if (!record->matching())
       continue;
-    answer.text += (answer.text.empty() ? "not matched by the peer: " : "; ") + record->core->describe();
+    unmatched.add(record->core->describe());
     if (first == nullptr && record->core->transfer.peer != core::kAnySource)
       first = record->core;
   }
+  StallAnswer answer;
+  if (!unmatched.empty())
+    answer.text = "not matched by the peer: " + unmatched.text();
   if (first == nullptr)
     return answer;
   const core::Transfer& transfer = first->transfer;

@@ -44,7 +44,7 @@ bool StallInquiry::finished() {
     return true;
   const uint32_t rank = waiting_->rank;
   if (context_.plane().lost(rank)) {
-    lines_.push_back(name(rank) + " has ended");
+    lines_.push_back(context_.plane().why_lost(rank));
     waiting_.reset();
   } else if (Clock::now() - since_ > kAnswerTime) {
     lines_.push_back(name(rank) + " has not answered for " + std::to_string(kAnswerTime.count()) +
@@ -116,7 +116,9 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     if (rest.size() != sizeof question)
       return;
     std::memcpy(&question, rest.data(), sizeof question);
-    const StallAnswer answer = answer_question(context, from, question);
+    StallAnswer answer = answer_question(context, from, question);
+    if (answer.text.size() > kLongestText)
+      answer.text.resize(kLongestText);
     const Header reply{.kind = Header::Kind::kAnswer,
                        .id = question.id,
                        .has_next = answer.next ? uint64_t{1} : 0,

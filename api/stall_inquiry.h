@@ -27,6 +27,7 @@ struct StallQuestion {
     kIteration,  // what keeps this iteration of the receiver's request `number`?
     kMatch,      // what has the receiver that `direction` of rank `peer` with `tag` in this communicator could match?
     kProgram,    // what does the receiver's program do?
+    kPresence,   // the same, of a process whose card is waited for and not its program: nothing follows from the answer
   };
   uint64_t id = 0;  // the asker's name for it
   Kind kind = Kind::kIteration;
@@ -70,6 +71,8 @@ class StallInquiry {
   // A process that has not answered for so long does not run.
   static constexpr std::chrono::milliseconds kAnswerTime{1000};
   static constexpr int kMostHops = 32;
+  // Longer answers are cut.
+  static constexpr size_t kLongestText = 16 * 1024;
 
   // Begins with what this process says.
   StallInquiry(Context& context, StallAnswer first);

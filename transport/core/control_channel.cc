@@ -36,7 +36,8 @@ ControlChannel::ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks)
       self_(self),
       ranks_(ranks),
       slots_offset_((credit_offset(ranks) + kSlotBytes - 1) / kSlotBytes * kSlotBytes),
-      lanes_(ranks) {
+      lanes_(ranks),
+      taken_(ranks) {
   static_assert(sizeof(Slot) == kSlotBytes);
 }
 
@@ -84,7 +85,8 @@ size_t ControlChannel::progress() {
   pending_ = false;
   size_t steps = 0;
   for (uint32_t peer = 0; peer < ranks_; ++peer)
-    steps += take_in(peer);
+    if (word(announced_offset(peer)) != taken_[peer])
+      steps += take_in(peer);
   std::erase_if(sending_, [&](uint32_t peer) {
     steps += 1;
     lanes_[peer].sending = !hand_on(peer);
@@ -121,8 +123,8 @@ bool ControlChannel::hand_on(uint32_t peer) {
     lane.queue.clear();
     return true;
   }
-  if (lane.taken > lane.credited) {
-    const uint64_t amount = lane.taken - lane.credited;
+  if (taken_[peer] > lane.credited) {
+    const uint64_t amount = taken_[peer] - lane.credited;
     if (!sum(peer, credit_offset(self_), amount).ok())
       return false;
     lane.credited += amount;
@@ -130,6 +132,11 @@ bool ControlChannel::hand_on(uint32_t peer) {
   while (!lane.queue.empty() || lane.filled) {
     if (lane.announced - word(credit_offset(peer)) >= kSlots)
       return false;
+    if (!lane.region.valid() && !ready(lane).ok()) {
+      lane.exhausted = true;
+      fail(peer);
+      return true;
+    }
     if (Status status = write_next(peer); !status.ok()) {
       pending_ = true;
       return false;
@@ -140,8 +147,6 @@ bool ControlChannel::hand_on(uint32_t peer) {
 
 // Memory that the NIC reads slots from, made for a peer's first message.
 Status ControlChannel::ready(Lane& lane) {
-  if (lane.region.valid())
-    return {};
   auto slots = std::make_unique<Slot[]>(kSlots);
   const Result<nic::RegionId> region = nic_.register_region(slots.get(), kSlots * sizeof(Slot));
   if (!region.ok())
@@ -171,7 +176,6 @@ void ControlChannel::fill_next(Lane& lane) {
 // Writes and announces the next slot. kAgain, kExhausted: to be called again.
 Status ControlChannel::write_next(uint32_t peer) {
   Lane& lane = lanes_[peer];
-  LANYARD_RETURN_IF_ERROR(ready(lane));
   nic::Op write;
   write.kind = nic::OpKind::kWrite;
   write.local = {lane.region, lane.announced % kSlots * sizeof(Slot)};
@@ -208,13 +212,17 @@ void ControlChannel::fail(uint32_t peer) {
   lanes_[peer].queue.clear();
 }
 
-bool ControlChannel::all_taken() const {
-  for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    const Lane& lane = lanes_[peer];
-    if (!lost(peer) && (!lane.queue.empty() || lane.filled || lane.announced != word(credit_offset(peer))))
-      return false;
-  }
-  return true;
+bool ControlChannel::has_taken_all(uint32_t peer) const {
+  const Lane& lane = lanes_[peer];
+  return lost(peer) || (lane.queue.empty() && !lane.filled && lane.announced == word(credit_offset(peer)));
+}
+
+std::string ControlChannel::why_lost(uint32_t peer) const {
+  const std::string rank = "rank " + std::to_string(peer);
+  if (nic_.is_lost(peer))
+    return rank + " has ended";
+  return rank + (lanes_[peer].exhausted ? " cannot be told anything: the NIC has no region left for that"
+                                        : " cannot be reached");
 }
 
 // ---- In
@@ -227,9 +235,9 @@ size_t ControlChannel::take_in(uint32_t peer) {
   Lane& lane = lanes_[peer];
   size_t steps = 0;
   // What a sender that keeps the rules can have announced: anything else is not looked at.
-  while (word(announced_offset(peer)) - lane.taken - 1 < kSlots && take_slot(peer))
+  while (word(announced_offset(peer)) - taken_[peer] - 1 < kSlots && take_slot(peer))
     ++steps;
-  if (lane.taken > lane.credited)
+  if (taken_[peer] > lane.credited)
     wants_to_send(peer);
   return steps;
 }
@@ -238,13 +246,13 @@ size_t ControlChannel::take_in(uint32_t peer) {
 bool ControlChannel::take_slot(uint32_t peer) {
   Lane& lane = lanes_[peer];
   Slot slot;
-  std::memcpy(&slot, reinterpret_cast<const std::byte*>(memory_) + slot_offset(peer, lane.taken), sizeof slot);
-  const bool whole = slot.number == lane.taken + 1 && slot.bytes <= kPayloadBytes && slot.checksum == slot.sum();
+  std::memcpy(&slot, reinterpret_cast<const std::byte*>(memory_) + slot_offset(peer, taken_[peer]), sizeof slot);
+  const bool whole = slot.number == taken_[peer] + 1 && slot.bytes <= kPayloadBytes && slot.checksum == slot.sum();
   if (!whole || lane.partial.size() + slot.bytes > kMaxMessageBytes) {
     pending_ = true;
     return false;
   }
-  ++lane.taken;
+  ++taken_[peer];
   lane.partial.insert(lane.partial.end(), slot.payload, slot.payload + slot.bytes);
   if (slot.more == 0)
     received_.push_back({peer, std::exchange(lane.partial, {})});

@@ -24,9 +24,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transport/base/status.h"
@@ -77,11 +79,13 @@ class ControlChannel {
   // An operation for this peer has failed (its record has kContext).
   void fail(uint32_t peer);
   bool lost(uint32_t peer) const { return lanes_[peer].lost || nic_.is_lost(peer); }
+  // "rank 3 has ended". Requires lost().
+  std::string why_lost(uint32_t peer) const;
   // How many peers fail() has named.
   uint64_t failed() const { return failed_; }
   uint32_t ranks() const { return ranks_; }
-  // Whether everything that was sent to living peers has been taken by them.
-  bool all_taken() const;
+  // Whether the peer has taken everything that was sent to it, or never will.
+  bool has_taken_all(uint32_t peer) const;
 
  private:
   static constexpr uint64_t kSlots = 4;
@@ -92,18 +96,18 @@ class ControlChannel {
   // To and from one peer.
   struct Lane {
     bool lost = false;
-    bool sending = false;  // stands in sending_
+    bool exhausted = false;  // it is lost because the NIC had no region for it
+    bool sending = false;    // stands in sending_
     // Out.
-    std::deque<std::vector<std::byte>> queue;
-    size_t sent_bytes = 0;          // of the first message
-    nic::RegionId region;           // of `slots`
-    std::unique_ptr<Slot[]> slots;  // kSlots, read by the NIC until the peer has given the credit back
-    uint64_t announced = 0;         // slots
-    bool filled = false;            // the next slot stands in `slots`,
-    bool written = false;           // and its write has been issued
+    std::list<std::vector<std::byte>> queue;  // empty it holds no memory: most lanes of a large job are
+    size_t sent_bytes = 0;                    // of the first message
+    nic::RegionId region;                     // of `slots`
+    std::unique_ptr<Slot[]> slots;            // kSlots, read by the NIC until the peer has given the credit back
+    uint64_t announced = 0;                   // slots
+    bool filled = false;                      // the next slot stands in `slots`,
+    bool written = false;                     // and its write has been issued
     // In.
-    uint64_t taken = 0;     // slots
-    uint64_t credited = 0;  // of these, told to the peer
+    uint64_t credited = 0;  // slots of `taken_` that the peer was told of
     std::vector<std::byte> partial;
   };
 
@@ -141,6 +145,7 @@ class ControlChannel {
   nic::RemoteKey key_;
   std::vector<nic::RemoteKey> keys_;
   std::vector<Lane> lanes_;
+  std::vector<uint64_t> taken_;    // slots, by peer: beside each other, as every arrival looks at all
   std::vector<uint32_t> sending_;  // peers with something in their lane's queue, or a credit to be given; each once
   std::deque<Message> received_;
   bool pending_ = false;

@@ -8,14 +8,17 @@ namespace lanyard::core {
 ControlPlane::ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel)
     : endpoint_(endpoint), channel_(std::move(channel)), matcher_(endpoint, *this), lost_(channel_->ranks()) {}
 
-ControlPlane::~ControlPlane() {
-  if (listens_)
-    (void)endpoint_.nic().listen(channel_->arrivals(), {});
-}
+ControlPlane::~ControlPlane() { stop_listening(); }
 
 bool ControlPlane::listen(nic::Listener wake) {
   listens_ = endpoint_.nic().listen(channel_->arrivals(), wake).ok();
+  channel_->notice();  // of what has arrived while nobody listened
   return listens_;
+}
+
+void ControlPlane::stop_listening() {
+  if (std::exchange(listens_, false))
+    (void)endpoint_.nic().listen(channel_->arrivals(), {});
 }
 
 size_t ControlPlane::progress() {
@@ -38,7 +41,7 @@ void ControlPlane::look_for_lost_peers() {
   for (uint32_t peer = 0; peer < lost_.size(); ++peer)
     if (channel_->lost(peer) && !lost_[peer]) {
       lost_[peer] = true;
-      matcher_.lose_peer(peer);
+      matcher_.lose_peer(peer, channel_->why_lost(peer));
     }
 }
 
@@ -58,9 +61,13 @@ std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) 
 
 Status ControlPlane::send(uint32_t nic, const MatchCard& card) {
   if (channel_->lost(nic))
-    return {Code::kFailed, "rank " + std::to_string(nic) + " has ended"};
+    return {Code::kFailed, channel_->why_lost(nic)};
   channel_->send(nic, with_topic(Topic::kMatching, std::as_bytes(std::span(&card, 1))));
   return {};
+}
+
+std::optional<std::string> ControlPlane::why_unreachable(uint32_t nic) const {
+  return channel_->lost(nic) ? std::optional(channel_->why_lost(nic)) : std::nullopt;
 }
 
 std::optional<MatchCard> ControlPlane::receive() {
@@ -83,9 +90,11 @@ void ControlPlane::dispatch(const ControlChannel::Message& message) {
   std::memcpy(&topic, message.bytes.data(), sizeof topic);
   const std::span body = std::span(message.bytes).subspan(sizeof topic);
   if (topic == Topic::kMatching && body.size() == sizeof(MatchCard)) {
-    MatchCard& card = cards_.emplace_back();
+    MatchCard card;
     std::memcpy(&card, body.data(), sizeof card);
     card.from_nic = message.from;
+    if (card.kind <= MatchCard::Kind::kWithdraw)
+      cards_.push_back(card);
   } else if (topic == Topic::kOther && listener_) {
     listener_(message.from, body);
   }

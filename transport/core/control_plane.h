@@ -7,7 +7,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transport/core/control_channel.h"
@@ -26,6 +28,8 @@ class ControlPlane final : private Courier {
   // Has the NIC call `wake` when something arrives. True where it can; else somebody must call notice() and progress()
   // every so often. The listener goes with the plane.
   bool listen(nic::Listener wake);
+  // The NIC calls it no more, once this returns.
+  void stop_listening();
   ~ControlPlane() override;
 
   Matcher& matcher() { return matcher_; }
@@ -34,6 +38,8 @@ class ControlPlane final : private Courier {
   void tell(uint32_t rank, std::span<const std::byte> message);
   // Whether the peer has ended, or cannot be reached.
   bool lost(uint32_t rank) const { return channel_->lost(rank); }
+  // "rank 3 has ended". Requires lost().
+  std::string why_lost(uint32_t rank) const { return channel_->why_lost(rank); }
 
   void notice() { channel_->notice(); }
   // Deals with what has arrived, and hands on what waits; returns how many steps that was. Little more than a load
@@ -41,14 +47,15 @@ class ControlPlane final : private Courier {
   size_t progress();
   // Whether there may be something for progress() to do.
   bool pending() const { return channel_->noticed() || channel_->pending(); }
-  // Whether everything that was told to living peers has reached them.
-  bool all_taken() const { return channel_->all_taken(); }
+  // Whether everything that this peer was told has reached it, or never will.
+  bool has_taken_all(uint32_t rank) const { return channel_->has_taken_all(rank); }
 
  private:
   enum class Topic : uint64_t { kMatching, kOther };
 
   Status send(uint32_t nic, const MatchCard& card) override;
   std::optional<MatchCard> receive() override;
+  std::optional<std::string> why_unreachable(uint32_t nic) const override;
   void dispatch(const ControlChannel::Message& message);
   void look_for_lost_peers();
 

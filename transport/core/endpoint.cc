@@ -107,8 +107,9 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
 }
 
 void Endpoint::fail_requests_of_lost_peers() {
-  if (nic_.lost_peers() == 0)
-    return;
+  const uint64_t lost = nic_.lost_peers();
+  if (std::exchange(lost_seen_, lost) != lost || lost == 0)
+    return;  // what its last message has set going may end first
   for (const auto& [number, request] : requests_) {
     if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody || request->complete() ||
         !nic_.is_lost(request->matched_nic))

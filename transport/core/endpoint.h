@@ -91,7 +91,7 @@ class Endpoint {
   const Request* take_failed(const Queue& queue) { return failures_.take_failed(queue); }
   uint64_t take_unrecorded_failures() { return failures_.take_unrecorded(); }
   std::optional<uint32_t> take_unreachable() { return failures_.take_unreachable(); }
-  // What waits for a process that has ended fails as if the NIC had said so.
+  // What waits for a process that has ended fails as if the NIC had said so; at the second call that finds it ended.
   void fail_requests_of_lost_peers();
   // Why operations of this request failed, in words.
   std::string explain_failure(const Request& request) const;
@@ -114,7 +114,8 @@ class Endpoint {
   uint64_t next_number_ = 1;
   uint64_t reserved_entries_ = 0;
   uint64_t entries_posted_ = 0;
-  uint64_t queues_ = 0;  // ever
+  uint64_t queues_ = 0;     // ever
+  uint64_t lost_seen_ = 0;  // peers that had ended
   std::vector<Queue*> queue_list_;
 };
 

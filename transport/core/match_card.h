@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 #include "transport/nic/nic.h"
@@ -42,6 +43,8 @@ class Courier {
   virtual Status send(uint32_t nic, const MatchCard& card) = 0;
   // The next card that has arrived, if any. Makes progress.
   virtual std::optional<MatchCard> receive() = 0;
+  // Why no card will ever come from there, where that is known: "rank 3 has ended".
+  virtual std::optional<std::string> why_unreachable(uint32_t) const { return std::nullopt; }
 };
 
 }  // namespace lanyard::core

@@ -51,6 +51,9 @@ Status Matcher::begin(Request& request) {
     request.state = Request::State::kMatched;
     return {};
   }
+  if (transfer.peer != kAnySource)
+    if (std::optional<std::string> why = courier_.why_unreachable(transfer.peer_nic))
+      return {Code::kFailed, std::move(*why)};
   LANYARD_RETURN_IF_ERROR(endpoint_.open_resources(request));
 
   if (transfer.direction == Direction::kReceive) {
@@ -103,6 +106,8 @@ size_t Matcher::progress() {
 void Matcher::handle(const MatchCard& card) {
   switch (card.kind) {
     case MatchCard::Kind::kOffer: {
+      if (card.longest == 0)
+        return;  // nobody's card: not one message could be cut into such pieces
       const auto receive = std::find_if(posted_.begin(), posted_.end(),
                                         [&](const Request* request) { return fits(request->transfer, card); });
       if (receive == posted_.end()) {
@@ -167,12 +172,14 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
 // The send that an answer is to; null where it has been freed since.
 Request* Matcher::matching_send(const MatchCard& card) {
   Request* send = endpoint_.find(card.send);
-  return send != nullptr && send->state == Request::State::kMatching ? send : nullptr;
+  const bool waits = send != nullptr && send->state == Request::State::kMatching;
+  return waits && send->transfer.direction == Direction::kSend && send->transfer.peer_nic == card.from_nic ? send
+                                                                                                           : nullptr;
 }
 
 void Matcher::accepted(const MatchCard& card) {
   Request* send = matching_send(card);
-  if (send == nullptr)
+  if (send == nullptr || card.longest == 0)
     return;
   send->matched_peer = send->transfer.peer;
   send->matched_nic = card.from_nic;
@@ -221,8 +228,8 @@ void Matcher::withdraw(Request& request) {
   request.state = Request::State::kFresh;
 }
 
-void Matcher::lose_peer(uint32_t nic) {
-  const Status gone{Code::kFailed, "rank " + std::to_string(nic) + " has ended"};
+void Matcher::lose_peer(uint32_t nic, const std::string& why) {
+  const Status gone{Code::kFailed, why};
   std::erase_if(offers_, [&](const MatchCard& offer) { return offer.from_nic == nic; });
   std::erase_if(posted_, [&](Request* request) {
     const bool lost = request->transfer.peer != kAnySource && request->transfer.peer_nic == nic;

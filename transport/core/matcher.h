@@ -8,6 +8,7 @@
 #define LANYARD_TRANSPORT_CORE_MATCHER_H_
 
 #include <list>
+#include <string>
 
 #include "transport/core/endpoint.h"
 #include "transport/core/match_card.h"
@@ -20,7 +21,8 @@ class Matcher {
   Matcher(Endpoint& endpoint, Courier& courier) : endpoint_(endpoint), courier_(courier) {}
 
   // Starts to match a fresh request; its state tells what came of it (kMatched; or kFresh again, with match_error).
-  // kInvalidState where it is not fresh; kExhausted: out of NIC resources. A request with kNobody is matched at once.
+  // kInvalidState where it is not fresh; kExhausted: out of NIC resources; kFailed: its peer has ended. A request with
+  // kNobody is matched at once.
   Status begin(Request& request);
   // Makes progress; returns how many cards were dealt with. Never blocks.
   size_t progress();
@@ -28,7 +30,7 @@ class Matcher {
   // at this very moment, that side stays matched to nobody (Request::peer_withdrew).
   void withdraw(Request& request);
   // What matches with this process only, which is not there any more, fails.
-  void lose_peer(uint32_t nic);
+  void lose_peer(uint32_t nic, const std::string& why);
 
   // The oldest offer to this process from that NIC and in that communicator that no receive was posted for yet; null if
   // there is none. For reports.

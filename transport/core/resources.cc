@@ -1,21 +1,34 @@
 #include "transport/core/resources.h"
 
+#include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "transport/base/mutant.h"
 #include "transport/core/plan.h"
 
 namespace lanyard::core {
 
+namespace {
+
+constexpr uint32_t kLongestPause = 1024;
+
+}  // namespace
+
 ResourcePool::~ResourcePool() {
-  for (Resources& resources : closing_)
+  for (Closing& each : closing_)
     // A counter that stays open may yet be copied to its word.
-    if (!try_close(resources) && resources.written_back)
+    if (!try_close(each.resources) && each.resources.written_back)
       words_.keep();
 }
 
 Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy) {
-  std::erase_if(closing_, [this](Resources& resources) { return try_close(resources); });
+  std::erase_if(closing_, [this](Closing& each) {
+    if (--each.left > 0)
+      return false;
+    each.left = each.pause = std::min(2 * each.pause, kLongestPause);
+    return try_close(each.resources);
+  });
   if (!one_.valid()) {
     Result<WordPool::Word> one = words_.take();
     if (!one.ok())
@@ -100,7 +113,7 @@ Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, R
 void ResourcePool::close(Resources& resources) {
   Resources closing = std::exchange(resources, {});
   if (!try_close(closing))
-    closing_.push_back(closing);
+    closing_.push_back({.resources = closing});
 }
 
 void ResourcePool::close(nic::CounterId counter) {

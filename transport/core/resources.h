@@ -65,7 +65,14 @@ class ResourcePool {
   WordPool words_;
   WordPool::Word one_;
   nic::CounterId first_trigger_;  // for mutants
-  std::vector<Resources> closing_;
+  // What the NIC has not let go of. It may take a second to say so: each is asked for after 1, 2, 4 ... calls of
+  // open().
+  struct Closing {
+    Resources resources;
+    uint32_t pause = 1;  // calls
+    uint32_t left = 1;   // of them
+  };
+  std::vector<Closing> closing_;
 };
 
 }  // namespace lanyard::core

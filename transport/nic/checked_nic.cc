@@ -213,16 +213,22 @@ Result<RegionId> CheckedNic::register_region(void* base, uint64_t bytes, Counter
   return made;
 }
 
+// It may wait for a peer that copies there: not under the lock, which every other call takes.
 Status CheckedNic::deregister_region(RegionId region) {
-  Lock lock(lock_);
-  const auto known = regions_.find(region.value);
-  if (known == regions_.end())
+  decltype(regions_)::node_type known;
+  {
+    Lock lock(lock_);
+    known = regions_.extract(region.value);
+  }
+  if (known.empty())
     return no_region();
-  LANYARD_RETURN_IF_ERROR(inner().deregister_region(region));
-  if (known->second.remote_write.valid())
-    --at(known->second.remote_write).regions;
-  regions_.erase(known);
-  return {};
+  Status status = inner().deregister_region(region);
+  Lock lock(lock_);
+  if (!status.ok())
+    regions_.insert(std::move(known));
+  else if (known.mapped().remote_write.valid())
+    --at(known.mapped().remote_write).regions;
+  return status;
 }
 
 Result<RemoteKey> CheckedNic::key(RegionId region) const {
