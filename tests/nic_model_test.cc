@@ -80,6 +80,34 @@ struct Card {
 
 using Ids = std::vector<uint64_t>;
 
+// ---- Descriptors
+
+TEST(NicModelDescriptors, StayInsideTheRegionsThatTheyName) {
+  Card card;
+  std::vector<std::byte> memory(100);
+  const RegionId region = card.model.register_region(memory.data(), memory.size(), {}).value();
+  const CounterId trigger = card.counter();
+  const auto code = [&](uint64_t offset, uint64_t bytes) {
+    Op op;
+    op.kind = OpKind::kWrite;
+    op.local = {region, offset};
+    op.remote.peer = kPeer;
+    op.bytes = bytes;
+    const Code issued = card.model.validate(op).code();
+    EXPECT_EQ(card.model.validate(DeferredOp{.op = op, .trigger = trigger, .threshold = 1}).code(), issued);
+    return issued;
+  };
+  EXPECT_EQ(code(0, 100), Code::kOk);
+  EXPECT_EQ(code(100, 0), Code::kOk);
+  EXPECT_EQ(code(99, 1), Code::kOk);
+  EXPECT_EQ(code(0, 101), Code::kInvalidArgument);
+  EXPECT_EQ(code(99, 2), Code::kInvalidArgument);
+  EXPECT_EQ(code(101, 0), Code::kInvalidArgument);
+  EXPECT_EQ(code(~uint64_t{0}, 2), Code::kInvalidArgument);
+  ASSERT_TRUE(card.model.deregister_region(region).ok());
+  EXPECT_EQ(code(0, 1), Code::kNotFound);
+}
+
 // ---- Words (N10)
 
 // What was to be copied of a counter goes with it: the next counter of that id may have no word.

@@ -114,6 +114,24 @@ TEST_F(Flight, GoesOnThroughAFlush) {
   EXPECT_EQ(peer.atomics.size(), 3u);
 }
 
+// What has been taken back has given its places back too.
+TEST_F(Flight, GoesOnThroughACancel) {
+  std::array<nic::DeferredOp, 8> ops;
+  for (size_t i = 0; i < ops.size(); ++i)
+    ops[i] = {.op = sum(), .trigger = trigger, .threshold = i < 2 ? 1u : 2u};
+  ASSERT_TRUE(nic->post(ops).ok());
+  EXPECT_EQ(nic->free_entries(), 0u);
+  ASSERT_TRUE(nic->add(trigger, 1).ok());
+  ASSERT_TRUE(arrive(2));
+  ASSERT_TRUE(nic->cancel(trigger).ok());
+  EXPECT_EQ(nic->free_entries(), 8u);
+  ASSERT_TRUE(nic->add(trigger, 1).ok());
+  answer(0);
+  answer(1);
+  EXPECT_TRUE(becomes(done, {.success = 2}));
+  EXPECT_EQ(peer.atomics.size(), 2u);
+}
+
 // An answer from whom the operation did not go to, or twice, is none.
 TEST_F(Flight, EndsOnce) {
   ASSERT_TRUE(nic->issue(sum()).ok());
