@@ -31,11 +31,11 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
-#include <vector>
 
-#include "nicsim/wire/fifo.h"
 #include "nicsim/wire/inbox.h"
+#include "nicsim/wire/shm_offers.h"
+#include "nicsim/wire/shm_peers.h"
+#include "nicsim/wire/shm_pulls.h"
 #include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/wire.h"
 
@@ -77,114 +77,28 @@ class ShmWire final : public Wire {
   uint64_t wake_calls() const { return inbox_.bell().calls(); }
 
  private:
-  struct Outgoing {
-    Packet packet;
-    Frame frame;
-  };
-  // A long payload that a peer may read or ask for until its ack is here.
-  struct Offer {
-    uint32_t token = 0;
-    const std::byte* payload = nullptr;
-    uint64_t bytes = 0;
-    uint64_t sent = 0;
-    bool streaming = false;
-  };
-  // A long payload that is being received.
-  struct Pull {
-    Packet packet;
-    std::byte* to = nullptr;
-    uint64_t from = 0;                   // in the source's memory
-    uint64_t done = 0;                   // from the front
-    uint64_t end = 0;                    // where the part begins of which the source has said that it is copied
-    std::optional<uint32_t> share = {};  // which of shares_, where the source may be copying too
-    RemoteCopy outcome = RemoteCopy::kDone;
-    std::optional<uint64_t> seen = {};  // what `done` was when give_up_stalled() looked
-  };
-  // A write to which its source has been invited, which may be copying until its answer is here.
-  struct Share {
-    static constexpr uint32_t kNobody = UINT32_MAX;
-    uint32_t peer = kNobody;
-    uint32_t token = 0;
-  };
-  // A long payload that goes to a peer that copies it as well.
-  struct Push {
-    uint32_t peer = 0;
-    Packet answer;        // names the write and its claims
-    uint64_t to = 0;      // in the peer's memory
-    uint64_t copied = 0;  // from the back
-  };
-  struct Peer {
-    enum class State { kNew, kOpen, kEnded, kLost } state = State::kNew;
-    ShmAddress address;
-    PeerSegment segment;
-    InboxPort port;
-    bool cma = false;       // its memory can be read
-    bool pushes = false;    // and written
-    bool helps = true;      // it copies where invited
-    bool awaiting = false;  // a nudge, since its inbox was full
-    Fifo<Outgoing> outgoing;
-    std::vector<Offer> offers;
-  };
-  struct Stream {
-    uint32_t peer = 0;
-    uint32_t token = 0;
-  };
-
   ShmWire(const ShmOptions& options, OwnSegment segment);
 
   bool waiting() const;
-  bool reach(uint32_t rank);
-  void post(uint32_t rank, const Packet& packet, const Frame& frame);
-  bool push_or_await(Peer& peer, const Packet& packet, const Frame& frame);
   void set_more(bool more);
 
   size_t take_frames(Sink& sink);
   void take(Sink& sink, const Packet& packet, const Frame& frame);
   void take_packet(Sink& sink, const Packet& packet, const Frame& frame);
-  void take_offer(Sink& sink, const Packet& packet, uint64_t from);
-  void take_request(const Packet& packet);
-  void take_chunk(Sink& sink, const Packet& packet, const Frame& frame);
-  size_t drain_outgoing();
-
-  size_t pull_portions(Sink& sink, uint64_t budget);
-  uint64_t next_portion(const Pull& pull, uint64_t budget);
-  void finish(Sink& sink, Pull pull);
-  RemoteCopy read(const Peer& peer, const Pull& pull, size_t bytes) const;
-  void invite(Pull& pull);
-  void take_invitation(const Packet& packet, uint64_t to);
-  void take_answer(Sink& sink, const Packet& packet, uint64_t copied);
-  size_t push_portions(uint64_t budget);
-  bool push_portion(Push& push);
-  RemoteCopy write(const Peer& peer, const std::byte* from, uint64_t to, size_t bytes) const;
-  void ask_for_stream(const Pull& pull);
-  size_t stream_portion();
-  size_t stream_turn(const Stream& stream, Offer& offer);
-  Offer* find_offer(Peer& peer, uint32_t token);
 
   void look_after_peers();
-  void watch_from_now_on();
-  void end(uint32_t rank);
   size_t report_ended(Sink& sink);
   size_t step_over_unfinished();
 
   const ShmOptions options_;
   OwnSegment segment_;
   Inbox inbox_;
-  std::vector<Peer> peers_;
-  uint32_t self_ = 0;
   std::atomic<bool> ready_{false};  // set_peers() has been called
-  std::atomic<bool> reached_any_{false};
 
   // Everything below belongs to the driver, but for the atomics.
-  std::vector<uint32_t> stuck_;  // peers with a queue of outgoing frames
-  Fifo<Pull> pulls_;             // read from the source's memory, in turn
-  std::vector<Pull> waiting_;    // for the source's answer, with nothing left to take
-  std::vector<Share> shares_;    // by their claims' index
-  Fifo<Push> pushes_;            // written to the target's memory, in turn
-  std::vector<Pull> streamed_;   // arriving in chunks
-  Fifo<Stream> streams_;         // going out in chunks, in turn
-  bool stream_stuck_ = false;    // the last portion stopped at a full inbox
-  std::vector<uint32_t> ended_;  // and not yet reported
+  ShmPeers peers_;
+  ShmOffers offers_;
+  ShmPulls pulls_;
   bool lost_any_ = false;
   uint32_t idle_polls_ = 0;
   std::chrono::steady_clock::time_point next_look_{};

@@ -1,0 +1,218 @@
+#include "nicsim/wire/shm_pulls.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "nicsim/wire/claims.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+constexpr uint64_t kSharedBytes = 2 * Claims::kMinPortion;  // as long a write is copied by both
+
+}  // namespace
+
+ShmPulls::~ShmPulls() {
+  for (uint32_t i = 0; i < shares_.size(); ++i) {
+    if (shares_[i].peer == Share::kNobody)
+      continue;
+    inbox_.claims(i).take_all();
+    while (inbox_.claims(i).pushing() && !peers_[shares_[i].peer].segment.process_ended())
+      sched_yield();
+  }
+}
+
+void ShmPulls::take_offer(Sink& sink, const Packet& packet, uint64_t from) {
+  if (packet.kind != PacketKind::kWrite || packet.bytes <= Inbox::kInlineBytes)
+    return;
+  std::byte* to = sink.place(packet);
+  if (to == nullptr)
+    return sink.landed(packet, false);
+  if (!peers_.reach(packet.source))
+    return sink.abandoned(packet, Code::kFailed);
+  Pull pull{.packet = packet, .to = to, .from = from, .end = packet.bytes};
+  if (peers_[packet.source].cma) {
+    invite(pull);
+    pulls_.push_back(pull);
+  } else {
+    ask_for_stream(pull);
+  }
+}
+
+// What is read from the source's memory goes on whatever the source does, but for the answer that a share waits for.
+// The share's claims stay in use until that is here; none of them is left to take, so that a source that is not copying
+// now never will.
+bool ShmPulls::give_up_stalled(uint64_t key, Sink& sink) {
+  bool all = true;
+  for (std::vector<Pull>* pulls : {&waiting_, &streamed_}) {
+    for (size_t i = 0; i < pulls->size();) {
+      Pull& pull = (*pulls)[i++];
+      if (pull.packet.key != key || std::exchange(pull.seen, pull.done) != pull.done)
+        continue;
+      if (pull.share && inbox_.claims(*pull.share).pushing()) {
+        all = false;
+        continue;
+      }
+      const Packet packet = pull.packet;
+      pulls->erase(pulls->begin() + static_cast<ptrdiff_t>(--i));
+      sink.abandoned(packet, Code::kNotFound);
+    }
+  }
+  return all;
+}
+
+void ShmPulls::lose(uint32_t rank, Sink& sink) {
+  const auto give_up = [&](const Pull& pull) {
+    if (pull.packet.source != rank)
+      return false;
+    sink.abandoned(pull.packet, Code::kFailed);
+    return true;
+  };
+  std::erase_if(streamed_, give_up);
+  std::erase_if(waiting_, give_up);
+  pulls_.erase_if(give_up);
+  for (Share& share : shares_) {
+    if (share.peer == rank)
+      share = {};
+  }
+}
+
+// ---- Read from the source's memory
+
+size_t ShmPulls::pull_portions(Sink& sink, uint64_t budget) {
+  size_t steps = 0;
+  for (; !pulls_.empty() && budget >= Claims::kMaxPortion; ++steps) {
+    Pull pull = pulls_.front();
+    pulls_.pop_front();
+    const uint64_t bytes = next_portion(pull, budget);
+    if (bytes > 0)
+      pull.outcome = read(pull, bytes);
+    const bool well = pull.outcome == RemoteCopy::kDone;
+    if (well) {
+      pull.done += bytes;
+      budget -= bytes;
+    }
+    if (pull.done == pull.end || (!well && !pull.share)) {
+      finish(sink, pull);
+    } else if (well && bytes > 0) {
+      pulls_.push_back(pull);
+    } else {
+      inbox_.claims(*pull.share).take_all();
+      waiting_.push_back(pull);
+    }
+  }
+  return steps;
+}
+
+// How much of it is to be read now: 0 where the source has taken what is left.
+uint64_t ShmPulls::next_portion(const Pull& pull, uint64_t budget) {
+  const uint64_t left = pull.end - pull.done;
+  if (!pull.share)
+    return std::min(budget, left);
+  return inbox_.claims(*pull.share).take() ? std::min(Claims::portion(pull.packet.bytes), left) : 0;
+}
+
+// For a write that nobody copies any more.
+void ShmPulls::finish(Sink& sink, Pull pull) {
+  switch (pull.outcome) {
+    case RemoteCopy::kDone: return sink.landed(pull.packet, true);
+    case RemoteCopy::kRefused:
+      peers_[pull.packet.source].cma = false;
+      pull.done = 0;
+      return ask_for_stream(pull);
+    case RemoteCopy::kUnmapped: return sink.abandoned(pull.packet, Code::kUnmapped);
+    case RemoteCopy::kGone: return sink.abandoned(pull.packet, Code::kFailed);
+  }
+}
+
+RemoteCopy ShmPulls::read(const Pull& pull, size_t bytes) {
+  const ShmPeer& peer = peers_[pull.packet.source];
+  if (!peer.segment.same_process())
+    return read_remote(peer.address.pid, pull.from + pull.done, pull.to + pull.done, bytes);
+  if (peer.port.closed())
+    return RemoteCopy::kGone;
+  std::memcpy(pull.to + pull.done, reinterpret_cast<const std::byte*>(pull.from) + pull.done, bytes);
+  return RemoteCopy::kDone;
+}
+
+// ---- Copied by both sides
+
+// Not where it is short, all claims are in use, or the source has given up before: then this side
+// copies alone.
+void ShmPulls::invite(Pull& pull) {
+  const Packet& packet = pull.packet;
+  if (packet.bytes < kSharedBytes || !peers_[packet.source].helps)
+    return;
+  const auto share =
+      std::find_if(shares_.begin(), shares_.end(), [](const Share& each) { return each.peer == Share::kNobody; });
+  if (share == shares_.end())
+    return;
+  *share = {.peer = packet.source, .token = packet.token};
+  pull.share = static_cast<uint32_t>(share - shares_.begin());
+  inbox_.claims(*pull.share).open(Claims::portions(packet.bytes));
+  Packet invitation = packet;
+  invitation.source = peers_.self();
+  invitation.operand = *pull.share;
+  peers_.send(packet.source, invitation, {.kind = FrameKind::kInvite, .value = reinterpret_cast<uint64_t>(pull.to)});
+}
+
+// The source touches that write no more.
+void ShmPulls::take_answer(Sink& sink, const Packet& packet, uint64_t copied) {
+  if (packet.operand >= shares_.size())
+    return;
+  const auto index = static_cast<uint32_t>(packet.operand);
+  if (shares_[index].peer != packet.source || shares_[index].token != packet.token)
+    return;
+  shares_[index] = {};
+  // It has given up.
+  if (inbox_.claims(index).take_all() > 0)
+    peers_[packet.source].helps = false;
+  const auto end_share = [&](Pull& pull) {
+    pull.share.reset();
+    pull.end -= std::min(copied, pull.end - pull.done);
+  };
+  for (size_t i = 0; i < pulls_.size(); ++i) {
+    if (pulls_[i].share == index)
+      return end_share(pulls_[i]);
+  }
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Pull& pull) { return pull.share == index; });
+  if (found == waiting_.end())
+    return;  // it has landed without the source's help
+  Pull pull = *found;
+  waiting_.erase(found);
+  end_share(pull);
+  if (pull.outcome == RemoteCopy::kDone && pull.done < pull.end)
+    return pulls_.push_back(pull);
+  finish(sink, pull);
+}
+
+// ---- Streamed
+
+void ShmPulls::ask_for_stream(const Pull& pull) {
+  streamed_.push_back(pull);
+  Packet request = pull.packet;
+  request.source = peers_.self();
+  peers_.send(pull.packet.source, request, {.kind = FrameKind::kPull});
+}
+
+void ShmPulls::take_chunk(Sink& sink, const Packet& packet, const Frame& frame) {
+  const auto found = std::find_if(streamed_.begin(), streamed_.end(), [&](const Pull& pull) {
+    return pull.packet.source == packet.source && pull.packet.token == packet.token;
+  });
+  if (found == streamed_.end() || frame.value != found->done || frame.payload_bytes > found->packet.bytes - found->done)
+    return;
+  std::memcpy(found->to + found->done, frame.payload, frame.payload_bytes);
+  found->done += frame.payload_bytes;
+  if (found->done < found->packet.bytes)
+    return;
+  const Packet whole = found->packet;
+  streamed_.erase(found);
+  sink.landed(whole, true);
+}
+
+}  // namespace lanyard::nicsim
