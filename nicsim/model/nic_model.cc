@@ -17,7 +17,6 @@ using nic::kMaxSuccess;
 using nic::Op;
 using nic::OpKind;
 using nic::RegionId;
-using nic::to_word;
 
 namespace {
 
@@ -27,12 +26,6 @@ Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 
 Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}, .region = {}}; }
 
-template <typename T>
-void chain_free(std::vector<T>& objects) {
-  for (uint32_t i = 0; i + 1 < objects.size(); ++i)
-    objects[i].next_free = i + 1;
-}
-
 }  // namespace
 
 NicModel::NicModel(const ModelLimits& limits, uint32_t self)
@@ -40,59 +33,28 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
       self_(self),
       counters_(limits.max_counters),
       regions_(limits.max_regions),
-      entries_(limits.deferred_depth),
+      entries_(limits.deferred_depth, limits.newest_tie_first),
       flights_(limits.max_in_flight),
       held_(limits.max_held),
-      failures_(limits.kept_failures),
-      free_entries_(limits.deferred_depth) {
+      failures_(limits.kept_failures) {
   LANYARD_CHECK(limits.max_counters > 0 && limits.deferred_depth > 0 && limits.max_in_flight > 0,
                 "a NIC has at least one of everything");
-  wanted_copies_.reserve(limits.max_counters);
-  chain_free(counters_);
-  chain_free(flights_);
-  for (uint32_t i = 0; i + 1 < entries_.size(); ++i)
-    entries_[i].next = i + 1;
+  for (uint32_t i = 0; i + 1 < flights_.size(); ++i)
+    flights_[i].next_free = i + 1;
 }
 
 // ---- Counters
 
-Result<CounterId> NicModel::open_counter() {
-  if (free_counter_ == kNone)
-    return Status(Code::kExhausted, "all " + std::to_string(limits_.max_counters) + " counters are open");
-  const CounterId id{free_counter_};
-  Counter& counter = counters_[id.value];
-  free_counter_ = counter.next_free;
-  counter = Counter{};
-  counter.open = true;
-  ++open_counters_;
-  return id;
-}
-
-Status NicModel::close_counter(CounterId id) {
-  if (!is_open(id))
-    return no_counter();
-  Counter& counter = counters_[id.value];
-  if (counter.uses > 0)
-    return {Code::kInvalidState,
-            "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
-  counter.open = false;
-  std::erase(wanted_copies_, id.value);
-  counter.next_free = free_counter_;
-  free_counter_ = id.value;
-  --open_counters_;
-  return {};
-}
-
 Result<CounterValue> NicModel::read(CounterId id) const {
   if (!is_open(id))
     return no_counter();
-  return counters_[id.value].value;
+  return counters_[id].value;
 }
 
 Status NicModel::add(CounterId id, uint64_t value) {
   if (!is_open(id))
     return no_counter();
-  if (value > kMaxSuccess - counters_[id.value].value.success)
+  if (value > kMaxSuccess - counters_[id].value.success)
     return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
   advance(id, value, 0);
   return {};
@@ -101,7 +63,7 @@ Status NicModel::add(CounterId id, uint64_t value) {
 Status NicModel::add_error(CounterId id, uint32_t value) {
   if (!is_open(id))
     return no_counter();
-  if (value > kMaxFailure - counters_[id.value].value.failure)
+  if (value > kMaxFailure - counters_[id].value.failure)
     return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
   advance(id, 0, value);
   return {};
@@ -110,8 +72,8 @@ Status NicModel::add_error(CounterId id, uint32_t value) {
 Status NicModel::reset(CounterId id) {
   if (!is_open(id))
     return no_counter();
-  counters_[id.value].value = {};
-  want_copy(id);
+  counters_[id].value = {};
+  counters_.want_copy(id);
   return {};
 }
 
@@ -120,8 +82,8 @@ Status NicModel::set(CounterId id, uint64_t value) {
     return no_counter();
   if (value > kMaxSuccess)
     return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
-  counters_[id.value].value.success = value;
-  want_copy(id);
+  counters_[id].value.success = value;
+  counters_.want_copy(id);
   release_ready(id);
   return {};
 }
@@ -131,33 +93,10 @@ Status NicModel::set_error(CounterId id, uint32_t value) {
     return no_counter();
   if (value > kMaxFailure)
     return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
-  counters_[id.value].value.failure = value;
-  want_copy(id);
+  counters_[id].value.failure = value;
+  counters_.want_copy(id);
   release_ready(id);
   return {};
-}
-
-Status NicModel::set_word(CounterId id, uint64_t* word) {
-  if (!is_open(id))
-    return no_counter();
-  if (word == nullptr || reinterpret_cast<uintptr_t>(word) % kWord != 0)
-    return {Code::kInvalidArgument, "a counter's word is 8 bytes, aligned to 8"};
-  if (counters_[id.value].word != nullptr)
-    return {Code::kInvalidState, "the counter has a word"};
-  counters_[id.value].word = word;
-  copy_out(id);
-  return {};
-}
-
-void NicModel::want_copy(CounterId id) {
-  if (has_word(id) && std::find(wanted_copies_.begin(), wanted_copies_.end(), id.value) == wanted_copies_.end())
-    wanted_copies_.push_back(id.value);
-}
-
-void NicModel::copy_out(CounterId id) {
-  std::erase(wanted_copies_, id.value);
-  std::atomic_ref<uint64_t>(*counters_[id.value].word)
-      .store(to_word(counters_[id.value].value), std::memory_order_release);
 }
 
 void NicModel::ring(CounterId id, uint64_t value) {
@@ -166,10 +105,10 @@ void NicModel::ring(CounterId id, uint64_t value) {
 }
 
 void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
-  CounterValue& value = counters_[id.value].value;
+  CounterValue& value = counters_[id].value;
   value.success = (value.success + success) & kMaxSuccess;  // a register of 48 bits: it wraps
   if (value.failure == 0 && failure > 0)
-    want_copy(id);
+    counters_.want_copy(id);
   value.failure = std::min(kMaxFailure, value.failure + failure);
   release_ready(id);
 }
@@ -185,12 +124,11 @@ bool NicModel::is_met(const CounterValue& value, uint64_t threshold) const {
 
 // Latches every waiting entry whose condition holds: a later reset does not take it back.
 void NicModel::release_ready(CounterId id) {
-  Counter& counter = counters_[id.value];
-  while (counter.first != kNone && is_met(counter.value, entries_[counter.first].threshold)) {
-    const uint32_t entry = counter.first;
-    unlink(counter.first, counter.last, entry);
-    --counter.waiting;
-    append_ready(entry);
+  Counter& counter = counters_[id];
+  while (counter.waiting.first != kNone && is_met(counter.value, entries_[counter.waiting.first].threshold)) {
+    const uint32_t entry = counter.waiting.first;
+    entries_.take_out(entry, counter.waiting);
+    entries_.make_ready(entry);
   }
 }
 
@@ -202,14 +140,14 @@ Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId
     return no_counter();
   const Result<RegionId> region = regions_.add(base, bytes, remote_write, options);
   if (region.ok() && remote_write.valid())
-    ++counters_[remote_write.value].uses;
+    ++counters_[remote_write].uses;
   return region;
 }
 
 Status NicModel::deregister_region(RegionId id, bool busy) {
   LANYARD_RETURN_IF_ERROR(regions_.remove(id, busy));
   if (const CounterId counter = regions_[id].remote_write; counter.valid())
-    --counters_[counter.value].uses;
+    --counters_[counter].uses;
   return {};
 }
 
@@ -239,118 +177,60 @@ Status NicModel::validate(const nic::DeferredOp& deferred) const {
 void NicModel::use(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (op.completion.valid())
-    counters_[op.completion.value].uses += count;
+    counters_[op.completion].uses += count;
   if (op.moves_data()) {
     regions_[op.local.region].uses += count;
     if (fetches(op))
       regions_[op.fetch.region].uses += count;
   } else {
-    counters_[op.counter.value].uses += count;
+    counters_[op.counter].uses += count;
   }
 }
 
 void NicModel::post(const nic::DeferredOp& deferred) {
-  LANYARD_CHECK(free_entry_ != kNone, "post() needs a free entry");
-  const uint32_t index = free_entry_;
-  Entry& entry = entries_[index];
-  free_entry_ = entry.next;
-  --free_entries_;
-  entry = Entry{.op = deferred.op, .trigger = deferred.trigger, .threshold = deferred.threshold, .busy = true};
-  if (LANYARD_MUTANT(32))
-    entry.threshold &= kMaxSuccess;
-  use(entry.op, 1);
-  Counter& counter = counters_[entry.trigger.value];
+  Counter& counter = counters_[deferred.trigger];
+  use(deferred.op, 1);
   ++counter.uses;
-
-  // From the back: entries nearly always come with rising thresholds.
-  uint32_t after = LANYARD_MUTANT(22) ? kNone : counter.last;
-  while (after != kNone && (entries_[after].threshold > entry.threshold ||
-                            (limits_.newest_tie_first && entries_[after].threshold == entry.threshold)))
-    after = entries_[after].previous;
-  entry.previous = after;
-  entry.next = after == kNone ? counter.first : entries_[after].next;
-  (after == kNone ? counter.first : entries_[after].next) = index;
-  (entry.next == kNone ? counter.last : entries_[entry.next].previous) = index;
-  ++counter.waiting;
+  entries_.add(deferred, counter.waiting);
   if (!LANYARD_MUTANT(20))
-    release_ready(entry.trigger);
-}
-
-uint32_t NicModel::waiting_on(CounterId counter) const {
-  return is_open(counter) ? counters_[counter.value].waiting : 0;
+    release_ready(deferred.trigger);
 }
 
 void NicModel::cancel(CounterId id) {
-  Counter& counter = counters_[id.value];
-  while (counter.first != kNone) {
-    const uint32_t index = counter.first;
-    unlink(counter.first, counter.last, index);
-    --counter.waiting;
-    const Op op = entries_[index].op;
-    use(op, -1);
-    free_entry(index);
-    if (witness_ != nullptr)
-      witness_->canceled(op);
-  }
+  while (const std::optional<uint32_t> entry = first_waiting(id))
+    take_back(*entry);
 }
 
 void NicModel::flush() {
-  for (uint32_t i = 0; i < entries_.size(); ++i) {
-    Entry& entry = entries_[i];
-    if (!entry.busy)
-      continue;
-    Counter& counter = counters_[entry.trigger.value];
-    if (entry.ready) {
-      unlink(ready_first_, ready_last_, i);
-    } else {
-      unlink(counter.first, counter.last, i);
-      --counter.waiting;
-    }
-    use(entry.op, -1);
-    free_entry(i);
-    if (witness_ != nullptr)
-      witness_->canceled(entry.op);
+  for (uint32_t entry = 0; entry < entries_.size(); ++entry) {
+    if (entries_[entry].busy)
+      take_back(entry);
   }
 }
 
-void NicModel::unlink(uint32_t& first, uint32_t& last, uint32_t index) {
-  Entry& entry = entries_[index];
-  (entry.previous == kNone ? first : entries_[entry.previous].next) = entry.next;
-  (entry.next == kNone ? last : entries_[entry.next].previous) = entry.previous;
-  entry.previous = entry.next = kNone;
+void NicModel::take_back(uint32_t entry) {
+  const Op op = entries_[entry].op;
+  entries_.take_out(entry, counters_[entries_[entry].trigger].waiting);
+  use(op, -1);
+  free_entry(entry);
+  if (witness_ != nullptr)
+    witness_->canceled(op);
 }
 
-void NicModel::append_ready(uint32_t index) {
-  Entry& entry = entries_[index];
-  entry.ready = true;
-  entry.previous = ready_last_;
-  (ready_last_ == kNone ? ready_first_ : entries_[ready_last_].next) = index;
-  ready_last_ = index;
-  if (LANYARD_MUTANT(24))
-    ++free_entries_;
-}
-
-// Returns the place to the pool; whatever the operation names is kept or let go of by the caller.
-void NicModel::free_entry(uint32_t index) {
-  Entry& entry = entries_[index];
-  --counters_[entry.trigger.value].uses;
-  entry.busy = entry.ready = false;
-  if (LANYARD_MUTANT(23))
-    return;
-  entry.next = free_entry_;
-  free_entry_ = index;
-  if (!LANYARD_MUTANT(24))
-    ++free_entries_;
+// Whatever the operation names is kept or let go of by the caller.
+void NicModel::free_entry(uint32_t entry) {
+  --counters_[entries_[entry].trigger].uses;
+  entries_.release(entry);
 }
 
 // ---- Steps
 
 std::optional<Launch> NicModel::fire(uint32_t index) {
   LANYARD_CHECK(entries_[index].busy && entries_[index].ready && room_in_flight(), "only a ready entry fires");
-  unlink(ready_first_, ready_last_, index);
+  entries_.take_out(index, counters_[entries_[index].trigger].waiting);
   const Op op = entries_[index].op;
   if (LANYARD_MUTANT(21)) {
-    append_ready(index);
+    entries_.make_ready(index);
     use(op, 1);
     return start(op);
   }
@@ -381,22 +261,22 @@ std::optional<Launch> NicModel::start_held() {
 // Requires that use(op, 1) was called.
 std::optional<Launch> NicModel::start(const Op& op) {
   if (op.write_back && LANYARD_MUTANT(39))
-    want_copy(op.completion);
+    counters_.want_copy(op.completion);
   if (op.kind == OpKind::kCounterAdd) {
     use(op, -1);
     advance(op.counter, op.value, 0);
     if (witness_ != nullptr)
-      witness_->ended(op, Code::kOk, counters_[op.counter.value].value);
+      witness_->ended(op, Code::kOk, counters_[op.counter].value);
     return std::nullopt;
   }
   if (op.kind == OpKind::kCounterSet) {
     use(op, -1);
-    CounterValue& value = counters_[op.counter.value].value;
+    CounterValue& value = counters_[op.counter].value;
     value = {.failure = limits_.set_clears_failures ? 0 : value.failure};
-    want_copy(op.counter);
+    counters_.want_copy(op.counter);
     advance(op.counter, op.value, 0);
     if (witness_ != nullptr)
-      witness_->ended(op, Code::kOk, counters_[op.counter.value].value);
+      witness_->ended(op, Code::kOk, counters_[op.counter].value);
     return std::nullopt;
   }
   if (std::find(lost_peers_.begin(), lost_peers_.end(), op.remote.peer) != lost_peers_.end()) {
@@ -494,13 +374,13 @@ void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
   if (code != Code::kOk)
     failures_.add({op.context, code, op.remote.peer});
   if (op.write_back && LANYARD_MUTANT(40))
-    copy_out(op.completion);
+    counters_.copy_out(op.completion);
   if (op.completion.valid())
     advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
   if (op.write_back && !LANYARD_MUTANT(39) && !LANYARD_MUTANT(40))
-    want_copy(op.completion);
+    counters_.want_copy(op.completion);
   if (witness_ != nullptr)
-    witness_->ended(op, code, op.completion.valid() ? counters_[op.completion.value].value : CounterValue{});
+    witness_->ended(op, code, op.completion.valid() ? counters_[op.completion].value : CounterValue{});
 }
 
 void NicModel::lose_peer(uint32_t peer) {

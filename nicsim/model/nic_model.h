@@ -16,9 +16,10 @@
 #include <span>
 #include <vector>
 
+#include "nicsim/model/counter_table.h"
+#include "nicsim/model/entry_table.h"
 #include "nicsim/model/packet.h"
 #include "nicsim/model/region_table.h"
-#include "transport/base/mutant.h"
 #include "transport/nic/descriptor.h"
 #include "transport/nic/failure_log.h"
 #include "transport/nic/nic.h"
@@ -78,8 +79,8 @@ class NicModel {
   void set_witness(Witness* witness) { witness_ = witness; }
 
   // ---- Counters and regions: as the functions of nic::Nic with these names.
-  Result<nic::CounterId> open_counter();
-  Status close_counter(nic::CounterId counter);
+  Result<nic::CounterId> open_counter() { return counters_.add(); }
+  Status close_counter(nic::CounterId counter) { return counters_.remove(counter); }
   Result<nic::CounterValue> read(nic::CounterId counter) const;
   Status add(nic::CounterId counter, uint64_t value);
   Status add_error(nic::CounterId counter, uint32_t value);
@@ -88,9 +89,9 @@ class NicModel {
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
   // As Nic::set_word. The copy itself is a step, see below.
-  Status set_word(nic::CounterId counter, uint64_t* word);
+  Status set_word(nic::CounterId counter, uint64_t* word) { return counters_.set_word(counter, word); }
   // The counter, if it has a word, is to be copied there.
-  void want_copy(nic::CounterId counter);
+  void want_copy(nic::CounterId counter) { counters_.want_copy(counter); }
   // A doorbell has landed: adds like a register of 48 bits. Rings of closed counters vanish.
   void ring(nic::CounterId counter, uint64_t value);
   // kInvalidState where there is a region of options.key. Regions with such keys allocate.
@@ -102,9 +103,7 @@ class NicModel {
   // Lets arrivals in again after a kAgain.
   void keep_region(nic::RegionId region) { regions_.reopen(region); }
   Result<nic::RemoteKey> key(nic::RegionId region) const;
-  bool is_open(nic::CounterId counter) const {
-    return counter.value < counters_.size() && counters_[counter.value].open;
-  }
+  bool is_open(nic::CounterId counter) const { return counters_.is_open(counter); }
 
   // ---- Entries
   // Whether the descriptor could be run at all; reads only what it names.
@@ -112,8 +111,8 @@ class NicModel {
   Status validate(const nic::DeferredOp& op) const;
   // Requires a valid op and a free entry.
   void post(const nic::DeferredOp& op);
-  uint32_t free_entries() const { return free_entries_; }
-  uint32_t waiting_on(nic::CounterId counter) const;
+  uint32_t free_entries() const { return entries_.free(); }
+  uint32_t waiting_on(nic::CounterId counter) const { return is_open(counter) ? counters_[counter].waiting.count : 0; }
   // Cancels what waits for the counter, which is open.
   void cancel(nic::CounterId counter);
   // Cancels what has not fired.
@@ -122,23 +121,16 @@ class NicModel {
   // ---- Steps
   // The entry that has been ready for longest, where one may fire now; next_ready() walks the others in that order.
   // Entries of one counter must be fired in that order (N2).
-  std::optional<uint32_t> ready() const {
-    return ready_first_ == kNone || !room_in_flight() ? std::nullopt
-                                                      : std::optional(LANYARD_MUTANT(31) ? ready_last_ : ready_first_);
-  }
-  std::optional<uint32_t> next_ready(uint32_t entry) const {
-    const uint32_t next = entries_[entry].next;
-    return next == kNone ? std::nullopt : std::optional(next);
-  }
+  std::optional<uint32_t> ready() const { return room_in_flight() ? entries_.first_ready() : std::nullopt; }
+  std::optional<uint32_t> next_ready(uint32_t entry) const { return entries_.next(entry); }
   nic::CounterId trigger_of(uint32_t entry) const { return entries_[entry].trigger; }
   uint64_t threshold_of(uint32_t entry) const { return entries_[entry].threshold; }
   const nic::Op& op_of(uint32_t entry) const { return entries_[entry].op; }
   // The entry of this counter that waits for the lowest threshold, and the one after an entry that waits.
   std::optional<uint32_t> first_waiting(nic::CounterId counter) const {
-    const uint32_t first = is_open(counter) ? counters_[counter.value].first : kNone;
-    return first == kNone ? std::nullopt : std::optional(first);
+    return is_open(counter) ? EntryTable::first_of(counters_[counter].waiting) : std::nullopt;
   }
-  std::optional<uint32_t> next_waiting(uint32_t entry) const { return next_ready(entry); }
+  std::optional<uint32_t> next_waiting(uint32_t entry) const { return entries_.next(entry); }
   // Frees the entry and starts its operation. No Launch for counter operations: they are done.
   std::optional<Launch> fire(uint32_t entry);
   // Starts an operation without an entry. Requires a valid op and room_in_flight().
@@ -151,9 +143,9 @@ class NicModel {
   std::optional<Launch> start_held();
   bool room_in_flight() const { return free_in_flight_ != kNone; }
   // Counters that are to be copied to their words (N10), in no order; copy_out() does it for one of them.
-  std::span<const uint32_t> wanted_copies() const { return wanted_copies_; }
-  void copy_out(nic::CounterId counter);
-  bool has_word(nic::CounterId counter) const { return is_open(counter) && counters_[counter.value].word != nullptr; }
+  std::span<const uint32_t> wanted_copies() const { return counters_.wanted_copies(); }
+  void copy_out(nic::CounterId counter) { counters_.copy_out(counter); }
+  bool has_word(nic::CounterId counter) const { return counters_.has_word(counter); }
   uint32_t in_flight() const { return in_flight_; }
 
   // ---- Arrivals
@@ -178,31 +170,13 @@ class NicModel {
   // ---- Failures
   std::optional<nic::FailureRecord> take_failure() { return failures_.take(); }
   uint64_t failures() const { return failures_.total(); }
-  uint32_t open_counters() const { return open_counters_; }
+  uint32_t open_counters() const { return counters_.open(); }
   uint32_t open_regions() const { return regions_.open(); }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
+  using Counter = CounterTable::Counter;
 
-  struct Counter {
-    nic::CounterValue value;
-    uint32_t first = kNone;  // waiting entries by threshold, then by age
-    uint32_t last = kNone;
-    uint32_t waiting = 0;
-    uint32_t uses = 0;  // entries, operations and regions that name it
-    uint32_t next_free = kNone;
-    uint64_t* word = nullptr;
-    bool open = false;
-  };
-  struct Entry {
-    nic::Op op;
-    nic::CounterId trigger;
-    uint64_t threshold = 0;
-    uint32_t previous = kNone;  // in its counter's waiting list or in the ready list
-    uint32_t next = kNone;
-    bool busy = false;
-    bool ready = false;
-  };
   struct InFlight {
     nic::Op op;
     uint32_t next_free = kNone;
@@ -228,8 +202,7 @@ class NicModel {
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
   bool is_met(const nic::CounterValue& value, uint64_t threshold) const;
   void release_ready(nic::CounterId counter);
-  void append_ready(uint32_t entry);
-  void unlink(uint32_t& first, uint32_t& last, uint32_t entry);
+  void take_back(uint32_t entry);
   void free_entry(uint32_t entry);
   std::optional<Launch> start(const nic::Op& op);
   void finish(const nic::Op& op, Code code, uint64_t fetched);
@@ -237,24 +210,17 @@ class NicModel {
   ModelLimits limits_;
   uint32_t self_;
   Witness* witness_ = nullptr;
-  std::vector<Counter> counters_;
+  CounterTable counters_;
   RegionTable regions_;
-  std::vector<Entry> entries_;
+  EntryTable entries_;
   std::vector<InFlight> flights_;
   std::vector<nic::Op> held_;  // a ring
   nic::FailureLog failures_;
   std::vector<uint32_t> lost_peers_;
   uint32_t first_held_ = 0;
   uint32_t held_count_ = 0;
-  std::vector<uint32_t> wanted_copies_;  // each once
-  uint32_t free_counter_ = 0;
-  uint32_t free_entry_ = 0;
   uint32_t free_in_flight_ = 0;
-  uint32_t free_entries_;
   uint32_t in_flight_ = 0;
-  uint32_t open_counters_ = 0;
-  uint32_t ready_first_ = kNone;
-  uint32_t ready_last_ = kNone;
 };
 
 // What an atomic does to the 8 bytes at `target`; returns the old value. Indivisible against every other atomic access.
