@@ -65,6 +65,53 @@ TEST_F(Stall, AMatchThatThePeerMakesLate) {
   EXPECT_TRUE(ok(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE)));
 }
 
+// Of a call that has given up some requests are matched: the same call goes on with the others.
+TEST_F(Stall, AMatchallOfWhichOneIsMadeLate) {
+  requests.receive(in.data(), in.count(), partner(), 3);
+  requests.receive(in.data(), in.count(), partner(), 4);
+  Requests mine;
+  mine.send(out.data(), out.count(), partner(), 3);
+  mine.send(out.data(), out.count(), partner(), 4);
+  MPI_Request first = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatch(mine.at(0), &first)));
+  EXPECT_TRUE(reports([&] { return MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE); }, MPIX_ERR_STALLED,
+                      {"not matched", "tag 4"}));
+  int flag = -1;
+  EXPECT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
+  EXPECT_EQ(flag, 1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Request second = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatch(mine.at(1), &second)));
+  EXPECT_TRUE(ok(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE)));
+  EXPECT_TRUE(fails(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE), MPI_ERR_REQUEST, {"matched already"}));
+  EXPECT_TRUE(ok(MPI_Wait(&first, MPI_STATUS_IGNORE)));
+  EXPECT_TRUE(ok(MPI_Wait(&second, MPI_STATUS_IGNORE)));
+  mine.free();
+}
+
+// Who is asked about thousands of requests names some of them.
+TEST_F(Stall, ThousandsOfUnmatchedRequests) {
+  constexpr int kMany = 3000;
+  if (sends()) {
+    Requests nobodys;
+    nobodys.send(out.data(), out.count(), partner(), kMany);
+    EXPECT_TRUE(reports([&] { return MPIX_Match(nobodys.at(0), MPI_STATUS_IGNORE); }, MPIX_ERR_STALLED,
+                        {"of the receives for it, these are not matched", "more"}));
+    MPI_Barrier(MPI_COMM_WORLD);
+    nobodys.free();
+    for (int tag = 0; tag < kMany; ++tag)
+      requests.send(out.data(), out.count(), partner(), tag, MPI_COMM_WORLD, Mode::kRsend);  // one counter each
+    EXPECT_TRUE(ok(MPIX_Matchall(kMany, requests.data(), MPI_STATUSES_IGNORE)));
+  } else {
+    for (int tag = 0; tag < kMany; ++tag)
+      requests.receive(in.data(), in.count(), partner(), tag);
+    MPI_Request all = MPI_REQUEST_NULL;
+    ASSERT_TRUE(ok(MPIX_Imatchall(kMany, requests.data(), &all)));
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_TRUE(ok(MPI_Wait(&all, MPI_STATUS_IGNORE)));
+  }
+}
+
 // A match request in MPI's own waits has the same deadline.
 TEST_F(Stall, AMatchRequestThatThePeerMakesLate) {
   MPI_Request match = MPI_REQUEST_NULL;

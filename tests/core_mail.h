@@ -2,12 +2,14 @@
 #ifndef LANYARD_TESTS_CORE_MAIL_H_
 #define LANYARD_TESTS_CORE_MAIL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "transport/core/match_card.h"
@@ -29,6 +31,8 @@ class Mail {
   // From now on sends of that process fail, after so many more that work.
   void break_down(uint32_t rank, uint64_t after = 0) { boxes_[rank]->left_to_send = after; }
   void repair(uint32_t rank) { boxes_[rank]->left_to_send.reset(); }
+  // Nothing will come from that process any more, and all know.
+  void end(uint32_t rank) { ended_.push_back(rank); }
 
   uint64_t sent() const { return sent_; }
   size_t under_way() const {
@@ -51,6 +55,10 @@ class Mail {
       mail.boxes_.at(to)->from[rank].push_back(card);
       ++mail.sent_;
       return {};
+    }
+    std::optional<std::string> why_unreachable(uint32_t nic) const override {
+      const bool ended = std::find(mail.ended_.begin(), mail.ended_.end(), nic) != mail.ended_.end();
+      return ended ? std::optional("rank " + std::to_string(nic) + " has ended") : std::nullopt;
     }
     std::optional<core::MatchCard> receive() override {
       std::vector<std::deque<core::MatchCard>*> waiting;
@@ -79,6 +87,7 @@ class Mail {
   std::vector<std::unique_ptr<Box>> boxes_;
   std::optional<std::mt19937_64> random_;
   uint64_t sent_ = 0;
+  std::vector<uint32_t> ended_;
 };
 
 }  // namespace lanyard

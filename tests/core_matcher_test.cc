@@ -321,6 +321,54 @@ TEST_F(MatcherTest, AnOfferThatCannotBeSentIsAsIfNeverMade) {
   EXPECT_TRUE(paired(send, receive));
 }
 
+// What begins after its peer was found to have ended waits for nobody.
+TEST_F(MatcherTest, AReceiveFromWhoHasEndedFailsAtOnce) {
+  build(3);
+  mail->end(1);
+  Request& receive = *rank(0).endpoint.new_request(rank(0).transfer(Direction::kReceive, 1, 5, 8));
+  const Status status = rank(0).matcher.begin(receive);
+  EXPECT_EQ(status.code(), Code::kFailed);
+  EXPECT_NE(status.message().find("rank 1 has ended"), std::string::npos) << status.message();
+  EXPECT_EQ(receive.state, Request::State::kFresh);
+  EXPECT_EQ(usage(0).counters, 0u);
+  Request& from_any = rank(0).receive(core::kAnySource, 5, 8);
+  Request& send = rank(2).send(0, 5, 8);
+  carry();
+  EXPECT_TRUE(paired(send, from_any)) << "others may come";
+}
+
+// Other processes write the cards: what makes no sense harms nobody.
+TEST_F(MatcherTest, CardsOfNoSenseAreNobodys) {
+  build(3);
+  core::Courier& forger = mail->courier(2);
+  Request& receive = rank(0).receive(1, 5, 8);
+  Request& send = rank(0).send(1, 6, 8);
+  core::MatchCard offer;
+  offer.from_nic = 2;
+  offer.communicator = receive.transfer.communicator;
+  offer.source = 1;
+  offer.tag = 5;
+  offer.bytes = 8;
+  ASSERT_EQ(offer.longest, 0u);
+  ASSERT_TRUE(works(forger.send(0, offer)));
+  core::MatchCard answer;
+  answer.kind = core::MatchCard::Kind::kAccept;
+  answer.from_nic = 2;
+  answer.send = send.number;
+  answer.longest = 64;
+  ASSERT_TRUE(works(forger.send(0, answer)));
+  answer.send = receive.number;
+  ASSERT_TRUE(works(forger.send(0, answer)));
+  carry();
+  EXPECT_EQ(receive.state, Request::State::kMatching);
+  EXPECT_EQ(send.state, Request::State::kMatching);
+  Request& theirs = rank(1).send(0, 5, 8);
+  Request& in = rank(1).receive(0, 6, 8);
+  carry();
+  EXPECT_TRUE(paired(theirs, receive));
+  EXPECT_TRUE(paired(send, in));
+}
+
 TEST_F(MatcherTest, AnAnswerThatCannotBeSentFailsTheReceive) {
   build(2);
   rank(0).send(1, 5, 8);
