@@ -11,7 +11,7 @@
  * MPI_COMM_WORLD where no request is concerned), as an MPI function would. MPI_Error_class and MPI_Error_string explain
  * the codes. A call that fails has changed nothing: of a call on several requests, none was enqueued.
  *
- * Threads. Any thread that may call MPI may call these functions; calls on one queue are serialised inside. Lanyard's
+ * Threads. Any thread that may call MPI may call these functions; they are serialised inside. Lanyard's
  * own threads never call MPI, so every thread level of MPI_Init_thread will do.
  *
  * Sources: Bridges et al., "Co-Design and Evaluation of a CPU-Free MPI GPU Communication Abstraction and
@@ -71,7 +71,8 @@ int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_addres
  * requests for kernels (nothing is freed then); else as MPIX_Queue_wait. */
 int MPIX_Queue_free(MPIX_Queue* queue);
 /* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
- * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_FAILED: an operation
+ * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_BUSY: called by a kernel
+ * of a host stream, which would wait for itself; MPIX_ERR_FAILED: an operation
  * failed (the message names its request), or the stream's device is lost; MPIX_ERR_STALLED: the deadline passed
  * (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated.
  * A request's failure is told once, by the queue of its last start. From then on nothing waits for that request any
@@ -95,7 +96,8 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, or matched (or matching) before;
  * MPI_ERR_TRUNCATE: the matched send is longer than the receive, on both sides; both requests are then as before;
  * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching, the call may be repeated,
- * or the request freed, which withdraws its offer; MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card;
+ * or the request freed, which withdraws its offer; MPIX_ERR_FAILED: the peer has ended; MPI_ERR_ARG: the peer
+ * follows another strategy (LANYARD_STRATEGY); MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card;
  * MPIX_ERR_NO_ENTRIES: the card is out of counters or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a
  * non-contiguous datatype, an inter-communicator or a communicator of a kind that Lanyard cannot follow. */
 int MPIX_Match(MPI_Request* request, MPI_Status* status);
@@ -148,7 +150,8 @@ int MPIX_Device_requests_free(MPIX_Queue queue, MPIX_Device_requests** set);
 
 /* Calls on a matched request that change: MPI_Start and MPI_Startall give MPI_ERR_REQUEST from matching on;
  * MPI_Request_free, MPI_Test*, MPI_Wait*, MPI_Cancel and MPI_Request_get_status give MPI_ERR_REQUEST while its last
- * start has not completed (MPIX_Queue_wait tells) or not been waited for. MPI_Request_free frees its resources at once.
+ * start has not completed (MPIX_Queue_wait tells) or not been waited for. MPI_Request_free frees its resources at once,
+ * but for what a card still has something to do with: that goes later.
  */
 
 /* ---- Error classes beyond MPI's ----------------------------------------------------------------------------------

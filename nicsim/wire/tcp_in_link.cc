@@ -134,7 +134,6 @@ size_t TcpInLink::read_some(uint64_t limit, bool& drained, error_code& error) {
   return bytes;
 }
 
-// Takes what is whole. False where the peer does not speak this protocol.
 // False where the target is not mapped any more. Short messages are not worth a system call: there it is a fault of
 // this process, as any other store to such memory.
 bool TcpInLink::copy(std::byte* to, const std::byte* from, uint64_t bytes) const {
@@ -154,6 +153,7 @@ void TcpInLink::give_up_unmapped() {
   to_ = nullptr;
 }
 
+// Takes what is whole. False where the peer does not speak this protocol.
 bool TcpInLink::parse() {
   while (open()) {
     if (receiving_) {
