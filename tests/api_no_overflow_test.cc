@@ -43,6 +43,28 @@ TEST_F(NoOverflow, AnEpochThatCanNeverFitIsRefused) {
   queue.wait();
 }
 
+// Its requests are as they were: another queue, or this one, takes them. And no entry is kept for it.
+TEST_F(NoOverflow, ARefusedStartChangesNothing) {
+  Stream other_stream;
+  Queue other(other_stream);
+  Requests requests;
+  add(requests, 4, rank());
+  requests.match();
+  ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, requests.data())));
+  refused([&] { return MPIX_Enqueue_startall(queue, 4, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
+  refused([&] { return MPIX_Enqueue_waitall(queue, 4, requests.at(4)); }, MPI_ERR_REQUEST, {"no start to wait for"});
+  // The other queue has what is left of the card, with requests of the refused start.
+  ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, requests.at(4))));
+  ASSERT_TRUE(ok(MPIX_Enqueue_waitall(other, 2, requests.at(4))));
+  ASSERT_TRUE(ok(MPIX_Enqueue_waitall(other, 2, requests.data())));
+  other.wait();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, requests.at(4))));
+    ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, requests.at(4))));
+    queue.wait();
+  }
+}
+
 // All queues share the card.
 TEST_F(NoOverflow, TheEpochsOfAllQueuesCount) {
   Stream other_stream;

@@ -107,9 +107,9 @@ Status Queue::check_not_landed(const Request& request) const {
                              "): the sender must know that the receive was started, or use MPI_Send_init"};
 }
 
-// Without overflow: whether the entries exist, and are free now. Each queue keeps what its largest epoch needed: so it
-// waits for entries of its own earlier starts only, and two processes cannot give theirs to different queues and wait
-// for each other for ever.
+// Without overflow: whether the entries exist, and are free now. Each queue keeps what its largest epoch needed, and
+// beside other queues holds no more: so it waits for entries of its own earlier starts only, and two processes cannot
+// give theirs to different queues and wait for each other for ever.
 Status Queue::check_entries(uint64_t demand) {
   const uint64_t all = endpoint_.nic().caps().deferred_depth;
   const uint64_t depth = all - std::min(all, endpoint_.standing().held());
@@ -117,7 +117,14 @@ Status Queue::check_entries(uint64_t demand) {
   const uint64_t wanted = std::max(epoch, reserved_entries_);
   if (endpoint_.reserved_entries() - reserved_entries_ + wanted > depth)
     endpoint_.for_each_queue([](Queue& queue) { queue.release_reserve(); });
-  const uint64_t others = endpoint_.reserved_entries() - reserved_entries_;
+  bool alone = true;
+  uint64_t others = 0;
+  endpoint_.for_each_queue([&](Queue& queue) {
+    if (&queue == this)
+      return;
+    alone = false;
+    others += std::max(queue.reserved_entries_, queue.held_entries());
+  });
   if (others + epoch > depth) {
     const std::string theirs = others == 0 ? ""
                                            : " and those of other queues " + std::to_string(others) + ", together " +
@@ -125,12 +132,17 @@ Status Queue::check_entries(uint64_t demand) {
     return {Code::kExhausted, "the starts of this epoch need " + std::to_string(epoch) + " deferred-work entries" +
                                   theirs + ", the NIC has " + std::to_string(depth) + ", and overflow is off"};
   }
-  uint64_t held = 0;  // at most, by starts of this queue that have not completed
-  for (const Request* request : under_way_)
-    held += request->entries * (request->starts - std::min(request->starts, request->iterations_done()));
-  if (held + demand > depth - others || demand > endpoint_.nic().free_entries())
+  const uint64_t most = alone ? depth : std::max(epoch, reserved_entries_);
+  if (held_entries() + demand > most || demand > endpoint_.nic().free_entries())
     return {Code::kAgain, "too few deferred-work entries are free"};
   return {};
+}
+
+uint64_t Queue::held_entries() const {
+  uint64_t held = 0;
+  for (const Request* request : under_way_)
+    held += request->entries * (request->starts - std::min(request->starts, request->iterations_done()));
+  return held;
 }
 
 void Queue::release_reserve() {

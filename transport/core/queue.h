@@ -111,6 +111,8 @@ class Queue {
   Status check_wait(std::span<Request* const> requests);
   Status check_not_landed(const Request& request) const;
   Status check_entries(uint64_t demand);
+  // Deferred-work entries that starts which have not completed may hold.
+  uint64_t held_entries() const;
   void reserve_entries();
   Status check_standing(std::span<Request* const> requests, bool in_kernels);
   Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);
