@@ -43,7 +43,6 @@ struct Script {
     fill(loan.data(), loan.size(), token);
     bytes.insert(bytes.end(), loan.begin(), loan.end());
   }
-  static constexpr size_t kPackets = 9;
 
   Bytes bytes;
   uint32_t next_token = 0;
