@@ -207,7 +207,7 @@ void TcpOutLink::flush() {
 // nothing else. Once a packet has been begun nothing but the end of the connection can tell the peer.
 void TcpOutLink::drop_unmapped() {
   bool all_there = true;
-  for (size_t i = 0; i < std::min(items_.size(), kMaxBuffers / 2); ++i) {
+  for (size_t i = 0; i < std::min(items_.size(), kMaxBuffers); ++i) {
     Item& item = items_[i];
     const bool begun = i == 0 && front_sent_ > 0;
     if (begun || item.payload == nullptr || item.payload_bytes <= kShort || std::exchange(item.looked_at, true))
