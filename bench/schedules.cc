@@ -28,7 +28,7 @@ double peak_mib() {
 // Runs schedules of one scheduler for so long; false where one found something.
 bool measure(const std::string& text, SchedulerKind kind, Seconds time) {
   const Config config = Config::parse(text).value();
-  const Exchange exchange = lanyard::nicsim::make_halo(config.halo);
+  const Exchange exchange = config.exchange();
   const auto start = std::chrono::steady_clock::now();
   Fuzzer fuzzer(exchange, config.world, {kind});
   const auto begin = std::chrono::steady_clock::now();

@@ -21,7 +21,8 @@ TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
     CampaignOptions options;
     options.configs = {config_of("2ranks,1req-one-way,1iter"), config_of("2ranks,1req-each-way,1iter,depth=1"),
                        config_of("1ranks,1req-each-way,2iter,no-room,stale-reads"),
-                       config_of("2ranks,1req-one-way,1iter,write-back")};
+                       config_of("2ranks,1req-one-way,1iter,write-back"),
+                       config_of("program=0-1:8/m0_x0_s0_w0_y/m0r_x0r_s0r_w0r_y")};
     options.schedules = 1'000;
     options.jobs = jobs;
     Campaign campaign(options);
@@ -41,6 +42,33 @@ TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
     EXPECT_EQ(progress.coverage.steps, alone.coverage.steps);
     EXPECT_EQ(progress.coverage.choices, alone.coverage.choices);
   }
+}
+
+// Half of the schedules are of random programs, 64 each, the same ones for the same seed.
+TEST(Campaign, RandomProgramsComeAfterTheOthers) {
+  Progress alone;
+  for (const uint32_t jobs : {1u, 3u}) {
+    CampaignOptions options;
+    options.configs = {config_of("2ranks,1req-one-way,1iter")};
+    options.random_programs = true;
+    options.schedules = 2'048;
+    options.jobs = jobs;
+    Campaign campaign(options);
+    const auto found = campaign.run(1s, look_away);
+    ASSERT_FALSE(found) << found->config.to_string() << found->report.text;
+    const Progress progress = campaign.progress();
+    EXPECT_EQ(progress.schedules, 2'048u);
+    EXPECT_EQ(progress.programs, 16u);
+    if (jobs == 1)
+      alone = progress;
+    EXPECT_EQ(progress.steps, alone.steps);
+  }
+  CampaignOptions options;
+  options.random_programs = true;
+  options.time = 300ms;
+  Campaign campaign(options);
+  EXPECT_FALSE(campaign.run(1s, look_away));
+  EXPECT_GT(campaign.progress().programs, 0u);
 }
 
 TEST(Campaign, EndsWhenTimeIsUpAndLooksInBetween) {
@@ -69,7 +97,7 @@ TEST(Campaign, AFindingComesWithTheScheduleThatRepeatsIt) {
   const auto found = campaign.run(1s, look_away);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->report.finding, nicsim::Finding::kDeadlock);
-  const nicsim::Exchange exchange = nicsim::make_halo(found->config.halo);
+  const nicsim::Exchange exchange = found->config.exchange();
   nicsim::World world(exchange, found->config.world);
   nicsim::Replay replay(found->schedule);
   EXPECT_EQ(world.run(replay).text, found->report.text);

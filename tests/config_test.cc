@@ -16,6 +16,13 @@ TEST(Config, TextComesBackAsItWas) {
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);
   }
+  for (const char* text : {"program=0-1:16/p0_s0_w0_y/s0r_w0r_u0_y",
+                           "program=0-0:0t3p8rsg/m0.0r_x0.0r_s0.0r-_q2_s0+_w0-_c0_f0_q0_y,depth=3",
+                           "program=0-1:8r_1-0:8/o1_a0/o0_a1,write-back,kills"}) {
+    const Result<Config> config = Config::parse(text);
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config.value().to_string(), text);
+  }
   EXPECT_EQ(Config::parse("2ranks").value().to_string(), "2ranks,1req-each-way,2iter");
   EXPECT_EQ(Config::parse("bytes=0,3iter").value().to_string(), "2ranks,1req-each-way,3iter,bytes=0");
 }
@@ -35,6 +42,17 @@ TEST(Config, WhatIsWrongIsNamed) {
       {"ready,single-starts", "single-starts"},
       {"64ranks,1024req-each-way", "too large"},
       {"1req-each-way,bytes=1073741824", "too large"},
+      {"program=", "no program"},
+      {"program=0-1:16", "no program"},
+      {"program=0-1:16/s0", "0-1:16"},
+      {"program=0-0:16x/s0.0r_y", "0-0:16x"},
+      {"program=0-0:16/s0.0r_z", "'z'"},
+      {"program=0-0:16/s0.0r_w0-0r", "w0-0r"},
+      {"program=0-0:16/s0.1", "no such request"},
+      {"program=0-0:16/s0.0", "twice"},
+      {"program=0-1:16/s0.0r/y", "belongs to another rank"},
+      {"program=0-1:16/p0/p0", "other end"},
+      {"program=0-0:16/s0.0r_w0.0r,2ranks", "says itself"},
   };
   for (const auto& [text, what] : wrong) {
     const Result<Config> config = Config::parse(text);

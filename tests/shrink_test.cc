@@ -12,7 +12,7 @@ namespace {
 
 TEST(Shrink, ThePoolDeadlock) {
   const Config config = Config::parse("2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post").value();
-  const Exchange exchange = make_halo(config.halo);
+  const Exchange exchange = config.exchange();
   const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
   ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
   const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});
@@ -25,7 +25,7 @@ TEST(Shrink, ThePoolDeadlock) {
 
 TEST(Shrink, ALostRing) {
   const Config config = Config::parse("3ranks,2req-each-way,3iter,lost-rings").value();
-  const Exchange exchange = make_halo(config.halo);
+  const Exchange exchange = config.exchange();
   const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
   ASSERT_FALSE(verdict.ok());
   const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});

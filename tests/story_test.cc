@@ -39,9 +39,7 @@ constexpr uint64_t kSeeds = 24;
 class Teller {
  public:
   explicit Teller(const std::string& text)
-      : config_(Config::parse(text).value()),
-        exchange_(make_halo(config_.halo)),
-        fuzzer_(exchange_, config_.world, {}) {}
+      : config_(Config::parse(text).value()), exchange_(config_.exchange()), fuzzer_(exchange_, config_.world, {}) {}
 
   Story story_of(uint64_t seed) {
     const Schedule schedule = fuzzer_.record(seed);

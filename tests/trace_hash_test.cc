@@ -43,7 +43,7 @@ constexpr KnownRun kRuns[] = {
 TEST(TraceHash, IsTheSameEverywhere) {
   for (const KnownRun& run : kRuns) {
     const Config config = Config::parse(run.config).value();
-    const Exchange exchange = make_halo(config.halo);
+    const Exchange exchange = config.exchange();
     World world(exchange, config.world);
     const Schedule schedule = decode(run.schedule).value();
     for (int time = 0; time < 100; ++time) {

@@ -35,7 +35,7 @@ class Faulty final : public Chooser {
 
 struct Setting {
   explicit Setting(const std::string& text)
-      : config(Config::parse(text).value()), exchange(make_halo(config.halo)), world(exchange, config.world) {}
+      : config(Config::parse(text).value()), exchange(config.exchange()), world(exchange, config.world) {}
   Config config;
   Exchange exchange;
   World world;
@@ -105,7 +105,7 @@ TEST(WorldFaults, AKernelThatSeesOldLinesIsFoundOut) {
 Picoseconds length_of(const std::string& text, const Timing& timing) {
   Config config = Config::parse(text).value();
   config.world.timing = timing;
-  const Exchange exchange = make_halo(config.halo);
+  const Exchange exchange = config.exchange();
   World world(exchange, config.world);
   Replay replay({});
   const Report report = world.run(replay);

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 
 #include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/fuzz.h"
 #include "nicsim/deterministic/schedulers.h"
 
 namespace lanyard::nicsim {
@@ -27,7 +29,7 @@ TEST(World, IsCleanUnderEveryScheduler) {
   for (const char* text : {"2ranks,1req-one-way,2iter", "2ranks,1req-each-way,2iter",
                            "3ranks,1req-each-way,2iter,ready", "2ranks,2req-each-way,2iter,single-starts,queues=2"}) {
     const Config config = Config::parse(text).value();
-    const Exchange exchange = make_halo(config.halo);
+    const Exchange exchange = config.exchange();
     World world(exchange, config.world);
     for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
       const Report report = search(world, static_cast<SchedulerKind>(kind), 2'000);
@@ -135,6 +137,46 @@ TEST(World, ARefusalThatDoesNotComeIsFound) {
   World world(exchange, {});
   const Report report = search(world, SchedulerKind::kRandom, 100);
   EXPECT_STREQ(report.oracle, "refusal") << report.text;
+}
+
+// ---- Matching as steps
+
+Verdict fuzz_program(const char* text, uint64_t schedules = 3'000) {
+  const Config config = Config::parse(text).value();
+  return fuzz(config.exchange(), {.schedules = schedules, .world = config.world});
+}
+
+// Freed on both sides and matched anew, with the words, counters and keys of those that were before; twice.
+TEST(Matching, GoesOnInOtherRequests) {
+  for (const char* strategy : {"", ",sender-flag", ",write-back"}) {
+    const Verdict verdict =
+        fuzz_program((std::string("program=0-1:16_1-0:16r/"
+                                  "m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_f0.1r_m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_y/"
+                                  "m0r.1_x0r.1_s0r_a1_p1_s1_w0r.1_u0_f0r.1_m0r.1_x0r.1_s0r_a1_p1_s1_w0r.1_u0_y") +
+                      strategy)
+                         .c_str());
+    EXPECT_TRUE(verdict.ok()) << strategy << ": " << verdict.report.oracle << ": " << verdict.report.text;
+  }
+}
+
+// Equal tags are matched in order: in orders that differ, the two sides of a message are not each other's.
+TEST(Matching, PairsInOrder) {
+  EXPECT_TRUE(fuzz_program("program=0-1:8_0-1:8/m0.1_x0.1/m0r.1r_x0r.1r").ok());
+  const Verdict crossed = fuzz_program("program=0-1:8_0-1:8/m0.1_x0.1/m1r.0r_x0r.1r");
+  EXPECT_EQ(crossed.report.finding, Finding::kOrder);
+  EXPECT_STREQ(crossed.report.oracle, "matching");
+}
+
+TEST(Matching, WhoIsNeverMatchedIsExplained) {
+  const Verdict verdict = fuzz_program("program=0-1:8/m0_x0_s0_w0_y/y", 10);
+  EXPECT_EQ(verdict.report.finding, Finding::kUser);
+  EXPECT_NE(verdict.report.text.find("host 0 waits for (send of 0 to 1, tag 0) to be matched"), std::string::npos)
+      << verdict.report.text;
+  EXPECT_NE(verdict.report.text.find("host 1 has ended its program"), std::string::npos) << verdict.report.text;
+}
+
+TEST(Matching, ARequestIsFreedFirst) {
+  EXPECT_EQ(fuzz_program("program=0-0:8/m0.0r_x0.0r_m0", 10).report.finding, Finding::kUser);
 }
 
 }  // namespace

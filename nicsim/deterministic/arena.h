@@ -20,7 +20,7 @@ class Arena {
   using Image = std::vector<std::byte>;
 
   // Reserves address space of which pages are used as they are touched.
-  explicit Arena(size_t bytes = size_t{1} << 32);
+  explicit Arena(size_t bytes);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

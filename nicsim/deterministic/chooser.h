@@ -20,6 +20,7 @@ enum class ChoiceKind : uint8_t {
   kKill,       // 1: the process whose agent was to go dies
   kSlow,       // in virtual time: what is next takes longer, the more the higher the number
   kCopy,       // 1: a counter that has counted is copied to its word though nobody asked for it
+  kMail,       // whose oldest matching card arrives next, of n processes with some under way
   kKinds,
 };
 inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);

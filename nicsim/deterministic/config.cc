@@ -138,11 +138,52 @@ bool worth_saying(const Item& item, const Config& config) {
   return basic ? item.get(config) > 0 : item.get(config) != item.get(kPlain);
 }
 
+// Whether it describes the halo, not the world that it runs in: those come first.
+bool of_halo(const Item& item) {
+  return &item <
+         &*std::find_if(
+             items().begin(), items().end(), [](const Item& each) { return std::string_view(each.before) == "age="; });
+}
+
 bool seen_both(const std::vector<const Item*>& seen, std::string_view one, std::string_view other) {
   const auto has = [&](std::string_view name) {
     return std::any_of(seen.begin(), seen.end(), [&](const Item* item) { return item->before == name; });
   };
   return has(one) && has(other);
+}
+
+constexpr std::string_view kProgram = "program=";
+
+// What a halo alone may demand of others' items, and counters can count.
+Status check_halo(const Config& config) {
+  const HaloOptions& halo = config.halo;
+  if (halo.ready && !halo.startall)
+    return {Code::kInvalidArgument, "ready sends are started together, so 'single-starts' goes with regular ones only"};
+  const uint64_t messages = uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1);
+  if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
+    return {Code::kInvalidArgument, "the configuration is too large: up to " + std::to_string(messages) +
+                                        " messages of " + std::to_string(halo.bytes) + " bytes, " +
+                                        std::to_string(halo.iterations) + " times"};
+  if (halo.misuse && (halo.queues < 2 || !halo.startall || halo.ready))
+    return {Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests"};
+  if (halo.roam && (halo.misuse || !halo.startall || halo.ready))
+    return {Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'"};
+  const uint64_t pieces = core::pieces_of(halo.bytes, config.world.max_message_bytes);
+  const uint64_t oldest = core::most_starts(config.world.strategy, halo.ready, pieces) - halo.iterations;
+  if (config.world.age > oldest)
+    return {Code::kInvalidArgument,
+            "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest)};
+  if (halo.beyond && config.world.age != oldest)
+    return {Code::kInvalidArgument,
+            "'beyond' takes 'age=" + std::to_string(oldest) + "', from where no start more is possible"};
+  return {};
+}
+
+Status check_program(const Config& config) {
+  constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter can count on from
+  if (config.world.age > kOldest)
+    return {Code::kInvalidArgument, "with a program 'age' is at most " + std::to_string(kOldest)};
+  return {};
 }
 
 }  // namespace
@@ -154,6 +195,13 @@ Result<Config> Config::parse(const std::string& text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
+    if (word.starts_with(kProgram)) {
+      Result<Exchange> program = Exchange::parse(word.substr(kProgram.size()));
+      if (!program.ok())
+        return program.status();
+      config.program = std::make_shared<const Exchange>(std::move(program.value()));
+      continue;
+    }
     const auto item = std::find_if(items().begin(), items().end(),
                                    [&](const Item& candidate) { return number_in(word, candidate).has_value(); });
     if (item == items().end())
@@ -163,39 +211,24 @@ Result<Config> Config::parse(const std::string& text) {
     seen.push_back(&*item);
     item->set(config, *number_in(word, *item));
   }
-  if (config.halo.ready && !config.halo.startall)
+  if (config.program != nullptr &&
+      std::any_of(seen.begin(), seen.end(), [](const Item* item) { return of_halo(*item); }))
     return Status(Code::kInvalidArgument,
-                  "ready sends are started together, so 'single-starts' goes with regular ones only");
-  const HaloOptions& halo = config.halo;
-  const uint64_t messages = uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1);
-  if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
-    return Status(Code::kInvalidArgument, "the configuration is too large: up to " + std::to_string(messages) +
-                                              " messages of " + std::to_string(halo.bytes) + " bytes, " +
-                                              std::to_string(halo.iterations) + " times");
-  if (config.halo.misuse && (config.halo.queues < 2 || !config.halo.startall || config.halo.ready))
-    return Status(Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests");
-  if (config.halo.roam && (config.halo.misuse || !config.halo.startall || config.halo.ready))
-    return Status(Code::kInvalidArgument,
-                  "'roam' goes with regular sends that are started together, and without 'misuse'");
+                  "a program says itself what it does: beside it there are items for its world only");
   if (seen_both(seen, "sender-flag", "write-back"))
     return Status(Code::kInvalidArgument, "'sender-flag' and 'write-back' are two strategies");
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
-  const uint64_t pieces = core::pieces_of(config.halo.bytes, config.world.max_message_bytes);
-  const uint64_t oldest = core::most_starts(config.world.strategy, config.halo.ready, pieces) - config.halo.iterations;
-  if (config.world.age > oldest)
-    return Status(Code::kInvalidArgument,
-                  "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest));
-  if (config.halo.beyond && config.world.age != oldest)
-    return Status(Code::kInvalidArgument,
-                  "'beyond' takes 'age=" + std::to_string(oldest) + "', from where no start more is possible");
+  Status fits = config.program != nullptr ? check_program(config) : check_halo(config);
+  if (!fits.ok())
+    return fits;
   return config;
 }
 
 std::string Config::to_string() const {
-  std::string text;
+  std::string text = program != nullptr ? std::string(kProgram) + program->to_string() : "";
   for (const Item& item : items()) {
-    if (!worth_saying(item, *this))
+    if ((program != nullptr && of_halo(item)) || !worth_saying(item, *this))
       continue;
     text += text.empty() ? "" : ",";
     text += item.before + (item.flag() ? "" : std::to_string(item.get(*this))) + item.after;
@@ -211,7 +244,7 @@ std::string Config::help() {
     name.resize(std::max(kColumn, name.size() + 1), ' ');
     text += "  " + name + item.meaning + "\n";
   }
-  return text;
+  return text + "  program=TEXT      in place of all items before 'age'. " + Exchange::help();
 }
 
 }  // namespace lanyard::nicsim

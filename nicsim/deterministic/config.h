@@ -2,6 +2,7 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_CONFIG_H_
 #define LANYARD_NICSIM_DETERMINISTIC_CONFIG_H_
 
+#include <memory>
 #include <string>
 
 #include "nicsim/deterministic/exchange.h"
@@ -12,13 +13,18 @@ namespace lanyard::nicsim {
 
 struct Config {
   HaloOptions halo;
+  std::shared_ptr<const Exchange> program;  // in place of the halo, where there is one
   WorldOptions world;
+
+  // What is to be run.
+  Exchange exchange() const { return program != nullptr ? *program : make_halo(halo); }
 
   // Items are separated by commas, in any order, each at most once; what is not named is as in the structs:
   //   2ranks 1req-each-way 1req-one-way 2iter bytes=0 neighbours=1 queues=1 ready single-starts sends-first sync
   //   roam free misuse beyond age=7
   //   depth=5 no-overflow blocking-post sender-flag early-acks in-order max-message=64 failures lost-rings no-room
   //   stale-reads frozen-reads stolen-entries stale-lines kills timed slow
+  // or, in place of the first two lines, program=... (Exchange::parse()).
   // kInvalidArgument names the item.
   static Result<Config> parse(const std::string& text);
   // What parse() takes; only what differs from the structs, but for ranks, requests and iterations.

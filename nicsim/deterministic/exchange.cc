@@ -25,6 +25,11 @@ HostProgram& HostProgram::refused() {
   return *this;
 }
 
+HostProgram& HostProgram::repeated() {
+  actions_.back().repeated = true;
+  return *this;
+}
+
 MessageName Exchange::message(uint32_t from, uint32_t to, const MessageOptions& options) {
   const auto index = static_cast<uint32_t>(messages_.size());
   messages_.push_back({from, to, options});
@@ -66,6 +71,8 @@ Status Exchange::validate() const {
           return complain(rank, i, "no such request");
         if (rank_of(request) != rank)
           return complain(rank, i, "the request (" + describe(request) + ") belongs to another rank");
+        if (std::count(action.requests.begin(), action.requests.end(), request) > 1)
+          return complain(rank, i, "the request (" + describe(request) + ") stands there twice");
       }
     }
   }

@@ -39,7 +39,10 @@ struct MessageName {
 struct MessageOptions {
   uint32_t bytes = 16;
   int tag = 0;
-  bool ready = false;  // a ready send: the program must see to it that the receive was started
+  bool ready = false;       // a ready send: the program must see to it that the receive was started
+  uint32_t room = 0;        // by so many bytes the receive is longer than the message
+  bool any_source = false;  // the receive's wildcards: no other send may fit it while it is being matched
+  bool any_tag = false;
 };
 
 // A step of a host program. Nothing of it blocks the host but kSync and, on a NIC whose post() blocks, kStart.
@@ -54,12 +57,17 @@ struct Action {
     kAwait,     // enqueues a wait for that: the ready send may be started
     kComplete,  // asks whether the last starts of requests have completed, until they have
     kFree,      // MPI_Request_free, again and again while it is refused because the last start has not completed
+    kMatch,     // new requests in place of those that were freed; begins to match them. What a program matches before
+                // it does anything else with it is not matched when the world begins.
+    kMatched,   // waits until they are matched
   };
   Kind kind = Kind::kSync;
   uint32_t queue = 0;                 // of the rank
   uint32_t message = 0;               // kPack, kUnpack, kPromise, kAwait
-  std::vector<RequestName> requests;  // kStart, kWait, kComplete, kFree
+  std::vector<RequestName> requests;  // kStart, kWait, kComplete, kFree, kMatch, kMatched
   bool refused = false;  // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change nothing
+  bool repeated = false;  // kStart: may be refused because the last start is on another queue and has not completed;
+                          // then again, until it is not
 };
 
 class Exchange;
@@ -79,9 +87,15 @@ class HostProgram {
     return enqueue(Action::Kind::kComplete, std::move(requests));
   }
   HostProgram& free(std::vector<RequestName> requests) { return enqueue(Action::Kind::kFree, std::move(requests)); }
+  HostProgram& match(std::vector<RequestName> requests) { return enqueue(Action::Kind::kMatch, std::move(requests)); }
+  HostProgram& matched(std::vector<RequestName> requests) {
+    return enqueue(Action::Kind::kMatched, std::move(requests));
+  }
   HostProgram& sync() { return enqueue(Action::Kind::kSync, {}); }
   // The start or wait before is a mistake.
   HostProgram& refused();
+  // The start before is made again and again while the last one goes on elsewhere.
+  HostProgram& repeated();
   // body(*this), so many times.
   template <typename Body>
   HostProgram& repeat(uint32_t times, Body body) {
@@ -92,6 +106,7 @@ class HostProgram {
 
   const std::vector<Action>& actions() const { return actions_; }
   std::vector<Action>& actions() { return actions_; }
+  uint32_t queue() const { return queue_; }
   uint32_t queues() const { return queues_; }
 
  private:
@@ -127,6 +142,13 @@ class Exchange {
   std::string describe(RequestName request) const;
   // kInvalidArgument: a rank, message or request that does not exist, or an action on another rank's request.
   Status validate() const;
+
+  // All of it as one word, in letters that no shell touches; see exchange_text.cc. What parse() takes.
+  std::string to_string() const;
+  // kInvalidArgument says what is wrong. The result is valid.
+  static Result<Exchange> parse(const std::string& text);
+  // What a help text says of that.
+  static std::string help();
 
  private:
   std::vector<Message> messages_;

@@ -6,6 +6,7 @@
 
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/random_config.h"
 #include "transport/base/check.h"
 #include "transport/base/mutant.h"
 
@@ -44,7 +45,10 @@ constexpr const char* kWorkloads[] = {
     "2ranks,1req-each-way,2iter,write-back,early-acks",
     "2ranks,1req-each-way,2iter,write-back,bytes=24,max-message=16,failures",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
+    "random programs",
 };
+constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
+constexpr uint64_t kSchedulesAProgram = 32;
 
 constexpr Mutant kMutants[] = {
     {1, "threshold 2i-1", "a write waits for 2i-1: its start or its clear-to-send, not both", "threshold_of (queue.cc)",
@@ -132,40 +136,46 @@ Kill hunt(const Prey& prey) {
   constexpr uint64_t kFirstRound = 64;  // schedules of each workload; each round has four times as many as the last
   const auto begin = std::chrono::steady_clock::now();
   struct Ground {
+    Ground(uint32_t workload, const Config& config) : workload(workload), config(config), exchange(config.exchange()) {}
     uint32_t workload;
     Config config;
     Exchange exchange;
-    std::unique_ptr<Fuzzer> fuzzer;
+    Fuzzer fuzzer{exchange, config.world, std::vector<SchedulerKind>()};
+  };
+  // Of random programs schedule i has a ground of its own with the others of its 32.
+  const auto ground_for = [&](uint32_t workload, uint64_t i) {
+    if (workload == kRandom)
+      return std::make_unique<Ground>(workload, random_config(prey.seed + i / kSchedulesAProgram));
+    const Result<Config> config = Config::parse(kWorkloads[workload]);
+    LANYARD_CHECK(config.ok(), config.status().message().c_str());
+    return std::make_unique<Ground>(workload, config.value());
   };
   chosen_mutant = prey.mutant;
-  std::vector<Ground> grounds;
-  grounds.reserve(prey.workloads.size());  // worlds refer to their exchanges
+  std::vector<std::unique_ptr<Ground>> grounds(prey.workloads.size());
   Kill kill;
   uint64_t done = 0, round = std::min(kFirstRound, prey.schedules);
   while (kill.report.ok() && done < prey.schedules) {
     for (size_t which = 0; which < prey.workloads.size() && kill.report.ok(); ++which) {
-      if (which == grounds.size()) {
-        const Result<Config> config = Config::parse(kWorkloads[prey.workloads[which]]);
-        LANYARD_CHECK(config.ok(), config.status().message().c_str());
-        Ground& fresh = grounds.emplace_back(
-            Ground{prey.workloads[which], config.value(), make_halo(config.value().halo), nullptr});
-        fresh.fuzzer = std::make_unique<Fuzzer>(fresh.exchange, config.value().world, std::vector<SchedulerKind>());
-      }
-      Ground& ground = grounds[which];
+      std::unique_ptr<Ground>& ground = grounds[which];
       for (uint64_t i = done; i < done + round && kill.report.ok(); ++i) {
         if (prey.time.count() > 0 && std::chrono::steady_clock::now() - begin > prey.time) {
           chosen_mutant = 0;
           return kill;
         }
+        const bool another = prey.workloads[which] == kRandom && i % kSchedulesAProgram == 0;
+        if (ground == nullptr || another) {
+          ground.reset();  // its arena is the next one's
+          ground = ground_for(prey.workloads[which], i);
+        }
         kill.seed = prey.seed + i;
-        kill.report = ground.fuzzer->run(kill.seed);
-        kill.workload = ground.workload;
-        kill.scheduler = ground.fuzzer->scheduler_of(kill.seed);
-        kill.steps = ground.fuzzer->world().steps();
+        kill.report = ground->fuzzer.run(kill.seed);
+        kill.workload = ground->workload;
+        kill.scheduler = ground->fuzzer.scheduler_of(kill.seed);
+        kill.steps = ground->fuzzer.world().steps();
         ++kill.schedules;
       }
       if (!kill.report.ok() && prey.shrinking.count() > 0)
-        kill.shrunk = shrink(ground.config, ground.fuzzer->record(kill.seed), {.time = prey.shrinking});
+        kill.shrunk = shrink(ground->config, ground->fuzzer.record(kill.seed), {.time = prey.shrinking});
     }
     done += round;
     round = std::min(4 * round, prey.schedules - done);

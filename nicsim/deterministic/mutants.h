@@ -23,7 +23,7 @@ struct Mutant {
   const char* proof;    // why no run can differ from the unmutated; null where one can
 };
 std::span<const Mutant> mutants();
-// Configurations (Config::parse) that every mutant is hunted in, in this order.
+// Configurations (Config::parse) that every mutant is hunted in, in this order; the last stands for random programs.
 std::span<const char* const> workloads();
 
 struct Prey {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nicsim/deterministic/exchange.h"
@@ -19,25 +20,25 @@
 
 namespace lanyard::nicsim {
 
-// Carries matching cards while a world is built.
+// Brings a process its matching cards, each by a step of its own: in order from any one sender, and from several in
+// any order.
 class Mailbox final : public core::Courier {
  public:
-  explicit Mailbox(std::vector<std::unique_ptr<Mailbox>>& all) : all_(all) {}
-  Status send(uint32_t nic, const core::MatchCard& card) override {
-    all_[nic]->cards_.push_back(card);
-    return {};
-  }
-  std::optional<core::MatchCard> receive() override {
-    if (first_ == cards_.size())
-      return std::nullopt;
-    return cards_[first_++];
-  }
-  bool empty() const { return first_ == cards_.size(); }
+  explicit Mailbox(World& world) : world_(world) {}
+
+  Status send(uint32_t nic, const core::MatchCard& card) override;
+  std::optional<core::MatchCard> receive() override { return std::exchange(arrived_, std::nullopt); }
+
+  std::span<const core::MatchCard> under_way() const { return under_way_; }
+  // Processes with cards under way, and the oldest card of the one that stands `which`th among them arrives. Requires
+  // that the last one has been received.
+  uint32_t senders() const;
+  void arrive(uint32_t which);
 
  private:
-  std::vector<std::unique_ptr<Mailbox>>& all_;
-  std::vector<core::MatchCard> cards_;
-  size_t first_ = 0;
+  World& world_;
+  std::vector<core::MatchCard> under_way_;  // oldest first
+  std::optional<core::MatchCard> arrived_;
 };
 
 struct Process {
@@ -53,12 +54,16 @@ struct Process {
         program(host.actions()),
         nic(world, rank, ranks, limits),
         endpoint(nic, rank, options),
+        mail(world),
+        matcher(endpoint, mail),
         shadow(limits) {}
 
   const uint32_t rank;
   const std::span<const Action> program;
   StepNic nic;
   core::Endpoint endpoint;
+  Mailbox mail;
+  core::Matcher matcher;
   ShadowNic shadow;
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<uint32_t> requests;  // RequestName::index by the core's number for it, less 1

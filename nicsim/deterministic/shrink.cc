@@ -6,6 +6,7 @@
 
 #include "nicsim/deterministic/explore.h"
 #include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/smaller_programs.h"
 
 namespace lanyard::nicsim {
 
@@ -38,6 +39,9 @@ std::vector<Config> smaller(const Config& config) {
     if (text != config.to_string() && Config::parse(text).ok())
       all.push_back(candidate);
   };
+  if (config.program != nullptr)
+    for (Exchange& smaller : smaller_programs(*config.program))
+      with([&](Config& c) { c.program = std::make_shared<const Exchange>(std::move(smaller)); });
   with([](Config& c) { c.halo.ranks = std::min(c.halo.ranks, 2u); });
   with([](Config& c) { c.halo.neighbours = 1; });
   with([](Config& c) { c.halo.each_way = 1; });
@@ -82,7 +86,7 @@ std::vector<Config> smaller(const Config& config) {
 
 // A schedule of that workload with that finding.
 std::optional<Schedule> find_in(const Config& config, const Report& wanted, Clock::time_point end) {
-  const Exchange exchange = make_halo(config.halo);
+  const Exchange exchange = config.exchange();
   Fuzzer fuzzer(exchange, config.world, {});
   for (uint64_t seed = 0; seed < kTriesPerWorkload && Clock::now() < end; ++seed)
     if (same(fuzzer.run(seed), wanted))
@@ -256,12 +260,12 @@ Shrunk shrink(const Config& config, const Schedule& schedule, const ShrinkOption
   shrunk.config = config;
   shrunk.schedule = schedule;
   {
-    const Exchange exchange = make_halo(config.halo);
+    const Exchange exchange = config.exchange();
     World world(exchange, config.world);
     shrunk.report = replay(world, schedule);
   }
   shrink_workload(shrunk, Clock::now() + options.time);
-  const Exchange exchange = make_halo(shrunk.config.halo);
+  const Exchange exchange = shrunk.config.exchange();
   World world(exchange, shrunk.config.world);
   shrink_schedule(shrunk, world, Clock::now() + options.time);
   shrunk.report = replay(world, shrunk.schedule);

@@ -1,5 +1,6 @@
-// Side: the books on one request of an exchange: how far each stage of its iterations has got. Nothing is counted
-// twice, and all that an oracle says about order it says by comparing two of these numbers.
+// Side: the books on one request of an exchange, and on those that come in its place once it was freed: how far each
+// stage of its iterations has got. Nothing is counted twice, and all that an oracle says about order it says by
+// comparing two of these numbers.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_SIDE_H_
 #define LANYARD_NICSIM_DETERMINISTIC_SIDE_H_
 
@@ -15,6 +16,10 @@ struct Side {
   core::Request* core = nullptr;  // null once it is freed
   uint32_t rank = 0;
   uint32_t queue = 0;   // of the last start
+  uint64_t number = 0;  // the core's for its request, the last one
+  uint64_t before = 0;  // starts of its requests that were freed
+  uint64_t starts = 0;  // that the host has enqueued, of all of them
+  uint64_t waits = 0;   // likewise
   uint64_t pieces = 1;  // writes an iteration
   std::vector<std::byte> buffer;
   std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read
@@ -35,6 +40,9 @@ struct Side {
   uint64_t first_lost = 0;     // of a send: the first iteration of which a write failed; 0: none did
   uint64_t reported = 0;       // ... and of which the core told the program
 };
+
+// Of a receive's buffer beyond its message.
+inline constexpr std::byte kUntouched{0xEE};
 
 // What a message holds in iteration i, from 1: different in every word of every iteration of every message.
 inline uint64_t content_word(uint32_t message, uint64_t iteration, uint64_t word) {

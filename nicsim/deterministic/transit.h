@@ -19,6 +19,7 @@ struct Transit {
   bool acked = false;     // its initiator has heard of it though it has not landed
   uint32_t from = 0, to = 0;
   uint32_t request = 0;    // RequestName::index: whose operation it is
+  uint64_t owner = 0;      // the core's number for that request
   uint64_t iteration = 0;  // from 1
   uint64_t number = 0;     // among all operations of the world
   Packet packet;

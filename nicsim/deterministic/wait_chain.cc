@@ -101,11 +101,13 @@ class Tracer {
     const Action& action = world_.exchange().program(rank).actions()[process.next_action];
     if (process.nic.posting() > 0 || (process.wants_room && action.kind == Action::Kind::kStart))
       return no_room(rank, who);
+    if (action.kind == Action::Kind::kMatched)
+      return unmatched(who, action);
     if (action.kind == Action::Kind::kFree || action.kind == Action::Kind::kComplete) {
       for (const RequestName request : action.requests)
         if (const core::Request* core = world_.side(request).core; core != nullptr && !core->complete())
-          return {who + " waits for " + name(request, core->starts) + " to complete",
-                  Thing{Thing::Kind::kDone, 0, request.index, core->starts}, Blame::kUser};
+          return {who + " waits for " + name(request, world_.side(request).starts) + " to complete",
+                  completion_of(request.index), Blame::kUser};
       return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
     }
     const Process::Lane& lane = *process.lanes[action.queue];
@@ -114,9 +116,50 @@ class Tracer {
     for (const uint32_t request : process.requests) {
       const Side& side = world_.side(RequestName{request});
       if (side.core != nullptr && side.queue == action.queue && !side.core->complete())
-        return {who + " is in MPIX_Queue_wait", Thing{Thing::Kind::kDone, 0, request, side.core->starts}, Blame::kUser};
+        return {who + " is in MPIX_Queue_wait", completion_of(request), Blame::kUser};
     }
     return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
+  }
+
+  // A match waits for the other side's.
+  Link unmatched(const std::string& who, const Action& action) const {
+    for (const RequestName request : action.requests) {
+      const Side& side = world_.side(request);
+      const Side& other = world_.side(RequestName{request.index ^ 1});
+      if (side.core == nullptr || side.core->state != core::Request::State::kMatching)
+        continue;
+      const std::string what = who + " waits for (" + world_.exchange().describe(request) + ") to be matched";
+      if (other.core == nullptr || other.core->state == core::Request::State::kFresh)
+        return {what, Thing{Thing::Kind::kHost, other.rank, 0, 0}, Blame::kUser};
+      return {what + ", and both sides have been given to the matcher", std::nullopt, Blame::kProtocol};
+    }
+    return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
+  }
+
+  // A request that has not completed, last started on the queue that the host is about to use; rather one of an earlier
+  // epoch, which has been waited for. `lost`: one that an operation has failed for, or whose peer was killed.
+  std::optional<uint32_t> incomplete(uint32_t rank, bool lost) const {
+    const Process& process = world_.process(rank);
+    const uint32_t queue = world_.exchange().program(rank).actions()[process.next_action].queue;
+    std::optional<uint32_t> found;
+    for (const uint32_t request : process.requests) {
+      const Side& side = world_.side(RequestName{request});
+      const Side& other = world_.side(RequestName{request ^ 1});
+      if (side.core == nullptr || side.queue != queue || side.core->complete())
+        continue;
+      if (lost && side.failed == 0 && other.failed == 0 && world_.killed() != other.rank)
+        continue;
+      if (side.before + side.core->iterations_done() < side.waits)
+        return request;
+      found = found.value_or(request);
+    }
+    return found;
+  }
+
+  // The first iteration of the request that has not completed.
+  Thing completion_of(uint32_t request) const {
+    const Side& side = world_.side(RequestName{request});
+    return {Thing::Kind::kDone, 0, request, side.before + side.core->iterations_done() + 1};
   }
 
   // The host holds an operation in its hands for which no entry is free: one that is taken waits for the next thing.
@@ -130,6 +173,12 @@ class Tracer {
     Link link{who + " has no entry for its next operation: " + of(depth - model.free_entries(), depth) +
                   " are taken, and the starts that are not waited for need " + std::to_string(epoch),
               std::nullopt, Blame::kPool};
+    // Entries may be free, but kept for what has not completed on this queue; what was lost keeps its own for ever.
+    std::optional<uint32_t> request = incomplete(rank, true);
+    if (!request && process.nic.posting() == 0 && model.free_entries() > 0)
+      request = incomplete(rank, false);
+    if (request)
+      link.next = completion_of(*request);
     for (uint32_t counter = 0; counter < model.limits().max_counters && !link.next; ++counter) {
       const auto entry = model.first_waiting({counter});
       if (!entry)
@@ -143,8 +192,10 @@ class Tracer {
         link.next = Thing{Thing::Kind::kData, 0, request / 2, side.data_fired / side.pieces + 1};
       else if (op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset)
         link.next = Thing{Thing::Kind::kDone, 0, request, side.done_fired + 1};
-      else
+      else if (RequestName{request}.receive())
         link.next = Thing{Thing::Kind::kClear, 0, request / 2, side.clear_fired + 1};
+      else  // a flag
+        link.next = Thing{Thing::Kind::kDone, 0, request ^ 1, world_.side(RequestName{request ^ 1}).done_fired + 1};
     }
     return link;
   }
@@ -166,7 +217,7 @@ class Tracer {
     if (side.core == nullptr)
       return {who + " waits for the " + world_.exchange().describe({item.request}) + ", which was freed", std::nullopt,
               Blame::kProtocol};
-    const uint64_t iteration = side.core->iterations_at(item.op.value);
+    const uint64_t iteration = item.iteration;
     return {who + " waits for " + name({item.request}, iteration),
             Thing{Thing::Kind::kDone, 0, item.request, iteration}, Blame::kUser};
   }
@@ -174,7 +225,7 @@ class Tracer {
   Link start(RequestName request, uint64_t iteration) const {
     const Side& side = world_.side(request);
     const std::string who = "start of " + name(request, iteration);
-    if (side.core == nullptr || side.core->starts < iteration) {
+    if (side.core == nullptr || side.starts < iteration) {
       if (ended(side.rank) && !world_.process(side.rank).gave_up)
         return {who + " is never made: host " + std::to_string(side.rank) + " has ended its program", std::nullopt,
                 Blame::kUser};
@@ -182,7 +233,11 @@ class Tracer {
     }
     if (side.started < iteration)
       return {who + " is not reached", Thing{Thing::Kind::kStream, side.rank, side.queue, 0}, Blame::kUser};
-    return {who + " was reached, and did not ring", std::nullopt, Blame::kProtocol};
+    // Only promises are waited for beyond that: their kernel comes later in the stream, or the host has not got there.
+    if (!world_.process(side.rank).lanes[side.queue]->stream.empty())
+      return {who + " was reached, and not yet promised", Thing{Thing::Kind::kStream, side.rank, side.queue, 0},
+              Blame::kUser};
+    return {who + " was reached, and is not promised", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kUser};
   }
 
   // Whether what is not among the NIC's entries may wait in the overflow, which runs it when its condition is met.
@@ -195,7 +250,7 @@ class Tracer {
   Link not_posted(const std::string& what, RequestName request, uint64_t iteration) const {
     const Side& side = world_.side(request);
     const Process& process = world_.process(side.rank);
-    if (side.core->starts < iteration)
+    if (side.starts < iteration)
       return {what + " is not enqueued", Thing{Thing::Kind::kStart, 0, request.index, iteration}, Blame::kUser};
     if (process.nic.posting() > 0)
       return {what + " is not posted", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kPool};
@@ -220,7 +275,7 @@ class Tracer {
     if (side.done_fired >= iteration)
       return {what + " did not grow", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
     const uint64_t value = world_.process(side.rank).nic.model().read(core.completion).value().reached();
-    const uint64_t wanted = core.completions * iteration;
+    const uint64_t wanted = core.completions * (iteration - side.before);
     if (posted < iteration && (value >= wanted || !overflows(side)))
       return not_posted(what, request, iteration);
     if (value >= wanted)
@@ -236,8 +291,8 @@ class Tracer {
   Link copied(const std::string& what, RequestName send, uint64_t iteration) const {
     const Side& side = world_.side(send);
     const uint64_t value = world_.process(side.rank).nic.model().read(side.core->completion).value().success;
-    const uint64_t wanted = side.core->completion_value(iteration);
-    if (side.core->iterations_done() >= iteration)
+    const uint64_t wanted = side.core->completion_value(iteration - side.before);
+    if (side.before + side.core->iterations_done() >= iteration)
       return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
     const std::string holds = what + ": its counter holds " + of(value, wanted);
     if (side.failed > 0)
@@ -271,7 +326,7 @@ class Tracer {
     if (other.core == nullptr)
       return {what + ": the request was freed", std::nullopt, Blame::kUser};
     const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
-    const uint64_t wanted = other.core->completion_value(iteration) - 1;
+    const uint64_t wanted = other.core->completion_value(iteration - other.before) - 1;
     if (value < wanted)
       return {what + " waits for the write: its counter holds " + of(value, wanted),
               Thing{Thing::Kind::kData, 0, receive.message(), iteration}, Blame::kUser};
@@ -303,7 +358,8 @@ class Tracer {
     if (ready)
       return on_shared_trigger(what, send, iteration, nic::OpKind::kWrite);
     return {what + " may fire, and does not: its trigger counter holds " +
-                of(world_.process(side.rank).nic.model().read(core.trigger).value().reached(), 2 * iteration),
+                of(world_.process(side.rank).nic.model().read(core.trigger).value().reached(),
+                   2 * (iteration - side.before)),
             std::nullopt, Blame::kProtocol};
   }
 

@@ -9,8 +9,24 @@ namespace lanyard::nicsim {
 
 namespace {
 
+// Address space of a world: a process has enough for 256 usual ones at a time.
+constexpr size_t kUsual = size_t{1} << 30, kLarge = size_t{1} << 32;
+constexpr size_t kMany = 1'000;      // messages, of a large one
 constexpr size_t kShort = 16;        // bytes of a message that most workloads have
 constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
+
+bool matches(const HostProgram& program) {
+  return std::any_of(program.actions().begin(), program.actions().end(),
+                     [](const Action& action) { return action.kind == Action::Kind::kMatch; });
+}
+
+// Whether the program matches the request before it does anything else with it.
+bool is_matched_by(const HostProgram& program, RequestName request) {
+  for (const Action& action : program.actions())
+    if (std::find(action.requests.begin(), action.requests.end(), request) != action.requests.end())
+      return action.kind == Action::Kind::kMatch;
+  return false;
+}
 
 // What the requests of a rank need of its NIC.
 struct Needs {
@@ -43,6 +59,9 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
           mine.entries += request.receive() ? 2
                                             : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
                                                                   options.max_message_bytes);
+    if (matches(exchange.program(rank)))  // what was freed may be closed late
+      for (uint32_t* number : {&mine.counters, &mine.regions})
+        *number *= 2;
     // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
     mine.regions += 8;
   }
@@ -85,13 +104,15 @@ const char* step_name(StepKind kind) {
     case StepKind::kCount: return "count";
     case StepKind::kAck: return "ack";
     case StepKind::kCopy: return "copy";
+    case StepKind::kMail: return "mail";
   }
   return "";
 }
 
 // ---- Building
 
-World::World(const Exchange& exchange, const WorldOptions& options) : exchange_(exchange), options_(options) {
+World::World(const Exchange& exchange, const WorldOptions& options)
+    : exchange_(exchange), options_(options), arena_(exchange.messages().size() > kMany ? kLarge : kUsual) {
   const Arena::Scope scope(arena_);
   state_ = new State;
   build();
@@ -121,6 +142,9 @@ void World::build() {
     options_.max_steps = kPlenty * (operations + 1);
   first_ring_ = kFirstStreamAgent + queues;
   stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
+  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
+    programs_match_ = programs_match_ || matches(exchange_.program(rank));
+  stride_ += programs_match_ ? 1 : 0;
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;
@@ -164,44 +188,65 @@ void World::build() {
 }
 
 void World::match() {
-  std::vector<std::unique_ptr<Mailbox>> mail;
-  std::vector<std::unique_ptr<core::Matcher>> matchers;
-  for (const auto& process : state_->processes) {
-    mail.push_back(std::make_unique<Mailbox>(mail));
-    matchers.push_back(std::make_unique<core::Matcher>(process->endpoint, *mail.back()));
-  }
   const auto& messages = exchange_.messages();
   state_->sides.resize(2 * messages.size());
   for (uint32_t index = 0; index < state_->sides.size(); ++index) {
     const Exchange::Message& message = messages[index / 2];
-    const bool receive = RequestName{index}.receive();
+    const RequestName request{index};
     Side& side = state_->sides[index];
-    side.rank = receive ? message.to : message.from;
-    side.buffer.resize(message.options.bytes);
+    side.rank = exchange_.rank_of(request);
+    side.buffer.resize(message.options.bytes + (request.receive() ? message.options.room : 0), kUntouched);
     side.checked = is_checked(exchange_, index / 2);
     side.pieces = core::pieces_of(message.options.bytes, options_.max_message_bytes);
-    const uint32_t peer = receive ? message.from : message.to;
-    Process& process = *state_->processes[side.rank];
-    side.core = process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
-                                              .ready = !receive && message.options.ready,
-                                              .buffer = side.buffer.data(),
-                                              .bytes = message.options.bytes,
-                                              .communicator = 1,
-                                              .rank = static_cast<int>(side.rank),
-                                              .peer = static_cast<int>(peer),
-                                              .peer_nic = peer,
-                                              .tag = message.options.tag});
-    process.requests.push_back(index);
-    const Status status = matchers[side.rank]->begin(*side.core);
-    LANYARD_CHECK(status.ok(), status.to_string().c_str());
+    if (is_matched_by(exchange_.program(message.from), {index & ~1u}) ||
+        is_matched_by(exchange_.program(message.to), {index | 1u}))
+      continue;
+    new_request(index);
     // An offer goes to the receive's rank, the answer back: nobody else has mail.
-    while (matchers[side.rank]->progress() + matchers[peer]->progress() > 0) {
+    for (const uint32_t rank : {message.to, message.from}) {
+      Process& process = *state_->processes[rank];
+      while (!process.mail.under_way().empty()) {
+        process.mail.arrive(0);
+        (void)process.matcher.progress();
+      }
     }
   }
   for (uint32_t index = 0; index < state_->sides.size(); ++index) {
+    if (state_->sides[index].core == nullptr)
+      continue;
     LANYARD_CHECK(state_->sides[index].core->matched(), "a valid exchange matches");
     grow_old(state_->sides[index], index);
   }
+}
+
+// A fresh request for this side; its match begins.
+void World::new_request(uint32_t index) {
+  const Exchange::Message& message = exchange_.messages()[index / 2];
+  const MessageOptions& options = message.options;
+  const bool receive = RequestName{index}.receive();
+  const uint32_t peer = receive ? message.from : message.to;
+  Side& side = state_->sides[index];
+  Process& process = *state_->processes[side.rank];
+  std::fill(side.buffer.begin() + options.bytes, side.buffer.end(), kUntouched);
+  side.core =
+      process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
+                                    .ready = !receive && options.ready,
+                                    .buffer = side.buffer.data(),
+                                    .bytes = side.buffer.size(),
+                                    .communicator = 1,
+                                    .rank = static_cast<int>(side.rank),
+                                    .peer = receive && options.any_source ? core::kAnySource : static_cast<int>(peer),
+                                    .peer_nic = peer,
+                                    .tag = receive && options.any_tag ? core::kAnyTag : options.tag});
+  side.number = side.core->number;
+  process.requests.push_back(index);
+  const Status status = process.matcher.begin(*side.core);
+  if (!status.ok())
+    return find(Finding::kOrder, "matching",
+                "the " + exchange_.describe({index}) + " is not matched: " + status.message());
+  for (const nic::CounterId counter : {side.core->trigger, side.core->completion})
+    if (counter.valid())
+      process.shadow.opened(counter.value, process.nic.model().read(counter).value());
 }
 
 // Everybody's books on the request as if options_.age iterations had gone by.
@@ -214,7 +259,7 @@ void World::grow_old(Side& side, uint32_t index) {
     LANYARD_CHECK(status.ok(), status.message().c_str());
     process.shadow.succeeded(counter.value, value);
   };
-  core.starts = core.waits = age;
+  core.starts = core.waits = side.starts = side.waits = age;
   if (!core.written_back)
     *core.done.address += age;
   if (core.completion.valid())
@@ -281,6 +326,7 @@ void World::start_clock(uint32_t agent) {
       case StepKind::kCount: return timing.count;
       case StepKind::kAck: return timing.ack;
       case StepKind::kCopy: return timing.copy;
+      case StepKind::kMail: return timing.land;
     }
     return 0;
   };
@@ -312,6 +358,8 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kOverflow;
   if (which < first_ring_)
     return StepKind::kStream;
+  if (programs_match_ && which == stride_ - 1)
+    return StepKind::kMail;
   if (which < first_ring_ + counters_)
     return StepKind::kRing;
   return which < first_ring_ + 2 * counters_ ? StepKind::kFire : StepKind::kCopy;
@@ -345,6 +393,7 @@ std::string World::describe(uint32_t agent) const {
     case StepKind::kOverflow: return who + "the overflow is handed over";
     case StepKind::kStream:
       return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
+    case StepKind::kMail: return who + "a matching card arrives";
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
     case StepKind::kCopy:
       return who + describe(process, nic::CounterId{which - first_ring_ - 2 * counters_}) + " is copied to memory";
@@ -360,8 +409,8 @@ std::string World::describe(uint32_t agent) const {
 }
 
 std::string World::describe(const Action& action) const {
-  static constexpr const char* kNames[] = {"pack",    "unpack", "start",    "wait", "sync",
-                                           "promise", "await",  "complete", "free"};
+  static constexpr const char* kNames[] = {"pack",  "unpack",   "start", "wait",  "sync",      "promise",
+                                           "await", "complete", "free",  "match", "be matched"};
   std::string text = kNames[static_cast<size_t>(action.kind)];
   if (!action.requests.empty()) {
     for (const RequestName request : action.requests)

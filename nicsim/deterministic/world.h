@@ -57,14 +57,27 @@ struct WorldOptions {
   uint64_t max_steps = 0;  // more are a livelock; 0: far more than the exchange needs
 };
 
-enum class StepKind : uint8_t { kHost, kPost, kOverflow, kStream, kRing, kFire, kRead, kLand, kCount, kAck, kCopy };
-inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kCopy) + 1;
+enum class StepKind : uint8_t {
+  kHost,
+  kPost,
+  kOverflow,
+  kStream,
+  kRing,
+  kFire,
+  kRead,
+  kLand,
+  kCount,
+  kAck,
+  kCopy,
+  kMail
+};
+inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kMail) + 1;
 const char* step_name(StepKind kind);
 const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
 class World {
  public:
-  // `exchange` is valid and outlives the world. All its requests are matched.
+  // `exchange` is valid and outlives the world. Its requests are matched, but for those that their program matches.
   World(const Exchange& exchange, const WorldOptions& options);
   ~World();
   World(const World&) = delete;
@@ -134,11 +147,12 @@ class World {
   void launch(uint32_t rank, const nic::Op& op, const Launch& launch);
   void ring_is_under_way(uint32_t rank, uint32_t counter);
   void posts_are_under_way(uint32_t rank);
+  void mail_is_under_way(uint32_t rank);
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
-  // copies.
+  // copies; then the mail's where programs match.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
@@ -160,6 +174,7 @@ class World {
 
   void build();
   void match();
+  void new_request(uint32_t index);
   void grow_old(Side& side, uint32_t index);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
@@ -172,6 +187,7 @@ class World {
   uint32_t copy_agent(uint32_t rank, uint32_t counter) const {
     return agent(rank, first_ring_ + 2 * counters_ + counter);
   }
+  uint32_t mail_agent(uint32_t rank) const { return agent(rank, stride_ - 1); }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
   void enable(uint32_t agent);
   void disable(uint32_t agent);
@@ -184,9 +200,13 @@ class World {
   void end_faults();
   void take_host(Process& process);
   bool call(Process& process, const Action& action);
+  bool is_complete(const Action& action) const;
+  const char* mistake_in(const Action& action) const;
   bool is_told_of_failure(const Action& action) const;
   void sync(Process& process, const Action& action);
   bool free_requests(Process& process, const Action& action);
+  void begin_matching(Process& process, const Action& action);
+  void take_mail(Process& process);
   void take_post(Process& process);
   void take_overflow(Process& process);
   void take_stream(Process& process, uint32_t queue);
@@ -213,6 +233,7 @@ class World {
   const Exchange& exchange_;
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
+  bool programs_match_ = false;
   Arena arena_;
   Arena::Image beginning_;
   State* state_ = nullptr;

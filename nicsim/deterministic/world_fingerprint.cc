@@ -89,15 +89,16 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
 
 void add_side(Digest& digest, const Side& side) {
   for (const uint64_t count :
-       {side.filled, side.started, side.waited, side.data_fired, side.data_read, side.data_landed, side.data_counted,
-        side.data_acked, side.clear_fired, side.clear_landed, side.clear_counted, side.done_fired, side.done_landed,
-        side.seen_complete, side.failed, side.first_lost, side.reported})
+       {side.filled,        side.started,      side.waited,      side.data_fired,    side.data_read,
+        side.data_landed,   side.data_counted, side.data_acked,  side.clear_fired,   side.clear_landed,
+        side.clear_counted, side.done_fired,   side.done_landed, side.seen_complete, side.before,
+        side.starts,        side.waits,        side.failed,      side.first_lost,    side.reported})
     digest.add(count);
   digest.add_bytes(side.buffer);
   digest.add_bytes(side.last_read);
   if (side.core == nullptr)
     return;
-  digest.add(side.core->starts);
+  digest.add(side.core->starts << 2 | static_cast<uint64_t>(side.core->state));
   digest.add(side.core->waits);
   digest.add(side.core->failures);
   if (side.core->written_back)
@@ -116,6 +117,8 @@ World::Fingerprint World::fingerprint() const {
       digest.add(lane->stream.executed());
       digest.add(lane->stream.size());
     }
+    for (const core::MatchCard& card : process->mail.under_way())
+      digest.add(card.send << 16 | uint64_t{card.from_nic} << 4 | static_cast<uint64_t>(card.kind));
     add_nic(digest, process->nic, options_.stale_reads || options_.frozen_reads);
   }
   for (const Side& side : state_->sides)

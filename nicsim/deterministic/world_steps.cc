@@ -13,6 +13,8 @@ void World::take(uint32_t agent) {
     return take_transit(agent - first_transit_);
   Process& process = *state_->processes[agent / stride_];
   const uint32_t which = agent % stride_;
+  if (programs_match_ && which == stride_ - 1)
+    return take_mail(process);
   if (which >= first_ring_ + 2 * counters_)
     return take_copy(process, which - first_ring_ - 2 * counters_);
   if (which >= first_ring_ + counters_)
@@ -26,163 +28,6 @@ void World::take(uint32_t agent) {
     case kPostAgent: return take_post(process);
     default: return take_overflow(process);
   }
-}
-
-// ---- The host
-
-void World::take_host(Process& process) {
-  const Action& action = process.program[process.next_action];
-  Process::Lane& lane = *process.lanes[action.queue];
-  bool done = true;
-  switch (action.kind) {
-    case Action::Kind::kPack:
-    case Action::Kind::kUnpack:
-    case Action::Kind::kPromise: {
-      StepItem item;
-      item.kind = StepItem::Kind::kKernel;
-      item.action = action.kind;
-      item.message = action.message;
-      lane.stream.push(item);
-      break;
-    }
-    case Action::Kind::kAwait: {
-      // For as many starts as the send will have had with its next one.
-      const RequestName send{2 * action.message};
-      if (state_->sides[send.index].core == nullptr)
-        return find(Finding::kUser, "lifetime", "the " + exchange_.describe(send) + " is awaited after it was freed");
-      StepItem item;
-      item.kind = StepItem::Kind::kWait;
-      item.message = action.message;
-      item.op.kind = gpu::StreamOp::Kind::kWait64;
-      item.op.word = &state_->promises[action.message];
-      item.op.value = state_->sides[send.index].core->starts + 1;
-      lane.stream.push(item);
-      break;
-    }
-    case Action::Kind::kStart:
-    case Action::Kind::kWait: done = call(process, action); break;
-    case Action::Kind::kSync: sync(process, action); break;
-    case Action::Kind::kComplete:
-      for (const RequestName request : action.requests) {
-        Side& side = state_->sides[request.index];
-        if (side.core == nullptr)
-          return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " was freed before");
-        side.seen_complete = side.core->starts;
-      }
-      break;
-    case Action::Kind::kFree: done = free_requests(process, action); break;
-  }
-  process.wants_room = !done;
-  process.next_action += done ? 1 : 0;
-  streams_changed(process);
-}
-
-// An enqueuing call of the core's; false where it wants to be repeated.
-bool World::call(Process& process, const Action& action) {
-  Process::Lane& lane = *process.lanes[action.queue];
-  process.scratch.clear();
-  for (const RequestName request : action.requests) {
-    core::Request* core = state_->sides[request.index].core;
-    if (core == nullptr) {
-      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is used after it was freed");
-      return true;
-    }
-    process.scratch.push_back(core);
-  }
-  const bool start = action.kind == Action::Kind::kStart;
-  const size_t before = lane.stream.size();
-  const Status status = start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch);
-  if (action.refused) {
-    if (status.code() != Code::kInvalidState || lane.stream.size() != before)
-      find(Finding::kOrder, "refusal",
-           "rank " + std::to_string(process.rank) + ": " + describe(action) + ": is a mistake, and is not refused");
-    return true;
-  }
-  if (status.code() == Code::kAgain)
-    return false;
-  if (status.code() == Code::kFailed && start && is_told_of_failure(action)) {
-    process.gave_up = true;
-    process.next_action = exchange_.program(process.rank).actions().size();
-    return false;
-  }
-  if (!status.ok()) {
-    find(Finding::kUser, "calls",
-         "rank " + std::to_string(process.rank) + (start ? " starts: " : " waits: ") + status.message());
-    return true;
-  }
-  const std::span<StepItem> items = lane.stream.since(before);
-  if (start) {
-    // A ring for each request with a trigger of its own, in order, then one for all that share the queue's.
-    size_t ring = 0, shared = 0;
-    for (const RequestName request : action.requests) {
-      Side& side = state_->sides[request.index];
-      side.queue = action.queue;
-      if (side.core->trigger.valid()) {
-        items[ring++].start = request.index;
-      } else if (side.core->shares_trigger) {
-        lane.stream.started.push_back(request.index);
-        ++shared;
-      }
-    }
-    if (shared > 0) {
-      items.back().starts = static_cast<uint32_t>(shared);
-      items.back().first_start = static_cast<uint32_t>(lane.stream.started.size() - shared);
-    }
-    for (const RequestName request : action.requests) {
-      const core::Request& core = *state_->sides[request.index].core;
-      if (core.trigger.valid() || core.shares_trigger)
-        continue;
-      StepItem mark;
-      mark.kind = StepItem::Kind::kMark;
-      mark.start = request.index;
-      lane.stream.push(mark);
-    }
-  } else {
-    for (size_t i = 0; i < items.size(); ++i)
-      items[i].request = action.requests[i].index;
-  }
-  if (process.nic.posting() > 0 || !process.endpoint.overflow().empty())
-    nic_changed(process);
-  return true;
-}
-
-// Whether a start is refused for a good reason.
-bool World::is_told_of_failure(const Action& action) const {
-  return std::any_of(action.requests.begin(), action.requests.end(),
-                     [&](RequestName request) { return side(request).failed > 0; });
-}
-
-// Requires host_can_go_on(): MPIX_Queue_wait returns now.
-void World::sync(Process& process, const Action& action) {
-  while (const core::Request* failed = process.endpoint.take_failed(*process.lanes[action.queue]->queue)) {
-    Side& side = state_->sides[process.requests[failed->number - 1]];
-    side.reported = failed->failures;
-  }
-  process.untraced += process.endpoint.take_unrecorded_failures();
-}
-
-// False where it wants to be repeated: a last start has not completed.
-bool World::free_requests(Process& process, const Action& action) {
-  for (; process.next_free < action.requests.size(); ++process.next_free) {
-    const RequestName request = action.requests[process.next_free];
-    Side& side = state_->sides[request.index];
-    const Status status = side.core == nullptr ? Status(Code::kInvalidState, "it was freed before")
-                                               : process.endpoint.free_request(side.core);
-    if (!status.ok()) {
-      if (side.core != nullptr && !side.core->needs_wait() && !side.core->complete())
-        return false;
-      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
-      return true;
-    }
-    // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
-    // read.
-    if (!request.receive() || side.filled == side.started)
-      std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
-    side.core = nullptr;
-  }
-  process.next_free = 0;
-  nic_changed(process);
-  return true;
 }
 
 void World::take_post(Process& process) {
@@ -215,7 +60,7 @@ void World::take_stream(Process& process, uint32_t queue) {
     case StepItem::Kind::kKernel: take_kernel(process, item); break;
     case StepItem::Kind::kWait:
       if (item.request != StepItem::kNothing)
-        oracle::check_waited(*this, item.request);
+        oracle::check_waited(*this, item.request, item.iteration);
       break;
     case StepItem::Kind::kMark: break;
     case StepItem::Kind::kRing: item.op.call(item.op.object, item.op.argument, item.op.value); break;
@@ -301,6 +146,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.from = rank;
   transit.to = launch.peer;
   transit.request = process.requests[op.context - 1];
+  transit.owner = op.context;
   transit.number = ++state.launched;
   process.shadow.launched();
   transit.packet = launch.packet;
@@ -491,25 +337,6 @@ void World::streams_changed(Process& process) {
   for (uint32_t queue = 0; queue < process.lanes.size(); ++queue)
     set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.lanes[queue]->stream.ready());
   host_changed(process);
-}
-
-void World::host_changed(Process& process) { set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process)); }
-
-bool World::host_can_go_on(Process& process) {
-  if (process.next_action == process.program.size() || process.wants_room)
-    return false;
-  if (options_.blocking_post && process.nic.posting() > 0)
-    return false;
-  const Action& action = process.program[process.next_action];
-  if (action.kind == Action::Kind::kComplete)
-    return std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
-      const core::Request* core = state_->sides[request.index].core;
-      return core == nullptr || core->complete();
-    });
-  if (action.kind != Action::Kind::kSync)
-    return true;
-  Process::Lane& lane = *process.lanes[action.queue];
-  return lane.stream.empty() && lane.queue->settled();
 }
 
 void World::transit_changed(uint32_t place) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "nicsim/deterministic/random_config.h"
 #include "transport/base/check.h"
 
 namespace lanyard::tools {
@@ -13,21 +14,36 @@ using std::chrono::steady_clock;
 
 constexpr uint64_t kSchedulesPerTurn = 64;  // the first of which is run again
 constexpr uint64_t kRemembered = uint64_t{1} << 22;
-constexpr size_t kWorlds = 200;  // a process has address space for 256 at a time
+constexpr std::chrono::nanoseconds kLongestFixedTime = std::chrono::minutes(1);
+// A process has address space for 256 at a time: these, and two for each job.
+constexpr size_t kWorlds = 120;
 
 }  // namespace
 
 Campaign::Campaign(const CampaignOptions& options)
     : options_(options),
-      most_worlds_(static_cast<uint32_t>(kWorlds / std::clamp<size_t>(options.configs.size(), 1, kWorlds))),
+      most_worlds_(static_cast<uint32_t>(kWorlds / std::clamp<size_t>(options.configs.size() + 1, 1, kWorlds))),
+      fixed_time_(options.configs.empty() || !options.random_programs ? std::chrono::nanoseconds(0)
+                                                                      : std::min(kLongestFixedTime, options.time / 3)),
       seen_(kRemembered) {
-  LANYARD_CHECK(!options.configs.empty() && options.jobs >= 1 && options.jobs <= kMostJobs, "as the options say");
-  const uint64_t each = options.schedules / options.configs.size(), rest = options.schedules % options.configs.size();
+  LANYARD_CHECK((!options.configs.empty() || options.random_programs) && options.jobs >= 1 && options.jobs <= kMostJobs,
+                "as the options say");
+  const uint64_t of_random = !options.random_programs  ? 0
+                             : options.configs.empty() ? options.schedules
+                                                       : options.schedules / 2;
+  const uint64_t count = std::max<size_t>(options.configs.size(), 1);
+  const uint64_t each = (options.schedules - of_random) / count, rest = (options.schedules - of_random) % count;
   for (const nicsim::Config& config : options.configs) {
-    courses_.push_back(std::make_unique<Course>(config, courses_.size()));
+    Course& course = *courses_.emplace_back(std::make_unique<Course>());
+    course.workload = std::make_shared<const Workload>(config, courses_.size());
     if (options.schedules > 0)
-      courses_.back()->quota = each + (courses_.size() <= rest ? 1 : 0);
+      course.quota = each + (courses_.size() <= rest ? 1 : 0);
   }
+  if (!options.random_programs)
+    return;
+  Course& course = *courses_.emplace_back(std::make_unique<Course>());
+  if (options.schedules > 0)
+    course.quota = of_random;
 }
 
 Campaign::~Campaign() = default;
@@ -70,9 +86,13 @@ Progress Campaign::progress() const {
 void Campaign::work() {
   while (std::optional<Turn> turn = begin_turn()) {
     const auto begin = steady_clock::now();
+    if (turn->workload == nullptr) {
+      const uint64_t program = options_.seed + turn->first / kSchedulesPerTurn;
+      turn->workload = std::make_shared<const Workload>(nicsim::random_config(program), ~program);
+    }
     if (turn->fuzzer == nullptr)
       turn->fuzzer =
-          std::make_unique<nicsim::Fuzzer>(turn->course->exchange, turn->course->config.world, options_.schedulers);
+          std::make_unique<nicsim::Fuzzer>(turn->workload->exchange, turn->workload->config.world, options_.schedulers);
     run_turn(*turn);
     end_turn(*turn, steady_clock::now() - begin);
   }
@@ -81,21 +101,35 @@ void Campaign::work() {
   changed_.notify_all();
 }
 
-std::optional<Campaign::Turn> Campaign::begin_turn() {
-  const std::lock_guard lock(mutex_);
-  Course* course = nullptr;
-  // The course that had the least time; of those, one at which fewer are.
+// Of the courses that may go on the one that had the least time; of those, one at which fewer are. With a limit of time
+// random programs wait for their part of it, and the others end there.
+Campaign::Course* Campaign::next_course() {
+  const bool by_time = options_.schedules == 0 && options_.random_programs;
+  const bool random_now = by_time && steady_clock::now() - begin_ >= fixed_time_;
+  Course* next = nullptr;
   const auto behind = [](const Course& a, const Course& b) {
     return a.busy != b.busy ? a.busy < b.busy : a.spent < b.spent;
   };
-  for (const auto& candidate : courses_)
-    if (candidate->next < candidate->quota && candidate->busy < most_worlds_ &&
-        (course == nullptr || behind(*candidate, *course)))
-      course = candidate.get();
+  for (const auto& candidate : courses_) {
+    if (by_time && (candidate->workload == nullptr) != random_now) {
+      candidate->idle.clear();  // their time is over, and address space for worlds is short
+      continue;
+    }
+    const uint32_t most = candidate->workload == nullptr ? options_.jobs : most_worlds_;
+    if (candidate->next < candidate->quota && candidate->busy < most && (next == nullptr || behind(*candidate, *next)))
+      next = candidate.get();
+  }
+  return next;
+}
+
+std::optional<Campaign::Turn> Campaign::begin_turn() {
+  const std::lock_guard lock(mutex_);
+  Course* const course = next_course();
   if (course == nullptr || stop_)
     return std::nullopt;
   Turn turn;
   turn.course = course;
+  turn.workload = course->workload;
   turn.first = course->next;
   turn.count = std::min(kSchedulesPerTurn, course->quota - course->next);
   course->next += turn.count;
@@ -111,7 +145,10 @@ void Campaign::end_turn(Turn& turn, std::chrono::nanoseconds took) {
   const std::lock_guard lock(mutex_);
   turn.course->spent += took;
   --turn.course->busy;
-  turn.course->idle.push_back(std::move(turn.fuzzer));
+  if (turn.course->workload != nullptr)
+    turn.course->idle.push_back(std::move(turn.fuzzer));
+  else
+    ++progress_.programs;
   progress_.schedules += turn.done;
   progress_.steps += turn.steps;
   progress_.coverage += turn.coverage;
@@ -125,7 +162,7 @@ void Campaign::run_turn(Turn& turn) {
     ++turn.done;
     turn.steps += world.steps();
     // The same steps are another run in another configuration.
-    seen_.insert(world.trace_hash() ^ turn.course->number * 0x9e3779b97f4a7c15u);
+    seen_.insert(world.trace_hash() ^ turn.workload->number * 0x9e3779b97f4a7c15u);
     if (report.ok() && i == 0)
       report = repeat(turn, seed);
     if (!report.ok())
@@ -138,7 +175,10 @@ nicsim::Report Campaign::repeat(Turn& turn, uint64_t seed) {
   const uint64_t hash = world.trace_hash(), steps = world.steps();
   const auto same = [&] { return world.trace_hash() == hash && world.steps() == steps; };
   const nicsim::Schedule schedule = turn.fuzzer->record(seed);
-  if (!same())
+  // Elsewhere in memory, too: what depends on addresses shows.
+  nicsim::Fuzzer elsewhere(turn.workload->exchange, turn.workload->config.world, options_.schedulers);
+  elsewhere.run(seed);
+  if (!same() || elsewhere.world().trace_hash() != hash || elsewhere.world().steps() != steps)
     return {nicsim::Finding::kNondeterminism, "determinism", "the same seed gave two different runs", 0};
   turn.coverage.add(world, schedule);
   if (!same())
@@ -148,7 +188,7 @@ nicsim::Report Campaign::repeat(Turn& turn, uint64_t seed) {
 
 void Campaign::discover(Turn& turn, uint64_t seed, const nicsim::Report& report) {
   stop_ = true;
-  Discovery discovery{turn.course->config, report, turn.fuzzer->scheduler_of(seed), seed, turn.fuzzer->record(seed)};
+  Discovery discovery{turn.workload->config, report, turn.fuzzer->scheduler_of(seed), seed, turn.fuzzer->record(seed)};
   turn.coverage.add(turn.fuzzer->world(), discovery.schedule);
   const std::lock_guard lock(mutex_);
   if (!discovery_)

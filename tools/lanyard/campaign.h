@@ -22,7 +22,10 @@
 namespace lanyard::tools {
 
 struct CampaignOptions {
-  std::vector<nicsim::Config> configs;            // at least one
+  std::vector<nicsim::Config> configs;  // none: random programs only
+  // Random programs too (random_config()), one a turn of 64 schedules: once a third of the time is over, but after a
+  // minute at the latest; or for half of the schedules where their number is limited.
+  bool random_programs = false;
   std::vector<nicsim::SchedulerKind> schedulers;  // in turn; empty: all of them
   uint64_t seed = 1;                 // schedule k of each configuration, from 0, follows from seed + k alone
   uint64_t schedules = 0;            // at most, of all configurations together; 0: no limit
@@ -44,6 +47,7 @@ struct Progress {
   double seconds = 0;
   uint64_t schedules = 0;
   uint64_t steps = 0;
+  uint64_t programs = 0;  // random ones
   uint64_t different_runs = 0;
   bool more_runs = false;  // than could be told apart
   Coverage coverage;       // of one schedule in 64, and of the one that found something
@@ -57,20 +61,25 @@ class Campaign {
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
 
-  // Blocks. Gives each configuration the same share of the time, or of the schedules where their number is limited; one
-  // schedule in 64 runs three times, and must run the same. Calls `look` on this thread whenever `period` has passed.
-  // Of several discoveries by several threads at once, one is returned.
+  // Blocks. Requires a configuration or random programs. Gives each configuration the same share of the time, or of the
+  // schedules where their number is limited; one schedule in 64 runs four times, once in another world, and must run
+  // the same. Calls `look` on this thread whenever `period` has passed. Of several discoveries by several threads at
+  // once, one is returned.
   std::optional<Discovery> run(std::chrono::nanoseconds period, const std::function<void(const Progress&)>& look);
   Progress progress() const;
 
  private:
-  // A configuration and how far it has got.
-  struct Course {
-    Course(const nicsim::Config& config, uint64_t number)
-        : config(config), number(number), exchange(nicsim::make_halo(config.halo)) {}
+  // What is run.
+  struct Workload {
+    Workload(const nicsim::Config& config, uint64_t number)
+        : config(config), number(number), exchange(config.exchange()) {}
     const nicsim::Config config;
-    const uint64_t number;
+    const uint64_t number;  // another one for each
     const nicsim::Exchange exchange;
+  };
+  // A configuration, or all random programs, and how far it has got.
+  struct Course {
+    std::shared_ptr<const Workload> workload;  // null: random programs
     std::vector<std::unique_ptr<nicsim::Fuzzer>> idle;
     uint64_t next = 0;            // schedule
     uint64_t quota = UINT64_MAX;  // schedules
@@ -80,6 +89,7 @@ class Campaign {
   // Some schedules of a course, one after another.
   struct Turn {
     Course* course = nullptr;
+    std::shared_ptr<const Workload> workload;  // outlives the fuzzer
     std::unique_ptr<nicsim::Fuzzer> fuzzer;
     uint64_t first = 0, count = 0;
     uint64_t done = 0, steps = 0;
@@ -88,6 +98,7 @@ class Campaign {
 
   void work();
   std::optional<Turn> begin_turn();
+  Course* next_course();
   void end_turn(Turn& turn, std::chrono::nanoseconds took);
   void run_turn(Turn& turn);
   // Runs the fuzzer's last schedule again: what is wrong with that.
@@ -95,7 +106,8 @@ class Campaign {
   void discover(Turn& turn, uint64_t seed, const nicsim::Report& report);
 
   const CampaignOptions options_;
-  const uint32_t most_worlds_;  // of a course
+  const uint32_t most_worlds_;                 // of a course
+  const std::chrono::nanoseconds fixed_time_;  // before random programs
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   SeenRuns seen_;
   std::atomic<bool> stop_{false};

@@ -8,7 +8,7 @@ namespace lanyard::tools {
 std::optional<CanarySighting> watch_canary(const std::string& text, uint64_t seed,
                                            const std::vector<nicsim::SchedulerKind>& schedulers) {
   const nicsim::Config config = nicsim::Config::parse(text).value();
-  const nicsim::Exchange exchange = nicsim::make_halo(config.halo);
+  const nicsim::Exchange exchange = config.exchange();
   const nicsim::Verdict verdict = nicsim::fuzz(
       exchange,
       {.seed = seed, .schedules = kCanarySchedules, .time = {}, .schedulers = schedulers, .world = config.world});

@@ -70,7 +70,7 @@ int explore(const Options& o) {
   const Result<nicsim::Config> config = nicsim::Config::parse(o.config);
   if (!config.ok())
     return usage_error(config.status().message());
-  const nicsim::Exchange exchange = nicsim::make_halo(config.value().halo);
+  const nicsim::Exchange exchange = config.value().exchange();
   int status = 0;
   nicsim::Exploration reduced, full;
   const bool both = o.search == "both" && nicsim::allows_reduction(config.value().world);

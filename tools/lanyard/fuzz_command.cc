@@ -28,6 +28,7 @@ struct Options {
   uint64_t schedules = 0;
   std::optional<uint64_t> seed;
   std::string config;
+  std::string programs = "all";
   std::vector<std::string> schedulers;
   double shrink = 10;
   uint32_t jobs = std::clamp(std::thread::hardware_concurrency(), 1u, kMostJobs);
@@ -46,6 +47,10 @@ void declare(CLI::App& app, Options& o) {
       ->type_name("N");
   app.add_option("--config", o.config, "the workload and its world, see below (default: a portfolio)")
       ->type_name("ITEM,...");
+  app.add_option("--programs", o.programs,
+                 "without --config: fixed (a portfolio), random, or all: the portfolio first (default)")
+      ->check(CLI::IsMember({"fixed", "random", "all"}).description(""))
+      ->type_name("WHICH");
   app.add_option("--scheduler", o.schedulers, "random, pct, swarm or delay; repeatable (default: all of them)")
       ->type_name("NAME");
   app.add_option("--shrink", o.shrink,
@@ -64,7 +69,9 @@ std::chrono::nanoseconds in_time(double seconds) {
 Result<CampaignOptions> campaign_of(const Options& o) {
   CampaignOptions options;
   if (o.config.empty()) {
-    options.configs = portfolio();
+    if (o.programs != "random")
+      options.configs = portfolio();
+    options.random_programs = o.programs != "fixed";
   } else {
     Result<nicsim::Config> config = nicsim::Config::parse(o.config);
     if (!config.ok())
@@ -153,7 +160,9 @@ int fuzz(const Options& o) {
     if (o.shrink > 0 && found->report.finding != nicsim::Finding::kNondeterminism)
       print_shrunk(*found, in_time(o.shrink));
   }
-  const std::string what = o.config.empty() ? fmt::format("{} configurations", options.configs.size()) : o.config;
+  const std::string what =
+      o.config.empty() ? fmt::format("{} configurations and {} random programs", options.configs.size(), total.programs)
+                       : o.config;
   fmt::print("{} in {}\n{}\n", found ? "1 finding" : "no findings", what, line_of(total));
   return found ? exit_status(found->report.finding) : 0;
 }

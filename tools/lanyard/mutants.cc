@@ -44,6 +44,7 @@ struct Options {
   uint64_t only = 0;
   uint64_t jobs = 1;
   bool show = false;
+  bool random = false;
 };
 
 constexpr const char* kUsage =
@@ -54,6 +55,7 @@ constexpr const char* kUsage =
     "  --seconds S    for a mutant and base seed, at most (60)\n"
     "  --only N       this mutant alone, with what it is and what is said of it\n"
     "  --show         with --only: nothing but a short run to it, step by step, and its sequence diagram (Mermaid)\n"
+    "  --random       in random programs alone\n"
     "  --jobs J       processes at a time (1)\n"
     "  --help         this text\n"
     "\n"
@@ -91,6 +93,10 @@ Options parse(int argc, char** argv) {
     }
     if (option == "--show") {
       options.show = true;
+      continue;
+    }
+    if (option == "--random") {
+      options.random = true;
       continue;
     }
     const auto found = numbers.find(option);
@@ -200,8 +206,8 @@ std::string usual(const std::vector<Result>& results) {
   for (const Result& result : results) {
     const char* finding = finding_name(static_cast<Finding>(result.finding));
     std::array<char, 256> text;
-    std::snprintf(text.data(), text.size(), "%-12s %-10s %s", result.ended ? result.oracle.data() : "an abort",
-                  result.ended ? finding : "", workloads()[result.workload]);
+    std::snprintf(text.data(), text.size(), "%-12s %-10s %s", result.oracle.data(), finding,
+                  workloads()[result.workload]);
     ++counts[text.data()];
   }
   return std::max_element(counts.begin(), counts.end(),
@@ -227,24 +233,34 @@ uint64_t median(std::vector<uint64_t> values) {
   return values[values.size() / 2];
 }
 
+// The workloads to hunt in.
+std::vector<uint32_t> grounds(const Options& options) {
+  std::vector<uint32_t> all(workloads().size());
+  std::iota(all.begin(), all.end(), 0);
+  if (options.random)
+    all.erase(all.begin(), all.end() - 1);
+  return all;
+}
+
 // Whether nothing is found without a mutant.
 bool run_clean(const Options& options) {
   std::vector<Hunt> hunts;
-  for (uint32_t workload = 0; workload < workloads().size(); ++workload)
+  const std::vector<uint32_t> all = grounds(options);
+  for (const uint32_t workload : all)
     for (uint64_t base = 1; base <= options.seeds; ++base)
       hunts.push_back({.mutant = 0, .base = base, .workloads = {workload}});
   const std::vector<Result> results = run_all(hunts, options);
   bool clean = true;
-  for (uint32_t workload = 0; workload < workloads().size(); ++workload) {
+  for (size_t which = 0; which < all.size(); ++which) {
     uint64_t schedules = 0;
     const Result* found = nullptr;
-    for (size_t i = workload * options.seeds; i < (workload + 1) * options.seeds; ++i) {
+    for (size_t i = which * options.seeds; i < (which + 1) * options.seeds; ++i) {
       schedules += results[i].schedules;
       if (!results[i].ended || results[i].finding != 0)
         found = &results[i];
     }
     std::printf("no mutant  %-10s %10lu schedules  %s\n", found == nullptr ? "clean" : "NOT CLEAN",
-                static_cast<unsigned long>(schedules), workloads()[workload]);
+                static_cast<unsigned long>(schedules), workloads()[all[which]]);
     if (found != nullptr)
       std::printf("  seed %lu: %s: %s\n", static_cast<unsigned long>(found->seed), found->oracle.data(),
                   found->ended ? found->text.data() : "the process died");
@@ -262,8 +278,8 @@ bool judge(const Mutant& mutant, const std::vector<Result>& results) {
   std::vector<Result> kills;
   std::vector<uint64_t> schedules, steps;
   for (const Result& result : results) {
-    if (result.ended && result.finding == 0)
-      continue;
+    if (!result.ended || result.finding == 0)
+      continue;  // a crash is no kill: no oracle said anything
     kills.push_back(result);
     schedules.push_back(result.schedules);
     steps.push_back(result.steps);
@@ -283,8 +299,7 @@ bool judge(const Mutant& mutant, const std::vector<Result>& results) {
 
 // A short run to the mutant's finding.
 int show(const Mutant& mutant, const Options& options) {
-  std::vector<uint32_t> all(workloads().size());
-  std::iota(all.begin(), all.end(), 0);
+  const std::vector<uint32_t> all = grounds(options);
   const Kill kill = hunt({.mutant = mutant.number,
                           .seed = seed_of(1),
                           .workloads = all,
@@ -297,7 +312,7 @@ int show(const Mutant& mutant, const Options& options) {
   }
   const lanyard::nicsim::Shrunk& shrunk = kill.shrunk;
   const lanyard::nicsim::Report& report = shrunk.report;
-  const lanyard::nicsim::Exchange exchange = make_halo(shrunk.config.halo);
+  const lanyard::nicsim::Exchange exchange = shrunk.config.exchange();
   lanyard::chosen_mutant = mutant.number;
   lanyard::nicsim::World world(exchange, shrunk.config.world);
   const lanyard::nicsim::Story story = lanyard::nicsim::Story::tell(world, shrunk.schedule);
@@ -320,8 +335,7 @@ int main(int argc, char** argv) {
   const bool clean = run_clean(options);
   std::printf("\n%2s  %-37s  %-6s  %6s %6s %6s %6s  %-12s %-10s %-51s  %s\n", "", "mutant", "", "median", "max",
               "steps", "shrunk", "oracle", "finding", "workload", "base seeds by scheduler");
-  std::vector<uint32_t> all(workloads().size());
-  std::iota(all.begin(), all.end(), 0);
+  const std::vector<uint32_t> all = grounds(options);
   size_t wanted = 0, settled = 0;
   for (const Mutant& mutant : mutants()) {
     if (options.only != 0 && mutant.number != options.only)

@@ -48,6 +48,8 @@ void judge_side(World& world, uint32_t index) {
     return;
   if (side.core == nullptr || side.failed > 0 || world.side(RequestName{index ^ 1}).failed > 0)
     return;
+  if (side.starts != world.side(RequestName{index ^ 1}).starts)
+    return;  // somebody was told of a failure and gave up
   const core::Request& core = *side.core;
   const StepNic& nic = world.process(side.rank).nic;
   const auto expect = [&](const char* what, uint64_t value, uint64_t wanted) {
@@ -58,7 +60,7 @@ void judge_side(World& world, uint32_t index) {
   };
   if (core.completion.valid())
     expect("its completion counter holds", nic.model().read(core.completion).value().success,
-           core.starts * core.completions);
+           core.completion_value(core.starts));
   expect("its done word has grown by", core.iterations_done(), core.starts);
   if (core.trigger.valid()) {
     expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * core.starts);
@@ -72,12 +74,15 @@ void judge_side(World& world, uint32_t index) {
 void judge_quiescence(World& world) {
   if (!failures_are_known(world))
     return;
+  bool all_went_on = true;
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
+    all_went_on = all_went_on && !world.process(rank).gave_up;
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
     const Process& process = world.process(rank);
     if (process.killed)
       continue;
-    // What waits for a process that is no more waits for ever, and its program does not.
-    if (!talks_to_killed(world, rank) && (process.shadow.outstanding() > 0 || process.nic.posting() > 0))
+    // What waits for a process that is no more, or gave up, waits for ever, and its program does not.
+    if (all_went_on && !talks_to_killed(world, rank) && (process.shadow.outstanding() > 0 || process.nic.posting() > 0))
       world.find(Finding::kLeak, "entries",
                  "rank " + std::to_string(rank) + ": " +
                      std::to_string(process.shadow.outstanding() + process.nic.posting()) +

@@ -88,12 +88,18 @@ void check_flag_fired(World& world, const Transit& transit) {
 }  // namespace
 
 void check_fired(World& world, const Transit& transit) {
-  if (world.side(transit.request).core == nullptr)
+  const Side& side = world.side(transit.request);
+  if (side.core == nullptr || side.core->number != transit.owner)
     return broken(world, Finding::kOrder, transit, "fires after its request was freed");
+  if (transit.iteration > side.starts && transit.role != Transit::Role::kFlag)
+    return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
   if (was_freed_by_program(world, transit) && world.side(transit.request).started >= transit.iteration)
     return broken(world, Finding::kUser, transit, "finds the other side freed");
   switch (transit.role) {
-    case Transit::Role::kData: return check_data_fired(world, transit);
+    case Transit::Role::kData:
+      if (transit.payload == nullptr)
+        ++world.side(transit.request).data_read;  // nothing to read
+      return check_data_fired(world, transit);
     case Transit::Role::kClear: return check_clear_fired(world, transit);
     case Transit::Role::kDone: return check_done_fired(world, transit);
     case Transit::Role::kFlag: return check_flag_fired(world, transit);
@@ -119,8 +125,6 @@ void check_landed(World& world, const Transit& transit) {
     return;
   }
   Side& receive = world.side(receive_of(transit).index);
-  if (transit.payload == nullptr)
-    ++world.side(transit.request).data_read;  // nothing to read
   ++receive.data_landed;
   if (receive.started < transit.iteration)
     return broken(world, Finding::kIntegrity, transit, "lands before its receive was started");
@@ -155,9 +159,14 @@ void check_started(World& world, uint32_t request) {
                       name(world, request, side.started) + ": is started before it was packed");
 }
 
-void check_waited(World& world, uint32_t request) {
+void check_waited(World& world, uint32_t request, uint64_t iteration) {
   Side& side = world.side(request);
-  ++side.waited;
+  side.waited = std::max(side.waited, iteration);  // another queue may be late with its own
+  const bool send = !RequestName{request}.receive();
+  if (send && side.core != nullptr && side.core->written_back && !side.core->released && side.first_lost > 0 &&
+      side.first_lost <= side.waited)
+    return world.find(Finding::kIntegrity, "order",
+                      name(world, request, side.waited) + ": its wait passes though its write has failed");
   if (is_told_falsely(world, request, side.waited))
     return;
   const uint64_t wanted = side.waited * side.pieces;
@@ -178,13 +187,35 @@ void check_packed(World& world, uint32_t request) {
 
 void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen) {
   Side& side = world.side(request);
+  const MessageOptions& message = world.exchange().messages()[RequestName{request}.message()].options;
   ++side.filled;
   if (side.filled > side.waited)
     return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
   if (side.checked && !is_told_falsely(world, request, side.filled) &&
-      !is_content(seen.data(), seen.size(), 0, RequestName{request}.message(), side.filled))
+      !is_content(seen.data(), message.bytes, 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
+  if (std::any_of(seen.begin() + message.bytes, seen.end(), [](std::byte byte) { return byte != kUntouched; }))
+    return world.find(Finding::kIntegrity, "content",
+                      name(world, request, side.filled) + ": something was written behind the message");
+}
+
+void check_matched(World& world, uint32_t request) {
+  const Side& side = world.side(request);
+  const Side& other = world.side(request ^ 1);
+  const Exchange::Message& message = world.exchange().messages()[RequestName{request}.message()];
+  const auto wrong = [&](const std::string& what) {
+    world.find(Finding::kOrder, "matching", "the " + world.exchange().describe({request}) + " " + what);
+  };
+  if (side.core == nullptr)
+    return world.find(Finding::kUser, "lifetime", "the " + world.exchange().describe({request}) + " was freed before");
+  const core::Request& core = *side.core;
+  if (!core.matched())
+    return wrong("is not matched: " + core.match_error.message());
+  if (core.matched_nic != other.rank || core.matched_number != other.number)
+    return wrong("is matched with another request");
+  if (core.matched_bytes != message.options.bytes || core.matched_tag != message.options.tag)
+    return wrong("is matched, but says: " + core.describe());
 }
 
 void check_copied(World& world, const Process& process, uint32_t counter) {

@@ -26,13 +26,15 @@ void check_counted(World& world, const Transit& transit);
 void check_refused(World& world, const Transit& transit);
 // The stream gets to a start's last ring, to a wait, to a kernel.
 void check_started(World& world, uint32_t request);
-void check_waited(World& world, uint32_t request);
+void check_waited(World& world, uint32_t request, uint64_t iteration);
 void check_packed(World& world, uint32_t request);
 void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen);  // what the kernel saw
 // After something happened to a counter of the process's NIC.
 // The counter's word holds what causes say, or less only in what has not been counted yet.
 void check_copied(World& world, const Process& process, uint32_t counter);
 void check_counter(World& world, const Process& process, uint32_t counter);
+// The program goes on because this request is matched.
+void check_matched(World& world, uint32_t request);
 
 }  // namespace lanyard::nicsim::oracle
 

@@ -22,6 +22,7 @@ class ShadowNic {
   void succeeded(uint32_t counter, uint64_t times);
   void failed(uint32_t counter, uint32_t times = 1);
   void reset(uint32_t counter) { counters_[counter].value = {}; }
+  void opened(uint32_t counter, nic::CounterValue value) { counters_[counter].value = value; }
   void posted(const nic::DeferredOp& op);
   void flushed();
   void launched() { ++in_flight_; }  // an operation is under way

@@ -1,0 +1,249 @@
+// An Exchange as one word of text:
+//
+//   0-1:24t3r_1-0:16p8/q0_p0_s0.1r_w0.1r_u1_y/...
+//
+// Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
+// ready send; pN: so much room more in the receive; s: received from any source; g: with any tag. Actions are a letter
+// and what they are about: q a queue, p u o a a message, s w c f m x requests (a message, with r for its receive); y
+// nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated until it is taken.
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "nicsim/deterministic/exchange.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+using Kind = Action::Kind;
+
+struct Letter {
+  char letter;
+  Kind kind;
+  bool of_message;  // else of requests, or of nothing
+};
+constexpr Letter kLetters[] = {
+    {'p', Kind::kPack, true},   {'u', Kind::kUnpack, true}, {'o', Kind::kPromise, true},  {'a', Kind::kAwait, true},
+    {'s', Kind::kStart, false}, {'w', Kind::kWait, false},  {'y', Kind::kSync, false},    {'c', Kind::kComplete, false},
+    {'f', Kind::kFree, false},  {'m', Kind::kMatch, false}, {'x', Kind::kMatched, false},
+};
+
+// What is left of a text that is being read.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : rest_(text) {}
+
+  bool done() const { return rest_.empty(); }
+  bool take(char letter) {
+    if (!rest_.starts_with(letter))
+      return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  std::optional<uint32_t> number() {
+    uint32_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error != std::errc())
+      return std::nullopt;
+    rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
+    return value;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> pieces;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(at, begin), text.size());
+    pieces.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return pieces;
+}
+
+Status wrong(const char* what, std::string_view text) {
+  return {Code::kInvalidArgument, std::string("no ") + what + ": '" + std::string(text) + "'"};
+}
+
+constexpr uint32_t kMostQueues = 64;
+constexpr uint32_t kMostBytes = 1 << 20;
+constexpr size_t kMostMessages = 10'000, kMostActions = 100'000;
+
+Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) {
+  Reader reader(text);
+  const std::optional<uint32_t> from = reader.number();
+  const bool dash = reader.take('-');
+  const std::optional<uint32_t> to = reader.number();
+  const bool colon = reader.take(':');
+  const std::optional<uint32_t> bytes = reader.number();
+  if (!from || !dash || !to || !colon || !bytes || *bytes > kMostBytes || *from >= ranks || *to >= ranks)
+    return wrong("message", text);
+  MessageOptions options{.bytes = *bytes};
+  while (!reader.done()) {
+    const bool tag = reader.take('t'), room = !tag && reader.take('p');
+    if (tag || room) {
+      const std::optional<uint32_t> value = reader.number();
+      if (!value || *value > kMostBytes)
+        return wrong("message", text);
+      if (tag)
+        options.tag = static_cast<int>(*value);
+      else
+        options.room = *value;
+    } else if (reader.take('r')) {
+      options.ready = true;
+    } else if (reader.take('s')) {
+      options.any_source = true;
+    } else if (reader.take('g')) {
+      options.any_tag = true;
+    } else {
+      return wrong("message", text);
+    }
+  }
+  exchange.message(*from, *to, options);
+  return {};
+}
+
+std::optional<std::vector<RequestName>> requests_in(Reader& reader) {
+  std::vector<RequestName> requests;
+  do {
+    const std::optional<uint32_t> message = reader.number();
+    if (!message || *message >= kMostMessages)
+      return std::nullopt;
+    requests.push_back({2 * *message + (reader.take('r') ? 1 : 0)});
+  } while (reader.take('.'));
+  return requests;
+}
+
+Status parse_action(std::string_view text, HostProgram& host) {
+  Reader reader(text);
+  if (reader.take('q')) {
+    const std::optional<uint32_t> queue = reader.number();
+    if (!queue || *queue >= kMostQueues || !reader.done())
+      return wrong("queue", text);
+    host.on(*queue);
+    return {};
+  }
+  const auto letter = std::find_if(std::begin(kLetters), std::end(kLetters),
+                                   [&](const Letter& each) { return reader.take(each.letter); });
+  if (letter == std::end(kLetters))
+    return wrong("action", text);
+  if (letter->of_message) {
+    const std::optional<uint32_t> message = reader.number();
+    if (!message || *message >= kMostMessages || !reader.done())
+      return wrong("action", text);
+    switch (letter->kind) {
+      case Kind::kPack: host.pack({*message, {}, {}}); break;
+      case Kind::kUnpack: host.unpack({*message, {}, {}}); break;
+      case Kind::kPromise: host.promise({*message, {}, {}}); break;
+      default: host.await({*message, {}, {}}); break;
+    }
+    return {};
+  }
+  std::vector<RequestName> requests;
+  if (letter->kind != Kind::kSync) {
+    std::optional<std::vector<RequestName>> named = requests_in(reader);
+    if (!named)
+      return wrong("action", text);
+    requests = std::move(*named);
+  }
+  host.actions().push_back(
+      {.kind = letter->kind, .queue = host.queue(), .message = 0, .requests = std::move(requests)});
+  const bool start = letter->kind == Kind::kStart;
+  if ((start || letter->kind == Kind::kWait) && reader.take('-'))
+    host.refused();
+  else if (start && reader.take('+'))
+    host.repeated();
+  return reader.done() ? Status() : wrong("action", text);
+}
+
+std::string text_of(const Exchange::Message& message) {
+  const MessageOptions& options = message.options;
+  std::string text =
+      std::to_string(message.from) + "-" + std::to_string(message.to) + ":" + std::to_string(options.bytes);
+  if (options.tag != 0)
+    text += "t" + std::to_string(options.tag);
+  if (options.room != 0)
+    text += "p" + std::to_string(options.room);
+  text += options.ready ? "r" : "";
+  text += options.any_source ? "s" : "";
+  text += options.any_tag ? "g" : "";
+  return text;
+}
+
+std::string text_of(const Action& action) {
+  const auto letter = std::find_if(std::begin(kLetters), std::end(kLetters),
+                                   [&](const Letter& each) { return each.kind == action.kind; });
+  std::string text(1, letter->letter);
+  if (letter->of_message)
+    return text + std::to_string(action.message);
+  for (size_t i = 0; i < action.requests.size(); ++i)
+    text +=
+        (i > 0 ? "." : "") + std::to_string(action.requests[i].message()) + (action.requests[i].receive() ? "r" : "");
+  return text + (action.refused ? "-" : action.repeated ? "+" : "");
+}
+
+}  // namespace
+
+std::string Exchange::to_string() const {
+  std::string text;
+  for (const Message& message : messages_)
+    text += (text.empty() ? "" : "_") + text_of(message);
+  for (const HostProgram& program : programs_) {
+    text += "/";
+    bool first = true;
+    uint32_t queue = 0;
+    const auto add = [&](const std::string& word) {
+      text += (first ? "" : "_") + word;
+      first = false;
+    };
+    for (const Action& action : program.actions()) {
+      if (action.queue != queue)
+        add("q" + std::to_string(action.queue));
+      queue = action.queue;
+      add(text_of(action));
+    }
+  }
+  return text;
+}
+
+Result<Exchange> Exchange::parse(const std::string& text) {
+  const std::vector<std::string_view> parts = split(text, '/');
+  if (parts.size() < 2)
+    return wrong("program of any rank in", text);
+  const auto ranks = static_cast<uint32_t>(parts.size() - 1);
+  Exchange exchange(ranks);
+  size_t actions = 0;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    if (parts[part].empty())
+      continue;
+    for (const std::string_view word : split(parts[part], '_')) {
+      Status status = part == 0 ? parse_message(word, ranks, exchange)
+                                : parse_action(word, exchange.rank(static_cast<uint32_t>(part - 1)));
+      if (!status.ok())
+        return status;
+      if (exchange.messages().size() > kMostMessages || ++actions > kMostActions)
+        return Status(Code::kInvalidArgument, "the program is too long");
+    }
+  }
+  Status valid = exchange.validate();
+  return valid.ok() ? Result<Exchange>(std::move(exchange)) : Result<Exchange>(valid);
+}
+
+std::string Exchange::help() {
+  return "A program: messages, then each rank's program, divided by '/', and within them by '_':\n"
+         "  0-1:24t3  from rank 0 to rank 1, 24 bytes, tag 3; r: a ready send; pN: the receive is N bytes longer;\n"
+         "            s, g: received from any source, with any tag\n"
+         "  q1        on queue 1 from here on\n"
+         "  p0 u0     pack and unpack message 0; o0 a0: promise and await that its receive was started\n"
+         "  s0.1r     start the send of message 0 and the receive of message 1; s0-: must be refused; s0+: is "
+         "repeated\n"
+         "            until the last start has completed\n"
+         "  w0.1r     wait for them; c: until they have completed; f: free; m: match; x: until they are matched\n"
+         "  y         MPIX_Queue_wait\n";
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,44 @@
+#include "nicsim/deterministic/process.h"
+
+#include <algorithm>
+
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+using core::MatchCard;
+
+// Whether it is the oldest card of its sender.
+bool is_first(std::span<const MatchCard> cards, size_t place) {
+  return std::none_of(cards.begin(), cards.begin() + static_cast<ptrdiff_t>(place),
+                      [&](const MatchCard& card) { return card.from_nic == cards[place].from_nic; });
+}
+
+}  // namespace
+
+Status Mailbox::send(uint32_t nic, const MatchCard& card) {
+  world_.process(nic).mail.under_way_.push_back(card);
+  world_.mail_is_under_way(nic);
+  return {};
+}
+
+uint32_t Mailbox::senders() const {
+  uint32_t count = 0;
+  for (size_t place = 0; place < under_way_.size(); ++place)
+    count += is_first(under_way_, place) ? 1 : 0;
+  return count;
+}
+
+void Mailbox::arrive(uint32_t which) {
+  for (size_t place = 0; place < under_way_.size(); ++place) {
+    if (!is_first(under_way_, place) || which-- > 0)
+      continue;
+    arrived_ = under_way_[place];
+    under_way_.erase(under_way_.begin() + static_cast<ptrdiff_t>(place));
+    return;
+  }
+}
+
+}  // namespace lanyard::nicsim

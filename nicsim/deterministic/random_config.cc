@@ -1,0 +1,362 @@
+#include "nicsim/deterministic/random_config.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nicsim/deterministic/schedulers.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+constexpr uint32_t kMostMessages = 6, kMostQueues = 3, kMostEpochs = 4;
+
+// One side of a message, as far as its rank's program has come with it.
+struct Plan {
+  RequestName request;
+  MessageName message;
+  bool ready = false;
+  bool checked = false;  // packed before each start, or unpacked after each wait
+  uint32_t queue = 0;
+  bool under_way = false;  // started and not waited for
+  bool matching = false;   // and not known to be matched
+  bool started = false;    // since it was matched
+};
+
+// An epoch is the same on all ranks: which messages go. All starts of an epoch precede whatever its rank blocks on in
+// it, and every rank goes through the epochs in order; so what an epoch waits for needs nothing of a later one.
+class Generator {
+ public:
+  explicit Generator(uint64_t seed) : random_(seed) {}
+
+  Config draw() {
+    Config config;
+    draw_world(config.world);
+    Exchange exchange(draw_ranks());
+    draw_messages(exchange, config.world);
+    const uint32_t epochs = 1 + below(kMostEpochs);
+    begin(exchange);
+    for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
+      if (epoch > 0 && !faulty_)
+        renew(exchange);
+      draw_going();
+      for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+        write_epoch(exchange.rank(rank), rank);
+    }
+    const bool frees = percent(40);
+    for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+      finish(exchange.rank(rank), rank, frees);
+    config.program = std::make_shared<const Exchange>(std::move(exchange));
+    return config;
+  }
+
+ private:
+  bool percent(uint32_t chance) { return random_.below(100) < chance; }
+  uint32_t below(uint32_t n) { return random_.below(n); }
+  template <typename T>
+  T one_of(std::initializer_list<T> choices) {
+    return choices.begin()[below(static_cast<uint32_t>(choices.size()))];
+  }
+  template <typename T>
+  void shuffle(std::vector<T>& things) {
+    for (size_t i = things.size(); i > 1; --i)
+      std::swap(things[i - 1], things[below(static_cast<uint32_t>(i))]);
+  }
+
+  uint32_t draw_ranks() { return one_of({1u, 2u, 2u, 2u, 2u, 2u, 3u, 3u, 4u}); }
+
+  void draw_world(WorldOptions& world) {
+    world.strategy = one_of({core::Strategy::kTargetCounter, core::Strategy::kTargetCounter,
+                             core::Strategy::kSenderFlag, core::Strategy::kWriteBack});
+    world.early_acks = percent(50);
+    world.in_order = percent(25);
+    if (percent(50))
+      world.max_message_bytes = one_of({uint64_t{8}, uint64_t{16}, uint64_t{24}, uint64_t{40}});
+    if (percent(60))
+      world.depth = 1 + below(10);
+    else
+      world.overflow = !percent(25);
+    world.no_room = percent(15);
+    world.stale_reads = percent(15);
+    world.frozen_reads = !world.stale_reads && percent(10);  // both together never end
+    world.stolen_entries = percent(10);
+    world.failures = percent(15);
+    world.kills = !world.failures && percent(8);
+    faulty_ = world.failures || world.kills;
+    world.timed = percent(5);
+    world.slow = world.timed && percent(50);
+    if (percent(5))
+      world.age = random_.next() % (uint64_t{1} << 40);
+  }
+
+  // Lengths at which something changes: nothing, words, whole pieces, and one off.
+  uint32_t draw_bytes(const WorldOptions& world) {
+    const auto piece = static_cast<uint32_t>(std::min<uint64_t>(world.max_message_bytes, 16));
+    return one_of({0u, 1u, 7u, 8u, 16u, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, 2 * piece + 1});
+  }
+
+  void draw_messages(Exchange& exchange, const WorldOptions& world) {
+    const uint32_t count = 1 + below(kMostMessages);
+    std::vector<std::pair<uint32_t, uint32_t>> ends;
+    std::vector<MessageOptions> all;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t from = below(exchange.ranks());
+      const uint32_t to =
+          percent(10) ? from : (from + 1 + below(std::max(exchange.ranks(), 2u) - 1)) % exchange.ranks();
+      ends.emplace_back(from, to);
+      all.push_back({.bytes = draw_bytes(world),
+                     .tag = percent(25) ? 0 : static_cast<int>(i) + 1,
+                     .ready = percent(30),
+                     .room = percent(25) ? 1 + below(20) : 0});
+    }
+    // A wildcard where nothing else can be meant.
+    for (uint32_t i = 0; i < count; ++i) {
+      bool only_tag = true, only_source = true, others_wild = false;
+      for (uint32_t k = 0; k < count; ++k) {
+        if (k == i || ends[k].second != ends[i].second)
+          continue;
+        only_tag = only_tag && all[k].tag != all[i].tag;
+        only_source = only_source && ends[k].first != ends[i].first;
+        others_wild = others_wild || all[k].any_source || all[k].any_tag;
+      }
+      all[i].any_source = only_tag && !others_wild && percent(25);
+      all[i].any_tag = !all[i].any_source && only_source && !others_wild && percent(25);
+    }
+    queues_.clear();
+    for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+      queues_.push_back(1 + below(kMostQueues));
+    plans_.resize(exchange.ranks());
+    for (uint32_t i = 0; i < count; ++i) {
+      const MessageName name = exchange.message(ends[i].first, ends[i].second, all[i]);
+      const bool checked = percent(85);
+      for (const RequestName request : {name.send, name.receive}) {
+        const uint32_t rank = exchange.rank_of(request);
+        plans_[rank].push_back({.request = request,
+                                .message = name,
+                                .ready = all[i].ready,
+                                .checked = checked,
+                                .queue = below(queues_[rank])});
+      }
+    }
+    going_.assign(count, false);
+  }
+
+  void draw_going() {
+    for (size_t i = 0; i < going_.size(); ++i)
+      going_[i] = percent(80);
+    going_[below(static_cast<uint32_t>(going_.size()))] = true;
+  }
+
+  // Some messages are matched by the programs, the others before.
+  void begin(Exchange& exchange) {
+    if (faulty_)
+      return;
+    const auto own = choose(40);
+    match(exchange, own);
+  }
+
+  std::vector<bool> choose(uint32_t chance) {
+    std::vector<bool> chosen(going_.size());
+    for (size_t i = 0; i < chosen.size(); ++i)
+      chosen[i] = percent(chance);
+    return chosen;
+  }
+
+  // In the order of the messages on both sides, as those with equal tags are matched in that order.
+  void match(Exchange& exchange, const std::vector<bool>& chosen) {
+    for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
+      std::vector<RequestName> requests;
+      for (Plan& plan : plans_[rank]) {
+        if (!chosen[plan.message.index])
+          continue;
+        requests.push_back(plan.request);
+        plan.matching = true;
+        plan.started = false;
+      }
+      if (requests.empty())
+        continue;
+      exchange.rank(rank).match(requests);
+      if (percent(50))
+        know_matched(exchange.rank(rank), rank, [](const Plan&) { return true; });
+    }
+  }
+
+  template <typename Which>
+  void know_matched(HostProgram& host, uint32_t rank, Which which) {
+    std::vector<RequestName> requests;
+    for (Plan& plan : plans_[rank])
+      if (which(plan) && std::exchange(plan.matching, false))
+        requests.push_back(plan.request);
+    if (!requests.empty())
+      host.matched(requests);
+  }
+
+  // Messages that have gone are freed on both sides and matched anew.
+  void renew(Exchange& exchange) {
+    if (!percent(35))
+      return;
+    std::vector<bool> chosen = choose(50);
+    for (const std::vector<Plan>& plans : plans_)
+      for (const Plan& plan : plans)
+        if (!plan.started)
+          chosen[plan.message.index] = false;
+    for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
+      HostProgram& host = exchange.rank(rank);
+      std::vector<RequestName> requests;
+      for (Plan& plan : plans_[rank]) {
+        if (!chosen[plan.message.index])
+          continue;
+        wait_for(host, plan);
+        requests.push_back(plan.request);
+      }
+      if (!requests.empty())
+        host.free(requests);
+    }
+    match(exchange, chosen);
+  }
+
+  void wait_for(HostProgram& host, Plan& plan) {
+    if (!std::exchange(plan.under_way, false))
+      return;
+    host.on(plan.queue).wait({plan.request});
+    if (plan.checked && plan.request.receive())
+      host.unpack(plan.message);
+  }
+
+  // Before its next start: perhaps on another queue.
+  void roam(HostProgram& host, uint32_t rank, Plan& plan, bool* repeated) {
+    const bool may = queues_[rank] > 1 && !faulty_ && (!plan.checked || !plan.request.receive());
+    if (!may || !percent(25))
+      return;
+    const uint32_t next = (plan.queue + 1 + below(queues_[rank] - 1)) % queues_[rank];
+    if (plan.started && (plan.checked || percent(50)))
+      host.complete({plan.request});
+    else if (plan.started)
+      *repeated = true;
+    plan.queue = next;
+  }
+
+  void write_epoch(HostProgram& host, uint32_t rank) {
+    std::vector<Plan*> first, later;  // ready sends come when their receives have been started
+    bool repeated = false;
+    know_matched(host, rank, [&](const Plan& plan) { return going_[plan.message.index]; });
+    for (Plan& plan : plans_[rank]) {
+      if (!going_[plan.message.index])
+        continue;
+      wait_for(host, plan);
+      roam(host, rank, plan, &repeated);
+      (plan.ready && !plan.request.receive() ? later : first).push_back(&plan);
+    }
+    shuffle(first);
+    shuffle(later);
+    for (const Plan* plan : first)
+      pack(host, *plan);
+    start(host, rank, first, repeated);
+    for (const Plan* plan : first)
+      if (plan->ready)
+        host.on(plan->queue).promise(plan->message);
+    for (const Plan* plan : later) {
+      host.on(plan->queue).await(plan->message);
+      pack(host, *plan);
+    }
+    start(host, rank, later, repeated);
+    first.insert(first.end(), later.begin(), later.end());
+    wait(host, rank, first);
+    if (percent(20))
+      host.on(below(queues_[rank])).sync();
+  }
+
+  static void pack(HostProgram& host, const Plan& plan) {
+    if (plan.checked && !plan.request.receive())
+      host.on(plan.queue).pack(plan.message);
+  }
+
+  void start(HostProgram& host, uint32_t rank, const std::vector<Plan*>& plans, bool repeated) {
+    const bool together = percent(60);
+    const bool mistaken = !faulty_ && percent(15);
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
+      std::vector<RequestName> requests;
+      for (Plan* plan : plans) {
+        if (plan->queue != queue)
+          continue;
+        plan->under_way = plan->started = true;
+        requests.push_back(plan->request);
+      }
+      if (requests.empty())
+        continue;
+      host.on(queue);
+      if (together) {
+        host.start(requests);
+        if (repeated)
+          host.repeated();
+      } else {
+        for (const RequestName request : requests) {
+          host.start({request});
+          if (repeated)
+            host.repeated();
+        }
+      }
+      if (mistaken)
+        host.start(requests).refused();
+      if (mistaken && queues_[rank] > 1)
+        host.on((queue + 1) % queues_[rank]).wait({requests.front()}).refused();
+    }
+  }
+
+  // Of some now, of the others when they are needed again.
+  void wait(HostProgram& host, uint32_t rank, const std::vector<Plan*>& plans) {
+    const bool together = percent(60);
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
+      std::vector<Plan*> now;
+      for (Plan* plan : plans)
+        if (plan->queue == queue && percent(75))
+          now.push_back(plan);
+      if (now.empty())
+        continue;
+      shuffle(now);
+      if (!together) {
+        for (Plan* plan : now)
+          wait_for(host, *plan);
+        continue;
+      }
+      std::vector<RequestName> requests;
+      for (const Plan* plan : now)
+        requests.push_back(plan->request);
+      host.on(queue).wait(requests);
+      for (Plan* plan : now) {
+        plan->under_way = false;
+        if (plan->checked && plan->request.receive())
+          host.unpack(plan->message);
+      }
+      if (!faulty_ && percent(15))
+        host.wait(requests).refused();
+    }
+  }
+
+  void finish(HostProgram& host, uint32_t rank, bool frees) {
+    know_matched(host, rank, [](const Plan&) { return true; });
+    std::vector<RequestName> requests;
+    for (Plan& plan : plans_[rank]) {
+      wait_for(host, plan);
+      requests.push_back(plan.request);
+    }
+    if (frees && !requests.empty())
+      host.free(requests);
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
+      host.on(queue).sync();
+  }
+
+  Random random_;
+  bool faulty_ = false;
+  std::vector<uint32_t> queues_;          // by rank
+  std::vector<std::vector<Plan>> plans_;  // by rank, in the order of messages
+  std::vector<bool> going_;               // by message
+};
+
+}  // namespace
+
+Config random_config(uint64_t seed) { return Generator(seed).draw(); }
+
+}  // namespace lanyard::nicsim

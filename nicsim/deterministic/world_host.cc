@@ -1,0 +1,269 @@
+// The host threads of a World: what they call, and when they can go on.
+#include <algorithm>
+
+#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+
+void World::take_host(Process& process) {
+  const Action& action = process.program[process.next_action];
+  Process::Lane& lane = *process.lanes[action.queue];
+  bool done = true;
+  switch (action.kind) {
+    case Action::Kind::kPack:
+    case Action::Kind::kUnpack:
+    case Action::Kind::kPromise: {
+      StepItem item;
+      item.kind = StepItem::Kind::kKernel;
+      item.action = action.kind;
+      item.message = action.message;
+      lane.stream.push(item);
+      break;
+    }
+    case Action::Kind::kAwait: {
+      // For as many starts as the send will have had with its next one.
+      const RequestName send{2 * action.message};
+      if (state_->sides[send.index].core == nullptr)
+        return find(Finding::kUser, "lifetime", "the " + exchange_.describe(send) + " is awaited after it was freed");
+      StepItem item;
+      item.kind = StepItem::Kind::kWait;
+      item.message = action.message;
+      item.op.kind = gpu::StreamOp::Kind::kWait64;
+      item.op.word = &state_->promises[action.message];
+      item.op.value = state_->sides[send.index].starts + 1;
+      lane.stream.push(item);
+      break;
+    }
+    case Action::Kind::kStart:
+    case Action::Kind::kWait: done = call(process, action); break;
+    case Action::Kind::kSync: sync(process, action); break;
+    case Action::Kind::kComplete:
+      for (const RequestName request : action.requests) {
+        Side& side = state_->sides[request.index];
+        if (side.core == nullptr)
+          return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " was freed before");
+        side.seen_complete = side.starts;
+      }
+      break;
+    case Action::Kind::kFree: done = free_requests(process, action); break;
+    case Action::Kind::kMatch: begin_matching(process, action); break;
+    case Action::Kind::kMatched:
+      for (const RequestName request : action.requests)
+        oracle::check_matched(*this, request.index);
+      break;
+  }
+  process.wants_room = !done;
+  process.next_action += done ? 1 : 0;
+  streams_changed(process);
+}
+
+// An enqueuing call of the core's; false where it wants to be repeated.
+bool World::call(Process& process, const Action& action) {
+  Process::Lane& lane = *process.lanes[action.queue];
+  process.scratch.clear();
+  for (const RequestName request : action.requests) {
+    core::Request* core = state_->sides[request.index].core;
+    if (core == nullptr) {
+      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is used after it was freed");
+      return true;
+    }
+    process.scratch.push_back(core);
+  }
+  const bool start = action.kind == Action::Kind::kStart;
+  const size_t before = lane.stream.size();
+  const Status status = start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch);
+  const auto complain = [&](Finding finding, const std::string& what) {
+    find(finding, "refusal", "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + what);
+    return true;
+  };
+  if (action.refused)
+    return (status.code() == Code::kInvalidState && lane.stream.size() == before) ||
+           complain(Finding::kOrder, "is a mistake, and is not refused");
+  const char* const mistake = mistake_in(action);
+  if (action.repeated && status.code() == Code::kInvalidState)
+    return mistake == nullptr && is_complete(action) &&
+           complain(Finding::kOrder, "is refused though nothing is under way");
+  if (status.code() == Code::kAgain)
+    return false;
+  if (status.code() == Code::kFailed && start && is_told_of_failure(action)) {
+    process.gave_up = true;
+    process.next_action = exchange_.program(process.rank).actions().size();
+    return false;
+  }
+  if (!status.ok())
+    return complain(status.code() == Code::kInvalidState && mistake == nullptr ? Finding::kOrder : Finding::kUser,
+                    status.message());
+  if (mistake != nullptr)
+    return complain(Finding::kOrder, std::string("is taken, but ") + mistake);
+  const std::span<StepItem> items = lane.stream.since(before);
+  if (start) {
+    // A ring for each request with a trigger of its own, in order, then one for all that share the queue's.
+    size_t ring = 0, shared = 0;
+    for (const RequestName request : action.requests) {
+      Side& side = state_->sides[request.index];
+      side.queue = action.queue;
+      ++side.starts;
+      if (side.core->trigger.valid()) {
+        items[ring++].start = request.index;
+      } else if (side.core->shares_trigger) {
+        lane.stream.started.push_back(request.index);
+        ++shared;
+      }
+    }
+    if (shared > 0) {
+      items.back().starts = static_cast<uint32_t>(shared);
+      items.back().first_start = static_cast<uint32_t>(lane.stream.started.size() - shared);
+    }
+    for (const RequestName request : action.requests) {
+      const core::Request& core = *state_->sides[request.index].core;
+      if (core.trigger.valid() || core.shares_trigger)
+        continue;
+      StepItem mark;
+      mark.kind = StepItem::Kind::kMark;
+      mark.start = request.index;
+      lane.stream.push(mark);
+    }
+  } else {
+    for (size_t i = 0; i < items.size(); ++i) {
+      Side& side = state_->sides[action.requests[i].index];
+      items[i].request = action.requests[i].index;
+      items[i].iteration = ++side.waits;
+    }
+  }
+  if (process.nic.posting() > 0 || !process.endpoint.overflow().empty())
+    nic_changed(process);
+  return true;
+}
+
+// Whether words in memory say that nothing of these requests is under way.
+bool World::is_complete(const Action& action) const {
+  return std::all_of(action.requests.begin(), action.requests.end(),
+                     [this](RequestName request) { return side(request).core->complete(); });
+}
+
+// What makes the call a mistake, by the world's own books; null where it is none.
+const char* World::mistake_in(const Action& action) const {
+  for (const RequestName request : action.requests) {
+    const Side& side = this->side(request);
+    if (action.kind == Action::Kind::kWait) {
+      if (side.starts == side.waits)
+        return "nothing was started";
+      if (side.queue != action.queue)
+        return "it was started on another queue";
+      continue;
+    }
+    if (side.starts != side.waits)
+      return "its last start was not waited for";
+    if (side.failed > 0)
+      return "an operation of it has failed";
+    const uint64_t wanted = side.starts * side.pieces;
+    const bool complete =
+        request.receive() ? side.data_landed >= wanted && side.done_landed >= side.starts : side.data_acked >= wanted;
+    if (side.queue != action.queue && !complete)
+      return "its last start is on another queue and goes on";
+  }
+  return nullptr;
+}
+
+// Whether a start is refused for a good reason.
+bool World::is_told_of_failure(const Action& action) const {
+  return std::any_of(action.requests.begin(), action.requests.end(),
+                     [&](RequestName request) { return side(request).failed > 0; });
+}
+
+// Requires host_can_go_on(): MPIX_Queue_wait returns now.
+void World::sync(Process& process, const Action& action) {
+  while (const core::Request* failed = process.endpoint.take_failed(*process.lanes[action.queue]->queue)) {
+    Side& side = state_->sides[process.requests[failed->number - 1]];
+    side.reported = failed->failures;
+  }
+  process.untraced += process.endpoint.take_unrecorded_failures();
+}
+
+// False where it wants to be repeated: a last start has not completed.
+bool World::free_requests(Process& process, const Action& action) {
+  for (; process.next_free < action.requests.size(); ++process.next_free) {
+    const RequestName request = action.requests[process.next_free];
+    Side& side = state_->sides[request.index];
+    const uint64_t starts = side.core == nullptr ? 0 : side.core->starts;
+    const uint64_t wanted = side.starts * side.pieces;
+    const bool failed = side.failed > 0 || this->side(RequestName{request.index ^ 1}).failed > 0;
+    const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
+    const Status status = side.core == nullptr ? Status(Code::kInvalidState, "it was freed before")
+                                               : process.endpoint.free_request(side.core);
+    if (!status.ok()) {
+      if (side.core != nullptr && !side.core->needs_wait() && !side.core->complete())
+        return false;
+      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
+      return true;
+    }
+    if (under_way) {
+      find(Finding::kOrder, "lifetime",
+           "the " + exchange_.describe(request) + " is freed though its last start has not completed");
+      return true;
+    }
+    // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
+    // read.
+    if (!request.receive() || side.filled == side.started)
+      std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
+    side.core = nullptr;
+    side.before += starts;
+    side.seen_complete = side.starts;
+  }
+  process.next_free = 0;
+  nic_changed(process);
+  return true;
+}
+
+void World::begin_matching(Process& process, const Action& action) {
+  for (const RequestName request : action.requests) {
+    if (state_->sides[request.index].core != nullptr)
+      return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is there already");
+    new_request(request.index);
+  }
+  nic_changed(process);
+}
+
+// ---- Matching cards
+
+void World::mail_is_under_way(uint32_t rank) {
+  if (chooser_ != nullptr && state_->killed != rank)
+    enable(mail_agent(rank));
+}
+
+void World::take_mail(Process& process) {
+  const uint32_t senders = process.mail.senders();
+  process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
+  (void)process.matcher.progress();
+  set_enabled(mail_agent(process.rank), !process.mail.under_way().empty());
+  host_changed(process);
+}
+
+// ---- Who can go on
+
+void World::host_changed(Process& process) { set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process)); }
+
+bool World::host_can_go_on(Process& process) {
+  if (process.next_action == process.program.size() || process.wants_room)
+    return false;
+  if (options_.blocking_post && process.nic.posting() > 0)
+    return false;
+  const Action& action = process.program[process.next_action];
+  if (action.kind == Action::Kind::kComplete)
+    return std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
+      const core::Request* core = state_->sides[request.index].core;
+      return core == nullptr || core->complete();
+    });
+  if (action.kind == Action::Kind::kMatched)
+    return std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
+      const core::Request* core = state_->sides[request.index].core;
+      return core == nullptr || core->state != core::Request::State::kMatching;
+    });
+  if (action.kind != Action::Kind::kSync)
+    return true;
+  Process::Lane& lane = *process.lanes[action.queue];
+  return lane.stream.empty() && lane.queue->settled();
+}
+
+}  // namespace lanyard::nicsim

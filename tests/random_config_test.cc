@@ -1,0 +1,98 @@
+// Random programs: valid, the same everywhere, of every kind, and without a finding.
+#include "nicsim/deterministic/random_config.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/shrink.h"
+#include "transport/core/strategy.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+TEST(RandomConfig, IsTextThatIsTakenBack) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const std::string text = random_config(seed).to_string();
+    const Result<Config> parsed = Config::parse(text);
+    ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
+    ASSERT_EQ(parsed.value().to_string(), text);
+    ASSERT_EQ(random_config(seed).to_string(), text);
+    ASSERT_TRUE(parsed.value().exchange().validate().ok());
+  }
+}
+
+// What the generator promises to draw, it draws.
+TEST(RandomConfig, IsOfEveryKind) {
+  std::map<std::string, int> seen;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const Config config = random_config(seed);
+    const Exchange& exchange = *config.program;
+    ++seen["ranks " + std::to_string(exchange.ranks())];
+    ++seen[core::strategy_name(config.world.strategy)];
+    for (const Exchange::Message& message : exchange.messages()) {
+      const MessageOptions& options = message.options;
+      seen["ready"] += options.ready;
+      seen["longer receive"] += options.room > 0;
+      seen["any source"] += options.any_source;
+      seen["any tag"] += options.any_tag;
+      seen["empty"] += options.bytes == 0;
+      seen["whole pieces"] += options.bytes > 0 && options.bytes % config.world.max_message_bytes == 0;
+      seen["one byte more"] += options.bytes > 1 && options.bytes % config.world.max_message_bytes == 1;
+      seen["to itself"] += message.from == message.to;
+    }
+    for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+      for (const Action& action : exchange.program(rank).actions()) {
+        seen["match"] += action.kind == Action::Kind::kMatch;
+        seen["free"] += action.kind == Action::Kind::kFree;
+        seen["complete"] += action.kind == Action::Kind::kComplete;
+        seen["sync"] += action.kind == Action::Kind::kSync;
+        seen["refused start"] += action.refused && action.kind == Action::Kind::kStart;
+        seen["refused wait"] += action.refused && action.kind == Action::Kind::kWait;
+        seen["repeated"] += action.repeated;
+        seen["several at once"] += action.kind == Action::Kind::kStart && action.requests.size() > 1;
+      }
+    const WorldOptions& world = config.world;
+    seen["few entries"] += world.depth > 0;
+    seen["no overflow"] += !world.overflow;
+    seen["failures"] += world.failures;
+    seen["kills"] += world.kills;
+    seen["early acks"] += world.early_acks;
+    seen["in order"] += world.in_order;
+    seen["aged"] += world.age > 0;
+    seen["timed"] += world.timed;
+  }
+  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 8u + 8u);
+  for (const auto& [what, times] : seen)
+    EXPECT_GE(times, 5) << what;
+}
+
+TEST(RandomConfig, FindsNothing) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const Config config = random_config(seed);
+    const Verdict verdict = fuzz(config.exchange(), {.seed = seed, .schedules = 16, .world = config.world});
+    ASSERT_TRUE(verdict.ok()) << config.to_string() << "\n" << verdict.report.oracle << ": " << verdict.report.text;
+  }
+}
+
+// A program shrinks to what is needed for the finding.
+TEST(RandomConfig, Shrinks) {
+  constexpr uint64_t kLarge = 6;
+  Config config = random_config(kLarge);
+  ASSERT_GT(config.program->messages().size(), 1u);
+  config.world.lost_rings = true;  // what no NIC may do
+  config.world.failures = config.world.kills = false;
+  const Verdict verdict = fuzz(config.exchange(), {.seed = 1, .schedules = 10'000, .world = config.world});
+  ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
+  const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::seconds(20)});
+  EXPECT_EQ(shrunk.report.finding, Finding::kDeadlock);
+  ASSERT_NE(shrunk.config.program, nullptr);
+  EXPECT_EQ(shrunk.config.program->messages().size(), 1u) << shrunk.config.to_string();
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim
