@@ -100,6 +100,8 @@ class ChannelContract : public NicContract {
     });
   }
   void TearDown() override {
+    if (!channels_.empty())
+      settle();  // memory that an operation still names would stay for ever
     channels_.clear();
     unruly_.clear();
     NicContract::TearDown();
