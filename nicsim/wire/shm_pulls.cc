@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -12,16 +13,23 @@ namespace lanyard::nicsim {
 
 namespace {
 
+constexpr std::chrono::seconds kLongestCopy{1};
 constexpr uint64_t kSharedBytes = 2 * Claims::kMinPortion;  // as long a write is copied by both
 
 }  // namespace
 
 ShmPulls::~ShmPulls() {
+  // Nobody should copy into memory that is about to be somebody else's; but who has been stopped in the middle of it,
+  // or claims it falsely, is not waited for.
+  const auto end = std::chrono::steady_clock::now() + kLongestCopy;
+  const auto is_over = [&](uint32_t peer) {
+    return peers_[peer].segment.process_ended() || std::chrono::steady_clock::now() > end;
+  };
   for (uint32_t i = 0; i < shares_.size(); ++i) {
     if (shares_[i].peer == Share::kNobody)
       continue;
     inbox_.claims(i).take_all();
-    while (inbox_.claims(i).pushing() && !peers_[shares_[i].peer].segment.process_ended())
+    while (inbox_.claims(i).pushing() && !is_over(shares_[i].peer))
       sched_yield();
   }
 }
