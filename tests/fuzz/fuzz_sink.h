@@ -1,5 +1,6 @@
 // A sink that takes what a NIC would take, into memory of exactly the size of each write, so that a sanitizer sees a
-// byte too much; and keeps the books of Sink's promises.
+// byte too much; and keeps the books of Sink's promises. Writes that are told apart by nothing share their memory, as
+// those with one key do in a NIC, whose region stays until the last of them has landed.
 #ifndef LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
 #define LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
 
@@ -28,6 +29,11 @@ class FuzzSink final : public nicsim::Sink {
     LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "a peer that is not lost");
     if (packet.key % 2 == 1 || packet.bytes > kMostBytes)
       return nullptr;
+    const auto found = find(packet);
+    if (found != landing_.end()) {
+      ++found->times;
+      return found->memory.get();
+    }
     landing_.push_back({packet, std::make_unique<std::byte[]>(packet.bytes)});
     return landing_.back().memory.get();
   }
@@ -61,18 +67,23 @@ class FuzzSink final : public nicsim::Sink {
   struct Landing {
     Packet packet;
     std::unique_ptr<std::byte[]> memory;
+    int times = 1;
   };
 
   void check(const Packet& packet) const {
     LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "a peer that is not lost");
   }
-  void take(const Packet& packet) {
-    const auto found = std::find_if(landing_.begin(), landing_.end(), [&](const Landing& landing) {
+  std::vector<Landing>::iterator find(const Packet& packet) {
+    return std::find_if(landing_.begin(), landing_.end(), [&](const Landing& landing) {
       return landing.packet.source == packet.source && landing.packet.token == packet.token &&
              landing.packet.key == packet.key && landing.packet.bytes == packet.bytes;
     });
+  }
+  void take(const Packet& packet) {
+    const auto found = find(packet);
     LANYARD_CHECK(found != landing_.end(), "what was placed lands or is abandoned once");
-    landing_.erase(found);
+    if (--found->times == 0)
+      landing_.erase(found);
   }
 
   std::vector<Landing> landing_;

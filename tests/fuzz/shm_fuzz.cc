@@ -173,6 +173,8 @@ void write_seeds(const std::string& folder) {
                           push(FrameKind::kPacket, {.kind = PacketKind::kAck}, 0, 1));
   write_to("offers", push(FrameKind::kOffer, long_write, 0, 4) + push(FrameKind::kChunk, long_write, 4096, 0) +
                          push(FrameKind::kOffer, shared_write, 0, 4) + push(FrameKind::kHelped, shared_write, 0, 1));
+  const std::string offer = push(FrameKind::kOffer, long_write, 0, 4);
+  write_to("twice", offer + offer + push(FrameKind::kChunk, long_write, 4096, 0));
   std::string answered;
   for (const char size : {3, 5, 4}) {
     answered += {static_cast<char>(kSend), size, static_cast<char>(kPoll), static_cast<char>(kTake)};
