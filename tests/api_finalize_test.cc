@@ -2,12 +2,14 @@
 // attributes still finds Lanyard there (MPI 4.0 section 11.2.4). A program of its own, as each process has one
 // MPI_Finalize:
 //
-//   api_finalize_test finish | attribute
+//   api_finalize_test finish | attribute | uneven
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "api/lanyard.h"
 
@@ -30,6 +32,9 @@ int free_queue(MPI_Comm, int, void*, void*) {
 
 int main(int argc, char** argv) {
   const bool in_attribute = argc > 1 && std::strcmp(argv[1], "attribute") == 0;
+  const bool uneven = argc > 1 && std::strcmp(argv[1], "uneven") == 0;
+  if (uneven)
+    setenv("LANYARD_DEADLINE_S", "1", 1);
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -57,7 +62,13 @@ int main(int argc, char** argv) {
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_queue, &keyval, nullptr);
     MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
   }
-  // Nobody waits for the queue.
+  if (uneven) {
+    // The others wait in MPI_Finalize for longer than the deadline, for a rank that is well.
+    MPIX_Queue_wait(queue);
+    if (rank == size - 1)
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+  }
+  // But for that, nobody waits for the queue.
   MPI_Finalize();
   const bool right = in_sum == kSteps * (left + 1) && (!in_attribute || freed == MPI_SUCCESS);
   if (!right)
