@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "nicsim/deterministic/commuting.h"
+
 namespace lanyard::nicsim {
 
 namespace {
@@ -73,18 +75,6 @@ class OneStep final : public Chooser {
   Odometer others_{SIZE_MAX};
 };
 
-// Whether the agent's step may be taken before all others: it stays enabled, and it commutes with whatever the others
-// do. That is so for everything but what a stream does, and the reading and landing of data, which meet in buffers.
-bool is_eager(const World& world, uint32_t agent) {
-  switch (world.kind_of(agent)) {
-    case StepKind::kStream:
-    case StepKind::kRead:
-    case StepKind::kCopy: return false;
-    case StepKind::kLand: return world.transit_of(agent)->role != Transit::Role::kData;
-    default: return true;
-  }
-}
-
 class Search {
  public:
   Search(World& world, const ExploreOptions& options) : world_(world), options_(options) {}
@@ -145,7 +135,7 @@ class Search {
     std::sort(agents.begin(), agents.end());
     if (options_.reduced) {
       const auto eager =
-          std::find_if(agents.begin(), agents.end(), [&](uint32_t agent) { return is_eager(world_, agent); });
+          std::find_if(agents.begin(), agents.end(), [&](uint32_t agent) { return commutes_with_all(world_, agent); });
       if (eager != agents.end())
         agents = {*eager};
     }

@@ -14,10 +14,8 @@
 namespace lanyard::nicsim {
 
 struct ExploreOptions {
-  // Takes hosts' steps, posts, rings that land, entries that fire, counts, acknowledgements and the landing of words at
-  // once, whenever there is one, and no other step beside it. Thresholds and waits only ask for "at least" and counts
-  // only grow, so that doing these later enables nothing that doing them now forbids. That holds where nothing is
-  // scarce and nothing fails: allows_reduction().
+  // Takes a step that commutes with all that may come before it (commuting.h) at once, and no other beside it. That
+  // leaves no finding out where nothing is scarce and nothing fails: allows_reduction().
   bool reduced = false;
   bool breadth_first = false;   // finds the shortest way to trouble first; takes memory for every state
   bool until_good_end = false;  // stops at the first end that is as it should be, and takes findings for dead ends

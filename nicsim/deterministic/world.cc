@@ -365,6 +365,8 @@ StepKind World::kind_of(uint32_t agent) const {
   return which < first_ring_ + 2 * counters_ ? StepKind::kFire : StepKind::kCopy;
 }
 
+uint32_t World::counter_of(uint32_t agent) const { return (agent % stride_ - first_ring_) % counters_; }
+
 uint32_t World::rank_of(uint32_t agent) const {
   if (agent < first_transit_)
     return agent / stride_;

@@ -101,6 +101,7 @@ class World {
   uint32_t agents() const;
   StepKind kind_of(uint32_t agent) const;  // of its next step
   uint32_t rank_of(uint32_t agent) const;
+  uint32_t counter_of(uint32_t agent) const;  // that a kRing, kFire or kCopy is about
   // The operation that the agent stands for; null where it is no operation under way.
   const Transit* transit_of(uint32_t agent) const {
     return agent < first_transit_ ? nullptr : &state_->transits[agent - first_transit_];
