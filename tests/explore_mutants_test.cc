@@ -9,7 +9,7 @@
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/explore.h"
 #include "nicsim/deterministic/mutants.h"
-#include "transport/base/mutant.h"
+#include "tools/mutants/mutant.h"
 
 namespace lanyard::nicsim {
 namespace {

@@ -7,8 +7,8 @@
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/fuzz.h"
 #include "nicsim/deterministic/random_config.h"
+#include "tools/mutants/mutant.h"
 #include "transport/base/check.h"
-#include "transport/base/mutant.h"
 
 namespace lanyard::nicsim {
 
@@ -51,24 +51,23 @@ constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
 constexpr uint64_t kSchedulesAProgram = 32;
 
 constexpr Mutant kMutants[] = {
-    {1, "threshold 2i-1", "a write waits for 2i-1: its start or its clear-to-send, not both", "threshold_of (queue.cc)",
+    {1, "threshold 2i-1", "a write waits for 2i-1: its start or its clear-to-send, not both", "threshold_of (plan.cc)",
      kHalo, nullptr},
-    {2, "fixed threshold 2", "a write waits for 2 in every iteration", "threshold_of (queue.cc)", kHalo, nullptr},
-    {3, "CTS at threshold 0", "a clear-to-send waits for nothing", "shared_threshold_of (queue.cc)", kHalo, nullptr},
-    {4, "CTS before unpack(i-1)", "clear-to-send i goes out at the ring of start i-1", "shared_threshold_of (queue.cc)",
-     kHalo, nullptr},
+    {2, "fixed threshold 2", "a write waits for 2 in every iteration", "threshold_of (plan.cc)", kHalo, nullptr},
+    {3, "CTS at threshold 0", "a clear-to-send waits for nothing", "Queue::lower", kHalo, nullptr},
+    {4, "CTS before unpack(i-1)", "clear-to-send i goes out at the ring of start i-1", "Queue::lower", kHalo, nullptr},
     {5, "double CTS", "a start of a receive sends two clear-to-sends", "plan_receive (plan.cc)", kHalo, nullptr},
     {6, "CTS credited to the wrong sender", "clear-to-sends of all sends are counted by the first one's counter",
-     "Endpoint::open_send", kHalo, nullptr},
+     "Endpoint::open_resources", kHalo, nullptr},
     {7, "shared trigger counter for sends", "all regular sends of a process have one trigger counter",
-     "Endpoint::open_send", kHalo, nullptr},
+     "Endpoint::open_resources", kHalo, nullptr},
     {8, "trigger before pack", "the host rings when it enqueues the start, not the stream when it gets there",
      "Queue::lower", kHalo, nullptr},
     {9, "local completion tied to the trigger", "a send's done word grows when its write is triggered",
      "tell_stream (plan.cc)", kHalo, nullptr},
     {10, "receive flag before data", "a receive's done word grows when the first pieces have landed",
      "plan_receive (plan.cc)", kPieces, nullptr},
-    {11, "receive threshold i-1", "a receive's done word grows one message early", "threshold_of (queue.cc)", kHalo,
+    {11, "receive threshold i-1", "a receive's done word grows one message early", "threshold_of (plan.cc)", kHalo,
      nullptr},
     {12, "wait ==", "a stream waits until a done word is equal to the target, not at least", "StepStream::ready", kRoam,
      nullptr},
@@ -105,7 +104,7 @@ constexpr Mutant kMutants[] = {
     {30, "descriptor read after mutation",
      "the NIC reads descriptors when they arrive, from an array that the core has filled again", "StepNic::post", kHalo,
      nullptr},
-    {31, "head-of-line bypass", "the entry that became ready last fires first", "EntryTable::first_ready", kHalo,
+    {31, "head-of-line bypass", "the entry that became ready last fires first", "EntryTable::make_ready", kHalo,
      nullptr},
     {32, "48-bit wrap", "a start whose threshold passes 48 bits is taken, and the NIC cuts the threshold",
      "Queue::check_start, EntryTable::add", kAged, nullptr},

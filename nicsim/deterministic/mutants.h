@@ -15,7 +15,7 @@
 namespace lanyard::nicsim {
 
 struct Mutant {
-  uint32_t number;  // of LANYARD_MUTANT
+  uint32_t number;  // of its switch
   const char* name;
   const char* mistake;  // what the code does instead
   const char* place;    // the function

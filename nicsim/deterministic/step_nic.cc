@@ -4,7 +4,6 @@
 #include <string>
 
 #include "nicsim/deterministic/world.h"
-#include "transport/base/mutant.h"
 
 namespace lanyard::nicsim {
 
@@ -116,9 +115,6 @@ Status StepNic::post(std::span<const nic::DeferredOp> ops) {
     posting_.clear();
     first_posting_ = 0;
   }
-  if (LANYARD_MUTANT(30))
-    std::copy_n(ops.begin(), std::min(ops.size(), posting()),
-                posting_.begin() + static_cast<ptrdiff_t>(first_posting_));
   posting_.insert(posting_.end(), ops.begin(), ops.end());
   if (can_arrive())
     world_.posts_are_under_way(rank_);

@@ -17,11 +17,9 @@ void EntryTable::add(const nic::DeferredOp& deferred, Waiting& waiting) {
   first_free_ = entry.next;
   --free_count_;
   entry = Entry{.op = deferred.op, .trigger = deferred.trigger, .threshold = deferred.threshold, .busy = true};
-  if (LANYARD_MUTANT(32))
-    entry.threshold &= nic::kMaxSuccess;
 
   // From the back: entries nearly always come with rising thresholds.
-  uint32_t after = LANYARD_MUTANT(22) ? kNone : waiting.last;
+  uint32_t after = waiting.last;
   while (after != kNone && (entries_[after].threshold > entry.threshold ||
                             (newest_tie_first_ && entries_[after].threshold == entry.threshold)))
     after = entries_[after].previous;
@@ -54,19 +52,14 @@ void EntryTable::make_ready(uint32_t index) {
   entry.previous = ready_last_;
   (ready_last_ == kNone ? ready_first_ : entries_[ready_last_].next) = index;
   ready_last_ = index;
-  if (LANYARD_MUTANT(24))
-    ++free_count_;
 }
 
 void EntryTable::release(uint32_t index) {
   Entry& entry = entries_[index];
   entry.busy = entry.ready = false;
-  if (LANYARD_MUTANT(23))
-    return;
   entry.next = first_free_;
   first_free_ = index;
-  if (!LANYARD_MUTANT(24))
-    ++free_count_;
+  ++free_count_;
 }
 
 }  // namespace lanyard::nicsim

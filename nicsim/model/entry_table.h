@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "transport/base/mutant.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
@@ -50,7 +49,7 @@ class EntryTable {
   void release(uint32_t entry);
 
   // What has been ready for longest, and what comes after an entry in its list.
-  std::optional<uint32_t> first_ready() const { return found(LANYARD_MUTANT(31) ? ready_last_ : ready_first_); }
+  std::optional<uint32_t> first_ready() const { return found(ready_first_); }
   std::optional<uint32_t> next(uint32_t entry) const { return found(entries_[entry].next); }
   static std::optional<uint32_t> first_of(const Waiting& waiting) { return found(waiting.first); }
 

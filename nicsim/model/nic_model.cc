@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "transport/base/check.h"
-#include "transport/base/mutant.h"
 
 namespace lanyard::nicsim {
 
@@ -101,7 +100,7 @@ Status NicModel::set_error(CounterId id, uint32_t value) {
 
 void NicModel::ring(CounterId id, uint64_t value) {
   if (is_open(id))
-    advance(id, LANYARD_MUTANT(28) ? 1 : value, 0);
+    advance(id, value, 0);
 }
 
 void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
@@ -115,11 +114,7 @@ void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
 
 // Whether an entry of that threshold fires (N1).
 bool NicModel::is_met(const CounterValue& value, uint64_t threshold) const {
-  if (LANYARD_MUTANT(19))
-    return value.reached() == threshold;
-  if (LANYARD_MUTANT(25) || !limits_.failures_trigger)
-    return value.success >= threshold;
-  return value.reached() >= threshold;
+  return (limits_.failures_trigger ? value.reached() : value.success) >= threshold;
 }
 
 // Latches every waiting entry whose condition holds: a later reset does not take it back.
@@ -168,9 +163,7 @@ Status NicModel::validate(const Op& op) const {
 
 Status NicModel::validate(const nic::DeferredOp& deferred) const {
   const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(deferred);
-  if (fault == DescriptorFault::kNone || (LANYARD_MUTANT(32) && fault == DescriptorFault::kThreshold))
-    return {};
-  return status_of(fault, limits_.max_message_bytes);
+  return fault == DescriptorFault::kNone ? Status() : status_of(fault, limits_.max_message_bytes);
 }
 
 // Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
@@ -192,8 +185,7 @@ void NicModel::post(const nic::DeferredOp& deferred) {
   use(deferred.op, 1);
   ++counter.uses;
   entries_.add(deferred, counter.waiting);
-  if (!LANYARD_MUTANT(20))
-    release_ready(deferred.trigger);
+  release_ready(deferred.trigger);
 }
 
 void NicModel::cancel(CounterId id) {
@@ -229,11 +221,6 @@ std::optional<Launch> NicModel::fire(uint32_t index) {
   LANYARD_CHECK(entries_[index].busy && entries_[index].ready && room_in_flight(), "only a ready entry fires");
   entries_.take_out(index, counters_[entries_[index].trigger].waiting);
   const Op op = entries_[index].op;
-  if (LANYARD_MUTANT(21)) {
-    entries_.make_ready(index);
-    use(op, 1);
-    return start(op);
-  }
   free_entry(index);
   return start(op);
 }
@@ -260,8 +247,6 @@ std::optional<Launch> NicModel::start_held() {
 
 // Requires that use(op, 1) was called.
 std::optional<Launch> NicModel::start(const Op& op) {
-  if (op.write_back && LANYARD_MUTANT(39))
-    counters_.want_copy(op.completion);
   if (op.kind == OpKind::kCounterAdd) {
     use(op, -1);
     advance(op.counter, op.value, 0);
@@ -355,8 +340,6 @@ void NicModel::complete(const Packet& ack) {
   LANYARD_CHECK(awaits(ack), "an ack must answer an operation");
   InFlight& flight = flights_[ack.token];
   flight.busy = false;
-  if (LANYARD_MUTANT(27) && ack.code != Code::kOk)
-    return finish(flight.op, ack.code, ack.operand);
   flight.next_free = free_in_flight_;
   free_in_flight_ = ack.token;
   --in_flight_;
@@ -365,19 +348,15 @@ void NicModel::complete(const Packet& ack) {
 
 void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
   use(op, -1);
-  if (LANYARD_MUTANT(26))
-    code = Code::kOk;
   if (code == Code::kOk && fetches(op)) {
     auto* fetch = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(local_address(op.fetch)));
     std::atomic_ref<uint64_t>(*fetch).store(fetched, std::memory_order_release);
   }
   if (code != Code::kOk)
     failures_.add({op.context, code, op.remote.peer});
-  if (op.write_back && LANYARD_MUTANT(40))
-    counters_.copy_out(op.completion);
   if (op.completion.valid())
     advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
-  if (op.write_back && !LANYARD_MUTANT(39) && !LANYARD_MUTANT(40))
+  if (op.write_back)
     counters_.want_copy(op.completion);
   if (witness_ != nullptr)
     witness_->ended(op, code, op.completion.valid() ? counters_[op.completion].value : CounterValue{});

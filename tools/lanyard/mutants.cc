@@ -20,7 +20,7 @@
 #include "nicsim/deterministic/mermaid.h"
 #include "nicsim/deterministic/mutants.h"
 #include "nicsim/deterministic/story.h"
-#include "transport/base/mutant.h"
+#include "tools/mutants/mutant.h"
 
 namespace {
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/base/mutant.h"
 #include "transport/core/queue.h"
 
 namespace lanyard::core {
@@ -64,7 +63,7 @@ Status Endpoint::free_request(Request* request) {
       request->listed->forget(*request);
     LANYARD_RETURN_IF_ERROR(standing_.end(*request));
   }
-  if (!request->complete() && !LANYARD_MUTANT(17))
+  if (!request->complete())
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
   if (request->listed != nullptr)
     request->listed->forget(*request);

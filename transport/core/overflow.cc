@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "transport/base/check.h"
-#include "transport/base/mutant.h"
 #include "transport/base/service_thread.h"
 
 namespace lanyard::core {
@@ -77,11 +76,8 @@ size_t Overflow::drain(uint32_t patience) {
 size_t Overflow::run_fired() {
   size_t ran = 0;
   for (size_t left = std::min(kPortion, waiting_.size()); left > 0; --left) {
-    if (cursor_ >= waiting_.size()) {
-      if (LANYARD_MUTANT(29))
-        break;
+    if (cursor_ >= waiting_.size())
       cursor_ = 0;
-    }
     const nic::DeferredOp& op = waiting_[cursor_];
     const Result<nic::CounterValue> value = nic_.read(op.trigger);
     LANYARD_CHECK(value.ok(), "the trigger of an overflowed operation stays open until it has run");

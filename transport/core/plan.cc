@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "transport/base/mutant.h"
-
 namespace lanyard::core {
 
 namespace {
@@ -21,8 +19,6 @@ nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key,
 // The local atomic that tells the stream: once `completion` has counted every piece of iteration i.
 PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
   const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
-  if (LANYARD_MUTANT(9) && request.trigger.valid())
-    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2};
   return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
 }
 
@@ -32,11 +28,8 @@ PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanCon
   nic::Op op = increment(context, request.matched_nic, keys.flag, 0);
   op.level = nic::CompletionLevel::kDelivery;
   op.completion = request.completion;
-  op.write_back = request.written_back && !LANYARD_MUTANT(38);
-  if (LANYARD_MUTANT(33) && request.trigger.valid())
-    return {.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2};
-  const uint64_t before = LANYARD_MUTANT(35) ? count : 1;
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count + 1, .before = before};
+  op.write_back = request.written_back;
+  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count + 1, .before = 1};
 }
 
 void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& context, std::vector<PlannedOp>& plan) {
@@ -45,20 +38,16 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
   for (uint64_t piece = 0; piece < count; ++piece) {
     nic::Op op;
     op.kind = nic::OpKind::kWrite;
-    op.level = flag && !LANYARD_MUTANT(34) ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
+    op.level = flag ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
     op.completion = request.completion;
     op.local = {request.buffer, piece * context.max_message_bytes};
     op.remote = {request.matched_nic, keys.buffer, piece * context.max_message_bytes};
     op.bytes = std::min(context.max_message_bytes, request.transfer.bytes - op.local.offset);
     op.context = context.context;
-    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0},
-                    .step = 2,
-                    .shared = keys.ready || LANYARD_MUTANT(14)});
+    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = keys.ready});
   }
   if (flag)
     plan.push_back(raise_flag(request, keys, context, count));
-  if (flag && LANYARD_MUTANT(36))
-    plan.push_back(plan.back());
   if (!request.written_back)
     plan.push_back(tell_stream(request, context, completions_of(request, context)));
 }
@@ -67,12 +56,10 @@ void plan_receive(const Request& request, const PeerKeys& keys, const PlanContex
                   std::vector<PlannedOp>& plan) {
   const uint64_t count = pieces_of(request.matched_bytes, context.max_message_bytes);
   if (context.strategy == Strategy::kTargetCounter)
-    plan.push_back(tell_stream(request, context, LANYARD_MUTANT(10) ? 1 : count));
+    plan.push_back(tell_stream(request, context, count));
   if (!keys.ready) {
     const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
     plan.push_back({.op = {.op = op, .trigger = {}, .threshold = 0}, .step = 0, .shared = true});
-    if (LANYARD_MUTANT(5))
-      plan.push_back(plan.back());
   }
 }
 
@@ -91,12 +78,6 @@ uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces) {
 uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 
 uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration) {
-  if (LANYARD_MUTANT(1) && planned.op.op.kind == nic::OpKind::kWrite)
-    return 2 * iteration - 1;
-  if (LANYARD_MUTANT(2) && planned.op.op.kind == nic::OpKind::kWrite)
-    return 2;
-  if (LANYARD_MUTANT(11) && request.transfer.direction == Direction::kReceive)
-    return planned.step * (iteration - 1);
   const uint64_t base = request.written_back && planned.op.trigger == request.completion ? request.done_base : 0;
   return base + planned.step * iteration - planned.before;
 }

@@ -1,11 +1,9 @@
 #include "transport/core/queue.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/base/mutant.h"
 #include "transport/core/plan.h"
 #include "transport/core/request_checks.h"
 
@@ -71,7 +69,7 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the request is not matched");
     if (request.standing != nullptr)
       return misuse(request, "the request is started by a graph or a kernel, until it is freed");
-    if (request.needs_wait() && !LANYARD_MUTANT(15))
+    if (request.needs_wait())
       return misuse(request, "the wait for the request's previous start was not enqueued");
     // Another stream might get here before that of the last start has passed its wait, and the trigger counter could
     // then no longer tell the two starts apart.
@@ -82,7 +80,7 @@ Status Queue::check_start(std::span<Request* const> requests) {
               "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
     if (endpoint_.options().check_ready_sends)
       LANYARD_RETURN_IF_ERROR(check_not_landed(request));
-    if (request.starts >= request.most_starts && !LANYARD_MUTANT(32))
+    if (request.starts >= request.most_starts)
       return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
   });
@@ -207,30 +205,14 @@ Status Queue::start(std::span<Request* const> requests) {
   return {};
 }
 
-namespace {
-
-// Of an operation on the queue's shared trigger, which is about to be rung for the `ring`th time.
-uint64_t shared_threshold_of(const PlannedOp& planned, uint64_t iteration, uint64_t ring) {
-  const bool clear_to_send = planned.op.op.kind == nic::OpKind::kAtomic;
-  if (LANYARD_MUTANT(3) && clear_to_send)
-    return 0;
-  if (LANYARD_MUTANT(4) && clear_to_send && iteration > 1)
-    return ring - 1;
-  return ring;
-}
-
-}  // namespace
-
 // Appends what the request's next iteration needs to the scratch lists.
 Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
-  if (LANYARD_MUTANT(16))
-    std::atomic_ref<uint64_t>(*request.done.address).store(request.done_base + request.starts);
   for (const PlannedOp& planned : request.plan) {
     nic::DeferredOp& op = ops_.emplace_back(planned.op);
     if (planned.shared) {
       op.trigger = shared_trigger_;
-      op.threshold = shared_threshold_of(planned, iteration, shared_rings_ + 1);
+      op.threshold = shared_rings_ + 1;  // the ring of this start
     } else {
       op.threshold = threshold_of(request, planned, iteration);
     }
@@ -246,10 +228,6 @@ Status Queue::lower(Request& request) {
     request.doorbell_base = nic::total_of(bell.value()) - request.starts;
   }
   ring(request.doorbell, request.doorbell_base + iteration);
-  if (LANYARD_MUTANT(8)) {
-    request.doorbell.call(request.doorbell.object, request.doorbell.counter, 1);
-    stream_ops_.back().call = [](void*, uint32_t, uint64_t) {};
-  }
   return {};
 }
 
@@ -308,7 +286,7 @@ Status Queue::check_wait(std::span<Request* const> requests) {
       return misuse(request, "the request is waited for by a graph or a kernel, until it is freed");
     if (!request.needs_wait())
       return misuse(request, "the request has no start to wait for");
-    if (request.queue_number != number_ && !LANYARD_MUTANT(18))
+    if (request.queue_number != number_)
       return misuse(request, "the request was started on another queue");
     return {};
   });
@@ -323,15 +301,11 @@ Status Queue::wait(std::span<Request* const> requests) {
     if (!request->done.valid())
       continue;  // nobody to wait for
     gpu::StreamOp& op = stream_ops_.emplace_back();
-    const uint64_t iteration = LANYARD_MUTANT(13) ? 1 : request->starts;
+    const uint64_t iteration = request->starts;
     op.word = request->done.address;
     // Failures stand in the upper bits of a counter's copy: no wait passes for them.
     op.kind = request->written_back ? gpu::StreamOp::Kind::kWaitCount64 : gpu::StreamOp::Kind::kWait64;
     op.value = request->written_back ? request->completion_value(iteration) : request->done_base + iteration;
-    if (request->written_back && LANYARD_MUTANT(37)) {
-      op.kind = gpu::StreamOp::Kind::kWait64;
-      op.value |= nic::kWrittenBack;
-    }
   }
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests) {

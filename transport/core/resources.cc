@@ -4,7 +4,6 @@
 #include <atomic>
 #include <utility>
 
-#include "transport/base/mutant.h"
 #include "transport/core/plan.h"
 
 namespace lanyard::core {
@@ -79,17 +78,12 @@ Status ResourcePool::open_send(const Transfer& transfer, Strategy strategy, Reso
 
 Status ResourcePool::open_clear_to_send(Resources& resources) {
   LANYARD_RETURN_IF_ERROR(open_counter(resources.trigger));
-  if (!first_trigger_.valid())
-    first_trigger_ = resources.trigger;
-  if (LANYARD_MUTANT(7))
-    resources.trigger = first_trigger_;
   const Result<WordPool::Word> word = words_.take();
   if (!word.ok())
     return word.status();
   resources.clear_to_send_word = word.value();
   resources.clear_to_send_base = word.value().read();
-  return enroll(word.value().address, sizeof(uint64_t), LANYARD_MUTANT(6) ? first_trigger_ : resources.trigger,
-                resources.clear_to_send);
+  return enroll(word.value().address, sizeof(uint64_t), resources.trigger, resources.clear_to_send);
 }
 
 // Makes the done word of a send its completion counter's. The counter goes on from what stands in the word.

@@ -64,7 +64,6 @@ class ResourcePool {
   nic::Nic& nic_;
   WordPool words_;
   WordPool::Word one_;
-  nic::CounterId first_trigger_;  // for mutants
   // What the NIC has not let go of. It may take a second to say so: each is asked for after 1, 2, 4 ... calls of
   // open().
   struct Closing {
