@@ -19,9 +19,11 @@ TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
   Progress alone;
   for (const uint32_t jobs : {1u, 3u}) {
     CampaignOptions options;
-    options.configs = {config_of("2ranks,1req-one-way,1iter"), config_of("2ranks,1req-each-way,1iter,depth=1"),
+    options.configs = {config_of("2ranks,1req-one-way,1iter"),
+                       config_of("2ranks,1req-each-way,1iter,depth=1"),
                        config_of("1ranks,1req-each-way,2iter,no-room,stale-reads"),
                        config_of("2ranks,1req-one-way,1iter,write-back"),
+                       config_of("2ranks,1req-one-way,1iter,kills"),
                        config_of("program=0-1:8/m0_x0_s0_w0_y/m0r_x0r_s0r_w0r_y")};
     options.schedules = 1'000;
     options.jobs = jobs;

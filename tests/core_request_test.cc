@@ -32,6 +32,19 @@ class RequestLife : public ::testing::Test {
   StepJob job{3};
 };
 
+// An increment that was on its way when a failure was told may land in the word at any later time.
+TEST_F(RequestLife, TheWordOfWhatWasLetGoOfIsNobodysAgain) {
+  Pair pair(job, 0, 1, kBytes, false, 8);
+  const uint64_t* const word = pair.send.done.address;
+  pair.start_send();
+  pair.wait_send();
+  job[0].endpoint.release(pair.send);
+  ASSERT_TRUE(works(free(job[0], pair.send)));
+  for (int tag = 100; tag < 140; ++tag)
+    EXPECT_NE(job[0].send(1, tag, kBytes).done.address, word);
+  job.run();
+}
+
 // As long as anything is still to come, freeing is refused; and a refusal changes nothing.
 TEST_F(RequestLife, IsNotFreedBeforeItIsOver) {
   Request& matching = job[0].send(1, 7, kBytes);

@@ -19,9 +19,17 @@ bool is_first(std::span<const MatchCard> cards, size_t place) {
 }  // namespace
 
 Status Mailbox::send(uint32_t nic, const MatchCard& card) {
+  if (const std::optional<std::string> why = why_unreachable(nic))
+    return {Code::kFailed, *why};
   world_.process(nic).mail.under_way_.push_back(card);
   world_.mail_is_under_way(nic);
   return {};
+}
+
+std::optional<std::string> Mailbox::why_unreachable(uint32_t nic) const {
+  if (!world_.process(rank_).nic.is_lost(nic))
+    return std::nullopt;
+  return "rank " + std::to_string(nic) + " has ended";
 }
 
 uint32_t Mailbox::senders() const {
@@ -39,6 +47,10 @@ void Mailbox::arrive(uint32_t which) {
     under_way_.erase(under_way_.begin() + static_cast<ptrdiff_t>(place));
     return;
   }
+}
+
+void Mailbox::lose(uint32_t sender) {
+  std::erase_if(under_way_, [sender](const MatchCard& card) { return card.from_nic == sender; });
 }
 
 }  // namespace lanyard::nicsim

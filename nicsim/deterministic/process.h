@@ -24,9 +24,10 @@ namespace lanyard::nicsim {
 // any order.
 class Mailbox final : public core::Courier {
  public:
-  explicit Mailbox(World& world) : world_(world) {}
+  Mailbox(World& world, uint32_t rank) : world_(world), rank_(rank) {}
 
   Status send(uint32_t nic, const core::MatchCard& card) override;
+  std::optional<std::string> why_unreachable(uint32_t nic) const override;
   std::optional<core::MatchCard> receive() override { return std::exchange(arrived_, std::nullopt); }
 
   std::span<const core::MatchCard> under_way() const { return under_way_; }
@@ -34,9 +35,12 @@ class Mailbox final : public core::Courier {
   // that the last one has been received.
   uint32_t senders() const;
   void arrive(uint32_t which);
+  // What that process has sent and has not arrived never will.
+  void lose(uint32_t sender);
 
  private:
   World& world_;
+  const uint32_t rank_;
   std::vector<core::MatchCard> under_way_;  // oldest first
   std::optional<core::MatchCard> arrived_;
 };
@@ -54,7 +58,7 @@ struct Process {
         program(host.actions()),
         nic(world, rank, ranks, limits),
         endpoint(nic, rank, options),
-        mail(world),
+        mail(world, rank),
         matcher(endpoint, mail),
         shadow(limits) {}
 
@@ -66,17 +70,20 @@ struct Process {
   core::Matcher matcher;
   ShadowNic shadow;
   std::vector<std::unique_ptr<Lane>> lanes;
-  std::vector<uint32_t> requests;  // RequestName::index by the core's number for it, less 1
+  std::vector<uint32_t> requests;                // RequestName::index by the core's number for it, less 1
+  std::vector<core::WordPool::Word> done_words;  // likewise, of freed ones too
 
   bool killed = false;  // none of its agents will go again; its memory is nobody's
   size_t next_action = 0;
-  size_t next_free = 0;           // of the requests of its action, a kFree: those before are freed
-  uint64_t untraced = 0;          // failures that it was told of without a request's name
-  bool gave_up = false;           // was told that an operation failed, and ended its program
-  bool wants_room = false;        // its action found no room; whatever changes lets it try again
-  bool overflow_idle = false;     // its overflow could do nothing; whatever changes lets it try again
-  std::vector<uint32_t> firing;   // counters with entries that are ready, whose agents are enabled
-  std::vector<uint32_t> copying;  // counters whose copies' agents are enabled
+  size_t next_free = 0;            // of the requests of its action, a kFree: those before are freed
+  uint64_t untraced = 0;           // failures that it was told of without a request's name
+  bool gave_up = false;            // was told that an operation failed, and ended its program
+  uint64_t failures_seen = 0;      // its NIC's, when it last looked for some
+  bool looked_for_losses = false;  // since its NIC lost a peer
+  bool wants_room = false;         // its action found no room; whatever changes lets it try again
+  bool overflow_idle = false;      // its overflow could do nothing; whatever changes lets it try again
+  std::vector<uint32_t> firing;    // counters with entries that are ready, whose agents are enabled
+  std::vector<uint32_t> copying;   // counters whose copies' agents are enabled
   std::vector<core::Request*> scratch;
 };
 

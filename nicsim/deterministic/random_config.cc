@@ -23,6 +23,7 @@ struct Plan {
   bool under_way = false;  // started and not waited for
   bool matching = false;   // and not known to be matched
   bool started = false;    // since it was matched
+  bool gone = false;       // freed
 };
 
 // An epoch is the same on all ranks: which messages go. All starts of an epoch precede whatever its rank blocks on in
@@ -37,11 +38,13 @@ class Generator {
     Exchange exchange(draw_ranks());
     draw_messages(exchange, config.world);
     const uint32_t epochs = 1 + below(kMostEpochs);
-    begin(exchange);
+    begin(exchange, epochs);
     for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
-      if (epoch > 0 && !faulty_)
+      if (faulty_)
+        bear_and_bury(exchange, epoch);
+      else if (epoch > 0)
         renew(exchange);
-      draw_going();
+      draw_going(epoch);
       for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
         write_epoch(exchange.rank(rank), rank);
     }
@@ -143,18 +146,40 @@ class Generator {
     going_.assign(count, false);
   }
 
-  void draw_going() {
+  void draw_going(uint32_t epoch) {
     for (size_t i = 0; i < going_.size(); ++i)
-      going_[i] = percent(80);
-    going_[below(static_cast<uint32_t>(going_.size()))] = true;
+      going_[i] = lives(i, epoch) && percent(80);
+    const uint32_t one = below(static_cast<uint32_t>(going_.size()));
+    going_[one] = lives(one, epoch);
   }
 
-  // Some messages are matched by the programs, the others before.
-  void begin(Exchange& exchange) {
-    if (faulty_)
-      return;
-    const auto own = choose(40);
-    match(exchange, own);
+  // Some messages are matched by the programs, the others before. Where something may fail, some are matched only when
+  // others have gone and been freed, and may get what those had; none is matched twice, as nobody knows how far the
+  // other side of what failed has come.
+  void begin(Exchange& exchange, uint32_t epochs) {
+    const std::vector<bool> own = choose(40);
+    lives_.assign(going_.size(), {0, epochs});
+    if (!faulty_)
+      return match(exchange, own);
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i])
+        lives_[i].first = below(epochs);
+      if (percent(40))
+        lives_[i].second = lives_[i].first + 1 + below(epochs);
+    }
+    own_ = own;
+  }
+  bool lives(size_t message, uint32_t epoch) const {
+    return epoch >= lives_[message].first && epoch < lives_[message].second;
+  }
+  void bear_and_bury(Exchange& exchange, uint32_t epoch) {
+    std::vector<bool> born(going_.size()), dead(going_.size());
+    for (size_t i = 0; i < going_.size(); ++i) {
+      born[i] = own_[i] && lives_[i].first == epoch;
+      dead[i] = lives_[i].second == epoch;
+    }
+    free_all(exchange, dead);
+    match(exchange, born);
   }
 
   std::vector<bool> choose(uint32_t chance) {
@@ -173,7 +198,7 @@ class Generator {
           continue;
         requests.push_back(plan.request);
         plan.matching = true;
-        plan.started = false;
+        plan.started = plan.gone = false;
       }
       if (requests.empty())
         continue;
@@ -202,19 +227,28 @@ class Generator {
       for (const Plan& plan : plans)
         if (!plan.started)
           chosen[plan.message.index] = false;
+    free_all(exchange, chosen);
+    match(exchange, chosen);
+  }
+
+  void free_all(Exchange& exchange, const std::vector<bool>& chosen) {
     for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
       HostProgram& host = exchange.rank(rank);
       std::vector<RequestName> requests;
+      know_matched(host, rank, [&](const Plan& plan) { return chosen[plan.message.index]; });
       for (Plan& plan : plans_[rank]) {
         if (!chosen[plan.message.index])
           continue;
         wait_for(host, plan);
+        // Else the wait for what has failed does not pass.
+        if (faulty_)
+          host.on(plan.queue).sync();
+        plan.gone = true;
         requests.push_back(plan.request);
       }
       if (!requests.empty())
         host.free(requests);
     }
-    match(exchange, chosen);
   }
 
   void wait_for(HostProgram& host, Plan& plan) {
@@ -340,8 +374,12 @@ class Generator {
     std::vector<RequestName> requests;
     for (Plan& plan : plans_[rank]) {
       wait_for(host, plan);
-      requests.push_back(plan.request);
+      if (!plan.gone)
+        requests.push_back(plan.request);
     }
+    if (frees && faulty_)
+      for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
+        host.on(queue).sync();
     if (frees && !requests.empty())
       host.free(requests);
     for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
@@ -350,9 +388,11 @@ class Generator {
 
   Random random_;
   bool faulty_ = false;
-  std::vector<uint32_t> queues_;          // by rank
-  std::vector<std::vector<Plan>> plans_;  // by rank, in the order of messages
-  std::vector<bool> going_;               // by message
+  std::vector<uint32_t> queues_;                      // by rank
+  std::vector<std::vector<Plan>> plans_;              // by rank, in the order of messages
+  std::vector<bool> going_;                           // by message
+  std::vector<bool> own_;                             // by message: programs match it
+  std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };
 
 }  // namespace

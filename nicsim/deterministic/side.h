@@ -39,6 +39,9 @@ struct Side {
   uint64_t failed = 0;         // operations of it that failed
   uint64_t first_lost = 0;     // of a send: the first iteration of which a write failed; 0: none did
   uint64_t reported = 0;       // ... and of which the core told the program
+  // The program was told, so that waits pass and the request may be freed whatever is under way; of this request, and
+  // of any in this place.
+  bool released = false, ever_released = false;
 };
 
 // Of a receive's buffer beyond its message.

@@ -26,6 +26,7 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
+  caps_.cancel = true;
   caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
 }
@@ -87,10 +88,11 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
   return bell;
 }
 
-// Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is.
+// Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a
+// request that was freed after a failure.
 Status StepNic::deregister_region(nic::RegionId region) {
   Status status = model_.deregister_region(region);
-  if (status.code() != Code::kAgain)
+  if (status.code() != Code::kAgain || world_.options().failures || world_.options().kills)
     return status;
   world_.find(Finding::kUser, "lifetime",
               "rank " + std::to_string(rank_) + " frees a request while the other side's next start writes to it");
@@ -146,7 +148,24 @@ Status StepNic::issue(const nic::Op& op) {
   const std::optional<Launch> launch = model_.issue(op);
   if (launch)
     world_.launch(rank_, op, *launch);
+  else if (op.moves_data())
+    world_.failed_at_once(rank_, op);
   return {};
+}
+
+Status StepNic::cancel(nic::CounterId trigger) {
+  const auto first = posting_.begin() + static_cast<ptrdiff_t>(first_posting_);
+  posting_.erase(
+      std::remove_if(first, posting_.end(), [trigger](const nic::DeferredOp& op) { return op.trigger == trigger; }),
+      posting_.end());
+  world_.process(rank_).shadow.canceled(trigger.value);
+  model_.cancel(trigger);
+  return {};
+}
+
+void StepNic::lose(uint32_t peer) {
+  lost_ = peer;
+  model_.lose_peer(peer);
 }
 
 uint32_t StepNic::free_entries() const {

@@ -5,6 +5,7 @@
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,9 @@ class StepNic final : public nic::Nic {
   std::optional<nic::FailureRecord> take_failure() override { return model_.take_failure(); }
   nic::Usage usage() const override;
   uint64_t failures() const override { return model_.failures(); }
+  Status cancel(nic::CounterId trigger) override;
+  uint64_t lost_peers() const override { return lost_.has_value() ? 1 : 0; }
+  bool is_lost(uint32_t peer) const override { return lost_ == peer; }
 
   // ---- For the world's steps.
   NicModel& model() { return model_; }
@@ -74,6 +78,8 @@ class StepNic final : public nic::Nic {
   bool frozen(uint32_t counter) const { return frozen_[counter]; }
   // Other processes give back what they hold, and counters are read as they are.
   void end_faults();
+  // It has found out that this peer has ended.
+  void lose(uint32_t peer);
   // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
@@ -87,6 +93,7 @@ class StepNic final : public nic::Nic {
   std::vector<nic::CounterValue> last_read_;  // by counter
   std::vector<bool> frozen_;                  // by counter: reads say what the last one said
   uint32_t stolen_ = 0;
+  std::optional<uint32_t> lost_;  // peer
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
   bool gave_stale_value_ = false;

@@ -131,6 +131,11 @@ class Tracer {
       const std::string what = who + " waits for (" + world_.exchange().describe(request) + ") to be matched";
       if (other.core == nullptr || other.core->state == core::Request::State::kFresh)
         return {what, Thing{Thing::Kind::kHost, other.rank, 0, 0}, Blame::kUser};
+      // Anybody else might send to it.
+      const MessageOptions& message = world_.exchange().messages()[request.message()].options;
+      if (world_.killed() == other.rank && request.receive() && message.any_source)
+        return {what + " from any source, and rank " + std::to_string(other.rank) + " was killed", std::nullopt,
+                Blame::kFailure};
       return {what + ", and both sides have been given to the matcher", std::nullopt, Blame::kProtocol};
     }
     return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
@@ -252,6 +257,8 @@ class Tracer {
     const Process& process = world_.process(side.rank);
     if (side.starts < iteration)
       return {what + " is not enqueued", Thing{Thing::Kind::kStart, 0, request.index, iteration}, Blame::kUser};
+    if (side.released)
+      return {what + " was taken back: the request has failed", std::nullopt, Blame::kFailure};
     if (process.nic.posting() > 0)
       return {what + " is not posted", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kPool};
     if (!process.endpoint.overflow().empty())
@@ -324,7 +331,7 @@ class Tracer {
       return {what + " has fired, and is not raised", std::nullopt,
               was_told(other) ? Blame::kFailure : Blame::kProtocol};
     if (other.core == nullptr)
-      return {what + ": the request was freed", std::nullopt, Blame::kUser};
+      return {what + ": the request was freed", std::nullopt, blame_of_free(other)};
     const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
     const uint64_t wanted = other.core->completion_value(iteration - other.before) - 1;
     if (value < wanted)
@@ -333,12 +340,17 @@ class Tracer {
     return not_posted(what, send, iteration);
   }
 
+  // Of what is not there: a request that was freed, or let go of once its failure had been told.
+  static Blame blame_of_free(const Side& side) {
+    return side.failed > 0 || side.ever_released ? Blame::kFailure : Blame::kUser;
+  }
+
   Link data(uint32_t message, uint64_t iteration) const {
     const RequestName send{2 * message};
     const Side& side = world_.side(send);
     const std::string what = "write of " + name(send, iteration);
     if (side.core == nullptr)
-      return {what + ": the request was freed", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kUser};
+      return {what + ": the request was freed", std::nullopt, blame_of_free(side)};
     const core::Request& core = *side.core;
     if (side.data_fired >= side.pieces * iteration)
       return {what + " has fired, and does not complete", std::nullopt,
@@ -368,7 +380,7 @@ class Tracer {
     const Side& side = world_.side(receive);
     const std::string what = "clear-to-send of " + name(receive, iteration);
     if (side.core == nullptr)
-      return {what + ": the request was freed", std::nullopt, Blame::kUser};
+      return {what + ": the request was freed", std::nullopt, blame_of_free(side)};
     if (side.clear_fired >= iteration)
       return {what + " has fired, and does not arrive", std::nullopt,
               side.failed > 0 ? Blame::kFailure : Blame::kProtocol};

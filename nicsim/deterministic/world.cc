@@ -105,6 +105,7 @@ const char* step_name(StepKind kind) {
     case StepKind::kAck: return "ack";
     case StepKind::kCopy: return "copy";
     case StepKind::kMail: return "mail";
+    case StepKind::kLoss: return "loss";
   }
   return "";
 }
@@ -144,7 +145,7 @@ void World::build() {
   stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_match_ = programs_match_ || matches(exchange_.program(rank));
-  stride_ += programs_match_ ? 1 : 0;
+  stride_ += (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;
@@ -239,9 +240,11 @@ void World::new_request(uint32_t index) {
                                     .peer_nic = peer,
                                     .tag = receive && options.any_tag ? core::kAnyTag : options.tag});
   side.number = side.core->number;
+  side.released = false;
   process.requests.push_back(index);
   const Status status = process.matcher.begin(*side.core);
-  if (!status.ok())
+  process.done_words.push_back(side.core->done);
+  if (!status.ok() && !process.nic.is_lost(peer))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
   for (const nic::CounterId counter : {side.core->trigger, side.core->completion})
@@ -326,7 +329,8 @@ void World::start_clock(uint32_t agent) {
       case StepKind::kCount: return timing.count;
       case StepKind::kAck: return timing.ack;
       case StepKind::kCopy: return timing.copy;
-      case StepKind::kMail: return timing.land;
+      case StepKind::kMail:
+      case StepKind::kLoss: return timing.land;
     }
     return 0;
   };
@@ -360,6 +364,8 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kStream;
   if (programs_match_ && which == stride_ - 1)
     return StepKind::kMail;
+  if (options_.kills && agent == loss_agent(agent / stride_))
+    return StepKind::kLoss;
   if (which < first_ring_ + counters_)
     return StepKind::kRing;
   return which < first_ring_ + 2 * counters_ ? StepKind::kFire : StepKind::kCopy;
@@ -396,6 +402,7 @@ std::string World::describe(uint32_t agent) const {
     case StepKind::kStream:
       return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
     case StepKind::kMail: return who + "a matching card arrives";
+    case StepKind::kLoss: return who + "its NIC finds that rank " + std::to_string(state_->killed) + " has ended";
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
     case StepKind::kCopy:
       return who + describe(process, nic::CounterId{which - first_ring_ - 2 * counters_}) + " is copied to memory";
@@ -443,12 +450,10 @@ std::string World::describe(const Process& process, const nic::Op& op) const {
 Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
   if (op.kind == nic::OpKind::kWrite)
     return Transit::Role::kData;
-  const uint32_t request = process.requests[op.context - 1];
-  const core::Request* core = state_->sides[request].core;
-  if (core != nullptr && op.remote.peer == process.rank && op.remote.key == core->done.key &&
-      op.remote.offset == core->done.offset)
+  const core::WordPool::Word& done = process.done_words[op.context - 1];
+  if (op.remote.peer == process.rank && op.remote.key == done.key && op.remote.offset == done.offset)
     return Transit::Role::kDone;
-  return RequestName{request}.receive() ? Transit::Role::kClear : Transit::Role::kFlag;
+  return RequestName{process.requests[op.context - 1]}.receive() ? Transit::Role::kClear : Transit::Role::kFlag;
 }
 
 std::string World::describe(const Process& process, nic::CounterId counter) const {

@@ -69,9 +69,10 @@ enum class StepKind : uint8_t {
   kCount,
   kAck,
   kCopy,
-  kMail
+  kMail,
+  kLoss
 };
-inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kMail) + 1;
+inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kLoss) + 1;
 const char* step_name(StepKind kind);
 const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
@@ -149,11 +150,13 @@ class World {
   void ring_is_under_way(uint32_t rank, uint32_t counter);
   void posts_are_under_way(uint32_t rank);
   void mail_is_under_way(uint32_t rank);
+  // An operation of that rank's NIC has failed at once: its peer is lost.
+  void failed_at_once(uint32_t rank, const nic::Op& op);
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
-  // copies; then the mail's where programs match.
+  // copies; then the loss's, where processes are killed, and the mail's, where programs match.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
@@ -188,6 +191,7 @@ class World {
   uint32_t copy_agent(uint32_t rank, uint32_t counter) const {
     return agent(rank, first_ring_ + 2 * counters_ + counter);
   }
+  uint32_t loss_agent(uint32_t rank) const { return agent(rank, stride_ - (programs_match_ ? 2 : 1)); }
   uint32_t mail_agent(uint32_t rank) const { return agent(rank, stride_ - 1); }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
   void enable(uint32_t agent);
@@ -204,7 +208,12 @@ class World {
   bool is_complete(const Action& action) const;
   const char* mistake_in(const Action& action) const;
   bool is_told_of_failure(const Action& action) const;
-  void sync(Process& process, const Action& action);
+  void give_up(Process& process);
+  bool sync(Process& process, const Action& action);
+  void release(Process& process, const core::Request& failed);
+  bool has_news(const Process& process) const;
+  void find_losses(Process& process);
+  void check_synced(const Process& process, uint32_t queue);
   bool free_requests(Process& process, const Action& action);
   void begin_matching(Process& process, const Action& action);
   void take_mail(Process& process);
@@ -216,9 +225,11 @@ class World {
   void take_fire(Process& process, uint32_t counter);
   void take_copy(Process& process, uint32_t counter);
   void take_transit(uint32_t place);
+  void take_loss(Process& process);
   void land(Transit& transit);
   void has_left(Transit& transit);
   void tell_initiator(const Transit& transit);
+  void put_down(Process& process, const Transit& transit, nic::CounterId completion);
   void give_back(uint32_t place);
   void order_landings(uint32_t from, uint32_t to);
   const std::vector<std::byte>& seen_by_kernel(Side& side);

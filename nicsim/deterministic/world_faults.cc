@@ -1,7 +1,10 @@
 // What goes wrong in a world beyond single operations: a process that is killed, faults that last, kernels that see old
 // data.
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "nicsim/deterministic/oracles/order.h"
 #include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim {
@@ -14,11 +17,105 @@ void World::kill(Process& process) {
   for (uint32_t which = 0; which < stride_; ++which)
     disable(agent(process.rank, which));
   process.firing.clear();
+  for (const auto& survivor : state_->processes)
+    if (!survivor->killed)
+      enable(loss_agent(survivor->rank));
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     const Transit& transit = state_->transits[place];
     if (transit.from == process.rank &&
         (transit.stage == Transit::Stage::kRead || transit.stage == Transit::Stage::kAck))
       give_back(place);
+  }
+}
+
+// A survivor's NIC finds out. What goes to the one that was killed fails now, and what comes from it is lost.
+void World::take_loss(Process& process) {
+  const uint32_t dead = state_->killed;
+  disable(loss_agent(process.rank));
+  process.mail.lose(dead);
+  if (programs_match_)
+    set_enabled(mail_agent(process.rank), !process.mail.under_way().empty());
+  std::vector<std::pair<uint32_t, nic::CounterId>> failing;  // places, completion counters
+  for (uint32_t place = 0; place < state_->transits.size(); ++place) {
+    Transit& transit = state_->transits[place];
+    if (transit.stage == Transit::Stage::kFree)
+      continue;
+    if (transit.from == dead && transit.to == process.rank) {
+      if (transit.stage == Transit::Stage::kCount)
+        process.nic.model().abandoned(transit.packet);
+      give_back(place);
+    } else if (transit.from == process.rank && transit.to == dead && transit.acked) {
+      give_back(place);
+    } else if (transit.from == process.rank && transit.to == dead) {
+      transit.code = Code::kFailed;
+      failing.emplace_back(place, process.nic.model().completion_of(transit.packet.token));
+    }
+  }
+  process.nic.lose(dead);
+  for (const auto& [place, completion] : failing) {
+    put_down(process, state_->transits[place], completion);
+    give_back(place);
+  }
+  for (const auto& [place, completion] : failing)
+    if (completion.valid())
+      oracle::check_counter(*this, process, completion.value);
+  process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
+  nic_changed(process);
+  streams_changed(process);
+}
+
+void World::failed_at_once(uint32_t rank, const nic::Op& op) {
+  Process& process = *state_->processes[rank];
+  Side& side = state_->sides[process.requests[op.context - 1]];
+  if (state_->killed == kNone || op.remote.peer != state_->killed)
+    return find(Finding::kOrder, "NIC", "rank " + std::to_string(rank) + ": an operation fails though its peer lives");
+  ++side.failed;
+  if (op.kind == nic::OpKind::kWrite) {
+    ++side.data_fired;
+    ++side.data_read;
+    ++side.data_acked;
+  }
+  if (op.completion.valid()) {
+    process.shadow.failed(op.completion.value);
+    oracle::check_counter(*this, process, op.completion.value);
+  }
+}
+
+// Whether MPIX_Queue_wait, looking again, may find a failure.
+bool World::has_news(const Process& process) const {
+  if (process.nic.failures() != process.failures_seen)
+    return true;
+  if (process.nic.lost_peers() == 0)
+    return false;
+  return !process.looked_for_losses ||
+         std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
+           const core::Request* core = state_->sides[request].core;
+           return core != nullptr && core->matched() && core->failures == 0 && !core->complete() &&
+                  core->matched_nic == state_->killed;
+         });
+}
+
+// What waits for a process that has ended fails, though no operation of it did.
+void World::find_losses(Process& process) {
+  if (process.nic.lost_peers() == 0)
+    return;
+  process.looked_for_losses = true;
+  process.endpoint.collect_failures();
+  const auto failures = [this](uint32_t request) {
+    const core::Request* core = state_->sides[request].core;
+    return core == nullptr ? 0 : core->failures;
+  };
+  std::vector<uint64_t> before;
+  for (uint32_t request = 0; request < state_->sides.size(); ++request)
+    before.push_back(failures(request));
+  process.endpoint.fail_requests_of_lost_peers();
+  for (uint32_t request = 0; request < state_->sides.size(); ++request) {
+    Side& side = state_->sides[request];
+    if (side.rank != process.rank || failures(request) == before[request])
+      continue;
+    ++side.failed;
+    if (side.core->matched_nic != state_->killed)
+      return find(Finding::kLeak, "honesty", "the " + exchange_.describe({request}) + " fails though its peer lives");
   }
 }
 

@@ -94,6 +94,7 @@ void add_side(Digest& digest, const Side& side) {
         side.clear_counted, side.done_fired,   side.done_landed, side.seen_complete, side.before,
         side.starts,        side.waits,        side.failed,      side.first_lost,    side.reported})
     digest.add(count);
+  digest.add((side.released ? 2 : 0) | (side.ever_released ? 1 : 0));
   digest.add_bytes(side.buffer);
   digest.add_bytes(side.last_read);
   if (side.core == nullptr)
@@ -111,7 +112,9 @@ World::Fingerprint World::fingerprint() const {
   Digest digest;
   digest.add(state_->killed << 1 | (state_->faults_have_ended ? 1 : 0));
   for (const auto& process : state_->processes) {
-    digest.add(process->next_free << 1 | (process->gave_up ? 1 : 0));
+    digest.add(process->next_free << 3 | process->nic.lost_peers() << 2 | (process->looked_for_losses ? 2 : 0) |
+               (process->gave_up ? 1 : 0));
+    digest.add(process->failures_seen);
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
     for (const auto& lane : process->lanes) {
       digest.add(lane->stream.executed());

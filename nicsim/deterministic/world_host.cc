@@ -37,7 +37,7 @@ void World::take_host(Process& process) {
     }
     case Action::Kind::kStart:
     case Action::Kind::kWait: done = call(process, action); break;
-    case Action::Kind::kSync: sync(process, action); break;
+    case Action::Kind::kSync: done = sync(process, action); break;
     case Action::Kind::kComplete:
       for (const RequestName request : action.requests) {
         Side& side = state_->sides[request.index];
@@ -49,11 +49,15 @@ void World::take_host(Process& process) {
     case Action::Kind::kFree: done = free_requests(process, action); break;
     case Action::Kind::kMatch: begin_matching(process, action); break;
     case Action::Kind::kMatched:
-      for (const RequestName request : action.requests)
+      for (const RequestName request : action.requests) {
+        if (const Side& side = state_->sides[request.index];
+            side.core != nullptr && !side.core->matched() && state_->killed == state_->sides[request.index ^ 1].rank)
+          return give_up(process);
         oracle::check_matched(*this, request.index);
+      }
       break;
   }
-  process.wants_room = !done;
+  process.wants_room = !done && action.kind != Action::Kind::kSync;
   process.next_action += done ? 1 : 0;
   streams_changed(process);
 }
@@ -87,8 +91,7 @@ bool World::call(Process& process, const Action& action) {
   if (status.code() == Code::kAgain)
     return false;
   if (status.code() == Code::kFailed && start && is_told_of_failure(action)) {
-    process.gave_up = true;
-    process.next_action = exchange_.program(process.rank).actions().size();
+    give_up(process);
     return false;
   }
   if (!status.ok())
@@ -136,6 +139,13 @@ bool World::call(Process& process, const Action& action) {
   return true;
 }
 
+// Its program ends: it was told of a failure.
+void World::give_up(Process& process) {
+  process.gave_up = true;
+  process.next_action = process.program.size();
+  streams_changed(process);
+}
+
 // Whether words in memory say that nothing of these requests is under way.
 bool World::is_complete(const Action& action) const {
   return std::all_of(action.requests.begin(), action.requests.end(),
@@ -172,13 +182,57 @@ bool World::is_told_of_failure(const Action& action) const {
                      [&](RequestName request) { return side(request).failed > 0; });
 }
 
-// Requires host_can_go_on(): MPIX_Queue_wait returns now.
-void World::sync(Process& process, const Action& action) {
-  while (const core::Request* failed = process.endpoint.take_failed(*process.lanes[action.queue]->queue)) {
-    Side& side = state_->sides[process.requests[failed->number - 1]];
-    side.reported = failed->failures;
+// MPIX_Queue_wait, called again after every failure that it tells of. False where it would go on waiting.
+bool World::sync(Process& process, const Action& action) {
+  Process::Lane& lane = *process.lanes[action.queue];
+  process.failures_seen = process.nic.failures();
+  const bool over = lane.stream.empty() && lane.queue->settled();  // before the failures, as the API looks
+  find_losses(process);
+  bool told = false;
+  while (const core::Request* failed = process.endpoint.take_failed(*lane.queue)) {
+    release(process, *failed);
+    told = true;
   }
   process.untraced += process.endpoint.take_unrecorded_failures();
+  if (told)
+    nic_changed(process);
+  if (!over || told)
+    return false;
+  check_synced(process, action.queue);
+  return true;
+}
+
+// The program has been told of a failure of that request, whose wait passes from now on.
+void World::release(Process& process, const core::Request& failed) {
+  Side& side = state_->sides[process.requests[failed.number - 1]];
+  if (side.core != &failed || side.failed == 0)
+    return find(Finding::kLeak, "honesty", "a failure is told of (" + failed.describe() + "), and there was none");
+  if (side.released)
+    return find(Finding::kLeak, "honesty", "the failure of (" + failed.describe() + ") is told twice");
+  side.released = side.ever_released = true;
+  side.reported = failed.failures;
+  const nic::CounterId completion = side.core->completion;
+  const auto counted = [&] { return process.nic.model().read(completion).value().success; };
+  const uint64_t before = completion.valid() ? counted() : 0;
+  process.endpoint.release(*side.core);
+  if (completion.valid())
+    process.shadow.succeeded(completion.value, counted() - before);
+}
+
+// "All went well" must be true.
+void World::check_synced(const Process& process, uint32_t queue) {
+  for (const uint32_t request : process.requests) {
+    const Side& side = state_->sides[request];
+    if (side.core == nullptr || side.number != side.core->number || side.queue != queue || side.released)
+      continue;
+    const std::string who = "MPIX_Queue_wait returns, and the " + exchange_.describe({request}) + " ";
+    if (side.failed > 0)
+      return find(Finding::kLeak, "honesty", who + "has failed, of which nobody was told");
+    const bool receive = RequestName{request}.receive();
+    const bool lied_to = receive && side.starts > 0 && state_->sides[request ^ 1].failed > 0;
+    if (!lied_to && (receive ? side.data_landed : side.data_acked) < side.starts * side.pieces)
+      return find(Finding::kIntegrity, "order", who + "has not completed");
+  }
 }
 
 // False where it wants to be repeated: a last start has not completed.
@@ -260,7 +314,7 @@ bool World::host_can_go_on(Process& process) {
       const core::Request* core = state_->sides[request.index].core;
       return core == nullptr || core->state != core::Request::State::kMatching;
     });
-  if (action.kind != Action::Kind::kSync)
+  if (action.kind != Action::Kind::kSync || has_news(process))
     return true;
   Process::Lane& lane = *process.lanes[action.queue];
   return lane.stream.empty() && lane.queue->settled();

@@ -15,6 +15,8 @@ void World::take(uint32_t agent) {
   const uint32_t which = agent % stride_;
   if (programs_match_ && which == stride_ - 1)
     return take_mail(process);
+  if (options_.kills && agent == loss_agent(process.rank))
+    return take_loss(process);
   if (which >= first_ring_ + 2 * counters_)
     return take_copy(process, which - first_ring_ - 2 * counters_);
   if (which >= first_ring_ + counters_)
@@ -127,6 +129,8 @@ void World::take_fire(Process& process, uint32_t counter) {
     return find(Finding::kOrder, "NIC", "rank " + std::to_string(process.rank) + ": " + wrong);
   if (launched)
     launch(process.rank, op, *launched);
+  else if (op.moves_data())
+    failed_at_once(process.rank, op);
   process.nic.others_want_entries();
   nic_changed(process);
   if (process.wants_room || process.nic.posting() > 0)
@@ -266,6 +270,14 @@ void World::tell_initiator(const Transit& transit) {
                                 .source = transit.to,
                                 .token = transit.packet.token,
                                 .operand = transit.old});
+  put_down(process, transit, completion);
+  if (completion.valid())
+    oracle::check_counter(*this, process, completion.value);
+  nic_changed(process);
+}
+
+// What its initiator's NIC has just been told, in the world's own books.
+void World::put_down(Process& process, const Transit& transit, nic::CounterId completion) {
   Side& side = state_->sides[transit.request];
   if (transit.code != Code::kOk) {
     ++side.failed;
@@ -279,12 +291,10 @@ void World::tell_initiator(const Transit& transit) {
       process.shadow.succeeded(completion.value, 1);
     else
       process.shadow.failed(completion.value);
-    oracle::check_counter(*this, process, completion.value);
     if (process.nic.model().has_word(completion) && chance(ChoiceKind::kCopy))
       process.nic.model().want_copy(completion);
   }
   process.shadow.ended();
-  nic_changed(process);
 }
 
 void World::give_back(uint32_t place) {

@@ -81,6 +81,10 @@ Status Endpoint::open_resources(Request& request) {
 }
 
 void Endpoint::close_resources(Request& request) {
+  // An increment may have been on its way when the failure was told and the request let go of: nobody gets its word
+  // again.
+  if (request.released)
+    request.done = {};
   resources_.close(request);
   request.plan.clear();
 }

@@ -133,10 +133,12 @@ bool ResourcePool::try_close(Resources& resources) {
     return false;
   if (resources.clear_to_send_word.valid())
     words_.give_back(resources.clear_to_send_word);
+  if (!resources.done.valid())
+    return true;
   // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.
   const WordPool::Word& done = resources.done;
   const nic::CounterValue last = resources.written_back ? nic::from_word(done.read()) : nic::CounterValue{};
-  if (done.valid() && last.failure == 0 && last.success < kMostCountedBefore)
+  if (last.failure == 0 && last.success < kMostCountedBefore)
     words_.give_back(done);
   return true;
 }

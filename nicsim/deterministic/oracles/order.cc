@@ -33,11 +33,27 @@ bool was_freed_by_program(const World& world, const Transit& transit) {
          other.started < transit.iteration;
 }
 
+// Whether a side of the message was let go of, once its program had been told of a failure: what was enqueued for it
+// goes on, and nobody may count on what comes of it.
+bool was_released(const World& world, const Transit& transit) {
+  return world.side(send_of(transit)).ever_released || world.side(receive_of(transit)).ever_released;
+}
+
 // Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
   const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
   return core::raises_flags(world.options().strategy) && RequestName{request}.receive() && lost > 0 &&
          lost <= iteration;
+}
+
+// Whether the word that it goes to is one of a request that came later.
+bool is_anothers(const World& world, const Transit& transit) {
+  const Process& process = world.process(transit.to);
+  return std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
+    const core::Request* core = world.side(RequestName{request}).core;
+    return core != nullptr && core->number != transit.owner && core->done.valid() &&
+           core->done.key.value == transit.packet.key && core->done.offset == transit.packet.offset;
+  });
 }
 
 void check_data_fired(World& world, const Transit& transit) {
@@ -56,7 +72,7 @@ void check_data_fired(World& world, const Transit& transit) {
 void check_clear_fired(World& world, const Transit& transit) {
   const Side& send = world.side(send_of(transit));
   const Side& receive = world.side(receive_of(transit));
-  if (send.core == nullptr || !goes_to(world, transit, send.rank, send.core->clear_to_send))
+  if (!send.ever_released && (send.core == nullptr || !goes_to(world, transit, send.rank, send.core->clear_to_send)))
     return broken(world, Finding::kOrder, transit, "does not go to its own send");
   if (receive.started < transit.iteration)
     return broken(world, Finding::kOrder, transit, "fires before its stream has got to that start");
@@ -89,17 +105,21 @@ void check_flag_fired(World& world, const Transit& transit) {
 
 void check_fired(World& world, const Transit& transit) {
   const Side& side = world.side(transit.request);
+  if ((side.core == nullptr || side.core->number != transit.owner) && side.ever_released)
+    return;  // its failure was told, and it was freed with this on its way
   if (side.core == nullptr || side.core->number != transit.owner)
     return broken(world, Finding::kOrder, transit, "fires after its request was freed");
   if (transit.iteration > side.starts && transit.role != Transit::Role::kFlag)
     return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
-  if (was_freed_by_program(world, transit) && world.side(transit.request).started >= transit.iteration)
+  if (was_freed_by_program(world, transit) && !was_released(world, transit) &&
+      world.side(transit.request).started >= transit.iteration)
     return broken(world, Finding::kUser, transit, "finds the other side freed");
+  if (transit.role == Transit::Role::kData && transit.payload == nullptr)
+    ++world.side(transit.request).data_read;  // nothing to read
+  if (was_released(world, transit))
+    return;
   switch (transit.role) {
-    case Transit::Role::kData:
-      if (transit.payload == nullptr)
-        ++world.side(transit.request).data_read;  // nothing to read
-      return check_data_fired(world, transit);
+    case Transit::Role::kData: return check_data_fired(world, transit);
     case Transit::Role::kClear: return check_clear_fired(world, transit);
     case Transit::Role::kDone: return check_done_fired(world, transit);
     case Transit::Role::kFlag: return check_flag_fired(world, transit);
@@ -110,12 +130,15 @@ void check_read(World& world, const Transit& transit) {
   Side& side = world.side(transit.request);
   ++side.data_read;
   const RequestName request{transit.request};
-  if (side.checked && !is_content(transit.bytes.data(), transit.bytes.size(), transit.packet.offset, request.message(),
-                                  transit.iteration))
+  if (side.checked && !was_released(world, transit) &&
+      !is_content(transit.bytes.data(), transit.bytes.size(), transit.packet.offset, request.message(),
+                  transit.iteration))
     broken(world, Finding::kIntegrity, transit, "reads a source that does not hold that content");
 }
 
 void check_landed(World& world, const Transit& transit) {
+  if (transit.role == Transit::Role::kDone && is_anothers(world, transit))
+    return broken(world, Finding::kOrder, transit, "is added to the word of another request");
   if (transit.role == Transit::Role::kClear) {
     ++world.side(transit.request).clear_landed;
     return;
@@ -126,6 +149,8 @@ void check_landed(World& world, const Transit& transit) {
   }
   Side& receive = world.side(receive_of(transit).index);
   ++receive.data_landed;
+  if (was_released(world, transit))
+    return;
   if (receive.started < transit.iteration)
     return broken(world, Finding::kIntegrity, transit, "lands before its receive was started");
   if (receive.checked && receive.filled + 1 < transit.iteration)
@@ -141,6 +166,8 @@ void check_counted(World& world, const Transit& transit) {
 }
 
 void check_refused(World& world, const Transit& transit) {
+  if (was_released(world, transit))
+    return;
   if (was_freed_by_program(world, transit))
     return broken(world, Finding::kUser, transit, "finds the other side freed");
   broken(world, Finding::kOrder, transit, "names memory that is not registered (any more)");
@@ -167,7 +194,7 @@ void check_waited(World& world, uint32_t request, uint64_t iteration) {
       side.first_lost <= side.waited)
     return world.find(Finding::kIntegrity, "order",
                       name(world, request, side.waited) + ": its wait passes though its write has failed");
-  if (is_told_falsely(world, request, side.waited))
+  if (side.released || is_told_falsely(world, request, side.waited))
     return;
   const uint64_t wanted = side.waited * side.pieces;
   if (RequestName{request}.receive() ? side.data_landed < wanted : side.data_acked < wanted)
@@ -191,7 +218,8 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
   ++side.filled;
   if (side.filled > side.waited)
     return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
-  if (side.checked && !is_told_falsely(world, request, side.filled) &&
+  if (side.checked && !side.ever_released && !world.side(RequestName{request ^ 1}).ever_released &&
+      !is_told_falsely(world, request, side.filled) &&
       !is_content(seen.data(), message.bytes, 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": the kernel does not find that content in the buffer");

@@ -34,6 +34,12 @@ void ShadowNic::flushed() {
   outstanding_ = 0;
 }
 
+void ShadowNic::canceled(uint32_t index) {
+  Counter& counter = counters_[index];
+  outstanding_ -= static_cast<uint32_t>(counter.waiting.size());
+  counter.waiting.clear();  // what is ready fires
+}
+
 void ShadowNic::release(Counter& counter) {
   size_t count = 0;
   while (count < counter.waiting.size() && counter.waiting[count].threshold <= counter.value.reached())

@@ -25,6 +25,7 @@ class ShadowNic {
   void opened(uint32_t counter, nic::CounterValue value) { counters_[counter].value = value; }
   void posted(const nic::DeferredOp& op);
   void flushed();
+  void canceled(uint32_t counter);
   void launched() { ++in_flight_; }  // an operation is under way
   void ended() { --in_flight_; }
   // The model fires an entry of this counter. What is wrong with that, or null.
