@@ -156,6 +156,23 @@ TEST_F(OverflowTest, AFullNicIsTriedAgain) {
 
 // ---- Long queues: the work for an operation does not grow with the number of those that wait
 
+// A request that is let go of takes its operations with it, whatever they wait for: what they name may be closed. The
+// others stay in their order.
+TEST_F(OverflowTest, WhatIsTakenBackIsOneRequests) {
+  build(1);
+  const CounterId shared = counter(), own = counter();
+  ASSERT_TRUE(works(nic->post(std::vector{when(counter(), 1, 9)})));  // takes the entry
+  overflow->add(std::vector{when(shared, 1, 1), when(shared, 1, 2), when(own, 1, 1), when(shared, 1, 3)});
+  overflow->cancel(1);
+  ASSERT_TRUE(works(nic->add(shared, 1)));
+  ASSERT_TRUE(works(nic->add(own, 1)));
+  for (int call = 0; call < 1000 && !overflow->empty(); ++call)
+    (void)overflow->drain();
+  EXPECT_TRUE(overflow->empty());
+  EXPECT_EQ(nic->issued, (std::vector<uint64_t>{2, 3}));
+  EXPECT_TRUE(works(nic->close_counter(own)));
+}
+
 TEST_F(OverflowTest, ALongQueueInOrder) {
   constexpr uint64_t kOps = 20'000;
   build(5);

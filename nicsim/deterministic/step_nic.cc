@@ -91,6 +91,11 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
 // Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a
 // request that was freed after a failure.
 Status StepNic::deregister_region(nic::RegionId region) {
+  const auto names = [region](const nic::DeferredOp& op) {
+    return op.op.local.region == region || op.op.fetch.region == region;
+  };
+  if (std::any_of(postings().begin(), postings().end(), names))
+    return {Code::kInvalidState, "an entry that is being posted names the region"};
   Status status = model_.deregister_region(region);
   if (status.code() != Code::kAgain || world_.options().failures || world_.options().kills)
     return status;

@@ -237,7 +237,7 @@ void World::new_request(uint32_t index) {
                                     .communicator = 1,
                                     .rank = static_cast<int>(side.rank),
                                     .peer = receive && options.any_source ? core::kAnySource : static_cast<int>(peer),
-                                    .peer_nic = peer,
+                                    .peer_nic = receive && options.any_source ? 0 : peer,
                                     .tag = receive && options.any_tag ? core::kAnyTag : options.tag});
   side.number = side.core->number;
   side.released = false;

@@ -146,6 +146,8 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   const uint32_t place = state.free_transits.back();
   state.free_transits.pop_back();
   Process& process = *state.processes[rank];
+  if (process.nic.is_lost(launch.peer))
+    find(Finding::kOrder, "NIC", "rank " + std::to_string(rank) + ": an operation goes to a peer that is lost");
   Transit& transit = state.transits[place];
   transit.from = rank;
   transit.to = launch.peer;

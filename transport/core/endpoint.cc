@@ -136,12 +136,11 @@ void Endpoint::release(Request& request) {
   if (request.released || !request.done.valid())
     return;
   request.released = true;
-  for (const nic::CounterId counter : {request.trigger, request.completion}) {
-    if (!counter.valid() || !nic_.caps().cancel)
-      continue;
-    overflow_.cancel(counter);
-    (void)nic_.cancel(counter);
-  }
+  // Of what has no entry yet the NIC knows nothing: it would let go of the counters and regions that it names.
+  overflow_.cancel(request.number);
+  for (const nic::CounterId counter : {request.trigger, request.completion})
+    if (counter.valid() && nic_.caps().cancel)
+      (void)nic_.cancel(counter);
   if (request.written_back) {
     const uint64_t wanted = request.completion_value(request.starts);
     const Result<nic::CounterValue> value = nic_.read(request.completion);

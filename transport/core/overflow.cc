@@ -45,9 +45,9 @@ void Overflow::add(std::span<const nic::DeferredOp> ops) {
   added_.notify_one();
 }
 
-void Overflow::cancel(nic::CounterId trigger) {
+void Overflow::cancel(uint64_t context) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(waiting_, [&](const nic::DeferredOp& op) { return op.trigger == trigger; });
+  std::erase_if(waiting_, [context](const nic::DeferredOp& op) { return op.op.context == context; });
   pending_.store(waiting_.size(), std::memory_order_release);
 }
 

@@ -32,8 +32,8 @@ class Overflow {
   void stop();
   // Takes valid operations. May allocate.
   void add(std::span<const nic::DeferredOp> ops);
-  // Takes back what waits for this trigger.
-  void cancel(nic::CounterId trigger);
+  // Takes back what waits of this request, by the context of its operations: what it names may be closed then.
+  void cancel(uint64_t context);
   // Hands over what can be handed over; returns how many operations that was. Never blocks; triggers are looked at only
   // when entries have not become free for some calls.
   size_t drain() { return drain(kPatience); }

@@ -124,11 +124,11 @@ Status StandingOrders::end(Request& request) {
     set_lead();
   }
   const nic::CounterId own = request.standing->trigger;
+  if (overflow_ != nullptr)
+    overflow_->cancel(request.number);
   for (const nic::CounterId counter : {request.trigger, request.completion, own}) {
     if (!counter.valid())
       continue;
-    if (overflow_ != nullptr)
-      overflow_->cancel(counter);
     const Status status = nic_.cancel(counter);
     LANYARD_CHECK(status.ok(), status.message().c_str());
   }
