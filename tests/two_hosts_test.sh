@@ -11,7 +11,9 @@ skip() {
 
 a=lanyard-a-$$
 b=lanyard-b-$$
+output=${TEST_TMPDIR:-/tmp}/two_hosts.$$
 cleanup() {
+  rm -f "$output"
   ip netns delete "$a" 2>/dev/null || true
   ip netns delete "$b" 2>/dev/null || true
 }
@@ -36,7 +38,18 @@ export MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=veth-$$ UCX_MEM_EVEN
 export LANYARD_SIM_WIRE=tcp
 # The MPI library leaks at exit.
 export ASAN_OPTIONS="detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
-timeout 120 mpirun.mpich -n 1 ip netns exec "$a" "$@" : -n 1 ip netns exec "$b" "$@"
+status=0
+timeout 60 mpirun.mpich -n 1 ip netns exec "$a" "$@" : -n 1 ip netns exec "$b" "$@" >"$output" 2>&1 || status=$?
+cat "$output"
+# Over TCP the MPI_Finalize of MPICH 4.0.2 with UCX 1.13.1 hangs now and then: one rank waits for answers while its UCX
+# closes connections, the other has closed its own and answers no more. A program of one to five MPI_Allreduce did in
+# 12 of 240 runs. So what counts is that the program came to its end, and that nothing of ours complained.
+if [[ $status == 124 ]] && grep -qE '^rsend +65536 .* yes$' "$output" && ! grep -qE '^lanyard:| no$' "$output"; then
+  echo "the MPI library's own MPI_Finalize did not end"
+elif [[ $status != 0 ]]; then
+  echo "FAILED: mpirun ended with $status"
+  exit 1
+fi
 
 received=$(ip netns exec "$b" cat "/sys/class/net/veth-$$/statistics/rx_bytes")
 echo "host b received $received bytes"
