@@ -77,6 +77,7 @@ struct Process {
   size_t next_action = 0;
   size_t next_free = 0;            // of the requests of its action, a kFree: those before are freed
   uint64_t untraced = 0;           // failures that it was told of without a request's name
+  uint64_t orphaned = 0;           // failures of requests that it freed before it was told: of these it must be
   bool gave_up = false;            // was told that an operation failed, and ended its program
   uint64_t failures_seen = 0;      // its NIC's, when it last looked for some
   bool looked_for_losses = false;  // since its NIC lost a peer

@@ -261,6 +261,8 @@ bool World::free_requests(Process& process, const Action& action) {
     // read.
     if (!request.receive() || side.filled == side.started)
       std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
+    if (!side.released)
+      process.orphaned += side.failed;
     side.core = nullptr;
     side.before += starts;
     side.seen_complete = side.starts;

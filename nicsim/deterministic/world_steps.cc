@@ -283,6 +283,7 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
   Side& side = state_->sides[transit.request];
   if (transit.code != Code::kOk) {
     ++side.failed;
+    process.orphaned += side.core == nullptr && !side.ever_released ? 1 : 0;
     if (transit.role == Transit::Role::kData && (side.first_lost == 0 || transit.iteration < side.first_lost))
       side.first_lost = transit.iteration;
   }
@@ -333,6 +334,10 @@ void World::nic_changed(Process& process) {
     for (const uint32_t counter : process.copying)
       disable(copy_agent(process.rank, counter));
     process.copying.assign(model.wanted_copies().begin(), model.wanted_copies().end());
+    if (std::any_of(process.copying.begin(), process.copying.end(),
+                    [&](uint32_t counter) { return !model.is_open({counter}); }))
+      find(Finding::kOrder, "NIC",
+           "rank " + std::to_string(process.rank) + ": a counter that is closed is to be copied");
     for (const uint32_t counter : process.copying)
       enable(copy_agent(process.rank, counter));
   }

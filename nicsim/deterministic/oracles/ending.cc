@@ -19,6 +19,13 @@ bool failures_are_known(World& world) {
       while (process.endpoint.take_failed(*lane->queue) != nullptr) {
       }
     process.untraced += process.endpoint.take_unrecorded_failures();
+    if (process.untraced < process.orphaned) {
+      world.find(Finding::kLeak, "honesty",
+                 "rank " + std::to_string(rank) + ": " + std::to_string(process.orphaned) +
+                     " operations failed of requests that were freed, and the program is told of " +
+                     std::to_string(process.untraced));
+      return false;
+    }
   }
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
@@ -69,6 +76,17 @@ void judge_side(World& world, uint32_t index) {
   }
 }
 
+// By requests that were not freed, and one by each queue.
+uint32_t counters_held(const World& world, const Process& process) {
+  auto held = static_cast<uint32_t>(process.lanes.size());
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    if (side.core != nullptr && side.rank == process.rank)
+      held += (side.core->trigger.valid() ? 1 : 0) + (side.core->completion.valid() ? 1 : 0);
+  }
+  return held;
+}
+
 // What could not be closed when its request was freed is tried again with the next requests.
 void close_what_was_held(Process& process) {
   constexpr int kRequests = 40;  // that are less and less often a reason to try
@@ -103,6 +121,10 @@ void judge_quiescence(World& world) {
       world.find(Finding::kLeak, "lifetime",
                  "rank " + std::to_string(rank) + ": " + std::to_string(process.endpoint.unclosed()) +
                      " freed requests still have something open on the NIC");
+    if (const uint32_t held = counters_held(world, process); process.nic.model().open_counters() > held)
+      world.find(Finding::kLeak, "lifetime",
+                 "rank " + std::to_string(rank) + ": " + std::to_string(process.nic.model().open_counters()) +
+                     " counters are open, and its requests and queues hold " + std::to_string(held));
     if (process.nic.model().in_flight() > 0)
       world.find(Finding::kLeak, "entries", "rank " + std::to_string(rank) + ": operations are under way for ever");
   }
