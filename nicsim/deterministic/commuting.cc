@@ -8,6 +8,12 @@ namespace {
 
 std::span<const Action> rest_of(const Process& process) { return process.program.subspan(process.next_action); }
 
+// Standing requests are handed over as they complete.
+bool captures(const Process& process) {
+  return std::any_of(process.program.begin(), process.program.end(),
+                     [](const Action& action) { return action.kind == Action::Kind::kCapture; });
+}
+
 // Frees close counters, regions and words, which whatever is under way may touch, and matching opens them.
 bool frees_or_matches(const Process& process) {
   const std::span<const Action> rest = rest_of(process);
@@ -59,6 +65,9 @@ bool counting_commutes(const Process& process, uint32_t counter) { return !entri
 bool commutes_with_all(const World& world, uint32_t agent) {
   const Process& process = world.process(world.rank_of(agent));
   const StepKind kind = world.kind_of(agent);
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
+    if (captures(world.process(rank)))
+      return false;
   if (kind == StepKind::kHost)
     return host_commutes(process);
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)

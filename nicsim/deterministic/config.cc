@@ -90,6 +90,13 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
       {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
        [](C& c, N) { c.world.in_order = true; }, [](const C& c) { return N{c.world.in_order}; }},
+      {"register-bells", "", 0, 0, "streams ring by storing to registers, not by calls",
+       [](C& c, N) { c.world.bells = Bells::kRegisters; },
+       [](const C& c) { return N{c.world.bells == Bells::kRegisters}; }},
+      {"word-bells", "", 0, 0, "streams ring by adding to words that the NIC reads",
+       [](C& c, N) { c.world.bells = Bells::kWords; }, [](const C& c) { return N{c.world.bells == Bells::kWords}; }},
+      {"total-bells", "", 0, 0, "... by storing the sum of all rings there",
+       [](C& c, N) { c.world.bells = Bells::kTotals; }, [](const C& c) { return N{c.world.bells == Bells::kTotals}; }},
       {"max-message=", "", 1, uint64_t{1} << 40, "bytes of one write; longer messages go in pieces (1048576)",
        [](C& c, N n) { c.world.max_message_bytes = n; }, [](const C& c) { return c.world.max_message_bytes; }},
       {"failures", "", 0, 0, "fault: an operation fails", [](C& c, N) { c.world.failures = true; },
@@ -217,6 +224,9 @@ Result<Config> Config::parse(const std::string& text) {
                   "a program says itself what it does: beside it there are items for its world only");
   if (seen_both(seen, "sender-flag", "write-back"))
     return Status(Code::kInvalidArgument, "'sender-flag' and 'write-back' are two strategies");
+  if (seen_both(seen, "register-bells", "word-bells") || seen_both(seen, "register-bells", "total-bells") ||
+      seen_both(seen, "word-bells", "total-bells"))
+    return Status(Code::kInvalidArgument, "'register-bells', 'word-bells' and 'total-bells' are three kinds of card");
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
   Status fits = config.program != nullptr ? check_program(config) : check_halo(config);

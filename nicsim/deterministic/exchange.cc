@@ -1,8 +1,65 @@
 #include "nicsim/deterministic/exchange.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace lanyard::nicsim {
+
+namespace {
+
+// How far the captures of a host program have come.
+class Captures {
+ public:
+  explicit Captures(uint32_t queues) : captured_(queues) {}
+
+  // Why the action may not stand there; null where it may.
+  const char* take(const Action& action) {
+    using Kind = Action::Kind;
+    switch (action.kind) {
+      case Kind::kCapture:
+        if (open())
+          return "a capture is under way";
+        queue_ = action.queue;
+        return nullptr;
+      case Kind::kCaptured:
+        if (queue_ != action.queue)
+          return "no capture is under way on this queue";
+        if (!unwaited_.empty())
+          return "a captured start has no wait";
+        captured_[action.queue] = true;
+        queue_.reset();
+        return nullptr;
+      case Kind::kLaunch: return captured_[action.queue] && !open() ? nullptr : "nothing was captured on this queue";
+      default: return open() ? take_captured(action) : nullptr;
+    }
+  }
+  bool open() const { return queue_.has_value(); }
+
+ private:
+  const char* take_captured(const Action& action) {
+    using Kind = Action::Kind;
+    const bool start = action.kind == Kind::kStart, wait = action.kind == Kind::kWait;
+    const bool kernel = action.kind == Kind::kPack || action.kind == Kind::kUnpack || action.kind == Kind::kPromise;
+    if (queue_ != action.queue || !(start || wait || kernel) || action.refused || action.repeated)
+      return "this cannot be captured";
+    for (const RequestName request : action.requests) {
+      const auto found = std::find(unwaited_.begin(), unwaited_.end(), request);
+      if (start != (found == unwaited_.end()))
+        return start ? "the request's last captured start has no wait" : "no start of the request was captured";
+      if (start)
+        unwaited_.push_back(request);
+      else
+        unwaited_.erase(found);
+    }
+    return nullptr;
+  }
+
+  std::vector<bool> captured_;      // by queue: something was
+  std::optional<uint32_t> queue_;   // of the capture under way
+  std::vector<RequestName> unwaited_;
+};
+
+}  // namespace
 
 HostProgram& HostProgram::on(uint32_t queue) {
   queue_ = queue;
@@ -56,11 +113,13 @@ Status Exchange::validate() const {
                                           std::to_string(message.to) + " of " + std::to_string(ranks())};
   for (uint32_t rank = 0; rank < ranks(); ++rank) {
     const std::vector<Action>& actions = programs_[rank].actions();
+    Captures captures(programs_[rank].queues());
     for (size_t i = 0; i < actions.size(); ++i) {
       using Kind = Action::Kind;
       const Action& action = actions[i];
-      const bool of_message = action.kind == Kind::kPack || action.kind == Kind::kUnpack ||
-                              action.kind == Kind::kPromise || action.kind == Kind::kAwait;
+      if (const char* wrong = captures.take(action))
+        return complain(rank, i, wrong);
+      const bool of_message = is_of_message(action.kind);
       if (of_message && action.message >= messages_.size())
         return complain(rank, i, "no such message");
       const bool by_receiver = action.kind == Kind::kUnpack || action.kind == Kind::kPromise;
@@ -75,6 +134,8 @@ Status Exchange::validate() const {
           return complain(rank, i, "the request (" + describe(request) + ") stands there twice");
       }
     }
+    if (captures.open())
+      return complain(rank, actions.size(), "a capture does not end");
   }
   return {};
 }

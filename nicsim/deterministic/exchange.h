@@ -60,6 +60,9 @@ struct Action {
     kMatch,     // new requests in place of those that were freed; begins to match them. What a program matches before
                 // it does anything else with it is not matched when the world begins.
     kMatched,   // waits until they are matched
+    kCapture,   // what is enqueued on the queue from here on is captured, not run
+    kCaptured,  // ... up to here
+    kLaunch,    // enqueues all that was captured last on the queue
   };
   Kind kind = Kind::kSync;
   uint32_t queue = 0;                 // of the rank
@@ -69,6 +72,11 @@ struct Action {
   bool repeated = false;  // kStart: may be refused because the last start is on another queue and has not completed;
                           // then again, until it is not
 };
+
+inline bool is_of_message(Action::Kind kind) {
+  using Kind = Action::Kind;
+  return kind == Kind::kPack || kind == Kind::kUnpack || kind == Kind::kPromise || kind == Kind::kAwait;
+}
 
 class Exchange;
 
@@ -92,6 +100,11 @@ class HostProgram {
     return enqueue(Action::Kind::kMatched, std::move(requests));
   }
   HostProgram& sync() { return enqueue(Action::Kind::kSync, {}); }
+  // Kernels, starts and waits, each start with its wait, as cudaStreamBeginCapture and cudaStreamEndCapture enclose
+  // them.
+  HostProgram& capture() { return enqueue(Action::Kind::kCapture, {}); }
+  HostProgram& captured() { return enqueue(Action::Kind::kCaptured, {}); }
+  HostProgram& launch() { return enqueue(Action::Kind::kLaunch, {}); }
   // The start or wait before is a mistake.
   HostProgram& refused();
   // The start before is made again and again while the last one goes on elsewhere.
@@ -140,7 +153,8 @@ class Exchange {
   }
   // "send of 0 to 1, tag 7"
   std::string describe(RequestName request) const;
-  // kInvalidArgument: a rank, message or request that does not exist, or an action on another rank's request.
+  // kInvalidArgument: a rank, message or request that does not exist, an action on another rank's request, or one that
+  // cannot be captured, or a launch of nothing.
   Status validate() const;
 
   // All of it as one word, in letters that no shell touches; see exchange_text.cc. What parse() takes.

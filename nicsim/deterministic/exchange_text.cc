@@ -5,7 +5,7 @@
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
 // ready send; pN: so much room more in the receive; s: received from any source; g: with any tag. Actions are a letter
 // and what they are about: q a queue, p u o a a message, s w c f m x requests (a message, with r for its receive); y
-// nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated until it is taken.
+// b e l nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated until it is taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -19,15 +19,20 @@ namespace {
 
 using Kind = Action::Kind;
 
+enum class About { kNothing, kMessage, kRequests };
 struct Letter {
   char letter;
   Kind kind;
-  bool of_message;  // else of requests, or of nothing
+  About about;
 };
 constexpr Letter kLetters[] = {
-    {'p', Kind::kPack, true},   {'u', Kind::kUnpack, true}, {'o', Kind::kPromise, true},  {'a', Kind::kAwait, true},
-    {'s', Kind::kStart, false}, {'w', Kind::kWait, false},  {'y', Kind::kSync, false},    {'c', Kind::kComplete, false},
-    {'f', Kind::kFree, false},  {'m', Kind::kMatch, false}, {'x', Kind::kMatched, false},
+    {'p', Kind::kPack, About::kMessage},      {'u', Kind::kUnpack, About::kMessage},
+    {'o', Kind::kPromise, About::kMessage},   {'a', Kind::kAwait, About::kMessage},
+    {'s', Kind::kStart, About::kRequests},    {'w', Kind::kWait, About::kRequests},
+    {'y', Kind::kSync, About::kNothing},      {'c', Kind::kComplete, About::kRequests},
+    {'f', Kind::kFree, About::kRequests},     {'m', Kind::kMatch, About::kRequests},
+    {'x', Kind::kMatched, About::kRequests},  {'b', Kind::kCapture, About::kNothing},
+    {'e', Kind::kCaptured, About::kNothing},  {'l', Kind::kLaunch, About::kNothing},
 };
 
 // What is left of a text that is being read.
@@ -131,7 +136,7 @@ Status parse_action(std::string_view text, HostProgram& host) {
                                    [&](const Letter& each) { return reader.take(each.letter); });
   if (letter == std::end(kLetters))
     return wrong("action", text);
-  if (letter->of_message) {
+  if (letter->about == About::kMessage) {
     const std::optional<uint32_t> message = reader.number();
     if (!message || *message >= kMostMessages || !reader.done())
       return wrong("action", text);
@@ -144,7 +149,7 @@ Status parse_action(std::string_view text, HostProgram& host) {
     return {};
   }
   std::vector<RequestName> requests;
-  if (letter->kind != Kind::kSync) {
+  if (letter->about == About::kRequests) {
     std::optional<std::vector<RequestName>> named = requests_in(reader);
     if (!named)
       return wrong("action", text);
@@ -178,7 +183,7 @@ std::string text_of(const Action& action) {
   const auto letter = std::find_if(std::begin(kLetters), std::end(kLetters),
                                    [&](const Letter& each) { return each.kind == action.kind; });
   std::string text(1, letter->letter);
-  if (letter->of_message)
+  if (letter->about == About::kMessage)
     return text + std::to_string(action.message);
   for (size_t i = 0; i < action.requests.size(); ++i)
     text +=
@@ -243,7 +248,8 @@ std::string Exchange::help() {
          "repeated\n"
          "            until the last start has completed\n"
          "  w0.1r     wait for them; c: until they have completed; f: free; m: match; x: until they are matched\n"
-         "  y         MPIX_Queue_wait\n";
+         "  y         MPIX_Queue_wait\n"
+         "  b e l     begin and end a capture on the queue; launch what was captured there last\n";
 }
 
 }  // namespace lanyard::nicsim

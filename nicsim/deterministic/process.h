@@ -82,6 +82,8 @@ struct Process {
   uint64_t failures_seen = 0;      // its NIC's, when it last looked for some
   bool looked_for_losses = false;  // since its NIC lost a peer
   bool wants_room = false;         // its action found no room; whatever changes lets it try again
+  uint64_t standing_done = 0;      // iterations of its standing requests that had completed when it last kept up
+  bool kept_up = true;             // it handed over all that was due then
   bool overflow_idle = false;      // its overflow could do nothing; whatever changes lets it try again
   std::vector<uint32_t> firing;    // counters with entries that are ready, whose agents are enabled
   std::vector<uint32_t> copying;   // counters whose copies' agents are enabled

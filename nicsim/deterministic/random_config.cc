@@ -24,6 +24,7 @@ struct Plan {
   bool matching = false;   // and not known to be matched
   bool started = false;    // since it was matched
   bool gone = false;       // freed
+  bool standing = false;   // started by graphs
 };
 
 // An epoch is the same on all ranks: which messages go. All starts of an epoch precede whatever its rank blocks on in
@@ -36,6 +37,7 @@ class Generator {
     Config config;
     draw_world(config.world);
     Exchange exchange(draw_ranks());
+    graphs_ = !faulty_ && percent(25);
     draw_messages(exchange, config.world);
     const uint32_t epochs = 1 + below(kMostEpochs);
     begin(exchange, epochs);
@@ -88,6 +90,8 @@ class Generator {
     world.failures = percent(15);
     world.kills = !world.failures && percent(8);
     faulty_ = world.failures || world.kills;
+    world.bells = one_of({Bells::kCalls, Bells::kCalls, Bells::kCalls, Bells::kRegisters, Bells::kWords,
+                          Bells::kTotals});
     world.timed = percent(5);
     world.slow = world.timed && percent(50);
     if (percent(5))
@@ -130,6 +134,9 @@ class Generator {
     queues_.clear();
     for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
       queues_.push_back(1 + below(kMostQueues));
+    graphs_of_.clear();
+    for (const uint32_t queues : queues_)
+      graphs_of_.emplace_back(queues);
     plans_.resize(exchange.ranks());
     for (uint32_t i = 0; i < count; ++i) {
       const MessageName name = exchange.message(ends[i].first, ends[i].second, all[i]);
@@ -148,7 +155,7 @@ class Generator {
 
   void draw_going(uint32_t epoch) {
     for (size_t i = 0; i < going_.size(); ++i)
-      going_[i] = lives(i, epoch) && percent(80);
+      going_[i] = lives(i, epoch) && (graphs_ || percent(80));
     const uint32_t one = below(static_cast<uint32_t>(going_.size()));
     going_[one] = lives(one, epoch);
   }
@@ -240,9 +247,11 @@ class Generator {
         if (!chosen[plan.message.index])
           continue;
         wait_for(host, plan);
-        // Else the wait for what has failed does not pass.
-        if (faulty_)
+        // Else the wait for what has failed does not pass, and what a graph has started has not completed.
+        if (faulty_ || plan.standing)
           host.on(plan.queue).sync();
+        if (std::exchange(plan.standing, false))
+          graphs_of_[rank][plan.queue].clear();
         plan.gone = true;
         requests.push_back(plan.request);
       }
@@ -261,7 +270,7 @@ class Generator {
 
   // Before its next start: perhaps on another queue.
   void roam(HostProgram& host, uint32_t rank, Plan& plan, bool* repeated) {
-    const bool may = queues_[rank] > 1 && !faulty_ && (!plan.checked || !plan.request.receive());
+    const bool may = queues_[rank] > 1 && !faulty_ && !plan.standing && (!plan.checked || !plan.request.receive());
     if (!may || !percent(25))
       return;
     const uint32_t next = (plan.queue + 1 + below(queues_[rank] - 1)) % queues_[rank];
@@ -285,12 +294,16 @@ class Generator {
     }
     shuffle(first);
     shuffle(later);
+    const std::vector<std::vector<Plan*>> graphed = take_graphed(host, rank, first);
     for (const Plan* plan : first)
       pack(host, *plan);
     start(host, rank, first, repeated);
     for (const Plan* plan : first)
       if (plan->ready)
         host.on(plan->queue).promise(plan->message);
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
+      if (!graphed[queue].empty())
+        launch(host.on(queue), graphs_of_[rank][queue], graphed[queue]);
     for (const Plan* plan : later) {
       host.on(plan->queue).await(plan->message);
       pack(host, *plan);
@@ -300,6 +313,75 @@ class Generator {
     wait(host, rank, first);
     if (percent(20))
       host.on(below(queues_[rank])).sync();
+  }
+
+  // Those that go by a graph, by queue: who did once does for ever. What a graph waits for must not wait for anything
+  // behind it in its stream: so there are no ready sends in it, nor their receives. What is to be captured must have
+  // completed.
+  std::vector<std::vector<Plan*>> take_graphed(HostProgram& host, uint32_t rank, std::vector<Plan*>& plans) {
+    std::vector<std::vector<Plan*>> graphed(queues_[rank]);
+    std::vector<bool> begins(queues_[rank]);
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
+      begins[queue] = graphs_ && graphs_of_[rank][queue].empty() && percent(60);
+    std::erase_if(plans, [&](Plan* plan) {
+      const bool goes = plan->standing || (begins[plan->queue] && !plan->ready && percent(75));
+      if (goes)
+        graphed[plan->queue].push_back(plan);
+      return goes;
+    });
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
+      std::vector<RequestName>& graph = graphs_of_[rank][queue];
+      if (percent(15))
+        graph.clear();
+      std::vector<RequestName> requests;
+      for (const Plan* plan : graphed[queue])
+        if (plan->started && !plan->standing)
+          requests.push_back(plan->request);
+      if (graph.empty() && !requests.empty())
+        host.complete(requests);
+    }
+    return graphed;
+  }
+
+  // `graph`: what was captured last on the queue.
+  void launch(HostProgram& host, std::vector<RequestName>& graph, const std::vector<Plan*>& plans) {
+    if (graph.empty()) {
+      host.capture();
+      capture(host, plans);
+      host.captured();
+      for (Plan* plan : plans) {
+        plan->standing = plan->started = true;
+        graph.push_back(plan->request);
+      }
+      if (percent(20))
+        host.start({graph.front()}).refused();
+    }
+    host.launch();
+    if (percent(10))
+      host.wait({graph.front()}).refused();
+  }
+
+  void capture(HostProgram& host, std::vector<Plan*> plans) {
+    std::vector<RequestName> requests;
+    for (const Plan* plan : plans) {
+      pack(host, *plan);
+      requests.push_back(plan->request);
+    }
+    if (percent(60))
+      host.start(requests);
+    else
+      for (const RequestName request : requests)
+        host.start({request});
+    shuffle(plans);
+    const bool together = percent(60);
+    if (together)
+      host.wait(requests);
+    for (Plan* plan : plans) {
+      plan->under_way = !together;
+      wait_for(host, *plan);
+      if (together && plan->checked && plan->request.receive())
+        host.unpack(plan->message);
+    }
   }
 
   static void pack(HostProgram& host, const Plan& plan) {
@@ -377,7 +459,7 @@ class Generator {
       if (!plan.gone)
         requests.push_back(plan.request);
     }
-    if (frees && faulty_)
+    if (frees && (faulty_ || graphs_))
       for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
         host.on(queue).sync();
     if (frees && !requests.empty())
@@ -388,10 +470,12 @@ class Generator {
 
   Random random_;
   bool faulty_ = false;
+  bool graphs_ = false;  // all messages go in every epoch, so that a graph may start any
   std::vector<uint32_t> queues_;                      // by rank
   std::vector<std::vector<Plan>> plans_;              // by rank, in the order of messages
   std::vector<bool> going_;                           // by message
   std::vector<bool> own_;                             // by message: programs match it
+  std::vector<std::vector<std::vector<RequestName>>> graphs_of_;  // by rank and queue: what was captured there last
   std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };
 

@@ -11,9 +11,7 @@ namespace {
 using Kind = Action::Kind;
 
 bool is_kernel(const Action& action) { return action.kind == Kind::kPack || action.kind == Kind::kUnpack; }
-bool of_message(const Action& action) {
-  return is_kernel(action) || action.kind == Kind::kPromise || action.kind == Kind::kAwait;
-}
+bool of_message(const Action& action) { return is_of_message(action.kind); }
 bool names(const Action& action, RequestName request) {
   return std::find(action.requests.begin(), action.requests.end(), request) != action.requests.end();
 }
@@ -147,7 +145,7 @@ std::optional<Exchange> without_last_rank(const Exchange& exchange) {
 std::vector<Exchange> smaller_programs(const Exchange& exchange) {
   std::vector<Exchange> all;
   const auto add = [&](std::optional<Exchange> smaller) {
-    if (smaller && smaller->to_string() != exchange.to_string())
+    if (smaller && smaller->validate().ok() && smaller->to_string() != exchange.to_string())
       all.push_back(std::move(*smaller));
   };
   const auto messages = static_cast<uint32_t>(exchange.messages().size());

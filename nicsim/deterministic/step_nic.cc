@@ -13,6 +13,7 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
       ranks_(ranks),
       model_(limits, rank),
       rings_(limits.max_counters),
+      bell_words_(limits.max_counters),
       last_read_(limits.max_counters),
       frozen_(limits.max_counters) {
   posting_.reserve(std::min(limits.deferred_depth, 8u));
@@ -22,7 +23,11 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.max_counters = limits.max_counters;
   caps_.max_regions = limits.max_regions;
   caps_.max_message_bytes = limits.max_message_bytes;
-  caps_.doorbell_host_call = true;
+  const Bells bells = world.options().bells;
+  caps_.doorbell_host_call = bells == Bells::kCalls;
+  caps_.doorbell_mmio_add = bells == Bells::kRegisters;
+  caps_.doorbell_atomic_add = bells != Bells::kRegisters;
+  caps_.doorbell_totals = bells == Bells::kCalls || bells == Bells::kTotals;
   caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
@@ -74,18 +79,46 @@ Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
 Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKind kind) {
   if (!model_.is_open(counter))
     return Status(Code::kNotFound, "no such counter is open");
-  if (kind != nic::DoorbellKind::kHostCall)
-    return Status(Code::kUnsupported, "a world's streams ring by calls");
-  nic::Doorbell bell{.kind = kind, .object = this, .counter = counter.value};
-  bell.call = [](void* object, uint32_t which, uint64_t) {
-    auto* nic = static_cast<StepNic*>(object);
-    World& world = nic->world_;
-    if (world.options().lost_rings && world.chance(ChoiceKind::kLostRing))
-      return;
-    ++nic->rings_[which];
-    world.ring_is_under_way(nic->rank_, which);
-  };
+  const bool has = kind == nic::DoorbellKind::kHostCall  ? caps_.doorbell_host_call
+                   : kind == nic::DoorbellKind::kMmioAdd ? caps_.doorbell_mmio_add
+                                                         : caps_.doorbell_atomic_add;
+  if (!has)
+    return Status(Code::kUnsupported, "the card has no doorbell of that kind");
+  nic::Doorbell bell{.kind = kind, .counter = counter.value};
+  if (kind != nic::DoorbellKind::kHostCall) {
+    bell.word = &bell_words_[counter.value];
+    return bell;
+  }
+  bell.object = this;
+  bell.call = [](void* object, uint32_t which, uint64_t) { static_cast<StepNic*>(object)->put_under_way(which); };
   return bell;
+}
+
+void StepNic::put_under_way(uint32_t counter) {
+  if (world_.options().lost_rings && world_.chance(ChoiceKind::kLostRing))
+    return;
+  ++rings_[counter];
+  world_.ring_is_under_way(rank_, counter);
+}
+
+void StepNic::take_ring(const gpu::StreamOp& op) {
+  using Kind = gpu::StreamOp::Kind;
+  if (op.kind == Kind::kCall)
+    return op.call(op.object, op.argument, op.value);
+  const uint64_t before = *op.word;
+  uint64_t rings = op.value;
+  if (op.kind == Kind::kAdd64) {
+    *op.word += op.value;
+  } else if (op.kind == Kind::kWriteNext64 || !caps_.doorbell_mmio_add) {
+    *op.word = op.kind == Kind::kWriteNext64 ? *op.count += op.value : op.value;
+    rings = *op.word - before;
+  }
+  const auto counter = static_cast<uint32_t>(op.word - bell_words_.data());
+  if (rings != 1)
+    return world_.find(Finding::kOrder, "doorbell",
+                       "rank " + std::to_string(rank_) + ": a start rings " +
+                           std::to_string(static_cast<int64_t>(rings)) + " times, not once");
+  put_under_way(counter);
 }
 
 // Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/stream.h"
 #include "nicsim/model/nic_model.h"
 #include "transport/nic/nic.h"
 
@@ -68,6 +69,8 @@ class StepNic final : public nic::Nic {
   // The oldest of them arrives. Requires can_arrive().
   void arrive();
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
+  // The stream has come to an operation that rings one of this NIC's doorbells.
+  void take_ring(const gpu::StreamOp& op);
   void rings_landed(uint32_t counter, uint32_t rings) { rings_[counter] -= rings; }
   // What a stale read of it would say.
   const nic::CounterValue& last_read(uint32_t counter) const { return last_read_[counter]; }
@@ -84,12 +87,15 @@ class StepNic final : public nic::Nic {
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
  private:
+  void put_under_way(uint32_t counter);
+
   World& world_;
   const uint32_t rank_;
   const uint32_t ranks_;
   nic::Caps caps_;
   NicModel model_;
   std::vector<uint32_t> rings_;               // under way, by counter
+  std::vector<uint64_t> bell_words_;          // by counter
   std::vector<nic::CounterValue> last_read_;  // by counter
   std::vector<bool> frozen_;                  // by counter: reads say what the last one said
   uint32_t stolen_ = 0;

@@ -1,15 +1,43 @@
 #include "nicsim/deterministic/step_stream.h"
 
+#include <algorithm>
+
 namespace lanyard::nicsim {
 
+namespace {
+
+bool is_wait(gpu::StreamOp::Kind kind) {
+  using Kind = gpu::StreamOp::Kind;
+  return kind == Kind::kWait64 || kind == Kind::kWaitCount64 || kind == Kind::kWaitNext64;
+}
+
+}  // namespace
+
 Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
+  using Kind = gpu::StreamOp::Kind;
+  for (const gpu::StreamOp& op : ops)
+    if (capture_ != 0 && (op.kind == Kind::kWait64 || op.kind == Kind::kWaitCount64 || op.kind == Kind::kCall))
+      return {Code::kUnsupported, "this cannot be captured"};
   for (const gpu::StreamOp& op : ops) {
-    StepItem& item = items_.emplace_back();
+    StepItem item;
     item.op = op;
-    const bool wait = op.kind == gpu::StreamOp::Kind::kWait64 || op.kind == gpu::StreamOp::Kind::kWaitCount64;
-    item.kind = wait ? StepItem::Kind::kWait : StepItem::Kind::kRing;
+    item.kind = is_wait(op.kind) ? StepItem::Kind::kWait : StepItem::Kind::kRing;
+    push(item);
   }
   return {};
+}
+
+Result<uint64_t*> StepStream::take_count(uint64_t value) {
+  return counts_.emplace_back(std::make_unique<uint64_t>(value)).get();
+}
+
+void StepStream::give_count(uint64_t* count) {
+  std::erase_if(counts_, [count](const auto& each) { return each.get() == count; });
+}
+
+void StepStream::begin_capture() {
+  graph_.clear();
+  capture_ = ++captures_;
 }
 
 bool StepStream::ready() const {
@@ -18,12 +46,17 @@ bool StepStream::ready() const {
   const StepItem& item = front();
   if (item.kind != StepItem::Kind::kWait)
     return true;
-  const bool count = item.op.kind == gpu::StreamOp::Kind::kWaitCount64;
-  const uint64_t seen = count ? *item.op.word & gpu::kCountBits : *item.op.word;
-  return seen >= item.op.value;
+  const gpu::StreamOp& op = item.op;
+  switch (op.kind) {
+    case gpu::StreamOp::Kind::kWaitNext64: return (*op.word & gpu::kCountBits) >= *op.count + op.value;
+    case gpu::StreamOp::Kind::kWaitCount64: return (*op.word & gpu::kCountBits) >= op.value;
+    default: return *op.word >= op.value;
+  }
 }
 
 void StepStream::pop() {
+  if (const gpu::StreamOp& op = front().op; op.kind == gpu::StreamOp::Kind::kWaitNext64)
+    *op.count += op.value;
   ++executed_;
   if (++head_ < items_.size())
     return;

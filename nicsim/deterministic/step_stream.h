@@ -1,8 +1,9 @@
-// StepStream: a stream that runs one item whenever the world takes that step.
+// StepStream: a stream that runs one item whenever the world takes that step, and captures items to run them again.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace lanyard::nicsim {
 
 struct StepItem {
   enum class Kind : uint8_t {
-    kRing,    // op: a call of a doorbell
+    kRing,    // op: what rings a doorbell
     kMark,    // nothing: the place of a start that rings nobody
     kWait,    // op: a wait64 that a request's wait became, or an await's
     kKernel,  // action: kPack, kUnpack or kPromise
@@ -39,10 +40,22 @@ class StepStream final : public gpu::Stream {
   // The world runs items; whoever waits cannot.
   bool poll() override { return empty(); }
 
+  uint64_t capturing() const override { return capture_; }
+  Result<uint64_t*> take_count(uint64_t value) override;
+  void give_count(uint64_t* count) override;
+
   void reserve(size_t items) { items_.reserve(items); }
-  void push(const StepItem& item) { items_.push_back(item); }
-  // The items that the last calls of enqueue() appended, from number `from` of those that wait on.
-  std::span<StepItem> since(size_t from) { return std::span(items_).subspan(head_ + from); }
+  void push(const StepItem& item) { (capture_ != 0 ? graph_ : items_).push_back(item); }
+  // How many items have been appended, or captured where a capture is under way, and those since then. Nothing runs in
+  // between.
+  size_t mark() const { return capture_ != 0 ? graph_.size() : items_.size(); }
+  std::span<StepItem> since(size_t mark) { return std::span(capture_ != 0 ? graph_ : items_).subspan(mark); }
+  // From here on items are captured. What was captured before is forgotten.
+  void begin_capture();
+  void end_capture() { capture_ = 0; }
+  // Appends what was captured last.
+  void launch() { items_.insert(items_.end(), graph_.begin(), graph_.end()); }
+  size_t counts_taken() const { return counts_.size(); }
   size_t size() const { return items_.size() - head_; }
   bool empty() const { return head_ == items_.size(); }
   const StepItem& front() const { return items_[head_]; }
@@ -55,6 +68,9 @@ class StepStream final : public gpu::Stream {
 
  private:
   std::vector<StepItem> items_;
+  std::vector<StepItem> graph_;
+  uint64_t capture_ = 0, captures_ = 0;
+  std::vector<std::unique_ptr<uint64_t>> counts_;
   size_t head_ = 0;  // items before it have run
   uint64_t executed_ = 0;
 };

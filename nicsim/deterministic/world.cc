@@ -20,6 +20,11 @@ bool matches(const HostProgram& program) {
                      [](const Action& action) { return action.kind == Action::Kind::kMatch; });
 }
 
+bool captures(const HostProgram& program) {
+  return std::any_of(program.actions().begin(), program.actions().end(),
+                     [](const Action& action) { return action.kind == Action::Kind::kCapture; });
+}
+
 // Whether the program matches the request before it does anything else with it.
 bool is_matched_by(const HostProgram& program, RequestName request) {
   for (const Action& action : program.actions())
@@ -53,12 +58,24 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     Needs& mine = needs[rank];
     mine.queues = exchange.program(rank).queues();
     mine.counters += mine.queues;
-    for (const Action& action : exchange.program(rank).actions())
-      if (action.kind == Action::Kind::kStart)
-        for (const RequestName request : action.requests)
-          mine.entries += request.receive() ? 2
-                                            : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
-                                                                  options.max_message_bytes);
+    std::vector<uint64_t> captured(mine.queues);  // entries of a launch
+    uint64_t* entries = &mine.entries;
+    for (const Action& action : exchange.program(rank).actions()) {
+      if (action.kind == Action::Kind::kCapture)
+        *(entries = &captured[action.queue]) = 0;
+      if (action.kind == Action::Kind::kCaptured)
+        entries = &mine.entries;
+      if (action.kind == Action::Kind::kLaunch)
+        mine.entries += captured[action.queue];
+      if (action.kind != Action::Kind::kStart)
+        continue;
+      for (const RequestName request : action.requests)
+        *entries += request.receive() ? 2
+                                      : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
+                                                            options.max_message_bytes);
+      if (entries != &mine.entries)  // triggers of their own
+        mine.counters += static_cast<uint32_t>(action.requests.size());
+    }
     if (matches(exchange.program(rank)))  // what was freed may be closed late
       for (uint32_t* number : {&mine.counters, &mine.regions})
         *number *= 2;
@@ -106,6 +123,7 @@ const char* step_name(StepKind kind) {
     case StepKind::kCopy: return "copy";
     case StepKind::kMail: return "mail";
     case StepKind::kLoss: return "loss";
+    case StepKind::kKeepUp: return "keep up";
   }
   return "";
 }
@@ -145,7 +163,9 @@ void World::build() {
   stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_match_ = programs_match_ || matches(exchange_.program(rank));
-  stride_ += (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
+  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
+    programs_capture_ = programs_capture_ || captures(exchange_.program(rank));
+  stride_ += (programs_capture_ ? 1 : 0) + (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;
@@ -320,6 +340,7 @@ void World::start_clock(uint32_t agent) {
     switch (kind_of(agent)) {
       case StepKind::kHost: return timing.host;
       case StepKind::kPost: return timing.post;
+      case StepKind::kKeepUp:
       case StepKind::kOverflow: return timing.overflow;
       case StepKind::kStream: return timing.stream;
       case StepKind::kRing: return timing.ring;
@@ -366,6 +387,8 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kMail;
   if (options_.kills && agent == loss_agent(agent / stride_))
     return StepKind::kLoss;
+  if (programs_capture_ && agent == keep_up_agent(agent / stride_))
+    return StepKind::kKeepUp;
   if (which < first_ring_ + counters_)
     return StepKind::kRing;
   return which < first_ring_ + 2 * counters_ ? StepKind::kFire : StepKind::kCopy;
@@ -401,6 +424,7 @@ std::string World::describe(uint32_t agent) const {
     case StepKind::kOverflow: return who + "the overflow is handed over";
     case StepKind::kStream:
       return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
+    case StepKind::kKeepUp: return who + "standing requests get more entries";
     case StepKind::kMail: return who + "a matching card arrives";
     case StepKind::kLoss: return who + "its NIC finds that rank " + std::to_string(state_->killed) + " has ended";
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
@@ -419,14 +443,13 @@ std::string World::describe(uint32_t agent) const {
 
 std::string World::describe(const Action& action) const {
   static constexpr const char* kNames[] = {"pack",  "unpack",   "start", "wait",  "sync",      "promise",
-                                           "await", "complete", "free",  "match", "be matched"};
+                                           "await", "complete", "free",  "match", "be matched",
+                                           "capture", "end of the capture", "launch"};
   std::string text = kNames[static_cast<size_t>(action.kind)];
-  if (!action.requests.empty()) {
-    for (const RequestName request : action.requests)
-      text += " (" + exchange_.describe(request) + ")";
-  } else if (action.kind != Action::Kind::kSync) {
-    text += " (" + exchange_.describe({2 * action.message}) + ")";
-  }
+  if (is_of_message(action.kind))
+    return text + " (" + exchange_.describe({2 * action.message}) + ")";
+  for (const RequestName request : action.requests)
+    text += " (" + exchange_.describe(request) + ")";
   return text;
 }
 

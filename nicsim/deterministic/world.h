@@ -33,6 +33,9 @@
 
 namespace lanyard::nicsim {
 
+// How streams ring. By calls as streams of the host do on the threaded card, which has words with sums besides.
+enum class Bells : uint8_t { kCalls, kRegisters, kWords, kTotals };
+
 struct WorldOptions {
   uint32_t depth = 0;          // deferred-work entries of each NIC; 0: enough for everything at once
   bool overflow = true;        // the core's; else a start that does not fit is refused, or waits
@@ -41,6 +44,7 @@ struct WorldOptions {
   bool early_acks = false;  // who did not ask for delivery may hear of an operation before it lands
   bool in_order = false;    // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
+  Bells bells = Bells::kCalls;
   // Which faults a Chooser is asked about.
   bool failures = false;
   bool lost_rings = false;
@@ -70,9 +74,10 @@ enum class StepKind : uint8_t {
   kAck,
   kCopy,
   kMail,
-  kLoss
+  kLoss,
+  kKeepUp
 };
-inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kLoss) + 1;
+inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kKeepUp) + 1;
 const char* step_name(StepKind kind);
 const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
@@ -156,7 +161,8 @@ class World {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
-  // copies; then the loss's, where processes are killed, and the mail's, where programs match.
+  // copies; then that which keeps standing requests up, where programs capture, the loss's, where processes are
+  // killed, and the mail's, where programs match.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
@@ -191,6 +197,9 @@ class World {
   uint32_t copy_agent(uint32_t rank, uint32_t counter) const {
     return agent(rank, first_ring_ + 2 * counters_ + counter);
   }
+  uint32_t keep_up_agent(uint32_t rank) const {
+    return agent(rank, stride_ - (programs_match_ ? 1 : 0) - (options_.kills ? 1 : 0) - 1);
+  }
   uint32_t loss_agent(uint32_t rank) const { return agent(rank, stride_ - (programs_match_ ? 2 : 1)); }
   uint32_t mail_agent(uint32_t rank) const { return agent(rank, stride_ - 1); }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
@@ -205,6 +214,8 @@ class World {
   void end_faults();
   void take_host(Process& process);
   bool call(Process& process, const Action& action);
+  void mark(Process& process, const Action& action, size_t before);
+  void enter(uint32_t queue, StepStream& stream, std::span<StepItem> items);
   bool is_complete(const Action& action) const;
   const char* mistake_in(const Action& action) const;
   bool is_told_of_failure(const Action& action) const;
@@ -219,6 +230,9 @@ class World {
   void take_mail(Process& process);
   void take_post(Process& process);
   void take_overflow(Process& process);
+  void launch_captured(Process& process, uint32_t queue);
+  void take_keep_up(Process& process);
+  void standing_changed(Process& process);
   void take_stream(Process& process, uint32_t queue);
   void take_kernel(Process& process, const StepItem& item);
   void take_ring(Process& process, uint32_t counter);
@@ -245,7 +259,7 @@ class World {
   const Exchange& exchange_;
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
-  bool programs_match_ = false;
+  bool programs_match_ = false, programs_capture_ = false;
   Arena arena_;
   Arena::Image beginning_;
   State* state_ = nullptr;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "nicsim/deterministic/world.h"
+#include "transport/core/standing.h"
 
 namespace lanyard::nicsim {
 
@@ -104,6 +105,11 @@ void add_side(Digest& digest, const Side& side) {
   digest.add(side.core->failures);
   if (side.core->written_back)
     digest.add(side.core->done.read());
+  if (const core::Standing* standing = side.core->standing.get()) {
+    digest.add(standing->posted << 1 | 1);
+    digest.add(standing->count == nullptr ? 0 : *standing->count);
+    digest.add(standing->rings == nullptr ? 0 : *standing->rings);
+  }
 }
 
 }  // namespace
@@ -114,11 +120,13 @@ World::Fingerprint World::fingerprint() const {
   for (const auto& process : state_->processes) {
     digest.add(process->next_free << 3 | process->nic.lost_peers() << 2 | (process->looked_for_losses ? 2 : 0) |
                (process->gave_up ? 1 : 0));
+    digest.add(process->standing_done << 1 | (process->kept_up ? 1 : 0));
     digest.add(process->failures_seen);
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
     for (const auto& lane : process->lanes) {
       digest.add(lane->stream.executed());
       digest.add(lane->stream.size());
+      digest.add(lane->stream.capturing());
     }
     for (const core::MatchCard& card : process->mail.under_way())
       digest.add(card.send << 16 | uint64_t{card.from_nic} << 4 | static_cast<uint64_t>(card.kind));

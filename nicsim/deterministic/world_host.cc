@@ -1,5 +1,6 @@
 // The host threads of a World: what they call, and when they can go on.
 #include <algorithm>
+#include <utility>
 
 #include "nicsim/deterministic/oracles/order.h"
 #include "nicsim/deterministic/world.h"
@@ -48,6 +49,9 @@ void World::take_host(Process& process) {
       break;
     case Action::Kind::kFree: done = free_requests(process, action); break;
     case Action::Kind::kMatch: begin_matching(process, action); break;
+    case Action::Kind::kCapture: lane.stream.begin_capture(); break;
+    case Action::Kind::kCaptured: lane.stream.end_capture(); break;
+    case Action::Kind::kLaunch: launch_captured(process, action.queue); break;
     case Action::Kind::kMatched:
       for (const RequestName request : action.requests) {
         if (const Side& side = state_->sides[request.index];
@@ -75,16 +79,17 @@ bool World::call(Process& process, const Action& action) {
     process.scratch.push_back(core);
   }
   const bool start = action.kind == Action::Kind::kStart;
-  const size_t before = lane.stream.size();
+  const size_t before = lane.stream.mark();
+  const bool captured = lane.stream.capturing() != 0;
   const Status status = start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch);
   const auto complain = [&](Finding finding, const std::string& what) {
     find(finding, "refusal", "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + what);
     return true;
   };
   if (action.refused)
-    return (status.code() == Code::kInvalidState && lane.stream.size() == before) ||
+    return (status.code() == Code::kInvalidState && lane.stream.mark() == before) ||
            complain(Finding::kOrder, "is a mistake, and is not refused");
-  const char* const mistake = mistake_in(action);
+  const char* const mistake = captured ? nullptr : mistake_in(action);
   if (action.repeated && status.code() == Code::kInvalidState)
     return mistake == nullptr && is_complete(action) &&
            complain(Finding::kOrder, "is refused though nothing is under way");
@@ -99,41 +104,9 @@ bool World::call(Process& process, const Action& action) {
                     status.message());
   if (mistake != nullptr)
     return complain(Finding::kOrder, std::string("is taken, but ") + mistake);
-  const std::span<StepItem> items = lane.stream.since(before);
-  if (start) {
-    // A ring for each request with a trigger of its own, in order, then one for all that share the queue's.
-    size_t ring = 0, shared = 0;
-    for (const RequestName request : action.requests) {
-      Side& side = state_->sides[request.index];
-      side.queue = action.queue;
-      ++side.starts;
-      if (side.core->trigger.valid()) {
-        items[ring++].start = request.index;
-      } else if (side.core->shares_trigger) {
-        lane.stream.started.push_back(request.index);
-        ++shared;
-      }
-    }
-    if (shared > 0) {
-      items.back().starts = static_cast<uint32_t>(shared);
-      items.back().first_start = static_cast<uint32_t>(lane.stream.started.size() - shared);
-    }
-    for (const RequestName request : action.requests) {
-      const core::Request& core = *state_->sides[request.index].core;
-      if (core.trigger.valid() || core.shares_trigger)
-        continue;
-      StepItem mark;
-      mark.kind = StepItem::Kind::kMark;
-      mark.start = request.index;
-      lane.stream.push(mark);
-    }
-  } else {
-    for (size_t i = 0; i < items.size(); ++i) {
-      Side& side = state_->sides[action.requests[i].index];
-      items[i].request = action.requests[i].index;
-      items[i].iteration = ++side.waits;
-    }
-  }
+  mark(process, action, before);
+  if (!captured)
+    enter(action.queue, lane.stream, lane.stream.since(before));
   if (process.nic.posting() > 0 || !process.endpoint.overflow().empty())
     nic_changed(process);
   return true;
@@ -156,6 +129,8 @@ bool World::is_complete(const Action& action) const {
 const char* World::mistake_in(const Action& action) const {
   for (const RequestName request : action.requests) {
     const Side& side = this->side(request);
+    if (side.captured)
+      return "it is started by graphs";
     if (action.kind == Action::Kind::kWait) {
       if (side.starts == side.waits)
         return "nothing was started";
@@ -237,18 +212,23 @@ void World::check_synced(const Process& process, uint32_t queue) {
 
 // False where it wants to be repeated: a last start has not completed.
 bool World::free_requests(Process& process, const Action& action) {
+  const size_t first = process.next_free;
   for (; process.next_free < action.requests.size(); ++process.next_free) {
     const RequestName request = action.requests[process.next_free];
     Side& side = state_->sides[request.index];
-    const uint64_t starts = side.core == nullptr ? 0 : side.core->starts;
     const uint64_t wanted = side.starts * side.pieces;
     const bool failed = side.failed > 0 || this->side(RequestName{request.index ^ 1}).failed > 0;
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
     const Status status = side.core == nullptr ? Status(Code::kInvalidState, "it was freed before")
                                                : process.endpoint.free_request(side.core);
+    if (side.captured && (status.ok() || side.core->standing == nullptr))
+      side.captured = process.kept_up = false;  // others may go further ahead now
     if (!status.ok()) {
-      if (side.core != nullptr && !side.core->needs_wait() && !side.core->complete())
+      if (side.core != nullptr && !side.core->needs_wait() && !side.core->complete()) {
+        if (process.next_free > first)
+          nic_changed(process);
         return false;
+      }
       find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
       return true;
     }
@@ -264,8 +244,7 @@ bool World::free_requests(Process& process, const Action& action) {
     if (!side.released)
       process.orphaned += side.failed;
     side.core = nullptr;
-    side.before += starts;
-    side.seen_complete = side.starts;
+    side.before = side.seen_complete = side.starts;
   }
   process.next_free = 0;
   nic_changed(process);

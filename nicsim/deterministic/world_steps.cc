@@ -17,6 +17,8 @@ void World::take(uint32_t agent) {
     return take_mail(process);
   if (options_.kills && agent == loss_agent(process.rank))
     return take_loss(process);
+  if (programs_capture_ && agent == keep_up_agent(process.rank))
+    return take_keep_up(process);
   if (which >= first_ring_ + 2 * counters_)
     return take_copy(process, which - first_ring_ - 2 * counters_);
   if (which >= first_ring_ + counters_)
@@ -65,7 +67,7 @@ void World::take_stream(Process& process, uint32_t queue) {
         oracle::check_waited(*this, item.request, item.iteration);
       break;
     case StepItem::Kind::kMark: break;
-    case StepItem::Kind::kRing: item.op.call(item.op.object, item.op.argument, item.op.value); break;
+    case StepItem::Kind::kRing: process.nic.take_ring(item.op); break;
   }
   if (item.start != StepItem::kNothing)
     oracle::check_started(*this, item.start);
@@ -345,6 +347,10 @@ void World::nic_changed(Process& process) {
   process.overflow_idle = false;
   set_enabled(agent(process.rank, kOverflowAgent), !process.endpoint.overflow().empty());
   process.wants_room = false;
+  if (programs_capture_) {
+    process.kept_up = process.kept_up && options_.overflow;  // else it may have found no room
+    standing_changed(process);
+  }
   host_changed(process);
 }
 
@@ -353,6 +359,8 @@ void World::streams_changed(Process& process) {
     return;
   for (uint32_t queue = 0; queue < process.lanes.size(); ++queue)
     set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.lanes[queue]->stream.ready());
+  if (programs_capture_)
+    standing_changed(process);
   host_changed(process);
 }
 

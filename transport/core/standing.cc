@@ -93,17 +93,20 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
 
 uint64_t StandingOrders::started(const Request& request) const {
   const Standing& standing = *request.standing;
+  // What counters say may lag behind what is seen in memory: whatever has completed was started.
+  const uint64_t completed = request.done.valid() ? request.iterations_done() : 0;
   if (!standing.has_bell)
-    return request.iterations_done();
+    return completed;
   if (!request.trigger.valid())
-    return standing.base + nic_.read(standing.trigger).value().reached();
+    return std::max(completed, standing.base + nic_.read(standing.trigger).value().reached());
   // The counter counts clear-to-sends too, which come while it is read; both grow in one step of the NIC's.
   uint64_t word = 0, reached = 0;
   do {
     word = request.clear_to_send_word.read();
     reached = nic_.read(request.trigger).value().reached();
   } while (request.clear_to_send_word.read() != word);
-  return reached - (word - request.clear_to_send_base);
+  const uint64_t cleared = word - request.clear_to_send_base;
+  return std::max(completed, reached - std::min(reached, cleared));
 }
 
 Status StandingOrders::can_end(const Request& request) const {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nicsim/deterministic/wait_chain.h"
+#include "transport/core/standing.h"
 
 namespace lanyard::nicsim::oracle {
 
@@ -59,21 +60,33 @@ void judge_side(World& world, uint32_t index) {
     return;  // somebody was told of a failure and gave up
   const core::Request& core = *side.core;
   const StepNic& nic = world.process(side.rank).nic;
+  const uint64_t starts = side.starts - side.before;
   const auto expect = [&](const char* what, uint64_t value, uint64_t wanted) {
     if (value != wanted)
       world.find(Finding::kLeak, "exactly once",
-                 "the " + world.exchange().describe({index}) + " was started " + std::to_string(core.starts) +
+                 "the " + world.exchange().describe({index}) + " was started " + std::to_string(starts) +
                      " times: " + what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
   };
   if (core.completion.valid())
     expect("its completion counter holds", nic.model().read(core.completion).value().success,
-           core.completion_value(core.starts));
-  expect("its done word has grown by", core.iterations_done(), core.starts);
+           core.completion_value(starts));
+  expect("its done word has grown by", core.iterations_done(), starts);
   if (core.trigger.valid()) {
-    expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * core.starts);
+    expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * starts);
     expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base,
-           core.starts);
+           starts);
   }
+}
+
+// What its standing requests have been given ahead.
+uint64_t ahead(const World& world, const Process& process) {
+  uint64_t operations = 0;
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    if (side.rank == process.rank && side.captured)
+      operations += (side.before + side.core->standing->posted - side.starts) * side.core->plan.size();
+  }
+  return operations;
 }
 
 // By requests that were not freed, and one by each queue.
@@ -82,9 +95,26 @@ uint32_t counters_held(const World& world, const Process& process) {
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.core != nullptr && side.rank == process.rank)
-      held += (side.core->trigger.valid() ? 1 : 0) + (side.core->completion.valid() ? 1 : 0);
+      held += (side.core->trigger.valid() ? 1 : 0) + (side.core->completion.valid() ? 1 : 0) +
+              (side.captured && side.core->standing->trigger.valid() ? 1 : 0);
   }
   return held;
+}
+
+// A stream keeps at most two numbers for each request that its graphs start.
+void judge_counts(World& world, const Process& process) {
+  size_t taken = 0, held = 0;
+  for (const auto& lane : process.lanes)
+    taken += lane->stream.counts_taken();
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    if (side.rank == process.rank && side.captured)
+      held += (side.core->standing->count != nullptr ? 1 : 0) + (side.core->standing->rings != nullptr ? 1 : 0);
+  }
+  if (taken > held)
+    world.find(Finding::kLeak, "lifetime",
+               "rank " + std::to_string(process.rank) + ": its streams keep " + std::to_string(taken) +
+                   " counts, and its requests hold " + std::to_string(held));
 }
 
 // What could not be closed when its request was freed is tried again with the next requests.
@@ -111,10 +141,10 @@ void judge_quiescence(World& world) {
     if (process.killed)
       continue;
     // What waits for a process that is no more, or gave up, waits for ever, and its program does not.
-    if (all_went_on && !talks_to_killed(world, rank) && (process.shadow.outstanding() > 0 || process.nic.posting() > 0))
+    const uint64_t left = process.shadow.outstanding() + process.nic.posting();
+    if (all_went_on && !talks_to_killed(world, rank) && left > ahead(world, process))
       world.find(Finding::kLeak, "entries",
-                 "rank " + std::to_string(rank) + ": " +
-                     std::to_string(process.shadow.outstanding() + process.nic.posting()) +
+                 "rank " + std::to_string(rank) + ": " + std::to_string(left) +
                      " entries are left that will never fire");
     close_what_was_held(process);
     if (process.endpoint.unclosed() > 0)
@@ -125,6 +155,7 @@ void judge_quiescence(World& world) {
       world.find(Finding::kLeak, "lifetime",
                  "rank " + std::to_string(rank) + ": " + std::to_string(process.nic.model().open_counters()) +
                      " counters are open, and its requests and queues hold " + std::to_string(held));
+    judge_counts(world, process);
     if (process.nic.model().in_flight() > 0)
       world.find(Finding::kLeak, "entries", "rank " + std::to_string(rank) + ": operations are under way for ever");
   }
