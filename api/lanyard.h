@@ -76,7 +76,8 @@ int MPIX_Queue_free(MPIX_Queue* queue);
  * failed (the message names its request), or the stream's device is lost; MPIX_ERR_STALLED: the deadline passed
  * (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated.
  * A request's failure is told once, by the queue of its last start. From then on nothing waits for that request any
- * more: the stream goes on, with the request's data undefined. Free the request and match a new one. */
+ * more: the stream goes on, with the request's data undefined. Free the request and match a new one; its buffer is
+ * yours again when the call, repeated, has returned MPI_SUCCESS. */
 int MPIX_Queue_wait(MPIX_Queue queue);
 /* Figures of the queue and its network card as a new info object, to be freed by the caller: "nic", "strategy",
  * "starts", "waits", "triggers", "bytes", "entries_posted" (deferred-work entries that starts needed, those that

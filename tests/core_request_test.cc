@@ -45,6 +45,23 @@ TEST_F(RequestLife, TheWordOfWhatWasLetGoOfIsNobodysAgain) {
   job.run();
 }
 
+// Its stream may have rings of it yet, which must not count for another.
+TEST_F(RequestLife, TheTriggerOfWhatWasLetGoOfIsNobodysWhileItsStreamMayRingIt) {
+  Pair pair(job, 0, 1, kBytes, false, 8);
+  const nic::CounterId trigger = pair.send.trigger;
+  pair.start_send();
+  pair.wait_send();
+  job[0].endpoint.release(pair.send);
+  ASSERT_FALSE(job[0].stream.empty());
+  ASSERT_TRUE(works(free(job[0], pair.send)));
+  EXPECT_NE(job[0].send(1, 100, kBytes).trigger, trigger);
+  EXPECT_EQ(job[0].endpoint.unclosed(), 1u);
+  job.run();
+  ASSERT_TRUE(job[0].stream.empty()) << "the wait for it passes";
+  EXPECT_EQ(job[0].send(1, 101, kBytes).trigger, trigger);
+  EXPECT_EQ(job[0].endpoint.unclosed(), 0u);
+}
+
 // As long as anything is still to come, freeing is refused; and a refusal changes nothing.
 TEST_F(RequestLife, IsNotFreedBeforeItIsOver) {
   Request& matching = job[0].send(1, 7, kBytes);

@@ -73,6 +73,7 @@ class StepStream final : public gpu::Stream {
     run(item);
     return true;
   }
+  bool is_empty() override { return items_.empty(); }
   bool poll() override {
     while (step()) {
     }

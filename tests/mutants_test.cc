@@ -21,7 +21,7 @@ TEST(Mutants, AreThoseOfTheDesign) {
     EXPECT_EQ(mutant.number, ++number);
     EXPECT_LT(mutant.workload, workloads().size());
   }
-  EXPECT_EQ(number, 40u);
+  EXPECT_EQ(number, 61u);
 }
 
 TEST(Mutants, NoneIsFoundWhereThereIsNone) {

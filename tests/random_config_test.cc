@@ -54,6 +54,8 @@ TEST(RandomConfig, IsOfEveryKind) {
         seen["refused start"] += action.refused && action.kind == Action::Kind::kStart;
         seen["refused wait"] += action.refused && action.kind == Action::Kind::kWait;
         seen["repeated"] += action.repeated;
+        seen["captured"] += action.kind == Action::Kind::kCapture;
+        seen["launched"] += action.kind == Action::Kind::kLaunch;
         seen["several at once"] += action.kind == Action::Kind::kStart && action.requests.size() > 1;
       }
     const WorldOptions& world = config.world;
@@ -65,8 +67,9 @@ TEST(RandomConfig, IsOfEveryKind) {
     seen["in order"] += world.in_order;
     seen["aged"] += world.age > 0;
     seen["timed"] += world.timed;
+    ++seen["bells " + std::to_string(static_cast<int>(world.bells))];
   }
-  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 8u + 8u);
+  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 10u + 8u + 4u);
   for (const auto& [what, times] : seen)
     EXPECT_GE(times, 5) << what;
 }
@@ -81,7 +84,7 @@ TEST(RandomConfig, FindsNothing) {
 
 // A program shrinks to what is needed for the finding.
 TEST(RandomConfig, Shrinks) {
-  constexpr uint64_t kLarge = 6;
+  constexpr uint64_t kLarge = 9;
   Config config = random_config(kLarge);
   ASSERT_GT(config.program->messages().size(), 1u);
   config.world.lost_rings = true;  // what no NIC may do

@@ -14,9 +14,13 @@ PATCHED = [
     "nicsim/model/entry_table.cc",
     "nicsim/model/nic_model.cc",
     "transport/core/endpoint.cc",
+    "transport/core/failure_book.cc",
+    "transport/core/matcher.cc",
     "transport/core/overflow.cc",
     "transport/core/plan.cc",
     "transport/core/queue.cc",
+    "transport/core/queue_capture.cc",
+    "transport/core/standing.cc",
 ]
 
 _WITH_MUTANTS = [

@@ -21,6 +21,7 @@ enum class ChoiceKind : uint8_t {
   kSlow,       // in virtual time: what is next takes longer, the more the higher the number
   kCopy,       // 1: a counter that has counted is copied to its word though nobody asked for it
   kMail,       // whose oldest matching card arrives next, of n processes with some under way
+  kLeave,      // 1: a program that was told of a failure goes on before its streams have run all
   kKinds,
 };
 inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);

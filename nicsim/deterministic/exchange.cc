@@ -54,8 +54,8 @@ class Captures {
     return nullptr;
   }
 
-  std::vector<bool> captured_;      // by queue: something was
-  std::optional<uint32_t> queue_;   // of the capture under way
+  std::vector<bool> captured_;     // by queue: something was
+  std::optional<uint32_t> queue_;  // of the capture under way
   std::vector<RequestName> unwaited_;
 };
 

@@ -5,7 +5,8 @@
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
 // ready send; pN: so much room more in the receive; s: received from any source; g: with any tag. Actions are a letter
 // and what they are about: q a queue, p u o a a message, s w c f m x requests (a message, with r for its receive); y
-// b e l nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated until it is taken.
+// b e l nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated until it is
+// taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -26,13 +27,13 @@ struct Letter {
   About about;
 };
 constexpr Letter kLetters[] = {
-    {'p', Kind::kPack, About::kMessage},      {'u', Kind::kUnpack, About::kMessage},
-    {'o', Kind::kPromise, About::kMessage},   {'a', Kind::kAwait, About::kMessage},
-    {'s', Kind::kStart, About::kRequests},    {'w', Kind::kWait, About::kRequests},
-    {'y', Kind::kSync, About::kNothing},      {'c', Kind::kComplete, About::kRequests},
-    {'f', Kind::kFree, About::kRequests},     {'m', Kind::kMatch, About::kRequests},
-    {'x', Kind::kMatched, About::kRequests},  {'b', Kind::kCapture, About::kNothing},
-    {'e', Kind::kCaptured, About::kNothing},  {'l', Kind::kLaunch, About::kNothing},
+    {'p', Kind::kPack, About::kMessage},     {'u', Kind::kUnpack, About::kMessage},
+    {'o', Kind::kPromise, About::kMessage},  {'a', Kind::kAwait, About::kMessage},
+    {'s', Kind::kStart, About::kRequests},   {'w', Kind::kWait, About::kRequests},
+    {'y', Kind::kSync, About::kNothing},     {'c', Kind::kComplete, About::kRequests},
+    {'f', Kind::kFree, About::kRequests},    {'m', Kind::kMatch, About::kRequests},
+    {'x', Kind::kMatched, About::kRequests}, {'b', Kind::kCapture, About::kNothing},
+    {'e', Kind::kCaptured, About::kNothing}, {'l', Kind::kLaunch, About::kNothing},
 };
 
 // What is left of a text that is being read.

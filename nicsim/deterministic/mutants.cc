@@ -28,7 +28,13 @@ enum Workload : uint32_t {
   kFlag,    // strategy B, with acknowledgements that come before the data where nobody asked for delivery
   kCopied,  // strategy C, likewise
   kCopiedFailures,
-  kAged,  // counters near their 48 bits, and one start more than they can count
+  kElsewhere,  // a start on another stream is repeated until the last one has completed
+  kLengths,    // none, whole pieces, and a receive that is longer than its message
+  kEqualTags,
+  kGraphs,        // after a plain start, with few entries; what was captured is freed and captured anew
+  kGraphsCopied,  // under strategy C, with words and counters that others have used
+  kLeft,          // a request whose failure was told is freed while its stream runs, and another one matched
+  kAged,          // counters near their 48 bits, and one start more than they can count
 };
 
 constexpr const char* kWorkloads[] = {
@@ -44,6 +50,16 @@ constexpr const char* kWorkloads[] = {
     "2ranks,1req-each-way,2iter,sender-flag,early-acks,bytes=24,max-message=16",
     "2ranks,1req-each-way,2iter,write-back,early-acks",
     "2ranks,1req-each-way,2iter,write-back,bytes=24,max-message=16,failures",
+    "program=0-1:16t1/s0_w0_q1_s0+_w0_q0_y_q1_y/s0r_w0r_s0r_w0r_y",
+    "program=0-1:16t1p20_0-1:0t2_0-1:32t3/p0_p1_p2_s0.1.2_w0.1.2_p1_p2_s1.2_w1.2_y/s0r.1r.2r_w0r.1r.2r_u0_u1_u2_"
+    "s1r.2r_w1r.2r_u1_u2_y,max-message=16",
+    "program=0-1:8t1_0-1:16t1/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y",
+    "program=0-1:24t1/p0_s0_w0_y_b_p0_s0_w0_e_l_l_y_f0_m0_x0_b_p0_s0_w0_e_l_l_y_f0_y/s0r_w0r_u0_y_b_s0r_w0r_u0_e_l_l_y_"
+    "f0r_m0r_x0r_b_s0r_w0r_u0_e_l_l_y_f0r_y,depth=4,total-bells,max-message=16",
+    "program=0-1:24t1/p0_s0_w0_y_b_p0_s0_w0_e_l_l_y_f0_m0_x0_b_p0_s0_w0_e_l_l_y_f0_y/s0r_w0r_u0_y_b_s0r_w0r_u0_e_l_l_y_"
+    "f0r_m0r_x0r_b_s0r_w0r_u0_e_l_l_y_f0r_y,total-bells,write-back,max-message=16",
+    "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_m1r_x1r_s1r_"
+    "w1r_y,failures",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "random programs",
 };
@@ -124,6 +140,51 @@ constexpr Mutant kMutants[] = {
      kCopied, nullptr},
     {40, "copied before it counted", "the counter is copied before the operation that asked for it is counted",
      "NicModel::finish", kCopied, nullptr},
+    {41, "roams too early", "a start is accepted though the last one goes on on another queue", "Queue::check_start",
+     kElsewhere, nullptr},
+    {42, "the last one rings for all", "the queue's trigger is rung only where the last request of a start shares it",
+     "Queue::start", kHalo, nullptr},
+    {43, "pieces of the buffer", "a receive counts as many pieces as its buffer has, not as the message has",
+     "plan_receive (plan.cc)", kLengths, nullptr},
+    {44, "last piece by remainder", "a message of whole pieces ends with an empty one", "plan_send (plan.cc)", kLengths,
+     nullptr},
+    {45, "base added to every threshold",
+     "under write-back a trigger's thresholds start where the completion counter does", "threshold_of (plan.cc)",
+     kGraphsCopied, nullptr},
+    {46, "overflow one late", "the overflow runs an operation when its trigger has passed the threshold",
+     "Overflow::run_fired", kTight, nullptr},
+    {47, "unlinked from the front", "an entry that leaves the middle of a list takes those before it along",
+     "EntryTable::unlink", kHalo, nullptr},
+    {48, "one entry a count", "a counter that grows makes one entry ready, however many wait for that value",
+     "NicModel::release_ready", kHalo, nullptr},
+    {49, "taken back and still in use", "a counter or region that an entry named stays in use when that is taken back",
+     "NicModel::take_back", kGraphs, nullptr},
+    {50, "nothing is not counted", "a message of no bytes is not counted where it lands", "NicModel::landed", kLengths,
+     nullptr},
+    {51, "takes one back", "cancel takes back one of the entries that wait for a counter", "NicModel::cancel", kGraphs,
+     nullptr},
+    {52, "waits for one of several", "under write-back a captured wait counts one completion an iteration",
+     "Queue::record_wait", kGraphsCopied, nullptr},
+    {53, "sum from zero", "a captured start stores the sum of its own rings, not of all that its bell has had",
+     "StandingOrders::begin", kGraphs, nullptr},
+    {54, "told again", "every failure of a request is told, not the first alone", "FailureBook::add", kFailures,
+     nullptr},
+    {55, "waits from the first", "a captured wait counts from the request's first start, not from the capture",
+     "StandingOrders::begin", kGraphs, nullptr},
+    {56, "the last receive first", "of two receives that fit the later one is matched", "Matcher::begin", kEqualTags,
+     nullptr},
+    {57, "rings for the next one", "the trigger of a request that failed is given away while its stream will ring it",
+     "Endpoint::close_resources", kLeft, nullptr},
+    {58, "word of a failed request", "the done word of a request that failed is given away",
+     "Endpoint::close_resources", kRandom, nullptr},
+    {59, "standing threshold from the start",
+     "a standing request's own trigger is expected to have counted what it was "
+     "not there for",
+     "StandingOrders::hand_over", kGraphs, nullptr},
+    {60, "left on the card",
+     "what waits for a standing request's completion counter is not taken back when it is freed", "StandingOrders::end",
+     kGraphs, nullptr},
+    {61, "counts kept", "a stream's counts are not given back", "StandingOrders::end", kGraphs, nullptr},
 };
 
 }  // namespace

@@ -90,8 +90,8 @@ class Generator {
     world.failures = percent(15);
     world.kills = !world.failures && percent(8);
     faulty_ = world.failures || world.kills;
-    world.bells = one_of({Bells::kCalls, Bells::kCalls, Bells::kCalls, Bells::kRegisters, Bells::kWords,
-                          Bells::kTotals});
+    world.bells =
+        one_of({Bells::kCalls, Bells::kCalls, Bells::kCalls, Bells::kRegisters, Bells::kWords, Bells::kTotals});
     world.timed = percent(5);
     world.slow = world.timed && percent(50);
     if (percent(5))
@@ -470,13 +470,13 @@ class Generator {
 
   Random random_;
   bool faulty_ = false;
-  bool graphs_ = false;  // all messages go in every epoch, so that a graph may start any
-  std::vector<uint32_t> queues_;                      // by rank
-  std::vector<std::vector<Plan>> plans_;              // by rank, in the order of messages
-  std::vector<bool> going_;                           // by message
-  std::vector<bool> own_;                             // by message: programs match it
+  bool graphs_ = false;                   // all messages go in every epoch, so that a graph may start any
+  std::vector<uint32_t> queues_;          // by rank
+  std::vector<std::vector<Plan>> plans_;  // by rank, in the order of messages
+  std::vector<bool> going_;               // by message
+  std::vector<bool> own_;                 // by message: programs match it
   std::vector<std::vector<std::vector<RequestName>>> graphs_of_;  // by rank and queue: what was captured there last
-  std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
+  std::vector<std::pair<uint32_t, uint32_t>> lives_;              // by message: the epochs in which it is there
 };
 
 }  // namespace

@@ -64,6 +64,9 @@ Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
   const Result<nic::CounterValue> value = model_.read(counter);
   if (!value.ok())
     return value;
+  // N10; to copy the same again would change nothing.
+  if (model_.has_word(counter) && !model_.is_copied(counter))
+    model_.want_copy(counter);
   if (world_.options().stale_reads && world_.chance(ChoiceKind::kStale)) {
     gave_stale_value_ |= last_read_[counter.value] != value.value();
     return last_read_[counter.value];
@@ -101,6 +104,10 @@ void StepNic::put_under_way(uint32_t counter) {
   world_.ring_is_under_way(rank_, counter);
 }
 
+nic::CounterId StepNic::rung_by(const gpu::StreamOp& op) const {
+  return {op.kind == gpu::StreamOp::Kind::kCall ? op.argument : static_cast<uint32_t>(op.word - bell_words_.data())};
+}
+
 void StepNic::take_ring(const gpu::StreamOp& op) {
   using Kind = gpu::StreamOp::Kind;
   if (op.kind == Kind::kCall)
@@ -113,12 +120,11 @@ void StepNic::take_ring(const gpu::StreamOp& op) {
     *op.word = op.kind == Kind::kWriteNext64 ? *op.count += op.value : op.value;
     rings = *op.word - before;
   }
-  const auto counter = static_cast<uint32_t>(op.word - bell_words_.data());
   if (rings != 1)
     return world_.find(Finding::kOrder, "doorbell",
                        "rank " + std::to_string(rank_) + ": a start rings " +
                            std::to_string(static_cast<int64_t>(rings)) + " times, not once");
-  put_under_way(counter);
+  put_under_way(rung_by(op).value);
 }
 
 // Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a

@@ -71,6 +71,8 @@ class StepNic final : public nic::Nic {
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
   // The stream has come to an operation that rings one of this NIC's doorbells.
   void take_ring(const gpu::StreamOp& op);
+  // The counter that it rings.
+  nic::CounterId rung_by(const gpu::StreamOp& op) const;
   void rings_landed(uint32_t counter, uint32_t rings) { rings_[counter] -= rings; }
   // What a stale read of it would say.
   const nic::CounterValue& last_read(uint32_t counter) const { return last_read_[counter]; }

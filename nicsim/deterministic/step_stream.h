@@ -27,6 +27,7 @@ struct StepItem {
   uint32_t request = kNothing;  // kWait: RequestName::index of the request that is waited for
   uint64_t iteration = 0;       // kWait: of it
   uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
+  uint64_t number = 0;        // ... and the core's for it
   uint32_t first_start = 0;   // kRing of a shared trigger: the place in StepStream::started of the requests ...
   uint32_t starts = 0;        // ... and their number
   gpu::StreamOp op;

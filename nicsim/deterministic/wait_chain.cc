@@ -223,6 +223,10 @@ class Tracer {
       return {who + " waits for the " + world_.exchange().describe({item.request}) + ", which was freed", std::nullopt,
               Blame::kProtocol};
     const uint64_t iteration = item.iteration;
+    if (side.released && iteration > side.before)
+      return {
+          who + " waits for " + name({item.request}, iteration) + ", whose failure was told: nothing may wait for it",
+          std::nullopt, Blame::kProtocol};
     return {who + " waits for " + name({item.request}, iteration),
             Thing{Thing::Kind::kDone, 0, item.request, iteration}, Blame::kUser};
   }

@@ -442,9 +442,20 @@ std::string World::describe(uint32_t agent) const {
 }
 
 std::string World::describe(const Action& action) const {
-  static constexpr const char* kNames[] = {"pack",  "unpack",   "start", "wait",  "sync",      "promise",
-                                           "await", "complete", "free",  "match", "be matched",
-                                           "capture", "end of the capture", "launch"};
+  static constexpr const char* kNames[] = {"pack",
+                                           "unpack",
+                                           "start",
+                                           "wait",
+                                           "sync",
+                                           "promise",
+                                           "await",
+                                           "complete",
+                                           "free",
+                                           "match",
+                                           "be matched",
+                                           "capture",
+                                           "end of the capture",
+                                           "launch"};
   std::string text = kNames[static_cast<size_t>(action.kind)];
   if (is_of_message(action.kind))
     return text + " (" + exchange_.describe({2 * action.message}) + ")";

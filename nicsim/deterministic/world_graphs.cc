@@ -26,7 +26,8 @@ void World::mark(Process& process, const Action& action, size_t before) {
         process.shadow.opened(own.value, {});
     }
     if (side.core->trigger.valid() || (captured && side.core->shares_trigger)) {
-      items[ring++].start = request.index;
+      items[ring].start = request.index;
+      items[ring++].number = side.core->number;
     } else if (side.core->shares_trigger) {
       stream.started.push_back(request.index);
       ++shared;

@@ -169,9 +169,11 @@ bool World::sync(Process& process, const Action& action) {
     told = true;
   }
   process.untraced += process.endpoint.take_unrecorded_failures();
-  if (told)
+  if (told) {
     nic_changed(process);
-  if (!over || told)
+    return chance(ChoiceKind::kLeave);
+  }
+  if (!over)
     return false;
   check_synced(process, action.queue);
   return true;
@@ -204,7 +206,8 @@ void World::check_synced(const Process& process, uint32_t queue) {
     if (side.failed > 0)
       return find(Finding::kLeak, "honesty", who + "has failed, of which nobody was told");
     const bool receive = RequestName{request}.receive();
-    const bool lied_to = receive && side.starts > 0 && state_->sides[request ^ 1].failed > 0;
+    const uint64_t lost = state_->sides[request ^ 1].first_lost;
+    const bool lied_to = receive && core::raises_flags(options_.strategy) && lost > 0 && lost <= side.starts;
     if (!lied_to && (receive ? side.data_landed : side.data_acked) < side.starts * side.pieces)
       return find(Finding::kIntegrity, "order", who + "has not completed");
   }
@@ -239,7 +242,7 @@ bool World::free_requests(Process& process, const Action& action) {
     }
     // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
     // read.
-    if (!request.receive() || side.filled == side.started)
+    if (!request.receive() || side.filled == side.starts)
       std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
     if (!side.released)
       process.orphaned += side.failed;

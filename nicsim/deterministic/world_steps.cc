@@ -67,7 +67,11 @@ void World::take_stream(Process& process, uint32_t queue) {
         oracle::check_waited(*this, item.request, item.iteration);
       break;
     case StepItem::Kind::kMark: break;
-    case StepItem::Kind::kRing: process.nic.take_ring(item.op); break;
+    case StepItem::Kind::kRing:
+      process.nic.take_ring(item.op);
+      if (item.start != StepItem::kNothing)
+        oracle::check_rung(*this, process, item);
+      break;
   }
   if (item.start != StepItem::kNothing)
     oracle::check_started(*this, item.start);

@@ -40,6 +40,10 @@ class CounterTable {
   // As Nic::set_word.
   Status set_word(nic::CounterId id, uint64_t* word);
   bool has_word(nic::CounterId id) const { return is_open(id) && counters_[id.value].word != nullptr; }
+  // Whether its word, which it has, holds what it counts.
+  bool is_copied(nic::CounterId id) const {
+    return *counters_[id.value].word == nic::to_word(counters_[id.value].value);
+  }
   // The counter, if it has a word, is to be copied there; copy_out() does it, of one that has.
   void want_copy(nic::CounterId id);
   void copy_out(nic::CounterId id);

@@ -146,6 +146,7 @@ class NicModel {
   std::span<const uint32_t> wanted_copies() const { return counters_.wanted_copies(); }
   void copy_out(nic::CounterId counter) { counters_.copy_out(counter); }
   bool has_word(nic::CounterId counter) const { return counters_.has_word(counter); }
+  bool is_copied(nic::CounterId counter) const { return counters_.is_copied(counter); }
   uint32_t in_flight() const { return in_flight_; }
 
   // ---- Arrivals

@@ -341,8 +341,11 @@ int main(int argc, char** argv) {
     if (options.only != 0 && mutant.number != options.only)
       continue;
     std::vector<Hunt> hunts;
+    std::vector<uint32_t> own_first = all;
+    if (const auto own = std::find(own_first.begin(), own_first.end(), mutant.workload); own != own_first.end())
+      std::rotate(own_first.begin(), own, own + 1);
     for (uint64_t base = 1; base <= options.seeds && mutant.proof == nullptr; ++base)
-      hunts.push_back({.mutant = mutant.number, .base = base, .workloads = all});
+      hunts.push_back({.mutant = mutant.number, .base = base, .workloads = own_first});
     ++wanted;
     const std::vector<Result> results = run_all(hunts, options);
     settled += judge(mutant, results) ? 1 : 0;

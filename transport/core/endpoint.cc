@@ -26,6 +26,32 @@ Endpoint::~Endpoint() {
   (void)nic_.flush();
   for (const auto& [number, request] : requests_)
     close_resources(*request);
+  for (Enqueued& each : enqueued_)
+    resources_.close(each.counters);
+}
+
+void Endpoint::remove_queue(Queue& queue) {
+  std::erase(queue_list_, &queue);
+  close_enqueued();
+}
+
+bool Endpoint::has_run_all(uint64_t queue) {
+  const auto found = std::find_if(queue_list_.begin(), queue_list_.end(),
+                                  [queue](const Queue* each) { return each->number() == queue; });
+  if (found == queue_list_.end())
+    return true;
+  // Whoever asked a stream that is being captured would end the capture.
+  gpu::Stream& stream = (*found)->stream();
+  return stream.capturing() == 0 && stream.is_empty();
+}
+
+void Endpoint::close_enqueued() {
+  std::erase_if(enqueued_, [this](Enqueued& each) {
+    if (!has_run_all(each.queue))
+      return false;
+    resources_.close(each.counters);
+    return true;
+  });
 }
 
 Request* Endpoint::new_request(const Transfer& transfer) {
@@ -63,7 +89,8 @@ Status Endpoint::free_request(Request* request) {
       request->listed->forget(*request);
     LANYARD_RETURN_IF_ERROR(standing_.end(*request));
   }
-  if (!request->complete())
+  // What was let go of is over, whatever its counters say, and when.
+  if (!request->complete() && !request->released)
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
   if (request->listed != nullptr)
     request->listed->forget(*request);
@@ -74,6 +101,7 @@ Status Endpoint::free_request(Request* request) {
 }
 
 Status Endpoint::open_resources(Request& request) {
+  close_enqueued();
   Result<Resources> resources = resources_.open(request.transfer, options_.strategy);
   if (resources.ok())
     static_cast<Resources&>(request) = resources.value();
@@ -85,6 +113,12 @@ void Endpoint::close_resources(Request& request) {
   // again.
   if (request.released)
     request.done = {};
+  if (request.released && !has_run_all(request.queue_number)) {
+    Enqueued& each = enqueued_.emplace_back();
+    each.counters.trigger = std::exchange(request.trigger, {});
+    each.counters.completion = std::exchange(request.completion, {});
+    each.queue = request.queue_number;
+  }
   resources_.close(request);
   request.plan.clear();
 }

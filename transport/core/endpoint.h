@@ -66,7 +66,7 @@ class Endpoint {
   // A counter of a queue's or a standing request's, which the NIC may yet have something to do with.
   void close_counter(nic::CounterId counter) { resources_.close(counter); }
   // How much of what was freed is still open.
-  size_t unclosed() const { return resources_.unclosed(); }
+  size_t unclosed() const { return resources_.unclosed() + enqueued_.size(); }
   // Binds a request to its peer: requires open resources and the matched_* fields.
   void bind(Request& request, const PeerKeys& keys);
 
@@ -78,7 +78,7 @@ class Endpoint {
 
   // The queues that there are.
   void add_queue(Queue& queue) { queue_list_.push_back(&queue); }
-  void remove_queue(Queue& queue) { std::erase(queue_list_, &queue); }
+  void remove_queue(Queue& queue);
   template <typename Visit>
   void for_each_queue(Visit visit) {
     for (Queue* queue : queue_list_)
@@ -103,6 +103,17 @@ class Endpoint {
   const Request* find_unwaited(const Queue& queue) const;
 
  private:
+  // The counters of a request that was let go of and freed while the stream of its queue may have rings and waits of it
+  // to run: no ring may count for whoever is given the trigger next, and a completion may have to be copied to the word
+  // that is waited for.
+  struct Enqueued {
+    Resources counters;
+    uint64_t queue = 0;
+  };
+  // Whether everything that was enqueued there has run, or nobody knows the queue any more.
+  bool has_run_all(uint64_t queue);
+  void close_enqueued();
+
   nic::Nic& nic_;
   const uint32_t self_;
   const Options options_;
@@ -117,6 +128,7 @@ class Endpoint {
   uint64_t queues_ = 0;     // ever
   uint64_t lost_seen_ = 0;  // peers that had ended
   std::vector<Queue*> queue_list_;
+  std::vector<Enqueued> enqueued_;
 };
 
 }  // namespace lanyard::core

@@ -73,8 +73,7 @@ void judge_side(World& world, uint32_t index) {
   expect("its done word has grown by", core.iterations_done(), starts);
   if (core.trigger.valid()) {
     expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * starts);
-    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base,
-           starts);
+    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base, starts);
   }
 }
 
@@ -143,9 +142,9 @@ void judge_quiescence(World& world) {
     // What waits for a process that is no more, or gave up, waits for ever, and its program does not.
     const uint64_t left = process.shadow.outstanding() + process.nic.posting();
     if (all_went_on && !talks_to_killed(world, rank) && left > ahead(world, process))
-      world.find(Finding::kLeak, "entries",
-                 "rank " + std::to_string(rank) + ": " + std::to_string(left) +
-                     " entries are left that will never fire");
+      world.find(
+          Finding::kLeak, "entries",
+          "rank " + std::to_string(rank) + ": " + std::to_string(left) + " entries are left that will never fire");
     close_what_was_held(process);
     if (process.endpoint.unclosed() > 0)
       world.find(Finding::kLeak, "lifetime",

@@ -173,6 +173,23 @@ void check_refused(World& world, const Transit& transit) {
   broken(world, Finding::kOrder, transit, "names memory that is not registered (any more)");
 }
 
+void check_rung(World& world, const Process& process, const StepItem& item) {
+  const nic::CounterId counter = process.nic.rung_by(item.op);
+  for (uint32_t request = 0; request < 2 * world.exchange().messages().size(); ++request) {
+    const Side& side = world.side(RequestName{request});
+    if (side.core != nullptr && side.rank == process.rank && side.core->trigger == counter &&
+        side.core->number != item.number)
+      return world.find(Finding::kOrder, "lifetime",
+                        name(world, item.start, world.side(RequestName{item.start}).started + 1) +
+                            ": rings the trigger of a request that came later, the " +
+                            world.exchange().describe({request}));
+  }
+  if (!process.nic.model().is_open(counter))
+    world.find(
+        Finding::kOrder, "lifetime",
+        name(world, item.start, world.side(RequestName{item.start}).started + 1) + ": rings a counter that was closed");
+}
+
 void check_started(World& world, uint32_t request) {
   Side& side = world.side(request);
   ++side.started;

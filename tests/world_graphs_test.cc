@@ -1,0 +1,69 @@
+// Starts that no host makes, in the deterministic world: captured, and launched again and again.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/fuzz.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+Verdict fuzz_text(const std::string& text, uint64_t schedules) {
+  const Result<Config> config = Config::parse(text);
+  EXPECT_TRUE(config.ok()) << text << ": " << config.status().message();
+  return config.ok() ? fuzz(config.value().exchange(), {.schedules = schedules, .world = config.value().world})
+                     : Verdict();
+}
+
+// A plain start first, so that a capture's counts begin in the middle; requests that stand are freed and matched anew.
+constexpr char kProgram[] =
+    "program=0-1:24t1_1-0:16t2/p0_s0.1r_w0.1r_u1_y_b_p0_s1r.0_w0.1r_u1_e_l_l_y_f0.1r_m0.1r_x0.1r_b_p0_s0_s1r_w0.1r_u1_"
+    "e_l_l_y_f0.1r_y/s0r_p1_s1_w0r.1_u0_y_b_s0r_p1_s1_w0r_u0_w1_e_l_l_y_f0r.1_m0r.1_x0r.1_b_p1_s0r.1_w1_w0r_u0_e_l_l_y_"
+    "f0r.1_y";
+
+TEST(WorldGraphs, AreCleanOnEveryCard) {
+  for (const char* bells : {"", ",register-bells", ",word-bells", ",total-bells"})
+    for (const char* strategy : {"", ",sender-flag", ",write-back"})
+      for (const char* entries : {"", ",depth=3", ",depth=5,stale-reads", ",no-overflow,no-room", ",max-message=16"}) {
+        const std::string text = std::string(kProgram) + bells + strategy + entries;
+        const Verdict verdict = fuzz_text(text, 60);
+        EXPECT_TRUE(verdict.ok()) << text << "\n" << verdict.report.oracle << ": " << verdict.report.text;
+      }
+}
+
+// What stands is started by nothing else, and the refusal changes nothing.
+TEST(WorldGraphs, HostsCannotStartWhatStands) {
+  const Verdict verdict = fuzz_text("program=0-1:8/b_s0_w0_e_s0-_l_w0-_s0-_y_f0/s0r_w0r", 200);
+  EXPECT_TRUE(verdict.ok()) << verdict.report.text;
+}
+
+TEST(WorldGraphs, ALaunchOfWhatWasFreedIsTheProgramsMistake) {
+  const Verdict verdict = fuzz_text("program=0-1:8/b_s0_w0_e_l_y_f0_l/s0r_w0r", 10);
+  EXPECT_EQ(verdict.report.finding, Finding::kUser);
+  EXPECT_NE(verdict.report.text.find("which was freed"), std::string::npos) << verdict.report.text;
+}
+
+TEST(WorldGraphs, OnlyWholeCapturesAreValid) {
+  for (const auto& [program, why] : {
+           std::pair{"b_s0_w0", "a capture does not end"},
+           {"e", "no capture is under way"},
+           {"b_b_e", "a capture is under way"},
+           {"l", "nothing was captured"},
+           {"b_s0_w0_e_q1_l", "nothing was captured"},
+           {"b_s0_e", "has no wait"},
+           {"b_w0_e", "no start of the request was captured"},
+           {"b_s0_s0_w0_e", "has no wait"},
+           {"b_y_e", "cannot be captured"},
+           {"b_s0_w0-_e", "cannot be captured"},
+           {"b_q1_s0_w0_q0_e", "cannot be captured"},
+       }) {
+    const Result<Config> config = Config::parse(std::string("program=0-1:8/") + program + "/s0r_w0r");
+    ASSERT_FALSE(config.ok()) << program;
+    EXPECT_NE(config.status().message().find(why), std::string::npos) << program << ": " << config.status().message();
+  }
+  EXPECT_FALSE(Config::parse("word-bells,total-bells").ok());
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim
