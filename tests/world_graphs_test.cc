@@ -32,6 +32,17 @@ TEST(WorldGraphs, AreCleanOnEveryCard) {
       }
 }
 
+// Once a failure has been told, no launch waits for the request any more, and it can be freed.
+TEST(WorldGraphs, GoOnWithoutWhatHasFailed) {
+  for (const char* strategy : {"", ",sender-flag", ",write-back"}) {
+    const std::string text =
+        std::string("program=0-1:24t1/b_p0_s0_w0_e_l_l_l_y_f0_y/b_s0r_w0r_u0_e_l_l_l_y_f0r_y,total-bells,failures") +
+        strategy;
+    const Verdict verdict = fuzz_text(text, 2'000);
+    EXPECT_TRUE(verdict.ok()) << text << "\n" << verdict.report.oracle << ": " << verdict.report.text;
+  }
+}
+
 // What stands is started by nothing else, and the refusal changes nothing.
 TEST(WorldGraphs, HostsCannotStartWhatStands) {
   const Verdict verdict = fuzz_text("program=0-1:8/b_s0_w0_e_s0-_l_w0-_s0-_y_f0/s0r_w0r", 200);

@@ -171,7 +171,8 @@ bool World::sync(Process& process, const Action& action) {
   process.untraced += process.endpoint.take_unrecorded_failures();
   if (told) {
     nic_changed(process);
-    return chance(ChoiceKind::kLeave);
+    // Who frees what graphs start must have seen them end.
+    return !programs_capture_ && chance(ChoiceKind::kLeave);
   }
   if (!over)
     return false;
@@ -227,7 +228,9 @@ bool World::free_requests(Process& process, const Action& action) {
     if (side.captured && (status.ok() || side.core->standing == nullptr))
       side.captured = process.kept_up = false;  // others may go further ahead now
     if (!status.ok()) {
-      if (side.core != nullptr && !side.core->needs_wait() && !side.core->complete()) {
+      const bool over = side.core == nullptr ||
+                        (side.captured ? process.endpoint.standing().is_complete(*side.core) : side.core->complete());
+      if (!over && !side.core->needs_wait()) {
         if (process.next_free > first)
           nic_changed(process);
         return false;

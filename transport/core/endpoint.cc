@@ -15,7 +15,15 @@ Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
       options_(options),
       resources_(nic, options.whole_pages),
       overflow_(nic, options.overflow_thread),
-      standing_(nic, options.overflow ? &overflow_ : nullptr, options.overflow_thread),
+      standing_(nic, options.overflow ? &overflow_ : nullptr, options.overflow_thread,
+                [this](const Request& request, nic::CounterId trigger) {
+                  Resources counters;
+                  counters.trigger = trigger;
+                  if (request.released && !has_run_all(request.queue_number))
+                    enqueued_.push_back({counters, request.queue_number});
+                  else
+                    resources_.close(counters);
+                }),
       failures_(nic, [this](uint64_t number) { return find(number); }) {}
 
 Endpoint::~Endpoint() {
@@ -114,10 +122,10 @@ void Endpoint::close_resources(Request& request) {
   if (request.released)
     request.done = {};
   if (request.released && !has_run_all(request.queue_number)) {
-    Enqueued& each = enqueued_.emplace_back();
-    each.counters.trigger = std::exchange(request.trigger, {});
-    each.counters.completion = std::exchange(request.completion, {});
-    each.queue = request.queue_number;
+    Resources counters;
+    counters.trigger = std::exchange(request.trigger, {});
+    counters.completion = std::exchange(request.completion, {});
+    enqueued_.push_back({counters, request.queue_number});
   }
   resources_.close(request);
   request.plan.clear();
@@ -148,8 +156,10 @@ void Endpoint::fail_requests_of_lost_peers() {
   if (std::exchange(lost_seen_, lost) != lost || lost == 0)
     return;  // what its last message has set going may end first
   for (const auto& [number, request] : requests_) {
-    if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody || request->complete() ||
+    if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody ||
         !nic_.is_lost(request->matched_nic))
+      continue;
+    if (request->standing != nullptr ? standing_.is_complete(*request) : request->complete())
       continue;
     failures_.add(*request, Code::kFailed);
   }
@@ -170,13 +180,22 @@ void Endpoint::release(Request& request) {
   if (request.released || !request.done.valid())
     return;
   request.released = true;
+  // Its graphs and kernels may start it any number of times yet.
+  constexpr uint64_t kForEver = uint64_t{1} << 46;
+  uint64_t starts = request.starts;
+  nic::CounterId own;
+  if (request.standing != nullptr) {
+    standing_.abandon(request);
+    starts += kForEver / request.completions;
+    own = request.standing->trigger;
+  }
   // Of what has no entry yet the NIC knows nothing: it would let go of the counters and regions that it names.
   overflow_.cancel(request.number);
-  for (const nic::CounterId counter : {request.trigger, request.completion})
+  for (const nic::CounterId counter : {request.trigger, request.completion, own})
     if (counter.valid() && nic_.caps().cancel)
       (void)nic_.cancel(counter);
   if (request.written_back) {
-    const uint64_t wanted = request.completion_value(request.starts);
+    const uint64_t wanted = request.completion_value(starts);
     const Result<nic::CounterValue> value = nic_.read(request.completion);
     if (value.ok() && value.value().success < wanted)
       (void)nic_.add(request.completion, wanted - value.value().success);
@@ -186,7 +205,7 @@ void Endpoint::release(Request& request) {
   }
   // The NIC may add to it at this moment.
   const std::atomic_ref<uint64_t> word(*request.done.address);
-  const uint64_t wanted = request.done_base + request.starts;
+  const uint64_t wanted = request.done_base + starts;
   uint64_t now = word.load();
   while (now < wanted && !word.compare_exchange_weak(now, wanted)) {
   }

@@ -113,9 +113,19 @@ Status StandingOrders::can_end(const Request& request) const {
   // Of a capture that is over nothing more comes.
   if (request.standing->capture != 0 && request.standing->capture == request.standing->stream->capturing())
     return {Code::kInvalidState, "a capture has a start of the request (" + request.describe() + ") and not its wait"};
-  if (request.done.valid() && request.iterations_done() < started(request))
+  if (!is_complete(request))
     return {Code::kInvalidState, "the last start of the request (" + request.describe() + ") has not completed"};
   return {};
+}
+
+bool StandingOrders::is_complete(const Request& request) const {
+  return !request.done.valid() || request.iterations_done() >= started(request);
+}
+
+void StandingOrders::abandon(Request& request) {
+  const std::lock_guard lock(mutex_);
+  std::erase(requests_, &request);
+  set_lead();
 }
 
 Status StandingOrders::end(Request& request) {
@@ -136,7 +146,7 @@ Status StandingOrders::end(Request& request) {
     LANYARD_CHECK(status.ok(), status.message().c_str());
   }
   if (own.valid())
-    (void)nic_.close_counter(own);  // stays open where the NIC still has something to do with it
+    close_trigger_(request, own);
   request.standing->give_counts();
   request.starts = request.waits = starts;
   request.doorbell_queue = 0;  // its bell was rung by others

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -46,9 +47,11 @@ struct Standing {
 // Threads: keep_up() and posted(): any. The others: as Endpoint.
 class StandingOrders {
  public:
+  // Closes a trigger of that request's own, at once or when nothing can ring it any more.
+  using CloseTrigger = std::function<void(const Request& request, nic::CounterId trigger)>;
   // `overflow` is null where what does not fit waits until it does. Without a thread of its own only callers keep up.
-  StandingOrders(nic::Nic& nic, Overflow* overflow, bool own_thread)
-      : nic_(nic), overflow_(overflow), own_thread_(own_thread) {}
+  StandingOrders(nic::Nic& nic, Overflow* overflow, bool own_thread, CloseTrigger close_trigger)
+      : nic_(nic), overflow_(overflow), own_thread_(own_thread), close_trigger_(std::move(close_trigger)) {}
   ~StandingOrders() { stop(); }
   StandingOrders(const StandingOrders&) = delete;
   StandingOrders& operator=(const StandingOrders&) = delete;
@@ -63,6 +66,10 @@ class StandingOrders {
   Status can_end(const Request& request) const;
   // Makes it an ordinary request again that has been started so often. kInvalidState: a start has not completed.
   Status end(Request& request);
+  // Whether every start of it that its stream has reached has completed. Reads counters.
+  bool is_complete(const Request& request) const;
+  // Of a request that has failed: hands over nothing more. It stands until end().
+  void abandon(Request& request);
   // Hands over what is due; returns how many operations that was. Never blocks.
   size_t keep_up();
   // Ends the thread. May be repeated; nothing may begin afterwards.
@@ -80,6 +87,7 @@ class StandingOrders {
   nic::Nic& nic_;
   Overflow* const overflow_;
   const bool own_thread_;
+  const CloseTrigger close_trigger_;
   std::mutex mutex_;  // guards the following, and `posted` of the requests
   std::vector<Request*> requests_;
   uint64_t entries_ = 0;  // of one iteration of all
