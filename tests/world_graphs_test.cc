@@ -25,7 +25,8 @@ constexpr char kProgram[] =
 TEST(WorldGraphs, AreCleanOnEveryCard) {
   for (const char* bells : {"", ",register-bells", ",word-bells", ",total-bells"})
     for (const char* strategy : {"", ",sender-flag", ",write-back"})
-      for (const char* entries : {"", ",depth=3", ",depth=5,stale-reads", ",no-overflow,no-room", ",max-message=16"}) {
+      for (const char* entries :
+           {"", ",depth=3", ",depth=5,stale-reads", ",no-overflow,no-room,stolen-entries", ",max-message=16"}) {
         const std::string text = std::string(kProgram) + bells + strategy + entries;
         const Verdict verdict = fuzz_text(text, 60);
         EXPECT_TRUE(verdict.ok()) << text << "\n" << verdict.report.oracle << ": " << verdict.report.text;

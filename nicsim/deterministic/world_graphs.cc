@@ -86,15 +86,16 @@ void World::launch_captured(Process& process, uint32_t queue) {
 void World::take_keep_up(Process& process) {
   const size_t handed_over = process.endpoint.standing().keep_up();
   process.standing_done = 0;
-  bool due = false;
+  bool refused = false;
   for (const Side& side : state_->sides) {
     if (side.rank != process.rank || !side.captured)
       continue;
     process.standing_done += side.core->iterations_done();
-    due = due || side.core->standing->posted == side.core->iterations_done();
+    refused = refused || (side.core->standing->posted == side.core->iterations_done() &&
+                          side.core->plan.size() <= process.nic.free_entries());
   }
   // Whom the card told that it has no room, though it has, tries again.
-  process.kept_up = !options_.no_room || !due;
+  process.kept_up = !options_.no_room || !refused;
   handed_over > 0 ? nic_changed(process) : standing_changed(process);
 }
 
