@@ -79,6 +79,7 @@ struct Process {
   uint64_t untraced = 0;           // failures that it was told of without a request's name
   uint64_t orphaned = 0;           // failures of requests that it freed before it was told: of these it must be
   bool gave_up = false;            // was told that an operation failed, and ended its program
+  bool left = false;               // went on from MPIX_Queue_wait with one failure, and may never be told of the next
   uint64_t failures_seen = 0;      // its NIC's, when it last looked for some
   bool looked_for_losses = false;  // since its NIC lost a peer
   bool wants_room = false;         // its action found no room; whatever changes lets it try again

@@ -121,7 +121,7 @@ World::Fingerprint World::fingerprint() const {
     digest.add(process->next_free << 3 | process->nic.lost_peers() << 2 | (process->looked_for_losses ? 2 : 0) |
                (process->gave_up ? 1 : 0));
     digest.add(process->standing_done << 1 | (process->kept_up ? 1 : 0));
-    digest.add(process->failures_seen);
+    digest.add(process->failures_seen << 1 | (process->left ? 1 : 0));
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
     for (const auto& lane : process->lanes) {
       digest.add(lane->stream.executed());

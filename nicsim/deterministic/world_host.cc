@@ -172,7 +172,9 @@ bool World::sync(Process& process, const Action& action) {
   if (told) {
     nic_changed(process);
     // Who frees what graphs start must have seen them end.
-    return !programs_capture_ && chance(ChoiceKind::kLeave);
+    if (programs_capture_ || !chance(ChoiceKind::kLeave))
+      return false;
+    return process.left = true;
   }
   if (!over)
     return false;

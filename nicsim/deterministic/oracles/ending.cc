@@ -168,6 +168,11 @@ void judge_stall(World& world) {
   const WaitChain chain = WaitChain::of(world);
   if (chain.blame == WaitChain::Blame::kFailure)
     return;  // its program was told
+  bool left = false;
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
+    left = left || world.process(rank).left;
+  if (chain.blame == WaitChain::Blame::kUser && left)
+    return;  // who does not ask further is not told of what holds the others up
   world.find(chain.blame == WaitChain::Blame::kUser ? Finding::kUser : Finding::kDeadlock, "liveness", chain.text);
 }
 
