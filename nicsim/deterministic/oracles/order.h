@@ -24,9 +24,9 @@ void check_landed(World& world, const Transit& transit);
 void check_counted(World& world, const Transit& transit);
 // The target's NIC would not have it: it names a region that is gone, or memory outside.
 void check_refused(World& world, const Transit& transit);
-// The stream gets to a start's last ring, to a wait, to a kernel.
 // A ring of a request's own trigger is under way.
 void check_rung(World& world, const Process& process, const StepItem& item);
+// The stream gets to a start's last ring, to a wait, to a kernel.
 void check_started(World& world, uint32_t request);
 void check_waited(World& world, uint32_t request, uint64_t iteration);
 void check_packed(World& world, uint32_t request);
