@@ -56,6 +56,9 @@ TEST(RandomConfig, IsOfEveryKind) {
         seen["repeated"] += action.repeated;
         seen["captured"] += action.kind == Action::Kind::kCapture;
         seen["launched"] += action.kind == Action::Kind::kLaunch;
+        seen["stands"] += action.kind == Action::Kind::kStand;
+        seen["by a kernel"] += action.kind == Action::Kind::kKernelStart;
+        seen["dismissed"] += action.kind == Action::Kind::kDismiss;
         seen["several at once"] += action.kind == Action::Kind::kStart && action.requests.size() > 1;
       }
     const WorldOptions& world = config.world;
@@ -69,7 +72,7 @@ TEST(RandomConfig, IsOfEveryKind) {
     seen["timed"] += world.timed;
     ++seen["bells " + std::to_string(static_cast<int>(world.bells))];
   }
-  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 10u + 8u + 4u);
+  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 13u + 8u + 4u);
   for (const auto& [what, times] : seen)
     EXPECT_GE(times, 5) << what;
 }

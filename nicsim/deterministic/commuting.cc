@@ -9,9 +9,10 @@ namespace {
 std::span<const Action> rest_of(const Process& process) { return process.program.subspan(process.next_action); }
 
 // Standing requests are handed over as they complete.
-bool captures(const Process& process) {
-  return std::any_of(process.program.begin(), process.program.end(),
-                     [](const Action& action) { return action.kind == Action::Kind::kCapture; });
+bool has_standing(const Process& process) {
+  return std::any_of(process.program.begin(), process.program.end(), [](const Action& action) {
+    return action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand;
+  });
 }
 
 // Frees close counters, regions and words, which whatever is under way may touch, and matching opens them.
@@ -66,7 +67,7 @@ bool commutes_with_all(const World& world, uint32_t agent) {
   const Process& process = world.process(world.rank_of(agent));
   const StepKind kind = world.kind_of(agent);
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
-    if (captures(world.process(rank)))
+    if (has_standing(world.process(rank)))
       return false;
   if (kind == StepKind::kHost)
     return host_commutes(process);

@@ -63,11 +63,15 @@ struct Action {
     kCapture,   // what is enqueued on the queue from here on is captured, not run
     kCaptured,  // ... up to here
     kLaunch,    // enqueues all that was captured last on the queue
+    kStand,     // MPIX_Device_requests_create: from here on kernels alone start them and wait for them
+    kKernelStart,  // enqueues a kernel that calls MPIX_Device_startall
+    kKernelWait,   // enqueues a kernel that calls MPIX_Device_waitall
+    kDismiss,      // MPIX_Device_requests_free; their starts have completed
   };
   Kind kind = Kind::kSync;
   uint32_t queue = 0;                 // of the rank
   uint32_t message = 0;               // kPack, kUnpack, kPromise, kAwait
-  std::vector<RequestName> requests;  // kStart, kWait, kComplete, kFree, kMatch, kMatched
+  std::vector<RequestName> requests;  // of all other kinds but kSync and those of captures
   bool refused = false;  // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change nothing
   bool repeated = false;  // kStart: may be refused because the last start is on another queue and has not completed;
                           // then again, until it is not
@@ -105,6 +109,17 @@ class HostProgram {
   HostProgram& capture() { return enqueue(Action::Kind::kCapture, {}); }
   HostProgram& captured() { return enqueue(Action::Kind::kCaptured, {}); }
   HostProgram& launch() { return enqueue(Action::Kind::kLaunch, {}); }
+  // Requests that kernels of the queue's stream start and wait for, from stand() to dismiss().
+  HostProgram& stand(std::vector<RequestName> requests) { return enqueue(Action::Kind::kStand, std::move(requests)); }
+  HostProgram& kernel_start(std::vector<RequestName> requests) {
+    return enqueue(Action::Kind::kKernelStart, std::move(requests));
+  }
+  HostProgram& kernel_wait(std::vector<RequestName> requests) {
+    return enqueue(Action::Kind::kKernelWait, std::move(requests));
+  }
+  HostProgram& dismiss(std::vector<RequestName> requests) {
+    return enqueue(Action::Kind::kDismiss, std::move(requests));
+  }
   // The start or wait before is a mistake.
   HostProgram& refused();
   // The start before is made again and again while the last one goes on elsewhere.

@@ -4,9 +4,9 @@
 //
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
 // ready send; pN: so much room more in the receive; s: received from any source; g: with any tag. Actions are a letter
-// and what they are about: q a queue, p u o a a message, s w c f m x requests (a message, with r for its receive); y
-// b e l nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated until it is
-// taken.
+// and what they are about: q a queue, p u o a a message, s w c f m x d k v z requests (a message, with r for its
+// receive); y b e l nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated
+// until it is taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -27,13 +27,15 @@ struct Letter {
   About about;
 };
 constexpr Letter kLetters[] = {
-    {'p', Kind::kPack, About::kMessage},     {'u', Kind::kUnpack, About::kMessage},
-    {'o', Kind::kPromise, About::kMessage},  {'a', Kind::kAwait, About::kMessage},
-    {'s', Kind::kStart, About::kRequests},   {'w', Kind::kWait, About::kRequests},
-    {'y', Kind::kSync, About::kNothing},     {'c', Kind::kComplete, About::kRequests},
-    {'f', Kind::kFree, About::kRequests},    {'m', Kind::kMatch, About::kRequests},
-    {'x', Kind::kMatched, About::kRequests}, {'b', Kind::kCapture, About::kNothing},
-    {'e', Kind::kCaptured, About::kNothing}, {'l', Kind::kLaunch, About::kNothing},
+    {'p', Kind::kPack, About::kMessage},        {'u', Kind::kUnpack, About::kMessage},
+    {'o', Kind::kPromise, About::kMessage},     {'a', Kind::kAwait, About::kMessage},
+    {'s', Kind::kStart, About::kRequests},      {'w', Kind::kWait, About::kRequests},
+    {'y', Kind::kSync, About::kNothing},        {'c', Kind::kComplete, About::kRequests},
+    {'f', Kind::kFree, About::kRequests},       {'m', Kind::kMatch, About::kRequests},
+    {'x', Kind::kMatched, About::kRequests},    {'b', Kind::kCapture, About::kNothing},
+    {'e', Kind::kCaptured, About::kNothing},    {'l', Kind::kLaunch, About::kNothing},
+    {'d', Kind::kStand, About::kRequests},      {'k', Kind::kKernelStart, About::kRequests},
+    {'v', Kind::kKernelWait, About::kRequests}, {'z', Kind::kDismiss, About::kRequests},
 };
 
 // What is left of a text that is being read.
@@ -250,7 +252,9 @@ std::string Exchange::help() {
          "            until the last start has completed\n"
          "  w0.1r     wait for them; c: until they have completed; f: free; m: match; x: until they are matched\n"
          "  y         MPIX_Queue_wait\n"
-         "  b e l     begin and end a capture on the queue; launch what was captured there last\n";
+         "  b e l     begin and end a capture on the queue; launch what was captured there last\n"
+         "  d0.1r     give them to kernels of the queue; k: a kernel starts them; v: one waits for them; z: take "
+         "back\n";
 }
 
 }  // namespace lanyard::nicsim

@@ -24,7 +24,13 @@ struct Plan {
   bool matching = false;   // and not known to be matched
   bool started = false;    // since it was matched
   bool gone = false;       // freed
-  bool standing = false;   // started by graphs
+  bool standing = false;   // started by graphs or kernels
+};
+
+// What starts the requests of a queue without its host: what was captured there last, or a set of kernels'.
+struct Standing {
+  bool in_kernels = false;
+  std::vector<RequestName> requests;  // none: nothing yet
 };
 
 // An epoch is the same on all ranks: which messages go. All starts of an epoch precede whatever its rank blocks on in
@@ -134,9 +140,9 @@ class Generator {
     queues_.clear();
     for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
       queues_.push_back(1 + below(kMostQueues));
-    graphs_of_.clear();
+    standing_.clear();
     for (const uint32_t queues : queues_)
-      graphs_of_.emplace_back(queues);
+      standing_.emplace_back(queues);
     plans_.resize(exchange.ranks());
     for (uint32_t i = 0; i < count; ++i) {
       const MessageName name = exchange.message(ends[i].first, ends[i].second, all[i]);
@@ -251,7 +257,7 @@ class Generator {
         if (faulty_ || plan.standing)
           host.on(plan.queue).sync();
         if (std::exchange(plan.standing, false))
-          graphs_of_[rank][plan.queue].clear();
+          end_standing(host, rank, plan.queue);
         plan.gone = true;
         requests.push_back(plan.request);
       }
@@ -303,7 +309,7 @@ class Generator {
         host.on(plan->queue).promise(plan->message);
     for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
       if (!graphed[queue].empty())
-        launch(host.on(queue), graphs_of_[rank][queue], graphed[queue]);
+        launch(host.on(queue), standing_[rank][queue], graphed[queue]);
     for (const Plan* plan : later) {
       host.on(plan->queue).await(plan->message);
       pack(host, *plan);
@@ -315,14 +321,34 @@ class Generator {
       host.on(below(queues_[rank])).sync();
   }
 
-  // Those that go by a graph, by queue: who did once does for ever. What a graph waits for must not wait for anything
-  // behind it in its stream: so there are no ready sends in it, nor their receives. What is to be captured must have
-  // completed.
+  // Before some of it is freed, or goes by its host again. Its stream has run all. Graphs are not launched again; of
+  // those that are not freed the next graph starts those that it has.
+  void end_standing(HostProgram& host, uint32_t rank, uint32_t queue) {
+    Standing& standing = standing_[rank][queue];
+    if (standing.in_kernels && !standing.requests.empty())
+      host.on(queue).dismiss(standing.requests);
+    for (Plan& plan : plans_[rank])
+      if (standing.in_kernels && plan.queue == queue)
+        plan.standing = false;
+    standing.requests.clear();
+  }
+
+  // Those that go by a graph or a kernel, by queue: who went by a graph does for ever. What a stream waits for there
+  // must not wait for anything behind it in its stream: so there are no ready sends in it, nor their receives. What is
+  // to stand must have completed.
   std::vector<std::vector<Plan*>> take_graphed(HostProgram& host, uint32_t rank, std::vector<Plan*>& plans) {
     std::vector<std::vector<Plan*>> graphed(queues_[rank]);
     std::vector<bool> begins(queues_[rank]);
-    for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
-      begins[queue] = graphs_ && graphs_of_[rank][queue].empty() && percent(60);
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
+      Standing& standing = standing_[rank][queue];
+      if (standing.in_kernels && !standing.requests.empty() && percent(25)) {
+        host.on(queue).sync();
+        end_standing(host, rank, queue);
+      }
+      begins[queue] = graphs_ && standing.requests.empty() && percent(60);
+      if (begins[queue])
+        standing.in_kernels = percent(40) && !stands_any(rank, queue);
+    }
     std::erase_if(plans, [&](Plan* plan) {
       const bool goes = plan->standing || (begins[plan->queue] && !plan->ready && percent(75));
       if (goes)
@@ -330,39 +356,56 @@ class Generator {
       return goes;
     });
     for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
-      std::vector<RequestName>& graph = graphs_of_[rank][queue];
-      if (percent(15))
-        graph.clear();
+      Standing& standing = standing_[rank][queue];
+      if (!standing.in_kernels && percent(15))
+        standing.requests.clear();
       std::vector<RequestName> requests;
       for (const Plan* plan : graphed[queue])
         if (plan->started && !plan->standing)
           requests.push_back(plan->request);
-      if (graph.empty() && !requests.empty())
+      if (standing.requests.empty() && !requests.empty())
         host.complete(requests);
     }
     return graphed;
   }
+  bool stands_any(uint32_t rank, uint32_t queue) const {
+    return std::any_of(plans_[rank].begin(), plans_[rank].end(),
+                       [queue](const Plan& plan) { return plan.queue == queue && plan.standing; });
+  }
 
-  // `graph`: what was captured last on the queue.
-  void launch(HostProgram& host, std::vector<RequestName>& graph, const std::vector<Plan*>& plans) {
-    if (graph.empty()) {
-      host.capture();
-      capture(host, plans);
-      host.captured();
-      for (Plan* plan : plans) {
+  void launch(HostProgram& host, Standing& standing, const std::vector<Plan*>& plans) {
+    if (standing.requests.empty()) {
+      for (const Plan* plan : plans)
+        standing.requests.push_back(plan->request);
+      if (standing.in_kernels)
+        host.stand(standing.requests);
+      else
+        capture(host, plans);
+      for (Plan* plan : plans)
         plan->standing = plan->started = true;
-        graph.push_back(plan->request);
-      }
       if (percent(20))
-        host.start({graph.front()}).refused();
+        host.start({standing.requests.front()}).refused();
     }
-    host.launch();
+    if (standing.in_kernels)
+      launch_kernels(host, standing, plans);
+    else
+      host.launch();
     if (percent(10))
-      host.wait({graph.front()}).refused();
+      host.wait({standing.requests.front()}).refused();
+  }
+
+  void launch_kernels(HostProgram& host, const Standing& standing, const std::vector<Plan*>& plans) {
+    for (const Plan* plan : plans)
+      pack(host, *plan);
+    host.kernel_start(standing.requests).kernel_wait(standing.requests);
+    for (const Plan* plan : plans)
+      if (plan->checked && plan->request.receive())
+        host.unpack(plan->message);
   }
 
   void capture(HostProgram& host, std::vector<Plan*> plans) {
     std::vector<RequestName> requests;
+    host.capture();
     for (const Plan* plan : plans) {
       pack(host, *plan);
       requests.push_back(plan->request);
@@ -382,6 +425,7 @@ class Generator {
       if (together && plan->checked && plan->request.receive())
         host.unpack(plan->message);
     }
+    host.captured();
   }
 
   static void pack(HostProgram& host, const Plan& plan) {
@@ -460,8 +504,10 @@ class Generator {
         requests.push_back(plan.request);
     }
     if (frees && (faulty_ || graphs_))
-      for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
+      for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
         host.on(queue).sync();
+        end_standing(host, rank, queue);
+      }
     if (frees && !requests.empty())
       host.free(requests);
     for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
@@ -470,13 +516,13 @@ class Generator {
 
   Random random_;
   bool faulty_ = false;
-  bool graphs_ = false;                   // all messages go in every epoch, so that a graph may start any
+  bool graphs_ = false;                   // and kernels: all messages go in every epoch, so that a graph may start any
   std::vector<uint32_t> queues_;          // by rank
   std::vector<std::vector<Plan>> plans_;  // by rank, in the order of messages
   std::vector<bool> going_;               // by message
   std::vector<bool> own_;                 // by message: programs match it
-  std::vector<std::vector<std::vector<RequestName>>> graphs_of_;  // by rank and queue: what was captured there last
-  std::vector<std::pair<uint32_t, uint32_t>> lives_;              // by message: the epochs in which it is there
+  std::vector<std::vector<Standing>> standing_;       // by rank and queue
+  std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Side {
   uint64_t pieces = 1;  // writes an iteration
   std::vector<std::byte> buffer;
   std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read
-  bool captured = false;             // started by graphs, until it is freed
+  bool standing = false;             // started by graphs, until it is freed, or by kernels of a set
   bool checked = false;              // the program packs and reads it: its content is known
 
   // Iterations that the stream has got to.

@@ -264,7 +264,7 @@ class Tracer {
     if (side.released)
       return {what + " was taken back: the request has failed", std::nullopt, Blame::kFailure};
     // What stands goes on when it has completed.
-    if (side.captured && side.failed > 0)
+    if (side.standing && side.failed > 0)
       return {what + " is not handed over: an earlier one has failed", std::nullopt, Blame::kFailure};
     if (process.nic.posting() > 0)
       return {what + " is not posted", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kPool};

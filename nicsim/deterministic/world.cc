@@ -20,9 +20,11 @@ bool matches(const HostProgram& program) {
                      [](const Action& action) { return action.kind == Action::Kind::kMatch; });
 }
 
-bool captures(const HostProgram& program) {
-  return std::any_of(program.actions().begin(), program.actions().end(),
-                     [](const Action& action) { return action.kind == Action::Kind::kCapture; });
+// Whether something else than its host starts requests of it.
+bool has_standing(const HostProgram& program) {
+  return std::any_of(program.actions().begin(), program.actions().end(), [](const Action& action) {
+    return action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand;
+  });
 }
 
 // Whether the program matches the request before it does anything else with it.
@@ -67,14 +69,15 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
         entries = &mine.entries;
       if (action.kind == Action::Kind::kLaunch)
         mine.entries += captured[action.queue];
-      if (action.kind != Action::Kind::kStart)
+      const bool stand = action.kind == Action::Kind::kStand;
+      if (stand || (entries != &mine.entries && action.kind == Action::Kind::kStart))
+        mine.counters += static_cast<uint32_t>(action.requests.size());  // triggers of their own
+      if (action.kind != Action::Kind::kStart && action.kind != Action::Kind::kKernelStart)
         continue;
       for (const RequestName request : action.requests)
         *entries += request.receive() ? 2
                                       : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
                                                             options.max_message_bytes);
-      if (entries != &mine.entries)  // triggers of their own
-        mine.counters += static_cast<uint32_t>(action.requests.size());
     }
     if (matches(exchange.program(rank)))  // what was freed may be closed late
       for (uint32_t* number : {&mine.counters, &mine.regions})
@@ -164,8 +167,8 @@ void World::build() {
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_match_ = programs_match_ || matches(exchange_.program(rank));
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
-    programs_capture_ = programs_capture_ || captures(exchange_.program(rank));
-  stride_ += (programs_capture_ ? 1 : 0) + (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
+    programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
+  stride_ += (programs_stand_ ? 1 : 0) + (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;
@@ -387,7 +390,7 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kMail;
   if (options_.kills && agent == loss_agent(agent / stride_))
     return StepKind::kLoss;
-  if (programs_capture_ && agent == keep_up_agent(agent / stride_))
+  if (programs_stand_ && agent == keep_up_agent(agent / stride_))
     return StepKind::kKeepUp;
   if (which < first_ring_ + counters_)
     return StepKind::kRing;
@@ -455,7 +458,11 @@ std::string World::describe(const Action& action) const {
                                            "be matched",
                                            "capture",
                                            "end of the capture",
-                                           "launch"};
+                                           "launch",
+                                           "give to kernels",
+                                           "kernel: start",
+                                           "kernel: wait",
+                                           "take from kernels"};
   std::string text = kNames[static_cast<size_t>(action.kind)];
   if (is_of_message(action.kind))
     return text + " (" + exchange_.describe({2 * action.message}) + ")";

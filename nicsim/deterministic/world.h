@@ -161,7 +161,7 @@ class World {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
-  // copies; then that which keeps standing requests up, where programs capture, the loss's, where processes are
+  // copies; then that which keeps standing requests up, where programs have some, the loss's, where processes are
   // killed, and the mail's, where programs match.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
@@ -213,6 +213,7 @@ class World {
   void kill(Process& process);
   void end_faults();
   void take_host(Process& process);
+  bool collect(Process& process, const Action& action);
   bool call(Process& process, const Action& action);
   void mark(Process& process, const Action& action, size_t before);
   void enter(uint32_t queue, StepStream& stream, std::span<StepItem> items);
@@ -231,6 +232,12 @@ class World {
   void take_post(Process& process);
   void take_overflow(Process& process);
   void launch_captured(Process& process, uint32_t queue);
+  void stands_now(Process& process, Side& side);
+  void change_set(Process& process, const Action& action);
+  bool mistake_in_set(const Action& action) const;
+  void launch_kernel(Process& process, const Action& action);
+  static StepItem start_by_kernel(RequestName request, const core::Request& core);
+  static StepItem wait_by_kernel(RequestName request, const core::Request& core);
   void take_keep_up(Process& process);
   void standing_changed(Process& process);
   void take_stream(Process& process, uint32_t queue);
@@ -259,7 +266,7 @@ class World {
   const Exchange& exchange_;
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
-  bool programs_match_ = false, programs_capture_ = false;
+  bool programs_match_ = false, programs_stand_ = false;
   Arena arena_;
   Arena::Image beginning_;
   State* state_ = nullptr;

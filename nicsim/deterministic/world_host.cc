@@ -52,6 +52,10 @@ void World::take_host(Process& process) {
     case Action::Kind::kCapture: lane.stream.begin_capture(); break;
     case Action::Kind::kCaptured: lane.stream.end_capture(); break;
     case Action::Kind::kLaunch: launch_captured(process, action.queue); break;
+    case Action::Kind::kStand:
+    case Action::Kind::kDismiss: change_set(process, action); break;
+    case Action::Kind::kKernelStart:
+    case Action::Kind::kKernelWait: launch_kernel(process, action); break;
     case Action::Kind::kMatched:
       for (const RequestName request : action.requests) {
         if (const Side& side = state_->sides[request.index];
@@ -66,18 +70,25 @@ void World::take_host(Process& process) {
   streams_changed(process);
 }
 
-// An enqueuing call of the core's; false where it wants to be repeated.
-bool World::call(Process& process, const Action& action) {
-  Process::Lane& lane = *process.lanes[action.queue];
+// The core's requests of the action, into `scratch`; false where one was freed.
+bool World::collect(Process& process, const Action& action) {
   process.scratch.clear();
   for (const RequestName request : action.requests) {
     core::Request* core = state_->sides[request.index].core;
     if (core == nullptr) {
       find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is used after it was freed");
-      return true;
+      return false;
     }
     process.scratch.push_back(core);
   }
+  return true;
+}
+
+// An enqueuing call of the core's; false where it wants to be repeated.
+bool World::call(Process& process, const Action& action) {
+  Process::Lane& lane = *process.lanes[action.queue];
+  if (!collect(process, action))
+    return true;
   const bool start = action.kind == Action::Kind::kStart;
   const size_t before = lane.stream.mark();
   const bool captured = lane.stream.capturing() != 0;
@@ -129,8 +140,8 @@ bool World::is_complete(const Action& action) const {
 const char* World::mistake_in(const Action& action) const {
   for (const RequestName request : action.requests) {
     const Side& side = this->side(request);
-    if (side.captured)
-      return "it is started by graphs";
+    if (side.standing)
+      return "it is started by graphs or kernels";
     if (action.kind == Action::Kind::kWait) {
       if (side.starts == side.waits)
         return "nothing was started";
@@ -172,7 +183,7 @@ bool World::sync(Process& process, const Action& action) {
   if (told) {
     nic_changed(process);
     // Who frees what graphs start must have seen them end.
-    if (programs_capture_ || !chance(ChoiceKind::kLeave))
+    if (programs_stand_ || !chance(ChoiceKind::kLeave))
       return false;
     return process.left = true;
   }
@@ -227,11 +238,11 @@ bool World::free_requests(Process& process, const Action& action) {
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
     const Status status = side.core == nullptr ? Status(Code::kInvalidState, "it was freed before")
                                                : process.endpoint.free_request(side.core);
-    if (side.captured && (status.ok() || side.core->standing == nullptr))
-      side.captured = process.kept_up = false;  // others may go further ahead now
+    if (side.standing && (status.ok() || side.core->standing == nullptr))
+      side.standing = process.kept_up = false;  // others may go further ahead now
     if (!status.ok()) {
       const bool over = side.core == nullptr ||
-                        (side.captured ? process.endpoint.standing().is_complete(*side.core) : side.core->complete());
+                        (side.standing ? process.endpoint.standing().is_complete(*side.core) : side.core->complete());
       if (!over && !side.core->needs_wait()) {
         if (process.next_free > first)
           nic_changed(process);

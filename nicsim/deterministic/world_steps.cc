@@ -17,7 +17,7 @@ void World::take(uint32_t agent) {
     return take_mail(process);
   if (options_.kills && agent == loss_agent(process.rank))
     return take_loss(process);
-  if (programs_capture_ && agent == keep_up_agent(process.rank))
+  if (programs_stand_ && agent == keep_up_agent(process.rank))
     return take_keep_up(process);
   if (which >= first_ring_ + 2 * counters_)
     return take_copy(process, which - first_ring_ - 2 * counters_);
@@ -351,7 +351,7 @@ void World::nic_changed(Process& process) {
   process.overflow_idle = false;
   set_enabled(agent(process.rank, kOverflowAgent), !process.endpoint.overflow().empty());
   process.wants_room = false;
-  if (programs_capture_) {
+  if (programs_stand_) {
     process.kept_up = process.kept_up && options_.overflow;  // else it may have found no room
     standing_changed(process);
   }
@@ -363,7 +363,7 @@ void World::streams_changed(Process& process) {
     return;
   for (uint32_t queue = 0; queue < process.lanes.size(); ++queue)
     set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.lanes[queue]->stream.ready());
-  if (programs_capture_)
+  if (programs_stand_)
     standing_changed(process);
   host_changed(process);
 }

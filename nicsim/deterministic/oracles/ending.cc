@@ -82,7 +82,7 @@ uint64_t ahead(const World& world, const Process& process) {
   uint64_t operations = 0;
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
-    if (side.rank == process.rank && side.captured)
+    if (side.rank == process.rank && side.standing)
       operations += (side.before + side.core->standing->posted - side.starts) * side.core->plan.size();
   }
   return operations;
@@ -95,7 +95,7 @@ uint32_t counters_held(const World& world, const Process& process) {
     const Side& side = world.side(RequestName{index});
     if (side.core != nullptr && side.rank == process.rank)
       held += (side.core->trigger.valid() ? 1 : 0) + (side.core->completion.valid() ? 1 : 0) +
-              (side.captured && side.core->standing->trigger.valid() ? 1 : 0);
+              (side.standing && side.core->standing->trigger.valid() ? 1 : 0);
   }
   return held;
 }
@@ -107,7 +107,7 @@ void judge_counts(World& world, const Process& process) {
     taken += lane->stream.counts_taken();
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
-    if (side.rank == process.rank && side.captured)
+    if (side.rank == process.rank && side.standing)
       held += (side.core->standing->count != nullptr ? 1 : 0) + (side.core->standing->rings != nullptr ? 1 : 0);
   }
   if (taken > held)

@@ -1,4 +1,4 @@
-// Starts that no host makes, in the deterministic world: captured, and launched again and again.
+// Starts that no host makes, in the deterministic world: captured and launched again and again, or made by kernels.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,6 +31,41 @@ TEST(WorldGraphs, AreCleanOnEveryCard) {
         const Verdict verdict = fuzz_text(text, 60);
         EXPECT_TRUE(verdict.ok()) << text << "\n" << verdict.report.oracle << ": " << verdict.report.text;
       }
+}
+
+// Kernels start what its host started before and will start again; a set is made anew with what was freed and matched
+// anew.
+constexpr char kKernels[] =
+    "program=0-1:24t1_1-0:16t2/p0_s0.1r_w0.1r_u1_y_d1r.0_p0_k1r.0_v1r.0_u1_p0_k1r.0_v1r.0_u1_y_z1r.0_p0_s0.1r_w0.1r_u1_"
+    "y_f0.1r_m0.1r_x0.1r_d0.1r_p0_k0.1r_v0.1r_u1_y/s0r_p1_s1_w0r.1_u0_y_d0r.1_p1_k0r.1_v0r.1_u0_p1_k0r.1_v0r.1_u0_y_"
+    "z0r.1_s0r_p1_s1_w0r.1_u0_y_f0r.1_m0r.1_x0r.1_b_p1_s0r.1_w1_w0r_u0_e_l_y_f0r.1";
+
+TEST(WorldKernels, AreCleanOnEveryCard) {
+  for (const char* bells : {"", ",register-bells", ",word-bells", ",total-bells"})
+    for (const char* strategy : {"", ",sender-flag", ",write-back"})
+      for (const char* entries :
+           {"", ",depth=3", ",depth=5,stale-reads", ",no-overflow,no-room,stolen-entries", ",max-message=16"}) {
+        const std::string text = std::string(kKernels) + bells + strategy + entries;
+        const Verdict verdict = fuzz_text(text, 60);
+        EXPECT_TRUE(verdict.ok()) << text << "\n" << verdict.report.oracle << ": " << verdict.report.text;
+      }
+}
+
+TEST(WorldKernels, HostsCannotStartWhatIsInASet) {
+  const Verdict verdict = fuzz_text("program=0-1:8/d0_s0-_k0_w0-_v0_s0-_y_z0_s0_w0/s0r_w0r_s0r_w0r", 200);
+  EXPECT_TRUE(verdict.ok()) << verdict.report.text;
+}
+
+TEST(WorldKernels, ASetThatIsUnderWayIsNotTakenBack) {
+  const Verdict verdict = fuzz_text("program=0-1:8/d0_k0_z0/s0r_w0r", 20);
+  EXPECT_EQ(verdict.report.finding, Finding::kUser);
+  EXPECT_NE(verdict.report.text.find("take from kernels"), std::string::npos) << verdict.report.text;
+}
+
+TEST(WorldKernels, AKernelWithoutASetIsTheProgramsMistake) {
+  const Verdict verdict = fuzz_text("program=0-1:8/k0/s0r_w0r", 5);
+  EXPECT_EQ(verdict.report.finding, Finding::kUser);
+  EXPECT_NE(verdict.report.text.find("which is not the kernels'"), std::string::npos) << verdict.report.text;
 }
 
 // Once a failure has been told, no launch waits for the request any more, and it can be freed.

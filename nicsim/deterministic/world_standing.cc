@@ -1,0 +1,200 @@
+// Starts of a World that no host makes: captured into graphs and launched again and again, or made by kernels.
+#include <utility>
+
+#include "nicsim/deterministic/world.h"
+#include "transport/core/standing.h"
+
+namespace lanyard::nicsim {
+
+// Says of the items that a start or a wait has become, those behind `before`, what they are about.
+void World::mark(Process& process, const Action& action, size_t before) {
+  StepStream& stream = process.lanes[action.queue]->stream;
+  const bool captured = stream.capturing() != 0;
+  const std::span<StepItem> items = stream.since(before);
+  if (action.kind == Action::Kind::kWait) {
+    for (size_t i = 0; i < items.size(); ++i)
+      items[i].request = action.requests[i].index;
+    return;
+  }
+  // A ring for each request with a trigger of its own, in order, then one for all that share the queue's.
+  size_t ring = 0, shared = 0;
+  for (const RequestName request : action.requests) {
+    Side& side = state_->sides[request.index];
+    if (captured)
+      stands_now(process, side);
+    if (side.core->trigger.valid() || (captured && side.core->shares_trigger)) {
+      items[ring].start = request.index;
+      items[ring++].number = side.core->number;
+    } else if (side.core->shares_trigger) {
+      stream.started.push_back(request.index);
+      ++shared;
+    }
+  }
+  if (shared > 0) {
+    items.back().starts = static_cast<uint32_t>(shared);
+    items.back().first_start = static_cast<uint32_t>(stream.started.size() - shared);
+  }
+  for (const RequestName request : action.requests) {
+    const core::Request& core = *state_->sides[request.index].core;
+    if (core.trigger.valid() || core.shares_trigger)
+      continue;
+    StepItem mark;
+    mark.kind = StepItem::Kind::kMark;
+    mark.start = request.index;
+    stream.push(mark);
+  }
+}
+
+// The host has enqueued these items.
+void World::enter(uint32_t queue, StepStream& stream, std::span<StepItem> items) {
+  const auto start = [&](uint32_t request) {
+    Side& side = state_->sides[request];
+    side.queue = queue;
+    ++side.starts;
+  };
+  for (StepItem& item : items) {
+    if (item.kind == StepItem::Kind::kWait) {
+      item.iteration = ++state_->sides[item.request].waits;
+      continue;
+    }
+    if (item.start != StepItem::kNothing)
+      start(item.start);
+    for (uint32_t i = 0; i < item.starts; ++i)
+      start(stream.started[item.first_start + i]);
+  }
+}
+
+void World::launch_captured(Process& process, uint32_t queue) {
+  StepStream& stream = process.lanes[queue]->stream;
+  const size_t before = stream.mark();
+  stream.launch();
+  const std::span<StepItem> items = stream.since(before);
+  for (const StepItem& item : items) {
+    const uint32_t request = item.kind == StepItem::Kind::kWait ? item.request : item.start;
+    if (request != StepItem::kNothing && !state_->sides[request].standing)
+      return find(Finding::kUser, "lifetime",
+                  "a graph is launched that starts the " + exchange_.describe({request}) + ", which was freed");
+  }
+  enter(queue, stream, items);
+}
+
+// ---- Kernels
+
+// MPIX_Device_requests_create and _free. A kernel's set is complete when it is taken back.
+void World::change_set(Process& process, const Action& action) {
+  if (!collect(process, action))
+    return;
+  core::Queue& queue = *process.lanes[action.queue]->queue;
+  const bool stand = action.kind == Action::Kind::kStand;
+  const Status status = stand ? queue.stand(process.scratch) : queue.dismiss(process.scratch);
+  if (!status.ok())
+    return find(mistake_in_set(action) ? Finding::kUser : Finding::kOrder, "refusal",
+                "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + status.message());
+  for (const RequestName request : action.requests) {
+    Side& side = state_->sides[request.index];
+    side.queue = action.queue;
+    if (stand)
+      stands_now(process, side);
+    else
+      side.standing = process.kept_up = false;  // others may go further ahead now
+  }
+  nic_changed(process);
+}
+
+// Whether the program may not do that: what it is about is under way, or is not the kernels'.
+bool World::mistake_in_set(const Action& action) const {
+  return std::any_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
+    const Side& side = this->side(request);
+    const bool stands = action.kind == Action::Kind::kDismiss;
+    return side.starts != side.waits || side.waited < side.waits || side.failed > 0 || side.standing != stands;
+  });
+}
+
+// What the functions of lanyard_device.h do: one bell after the other, and waits until all have completed.
+void World::launch_kernel(Process& process, const Action& action) {
+  if (!collect(process, action))
+    return;
+  StepStream& stream = process.lanes[action.queue]->stream;
+  const size_t before = stream.mark();
+  for (const RequestName request : action.requests) {
+    const core::Request& core = *state_->sides[request.index].core;
+    if (core.standing == nullptr || !core.standing->in_kernels)
+      return find(Finding::kUser, "lifetime",
+                  "a kernel is launched with the " + exchange_.describe(request) + ", which is not the kernels'");
+    stream.push(action.kind == Action::Kind::kKernelStart ? start_by_kernel(request, core)
+                                                          : wait_by_kernel(request, core));
+  }
+  enter(action.queue, stream, stream.since(before));
+}
+
+StepItem World::start_by_kernel(RequestName request, const core::Request& core) {
+  using Kind = gpu::StreamOp::Kind;
+  const core::Standing& standing = *core.standing;
+  StepItem item;
+  item.start = request.index;
+  item.number = core.number;
+  if (!standing.has_bell) {
+    item.kind = StepItem::Kind::kMark;
+    return item;
+  }
+  item.kind = StepItem::Kind::kRing;
+  item.op.kind = standing.rings != nullptr                           ? Kind::kWriteNext64
+                 : standing.bell.kind == nic::DoorbellKind::kMmioAdd ? Kind::kWrite64
+                                                                     : Kind::kAdd64;
+  item.op.word = standing.bell.word;
+  item.op.value = 1;
+  item.op.count = standing.rings;
+  return item;
+}
+
+StepItem World::wait_by_kernel(RequestName request, const core::Request& core) {
+  StepItem item;
+  item.kind = StepItem::Kind::kWait;
+  item.request = request.index;
+  item.op.kind = gpu::StreamOp::Kind::kWaitNext64;
+  item.op.word = core.done.address;
+  item.op.value = core.written_back ? core.completions : 1;
+  item.op.count = core.standing->count;
+  return item;
+}
+
+// ---- Standing requests
+
+void World::stands_now(Process& process, Side& side) {
+  if (std::exchange(side.standing, true))
+    return;
+  process.kept_up = false;
+  if (const nic::CounterId own = side.core->standing->trigger; own.valid())
+    process.shadow.opened(own.value, {});
+}
+
+void World::take_keep_up(Process& process) {
+  const size_t handed_over = process.endpoint.standing().keep_up();
+  process.standing_done = 0;
+  bool refused = false;
+  for (const Side& side : state_->sides) {
+    if (side.rank != process.rank || !side.standing)
+      continue;
+    process.standing_done += side.core->iterations_done();
+    refused = refused || (side.core->standing->posted == side.core->iterations_done() &&
+                          side.core->plan.size() <= process.nic.free_entries());
+  }
+  // Whom the card told that it has no room, though it has, tries again.
+  process.kept_up = !options_.no_room || !refused;
+  handed_over > 0 ? nic_changed(process) : standing_changed(process);
+}
+
+// Whether there may be something to hand over.
+void World::standing_changed(Process& process) {
+  uint64_t done = 0;
+  bool any = false;
+  for (const Side& side : state_->sides) {
+    if (side.rank != process.rank || !side.standing)
+      continue;
+    any = true;
+    done += side.core->iterations_done();
+  }
+  set_enabled(keep_up_agent(process.rank), any && (done != process.standing_done || !process.kept_up));
+}
+
+}  // namespace lanyard::nicsim
