@@ -260,6 +260,9 @@ void World::land(Transit& transit) {
   else if (!transit.bytes.empty())
     std::memcpy(landing.address, transit.bytes.data(), transit.bytes.size());
   oracle::check_landed(*this, transit);
+  // Its acknowledgement is lost: the bytes are there, and its initiator hears of a failure.
+  if (options_.failures && !transit.acked && chance(ChoiceKind::kFailure))
+    transit.code = Code::kFailed;
   if (landing.counter.valid()) {
     transit.counter = landing.counter.value;
     transit.stage = Transit::Stage::kCount;
