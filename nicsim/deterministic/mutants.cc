@@ -176,7 +176,7 @@ constexpr Mutant kMutants[] = {
     {57, "rings for the next one", "the trigger of a request that failed is given away while its stream will ring it",
      "Endpoint::close_resources", kLeft, nullptr},
     {58, "word of a failed request", "the done word of a request that failed is given away",
-     "Endpoint::close_resources", kRandom, nullptr},
+     "Endpoint::close_resources", kLeft, nullptr},
     {59, "standing threshold from the start",
      "a standing request's own trigger is expected to have counted what it was "
      "not there for",
