@@ -10,7 +10,7 @@ TEST(Config, TextComesBackAsItWas) {
   for (const char* text :
        {"2ranks,1req-each-way,2iter", "1ranks,3req-one-way,1iter,bytes=0",
         "4ranks,1req-each-way,2iter,bytes=64,neighbours=2,queues=2,ready,sends-first,sync,depth=5,no-overflow,"
-        "blocking-post,in-order,max-message=40,failures,lost-rings,no-room,stale-reads",
+        "blocking-post,in-order,max-message=40,failures,lost-rings,no-room,scarce,stale-reads",
         "2ranks,1req-each-way,2iter,single-starts"}) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
@@ -66,7 +66,7 @@ TEST(Config, HelpNamesEveryItem) {
   for (const char* item :
        {"Nranks",   "Nreq-each-way", "Nreq-one-way", "Niter",      "bytes=N", "neighbours=N", "queues=N",
         "ready",    "single-starts", "sends-first",  "sync",       "depth=N", "no-overflow",  "blocking-post",
-        "in-order", "max-message=N", "failures",     "lost-rings", "no-room", "stale-reads"})
+        "in-order", "max-message=N", "failures",     "lost-rings", "no-room", "scarce",       "stale-reads"})
     EXPECT_NE(Config::help().find(std::string("  ") + item + " "), std::string::npos) << item;
 }
 

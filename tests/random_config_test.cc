@@ -56,6 +56,7 @@ TEST(RandomConfig, IsOfEveryKind) {
         seen["repeated"] += action.repeated;
         seen["captured"] += action.kind == Action::Kind::kCapture;
         seen["launched"] += action.kind == Action::Kind::kLaunch;
+        seen["withdrawn"] += action.kind == Action::Kind::kWithdraw;
         seen["stands"] += action.kind == Action::Kind::kStand;
         seen["by a kernel"] += action.kind == Action::Kind::kKernelStart;
         seen["dismissed"] += action.kind == Action::Kind::kDismiss;
@@ -64,6 +65,7 @@ TEST(RandomConfig, IsOfEveryKind) {
     const WorldOptions& world = config.world;
     seen["few entries"] += world.depth > 0;
     seen["no overflow"] += !world.overflow;
+    seen["scarce"] += world.scarce;
     seen["failures"] += world.failures;
     seen["kills"] += world.kills;
     seen["early acks"] += world.early_acks;
@@ -72,7 +74,7 @@ TEST(RandomConfig, IsOfEveryKind) {
     seen["timed"] += world.timed;
     ++seen["bells " + std::to_string(static_cast<int>(world.bells))];
   }
-  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 13u + 8u + 4u);
+  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 14u + 9u + 4u);
   for (const auto& [what, times] : seen)
     EXPECT_GE(times, 5) << what;
 }

@@ -175,6 +175,15 @@ TEST(Matching, WhoIsNeverMatchedIsExplained) {
   EXPECT_NE(verdict.report.text.find("host 1 has ended its program"), std::string::npos) << verdict.report.text;
 }
 
+// Offers are told apart by whose they are: the two first requests of ranks 0 and 1 have equal numbers.
+TEST(Matching, WhatNobodyMatchesIsWithdrawn) {
+  const Verdict verdict = fuzz_program(
+      "program=0-2:8t1_1-2:8t2_2-0:8t3_0-1:8t4/m0_t0_m0_t0/m3r_m1_x1_s1_w1_y_t3r/m2_m1r_x1r_s1r_w1r_y_t2,scarce");
+  EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
+  const Verdict matched = fuzz_program("program=0-1:8/m0_t0/m0r_x0r", 100);
+  EXPECT_EQ(matched.report.finding, Finding::kUser);
+}
+
 TEST(Matching, ARequestIsFreedFirst) {
   EXPECT_EQ(fuzz_program("program=0-0:8/m0.0r_x0.0r_m0", 10).report.finding, Finding::kUser);
 }

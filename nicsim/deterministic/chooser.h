@@ -22,6 +22,7 @@ enum class ChoiceKind : uint8_t {
   kCopy,       // 1: a counter that has counted is copied to its word though nobody asked for it
   kMail,       // whose oldest matching card arrives next, of n processes with some under way
   kLeave,      // 1: a program that was told of a failure goes on before its streams have run all
+  kScarce,     // 1: the NIC has no counter or region left for now
   kKinds,
 };
 inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);

@@ -20,7 +20,7 @@ bool frees_or_matches(const Process& process) {
   const std::span<const Action> rest = rest_of(process);
   return std::any_of(rest.begin(), rest.end(), [](const Action& action) {
     return action.kind == Action::Kind::kFree || action.kind == Action::Kind::kMatch ||
-           action.kind == Action::Kind::kMatched;
+           action.kind == Action::Kind::kMatched || action.kind == Action::Kind::kWithdraw;
   });
 }
 

@@ -105,6 +105,8 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.lost_rings = true; }, [](const C& c) { return N{c.world.lost_rings}; }},
       {"no-room", "", 0, 0, "fault: the NIC says that it has no entry though it has",
        [](C& c, N) { c.world.no_room = true; }, [](const C& c) { return N{c.world.no_room}; }},
+      {"scarce", "", 0, 0, "fault: the NIC has no counter or region left, and some when it is asked again",
+       [](C& c, N) { c.world.scarce = true; }, [](const C& c) { return N{c.world.scarce}; }},
       {"stale-reads", "", 0, 0, "fault: a counter is read as it was when last read",
        [](C& c, N) { c.world.stale_reads = true; }, [](const C& c) { return N{c.world.stale_reads}; }},
       {"frozen-reads", "", 0, 0, "fault: a counter is read as it was when last read, until nothing else moves",

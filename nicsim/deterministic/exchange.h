@@ -60,6 +60,7 @@ struct Action {
     kMatch,     // new requests in place of those that were freed; begins to match them. What a program matches before
                 // it does anything else with it is not matched when the world begins.
     kMatched,   // waits until they are matched
+    kWithdraw,  // MPI_Request_free of requests that nobody matches: what the peer was told of them is taken back
     kCapture,   // what is enqueued on the queue from here on is captured, not run
     kCaptured,  // ... up to here
     kLaunch,    // enqueues all that was captured last on the queue
@@ -102,6 +103,9 @@ class HostProgram {
   HostProgram& match(std::vector<RequestName> requests) { return enqueue(Action::Kind::kMatch, std::move(requests)); }
   HostProgram& matched(std::vector<RequestName> requests) {
     return enqueue(Action::Kind::kMatched, std::move(requests));
+  }
+  HostProgram& withdraw(std::vector<RequestName> requests) {
+    return enqueue(Action::Kind::kWithdraw, std::move(requests));
   }
   HostProgram& sync() { return enqueue(Action::Kind::kSync, {}); }
   // Kernels, starts and waits, each start with its wait, as cudaStreamBeginCapture and cudaStreamEndCapture enclose

@@ -4,7 +4,7 @@
 //
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
 // ready send; pN: so much room more in the receive; s: received from any source; g: with any tag. Actions are a letter
-// and what they are about: q a queue, p u o a a message, s w c f m x d k v z requests (a message, with r for its
+// and what they are about: q a queue, p u o a a message, s w c f m x t d k v z requests (a message, with r for its
 // receive); y b e l nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated
 // until it is taken.
 #include <algorithm>
@@ -36,6 +36,7 @@ constexpr Letter kLetters[] = {
     {'e', Kind::kCaptured, About::kNothing},    {'l', Kind::kLaunch, About::kNothing},
     {'d', Kind::kStand, About::kRequests},      {'k', Kind::kKernelStart, About::kRequests},
     {'v', Kind::kKernelWait, About::kRequests}, {'z', Kind::kDismiss, About::kRequests},
+    {'t', Kind::kWithdraw, About::kRequests},
 };
 
 // What is left of a text that is being read.
@@ -250,7 +251,8 @@ std::string Exchange::help() {
          "  s0.1r     start the send of message 0 and the receive of message 1; s0-: must be refused; s0+: is "
          "repeated\n"
          "            until the last start has completed\n"
-         "  w0.1r     wait for them; c: until they have completed; f: free; m: match; x: until they are matched\n"
+         "  w0.1r     wait for them; c: until they have completed; f: free; m: match; x: until they are matched;\n"
+         "            t: withdraw what nobody matches\n"
          "  y         MPIX_Queue_wait\n"
          "  b e l     begin and end a capture on the queue; launch what was captured there last\n"
          "  d0.1r     give them to kernels of the queue; k: a kernel starts them; v: one waits for them; z: take "

@@ -177,8 +177,9 @@ class Search {
 
 bool allows_reduction(const WorldOptions& options) {
   return options.depth == 0 && !options.blocking_post && !options.failures && !options.lost_rings && !options.no_room &&
-         !options.stale_reads && !options.frozen_reads && !options.stolen_entries && !options.stale_lines &&
-         !options.kills && !options.early_acks && options.strategy != core::Strategy::kWriteBack;
+         !options.scarce && !options.stale_reads && !options.frozen_reads && !options.stolen_entries &&
+         !options.stale_lines && !options.kills && !options.early_acks &&
+         options.strategy != core::Strategy::kWriteBack;
 }
 
 Result<Exploration> explore(World& world, const ExploreOptions& options) {

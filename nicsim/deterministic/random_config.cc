@@ -33,6 +33,13 @@ struct Standing {
   std::vector<RequestName> requests;  // none: nothing yet
 };
 
+// A request that nobody matches, from one epoch to a later one.
+struct Unmatched {
+  RequestName request;
+  uint32_t rank = 0;
+  uint32_t first = 0, last = 0;  // epochs
+};
+
 // An epoch is the same on all ranks: which messages go. All starts of an epoch precede whatever its rank blocks on in
 // it, and every rank goes through the epochs in order; so what an epoch waits for needs nothing of a later one.
 class Generator {
@@ -43,20 +50,23 @@ class Generator {
     Config config;
     draw_world(config.world);
     Exchange exchange(draw_ranks());
-    graphs_ = !faulty_ && percent(25);
+    graphs_ = percent(25);
     draw_messages(exchange, config.world);
     const uint32_t epochs = 1 + below(kMostEpochs);
     begin(exchange, epochs);
+    draw_unmatched(exchange, epochs);
     for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
       if (faulty_)
         bear_and_bury(exchange, epoch);
       else if (epoch > 0)
         renew(exchange);
       draw_going(epoch);
-      for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+      for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
+        come_and_go(exchange.rank(rank), rank, epoch);
         write_epoch(exchange.rank(rank), rank);
+      }
     }
-    const bool frees = percent(40);
+    const bool frees = percent(faulty_ ? 70 : 40);
     for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
       finish(exchange.rank(rank), rank, frees);
     config.program = std::make_shared<const Exchange>(std::move(exchange));
@@ -90,11 +100,12 @@ class Generator {
     else
       world.overflow = !percent(25);
     world.no_room = percent(15);
+    world.scarce = percent(10);
     world.stale_reads = percent(15);
     world.frozen_reads = !world.stale_reads && percent(10);  // both together never end
     world.stolen_entries = percent(10);
     world.failures = percent(15);
-    world.kills = !world.failures && percent(8);
+    world.kills = !world.failures && percent(12);
     faulty_ = world.failures || world.kills;
     world.bells =
         one_of({Bells::kCalls, Bells::kCalls, Bells::kCalls, Bells::kRegisters, Bells::kWords, Bells::kTotals});
@@ -157,6 +168,36 @@ class Generator {
       }
     }
     going_.assign(count, false);
+  }
+
+  // With tags of their own, where no wildcard takes them.
+  void draw_unmatched(Exchange& exchange, uint32_t epochs) {
+    constexpr int kTag = 100;
+    unmatched_.clear();
+    const auto& messages = exchange.messages();
+    if (epochs < 2 || !percent(20) || std::any_of(messages.begin(), messages.end(), [](const Exchange::Message& each) {
+          return each.options.any_source || each.options.any_tag;
+        }))
+      return;
+    const uint32_t count = 1 + below(3);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t from = below(exchange.ranks()), to = below(exchange.ranks());
+      const MessageName name = exchange.message(from, to, {.bytes = 8, .tag = kTag + static_cast<int>(i)});
+      const RequestName request = percent(70) ? name.send : name.receive;
+      const uint32_t first = below(epochs - 1);
+      unmatched_.push_back({.request = request,
+                            .rank = exchange.rank_of(request),
+                            .first = first,
+                            .last = first + 1 + below(epochs - 1 - first)});
+    }
+  }
+  void come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch) const {
+    for (const Unmatched& each : unmatched_) {
+      if (each.rank == rank && each.first == epoch)
+        host.match({each.request});
+      if (each.rank == rank && each.last == epoch)
+        host.withdraw({each.request});
+    }
   }
 
   void draw_going(uint32_t epoch) {
@@ -520,7 +561,8 @@ class Generator {
   std::vector<uint32_t> queues_;          // by rank
   std::vector<std::vector<Plan>> plans_;  // by rank, in the order of messages
   std::vector<bool> going_;               // by message
-  std::vector<bool> own_;                 // by message: programs match it
+  std::vector<Unmatched> unmatched_;
+  std::vector<bool> own_;                             // by message: programs match it
   std::vector<std::vector<Standing>> standing_;       // by rank and queue
   std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };

@@ -73,6 +73,7 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.world.failures = false; });
   with([](Config& c) { c.world.lost_rings = false; });
   with([](Config& c) { c.world.no_room = false; });
+  with([](Config& c) { c.world.scarce = false; });
   with([](Config& c) { c.world.stale_reads = false; });
   with([](Config& c) { c.world.frozen_reads = false; });
   with([](Config& c) { c.world.stolen_entries = false; });

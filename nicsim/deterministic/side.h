@@ -45,6 +45,9 @@ struct Side {
   bool released = false, ever_released = false;
 };
 
+// All messages of a world are of one communicator.
+inline constexpr uint64_t kCommunicator = 1;
+
 // Of a receive's buffer beyond its message.
 inline constexpr std::byte kUntouched{0xEE};
 

@@ -35,9 +35,7 @@ class StepNic final : public nic::Nic {
   Status set_word(nic::CounterId counter, uint64_t* word) override { return model_.set_word(counter, word); }
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
-  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
-    return model_.register_region(base, bytes, remote_write);
-  }
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
   Status deregister_region(nic::RegionId region) override;
   Result<nic::RemoteKey> key(nic::RegionId region) const override { return model_.key(region); }
 
@@ -85,11 +83,14 @@ class StepNic final : public nic::Nic {
   void end_faults();
   // It has found out that this peer has ended.
   void lose(uint32_t peer);
+  // Whether counters and regions are there for whoever asks.
+  void have_plenty(bool plenty) { plenty_ = plenty; }
   // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
  private:
   void put_under_way(uint32_t counter);
+  bool is_scarce();
 
   World& world_;
   const uint32_t rank_;
@@ -105,6 +106,7 @@ class StepNic final : public nic::Nic {
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
   bool gave_stale_value_ = false;
+  bool plenty_ = false;
 };
 
 }  // namespace lanyard::nicsim

@@ -257,7 +257,7 @@ void World::new_request(uint32_t index) {
                                     .ready = !receive && options.ready,
                                     .buffer = side.buffer.data(),
                                     .bytes = side.buffer.size(),
-                                    .communicator = 1,
+                                    .communicator = kCommunicator,
                                     .rank = static_cast<int>(side.rank),
                                     .peer = receive && options.any_source ? core::kAnySource : static_cast<int>(peer),
                                     .peer_nic = receive && options.any_source ? 0 : peer,
@@ -265,7 +265,7 @@ void World::new_request(uint32_t index) {
   side.number = side.core->number;
   side.released = false;
   process.requests.push_back(index);
-  const Status status = process.matcher.begin(*side.core);
+  const Status status = insist(process, [&] { return process.matcher.begin(*side.core); });
   process.done_words.push_back(side.core->done);
   if (!status.ok() && !process.nic.is_lost(peer))
     return find(Finding::kOrder, "matching",
@@ -456,6 +456,7 @@ std::string World::describe(const Action& action) const {
                                            "free",
                                            "match",
                                            "be matched",
+                                           "withdraw",
                                            "capture",
                                            "end of the capture",
                                            "launch",

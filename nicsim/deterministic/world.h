@@ -49,6 +49,7 @@ struct WorldOptions {
   bool failures = false;
   bool lost_rings = false;
   bool no_room = false;
+  bool scarce = false;  // a counter or a region is refused once, and there when it is asked for again
   bool stale_reads = false;
   bool frozen_reads = false;    // ends when nothing else moves
   bool stolen_entries = false;  // ... and so does this
@@ -119,6 +120,8 @@ class World {
 
   // ---- What has happened
   uint64_t steps() const { return state_->steps; }
+  // Whether graphs or kernels start requests.
+  bool programs_stand() const { return programs_stand_; }
   // Since the beginning, of the last step; 0 where time is not virtual.
   Picoseconds now() const { return state_->clock.now(); }
   // The rank whose process was killed.
@@ -184,6 +187,8 @@ class World {
 
   void build();
   void match();
+  template <typename Call>
+  Status insist(Process& process, Call call);
   void new_request(uint32_t index);
   void grow_old(Side& side, uint32_t index);
   std::string describe(const Action& action) const;
@@ -228,12 +233,13 @@ class World {
   void check_synced(const Process& process, uint32_t queue);
   bool free_requests(Process& process, const Action& action);
   void begin_matching(Process& process, const Action& action);
+  void withdraw(Process& process, const Action& action);
   void take_mail(Process& process);
   void take_post(Process& process);
   void take_overflow(Process& process);
   void launch_captured(Process& process, uint32_t queue);
   void stands_now(Process& process, Side& side);
-  void change_set(Process& process, const Action& action);
+  bool change_set(Process& process, const Action& action);
   bool mistake_in_set(const Action& action) const;
   void launch_kernel(Process& process, const Action& action);
   static StepItem start_by_kernel(RequestName request, const core::Request& core);
@@ -251,6 +257,7 @@ class World {
   void has_left(Transit& transit);
   void tell_initiator(const Transit& transit);
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);
+  void fail(Process& process, Side& side);
   void give_back(uint32_t place);
   void order_landings(uint32_t from, uint32_t to);
   const std::vector<std::byte>& seen_by_kernel(Side& side);
@@ -273,6 +280,22 @@ class World {
   Chooser* chooser_ = nullptr;  // during a step
   Report report_;               // outside the arena
 };
+
+// A call of the core's that may be told that the NIC has nothing left: it leaves nothing open, and is made again.
+template <typename Call>
+Status World::insist(Process& process, Call call) {
+  const uint32_t before = process.nic.model().open_counters();
+  Status status = call();
+  if (status.code() != Code::kExhausted || !options_.scarce)
+    return status;
+  if (process.nic.model().open_counters() > before)
+    find(Finding::kLeak, "lifetime",
+         "rank " + std::to_string(process.rank) + ": counters stay open after a refusal: " + status.message());
+  process.nic.have_plenty(true);
+  status = call();
+  process.nic.have_plenty(false);
+  return status;
+}
 
 }  // namespace lanyard::nicsim
 

@@ -69,7 +69,7 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
   Side& side = state_->sides[process.requests[op.context - 1]];
   if (state_->killed == kNone || op.remote.peer != state_->killed)
     return find(Finding::kOrder, "NIC", "rank " + std::to_string(rank) + ": an operation fails though its peer lives");
-  ++side.failed;
+  fail(process, side);
   if (op.kind == nic::OpKind::kWrite) {
     ++side.data_fired;
     ++side.data_read;

@@ -49,11 +49,12 @@ void World::take_host(Process& process) {
       break;
     case Action::Kind::kFree: done = free_requests(process, action); break;
     case Action::Kind::kMatch: begin_matching(process, action); break;
+    case Action::Kind::kWithdraw: withdraw(process, action); break;
     case Action::Kind::kCapture: lane.stream.begin_capture(); break;
     case Action::Kind::kCaptured: lane.stream.end_capture(); break;
     case Action::Kind::kLaunch: launch_captured(process, action.queue); break;
     case Action::Kind::kStand:
-    case Action::Kind::kDismiss: change_set(process, action); break;
+    case Action::Kind::kDismiss: done = change_set(process, action); break;
     case Action::Kind::kKernelStart:
     case Action::Kind::kKernelWait: launch_kernel(process, action); break;
     case Action::Kind::kMatched:
@@ -92,7 +93,8 @@ bool World::call(Process& process, const Action& action) {
   const bool start = action.kind == Action::Kind::kStart;
   const size_t before = lane.stream.mark();
   const bool captured = lane.stream.capturing() != 0;
-  const Status status = start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch);
+  const Status status =
+      insist(process, [&] { return start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch); });
   const auto complain = [&](Finding finding, const std::string& what) {
     find(finding, "refusal", "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + what);
     return true;
@@ -279,6 +281,25 @@ void World::begin_matching(Process& process, const Action& action) {
   nic_changed(process);
 }
 
+// As MPI_Request_free of a request whose match goes on: nobody may match it, before or after.
+void World::withdraw(Process& process, const Action& action) {
+  for (const RequestName request : action.requests) {
+    Side& side = state_->sides[request.index];
+    const std::string what = "the " + exchange_.describe(request) + " is withdrawn: ";
+    if (side.core == nullptr)
+      return find(Finding::kUser, "lifetime", what + "it is not there");
+    if (side.core->matched())
+      return find(state_->sides[request.index ^ 1].number != 0 ? Finding::kUser : Finding::kOrder, "matching",
+                  what + "it was matched");
+    if (side.core->state == core::Request::State::kMatching)
+      process.matcher.withdraw(*side.core);
+    if (const Status status = process.endpoint.free_request(side.core); !status.ok())
+      return find(Finding::kOrder, "lifetime", what + status.message());
+    side.core = nullptr;
+  }
+  nic_changed(process);
+}
+
 // ---- Matching cards
 
 void World::mail_is_under_way(uint32_t rank) {
@@ -317,7 +338,10 @@ bool World::host_can_go_on(Process& process) {
   if (action.kind != Action::Kind::kSync || has_news(process))
     return true;
   Process::Lane& lane = *process.lanes[action.queue];
-  return lane.stream.empty() && lane.queue->settled();
+  if (!lane.stream.empty() || lane.queue->settled())
+    return lane.stream.empty();
+  oracle::check_unsettled(*this, process, action.queue);
+  return false;
 }
 
 }  // namespace lanyard::nicsim

@@ -80,16 +80,24 @@ void World::launch_captured(Process& process, uint32_t queue) {
 
 // ---- Kernels
 
-// MPIX_Device_requests_create and _free. A kernel's set is complete when it is taken back.
-void World::change_set(Process& process, const Action& action) {
+// MPIX_Device_requests_create and _free. A set has completed when it is taken back. False where the program was told
+// of a failure, and ends.
+bool World::change_set(Process& process, const Action& action) {
   if (!collect(process, action))
-    return;
+    return true;
   core::Queue& queue = *process.lanes[action.queue]->queue;
   const bool stand = action.kind == Action::Kind::kStand;
-  const Status status = stand ? queue.stand(process.scratch) : queue.dismiss(process.scratch);
-  if (!status.ok())
-    return find(mistake_in_set(action) ? Finding::kUser : Finding::kOrder, "refusal",
-                "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + status.message());
+  const Status status =
+      insist(process, [&] { return stand ? queue.stand(process.scratch) : queue.dismiss(process.scratch); });
+  if (status.code() == Code::kFailed && is_told_of_failure(action)) {
+    give_up(process);
+    return false;
+  }
+  if (!status.ok()) {
+    find(mistake_in_set(action) ? Finding::kUser : Finding::kOrder, "refusal",
+         "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + status.message());
+    return true;
+  }
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
     side.queue = action.queue;
@@ -99,6 +107,7 @@ void World::change_set(Process& process, const Action& action) {
       side.standing = process.kept_up = false;  // others may go further ahead now
   }
   nic_changed(process);
+  return true;
 }
 
 // Whether the program may not do that: what it is about is under way, or is not the kernels'.

@@ -291,8 +291,7 @@ void World::tell_initiator(const Transit& transit) {
 void World::put_down(Process& process, const Transit& transit, nic::CounterId completion) {
   Side& side = state_->sides[transit.request];
   if (transit.code != Code::kOk) {
-    ++side.failed;
-    process.orphaned += side.core == nullptr && !side.ever_released ? 1 : 0;
+    fail(process, side);
     if (transit.role == Transit::Role::kData && (side.first_lost == 0 || transit.iteration < side.first_lost))
       side.first_lost = transit.iteration;
   }
@@ -307,6 +306,12 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
       process.nic.model().want_copy(completion);
   }
   process.shadow.ended();
+}
+
+// An operation of that request has failed.
+void World::fail(Process& process, Side& side) {
+  ++side.failed;
+  process.orphaned += side.core == nullptr && !side.ever_released ? 1 : 0;
 }
 
 void World::give_back(uint32_t place) {

@@ -43,6 +43,7 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kKill: return "kills";
     case ChoiceKind::kSlow: return "slowness";
     case ChoiceKind::kCopy: return "copies unasked";
+    case ChoiceKind::kScarce: return "scarcity";
     case ChoiceKind::kLeave: return "failures left behind";
     default: return "";
   }
@@ -81,7 +82,7 @@ std::string Coverage::to_string() const {
   for (const ChoiceKind kind :
        {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
         ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
-        ChoiceKind::kLeave, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+        ChoiceKind::kLeave, ChoiceKind::kScarce, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

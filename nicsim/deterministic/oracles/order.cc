@@ -109,7 +109,9 @@ void check_fired(World& world, const Transit& transit) {
     return;  // its failure was told, and it was freed with this on its way
   if (side.core == nullptr || side.core->number != transit.owner)
     return broken(world, Finding::kOrder, transit, "fires after its request was freed");
-  if (transit.iteration > side.starts && transit.role != Transit::Role::kFlag)
+  // Clear-to-sends of a receive that was let go of count for starts that are still to come, whose entries stand already.
+  const bool ahead = side.standing && was_released(world, transit);
+  if (transit.iteration > side.starts && transit.role != Transit::Role::kFlag && !ahead)
     return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
   if (was_freed_by_program(world, transit) && !was_released(world, transit) &&
       world.side(transit.request).started >= transit.iteration)
@@ -245,6 +247,17 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
   if (std::any_of(seen.begin() + message.bytes, seen.end(), [](std::byte byte) { return byte != kUntouched; }))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": something was written behind the message");
+}
+
+void check_unsettled(World& world, const Process& process, uint32_t queue) {
+  for (const uint32_t request : process.requests) {
+    const Side& side = world.side(request);
+    if (side.core != nullptr && side.queue == queue && !side.core->complete())
+      return;
+  }
+  world.find(Finding::kOrder, "liveness",
+             "rank " + std::to_string(process.rank) + ": MPIX_Queue_wait waits on queue " + std::to_string(queue) +
+                 ", where everything has completed");
 }
 
 void check_matched(World& world, uint32_t request) {

@@ -36,6 +36,8 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
 void check_copied(World& world, const Process& process, uint32_t counter);
 void check_counter(World& world, const Process& process, uint32_t counter);
 // The program goes on because this request is matched.
+// MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
+void check_unsettled(World& world, const Process& process, uint32_t queue);
 void check_matched(World& world, uint32_t request);
 
 }  // namespace lanyard::nicsim::oracle
