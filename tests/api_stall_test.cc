@@ -21,6 +21,15 @@ struct Stall : Misuse {
     Misuse::TearDown();
   }
   bool sends() const { return rank() % 2 == 0; }
+  // Calls again while the other side is slower than the deadline, as a sanitized build may be.
+  template <typename Call>
+  static int in_the_end(Call call) {
+    constexpr int kDeadlines = 60;
+    int code = call();
+    for (int i = 1; i < kDeadlines && error_class(code) == MPIX_ERR_STALLED; ++i)
+      code = call();
+    return code;
+  }
   std::string other() const { return "peer " + std::to_string(partner()); }
 };
 
@@ -101,14 +110,14 @@ TEST_F(Stall, ThousandsOfUnmatchedRequests) {
     nobodys.free();
     for (int tag = 0; tag < kMany; ++tag)
       requests.send(out.data(), out.count(), partner(), tag, MPI_COMM_WORLD, Mode::kRsend);  // one counter each
-    EXPECT_TRUE(ok(MPIX_Matchall(kMany, requests.data(), MPI_STATUSES_IGNORE)));
+    EXPECT_TRUE(ok(in_the_end([&] { return MPIX_Matchall(kMany, requests.data(), MPI_STATUSES_IGNORE); })));
   } else {
     for (int tag = 0; tag < kMany; ++tag)
       requests.receive(in.data(), in.count(), partner(), tag);
     MPI_Request all = MPI_REQUEST_NULL;
     ASSERT_TRUE(ok(MPIX_Imatchall(kMany, requests.data(), &all)));
     MPI_Barrier(MPI_COMM_WORLD);
-    EXPECT_TRUE(ok(MPI_Wait(&all, MPI_STATUS_IGNORE)));
+    EXPECT_TRUE(ok(in_the_end([&] { return MPI_Wait(&all, MPI_STATUS_IGNORE); })));
   }
 }
 
