@@ -82,6 +82,7 @@ struct Process {
   bool left = false;               // went on from MPIX_Queue_wait with one failure, and may never be told of the next
   uint64_t failures_seen = 0;      // its NIC's, when it last looked for some
   bool looked_for_losses = false;  // since its NIC lost a peer
+  std::vector<uint32_t> unfound;   // ranks that have been killed, of which its NIC is still to find out
   bool wants_room = false;         // its action found no room; whatever changes lets it try again
   uint64_t standing_done = 0;      // iterations of its standing requests that had completed when it last kept up
   bool kept_up = true;             // it handed over all that was due then

@@ -229,7 +229,7 @@ Status StepNic::cancel(nic::CounterId trigger) {
 }
 
 void StepNic::lose(uint32_t peer) {
-  lost_ = peer;
+  lost_.push_back(peer);
   model_.lose_peer(peer);
 }
 

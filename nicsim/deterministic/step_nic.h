@@ -4,6 +4,7 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -52,8 +53,8 @@ class StepNic final : public nic::Nic {
   nic::Usage usage() const override;
   uint64_t failures() const override { return model_.failures(); }
   Status cancel(nic::CounterId trigger) override;
-  uint64_t lost_peers() const override { return lost_.has_value() ? 1 : 0; }
-  bool is_lost(uint32_t peer) const override { return lost_ == peer; }
+  uint64_t lost_peers() const override { return lost_.size(); }
+  bool is_lost(uint32_t peer) const override { return std::find(lost_.begin(), lost_.end(), peer) != lost_.end(); }
 
   // ---- For the world's steps.
   NicModel& model() { return model_; }
@@ -102,7 +103,7 @@ class StepNic final : public nic::Nic {
   std::vector<nic::CounterValue> last_read_;  // by counter
   std::vector<bool> frozen_;                  // by counter: reads say what the last one said
   uint32_t stolen_ = 0;
-  std::optional<uint32_t> lost_;  // peer
+  std::vector<uint32_t> lost_;  // peers
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
   bool gave_stale_value_ = false;

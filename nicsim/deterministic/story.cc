@@ -100,7 +100,7 @@ class Teller final : public Chooser {
 
   void after() {
     story_.events.back().time = world_.now();
-    if (std::exchange(killed_, world_.killed()) != world_.killed())
+    if (std::exchange(deaths_, world_.deaths()) != world_.deaths())
       return was_killed();
     const uint32_t trigger = look_at_entries();
     for (size_t place = 0; place < world_.transits().size(); ++place) {
@@ -240,7 +240,7 @@ class Teller final : public Chooser {
   Story story_;
   std::vector<std::map<uint32_t, uint32_t>> ready_;  // by rank: of each ready entry the event that made it so
   std::map<uint64_t, uint32_t> by_number_;           // operations by Transit::number
-  std::optional<uint32_t> killed_;
+  uint32_t deaths_ = 0;
   // Before the step.
   std::vector<StepItem> items_;
   std::vector<uint64_t> executed_;

@@ -32,7 +32,7 @@ class Tracer {
   explicit Tracer(const World& world) : world_(world) {}
 
   Link follow(const Thing& thing) const {
-    if (const uint32_t rank = rank_of(thing); world_.killed() == rank)
+    if (const uint32_t rank = rank_of(thing); world_.is_killed(rank))
       return killed(rank);
     switch (thing.kind) {
       case Thing::Kind::kHost: return host(thing.rank);
@@ -50,10 +50,10 @@ class Tracer {
     std::vector<Thing> things;
     for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
       for (uint32_t queue = 0; queue < world_.process(rank).lanes.size(); ++queue)
-        if (world_.killed() != rank && !world_.process(rank).lanes[queue]->stream.empty())
+        if (!world_.is_killed(rank) && !world_.process(rank).lanes[queue]->stream.empty())
           things.push_back({Thing::Kind::kStream, rank, queue, 0});
     for (uint32_t rank = 0; rank < world_.exchange().ranks(); ++rank)
-      if (world_.killed() != rank && !ended(rank))
+      if (!world_.is_killed(rank) && !ended(rank))
         things.push_back({Thing::Kind::kHost, rank, 0, 0});
     return things;
   }
@@ -133,7 +133,7 @@ class Tracer {
         return {what, Thing{Thing::Kind::kHost, other.rank, 0, 0}, Blame::kUser};
       // Anybody else might send to it.
       const MessageOptions& message = world_.exchange().messages()[request.message()].options;
-      if (world_.killed() == other.rank && request.receive() && message.any_source)
+      if (world_.is_killed(other.rank) && request.receive() && message.any_source)
         return {what + " from any source, and rank " + std::to_string(other.rank) + " was killed", std::nullopt,
                 Blame::kFailure};
       return {what + ", and both sides have been given to the matcher", std::nullopt, Blame::kProtocol};
@@ -152,7 +152,7 @@ class Tracer {
       const Side& other = world_.side(RequestName{request ^ 1});
       if (side.core == nullptr || side.queue != queue || side.core->complete())
         continue;
-      if (lost && side.failed == 0 && other.failed == 0 && world_.killed() != other.rank)
+      if (lost && side.failed == 0 && other.failed == 0 && !world_.is_killed(other.rank))
         continue;
       if (side.before + side.core->iterations_done() < side.waits)
         return request;
@@ -330,7 +330,7 @@ class Tracer {
     const Side& side = world_.side(receive);
     const Side& other = world_.side(send);
     const std::string what = "flag of " + name(send, iteration);
-    if (side.done_landed < iteration && world_.killed() == other.rank)
+    if (side.done_landed < iteration && world_.is_killed(other.rank))
       return killed(other.rank);
     if (side.done_landed >= iteration)
       return {what + " is raised, and not seen", std::nullopt, Blame::kProtocol};

@@ -429,7 +429,8 @@ std::string World::describe(uint32_t agent) const {
       return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
     case StepKind::kKeepUp: return who + "standing requests get more entries";
     case StepKind::kMail: return who + "a matching card arrives";
-    case StepKind::kLoss: return who + "its NIC finds that rank " + std::to_string(state_->killed) + " has ended";
+    case StepKind::kLoss:
+      return who + "its NIC finds that rank " + std::to_string(process.unfound.front()) + " has ended";
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
     case StepKind::kCopy:
       return who + describe(process, nic::CounterId{which - first_ring_ - 2 * counters_}) + " is copied to memory";
@@ -541,7 +542,7 @@ bool World::take_one(Chooser& chooser) {
   chooser_ = &chooser;
   ++state_->steps;
   note(agent);
-  if (options_.kills && state_->killed == kNone && chance(ChoiceKind::kKill))
+  if (options_.kills && state_->deaths < most_deaths() && chance(ChoiceKind::kKill))
     kill(*state_->processes[rank_of(agent)]);
   else
     take(agent);

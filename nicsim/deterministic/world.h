@@ -54,7 +54,7 @@ struct WorldOptions {
   bool frozen_reads = false;    // ends when nothing else moves
   bool stolen_entries = false;  // ... and so does this
   bool stale_lines = false;
-  bool kills = false;      // of one process
+  bool kills = false;      // of one process, or of two where there are more
   bool slow = false;       // with `timed`
   bool timed = false;      // virtual time orders the steps: the chooser is asked about the rest only
   Timing timing = {};      // where it does
@@ -124,10 +124,12 @@ class World {
   bool programs_stand() const { return programs_stand_; }
   // Since the beginning, of the last step; 0 where time is not virtual.
   Picoseconds now() const { return state_->clock.now(); }
-  // The rank whose process was killed.
+  bool is_killed(uint32_t rank) const { return process(rank).killed; }
+  // The rank whose process was killed last.
   std::optional<uint32_t> killed() const {
     return state_->killed == kNone ? std::nullopt : std::optional<uint32_t>(state_->killed);
   }
+  uint32_t deaths() const { return state_->deaths; }
   // Of all steps so far, in order: equal runs have equal hashes, whatever compiled them.
   uint64_t trace_hash() const { return state_->trace_hash; }
   bool finished() const;  // every program has ended and every stream is empty, but for a process that was killed
@@ -181,7 +183,8 @@ class World {
     uint64_t trace_hash = 0;
     uint64_t launched = 0;
     VirtualClock clock;
-    uint32_t killed = kNone;  // rank
+    uint32_t killed = kNone;  // rank, the last one
+    uint32_t deaths = 0;
     bool faults_have_ended = false;
   };
 
@@ -213,6 +216,8 @@ class World {
   void set_enabled(uint32_t agent, bool on) { on ? enable(agent) : disable(agent); }
 
   bool take_one(Chooser& chooser);
+  // One lives, whatever happens.
+  uint32_t most_deaths() const { return std::min(std::max(exchange_.ranks(), 2u) - 1, 2u); }
   void take(uint32_t agent);
   void start_clock(uint32_t agent);
   void kill(Process& process);

@@ -14,12 +14,16 @@ namespace lanyard::nicsim {
 void World::kill(Process& process) {
   process.killed = true;
   state_->killed = process.rank;
+  ++state_->deaths;
   for (uint32_t which = 0; which < stride_; ++which)
     disable(agent(process.rank, which));
   process.firing.clear();
-  for (const auto& survivor : state_->processes)
-    if (!survivor->killed)
-      enable(loss_agent(survivor->rank));
+  for (const auto& survivor : state_->processes) {
+    if (survivor->killed)
+      continue;
+    survivor->unfound.push_back(process.rank);
+    enable(loss_agent(survivor->rank));
+  }
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     const Transit& transit = state_->transits[place];
     if (transit.from == process.rank &&
@@ -30,8 +34,10 @@ void World::kill(Process& process) {
 
 // A survivor's NIC finds out. What goes to the one that was killed fails now, and what comes from it is lost.
 void World::take_loss(Process& process) {
-  const uint32_t dead = state_->killed;
-  disable(loss_agent(process.rank));
+  const uint32_t dead = process.unfound.front();
+  process.unfound.erase(process.unfound.begin());
+  process.looked_for_losses = false;
+  set_enabled(loss_agent(process.rank), !process.unfound.empty());
   process.mail.lose(dead);
   if (programs_match_)
     set_enabled(mail_agent(process.rank), !process.mail.under_way().empty());
@@ -67,7 +73,7 @@ void World::take_loss(Process& process) {
 void World::failed_at_once(uint32_t rank, const nic::Op& op) {
   Process& process = *state_->processes[rank];
   Side& side = state_->sides[process.requests[op.context - 1]];
-  if (state_->killed == kNone || op.remote.peer != state_->killed)
+  if (!is_killed(op.remote.peer))
     return find(Finding::kOrder, "NIC", "rank " + std::to_string(rank) + ": an operation fails though its peer lives");
   fail(process, side);
   if (op.kind == nic::OpKind::kWrite) {
@@ -91,7 +97,7 @@ bool World::has_news(const Process& process) const {
          std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
            const core::Request* core = state_->sides[request].core;
            return core != nullptr && core->matched() && core->failures == 0 && !core->complete() &&
-                  core->matched_nic == state_->killed;
+                  process.nic.is_lost(core->matched_nic);
          });
 }
 
@@ -114,7 +120,7 @@ void World::find_losses(Process& process) {
     if (side.rank != process.rank || failures(request) == before[request])
       continue;
     ++side.failed;
-    if (side.core->matched_nic != state_->killed)
+    if (!process.nic.is_lost(side.core->matched_nic))
       return find(Finding::kLeak, "honesty", "the " + exchange_.describe({request}) + " fails though its peer lives");
   }
 }

@@ -116,7 +116,7 @@ void add_side(Digest& digest, const Side& side) {
 
 World::Fingerprint World::fingerprint() const {
   Digest digest;
-  digest.add(state_->killed << 1 | (state_->faults_have_ended ? 1 : 0));
+  digest.add(uint64_t{state_->killed} << 32 | state_->deaths << 1 | (state_->faults_have_ended ? 1 : 0));
   for (const auto& process : state_->processes) {
     digest.add(process->next_free << 3 | process->nic.lost_peers() << 2 | (process->looked_for_losses ? 2 : 0) |
                (process->gave_up ? 1 : 0));

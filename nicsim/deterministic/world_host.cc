@@ -60,7 +60,7 @@ void World::take_host(Process& process) {
     case Action::Kind::kMatched:
       for (const RequestName request : action.requests) {
         if (const Side& side = state_->sides[request.index];
-            side.core != nullptr && !side.core->matched() && state_->killed == state_->sides[request.index ^ 1].rank)
+            side.core != nullptr && !side.core->matched() && is_killed(state_->sides[request.index ^ 1].rank))
           return give_up(process);
         oracle::check_matched(*this, request.index);
       }
@@ -303,7 +303,7 @@ void World::withdraw(Process& process, const Action& action) {
 // ---- Matching cards
 
 void World::mail_is_under_way(uint32_t rank) {
-  if (chooser_ != nullptr && state_->killed != rank)
+  if (chooser_ != nullptr && !is_killed(rank))
     enable(mail_agent(rank));
 }
 

@@ -47,15 +47,15 @@ bool failures_are_known(World& world) {
 
 bool talks_to_killed(const World& world, uint32_t rank) {
   const auto& messages = world.exchange().messages();
-  return world.killed() && std::any_of(messages.begin(), messages.end(), [&](const Exchange::Message& message) {
-           return (message.from == rank && message.to == *world.killed()) ||
-                  (message.to == rank && message.from == *world.killed());
-         });
+  return std::any_of(messages.begin(), messages.end(), [&](const Exchange::Message& message) {
+    return (message.from == rank && world.is_killed(message.to)) ||
+           (message.to == rank && world.is_killed(message.from));
+  });
 }
 
 void judge_side(World& world, uint32_t index) {
   const Side& side = world.side(RequestName{index});
-  if (world.killed() == side.rank || world.killed() == world.side(RequestName{index ^ 1}).rank)
+  if (world.is_killed(side.rank) || world.is_killed(world.side(RequestName{index ^ 1}).rank))
     return;
   if (side.core == nullptr || side.failed > 0 || world.side(RequestName{index ^ 1}).failed > 0)
     return;

@@ -109,7 +109,8 @@ void check_fired(World& world, const Transit& transit) {
     return;  // its failure was told, and it was freed with this on its way
   if (side.core == nullptr || side.core->number != transit.owner)
     return broken(world, Finding::kOrder, transit, "fires after its request was freed");
-  // Clear-to-sends of a receive that was let go of count for starts that are still to come, whose entries stand already.
+  // Clear-to-sends of a receive that was let go of count for starts that are still to come, whose entries stand
+  // already.
   const bool ahead = side.standing && was_released(world, transit);
   if (transit.iteration > side.starts && transit.role != Transit::Role::kFlag && !ahead)
     return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
