@@ -46,6 +46,12 @@ void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
     return since->nic->idle() && since->nic->activity() == since->seen;
   };
   wire_->sleep(Wire::Sleeper::kHelper, limit, nothing_happened, &since);
+  // What has arrived may have woken this thread and nobody else (W5), and its caller may go elsewhere now. So it is
+  // taken in here; or handed over, where another thread drives that may have looked before it came.
+  if (progress() == 0) {
+    wire_->attend();
+    wire_->leave();
+  }
 }
 
 void ThreadedNic::attend() {
