@@ -9,27 +9,11 @@
 #include <vector>
 
 #include "nicsim/deterministic/chooser.h"
+#include "nicsim/deterministic/random.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/status.h"
 
 namespace lanyard::nicsim {
-
-// A stream of random numbers that is the same everywhere (SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  // Below n, n > 0; as even as 32 bits allow.
-  uint32_t below(uint32_t n) { return static_cast<uint32_t>(((next() >> 32) * n) >> 32); }
-
- private:
-  uint64_t state_;
-};
 
 // How often a fault happens where it may: in 1,024.
 using FaultRates = std::array<uint32_t, kChoiceKinds>;

@@ -1,0 +1,28 @@
+// Random: where schedules and programs are drawn from.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_RANDOM_H_
+#define LANYARD_NICSIM_DETERMINISTIC_RANDOM_H_
+
+#include <cstdint>
+
+namespace lanyard::nicsim {
+
+// A stream of random numbers that is the same everywhere (SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  // Below n, n > 0; as even as 32 bits allow.
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>(((next() >> 32) * n) >> 32); }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_RANDOM_H_
