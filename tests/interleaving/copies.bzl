@@ -1,0 +1,58 @@
+"""Copies of shipped sources that run under the scheduler of tests/interleaving (substitute.awk says how they differ)."""
+
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+# Copied are all that have threads, clocks or atomics, and all that include one that is copied.
+COPIED = [
+    "nicsim/threaded/borrowings.cc",
+    "nicsim/threaded/borrowings.h",
+    "nicsim/threaded/device_mover.cc",
+    "nicsim/threaded/device_mover.h",
+    "nicsim/threaded/doorbell_words.cc",
+    "nicsim/threaded/doorbell_words.h",
+    "nicsim/threaded/driving.h",
+    "nicsim/threaded/threaded_arrivals.cc",
+    "nicsim/threaded/threaded_drive.cc",
+    "nicsim/threaded/threaded_nic.cc",
+    "nicsim/threaded/threaded_nic.h",
+    "nicsim/threaded/threaded_posting.cc",
+    "nicsim/threaded/threaded_sleep.cc",
+    "nicsim/wire/bell.h",
+    "nicsim/wire/claims.h",
+    "nicsim/wire/inbox.cc",
+    "nicsim/wire/inbox.h",
+    "nicsim/wire/shm_offers.cc",
+    "nicsim/wire/shm_offers.h",
+    "nicsim/wire/shm_peers.cc",
+    "nicsim/wire/shm_peers.h",
+    "nicsim/wire/shm_pulls.cc",
+    "nicsim/wire/shm_pulls.h",
+    "nicsim/wire/shm_wire.cc",
+    "nicsim/wire/shm_wire.h",
+    "nicsim/wire/wire.h",
+    "transport/base/futex.h",
+    "transport/base/mpsc_ring.h",
+    "transport/base/service_thread.h",
+    "transport/nic/drive_right.h",
+]
+
+_COPY = """
+awk -v source={path} -v copied="{copied}" -f $(location substitute.awk) $(location substitutions.txt) \
+    $(location mutants.txt) $(location {label}) > $@
+"""
+
+def copied_sources(name):
+    """The copies, as the sources and headers NAME_srcs and NAME_hdrs."""
+    for path in COPIED:
+        package, _, file = path.rpartition("/")
+        label = "//%s:%s" % (package, file)
+        native.genrule(
+            name = path.replace("/", "_").replace(".", "_"),
+            testonly = True,
+            srcs = [label, "substitute.awk", "substitutions.txt", "mutants.txt"],
+            outs = ["copies/" + path],
+            cmd = _COPY.format(path = path, label = label, copied = " ".join(COPIED)),
+        )
+
+def copies(suffix):
+    return ["copies/" + path for path in COPIED if path.endswith(suffix)]

@@ -1,0 +1,72 @@
+# Prints a copy of a shipped source in which its threads, clocks and atomics are those of primitives.h, and the known
+# mistakes of mutants.txt stand as switches. Lines stay where they are, so that what a schedule tells of the copy is true
+# of the source. What does not fit fails.
+#
+#   awk -v source=PATH -v copied="PATH PATH ..." -f substitute.awk substitutions.txt mutants.txt PATH
+#
+# Tables: "[PATH]" or "[*]" begins the rows of a source or of all; a row is "- WAS" and then "+ IS". What stands for one
+# source must occur in exactly one of its lines; what stands for all is replaced wherever it occurs.
+
+function die(text) {
+  print "tests/interleaving: " source ": " text > "/dev/stderr"
+  failed = 1
+  exit 1
+}
+
+function replaced(line, was, is,    at, done) {
+  done = ""
+  while ((at = index(line, was)) > 0) {
+    done = done substr(line, 1, at - 1) is
+    line = substr(line, at + length(was))
+  }
+  return done line
+}
+
+BEGIN {
+  split(copied, list, " ")
+  for (i in list)
+    is_copied[list[i]] = 1
+}
+
+FNR == 1 { ++files; section = "" }
+
+files < 3 && /^\[.*\]$/ { section = substr($0, 2, length($0) - 2); next }
+files < 3 && /^- / && section == source { was[++rows] = substr($0, 3); uses[rows] = 0; next }
+files < 3 && /^\+ / && section == source { is[rows] = substr($0, 3); next }
+files < 3 && /^- / && section == "*" { everywhere_was[++all] = substr($0, 3); next }
+files < 3 && /^\+ / && section == "*" { everywhere_is[all] = substr($0, 3); next }
+files < 3 { next }
+
+# Comments stay as they are.
+{
+  line = $0
+  for (i = 1; i <= rows; ++i)
+    if (index(line, was[i]) > 0) {
+      ++uses[i]
+      line = replaced(line, was[i], is[i])
+    }
+  comment = ""
+  if ((at = index(line, "//")) > 0) {
+    comment = substr(line, at)
+    line = substr(line, 1, at - 1)
+  }
+  for (i = 1; i <= all; ++i)
+    line = replaced(line, everywhere_was[i], everywhere_is[i])
+  if (line ~ /^#include "/) {
+    split(line, part, "\"")
+    if (part[2] in is_copied)
+      line = "#include \"tests/interleaving/copies/" part[2] "\""
+  }
+  if (line ~ /std::(atomic|thread|jthread|this_thread|mutex|shared_mutex|condition_variable|call_once)/ ||
+      line ~ /std::chrono::(steady|system)_clock|sched_yield|usleep|nanosleep|pthread_|SYS_futex|__atomic_/)
+    die("line " FNR " has what no row of substitutions.txt replaces: " line)
+  print line comment
+}
+
+END {
+  if (failed)
+    exit 1
+  for (i = 1; i <= rows; ++i)
+    if (uses[i] != 1)
+      die("stands in " uses[i] " lines, not in one: " was[i])
+}
