@@ -169,10 +169,11 @@ class Teller final : public Chooser {
     }
     operation.land = event;
     operation.failed = transit.code != Code::kOk;
-    // It never gets as far as the memory.
-    if (operation.failed) {
-      story_.events.back().row = Row::kLink;
-      std::string& text = story_.events.back().text;
+    std::string& text = story_.events.back().text;
+    if (operation.failed && transit.landed) {
+      text += ", and is taken for failed";
+    } else if (operation.failed) {
+      story_.events.back().row = Row::kLink;  // it never gets as far as the memory
       text.replace(text.rfind("lands"), std::string::npos, "fails on its way");
     }
   }
@@ -226,7 +227,7 @@ class Teller final : public Chooser {
       set(story_.tracks[rank], nic.caps().deferred_depth - nic.model().free_entries());
     }
     for (uint32_t request = 0; request + story_.ranks < story_.tracks.size(); ++request)
-      if (const core::Request* core = world_.side(RequestName{request}).core; core != nullptr)
+      if (const core::Request* core = world_.side(RequestName{request}).core; core != nullptr && core->done.valid())
         set(story_.tracks[story_.ranks + request], core->iterations_done());
   }
 

@@ -17,6 +17,7 @@ struct Transit {
   Role role = Role::kData;
   bool delivery = false;  // its initiator hears of it when it is visible
   bool acked = false;     // its initiator has heard of it though it has not landed
+  bool landed = false;    // its bytes are there, whatever its initiator will hear
   uint32_t from = 0, to = 0;
   uint32_t request = 0;    // RequestName::index: whose operation it is
   uint64_t owner = 0;      // the core's number for that request

@@ -166,7 +166,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.code = Code::kOk;
   transit.bytes.clear();
   transit.delivery = op.level == nic::CompletionLevel::kDelivery;
-  transit.acked = false;
+  transit.acked = transit.landed = false;
   transit.role = role_of(process, op);
   Side& side = state.sides[transit.request];
   switch (transit.role) {
@@ -259,6 +259,7 @@ void World::land(Transit& transit) {
     transit.old = apply_atomic(landing.address, transit.packet);
   else if (!transit.bytes.empty())
     std::memcpy(landing.address, transit.bytes.data(), transit.bytes.size());
+  transit.landed = true;
   oracle::check_landed(*this, transit);
   // Its acknowledgement is lost: the bytes are there, and its initiator hears of a failure.
   if (options_.failures && !transit.acked && chance(ChoiceKind::kFailure))
