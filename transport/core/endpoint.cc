@@ -211,6 +211,11 @@ void Endpoint::release(Request& request) {
   }
 }
 
+bool Endpoint::was_released(uint64_t number) {
+  const Request* request = find(number);
+  return request != nullptr ? request->released : failures_.was_told_and_freed(number);
+}
+
 const Request* Endpoint::find_unwaited(const Queue& queue) const {
   const Request* oldest = nullptr;
   for (const auto& [number, request] : requests_) {

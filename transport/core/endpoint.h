@@ -99,6 +99,8 @@ class Endpoint {
   // What waits for its counters in the NIC is taken back where the NIC can. It can be freed then, and not be started
   // again.
   void release(Request& request);
+  // Whether that was done with the request of that number, which may have been freed since.
+  bool was_released(uint64_t number);
   // The oldest request that was started on this queue and has no wait enqueued; null if there is none. Looks at all.
   const Request* find_unwaited(const Queue& queue) const;
 

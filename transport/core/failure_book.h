@@ -34,6 +34,9 @@ class FailureBook {
   // The request is about to be freed: what was not told of it is nobody's.
   void forget(const Request& request);
 
+  // Whether it was freed after its program had been told.
+  bool was_told_and_freed(uint64_t number) const { return told_and_freed_.contains(number); }
+
   // A request whose last start was on this queue and of which operations failed since it was last returned; null if
   // there is none. Cheap then.
   const Request* take_failed(const Queue& queue);

@@ -331,10 +331,11 @@ bool Queue::settled() {
   });
   if (!under_way_.empty())
     return false;
-  // What has been started on another queue since is that one's to tell.
+  // What has been started on another queue since is that one's to tell. Of what was released there is nothing more to
+  // tell, and what waits for its counters may wait there for ever.
   std::erase_if(unconfirmed_, [this](uint64_t number) {
     const Request* request = endpoint_.find(number);
-    return request != nullptr && request->queue_number != number_;
+    return endpoint_.was_released(number) || (request != nullptr && request->queue_number != number_);
   });
   if (!unconfirmed_.empty() && endpoint_.nic().confirms(unconfirmed_))
     unconfirmed_.clear();
