@@ -63,8 +63,9 @@ Result<AddressHead> head_of(const nic::Address& address) {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> Fabric::open(const Provider& provider, const std::string& domain, size_t operations,
-                                             std::optional<PciAddress> near, bool device_memory) {
-  const Result<Library> library = Library::load();
+                                             std::optional<PciAddress> near, bool device_memory,
+                                             const std::optional<Library>& given) {
+  const Result<Library> library = given ? Result<Library>(*given) : Library::load();
   if (!library.ok())
     return library.status();
   std::unique_ptr<Fabric> fabric(new Fabric(library.value(), provider));
@@ -160,7 +161,7 @@ Result<std::vector<std::string>> describe_cards(const Provider& provider) {
 
 Status Fabric::open_endpoint(size_t operations) {
   fid_fabric* fabric = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(library_.fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric"));
+  LANYARD_RETURN_IF_ERROR(ofi_status(library_.fabric(info_->fabric_attr, &fabric, library_.context), "fi_fabric"));
   fabric_.reset(fabric);
   fid_domain* domain = nullptr;
   LANYARD_RETURN_IF_ERROR(ofi_status(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain"));

@@ -39,8 +39,10 @@ class Fabric {
   // says what is missing, and which domains there are.
   // Where `near` is given, the nearest is the one nearest to that device. `device_memory`: asks for regions of GPU
   // memory; takes a card that cannot have any where there is no other.
+  // `library`: libfabric, where it is not the one that is installed.
   static Result<std::unique_ptr<Fabric>> open(const Provider& provider, const std::string& domain, size_t operations,
-                                              std::optional<PciAddress> near = {}, bool device_memory = false);
+                                              std::optional<PciAddress> near = {}, bool device_memory = false,
+                                              const std::optional<Library>& library = {});
 
   const Provider& provider() const { return provider_; }
   const fi_info& info() const { return *info_; }

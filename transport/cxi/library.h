@@ -3,7 +3,8 @@
 // Not linked: programs on the simulated NIC need no libfabric at run time and are spared what
 // loading it does to them (Debian's brings PSM, whose constructor takes over SIGSEGV unless
 // IPATH_NO_BACKTRACE is set before). Almost all of libfabric is inline calls through objects; the
-// functions below are the only ones that the library exports to us.
+// functions below are the only ones that the library exports to us. Who has others in their place has another
+// libfabric: nicsim/deterministic does.
 #ifndef LANYARD_TRANSPORT_CXI_LIBRARY_H_
 #define LANYARD_TRANSPORT_CXI_LIBRARY_H_
 
@@ -30,6 +31,7 @@ struct Library {
   fi_info* (*dupinfo)(const fi_info* info) = nullptr;  // of null: a fresh one
   int (*fabric)(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) = nullptr;
   uint32_t (*version_number)() = nullptr;
+  void* context = nullptr;  // that fabric() is given
 };
 
 }  // namespace lanyard::ofi

@@ -80,10 +80,12 @@ size_t OfiNic::drive() {
 
 // Whether the counter that is listened to has moved since it was looked at last. A reading costs the card a command.
 bool OfiNic::hears() {
-  const steady_clock::time_point now = steady_clock::now();
-  if (now < next_look_)
-    return false;
-  next_look_ = now + kWarmNap;
+  if (own_thread_) {
+    const steady_clock::time_point now = steady_clock::now();
+    if (now < next_look_)
+      return false;
+    next_look_ = now + kWarmNap;
+  }
   const uint64_t reached = counters_[listened_.value].reached();
   return reached != std::exchange(heard_, reached);
 }

@@ -24,8 +24,7 @@ namespace {
 // What the default service of a Slingshot NIC leaves its jobs (512 less 8), where nobody says.
 constexpr uint32_t kUsualDepth = 504;
 constexpr uint32_t kMostDepth = 2048;  // all the trigger entries of a Cassini NIC
-constexpr uint32_t kMaxIssued = 256;   // under way without an entry
-constexpr uint32_t kSpareCommands = 1024;
+constexpr uint32_t kRingsAnIssue = 4;  // rings among the commands for which there is room
 constexpr uint32_t kKeptFailures = 1024;
 
 // For the end of an operation that has fired; and as long as it may be that a counter's reading does
@@ -58,11 +57,15 @@ Result<std::byte*> registers_of(fid_cntr* counter) {
 }
 
 // In a thread that is deaf to the application's signals, and so are those that the provider starts.
-Result<std::unique_ptr<Fabric>> open_fabric(const Provider& provider, const std::string& domain, size_t operations,
-                                            std::optional<PciAddress> near, bool device_memory) {
+Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, const Provider& provider, size_t operations,
+                                            std::optional<PciAddress> near) {
+  const auto open = [&] {
+    return Fabric::open(provider, options.domain, operations, near, options.device_memory != nullptr, options.library);
+  };
+  if (!options.own_thread)
+    return open();
   Result<std::unique_ptr<Fabric>> fabric = Status(Code::kFailed, "the card was not opened");
-  Result<std::thread> opener = start_service_thread(
-      "lanyard-ofi", [&] { fabric = Fabric::open(provider, domain, operations, near, device_memory); });
+  Result<std::thread> opener = start_service_thread("lanyard-ofi", [&] { fabric = open(); });
   if (!opener.ok())
     return opener.status();
   opener.value().join();
@@ -88,8 +91,7 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
     if (const Result<MemoryKind> kind = MemoryKind::of_device(*options.device_memory, 0); !kind.ok())
       return kind.status();
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
-  Result<std::unique_ptr<Fabric>> fabric =
-      open_fabric(provider.value(), options.domain, most + kMaxIssued, near, options.device_memory != nullptr);
+  Result<std::unique_ptr<Fabric>> fabric = open_fabric(options, provider.value(), most + options.max_issued, near);
   if (!fabric.ok())
     return fabric.status();
   const uint32_t queried = fabric.value()->queried_depth();
@@ -102,13 +104,14 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
 OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth)
     : fabric_(std::move(fabric)),
       device_memory_(options.device_memory),
+      own_thread_(options.own_thread),
       keys_(std::min(fabric_->provider().key_bytes, fabric_->info().domain_attr->mr_key_size)),
-      work_count_(depth + kMaxIssued),
+      work_count_(depth + options.max_issued),
       works_(std::make_unique<Work[]>(work_count_)),
       failure_log_(kKeptFailures),
-      commands_(depth + kMaxIssued + kSpareCommands),
+      commands_(depth + (1 + kRingsAnIssue) * options.max_issued),
       free_entries_(depth),
-      free_issues_(kMaxIssued) {
+      free_issues_(options.max_issued) {
   fill_caps(options, depth);
   counters_ = std::vector<OfiCounter>(caps_.max_counters);
   regions_ = std::vector<OfiRegion>(caps_.max_regions);
@@ -155,6 +158,8 @@ Status OfiNic::start() {
   caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
   for (uint32_t i = 0; i < work_count_; ++i)
     LANYARD_RETURN_IF_ERROR(works_[i].prepare(*fabric_));
+  if (!own_thread_)
+    return {};
   Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
   if (!owner.ok())
     return owner.status();
@@ -209,7 +214,7 @@ Status OfiNic::once_over(Call call, Uses uses, Names names) {
     {
       Driving driving(*this);
       Status status = call();
-      if (status.code() != Code::kInvalidState)
+      if (status.code() != Code::kInvalidState || !own_thread_)
         return status;
       uint32_t fired = 0;
       for (uint32_t i = 0; i < work_count_; ++i)

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "transport/base/mpsc_ring.h"
 #include "transport/base/thread_annotations.h"
 #include "transport/cxi/fabric.h"
+#include "transport/cxi/library.h"
 #include "transport/cxi/ofi_counter.h"
 #include "transport/cxi/ofi_region.h"
 #include "transport/cxi/work.h"
@@ -47,6 +49,10 @@ struct OfiOptions {
   uint32_t max_counters = 4096;  // these three: at most; a card may have fewer to give
   uint32_t max_regions = 16384;
   uint64_t max_message_bytes = uint64_t{1} << 30;
+  uint32_t max_issued = 256;  // under way without an entry, at most
+  // Else only calls of others drive it, and none waits for time to pass: what cannot be closed yet is refused at once.
+  bool own_thread = true;
+  std::optional<Library> library = {};  // libfabric, where it is not the one that is installed
 };
 
 // Threads: any. Memory that is registered must outlive it.
@@ -149,6 +155,7 @@ class OfiNic final : public nic::Nic {
 
   const std::unique_ptr<Fabric> fabric_;
   const DeviceMemory* const device_memory_;  // may be null
+  const bool own_thread_;
   nic::Caps caps_;
   nic::DriveRight right_;
   KeyMaker keys_ LANYARD_GUARDED_BY(right_);
