@@ -26,7 +26,10 @@ PATCHED = [
 _WITH_MUTANTS = [
     "//nicsim/model:model",
     "//transport/core:core",
+    "//transport/cxi:objects",
+    "//transport/cxi:ofi_nic",
     ":deterministic",
+    ":objects",
 ]
 
 # --fuzz=0, --forward: a hunk whose lines have changed, or stand there already, is an error.

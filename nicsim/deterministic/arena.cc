@@ -190,3 +190,22 @@ void operator delete(void* memory, size_t) noexcept { lanyard::nicsim::release(m
 void operator delete[](void* memory, size_t) noexcept { lanyard::nicsim::release(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { lanyard::nicsim::release(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { lanyard::nicsim::release(memory); }
+
+// Of larger alignments than any block's. Such objects, of which there are few, are not used again.
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  const auto align = static_cast<size_t>(alignment);
+  const size_t room = (bytes + align - 1) / align * align;
+  if (lanyard::nicsim::current == nullptr) {
+    void* memory = std::aligned_alloc(align, room);
+    if (memory == nullptr)
+      throw std::bad_alloc();
+    return memory;
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(lanyard::nicsim::current->allocate(room + align));
+  return reinterpret_cast<void*>((begin + align - 1) / align * align);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  if (!lanyard::nicsim::owned(memory))
+    std::free(memory);
+}
+void operator delete(void* memory, size_t, std::align_val_t alignment) noexcept { operator delete(memory, alignment); }

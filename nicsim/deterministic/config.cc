@@ -86,6 +86,8 @@ const std::vector<Item>& items() {
       {"write-back", "", 0, 0, "strategy C: as B, and senders' streams read counters that the NIC copies to memory",
        [](C& c, N) { c.world.strategy = core::Strategy::kWriteBack; },
        [](const C& c) { return N{c.world.strategy == core::Strategy::kWriteBack}; }},
+      {"cxi-driver", "", 0, 0, "the driver for Slingshot stands between the protocol and the card",
+       [](C& c, N) { c.world.cxi_driver = true; }, [](const C& c) { return N{c.world.cxi_driver}; }},
       {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
        [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
       {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
@@ -188,6 +190,22 @@ Status check_halo(const Config& config) {
   return {};
 }
 
+// What no driver for Slingshot can do.
+Status check_driver(const Config& config) {
+  const WorldOptions& world = config.world;
+  if (!world.cxi_driver)
+    return {};
+  if (world.strategy == core::Strategy::kWriteBack || world.blocking_post || world.bells != Bells::kCalls)
+    return {Code::kInvalidArgument,
+            "'cxi-driver' goes without 'write-back', 'blocking-post' and other bells than host calls"};
+  for (uint32_t rank = 0; config.program != nullptr && rank < config.program->ranks(); ++rank)
+    for (const Action& action : config.program->program(rank).actions())
+      if (action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand)
+        return {Code::kInvalidArgument,
+                "'cxi-driver' goes without graphs and kernels: the driver cannot take entries back"};
+  return {};
+}
+
 Status check_program(const Config& config) {
   constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter can count on from
   if (config.world.age > kOldest)
@@ -231,6 +249,7 @@ Result<Config> Config::parse(const std::string& text) {
     return Status(Code::kInvalidArgument, "'register-bells', 'word-bells' and 'total-bells' are three kinds of card");
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
+  LANYARD_RETURN_IF_ERROR(check_driver(config));
   Status fits = config.program != nullptr ? check_program(config) : check_halo(config);
   if (!fits.ok())
     return fits;

@@ -185,6 +185,8 @@ bool allows_reduction(const WorldOptions& options) {
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
   if (world.options().timed)
     return Status(Code::kUnsupported, "virtual time leaves one order: explore without 'timed'");
+  if (world.options().cxi_driver)
+    return Status(Code::kUnsupported, "fingerprints do not look into the driver: explore without 'cxi-driver'");
   if (world.options().in_order)
     return Status(Code::kUnsupported, "fingerprints do not tell orders of messages apart: explore without 'in-order'");
   if (world.options().overflow && !world.options().blocking_post &&

@@ -11,12 +11,14 @@
 
 #include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/oracles/shadow_nic.h"
+#include "nicsim/deterministic/step_fabric.h"
 #include "nicsim/deterministic/step_nic.h"
 #include "nicsim/deterministic/step_stream.h"
 #include "transport/core/endpoint.h"
 #include "transport/core/match_card.h"
 #include "transport/core/matcher.h"
 #include "transport/core/queue.h"
+#include "transport/cxi/ofi_nic.h"
 
 namespace lanyard::nicsim {
 
@@ -52,19 +54,36 @@ struct Process {
     std::unique_ptr<core::Queue> queue;
   };
 
+  // The driver for Slingshot, between the core and the NIC.
+  struct Driver {
+    Driver(World& world, StepNic& card, uint32_t rank) : fabric(world, card, rank) {}
+
+    StepFabric fabric;
+    std::unique_ptr<ofi::OfiNic> nic;
+    bool idle = true;  // it could do nothing; whatever changes lets it try again
+  };
+
   Process(World& world, const HostProgram& host, uint32_t rank, uint32_t ranks, const ModelLimits& limits,
           core::Endpoint::Options options)
       : rank(rank),
         program(host.actions()),
         nic(world, rank, ranks, limits),
-        endpoint(nic, rank, options),
+        driver(open_driver(world, nic, rank, limits)),
+        endpoint(card(), rank, options),
         mail(world, rank),
         matcher(endpoint, mail),
         shadow(limits) {}
 
+  // Null where the world has none.
+  static std::unique_ptr<Driver> open_driver(World& world, StepNic& nic, uint32_t rank, const ModelLimits& limits);
+  // What the core has for its NIC.
+  nic::Nic& card() { return driver == nullptr ? static_cast<nic::Nic&>(nic) : *driver->nic; }
+  const nic::Nic& card() const { return driver == nullptr ? static_cast<const nic::Nic&>(nic) : *driver->nic; }
+
   const uint32_t rank;
   const std::span<const Action> program;
   StepNic nic;
+  const std::unique_ptr<Driver> driver;
   core::Endpoint endpoint;
   Mailbox mail;
   core::Matcher matcher;
@@ -84,6 +103,7 @@ struct Process {
   bool looked_for_losses = false;  // since its NIC lost a peer
   std::vector<uint32_t> unfound;   // ranks that have been killed, of which its NIC is still to find out
   bool wants_room = false;         // its action found no room; whatever changes lets it try again
+  bool waits_in_vain = false;      // ... its MPIX_Queue_wait found nothing new
   uint64_t standing_done = 0;      // iterations of its standing requests that had completed when it last kept up
   bool kept_up = true;             // it handed over all that was due then
   bool overflow_idle = false;      // its overflow could do nothing; whatever changes lets it try again

@@ -23,7 +23,8 @@ class Seeded : public Scheduler {
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) final {
     if (kind == ChoiceKind::kStep)
       return choose_step(n, agents);
-    if (kind == ChoiceKind::kCoalesce || kind == ChoiceKind::kMail || kind == ChoiceKind::kLeave)
+    if (kind == ChoiceKind::kCoalesce || kind == ChoiceKind::kMail || kind == ChoiceKind::kLeave ||
+        kind == ChoiceKind::kMeanwhile)
       return random_.below(n);
     if (random_.below(1024) >= rates_[static_cast<size_t>(kind)])
       return 0;

@@ -59,12 +59,13 @@ Result<nic::CounterId> StepNic::open_counter() {
   return counter;
 }
 
-Result<nic::RegionId> StepNic::register_region(void* base, uint64_t bytes, nic::CounterId remote_write) {
+Result<nic::RegionId> StepNic::open_region(void* base, uint64_t bytes, nic::CounterId remote_write,
+                                           const RegionOptions& options) {
   std::vector<nic::RegionId> others;
   if (is_scarce())
     while (model_.open_regions() < model_.limits().max_regions)
       others.push_back(model_.register_region(nullptr, 0, {}).value());
-  Result<nic::RegionId> region = model_.register_region(base, bytes, remote_write);
+  Result<nic::RegionId> region = model_.register_region(base, bytes, remote_write, options);
   for (; !others.empty(); others.pop_back())
     LANYARD_CHECK(model_.deregister_region(others.back()).ok(), "nobody uses it");
   return region;
@@ -123,6 +124,11 @@ void StepNic::put_under_way(uint32_t counter) {
     return;
   ++rings_[counter];
   world_.ring_is_under_way(rank_, counter);
+}
+
+void StepNic::drop_rings(nic::CounterId counter) {
+  if (std::exchange(rings_[counter.value], 0) > 0)
+    world_.no_ring_is_under_way(rank_, counter.value);
 }
 
 nic::CounterId StepNic::rung_by(const gpu::StreamOp& op) const {

@@ -36,7 +36,12 @@ class StepNic final : public nic::Nic {
   Status set_word(nic::CounterId counter, uint64_t* word) override { return model_.set_word(counter, word); }
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
-  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
+    return open_region(base, bytes, remote_write, {});
+  }
+  // The same, of a region that differs.
+  Result<nic::RegionId> open_region(void* base, uint64_t bytes, nic::CounterId remote_write,
+                                    const RegionOptions& options);
   Status deregister_region(nic::RegionId region) override;
   Result<nic::RemoteKey> key(nic::RegionId region) const override { return model_.key(region); }
 
@@ -68,6 +73,10 @@ class StepNic final : public nic::Nic {
   // The oldest of them arrives. Requires can_arrive().
   void arrive();
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
+  // A ring of that counter sets out.
+  void put_under_way(uint32_t counter);
+  // Those under way never land: their counter is closed.
+  void drop_rings(nic::CounterId counter);
   // The stream has come to an operation that rings one of this NIC's doorbells.
   void take_ring(const gpu::StreamOp& op);
   // The counter that it rings.
@@ -90,7 +99,6 @@ class StepNic final : public nic::Nic {
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
  private:
-  void put_under_way(uint32_t counter);
   bool is_scarce();
 
   World& world_;

@@ -127,6 +127,7 @@ const char* step_name(StepKind kind) {
     case StepKind::kMail: return "mail";
     case StepKind::kLoss: return "loss";
     case StepKind::kKeepUp: return "keep up";
+    case StepKind::kDrive: return "drive";
   }
   return "";
 }
@@ -168,7 +169,11 @@ void World::build() {
     programs_match_ = programs_match_ || matches(exchange_.program(rank));
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
-  stride_ += (programs_stand_ ? 1 : 0) + (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
+  LANYARD_CHECK(!options_.cxi_driver || (options_.strategy != core::Strategy::kWriteBack && !options_.blocking_post &&
+                                         options_.bells == Bells::kCalls && !programs_stand_),
+                "the driver cannot do that");
+  stride_ +=
+      (options_.cxi_driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;
@@ -198,6 +203,8 @@ void World::build() {
       lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
     }
   }
+  if (options_.cxi_driver)
+    introduce_drivers();
   state_->place.assign(first_transit_ + transits, kNone);
   if (options_.timed)
     state_->clock.resize(state_->place.size());
@@ -281,9 +288,10 @@ void World::grow_old(Side& side, uint32_t index) {
   Process& process = *state_->processes[side.rank];
   core::Request& core = *side.core;
   const auto count = [&](nic::CounterId counter, uint64_t value) {
-    const Status status = process.nic.add(counter, value);
+    const Status status = process.card().add(counter, value);
     LANYARD_CHECK(status.ok(), status.message().c_str());
-    process.shadow.succeeded(counter.value, value);
+    if (process.driver == nullptr)  // else the card has been told
+      process.shadow.succeeded(counter.value, value);
   };
   core.starts = core.waits = side.starts = side.waits = age;
   if (!core.written_back)
@@ -344,6 +352,7 @@ void World::start_clock(uint32_t agent) {
       case StepKind::kHost: return timing.host;
       case StepKind::kPost: return timing.post;
       case StepKind::kKeepUp:
+      case StepKind::kDrive:
       case StepKind::kOverflow: return timing.overflow;
       case StepKind::kStream: return timing.stream;
       case StepKind::kRing: return timing.ring;
@@ -392,6 +401,8 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kLoss;
   if (programs_stand_ && agent == keep_up_agent(agent / stride_))
     return StepKind::kKeepUp;
+  if (options_.cxi_driver && agent == drive_agent(agent / stride_))
+    return StepKind::kDrive;
   if (which < first_ring_ + counters_)
     return StepKind::kRing;
   return which < first_ring_ + 2 * counters_ ? StepKind::kFire : StepKind::kCopy;
@@ -428,6 +439,7 @@ std::string World::describe(uint32_t agent) const {
     case StepKind::kStream:
       return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
     case StepKind::kKeepUp: return who + "standing requests get more entries";
+    case StepKind::kDrive: return who + "the thread of the driver drives";
     case StepKind::kMail: return who + "a matching card arrives";
     case StepKind::kLoss:
       return who + "its NIC finds that rank " + std::to_string(process.unfound.front()) + " has ended";
@@ -546,6 +558,8 @@ bool World::take_one(Chooser& chooser) {
     kill(*state_->processes[rank_of(agent)]);
   else
     take(agent);
+  if (options_.cxi_driver)
+    drivers_changed();
   if (enabled.empty() && report_.ok())
     end_faults();
   if (options_.timed) {

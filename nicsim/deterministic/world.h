@@ -45,6 +45,9 @@ struct WorldOptions {
   bool in_order = false;    // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
   Bells bells = Bells::kCalls;
+  // The core's card is the driver for Slingshot, over a libfabric of the world's. Not with kWriteBack, `blocking_post`,
+  // bells other than calls, or programs that capture: no such driver can do those.
+  bool cxi_driver = false;
   // Which faults a Chooser is asked about.
   bool failures = false;
   bool lost_rings = false;
@@ -76,9 +79,10 @@ enum class StepKind : uint8_t {
   kCopy,
   kMail,
   kLoss,
-  kKeepUp
+  kKeepUp,
+  kDrive
 };
-inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kKeepUp) + 1;
+inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kDrive) + 1;
 const char* step_name(StepKind kind);
 const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
@@ -158,6 +162,13 @@ class World {
   // What an operation of that rank's NIC has become: it is under way.
   void launch(uint32_t rank, const nic::Op& op, const Launch& launch);
   void ring_is_under_way(uint32_t rank, uint32_t counter);
+  void no_ring_is_under_way(uint32_t rank, uint32_t counter);
+  // Whether a step is being taken; else the world is built or judged.
+  bool is_running() const { return chooser_ != nullptr; }
+  // Whatever has landed in that region of that rank's, and has not been counted, is.
+  void finish_landing(uint32_t rank, uint64_t key);
+  // While the thread of that rank's driver drives, other threads of the process may do something.
+  void act_meanwhile(uint32_t rank);
   void posts_are_under_way(uint32_t rank);
   void mail_is_under_way(uint32_t rank);
   // An operation of that rank's NIC has failed at once: its peer is lost.
@@ -166,8 +177,8 @@ class World {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
-  // copies; then that which keeps standing requests up, where programs have some, the loss's, where processes are
-  // killed, and the mail's, where programs match.
+  // copies; then the driver's, where there is one, that which keeps standing requests up, where programs have some, the
+  // loss's, where processes are killed, and the mail's, where programs match.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
@@ -185,10 +196,12 @@ class World {
     VirtualClock clock;
     uint32_t killed = kNone;  // rank, the last one
     uint32_t deaths = 0;
+    uint32_t driving = kNone;  // rank whose driver's own thread drives
     bool faults_have_ended = false;
   };
 
   void build();
+  void introduce_drivers();
   void match();
   template <typename Call>
   Status insist(Process& process, Call call);
@@ -208,6 +221,7 @@ class World {
   uint32_t keep_up_agent(uint32_t rank) const {
     return agent(rank, stride_ - (programs_match_ ? 1 : 0) - (options_.kills ? 1 : 0) - 1);
   }
+  uint32_t drive_agent(uint32_t rank) const { return keep_up_agent(rank) - (programs_stand_ ? 1 : 0); }
   uint32_t loss_agent(uint32_t rank) const { return agent(rank, stride_ - (programs_match_ ? 2 : 1)); }
   uint32_t mail_agent(uint32_t rank) const { return agent(rank, stride_ - 1); }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
@@ -229,6 +243,7 @@ class World {
   void enter(uint32_t queue, StepStream& stream, std::span<StepItem> items);
   bool is_complete(const Action& action) const;
   const char* mistake_in(const Action& action) const;
+  uint64_t unread_failures(const Side& side) const;
   bool is_told_of_failure(const Action& action) const;
   void give_up(Process& process);
   bool sync(Process& process, const Action& action);
@@ -242,6 +257,10 @@ class World {
   void take_mail(Process& process);
   void take_post(Process& process);
   void take_overflow(Process& process);
+  void take_drive(Process& process);
+  bool may_start_meanwhile(const Process& process);
+  // After each step, where there are drivers.
+  void drivers_changed();
   void launch_captured(Process& process, uint32_t queue);
   void stands_now(Process& process, Side& side);
   bool change_set(Process& process, const Action& action);

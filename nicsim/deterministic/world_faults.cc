@@ -89,9 +89,9 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
 
 // Whether MPIX_Queue_wait, looking again, may find a failure.
 bool World::has_news(const Process& process) const {
-  if (process.nic.failures() != process.failures_seen)
+  if (process.card().failures() != process.failures_seen)
     return true;
-  if (process.nic.lost_peers() == 0)
+  if (process.card().lost_peers() == 0)
     return false;
   return !process.looked_for_losses ||
          std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
@@ -103,7 +103,7 @@ bool World::has_news(const Process& process) const {
 
 // What waits for a process that has ended fails, though no operation of it did.
 void World::find_losses(Process& process) {
-  if (process.nic.lost_peers() == 0)
+  if (process.card().lost_peers() == 0)
     return;
   process.looked_for_losses = true;
   process.endpoint.collect_failures();
@@ -135,6 +135,8 @@ void World::end_faults() {
     process->nic.end_faults();
     nic_changed(*process);
   }
+  if (options_.cxi_driver)
+    drivers_changed();
 }
 
 // What a kernel of the receive's stream finds in its buffer.

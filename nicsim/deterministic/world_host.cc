@@ -66,7 +66,7 @@ void World::take_host(Process& process) {
       }
       break;
   }
-  process.wants_room = !done && action.kind != Action::Kind::kSync;
+  process.wants_room = !done && (action.kind != Action::Kind::kSync || process.waits_in_vain);
   process.next_action += done ? 1 : 0;
   streams_changed(process);
 }
@@ -93,6 +93,8 @@ bool World::call(Process& process, const Action& action) {
   const bool start = action.kind == Action::Kind::kStart;
   const size_t before = lane.stream.mark();
   const bool captured = lane.stream.capturing() != 0;
+  // Before the driver hears of more failures.
+  const char* const mistake = captured ? nullptr : mistake_in(action);
   const Status status =
       insist(process, [&] { return start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch); });
   const auto complain = [&](Finding finding, const std::string& what) {
@@ -102,7 +104,6 @@ bool World::call(Process& process, const Action& action) {
   if (action.refused)
     return (status.code() == Code::kInvalidState && lane.stream.mark() == before) ||
            complain(Finding::kOrder, "is a mistake, and is not refused");
-  const char* const mistake = captured ? nullptr : mistake_in(action);
   if (action.repeated && status.code() == Code::kInvalidState)
     return mistake == nullptr && is_complete(action) &&
            complain(Finding::kOrder, "is refused though nothing is under way");
@@ -153,7 +154,7 @@ const char* World::mistake_in(const Action& action) const {
     }
     if (side.starts != side.waits)
       return "its last start was not waited for";
-    if (side.failed > 0)
+    if (side.failed > unread_failures(side))
       return "an operation of it has failed";
     const uint64_t wanted = side.starts * side.pieces;
     const bool complete =
@@ -173,7 +174,7 @@ bool World::is_told_of_failure(const Action& action) const {
 // MPIX_Queue_wait, called again after every failure that it tells of. False where it would go on waiting.
 bool World::sync(Process& process, const Action& action) {
   Process::Lane& lane = *process.lanes[action.queue];
-  process.failures_seen = process.nic.failures();
+  process.failures_seen = process.card().failures();
   const bool over = lane.stream.empty() && lane.queue->settled();  // before the failures, as the API looks
   find_losses(process);
   bool told = false;
@@ -182,6 +183,8 @@ bool World::sync(Process& process, const Action& action) {
     told = true;
   }
   process.untraced += process.endpoint.take_unrecorded_failures();
+  // A driver is asked whether all is over, so that there is no looking without asking.
+  process.waits_in_vain = process.driver != nullptr && lane.stream.empty() && !over && !told;
   if (told) {
     nic_changed(process);
     // Who frees what graphs start must have seen them end.
@@ -208,7 +211,7 @@ void World::release(Process& process, const core::Request& failed) {
   const auto counted = [&] { return process.nic.model().read(completion).value().success; };
   const uint64_t before = completion.valid() ? counted() : 0;
   process.endpoint.release(*side.core);
-  if (completion.valid())
+  if (completion.valid() && process.driver == nullptr)
     process.shadow.succeeded(completion.value, counted() - before);
 }
 
@@ -338,6 +341,8 @@ bool World::host_can_go_on(Process& process) {
   if (action.kind != Action::Kind::kSync || has_news(process))
     return true;
   Process::Lane& lane = *process.lanes[action.queue];
+  if (process.driver != nullptr)
+    return lane.stream.empty();  // it asks as it goes
   if (!lane.stream.empty() || lane.queue->settled())
     return lane.stream.empty();
   oracle::check_unsettled(*this, process, action.queue);

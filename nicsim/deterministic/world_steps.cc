@@ -19,6 +19,8 @@ void World::take(uint32_t agent) {
     return take_loss(process);
   if (programs_stand_ && agent == keep_up_agent(process.rank))
     return take_keep_up(process);
+  if (options_.cxi_driver && agent == drive_agent(process.rank))
+    return take_drive(process);
   if (which >= first_ring_ + 2 * counters_)
     return take_copy(process, which - first_ring_ - 2 * counters_);
   if (which >= first_ring_ + counters_)
@@ -360,6 +362,8 @@ void World::nic_changed(Process& process) {
   process.overflow_idle = false;
   set_enabled(agent(process.rank, kOverflowAgent), !process.endpoint.overflow().empty());
   process.wants_room = false;
+  if (process.driver != nullptr)
+    process.driver->idle = false;
   if (programs_stand_) {
     process.kept_up = process.kept_up && options_.overflow;  // else it may have found no room
     standing_changed(process);

@@ -45,6 +45,7 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kCopy: return "copies unasked";
     case ChoiceKind::kScarce: return "scarcity";
     case ChoiceKind::kLeave: return "failures left behind";
+    case ChoiceKind::kMeanwhile: return "calls while others drive";
     default: return "";
   }
 }
@@ -79,10 +80,10 @@ std::string Coverage::to_string() const {
   for (uint32_t i = 0; i < kStepKinds; ++i)
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
-  for (const ChoiceKind kind :
-       {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
-        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
-        ChoiceKind::kLeave, ChoiceKind::kScarce, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+  for (const ChoiceKind kind : {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale,
+                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill,
+                                ChoiceKind::kSlow, ChoiceKind::kCopy, ChoiceKind::kLeave, ChoiceKind::kScarce,
+                                ChoiceKind::kMeanwhile, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

@@ -22,7 +22,7 @@ void broken(World& world, Finding finding, const Transit& transit, const char* w
 
 // Whether the packet goes where that region of that process is.
 bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::RegionId region) {
-  const Result<nic::RemoteKey> key = world.process(rank).nic.key(region);
+  const Result<nic::RemoteKey> key = world.process(rank).card().key(region);
   return transit.to == rank && key.ok() && key.value().value == transit.packet.key;
 }
 
@@ -93,7 +93,7 @@ void check_flag_fired(World& world, const Transit& transit) {
   const Side& send = world.side(transit.request);
   const Side& receive = world.side(receive_of(transit));
   const auto key = receive.core == nullptr ? Result<nic::RemoteKey>(Status(Code::kNotFound, "it was freed"))
-                                           : world.process(receive.rank).nic.key(receive.core->flag);
+                                           : world.process(receive.rank).card().key(receive.core->flag);
   if (!key.ok() || transit.to != receive.rank || transit.packet.key != key.value().value || transit.packet.offset != 0)
     return broken(world, Finding::kOrder, transit, "does not go to its receive's done word");
   if (!is_told_falsely(world, receive_of(transit).index, transit.iteration) &&

@@ -1,0 +1,144 @@
+// The driver for Slingshot (transport/cxi) in the deterministic world: the shipped core on the shipped driver, over a
+// libfabric whose every completion waits until the driver reads it.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/explore.h"
+#include "nicsim/deterministic/fuzz.h"
+#include "nicsim/deterministic/schedulers.h"
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+class CxiWorld : public testing::TestWithParam<const char*> {};
+
+TEST_P(CxiWorld, IsCleanUnderEveryScheduler) {
+  const Result<Config> config = Config::parse(GetParam());
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  ASSERT_TRUE(config.value().world.cxi_driver);
+  const Exchange exchange = config.value().exchange();
+  World world(exchange, config.value().world);
+  for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
+    const auto scheduler = make_scheduler(static_cast<SchedulerKind>(kind), world, 300);
+    for (uint64_t seed = 0; seed < 500; ++seed) {
+      world.reset();
+      scheduler->begin(seed);
+      const Report& report = world.run(*scheduler);
+      ASSERT_TRUE(report.ok()) << GetParam() << ", " << scheduler_name(static_cast<SchedulerKind>(kind)) << " " << seed
+                               << ": " << report.oracle << ": " << report.text;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CxiWorld,
+    testing::Values(
+        "2ranks,2req-each-way,3iter,cxi-driver", "2ranks,2req-each-way,2iter,single-starts,queues=2,cxi-driver",
+        "3ranks,1req-each-way,3iter,sync,cxi-driver", "1ranks,1req-each-way,2iter,cxi-driver",
+        "2ranks,1req-each-way,2iter,bytes=24,cxi-driver,max-message=16",
+        "2ranks,2req-each-way,2iter,sender-flag,cxi-driver,early-acks", "3ranks,1req-each-way,3iter,ready,cxi-driver",
+        // Few entries: the core overflows; the card has given its last one away, or says so.
+        "2ranks,2req-each-way,2iter,depth=1,cxi-driver", "2ranks,2req-each-way,2iter,depth=3,queues=2,cxi-driver",
+        "2ranks,2req-each-way,2iter,depth=5,sender-flag,cxi-driver,no-room",
+        "2ranks,2req-each-way,2iter,depth=4,cxi-driver,stale-reads,stolen-entries",
+        "2ranks,2req-each-way,2iter,depth=4,cxi-driver,no-room,frozen-reads,stolen-entries",
+        "2ranks,2req-each-way,3iter,depth=8,no-overflow,cxi-driver",
+        // What fails, and who dies.
+        "2ranks,1req-each-way,2iter,cxi-driver,failures", "2ranks,2req-each-way,3iter,sync,cxi-driver,failures",
+        "2ranks,2req-each-way,2iter,sender-flag,cxi-driver,early-acks,failures",
+        "2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures", "3ranks,1req-each-way,2iter,cxi-driver,kills",
+        "3ranks,1req-each-way,2iter,sender-flag,depth=4,cxi-driver,kills",
+        // Objects that come and go.
+        "2ranks,1req-each-way,2iter,free,cxi-driver", "2ranks,2req-each-way,2iter,queues=2,misuse,cxi-driver",
+        "2ranks,1req-each-way,3iter,roam,cxi-driver", "2ranks,1req-each-way,2iter,cxi-driver,age=1000",
+        "2ranks,2req-each-way,2iter,cxi-driver,timed,slow",
+        "program=0-1:16t1_0-1:8t1/m0.1_x0.1_p0_p1_s0.1_w0.1_y_f0.1_m0.1_x0.1_p0_p1_s0.1_w0.1_y_f0.1/"
+        "m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r_m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r,cxi-driver",
+        "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/"
+        "m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_m1r_x1r_s1r_w1r_y,cxi-driver,failures"));
+
+// Twice the same schedule is the same run, in that world and in another one, wherever in memory that lies.
+TEST(CxiWorldRuns, ASeedIsARun) {
+  const Config config =
+      Config::parse("2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures,no-room,stolen-entries").value();
+  const Exchange exchange = config.exchange();
+  World world(exchange, config.world), other(exchange, config.world);
+  EXPECT_EQ(world.fingerprint(), other.fingerprint());
+  const auto scheduler = make_scheduler(SchedulerKind::kSwarm, world, 300);
+  const auto twin = make_scheduler(SchedulerKind::kSwarm, other, 300);
+  std::set<uint64_t> hashes;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    uint64_t hash = 0;
+    for (int time = 0; time < 2; ++time) {
+      world.reset();
+      scheduler->begin(seed);
+      world.run(*scheduler);
+      if (time == 1) {
+        EXPECT_EQ(world.trace_hash(), hash) << seed;
+      }
+      hash = world.trace_hash();
+    }
+    other.reset();
+    twin->begin(seed);
+    other.run(*twin);
+    EXPECT_EQ(other.trace_hash(), hash) << seed;
+    hashes.insert(hash);
+  }
+  EXPECT_GT(hashes.size(), 150u);
+  world.reset();
+  other.reset();
+  EXPECT_EQ(world.fingerprint(), other.fingerprint());
+}
+
+// The driver's thread drives by steps of its own, and others ring and start while it does.
+TEST(CxiWorldRuns, TheDriverIsAnAgent) {
+  class Counting final : public Chooser {
+   public:
+    Counting(const World& world, Chooser& inner) : world_(world), inner_(inner) {}
+    uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
+      const uint32_t choice = inner_.choose(n, kind, agents);
+      drives += kind == ChoiceKind::kStep && world_.kind_of(agents[choice]) == StepKind::kDrive ? 1 : 0;
+      meanwhile += kind == ChoiceKind::kMeanwhile ? choice : 0;
+      return choice;
+    }
+    uint64_t drives = 0, meanwhile = 0;
+
+   private:
+    const World& world_;
+    Chooser& inner_;
+  };
+  const Config config = Config::parse("2ranks,2req-each-way,3iter,cxi-driver").value();
+  const Exchange exchange = config.exchange();
+  World world(exchange, config.world);
+  const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 300);
+  Counting counting(world, *scheduler);
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    world.reset();
+    scheduler->begin(seed);
+    ASSERT_TRUE(world.run(counting).ok()) << world.report().text;
+  }
+  EXPECT_GT(counting.drives, 1'000u);
+  EXPECT_GT(counting.meanwhile, 10u);
+}
+
+TEST(CxiWorldRuns, WhatNoDriverCanDoIsNoConfiguration) {
+  for (const char* text :
+       {"2ranks,1req-each-way,2iter,write-back,cxi-driver", "2ranks,1req-each-way,2iter,blocking-post,cxi-driver",
+        "2ranks,1req-each-way,2iter,cxi-driver,total-bells",
+        "program=0-1:8t1/b_s0_w0_e_l_y_f0_y/s0r_w0r_y,cxi-driver"}) {
+    const Result<Config> config = Config::parse(text);
+    EXPECT_EQ(config.status().code(), Code::kInvalidArgument) << text;
+  }
+  const Config config = Config::parse("2ranks,1req-each-way,1iter,cxi-driver").value();
+  EXPECT_EQ(Config::parse(config.to_string()).value().to_string(), config.to_string());
+  const Exchange exchange = config.exchange();
+  World world(exchange, config.world);
+  EXPECT_EQ(explore(world, {}).status().code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim
