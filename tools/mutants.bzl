@@ -21,6 +21,9 @@ PATCHED = [
     "transport/core/queue.cc",
     "transport/core/queue_capture.cc",
     "transport/core/standing.cc",
+    "transport/cxi/ofi_drive.cc",
+    "transport/cxi/ofi_nic.cc",
+    "transport/cxi/work.cc",
 ]
 
 _WITH_MUTANTS = [

@@ -34,7 +34,12 @@ enum Workload : uint32_t {
   kGraphs,        // after a plain start, with few entries; what was captured is freed and captured anew
   kGraphsCopied,  // under strategy C, with words and counters that others have used
   kLeft,          // a request whose failure was told is freed while its stream runs, and another one matched
-  kAged,          // counters near their 48 bits, and one start more than they can count
+  kDriver,        // these five: over the driver for Slingshot
+  kDriverTight,   // the card says that it has no entry
+  kDriverFailures,
+  kDriverFlag,
+  kDriverLeft,
+  kAged,  // counters near their 48 bits, and one start more than they can count
 };
 
 constexpr const char* kWorkloads[] = {
@@ -60,6 +65,12 @@ constexpr const char* kWorkloads[] = {
     "f0r_m0r_x0r_b_s0r_w0r_u0_e_l_l_y_f0r_y,total-bells,write-back,max-message=16",
     "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_m1r_x1r_s1r_"
     "w1r_y,failures",
+    "2ranks,2req-each-way,3iter,cxi-driver",
+    "2ranks,2req-each-way,2iter,depth=3,cxi-driver,no-room",
+    "2ranks,1req-each-way,2iter,cxi-driver,failures",
+    "2ranks,1req-each-way,2iter,sender-flag,cxi-driver,early-acks",
+    "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_y_f0r_m1r_"
+    "x1r_s1r_w1r_y,cxi-driver,failures",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "random programs",
 };
@@ -185,6 +196,29 @@ constexpr Mutant kMutants[] = {
      "what waits for a standing request's completion counter is not taken back when it is freed", "StandingOrders::end",
      kGraphs, nullptr},
     {61, "counts kept", "a stream's counts are not given back", "StandingOrders::end", kGraphs, nullptr},
+    {62, "counted by the card and the driver", "the driver counts deferred work that the card has counted",
+     "OfiNic::finish", kDriver, nullptr},
+    {63, "error read as success", "what the queue reports as failed ends like what has succeeded",
+     "OfiNic::read_completions", kDriverFailures, nullptr},
+    {64, "trigger let go of", "work that waits does not keep its trigger from being closed", "OfiNic::use", kDriverLeft,
+     nullptr},
+    {65, "commands left behind", "who ends its drive does not look for what was pushed meanwhile", "OfiNic::progress",
+     kDriver, nullptr},
+    {66, "run at once, not counted", "deferred work that ran without an entry is taken for counted by the card",
+     "OfiNic::finish", kDriverTight, nullptr},
+    {67, "run at once, not due", "work that finds no entry runs before its trigger has got there",
+     "OfiNic::run_at_once", kDriverTight, nullptr},
+    {68, "held for ever", "what is held is offered again with the next command only", "OfiNic::drive", kDriverTight,
+     nullptr},
+    {69, "delivery not asked for", "operations that are to be delivered complete when they have left",
+     "flags_of (work.cc)", kDriverFlag, nullptr},
+    {70, "confirmed unread", "all is said to be over without a look at the queue", "OfiNic::confirms", kDriverFailures,
+     nullptr},
+    {71, "recorded, not counted", "a failure leaves its record, and failures() does not grow",
+     "OfiNic::remember_failure", kDriverFailures, nullptr},
+    {72, "credit of another kind", "what ran without an entry gives an entry back", "OfiNic::release", kDriverTight,
+     nullptr},
+    {73, "closed in use", "a counter is closed whatever names it", "OfiNic::close_counter", kDriverLeft, nullptr},
 };
 
 }  // namespace

@@ -70,6 +70,8 @@ class Generator {
     for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
       finish(exchange.rank(rank), rank, frees);
     config.program = std::make_shared<const Exchange>(std::move(exchange));
+    config.world.cxi_driver = !graphs_ && config.world.strategy != core::Strategy::kWriteBack &&
+                              config.world.bells == Bells::kCalls && percent(50);
     return config;
   }
 

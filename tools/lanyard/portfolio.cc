@@ -44,6 +44,9 @@ std::vector<nicsim::Config> portfolio() {
       "2ranks,1req-each-way,2iter,write-back,early-acks,bytes=100,max-message=40,failures,free",
       "3ranks,1req-each-way,2iter,write-back,kills,free",
       "2ranks,2req-each-way,2iter,write-back,depth=3,stale-reads",
+      "2ranks,2req-each-way,3iter,cxi-driver",
+      "2ranks,2req-each-way,2iter,depth=3,sender-flag,cxi-driver,early-acks,no-room,stolen-entries",
+      "2ranks,1req-each-way,2iter,cxi-driver,failures,free",
   };
   std::vector<nicsim::Config> configs;
   for (const char* text : kTexts)

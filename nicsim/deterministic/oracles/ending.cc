@@ -172,8 +172,14 @@ void judge_quiescence(World& world) {
       continue;
     // What waits for a process that is no more, or gave up, waits for ever, and its program does not.
     uint64_t left = process.shadow.outstanding() + process.nic.posting();
-    if (process.driver != nullptr)
-      left = std::max<uint64_t>(left, process.card().caps().deferred_depth - process.card().free_entries());
+    if (process.driver != nullptr) {
+      const uint64_t depth = process.card().caps().deferred_depth, free = process.card().free_entries();
+      if (free > depth)
+        world.find(Finding::kLeak, "entries",
+                   "rank " + std::to_string(rank) + ": the driver would give away " + std::to_string(free) +
+                       " entries, of " + std::to_string(depth));
+      left = std::max(left, depth - std::min(depth, free));
+    }
     if (all_went_on && all_closes && !talks_to_killed(world, rank) && !let_go_of_standing(world, process) &&
         left > ahead(world, process))
       world.find(
