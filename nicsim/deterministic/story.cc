@@ -174,7 +174,9 @@ class Teller final : public Chooser {
       text += ", and is taken for failed";
     } else if (operation.failed) {
       story_.events.back().row = Row::kLink;  // it never gets as far as the memory
-      text.replace(text.rfind("lands"), std::string::npos, "fails on its way");
+      // A step of something else may have made it land.
+      if (const size_t lands = text.rfind("lands"); lands != std::string::npos)
+        text.replace(lands, std::string::npos, "fails on its way");
     }
   }
 

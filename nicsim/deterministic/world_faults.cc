@@ -97,7 +97,7 @@ bool World::has_news(const Process& process) const {
          std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
            const core::Request* core = state_->sides[request].core;
            return core != nullptr && core->matched() && core->failures == 0 && !core->complete() &&
-                  process.nic.is_lost(core->matched_nic);
+                  process.card().is_lost(core->matched_nic);
          });
 }
 
@@ -120,7 +120,7 @@ void World::find_losses(Process& process) {
     if (side.rank != process.rank || failures(request) == before[request])
       continue;
     ++side.failed;
-    if (!process.nic.is_lost(side.core->matched_nic))
+    if (!process.card().is_lost(side.core->matched_nic))
       return find(Finding::kLeak, "honesty", "the " + exchange_.describe({request}) + " fails though its peer lives");
   }
 }

@@ -112,7 +112,9 @@ void check_fired(World& world, const Transit& transit) {
   // Clear-to-sends of a receive that was let go of count for starts that are still to come, whose entries stand
   // already.
   const bool ahead = side.standing && was_released(world, transit);
-  if (transit.iteration > side.starts && transit.role != Transit::Role::kFlag && !ahead)
+  // A driver without a free entry runs what is due in the midst of the start that hands it over.
+  const uint64_t starts = std::max(side.starts, side.before + side.core->starts);
+  if (transit.iteration > starts && transit.role != Transit::Role::kFlag && !ahead)
     return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
   if (was_freed_by_program(world, transit) && !was_released(world, transit) &&
       world.side(transit.request).started >= transit.iteration)
