@@ -270,8 +270,15 @@ class Tracer {
       return {what + " stays with the driver of rank " + std::to_string(side.rank), std::nullopt, Blame::kProtocol};
     if (process.nic.posting() > 0)
       return {what + " is not posted", Thing{Thing::Kind::kHost, side.rank, 0, 0}, Blame::kPool};
-    if (!process.endpoint.overflow().empty())
-      return {what + " stays in the overflow of rank " + std::to_string(side.rank), std::nullopt, Blame::kProtocol};
+    if (!process.endpoint.overflow().empty()) {
+      std::string text = what + " stays in the overflow of rank " + std::to_string(side.rank) + ", which finds " +
+                         std::to_string(process.nic.free_entries()) + " entries free";
+      if (side.core != nullptr && side.core->trigger.valid())
+        text += " and its trigger counter at " +
+                std::to_string(process.nic.model().read(side.core->trigger).value().reached()) + " of " +
+                std::to_string(2 * (iteration - side.before));
+      return {text, std::nullopt, Blame::kProtocol};
+    }
     return {what + " is lost: it is neither posted nor fired", std::nullopt, Blame::kProtocol};
   }
 
@@ -314,7 +321,9 @@ class Tracer {
     if (side.failed > 0)
       return {holds + ", failures among them", std::nullopt, Blame::kFailure};
     if (value >= wanted)
-      return {holds + ", and is not copied there", std::nullopt, Blame::kProtocol};
+      return {holds + ", and is not copied there: the word holds " +
+                  of(nic::from_word(side.core->done.read()).success, side.core->done_base + wanted),
+              std::nullopt, Blame::kProtocol};
     if (value + 1 >= wanted)
       return {holds, Thing{Thing::Kind::kDone, 0, send.index ^ 1, iteration}, Blame::kUser};  // the flag
     return {holds, Thing{Thing::Kind::kData, 0, send.message(), iteration}, Blame::kUser};

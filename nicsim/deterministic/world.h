@@ -119,6 +119,8 @@ class World {
   }
   // "rank 1: write of (send of 1 to 0, tag 3) iteration 2 lands"
   std::string describe(uint32_t agent) const;
+  // "write of (send of 1 to 0, tag 3)"
+  std::string describe(const Process& process, const nic::Op& op) const;
   // The agent whose step comes next without a choice: as it is the only one, or the first in virtual time.
   std::optional<uint32_t> forced() const;
 
@@ -209,7 +211,6 @@ class World {
   void grow_old(Side& side, uint32_t index);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
-  std::string describe(const Process& process, const nic::Op& op) const;
   Transit::Role role_of(const Process& process, const nic::Op& op) const;
   std::string describe(const Process& process, nic::CounterId counter) const;
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }

@@ -292,9 +292,20 @@ void check_copied(World& world, const Process& process, uint32_t counter) {
 }
 
 void check_counter(World& world, const Process& process, uint32_t counter) {
-  if (const char* wrong = process.shadow.compare(process.nic.model(), counter))
-    world.find(Finding::kOrder, "NIC",
-               "rank " + std::to_string(process.rank) + ", counter " + std::to_string(counter) + ": " + wrong);
+  const NicModel& model = process.nic.model();
+  const char* wrong = process.shadow.compare(model, counter);
+  if (wrong == nullptr)
+    return;
+  const Result<nic::CounterValue> read = model.read({counter});
+  const nic::CounterValue value = read.ok() ? read.value() : nic::CounterValue{};
+  const nic::CounterValue right = process.shadow.value(counter);
+  std::string text = "rank " + std::to_string(process.rank) + ", counter " + std::to_string(counter) + ": " + wrong +
+                     "; it holds " + std::to_string(value.success) + " and " + std::to_string(value.failure) +
+                     " failures, right were " + std::to_string(right.success) + " and " + std::to_string(right.failure);
+  if (const auto entry = model.first_waiting({counter}))
+    text += "; what waits first, " + world.describe(process, model.op_of(*entry)) + ", has threshold " +
+            std::to_string(model.threshold_of(*entry));
+  world.find(Finding::kOrder, "NIC", text);
 }
 
 }  // namespace lanyard::nicsim::oracle

@@ -35,8 +35,10 @@ class ShadowNic {
   const char* compare(const NicModel& model, uint32_t counter) const;
   // What is wrong with the model as a whole, or null.
   const char* compare(const NicModel& model) const {
-    if (model.free_entries() + outstanding_ != depth_)
-      return "an entry is lost, or was freed before it fired (N6)";
+    if (model.free_entries() + outstanding_ < depth_)
+      return "an entry that has fired, or was taken back, still takes its place (N6)";
+    if (model.free_entries() + outstanding_ > depth_)
+      return "an entry has given up its place and has not fired (N6)";
     return model.in_flight() == in_flight_ ? nullptr : "an operation keeps its place though it has ended";
   }
   const nic::CounterValue& value(uint32_t counter) const { return counters_[counter].value; }

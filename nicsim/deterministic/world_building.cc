@@ -1,0 +1,279 @@
+// How a World comes to be: processes with as much as their programs need, whose requests are matched.
+#include <algorithm>
+
+#include "nicsim/deterministic/world.h"
+#include "transport/base/check.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+// Address space of a world: a process has enough for 256 usual ones at a time.
+constexpr size_t kUsual = size_t{1} << 30, kLarge = size_t{1} << 32;
+constexpr size_t kMany = 1'000;      // messages, of a large one
+constexpr size_t kShort = 16;        // bytes of a message that most workloads have
+constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
+
+bool matches(const HostProgram& program) {
+  return std::any_of(program.actions().begin(), program.actions().end(),
+                     [](const Action& action) { return action.kind == Action::Kind::kMatch; });
+}
+
+// Whether something else than its host starts requests of it.
+bool has_standing(const HostProgram& program) {
+  return std::any_of(program.actions().begin(), program.actions().end(), [](const Action& action) {
+    return action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand;
+  });
+}
+
+// Whether the program matches the request before it does anything else with it.
+bool is_matched_by(const HostProgram& program, RequestName request) {
+  for (const Action& action : program.actions())
+    if (std::find(action.requests.begin(), action.requests.end(), request) != action.requests.end())
+      return action.kind == Action::Kind::kMatch;
+  return false;
+}
+
+// What the requests of a rank need of its NIC.
+struct Needs {
+  uint32_t counters = 0;
+  uint32_t regions = 0;
+  uint32_t queues = 1;
+  uint64_t entries = 0;    // of all starts together
+  uint64_t in_flight = 0;  // operations of one start of each request
+};
+
+std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& options) {
+  std::vector<Needs> needs(exchange.ranks());
+  for (const Exchange::Message& message : exchange.messages()) {
+    Needs& from = needs[message.from];
+    Needs& to = needs[message.to];
+    from.counters += 2;
+    from.regions += 2;
+    to.counters += 1;
+    to.regions += 1;
+    from.in_flight += core::pieces_of(message.options.bytes, options.max_message_bytes) + 2;
+    to.in_flight += 2;
+  }
+  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
+    Needs& mine = needs[rank];
+    mine.queues = exchange.program(rank).queues();
+    mine.counters += mine.queues;
+    std::vector<uint64_t> captured(mine.queues);  // entries of a launch
+    uint64_t* entries = &mine.entries;
+    for (const Action& action : exchange.program(rank).actions()) {
+      if (action.kind == Action::Kind::kCapture)
+        *(entries = &captured[action.queue]) = 0;
+      if (action.kind == Action::Kind::kCaptured)
+        entries = &mine.entries;
+      if (action.kind == Action::Kind::kLaunch)
+        mine.entries += captured[action.queue];
+      const bool stand = action.kind == Action::Kind::kStand;
+      if (stand || (entries != &mine.entries && action.kind == Action::Kind::kStart))
+        mine.counters += static_cast<uint32_t>(action.requests.size());  // triggers of their own
+      if (action.kind != Action::Kind::kStart && action.kind != Action::Kind::kKernelStart)
+        continue;
+      for (const RequestName request : action.requests)
+        *entries += request.receive() ? 2
+                                      : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
+                                                            options.max_message_bytes);
+    }
+    if (matches(exchange.program(rank)))  // what was freed may be closed late
+      for (uint32_t* number : {&mine.counters, &mine.regions})
+        *number *= 2;
+    // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
+    mine.regions += 8;
+  }
+  return needs;
+}
+
+// Whether the program fills the message and reads it, so that its content is known.
+bool is_checked(const Exchange& exchange, uint32_t message) {
+  const auto has = [&](uint32_t rank, Action::Kind kind) {
+    const auto& actions = exchange.program(rank).actions();
+    return std::any_of(actions.begin(), actions.end(),
+                       [&](const Action& action) { return action.kind == kind && action.message == message; });
+  };
+  return has(exchange.messages()[message].from, Action::Kind::kPack) &&
+         has(exchange.messages()[message].to, Action::Kind::kUnpack);
+}
+
+}  // namespace
+
+World::World(const Exchange& exchange, const WorldOptions& options)
+    : exchange_(exchange), options_(options), arena_(exchange.messages().size() > kMany ? kLarge : kUsual) {
+  const Arena::Scope scope(arena_);
+  state_ = new State;
+  build();
+  match();
+  for (const auto& process : state_->processes) {
+    nic_changed(*process);
+    streams_changed(*process);
+  }
+  if (options_.timed)
+    state_->clock.next([this](uint32_t each) { return state_->place[each] != kNone; });
+  arena_.save(beginning_);
+}
+
+// What is in the arena goes with it, unasked.
+World::~World() = default;
+
+void World::build() {
+  const std::vector<Needs> needs = needs_of(exchange_, options_);
+  uint32_t queues = 1;
+  uint64_t operations = 0;
+  for (const Needs& each : needs) {
+    counters_ = std::max(counters_, each.counters);
+    queues = std::max(queues, each.queues);
+    operations += each.entries;
+  }
+  if (options_.max_steps == 0)
+    options_.max_steps = kPlenty * (operations + 1);
+  first_ring_ = kFirstStreamAgent + queues;
+  stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
+  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
+    programs_match_ = programs_match_ || matches(exchange_.program(rank));
+  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
+    programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
+  LANYARD_CHECK(!options_.cxi_driver || (options_.strategy != core::Strategy::kWriteBack && !options_.blocking_post &&
+                                         options_.bells == Bells::kCalls && !programs_stand_),
+                "the driver cannot do that");
+  stride_ +=
+      (options_.cxi_driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
+  first_transit_ = stride_ * exchange_.ranks();
+
+  uint32_t transits = 0;
+  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
+    const Needs& mine = needs[rank];
+    ModelLimits limits;
+    limits.deferred_depth =
+        options_.depth > 0 ? options_.depth : static_cast<uint32_t>(std::clamp<uint64_t>(mine.entries, 1, 504));
+    limits.max_counters = std::max(1u, mine.counters);
+    limits.max_regions = mine.regions;
+    limits.max_in_flight = static_cast<uint32_t>(2 * mine.in_flight + 2);
+    limits.max_held = 1;
+    limits.kept_failures = options_.failures || options_.kills ? 64 : 4;
+    limits.max_message_bytes = options_.max_message_bytes;
+    transits += limits.max_in_flight;
+    state_->processes.push_back(std::make_unique<Process>(*this, exchange_.program(rank), rank, exchange_.ranks(),
+                                                          limits,
+                                                          core::Endpoint::Options{.overflow = options_.overflow,
+                                                                                  .overflow_thread = false,
+                                                                                  .whole_pages = false,
+                                                                                  .strategy = options_.strategy}));
+    Process& process = *state_->processes.back();
+    for (uint32_t queue = 0; queue < mine.queues; ++queue) {
+      process.lanes.push_back(std::make_unique<Process::Lane>());
+      Process::Lane& lane = *process.lanes.back();
+      lane.stream.reserve(std::min<size_t>(2 * exchange_.program(rank).actions().size(), 16));
+      lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
+    }
+  }
+  if (options_.cxi_driver)
+    introduce_drivers();
+  state_->place.assign(first_transit_ + transits, kNone);
+  if (options_.timed)
+    state_->clock.resize(state_->place.size());
+  // What every run needs is allocated once, before the beginning is saved.
+  state_->enabled.reserve(8 * exchange_.ranks());
+  for (uint32_t place = 0; place < 2 * exchange_.ranks(); ++place) {
+    Transit& transit = state_->transits.emplace_back();
+    transit.bytes.reserve(kShort);
+    state_->free_transits.push_back(place);
+  }
+  state_->promises.assign(exchange_.messages().size(), 0);
+}
+
+void World::match() {
+  const auto& messages = exchange_.messages();
+  state_->sides.resize(2 * messages.size());
+  for (uint32_t index = 0; index < state_->sides.size(); ++index) {
+    const Exchange::Message& message = messages[index / 2];
+    const RequestName request{index};
+    Side& side = state_->sides[index];
+    side.rank = exchange_.rank_of(request);
+    side.buffer.resize(message.options.bytes + (request.receive() ? message.options.room : 0), kUntouched);
+    side.checked = is_checked(exchange_, index / 2);
+    side.pieces = core::pieces_of(message.options.bytes, options_.max_message_bytes);
+    if (is_matched_by(exchange_.program(message.from), {index & ~1u}) ||
+        is_matched_by(exchange_.program(message.to), {index | 1u}))
+      continue;
+    new_request(index);
+    // An offer goes to the receive's rank, the answer back: nobody else has mail.
+    for (const uint32_t rank : {message.to, message.from}) {
+      Process& process = *state_->processes[rank];
+      while (!process.mail.under_way().empty()) {
+        process.mail.arrive(0);
+        (void)process.matcher.progress();
+      }
+    }
+  }
+  for (uint32_t index = 0; index < state_->sides.size(); ++index) {
+    if (state_->sides[index].core == nullptr)
+      continue;
+    LANYARD_CHECK(state_->sides[index].core->matched(), "a valid exchange matches");
+    grow_old(state_->sides[index], index);
+  }
+}
+
+// A fresh request for this side; its match begins.
+void World::new_request(uint32_t index) {
+  const Exchange::Message& message = exchange_.messages()[index / 2];
+  const MessageOptions& options = message.options;
+  const bool receive = RequestName{index}.receive();
+  const uint32_t peer = receive ? message.from : message.to;
+  Side& side = state_->sides[index];
+  Process& process = *state_->processes[side.rank];
+  std::fill(side.buffer.begin() + options.bytes, side.buffer.end(), kUntouched);
+  side.core =
+      process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
+                                    .ready = !receive && options.ready,
+                                    .buffer = side.buffer.data(),
+                                    .bytes = side.buffer.size(),
+                                    .communicator = kCommunicator,
+                                    .rank = static_cast<int>(side.rank),
+                                    .peer = receive && options.any_source ? core::kAnySource : static_cast<int>(peer),
+                                    .peer_nic = receive && options.any_source ? 0 : peer,
+                                    .tag = receive && options.any_tag ? core::kAnyTag : options.tag});
+  side.number = side.core->number;
+  side.released = false;
+  process.requests.push_back(index);
+  const Status status = insist(process, [&] { return process.matcher.begin(*side.core); });
+  process.done_words.push_back(side.core->done);
+  if (!status.ok() && !process.nic.is_lost(peer))
+    return find(Finding::kOrder, "matching",
+                "the " + exchange_.describe({index}) + " is not matched: " + status.message());
+  for (const nic::CounterId counter : {side.core->trigger, side.core->completion})
+    if (counter.valid())
+      process.shadow.opened(counter.value, process.nic.model().read(counter).value());
+}
+
+// Everybody's books on the request as if options_.age iterations had gone by.
+void World::grow_old(Side& side, uint32_t index) {
+  const uint64_t age = options_.age;
+  Process& process = *state_->processes[side.rank];
+  core::Request& core = *side.core;
+  const auto count = [&](nic::CounterId counter, uint64_t value) {
+    const Status status = process.card().add(counter, value);
+    LANYARD_CHECK(status.ok(), status.message().c_str());
+    if (process.driver == nullptr)  // else the card has been told
+      process.shadow.succeeded(counter.value, value);
+  };
+  core.starts = core.waits = side.starts = side.waits = age;
+  if (!core.written_back)
+    *core.done.address += age;
+  if (core.completion.valid())
+    count(core.completion, core.completions * age);
+  if (core.written_back)
+    process.nic.model().copy_out(core.completion);
+  if (core.trigger.valid()) {
+    count(core.trigger, 2 * age);
+    *core.clear_to_send_word.address += age;
+  }
+  state_->promises[index / 2] = age;
+  side.filled = side.started = side.waited = age;
+  side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
+  side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
+}
+
+}  // namespace lanyard::nicsim

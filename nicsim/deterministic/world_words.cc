@@ -1,0 +1,134 @@
+// Steps, actions and operations of a World in words.
+#include <string>
+
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+
+const char* role_name(Transit::Role role) {
+  switch (role) {
+    case Transit::Role::kData: return "write";
+    case Transit::Role::kClear: return "clear-to-send";
+    case Transit::Role::kDone: return "done word";
+    case Transit::Role::kFlag: return "flag";
+  }
+  return "";
+}
+
+const char* step_name(StepKind kind) {
+  switch (kind) {
+    case StepKind::kHost: return "host";
+    case StepKind::kPost: return "post";
+    case StepKind::kOverflow: return "overflow";
+    case StepKind::kStream: return "stream";
+    case StepKind::kRing: return "ring";
+    case StepKind::kFire: return "fire";
+    case StepKind::kRead: return "read";
+    case StepKind::kLand: return "land";
+    case StepKind::kCount: return "count";
+    case StepKind::kAck: return "ack";
+    case StepKind::kCopy: return "copy";
+    case StepKind::kMail: return "mail";
+    case StepKind::kLoss: return "loss";
+    case StepKind::kKeepUp: return "keep up";
+    case StepKind::kDrive: return "drive";
+  }
+  return "";
+}
+
+std::string World::describe(uint32_t agent) const {
+  const StepKind kind = kind_of(agent);
+  const uint32_t rank = rank_of(agent);
+  const std::string who = "rank " + std::to_string(rank) + ": ";
+  if (agent >= first_transit_) {
+    const Transit& transit = state_->transits[agent - first_transit_];
+    const char* step = kind == StepKind::kRead    ? ": the source is read"
+                       : kind == StepKind::kLand  ? ": lands"
+                       : kind == StepKind::kCount ? ": is counted"
+                                                  : ": its initiator hears of it";
+    return who + role_name(transit.role) + " of (" + exchange_.describe({transit.request}) + ") iteration " +
+           std::to_string(transit.iteration) + step;
+  }
+  const Process& process = *state_->processes[rank];
+  const uint32_t which = agent % stride_;
+  switch (kind) {
+    case StepKind::kHost: return who + "host: " + describe(exchange_.program(rank).actions()[process.next_action]);
+    case StepKind::kPost: return who + "an entry reaches the NIC, " + describe(process, process.nic.next_posting().op);
+    case StepKind::kOverflow: return who + "the overflow is handed over";
+    case StepKind::kStream:
+      return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
+    case StepKind::kKeepUp: return who + "standing requests get more entries";
+    case StepKind::kDrive: return who + "the thread of the driver drives";
+    case StepKind::kMail: return who + "a matching card arrives";
+    case StepKind::kLoss:
+      return who + "its NIC finds that rank " + std::to_string(process.unfound.front()) + " has ended";
+    case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
+    case StepKind::kCopy:
+      return who + describe(process, nic::CounterId{which - first_ring_ - 2 * counters_}) + " is copied to memory";
+    default: {
+      const nic::CounterId counter{which - first_ring_ - counters_};
+      const NicModel& model = process.nic.model();
+      auto entry = model.ready();
+      while (entry && model.trigger_of(*entry) != counter)
+        entry = model.next_ready(*entry);
+      return who + describe(process, counter) + " fires " + (entry ? describe(process, model.op_of(*entry)) : "");
+    }
+  }
+}
+
+std::string World::describe(const Action& action) const {
+  static constexpr const char* kNames[] = {"pack",
+                                           "unpack",
+                                           "start",
+                                           "wait",
+                                           "sync",
+                                           "promise",
+                                           "await",
+                                           "complete",
+                                           "free",
+                                           "match",
+                                           "be matched",
+                                           "withdraw",
+                                           "capture",
+                                           "end of the capture",
+                                           "launch",
+                                           "give to kernels",
+                                           "kernel: start",
+                                           "kernel: wait",
+                                           "take from kernels"};
+  std::string text = kNames[static_cast<size_t>(action.kind)];
+  if (is_of_message(action.kind))
+    return text + " (" + exchange_.describe({2 * action.message}) + ")";
+  for (const RequestName request : action.requests)
+    text += " (" + exchange_.describe(request) + ")";
+  return text;
+}
+
+std::string World::describe(const StepItem& item) const {
+  if (item.kind == StepItem::Kind::kKernel)
+    return describe(Action{.kind = item.action, .queue = 0, .message = item.message, .requests = {}});
+  if (item.kind == StepItem::Kind::kMark)
+    return "start (" + exchange_.describe({item.start}) + ") is reached";
+  if (item.kind == StepItem::Kind::kRing)
+    return item.start == StepItem::kNothing ? "rings for all that share the queue's trigger"
+                                            : "rings for (" + exchange_.describe({item.start}) + ")";
+  return item.request == StepItem::kNothing ? "the promise was kept"
+                                            : "wait (" + exchange_.describe({item.request}) + ") passes";
+}
+
+std::string World::describe(const Process& process, const nic::Op& op) const {
+  return std::string(role_name(role_of(process, op))) + " of (" +
+         exchange_.describe({process.requests[op.context - 1]}) + ")";
+}
+
+std::string World::describe(const Process& process, nic::CounterId counter) const {
+  for (const uint32_t request : process.requests) {
+    const core::Request* core = state_->sides[request].core;
+    if (core != nullptr && (core->trigger == counter || core->completion == counter))
+      return std::string("the ") + (core->trigger == counter ? "trigger" : "completion") + " counter of (" +
+             exchange_.describe({request}) + ")";
+  }
+  return "the queue's shared trigger";
+}
+
+}  // namespace lanyard::nicsim
