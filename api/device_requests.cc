@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/context.h"
-#include "api/lanyard_device.h"
+#include <lanyard/lanyard_device.h>
 #include "api/queue.h"
 
 namespace {

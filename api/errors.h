@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 #include "transport/base/status.h"
 
 namespace lanyard::api {

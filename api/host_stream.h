@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 #include "gpu/host/host_stream.h"
 
 struct lanyard_host_stream {

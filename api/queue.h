@@ -9,7 +9,7 @@
 
 #include "api/context.h"
 #include "api/host_stream.h"
-#include "api/lanyard_device.h"
+#include <lanyard/lanyard_device.h>
 #include "gpu/stream.h"
 #include "transport/core/queue.h"
 

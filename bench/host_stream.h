@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 #include "bench/life.h"
 #include "bench/mpi_check.h"
 #include "bench/stream.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 #include "bench/mpi_check.h"
 #include "bench/mpi_process.h"
 #include "bench/options.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "api/lanyard_device.h"
+#include <lanyard/lanyard_device.h>
 #include "bench/block.h"
 
 namespace lanyard::bench {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 #include "bench/mpi_check.h"
 
 namespace lanyard::bench {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 #include "bench/mpi_check.h"
 #include "bench/queue_info.h"
 #include "bench/request_set.h"

@@ -3,7 +3,7 @@
 #include <mpi.h>
 #include <stdio.h>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 
 #define ITERATIONS 10
 

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 
 namespace {
 

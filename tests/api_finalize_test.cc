@@ -11,7 +11,7 @@
 #include <cstring>
 #include <thread>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 #include "tests/mpi_suite.h"
 
 namespace lanyard::api_test {

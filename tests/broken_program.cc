@@ -13,7 +13,7 @@
 #include <ctime>
 #include <string>
 
-#include "api/lanyard.h"
+#include <lanyard/lanyard.h>
 
 namespace {
 

@@ -1,5 +1,5 @@
 // lanyard_device.h on the host: every way to ring, and sets of every size, without a card.
-#include "api/lanyard_device.h"
+#include <lanyard/lanyard_device.h>
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
  * A kernel that waits occupies its multiprocessors: all blocks that the transfer depends on must be resident at once.
  * Source: Bridges et al., section VI (kernel-triggered communication as future work).
  */
-#ifndef LANYARD_API_LANYARD_DEVICE_H_
-#define LANYARD_API_LANYARD_DEVICE_H_
+#ifndef LANYARD_LANYARD_DEVICE_H_
+#define LANYARD_LANYARD_DEVICE_H_
 
 #include <stdint.h>
 #if defined(__HIPCC__)
@@ -168,4 +168,4 @@ LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests* set
   lanyard_count_on(set);
 }
 
-#endif /* LANYARD_API_LANYARD_DEVICE_H_ */
+#endif /* LANYARD_LANYARD_DEVICE_H_ */

@@ -17,12 +17,12 @@
  * Sources: Bridges et al., "Co-Design and Evaluation of a CPU-Free MPI GPU Communication Abstraction and
  * Implementation", Tables I-III; MPI 4.0 section 3.9 (persistent requests), 3.10 (matching), 9.3 (error handling).
  */
-#ifndef LANYARD_API_LANYARD_H_
-#define LANYARD_API_LANYARD_H_
+#ifndef LANYARD_LANYARD_H_
+#define LANYARD_LANYARD_H_
 
 #include <mpi.h>
 
-#include "api/lanyard_device.h"
+#include "lanyard/lanyard_device.h"
 
 #define LANYARD_VERSION_MAJOR 0
 #define LANYARD_VERSION_MINOR 1
@@ -178,4 +178,4 @@ int MPIX_Error_class_of(MPIX_Error_kind kind);
 }
 #endif
 
-#endif /* LANYARD_API_LANYARD_H_ */
+#endif /* LANYARD_LANYARD_H_ */
