@@ -7,7 +7,9 @@ load("@gpu_toolkits//:defs.bzl", "HIPCC", "HIPCC_MISSING", "NVCC", "NVCC_MISSING
 
 def _compile(ctx, result):
     """The command that makes the object, and what to say if there is no compiler."""
-    common = ["-c", "-std=c++20", "-O3", "-I.", ctx.file.src.path, "-o", result.path]
+    include_paths = depset(transitive = [dep[CcInfo].compilation_context.includes for dep in ctx.attr.deps]).to_list()
+    common = ["-c", "-std=c++20", "-O3", "-I."] + ["-I" + path for path in include_paths]
+    common += [ctx.file.src.path, "-o", result.path]
     if ctx.attr.vendor == "cuda":
         # For today's devices their code, for later ones the newest as PTX.
         codes = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in ctx.attr.archs]
@@ -44,7 +46,7 @@ gpu_objects = rule(
     implementation = _gpu_objects_impl,
     attrs = {
         "archs": attr.string_list(mandatory = True),  # ascending
-        "deps": attr.label_list(providers = [CcInfo]),  # for their headers, which are found from the root only
+        "deps": attr.label_list(providers = [CcInfo]),  # for their headers
         "hdrs": attr.label_list(allow_files = True),
         "src": attr.label(
             allow_single_file = True,
