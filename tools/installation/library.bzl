@@ -1,0 +1,84 @@
+"""installed_library: one shared library and one archive out of a C++ library and all of ours that it depends on.
+
+Users link one file, whatever the tree is cut into. The objects are joined into one first: whoever takes it takes all of it,
+so a program that names no function of Lanyard's but links the archive still has its MPI calls followed.
+
+Outputs: lib<NAME>.so (its soname is `soname`), lib<NAME>.a.
+"""
+
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+
+def _parts(dep):
+    """Archives of this tree, others' shared libraries, and flags for the linker, in the order of linking."""
+    archives, shared, flags = [], [], []
+    for linked in dep[CcInfo].linking_context.linker_inputs.to_list():
+        flags += linked.user_link_flags
+        for library in linked.libraries:
+            archive = library.pic_static_library or library.static_library
+            if archive:
+                archives.append(archive)
+            else:
+                shared.append(library.resolved_symlink_dynamic_library or library.dynamic_library)
+    return archives, shared, flags
+
+def _strictness(linkopts):
+    """-z defs: what is missing is an error here, and not of the user's program. Sanitizers' functions are missing by design."""
+    return [] if [flag for flag in linkopts if flag.startswith("-fsanitize")] else ["-Wl,-z,defs"]
+
+def _installed_library_impl(ctx):
+    compiler = find_cpp_toolchain(ctx).compiler_executable
+    archives, shared, flags = _parts(ctx.attr.dep)
+    name = "lib" + ctx.attr.installed_name
+    joined = ctx.actions.declare_file(name + ".o")
+    archive = ctx.actions.declare_file(name + ".a")
+    library = ctx.actions.declare_file(name + ".so")
+
+    ctx.actions.run(
+        executable = compiler,
+        # -nostdlib: only what is named; -no-pie: a position that gcc would pass on to ld -r.
+        arguments = ["-r", "-nostdlib", "-no-pie", "-o", joined.path, "-Wl,--whole-archive"] + [f.path for f in archives],
+        inputs = archives,
+        outputs = [joined],
+        mnemonic = "JoinObjects",
+        use_default_shell_env = True,
+    )
+    ctx.actions.run_shell(
+        command = "rm -f %s && ar rcsD %s %s" % (archive.path, archive.path, joined.path),
+        inputs = [joined],
+        outputs = [archive],
+        mnemonic = "Archive",
+    )
+    ctx.actions.run(
+        executable = compiler,
+        arguments = ["-shared", "-o", library.path, joined.path] + [f.path for f in shared] + [
+            "-Wl,-soname," + ctx.attr.soname,
+            "-Wl,--version-script," + ctx.file.exports.path,
+            "-Wl,-z,relro,-z,now,--gc-sections,--as-needed",
+            "-lstdc++",
+            "-lm",
+        ] + flags + ctx.fragments.cpp.linkopts + _strictness(ctx.fragments.cpp.linkopts),
+        inputs = [joined, ctx.file.exports] + shared,
+        outputs = [library],
+        mnemonic = "LinkInstalled",
+        use_default_shell_env = True,
+    )
+    return [DefaultInfo(files = depset([library, archive]))]
+
+installed_library = rule(
+    implementation = _installed_library_impl,
+    attrs = {
+        "dep": attr.label(
+            mandatory = True,
+            providers = [CcInfo],
+        ),
+        "exports": attr.label(
+            allow_single_file = True,
+            mandatory = True,
+        ),
+        "installed_name": attr.string(mandatory = True),
+        "soname": attr.string(mandatory = True),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    fragments = ["cpp"],
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
