@@ -66,6 +66,24 @@ TEST_F(NoOverflow, ARefusedStartChangesNothing) {
 }
 
 // All queues share the card.
+// MPI_PROC_NULL at the edge of a grid: nothing goes through the card, and the next start asks what is under way.
+TEST_F(NoOverflow, RequestsOfNobodyTakeNoEntries) {
+  Stream other_stream;
+  Queue other(other_stream);
+  Requests requests;
+  add(requests, 2, MPI_PROC_NULL);
+  add(requests, 2, rank());
+  requests.match();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 8, requests.data())));
+    ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 8, requests.data())));
+  }
+  ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 4, requests.data())));
+  ASSERT_TRUE(ok(MPIX_Enqueue_waitall(other, 4, requests.data())));
+  queue.wait();
+  other.wait();
+}
+
 TEST_F(NoOverflow, TheEpochsOfAllQueuesCount) {
   Stream other_stream;
   Queue other(other_stream);

@@ -19,6 +19,7 @@ TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
   if (!start())
     return;
   Ear ear;
+  const CounterId done = counter();
   const CounterId arrivals = counter(1);
   const Status listening = nic(1).listen(arrivals, ear.listener());
   if (listening.code() == Code::kUnsupported)
@@ -29,10 +30,10 @@ TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
   for (uint64_t message = 1; message <= 20; ++message) {
     const uint64_t before = ear.calls.load();
     source.store(message);
-    issue(message % 2 == 0 ? sum_op(source, 0, target, 8) : write_op(source, 0, target, 0, 8));
+    issue(message % 2 == 0 ? sum_op(source, 0, target, 8, done) : write_op(source, 0, target, 0, 8, done));
     ASSERT_TRUE(happens_without_us([&] { return ear.calls.load() > before; })) << "message " << message;
     ASSERT_EQ(value(arrivals, 1).success, message);
-    ASSERT_TRUE(all_free());
+    ASSERT_TRUE(reaches(done, message));  // only then may the source be written
     if (message % 5 == 0)  // long enough for a thread to go to sleep
       std::this_thread::sleep_for(std::chrono::milliseconds(120));
   }

@@ -80,13 +80,14 @@ struct Request : Resources {
   uint64_t iterations_at(uint64_t value) const {
     return written_back ? (nic::from_word(value).success - done_base) / completions : value - done_base;
   }
-  uint64_t iterations_done() const { return iterations_at(done.read()); }
+  // Nobody's requests have no counter: what is started is done.
+  uint64_t iterations_done() const { return done.valid() ? iterations_at(done.read()) : starts; }
   // What the completion counter has counted once so many have.
   uint64_t completion_value(uint64_t iterations) const {
     return (written_back ? done_base : 0) + completions * iterations;
   }
   // Whether everything started has completed on this side.
-  bool complete() const { return !done.valid() || iterations_done() >= starts; }
+  bool complete() const { return iterations_done() >= starts; }
   // "recv, peer 2, tag 7, 16384 B"
   std::string describe() const;
 };
