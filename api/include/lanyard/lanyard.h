@@ -9,7 +9,10 @@
  *
  * Errors. Every function returns an MPI error code and invokes the error handler of the request's communicator (of
  * MPI_COMM_WORLD where no request is concerned), as an MPI function would. MPI_Error_class and MPI_Error_string explain
- * the codes. A call that fails has changed nothing: of a call on several requests, none was enqueued.
+ * the codes. A call that fails has changed nothing: of a call on several requests, none was enqueued, and the handler
+ * is that of the first one's communicator where the refusal is not about one of them alone. Before MPI_Init and after
+ * MPI_Finalize every function returns MPI_ERR_OTHER, invokes no handler, and the first says so on stderr. Arrays and
+ * handles that are null give MPI_ERR_ARG, negative counts MPI_ERR_COUNT, without a word about it below.
  *
  * Threads. Any thread that may call MPI may call these functions; they are serialised inside. Lanyard's
  * own threads never call MPI, so every thread level of MPI_Init_thread will do.
@@ -43,7 +46,8 @@ int MPIX_Host_stream_create(MPIX_Host_stream* stream);
 /* Enqueues kernel(argument). Does not block. The kernel may not call functions of this header nor block for long.
  * MPI_ERR_ARG; MPI_ERR_NO_MEM where the stream's queue is full. */
 int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void* argument), void* argument);
-/* Blocks until everything enqueued so far has run. MPI_ERR_ARG. */
+/* Blocks until everything enqueued so far has run; no deadline ends it (LANYARD_WARN_S speaks). MPI_ERR_ARG;
+ * MPI_ERR_OTHER where the stream was given up because MPI has ended. */
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream);
 /* Synchronises, frees, sets *stream to MPIX_HOST_STREAM_NULL. MPI_ERR_ARG; MPIX_ERR_BUSY while a queue uses it. */
 int MPIX_Host_stream_free(MPIX_Host_stream* stream);
@@ -63,28 +67,31 @@ typedef enum MPIX_Queue_type {
  * Lanyard's kernels there, which may wait for what the GPU is doing. Buffers may be host memory or memory of any GPU of
  * the process where the card can do that ("device_memory" of MPIX_Queue_get_info); GPU kernels reach the latter only.
  * MPI_ERR_ARG: null, unknown type; MPIX_ERR_BUSY: the stream has a queue; MPI_ERR_UNSUPPORTED_OPERATION: a type that
- * this build or machine lacks (the message says which, and what to do); MPIX_ERR_NIC: no network card. */
+ * this build or machine lacks (the message says which, and what to do); MPIX_ERR_NIC: no network card, or one that is
+ * out of counters or that the stream cannot ring, or a wrong LANYARD_ variable; MPIX_ERR_FAILED: the GPU's driver. */
 int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_address);
 /* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local. Graphs with starts of the
  * queue must not be replayed any more. MPIX_ERR_QUEUE: no queue; MPIX_ERR_BUSY: a request was started on it whose wait
- * was never enqueued (the message names it), a graph's or kernel's start has not completed, or there are sets of
- * requests for kernels (nothing is freed then); else as MPIX_Queue_wait. */
+ * was never enqueued (the message names it), a graph's or kernel's start has not completed, there are sets of
+ * requests for kernels, or the caller is a kernel of a host stream (nothing is freed then); else as MPIX_Queue_wait.
+ * Requests that graphs of the queue started are ordinary ones again. */
 int MPIX_Queue_free(MPIX_Queue* queue);
 /* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
- * not enqueued included. MPIX_ERR_QUEUE: no queue, or its stream is being captured; MPIX_ERR_BUSY: called by a kernel
- * of a host stream, which would wait for itself; MPIX_ERR_FAILED: an operation
- * failed (the message names its request), or the stream's device is lost; MPIX_ERR_STALLED: the deadline passed
- * (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated.
+ * not enqueued included, but not starts that a kernel made and never waited for. MPIX_ERR_QUEUE: no queue, or its
+ * stream is being captured; MPIX_ERR_BUSY: called by a kernel of a host stream, which would wait for itself;
+ * MPIX_ERR_FAILED: an operation failed (the message names its request), or the stream's device is lost;
+ * MPIX_ERR_STALLED: the deadline passed (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated.
  * A request's failure is told once, by the queue of its last start. From then on nothing waits for that request any
  * more: the stream goes on, with the request's data undefined. Free the request and match a new one; its buffer is
  * yours again when the call, repeated, has returned MPI_SUCCESS. */
 int MPIX_Queue_wait(MPIX_Queue queue);
-/* Figures of the queue and its network card as a new info object, to be freed by the caller: "nic", "strategy",
- * "starts", "waits", "triggers", "bytes", "entries_posted" (deferred-work entries that starts needed, those that
+/* Figures as a new info object, to be freed by the caller. Of the queue: "stream" (host, cuda, hip), "strategy",
+ * "starts", "waits", "triggers", "bytes"; what graphs and kernels start is not in the last four. Of the process's
+ * network card: "nic", "entries_posted" (deferred-work entries that starts needed, those that
  * overflowed included), "entries_overflowed" (did not fit at their start: posted later or run by software),
  * "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters" (open on the card),
- * "regions", "failures", "stream" (host, cuda, hip), "device_memory" (yes: buffers may be GPU memory). Numbers are
- * decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
+ * "regions", "failures", "device_memory" (yes: buffers may be GPU memory). Numbers are decimal. Local. MPIX_ERR_QUEUE,
+ * MPI_ERR_ARG. */
 int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
 
 /* ---- Matching (Table II) -----------------------------------------------------------------------------------------
@@ -94,10 +101,12 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * use matchall or imatch. What was given to a matching function makes progress whatever the program does, by a thread
  * of Lanyard's that makes no call of MPI's.
  * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
- * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, or matched (or matching) before;
+ * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, matched (or matching) before, or twice in the
+ * call;
  * MPI_ERR_TRUNCATE: the matched send is longer than the receive, on both sides; both requests are then as before;
  * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching, the call may be repeated,
- * or the request freed, which withdraws its offer; MPIX_ERR_FAILED: the peer has ended; MPI_ERR_ARG: the peer
+ * or the request freed, which withdraws its offer; MPIX_ERR_FAILED: the peer has ended (a receive from MPI_ANY_SOURCE
+ * waits on for the others); MPI_ERR_ARG: the peer
  * follows another strategy (LANYARD_STRATEGY); MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card;
  * MPIX_ERR_NO_ENTRIES: the card is out of counters or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a
  * non-contiguous datatype, an inter-communicator or a communicator of a kind that Lanyard cannot follow. */
@@ -108,8 +117,9 @@ int MPIX_Matchall(int count, MPI_Request requests[], MPI_Status* statuses);
 /* As MPIX_Match, without blocking: *match_request is an ordinary request for MPI_Test and MPI_Wait{,all,any,some},
  * which make progress. It cannot be cancelled: MPI_Cancel gives MPI_ERR_REQUEST. */
 int MPIX_Imatch(MPI_Request* request, MPI_Request* match_request);
-/* One match request for all: complete when every request is matched or has failed; its status then has the first
- * error. requests[] may be reused on return. */
+/* One match request for all: complete when every request is matched or has failed. The call that completes it returns
+ * the first error; MPI_Waitall, MPI_Waitsome and their like put it into the status. requests[] may be reused on return.
+ */
 int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request* match_request);
 /* *flag: whether the request is matched. Makes progress; does not complete the match request. MPI_ERR_REQUEST. */
 int MPIX_Is_matched(MPI_Request request, int* flag);
@@ -122,12 +132,15 @@ int MPIX_Is_matched(MPI_Request request, int* flag);
 /* The request's next transfer starts when the stream gets there. The request must be matched, and its previous start,
  * if any, waited for on a queue (and complete, if that was another queue). MPI_ERR_REQUEST where it is not so;
  * MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is off (LANYARD_OVERFLOW=off) and the starts of this epoch cannot fit
- * into the card's deferred-work entries. */
+ * into the card's deferred-work entries; MPIX_ERR_FAILED: an operation of the request failed before, or, with
+ * LANYARD_CHECK=on, a ready send came before its receive was started; MPIX_ERR_STALLED: no room until the deadline;
+ * MPI_ERR_UNSUPPORTED_OPERATION: within a capture, see below. */
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request);
 /* As MPIX_Enqueue_start on each, at the same point of the stream, all or none. A request may stand in it once. */
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
 /* The stream goes on when the request's last start has completed: a receive's data has arrived, a send's buffer may
- * be written. Must be enqueued on the queue of the start. MPI_ERR_REQUEST, MPIX_ERR_QUEUE. */
+ * be written. Must be enqueued on the queue of the start. MPI_ERR_REQUEST, MPIX_ERR_QUEUE; MPIX_ERR_STALLED: no room in
+ * the stream until the deadline. */
 int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request);
 /* As MPIX_Enqueue_wait on each, all or none. */
 int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
@@ -136,14 +149,16 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
  * Starts and waits that are enqueued while the queue's stream is being captured into a graph (CUDA, HIP) are made by
  * every replay of the graph, with no call of this header: the card is kept supplied by a thread of Lanyard's. Within a
  * capture each start must be followed by its wait. From then on the request belongs to graphs captured on this queue:
- * other starts and waits of it give MPI_ERR_REQUEST until it is freed, which its owner does when no graph will replay
- * it any more. Graphs are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the card cannot
- * (it takes no deferred work back, or has no doorbell that a kernel rings). */
+ * other starts and waits of it give MPI_ERR_REQUEST until it or the queue is freed, which the owner does when no graph
+ * will replay it any more. Graphs are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the
+ * card cannot (it takes no deferred work back, or has no doorbell that a kernel rings). */
 
 /* Makes a set of matched requests, whose last starts were waited for and have completed, that kernels on the queue's
  * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is
  * freed nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
- * MPIX_ERR_QUEUE, MPI_ERR_ARG, MPIX_ERR_NO_ENTRIES; MPI_ERR_UNSUPPORTED_OPERATION as for captures. */
+ * MPIX_ERR_QUEUE, MPIX_ERR_NO_ENTRIES, MPIX_ERR_FAILED: a request failed before; MPI_ERR_UNSUPPORTED_OPERATION as for
+ * captures. A set's kernel on a host stream whose wait must tell of failures and stalls needs LANYARD_DEADLINE_S, which
+ * lets it run on the stream's own thread. */
 int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests** set);
 /* Makes them ordinary requests again, sets *set to NULL. The kernels of the set must have ended. MPI_ERR_ARG,
  * MPIX_ERR_QUEUE; MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The Debian packages: made from what the build made, lintian has nothing against them, they are installed below a root
+# of their own, README's program builds from them and runs, and removing them leaves nothing.
+set -euo pipefail
+tree=$PWD
+work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/package.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+tools/package --no-setup --built . --out "$work/packages" || fail "tools/package ended with $?"
+root=$work/root
+mkdir -p "$root/var/lib/dpkg"
+touch "$root/var/lib/dpkg/status"
+# What they depend on is in the machine's own root.
+in_root=(dpkg "--root=$root" --force-depends --force-not-root --force-script-chrootless --log=/dev/null)
+"${in_root[@]}" --install "$work"/packages/*.deb >"$work/log" 2>&1 || fail "dpkg --install: $(cat "$work/log")"
+
+cd "$work"
+export PKG_CONFIG_SYSROOT_DIR=$root
+PKG_CONFIG_PATH=$(echo "$root"/usr/lib/*/pkgconfig)
+export PKG_CONFIG_PATH
+libraries=$(dirname "$PKG_CONFIG_PATH")
+for mpi in openmpi mpich; do
+  ranks=4
+  [[ $mpi == openmpi ]] || ranks=2
+  read -ra flags <<<"$(pkg-config --cflags --libs "lanyard-$mpi")"
+  [[ " ${flags[*]} " != *rpath* ]] || fail "a package needs no search path of its own: ${flags[*]}"
+  "mpicc.$mpi" "$root/usr/share/doc/liblanyard-dev/examples/example.c" "${flags[@]}" -o "ring-$mpi" ||
+    fail "pkg-config's flags do not build the program"
+  said=$("$tree/tools/mpirun" --mpi "$mpi" -n "$ranks" --env "LD_LIBRARY_PATH=$libraries" "./ring-$mpi") ||
+    fail "the program of $mpi ended with $?"
+  [[ $said == *verified* ]] || fail "the program of $mpi said '$said'"
+done
+for page in MPIX_Queue_wait.3 MPIX_Matchall.3 lanyard.1 lanyard.7; do
+  [[ -e $root/usr/share/man/man${page##*.}/$page.gz ]] || fail "there is no manual page $page"
+done
+"$root/usr/bin/lanyard" --help >/dev/null || fail "lanyard --help ended with $?"
+
+"${in_root[@]}" --purge lanyard liblanyard-dev liblanyard-mpich0 liblanyard-openmpi0 >"$work/log" 2>&1 ||
+  fail "dpkg --purge: $(cat "$work/log")"
+left=$(find "$root" -name '*anyard*' ! -path '*/var/lib/dpkg/*')
+[[ -z $left ]] || fail "left behind: $left"
+echo "everything holds"
