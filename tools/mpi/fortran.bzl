@@ -9,35 +9,39 @@ Bazel knows no Fortran: the compiler runs in a genrule, and what it makes is lin
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//tools/mpi:mpi.bzl", "DEFAULT_RANKS", "IMPLEMENTATIONS", "mpi_cc_test")
 
-def _compile(name, impl, src, module, module_files):
+def _compile(name, impl, src, module, module_files, testonly):
     """The genrule `name`, its object file, and the module file where `module` is one."""
     outs = [name + ".pic.o"] + (["%s/%s.mod" % (impl, module)] if module else [])
+    folder = "$(RULEDIR)/" + (impl if module else name + "_modules")
     native.genrule(
         name = name,
+        testonly = testonly,
         srcs = [src] + module_files,
         outs = outs,
-        # -J is where module files go, each MPI's into a folder of its own.
+        # -J is where module files go, each MPI's into a folder of its own, and a program's own aside.
         cmd = " ".join(
-            ["mpifort.%s -std=f2008 -O2 -g -fPIC -Wall -Wextra -Werror -Wno-c-binding-type" % impl] +
-            ["-J $$(mktemp -d)" if not module else "-J $$(dirname $(location %s))" % outs[1]] +
+            ["mkdir -p {0} && mpifort.{1} -J {0}".format(folder, impl)] +
+            ["-std=f2008 -O2 -g -fPIC -Wall -Wextra -Werror -Wno-c-binding-type"] +
             ["-I $$(dirname $(location %s))" % m for m in module_files] +
             ["-c $(location %s) -o $(location %s)" % (src, outs[0])],
         ),
     )
     return outs[0]
 
-def mpi_fortran_library(name, src, module, mpi_deps, **kw):
+def mpi_fortran_library(name, src, module, mpi_deps = [], testonly = False, **kw):
     """`src` defines the module `module`. Its file is the target <name>_<impl>_module."""
     for impl in IMPLEMENTATIONS:
         made = "%s_%s_compiled" % (name, impl)
-        compiled = _compile(made, impl, src, module, [])
+        compiled = _compile(made, impl, src, module, [], testonly)
         native.filegroup(
             name = "%s_%s_module" % (name, impl),
+            testonly = testonly,
             srcs = ["%s/%s.mod" % (impl, module)],
             **kw
         )
         cc_library(
             name = "%s_%s" % (name, impl),
+            testonly = testonly,
             srcs = [compiled],
             linkopts = ["-lgfortran"],
             deps = ["%s_%s" % (d, impl) for d in mpi_deps] + ["@%s//:mpi_fortran" % impl],
@@ -53,6 +57,7 @@ def mpi_fortran_test(name, src, mpi_deps, ranks = DEFAULT_RANKS, **kw):
             src,
             None,
             ["%s_%s_module" % (d, impl) for d in mpi_deps],
+            testonly = True,
         )
         mpi_cc_test(
             name = name,
