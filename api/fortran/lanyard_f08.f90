@@ -3,8 +3,8 @@
 !
 ! The last argument of each subroutine is `ierror`, optional as in mpi_f08. Buffers of persistent requests have the
 ! attribute ASYNCHRONOUS (or VOLATILE, or are modules' or targets) while a queue may start them: the compiler does not
-! see who reads and writes them. A program whose requests are integers, by `use mpi` or mpif.h, passes them as
-! MPI_Request(integer), and MPI_Status likewise.
+! see who reads and writes them. A program whose requests are integers, by `use mpi` or mpif.h, passes variables of the
+! type of mpi_f08 whose component MPI_VAL is the integer.
 module lanyard_f08
   use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_loc, c_null_ptr, c_associated, c_ptr
   use mpi_f08, only: MPI_Info, MPI_Request, MPI_Status
