@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/context.h"
+#include "api/followed_calls.h"
 
 namespace {
 
@@ -15,11 +16,8 @@ using lanyard::api::Context;
 
 // Names the child of a constructor that has succeeded. Returns its code.
 int name(int code, MPI_Comm parent, const MPI_Comm* child) {
-  Context* context = Context::get();
-  if (context != nullptr && code == MPI_SUCCESS) {
-    const auto lock = context->lock();
-    context->communicators().add_child(parent, *child);
-  }
+  if (code == MPI_SUCCESS)
+    lanyard_follow_child(parent, *child);
   return code;
 }
 
@@ -45,6 +43,30 @@ int free_by(int (*call)(MPI_Comm*), MPI_Comm* communicator) {
 
 extern "C" {
 
+void lanyard_follow_child(MPI_Comm parent, MPI_Comm child) {
+  Context* context = Context::get();
+  if (context == nullptr)
+    return;
+  const auto lock = context->lock();
+  context->communicators().add_child(parent, child);
+}
+
+void lanyard_follow_child_later(MPI_Comm parent, MPI_Comm child) {
+  Context* context = Context::get();
+  if (context == nullptr)
+    return;
+  const auto lock = context->lock();
+  context->communicators().add_child_later(parent, child);
+}
+
+void lanyard_follow_group_child(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child) {
+  Context* context = Context::get();
+  if (context == nullptr)
+    return;
+  const auto lock = context->lock();
+  context->communicators().add_group(parent, group, tag, child);
+}
+
 int MPI_Comm_dup(MPI_Comm parent, MPI_Comm* child) { return name(PMPI_Comm_dup(parent, child), parent, child); }
 
 int MPI_Comm_dup_with_info(MPI_Comm parent, MPI_Info info, MPI_Comm* child) {
@@ -53,11 +75,8 @@ int MPI_Comm_dup_with_info(MPI_Comm parent, MPI_Info info, MPI_Comm* child) {
 
 int MPI_Comm_idup(MPI_Comm parent, MPI_Comm* child, MPI_Request* request) {
   const int code = PMPI_Comm_idup(parent, child, request);
-  Context* context = Context::get();
-  if (context != nullptr && code == MPI_SUCCESS) {
-    const auto lock = context->lock();
-    context->communicators().add_child_later(parent, *child);
-  }
+  if (code == MPI_SUCCESS)
+    lanyard_follow_child_later(parent, *child);
   return code;
 }
 
@@ -67,11 +86,8 @@ int MPI_Comm_create(MPI_Comm parent, MPI_Group group, MPI_Comm* child) {
 
 int MPI_Comm_create_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm* child) {
   const int code = PMPI_Comm_create_group(parent, group, tag, child);
-  Context* context = Context::get();
-  if (context != nullptr && code == MPI_SUCCESS) {
-    const auto lock = context->lock();
-    context->communicators().add_group(parent, group, tag, *child);
-  }
+  if (code == MPI_SUCCESS)
+    lanyard_follow_group_child(parent, group, tag, *child);
   return code;
 }
 

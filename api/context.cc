@@ -7,6 +7,7 @@
 
 #include "api/backends.h"
 #include "api/blocking_call.h"
+#include "api/followed_calls.h"
 #include "api/match_call.h"
 #include "api/queue.h"
 #include "api/stall_inquiry.h"
@@ -293,6 +294,12 @@ int error_class_for(Context& context, Code code) {
 // ---- MPI_Init and MPI_Finalize
 
 extern "C" {
+
+// An MPI whose Fortran routine has come by MPI_Init below is followed already.
+void lanyard_follow_init(void) {
+  if (lanyard::api::Context::get() == nullptr)
+    lanyard::api::Context::open();
+}
 
 int MPI_Init(int* argc, char*** argv) {
   const int code = PMPI_Init(argc, argv);

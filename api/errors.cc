@@ -28,7 +28,8 @@ int raise_without_context(int error_class, const std::string& text) {
     std::fprintf(
         stderr,
         "lanyard: rank %d: MPI_Init did not come by Lanyard, which has seen no request and no communicator since: "
-        "link Lanyard before the MPI library (as -llanyard -lmpi), and call MPI_Init from C or C++\n",
+        "link Lanyard before the MPI library (as -llanyard -lmpi), and in a Fortran program Lanyard's Fortran routines "
+        "before both\n",
         rank);
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }

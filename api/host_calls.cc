@@ -10,6 +10,7 @@
 
 #include "api/blocking_call.h"
 #include "api/context.h"
+#include "api/followed_calls.h"
 #include "api/match_call.h"
 #include "api/watched_handles.h"
 
@@ -261,6 +262,10 @@ int complete_several(int code, const Matches& matches, const int* done, const in
 }  // namespace
 
 extern "C" {
+
+int lanyard_watches_any(void) { return watched.empty() ? 0 : 1; }
+
+int lanyard_watches(MPI_Request request) { return are_plain(1, &request) ? 0 : 1; }
 
 int MPI_Start(MPI_Request* request) { return are_plain(1, request) ? PMPI_Start(request) : start(1, request, true); }
 

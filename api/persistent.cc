@@ -7,6 +7,7 @@
 
 #include "api/context.h"
 #include "api/datatype.h"
+#include "api/followed_calls.h"
 #include "api/match_call.h"
 #include "api/watched_handles.h"
 
@@ -72,15 +73,17 @@ void resolve(Context& context, const Arguments& arguments, RequestRecord& record
   transfer.peer_nic = nic.value();
 }
 
-int remember(int code, Direction direction, bool ready, const Arguments& arguments, MPI_Request* request) {
+int remember(int code, lanyard_request_kind kind, const Arguments& arguments, const MPI_Request* request) {
   Context* context = Context::get();
   if (code != MPI_SUCCESS || context == nullptr)
     return code;
   const auto lock = context->lock();
   RequestRecord& record = context->requests().insert(*request);
-  record.transfer.direction = direction;
-  record.transfer.ready = ready;
+  record.transfer.direction = kind == LANYARD_RECEIVE ? Direction::kReceive : Direction::kSend;
+  record.transfer.ready = kind == LANYARD_READY_SEND;
   resolve(*context, arguments, record);
+  if (kind == LANYARD_BUFFERED_SEND)
+    refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, "buffered sends cannot be matched");
   return code;
 }
 
@@ -144,38 +147,38 @@ extern "C" {
 
 int MPI_Send_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
                   MPI_Request* request) {
-  return remember(PMPI_Send_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kSend, false,
+  return remember(PMPI_Send_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_SEND,
                   {buffer, count, datatype, peer, tag, communicator}, request);
 }
 
 int MPI_Rsend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
                    MPI_Request* request) {
-  return remember(PMPI_Rsend_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kSend, true,
+  return remember(PMPI_Rsend_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_READY_SEND,
                   {buffer, count, datatype, peer, tag, communicator}, request);
 }
 
 // A regular send waits for the receiver's clear-to-send, so it is synchronous as it stands.
 int MPI_Ssend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
                    MPI_Request* request) {
-  return remember(PMPI_Ssend_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kSend, false,
+  return remember(PMPI_Ssend_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_SEND,
                   {buffer, count, datatype, peer, tag, communicator}, request);
 }
 
 int MPI_Bsend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
                    MPI_Request* request) {
-  const int code = remember(PMPI_Bsend_init(buffer, count, datatype, peer, tag, communicator, request),
-                            Direction::kSend, false, {buffer, count, datatype, peer, tag, communicator}, request);
-  if (Context* context = Context::get(); context != nullptr && code == MPI_SUCCESS) {
-    const auto lock = context->lock();
-    refuse(*context->requests().find(*request), MPI_ERR_UNSUPPORTED_OPERATION, "buffered sends cannot be matched");
-  }
-  return code;
+  return remember(PMPI_Bsend_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_BUFFERED_SEND,
+                  {buffer, count, datatype, peer, tag, communicator}, request);
 }
 
 int MPI_Recv_init(void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
                   MPI_Request* request) {
-  return remember(PMPI_Recv_init(buffer, count, datatype, peer, tag, communicator, request), Direction::kReceive, false,
+  return remember(PMPI_Recv_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_RECEIVE,
                   {buffer, count, datatype, peer, tag, communicator}, request);
+}
+
+void lanyard_follow_request(lanyard_request_kind kind, const void* buffer, int count, MPI_Datatype datatype, int peer,
+                            int tag, MPI_Comm communicator, MPI_Request request) {
+  remember(MPI_SUCCESS, kind, {buffer, count, datatype, peer, tag, communicator}, &request);
 }
 
 int MPI_Request_free(MPI_Request* request) {

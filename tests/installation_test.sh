@@ -26,7 +26,7 @@ run() {
   echo "verified: $what"
 }
 
-tools/installation/stage --sources . --built . --prefix "$prefix" "$mpi"
+tools/installation/stage --sources . --built . --prefix "$prefix" --fortran "$mpi"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig CMAKE_PREFIX_PATH=$prefix
 examples=$prefix/share/doc/lanyard/examples
 [[ $(pkg-config --modversion "lanyard-$mpi") == 0.*.* ]] || fail "pkg-config gives no version"
@@ -44,6 +44,10 @@ read -ra private <<<"$(pkg-config --libs --static "lanyard-$mpi")"
   fail "the archive does not build the program"
 ldd ring-static | grep -q liblanyard && fail "the archive's program needs the shared library"
 run "archive" ./ring-static
+
+read -ra flags_f <<<"$(pkg-config --cflags --libs "lanyard-$mpi-fortran")"
+"mpifort.$mpi" "$examples/halo.f90" "${flags_f[@]}" -o halo || fail "pkg-config's flags do not build the halo exchange"
+run "Fortran, pkg-config" ./halo
 
 make -s -C "$examples" MPI="$mpi" ring || fail "the examples' Makefile"
 run "the examples' Makefile" "$examples/ring"
@@ -72,6 +76,15 @@ EOF
     { cat "$folder.log"; fail "CMake, $folder"; }
   run "CMake, $folder" "$folder/build/ring"
 }
+cmake_fortran() {
+  mkdir f
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(outside Fortran)' 'find_package(Lanyard REQUIRED)' \
+    "add_executable(halo $examples/halo.f90)" 'target_link_libraries(halo MPI::MPI_Fortran Lanyard::Fortran)' >f/CMakeLists.txt
+  cmake -S f -B f/build "-DMPI_Fortran_COMPILER=mpifort.$mpi" >f.log 2>&1 && cmake --build f/build >>f.log 2>&1 ||
+    { cat f.log; fail "CMake, Fortran"; }
+  run "CMake, Fortran" f/build/halo
+}
+cmake_fortran
 cmake_project c C ring.c "Lanyard::Lanyard"
 cmake_project c-after-the-mpi C ring.c "MPI::MPI_C Lanyard::Lanyard"
 cmake_project c++ CXX ring.cc "Lanyard::Lanyard MPI::MPI_CXX"

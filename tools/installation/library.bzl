@@ -3,7 +3,7 @@
 Users link one file, whatever the tree is cut into. The objects are joined into one first: whoever takes it takes all of it,
 so a program that names no function of Lanyard's but links the archive still has its MPI calls followed.
 
-Outputs: lib<NAME>.so (its soname is `soname`), lib<NAME>.a.
+Outputs: lib<NAME>.a, and, where there is a `soname`, lib<NAME>.so. What `beside` has is left out: users link that, too.
 """
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
@@ -29,9 +29,11 @@ def _installed_library_impl(ctx):
     compiler = find_cpp_toolchain(ctx).compiler_executable
     archives, shared, flags = _parts(ctx.attr.dep)
     name = "lib" + ctx.attr.installed_name
+    if ctx.attr.beside:
+        others = _parts(ctx.attr.beside)[0]
+        archives = [archive for archive in archives if archive not in others]
     joined = ctx.actions.declare_file(name + ".o")
     archive = ctx.actions.declare_file(name + ".a")
-    library = ctx.actions.declare_file(name + ".so")
 
     ctx.actions.run(
         executable = compiler,
@@ -48,6 +50,10 @@ def _installed_library_impl(ctx):
         outputs = [archive],
         mnemonic = "Archive",
     )
+    if not ctx.attr.soname:
+        return [DefaultInfo(files = depset([archive]))]
+
+    library = ctx.actions.declare_file(name + ".so")
     ctx.actions.run(
         executable = compiler,
         arguments = ["-shared", "-o", library.path, joined.path] + [f.path for f in shared] + [
@@ -67,16 +73,14 @@ def _installed_library_impl(ctx):
 installed_library = rule(
     implementation = _installed_library_impl,
     attrs = {
+        "beside": attr.label(providers = [CcInfo]),
         "dep": attr.label(
             mandatory = True,
             providers = [CcInfo],
         ),
-        "exports": attr.label(
-            allow_single_file = True,
-            mandatory = True,
-        ),
+        "exports": attr.label(allow_single_file = True),  # a version script for the shared library
         "installed_name": attr.string(mandatory = True),
-        "soname": attr.string(mandatory = True),
+        "soname": attr.string(),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],

@@ -1,0 +1,65 @@
+/* The constructors of communicators (see api/communicators.h), and what ends them. */
+
+#include "api/followed_calls.h"
+#include "api/fortran/routine.h"
+
+/* The parent is read first: careless programs pass one variable for it and for the child. */
+#define CONSTRUCTOR(name, PARAMETERS, ARGUMENTS)          \
+  LANYARD_F_ROUTINE(name, PARAMETERS, ARGUMENTS) {        \
+    const MPI_Comm whose = PMPI_Comm_f2c(*parent);        \
+    actual ARGUMENTS;                                     \
+    if (*error == MPI_SUCCESS)                            \
+      lanyard_follow_child(whose, PMPI_Comm_f2c(*child)); \
+  }
+
+CONSTRUCTOR(comm_dup, (f_ref parent, f_ref child, f_ref error), (parent, child, error))
+CONSTRUCTOR(comm_dup_with_info, (f_ref parent, f_ref info, f_ref child, f_ref error), (parent, info, child, error))
+CONSTRUCTOR(comm_create, (f_ref parent, f_ref group, f_ref child, f_ref error), (parent, group, child, error))
+CONSTRUCTOR(comm_split, (f_ref parent, f_ref color, f_ref key, f_ref child, f_ref error),
+            (parent, color, key, child, error))
+CONSTRUCTOR(comm_split_type, (f_ref parent, f_ref type, f_ref key, f_ref info, f_ref child, f_ref error),
+            (parent, type, key, info, child, error))
+CONSTRUCTOR(cart_create,
+            (f_ref parent, f_ref dimensions, f_ref sizes, f_ref periods, f_ref reorder, f_ref child, f_ref error),
+            (parent, dimensions, sizes, periods, reorder, child, error))
+CONSTRUCTOR(cart_sub, (f_ref parent, f_ref remain, f_ref child, f_ref error), (parent, remain, child, error))
+CONSTRUCTOR(graph_create,
+            (f_ref parent, f_ref nodes, f_ref index, f_ref edges, f_ref reorder, f_ref child, f_ref error),
+            (parent, nodes, index, edges, reorder, child, error))
+CONSTRUCTOR(dist_graph_create,
+            (f_ref parent, f_ref count, f_ref sources, f_ref degrees, f_ref destinations, f_ref weights, f_ref info,
+             f_ref reorder, f_ref child, f_ref error),
+            (parent, count, sources, degrees, destinations, weights, info, reorder, child, error))
+CONSTRUCTOR(dist_graph_create_adjacent,
+            (f_ref parent, f_ref indegree, f_ref sources, f_ref source_weights, f_ref outdegree, f_ref destinations,
+             f_ref destination_weights, f_ref info, f_ref reorder, f_ref child, f_ref error),
+            (parent, indegree, sources, source_weights, outdegree, destinations, destination_weights, info, reorder,
+             child, error))
+
+LANYARD_F_ROUTINE(comm_idup, (f_ref parent, f_ref child, f_ref request, f_ref error), (parent, child, request, error)) {
+  const MPI_Comm whose = PMPI_Comm_f2c(*parent);
+  actual(parent, child, request, error);
+  if (*error == MPI_SUCCESS)
+    lanyard_follow_child_later(whose, PMPI_Comm_f2c(*child));
+}
+
+LANYARD_F_ROUTINE(comm_create_group, (f_ref parent, f_ref group, f_ref tag, f_ref child, f_ref error),
+                  (parent, group, tag, child, error)) {
+  const MPI_Comm whose = PMPI_Comm_f2c(*parent);
+  actual(parent, group, tag, child, error);
+  if (*error == MPI_SUCCESS)
+    lanyard_follow_group_child(whose, PMPI_Group_f2c(*group), *tag, PMPI_Comm_f2c(*child));
+}
+
+/* Nothing but a handle passes: C's function does all that the MPI's routine does. */
+#define DESTRUCTOR(name, function)                                                    \
+  LANYARD_F_ROUTINE(name, (f_ref communicator, f_ref error), (communicator, error)) { \
+    (void)actual;                                                                     \
+    MPI_Comm handle = PMPI_Comm_f2c(*communicator);                                   \
+    *error = function(&handle);                                                       \
+    if (*error == MPI_SUCCESS)                                                        \
+      *communicator = PMPI_Comm_c2f(handle);                                          \
+  }
+
+DESTRUCTOR(comm_free, MPI_Comm_free)
+DESTRUCTOR(comm_disconnect, MPI_Comm_disconnect)

@@ -1,0 +1,64 @@
+#include "api/fortran/handles.h"
+
+#include <stdlib.h>
+
+enum { STATUS_INTEGERS = sizeof(MPI_Status) / sizeof(MPI_Fint) }; /* MPI_STATUS_SIZE: both MPIs copy the bytes */
+
+static int is_ignored(const MPI_Fint* status) {
+#ifndef OPEN_MPI /* whose mpi_f08 has the constants of mpif.h */
+  if (status == (const MPI_Fint*)MPI_F08_STATUS_IGNORE || status == (const MPI_Fint*)MPI_F08_STATUSES_IGNORE)
+    return 1;
+#endif
+  return status == MPI_F_STATUS_IGNORE || status == MPI_F_STATUSES_IGNORE;
+}
+
+static void release(lanyard_f_requests* taken) {
+  if (taken->requests != taken->few_requests)
+    free(taken->requests);
+  if (taken->statuses != taken->few_statuses && taken->statuses != MPI_STATUSES_IGNORE)
+    free(taken->statuses);
+}
+
+int lanyard_f_take(lanyard_f_requests* taken, int count, MPI_Fint* requests, int status_count, MPI_Fint* statuses) {
+  const int ignored = status_count > 0 && is_ignored(statuses);
+  taken->count = count > 0 ? count : 0;
+  taken->status_count = status_count > 0 && !ignored ? status_count : 0;
+  taken->f_requests = requests;
+  taken->f_statuses = statuses;
+  taken->requests = taken->few_requests;
+  taken->statuses = ignored ? MPI_STATUSES_IGNORE : taken->few_statuses;
+  if (taken->count > LANYARD_F_FEW)
+    taken->requests = malloc((size_t)count * sizeof(MPI_Request));
+  if (taken->status_count > LANYARD_F_FEW)
+    taken->statuses = malloc((size_t)status_count * sizeof(MPI_Status));
+  if (taken->requests == NULL || (taken->statuses == NULL && !ignored)) {
+    release(taken);
+    PMPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
+    return MPI_ERR_NO_MEM;
+  }
+  for (int i = 0; i < taken->count; ++i)
+    taken->requests[i] = PMPI_Request_f2c(requests[i]);
+  /* Calls leave fields alone, MPI_ERROR most often: what was there must come back. */
+  for (int i = 0; i < taken->status_count; ++i)
+    PMPI_Status_f2c(&statuses[i * STATUS_INTEGERS], &taken->statuses[i]);
+  return MPI_SUCCESS;
+}
+
+void lanyard_f_give_back(lanyard_f_requests* taken) {
+  for (int i = 0; i < taken->count; ++i)
+    taken->f_requests[i] = PMPI_Request_c2f(taken->requests[i]);
+  for (int i = 0; i < taken->status_count; ++i)
+    PMPI_Status_c2f(&taken->statuses[i], &taken->f_statuses[i * STATUS_INTEGERS]);
+  release(taken);
+}
+
+/* Compilers differ in what .true. is. The MPI knows, and says it where the answer is yes. */
+void pmpi_initialized_(MPI_Fint* flag, MPI_Fint* error);
+
+MPI_Fint lanyard_f_logical(int value) {
+  MPI_Fint flag = 0;
+  MPI_Fint error;
+  if (value)
+    pmpi_initialized_(&flag, &error);
+  return flag;
+}

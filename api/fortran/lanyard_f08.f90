@@ -1,0 +1,406 @@
+! Lanyard for Fortran 2008: lanyard.h (which says what each call does, blocks on, and may fail with) with the types of
+! mpi_f08. One source for every MPI: compile it with the mpifort that compiles the program.
+!
+! The last argument of each subroutine is `ierror`, optional as in mpi_f08. Buffers of persistent requests have the
+! attribute ASYNCHRONOUS (or VOLATILE, or are modules' or targets) while a queue may start them: the compiler does not
+! see who reads and writes them. A program whose requests are integers, by `use mpi` or mpif.h, passes variables of the
+! type of mpi_f08 whose component MPI_VAL is the integer.
+module lanyard_f08
+  use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_loc, c_null_ptr, c_associated, c_ptr
+  use mpi_f08, only: MPI_Info, MPI_Request, MPI_Status
+  implicit none
+  private
+
+  type, bind(C), public :: MPIX_Host_stream
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+  type, bind(C), public :: MPIX_Queue
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+  type(MPIX_Host_stream), parameter, public :: MPIX_HOST_STREAM_NULL = MPIX_Host_stream(c_null_ptr)
+  type(MPIX_Queue), parameter, public :: MPIX_QUEUE_NULL = MPIX_Queue(c_null_ptr)
+
+  integer, parameter, public :: MPIX_QUEUE_HOST = 1  ! on an MPIX_Host_stream
+  integer, parameter, public :: MPIX_QUEUE_CUDA = 2  ! on the address of a cudaStream_t
+  integer, parameter, public :: MPIX_QUEUE_HIP = 3   ! on the address of a hipStream_t
+
+  ! What MPIX_Error_class_of takes. MPIX_ERR_QUEUE() and its like are shorter.
+  integer, parameter, public :: MPIX_ERROR_QUEUE = 0
+  integer, parameter, public :: MPIX_ERROR_BUSY = 1
+  integer, parameter, public :: MPIX_ERROR_NO_ENTRIES = 2
+  integer, parameter, public :: MPIX_ERROR_FAILED = 3
+  integer, parameter, public :: MPIX_ERROR_STALLED = 4
+  integer, parameter, public :: MPIX_ERROR_NIC = 5
+
+  public :: operator(==), operator(/=)
+  public :: MPIX_Host_kernel
+  public :: MPIX_Host_stream_create, MPIX_Host_stream_launch, MPIX_Host_stream_synchronize, MPIX_Host_stream_free
+  public :: MPIX_Queue_init, MPIX_Queue_free, MPIX_Queue_wait, MPIX_Queue_get_info
+  public :: MPIX_Match, MPIX_Matchall, MPIX_Imatch, MPIX_Imatchall, MPIX_Is_matched
+  public :: MPIX_Enqueue_start, MPIX_Enqueue_startall, MPIX_Enqueue_wait, MPIX_Enqueue_waitall
+  public :: MPIX_Error_class_of
+  public :: MPIX_ERR_QUEUE, MPIX_ERR_BUSY, MPIX_ERR_NO_ENTRIES, MPIX_ERR_FAILED, MPIX_ERR_STALLED, MPIX_ERR_NIC
+
+  interface operator(==)
+    module procedure same_stream, same_queue
+  end interface
+  interface operator(/=)
+    module procedure other_stream, other_queue
+  end interface
+
+  abstract interface
+    subroutine MPIX_Host_kernel(argument) bind(C)
+      import :: c_ptr
+      type(c_ptr), value :: argument
+    end subroutine
+  end interface
+
+  interface MPIX_Queue_init
+    module procedure queue_init_host, queue_init_device
+  end interface
+
+  interface
+    function c_host_stream_create(stream) bind(C, name="MPIX_Host_stream_create") result(code)
+      import :: c_int, MPIX_Host_stream
+      type(MPIX_Host_stream), intent(inout) :: stream
+      integer(c_int) :: code
+    end function
+    function c_host_stream_launch(stream, kernel, argument) bind(C, name="MPIX_Host_stream_launch") result(code)
+      import :: c_funptr, c_int, c_ptr, MPIX_Host_stream
+      type(MPIX_Host_stream), value :: stream
+      type(c_funptr), value :: kernel
+      type(c_ptr), value :: argument
+      integer(c_int) :: code
+    end function
+    function c_host_stream_synchronize(stream) bind(C, name="MPIX_Host_stream_synchronize") result(code)
+      import :: c_int, MPIX_Host_stream
+      type(MPIX_Host_stream), value :: stream
+      integer(c_int) :: code
+    end function
+    function c_host_stream_free(stream) bind(C, name="MPIX_Host_stream_free") result(code)
+      import :: c_int, MPIX_Host_stream
+      type(MPIX_Host_stream), intent(inout) :: stream
+      integer(c_int) :: code
+    end function
+
+    function c_queue_init(queue, queue_type, stream_address) bind(C, name="MPIX_Queue_init") result(code)
+      import :: c_int, c_ptr, MPIX_Queue
+      type(MPIX_Queue), intent(inout) :: queue
+      integer(c_int), value :: queue_type
+      type(c_ptr), value :: stream_address
+      integer(c_int) :: code
+    end function
+    function c_queue_free(queue) bind(C, name="MPIX_Queue_free") result(code)
+      import :: c_int, MPIX_Queue
+      type(MPIX_Queue), intent(inout) :: queue
+      integer(c_int) :: code
+    end function
+    function c_queue_wait(queue) bind(C, name="MPIX_Queue_wait") result(code)
+      import :: c_int, MPIX_Queue
+      type(MPIX_Queue), value :: queue
+      integer(c_int) :: code
+    end function
+    function f_queue_get_info(queue, info) bind(C, name="lanyard_f_queue_get_info") result(code)
+      import :: c_int, MPI_Info, MPIX_Queue
+      type(MPIX_Queue), value :: queue
+      type(MPI_Info), intent(inout) :: info
+      integer(c_int) :: code
+    end function
+
+    function f_match(request, status) bind(C, name="lanyard_f_match") result(code)
+      import :: c_int, MPI_Request, MPI_Status
+      type(MPI_Request), intent(inout) :: request
+      type(MPI_Status) :: status
+      integer(c_int) :: code
+    end function
+    function f_matchall(count, requests, statuses) bind(C, name="lanyard_f_matchall") result(code)
+      import :: c_int, MPI_Request, MPI_Status
+      integer(c_int), value :: count
+      type(MPI_Request), intent(inout) :: requests(*)
+      type(MPI_Status) :: statuses(*)
+      integer(c_int) :: code
+    end function
+    function f_imatch(request, match_request) bind(C, name="lanyard_f_imatch") result(code)
+      import :: c_int, MPI_Request
+      type(MPI_Request), intent(inout) :: request, match_request
+      integer(c_int) :: code
+    end function
+    function f_imatchall(count, requests, match_request) bind(C, name="lanyard_f_imatchall") result(code)
+      import :: c_int, MPI_Request
+      integer(c_int), value :: count
+      type(MPI_Request), intent(inout) :: requests(*), match_request
+      integer(c_int) :: code
+    end function
+    function f_is_matched(request, flag) bind(C, name="lanyard_f_is_matched") result(code)
+      import :: c_int, MPI_Request
+      type(MPI_Request), intent(in) :: request
+      integer(c_int), intent(inout) :: flag
+      integer(c_int) :: code
+    end function
+
+    function f_enqueue_start(queue, request) bind(C, name="lanyard_f_enqueue_start") result(code)
+      import :: c_int, MPI_Request, MPIX_Queue
+      type(MPIX_Queue), value :: queue
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_enqueue_startall(queue, count, requests) bind(C, name="lanyard_f_enqueue_startall") result(code)
+      import :: c_int, MPI_Request, MPIX_Queue
+      type(MPIX_Queue), value :: queue
+      integer(c_int), value :: count
+      type(MPI_Request), intent(inout) :: requests(*)
+      integer(c_int) :: code
+    end function
+    function f_enqueue_wait(queue, request) bind(C, name="lanyard_f_enqueue_wait") result(code)
+      import :: c_int, MPI_Request, MPIX_Queue
+      type(MPIX_Queue), value :: queue
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_enqueue_waitall(queue, count, requests) bind(C, name="lanyard_f_enqueue_waitall") result(code)
+      import :: c_int, MPI_Request, MPIX_Queue
+      type(MPIX_Queue), value :: queue
+      integer(c_int), value :: count
+      type(MPI_Request), intent(inout) :: requests(*)
+      integer(c_int) :: code
+    end function
+
+    function c_error_class_of(kind) bind(C, name="MPIX_Error_class_of") result(error_class)
+      import :: c_int
+      integer(c_int), value :: kind
+      integer(c_int) :: error_class
+    end function
+  end interface
+
+contains
+
+  pure logical function same_stream(a, b)
+    type(MPIX_Host_stream), intent(in) :: a, b
+    same_stream = is_same(a%handle, b%handle)
+  end function
+
+  pure logical function other_stream(a, b)
+    type(MPIX_Host_stream), intent(in) :: a, b
+    other_stream = .not. is_same(a%handle, b%handle)
+  end function
+
+  pure logical function same_queue(a, b)
+    type(MPIX_Queue), intent(in) :: a, b
+    same_queue = is_same(a%handle, b%handle)
+  end function
+
+  pure logical function other_queue(a, b)
+    type(MPIX_Queue), intent(in) :: a, b
+    other_queue = .not. is_same(a%handle, b%handle)
+  end function
+
+  ! c_associated is false of two null addresses.
+  pure logical function is_same(a, b)
+    type(c_ptr), intent(in) :: a, b
+    if (c_associated(a)) then
+      is_same = c_associated(a, b)
+    else
+      is_same = .not. c_associated(b)
+    end if
+  end function
+
+  subroutine MPIX_Host_stream_create(stream, ierror)
+    type(MPIX_Host_stream), intent(out) :: stream
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = c_host_stream_create(stream)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Host_stream_launch(stream, kernel, argument, ierror)
+    type(MPIX_Host_stream), intent(in) :: stream
+    procedure(MPIX_Host_kernel) :: kernel
+    type(c_ptr), intent(in) :: argument
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = c_host_stream_launch(stream, c_funloc(kernel), argument)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Host_stream_synchronize(stream, ierror)
+    type(MPIX_Host_stream), intent(in) :: stream
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = c_host_stream_synchronize(stream)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Host_stream_free(stream, ierror)
+    type(MPIX_Host_stream), intent(inout) :: stream
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = c_host_stream_free(stream)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine queue_init_host(queue, queue_type, stream, ierror)
+    type(MPIX_Queue), intent(inout) :: queue
+    integer, intent(in) :: queue_type
+    type(MPIX_Host_stream), intent(in) :: stream
+    integer, optional, intent(out) :: ierror
+    type(MPIX_Host_stream), target :: handle
+    integer :: code
+    handle = stream
+    code = c_queue_init(queue, queue_type, c_loc(handle))
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine queue_init_device(queue, queue_type, stream_address, ierror)
+    type(MPIX_Queue), intent(inout) :: queue
+    integer, intent(in) :: queue_type
+    type(c_ptr), intent(in) :: stream_address
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = c_queue_init(queue, queue_type, stream_address)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Queue_free(queue, ierror)
+    type(MPIX_Queue), intent(inout) :: queue
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = c_queue_free(queue)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Queue_wait(queue, ierror)
+    type(MPIX_Queue), intent(in) :: queue
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = c_queue_wait(queue)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Queue_get_info(queue, info, ierror)
+    type(MPIX_Queue), intent(in) :: queue
+    type(MPI_Info), intent(inout) :: info
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_queue_get_info(queue, info)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  ! MPI_STATUS_IGNORE is not to be written to, so statuses have no intent.
+  subroutine MPIX_Match(request, status, ierror)
+    type(MPI_Request), intent(inout) :: request
+    type(MPI_Status) :: status
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_match(request, status)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Matchall(count, requests, statuses, ierror)
+    integer, intent(in) :: count
+    type(MPI_Request), intent(inout) :: requests(*)
+    type(MPI_Status) :: statuses(*)
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_matchall(count, requests, statuses)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Imatch(request, match_request, ierror)
+    type(MPI_Request), intent(inout) :: request
+    type(MPI_Request), intent(inout) :: match_request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_imatch(request, match_request)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Imatchall(count, requests, match_request, ierror)
+    integer, intent(in) :: count
+    type(MPI_Request), intent(inout) :: requests(*)
+    type(MPI_Request), intent(inout) :: match_request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_imatchall(count, requests, match_request)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Is_matched(request, flag, ierror)
+    type(MPI_Request), intent(in) :: request
+    logical, intent(inout) :: flag
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    integer(c_int) :: is_matched
+    is_matched = merge(1, 0, flag)
+    code = f_is_matched(request, is_matched)
+    flag = is_matched /= 0
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Enqueue_start(queue, request, ierror)
+    type(MPIX_Queue), intent(in) :: queue
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_enqueue_start(queue, request)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Enqueue_startall(queue, count, requests, ierror)
+    type(MPIX_Queue), intent(in) :: queue
+    integer, intent(in) :: count
+    type(MPI_Request), intent(inout) :: requests(*)
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_enqueue_startall(queue, count, requests)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Enqueue_wait(queue, request, ierror)
+    type(MPIX_Queue), intent(in) :: queue
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_enqueue_wait(queue, request)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Enqueue_waitall(queue, count, requests, ierror)
+    type(MPIX_Queue), intent(in) :: queue
+    integer, intent(in) :: count
+    type(MPI_Request), intent(inout) :: requests(*)
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_enqueue_waitall(queue, count, requests)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  integer function MPIX_Error_class_of(kind)
+    integer, intent(in) :: kind
+    MPIX_Error_class_of = c_error_class_of(kind)
+  end function
+
+  integer function MPIX_ERR_QUEUE()
+    MPIX_ERR_QUEUE = c_error_class_of(MPIX_ERROR_QUEUE)
+  end function
+
+  integer function MPIX_ERR_BUSY()
+    MPIX_ERR_BUSY = c_error_class_of(MPIX_ERROR_BUSY)
+  end function
+
+  integer function MPIX_ERR_NO_ENTRIES()
+    MPIX_ERR_NO_ENTRIES = c_error_class_of(MPIX_ERROR_NO_ENTRIES)
+  end function
+
+  integer function MPIX_ERR_FAILED()
+    MPIX_ERR_FAILED = c_error_class_of(MPIX_ERROR_FAILED)
+  end function
+
+  integer function MPIX_ERR_STALLED()
+    MPIX_ERR_STALLED = c_error_class_of(MPIX_ERROR_STALLED)
+  end function
+
+  integer function MPIX_ERR_NIC()
+    MPIX_ERR_NIC = c_error_class_of(MPIX_ERROR_NIC)
+  end function
+
+end module lanyard_f08
