@@ -1,0 +1,178 @@
+// Persistent requests and their matching in C++ (part of lanyard.hpp, which says how errors are told, how long objects
+// live and what destructors do).
+#ifndef LANYARD_LANYARD_REQUESTS_HPP_
+#define LANYARD_LANYARD_REQUESTS_HPP_
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lanyard/lanyard.h"
+#include "lanyard/lanyard_buffers.hpp"
+#include "lanyard/lanyard_errors.hpp"
+
+namespace lanyard {
+
+// A persistent request: MPI_REQUEST_NULL or owned. Its destructor waits for the queue on which a Queue started it last.
+class Request {
+ public:
+  Request() = default;
+  // Owns what a C call made. Whoever starts it by C calls waits for it before it is destroyed.
+  explicit Request(MPI_Request handle) noexcept : handle_(handle) {}
+  Request(Request&& other) noexcept
+      : handle_(std::exchange(other.handle_, MPI_REQUEST_NULL)),
+        queue_(std::move(other.queue_)),
+        has_no_wait_(std::exchange(other.has_no_wait_, false)) {}
+  Request& operator=(Request other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(queue_, other.queue_);
+    std::swap(has_no_wait_, other.has_no_wait_);
+    return *this;
+  }
+  ~Request();
+
+  // MPI_Send_init, MPI_Rsend_init (the peer's receive was started before: your promise), MPI_Ssend_init, MPI_Recv_init.
+  // Local. Errors are MPI's: MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_COUNT, ...
+  static Request send(ConstBuffer from, int peer, int tag, MPI_Comm communicator, OnError on_error = {}) {
+    return make(MPI_Send_init, from, peer, tag, communicator, on_error);
+  }
+  static Request ready_send(ConstBuffer from, int peer, int tag, MPI_Comm communicator, OnError on_error = {}) {
+    return make(MPI_Rsend_init, from, peer, tag, communicator, on_error);
+  }
+  static Request synchronous_send(ConstBuffer from, int peer, int tag, MPI_Comm communicator, OnError on_error = {}) {
+    return make(MPI_Ssend_init, from, peer, tag, communicator, on_error);
+  }
+  // `peer` may be MPI_ANY_SOURCE, `tag` MPI_ANY_TAG.
+  static Request receive(Buffer into, int peer, int tag, MPI_Comm communicator, OnError on_error = {}) {
+    return make(MPI_Recv_init, into, peer, tag, communicator, on_error);
+  }
+
+  // For C calls, borrowed.
+  MPI_Request handle() const noexcept { return handle_; }
+  // MPI_Request_free: refused while enqueued or under way. Does not wait; the request is empty then.
+  void free(OnError on_error = {}) {
+    const int code = MPI_Request_free(&handle_);
+    if (code == MPI_SUCCESS)
+      *this = Request();
+    on_error.take(code);
+  }
+  // MPIX_Is_matched.
+  bool is_matched(OnError on_error = {}) const {
+    int flag = 0;
+    on_error.take(MPIX_Is_matched(handle_, &flag));
+    return flag != 0;
+  }
+
+ private:
+  friend class Queue;
+
+  template <typename Init, typename Elements>
+  static Request make(Init init, const Elements& buffer, int peer, int tag, MPI_Comm communicator, OnError on_error) {
+    MPI_Request made = MPI_REQUEST_NULL;
+    const int code = buffer.count() < 0
+                         ? MPI_ERR_COUNT
+                         : init(buffer.address(), buffer.count(), buffer.datatype(), peer, tag, communicator, &made);
+    on_error.take(code);
+    return Request(code == MPI_SUCCESS ? made : MPI_REQUEST_NULL);
+  }
+
+  MPI_Request handle_ = MPI_REQUEST_NULL;
+  std::shared_ptr<MPIX_Queue> queue_;  // of the last start; MPIX_QUEUE_NULL there once that has gone
+  bool has_no_wait_ = false;           // was enqueued for the last start
+};
+
+// Functions on several requests take any range of them that can be gone through more than once, as std::array or
+// std::vector, or the requests themselves in braces: match_all({in, out}).
+using Requests = std::initializer_list<std::reference_wrapper<Request>>;
+
+namespace detail {
+
+// The handles of requests, side by side. Up to 16 of them need no memory.
+class Handles {
+ public:
+  template <typename Range>
+  explicit Handles(Range& requests) {
+    for (const Request& request : requests) {
+      if (count_ == few_.size())
+        many_.assign(few_.begin(), few_.end());
+      if (count_ >= few_.size())
+        many_.push_back(request.handle());
+      else
+        few_[count_] = request.handle();
+      ++count_;
+    }
+  }
+  int count() const noexcept { return static_cast<int>(count_); }
+  MPI_Request* data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+
+ private:
+  size_t count_ = 0;
+  std::array<MPI_Request, 16> few_;
+  std::vector<MPI_Request> many_;
+};
+
+// Until nothing is under way in the queue, or there is no waiting for it. A call that tells of a failure has not waited
+// for the rest, and tells of each once; but of a lost device always again.
+inline void drain(MPIX_Queue queue) noexcept {
+  for (int last = MPI_SUCCESS, code = MPIX_Queue_wait(queue); code != last && error_class(code) == MPIX_ERR_FAILED;)
+    last = std::exchange(code, MPIX_Queue_wait(queue));
+}
+
+}  // namespace detail
+
+inline Request::~Request() {
+  if (handle_ == MPI_REQUEST_NULL || !detail::mpi_runs())
+    return;
+  if (queue_ != nullptr && *queue_ != MPIX_QUEUE_NULL) {
+    detail::drain(*queue_);
+    if (has_no_wait_ && MPIX_Enqueue_wait(*queue_, &handle_) == MPI_SUCCESS)
+      detail::drain(*queue_);
+  }
+  MPI_Request_free(&handle_);
+}
+
+// MPIX_Match: blocks until the peer matches, too. The status of the match, empty for a send.
+inline MPI_Status match(Request& request, OnError on_error = {}) {
+  MPI_Status status{};
+  MPI_Request handle = request.handle();
+  on_error.take(MPIX_Match(&handle, &status));
+  return status;
+}
+// MPIX_Matchall. MPI_ERR_IN_STATUS where some have failed, the text with the first of them.
+template <typename Range = Requests>
+void match_all(Range&& requests, OnError on_error = {}) {
+  detail::Handles handles(requests);
+  on_error.take(MPIX_Matchall(handles.count(), handles.data(), MPI_STATUSES_IGNORE));
+}
+// The same with the status of each, as many as there are requests.
+template <typename Range = Requests>
+void match_all(Range&& requests, std::vector<MPI_Status>& statuses, OnError on_error = {}) {
+  detail::Handles handles(requests);
+  statuses.assign(static_cast<size_t>(handles.count()), MPI_Status{});
+  on_error.take(MPIX_Matchall(handles.count(), handles.data(), statuses.data()));
+}
+// MPIX_Imatch, MPIX_Imatchall: an ordinary request of the caller's, for MPI_Wait and MPI_Test. Until it is complete the
+// requests may be moved, not destroyed.
+[[nodiscard]] inline MPI_Request imatch(Request& request, OnError on_error = {}) {
+  MPI_Request handle = request.handle();
+  MPI_Request matching = MPI_REQUEST_NULL;
+  on_error.take(MPIX_Imatch(&handle, &matching));
+  return matching;
+}
+template <typename Range = Requests>
+[[nodiscard]] MPI_Request imatch_all(Range&& requests, OnError on_error = {}) {
+  detail::Handles handles(requests);
+  MPI_Request matching = MPI_REQUEST_NULL;
+  on_error.take(MPIX_Imatchall(handles.count(), handles.data(), &matching));
+  return matching;
+}
+
+}  // namespace lanyard
+
+#endif  // LANYARD_LANYARD_REQUESTS_HPP_

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Each public header compiles alone and without a warning, in every language it promises, by every compiler that is
+# there, above each MPI; and so does a program that uses them, whose templates are then compiled too.
+#
+#   public_headers_test.sh PROGRAM.cc HEADER...
+#
+# The MPI's own headers come in by -isystem, so that only ours warn.
+set -uo pipefail
+program=$1
+shift
+warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+compiled=0 failed=0
+
+# The folders of an MPI's headers, as its compiler's wrapper names them.
+folders() {
+  case $1 in
+    openmpi) mpicc.openmpi --showme:incdirs ;;
+    mpich) mpicc.mpich -show ;;
+  esac | tr ' ' '\n' | sed -n 's/^-I//p; /^\//p'
+}
+
+# compiles COMPILER LANGUAGE STANDARD FILE: FILE by itself above $mpi.
+compiles() {
+  local options=(-x "$2" "-std=$3" "${warnings[@]}" -I "$include")
+  for folder in $folders; do options+=(-isystem "$folder"); done
+  compiled=$((compiled + 1))
+  # Optimised: some warnings are found on the way.
+  "$1" "${options[@]}" -O1 -c -o /dev/null "$4" || { echo "FAILED: $1 $mpi $3 ${4##*/}"; failed=$((failed + 1)); }
+}
+
+scratch=$(mktemp -d "${TEST_TMPDIR:-/tmp}/public_headers.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+include=$(cd "$(dirname "$1")/.." && pwd)
+for header in "$@"; do
+  name=lanyard/${header##*/}
+  # Twice, as a program may.
+  printf '#include <%s>\n#include <%s>\nint nothing_else;\n' "$name" "$name" >"$scratch/${header##*/}.cc"
+done
+for mpi in openmpi mpich; do
+  folders=$(folders "$mpi")
+  [[ -n $folders ]] || { echo "FAILED: no headers of $mpi"; failed=$((failed + 1)); continue; }
+  for family in 'gcc g++' 'clang clang++'; do
+    read -r cc cxx <<<"$family"
+    command -v "$cxx" >/dev/null || { echo "skipped: $cxx is not installed"; continue; }
+    for standard in c11 c17; do
+      for source in "$scratch"/*.h.cc; do compiles "$cc" c "$standard" "$source"; done
+    done
+    for standard in c++17 c++20; do
+      for source in "$scratch"/*.cc "$program"; do compiles "$cxx" c++ "$standard" "$source"; done
+    done
+  done
+done
+echo "$compiled compiled, $failed failed"
+[[ $compiled -gt 0 && $failed -eq 0 ]]
