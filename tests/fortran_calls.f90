@@ -132,6 +132,7 @@ contains
   end subroutine
 
   subroutine matching()
+    type(MPI_Request) :: match
     type(MPI_Status) :: statuses(2)
     type(MPI_Status) :: status
     logical :: flag
@@ -192,7 +193,15 @@ contains
     call free_pair()
 
     call make_pair()
+    call MPIX_Imatch(pair(2), match)
+    call MPIX_Match(pair(1), MPI_STATUS_IGNORE)
+    call check(MPI_STATUS_IGNORE%MPI_TAG /= 7, "a status that is ignored")
+    call MPI_Wait(match, MPI_STATUS_IGNORE)
+    call free_pair()
+
+    call make_pair()
     call MPIX_Matchall(2, pair, MPI_STATUSES_IGNORE)
+    call check(MPI_STATUSES_IGNORE(1)%MPI_TAG /= 7, "statuses that are ignored")
     call exchange("after MPIX_Matchall without statuses")
     call free_pair()
   end subroutine
@@ -313,6 +322,9 @@ contains
     end do
     call MPI_Test(plain(1), flag, MPI_STATUS_IGNORE)
     call check(flag, "MPI_Test of an inactive request")
+    statuses(1)%MPI_ERROR = 4711
+    call MPI_Wait(pair(1), statuses(1))
+    call check(statuses(1)%MPI_ERROR == 4711, "a field that MPI_Wait leaves alone")
     call MPI_Request_free(plain(1))
     call MPI_Request_free(plain(2))
     call exchange("among others")

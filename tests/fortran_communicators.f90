@@ -1,8 +1,25 @@
 ! Every constructor of communicators, by mpi_f08: requests on what it makes are matched and carry data.
+module handlers
+  use mpi_f08
+  implicit none
+  integer :: of_world = 0, of_others = 0
+contains
+  subroutine count_errors(communicator, code)
+    type(MPI_Comm) :: communicator
+    integer :: code
+    if (communicator == MPI_COMM_WORLD .and. code /= MPI_SUCCESS) then
+      of_world = of_world + 1
+    else
+      of_others = of_others + 1
+    end if
+  end subroutine
+end module handlers
+
 program fortran_communicators
   use mpi_f08
   use lanyard_f08
   use fortran_checks
+  use handlers
   implicit none
 
   type(MPIX_Host_stream) :: stream
@@ -53,6 +70,7 @@ program fortran_communicators
   call MPI_Comm_dup(MPI_COMM_WORLD, made)
   call use_and_free(made, "MPI_Comm_dup after MPI_Comm_disconnect")
 
+  call requests_outlive()
   call MPI_Group_free(group)
   call MPIX_Queue_free(queue)
   call MPIX_Host_stream_free(stream)
@@ -101,6 +119,28 @@ contains
     handle = communicator
     call MPI_Comm_free(handle, code)
     call check(code == MPI_SUCCESS .and. handle == MPI_COMM_NULL, "MPI_Comm_free after " // what)
+  end subroutine
+
+  ! Once a request's communicator is gone, its errors are MPI_COMM_WORLD's.
+  subroutine requests_outlive()
+    type(MPI_Errhandler) :: handler
+    type(MPI_Comm) :: freed
+    type(MPI_Request) :: outlives
+    integer, asynchronous :: in
+    integer :: code
+    call MPI_Comm_create_errhandler(count_errors, handler)
+    call MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler)
+    call MPI_Comm_dup(MPI_COMM_WORLD, freed)
+    call MPI_Comm_set_errhandler(freed, MPI_ERRORS_RETURN)
+    call MPI_Recv_init(in, 1, MPI_INTEGER, 0, 1, freed, outlives)
+    call MPIX_Enqueue_start(queue, outlives, code)
+    call check(code /= MPI_SUCCESS .and. of_world == 0, "an error of a communicator")
+    call MPI_Comm_free(freed)
+    call MPIX_Enqueue_start(queue, outlives, code)
+    call check(code /= MPI_SUCCESS .and. of_world == 1 .and. of_others == 0, "an error of a freed communicator")
+    call MPI_Request_free(outlives)
+    call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)
+    call MPI_Errhandler_free(handler)
   end subroutine
 
 end program fortran_communicators
