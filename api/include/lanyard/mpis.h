@@ -79,8 +79,7 @@ typedef struct MPIS_Request_struct {
 } * MPIS_Request;
 #define MPIS_REQUEST_NULL ((MPIS_Request)0)
 
-/* ---- Errors. Names in lanyard_mpis_ are this header's own. ---------------------------------------------------------
- */
+/* ---- Errors. Names in lanyard_mpis_ are this header's own. ---- */
 
 static inline void lanyard_mpis_say(const char* call, const char* why) {
   int rank = -1;
@@ -156,8 +155,7 @@ static inline int lanyard_mpis_check_queue(const char* call, MPIS_Queue queue) {
                                   : lanyard_mpis_refuse(call, MPI_COMM_WORLD, MPIX_ERR_QUEUE, "MPIS_QUEUE_NULL");
 }
 
-/* ---- Queues --------------------------------------------------------------------------------------------------------
- */
+/* ---- Queues ---- */
 
 /* As MPIX_Queue_init. *queue is MPIS_QUEUE_NULL where it fails. */
 static inline int MPIS_Queue_init(MPIS_Queue* queue, MPIS_Queue_type type, void* stream_address) {
@@ -223,8 +221,7 @@ static inline int MPIS_Queue_free(MPIS_Queue* queue) {
   return code;
 }
 
-/* ---- Starts and waits ----------------------------------------------------------------------------------------------
- */
+/* ---- Starts and waits ---- */
 
 static inline int lanyard_mpis_startall(const char* call, MPIS_Queue queue, int count, MPIS_Request requests[]) {
   int i, code = lanyard_mpis_check_queue(call, queue);
@@ -266,8 +263,7 @@ static inline int MPIS_Enqueue_waitall(MPIS_Queue queue) {
   return code != MPIS_SUCCESS ? code : lanyard_mpis_waitall("MPIS_Enqueue_waitall", queue);
 }
 
-/* ---- Matching ------------------------------------------------------------------------------------------------------
- */
+/* ---- Matching ---- */
 
 /* As MPIX_Matchall; statuses may be null or MPI_STATUSES_IGNORE. */
 static inline int MPIS_Matchall(int count, MPIS_Request requests[], MPI_Status* statuses) {
@@ -380,8 +376,7 @@ static inline int MPIS_Waitall(int count, MPIS_Request requests[], MPI_Status* s
   return first;
 }
 
-/* ---- Requests. The info objects are not used: Lanyard finds out by itself whose memory a buffer is. ----------------
- */
+/* ---- Requests. The info objects are not used: Lanyard finds out by itself whose memory a buffer is. ---- */
 
 enum { LANYARD_MPIS_SEND, LANYARD_MPIS_RSEND, LANYARD_MPIS_RECV };
 

@@ -4,8 +4,7 @@
 
 #include "lanyard/mpis.h"
 
-/* ---- The GPU runtime that the program has included, if any ---------------------------------------------------------
- */
+/* ---- The GPU runtime that the program has included, if any ---- */
 
 #if defined(CUDART_VERSION)
 #define LANYARD_MPIS_GPU "cuda"
@@ -25,7 +24,7 @@ static inline const char* lanyard_mpis_gpu_allocate(void** address, size_t bytes
 }
 #endif
 
-/* ---- GPU memory that is not freed yet -------------------------------------------------------------------------------
+/* ---- GPU memory that is not freed yet ----
  * What is allocated in one file of a program may be freed in another, which may not know the GPU's runtime: so each
  * block has its own way to be freed, and there is one list a program. */
 typedef struct lanyard_mpis_block {
@@ -73,14 +72,13 @@ static inline lanyard_mpis_block* lanyard_mpis_forget(const void* address) {
   return block;
 }
 
-/* ---- The calls -----------------------------------------------------------------------------------------------------
- */
+/* ---- The calls ---- */
 
 static inline int lanyard_mpis_alloc_gpu(MPI_Aint bytes, const char* kind, void** address) {
 #ifdef LANYARD_MPIS_GPU
   const size_t length = strlen(LANYARD_MPIS_GPU);
   const char* rest = kind + length;
-  const int fine = strncmp(kind, "rocm:device:fine", 17) == 0;
+  const int fine = strcmp(kind, "rocm:device:fine") == 0;
   if (strncmp(kind, LANYARD_MPIS_GPU, length) == 0 &&
       (*rest == '\0' || strcmp(rest, ":device") == 0 || strcmp(kind, "rocm:device:coarse") == 0 || fine)) {
     lanyard_mpis_block* block = (lanyard_mpis_block*)malloc(sizeof *block);
