@@ -105,10 +105,34 @@ TEST_F(Lives, MovedWhileEnqueued) {
 
 // ---- Ends
 
+// What the error handler hears, which is where destructors tell what they are refused.
+class Heard {
+ public:
+  Heard() {
+    count() = 0;
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    MPI_Comm_create_errhandler(hear, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    MPI_Errhandler_free(&handler);
+  }
+  ~Heard() { MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
+  Heard(const Heard&) = delete;
+  Heard& operator=(const Heard&) = delete;
+  int errors() const { return count(); }
+
+ private:
+  static void hear(MPI_Comm*, int*, ...) { ++count(); }
+  static int& count() {
+    static int the_count = 0;
+    return the_count;
+  }
+};
+
 // In whatever order a stream, its queue and a pair that is under way are destroyed, nothing is under way after the
 // first of them, and all are freed.
 TEST_F(Lives, EndInAnyOrder) {
   const auto before = held(queue);
+  const Heard heard;
   std::array order{0, 1, 2};
   do {
     auto own_stream = std::make_unique<HostStream>();
@@ -128,12 +152,14 @@ TEST_F(Lives, EndInAnyOrder) {
       EXPECT_TRUE(pair.has_arrived()) << order[0] << order[1] << order[2];
       EXPECT_TRUE(has_run);
     }
+    EXPECT_EQ(heard.errors(), 0) << order[0] << order[1] << order[2];
     EXPECT_EQ(held(queue), before) << order[0] << order[1] << order[2];
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
 TEST_F(Lives, AStartWithoutAWaitEndsWithItsRequest) {
   const auto before = held(queue);
+  const Heard heard;
   {
     HostStream own_stream;
     Queue own_queue(own_stream);
@@ -145,6 +171,7 @@ TEST_F(Lives, AStartWithoutAWaitEndsWithItsRequest) {
     own_queue.free();  // is not refused
   }
   EXPECT_EQ(held(queue), before);
+  EXPECT_EQ(heard.errors(), 0);
 }
 
 TEST_F(Lives, AnExceptionLeavesNothingUnderWay) {
@@ -163,12 +190,15 @@ TEST_F(Lives, AnExceptionLeavesNothingUnderWay) {
 // The one order that is a mistake: the queue waits for the transfer, but cannot be freed; it stays, and what is its
 // goes on working.
 TEST_F(Lives, AQueueBeforeARequestWhoseStartHasNoWait) {
+  const Heard heard;
   HostStream own_stream;
   Pair pair(1);
   {
     Queue own_queue(own_stream);
     start(own_queue, pair);
+    EXPECT_EQ(heard.errors(), 0);
   }
+  EXPECT_EQ(heard.errors(), 1);
   EXPECT_TRUE(pair.has_arrived());
   pair.free();
   std::error_code code;
