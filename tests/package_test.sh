@@ -35,12 +35,17 @@ for mpi in openmpi mpich; do
     fail "the program of $mpi ended with $?"
   [[ $said == *verified* ]] || fail "the program of $mpi said '$said'"
 done
+read -ra flags <<<"$(pkg-config --cflags --libs lanyard-openmpi-fortran)"
+mpifort.openmpi "$root/usr/share/doc/liblanyard-fortran-dev/examples/halo.f90" "${flags[@]}" -o halo ||
+  fail "pkg-config's flags do not build the program in Fortran"
+said=$("$tree/tools/mpirun" -n 4 --env "LD_LIBRARY_PATH=$libraries" ./halo) || fail "the program in Fortran ended with $?"
+[[ $said == *verified* ]] || fail "the program in Fortran said '$said'"
 for page in MPIX_Queue_wait.3 MPIX_Matchall.3 lanyard.1 lanyard.7; do
   [[ -e $root/usr/share/man/man${page##*.}/$page.gz ]] || fail "there is no manual page $page"
 done
 "$root/usr/bin/lanyard" --help >/dev/null || fail "lanyard --help ended with $?"
 
-"${in_root[@]}" --purge lanyard liblanyard-dev liblanyard-mpich0 liblanyard-openmpi0 >"$work/log" 2>&1 ||
+"${in_root[@]}" --purge lanyard liblanyard-fortran-dev liblanyard-dev liblanyard-mpich0 liblanyard-openmpi0 >"$work/log" 2>&1 ||
   fail "dpkg --purge: $(cat "$work/log")"
 left=$(find "$root" -name '*anyard*' ! -path '*/var/lib/dpkg/*')
 [[ -z $left ]] || fail "left behind: $left"
