@@ -34,7 +34,7 @@ TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
     ASSERT_TRUE(happens_without_us([&] { return ear.calls.load() > before; })) << "message " << message;
     ASSERT_EQ(value(arrivals, 1).success, message);
     ASSERT_TRUE(reaches(done, message));  // only then may the source be written
-    if (message % 5 == 0)  // long enough for a thread to go to sleep
+    if (message % 5 == 0)                 // long enough for a thread to go to sleep
       std::this_thread::sleep_for(std::chrono::milliseconds(120));
   }
   EXPECT_TRUE(is_ok(nic(1).listen(arrivals, {})));
