@@ -15,8 +15,10 @@ tools/package --no-setup --built . --out "$work/packages" || fail "tools/package
 root=$work/root
 mkdir -p "$root/var/lib/dpkg"
 touch "$root/var/lib/dpkg/status"
-# What they depend on is in the machine's own root.
-in_root=(dpkg "--root=$root" --force-depends --force-not-root --force-script-chrootless --log=/dev/null)
+# dpkg wants ldconfig, which other users than root may not have in their path. What the packages depend on is in the
+# machine's own root.
+in_root=(env "PATH=$PATH:/usr/sbin:/sbin" dpkg "--root=$root" --force-depends --force-not-root
+  --force-script-chrootless --log=/dev/null)
 "${in_root[@]}" --install "$work"/packages/*.deb >"$work/log" 2>&1 || fail "dpkg --install: $(cat "$work/log")"
 
 cd "$work"
