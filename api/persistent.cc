@@ -131,7 +131,7 @@ void wait_until_told(Context& context, uint32_t peer) {
           withdrawn = record->core->transfer.peer_nic;
       }
       if (status.ok() && record->core != nullptr)
-        status = context->endpoint().free_request(record->core);
+        status = context->matcher().free(*record->core);
       if (status.ok())
         context->requests().erase(*request);
     }

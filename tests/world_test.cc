@@ -114,6 +114,32 @@ TEST(World, AnEarlyFreeIsTheProgramsMistake) {
   }
 }
 
+// Whoever goes on after the other side was freed is told, wherever the news meets it: nothing waits for ever.
+TEST(World, AnEarlyFreeIsTold) {
+  for (const core::Strategy strategy :
+       {core::Strategy::kTargetCounter, core::Strategy::kSenderFlag, core::Strategy::kWriteBack})
+    for (const bool sender_first : {true, false})
+      for (const bool ready : {true, false}) {
+        Exchange exchange(2);
+        const auto message = exchange.message(0, 1, {.ready = ready});
+        const auto first = sender_first ? message.send : message.receive;
+        const auto second = sender_first ? message.receive : message.send;
+        exchange.rank(1).start({message.receive}).promise(message);
+        exchange.rank(0).await(message).start({message.send});
+        exchange.rank(sender_first ? 0 : 1).wait({first}).free({first});
+        exchange.rank(sender_first ? 1 : 0).wait({second}).start({second}).wait({second}).sync();
+        World world(exchange, {.strategy = strategy});
+        const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 100);
+        for (uint64_t seed = 0; seed < 1'000; ++seed) {
+          world.reset();
+          scheduler->begin(seed);
+          const Report report = world.run(*scheduler);
+          ASSERT_EQ(report.finding, Finding::kUser) << seed << ": " << report.oracle << ": " << report.text;
+          ASSERT_EQ(report.text.find("wait for each other"), std::string::npos) << seed << ": " << report.text;
+        }
+      }
+}
+
 // Nobody can say where its stream is but the stream; yet a request that has completed may go on elsewhere, or be freed.
 TEST(World, ACompletedRequestIsFreeToGo) {
   Exchange exchange(2);

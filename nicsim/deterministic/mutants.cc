@@ -219,6 +219,15 @@ constexpr Mutant kMutants[] = {
     {72, "credit of another kind", "what ran without an entry gives an entry back", "OfiNic::release", kDriverTight,
      nullptr},
     {73, "closed in use", "a counter is closed whatever names it", "OfiNic::close_counter", kDriverLeft, nullptr},
+    {74, "failure kept to itself", "the other side of a pair is not told of a failure", "Matcher::tell_failures",
+     kFailures, nullptr},
+    {75, "over at the first word",
+     "a request whose other side was freed fails, though that took part in its last start", "Endpoint::end_peer", kFree,
+     nullptr},
+    {76, "bad news forgotten", "what waits for a request that has failed goes on waiting", "Endpoint::end_peer",
+     kFailures, nullptr},
+    {77, "started alone", "a request can be started though its other side has failed", "Queue::check_start", kFailures,
+     nullptr},
 };
 
 }  // namespace

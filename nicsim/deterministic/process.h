@@ -94,21 +94,23 @@ struct Process {
 
   bool killed = false;  // none of its agents will go again; its memory is nobody's
   size_t next_action = 0;
-  size_t next_free = 0;            // of the requests of its action, a kFree: those before are freed
-  uint64_t untraced = 0;           // failures that it was told of without a request's name
-  uint64_t orphaned = 0;           // failures of requests that it freed before it was told: of these it must be
-  bool gave_up = false;            // was told that an operation failed, and ended its program
-  bool left = false;               // went on from MPIX_Queue_wait with one failure, and may never be told of the next
-  uint64_t failures_seen = 0;      // its NIC's, when it last looked for some
-  bool looked_for_losses = false;  // since its NIC lost a peer
-  std::vector<uint32_t> unfound;   // ranks that have been killed, of which its NIC is still to find out
-  bool wants_room = false;         // its action found no room; whatever changes lets it try again
-  bool waits_in_vain = false;      // ... its MPIX_Queue_wait found nothing new
-  uint64_t standing_done = 0;      // iterations of its standing requests that had completed when it last kept up
-  bool kept_up = true;             // it handed over all that was due then
-  bool overflow_idle = false;      // its overflow could do nothing; whatever changes lets it try again
-  std::vector<uint32_t> firing;    // counters with entries that are ready, whose agents are enabled
-  std::vector<uint32_t> copying;   // counters whose copies' agents are enabled
+  size_t next_free = 0;             // of the requests of its action, a kFree: those before are freed
+  uint64_t untraced = 0;            // failures that it was told of without a request's name
+  uint64_t orphaned = 0;            // failures of requests that it freed before it was told: of these it must be
+  bool gave_up = false;             // was told that an operation failed, and ended its program
+  bool left = false;                // went on from MPIX_Queue_wait with one failure, and may never be told of the next
+  uint64_t failures_seen = 0;       // its NIC's, when it last looked for some
+  uint64_t failures_announced = 0;  // ... when it last told the other sides
+  bool hears_of_failures = false;   // another process has told it of some, and it has not looked since
+  bool looked_for_losses = false;   // since its NIC lost a peer
+  std::vector<uint32_t> unfound;    // ranks that have been killed, of which its NIC is still to find out
+  bool wants_room = false;          // its action found no room; whatever changes lets it try again
+  bool waits_in_vain = false;       // ... its MPIX_Queue_wait found nothing new
+  uint64_t standing_done = 0;       // iterations of its standing requests that had completed when it last kept up
+  bool kept_up = true;              // it handed over all that was due then
+  bool overflow_idle = false;       // its overflow could do nothing; whatever changes lets it try again
+  std::vector<uint32_t> firing;     // counters with entries that are ready, whose agents are enabled
+  std::vector<uint32_t> copying;    // counters whose copies' agents are enabled
   std::vector<core::Request*> scratch;
 };
 

@@ -92,7 +92,7 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kOverflow;
   if (which < first_ring_)
     return StepKind::kStream;
-  if (programs_match_ && which == stride_ - 1)
+  if (has_mail_ && which == stride_ - 1)
     return StepKind::kMail;
   if (options_.kills && agent == loss_agent(agent / stride_))
     return StepKind::kLoss;

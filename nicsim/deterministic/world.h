@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -180,7 +181,7 @@ class World {
   static constexpr uint32_t kNone = UINT32_MAX;
   // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
   // copies; then the driver's, where there is one, that which keeps standing requests up, where programs have some, the
-  // loss's, where processes are killed, and the mail's, where programs match.
+  // loss's, where processes are killed, and the mail's, where one process may have something to tell another.
   static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
@@ -220,10 +221,10 @@ class World {
     return agent(rank, first_ring_ + 2 * counters_ + counter);
   }
   uint32_t keep_up_agent(uint32_t rank) const {
-    return agent(rank, stride_ - (programs_match_ ? 1 : 0) - (options_.kills ? 1 : 0) - 1);
+    return agent(rank, stride_ - (has_mail_ ? 1 : 0) - (options_.kills ? 1 : 0) - 1);
   }
   uint32_t drive_agent(uint32_t rank) const { return keep_up_agent(rank) - (programs_stand_ ? 1 : 0); }
-  uint32_t loss_agent(uint32_t rank) const { return agent(rank, stride_ - (programs_match_ ? 2 : 1)); }
+  uint32_t loss_agent(uint32_t rank) const { return agent(rank, stride_ - (has_mail_ ? 2 : 1)); }
   uint32_t mail_agent(uint32_t rank) const { return agent(rank, stride_ - 1); }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
   void enable(uint32_t agent);
@@ -251,10 +252,12 @@ class World {
   void release(Process& process, const core::Request& failed);
   bool has_news(const Process& process) const;
   void find_losses(Process& process);
+  void note_failures_told(Process& process, const std::function<void()>& call);
   void check_synced(const Process& process, uint32_t queue);
   bool free_requests(Process& process, const Action& action);
   void begin_matching(Process& process, const Action& action);
   void withdraw(Process& process, const Action& action);
+  bool has_mail(const Process& process) const;
   void take_mail(Process& process);
   void take_post(Process& process);
   void take_overflow(Process& process);
@@ -298,7 +301,7 @@ class World {
   const Exchange& exchange_;
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
-  bool programs_match_ = false, programs_stand_ = false;
+  bool has_mail_ = false, programs_stand_ = false;
   Arena arena_;
   Arena::Image beginning_;
   State* state_ = nullptr;

@@ -14,16 +14,14 @@ constexpr size_t kMany = 1'000;      // messages, of a large one
 constexpr size_t kShort = 16;        // bytes of a message that most workloads have
 constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
 
-bool matches(const HostProgram& program) {
+bool has(const HostProgram& program, Action::Kind kind) {
   return std::any_of(program.actions().begin(), program.actions().end(),
-                     [](const Action& action) { return action.kind == Action::Kind::kMatch; });
+                     [kind](const Action& action) { return action.kind == kind; });
 }
 
 // Whether something else than its host starts requests of it.
 bool has_standing(const HostProgram& program) {
-  return std::any_of(program.actions().begin(), program.actions().end(), [](const Action& action) {
-    return action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand;
-  });
+  return has(program, Action::Kind::kCapture) || has(program, Action::Kind::kStand);
 }
 
 // Whether the program matches the request before it does anything else with it.
@@ -78,7 +76,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
                                       : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
                                                             options.max_message_bytes);
     }
-    if (matches(exchange.program(rank)))  // what was freed may be closed late
+    if (has(exchange.program(rank), Action::Kind::kMatch))  // what was freed may be closed late
       for (uint32_t* number : {&mine.counters, &mine.regions})
         *number *= 2;
     // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
@@ -131,15 +129,16 @@ void World::build() {
     options_.max_steps = kPlenty * (operations + 1);
   first_ring_ = kFirstStreamAgent + queues;
   stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
+  has_mail_ = options_.failures || options_.kills;  // of which the other sides are told
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
-    programs_match_ = programs_match_ || matches(exchange_.program(rank));
+    for (const Action::Kind kind : {Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw})
+      has_mail_ = has_mail_ || has(exchange_.program(rank), kind);
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
   LANYARD_CHECK(!options_.cxi_driver || (options_.strategy != core::Strategy::kWriteBack && !options_.blocking_post &&
                                          options_.bells == Bells::kCalls && !programs_stand_),
                 "the driver cannot do that");
-  stride_ +=
-      (options_.cxi_driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (programs_match_ ? 1 : 0) + (options_.kills ? 1 : 0);
+  stride_ += (options_.cxi_driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;

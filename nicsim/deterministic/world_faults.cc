@@ -39,8 +39,8 @@ void World::take_loss(Process& process) {
   process.looked_for_losses = false;
   set_enabled(loss_agent(process.rank), !process.unfound.empty());
   process.mail.lose(dead);
-  if (programs_match_)
-    set_enabled(mail_agent(process.rank), !process.mail.under_way().empty());
+  if (has_mail_)
+    set_enabled(mail_agent(process.rank), has_mail(process));
   std::vector<std::pair<uint32_t, nic::CounterId>> failing;  // places, completion counters
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     Transit& transit = state_->transits[place];
@@ -89,7 +89,7 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
 
 // Whether MPIX_Queue_wait, looking again, may find a failure.
 bool World::has_news(const Process& process) const {
-  if (process.card().failures() != process.failures_seen)
+  if (process.card().failures() != process.failures_seen || process.hears_of_failures)
     return true;
   if (process.card().lost_peers() == 0)
     return false;
@@ -101,11 +101,8 @@ bool World::has_news(const Process& process) const {
          });
 }
 
-// What waits for a process that has ended fails, though no operation of it did.
-void World::find_losses(Process& process) {
-  if (process.card().lost_peers() == 0)
-    return;
-  process.looked_for_losses = true;
+// Makes a call in which requests may fail though no operation of theirs did, and puts down which.
+void World::note_failures_told(Process& process, const std::function<void()>& call) {
   process.endpoint.collect_failures();
   const auto failures = [this](uint32_t request) {
     const core::Request* core = state_->sides[request].core;
@@ -114,15 +111,28 @@ void World::find_losses(Process& process) {
   std::vector<uint64_t> before;
   for (uint32_t request = 0; request < state_->sides.size(); ++request)
     before.push_back(failures(request));
-  process.endpoint.fail_requests_of_lost_peers();
+  call();
   for (uint32_t request = 0; request < state_->sides.size(); ++request) {
     Side& side = state_->sides[request];
     if (side.rank != process.rank || failures(request) == before[request])
       continue;
     ++side.failed;
-    if (!process.card().is_lost(side.core->matched_nic))
-      return find(Finding::kLeak, "honesty", "the " + exchange_.describe({request}) + " fails though its peer lives");
+    process.hears_of_failures = true;
+    const Side& other = state_->sides[request ^ 1];
+    if (process.card().is_lost(side.core->matched_nic) || other.failed > 0)
+      continue;
+    const std::string who = "the " + exchange_.describe({request}) + " fails: its other side ";
+    if (other.core == nullptr && side.starts > other.before)
+      return find(Finding::kUser, "lifetime", who + "was freed and takes no part in its last start");
+    return find(Finding::kLeak, "honesty", who + "is there, and has not failed");
   }
+}
+
+// What waits for a process that has ended fails, and so does what was started since the other side was freed.
+void World::find_losses(Process& process) {
+  process.looked_for_losses = process.card().lost_peers() > 0;
+  if (has_mail_)
+    note_failures_told(process, [&] { process.endpoint.fail_requests_of_lost_peers(); });
 }
 
 // Nothing moves any more: lasting faults end, so that a protocol that only waited for that goes on.

@@ -103,6 +103,7 @@ void add_side(Digest& digest, const Side& side) {
   digest.add(side.core->starts << 2 | static_cast<uint64_t>(side.core->state));
   digest.add(side.core->waits);
   digest.add(side.core->failures);
+  digest.add(side.core->peer_starts);
   if (side.core->written_back)
     digest.add(side.core->done.read());
   if (const core::Standing* standing = side.core->standing.get()) {
@@ -121,7 +122,8 @@ World::Fingerprint World::fingerprint() const {
     digest.add(process->next_free << 3 | process->nic.lost_peers() << 2 | (process->looked_for_losses ? 2 : 0) |
                (process->gave_up ? 1 : 0));
     digest.add(process->standing_done << 1 | (process->kept_up ? 1 : 0));
-    digest.add(process->failures_seen << 1 | (process->left ? 1 : 0));
+    digest.add(process->failures_seen << 2 | (process->left ? 2 : 0) | (process->hears_of_failures ? 1 : 0));
+    digest.add(process->failures_announced);
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
     for (const auto& lane : process->lanes) {
       digest.add(lane->stream.executed());
@@ -129,7 +131,7 @@ World::Fingerprint World::fingerprint() const {
       digest.add(lane->stream.capturing());
     }
     for (const core::MatchCard& card : process->mail.under_way())
-      digest.add(card.send << 16 | uint64_t{card.from_nic} << 4 | static_cast<uint64_t>(card.kind));
+      digest.add((card.send + card.writer) << 16 | uint64_t{card.from_nic} << 4 | static_cast<uint64_t>(card.kind));
     add_nic(digest, process->nic, options_.stale_reads || options_.frozen_reads);
   }
   for (const Side& side : state_->sides)

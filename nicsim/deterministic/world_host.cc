@@ -156,6 +156,8 @@ const char* World::mistake_in(const Action& action) const {
       return "its last start was not waited for";
     if (side.failed > unread_failures(side))
       return "an operation of it has failed";
+    if (side.core->starts >= side.core->peer_starts)
+      return "its other side has come to its end";
     const uint64_t wanted = side.starts * side.pieces;
     const bool complete =
         request.receive() ? side.data_landed >= wanted && side.done_landed >= side.starts : side.data_acked >= wanted;
@@ -165,10 +167,11 @@ const char* World::mistake_in(const Action& action) const {
   return nullptr;
 }
 
-// Whether a start is refused for a good reason.
+// Whether a start is refused for a good reason: a failure here or on the other side.
 bool World::is_told_of_failure(const Action& action) const {
-  return std::any_of(action.requests.begin(), action.requests.end(),
-                     [&](RequestName request) { return side(request).failed > 0; });
+  return std::any_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
+    return side(request).failed > 0 || side(RequestName{request.index ^ 1}).failed > 0;
+  });
 }
 
 // MPIX_Queue_wait, called again after every failure that it tells of. False where it would go on waiting.
@@ -177,6 +180,7 @@ bool World::sync(Process& process, const Action& action) {
   process.failures_seen = process.card().failures();
   const bool over = lane.stream.empty() && lane.queue->settled();  // before the failures, as the API looks
   find_losses(process);
+  process.hears_of_failures = false;
   bool told = false;
   while (const core::Request* failed = process.endpoint.take_failed(*lane.queue)) {
     release(process, *failed);
@@ -241,8 +245,8 @@ bool World::free_requests(Process& process, const Action& action) {
     const uint64_t wanted = side.starts * side.pieces;
     const bool failed = side.failed > 0 || this->side(RequestName{request.index ^ 1}).failed > 0;
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
-    const Status status = side.core == nullptr ? Status(Code::kInvalidState, "it was freed before")
-                                               : process.endpoint.free_request(side.core);
+    const Status status =
+        side.core == nullptr ? Status(Code::kInvalidState, "it was freed before") : process.matcher.free(*side.core);
     if (side.standing && (status.ok() || side.core->standing == nullptr))
       side.standing = process.kept_up = false;  // others may go further ahead now
     if (!status.ok()) {
@@ -296,26 +300,32 @@ void World::withdraw(Process& process, const Action& action) {
                   what + "it was matched");
     if (side.core->state == core::Request::State::kMatching)
       process.matcher.withdraw(*side.core);
-    if (const Status status = process.endpoint.free_request(side.core); !status.ok())
+    if (const Status status = process.matcher.free(*side.core); !status.ok())
       return find(Finding::kOrder, "lifetime", what + status.message());
     side.core = nullptr;
   }
   nic_changed(process);
 }
 
-// ---- Matching cards
+// ---- Matching cards, and those of the end of a pair
 
 void World::mail_is_under_way(uint32_t rank) {
   if (chooser_ != nullptr && !is_killed(rank))
     enable(mail_agent(rank));
 }
 
+// Whether its control thread has something to do: a card has come, or its NIC has failures that others must hear of.
+bool World::has_mail(const Process& process) const {
+  return !process.mail.under_way().empty() || process.card().failures() != process.failures_announced;
+}
+
 void World::take_mail(Process& process) {
-  const uint32_t senders = process.mail.senders();
-  process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
-  (void)process.matcher.progress();
-  set_enabled(mail_agent(process.rank), !process.mail.under_way().empty());
-  host_changed(process);
+  if (const uint32_t senders = process.mail.senders(); senders > 0)
+    process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
+  process.failures_announced = process.card().failures();
+  note_failures_told(process, [&] { (void)process.matcher.progress(); });
+  set_enabled(mail_agent(process.rank), has_mail(process));
+  nic_changed(process);
 }
 
 // ---- Who can go on

@@ -13,7 +13,7 @@ void World::take(uint32_t agent) {
     return take_transit(agent - first_transit_);
   Process& process = *state_->processes[agent / stride_];
   const uint32_t which = agent % stride_;
-  if (programs_match_ && which == stride_ - 1)
+  if (has_mail_ && which == stride_ - 1)
     return take_mail(process);
   if (options_.kills && agent == loss_agent(process.rank))
     return take_loss(process);
@@ -364,6 +364,8 @@ void World::nic_changed(Process& process) {
   process.wants_room = false;
   if (process.driver != nullptr)
     process.driver->idle = false;
+  if (has_mail_ && chooser_ != nullptr)
+    set_enabled(mail_agent(process.rank), has_mail(process));
   if (programs_stand_) {
     process.kept_up = process.kept_up && options_.overflow;  // else it may have found no room
     standing_changed(process);

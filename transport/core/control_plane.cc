@@ -27,6 +27,7 @@ size_t ControlPlane::progress() {
     dispatch(*message);
   steps += matcher_.progress();
   look_for_lost_peers();
+  matcher_.tell_failures();
   return steps;
 }
 
@@ -93,7 +94,7 @@ void ControlPlane::dispatch(const ControlChannel::Message& message) {
     MatchCard card;
     std::memcpy(&card, body.data(), sizeof card);
     card.from_nic = message.from;
-    if (card.kind <= MatchCard::Kind::kWithdraw)
+    if (card.kind <= MatchCard::Kind::kFailed)
       cards_.push_back(card);
   } else if (topic == Topic::kOther && listener_) {
     listener_(message.from, body);

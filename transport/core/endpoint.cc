@@ -103,6 +103,7 @@ Status Endpoint::free_request(Request* request) {
   if (request->listed != nullptr)
     request->listed->forget(*request);
   failures_.forget(*request);
+  ended_pairs_ -= request->peer_starts != UINT64_MAX ? 1 : 0;
   close_resources(*request);
   requests_.erase(request->number);
   return {};
@@ -140,6 +141,7 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
                             .context = request.number};
   request.plan = make_plan(request, keys, context);
   request.completions = completions_of(request, context);
+  request.finds_out = (request.transfer.direction == Direction::kSend) == keys.ready;
   request.most_starts =
       most_starts(options_.strategy, keys.ready, pieces_of(request.matched_bytes, context.max_message_bytes));
   request.entries = request.plan.size();
@@ -151,22 +153,57 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.state = Request::State::kMatched;
 }
 
+bool Endpoint::is_complete(const Request& request) const {
+  return request.standing != nullptr ? standing_.is_complete(request) : request.complete();
+}
+
+bool Endpoint::is_beyond_peer(const Request& request) const {
+  return request.peer_starts != UINT64_MAX && started(request) > request.peer_starts;
+}
+
+void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
+  if (request.failures > 0 || request.peer_starts != UINT64_MAX)
+    return;  // it is over already
+  if (!failed) {
+    const bool beyond = started(request) > starts;
+    if (!request.finds_out) {
+      request.peer_starts = starts;
+      ++ended_pairs_;
+    }
+    if (beyond && !is_complete(request))
+      failures_.add(request, Code::kNotFound);
+    return;
+  }
+  // Which start it was is not known. Where the sender tells the receive that it is complete, a write that has failed
+  // tells that, too (plan.h).
+  const bool told_by_sender = request.transfer.direction == Direction::kReceive && raises_flags(options_.strategy);
+  const uint64_t mine = started(request);
+  request.peer_failed = true;
+  request.peer_starts = std::min(mine, starts);
+  ++ended_pairs_;
+  if (!is_complete(request) || (told_by_sender && mine > 0))
+    failures_.add(request, Code::kFailed);
+}
+
 void Endpoint::fail_requests_of_lost_peers() {
   const uint64_t lost = nic_.lost_peers();
-  if (std::exchange(lost_seen_, lost) != lost || lost == 0)
-    return;  // what its last message has set going may end first
+  // What its last message has set going may end first.
+  const bool may_have_lost = std::exchange(lost_seen_, lost) == lost && lost > 0;
+  if (!may_have_lost && ended_pairs_ == 0)
+    return;
   for (const auto& [number, request] : requests_) {
-    if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody ||
-        !nic_.is_lost(request->matched_nic))
+    if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody)
       continue;
-    if (request->standing != nullptr ? standing_.is_complete(*request) : request->complete())
-      continue;
-    failures_.add(*request, Code::kFailed);
+    const bool lost_peer = may_have_lost && nic_.is_lost(request->matched_nic);
+    if ((lost_peer || is_beyond_peer(*request)) && !is_complete(*request))
+      failures_.add(*request, lost_peer ? Code::kFailed : Code::kNotFound);
   }
 }
 
 std::string Endpoint::explain_failure(const Request& request) const {
   const std::string peer = "rank " + std::to_string(request.matched_nic);
+  if (request.peer_starts != UINT64_MAX)
+    return peer + (request.peer_failed ? " has found that an operation of its side failed" : " has freed its request");
   if (nic_.is_lost(request.matched_nic))
     return peer + " has ended";
   if (request.failure_code == Code::kNotFound)

@@ -91,7 +91,16 @@ class Endpoint {
   const Request* take_failed(const Queue& queue) { return failures_.take_failed(queue); }
   uint64_t take_unrecorded_failures() { return failures_.take_unrecorded(); }
   std::optional<uint32_t> take_unreachable() { return failures_.take_unreachable(); }
+  Request* take_unannounced_failure() { return failures_.take_unannounced(); }
+  // How often it was started; of a standing request, as far as its stream has got.
+  uint64_t started(const Request& request) const {
+    return request.standing != nullptr ? standing_.started(request) : request.starts;
+  }
+  // The other side of the request has failed, or was freed after so many starts: what will never complete fails as if
+  // the NIC had said so, and nothing more is started.
+  void end_peer(Request& request, uint64_t starts, bool failed);
   // What waits for a process that has ended fails as if the NIC had said so; at the second call that finds it ended.
+  // And so does what a device has started since the other side was freed.
   void fail_requests_of_lost_peers();
   // Why operations of this request failed, in words.
   std::string explain_failure(const Request& request) const;
@@ -112,6 +121,9 @@ class Endpoint {
     Resources counters;
     uint64_t queue = 0;
   };
+  bool is_complete(const Request& request) const;
+  // Whether a start has been made in which the other side takes no part.
+  bool is_beyond_peer(const Request& request) const;
   // Whether everything that was enqueued there has run, or nobody knows the queue any more.
   bool has_run_all(uint64_t queue);
   void close_enqueued();
@@ -129,6 +141,7 @@ class Endpoint {
   uint64_t entries_posted_ = 0;
   uint64_t queues_ = 0;     // ever
   uint64_t lost_seen_ = 0;  // peers that had ended
+  size_t ended_pairs_ = 0;  // requests whose other side has come to its end
   std::vector<Queue*> queue_list_;
   std::vector<Enqueued> enqueued_;
 };

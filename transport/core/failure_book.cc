@@ -22,13 +22,15 @@ void FailureBook::collect_new() {
 }
 
 void FailureBook::add(Request& request, Code code) {
-  ++request.failures;
+  if (request.failures++ == 0)
+    unannounced_.push_back(request.number);
   request.failure_code = code;
   if (!request.released)  // else what its other operations come to is no news
     untold_.push_back(request.number);
 }
 
 void FailureBook::forget(const Request& request) {
+  std::erase(unannounced_, request.number);
   orphaned_ += std::erase(untold_, request.number);
   if (request.released)
     told_and_freed_.insert(request.number);
@@ -53,6 +55,14 @@ uint64_t FailureBook::take_unrecorded() {
   if (unrecorded <= told_)
     return 0;
   return unrecorded - std::exchange(told_, unrecorded);
+}
+
+Request* FailureBook::take_unannounced() {
+  if (unannounced_.empty())
+    return nullptr;
+  const uint64_t number = unannounced_.back();
+  unannounced_.pop_back();
+  return find_(number);  // who was forgotten is not among them
 }
 
 std::optional<uint32_t> FailureBook::take_unreachable() {

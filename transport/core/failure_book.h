@@ -43,6 +43,8 @@ class FailureBook {
   // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
   // request was freed before its program heard of them.
   uint64_t take_unrecorded();
+  // A request that has failed since the last call, whose peer has to be told; null if there is none.
+  Request* take_unannounced();
   // A peer that an operation of the control channel has failed for.
   std::optional<uint32_t> take_unreachable();
 
@@ -57,6 +59,7 @@ class FailureBook {
   uint64_t told_ = 0;                            // by take_unrecorded()
   std::vector<uint64_t> untold_;                 // numbers of requests with failures not yet reported, oldest first
   std::unordered_set<uint64_t> told_and_freed_;  // a number for each, for good: operations of theirs may yet fail
+  std::vector<uint64_t> unannounced_;            // numbers of requests
   std::vector<uint32_t> unreachable_;
 };
 

@@ -1,4 +1,5 @@
-// What two processes tell each other while matching. Plain data of one size, carried by a Courier.
+// What two processes tell each other of a pair: while it is matched, and when it has come to its end. Plain data of one
+// size, carried by a Courier.
 #ifndef LANYARD_TRANSPORT_CORE_MATCH_CARD_H_
 #define LANYARD_TRANSPORT_CORE_MATCH_CARD_H_
 
@@ -18,6 +19,8 @@ struct MatchCard {
     kReject,    // receiver to sender: it would not fit
     kDiffer,    // receiver to sender: this process follows another strategy
     kWithdraw,  // sender to receiver: the send has been freed and is offered no more
+    kFreed,     // either to the other: my side of the pair has been freed, and takes no part in starts beyond `starts`
+    kFailed,    // either to the other: an operation of my side of the pair has failed
   };
   Kind kind = Kind::kOffer;
   uint32_t from_nic = 0;  // who wrote the card
@@ -32,6 +35,9 @@ struct MatchCard {
   uint32_t ready = 0;     // kOffer: a ready send
   uint32_t strategy = 0;  // kOffer, kDiffer: the writer's core::Strategy
   nic::RemoteKey flag;    // kAccept: the receive's done word, where senders raise it
+  uint64_t writer = 0;    // kFreed, kFailed: the writer's number for its request
+  uint64_t reader = 0;    // kFreed, kFailed: the number of the other's
+  uint64_t starts = 0;    // kFreed, kFailed: how often the writer's was started
 };
 static_assert(std::is_trivially_copyable_v<MatchCard>);
 

@@ -100,6 +100,7 @@ size_t Matcher::progress() {
     handle(*card);
     ++count;
   }
+  tell_failures();
   return count;
 }
 
@@ -123,6 +124,8 @@ void Matcher::handle(const MatchCard& card) {
     case MatchCard::Kind::kReject:
     case MatchCard::Kind::kDiffer: rejected(card); return;
     case MatchCard::Kind::kWithdraw: withdrawn(card); return;
+    case MatchCard::Kind::kFreed:
+    case MatchCard::Kind::kFailed: ended(card); return;
   }
   LANYARD_CHECK(false, "a card of no kind");
 }
@@ -208,7 +211,49 @@ void Matcher::withdrawn(const MatchCard& card) {
   if (offer != offers_.end())
     offers_.erase(offer);
   else if (Request* receive = endpoint_.find_matched(card.from_nic, card.send))
-    receive->peer_withdrew = true;
+    endpoint_.end_peer(*receive, 0, false);
+}
+
+// ---- The end of a pair
+
+namespace {
+
+// What the other side is told when this one is over; nothing where there is nobody to be told.
+std::optional<MatchCard> last_card(const Endpoint& endpoint, const Request& request) {
+  if (!request.matched() || request.matched_peer == kNobody || request.peer_starts != UINT64_MAX)
+    return std::nullopt;
+  MatchCard card;
+  card.kind = request.failures > 0 ? MatchCard::Kind::kFailed : MatchCard::Kind::kFreed;
+  card.from_nic = endpoint.self();
+  card.writer = request.number;
+  card.reader = request.matched_number;
+  card.starts = endpoint.started(request);
+  return card;
+}
+
+}  // namespace
+
+Status Matcher::free(Request& request) {
+  const std::optional<MatchCard> card = last_card(endpoint_, request);
+  const uint32_t peer = request.matched_nic;
+  LANYARD_RETURN_IF_ERROR(endpoint_.free_request(&request));
+  if (card)
+    (void)courier_.send(peer, *card);  // who cannot be told is not there
+  return {};
+}
+
+void Matcher::tell_failures() {
+  endpoint_.collect_failures();
+  while (const Request* request = endpoint_.take_unannounced_failure())
+    if (const std::optional<MatchCard> card = last_card(endpoint_, *request))
+      (void)courier_.send(request->matched_nic, *card);
+}
+
+void Matcher::ended(const MatchCard& card) {
+  Request* request = endpoint_.find(card.reader);
+  if (request != nullptr && request->matched() && request->matched_peer != kNobody &&
+      request->matched_nic == card.from_nic && request->matched_number == card.writer)
+    endpoint_.end_peer(*request, card.starts, card.kind == MatchCard::Kind::kFailed);
 }
 
 // ---- Giving up

@@ -27,8 +27,12 @@ class Matcher {
   // Makes progress; returns how many cards were dealt with. Never blocks.
   size_t progress();
   // Gives up the match of a request that is matching, which is then fresh again. Where the peer pairs its side with it
-  // at this very moment, that side stays matched to nobody (Request::peer_withdrew).
+  // at this very moment, that side stays matched to nobody (Request::peer_starts).
   void withdraw(Request& request);
+  // Endpoint::free_request(), and the other side of the pair hears of it.
+  Status free(Request& request);
+  // Tells the other sides of requests of which operations have failed.
+  void tell_failures();
   // What matches with this process only, which is not there any more, fails.
   void lose_peer(uint32_t nic, const std::string& why);
 
@@ -44,6 +48,7 @@ class Matcher {
   void accepted(const MatchCard& card);
   void rejected(const MatchCard& card);
   void withdrawn(const MatchCard& card);
+  void ended(const MatchCard& card);
   Request* matching_send(const MatchCard& card);
 
   Endpoint& endpoint_;

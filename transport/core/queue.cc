@@ -78,6 +78,9 @@ Status Queue::check_start(std::span<Request* const> requests) {
     if (request.failures > 0)
       return {Code::kFailed,
               "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+    if (request.starts >= request.peer_starts)
+      return {Code::kFailed,
+              endpoint_.explain_failure(request) + ": free it and match a new one (" + request.describe() + ")"};
     if (endpoint_.options().check_ready_sends)
       LANYARD_RETURN_IF_ERROR(check_not_landed(request));
     if (request.starts >= request.most_starts)

@@ -88,8 +88,8 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
                      ": done word " + of(done, iteration);
   if (request.failures > 0)
     text += ", " + std::to_string(request.failures) + " operations failed (" + endpoint_.explain_failure(request) + ")";
-  if (request.peer_withdrew)
-    return {text + " <- " + rank_of(request) + " freed its request before it was matched", Missing::kNothing};
+  if (request.peer_starts < iteration)
+    return {text + " <- " + endpoint_.explain_failure(request), Missing::kNothing};
   if (!request.completion.valid()) {
     const Explanation rest = explain_receive(request, iteration);
     return {text + rest.text, rest.missing};

@@ -45,7 +45,14 @@ struct Request : Resources {
   int matched_tag = 0;
   uint64_t matched_bytes = 0;
   uint64_t matched_number = 0;  // the peer's number for its request
-  bool peer_withdrew = false;   // a send that was freed while its match was under way
+
+  // What the other side has said of its end: that it takes no part in starts beyond these, because it was freed or
+  // failed.
+  uint64_t peer_starts = UINT64_MAX;
+  bool peer_failed = false;
+  // Each start sends the other side something whatever that does, and so fails by itself once that was freed: of ready
+  // sends, and of receives of others.
+  bool finds_out = false;
 
   uint64_t completions = 1;  // that `completion` counts in one iteration
   nic::Doorbell doorbell;    // of `trigger`, as the stream of doorbell_queue rings it

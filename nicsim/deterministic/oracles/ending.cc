@@ -45,6 +45,25 @@ bool failures_are_known(World& world) {
   return true;
 }
 
+// A pair comes to its end on both sides: what one notices, or does, the other is told.
+void judge_pairs(World& world) {
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    const Side& other = world.side(RequestName{index ^ 1});
+    if (side.core == nullptr || !side.core->matched() || world.is_killed(side.rank) || world.is_killed(other.rank) ||
+        side.core->failures > 0)
+      continue;
+    // Nothing more is started then, and what has completed is not taken back.
+    if (side.core->peer_starts != UINT64_MAX && (side.standing || side.core->complete()))
+      continue;
+    const std::string who = "the " + world.exchange().describe({index}) + " is not told that its other side ";
+    if (other.core == nullptr && side.starts > other.before)
+      world.find(Finding::kLeak, "honesty", who + "was freed");
+    else if (other.core != nullptr && other.number == side.core->matched_number && other.core->failures > 0)
+      world.find(Finding::kLeak, "honesty", who + "has failed");
+  }
+}
+
 bool talks_to_killed(const World& world, uint32_t rank) {
   const auto& messages = world.exchange().messages();
   return std::any_of(messages.begin(), messages.end(), [&](const Exchange::Message& message) {
@@ -159,6 +178,7 @@ void close_what_was_held(Process& process) {
 void judge_quiescence(World& world) {
   if (!failures_are_known(world))
     return;
+  judge_pairs(world);
   bool all_went_on = true, all_closes = true;
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
     all_went_on = all_went_on && !world.process(rank).gave_up;
@@ -207,6 +227,7 @@ void judge_quiescence(World& world) {
 void judge_stall(World& world) {
   if (!failures_are_known(world))
     return;
+  judge_pairs(world);
   const WaitChain chain = WaitChain::of(world);
   if (chain.blame == WaitChain::Blame::kFailure)
     return;  // its program was told
