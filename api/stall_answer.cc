@@ -178,8 +178,12 @@ StallAnswer describe_queue(Context& context, lanyard_queue& queue) {
   StallAnswer head = describe_head(context, queue);
   std::string text = name_of(queue) + ": its stream " + head.text;
   const std::string rest = queue.core->explain_stall();
-  if (queue.core->head().request == nullptr || rest.find('\n') != std::string::npos)
-    text += "\n  under way on it:\n  " + rest;
+  if (queue.core->head().request == nullptr || rest.find('\n') != std::string::npos) {
+    text += "\n  under way on it:";
+    std::istringstream lines(rest);
+    for (std::string line; std::getline(lines, line);)
+      text += "\n    " + line;
+  }
   text += "\n  (the stream has run " + std::to_string(queue.stream().executed()) + " items)";
   return {.text = text, .next = head.next};
 }
