@@ -100,17 +100,20 @@ struct Process {
   bool gave_up = false;             // was told that an operation failed, and ended its program
   bool left = false;                // went on from MPIX_Queue_wait with one failure, and may never be told of the next
   uint64_t failures_seen = 0;       // its NIC's, when it last looked for some
+  size_t asked = SIZE_MAX;          // the action that is a MPIX_Queue_wait which was called
   uint64_t failures_announced = 0;  // ... when it last told the other sides
   bool hears_of_failures = false;   // another process has told it of some, and it has not looked since
-  bool looked_for_losses = false;   // since its NIC lost a peer
-  std::vector<uint32_t> unfound;    // ranks that have been killed, of which its NIC is still to find out
-  bool wants_room = false;          // its action found no room; whatever changes lets it try again
-  bool waits_in_vain = false;       // ... its MPIX_Queue_wait found nothing new
-  uint64_t standing_done = 0;       // iterations of its standing requests that had completed when it last kept up
-  bool kept_up = true;              // it handed over all that was due then
-  bool overflow_idle = false;       // its overflow could do nothing; whatever changes lets it try again
-  std::vector<uint32_t> firing;     // counters with entries that are ready, whose agents are enabled
-  std::vector<uint32_t> copying;    // counters whose copies' agents are enabled
+  // How often it looked for what waits for lost peers since its NIC lost one: the first look leaves time for what the
+  // peer's last message has set going. Something standing that is rung is a reason to look once more.
+  uint32_t looks = 0;
+  std::vector<uint32_t> unfound;  // ranks that have been killed, of which its NIC is still to find out
+  bool wants_room = false;        // its action found no room; whatever changes lets it try again
+  bool waits_in_vain = false;     // ... its MPIX_Queue_wait found nothing new
+  uint64_t standing_done = 0;     // iterations of its standing requests that had completed when it last kept up
+  bool kept_up = true;            // it handed over all that was due then
+  bool overflow_idle = false;     // its overflow could do nothing; whatever changes lets it try again
+  std::vector<uint32_t> firing;   // counters with entries that are ready, whose agents are enabled
+  std::vector<uint32_t> copying;  // counters whose copies' agents are enabled
   std::vector<core::Request*> scratch;
 };
 

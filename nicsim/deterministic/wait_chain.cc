@@ -286,10 +286,12 @@ class Tracer {
     const Side& side = world_.side(request);
     if (side.core == nullptr)
       return {"the " + world_.exchange().describe(request) + " was freed", std::nullopt, Blame::kProtocol};
-    if (request.receive() && core::raises_flags(world_.options().strategy))
-      return flag(request, iteration);
     const core::Request& core = *side.core;
     const std::string what = "done word of " + name(request, iteration);
+    if (core.failures > 0 && core.peer_failed)
+      return {what + " need not grow: the other side has failed, as it was told", std::nullopt, Blame::kFailure};
+    if (request.receive() && core::raises_flags(world_.options().strategy))
+      return flag(request, iteration);
     if (core.written_back)
       return copied(what, request, iteration);
     const uint64_t posted = side.done_fired + waiting(side.rank, core.completion, core, nic::OpKind::kAtomic, true);

@@ -282,6 +282,7 @@ class World {
   void take_transit(uint32_t place);
   void take_loss(Process& process);
   void land(Transit& transit);
+  void count_landing(Process& target, const Transit& transit);
   void has_left(Transit& transit);
   void tell_initiator(const Transit& transit);
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);

@@ -36,7 +36,7 @@ void World::kill(Process& process) {
 void World::take_loss(Process& process) {
   const uint32_t dead = process.unfound.front();
   process.unfound.erase(process.unfound.begin());
-  process.looked_for_losses = false;
+  process.looks = 0;
   set_enabled(loss_agent(process.rank), !process.unfound.empty());
   process.mail.lose(dead);
   if (has_mail_)
@@ -47,7 +47,10 @@ void World::take_loss(Process& process) {
     if (transit.stage == Transit::Stage::kFree)
       continue;
     if (transit.from == dead && transit.to == process.rank) {
-      if (transit.stage == Transit::Stage::kCount)
+      // Cards count a clear-to-send as they add to its word: who finds the one finds the other.
+      if (transit.stage == Transit::Stage::kCount && transit.role == Transit::Role::kClear)
+        count_landing(process, transit);
+      else if (transit.stage == Transit::Stage::kCount)
         process.nic.model().abandoned(transit.packet);
       give_back(place);
     } else if (transit.from == process.rank && transit.to == dead && transit.acked) {
@@ -89,12 +92,12 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
 
 // Whether MPIX_Queue_wait, looking again, may find a failure.
 bool World::has_news(const Process& process) const {
-  if (process.card().failures() != process.failures_seen || process.hears_of_failures)
+  if (process.card().failures() != process.failures_seen || process.hears_of_failures ||
+      process.asked != process.next_action)
     return true;
   if (process.card().lost_peers() == 0)
     return false;
-  return !process.looked_for_losses ||
-         std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
+  return process.looks < 2 || std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
            const core::Request* core = state_->sides[request].core;
            return core != nullptr && core->matched() && core->failures == 0 && !core->complete() &&
                   process.card().is_lost(core->matched_nic);
@@ -130,9 +133,12 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
 
 // What waits for a process that has ended fails, and so does what was started since the other side was freed.
 void World::find_losses(Process& process) {
-  process.looked_for_losses = process.card().lost_peers() > 0;
-  if (has_mail_)
-    note_failures_told(process, [&] { process.endpoint.fail_requests_of_lost_peers(); });
+  if (!has_mail_)
+    return;
+  (void)process.nic.gave_stale_value();
+  note_failures_told(process, [&] { process.endpoint.fail_requests_of_lost_peers(); });
+  // Who was told an old value of a counter looks again.
+  process.looks = process.nic.gave_stale_value() ? 1 : process.looks + 1;
 }
 
 // Nothing moves any more: lasting faults end, so that a protocol that only waited for that goes on.
@@ -143,6 +149,7 @@ void World::end_faults() {
     return;
   for (const auto& process : state_->processes) {
     process->nic.end_faults();
+    process->looks = std::min(process->looks, 1u);
     nic_changed(*process);
   }
   if (options_.cxi_driver)

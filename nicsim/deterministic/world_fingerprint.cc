@@ -119,11 +119,11 @@ World::Fingerprint World::fingerprint() const {
   Digest digest;
   digest.add(uint64_t{state_->killed} << 32 | state_->deaths << 1 | (state_->faults_have_ended ? 1 : 0));
   for (const auto& process : state_->processes) {
-    digest.add(process->next_free << 3 | process->nic.lost_peers() << 2 | (process->looked_for_losses ? 2 : 0) |
+    digest.add(process->next_free << 6 | process->nic.lost_peers() << 3 | std::min(process->looks, 2u) << 1 |
                (process->gave_up ? 1 : 0));
     digest.add(process->standing_done << 1 | (process->kept_up ? 1 : 0));
     digest.add(process->failures_seen << 2 | (process->left ? 2 : 0) | (process->hears_of_failures ? 1 : 0));
-    digest.add(process->failures_announced);
+    digest.add(process->failures_announced << 1 | (process->asked == process->next_action ? 1 : 0));
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
     for (const auto& lane : process->lanes) {
       digest.add(lane->stream.executed());

@@ -178,6 +178,7 @@ bool World::is_told_of_failure(const Action& action) const {
 bool World::sync(Process& process, const Action& action) {
   Process::Lane& lane = *process.lanes[action.queue];
   process.failures_seen = process.card().failures();
+  process.asked = process.next_action;
   const bool over = lane.stream.empty() && lane.queue->settled();  // before the failures, as the API looks
   find_losses(process);
   process.hears_of_failures = false;
@@ -188,7 +189,7 @@ bool World::sync(Process& process, const Action& action) {
   }
   process.untraced += process.endpoint.take_unrecorded_failures();
   // A driver is asked whether all is over, so that there is no looking without asking.
-  process.waits_in_vain = process.driver != nullptr && lane.stream.empty() && !over && !told;
+  process.waits_in_vain = process.driver != nullptr && lane.stream.empty() && !over && !told && !has_news(process);
   if (told) {
     nic_changed(process);
     // Who frees what graphs start must have seen them end.

@@ -115,6 +115,7 @@ void World::take_ring(Process& process, uint32_t counter) {
   process.nic.rings_landed(counter, landing);
   process.nic.model().ring({counter}, landing);
   process.shadow.succeeded(counter, landing);
+  process.looks = std::min(process.looks, 1u);  // what stands is under way once its bell has rung
   set_enabled(ring_agent(process.rank, counter), landing < rings);
   oracle::check_counter(*this, process, counter);
   nic_changed(process);
@@ -220,12 +221,8 @@ void World::take_transit(uint32_t place) {
         transit.stage = Transit::Stage::kAck;
         break;
       }
-      target.nic.model().landed(transit.packet);
-      const uint32_t counter = transit.counter;
-      target.shadow.succeeded(counter, 1);
+      count_landing(target, transit);
       transit.stage = Transit::Stage::kAck;
-      oracle::check_counted(*this, transit);
-      oracle::check_counter(*this, target, counter);
       nic_changed(target);
       break;
     }
@@ -234,6 +231,13 @@ void World::take_transit(uint32_t place) {
   if (transit.stage == Transit::Stage::kAck && transit.acked)
     return give_back(place);
   transit_changed(place);
+}
+
+void World::count_landing(Process& target, const Transit& transit) {
+  target.nic.model().landed(transit.packet);
+  target.shadow.succeeded(transit.counter, 1);
+  oracle::check_counted(*this, transit);
+  oracle::check_counter(*this, target, transit.counter);
 }
 
 // Its source has been read. Who did not ask for delivery may hear of it from now on.

@@ -173,6 +173,48 @@ void close_what_was_held(Process& process) {
   }
 }
 
+// Who waits in MPIX_Queue_wait is told of each failure on its queue.
+bool waits_are_told(World& world) {
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+    Process& process = world.process(rank);
+    if (process.killed || process.next_action >= process.program.size())
+      continue;
+    const Action& action = process.program[process.next_action];
+    if (action.kind != Action::Kind::kSync)
+      continue;
+    const core::Request* failed = process.endpoint.take_failed(*process.lanes[action.queue]->queue);
+    if (failed == nullptr)
+      continue;
+    world.find(Finding::kLeak, "honesty",
+               "rank " + std::to_string(rank) + ": MPIX_Queue_wait waits, and does not tell that (" +
+                   failed->describe() + ") has failed");
+    return false;
+  }
+  return true;
+}
+
+// Who waits in MPIX_Queue_wait for a peer that has ended, as its card knows, is told so.
+bool losses_are_told(World& world) {
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    const uint32_t peer = world.side(RequestName{index ^ 1}).rank;
+    Process& process = world.process(side.rank);
+    if (process.killed || process.next_action >= process.program.size())
+      continue;
+    const Action& action = process.program[process.next_action];
+    const bool waits = action.kind == Action::Kind::kSync && action.queue == side.queue;
+    const bool under_way =
+        (RequestName{index}.receive() ? side.data_landed : side.data_acked) < side.started * side.pieces;
+    if (!waits || !under_way || side.core == nullptr || side.failed > 0 || !process.card().is_lost(peer))
+      continue;
+    world.find(Finding::kLeak, "honesty",
+               "MPIX_Queue_wait waits for the " + world.exchange().describe({index}) +
+                   ", and is never told that rank " + std::to_string(peer) + " has ended");
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void judge_quiescence(World& world) {
@@ -225,7 +267,7 @@ void judge_quiescence(World& world) {
 }
 
 void judge_stall(World& world) {
-  if (!failures_are_known(world))
+  if (!waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world))
     return;
   judge_pairs(world);
   const WaitChain chain = WaitChain::of(world);
