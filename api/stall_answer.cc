@@ -131,6 +131,7 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) {
   if (progress == Queue::Progress::kReached) {
     StallAnswer answer = describe_iteration(*queue, *request, question.iteration);
     answer.text = "its stream has reached start " + which + ": " + answer.text;
+    answer.is_done_here = true;
     return answer;
   }
   const StallAnswer head = describe_head(context, *queue);

@@ -15,7 +15,8 @@ namespace {
 struct Header {
   enum class Kind : uint64_t { kQuestion, kAnswer } kind = Kind::kQuestion;
   uint64_t id = 0;  // of the question that is answered
-  uint64_t has_next = 0;
+  uint32_t has_next = 0;
+  uint32_t is_done_here = 0;
   StallHop next;
 };
 
@@ -56,28 +57,59 @@ bool StallInquiry::finished() {
 
 void StallInquiry::follow(const StallAnswer& answer) {
   waiting_.reset();
+  if (!asked_.empty()) {
+    asked_.back().next = answer.next;
+    asked_.back().is_done_here = answer.is_done_here;
+  }
   if (!answer.next)
     return;
   const StallHop& hop = *answer.next;
-  if (std::find(asked_.begin(), asked_.end(), hop) != asked_.end()) {
-    conclude_circle(hop);
+  if (std::any_of(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.hop == hop; })) {
+    go_around_again();
     return;
   }
   if (asked_.size() >= kMostHops) {
     lines_.push_back("... (" + std::to_string(kMostHops) + " processes were asked)");
     return;
   }
-  asked_.push_back(hop);
+  asked_.push_back({.hop = hop, .next = {}});
   ask(hop);
 }
 
-// From where `hop` was asked first each waits for the next, and the last for that one again.
-void StallInquiry::conclude_circle(const StallHop& hop) {
+// The last one asked waits for one that was asked before: from there on they are a circle, if they still wait so.
+void StallInquiry::go_around_again() {
+  const StallHop first = *asked_.back().next;
+  asked_.erase(asked_.begin(),
+               std::find_if(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.hop == first; }));
+  confirming_ = 0;
+  ask(first);
+}
+
+void StallInquiry::confirm(const StallAnswer& answer) {
+  waiting_.reset();
+  if (answer.next != asked_[*confirming_].next) {
+    conclusion_ = name(asked_[*confirming_].hop.rank) + " has gone on since it was asked: no deadlock, but slow";
+    return;
+  }
+  if (++*confirming_ < asked_.size())
+    return ask(StallHop(asked_[*confirming_].hop));
+  conclude_circle();
+}
+
+void StallInquiry::conclude_circle() {
+  const StallHop& first = asked_.front().hop;
+  if (std::all_of(asked_.begin(), asked_.end(), [](const Asked& each) { return each.is_done_here; })) {
+    conclusion_ = "the programs of";
+    for (const Asked& each : asked_)
+      conclusion_ += (&each == &asked_.front() ? " " : " and ") + name(each.hop.rank);
+    conclusion_ += " have done their part: what one network card sent to the other has not arrived";
+    return;
+  }
   conclusion_ = "a deadlock: ";
-  for (auto each = std::find(asked_.begin(), asked_.end(), hop); each != asked_.end(); ++each)
-    conclusion_ += name(each->rank) + " waits for ";
-  conclusion_ += name(hop.rank) + ", each for the next";
-  if (hop.question.kind == StallQuestion::Kind::kMatch)
+  for (const Asked& each : asked_)
+    conclusion_ += name(each.hop.rank) + " waits for ";
+  conclusion_ += name(first.rank) + ", each for the next";
+  if (first.question.kind == StallQuestion::Kind::kMatch)
     conclusion_ += ": blocking matches in opposite orders; use MPIX_Matchall or MPIX_Imatch";
 }
 
@@ -96,11 +128,13 @@ void StallInquiry::ask(const StallHop& hop) {
   waiting_ = hop;
   since_ = Clock::now();
   id_ = waiting_->question.id = context_.next_question();
-  tell(context_, hop.rank, {.kind = Header::Kind::kQuestion, .id = id_, .has_next = 0, .next = {}},
+  tell(context_, hop.rank, {.kind = Header::Kind::kQuestion, .id = id_, .has_next = 0, .is_done_here = 0, .next = {}},
        std::as_bytes(std::span(&waiting_->question, 1)));
 }
 
 void StallInquiry::take(uint32_t from, const StallAnswer& answer) {
+  if (confirming_)
+    return confirm(answer);
   lines_.push_back(name(from) + ": " + answer.text);
   follow(answer);
 }
@@ -121,7 +155,8 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
       answer.text.resize(kLongestText);
     const Header reply{.kind = Header::Kind::kAnswer,
                        .id = question.id,
-                       .has_next = answer.next ? uint64_t{1} : 0,
+                       .has_next = answer.next ? 1u : 0u,
+                       .is_done_here = answer.is_done_here ? 1u : 0u,
                        .next = answer.next.value_or(StallHop())};
     tell(context, from, reply, std::as_bytes(std::span(answer.text)));
     return;
@@ -132,7 +167,9 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
   });
   if (asker == inquiries.end())
     return;  // it was not waited for so long
-  StallAnswer answer{.text = std::string(reinterpret_cast<const char*>(rest.data()), rest.size()), .next = {}};
+  StallAnswer answer{.text = std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
+                     .next = {},
+                     .is_done_here = header.is_done_here != 0};
   if (header.has_next != 0 && header.next.rank < context.size())
     answer.next = header.next;
   (*asker)->take(from, answer);

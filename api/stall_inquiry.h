@@ -1,6 +1,10 @@
 // StallInquiry: finds out why a call does not return, across processes. It says what this process waits for, asks the
 // process that it waits for what that one waits for, and so on, until somebody waits for nobody else, does not answer,
 // or has been asked before: then the circle is closed. Every line of the report is what a process knows of itself.
+//
+// The answers are of different moments, and slow processes look like a circle when each has gone on before the next was
+// asked. So a circle is gone around twice. Iterations only grow: who waits for the same one both times has waited for
+// it all the while, and between the two rounds all of them did.
 #ifndef LANYARD_API_STALL_INQUIRY_H_
 #define LANYARD_API_STALL_INQUIRY_H_
 
@@ -55,6 +59,9 @@ struct StallHop {
 struct StallAnswer {
   std::string text;
   std::optional<StallHop> next;
+  // Its program and its stream have done their part of what was asked about: it is for the cards to go on, if the next
+  // one's have, too.
+  bool is_done_here = false;
 };
 
 // Answers for this process. Requires the context's lock. Never blocks.
@@ -93,14 +100,24 @@ class StallInquiry {
   void follow(const StallAnswer& answer);
   void ask(const StallHop& hop);
   void take(uint32_t from, const StallAnswer& answer);
-  void conclude_circle(const StallHop& hop);
+  void go_around_again();
+  void confirm(const StallAnswer& answer);
+  void conclude_circle();
+
+  // A process that was asked, and what it said.
+  struct Asked {
+    StallHop hop;
+    std::optional<StallHop> next;
+    bool is_done_here = false;
+  };
 
   Context& context_;
   std::vector<std::string> lines_;
   std::string conclusion_;  // where it is not the last line
   const std::optional<StallHop> first_asked_;
-  std::vector<StallHop> asked_;
-  std::optional<StallHop> waiting_;  // for the answer
+  std::vector<Asked> asked_;
+  std::optional<size_t> confirming_;  // the place in `asked_` of who is asked again
+  std::optional<StallHop> waiting_;   // for the answer
   Clock::time_point since_;
   uint64_t id_ = 0;
 };
