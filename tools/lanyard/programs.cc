@@ -24,7 +24,10 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
     argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   ::execv(program.c_str(), argv.data());
-  return trouble(program + " cannot be run: bazel build //tools/lanyard:" + name);
+  return trouble(program +
+                 " cannot be run. It belongs to Lanyard's source tree and is not installed; there: bazel build "
+                 "//tools/lanyard //tools/lanyard:" +
+                 name + ", and bazel-bin/tools/lanyard/lanyard runs it");
 }
 
 void add(CLI::App& app, const char* name, const char* meaning, int& status) {
@@ -37,8 +40,10 @@ void add(CLI::App& app, const char* name, const char* meaning, int& status) {
 }  // namespace
 
 void add_programs(CLI::App& app, int& status) {
-  add(app, "mutants", "shows that known mistakes are found (options: lanyard mutants --help)", status);
-  add(app, "conformance", "holds a NIC of this machine to the contract (options: lanyard conformance --help)", status);
+  add(app, "mutants", "shows that known mistakes are found; source tree only (options: lanyard mutants --help)",
+      status);
+  add(app, "conformance",
+      "holds a NIC of this machine to the contract; source tree only (options: lanyard conformance --help)", status);
 }
 
 }  // namespace lanyard::tools
