@@ -1,35 +1,18 @@
 #!/usr/bin/env bash
 # What tools/install lays out is enough to build and run README's program outside of this tree: by pkg-config, from the
-# archive, by CMake in C and in C++ and with the targets in either order, and under LD_PRELOAD.
+# archive, in Fortran, and under LD_PRELOAD. (installation_cmake_test.sh has CMake.)
 #
 #   installation_test.sh openmpi|mpich RANKS
 set -euo pipefail
 mpi=$1 ranks=$2
-tree=$PWD
-work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/installation.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-prefix=$work/prefix
+# shellcheck source=tests/installation.sh
+source tests/installation.sh
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-
-# run WHAT PROGRAM [NAME=VALUE...]: it says "verified" and ends with 0.
-run() {
-  local what=$1 program=$2 settings=() said
-  shift 2
-  for setting in "$@"; do settings+=(--env "$setting"); done
-  said=$("$tree/tools/mpirun" --mpi "$mpi" -n "$ranks" ${settings[@]+"${settings[@]}"} "$program") ||
-    fail "$what: $program ended with $?: $said"
-  [[ $said == *verified* ]] || fail "$what: $program said '$said'"
-  echo "verified: $what"
-}
-
-tools/installation/stage --sources . --built . --prefix "$prefix" --fortran "$mpi"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig CMAKE_PREFIX_PATH=$prefix
-examples=$prefix/share/doc/lanyard/examples
+stage --prefix "$prefix" --fortran
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 [[ $(pkg-config --modversion "lanyard-$mpi") == 0.*.* ]] || fail "pkg-config gives no version"
+different=$(diff <(cd api/include/lanyard && ls) <(cd "$prefix/include/lanyard" && ls)) ||
+  fail "not all public headers are installed, or others: $different"
 
 cd "$work"  # nothing of the tree is in reach of the compilers from here on
 compile=("mpicc.$mpi" -std=c11 -Wall -Wextra -Wpedantic -Werror)
@@ -49,6 +32,17 @@ read -ra flags_f <<<"$(pkg-config --cflags --libs "lanyard-$mpi-fortran")"
 "mpifort.$mpi" "$examples/halo.f90" "${flags_f[@]}" -o halo || fail "pkg-config's flags do not build the halo exchange"
 run "Fortran, pkg-config" ./halo
 
+# A program without the module takes the routines alone; and one may bring the module from its source.
+printf '%s\n' 'use mpi_f08' 'call MPI_Init()' 'print *, "verified"' 'call MPI_Finalize()' 'end' >plain.f90
+read -ra flags_r <<<"$(pkg-config --cflags --libs "lanyard-$mpi-fortran-routines")"
+"mpifort.$mpi" plain.f90 "${flags_r[@]}" -o plain || fail "the routines' flags do not build a program"
+[[ $(nm plain | grep -c ' T mpi_init_f08_$') == 1 && -z $(nm plain | grep __lanyard_f08_MOD || true) ]] ||
+  fail "a program without the module has it, or calls the MPI's own routines"
+run "Fortran without the module" ./plain
+"mpifort.$mpi" "$prefix/share/lanyard/lanyard_f08.f90" "$examples/halo.f90" "${flags_r[@]}" -o halo-source ||
+  fail "the module's source does not build with the program"
+run "Fortran, the module from its source" ./halo-source
+
 make -s -C "$examples" MPI="$mpi" ring || fail "the examples' Makefile"
 run "the examples' Makefile" "$examples/ring"
 
@@ -59,59 +53,47 @@ if "$tree/tools/mpirun" --mpi "$mpi" -n 1 ./ring-late >late.log 2>&1; then fail 
 grep -q 'before' late.log || fail "the wrong order is not named: $(cat late.log)"
 run "the wrong order with LD_PRELOAD" ./ring-late "LD_PRELOAD=$prefix/lib/liblanyard-$mpi.so.0"
 
-cmake_project() {
-  local folder=$1 language=$2 source=$3 libraries=$4
-  mkdir "$folder"
-  cp "$examples/example.c" "$folder/$source"
-  cat >"$folder/CMakeLists.txt" <<EOF
-cmake_minimum_required(VERSION 3.13)
-project(outside $language)
-find_package(MPI REQUIRED)
-find_package(Lanyard 0.1 REQUIRED)
-add_executable(ring $source)
-target_link_libraries(ring PRIVATE $libraries)
-EOF
-  cmake -S "$folder" -B "$folder/build" "-DMPI_C_COMPILER=mpicc.$mpi" "-DMPI_CXX_COMPILER=mpicxx.$mpi" \
-    -DMPI_CXX_SKIP_MPICXX=ON >"$folder.log" 2>&1 && cmake --build "$folder/build" >>"$folder.log" 2>&1 ||
-    { cat "$folder.log"; fail "CMake, $folder"; }
-  run "CMake, $folder" "$folder/build/ring"
-}
-cmake_fortran() {
-  mkdir f
-  printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(outside Fortran)' 'find_package(Lanyard REQUIRED)' \
-    "add_executable(halo $examples/halo.f90)" 'target_link_libraries(halo MPI::MPI_Fortran Lanyard::Fortran)' >f/CMakeLists.txt
-  cmake -S f -B f/build "-DMPI_Fortran_COMPILER=mpifort.$mpi" >f.log 2>&1 && cmake --build f/build >>f.log 2>&1 ||
-    { cat f.log; fail "CMake, Fortran"; }
-  run "CMake, Fortran" f/build/halo
-}
-cmake_fortran
-cmake_project c C ring.c "Lanyard::Lanyard"
-cmake_project c-after-the-mpi C ring.c "MPI::MPI_C Lanyard::Lanyard"
-cmake_project c++ CXX ring.cc "Lanyard::Lanyard MPI::MPI_CXX"
-
-# Too new a version is refused, and so is an MPI that it was not installed for.
-mkdir refused
-other=openmpi
-[[ $mpi == mpich ]] || other=mpich
-for wanted in "9.0" "0.1 REQUIRED"; do
-  printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(refused C)' "find_package(Lanyard $wanted)" \
-    'if(NOT Lanyard_FOUND)' '  message(FATAL_ERROR "refused")' 'endif()' >refused/CMakeLists.txt
-  compiler=$mpi
-  [[ $wanted == 9.0 ]] || compiler=$other
-  rm -rf refused/build
-  if cmake -S refused -B refused/build "-DMPI_C_COMPILER=mpicc.$compiler" >refused.log 2>&1; then
-    fail "find_package(Lanyard $wanted) with $compiler went well"
-  fi
-  [[ $wanted == 9.0 ]] || tr -s ' \n' ' ' <refused.log | grep -q "the MPI is $other, but there is no" ||
-    fail "the missing library is not named: $(cat refused.log)"
-done
-
-# Only what users call is visible, and the library needs no folder of the build's.
+# Only what users call is visible, in the library and in the archives. It needs no folder of the build's, and finds all
+# that it calls: a shared library that lacks the MPI would say so in the user's program first.
 strange=$(nm -D --defined-only "$prefix/lib/liblanyard-$mpi.so" | awk '{print $3}' |
   grep -vE '^(MPIX?_|lanyard_|LANYARD_0$)' || true)
 [[ -z $strange ]] || fail "visible: $strange"
+for archive in "$prefix"/lib/*.a; do
+  strange=$(nm --defined-only "$archive" | awk '$2 ~ /[A-Zuvw]/ {print $3}' |
+    grep -vE '^(MPIX?_|lanyard_|mpi_[a-z0-9_]*_$|__lanyard_f08_MOD_)' || true)
+  [[ -z $strange ]] || fail "visible in $archive: $strange"
+  [[ $(nm --defined-only "$archive" | grep -c ' T ') -gt 0 ]] || fail "$archive has nothing in it"
+done
 readelf -d "$prefix/lib/liblanyard-$mpi.so" | grep -qE 'RPATH|RUNPATH' && fail "the library has a search path"
+missing=$(ldd -r "$prefix/lib/liblanyard-$mpi.so" 2>&1 | grep -E 'undefined symbol|not found' || true)
+[[ -z $missing ]] || fail "the library lacks: $missing"
+built_at=$(grep -rlaE 'execroot|processwrapper-sandbox' "$prefix" || true)
+[[ -z $built_at ]] || fail "these name the folder they were built in: $built_at"
 
 "$prefix/bin/lanyard" fuzz --seconds 1 --jobs 1 >/dev/null || fail "the installed command: lanyard fuzz ended with $?"
+for part in conformance mutants; do
+  status=0
+  "$prefix/bin/lanyard" "$part" >part.log 2>&1 || status=$?
+  [[ $status == 1 && $(cat part.log) == *"source tree"* ]] || fail "lanyard $part: $status, $(cat part.log)"
+done
 FI_PROVIDER_PATH=$prefix/lib/lanyard fi_info -p cxi >/dev/null || fail "libfabric does not find the installed provider"
+
+# Prefixes that sed, the shell and pkg-config have views of their own on.
+cd "$tree"
+odd=$work/"a b & c|d\\"
+status=0
+stage --prefix "$odd" 2>/dev/null || status=$?
+[[ $status == 2 && ! -e $odd ]] || fail "a prefix that no quoting takes: $status"
+odd=${odd%\\}
+stage --prefix "$odd" --libdir 'lib&|64'
+(
+  cd "$work"
+  export PKG_CONFIG_PATH="$odd/lib&|64/pkgconfig"
+  eval "flags=($(pkg-config --cflags --libs "lanyard-$mpi"))"
+  "${compile[@]}" "$examples/example.c" "${flags[@]}" -o ring-odd || fail "$odd: its flags do not build the program"
+)
+run "a prefix of strange letters" "$work/ring-odd"
+stage --prefix / --destdir "$(realpath --relative-to=. "$work")/root"
+[[ -x $work/root/bin/lanyard && $(grep -h ^libdir "$work/root/lib/pkgconfig/lanyard-$mpi.pc") == "libdir=\${prefix}/lib" &&
+  $(grep -h ^prefix= "$work/root/lib/pkgconfig/lanyard-$mpi.pc") == prefix= ]] || fail "--prefix /, below a folder"
 echo "everything holds"

@@ -1,7 +1,9 @@
 """installed_library: one shared library and one archive out of a C++ library and all of ours that it depends on.
 
 Users link one file, whatever the tree is cut into. The objects are joined into one first: whoever takes it takes all of it,
-so a program that names no function of Lanyard's but links the archive still has its MPI calls followed.
+so a program that names no function of Lanyard's but links the archive still has its MPI calls followed. Of the joined
+object's symbols only those that match `keep` stay global: a program may have functions of its own by the names of ours,
+and another version of a library that is compiled in.
 
 Outputs: lib<NAME>.a, and, where there is a `soname`, lib<NAME>.so. What `beside` has is left out: users link that, too.
 """
@@ -26,22 +28,43 @@ def _strictness(linkopts):
     return [] if [flag for flag in linkopts if flag.startswith("-fsanitize")] else ["-Wl,-z,defs"]
 
 def _installed_library_impl(ctx):
-    compiler = find_cpp_toolchain(ctx).compiler_executable
+    toolchain = find_cpp_toolchain(ctx)
     archives, shared, flags = _parts(ctx.attr.dep)
     name = "lib" + ctx.attr.installed_name
     if ctx.attr.beside:
         others = _parts(ctx.attr.beside)[0]
         archives = [archive for archive in archives if archive not in others]
+    whole = ctx.actions.declare_file(name + ".whole.o")
     joined = ctx.actions.declare_file(name + ".o")
     archive = ctx.actions.declare_file(name + ".a")
 
     ctx.actions.run(
-        executable = compiler,
-        # -nostdlib: only what is named; -no-pie: a position that gcc would pass on to ld -r.
-        arguments = ["-r", "-nostdlib", "-no-pie", "-o", joined.path, "-Wl,--whole-archive"] + [f.path for f in archives],
+        # The linker itself: a compiler that is an MPI's wrapper would name the MPI's archive here, and it would go in.
+        executable = toolchain.ld_executable,
+        # Groups are resolved here. Else the linker of a program may drop one of ours for one of the program's by the same
+        # name, and what is local could no longer be reached.
+        arguments = ["-r", "--force-group-allocation", "-o", whole.path, "--whole-archive"] + [f.path for f in archives],
         inputs = archives,
-        outputs = [joined],
+        outputs = [whole],
         mnemonic = "JoinObjects",
+        use_default_shell_env = True,
+    )
+    # What gcc makes unique in a process (static variables of inline functions) objcopy hides only once it is weak.
+    ctx.actions.run_shell(
+        command = """set -euo pipefail
+            unique=$({nm} --defined-only {whole} | awk '$2 == "u" {{print "--weaken-symbol=" $3}}')
+            {objcopy} $unique {whole} {joined}.weak
+            {objcopy} --wildcard {keep} {joined}.weak {joined}
+            rm {joined}.weak""".format(
+            joined = joined.path,
+            keep = " ".join(["'--keep-global-symbol=%s'" % symbol for symbol in ctx.attr.keep]),
+            nm = toolchain.nm_executable,
+            objcopy = toolchain.objcopy_executable,
+            whole = whole.path,
+        ),
+        inputs = [whole],
+        outputs = [joined],
+        mnemonic = "HideSymbols",
         use_default_shell_env = True,
     )
     ctx.actions.run_shell(
@@ -55,7 +78,7 @@ def _installed_library_impl(ctx):
 
     library = ctx.actions.declare_file(name + ".so")
     ctx.actions.run(
-        executable = compiler,
+        executable = toolchain.compiler_executable,
         arguments = ["-shared", "-o", library.path, joined.path] + [f.path for f in shared] + [
             "-Wl,-soname," + ctx.attr.soname,
             "-Wl,--version-script," + ctx.file.exports.path,
@@ -80,6 +103,7 @@ installed_library = rule(
         ),
         "exports": attr.label(allow_single_file = True),  # a version script for the shared library
         "installed_name": attr.string(mandatory = True),
+        "keep": attr.string_list(mandatory = True),  # with wildcards
         "soname": attr.string(),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },

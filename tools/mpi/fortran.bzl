@@ -22,6 +22,7 @@ def _compile(name, impl, src, module, module_files, testonly):
         cmd = " ".join(
             ["mkdir -p {0} && mpifort.{1} -J {0}".format(folder, impl)] +
             ["-std=f2008 -O2 -g -fPIC -Wall -Wextra -Werror -Wno-c-binding-type"] +
+            ["-ffile-prefix-map=$$PWD=."] +  # where it was built is nobody's business
             ["-I $$(dirname $(location %s))" % m for m in module_files] +
             ["-c $(location %s) -o $(location %s)" % (src, outs[0])],
         ),
