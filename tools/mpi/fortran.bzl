@@ -9,6 +9,14 @@ Bazel knows no Fortran: the compiler runs in a genrule, and what it makes is lin
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//tools/mpi:mpi.bzl", "DEFAULT_RANKS", "IMPLEMENTATIONS", "mpi_cc_test")
 
+def _choose_compiler(impl):
+    """Sets $fortran: Debian's name of the wrapper, or that of the MPICH which MPICH_HOME names (Cray's is ftn)."""
+    choice = "fortran=mpifort.%s;" % impl
+    if impl == "mpich":
+        home = "$${MPICH_HOME:-}"
+        choice += " [ -z \"%s\" ] || fortran=$$(command -v \"%s/bin/mpifort\" || echo ftn);" % (home, home)
+    return choice
+
 def _compile(name, impl, src, module, module_files, testonly):
     """The genrule `name`, its object file, and the module file where `module` is one."""
     outs = [name + ".pic.o"] + (["%s/%s.mod" % (impl, module)] if module else [])
@@ -20,7 +28,7 @@ def _compile(name, impl, src, module, module_files, testonly):
         outs = outs,
         # -J is where module files go, each MPI's into a folder of its own, and a program's own aside.
         cmd = " ".join(
-            ["mkdir -p {0} && mpifort.{1} -J {0}".format(folder, impl)] +
+            [_choose_compiler(impl), "mkdir -p {0} && \"$$fortran\" -J {0}".format(folder)] +
             ["-std=f2008 -O2 -g -fPIC -Wall -Wextra -Werror -Wno-c-binding-type"] +
             ["-ffile-prefix-map=$$PWD=."] +  # where it was built is nobody's business
             ["-I $$(dirname $(location %s))" % m for m in module_files] +
