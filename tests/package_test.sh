@@ -11,7 +11,13 @@ fail() {
   exit 1
 }
 
-tools/package --no-setup --built . --out "$work/packages" || fail "tools/package ended with $?"
+# What an earlier run left there is none of this one's business.
+mkdir "$work/packages"
+echo "no package at all" >"$work/packages/liblanyard-old_0.0.1_amd64.deb"
+(cd tools && ./package --no-setup --built .. --out "$(realpath --relative-to=. "$work/packages")") >"$work/log" ||
+  fail "tools/package ended with $?: $(cat "$work/log")"
+mapfile -t packages < <(grep '[.]deb$' "$work/log")
+[[ ${#packages[@]} == 5 && " ${packages[*]} " != *liblanyard-old* ]] || fail "tools/package lists $(cat "$work/log")"
 root=$work/root
 mkdir -p "$root/var/lib/dpkg"
 touch "$root/var/lib/dpkg/status"
@@ -19,7 +25,7 @@ touch "$root/var/lib/dpkg/status"
 # machine's own root.
 in_root=(env "PATH=$PATH:/usr/sbin:/sbin" dpkg "--root=$root" --force-depends --force-not-root
   --force-script-chrootless --log=/dev/null)
-"${in_root[@]}" --install "$work"/packages/*.deb >"$work/log" 2>&1 || fail "dpkg --install: $(cat "$work/log")"
+"${in_root[@]}" --install "${packages[@]}" >"$work/log" 2>&1 || fail "dpkg --install: $(cat "$work/log")"
 
 cd "$work"
 export PKG_CONFIG_SYSROOT_DIR=$root
@@ -42,6 +48,16 @@ mpifort.openmpi "$root/usr/share/doc/liblanyard-fortran-dev/examples/halo.f90" "
   fail "pkg-config's flags do not build the program in Fortran"
 said=$("$tree/tools/mpirun" -n 4 --env "LD_LIBRARY_PATH=$libraries" ./halo) || fail "the program in Fortran ended with $?"
 [[ $said == *verified* ]] || fail "the program in Fortran said '$said'"
+# Whoever has no gfortran takes the routines and the module's source, which want none of its packages.
+development=$(printf '%s\n' "${packages[@]}" | grep /liblanyard-dev_)
+[[ $(dpkg-deb --field "$development" Depends) != *gfortran* ]] || fail "liblanyard-dev wants gfortran"
+for file in 'usr/lib/.*/liblanyard_fortran-openmpi\.a' 'usr/lib/.*/pkgconfig/lanyard-mpich-fortran-routines\.pc' \
+  'usr/share/lanyard/lanyard_f08\.f90' 'usr/share/doc/liblanyard-dev/copyright'; do
+  [[ $(dpkg-deb --contents "$development" | grep -c "[.]/$file\$") == 1 ]] || fail "liblanyard-dev has no $file"
+done
+for holder in 'University of Cincinnati' 'Niels Lohmann' 'Intel Corporation' 'Victor Zverovich' 'Boost project'; do
+  grep -q "$holder" "$root/usr/share/doc/lanyard/copyright" || fail "what is of $holder in the binaries is not said"
+done
 for page in MPIX_Queue_wait.3 MPIX_Matchall.3 lanyard.1 lanyard.7; do
   [[ -e $root/usr/share/man/man${page##*.}/$page.gz ]] || fail "there is no manual page $page"
 done
