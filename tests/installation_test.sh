@@ -78,8 +78,13 @@ for part in conformance mutants; do
 done
 FI_PROVIDER_PATH=$prefix/lib/lanyard fi_info -p cxi >/dev/null || fail "libfabric does not find the installed provider"
 
-# Prefixes that sed, the shell and pkg-config have views of their own on.
 cd "$tree"
+# A site's MPICH without its wrapper, whose functions no linker finds, is refused before anything is built.
+status=0
+said=$(env -u CC MPICH_HOME="$work/none" tools/install --no-setup --mpi mpich --prefix "$work/none" 2>&1) || status=$?
+[[ $status == 2 && $said == *"CC=$work/none/bin/mpicc"* ]] || fail "MPICH_HOME without CC: $status, $said"
+
+# Prefixes that sed, the shell and pkg-config have views of their own on.
 odd=$work/"a b & c|d\\"
 status=0
 stage --prefix "$odd" 2>/dev/null || status=$?
