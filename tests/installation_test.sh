@@ -67,7 +67,9 @@ done
 readelf -d "$prefix/lib/liblanyard-$mpi.so" | grep -qE 'RPATH|RUNPATH' && fail "the library has a search path"
 missing=$(ldd -r "$prefix/lib/liblanyard-$mpi.so" 2>&1 | grep -E 'undefined symbol|not found' || true)
 [[ -z $missing ]] || fail "the library lacks: $missing"
-built_at=$(grep -rlaE 'execroot|processwrapper-sandbox' "$prefix" || true)
+# Of a prefix that has nothing of the build's folder, which $work may well be in.
+(cd "$tree" && stage --prefix /opt/lanyard --destdir "$work/opt" --fortran)
+built_at=$(grep -rlaE 'execroot|processwrapper-sandbox' "$work/opt" || true)
 [[ -z $built_at ]] || fail "these name the folder they were built in: $built_at"
 
 "$prefix/bin/lanyard" fuzz --seconds 1 --jobs 1 >/dev/null || fail "the installed command: lanyard fuzz ended with $?"
