@@ -92,8 +92,9 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
 
 // Whether MPIX_Queue_wait, looking again, may find a failure.
 bool World::has_news(const Process& process) const {
-  if (process.card().failures() != process.failures_seen || process.hears_of_failures ||
-      process.asked != process.next_action)
+  if (process.card().failures() != process.failures_seen || process.hears_of_failures)
+    return true;
+  if ((options_.failures || options_.kills) && process.asked != process.next_action)
     return true;
   if (process.card().lost_peers() == 0)
     return false;
