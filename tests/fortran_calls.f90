@@ -70,6 +70,9 @@ contains
     call MPIX_Queue_init(second, MPIX_QUEUE_HOST, stream, code)
     call check_class(code, MPIX_ERR_BUSY(), "a second queue of a stream")
     call check(second /= queue, "two queues")
+    second = queue
+    call MPIX_Queue_init(second, MPIX_QUEUE_HOST, stream, code)
+    call check(code /= MPI_SUCCESS .and. second == queue, "the handle of a queue that was not made")
     call MPIX_Queue_init(second, MPIX_QUEUE_CUDA, c_null_ptr, code)
     call check_class(code, MPI_ERR_ARG, "a queue of no stream")
     call MPIX_Queue_wait(queue, code)
@@ -140,6 +143,10 @@ contains
     call make_pair()
     call MPIX_Is_matched(pair(1), flag, code)
     call check(code == MPI_SUCCESS .and. .not. flag, "MPIX_Is_matched before")
+    flag = .true.
+    call MPIX_Is_matched(MPI_REQUEST_NULL, flag, code)
+    call check_class(code, MPI_ERR_REQUEST, "MPIX_Is_matched of no request")
+    call check(flag, "the flag of a call that failed")
     call MPIX_Enqueue_start(queue, pair(1), code)
     call check_class(code, MPI_ERR_REQUEST, "a start of a request that is not matched")
     call MPIX_Enqueue_startall(queue, 2, pair, code)

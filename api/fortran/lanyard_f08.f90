@@ -1,13 +1,16 @@
 ! Lanyard for Fortran 2008: lanyard.h (which says what each call does, blocks on, and may fail with) with the types of
 ! mpi_f08. One source for every MPI: compile it with the mpifort that compiles the program.
 !
-! The last argument of each subroutine is `ierror`, optional as in mpi_f08. Buffers of persistent requests have the
-! attribute ASYNCHRONOUS (or VOLATILE, or are modules' or targets) while a queue may start them: the compiler does not
-! see who reads and writes them. A program whose requests are integers, by `use mpi` or mpif.h, passes variables of the
-! type of mpi_f08 whose component MPI_VAL is the integer.
+! Arguments have the names that they have in C. The last one of each subroutine is `ierror`, optional as in mpi_f08.
+! What a call makes (a handle, a flag) is intent(inout), where mpi_f08 has intent(out): a call that fails has changed
+! nothing, and intent(out) would already have made a handle null.
+!
+! Buffers of persistent requests have the attribute ASYNCHRONOUS (or VOLATILE, or are modules' or targets) while a queue
+! may start them: the compiler does not see who reads and writes them. A program whose requests are integers, by
+! `use mpi` or mpif.h, passes variables of the type of mpi_f08 whose component MPI_VAL is the integer.
 module lanyard_f08
   use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_loc, c_null_ptr, c_associated, c_ptr
-  use mpi_f08, only: MPI_Info, MPI_Request, MPI_Status
+  use mpi_f08, only: MPI_Info, MPI_Request, MPI_Status, MPI_SUCCESS
   implicit none
   private
 
@@ -205,7 +208,7 @@ contains
   end function
 
   subroutine MPIX_Host_stream_create(stream, ierror)
-    type(MPIX_Host_stream), intent(out) :: stream
+    type(MPIX_Host_stream), intent(inout) :: stream
     integer, optional, intent(out) :: ierror
     integer :: code
     code = c_host_stream_create(stream)
@@ -238,25 +241,25 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine queue_init_host(queue, queue_type, stream, ierror)
+  subroutine queue_init_host(queue, type, stream, ierror)
     type(MPIX_Queue), intent(inout) :: queue
-    integer, intent(in) :: queue_type
+    integer, intent(in) :: type
     type(MPIX_Host_stream), intent(in) :: stream
     integer, optional, intent(out) :: ierror
     type(MPIX_Host_stream), target :: handle
     integer :: code
     handle = stream
-    code = c_queue_init(queue, queue_type, c_loc(handle))
+    code = c_queue_init(queue, type, c_loc(handle))
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine queue_init_device(queue, queue_type, stream_address, ierror)
+  subroutine queue_init_device(queue, type, stream_address, ierror)
     type(MPIX_Queue), intent(inout) :: queue
-    integer, intent(in) :: queue_type
+    integer, intent(in) :: type
     type(c_ptr), intent(in) :: stream_address
     integer, optional, intent(out) :: ierror
     integer :: code
-    code = c_queue_init(queue, queue_type, stream_address)
+    code = c_queue_init(queue, type, stream_address)
     if (present(ierror)) ierror = code
   end subroutine
 
@@ -297,7 +300,7 @@ contains
 
   subroutine MPIX_Matchall(count, requests, statuses, ierror)
     integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(*)
+    type(MPI_Request), intent(inout) :: requests(count)
     type(MPI_Status) :: statuses(*)
     integer, optional, intent(out) :: ierror
     integer :: code
@@ -316,7 +319,7 @@ contains
 
   subroutine MPIX_Imatchall(count, requests, match_request, ierror)
     integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(*)
+    type(MPI_Request), intent(inout) :: requests(count)
     type(MPI_Request), intent(inout) :: match_request
     integer, optional, intent(out) :: ierror
     integer :: code
@@ -330,9 +333,8 @@ contains
     integer, optional, intent(out) :: ierror
     integer :: code
     integer(c_int) :: is_matched
-    is_matched = merge(1, 0, flag)
     code = f_is_matched(request, is_matched)
-    flag = is_matched /= 0
+    if (code == MPI_SUCCESS) flag = is_matched /= 0
     if (present(ierror)) ierror = code
   end subroutine
 
@@ -348,7 +350,7 @@ contains
   subroutine MPIX_Enqueue_startall(queue, count, requests, ierror)
     type(MPIX_Queue), intent(in) :: queue
     integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(*)
+    type(MPI_Request), intent(inout) :: requests(count)
     integer, optional, intent(out) :: ierror
     integer :: code
     code = f_enqueue_startall(queue, count, requests)
@@ -367,7 +369,7 @@ contains
   subroutine MPIX_Enqueue_waitall(queue, count, requests, ierror)
     type(MPIX_Queue), intent(in) :: queue
     integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(*)
+    type(MPI_Request), intent(inout) :: requests(count)
     integer, optional, intent(out) :: ierror
     integer :: code
     code = f_enqueue_waitall(queue, count, requests)
