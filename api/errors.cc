@@ -12,6 +12,17 @@ namespace {
 
 std::atomic<bool> has_been_initialised{false};
 
+// As they are installed.
+#ifdef OPEN_MPI
+constexpr const char* kLibrary = "lanyard-openmpi";
+constexpr const char* kFortranLibrary = "lanyard_f08-openmpi";
+constexpr const char* kMpiLibrary = "mpi";
+#else
+constexpr const char* kLibrary = "lanyard-mpich";
+constexpr const char* kFortranLibrary = "lanyard_f08-mpich";
+constexpr const char* kMpiLibrary = "mpich";
+#endif
+
 // Whether MPI runs and its MPI_Init did not come by here.
 bool is_bypassed() {
   int initialised = 0;
@@ -28,9 +39,9 @@ int raise_without_context(int error_class, const std::string& text) {
     std::fprintf(
         stderr,
         "lanyard: rank %d: MPI_Init did not come by Lanyard, which has seen no request and no communicator since: "
-        "link Lanyard before the MPI library (as -llanyard -lmpi), and in a Fortran program Lanyard's Fortran routines "
-        "before both\n",
-        rank);
+        "link Lanyard before the MPI library (as -l%s -l%s), and in a Fortran program Lanyard's Fortran "
+        "routines before both (-l%s)\n",
+        rank, kLibrary, kMpiLibrary, kFortranLibrary);
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
   static std::atomic<bool> has_spoken{false};
