@@ -65,7 +65,6 @@ TEST_F(NoOverflow, ARefusedStartChangesNothing) {
   }
 }
 
-// All queues share the card.
 // MPI_PROC_NULL at the edge of a grid: nothing goes through the card, and the next start asks what is under way.
 TEST_F(NoOverflow, RequestsOfNobodyTakeNoEntries) {
   Stream other_stream;
@@ -84,6 +83,7 @@ TEST_F(NoOverflow, RequestsOfNobodyTakeNoEntries) {
   other.wait();
 }
 
+// All queues share the card.
 TEST_F(NoOverflow, TheEpochsOfAllQueuesCount) {
   Stream other_stream;
   Queue other(other_stream);
