@@ -11,8 +11,10 @@
  * MPI_COMM_WORLD where no request is concerned), as an MPI function would. MPI_Error_class and MPI_Error_string explain
  * the codes. A call that fails has changed nothing: of a call on several requests, none was enqueued, and the handler
  * is that of the first one's communicator where the refusal is not about one of them alone. Before MPI_Init and after
- * MPI_Finalize every function returns MPI_ERR_OTHER, invokes no handler, and the first says so on stderr. Arrays and
- * handles that are null give MPI_ERR_ARG, negative counts MPI_ERR_COUNT, without a word about it below.
+ * MPI_Finalize every function but those of host streams returns MPI_ERR_OTHER, invokes no handler, and the first says
+ * so on stderr. What is not a queue, MPIX_QUEUE_NULL too, gives MPIX_ERR_QUEUE; other addresses and handles that are
+ * null give MPI_ERR_ARG, but for MPI_REQUEST_NULL, which gives MPI_ERR_REQUEST; negative counts give MPI_ERR_COUNT:
+ * without a word about it below.
  *
  * Threads. Any thread that may call MPI may call these functions; they are serialised inside. Lanyard's
  * own threads never call MPI, so every thread level of MPI_Init_thread will do.
@@ -49,7 +51,8 @@ int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void* argume
 /* Blocks until everything enqueued so far has run; no deadline ends it (LANYARD_WARN_S speaks). MPI_ERR_ARG;
  * MPI_ERR_OTHER where the stream was given up because MPI has ended. */
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream);
-/* Synchronises, frees, sets *stream to MPIX_HOST_STREAM_NULL. MPI_ERR_ARG; MPIX_ERR_BUSY while a queue uses it. */
+/* Synchronises, frees, sets *stream to MPIX_HOST_STREAM_NULL. MPI_ERR_ARG; MPIX_ERR_BUSY while a queue uses it;
+ * MPI_ERR_OTHER as above. */
 int MPIX_Host_stream_free(MPIX_Host_stream* stream);
 
 /* ---- Queues (Table I) -------------------------------------------------------------------------------------------- */
@@ -71,10 +74,11 @@ typedef enum MPIX_Queue_type {
  * out of counters or that the stream cannot ring, or a wrong LANYARD_ variable; MPIX_ERR_FAILED: the GPU's driver. */
 int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_address);
 /* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local. Graphs with starts of the
- * queue must not be replayed any more. MPIX_ERR_QUEUE: no queue; MPIX_ERR_BUSY: a request was started on it whose wait
- * was never enqueued (the message names it), a graph's or kernel's start has not completed, there are sets of
- * requests for kernels, or the caller is a kernel of a host stream (nothing is freed then); else as MPIX_Queue_wait.
- * Requests that graphs of the queue started are ordinary ones again. */
+ * queue must not be replayed any more. MPIX_ERR_QUEUE: queue is null, or *queue is no queue (any more), as
+ * MPIX_QUEUE_NULL; MPIX_ERR_BUSY: a request was started on it whose wait was never enqueued (the message names it), a
+ * graph's or kernel's start has not completed, there are sets of requests for kernels, or the caller is a kernel of a
+ * host stream (nothing is freed then); else as MPIX_Queue_wait. Requests that graphs of the queue started are ordinary
+ * ones again. */
 int MPIX_Queue_free(MPIX_Queue* queue);
 /* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
  * not enqueued included, but not starts that a kernel made and never waited for. MPIX_ERR_QUEUE: no queue, or its
@@ -85,13 +89,13 @@ int MPIX_Queue_free(MPIX_Queue* queue);
  * more: the stream goes on, with the request's data undefined. Free the request and match a new one; its buffer is
  * yours again when the call, repeated, has returned MPI_SUCCESS. */
 int MPIX_Queue_wait(MPIX_Queue queue);
-/* Figures as a new info object, to be freed by the caller. Of the queue: "stream" (host, cuda, hip), "strategy",
- * "starts", "waits", "triggers", "bytes"; what graphs and kernels start is not in the last four. Of the process's
- * network card: "nic", "entries_posted" (deferred-work entries that starts needed, those that
- * overflowed included), "entries_overflowed" (did not fit at their start: posted later or run by software),
- * "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters" (open on the card),
- * "regions", "failures", "device_memory" (yes: buffers may be GPU memory). Numbers are decimal. Local. MPIX_ERR_QUEUE,
- * MPI_ERR_ARG. */
+/* Figures as a new info object, to be freed by the caller. Of the queue: "stream" (host, cuda, hip), "starts", "waits",
+ * "triggers", "bytes"; what graphs and kernels start is not in the last four. Of the process and its network card:
+ * "nic", "strategy" (chosen by LANYARD_STRATEGY or by what the card promises), "entries_posted" (deferred-work entries
+ * that starts needed, those that overflowed included), "entries_overflowed" (did not fit at their start: posted later
+ * or run by software), "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters"
+ * (that this process has open on the card), "regions", "failures", "device_memory" (yes: buffers may be GPU memory).
+ * Numbers are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
 int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
 
 /* ---- Matching (Table II) -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 /* The MPIS_ names of an earlier prototype of stream-triggered MPI, over Lanyard: its programs build by including this
  * header instead of the prototype's, and by linking Lanyard. New programs use lanyard.h. C11 and C++17; header only.
- * api/doc/porting-mpis.md has the names one by one.
+ * What each name stands for is said below; api/doc/porting-mpis.md of Lanyard's sources has them side by side.
  *
  * Errors. Every function returns one of the four codes below. Before it returns another than MPIS_SUCCESS it has said
  * the reason on stderr, which four codes cannot, and MPI's error handler has been invoked with MPI's own code: that of
