@@ -144,7 +144,10 @@ int raise(MPI_Comm communicator, int error_class, const std::string& text) {
   return code;
 }
 
-int raise_not_initialised() { return raise(MPI_COMM_WORLD, MPI_ERR_OTHER, "MPI is not initialised, or is finalised"); }
+int raise_not_initialised() {
+  return raise(MPI_COMM_WORLD, MPI_ERR_OTHER,
+               "MPI is not initialised, or is finalised (Lanyard needs MPI_Init; MPI_Session_init alone will not do)");
+}
 
 int check_array(int count, const MPI_Request requests[], std::string* text) {
   if (count >= 0 && (count == 0 || requests != nullptr))

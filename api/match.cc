@@ -19,8 +19,9 @@ constexpr std::chrono::milliseconds kSleep{1};
 int check_record(Context& context, const RequestRecord* record, MPI_Request request, bool resume, std::string* error) {
   if (record == nullptr) {
     *error = request == MPI_REQUEST_NULL ? "the request is MPI_REQUEST_NULL"
-                                         : "the request is not a persistent point-to-point request, or the call that "
-                                           "made it did not come by Lanyard";
+                                         : "the request is not a persistent point-to-point request (persistent "
+                                           "collectives are not matched), or the call that made it did not come by "
+                                           "Lanyard";
     return MPI_ERR_REQUEST;
   }
   if (record->unusable_class != MPI_SUCCESS) {

@@ -42,6 +42,15 @@ void refuse(RequestRecord& record, int error_class, const std::string& why) {
   record.unusable = why;
 }
 
+// Of a communicator without a name.
+const char* why_not_followed(MPI_Comm communicator) {
+  int inter = 0;
+  PMPI_Comm_test_inter(communicator, &inter);
+  return inter ? "requests of an inter-communicator cannot be matched"
+               : "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one "
+                 "(of MPI_Intercomm_merge, MPI_Comm_spawn, MPI_Comm_accept, or a session)";
+}
+
 // Everything is resolved now, because the user may free the datatype and the communicator before matching.
 void resolve(Context& context, const Arguments& arguments, RequestRecord& record) {
   Communicators& communicators = context.communicators();
@@ -60,8 +69,7 @@ void resolve(Context& context, const Arguments& arguments, RequestRecord& record
   if (!bytes.ok())
     return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, bytes.status().message());
   if (name.id == 0)
-    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION,
-                  "Lanyard follows intra-communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, why_not_followed(arguments.communicator));
   transfer.communicator = name.id;
   if (transfer.peer < 0)
     return;

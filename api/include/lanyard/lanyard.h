@@ -113,7 +113,8 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * waits on for the others); MPI_ERR_ARG: the peer
  * follows another strategy (LANYARD_STRATEGY); MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card;
  * MPIX_ERR_NO_ENTRIES: the card is out of counters or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a
- * non-contiguous datatype, an inter-communicator or a communicator of a kind that Lanyard cannot follow. */
+ * partitioned request, one of MPI 4's _c forms, a non-contiguous datatype, an inter-communicator or a communicator of a
+ * kind that Lanyard cannot follow. */
 int MPIX_Match(MPI_Request* request, MPI_Status* status);
 /* As MPIX_Match on each, in any order of completion. statuses may be MPI_STATUSES_IGNORE. MPI_ERR_IN_STATUS: at least
  * one failed; each status then has its own code in MPI_ERROR; the others are matched. */

@@ -1,0 +1,80 @@
+// The point-to-point requests of MPI 4 that are started again and again and cannot be matched: remembered, so that a
+// matching call which is given one says what it is.
+
+#include <mpi.h>
+
+#include <string>
+
+#include "api/context.h"
+
+#if MPI_VERSION >= 4
+
+namespace {
+
+using lanyard::api::Context;
+using lanyard::api::RequestRecord;
+
+int remember(int code, MPI_Comm communicator, const MPI_Request* request, const char* name, const char* why) {
+  Context* context = Context::get();
+  if (code != MPI_SUCCESS || context == nullptr)
+    return code;
+  const auto lock = context->lock();
+  RequestRecord& record = context->requests().insert(*request);
+  record.communicator = *context->communicators().of_request(communicator).ref;
+  record.unusable_class = MPI_ERR_UNSUPPORTED_OPERATION;
+  record.unusable = std::string("a request of ") + name + " cannot be matched: " + why;
+  return code;
+}
+
+constexpr const char* kPartitioned = "partitioned communication is the MPI's alone";
+constexpr const char* kLargeCount = "make it by the function without _c";
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Psend_init(const void* buffer, int partitions, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
+                   MPI_Comm communicator, MPI_Info info, MPI_Request* request) {
+  return remember(PMPI_Psend_init(buffer, partitions, count, datatype, peer, tag, communicator, info, request),
+                  communicator, request, "MPI_Psend_init", kPartitioned);
+}
+
+int MPI_Precv_init(void* buffer, int partitions, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
+                   MPI_Comm communicator, MPI_Info info, MPI_Request* request) {
+  return remember(PMPI_Precv_init(buffer, partitions, count, datatype, peer, tag, communicator, info, request),
+                  communicator, request, "MPI_Precv_init", kPartitioned);
+}
+
+int MPI_Send_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
+                    MPI_Comm communicator, MPI_Request* request) {
+  return remember(PMPI_Send_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
+                  "MPI_Send_init_c", kLargeCount);
+}
+
+int MPI_Bsend_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
+                     MPI_Comm communicator, MPI_Request* request) {
+  return remember(PMPI_Bsend_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
+                  "MPI_Bsend_init_c", kLargeCount);
+}
+
+int MPI_Ssend_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
+                     MPI_Comm communicator, MPI_Request* request) {
+  return remember(PMPI_Ssend_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
+                  "MPI_Ssend_init_c", kLargeCount);
+}
+
+int MPI_Rsend_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
+                     MPI_Comm communicator, MPI_Request* request) {
+  return remember(PMPI_Rsend_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
+                  "MPI_Rsend_init_c", kLargeCount);
+}
+
+int MPI_Recv_init_c(void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
+                    MPI_Request* request) {
+  return remember(PMPI_Recv_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
+                  "MPI_Recv_init_c", kLargeCount);
+}
+
+}  // extern "C"
+
+#endif  // MPI_VERSION >= 4
