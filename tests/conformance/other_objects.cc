@@ -1,0 +1,129 @@
+// Requests of MPI's that are not matched: refused by name, and the MPI's to use.
+#include <vector>
+
+#include "tests/conformance/conformance.h"
+
+namespace lanyard::conformance {
+namespace {
+
+struct Unmatchable : Exchange {
+  MPI_Request request = MPI_REQUEST_NULL;
+
+  // Every matching call says what it is; the request stays.
+  void expect_refused(int error_class, std::initializer_list<std::string> facts) {
+    const MPI_Request before = request;
+    MPI_Request match = MPI_REQUEST_NULL;
+    EXPECT_TRUE(fails(MPIX_Match(&request, MPI_STATUS_IGNORE), error_class, facts));
+    EXPECT_TRUE(fails(MPIX_Matchall(1, &request, MPI_STATUSES_IGNORE), error_class, facts));
+    EXPECT_TRUE(fails(MPIX_Imatch(&request, &match), error_class, facts));
+    EXPECT_TRUE(fails(MPIX_Imatchall(1, &request, &match), error_class, facts));
+    EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, &request), MPI_ERR_REQUEST));
+    EXPECT_EQ(request, before);
+    EXPECT_EQ(match, MPI_REQUEST_NULL);
+  }
+};
+
+TEST_F(Unmatchable, OrdinaryRequests) {
+  ASSERT_TRUE(ok(MPI_Irecv(&in, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &request)));
+  expect_refused(MPI_ERR_REQUEST, {"not a persistent point-to-point request"});
+  ASSERT_TRUE(ok(MPI_Send(&out, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD)));
+  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+  EXPECT_EQ(in, 1000 + partner());
+}
+
+TEST_F(Unmatchable, CollectiveRequests) {
+  ASSERT_TRUE(ok(MPI_Ibarrier(MPI_COMM_WORLD, &request)));
+  expect_refused(MPI_ERR_REQUEST, {"not a persistent point-to-point request"});
+  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+}
+
+TEST_F(Unmatchable, GeneralizedRequests) {
+  request = generalized();
+  expect_refused(MPI_ERR_REQUEST, {"not a persistent point-to-point request"});
+  ASSERT_TRUE(ok(MPI_Grequest_complete(request)));
+  MPI_Status status = unfilled();
+  ASSERT_TRUE(ok(MPI_Wait(&request, &status)));
+  EXPECT_EQ(count_of(status), 17);
+}
+
+TEST_F(Unmatchable, MatchRequestsThemselves) {
+  Requests pair;
+  add_pair(pair, 1);
+  ASSERT_TRUE(ok(MPIX_Imatchall(2, pair.data(), &request)));
+  expect_refused(MPI_ERR_REQUEST, {"not a persistent point-to-point request"});
+  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+  verify_matched(pair);
+}
+
+TEST_F(Unmatchable, DatatypesWithGaps) {
+  MPI_Datatype gaps = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, 3, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  std::array<int, 6> buffer{};
+  ASSERT_TRUE(ok(MPI_Recv_init(buffer.data(), 1, gaps, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &request)));
+  MPI_Type_free(&gaps);
+  expect_refused(MPI_ERR_UNSUPPORTED_OPERATION, {"contiguous"});
+  ASSERT_TRUE(ok(MPI_Request_free(&request)));
+}
+
+#if MPI_VERSION >= 4
+TEST_F(Unmatchable, PartitionedSends) {
+  std::array<int, 2> two{rank(), rank()}, got{-1, -1};
+  MPI_Request receive = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPI_Psend_init(two.data(), 2, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
+  ASSERT_TRUE(ok(MPI_Precv_init(got.data(), 2, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, MPI_INFO_NULL, &receive)));
+  expect_refused(MPI_ERR_UNSUPPORTED_OPERATION, {"MPI_Psend_init", "partitioned"});
+  for (int i = 0; i < 2; ++i) {
+    got = {-1, -1};
+    ASSERT_TRUE(ok(MPI_Start(&receive)));
+    ASSERT_TRUE(ok(MPI_Start(&request)));
+    ASSERT_TRUE(ok(MPI_Pready_range(0, 1, request)));
+    ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+    ASSERT_TRUE(ok(MPI_Wait(&receive, MPI_STATUS_IGNORE)));
+    EXPECT_EQ(got, (std::array<int, 2>{partner(), partner()}));
+  }
+  ASSERT_TRUE(ok(MPI_Request_free(&request)));
+  ASSERT_TRUE(ok(MPI_Request_free(&receive)));
+}
+
+TEST_F(Unmatchable, PartitionedReceives) {
+  std::array<int, 2> got{-1, -1};
+  ASSERT_TRUE(ok(MPI_Precv_init(got.data(), 2, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
+  expect_refused(MPI_ERR_UNSUPPORTED_OPERATION, {"MPI_Precv_init", "partitioned"});
+  ASSERT_TRUE(ok(MPI_Request_free(&request)));
+}
+
+TEST_F(Unmatchable, PersistentCollectives) {
+  ASSERT_TRUE(ok(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
+  expect_refused(MPI_ERR_REQUEST, {"persistent collective"});
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(ok(MPI_Start(&request)));
+    ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+  }
+  ASSERT_TRUE(ok(MPI_Request_free(&request)));
+}
+
+// The forms with counts of MPI_Count.
+TEST_F(Unmatchable, LargeCountForms) {
+  using Init = int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+  const std::array<std::pair<const char*, Init>, 4> sends{{{"MPI_Send_init_c", MPI_Send_init_c},
+                                                           {"MPI_Bsend_init_c", MPI_Bsend_init_c},
+                                                           {"MPI_Ssend_init_c", MPI_Ssend_init_c},
+                                                           {"MPI_Rsend_init_c", MPI_Rsend_init_c}}};
+  for (const auto& [name, init] : sends) {
+    ASSERT_TRUE(ok(init(&out, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &request)));
+    expect_refused(MPI_ERR_UNSUPPORTED_OPERATION, {name});
+    ASSERT_TRUE(ok(MPI_Request_free(&request)));
+  }
+  ASSERT_TRUE(ok(MPI_Recv_init_c(&in, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &request)));
+  expect_refused(MPI_ERR_UNSUPPORTED_OPERATION, {"MPI_Recv_init_c"});
+  ASSERT_TRUE(ok(MPI_Start(&request)));
+  ASSERT_TRUE(ok(MPI_Send(&out, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD)));
+  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+  EXPECT_EQ(in, 1000 + partner());
+  ASSERT_TRUE(ok(MPI_Request_free(&request)));
+}
+#endif
+
+}  // namespace
+}  // namespace lanyard::conformance

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Lanyard beside another tool that stands between a program and the MPI, in every order: who sees which calls, and what
+# is said where Lanyard cannot see what it must. Compiled by the system's wrappers, as users do.
+#
+#   stacking_test.sh openmpi|mpich [PREFIX]   PREFIX: where Lanyard is installed; else it is staged from this tree
+set -euo pipefail
+mpi=$1 prefix=${2:-}
+tree=$PWD
+sources=$tree/tests/conformance
+work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/stacking.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+if [[ -z $prefix ]]; then
+  prefix=$work/prefix
+  tools/installation/stage --sources . --built . --prefix "$prefix" "$mpi"
+fi
+library=$prefix/lib/liblanyard-$mpi.so.0
+lanyard=("$prefix/lib/liblanyard-$mpi.so" "-Wl,-rpath,$prefix/lib")
+failed=0 passed=0
+
+cd "$work"
+compile=("mpicc.$mpi" -std=gnu11 -Wall -Wextra -Werror)
+tool() { # NAME OPTION...
+  "${compile[@]}" -fPIC -shared "${@:2}" "$sources/profiler.c" -ldl -o "libtool_$1.so"
+}
+tool next -DBY_NEXT
+tool pmpi
+tool messages -DONLY_MESSAGES
+tool requests -DWITHOUT_INIT
+program() { # NAME LIBRARY...: linked in this order, before the MPI
+  "${compile[@]}" -DLANYARD -I"$prefix/include" "$sources/profiled_program.c" -Wl,--no-as-needed "${@:2}" \
+    "-Wl,-rpath,$work" -o "$1"
+}
+program with_lanyard "${lanyard[@]}"
+"${compile[@]}" "$sources/profiled_program.c" -o plain
+
+# stands CASE PROGRAM PRELOADED WANTED UNWANTED: what it says
+stands() {
+  local name=$1 program=$2 preloaded=$3 wanted=$4 unwanted=$5 said
+  said=$(timeout 120 "$tree/tools/mpirun" --mpi "$mpi" -n 1 ${preloaded:+--env "LD_PRELOAD=$preloaded"} "./$program" \
+    2>&1) || true
+  if [[ $said == *"$wanted"* && $said != *"$unwanted"* ]]; then
+    passed=$((passed + 1))
+    echo "passed: $name"
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s: not "%s", or "%s", in:\n%s\n' "$name" "$wanted" "$unwanted" "$said"
+  fi
+}
+all_seen="verified
+profiler: 1 sends, 2 requests, 2 waits"
+plain_seen="verified
+profiler: 1 sends, 1 requests, 1 waits"
+messages_seen="verified
+profiler: 1 sends, 0 requests, 0 waits"
+wrong="not done"
+
+# Who calls the next one, and comes before Lanyard, sees all, and Lanyard too.
+program next_before ./libtool_next.so "${lanyard[@]}"
+stands Stacking.ANextToolLinkedBefore next_before "" "$all_seen" "$wrong"
+stands Stacking.ANextToolPreloaded with_lanyard "$work/libtool_next.so" "$all_seen" "$wrong"
+stands Stacking.ANextToolAndLanyardPreloaded plain "$work/libtool_next.so:$library" "$plain_seen" "$wrong"
+
+# Who calls the PMPI_ functions and stands before others than Lanyard does sees all, on either side.
+program messages_before ./libtool_messages.so "${lanyard[@]}"
+program messages_after "${lanyard[@]}" ./libtool_messages.so
+stands Stacking.AToolOfOtherCallsLinkedBefore messages_before "" "$messages_seen" "$wrong"
+stands Stacking.AToolOfOtherCallsLinkedAfter messages_after "" "$messages_seen" "$wrong"
+
+# Behind Lanyard a PMPI_ tool sees what Lanyard does not stand before. Lanyard sees all.
+program pmpi_after "${lanyard[@]}" ./libtool_pmpi.so
+stands Stacking.APmpiToolLinkedAfter pmpi_after "" "$messages_seen" "$wrong"
+stands Stacking.APmpiToolPreloadedAfter plain "$library:$work/libtool_pmpi.so" "$messages_seen" "$wrong"
+
+# Before Lanyard it hides calls from it: the first call of Lanyard's says so, or the match of what was hidden.
+program pmpi_before ./libtool_pmpi.so "${lanyard[@]}"
+program requests_before ./libtool_requests.so "${lanyard[@]}"
+stands Stacking.APmpiToolThatHidesInit pmpi_before "" "MPI_Init did not come by Lanyard" "verified"
+stands Stacking.APmpiToolThatHidesInitPreloaded with_lanyard "$work/libtool_pmpi.so" \
+  "MPI_Init did not come by Lanyard" "verified"
+stands Stacking.APmpiToolThatHidesRequests requests_before "" "did not come by Lanyard" "verified"
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
