@@ -29,9 +29,9 @@ theirs=$(cases "$api"/api_*.cc)
 
 for name in $(uniq -d <<<"$listed"); do fail "$name is listed twice"; done
 for name in $(uniq -d <<<"$ours"); do fail "two cases are called $name"; done
-for name in $(comm -23 <(echo "$listed") <(sort -u <<<"$ours
+for name in $(comm -23 <(sort -u <<<"$listed") <(sort -u <<<"$ours
 $theirs")); do fail "$name is listed, and there is no such case"; done
-for name in $(comm -13 <(echo "$listed") <(echo "$ours")); do fail "$name is not listed"; done
+for name in $(comm -13 <(sort -u <<<"$listed") <(sort -u <<<"$ours")); do fail "$name is not listed"; done
 count=$(wc -l <<<"$listed")
 [[ $count -ge 150 ]] || fail "only $count cases are listed"
 said=$(sed -nE 's/^([0-9]+) cases.*/\1/p' "$readme")

@@ -1,4 +1,7 @@
 // MPI_Finalize, and what a program may leave to it.
+#include <atomic>
+#include <thread>
+
 #include "tests/conformance/lives.h"
 
 namespace lanyard::lives {
@@ -24,13 +27,29 @@ CASE(Finalize, QueuesAndStreamsMayBeLeftEmpty) {
   finalize();
 }
 
+std::atomic<bool> has_begun{false};
+int sum = 0;
+
+// All of it: the stream is held up until MPI_Finalize has been called.
 CASE(Finalize, FinishesWhatWasEnqueued) {
+  constexpr int kRounds = 200;
   init();
   ring.make();
   ring.match();
-  ring.enqueue();
+  at_finalize([] { has_begun = true; });
+  const auto wait = [](void*) {
+    while (!has_begun.load())
+      std::this_thread::yield();
+  };
+  CHECK_OK(MPIX_Host_stream_launch(ring.stream, wait, nullptr));
+  for (int i = 0; i < kRounds; ++i) {
+    ring.enqueue();
+    CHECK_OK(MPIX_Host_stream_launch(
+        ring.stream, [](void*) { sum += ring.in; }, nullptr));
+  }
+  CHECK(ring.in == -1);
   finalize();
-  CHECK(ring.in == ring.expected);
+  CHECK(sum == kRounds * ring.expected);
 }
 
 CASE(Finalize, CommunicatorsMayBeLeft) {
