@@ -239,8 +239,6 @@ struct InterCommunicators : OfCommunicators {
   void expect_refused(MPI_Comm communicator, const std::string& kind) {
     Requests pair;
     MPI_Request match = MPI_REQUEST_NULL;
-    int size = 0;
-    MPI_Comm_remote_size(communicator, &size);
     add_pair(pair, 1, communicator, 0);
     const auto fact = {std::string("communicator"), kind};
     EXPECT_TRUE(fails(MPIX_Match(pair.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, fact));

@@ -118,7 +118,7 @@ TEST_F(Statuses, NameRanksOfTheRequestsCommunicator) {
 
 // ---- The error field
 
-// Among several that match, one on a communicator of its own that does not.
+// Three pairs with oneself, of which the second does not match.
 struct ErrorFields : Exchange {
   Requests all;  // a pair that matches, one that does not, one that matches
   std::array<int, 2> two{1, 2};
