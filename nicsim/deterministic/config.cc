@@ -76,6 +76,9 @@ const std::vector<Item>& items() {
        [](C& c, N n) { c.world.age = n; }, [](const C& c) { return c.world.age; }},
       {"depth=", "", 1, 65'536, "deferred-work entries of each NIC (enough for everything at once)",
        [](C& c, N n) { c.world.depth = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.world.depth}; }},
+      {"in-flight=", "", 1, 65'536, "operations that a NIC has under way at most (enough)",
+       [](C& c, N n) { c.world.in_flight = static_cast<uint32_t>(n); },
+       [](const C& c) { return N{c.world.in_flight}; }},
       {"no-overflow", "", 0, 0, "a start that finds too few entries is refused, or waits",
        [](C& c, N) { c.world.overflow = false; }, [](const C& c) { return N{!c.world.overflow}; }},
       {"blocking-post", "", 0, 0, "a post that finds no entry holds the host up in the midst of a start",
@@ -195,9 +198,10 @@ Status check_driver(const Config& config) {
   const WorldOptions& world = config.world;
   if (!world.cxi_driver)
     return {};
-  if (world.strategy == core::Strategy::kWriteBack || world.blocking_post || world.bells != Bells::kCalls)
+  if (world.strategy == core::Strategy::kWriteBack || world.blocking_post || world.in_flight > 0 ||
+      world.bells != Bells::kCalls)
     return {Code::kInvalidArgument,
-            "'cxi-driver' goes without 'write-back', 'blocking-post' and other bells than host calls"};
+            "'cxi-driver' goes without 'write-back', 'blocking-post', 'in-flight' and other bells than host calls"};
   for (uint32_t rank = 0; config.program != nullptr && rank < config.program->ranks(); ++rank)
     for (const Action& action : config.program->program(rank).actions())
       if (action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand)

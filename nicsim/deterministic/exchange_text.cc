@@ -5,8 +5,8 @@
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
 // ready send; pN: so much room more in the receive; s: received from any source; g: with any tag. Actions are a letter
 // and what they are about: q a queue, p u o a a message, s w c f m x t d k v z requests (a message, with r for its
-// receive); y b e l nothing. A '-' behind a start or wait: it must be refused; a '+' behind a start: it is repeated
-// until it is taken.
+// receive); y b e l nothing. A '-' behind s, w or z: it must be refused; a '+' behind s: it is repeated until it is
+// taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -162,7 +162,7 @@ Status parse_action(std::string_view text, HostProgram& host) {
   host.actions().push_back(
       {.kind = letter->kind, .queue = host.queue(), .message = 0, .requests = std::move(requests)});
   const bool start = letter->kind == Kind::kStart;
-  if ((start || letter->kind == Kind::kWait) && reader.take('-'))
+  if ((start || letter->kind == Kind::kWait || letter->kind == Kind::kDismiss) && reader.take('-'))
     host.refused();
   else if (start && reader.take('+'))
     host.repeated();
@@ -256,7 +256,8 @@ std::string Exchange::help() {
          "  y         MPIX_Queue_wait\n"
          "  b e l     begin and end a capture on the queue; launch what was captured there last\n"
          "  d0.1r     give them to kernels of the queue; k: a kernel starts them; v: one waits for them; z: take "
-         "back\n";
+         "back;\n"
+         "            z0.1r-: must be refused while something of them is under way\n";
 }
 
 }  // namespace lanyard::nicsim

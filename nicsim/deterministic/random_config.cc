@@ -71,7 +71,7 @@ class Generator {
       finish(exchange.rank(rank), rank, frees);
     config.program = std::make_shared<const Exchange>(std::move(exchange));
     config.world.cxi_driver = !graphs_ && config.world.strategy != core::Strategy::kWriteBack &&
-                              config.world.bells == Bells::kCalls && percent(50);
+                              config.world.bells == Bells::kCalls && config.world.in_flight == 0 && percent(50);
     return config;
   }
 
@@ -101,6 +101,8 @@ class Generator {
       world.depth = 1 + below(10);
     else
       world.overflow = !percent(25);
+    if (percent(15))
+      world.in_flight = 1 + below(4);
     world.no_room = percent(15);
     world.scarce = percent(10);
     world.stale_reads = percent(15);
@@ -385,6 +387,8 @@ class Generator {
     for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
       Standing& standing = standing_[rank][queue];
       if (standing.in_kernels && !standing.requests.empty() && percent(25)) {
+        if (!faulty_ && percent(50))
+          host.on(queue).dismiss(standing.requests).refused();
         host.on(queue).sync();
         end_standing(host, rank, queue);
       }

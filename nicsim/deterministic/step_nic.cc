@@ -214,14 +214,23 @@ void StepNic::arrive() { model_.post(posting_[first_posting_++]); }
 
 Status StepNic::issue(const nic::Op& op) {
   LANYARD_RETURN_IF_ERROR(model_.validate(op));
-  if (!model_.room_in_flight())
+  if (held_)
     return {Code::kAgain, "too many operations are under way"};
-  const std::optional<Launch> launch = model_.issue(op);
+  model_.hold(op);
+  held_ = op;
+  start_held();
+  return {};
+}
+
+void StepNic::start_held() {
+  if (!held_ || !model_.room_in_flight())
+    return;
+  const nic::Op op = *std::exchange(held_, std::nullopt);
+  const std::optional<Launch> launch = model_.start_held();
   if (launch)
     world_.launch(rank_, op, *launch);
   else if (op.moves_data())
     world_.failed_at_once(rank_, op);
-  return {};
 }
 
 Status StepNic::cancel(nic::CounterId trigger) {

@@ -95,6 +95,9 @@ class StepNic final : public nic::Nic {
   void lose(uint32_t peer);
   // Whether counters and regions are there for whoever asks.
   void have_plenty(bool plenty) { plenty_ = plenty; }
+  // What was issued while too much was under way goes once there is room.
+  void start_held();
+  bool holds() const { return held_.has_value(); }
   // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
@@ -114,6 +117,7 @@ class StepNic final : public nic::Nic {
   std::vector<uint32_t> lost_;  // peers
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
+  std::optional<nic::Op> held_;  // by the model, too
   bool gave_stale_value_ = false;
   bool plenty_ = false;
 };

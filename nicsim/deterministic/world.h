@@ -39,6 +39,7 @@ enum class Bells : uint8_t { kCalls, kRegisters, kWords, kTotals };
 
 struct WorldOptions {
   uint32_t depth = 0;          // deferred-work entries of each NIC; 0: enough for everything at once
+  uint32_t in_flight = 0;      // operations that a NIC has under way at most; 0: enough
   bool overflow = true;        // the core's; else a start that does not fit is refused, or waits
   bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
   core::Strategy strategy = core::Strategy::kTargetCounter;

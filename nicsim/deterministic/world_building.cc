@@ -149,11 +149,12 @@ void World::build() {
         options_.depth > 0 ? options_.depth : static_cast<uint32_t>(std::clamp<uint64_t>(mine.entries, 1, 504));
     limits.max_counters = std::max(1u, mine.counters);
     limits.max_regions = mine.regions;
-    limits.max_in_flight = static_cast<uint32_t>(2 * mine.in_flight + 2);
+    const auto enough = static_cast<uint32_t>(2 * mine.in_flight + 2);
+    limits.max_in_flight = options_.in_flight > 0 ? options_.in_flight : enough;
     limits.max_held = 1;
     limits.kept_failures = options_.failures || options_.kills ? 64 : 4;
     limits.max_message_bytes = options_.max_message_bytes;
-    transits += limits.max_in_flight;
+    transits += enough;  // what has been acknowledged may still be to land
     state_->processes.push_back(std::make_unique<Process>(*this, exchange_.program(rank), rank, exchange_.ranks(),
                                                           limits,
                                                           core::Endpoint::Options{.overflow = options_.overflow,

@@ -83,6 +83,7 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
     add_entry(one, model.trigger_of(*entry).value, model.threshold_of(*entry), model.op_of(*entry));
     digest.add_one_of_many(one);
   }
+  digest.add(nic.holds() ? 1 : 0);
   digest.add(nic.posting());  // so that no entry counts as one that has arrived
   for (const nic::DeferredOp& op : nic.postings())
     add_entry(digest, op.trigger.value, op.threshold, op.op);

@@ -60,8 +60,13 @@ void World::take_host(Process& process) {
     case Action::Kind::kMatched:
       for (const RequestName request : action.requests) {
         if (const Side& side = state_->sides[request.index];
-            side.core != nullptr && !side.core->matched() && is_killed(state_->sides[request.index ^ 1].rank))
+            side.core != nullptr && !side.core->matched() && is_killed(state_->sides[request.index ^ 1].rank)) {
+          if (request.receive() && exchange_.messages()[request.message()].options.any_source)
+            return find(Finding::kOrder, "matching",
+                        "the " + exchange_.describe(request) +
+                            " from any source fails as one has ended: " + side.core->match_error.message());
           return give_up(process);
+        }
         oracle::check_matched(*this, request.index);
       }
       break;
@@ -222,6 +227,11 @@ void World::release(Process& process, const core::Request& failed) {
 
 // "All went well" must be true.
 void World::check_synced(const Process& process, uint32_t queue) {
+  // Of several queues each tells of its own requests.
+  if (process.lanes.size() == 1 && process.untraced < process.orphaned)
+    return find(Finding::kLeak, "honesty",
+                "MPIX_Queue_wait returns, and operations have failed of requests that were freed, of which nobody was "
+                "told");
   for (const uint32_t request : process.requests) {
     const Side& side = state_->sides[request];
     if (side.core == nullptr || side.number != side.core->number || side.queue != queue || side.released)

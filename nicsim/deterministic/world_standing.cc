@@ -87,11 +87,27 @@ bool World::change_set(Process& process, const Action& action) {
     return true;
   core::Queue& queue = *process.lanes[action.queue]->queue;
   const bool stand = action.kind == Action::Kind::kStand;
+  const auto all = [&](auto holds) {
+    return std::all_of(action.requests.begin(), action.requests.end(),
+                       [&](RequestName request) { return holds(side(request)); });
+  };
+  const bool over =
+      !stand && all([&](const Side& side) { return process.endpoint.standing().is_complete(*side.core); });
+  if (action.refused && over)
+    return true;  // it came too late to be a mistake
   const Status status =
       insist(process, [&] { return stand ? queue.stand(process.scratch) : queue.dismiss(process.scratch); });
   if (status.code() == Code::kFailed && is_told_of_failure(action)) {
     give_up(process);
     return false;
+  }
+  if (action.refused) {
+    if (status.ok() || !all([](const Side& side) { return side.core->standing != nullptr; }))
+      find(Finding::kOrder, "refusal",
+           "rank " + std::to_string(process.rank) + ": " + describe(action) +
+               ": is a mistake, as its last start has not completed, and " +
+               (status.ok() ? "is not refused" : "is refused, but some are dismissed"));
+    return true;
   }
   if (!status.ok()) {
     find(mistake_in_set(action) ? Finding::kUser : Finding::kOrder, "refusal",

@@ -335,6 +335,7 @@ void World::give_back(uint32_t place) {
 void World::nic_changed(Process& process) {
   if (process.killed)
     return;
+  process.nic.start_held();
   const NicModel& model = process.nic.model();
   if (const char* wrong = process.shadow.compare(model))
     find(Finding::kLeak, "entries", "rank " + std::to_string(process.rank) + ": " + wrong);
