@@ -14,6 +14,8 @@
 //      kWrite64 writes the same value each time; kWriteNext64 counts on.
 //  S4  enqueue() takes a batch as a whole or not at all, never blocks on the stream's progress, and once warm neither
 //      allocates nor enters the kernel, unless the stream has slept for long and must be woken.
+//  S5  pack and unpack copy between the memory that a layout names and packed memory, in the order of the stream, and
+//      touch no byte that the layout does not name. A stream does so in memory of its own device, or of the host, only.
 #ifndef LANYARD_GPU_STREAM_H_
 #define LANYARD_GPU_STREAM_H_
 
@@ -29,6 +31,8 @@ namespace lanyard::gpu {
 // Of a counter's copy the bits that count what succeeded; those above mark failures (transport/nic/nic.h, N10).
 inline constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
 
+struct Packing;  // gpu/packing.h
+
 struct StreamOp {
   enum class Kind : uint8_t {
     kWrite64,      // *word = value
@@ -38,12 +42,14 @@ struct StreamOp {
     kWait64,       // block the stream until *word >= value
     kWaitCount64,  // block until (*word & kCountBits) >= value: *word is the copy of a device's counter
     kWaitNext64,   // *count += value, then block until (*word & kCountBits) >= *count
+    kPack,         // the first `value` bytes of the packing, from the memory that its layout names to the packed
+    kUnpack,       // the other way
   };
   Kind kind = Kind::kWait64;
   uint64_t* word = nullptr;  // 8-aligned; outlives the operation's execution
   uint64_t value = 0;
   void (*call)(void* object, uint32_t argument, uint64_t value) = nullptr;
-  void* object = nullptr;
+  void* object = nullptr;  // kPack, kUnpack: the Packing, which outlives the operation's execution and is not changed
   uint32_t argument = 0;
   uint64_t* count = nullptr;  // kWriteNext64, kWaitNext64: from take_count() of this stream
 };
@@ -68,6 +74,10 @@ class Stream {
   virtual const char* kind() const = 0;  // "host", "cuda", "hip"
   // Whether kCall is supported (else only word operations).
   virtual bool can_call() const = 0;
+  // Whether kPack and kUnpack of it are supported; kUnsupported says why not.
+  virtual Status can_pack(const Packing&) const {
+    return {Code::kUnsupported, "the stream does not pack datatypes with gaps"};
+  }
   // kInvalidArgument for a null or misaligned word; kUnsupported for a kind it cannot do, or cannot capture; kAgain
   // when the stream's own queue is full and enqueuing would block; kFailed: the device is lost.
   virtual Status enqueue(std::span<const StreamOp> ops) = 0;

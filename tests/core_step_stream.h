@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/packing.h"
 #include "gpu/stream.h"
 
 namespace lanyard {
@@ -30,6 +31,7 @@ class StepStream final : public gpu::Stream {
 
   const char* kind() const override { return "step"; }
   bool can_call() const override { return calls; }
+  Status can_pack(const gpu::Packing&) const override { return {}; }
   Status enqueue(std::span<const Op> ops) override {
     if (full)
       return {Code::kAgain, "the stream is full"};
@@ -111,6 +113,8 @@ class StepStream final : public gpu::Stream {
       case Op::Kind::kAdd64: std::atomic_ref<uint64_t>(*item.op.word).fetch_add(item.op.value); return;
       case Op::Kind::kCall: item.op.call(item.op.object, item.op.argument, item.op.value); return;
       case Op::Kind::kWaitNext64: *item.op.count += item.op.value; return;
+      case Op::Kind::kPack: static_cast<const gpu::Packing*>(item.op.object)->pack(item.op.value); return;
+      case Op::Kind::kUnpack: static_cast<const gpu::Packing*>(item.op.object)->unpack(item.op.value); return;
       case Op::Kind::kWait64:
       case Op::Kind::kWaitCount64: return;
     }

@@ -35,6 +35,16 @@ struct FakeLab final : StreamLab {
     driver->call_host(handle_of(stream), std::move(body));
     return {};
   }
+  std::shared_ptr<gpu::Packing> make_packing(std::shared_ptr<const gpu::Layout> layout, size_t origin,
+                                             size_t bytes) override {
+    return backend->make_packing(std::move(layout), driver->make_memory(bytes) + origin, 0).value();
+  }
+  void put(std::byte* there, const std::vector<std::byte>& content) override {
+    std::copy(content.begin(), content.end(), driver->at(there));
+  }
+  std::vector<std::byte> get(const std::byte* there, size_t bytes) override {
+    return {driver->at(there), driver->at(there) + bytes};
+  }
   gpu::StreamHandle handle_of(const Stream& stream) {
     const std::lock_guard lock(mutex);
     return handles.at(&stream);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "gpu/layout_loop.h"
 #include "gpu/stream.h"
 
 namespace lanyard {
@@ -14,9 +15,10 @@ using gpu::StreamHandle;
 
 namespace {
 
-constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait", "wait_next", "copy", "serve"};
+constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait", "wait_next", "copy", "serve", "pack"};
 constexpr size_t kCopyKernel = 5;
 constexpr size_t kServeKernel = 6;
+constexpr size_t kPackKernel = 7;
 
 }  // namespace
 
@@ -315,6 +317,15 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
     return push(stream, kKernels[which],
                 [this, arguments, mappings = mappings()] { serve_copies(arguments, mappings); });
   }
+  if (which == kPackKernel) {
+    gpu::PackArguments arguments;
+    if (argument.size() != sizeof arguments || threads != gpu::kPackThreads)
+      return fault(Fault::kBadArgument, "launch");
+    std::memcpy(&arguments, argument.data(), sizeof arguments);
+    if (arguments.unit != 0 && arguments.bytes % arguments.unit != 0)
+      return fault(Fault::kBadArgument, "launch");
+    return push(stream, kKernels[which], [this, arguments] { pack(arguments); });
+  }
   if (which != kCopyKernel) {
     gpu::WordArguments arguments;
     if (argument.size() != sizeof arguments || blocks != 1)
@@ -367,6 +378,25 @@ void FakeDriver::move(DeviceAddress to, DeviceAddress from, uint64_t bytes, uint
   const std::byte* const source = reach(from, bytes, mappings);
   if (target != nullptr && source != nullptr)
     std::memcpy(target, source, bytes);
+}
+
+void FakeDriver::pack(const gpu::PackArguments& arguments) {
+  for (uint64_t packed = 0; packed < arguments.bytes; packed += arguments.unit) {
+    const std::byte* const loops = reach(arguments.loops, sizeof(gpu::LayoutLoop));
+    if (loops == nullptr)
+      return;
+    const int64_t place = gpu::place_of(reinterpret_cast<const gpu::LayoutLoop*>(loops), packed);
+    const DeviceAddress there = arguments.memory + static_cast<uint64_t>(place);
+    const DeviceAddress here = arguments.packed + packed;
+    if (there % arguments.unit != 0 || here % arguments.unit != 0) {
+      lost_ = true;  // a misaligned access
+      return;
+    }
+    if (arguments.unpack != 0)
+      move(there, here, arguments.unit);
+    else
+      move(here, there, arguments.unit);
+  }
 }
 
 void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings) {

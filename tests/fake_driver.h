@@ -155,6 +155,7 @@ class FakeDriver final : public gpu::Driver {
   void await(gpu::DeviceAddress word, uint64_t bits, uint64_t value, gpu::DeviceAddress released);
   void write(gpu::DeviceAddress word, uint64_t value);
   void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
+  void pack(const gpu::PackArguments& arguments);
   void serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings);
   void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes, uint64_t mappings = UINT64_MAX);
 

@@ -110,6 +110,28 @@ struct GpuStreamLab final : stream_contract::StreamLab {
   explicit GpuStreamLab(std::unique_ptr<Gpu> opened) : gpu(std::move(opened)) {}
   std::unique_ptr<Stream> make_stream() override { return gpu->make_stream(); }
   Status launch(Stream& stream, std::function<void()> body) override { return gpu->call_host(stream, std::move(body)); }
+  std::shared_ptr<gpu::Packing> make_packing(std::shared_ptr<const gpu::Layout> layout, size_t origin,
+                                             size_t bytes) override {
+    return gpu->backend().make_packing(std::move(layout), gpu->make_memory(bytes, 0) + origin, 0).value();
+  }
+  void put(std::byte* there, const std::vector<std::byte>& content) override {
+    std::byte* const staging = gpu->backend().memory().take_staging(content.size()).value();
+    std::copy(content.begin(), content.end(), staging);
+    move(there, staging, content.size());
+    gpu->backend().memory().give_staging(staging);
+  }
+  std::vector<std::byte> get(const std::byte* there, size_t bytes) override {
+    std::byte* const staging = gpu->backend().memory().take_staging(bytes).value();
+    move(staging, there, bytes);
+    const std::vector<std::byte> content(staging, staging + bytes);
+    gpu->backend().memory().give_staging(staging);
+    return content;
+  }
+  void move(void* to, const void* from, size_t bytes) {
+    const DeviceMemory::Copy copy = gpu->backend().memory().start_copy(to, from, bytes).value();
+    while (!gpu->backend().memory().has_ended(copy).value())
+      std::this_thread::yield();
+  }
   std::unique_ptr<Gpu> gpu;  // goes, and unregisters the words, before the words do
 };
 

@@ -1,4 +1,4 @@
-// The contract of gpu/stream.h (S1 to S4) as a suite, written once and instantiated by every
+// The contract of gpu/stream.h (S1 to S5) as a suite, written once and instantiated by every
 // implementation:
 //
 //   INSTANTIATE_TEST_SUITE_P(Host, StreamContract, ::testing::Values(StreamMaker{...}),
@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/packing.h"
 #include "gpu/stream.h"
 
 namespace lanyard::stream_contract {
@@ -43,9 +44,24 @@ struct StreamLab {
   virtual Status launch(Stream& stream, std::function<void()> body) = 0;
   // `count` words at 0 that streams and the host can use, the lab's own.
   virtual uint64_t* make_words(size_t count) { return words_.emplace_back(std::make_unique<uint64_t[]>(count)).get(); }
+  // Memory that streams pack and unpack, `bytes` long, with the layout's beginning at `origin`; and how the host gets
+  // at it. Lives as long as the lab.
+  virtual std::shared_ptr<gpu::Packing> make_packing(std::shared_ptr<const gpu::Layout> layout, size_t origin,
+                                                     size_t bytes) {
+    auto packing = std::make_shared<gpu::Packing>();
+    packing->packed = {new std::byte[layout->bytes()], std::default_delete<std::byte[]>()};
+    packing->layout = std::move(layout);
+    packing->memory = memory_.emplace_back(std::make_unique<std::byte[]>(bytes)).get() + origin;
+    return packing;
+  }
+  virtual void put(std::byte* there, const std::vector<std::byte>& content) {
+    std::copy(content.begin(), content.end(), there);
+  }
+  virtual std::vector<std::byte> get(const std::byte* there, size_t bytes) { return {there, there + bytes}; }
 
  private:
   std::vector<std::unique_ptr<uint64_t[]>> words_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
 };
 
 struct StreamMaker {
@@ -98,6 +114,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
   void TearDown() override { stream_.reset(); }
 
   Stream& stream() { return *stream_; }
+  StreamLab& lab() { return *lab_; }
   std::unique_ptr<Stream> another_stream() { return lab_->make_stream(); }
   uint64_t* words(size_t count = 1) { return lab_->make_words(count); }
 
@@ -440,6 +457,106 @@ TEST_P(StreamContract, TwoStreamsHandATokenToAndFro) {
   }
   EXPECT_TRUE(eventually({&stream(), other.get()}, [&] { return stream().poll() && other->poll(); }));
   EXPECT_EQ(load(pong), kRounds);
+}
+
+// ---- Packing (S5)
+
+inline StreamOp pack(const gpu::Packing& packing, uint64_t bytes, Kind kind = Kind::kPack) {
+  return {.kind = kind, .value = bytes, .object = const_cast<gpu::Packing*>(&packing)};
+}
+
+inline std::vector<std::byte> some_bytes(size_t count, uint32_t seed) {
+  std::vector<std::byte> bytes(count);
+  for (std::byte& byte : bytes)
+    byte = static_cast<std::byte>((seed = seed * 1664525 + 1013904223) >> 24);
+  return bytes;
+}
+
+inline gpu::Shape run_at(int64_t offset, uint64_t length) {
+  gpu::Shape run;
+  run.offset = offset;
+  run.length = length;
+  return run;
+}
+
+// Columns of 4, 8 and 16 bytes, rows of 7, planes, blocks at any place, before the beginning too.
+inline std::vector<gpu::Shape> some_shapes() {
+  std::vector<gpu::Shape> blocks;
+  for (const auto& [offset, length] : {std::pair(40, 3), {-17, 5}, {0, 1}, {100, 32}, {60, 12}, {90, 2}})
+    append(blocks, run_at(offset, static_cast<uint64_t>(length)), 0);
+  std::vector<gpu::Shape> even;
+  append(even, repeat(run_at(16, 8), 5, 24), 0);
+  append(even, run_at(-64, 16), 0);
+  return {repeat(run_at(0, 4), 1000, 12),
+          repeat(run_at(8, 8), 30'000, 16),
+          repeat(run_at(0, 16), 100, -48),
+          repeat(run_at(3, 7), 50, 11),
+          repeat(repeat(repeat(run_at(0, 12), 5, 20), 4, 160), 3, 1024),
+          repeat(sequence(blocks), 20, 200),
+          repeat(sequence(even), 20, 256)};
+}
+
+TEST_P(StreamContract, PacksWhatTheLayoutNamesAndUnpacksNothingElse) {
+  for (const gpu::Shape& shape : some_shapes()) {
+    const auto layout = std::make_shared<const gpu::Layout>(shape);
+    constexpr size_t kAround = 128;
+    const auto origin = kAround + static_cast<size_t>(std::max<int64_t>(0, -layout->lowest())) / 16 * 16 + 16;
+    const size_t bytes = origin + static_cast<size_t>(std::max<int64_t>(0, layout->highest())) + kAround;
+    const std::shared_ptr<gpu::Packing> packing = lab().make_packing(layout, origin, bytes);
+    ASSERT_NE(packing, nullptr);
+    std::byte* const memory = static_cast<std::byte*>(packing->memory) - origin;
+    std::vector<std::byte> content = some_bytes(bytes, 1);
+    lab().put(memory, content);
+    enqueue({pack(*packing, layout->bytes())});
+    ASSERT_TRUE(runs_empty());
+    std::vector<std::byte> packed(layout->bytes());
+    layout->pack(content.data() + origin, packed.data(), packed.size());
+    EXPECT_EQ(lab().get(packing->packed.get(), packed.size()), packed);
+    EXPECT_EQ(lab().get(memory, bytes), content);
+    // A part of it, back.
+    for (const size_t part : {packed.size(), packed.size() - 1, packed.size() / 2, size_t{0}}) {
+      packed = some_bytes(packed.size(), static_cast<uint32_t>(part));
+      lab().put(packing->packed.get(), packed);
+      layout->unpack(packed.data(), content.data() + origin, part);
+      enqueue({pack(*packing, part, Kind::kUnpack)});
+      ASSERT_TRUE(runs_empty());
+      EXPECT_EQ(lab().get(memory, bytes), content) << part;
+    }
+  }
+}
+
+TEST_P(StreamContract, PacksWhenTheStreamComesToIt) {
+  const auto layout = std::make_shared<const gpu::Layout>(repeat(run_at(0, 4), 8, 8));
+  const std::shared_ptr<gpu::Packing> packing = lab().make_packing(layout, 0, 64);
+  ASSERT_NE(packing, nullptr);
+  std::byte* const memory = static_cast<std::byte*>(packing->memory);
+  uint64_t* const gate = words();
+  uint64_t* const flag = words();
+  enqueue({wait64(gate, 1), pack(*packing, 32), write64(flag, 1)});
+  const std::vector<std::byte> content = some_bytes(64, 7);
+  lab().put(memory, content);
+  EXPECT_EQ(load(flag), 0u);
+  store(gate, 1);
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(flag), 1u);
+  std::vector<std::byte> packed(32);
+  layout->pack(content.data(), packed.data(), 32);
+  EXPECT_EQ(lab().get(packing->packed.get(), 32), packed);
+}
+
+TEST_P(StreamContract, RefusesToPackWhatIsNotInItsMemory) {
+  const auto layout = std::make_shared<const gpu::Layout>(repeat(run_at(0, 4), 8, 8));
+  const std::shared_ptr<gpu::Packing> packing = lab().make_packing(layout, 0, 64);
+  ASSERT_NE(packing, nullptr);
+  uint64_t* const count = words();
+  gpu::Packing elsewhere = *packing;
+  elsewhere.device += 7;
+  EXPECT_TRUE(is_ok(stream().can_pack(*packing)));
+  EXPECT_EQ(stream().can_pack(elsewhere).code(), Code::kUnsupported);
+  refused(Code::kUnsupported, {add64(count, 1), pack(elsewhere, 32)}, count, "another device's memory");
+  StreamOp nothing;
+  nothing.kind = Kind::kUnpack;
+  refused(Code::kInvalidArgument, {add64(count, 1), nothing}, count, "no packing");
 }
 
 // ---- Enqueuing (S4)

@@ -1,5 +1,8 @@
 #include "gpu/device/backend.h"
 
+#include <algorithm>
+#include <bit>
+#include <string>
 #include <utility>
 
 #include "gpu/device/device_stream.h"
@@ -41,6 +44,54 @@ Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   if (!stream.ok())
     return stream.status();
   return std::unique_ptr<Stream>(std::move(stream.value()));
+}
+
+namespace {
+
+// So that what one request has given back fits others.
+size_t rounded_words(uint64_t bytes) {
+  constexpr uint64_t kFine = uint64_t{1} << 20;
+  const uint64_t rounded = bytes <= kFine ? std::bit_ceil(bytes) : (bytes + kFine - 1) / kFine * kFine;
+  return std::max<uint64_t>(rounded / sizeof(uint64_t), 32);
+}
+
+// The largest power of two, 16 at most, that divides all that is added up to an address, and all lengths.
+uint32_t unit_of(const Layout& layout, const void* memory) {
+  uint64_t all = reinterpret_cast<uint64_t>(memory) | 16;
+  for (const LayoutLoop& loop : layout.loops())
+    all |= static_cast<uint64_t>(loop.offset) | loop.bytes | (loop.count > 1 ? static_cast<uint64_t>(loop.stride) : 0);
+  return uint32_t{1} << std::countr_zero(all);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Packing>> Backend::make_packing(std::shared_ptr<const Layout> layout, void* memory, int device) {
+  if (layout->loops().size() > kMostLoops)
+    return Status(Code::kUnsupported, "the datatype has " + std::to_string(layout->loops().size()) +
+                                          " irregular blocks, and at most " + std::to_string(kMostLoops) +
+                                          " are packed in memory of a GPU: pack by a kernel of your own on the stream, "
+                                          "into a contiguous buffer");
+  const Result<Device*> found = devices_.of_ordinal(device);
+  if (!found.ok())
+    return found.status();
+  Device& owner = *found.value();
+  const auto give_back = [&owner](std::byte* taken) { owner.give_memory(taken); };
+  const auto words = std::span(reinterpret_cast<const uint64_t*>(layout->loops().data()),
+                               layout->loops().size() * sizeof(LayoutLoop) / sizeof(uint64_t));
+  const Result<std::byte*> packed = owner.take_memory(rounded_words(layout->bytes()));
+  if (!packed.ok())
+    return packed.status();
+  auto packing = std::make_shared<Packing>();
+  packing->packed = {packed.value(), give_back};
+  const Result<std::byte*> loops = owner.take_memory(words);
+  if (!loops.ok())
+    return loops.status();
+  packing->loops = {loops.value(), give_back};
+  packing->unit = unit_of(*layout, memory);
+  packing->layout = std::move(layout);
+  packing->memory = memory;
+  packing->device = device;
+  return packing;
 }
 
 }  // namespace lanyard::gpu

@@ -11,6 +11,7 @@
 #include "gpu/device/driver.h"
 #include "gpu/device/gpu_memory.h"
 #include "gpu/device/host_pages.h"
+#include "gpu/packing.h"
 #include "gpu/stream.h"
 #include "transport/base/device_memory.h"
 #include "transport/base/status.h"
@@ -34,6 +35,12 @@ class Backend {
   Result<std::unique_ptr<Stream>> make_stream(void* handle);
 
   DeviceMemory& memory() { return memory_; }
+
+  // A packing of device memory, with packed memory on the same device. The memory that it gives back is kept for others
+  // until the end, since freeing it would wait for the device. May wait for the device, not for its streams. The
+  // backend outlives it. kExhausted; kUnsupported: more than kMostLoops loops.
+  static constexpr size_t kMostLoops = size_t{1} << 16;
+  Result<std::shared_ptr<Packing>> make_packing(std::shared_ptr<const Layout> layout, void* memory, int device);
 
   // To be called before host memory that streams have had words in is freed: HostPages::forget(); of all such memory.
   void forget_words(const void* memory, uint64_t bytes) { pages_.forget(memory, bytes); }

@@ -56,7 +56,7 @@ Status Device::set_up() {
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
   constexpr std::array<const char*, kKernels> names = {"ring",      "store", "store_next", "wait",
-                                                       "wait_next", "copy",  "serve"};
+                                                       "wait_next", "copy",  "serve",      "pack"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
     if (!kernel.ok())
@@ -98,6 +98,7 @@ Status Device::set_up() {
   serve.commands = ring.value().address;
   serve.left = pair.value().second_address;
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, serve));
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, PackArguments{}));
   LANYARD_RETURN_IF_ERROR(wait_aside());
   give_ring(ring.value());
   give_pair(pair.value());
@@ -130,6 +131,15 @@ Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments&
 
 Status Device::launch(StreamHandle stream, const ServeArguments& arguments) {
   return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kServe)], 1, kServeThreads, bytes_of(arguments));
+}
+
+Status Device::launch(StreamHandle stream, const PackArguments& arguments) {
+  // A few units a thread, and no more blocks than run at a time.
+  const uint64_t units = arguments.bytes / std::max(arguments.unit, 1u);
+  const uint64_t most = uint64_t{8} * static_cast<uint64_t>(facts_.multiprocessors);
+  const uint64_t blocks = std::clamp<uint64_t>((units + kPackThreads - 1) / kPackThreads, 1, most);
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kPack)], static_cast<uint32_t>(blocks),
+                        kPackThreads, bytes_of(arguments));
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
@@ -195,21 +205,36 @@ Result<uint64_t*> Device::take_count(uint64_t value) {
   return reinterpret_cast<uint64_t*>(arguments.entries[0].word);
 }
 
+Result<DeviceAddress> Device::find_memory(size_t words) {
+  if (const auto unused = unused_.find(words); unused != unused_.end()) {
+    const DeviceAddress memory = unused->second;
+    unused_.erase(unused);
+    return memory;
+  }
+  const Result<DeviceAddress> fresh = driver_.allocate(words * sizeof(uint64_t));
+  if (fresh.ok())
+    memory_.emplace(fresh.value(), words);
+  return fresh;
+}
+
+Result<std::byte*> Device::take_memory(size_t words) {
+  const Inside inside(driver_, context_);
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const std::lock_guard lock(side_);
+  const Result<DeviceAddress> memory = find_memory(words);
+  if (!memory.ok())
+    return memory.status();
+  return reinterpret_cast<std::byte*>(memory.value());
+}
+
 Result<std::byte*> Device::take_memory(std::span<const uint64_t> content) {
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
   const std::lock_guard lock(side_);
-  DeviceAddress memory = 0;
-  if (const auto unused = unused_.find(content.size()); unused != unused_.end()) {
-    memory = unused->second;
-    unused_.erase(unused);
-  } else {
-    const Result<DeviceAddress> fresh = driver_.allocate(content.size_bytes());
-    if (!fresh.ok())
-      return fresh.status();
-    memory = fresh.value();
-    memory_.emplace(memory, content.size());
-  }
+  const Result<DeviceAddress> found = find_memory(content.size());
+  if (!found.ok())
+    return found.status();
+  const DeviceAddress memory = found.value();
   for (size_t first = 0; first < content.size(); first += WordArguments::kEntries) {
     WordArguments arguments{};
     arguments.count = static_cast<uint32_t>(std::min<size_t>(WordArguments::kEntries, content.size() - first));

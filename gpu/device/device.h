@@ -21,8 +21,8 @@
 
 namespace lanyard::gpu {
 
-enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe };
-inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kServe) + 1;
+enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack };
+inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kPack) + 1;
 
 // Two words of pinned host memory, a cache line each, that the host and the device both reach.
 struct WordPair {
@@ -73,6 +73,7 @@ class Device {
   Status launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments);
   Status launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments);
   Status launch(StreamHandle stream, const ServeArguments& arguments);
+  Status launch(StreamHandle stream, const PackArguments& arguments);
 
   // Both words 0. kExhausted: kPairs are taken.
   Result<WordPair> take_pair();
@@ -93,12 +94,16 @@ class Device {
   // Device memory with that content. Blocks as take_count(), and may wait for the device where none of that size was
   // given back before: it is kept until the end, since freeing it would wait for the device. kExhausted.
   Result<std::byte*> take_memory(std::span<const uint64_t> content);
+  // The same with any content.
+  Result<std::byte*> take_memory(size_t words);
   void give_memory(std::byte* memory);
 
  private:
   Device(Driver& driver, ContextHandle context, Sharing sharing)
       : driver_(driver), context_(context), sharing_(sharing), pairs_(kPairs), rings_(kRings), counts_(kCounts) {}
   Status set_up();
+  // Holding side_, with the context current.
+  Result<DeviceAddress> find_memory(size_t words);
   // Launches on the side stream and waits for it. Holding side_, with the context current.
   Status run_aside(Kernel kernel, const WordArguments& arguments);
   Status wait_aside();

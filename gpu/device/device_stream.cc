@@ -1,9 +1,13 @@
 #include "gpu/device/device_stream.h"
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "gpu/packing.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -31,6 +35,8 @@ Status check(const StreamOp& op) {
     case Kind::kWait64:
     case Kind::kWaitCount64: return check_word(op.word);
     case Kind::kCall: return Status(Code::kUnsupported, "a device's stream cannot call the host");
+    case Kind::kPack:
+    case Kind::kUnpack: return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : Status();
   }
   return Status(Code::kUnsupported, "an unknown kind of operation");
 }
@@ -130,6 +136,11 @@ Result<bool> DeviceStream::is_met(const StreamOp& op) {
 Status DeviceStream::put(const StreamOp& op, bool captured) {
   if ((op.kind == Kind::kWait64 || op.kind == Kind::kWaitCount64) && captured)
     return Status(Code::kUnsupported, "a wait for a value that is known now cannot be captured: kWaitNext64 can");
+  if (op.kind == Kind::kPack || op.kind == Kind::kUnpack) {
+    LANYARD_RETURN_IF_ERROR(can_pack(*static_cast<const Packing*>(op.object)));
+    put_packing(op);
+    return {};
+  }
   const DeviceFacts& facts = device_.facts();
   const Result<HostPages::Place> place = pages_.reach(device_, op.word);
   if (!place.ok())
@@ -161,9 +172,35 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
       plan_.put(op.kind == Kind::kWriteNext64 ? Kernel::kStoreNext : Kernel::kWaitNext, word,
                 reinterpret_cast<DeviceAddress>(op.count), op.value);
       break;
-    case Kind::kCall: break;  // refused by check()
+    case Kind::kCall:
+    case Kind::kPack:
+    case Kind::kUnpack: break;  // refused by check()
   }
   return {};
+}
+
+Status DeviceStream::can_pack(const Packing& packing) const {
+  if (packing.device == device_.ordinal())
+    return {};
+  return Status(Code::kUnsupported,
+                packing.device == DeviceMemory::kHost
+                    ? "a GPU's stream does not pack or unpack host memory: use a host stream, memory of the GPU, or a "
+                      "contiguous buffer and a kernel of your own"
+                    : "the memory that is to be packed or unpacked is another GPU's than the stream");
+}
+
+void DeviceStream::put_packing(const StreamOp& op) {
+  if (op.value == 0)
+    return;
+  const Packing& packing = *static_cast<const Packing*>(op.object);
+  PackArguments arguments{};
+  arguments.memory = reinterpret_cast<uint64_t>(packing.memory);
+  arguments.packed = reinterpret_cast<uint64_t>(packing.packed.get());
+  arguments.loops = reinterpret_cast<uint64_t>(packing.loops.get());
+  arguments.bytes = op.value;
+  arguments.unit = std::min(packing.unit, uint32_t{1} << std::min(std::countr_zero(op.value), 4));
+  arguments.unpack = op.kind == Kind::kUnpack ? 1 : 0;
+  plan_.put(arguments);
 }
 
 // D1

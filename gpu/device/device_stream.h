@@ -10,6 +10,7 @@
 //               memory, which a kernel does not flush, and the vendor has one, unless the word is in device memory;
 //               never captured
 //   kWriteNext64, kWaitCount64, kWaitNext64  kernels
+//   kPack, kUnpack  a kernel, for memory of this device only
 //   kCall       never
 //
 // Words are host memory of this process (registered page by page, HostPages) or device memory.
@@ -67,6 +68,7 @@ class DeviceStream final : public Stream {
 
   const char* kind() const override { return device_.driver().kind(); }
   bool can_call() const override { return false; }
+  Status can_pack(const Packing& packing) const override;
   // As Stream::enqueue. Besides: kExhausted: the batch alone is more than max_outstanding; kInvalidState: halted, or
   // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
   // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
@@ -98,6 +100,7 @@ class DeviceStream final : public Stream {
   Result<bool> is_met(const StreamOp& op);
   // Holding mutex_, with the context current.
   Status put(const StreamOp& op, bool captured);
+  void put_packing(const StreamOp& op);
   Status make_room();
   Status submit();
   void forget_met_waits();

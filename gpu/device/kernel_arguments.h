@@ -36,6 +36,18 @@ struct CopyArguments {
 
 constexpr uint32_t kCopyThreads = 512;  // a block
 
+// Of pack, any number of blocks.
+struct PackArguments {
+  uint64_t memory;  // the address that the layout is used with
+  uint64_t packed;  // the address of the packed memory
+  uint64_t loops;   // the address of the layout's LayoutLoops
+  uint64_t bytes;   // packed, from the beginning
+  uint32_t unit;    // so many bytes at a time, 1 to 16: divides `bytes`, and all addresses and lengths
+  uint32_t unpack;  // 1: the other way
+};
+
+constexpr uint32_t kPackThreads = 256;  // a block
+
 // The commands for serve, a ring of copies: the nth ever, from 0, is at n % kCommands. The host writes the words while
 // the device reads them. So the top bit of each says which lap of the ring it is of, and a command is there once all
 // three are of its own: those of the first lap have it, those of the second do not, and so on. Memory of zeros holds no

@@ -4,6 +4,7 @@
 // anything, and on AMD's devices does not even write coarse-grained memory back.
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/kernel_vendor.h"
+#include "gpu/layout_loop.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -84,6 +85,21 @@ __device__ void copy_bytes(Team team, uint64_t to, uint64_t from, uint64_t bytes
     copy_aligned<uint32_t>(team, to, from, bytes);
   } else {
     copy_units<uint8_t>(team, to, from, bytes);
+  }
+}
+
+template <typename Unit>
+__device__ void pack_units(const PackArguments& arguments) {
+  const LayoutLoop* const loops = reinterpret_cast<const LayoutLoop*>(arguments.loops);
+  const uint64_t units = arguments.bytes / sizeof(Unit);
+  Unit* const packed = reinterpret_cast<Unit*>(arguments.packed);
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < units; i += uint64_t{gridDim.x} * blockDim.x) {
+    Unit* const there =
+        reinterpret_cast<Unit*>(arguments.memory + static_cast<uint64_t>(place_of(loops, i * sizeof(Unit))));
+    if (arguments.unpack != 0)
+      *there = packed[i];
+    else
+      packed[i] = *there;
   }
 }
 
@@ -180,6 +196,18 @@ extern "C" __global__ void copy(CopyArguments arguments) {
     __threadfence_system();
   }
   store_word(arguments.completion, arguments.number);
+}
+
+// Between the memory that a layout names and packed memory. Any grid. What comes behind it in the stream sees it, as it
+// does what kernels of the program's write.
+extern "C" __global__ void pack(PackArguments arguments) {
+  switch (arguments.unit) {
+    case 16: return pack_units<uint4>(arguments);
+    case 8: return pack_units<uint2>(arguments);
+    case 4: return pack_units<uint32_t>(arguments);
+    case 2: return pack_units<uint16_t>(arguments);
+    default: return pack_units<uint8_t>(arguments);
+  }
 }
 
 // Makes the copies of a ring of commands as they come, until none has come for a while. kServeThreads threads.

@@ -10,6 +10,7 @@ void StreamPlan::begin(bool few_stores_by_memory) {
   steps_.clear();
   entries_.clear();
   memory_ops_.clear();
+  packings_.clear();
 }
 
 bool StreamPlan::joins(const Step& step, Kernel kernel, const WordEntry& entry) {
@@ -51,10 +52,19 @@ void StreamPlan::put(const MemoryOp& op) {
   memory_ops_.push_back(op);
 }
 
+void StreamPlan::put(const PackArguments& packing) {
+  steps_.push_back({Engine::kPacking, Kernel::kPack, packings_.size(), 1});
+  packings_.push_back(packing);
+}
+
 Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress released, DeviceAddress marker,
                           uint64_t number) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
+    if (step.engine == Engine::kPacking) {
+      LANYARD_RETURN_IF_ERROR(device.launch(stream, packings_[step.first]));
+      continue;
+    }
     const bool marks = marker != 0 && i + 1 == steps_.size();
     if (few_stores_by_memory_ && step.engine == Engine::kKernel && step.kernel == Kernel::kStore &&
         step.count <= kFewStores) {
@@ -83,7 +93,12 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
     std::ranges::copy(entries_of(step), arguments.entries);
     LANYARD_RETURN_IF_ERROR(device.launch(stream, step.kernel, arguments));
   }
-  return {};
+  if (marker == 0 || !ends_with_packing())
+    return {};
+  WordArguments nothing{};
+  nothing.marker = marker;
+  nothing.number = number;
+  return device.launch(stream, Kernel::kStore, nothing);
 }
 
 }  // namespace lanyard::gpu

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "gpu/host/spin.h"
+#include "gpu/packing.h"
 #include "transport/base/futex.h"
 
 namespace lanyard::gpu {
@@ -20,6 +21,8 @@ bool is_word(const uint64_t* word) {
   return word != nullptr && reinterpret_cast<uintptr_t>(word) % alignof(uint64_t) == 0;
 }
 
+const Packing& packing_of(const StreamOp& op) { return *static_cast<const Packing*>(op.object); }
+
 bool is_valid(const StreamOp& op) {
   switch (op.kind) {
     case StreamOp::Kind::kWrite64:
@@ -29,13 +32,22 @@ bool is_valid(const StreamOp& op) {
     case StreamOp::Kind::kWriteNext64:
     case StreamOp::Kind::kWaitNext64: return is_word(op.word) && op.count != nullptr;
     case StreamOp::Kind::kCall: return op.call != nullptr;
+    case StreamOp::Kind::kPack:
+    case StreamOp::Kind::kUnpack: return op.object != nullptr && packing_of(op).device == DeviceMemory::kHost;
   }
   return false;
 }
 
+Status not_packed() {
+  return Status(Code::kUnsupported,
+                "a host stream does not pack or unpack memory of a GPU: a queue on a stream of that GPU does");
+}
+
 // Why is_valid() says no.
 Status complaint(const StreamOp& op) {
-  if (op.kind > StreamOp::Kind::kWaitNext64)
+  if (op.kind == StreamOp::Kind::kPack || op.kind == StreamOp::Kind::kUnpack)
+    return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : not_packed();
+  if (op.kind > StreamOp::Kind::kUnpack)
     return Status(Code::kUnsupported, "an unknown kind of stream operation");
   if (op.kind == StreamOp::Kind::kCall)
     return Status(Code::kInvalidArgument, "a stream call of a null function");
@@ -105,6 +117,10 @@ Status HostStream::enqueue(std::span<const StreamOp> ops) {
   }
   wake();
   return {};
+}
+
+Status HostStream::can_pack(const Packing& packing) const {
+  return packing.device == DeviceMemory::kHost ? Status() : not_packed();
 }
 
 Status HostStream::launch(void (*kernel)(void* argument), void* argument) {
@@ -231,6 +247,8 @@ bool HostStream::execute(const WorkItem& item) {
       return true;
     case StreamOp::Kind::kAdd64: std::atomic_ref(*op.word).fetch_add(op.value, std::memory_order_release); return true;
     case StreamOp::Kind::kCall: op.call(op.object, op.argument, op.value); return true;
+    case StreamOp::Kind::kPack: packing_of(op).pack(op.value); return true;
+    case StreamOp::Kind::kUnpack: packing_of(op).unpack(op.value); return true;
     case StreamOp::Kind::kWait64:
     case StreamOp::Kind::kWaitCount64:
     case StreamOp::Kind::kWaitNext64: break;

@@ -75,6 +75,7 @@ class HostStream final : public Stream {
 
   const char* kind() const override { return "host"; }
   bool can_call() const override { return true; }
+  Status can_pack(const Packing& packing) const override;
 
   // As Stream::enqueue; the batch stays together. Never blocks; the first one starts the thread.
   // Once warm: H1. The stream is unchanged after an error:
