@@ -98,8 +98,12 @@ Status Endpoint::free_request(Request* request) {
     LANYARD_RETURN_IF_ERROR(standing_.end(*request));
   }
   // What was let go of is over, whatever its counters say, and when.
-  if (!request->complete() && !request->released)
+  if (!request->transferred() && !request->released)
     return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
+  // The stream would touch the user's memory when that is somebody else's.
+  if (!request->has_moved())
+    return {Code::kInvalidState, "the stream has not come to the last start of the request (" + request->describe() +
+                                     "), which it packs or unpacks for"};
   if (request->listed != nullptr)
     request->listed->forget(*request);
   failures_.forget(*request);
@@ -154,7 +158,7 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
 }
 
 bool Endpoint::is_complete(const Request& request) const {
-  return request.standing != nullptr ? standing_.is_complete(request) : request.complete();
+  return request.standing != nullptr ? standing_.is_complete(request) : request.transferred();
 }
 
 bool Endpoint::is_beyond_peer(const Request& request) const {

@@ -170,6 +170,18 @@ Status Queue::start(std::span<Request* const> requests) {
   stream_ops_.clear();
   bool shared = false;
   uint64_t entries = 0;
+  for (const Request* request : requests) {
+    if (request->packing == nullptr)
+      continue;
+    // Of a receive too, whose wait could never be enqueued.
+    LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request->packing));
+    if (request->transfer.direction == Direction::kSend)
+      move(*request, gpu::StreamOp::Kind::kPack, request->starts + 1);
+  }
+  for (const Request* request : requests)
+    if (request->transfer.direction == Direction::kSend)
+      move(*request, gpu::StreamOp::Kind::kWrite64, request->starts + 1);
+  const size_t moves = stream_ops_.size();
   for (Request* request : requests) {
     LANYARD_RETURN_IF_ERROR(lower(*request));
     entries += request->entries;
@@ -201,11 +213,27 @@ Status Queue::start(std::span<Request* const> requests) {
   }
   figures_.starts += requests.size();
   unwaited_ += requests.size();
-  figures_.triggers += stream_ops_.size();
+  figures_.triggers += stream_ops_.size() - moves;
   epoch_entries_ += entries;
   reserve_entries();
   hand_over();
   return {};
+}
+
+// Appends one operation of the request's iteration: the packing or unpacking, or (kWrite64) that it has been made. Where
+// all copies come first devices store all words by one kernel.
+void Queue::move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration) {
+  if (request.packing == nullptr)
+    return;
+  gpu::StreamOp& op = stream_ops_.emplace_back();
+  op.kind = kind;
+  if (kind == gpu::StreamOp::Kind::kWrite64) {
+    op.word = request.moved.address;
+    op.value = request.moved_base + iteration;
+  } else {
+    op.object = request.packing.get();
+    op.value = request.matched_bytes;
+  }
 }
 
 // Appends what the request's next iteration needs to the scratch lists.
@@ -310,6 +338,11 @@ Status Queue::wait(std::span<Request* const> requests) {
     op.kind = request->written_back ? gpu::StreamOp::Kind::kWaitCount64 : gpu::StreamOp::Kind::kWait64;
     op.value = request->written_back ? request->completion_value(iteration) : request->done_base + iteration;
   }
+  using Kind = gpu::StreamOp::Kind;
+  for (const Kind kind : {Kind::kUnpack, Kind::kWrite64})
+    for (const Request* request : requests)
+      if (request->transfer.direction == Direction::kReceive)
+        move(*request, kind, request->waits + 1);
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests) {
     ++request->waits;

@@ -120,6 +120,7 @@ class Queue {
   Status record_start(std::span<Request* const> requests, uint64_t capture);
   Status record_wait(std::span<Request* const> requests, uint64_t capture);
   Status lower(Request& request);
+  void move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration);
   void hand_over();
   void ring(const nic::Doorbell& bell);
   // Of a bell that this queue alone rings, and not from a capture; `total`: of all rings of its word, this one

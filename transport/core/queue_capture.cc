@@ -15,6 +15,10 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
     if (request.failures > 0)
       return {Code::kFailed,
               "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+    if (request.transfer.packing != nullptr)
+      return {Code::kUnsupported, "the request (" + request.describe() +
+                                      ") has a datatype with gaps, which nobody packs for a graph or a kernel: pack by "
+                                      "a kernel of your own, into a contiguous buffer"};
     if (request.standing == nullptr) {
       if (request.needs_wait() || !request.complete())
         return misuse(request, "the request's last start has not been waited for or has not completed");

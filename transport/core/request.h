@@ -93,8 +93,14 @@ struct Request : Resources {
   uint64_t completion_value(uint64_t iterations) const {
     return (written_back ? done_base : 0) + completions * iterations;
   }
+  // Whether every packing or unpacking that was enqueued has been made: the user's memory is not touched any more.
+  bool has_moved() const {
+    return !moved.valid() || moved.read() - moved_base >= (transfer.direction == Direction::kSend ? starts : waits);
+  }
+  // Whether everything started has been transferred.
+  bool transferred() const { return iterations_done() >= starts; }
   // Whether everything started has completed on this side.
-  bool complete() const { return iterations_done() >= starts; }
+  bool complete() const { return transferred() && has_moved(); }
   // "recv, peer 2, tag 7, 16384 B"
   std::string describe() const;
 };

@@ -15,10 +15,15 @@ constexpr uint32_t kLongestPause = 1024;
 }  // namespace
 
 ResourcePool::~ResourcePool() {
-  for (Closing& each : closing_)
-    // A counter that stays open may yet be copied to its word.
-    if (!try_close(each.resources) && each.resources.written_back)
+  for (Closing& each : closing_) {
+    if (try_close(each.resources))
+      continue;
+    // A counter that stays open may yet be copied to its word, and a region be written to.
+    if (each.resources.written_back)
       words_.keep();
+    if (each.resources.packing != nullptr)
+      new std::shared_ptr(each.resources.packing);
+  }
 }
 
 Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy) {
@@ -36,6 +41,14 @@ Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy
     std::atomic_ref<uint64_t>(*one_.address).store(1);
   }
   Resources resources;
+  if (transfer.packing != nullptr) {
+    const Result<WordPool::Word> moved = words_.take();
+    if (!moved.ok())
+      return moved.status();
+    resources.packing = transfer.packing;
+    resources.moved = moved.value();
+    resources.moved_base = moved.value().read();
+  }
   Status status = transfer.direction == Direction::kSend ? open_send(transfer, strategy, resources)
                                                          : open_receive(transfer, strategy, resources);
   if (status.ok())
@@ -131,6 +144,9 @@ bool ResourcePool::try_close(Resources& resources) {
   }
   if (!closed)
     return false;
+  resources.packing.reset();
+  if (resources.moved.valid())
+    words_.give_back(resources.moved);
   if (resources.clear_to_send_word.valid())
     words_.give_back(resources.clear_to_send_word);
   if (!resources.done.valid())

@@ -29,6 +29,11 @@ struct Resources {
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
   uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
   uint64_t clear_to_send_base = 0;
+  // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
+  // it.
+  std::shared_ptr<gpu::Packing> packing;
+  WordPool::Word moved;  // grows by one with each packing or unpacking that a stream has made
+  uint64_t moved_base = 0;
 };
 
 class ResourcePool {

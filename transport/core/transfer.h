@@ -3,6 +3,9 @@
 #define LANYARD_TRANSPORT_CORE_TRANSFER_H_
 
 #include <cstdint>
+#include <memory>
+
+#include "gpu/stream.h"
 
 namespace lanyard::core {
 
@@ -15,13 +18,16 @@ enum class Direction : uint8_t { kSend, kReceive };
 struct Transfer {
   Direction direction = Direction::kSend;
   bool ready = false;      // a ready send: the user promises that the receive was started
-  void* buffer = nullptr;  // the user's, `bytes` long, valid while the request lives
+  void* buffer = nullptr;  // the user's, `bytes` long, valid while the request lives; or the packing's
   uint64_t bytes = 0;
   uint64_t communicator = 0;  // identity of the communicator, the same on all its members
   int rank = 0;               // this process in the communicator
   int peer = 0;               // the other in the communicator; kAnySource, kNobody
   uint32_t peer_nic = 0;      // the other's NIC; undefined for kAnySource and kNobody
   int tag = 0;                // or kAnyTag
+  // Where the user's memory has gaps: the stream packs at each start of a send, and unpacks after each wait for a
+  // receive.
+  std::shared_ptr<gpu::Packing> packing;
 };
 
 }  // namespace lanyard::core
