@@ -72,7 +72,7 @@ class Context {
   const Status& gpu_status() const { return gpu_status_; }
   Errors& errors() { return errors_; }
   Communicators& communicators() { return communicators_; }
-  DatatypeSizes& datatypes() { return datatypes_; }
+  Datatypes& datatypes() { return datatypes_; }
   RequestTable& requests() { return requests_; }
   nic::Nic& nic() { return *nic_; }
   core::Endpoint& endpoint() { return *endpoint_; }
@@ -101,7 +101,7 @@ class Context {
   std::mutex mutex_;
   Errors errors_;
   Communicators communicators_;
-  DatatypeSizes datatypes_;
+  Datatypes datatypes_;
   Settings settings_;
   uint32_t rank_ = 0;
   uint32_t size_ = 1;

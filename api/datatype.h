@@ -1,4 +1,4 @@
-// Which datatypes are dense: `count` elements are one run of bytes in memory order, so that no packing is needed.
+// What the buffer of a request is: one run of bytes in memory order, or bytes with gaps between them.
 #ifndef LANYARD_API_DATATYPE_H_
 #define LANYARD_API_DATATYPE_H_
 
@@ -6,18 +6,26 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
+#include "gpu/layout.h"
 #include "transport/base/status.h"
 
 namespace lanyard::api {
 
-// The length of `count` elements in bytes. kUnsupported where they are not dense, with the reason and what to do.
-Result<uint64_t> dense_bytes(MPI_Datatype datatype, int count);
+struct Elements {
+  uint64_t bytes = 0;                           // as a message
+  int64_t offset = 0;                           // where they begin, from the buffer's address; without a layout
+  std::shared_ptr<const gpu::Layout> layout{};  // where they have gaps, or another order than in memory
+};
+
+// `count` elements. kUnsupported where the datatype cannot be followed (type_map.h).
+Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
 
 // The same, remembering the MPI's own datatypes, whose handles never come to mean another. Threads: one at a time.
-class DatatypeSizes {
+class Datatypes {
  public:
-  Result<uint64_t> dense_bytes(MPI_Datatype datatype, int count);
+  Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
 
  private:
   struct Known {

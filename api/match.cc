@@ -5,6 +5,7 @@
 #include "api/blocking_call.h"
 #include "api/context.h"
 #include "api/match_call.h"
+#include "api/staging.h"
 
 namespace lanyard::api {
 
@@ -89,7 +90,10 @@ void begin(Context& context, const std::vector<RequestRecord*>& records, const M
       continue;  // since an earlier call
     if (record->core == nullptr)
       record->core = context.endpoint().new_request(record->transfer);
-    if (Status status = context.matcher().begin(*record->core); !status.ok())
+    Status status = give_packing(context, *record);
+    if (status.ok())
+      status = context.matcher().begin(*record->core);
+    if (!status.ok())
       record->core->match_error = status;
   }
 }

@@ -17,6 +17,7 @@ using lanyard::Result;
 using lanyard::api::CommunicatorName;
 using lanyard::api::Communicators;
 using lanyard::api::Context;
+using lanyard::api::Elements;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
 using lanyard::core::Direction;
@@ -24,7 +25,7 @@ using lanyard::core::Transfer;
 
 struct Arguments {
   const void* buffer;
-  int count;
+  MPI_Count count;
   MPI_Datatype datatype;
   int peer;
   int tag;
@@ -57,17 +58,22 @@ void resolve(Context& context, const Arguments& arguments, RequestRecord& record
   CommunicatorName& name = communicators.of_request(arguments.communicator);
   record.communicator = *name.ref;
   Transfer& transfer = record.transfer;
-  transfer.buffer = const_cast<void*>(arguments.buffer);
   transfer.tag = arguments.tag == MPI_ANY_TAG ? lanyard::core::kAnyTag : arguments.tag;
   transfer.peer = core_peer(arguments.peer);
   transfer.rank = name.rank;
-  const Result<uint64_t> bytes = context.datatypes().dense_bytes(arguments.datatype, arguments.count);
-  if (bytes.ok())
-    transfer.bytes = bytes.value();
+  const Result<Elements> elements =
+      context.datatypes().elements_of(arguments.datatype, static_cast<uint64_t>(arguments.count));
+  if (elements.ok()) {
+    transfer.bytes = elements.value().bytes;
+    // From MPI_BOTTOM an offset is an address.
+    transfer.buffer = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(arguments.buffer) +
+                                              static_cast<uintptr_t>(elements.value().offset));
+    record.layout = elements.value().layout;
+  }
   if (transfer.peer == lanyard::core::kNobody)
     return;  // nothing moves, whatever its type and communicator
-  if (!bytes.ok())
-    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, bytes.status().message());
+  if (!elements.ok())
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, elements.status().message());
   if (name.id == 0)
     return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, why_not_followed(arguments.communicator));
   transfer.communicator = name.id;
@@ -153,36 +159,27 @@ void wait_until_told(Context& context, uint32_t peer) {
 
 extern "C" {
 
-int MPI_Send_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
-                  MPI_Request* request) {
-  return remember(PMPI_Send_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_SEND,
-                  {buffer, count, datatype, peer, tag, communicator}, request);
-}
-
-int MPI_Rsend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
-                   MPI_Request* request) {
-  return remember(PMPI_Rsend_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_READY_SEND,
-                  {buffer, count, datatype, peer, tag, communicator}, request);
-}
-
 // A regular send waits for the receiver's clear-to-send, so it is synchronous as it stands.
-int MPI_Ssend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
-                   MPI_Request* request) {
-  return remember(PMPI_Ssend_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_SEND,
-                  {buffer, count, datatype, peer, tag, communicator}, request);
-}
+#define LANYARD_REQUEST_INIT(name, kind, buffer_type, count_type)                                                 \
+  int name(buffer_type buffer, count_type count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator, \
+           MPI_Request* request) {                                                                                \
+    return remember(P##name(buffer, count, datatype, peer, tag, communicator, request), kind,                     \
+                    {buffer, count, datatype, peer, tag, communicator}, request);                                 \
+  }
 
-int MPI_Bsend_init(const void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
-                   MPI_Request* request) {
-  return remember(PMPI_Bsend_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_BUFFERED_SEND,
-                  {buffer, count, datatype, peer, tag, communicator}, request);
-}
+LANYARD_REQUEST_INIT(MPI_Send_init, LANYARD_SEND, const void*, int)
+LANYARD_REQUEST_INIT(MPI_Ssend_init, LANYARD_SEND, const void*, int)
+LANYARD_REQUEST_INIT(MPI_Rsend_init, LANYARD_READY_SEND, const void*, int)
+LANYARD_REQUEST_INIT(MPI_Bsend_init, LANYARD_BUFFERED_SEND, const void*, int)
+LANYARD_REQUEST_INIT(MPI_Recv_init, LANYARD_RECEIVE, void*, int)
 
-int MPI_Recv_init(void* buffer, int count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
-                  MPI_Request* request) {
-  return remember(PMPI_Recv_init(buffer, count, datatype, peer, tag, communicator, request), LANYARD_RECEIVE,
-                  {buffer, count, datatype, peer, tag, communicator}, request);
-}
+#if MPI_VERSION >= 4
+LANYARD_REQUEST_INIT(MPI_Send_init_c, LANYARD_SEND, const void*, MPI_Count)
+LANYARD_REQUEST_INIT(MPI_Ssend_init_c, LANYARD_SEND, const void*, MPI_Count)
+LANYARD_REQUEST_INIT(MPI_Rsend_init_c, LANYARD_READY_SEND, const void*, MPI_Count)
+LANYARD_REQUEST_INIT(MPI_Bsend_init_c, LANYARD_BUFFERED_SEND, const void*, MPI_Count)
+LANYARD_REQUEST_INIT(MPI_Recv_init_c, LANYARD_RECEIVE, void*, MPI_Count)
+#endif
 
 void lanyard_follow_request(lanyard_request_kind kind, const void* buffer, int count, MPI_Datatype datatype, int peer,
                             int tag, MPI_Comm communicator, MPI_Request request) {

@@ -27,7 +27,6 @@ int remember(int code, MPI_Comm communicator, const MPI_Request* request, const 
 }
 
 constexpr const char* kPartitioned = "partitioned communication is the MPI's alone";
-constexpr const char* kLargeCount = "make it by the function without _c";
 
 }  // namespace
 
@@ -43,36 +42,6 @@ int MPI_Precv_init(void* buffer, int partitions, MPI_Count count, MPI_Datatype d
                    MPI_Comm communicator, MPI_Info info, MPI_Request* request) {
   return remember(PMPI_Precv_init(buffer, partitions, count, datatype, peer, tag, communicator, info, request),
                   communicator, request, "MPI_Precv_init", kPartitioned);
-}
-
-int MPI_Send_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
-                    MPI_Comm communicator, MPI_Request* request) {
-  return remember(PMPI_Send_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
-                  "MPI_Send_init_c", kLargeCount);
-}
-
-int MPI_Bsend_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
-                     MPI_Comm communicator, MPI_Request* request) {
-  return remember(PMPI_Bsend_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
-                  "MPI_Bsend_init_c", kLargeCount);
-}
-
-int MPI_Ssend_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
-                     MPI_Comm communicator, MPI_Request* request) {
-  return remember(PMPI_Ssend_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
-                  "MPI_Ssend_init_c", kLargeCount);
-}
-
-int MPI_Rsend_init_c(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
-                     MPI_Comm communicator, MPI_Request* request) {
-  return remember(PMPI_Rsend_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
-                  "MPI_Rsend_init_c", kLargeCount);
-}
-
-int MPI_Recv_init_c(void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator,
-                    MPI_Request* request) {
-  return remember(PMPI_Recv_init_c(buffer, count, datatype, peer, tag, communicator, request), communicator, request,
-                  "MPI_Recv_init_c", kLargeCount);
 }
 
 }  // extern "C"

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "api/communicators.h"
+#include "gpu/layout.h"
 #include "transport/core/request.h"
 
 namespace lanyard::api {
@@ -20,6 +22,7 @@ namespace lanyard::api {
 struct RequestRecord {
   CommunicatorRef communicator;  // for its error handler
   core::Transfer transfer;
+  std::shared_ptr<const gpu::Layout> layout;  // of the buffer, where it has gaps
   int unusable_class = MPI_SUCCESS;  // why it cannot be matched, if so
   std::string unusable;
 

@@ -157,6 +157,55 @@ TEST_F(GpuApi, MessagesOfEveryLengthBetweenEveryKindOfMemory) {
   }
 }
 
+// Columns of doubles, odd bytes, and blocks at any place, from the GPU's memory to the GPU's memory.
+TEST_F(GpuApi, DatatypesWithGaps) {
+  constexpr int kRows = 1000;
+  const int lengths[] = {3, 1, 7}, places[] = {20, 0, 9};
+  std::vector<MPI_Datatype> types(3);
+  MPI_Type_vector(kRows, 1, 5, MPI_DOUBLE, &types[0]);
+  MPI_Type_vector(kRows, 3, 7, MPI_CHAR, &types[1]);
+  MPI_Type_indexed(3, lengths, places, MPI_INT, &types[2]);
+  constexpr size_t kBytes = kRows * 5 * sizeof(double);
+  for (MPI_Datatype& type : types) {
+    MPI_Type_commit(&type);
+    std::byte* const source = pinned(kBytes);
+    std::byte* const found = pinned(kBytes);
+    std::byte* const out = device_memory(kBytes);
+    std::byte* const in = device_memory(kBytes);
+    Requests requests;
+    requests.send(out, 1, partner(), 3, MPI_COMM_WORLD, Mode::kSend, type);
+    requests.receive(in, 1, partner(), 3, MPI_COMM_WORLD, type);
+    requests.match();
+    for (int i = 0; i < 5; ++i) {
+      fill(source, kBytes, seed_of(rank(), partner(), i));
+      std::memset(found, 0xdb, kBytes);
+      copy(out, source, kBytes);
+      copy(in, found, kBytes);
+      ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, requests.count(), requests.data())));
+      ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, requests.count(), requests.data())));
+      copy(found, in, kBytes);
+      ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
+      // What it should be, by the MPI.
+      std::vector<std::byte> sent(kBytes), expected(kBytes, std::byte{0xdb}), packed(kBytes);
+      fill(sent.data(), kBytes, seed_of(partner(), rank(), i));
+      int end = 0, position = 0;
+      MPI_Pack(sent.data(), 1, type, packed.data(), kBytes, &end, MPI_COMM_SELF);
+      MPI_Unpack(packed.data(), end, &position, expected.data(), 1, type, MPI_COMM_SELF);
+      ASSERT_EQ(std::memcmp(found, expected.data(), kBytes), 0);
+    }
+    requests.free();
+    // The host's memory is not packed by a GPU's stream: nothing has been started then.
+    Requests of_host;
+    of_host.send(source, 1, rank(), 4, MPI_COMM_WORLD, Mode::kSend, type);
+    of_host.receive(in, 1, rank(), 4, MPI_COMM_WORLD, type);
+    of_host.match();
+    EXPECT_TRUE(
+        fails(MPIX_Enqueue_startall(queue_, 2, of_host.data()), MPI_ERR_UNSUPPORTED_OPERATION, {"host stream"}));
+    of_host.free();
+    MPI_Type_free(&type);
+  }
+}
+
 // Nothing of the host between two replays; every payload is compared.
 TEST_F(GpuApi, AGraphIsReplayedAThousandTimes) {
   constexpr size_t kBytes = 4096;

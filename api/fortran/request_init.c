@@ -17,8 +17,11 @@ LANYARD_F_ROUTINE(init_thread, (f_ref required, f_ref provided, f_ref error), (r
 
 #ifdef OPEN_MPI
 
-/* MPI_BOTTOM stands for the buffer here as it comes: it goes with datatypes that are not contiguous, and those no
- * request is matched with. */
+/* Fortran's MPI_BOTTOM: a variable of this MPI's, in all its bindings. */
+extern int mpi_fortran_bottom_;
+
+static const void* buffer_of(const void* buffer) { return buffer == &mpi_fortran_bottom_ ? MPI_BOTTOM : buffer; }
+
 #define REQUEST_INIT(name, kind)                                                                           \
   LANYARD_F_ROUTINE(name,                                                                                  \
                     (void* buffer, f_ref count, f_ref datatype, f_ref peer, f_ref tag, f_ref communicator, \
@@ -26,7 +29,7 @@ LANYARD_F_ROUTINE(init_thread, (f_ref required, f_ref provided, f_ref error), (r
                     (buffer, count, datatype, peer, tag, communicator, request, error)) {                  \
     actual(buffer, count, datatype, peer, tag, communicator, request, error);                              \
     if (*error == MPI_SUCCESS)                                                                             \
-      lanyard_follow_request(kind, buffer, *count, PMPI_Type_f2c(*datatype), *peer, *tag,                  \
+      lanyard_follow_request(kind, buffer_of(buffer), *count, PMPI_Type_f2c(*datatype), *peer, *tag,       \
                              PMPI_Comm_f2c(*communicator), PMPI_Request_f2c(*request));                    \
   }
 

@@ -104,6 +104,10 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * function on both sides match. Blocking calls in opposite orders on two processes deadlock, as blocking sends would:
  * use matchall or imatch. What was given to a matching function makes progress whatever the program does, by a thread
  * of Lanyard's that makes no call of MPI's.
+ * Datatypes with gaps are packed into memory of Lanyard's, by the stream: at each start of a send, and behind each wait
+ * for a receive, which touches no byte between. The two sides' datatypes may differ, as MPI has it. The datatype may be
+ * freed once the request is made. A host stream packs host memory and a GPU's stream that GPU's, by a kernel; for graphs
+ * and kernels pack by a kernel of your own.
  * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
  * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, matched (or matching) before, or twice in the
  * call;
@@ -113,8 +117,8 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * waits on for the others); MPI_ERR_ARG: the peer
  * follows another strategy (LANYARD_STRATEGY); MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card;
  * MPIX_ERR_NO_ENTRIES: the card is out of counters or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a
- * partitioned request, one of MPI 4's _c forms, a non-contiguous datatype, an inter-communicator or a communicator of a
- * kind that Lanyard cannot follow. */
+ * partitioned request, a datatype made by MPI_Type_create_darray or with too many irregular blocks, an
+ * inter-communicator or a communicator of a kind that Lanyard cannot follow. */
 int MPIX_Match(MPI_Request* request, MPI_Status* status);
 /* As MPIX_Match on each, in any order of completion. statuses may be MPI_STATUSES_IGNORE. MPI_ERR_IN_STATUS: at least
  * one failed; each status then has its own code in MPI_ERROR; the others are matched. */
@@ -139,7 +143,8 @@ int MPIX_Is_matched(MPI_Request request, int* flag);
  * MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is off (LANYARD_OVERFLOW=off) and the starts of this epoch cannot fit
  * into the card's deferred-work entries; MPIX_ERR_FAILED: an operation of the request failed before, or, with
  * LANYARD_CHECK=on, a ready send came before its receive was started; MPIX_ERR_STALLED: no room until the deadline;
- * MPI_ERR_UNSUPPORTED_OPERATION: within a capture, see below. */
+ * MPI_ERR_UNSUPPORTED_OPERATION: within a capture, see below; or a datatype with gaps, and a
+ * buffer that is not in the stream's memory (a GPU's, the host's). */
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request);
 /* As MPIX_Enqueue_start on each, at the same point of the stream, all or none. A request may stand in it once. */
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
@@ -156,7 +161,8 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
  * capture each start must be followed by its wait. From then on the request belongs to graphs captured on this queue:
  * other starts and waits of it give MPI_ERR_REQUEST until it or the queue is freed, which the owner does when no graph
  * will replay it any more. Graphs are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the
- * card cannot (it takes no deferred work back, or has no doorbell that a kernel rings). */
+ * card cannot (it takes no deferred work back, or has no doorbell that a kernel rings), or the request's datatype has
+ * gaps. */
 
 /* Makes a set of matched requests, whose last starts were waited for and have completed, that kernels on the queue's
  * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is
