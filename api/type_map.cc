@@ -110,7 +110,6 @@ Shape named(MPI_Datatype datatype) {
   PMPI_Type_size_x(datatype, &size);
   PMPI_Type_get_true_extent_x(datatype, &lower, &extent);
   Shape run;
-  run.offset = lower;
   run.length = static_cast<uint64_t>(size);
   if (size == extent || size <= static_cast<MPI_Count>(sizeof(int)))
     return run;

@@ -276,9 +276,11 @@ TEST_F(Requesting, AStartedRequest) {
 TEST_F(Requesting, OneUnfitRequestAmongMany) {
   Requests pair;
   add_pair(pair);
-  pair.send(out.data(), 1, rank(), 1, MPI_COMM_WORLD, Mode::kSend, MPI_DOUBLE_INT);
-  refused([&] { return MPIX_Matchall(3, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
+  std::array<MPI_Request, 3> requests{pair[0], pair[1], MPI_REQUEST_NULL};
+  ASSERT_TRUE(ok(MPI_Bsend_init(out.data(), 4, MPI_BYTE, rank(), 1, MPI_COMM_WORLD, &requests[2])));
+  refused([&] { return MPIX_Matchall(3, requests.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
           {"request 2"});
+  EXPECT_TRUE(ok(MPI_Request_free(&requests[2])));
   Requests good;
   add_pair(good, 4);
   good.match();
