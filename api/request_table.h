@@ -23,7 +23,7 @@ struct RequestRecord {
   CommunicatorRef communicator;  // for its error handler
   core::Transfer transfer;
   std::shared_ptr<const gpu::Layout> layout;  // of the buffer, where it has gaps
-  int unusable_class = MPI_SUCCESS;  // why it cannot be matched, if so
+  int unusable_class = MPI_SUCCESS;           // why it cannot be matched, if so
   std::string unusable;
 
   core::Request* core = nullptr;

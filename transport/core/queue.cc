@@ -220,8 +220,8 @@ Status Queue::start(std::span<Request* const> requests) {
   return {};
 }
 
-// Appends one operation of the request's iteration: the packing or unpacking, or (kWrite64) that it has been made. Where
-// all copies come first devices store all words by one kernel.
+// Appends one operation of the request's iteration: the packing or unpacking, or (kWrite64) that it has been made.
+// Where all copies come first devices store all words by one kernel.
 void Queue::move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration) {
   if (request.packing == nullptr)
     return;

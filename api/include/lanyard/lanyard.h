@@ -106,8 +106,8 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * of Lanyard's that makes no call of MPI's.
  * Datatypes with gaps are packed into memory of Lanyard's, by the stream: at each start of a send, and behind each wait
  * for a receive, which touches no byte between. The two sides' datatypes may differ, as MPI has it. The datatype may be
- * freed once the request is made. A host stream packs host memory and a GPU's stream that GPU's, by a kernel; for graphs
- * and kernels pack by a kernel of your own.
+ * freed once the request is made. A host stream packs host memory and a GPU's stream that GPU's, by a kernel; for
+ * graphs and kernels pack by a kernel of your own.
  * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
  * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, matched (or matching) before, or twice in the
  * call;
