@@ -27,7 +27,7 @@ struct Transfer {
   int tag = 0;                // or kAnyTag
   // Where the user's memory has gaps: the stream packs at each start of a send, and unpacks after each wait for a
   // receive.
-  std::shared_ptr<gpu::Packing> packing;
+  std::shared_ptr<gpu::Packing> packing{};
 };
 
 }  // namespace lanyard::core
