@@ -213,6 +213,7 @@ StallAnswer describe_match(Context& context, const std::vector<const RequestReco
                    " B, for which no receive has been given to a matching call here";
   answer.next = StallHop{.rank = transfer.peer_nic,
                          .question = {.kind = StallQuestion::Kind::kMatch,
+                                      .number = first->number,
                                       .communicator = transfer.communicator,
                                       .peer = transfer.rank,
                                       .is_send = is_send ? 1u : 0u}};

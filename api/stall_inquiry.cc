@@ -88,7 +88,9 @@ void StallInquiry::go_around_again() {
 void StallInquiry::confirm(const StallAnswer& answer) {
   waiting_.reset();
   if (answer.next != asked_[*confirming_].next) {
-    conclusion_ = name(asked_[*confirming_].hop.rank) + " has gone on since it was asked: no deadlock, but slow";
+    const std::string who = name(asked_[*confirming_].hop.rank);
+    lines_.push_back(who + ", asked again: " + answer.text);
+    conclusion_ = who + " waits for something else since it was asked: no deadlock so far";
     return;
   }
   if (++*confirming_ < asked_.size())

@@ -1,6 +1,7 @@
 // The program's other messages beside matched requests: none of them meets a matched request, and probes see them
 // alone.
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include "tests/conformance/conformance.h"
@@ -190,13 +191,16 @@ TEST_F(SynchronousSend, WaitsForItsReceive) {
   pair.receive(&in, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
   pair.send(&out, 1, partner(), 1, MPI_COMM_WORLD, Mode::kSsend, MPI_INT);
   pair.match();
-  std::atomic<bool> passed{false};
+  std::atomic<bool> reached{false}, passed{false};
   ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, pair.at(1))));
+  stream.launch([&] { reached = true; });
   ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, pair.at(1))));
   stream.launch([&] { passed = true; });
   Stream second_stream;
   Queue second(second_stream);
   MPI_Barrier(MPI_COMM_WORLD);
+  while (!reached.load())
+    std::this_thread::yield();
   for (int i = 0; i < 50; ++i) {
     int flag = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);

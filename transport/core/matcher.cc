@@ -234,6 +234,7 @@ std::optional<MatchCard> last_card(const Endpoint& endpoint, const Request& requ
 }  // namespace
 
 Status Matcher::free(Request& request) {
+  endpoint_.collect_failures();  // whether it is a failure that the other side is told of
   const std::optional<MatchCard> card = last_card(endpoint_, request);
   const uint32_t peer = request.matched_nic;
   LANYARD_RETURN_IF_ERROR(endpoint_.free_request(&request));

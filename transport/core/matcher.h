@@ -27,7 +27,7 @@ class Matcher {
   // Makes progress; returns how many cards were dealt with. Never blocks.
   size_t progress();
   // Gives up the match of a request that is matching, which is then fresh again. Where the peer pairs its side with it
-  // at this very moment, that side stays matched to nobody (Request::peer_starts).
+  // at this very moment, that side stays matched to nobody.
   void withdraw(Request& request);
   // Endpoint::free_request(), and the other side of the pair hears of it.
   Status free(Request& request);

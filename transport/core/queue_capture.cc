@@ -15,6 +15,9 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
     if (request.failures > 0)
       return {Code::kFailed,
               "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
+    if (endpoint_.started(request) >= request.peer_starts)
+      return {Code::kFailed,
+              endpoint_.explain_failure(request) + ": free it and match a new one (" + request.describe() + ")"};
     if (request.transfer.packing != nullptr)
       return {Code::kUnsupported, "the request (" + request.describe() +
                                       ") has a datatype with gaps, which nobody packs for a graph or a kernel: pack by "

@@ -46,8 +46,8 @@ struct Request : Resources {
   uint64_t matched_bytes = 0;
   uint64_t matched_number = 0;  // the peer's number for its request
 
-  // What the other side has said of its end: that it takes no part in starts beyond these, because it was freed or
-  // failed.
+  // What the other side has said of its end: that it takes no part in starts beyond these, because it has failed, or
+  // was freed and this side would not find out.
   uint64_t peer_starts = UINT64_MAX;
   bool peer_failed = false;
   // Each start sends the other side something whatever that does, and so fails by itself once that was freed: of ready

@@ -59,6 +59,9 @@ void judge_pairs(World& world) {
     const std::string who = "the " + world.exchange().describe({index}) + " is not told that its other side ";
     if (other.core == nullptr && side.starts > other.before)
       world.find(Finding::kLeak, "honesty", who + "was freed");
+    // The driver may hear of a failure when its request is gone.
+    else if (other.core == nullptr && other.failed > 0 && !side.core->complete() && !world.options().cxi_driver)
+      world.find(Finding::kLeak, "honesty", who + "had failed when it was freed");
     else if (other.core != nullptr && other.number == side.core->matched_number && other.core->failures > 0)
       world.find(Finding::kLeak, "honesty", who + "has failed");
   }
