@@ -73,8 +73,8 @@ struct Action {
   uint32_t queue = 0;                 // of the rank
   uint32_t message = 0;               // kPack, kUnpack, kPromise, kAwait
   std::vector<RequestName> requests;  // of all other kinds but kSync and those of captures
-  bool refused = false;  // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change
-                         // nothing; kDismiss: likewise, where a start has not completed; else nothing is called
+  bool refused = false;   // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change
+                          // nothing; kDismiss: likewise, where a start has not completed; else nothing is called
   bool repeated = false;  // kStart: may be refused because the last start is on another queue and has not completed;
                           // then again, until it is not
 };
