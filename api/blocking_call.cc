@@ -1,6 +1,5 @@
 #include "api/blocking_call.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "api/context.h"
@@ -48,19 +47,19 @@ bool BlockingCall::report_ready() {
   return still_true || inquire();
 }
 
-void BlockingCall::watch() {
+std::string BlockingCall::watch() {
   const Settings& settings = context_.settings();
   const Clock::duration waited = Clock::now() - begin_;
   const bool early = !asked_early_ && settings.deadline.count() > 0 && waited > settings.deadline * 3 / 4;
   const bool warns = !warned_ && settings.warn_after.count() > 0 && waited > settings.warn_after;
   if ((!early && !warns) || !inquire())
-    return;
+    return {};
   asked_early_ = asked_early_ || early;
   if (!warns)
-    return;
+    return {};
   warned_ = true;
-  std::fprintf(stderr, "lanyard: rank %u has waited %lld ms in %s:\n%s\n", context_.rank(),
-               static_cast<long long>(settings.warn_after.count()), subject_.name, report_.c_str());
+  return "lanyard: rank " + std::to_string(context_.rank()) + " has waited " +
+         std::to_string(settings.warn_after.count()) + " ms in " + subject_.name + ":\n" + report_ + "\n";
 }
 
 std::string BlockingCall::describe() const {

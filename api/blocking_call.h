@@ -47,10 +47,10 @@ class BlockingCall {
   // Requires report_ready() and the lock.
   const std::string& report() const { return report_; }
 
-  // For the control thread, every so often: says on stderr what is waited for, once, when it is time, and asks other
-  // processes some time before the deadline, while those that wait for each other are still in their calls. Requires
-  // the lock.
-  void watch();
+  // For the control thread, every so often: what is waited for, once, when it is time to say so on stderr, else
+  // nothing; and asks other processes some time before the deadline, while those that wait for each other are still in
+  // their calls. Requires the lock; who prints had better not hold it.
+  std::string watch();
   // For whoever asks what this process does. "its program has been in MPIX_Queue_wait for 3 s". Requires the lock.
   std::string describe() const;
 

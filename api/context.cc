@@ -142,6 +142,8 @@ bool Context::meet_others() {
     }
     const uint64_t seen = nic_->activity();
     helper_->help();
+    std::string report;
+    bool hopeless = false;
     {
       const auto lock = this->lock();
       plane_->progress();
@@ -149,14 +151,16 @@ bool Context::meet_others() {
       // A process that has left the barrier before us may have ended since: then it is over in a moment.
       if (!lost_since && nic_->lost_peers() > 0)
         lost_since = now;
-      const bool hopeless = lost_since && now - *lost_since > kAfterLoss;
+      hopeless = lost_since && now - *lost_since > kAfterLoss;
       // Past the deadline others may still have something to do before they come: that is no reason to end them.
-      if ((hopeless || (!told && call.overdue())) && call.report_ready()) {
-        std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize: %s\n", rank_, call.report().c_str());
-        told = true;
-        if (hopeless)
-          return false;
-      }
+      if ((hopeless || (!told && call.overdue())) && call.report_ready())
+        report = call.report();
+    }
+    if (!report.empty()) {
+      std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize: %s\n", rank_, report.c_str());
+      told = true;
+      if (hopeless)
+        return false;
     }
     nic_->wait_since(seen, kBetweenTests);
   }

@@ -1,5 +1,8 @@
 #include "api/control_thread.h"
 
+#include <cstdio>
+#include <string>
+
 #include "api/blocking_call.h"
 #include "api/context.h"
 #include "transport/base/futex.h"
@@ -41,6 +44,7 @@ void ControlThread::wake() {
 void ControlThread::run() {
   while (!stopping_.load()) {
     bool pending = false;
+    std::string warnings;
     // Whoever attends the NIC serves it, unless a kernel runs on that very thread.
     context_.nic().progress();
     {
@@ -51,8 +55,11 @@ void ControlThread::run() {
       pending = !called_ || context_.plane().pending();
       context_.kernel_watch().look(context_);
       for (BlockingCall* call : context_.blocking_calls())
-        call->watch();
+        warnings += call->watch();
     }
+    // Whoever reads stderr may be slow: nobody else waits for that.
+    if (!warnings.empty())
+      (void)std::fputs(warnings.c_str(), stderr);
     const std::chrono::milliseconds sleep = pending ? kLookAgain : kWatch;
     if (signal_.load() == 0)
       (void)futex_wait(signal_, 0, sleep);
