@@ -103,7 +103,7 @@ class RoundTrip {
   enum SlotIndex { kFirst, kEven, kOdd, kLast, kSlots };
 
   bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
-  // A kernel that sends itself messages has one ring an iteration: ready sends, in a set with the
+  // A kernel that sends itself messages sets something going by one ring an iteration: ready sends, in a set with the
   // receives.
   bool rings_once() const { return shape_.is_to_self && shape_.mode == PingpongMode::kKernel; }
   // Who sends first.

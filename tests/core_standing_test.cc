@@ -345,5 +345,39 @@ TEST_P(StandingErrors, ARefusedCaptureChangesNothing) {
   EXPECT_EQ(side.wrong, 0);
 }
 
+// Nothing is posted for the receive of a ready send: that it was started its bell alone tells.
+class StandingReady : public Standing {};
+
+TEST_P(StandingReady, AReceiveWhoseSenderIsFreedIsTold) {
+  Side& side = sides[1];
+  side.stream.begin();
+  ASSERT_TRUE(works(side.queue->start({&side.receive, 1})));
+  ASSERT_TRUE(works(side.queue->wait({&side.receive, 1})));
+  side.stream.end();
+  EXPECT_TRUE(works(job[0].matcher.free(*sides[0].send)));
+  job.match();
+  EXPECT_EQ(job[1].endpoint.take_failed(*side.queue), nullptr) << "nothing has started it";
+
+  side.stream.replay();
+  const Request* failed = nullptr;
+  const auto end = LocalJob::Clock::now() + LocalJob::kBound;
+  while (failed == nullptr && LocalJob::Clock::now() < end) {
+    job[1].endpoint.fail_requests_of_lost_peers();
+    failed = job[1].endpoint.take_failed(*side.queue);
+  }
+  ASSERT_EQ(failed, side.receive);
+  EXPECT_EQ(job[1].endpoint.explain_failure(*failed), "rank 0 has freed its request");
+  EXPECT_FALSE(side.stream.poll()) << "its wait passes when it is given up, not before";
+  job[1].endpoint.release(*side.receive);
+  drain();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StandingReady,
+    ::testing::Values(Setting{.name = "TargetCounter", .ready = true},
+                      Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag, .ready = true},
+                      Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack, .ready = true}),
+    [](const auto& info) { return info.param.name; });
+
 }  // namespace
 }  // namespace lanyard

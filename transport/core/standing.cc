@@ -37,7 +37,9 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   auto standing = std::make_shared<Standing>();
   standing->stream = &stream;
   standing->base = standing->posted = request.starts;
-  standing->has_bell = request.trigger.valid() || request.shares_trigger;
+  // Nothing hangs on the bell of a ready send's receive: it tells how far the stream has got, so that a start whose
+  // message will never come is known to be one.
+  standing->has_bell = request.done.valid();
   if (request.done.valid()) {
     const uint64_t reached =
         request.written_back ? request.completion_value(request.starts) : request.done_base + request.starts;
@@ -52,7 +54,7 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
     standing->give_counts();
     return status;
   };
-  if (request.shares_trigger) {
+  if (standing->has_bell && !request.trigger.valid()) {
     const Result<nic::CounterId> trigger = nic_.open_counter();
     if (!trigger.ok())
       return undo(trigger.status());

@@ -2,9 +2,10 @@
 // thread is there to hand their deferred work to the NIC. So it is handed over some iterations ahead, and again as they
 // complete.
 //
-// A standing request has at most one bell, rung once a start: its own trigger counter, or, for what else hangs on its
-// queue's shared trigger, a counter of its own. So thresholds count on by themselves, and in the stream's memory so do
-// the sum that a ring stores (gpu::StreamOp::Kind::kWriteNext64) and the value that a wait is for (kWaitNext64).
+// A standing request has one bell, rung once a start (nobody's request has none): its own trigger counter, or, for what
+// else hangs on its queue's shared trigger and for what starts without an operation, a counter of its own. So
+// thresholds count on by themselves, and in the stream's memory so do the sum that a ring stores
+// (gpu::StreamOp::Kind::kWriteNext64) and the value that a wait is for (kWaitNext64).
 #ifndef LANYARD_TRANSPORT_CORE_STANDING_H_
 #define LANYARD_TRANSPORT_CORE_STANDING_H_
 
@@ -26,7 +27,7 @@ namespace lanyard::core {
 // What a standing request has besides.
 struct Standing {
   gpu::Stream* stream = nullptr;  // whose kernels start it; outlives its standing
-  nic::CounterId trigger;         // of its own, in place of the queue's shared one; may be none
+  nic::CounterId trigger;         // of its own, where the request has no trigger counter; may be none
   bool has_bell = false;
   nic::Doorbell bell;         // a word
   uint64_t base = 0;          // iterations from before

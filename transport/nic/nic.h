@@ -26,8 +26,8 @@
 //      drives, and with no call of this process needed for it: the NIC's own thread takes messages in when nobody
 //      drives.
 //  N12 That a peer's process has ended, or its NIC is closed, is known (is_lost) in the end to every NIC that has had
-//  an
-//      operation with it in either direction; what is under way to it fails, and whoever sleeps in wait_since() wakes.
+//      an operation with it in either direction; what is under way to it fails, and whoever sleeps in wait_since()
+//      wakes.
 //      A NIC that learns of it by failing operations only says so (caps().watches_peers).
 //  N13 A failure counts (failures()) before anything that its operation's chain does is visible; where
 //      caps().failures_lag, it counts once confirms() has said so of its context.
