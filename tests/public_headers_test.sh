@@ -39,9 +39,10 @@ done
 for mpi in openmpi mpich; do
   folders=$(folders "$mpi")
   [[ -n $folders ]] || { echo "FAILED: no headers of $mpi"; failed=$((failed + 1)); continue; }
-  for family in 'gcc g++' 'clang clang++'; do
+  for family in 'gcc g++' 'clang clang++' gcc-{11..16}' g++' clang-{13..22}' clang++'; do
     read -r cc cxx <<<"$family"
-    command -v "$cxx" >/dev/null || { echo "skipped: $cxx is not installed"; continue; }
+    [[ $cc != *-* ]] || cxx+=-${cc#*-}
+    command -v "$cxx" >/dev/null || { [[ $cc == *-* ]] || echo "skipped: $cxx is not installed"; continue; }
     for standard in c11 c17; do
       for source in "$scratch"/*.h.cc; do compiles "$cc" c "$standard" "$source"; done
     done
