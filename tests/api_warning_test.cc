@@ -58,12 +58,8 @@ class FullStderr {
   int saved_ = -1;
 };
 
-TEST(Warning, SaysWhatIsWaitedForAndHoldsNobodyUp) {
-  if (rank() > 1)
-    return;
-  Buffer buffer(40);
-  Stream stream;
-  Queue queue(stream);
+// A transfer from rank 1 to rank 0 that starts a second late.
+MPI_Request late_message(Buffer& buffer, Queue& queue) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank() == 0)
     MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, 1, 5, MPI_COMM_WORLD, &request);
@@ -74,6 +70,36 @@ TEST(Warning, SaysWhatIsWaitedForAndHoldsNobodyUp) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
   EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
   EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+  return request;
+}
+
+// However often the control thread looks.
+TEST(Warning, OfAWaitIsSaidOnce) {
+  if (rank() > 1)
+    return;
+  Buffer buffer(40);
+  Stream stream;
+  Queue queue(stream);
+  MPI_Request request = late_message(buffer, queue);
+  ::testing::internal::CaptureStderr();
+  queue.wait();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string words = "rank 0 has waited";
+  const size_t first = said.find(words);
+  EXPECT_EQ(first != std::string::npos, rank() == 0) << said;
+  if (first != std::string::npos) {
+    EXPECT_EQ(said.find(words, first + 1), std::string::npos) << said;
+  }
+  EXPECT_TRUE(ok(MPI_Request_free(&request)));
+}
+
+TEST(Warning, SaysWhatIsWaitedForAndHoldsNobodyUp) {
+  if (rank() > 1)
+    return;
+  Buffer buffer(40);
+  Stream stream;
+  Queue queue(stream);
+  MPI_Request request = late_message(buffer, queue);
   if (rank() == 0) {
     FullStderr full;
     queue.wait();
