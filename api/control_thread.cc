@@ -1,7 +1,11 @@
 #include "api/control_thread.h"
 
-#include <cstdio>
-#include <string>
+#include <limits.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 
 #include "api/blocking_call.h"
 #include "api/context.h"
@@ -41,10 +45,22 @@ void ControlThread::wake() {
     futex_wake(signal_, 1);
 }
 
+void ControlThread::speak() {
+  while (!unsaid_.empty()) {
+    pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (poll(&room, 1, 0) <= 0)
+      return;
+    // A pipe with any room has room for so much.
+    const ssize_t length = write(STDERR_FILENO, unsaid_.data(), std::min<size_t>(unsaid_.size(), PIPE_BUF));
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+      return;
+    unsaid_.erase(0, length < 0 ? unsaid_.size() : static_cast<size_t>(length));
+  }
+}
+
 void ControlThread::run() {
   while (!stopping_.load()) {
     bool pending = false;
-    std::string warnings;
     // Whoever attends the NIC serves it, unless a kernel runs on that very thread.
     context_.nic().progress();
     {
@@ -55,11 +71,9 @@ void ControlThread::run() {
       pending = !called_ || context_.plane().pending();
       context_.kernel_watch().look(context_);
       for (BlockingCall* call : context_.blocking_calls())
-        warnings += call->watch();
+        unsaid_ += call->watch();
     }
-    // Whoever reads stderr may be slow: nobody else waits for that.
-    if (!warnings.empty())
-      (void)std::fputs(warnings.c_str(), stderr);
+    speak();
     const std::chrono::milliseconds sleep = pending ? kLookAgain : kWatch;
     if (signal_.load() == 0)
       (void)futex_wait(signal_, 0, sleep);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
 
 #include "transport/base/status.h"
@@ -36,12 +37,15 @@ class ControlThread {
 
   void run();
   void wake();
+  // Writes of what is to be said on stderr as much as there is room for: whoever reads it may be slow, or gone.
+  void speak();
 
   Context& context_;
   std::thread thread_;
   std::atomic<uint32_t> signal_{0};  // a futex: 1 where there is something to do
   std::atomic<bool> stopping_{false};
   bool called_ = false;  // the NIC calls
+  std::string unsaid_;
 };
 
 }  // namespace lanyard::api

@@ -53,6 +53,9 @@ int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void*), void
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
   if (!lanyard_host_stream::valid(stream))
     return invalid();
+  if (lanyard::gpu::HostStream::inside_kernel())
+    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY,
+                 "MPIX_Host_stream_synchronize was called by a kernel of a host stream, which nothing may wait in");
   std::optional<BlockingCall> call;  // while there is somebody who could be told
   if (Context* context = Context::get(); context != nullptr && context->nic_status().ok())
     call.emplace(*context, BlockingCall::Subject{.name = "MPIX_Host_stream_synchronize",

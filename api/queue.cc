@@ -95,8 +95,10 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
         break;
       }
     }
-    // The stream is full, or without overflow the NIC: both empty themselves as the stream goes on.
-    queue->stream().poll();
+    // The stream is full, or without overflow the NIC: both empty themselves as the stream goes on. Where there is a
+    // deadline a host stream does so on its own thread: a kernel that does not return must not keep this one.
+    if (queue->device_stream != nullptr || context.settings().deadline.count() == 0)
+      queue->stream().poll();
     context.helper().help();
     sched_yield();
   }

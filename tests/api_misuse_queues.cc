@@ -76,6 +76,18 @@ TEST_F(Queueing, AStreamOutlivesItsQueue) {
   EXPECT_NE(stream.handle(), MPIX_HOST_STREAM_NULL);
 }
 
+// It would wait for itself.
+TEST_F(Queueing, AKernelWaitsForNoStream) {
+  int waited = MPI_SUCCESS, synchronised = MPI_SUCCESS;
+  stream.launch([&] {
+    waited = MPIX_Queue_wait(queue);
+    synchronised = MPIX_Host_stream_synchronize(stream.handle());
+  });
+  stream.synchronize();
+  EXPECT_TRUE(fails(waited, MPIX_ERR_BUSY, {"MPIX_Queue_wait", "kernel"}));
+  EXPECT_TRUE(fails(synchronised, MPIX_ERR_BUSY, {"MPIX_Host_stream_synchronize", "kernel"}));
+}
+
 TEST_F(Queueing, HandlesThatAreNoStream) {
   MPIX_Host_stream freed = MPIX_HOST_STREAM_NULL;
   ASSERT_TRUE(ok(MPIX_Host_stream_create(&freed)));

@@ -100,16 +100,29 @@ TEST(Warning, SaysWhatIsWaitedForAndHoldsNobodyUp) {
   Stream stream;
   Queue queue(stream);
   MPI_Request request = late_message(buffer, queue);
+  MPI_Request next = MPI_REQUEST_NULL;
+  int matched = 0;
   if (rank() == 0) {
+    MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, 1, 6, MPI_COMM_WORLD, &next);
     FullStderr full;
     queue.wait();
+    // What other processes want of this one goes on, while its program is elsewhere.
+    MPI_Request match = MPI_REQUEST_NULL;
+    EXPECT_TRUE(ok(MPIX_Imatch(&next, &match)));
+    EXPECT_TRUE(ok(MPI_Recv(&matched, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
+    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
     const std::string said = full.text("tag 5, 40 B");
     EXPECT_NE(said.find("rank 0 has waited 200 ms in MPIX_Queue_wait"), std::string::npos) << said;
     EXPECT_NE(said.find("request (recv, peer 1, tag 5, 40 B)"), std::string::npos) << said;
   } else {
+    MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, 0, 6, MPI_COMM_WORLD, &next);
     queue.wait();
+    matched = MPIX_Match(&next, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    EXPECT_TRUE(ok(MPI_Send(&matched, 1, MPI_INT, 0, 7, MPI_COMM_WORLD)));
   }
+  EXPECT_EQ(matched, 1);
   EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  EXPECT_TRUE(ok(MPI_Request_free(&next)));
 }
 
 }  // namespace

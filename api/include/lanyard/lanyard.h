@@ -49,7 +49,7 @@ int MPIX_Host_stream_create(MPIX_Host_stream* stream);
  * MPI_ERR_ARG; MPI_ERR_NO_MEM where the stream's queue is full. */
 int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void* argument), void* argument);
 /* Blocks until everything enqueued so far has run; no deadline ends it (LANYARD_WARN_S speaks). MPI_ERR_ARG;
- * MPI_ERR_OTHER where the stream was given up because MPI has ended. */
+ * MPIX_ERR_BUSY in a kernel; MPI_ERR_OTHER where the stream was given up because MPI has ended. */
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream);
 /* Synchronises, frees, sets *stream to MPIX_HOST_STREAM_NULL. MPI_ERR_ARG; MPIX_ERR_BUSY while a queue uses it;
  * MPI_ERR_OTHER as above. */
