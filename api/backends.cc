@@ -27,6 +27,8 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, Devic
     return wire.status();
   nicsim::ModelLimits limits;
   limits.deferred_depth = settings.dwq_depth;
+  limits.max_counters = settings.counters;
+  limits.max_regions = settings.regions;
   limits.max_message_bytes = settings.max_message_bytes;
   return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(
       limits, std::move(wire.value()), nicsim::ThreadedOptions{.spin_for = settings.spin, .memory = memory}));

@@ -95,10 +95,12 @@ constexpr std::string_view kNames[] = {
     "LANYARD_OFI_PROVIDER",
     "LANYARD_OVERFLOW",
     "LANYARD_SIM_CMA",
+    "LANYARD_SIM_COUNTERS",
     "LANYARD_SIM_DWQ_DEPTH",
     "LANYARD_SIM_FAULT",
     "LANYARD_SIM_INTERFACE",
     "LANYARD_SIM_MAX_MESSAGE",
+    "LANYARD_SIM_REGIONS",
     "LANYARD_SIM_SPIN_MS",
     "LANYARD_SIM_WIRE",
     "LANYARD_STRATEGY",
@@ -182,6 +184,12 @@ Result<Settings> Settings::from_environment() {
   uint64_t depth = settings.dwq_depth;
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_DWQ_DEPTH", 1, 65536, depth));
   settings.dwq_depth = static_cast<uint32_t>(depth);
+  uint64_t counters = settings.counters;
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_COUNTERS", 1, 1'000'000, counters));
+  settings.counters = static_cast<uint32_t>(counters);
+  uint64_t regions = settings.regions;
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_REGIONS", 1, 1'000'000, regions));
+  settings.regions = static_cast<uint32_t>(regions);
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_SIM_CMA", settings.cma));
   auto spin = static_cast<uint64_t>(settings.spin.count());

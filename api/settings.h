@@ -28,6 +28,8 @@ struct Settings {
   std::chrono::milliseconds warn_after{10'000};    // LANYARD_WARN_S: as above
   std::string wire = "shm";                        // LANYARD_SIM_WIRE: shm, tcp
   uint32_t dwq_depth = 504;                        // LANYARD_SIM_DWQ_DEPTH: 1 to 65536
+  uint32_t counters = 4096;                        // LANYARD_SIM_COUNTERS: 1 to 1000000
+  uint32_t regions = 16384;                        // LANYARD_SIM_REGIONS: 1 to 1000000
   uint64_t max_message_bytes = uint64_t{1} << 30;  // LANYARD_SIM_MAX_MESSAGE: bytes, at least 1
   std::chrono::milliseconds spin{20};              // LANYARD_SIM_SPIN_MS: 0 to 1000000
   bool cma = true;                                 // LANYARD_SIM_CMA: on, off: cross-memory attach on the shm wire

@@ -16,11 +16,11 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {
-    "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW",    "LANYARD_DEADLINE_S",
-    "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",     "LANYARD_SIM_DWQ_DEPTH",
-    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY",    "LANYARD_OFI_PROVIDER",
-    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS", "LANYARD_GPU_LINGER_US",
-    "LANYARD_GPU_SHARED",    "LANYARD_GPU_BLOCKING",
+    "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW",     "LANYARD_DEADLINE_S",
+    "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",      "LANYARD_SIM_DWQ_DEPTH",
+    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY",     "LANYARD_OFI_PROVIDER",
+    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS",  "LANYARD_GPU_LINGER_US",
+    "LANYARD_GPU_SHARED",    "LANYARD_GPU_BLOCKING",    "LANYARD_SIM_COUNTERS", "LANYARD_SIM_REGIONS",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -67,6 +67,8 @@ TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(settings.warn_after, milliseconds(10'000));
   EXPECT_EQ(settings.wire, "shm");
   EXPECT_EQ(settings.dwq_depth, 504u);
+  EXPECT_EQ(settings.counters, 4096u);
+  EXPECT_EQ(settings.regions, 16'384u);
   EXPECT_EQ(settings.max_message_bytes, uint64_t{1} << 30);
   EXPECT_TRUE(settings.cma);
   EXPECT_EQ(settings.interface, "");
@@ -157,6 +159,15 @@ TEST_F(SettingsTest, Depth) {
           "from 1 to 65536");
 }
 
+TEST_F(SettingsTest, CountersAndRegions) {
+  EXPECT_EQ(with("LANYARD_SIM_COUNTERS", "1").counters, 1u);
+  EXPECT_EQ(with("LANYARD_SIM_COUNTERS", "1000000").counters, 1'000'000u);
+  refused("LANYARD_SIM_COUNTERS", {"", "0", "1000001", "-1", "2k"}, "from 1 to 1000000");
+  EXPECT_EQ(with("LANYARD_SIM_REGIONS", "1").regions, 1u);
+  EXPECT_EQ(with("LANYARD_SIM_REGIONS", "1000000").regions, 1'000'000u);
+  refused("LANYARD_SIM_REGIONS", {"", "0", "1000001", "-1", "2k"}, "from 1 to 1000000");
+}
+
 TEST_F(SettingsTest, MaxMessage) {
   EXPECT_EQ(with("LANYARD_SIM_MAX_MESSAGE", "1").max_message_bytes, 1u);
   EXPECT_EQ(with("LANYARD_SIM_MAX_MESSAGE", "1099511627776").max_message_bytes, uint64_t{1} << 40);
@@ -245,8 +256,8 @@ TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim",  "on",          "off",     "3",  "4",  "tcp", "off", "17",  "10.0.0.1",
-                          "4096", "sender-flag", "sockets", "lo", "21", "22",  "23",  "yes", "on"};
+  const char* values[] = {"sim",         "on",      "off", "3",  "4",  "tcp", "off", "17", "10.0.0.1", "4096",
+                          "sender-flag", "sockets", "lo",  "21", "22", "23",  "yes", "on", "24",       "25"};
   for (size_t i = 0; i < std::size(kNames); ++i)
     setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
@@ -269,6 +280,8 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.gpu_linger, microseconds(23));
   EXPECT_EQ(settings.gpu_shared, "yes");
   EXPECT_TRUE(settings.gpu_blocking);
+  EXPECT_EQ(settings.counters, 24u);
+  EXPECT_EQ(settings.regions, 25u);
 }
 
 }  // namespace
