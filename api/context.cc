@@ -9,6 +9,7 @@
 #include "api/blocking_call.h"
 #include "api/followed_calls.h"
 #include "api/match_call.h"
+#include "api/performance_variables.h"
 #include "api/queue.h"
 #include "api/stall_inquiry.h"
 #include "transport/base/job_secret.h"
@@ -88,6 +89,7 @@ void Context::close() {
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
   context->control_thread_.stop();
+  PerformanceVariables::get().detach();
   the_context = nullptr;
   if (context->halt_streams())
     delete context;
@@ -192,6 +194,8 @@ Context::Context() {
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
   size_ = static_cast<uint32_t>(size);
   nic_status_ = open_nic();
+  if (nic_status_.ok())
+    PerformanceVariables::get().attach(*this);
 }
 
 // Every process takes part in the exchange, whether it has a NIC or not.

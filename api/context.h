@@ -80,6 +80,8 @@ class Context {
   core::Matcher& matcher() { return plane_->matcher(); }
   NicHelper& helper() { return *helper_; }
   std::vector<std::unique_ptr<lanyard_queue>>& queues() { return queues_; }
+  // What the queues that have been freed had counted.
+  core::Queue::Figures& freed_queues() { return freed_queues_; }
   std::list<std::unique_ptr<MatchCall>>& match_calls() { return match_calls_; }
   // The calls that the program is in and that wait, oldest first.
   std::vector<BlockingCall*>& blocking_calls() { return blocking_calls_; }
@@ -122,6 +124,7 @@ class Context {
   KernelWatch kernel_watch_;
   std::list<std::unique_ptr<MatchCall>> match_calls_;
   std::vector<std::unique_ptr<lanyard_queue>> queues_;
+  core::Queue::Figures freed_queues_;
   std::vector<core::Request*> scratch_;
 };
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "api/blocking_call.h"
+#include "api/figures.h"
 
 namespace lanyard::api {
 
@@ -239,6 +240,7 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
     return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, standing);
   queue->abandon();
   const auto lock = context->lock();
+  add(queue->core->figures(), context->freed_queues());
   std::erase_if(context->queues(), [&](const auto& each) { return each.get() == queue; });
   *handle = MPIX_QUEUE_NULL;
   return MPI_SUCCESS;
@@ -270,27 +272,19 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
     queue = find_queue(*context, handle);
     if (queue != nullptr) {
       const core::Queue::Figures& own = queue->core->figures();
-      core::Endpoint& endpoint = context->endpoint();
       const nic::Caps& caps = context->nic().caps();
-      const nic::Usage usage = context->nic().usage();
       figures = {
           {"nic", caps.name},
-          {"strategy", core::strategy_name(endpoint.options().strategy)},
+          {"strategy", core::strategy_name(context->endpoint().options().strategy)},
           {"starts", std::to_string(own.starts)},
           {"waits", std::to_string(own.waits)},
           {"triggers", std::to_string(own.triggers)},
           {"bytes", std::to_string(own.bytes)},
-          {"entries_posted", std::to_string(endpoint.entries_posted())},
-          {"entries_overflowed", std::to_string(endpoint.overflow().overflowed())},
-          {"entries_by_software", std::to_string(endpoint.overflow().by_software())},
-          {"entries_in_use", std::to_string(caps.deferred_depth - context->nic().free_entries())},
-          {"entries_depth", std::to_string(caps.deferred_depth)},
-          {"counters", std::to_string(usage.counters)},
-          {"regions", std::to_string(usage.regions)},
-          {"failures", std::to_string(context->nic().failures())},
           {"stream", queue->stream().kind()},
           {"device_memory", caps.device_memory ? "yes" : "no"},
       };
+      for (const Figure& figure : card_figures())
+        figures.emplace_back(figure.name, std::to_string(figure.read(*context)));
     }
   }
   if (queue == nullptr)
