@@ -25,25 +25,26 @@ struct ControlChannel::Slot {
   }
 };
 
-Result<std::unique_ptr<ControlChannel>> ControlChannel::open(nic::Nic& nic, uint32_t self, uint32_t ranks) {
+Result<std::unique_ptr<ControlChannel>> ControlChannel::open(nic::Nic& nic, uint32_t self, uint32_t ranks,
+                                                             uint64_t* memory) {
   std::unique_ptr<ControlChannel> channel(new ControlChannel(nic, self, ranks));
-  LANYARD_RETURN_IF_ERROR(channel->enroll());
+  LANYARD_RETURN_IF_ERROR(channel->enroll(memory));
   return channel;
 }
 
+size_t ControlChannel::words_for(uint32_t ranks) {
+  return (slots_offset(ranks) + ranks * kSlots * kSlotBytes) / sizeof(uint64_t);
+}
+
 ControlChannel::ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks)
-    : nic_(nic),
-      self_(self),
-      ranks_(ranks),
-      slots_offset_((credit_offset(ranks) + kSlotBytes - 1) / kSlotBytes * kSlotBytes),
-      lanes_(ranks),
-      taken_(ranks) {
+    : nic_(nic), self_(self), ranks_(ranks), slots_offset_(slots_offset(ranks)), lanes_(ranks), taken_(ranks) {
   static_assert(sizeof(Slot) == kSlotBytes);
 }
 
-Status ControlChannel::enroll() {
-  const uint64_t bytes = slot_offset(ranks_, 0);
-  memory_ = static_cast<uint64_t*>(std::calloc(bytes / sizeof(uint64_t), sizeof(uint64_t)));
+Status ControlChannel::enroll(uint64_t* memory) {
+  const size_t words = words_for(ranks_);
+  owns_memory_ = memory == nullptr;
+  memory_ = owns_memory_ ? static_cast<uint64_t*>(std::calloc(words, sizeof(uint64_t))) : memory;
   if (memory_ == nullptr)
     return {Code::kExhausted, "no memory for the control channel"};
   for (uint64_t n = 0; n <= kSlots; ++n)
@@ -52,7 +53,7 @@ Status ControlChannel::enroll() {
   if (!counter.ok())
     return counter.status();
   arrivals_ = counter.value();
-  const Result<nic::RegionId> region = nic_.register_region(memory_, bytes, arrivals_);
+  const Result<nic::RegionId> region = nic_.register_region(memory_, words * sizeof(uint64_t), arrivals_);
   if (!region.ok())
     return region.status();
   region_ = region.value();
@@ -68,7 +69,8 @@ ControlChannel::~ControlChannel() {
   for (Lane& lane : lanes_)
     if (lane.region.valid() && !nic_.deregister_region(lane.region).ok())
       (void)lane.slots.release();
-  if (!region_.valid() || nic_.deregister_region(region_).ok())
+  const bool unused = !region_.valid() || nic_.deregister_region(region_).ok();
+  if (unused && owns_memory_)
     std::free(memory_);
   if (arrivals_.valid())
     (void)nic_.close_counter(arrivals_);

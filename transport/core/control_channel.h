@@ -48,8 +48,10 @@ class ControlChannel {
   };
 
   // Opens this process's end; `nic` outlives it. `ranks`: how many processes the job has. kExhausted: no counter or
-  // region.
-  static Result<std::unique_ptr<ControlChannel>> open(nic::Nic& nic, uint32_t self, uint32_t ranks);
+  // region. `memory`: as many zeros as words_for(ranks), that outlive it; null: it takes what it needs.
+  static Result<std::unique_ptr<ControlChannel>> open(nic::Nic& nic, uint32_t self, uint32_t ranks,
+                                                      uint64_t* memory = nullptr);
+  static size_t words_for(uint32_t ranks);
   // The NIC is done with its memory by then, or the memory stays for ever.
   ~ControlChannel();
   ControlChannel(const ControlChannel&) = delete;
@@ -112,7 +114,7 @@ class ControlChannel {
   };
 
   ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks);
-  Status enroll();
+  Status enroll(uint64_t* memory);
   bool has_arrivals();
   bool hand_on(uint32_t peer);
   Status ready(Lane& lane);
@@ -126,7 +128,10 @@ class ControlChannel {
   // Offsets in everybody's memory. First the operands of sums, n at amount_offset(n); then what belongs to the lane of
   // `rank`.
   static uint64_t amount_offset(uint64_t n) { return n * sizeof(uint64_t); }
-  uint64_t announced_offset(uint32_t rank) const { return (kSlots + 1 + rank) * sizeof(uint64_t); }
+  static uint64_t announced_offset(uint32_t rank) { return (kSlots + 1 + rank) * sizeof(uint64_t); }
+  static uint64_t slots_offset(uint32_t ranks) {
+    return (announced_offset(2 * ranks) + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
+  }
   uint64_t credit_offset(uint32_t rank) const { return announced_offset(ranks_ + rank); }
   uint64_t slot_offset(uint32_t rank, uint64_t slot) const {
     return slots_offset_ + (rank * kSlots + slot % kSlots) * kSlotBytes;
@@ -139,7 +144,8 @@ class ControlChannel {
   const uint32_t self_;
   const uint32_t ranks_;
   const uint64_t slots_offset_;
-  uint64_t* memory_ = nullptr;  // by calloc: of a job of many processes most lanes are never touched
+  uint64_t* memory_ = nullptr;  // its own by calloc: of a job of many processes most lanes are never touched
+  bool owns_memory_ = false;
   nic::CounterId arrivals_;
   nic::RegionId region_;
   nic::RemoteKey key_;
