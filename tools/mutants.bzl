@@ -13,6 +13,7 @@ PATCHED = [
     "nicsim/deterministic/step_stream.cc",
     "nicsim/model/entry_table.cc",
     "nicsim/model/nic_model.cc",
+    "transport/core/control_channel.cc",
     "transport/core/endpoint.cc",
     "transport/core/failure_book.cc",
     "transport/core/matcher.cc",

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "nicsim/deterministic/card_mail.h"
+
 namespace lanyard::nicsim {
 
 namespace {
@@ -91,6 +93,8 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.world.strategy == core::Strategy::kWriteBack}; }},
       {"cxi-driver", "", 0, 0, "the driver for Slingshot stands between the protocol and the card",
        [](C& c, N) { c.world.cxi_driver = true; }, [](const C& c) { return N{c.world.cxi_driver}; }},
+      {"mail-by-card", "", 0, 0, "the control channel runs, and cards carry its messages; else they are handed over",
+       [](C& c, N) { c.world.mail_by_card = true; }, [](const C& c) { return N{c.world.mail_by_card}; }},
       {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
        [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
       {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
@@ -210,6 +214,18 @@ Status check_driver(const Config& config) {
   return {};
 }
 
+// What the control channel asks of its card.
+Status check_mail(const Config& config) {
+  const WorldOptions& world = config.world;
+  if (!world.mail_by_card)
+    return {};
+  if (world.cxi_driver || world.scarce || world.max_message_bytes < CardMail::kLeastMessageBytes)
+    return {Code::kInvalidArgument,
+            "'mail-by-card' goes without 'cxi-driver' and 'scarce', and takes a 'max-message' of " +
+                std::to_string(CardMail::kLeastMessageBytes) + " or more"};
+  return {};
+}
+
 Status check_program(const Config& config) {
   constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter can count on from
   if (config.world.age > kOldest)
@@ -254,6 +270,7 @@ Result<Config> Config::parse(const std::string& text) {
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
   LANYARD_RETURN_IF_ERROR(check_driver(config));
+  LANYARD_RETURN_IF_ERROR(check_mail(config));
   Status fits = config.program != nullptr ? check_program(config) : check_halo(config);
   if (!fits.ok())
     return fits;

@@ -187,6 +187,9 @@ Result<Exploration> explore(World& world, const ExploreOptions& options) {
     return Status(Code::kUnsupported, "virtual time leaves one order: explore without 'timed'");
   if (world.options().cxi_driver)
     return Status(Code::kUnsupported, "fingerprints do not look into the driver: explore without 'cxi-driver'");
+  if (world.options().mail_by_card)
+    return Status(Code::kUnsupported,
+                  "fingerprints do not look into the control channel: explore without 'mail-by-card'");
   if (world.options().in_order)
     return Status(Code::kUnsupported, "fingerprints do not tell orders of messages apart: explore without 'in-order'");
   if (world.options().overflow && !world.options().blocking_post &&

@@ -39,7 +39,10 @@ enum Workload : uint32_t {
   kDriverFailures,
   kDriverFlag,
   kDriverLeft,
-  kAged,  // counters near their 48 bits, and one start more than they can count
+  kMail,       // these two: messages of the control channel by card, of several slots
+  kMailTight,  // the card is full every so often
+  kWithdrawn,  // offers of equal numbers
+  kAged,       // counters near their 48 bits, and one start more than they can count
 };
 
 constexpr const char* kWorkloads[] = {
@@ -71,6 +74,9 @@ constexpr const char* kWorkloads[] = {
     "2ranks,1req-each-way,2iter,sender-flag,cxi-driver,early-acks",
     "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_y_f0r_m1r_"
     "x1r_s1r_w1r_y,cxi-driver,failures",
+    "2ranks,1req-each-way,1iter,mail-by-card",
+    "2ranks,1req-one-way,1iter,in-flight=1,mail-by-card",
+    "program=0-2:8t1_1-2:8t2/m0_t0/m1_t1/",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "random programs",
 };
@@ -227,6 +233,18 @@ constexpr Mutant kMutants[] = {
     {76, "bad news forgotten", "what waits for a request that has failed goes on waiting", "Endpoint::end_peer",
      kFailures, nullptr},
     {77, "started alone", "a request can be started though its other side has failed", "Queue::check_start", kFailures,
+     nullptr},
+    {78, "withdrawn for another", "of offers of equal numbers that of another process is withdrawn",
+     "Matcher::withdrawn", kWithdrawn, nullptr},
+    {79, "a slot too many", "a slot is written again before its credit has come", "ControlChannel::hand_on", kMail,
+     nullptr},
+    {80, "one credit for several", "however many slots were taken, one credit is given", "ControlChannel::hand_on",
+     kMail, nullptr},
+    {81, "announced in vain", "a slot counts as announced though the card had no room for that",
+     "ControlChannel::write_next", kMailTight, nullptr},
+    {82, "last part first", "a part of a long message is put before those that came earlier",
+     "ControlChannel::take_slot", kMail, nullptr},
+    {83, "slots left behind", "the memory of outgoing slots stays registered", "ControlChannel::~ControlChannel", kMail,
      nullptr},
 };
 

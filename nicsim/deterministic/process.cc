@@ -21,6 +21,10 @@ bool is_first(std::span<const MatchCard> cards, size_t place) {
 Status Mailbox::send(uint32_t nic, const MatchCard& card) {
   if (const std::optional<std::string> why = why_unreachable(nic))
     return {Code::kFailed, *why};
+  if (CardMail* by_card = world_.process(rank_).card_mail.get(); by_card != nullptr && world_.is_running()) {
+    by_card->send(nic, card);
+    return {};
+  }
   world_.process(nic).mail.under_way_.push_back(card);
   world_.mail_is_under_way(nic);
   return {};
@@ -30,6 +34,18 @@ std::optional<std::string> Mailbox::why_unreachable(uint32_t nic) const {
   if (!world_.process(rank_).nic.is_lost(nic))
     return std::nullopt;
   return "rank " + std::to_string(nic) + " has ended";
+}
+
+std::optional<MatchCard> Mailbox::receive() {
+  CardMail* by_card = world_.process(rank_).card_mail.get();
+  std::optional<MatchCard> card =
+      by_card != nullptr && world_.is_running() ? by_card->receive() : std::exchange(arrived_, std::nullopt);
+  if (card && card->kind == MatchCard::Kind::kOffer)
+    offers_.push_back({card->from_nic, card->send});
+  if (card && card->kind == MatchCard::Kind::kWithdraw)
+    std::erase_if(offers_,
+                  [&](const Offer& offer) { return offer.from == card->from_nic && offer.send == card->send; });
+  return card;
 }
 
 uint32_t Mailbox::senders() const {
@@ -51,6 +67,10 @@ void Mailbox::arrive(uint32_t which) {
 
 void Mailbox::lose(uint32_t sender) {
   std::erase_if(under_way_, [sender](const MatchCard& card) { return card.from_nic == sender; });
+}
+
+std::unique_ptr<CardMail> Process::open_card_mail(World& world, StepNic& nic, uint32_t rank, uint32_t ranks) {
+  return world.options().mail_by_card ? std::make_unique<CardMail>(world, nic, rank, ranks) : nullptr;
 }
 
 }  // namespace lanyard::nicsim

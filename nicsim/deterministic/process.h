@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nicsim/deterministic/card_mail.h"
 #include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/oracles/shadow_nic.h"
 #include "nicsim/deterministic/step_fabric.h"
@@ -23,14 +24,14 @@
 namespace lanyard::nicsim {
 
 // Brings a process its matching cards, each by a step of its own: in order from any one sender, and from several in
-// any order.
+// any order. Where the process has a CardMail, that does it while the world runs.
 class Mailbox final : public core::Courier {
  public:
   Mailbox(World& world, uint32_t rank) : world_(world), rank_(rank) {}
 
   Status send(uint32_t nic, const core::MatchCard& card) override;
   std::optional<std::string> why_unreachable(uint32_t nic) const override;
-  std::optional<core::MatchCard> receive() override { return std::exchange(arrived_, std::nullopt); }
+  std::optional<core::MatchCard> receive() override;
 
   std::span<const core::MatchCard> under_way() const { return under_way_; }
   // Processes with cards under way, and the oldest card of the one that stands `which`th among them arrives. Requires
@@ -39,12 +40,19 @@ class Mailbox final : public core::Courier {
   void arrive(uint32_t which);
   // What that process has sent and has not arrived never will.
   void lose(uint32_t sender);
+  // Sends that were offered to this process and not withdrawn, whatever was matched with them; in order of one process.
+  struct Offer {
+    uint32_t from = 0;
+    uint64_t send = 0;
+  };
+  std::span<const Offer> offers() const { return offers_; }
 
  private:
   World& world_;
   const uint32_t rank_;
   std::vector<core::MatchCard> under_way_;  // oldest first
   std::optional<core::MatchCard> arrived_;
+  std::vector<Offer> offers_;
 };
 
 struct Process {
@@ -70,12 +78,14 @@ struct Process {
         nic(world, rank, ranks, limits),
         driver(open_driver(world, nic, rank, limits)),
         endpoint(card(), rank, options),
+        card_mail(open_card_mail(world, nic, rank, ranks)),
         mail(world, rank),
         matcher(endpoint, mail),
         shadow(limits) {}
 
   // Null where the world has none.
   static std::unique_ptr<Driver> open_driver(World& world, StepNic& nic, uint32_t rank, const ModelLimits& limits);
+  static std::unique_ptr<CardMail> open_card_mail(World& world, StepNic& nic, uint32_t rank, uint32_t ranks);
   // What the core has for its NIC.
   nic::Nic& card() { return driver == nullptr ? static_cast<nic::Nic&>(nic) : *driver->nic; }
   const nic::Nic& card() const { return driver == nullptr ? static_cast<const nic::Nic&>(nic) : *driver->nic; }
@@ -85,6 +95,7 @@ struct Process {
   StepNic nic;
   const std::unique_ptr<Driver> driver;
   core::Endpoint endpoint;
+  std::unique_ptr<CardMail> card_mail;  // null where messages of the control channel are handed over
   Mailbox mail;
   core::Matcher matcher;
   ShadowNic shadow;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "nicsim/deterministic/card_mail.h"
 #include "nicsim/deterministic/schedulers.h"
 
 namespace lanyard::nicsim {
@@ -72,6 +73,8 @@ class Generator {
     config.program = std::make_shared<const Exchange>(std::move(exchange));
     config.world.cxi_driver = !graphs_ && config.world.strategy != core::Strategy::kWriteBack &&
                               config.world.bells == Bells::kCalls && config.world.in_flight == 0 && percent(50);
+    config.world.mail_by_card = !config.world.cxi_driver && !config.world.scarce &&
+                                config.world.max_message_bytes >= CardMail::kLeastMessageBytes && percent(60);
     return config;
   }
 
@@ -183,8 +186,9 @@ class Generator {
           return each.options.any_source || each.options.any_tag;
         }))
       return;
+    const uint32_t twins = draw_twins(exchange, epochs, kTag);
     const uint32_t count = 1 + below(3);
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = twins; i < twins + count; ++i) {
       const uint32_t from = below(exchange.ranks()), to = below(exchange.ranks());
       const MessageName name = exchange.message(from, to, {.bytes = 8, .tag = kTag + static_cast<int>(i)});
       const RequestName request = percent(70) ? name.send : name.receive;
@@ -194,6 +198,32 @@ class Generator {
                             .first = first,
                             .last = first + 1 + below(epochs - 1 - first)});
     }
+  }
+  // Two processes offer to a third, or to one of the two, sends that have the same number, and withdraw them one after
+  // the other. The one that has had fewer requests first has receives that nobody matches. Returns how many tags from
+  // `tag` on that takes.
+  uint32_t draw_twins(Exchange& exchange, uint32_t epochs, int tag) {
+    if (faulty_ || exchange.ranks() < 2 || percent(50))
+      return 0;
+    const uint32_t one = below(exchange.ranks()), other = (one + 1 + below(exchange.ranks() - 1)) % exchange.ranks();
+    const uint32_t to = below(exchange.ranks());
+    uint32_t tags = 0;
+    const auto add = [&](uint32_t from, uint32_t target, bool send) {
+      const MessageName name = exchange.message(from, target, {.bytes = 8, .tag = tag + static_cast<int>(tags++)});
+      const uint32_t last = 1 + below(epochs - 1);
+      unmatched_.push_back({send ? name.send : name.receive, send ? from : target, 0, last});
+    };
+    while (plans_[one].size() + count_unmatched(one) < plans_[other].size() + count_unmatched(other))
+      add(other, one, false);
+    while (plans_[other].size() + count_unmatched(other) < plans_[one].size() + count_unmatched(one))
+      add(one, other, false);
+    add(one, to, true);
+    add(other, to, true);
+    return tags;
+  }
+  size_t count_unmatched(uint32_t rank) const {
+    return static_cast<size_t>(std::count_if(unmatched_.begin(), unmatched_.end(),
+                                             [rank](const Unmatched& each) { return each.rank == rank; }));
   }
   void come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch) const {
     for (const Unmatched& each : unmatched_) {

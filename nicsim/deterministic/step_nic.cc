@@ -231,6 +231,8 @@ void StepNic::start_held() {
     world_.launch(rank_, op, *launch);
   else if (op.moves_data())
     world_.failed_at_once(rank_, op);
+  if (CardMail* mail = world_.process(rank_).card_mail.get(); mail != nullptr)
+    mail->wake();
 }
 
 Status StepNic::cancel(nic::CounterId trigger) {

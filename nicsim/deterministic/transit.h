@@ -10,7 +10,8 @@
 namespace lanyard::nicsim {
 
 struct Transit {
-  enum class Role : uint8_t { kData, kClear, kDone, kFlag };  // kFlag: a sender raises the receive's done word
+  // kFlag: a sender raises the receive's done word; kMail: of no request, of the control channel.
+  enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail };
   enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck };  // what comes next
 
   Stage stage = Stage::kFree;
@@ -19,7 +20,7 @@ struct Transit {
   bool acked = false;     // its initiator has heard of it though it has not landed
   bool landed = false;    // its bytes are there, whatever its initiator will hear
   uint32_t from = 0, to = 0;
-  uint32_t request = 0;    // RequestName::index: whose operation it is
+  uint32_t request = 0;    // RequestName::index: whose operation it is; of a kMail nobody's
   uint64_t owner = 0;      // the core's number for that request
   uint64_t iteration = 0;  // from 1
   uint64_t number = 0;     // among all operations of the world

@@ -115,6 +115,8 @@ uint32_t World::rank_of(uint32_t agent) const {
 }
 
 Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
+  if (is_mail(op))
+    return Transit::Role::kMail;
   if (op.kind == nic::OpKind::kWrite)
     return Transit::Role::kData;
   const core::WordPool::Word& done = process.done_words[op.context - 1];

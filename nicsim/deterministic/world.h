@@ -50,6 +50,9 @@ struct WorldOptions {
   // The core's card is the driver for Slingshot, over a libfabric of the world's. Not with kWriteBack, `blocking_post`,
   // bells other than calls, or programs that capture: no such driver can do those.
   bool cxi_driver = false;
+  // Cards carry the messages of the control channel; else they are handed over. Not with `scarce`, as who has no region
+  // for a peer gives it up, nor with the driver; takes CardMail::kLeastMessageBytes.
+  bool mail_by_card = false;
   // Which faults a Chooser is asked about.
   bool failures = false;
   bool lost_rings = false;
@@ -177,6 +180,8 @@ class World {
   void mail_is_under_way(uint32_t rank);
   // An operation of that rank's NIC has failed at once: its peer is lost.
   void failed_at_once(uint32_t rank, const nic::Op& op);
+  // ... and this is one of the control channel's.
+  static bool is_mail(const nic::Op& op) { return op.context == core::ControlChannel::kContext; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -206,6 +211,7 @@ class World {
 
   void build();
   void introduce_drivers();
+  void connect_mail();
   void match();
   template <typename Call>
   Status insist(Process& process, Call call);
@@ -260,6 +266,7 @@ class World {
   void withdraw(Process& process, const Action& action);
   bool has_mail(const Process& process) const;
   void take_mail(Process& process);
+  void mail_has_landed(Process& target, const Transit& transit);
   void take_post(Process& process);
   void take_overflow(Process& process);
   void take_drive(Process& process);
@@ -285,6 +292,7 @@ class World {
   void land(Transit& transit);
   void count_landing(Process& target, const Transit& transit);
   void has_left(Transit& transit);
+  uint64_t iteration_of(const Transit& transit);
   void tell_initiator(const Transit& transit);
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);
   void fail(Process& process, Side& side);

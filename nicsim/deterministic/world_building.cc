@@ -79,6 +79,11 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     if (has(exchange.program(rank), Action::Kind::kMatch))  // what was freed may be closed late
       for (uint32_t* number : {&mine.counters, &mine.regions})
         *number *= 2;
+    if (options.mail_by_card) {
+      mine.counters += CardMail::kCounters;
+      mine.regions += CardMail::regions_for(exchange.ranks());
+      mine.in_flight += uint64_t{CardMail::kInFlight} * exchange.ranks();
+    }
     // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
     mine.regions += 8;
   }
@@ -129,7 +134,7 @@ void World::build() {
     options_.max_steps = kPlenty * (operations + 1);
   first_ring_ = kFirstStreamAgent + queues;
   stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
-  has_mail_ = options_.failures || options_.kills;  // of which the other sides are told
+  has_mail_ = options_.mail_by_card || options_.failures || options_.kills;  // of which the other sides are told
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     for (const Action::Kind kind : {Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw})
       has_mail_ = has_mail_ || has(exchange_.program(rank), kind);
@@ -138,6 +143,9 @@ void World::build() {
   LANYARD_CHECK(!options_.cxi_driver || (options_.strategy != core::Strategy::kWriteBack && !options_.blocking_post &&
                                          options_.bells == Bells::kCalls && !programs_stand_),
                 "the driver cannot do that");
+  LANYARD_CHECK(!options_.mail_by_card || (!options_.cxi_driver && !options_.scarce &&
+                                           options_.max_message_bytes >= CardMail::kLeastMessageBytes),
+                "the control channel cannot do that");
   stride_ += (options_.cxi_driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
 
@@ -171,6 +179,8 @@ void World::build() {
   }
   if (options_.cxi_driver)
     introduce_drivers();
+  if (options_.mail_by_card)
+    connect_mail();
   state_->place.assign(first_transit_ + transits, kNone);
   if (options_.timed)
     state_->clock.resize(state_->place.size());

@@ -48,7 +48,9 @@ void World::take_loss(Process& process) {
       continue;
     if (transit.from == dead && transit.to == process.rank) {
       // Cards count a clear-to-send as they add to its word: who finds the one finds the other.
-      if (transit.stage == Transit::Stage::kCount && transit.role == Transit::Role::kClear)
+      // Likewise what was written to the control channel.
+      if (transit.stage == Transit::Stage::kCount &&
+          (transit.role == Transit::Role::kClear || transit.role == Transit::Role::kMail))
         count_landing(process, transit);
       else if (transit.stage == Transit::Stage::kCount)
         process.nic.model().abandoned(transit.packet);
@@ -68,16 +70,21 @@ void World::take_loss(Process& process) {
   for (const auto& [place, completion] : failing)
     if (completion.valid())
       oracle::check_counter(*this, process, completion.value);
-  process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
+  if (process.card_mail != nullptr)
+    process.card_mail->lose(dead);
+  else
+    process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
   nic_changed(process);
   streams_changed(process);
 }
 
 void World::failed_at_once(uint32_t rank, const nic::Op& op) {
   Process& process = *state_->processes[rank];
-  Side& side = state_->sides[process.requests[op.context - 1]];
   if (!is_killed(op.remote.peer))
     return find(Finding::kOrder, "NIC", "rank " + std::to_string(rank) + ": an operation fails though its peer lives");
+  if (is_mail(op))
+    return;
+  Side& side = state_->sides[process.requests[op.context - 1]];
   fail(process, side);
   if (op.kind == nic::OpKind::kWrite) {
     ++side.data_fired;

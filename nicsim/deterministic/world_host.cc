@@ -318,27 +318,6 @@ void World::withdraw(Process& process, const Action& action) {
   nic_changed(process);
 }
 
-// ---- Matching cards, and those of the end of a pair
-
-void World::mail_is_under_way(uint32_t rank) {
-  if (chooser_ != nullptr && !is_killed(rank))
-    enable(mail_agent(rank));
-}
-
-// Whether its control thread has something to do: a card has come, or its NIC has failures that others must hear of.
-bool World::has_mail(const Process& process) const {
-  return !process.mail.under_way().empty() || process.card().failures() != process.failures_announced;
-}
-
-void World::take_mail(Process& process) {
-  if (const uint32_t senders = process.mail.senders(); senders > 0)
-    process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
-  process.failures_announced = process.card().failures();
-  note_failures_told(process, [&] { (void)process.matcher.progress(); });
-  set_enabled(mail_agent(process.rank), has_mail(process));
-  nic_changed(process);
-}
-
 // ---- Who can go on
 
 void World::host_changed(Process& process) { set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process)); }

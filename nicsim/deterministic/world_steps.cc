@@ -160,7 +160,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   Transit& transit = state.transits[place];
   transit.from = rank;
   transit.to = launch.peer;
-  transit.request = process.requests[op.context - 1];
+  transit.request = is_mail(op) ? kNone : process.requests[op.context - 1];
   transit.owner = op.context;
   transit.number = ++state.launched;
   process.shadow.launched();
@@ -171,18 +171,26 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.delivery = op.level == nic::CompletionLevel::kDelivery;
   transit.acked = transit.landed = false;
   transit.role = role_of(process, op);
-  Side& side = state.sides[transit.request];
-  switch (transit.role) {
-    case Transit::Role::kData: transit.iteration = side.data_fired++ / side.pieces + 1; break;
-    case Transit::Role::kClear: transit.iteration = ++side.clear_fired; break;
-    case Transit::Role::kDone: transit.iteration = ++side.done_fired; break;
-    case Transit::Role::kFlag: transit.iteration = ++state.sides[transit.request | 1].done_fired; break;
-  }
+  transit.iteration = iteration_of(transit);
   transit.stage = transit.payload != nullptr ? Transit::Stage::kRead : Transit::Stage::kLand;
-  oracle::check_fired(*this, transit);
+  if (transit.role != Transit::Role::kMail)
+    oracle::check_fired(*this, transit);
   if (transit.stage == Transit::Stage::kLand)
     has_left(transit);
   transit_changed(place);
+}
+
+// Of its start; put down that it has fired.
+uint64_t World::iteration_of(const Transit& transit) {
+  if (transit.role == Transit::Role::kMail)
+    return 0;
+  Side& side = state_->sides[transit.request];
+  switch (transit.role) {
+    case Transit::Role::kData: return side.data_fired++ / side.pieces + 1;
+    case Transit::Role::kClear: return ++side.clear_fired;
+    case Transit::Role::kDone: return ++side.done_fired;
+    default: return ++state_->sides[transit.request | 1].done_fired;
+  }
 }
 
 void World::take_copy(Process& process, uint32_t counter) {
@@ -200,7 +208,8 @@ void World::take_transit(uint32_t place) {
   switch (transit.stage) {
     case Transit::Stage::kRead:
       transit.bytes.assign(transit.payload, transit.payload + transit.packet.bytes);
-      oracle::check_read(*this, transit);
+      if (transit.role != Transit::Role::kMail)
+        oracle::check_read(*this, transit);
       has_left(transit);
       break;
     case Transit::Stage::kEarlyAck:
@@ -210,6 +219,8 @@ void World::take_transit(uint32_t place) {
       break;
     case Transit::Stage::kLand:
       land(transit);
+      if (transit.role == Transit::Role::kMail)
+        mail_has_landed(target, transit);
       // Whoever waits for the word looks again: a stream, or a host that would free the request.
       if (transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlag) {
         target.wants_room = false;
@@ -236,7 +247,10 @@ void World::take_transit(uint32_t place) {
 void World::count_landing(Process& target, const Transit& transit) {
   target.nic.model().landed(transit.packet);
   target.shadow.succeeded(transit.counter, 1);
-  oracle::check_counted(*this, transit);
+  if (transit.role == Transit::Role::kMail)
+    target.card_mail->counted(transit.counter);
+  else
+    oracle::check_counted(*this, transit);
   oracle::check_counter(*this, target, transit.counter);
 }
 
@@ -248,7 +262,9 @@ void World::has_left(Transit& transit) {
 
 void World::land(Transit& transit) {
   transit.stage = Transit::Stage::kAck;
-  if (options_.failures && !transit.acked && chance(ChoiceKind::kFailure)) {
+  const bool mail = transit.role == Transit::Role::kMail;  // who fails to tell a process something gives it up
+  const bool may_fail = options_.failures && !transit.acked && !mail;
+  if (may_fail && chance(ChoiceKind::kFailure)) {
     transit.code = Code::kFailed;
     return;
   }
@@ -259,6 +275,8 @@ void World::land(Transit& transit) {
   }
   const Landing landing = target.nic.model().locate(transit.packet);
   transit.code = landing.code;
+  if (landing.code != Code::kOk && mail)
+    return find(Finding::kOrder, "mail", "an operation of the control channel names memory that is not registered");
   if (landing.code != Code::kOk)
     return oracle::check_refused(*this, transit);
   if (transit.packet.kind == PacketKind::kAtomic)
@@ -266,9 +284,10 @@ void World::land(Transit& transit) {
   else if (!transit.bytes.empty())
     std::memcpy(landing.address, transit.bytes.data(), transit.bytes.size());
   transit.landed = true;
-  oracle::check_landed(*this, transit);
+  if (!mail)
+    oracle::check_landed(*this, transit);
   // Its acknowledgement is lost: the bytes are there, and its initiator hears of a failure.
-  if (options_.failures && !transit.acked && chance(ChoiceKind::kFailure))
+  if (may_fail && chance(ChoiceKind::kFailure))
     transit.code = Code::kFailed;
   if (landing.counter.valid()) {
     transit.counter = landing.counter.value;
@@ -296,6 +315,8 @@ void World::tell_initiator(const Transit& transit) {
 
 // What its initiator's NIC has just been told, in the world's own books.
 void World::put_down(Process& process, const Transit& transit, nic::CounterId completion) {
+  if (transit.role == Transit::Role::kMail)
+    return process.shadow.ended();  // nothing of the channel's has a counter
   Side& side = state_->sides[transit.request];
   if (transit.code != Code::kOk) {
     fail(process, side);
@@ -369,7 +390,7 @@ void World::nic_changed(Process& process) {
   process.wants_room = false;
   if (process.driver != nullptr)
     process.driver->idle = false;
-  if (has_mail_ && chooser_ != nullptr)
+  if (has_mail_ && (chooser_ != nullptr || process.card_mail != nullptr))
     set_enabled(mail_agent(process.rank), has_mail(process));
   if (programs_stand_) {
     process.kept_up = process.kept_up && options_.overflow;  // else it may have found no room

@@ -11,6 +11,7 @@ const char* role_name(Transit::Role role) {
     case Transit::Role::kClear: return "clear-to-send";
     case Transit::Role::kDone: return "done word";
     case Transit::Role::kFlag: return "flag";
+    case Transit::Role::kMail: return "mail";
   }
   return "";
 }
@@ -46,6 +47,9 @@ std::string World::describe(uint32_t agent) const {
                        : kind == StepKind::kLand  ? ": lands"
                        : kind == StepKind::kCount ? ": is counted"
                                                   : ": its initiator hears of it";
+    if (transit.role == Transit::Role::kMail)
+      return who + (transit.packet.kind == PacketKind::kWrite ? "a slot" : "a sum") + " of mail of rank " +
+             std::to_string(transit.from) + " to rank " + std::to_string(transit.to) + step;
     return who + role_name(transit.role) + " of (" + exchange_.describe({transit.request}) + ") iteration " +
            std::to_string(transit.iteration) + step;
   }
@@ -59,7 +63,7 @@ std::string World::describe(uint32_t agent) const {
       return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
     case StepKind::kKeepUp: return who + "standing requests get more entries";
     case StepKind::kDrive: return who + "the thread of the driver drives";
-    case StepKind::kMail: return who + "a matching card arrives";
+    case StepKind::kMail: return who + (options_.mail_by_card ? "the control thread looks" : "a matching card arrives");
     case StepKind::kLoss:
       return who + "its NIC finds that rank " + std::to_string(process.unfound.front()) + " has ended";
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});

@@ -47,6 +47,9 @@ std::vector<nicsim::Config> portfolio() {
       "2ranks,2req-each-way,3iter,cxi-driver",
       "2ranks,2req-each-way,2iter,depth=3,sender-flag,cxi-driver,early-acks,no-room,stolen-entries",
       "2ranks,1req-each-way,2iter,cxi-driver,failures,free",
+      "2ranks,1req-each-way,2iter,free,mail-by-card",
+      "3ranks,1req-one-way,1iter,early-acks,in-flight=2,mail-by-card",
+      "3ranks,1req-each-way,1iter,kills,mail-by-card",
   };
   std::vector<nicsim::Config> configs;
   for (const char* text : kTexts)

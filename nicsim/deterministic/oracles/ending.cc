@@ -1,6 +1,7 @@
 #include "nicsim/deterministic/oracles/ending.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "nicsim/deterministic/wait_chain.h"
@@ -128,7 +129,7 @@ bool let_go_of_standing(const World& world, const Process& process) {
 
 // By requests that were not freed, and one by each queue.
 uint32_t counters_held(const World& world, const Process& process) {
-  auto held = static_cast<uint32_t>(process.lanes.size());
+  auto held = static_cast<uint32_t>(process.lanes.size()) + (process.card_mail != nullptr ? CardMail::kCounters : 0);
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.core != nullptr && side.rank == process.rank)
@@ -163,6 +164,24 @@ void judge_matching(World& world, const Process& process) {
     if (process.matcher.unmatched_offer(from, kCommunicator) != nullptr)
       world.find(Finding::kLeak, "matching",
                  who + " keeps an offer of rank " + std::to_string(from) + " that was withdrawn");
+}
+
+// Every message between living processes has arrived, and the channels leave nothing behind.
+void judge_mail(World& world) {
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+    Process& process = world.process(rank);
+    if (process.killed || process.card_mail == nullptr)
+      continue;
+    if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
+      world.find(Finding::kDeadlock, "mail", *stuck);
+  }
+  for (uint32_t rank = 0; rank < world.exchange().ranks() && world.report().ok(); ++rank) {
+    Process& process = world.process(rank);
+    if (process.killed || process.card_mail == nullptr)
+      continue;
+    if (const std::optional<std::string> open = process.card_mail->close())
+      world.find(Finding::kLeak, "mail", *open);
+  }
 }
 
 // What could not be closed when its request was freed is tried again with the next requests.
@@ -267,6 +286,7 @@ void judge_quiescence(World& world) {
   }
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index)
     judge_side(world, index);
+  judge_mail(world);
 }
 
 void judge_stall(World& world) {
@@ -274,6 +294,13 @@ void judge_stall(World& world) {
     return;
   judge_pairs(world);
   const WaitChain chain = WaitChain::of(world);
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+    const Process& process = world.process(rank);
+    if (process.killed || process.card_mail == nullptr)
+      continue;
+    if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
+      return world.find(Finding::kDeadlock, "mail", chain.text + "\n <- " + *stuck);
+  }
   if (chain.blame == WaitChain::Blame::kFailure)
     return;  // its program was told
   bool left = false;

@@ -128,6 +128,7 @@ void check_fired(World& world, const Transit& transit) {
     case Transit::Role::kClear: return check_clear_fired(world, transit);
     case Transit::Role::kDone: return check_done_fired(world, transit);
     case Transit::Role::kFlag: return check_flag_fired(world, transit);
+    case Transit::Role::kMail: return;  // of no request
   }
 }
 
@@ -279,6 +280,31 @@ void check_matched(World& world, uint32_t request) {
     return wrong("is matched with another request");
   if (core.matched_bytes != message.options.bytes || core.matched_tag != message.options.tag)
     return wrong("is matched, but says: " + core.describe());
+}
+
+void check_offers(World& world, const Process& process) {
+  // Whether the receive that it is meant for has never been there.
+  const auto unmatched = [&](uint32_t from, uint64_t send) {
+    return world.side(RequestName{world.process(from).requests[send - 1] | 1}).number == 0;
+  };
+  const std::span<const Mailbox::Offer> offers = process.mail.offers();
+  for (uint32_t from = 0; from < world.exchange().ranks(); ++from) {
+    if (process.nic.is_lost(from))
+      continue;
+    const core::MatchCard* oldest = process.matcher.unmatched_offer(from, kCommunicator);
+    const auto right = std::find_if(offers.begin(), offers.end(), [&](const Mailbox::Offer& offer) {
+      return offer.from == from && unmatched(from, offer.send);
+    });
+    const std::string who = "rank " + std::to_string(process.rank) + " ";
+    if (right != offers.end() && (oldest == nullptr || (oldest->send != right->send && unmatched(from, oldest->send))))
+      return world.find(Finding::kOrder, "matching",
+                        who + "forgets the offer of the " +
+                            world.exchange().describe({world.process(from).requests[right->send - 1]}) +
+                            ", which was not withdrawn");
+    if (right == offers.end() && oldest != nullptr && unmatched(from, oldest->send))
+      return world.find(Finding::kOrder, "matching",
+                        who + "keeps an offer of rank " + std::to_string(from) + " that was withdrawn");
+  }
 }
 
 void check_copied(World& world, const Process& process, uint32_t counter) {

@@ -39,6 +39,8 @@ void check_counter(World& world, const Process& process, uint32_t counter);
 // MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
 void check_unsettled(World& world, const Process& process, uint32_t queue);
 void check_matched(World& world, uint32_t request);
+// The process's matcher has dealt with its mail: it keeps what nobody matches until it is withdrawn, and no longer.
+void check_offers(World& world, const Process& process);
 
 }  // namespace lanyard::nicsim::oracle
 

@@ -1,0 +1,103 @@
+// CardMail: what one process of a World sends to the others where its card carries it: the shipped control channel
+// over the process's NIC, and the books on every message. Beside matching cards there are questions, so that there is
+// mail in every world, and messages have all lengths at which something changes for the channel.
+//
+// Kills: messages that are lost, doubled, swapped or put together wrongly; slots that are used again too early; credits
+// that are not given back, or given twice; counters and regions that the channel leaves open.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_
+#define LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/core/control_channel.h"
+#include "transport/core/match_card.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard::nicsim {
+
+class World;
+
+class CardMail {
+ public:
+  // Operations of one lane that are under way at most, and what the channel needs of its NIC.
+  static constexpr uint32_t kInFlight = 12, kCounters = 1;
+  static uint32_t regions_for(uint32_t ranks) { return 1 + ranks; }
+  // Of a slot, which goes in one write.
+  static constexpr uint64_t kLeastMessageBytes = 256;
+
+  // `world` and `nic` outlive it.
+  CardMail(World& world, nic::Nic& nic, uint32_t rank, uint32_t ranks);
+  // The ends of all processes get to know each other.
+  void connect(std::vector<nic::RemoteKey> keys) { channel_->connect(std::move(keys)); }
+  nic::RemoteKey key() const { return channel_->key(); }
+
+  void send(uint32_t to, const core::MatchCard& card);
+  // The next card that has arrived; a message that is not what was sent is a finding.
+  std::optional<core::MatchCard> receive();
+  // What the control thread does: asks a question, if there is one left; takes in and hands on.
+  void look();
+  // Whether look() may find something to do.
+  bool wants_to_look() const;
+  // Its card has room again, or bytes have come; or it has just found nothing more to do.
+  void wake() { idle_ = false; }
+  void rest() { idle_ = true; }
+  // An operation has been counted.
+  void counted(uint32_t counter);
+  // A message of the other end, or news of one, is in this one's memory.
+  void landed(uint32_t from, bool slot) { ++(slot ? lanes_[from].slots : lanes_[from].sums); }
+  // An operation for that peer has failed.
+  void fail(uint32_t peer) { channel_->fail(peer); }
+  // The card has found out that this peer has ended. The matcher hears of it when what the peer had sent was taken in.
+  void lose(uint32_t peer) { ended_.push_back(peer); }
+  std::vector<uint32_t> take_ended() { return std::exchange(ended_, {}); }
+
+  // What is wrong where nothing moves any more; nothing where every message between living processes has arrived and
+  // every credit has come back.
+  std::optional<std::string> what_is_stuck() const;
+  // The process ends. What is wrong with what the channel leaves behind; or nothing.
+  std::optional<std::string> close();
+
+ private:
+  // What the channel has open on its NIC.
+  class Lent final : public nic::ForwardingNic {
+   public:
+    using ForwardingNic::ForwardingNic;
+    Result<nic::CounterId> open_counter() override;
+    Status close_counter(nic::CounterId counter) override;
+    Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
+    Status deregister_region(nic::RegionId region) override;
+    uint32_t counters = 0, regions = 0;
+  };
+  struct Lane {
+    uint64_t sent = 0;                             // messages
+    std::deque<std::vector<std::byte>> under_way;  // that have been sent and not received
+    uint64_t received = 0;                         // messages
+    uint64_t slots = 0, sums = 0;                  // that have landed here
+  };
+  static constexpr uint32_t kQuestions = 3;
+
+  void post(uint32_t to, std::span<const std::byte> body);
+
+  World& world_;
+  const uint32_t rank_, ranks_;
+  Lent nic_;
+  std::vector<uint64_t> memory_;
+  std::unique_ptr<core::ControlChannel> channel_;
+  nic::CounterId arrivals_;
+  std::vector<Lane> lanes_;  // to and from one process
+  std::vector<uint32_t> ended_;
+  uint32_t questions_ = kQuestions;
+  bool idle_ = false;
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_

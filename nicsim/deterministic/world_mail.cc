@@ -1,0 +1,56 @@
+// The mail of a World: matching cards, those of the end of a pair, and what else control threads tell each other.
+#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+
+void World::connect_mail() {
+  std::vector<nic::RemoteKey> keys;
+  for (const auto& process : state_->processes)
+    keys.push_back(process->card_mail->key());
+  for (const auto& process : state_->processes)
+    process->card_mail->connect(keys);
+}
+
+void World::mail_is_under_way(uint32_t rank) {
+  if (chooser_ != nullptr && !is_killed(rank))
+    enable(mail_agent(rank));
+}
+
+// Whether its control thread has something to do: a card has come, or its NIC has failures that others must hear of.
+bool World::has_mail(const Process& process) const {
+  const bool called = process.card_mail != nullptr && process.card_mail->wants_to_look();
+  return called || !process.mail.under_way().empty() || process.card().failures() != process.failures_announced;
+}
+
+void World::take_mail(Process& process) {
+  CardMail* by_card = process.card_mail.get();
+  if (by_card != nullptr)
+    by_card->look();
+  else if (const uint32_t senders = process.mail.senders(); senders > 0)
+    process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
+  process.failures_announced = process.card().failures();
+  note_failures_told(process, [&] { (void)process.matcher.progress(); });
+  if (by_card != nullptr) {
+    while (const std::optional<uint32_t> peer = process.endpoint.take_unreachable())
+      by_card->fail(*peer);
+    for (const uint32_t dead : by_card->take_ended())
+      process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
+  }
+  oracle::check_offers(*this, process);
+  nic_changed(process);
+  if (by_card != nullptr)
+    by_card->rest();
+  set_enabled(mail_agent(process.rank), has_mail(process));
+}
+
+// Who has found a slot announced that was not there yet looks again.
+void World::mail_has_landed(Process& target, const Transit& transit) {
+  if (target.killed || !transit.landed)
+    return;
+  target.card_mail->landed(transit.from, transit.packet.kind == PacketKind::kWrite);
+  target.card_mail->wake();
+  set_enabled(mail_agent(target.rank), has_mail(target));
+}
+
+}  // namespace lanyard::nicsim
