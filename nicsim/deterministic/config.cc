@@ -92,7 +92,11 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.strategy = core::Strategy::kWriteBack; },
        [](const C& c) { return N{c.world.strategy == core::Strategy::kWriteBack}; }},
       {"cxi-driver", "", 0, 0, "the driver for Slingshot stands between the protocol and the card",
-       [](C& c, N) { c.world.cxi_driver = true; }, [](const C& c) { return N{c.world.cxi_driver}; }},
+       [](C& c, N) { c.world.provider = Provider::kCxi; },
+       [](const C& c) { return N{c.world.provider == Provider::kCxi}; }},
+      {"sockets-driver", "", 0, 0, "the same driver, over a libfabric with the rules of the sockets provider",
+       [](C& c, N) { c.world.provider = Provider::kSockets; },
+       [](const C& c) { return N{c.world.provider == Provider::kSockets}; }},
       {"mail-by-card", "", 0, 0, "the control channel runs, and cards carry its messages; else they are handed over",
        [](C& c, N) { c.world.mail_by_card = true; }, [](const C& c) { return N{c.world.mail_by_card}; }},
       {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
@@ -197,20 +201,26 @@ Status check_halo(const Config& config) {
   return {};
 }
 
-// What no driver for Slingshot can do.
+// What no driver over libfabric can do.
 Status check_driver(const Config& config) {
   const WorldOptions& world = config.world;
-  if (!world.cxi_driver)
+  if (!world.has_driver())
     return {};
   if (world.strategy == core::Strategy::kWriteBack || world.blocking_post || world.in_flight > 0 ||
       world.bells != Bells::kCalls)
     return {Code::kInvalidArgument,
-            "'cxi-driver' goes without 'write-back', 'blocking-post', 'in-flight' and other bells than host calls"};
+            "a driver goes without 'write-back', 'blocking-post', 'in-flight' and other bells than host calls"};
+  if (world.provider == Provider::kSockets && (world.stolen_entries || world.stale_reads || world.frozen_reads))
+    return {Code::kInvalidArgument,
+            "'sockets-driver' goes without 'stolen-entries', 'stale-reads' and 'frozen-reads': that provider has no "
+            "entries, and its counters are words in memory"};
+  // A counter that is far is the driver's alone.
+  if (world.provider == Provider::kSockets && world.age > 0 && (world.failures || world.kills))
+    return {Code::kInvalidArgument, "'sockets-driver' with 'age' goes without 'failures' and 'kills'"};
   for (uint32_t rank = 0; config.program != nullptr && rank < config.program->ranks(); ++rank)
     for (const Action& action : config.program->program(rank).actions())
       if (action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand)
-        return {Code::kInvalidArgument,
-                "'cxi-driver' goes without graphs and kernels: the driver cannot take entries back"};
+        return {Code::kInvalidArgument, "a driver goes without graphs and kernels: it cannot take entries back"};
   return {};
 }
 
@@ -264,6 +274,8 @@ Result<Config> Config::parse(const std::string& text) {
                   "a program says itself what it does: beside it there are items for its world only");
   if (seen_both(seen, "sender-flag", "write-back"))
     return Status(Code::kInvalidArgument, "'sender-flag' and 'write-back' are two strategies");
+  if (seen_both(seen, "cxi-driver", "sockets-driver"))
+    return Status(Code::kInvalidArgument, "'cxi-driver' and 'sockets-driver' are two providers");
   if (seen_both(seen, "register-bells", "word-bells") || seen_both(seen, "register-bells", "total-bells") ||
       seen_both(seen, "word-bells", "total-bells"))
     return Status(Code::kInvalidArgument, "'register-bells', 'word-bells' and 'total-bells' are three kinds of card");

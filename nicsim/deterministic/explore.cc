@@ -185,8 +185,8 @@ bool allows_reduction(const WorldOptions& options) {
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
   if (world.options().timed)
     return Status(Code::kUnsupported, "virtual time leaves one order: explore without 'timed'");
-  if (world.options().cxi_driver)
-    return Status(Code::kUnsupported, "fingerprints do not look into the driver: explore without 'cxi-driver'");
+  if (world.options().has_driver())
+    return Status(Code::kUnsupported, "fingerprints do not look into the driver: explore without one");
   if (world.options().mail_by_card)
     return Status(Code::kUnsupported,
                   "fingerprints do not look into the control channel: explore without 'mail-by-card'");

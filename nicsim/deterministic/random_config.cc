@@ -14,6 +14,9 @@ namespace {
 
 constexpr uint32_t kMostMessages = 6, kMostQueues = 3, kMostEpochs = 4;
 
+// Iterations after which a trigger counter of a provider with narrow ones is as far as those go.
+constexpr uint64_t kFar = uint64_t{1} << 29;
+
 // One side of a message, as far as its rank's program has come with it.
 struct Plan {
   RequestName request;
@@ -71,9 +74,10 @@ class Generator {
     for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
       finish(exchange.rank(rank), rank, frees);
     config.program = std::make_shared<const Exchange>(std::move(exchange));
-    config.world.cxi_driver = !graphs_ && config.world.strategy != core::Strategy::kWriteBack &&
-                              config.world.bells == Bells::kCalls && config.world.in_flight == 0 && percent(50);
-    config.world.mail_by_card = !config.world.cxi_driver && !config.world.scarce &&
+    if (!graphs_ && config.world.strategy != core::Strategy::kWriteBack && config.world.bells == Bells::kCalls &&
+        config.world.in_flight == 0 && percent(50))
+      draw_provider(config.world);
+    config.world.mail_by_card = !config.world.has_driver() && !config.world.scarce &&
                                 config.world.max_message_bytes >= CardMail::kLeastMessageBytes && percent(60);
     return config;
   }
@@ -120,6 +124,19 @@ class Generator {
     world.slow = world.timed && percent(50);
     if (percent(5))
       world.age = random_.next() % (uint64_t{1} << 40);
+  }
+
+  void draw_provider(WorldOptions& world) {
+    world.provider = percent(60) ? Provider::kCxi : Provider::kSockets;
+    // What finds no room runs at once, and then fails.
+    world.no_room = world.no_room || (world.failures && percent(50));
+    if (world.provider == Provider::kCxi)
+      return;
+    world.stolen_entries = world.stale_reads = world.frozen_reads = false;
+    if (world.failures || world.kills)
+      world.age = 0;
+    else if (percent(10))
+      world.age = kFar - 1 + below(2);
   }
 
   // Lengths at which something changes: nothing, words, whole pieces, and one off.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "nicsim/deterministic/world.h"
+#include "transport/base/check.h"
 
 namespace lanyard::nicsim {
 
@@ -14,13 +15,85 @@ namespace {
 // Beyond those of all deferred work: what is issued needs one too.
 constexpr uint32_t kSpareSlots = 2;
 
+constexpr uint64_t kAddressSpace = uint64_t{1} << 56;
+
 }  // namespace
+
+uint64_t StepFabric::unread_failures() const {
+  return static_cast<uint64_t>(
+      std::count_if(events_.begin(), events_.end(), [](const Event& event) { return event.err != 0; }));
+}
 
 uint64_t StepFabric::unread_failures(uint64_t context) const {
   return static_cast<uint64_t>(std::count_if(events_.begin(), events_.end(), [context](const Event& event) {
     return event.owner == context && event.err != 0;
   }));
 }
+
+bool StepFabric::keeps_doomed(uint64_t context) const {
+  return std::any_of(doomed_.begin(), doomed_.end(),
+                     [context](const Doomed& doomed) { return doomed.op.context == context; });
+}
+
+std::optional<nic::Op> StepFabric::overdue() const {
+  for (const Doomed& doomed : doomed_)
+    if (const auto value = nic_.model().read(doomed.trigger); value.ok() && value.value().reached() >= doomed.threshold)
+      return doomed.op;
+  return std::nullopt;
+}
+
+nic::CounterValue StepFabric::caused(nic::CounterId counter) const {
+  const nic::CounterValue& value = caused_[counter.value];
+  return {.success = value.success & nic::kMaxSuccess, .failure = std::min(value.failure, nic::kMaxFailure)};
+}
+
+void StepFabric::caused_success(uint32_t counter, uint64_t times) { caused_[counter].success += times; }
+
+// An operation has ended that is to be counted there.
+void StepFabric::cause(nic::CounterId completion, Code code) {
+  if (!completion.valid())
+    return;
+  caused_[completion.value].success += code == Code::kOk ? 1 : 0;
+  caused_[completion.value].failure += code == Code::kOk ? 0 : 1;
+}
+
+// The driver says now that what was refused has failed.
+void StepFabric::fails(const nic::Op& op, nic::CounterId completion) {
+  cause(completion, Code::kFailed);
+  world_.failed_refused(rank_, op);
+  changed_ = true;
+}
+
+// The driver has read what the counter has reached: what waits for that fails.
+void StepFabric::tell_due(nic::CounterId counter, uint64_t reached) {
+  for (size_t i = 0; i < doomed_.size();) {
+    if (doomed_[i].trigger != counter || reached < doomed_[i].threshold) {
+      ++i;
+      continue;
+    }
+    const Doomed doomed = doomed_[i];
+    doomed_.erase(doomed_.begin() + static_cast<ptrdiff_t>(i));
+    fails(doomed.op, doomed.completion);
+  }
+}
+
+// Whether it has no memory for the operation, or no way to its peer: a failure like others.
+bool StepFabric::refuses(const nic::Op& op) const {
+  return (world_.options().failures || world_.is_killed(op.remote.peer)) && world_.chance(ChoiceKind::kFailure);
+}
+
+// Refuses it for good: it fails when it is due.
+int StepFabric::doom(const Doomed& doomed) {
+  if (doomed.trigger.valid())
+    doomed_.push_back(doomed);
+  else
+    fails(doomed.op, doomed.completion);
+  changed_ = true;
+  return refuse(world_.is_killed(doomed.op.remote.peer) ? FI_EHOSTUNREACH : FI_ENOMEM);
+}
+
+// Of counters, regions.
+int StepFabric::no_more() const { return sockets_ ? -FI_ENOMEM : -FI_ENOSPC; }
 
 int StepFabric::refuse(int error) {
   refused_ = true;
@@ -37,6 +110,8 @@ int StepFabric::mistake(const std::string& what) {
 int StepFabric::close_counter(fid_cntr& counter) {
   const auto& closing = static_cast<Counter&>(counter);
   if (closing.id.valid()) {
+    if (sockets_ && is_told_to_add(closing.id))
+      return mistake("closes a counter that is still to count what has ended");
     nic_.drop_rings(closing.id);  // additions on their way get there first
     if (const Status status = nic_.close_counter(closing.id); !status.ok())
       (void)mistake("closes a counter: " + status.message());
@@ -46,17 +121,43 @@ int StepFabric::close_counter(fid_cntr& counter) {
   return 0;
 }
 
-uint64_t StepFabric::read(const fid_cntr& counter, bool failures) {
-  const Result<nic::CounterValue> value = nic_.read(static_cast<const Counter&>(counter).id);
-  if (!value.ok())
-    return 0;
-  return failures ? value.value().failure : value.value().success;
+// Whether work adds to it whose operation has ended.
+bool StepFabric::is_told_to_add(nic::CounterId counter) const {
+  return nic_.rings_under_way(counter.value) > 0 ||
+         std::any_of(given_.begin(), given_.end(), [counter](const Given& given) {
+           return given.ends_in != nullptr && given.ends_in->chain != nullptr && given.ends_in->chain_to == counter;
+         });
 }
 
-// A single one is what a doorbell brings, and has a way to go.
-int StepFabric::add(const fid_cntr& counter, uint64_t value) {
-  const nic::CounterId id = static_cast<const Counter&>(counter).id;
-  if (value == 1 && world_.is_running()) {
+uint64_t StepFabric::read(const fid_cntr& counter, bool failures) {
+  const auto& reading = static_cast<const Counter&>(counter);
+  if (!reading.id.valid())
+    return reading.value;
+  if (sockets_ && failures)
+    (void)mistake("reads failures where none are counted");
+  const Result<nic::CounterValue> value = sockets_ ? nic_.model().read(reading.id) : nic_.read(reading.id);
+  if (!value.ok())
+    return 0;
+  if (!failures)
+    read_ = {reading.id, value.value().success};
+  // Whoever wants to know what has been reached reads successes first.
+  const uint64_t failed = failures ? value.value().failure : 0;
+  if (read_.id == reading.id && (sockets_ || failures))
+    tell_due(reading.id, read_.success + failed);
+  if (sockets_ || failures)
+    read_.id = {};
+  return failures ? failed : value.value().success;
+}
+
+// On a card a single one is what a doorbell brings, and has a way to go.
+int StepFabric::add(fid_cntr& counter, uint64_t value) {
+  auto& adding = static_cast<Counter&>(counter);
+  const nic::CounterId id = adding.id;
+  if (!id.valid()) {
+    adding.value += value;
+    return take_chain(adding);
+  }
+  if (!sockets_ && value == 1 && world_.is_running()) {
     nic_.put_under_way(id.value);
     return 0;
   }
@@ -66,7 +167,38 @@ int StepFabric::add(const fid_cntr& counter, uint64_t value) {
   return 0;
 }
 
+void StepFabric::rings_landed(nic::CounterId counter, uint32_t rings) {
+  for (; rings > 0; --rings) {
+    const auto it = std::find_if(adding_.begin(), adding_.end(),
+                                 [counter](const Counter* each) { return each->chain_to == counter; });
+    if (it == adding_.end())
+      return;
+    adding_.erase(it);
+  }
+}
+
+// Who adds to a counter, if it is nothing, comes after whatever that counter's last step has set off.
+int StepFabric::take_chain(Counter& counter) {
+  changed_ = true;
+  const uint32_t to = counter.chain_to.value;
+  if (const auto it = std::find(adding_.begin(), adding_.end(), &counter); it != adding_.end()) {
+    adding_.erase(it);
+    nic_.rings_landed(to, 1);
+    if (nic_.rings_under_way(to) == 0)
+      world_.no_ring_is_under_way(rank_, to);
+  } else if (counter.chain != nullptr && counter.value >= counter.chain->threshold) {
+    counter.chain = nullptr;
+  } else {
+    return 0;
+  }
+  nic_.model().ring(counter.chain_to, 1);
+  world_.process(rank_).shadow.succeeded(to, 1);
+  return 0;
+}
+
 int StepFabric::add_error(const fid_cntr& counter, uint64_t value) {
+  if (sockets_)
+    return mistake("adds failures where none are counted");
   const nic::CounterId id = static_cast<const Counter&>(counter).id;
   const auto failures = static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX));
   if (const Status status = nic_.add_error(id, failures); !status.ok())
@@ -80,6 +212,12 @@ int StepFabric::add_error(const fid_cntr& counter, uint64_t value) {
 
 int StepFabric::bind_region(fid_mr& region, fid& to) {
   auto& binding = static_cast<Region&>(region);
+  if (sockets_) {
+    if (to.fclass != FI_CLASS_CNTR || binding.id.valid())
+      return mistake("binds a region to something else than one counter");
+    binding.counts = static_cast<Counter&>(reinterpret_cast<fid_cntr&>(to)).id;
+    return open_in_model(binding);
+  }
   if (to.fclass == FI_CLASS_EP)
     binding.bound = enabled_;
   else if (to.fclass == FI_CLASS_CNTR && binding.bound)
@@ -91,15 +229,15 @@ int StepFabric::bind_region(fid_mr& region, fid& to) {
 
 int StepFabric::enable_region(fid_mr& region) {
   auto& enabling = static_cast<Region&>(region);
-  if (!enabling.bound)
-    return mistake("enables a region that is not bound");
-  const Result<nic::RegionId> id =
-      nic_.open_region(enabling.base, enabling.bytes, enabling.counts, {.key = enabling.key});
+  return enabling.bound ? open_in_model(enabling) : mistake("enables a region that is not bound");
+}
+
+int StepFabric::open_in_model(Region& region) {
+  const Result<nic::RegionId> id = nic_.open_region(region.base, region.bytes, region.counts, {.key = region.key});
   if (!id.ok())
-    return id.status().code() == Code::kExhausted ? -FI_ENOSPC : mistake("enables a region: " + id.status().message());
-  enabling.id = id.value();
-  regions_.resize(std::max<size_t>(regions_.size(), enabling.id.value + 1));
-  regions_[enabling.id.value] = &enabling;
+    return id.status().code() == Code::kExhausted ? no_more() : mistake("enables a region: " + id.status().message());
+  region.id = id.value();
+  regions_.push_back(&region);
   changed_ = true;
   return 0;
 }
@@ -110,7 +248,7 @@ int StepFabric::close_region(fid_mr& region) {
     world_.finish_landing(rank_, closing.key);
     if (const Status status = nic_.deregister_region(closing.id); !status.ok())
       (void)mistake("closes a region: " + status.message());
-    regions_[closing.id.value] = nullptr;
+    std::erase(regions_, &closing);
     changed_ = true;
   }
   delete &closing;
@@ -145,7 +283,7 @@ ssize_t StepFabric::read_queue(fi_cq_entry* entries, size_t count) {
   for (; read < count && read < events_.size() && events_[read].err == 0; ++read)
     entries[read].op_context = events_[read].context;
   events_.erase(events_.begin(), events_.begin() + read);
-  slots_held_ -= read;
+  slots_held_ -= sockets_ ? 0 : read;
   changed_ = true;
   return read;
 }
@@ -156,19 +294,40 @@ ssize_t StepFabric::read_error(fi_cq_err_entry& entry) {
   entry.op_context = events_.front().context;
   entry.err = events_.front().err;
   events_.erase(events_.begin());
-  --slots_held_;
+  slots_held_ -= sockets_ ? 0 : 1;
   changed_ = true;
   return 1;
 }
 
 void StepFabric::ended(const nic::Op& op, Code code, nic::CounterValue) {
-  const bool gone = code != Code::kOk && world_.killed() == op.remote.peer;
-  events_.push_back({.context = reinterpret_cast<void*>(op.value),
-                     .owner = op.context,
-                     .err = code == Code::kOk ? 0
-                            : gone            ? FI_EHOSTUNREACH
-                                              : FI_EIO});
+  const auto it =
+      std::find_if(given_.begin(), given_.end(), [&op](const Given& each) { return each.op.value == op.value; });
+  LANYARD_CHECK(it != given_.end(), "the model has what it was given");
+  const Given given = *it;
+  given_.erase(it);
   changed_ = true;
+  if (given.work != nullptr) {
+    const Result<nic::Op> now = lower(*given.work);
+    if (!now.ok() || now.value().remote.key != given.op.remote.key || now.value().remote.peer != given.op.remote.peer ||
+        now.value().remote.offset != given.op.remote.offset || now.value().local.offset != given.op.local.offset ||
+        now.value().bytes != given.op.bytes || given.work->completion_cntr != given.ends_in)
+      (void)mistake("changes the descriptors of work that is not done");
+  }
+  cause(given.completion, code);
+  if (given.ends_in != nullptr && code == Code::kOk) {
+    Counter& counter = *given.ends_in;
+    ++counter.value;
+    if (counter.chain != nullptr && counter.value >= counter.chain->threshold) {
+      counter.chain = nullptr;
+      adding_.push_back(&counter);
+      nic_.put_under_way(counter.chain_to.value);
+    }
+    return;
+  }
+  const bool gone = world_.is_killed(op.remote.peer);
+  const int failure = sockets_ ? (gone ? FI_EIO : FI_EACCES) : (gone ? FI_EHOSTUNREACH : FI_EIO);
+  events_.push_back(
+      {.context = reinterpret_cast<void*>(op.value), .owner = op.context, .err = code == Code::kOk ? 0 : failure});
 }
 
 void StepFabric::canceled(const nic::Op&) { (void)mistake("takes work back, which nobody asked it for"); }
@@ -176,8 +335,15 @@ void StepFabric::canceled(const nic::Op&) { (void)mistake("takes work back, whic
 // ---- Making it
 
 StepFabric::StepFabric(World& world, StepNic& nic, uint32_t rank)
-    : world_(world), nic_(nic), rank_(rank), slots_(nic.caps().deferred_depth + kSpareSlots) {
+    : world_(world),
+      nic_(nic),
+      rank_(rank),
+      sockets_(world.options().provider == Provider::kSockets),
+      caused_(nic.caps().max_counters),
+      slots_(nic.caps().deferred_depth + kSpareSlots) {
   nic_.model().set_witness(this);
+  if (sockets_)
+    all_memory_ = nic_.model().register_region(reinterpret_cast<void*>(kFirstAddress), kAddressSpace, {}).value();
   fill_tables();
 }
 

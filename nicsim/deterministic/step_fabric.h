@@ -1,14 +1,20 @@
-// StepFabric: libfabric as the driver for Slingshot (transport/cxi) finds it in a World: one domain with one endpoint,
-// straight on a StepNic. It has no thread and waits for nobody; what a call asks of the card is steps of the world.
+// StepFabric: libfabric as the driver (transport/cxi) finds it in a World: one domain with one endpoint, straight on a
+// StepNic. It has no thread and waits for nobody; what a call asks of the card is steps of the world.
 //
-// The rules are the CXI provider's where deferred work is concerned: regions are bound to the endpoint before they are
-// enabled, and have keys of their user's; work that finds no entry is refused (-FI_ENOSPC), as is what finds no
-// transmit slot (-FI_EAGAIN), which an operation holds until its event is read; failures count and stand in the queue;
-// closing a region waits for what is landing in it. Of what the driver may not do the world is told: closing what an
-// operation names, work that no card could do.
+// The rules are those of one of two providers, where deferred work is concerned.
+//   CXI      Regions are bound to the endpoint before they are enabled. Work that finds no entry is refused
+//            (-FI_ENOSPC), as is what finds no transmit slot (-FI_EAGAIN), which an operation holds until its event is
+//            read. The card counts failures, which stand in the queue; additions have a way to go.
+//   sockets  Counters are words that count no failures, and additions take effect at once. Of deferred work nothing is
+//            reported but its failure, which nobody counts; what succeeds is counted, and work that waits for that
+//            count adds to another counter a little later. Descriptors are read as long as the operation is not done.
+//            There are no writes of no bytes, and local memory needs no region.
+// Either refuses work for good now and then (-FI_ENOMEM, or that there is no way to the peer), where the world has
+// failures or deaths. Keys are their user's, and closing a region waits for what is landing in it. Of what the driver
+// may not do the world is told: closing what an operation names, work that no card could do, descriptors that change.
 //
-// The model's counters and regions have the driver's numbers, as both give away last what came back last. The
-// endpoint's own counter, which nobody reads, is none of the model's.
+// The model's counters have the driver's numbers, as both give away last what came back last. What the driver opens
+// while it is opened itself, the endpoint's counter and those that operations end in, is none of the model's.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_FABRIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_FABRIC_H_
 
@@ -20,6 +26,7 @@
 #include <rdma/fi_trigger.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +35,7 @@
 #include "nicsim/deterministic/step_nic.h"
 #include "nicsim/model/nic_model.h"
 #include "transport/cxi/library.h"
+#include "transport/cxi/work.h"
 
 namespace lanyard::nicsim {
 
@@ -35,6 +43,8 @@ class World;
 
 class StepFabric final : public Witness {
  public:
+  static constexpr const char* kCard = "card0";
+
   // Both outlive it. It becomes the model's witness.
   StepFabric(World& world, StepNic& nic, uint32_t rank);
   StepFabric(const StepFabric&) = delete;
@@ -43,15 +53,30 @@ class StepFabric final : public Witness {
   // What the driver is to take for libfabric. Its objects live where they are made: in the arena.
   ofi::Library library();
 
+  // The driver is open: counters are the core's from now on.
+  void driver_is_open() { opening_ = false; }
+
   // Completions that the driver has not read.
   bool has_news() const { return !events_.empty(); }
-  // How many of them are failures of operations with that context.
+  // How many of them are failures, of operations with that context.
+  uint64_t unread_failures() const;
   uint64_t unread_failures(uint64_t context) const;
+  // Whether the driver's thread has to look from time to time though the queue holds nothing for it.
+  bool wants_looks() const { return sockets_ || refused_ || !doomed_.empty(); }
   // Whether it was refused anything for want of room since this was asked last: it keeps it and tries again.
   bool was_refused() const { return refused_; }
   // ... of which there was enough: the same will do another time.
   bool was_refused_falsely() const { return refused_falsely_; }
   void forget_refusals() { refused_ = refused_falsely_ = false; }
+  // Whether it keeps operations of that context that were refused for good and are not due.
+  bool keeps_doomed(uint64_t context) const;
+  // ... of which one is due, and has not been told of: an operation; none where all is well.
+  std::optional<nic::Op> overdue() const;
+  // What the operations that have ended and the messages that were counted make of that counter.
+  nic::CounterValue caused(nic::CounterId counter) const;
+  void caused_success(uint32_t counter, uint64_t times);
+  // Some of what was under way to that counter has got there.
+  void rings_landed(nic::CounterId counter, uint32_t rings);
   // Whether it has changed anything about the card or its queue since this was asked last.
   bool take_changed() { return std::exchange(changed_, false); }
 
@@ -59,9 +84,9 @@ class StepFabric final : public Witness {
   int open_counter(fid_cntr** out);
   int close_counter(fid_cntr& counter);
   uint64_t read(const fid_cntr& counter, bool failures);
-  int add(const fid_cntr& counter, uint64_t value);
+  int add(fid_cntr& counter, uint64_t value);
   int add_error(const fid_cntr& counter, uint64_t value);
-  int open_region(const fi_mr_attr& attributes, fid_mr** out);
+  int open_region(const fi_mr_attr& attributes, bool counts, fid_mr** out);
   int bind_region(fid_mr& region, fid& to);
   int enable_region(fid_mr& region);
   int close_region(fid_mr& region);
@@ -73,6 +98,7 @@ class StepFabric final : public Witness {
   ssize_t atomic_now(const fi_msg_atomic& message, uint64_t flags);
   ssize_t read_queue(fi_cq_entry* entries, size_t count);
   ssize_t read_error(fi_cq_err_entry& entry);
+  bool has_entries() const { return !sockets_; }
   size_t depth() const { return nic_.caps().deferred_depth; }
 
   // ---- As the model's witness
@@ -86,7 +112,10 @@ class StepFabric final : public Witness {
     StepFabric* fabric = nullptr;
   };
   struct Counter : Part<fid_cntr> {
-    nic::CounterId id;  // none: the endpoint's own
+    nic::CounterId id;  // none: the driver's own, of which the rest tells
+    uint64_t value = 0;
+    const fi_deferred_work* chain = nullptr;  // waits for it, to add to another one
+    nic::CounterId chain_to;                  // that one
   };
   struct Region : Part<fid_mr> {
     void* base = nullptr;
@@ -101,29 +130,68 @@ class StepFabric final : public Witness {
     uint64_t owner = 0;       // nic::Op::context
     int err = 0;
   };
+  // An operation that it was given and that has not ended.
+  struct Given {
+    nic::Op op;
+    nic::CounterId completion;               // that counts it in the end, whoever does it
+    const fi_deferred_work* work = nullptr;  // whose descriptors it reads; null: none any more
+    Counter* ends_in = nullptr;              // of the driver's own
+  };
+  // One that it has refused for good.
+  struct Doomed {
+    nic::Op op;
+    nic::CounterId completion;
+    nic::CounterId trigger;  // none: it was to run at once
+    uint64_t threshold = 0;
+  };
+  static constexpr uintptr_t kFirstAddress = 8;  // of all_memory_
   // The tables of libfabric's functions.
   struct Tables;
   void fill_tables();
 
   Result<nic::Op> lower(const fi_msg_rma& message, uint64_t flags) const;
   Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags) const;
+  Result<nic::Op> lower(const fi_deferred_work& work) const;
   Result<nic::Op> name(nic::Op op, void* context, const void* local, fi_addr_t peer) const;
+  Result<nic::LocalSpan> find_local(const nic::Op& op, const nic::Op& asked, const void* local,
+                                    const ofi::Work& work) const;
   ssize_t start(const Result<nic::Op>& op);
+  int queue_chain(const fi_deferred_work& work);
+  int take_chain(Counter& counter);
+  bool is_told_to_add(nic::CounterId counter) const;
+  bool refuses(const nic::Op& op) const;
+  void tell_due(nic::CounterId counter, uint64_t reached);
+  void cause(nic::CounterId completion, Code code);
+  void fails(const nic::Op& op, nic::CounterId completion);
+  int open_in_model(Region& region);
+  int no_more() const;
+  int doom(const Doomed& doomed);
   int refuse(int error);
   int mistake(const std::string& what);
 
   World& world_;
   StepNic& nic_;
   const uint32_t rank_;
+  const bool sockets_;
   Part<fid_fabric> fabric_{};
   Part<fid_domain> domain_{};
   Part<fid_av> vector_{};
   Part<fid_cq> queue_{};
   Part<fid_ep> endpoint_{};
-  bool enabled_ = false;
+  bool enabled_ = false, opening_ = true;
   std::vector<uint32_t> peers_;   // ranks, by fi_addr_t
-  std::vector<Region*> regions_;  // by the model's number
+  std::vector<Region*> regions_;  // that are open
+  nic::RegionId all_memory_;      // of the process, where local memory needs no region
   std::vector<Event> events_;     // oldest first
+  std::vector<Given> given_;
+  std::vector<Doomed> doomed_;
+  std::vector<const Counter*> adding_;     // whose chains are under way, oldest first
+  std::vector<nic::CounterValue> caused_;  // by counter
+  // The successes that the driver has read last, while it has not read the failures.
+  struct {
+    nic::CounterId id;
+    uint64_t success = 0;
+  } read_;
   const uint32_t slots_;
   uint32_t slots_held_ = 0;
   bool refused_ = false;

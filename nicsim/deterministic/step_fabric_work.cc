@@ -1,6 +1,8 @@
 // The part of StepFabric that takes operations: from libfabric's descriptors to the model's.
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
+
 #include "nicsim/deterministic/step_fabric.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/cxi/work.h"
@@ -20,18 +22,42 @@ nic::CompletionLevel level_of(uint64_t flags) {
 // What libfabric is not told, the driver's own note says: whose operation it is, and which of the regions that there
 // are at that address it reads. `value`, which only counter operations use, takes libfabric's context.
 Result<nic::Op> StepFabric::name(nic::Op op, void* context, const void* local, fi_addr_t peer) const {
-  const nic::Op& asked = ofi::Work::use_of(context).work->op;
-  const uint32_t region = asked.local.region.value;
-  if (region >= regions_.size() || regions_[region] == nullptr)
-    return bad("it reads memory that is not registered");
+  const ofi::Work& work = *ofi::Work::use_of(context).work;
+  const Result<nic::LocalSpan> span = find_local(op, work.op, local, work);
+  if (!span.ok())
+    return span.status();
   if (peer >= peers_.size())
     return bad("no such address");
-  op.local.region = asked.local.region;
-  op.local.offset = reinterpret_cast<uintptr_t>(local) - reinterpret_cast<uintptr_t>(regions_[region]->base);
+  op.local = span.value();
   op.remote.peer = peers_[peer];
-  op.context = asked.context;
+  op.context = work.op.context;
   op.value = reinterpret_cast<uintptr_t>(context);
   return op;
+}
+
+Result<nic::LocalSpan> StepFabric::find_local(const nic::Op& op, const nic::Op& asked, const void* local,
+                                              const ofi::Work& work) const {
+  const auto address = reinterpret_cast<uintptr_t>(local);
+  // A word of the driver's own stands for nothing.
+  if (sockets_ && op.kind == nic::OpKind::kWrite && asked.bytes == 0) {
+    const auto begin = reinterpret_cast<uintptr_t>(&work);
+    if (op.bytes == 0)
+      return bad("it writes nothing, which this provider cannot do");
+    if (address < begin || address + op.bytes > begin + sizeof work)
+      return bad("it reads memory of the program's for a message of no bytes");
+    return nic::LocalSpan{all_memory_, address - kFirstAddress};
+  }
+  const Result<nic::RemoteKey> key = world_.process(rank_).card().key(asked.local.region);
+  const auto region = std::find_if(regions_.begin(), regions_.end(),
+                                   [&key](const Region* each) { return key.ok() && each->key == key.value().value; });
+  if (region == regions_.end())
+    return bad("it reads memory that is not registered");
+  return nic::LocalSpan{(*region)->id, address - reinterpret_cast<uintptr_t>((*region)->base)};
+}
+
+Result<nic::Op> StepFabric::lower(const fi_deferred_work& work) const {
+  return work.op_type == FI_OP_ATOMIC ? lower(work.op.atomic->msg, work.op.atomic->flags)
+                                      : lower(work.op.rma->msg, work.op.rma->flags);
 }
 
 Result<nic::Op> StepFabric::lower(const fi_msg_rma& message, uint64_t flags) const {
@@ -59,29 +85,49 @@ Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags) 
 
 int StepFabric::queue(const fi_deferred_work& work) {
   const bool atomic = work.op_type == FI_OP_ATOMIC;
+  if (sockets_ && work.op_type == FI_OP_CNTR_ADD)
+    return queue_chain(work);
   if (!atomic && work.op_type != FI_OP_WRITE)
     return mistake("queues work that is neither a write nor a plain atomic");
   const uint64_t flags = atomic ? work.op.atomic->flags : work.op.rma->flags;
   if (work.triggering_cntr == nullptr || (flags & FI_COMPLETION) == 0)
     return mistake("queues work that nothing fires, or of whose end it does not hear");
-  const Result<nic::Op> op = atomic ? lower(work.op.atomic->msg, flags) : lower(work.op.rma->msg, flags);
+  const Result<nic::Op> op = lower(work);
   if (!op.ok())
     return mistake("queues work, but " + op.status().message());
-  if (slots_held_ == slots_)
+  if (!sockets_ && slots_held_ == slots_)
     return refuse(FI_EAGAIN);
   nic::DeferredOp deferred{op.value(), static_cast<const Counter*>(work.triggering_cntr)->id, work.threshold};
-  if (work.completion_cntr != nullptr)
-    deferred.op.completion = static_cast<const Counter*>(work.completion_cntr)->id;
+  const nic::CounterId completion = ofi::Work::use_of(reinterpret_cast<void*>(op.value().value)).work->op.completion;
+  if (refuses(op.value()))
+    return doom({op.value(), completion, deferred.trigger, deferred.threshold});
+  auto* const ends_in = static_cast<Counter*>(work.completion_cntr);
+  if (!sockets_ && ends_in != nullptr)
+    deferred.op.completion = ends_in->id;
   const Status status = nic_.post({&deferred, 1});
   if (status.code() == Code::kAgain) {
     refused_falsely_ = refused_falsely_ || nic_.free_entries() > 0;
-    return refuse(FI_ENOSPC);
+    return refuse(sockets_ ? FI_EAGAIN : FI_ENOSPC);
   }
   if (!status.ok())
     return mistake("queues work, but " + status.message());
-  ++slots_held_;
+  given_.push_back({op.value(), completion, sockets_ ? &work : nullptr, sockets_ ? ends_in : nullptr});
+  slots_held_ += sockets_ ? 0 : 1;
   changed_ = true;
   return 0;
+}
+
+// Work that adds to a counter as soon as one of the driver's own has got there. The driver cannot go on without it.
+int StepFabric::queue_chain(const fi_deferred_work& work) {
+  auto& waits_for = *static_cast<Counter*>(work.triggering_cntr);
+  const bool under_way = std::find(adding_.begin(), adding_.end(), &waits_for) != adding_.end();
+  if (waits_for.id.valid() || waits_for.chain != nullptr || work.op.cntr->value != 1)
+    (void)mistake("queues an addition that no operation's end sets off");
+  else if (under_way)
+    (void)mistake("changes the descriptor of an addition that is not done");
+  waits_for.chain = &work;
+  waits_for.chain_to = static_cast<const Counter*>(work.op.cntr->cntr)->id;
+  return under_way ? 0 : take_chain(waits_for);
 }
 
 ssize_t StepFabric::write_now(const fi_msg_rma& message, uint64_t flags) { return start(lower(message, flags)); }
@@ -90,14 +136,20 @@ ssize_t StepFabric::atomic_now(const fi_msg_atomic& message, uint64_t flags) { r
 ssize_t StepFabric::start(const Result<nic::Op>& op) {
   if (!op.ok())
     return mistake("starts an operation, but " + op.status().message());
-  if (slots_held_ == slots_)
+  if (!sockets_ && slots_held_ == slots_)
     return refuse(FI_EAGAIN);
-  ++slots_held_;  // what fails at once is in the queue on return
+  const ofi::Work& work = *ofi::Work::use_of(reinterpret_cast<void*>(op.value().value)).work;
+  if (refuses(op.value()))
+    return doom({op.value(), work.op.completion, work.trigger, work.threshold});
+  // What fails at once is in the queue on return.
+  slots_held_ += sockets_ ? 0 : 1;
+  given_.push_back({op.value(), work.op.completion});
   const Status status = nic_.issue(op.value());
   changed_ = true;
   if (status.ok())
     return 0;
-  --slots_held_;
+  given_.pop_back();
+  slots_held_ -= sockets_ ? 0 : 1;
   return status.code() == Code::kAgain ? refuse(FI_EAGAIN) : mistake("starts an operation, but " + status.message());
 }
 

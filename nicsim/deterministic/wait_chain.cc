@@ -266,6 +266,10 @@ class Tracer {
     // What stands goes on when it has completed.
     if (side.standing && side.failed > 0)
       return {what + " is not handed over: an earlier one has failed", std::nullopt, Blame::kFailure};
+    if (process.driver != nullptr && process.driver->fabric.keeps_doomed(side.number))
+      return {what + " was refused for good by the libfabric of rank " + std::to_string(side.rank) +
+                  ", and will fail when it is due",
+              std::nullopt, Blame::kFailure};
     if (process.driver != nullptr && process.driver->fabric.was_refused())
       return {what + " stays with the driver of rank " + std::to_string(side.rank), std::nullopt, Blame::kProtocol};
     if (process.nic.posting() > 0)

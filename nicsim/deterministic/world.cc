@@ -98,7 +98,7 @@ StepKind World::kind_of(uint32_t agent) const {
     return StepKind::kLoss;
   if (programs_stand_ && agent == keep_up_agent(agent / stride_))
     return StepKind::kKeepUp;
-  if (options_.cxi_driver && agent == drive_agent(agent / stride_))
+  if (options_.has_driver() && agent == drive_agent(agent / stride_))
     return StepKind::kDrive;
   if (which < first_ring_ + counters_)
     return StepKind::kRing;
@@ -162,7 +162,7 @@ bool World::take_one(Chooser& chooser) {
     kill(*state_->processes[rank_of(agent)]);
   else
     take(agent);
-  if (options_.cxi_driver)
+  if (options_.has_driver())
     drivers_changed();
   if (enabled.empty() && report_.ok())
     end_faults();

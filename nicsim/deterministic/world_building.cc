@@ -140,13 +140,15 @@ void World::build() {
       has_mail_ = has_mail_ || has(exchange_.program(rank), kind);
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
-  LANYARD_CHECK(!options_.cxi_driver || (options_.strategy != core::Strategy::kWriteBack && !options_.blocking_post &&
-                                         options_.bells == Bells::kCalls && !programs_stand_),
+  LANYARD_CHECK(!options_.has_driver() || (options_.strategy != core::Strategy::kWriteBack && !options_.blocking_post &&
+                                           options_.bells == Bells::kCalls && !programs_stand_),
                 "the driver cannot do that");
-  LANYARD_CHECK(!options_.mail_by_card || (!options_.cxi_driver && !options_.scarce &&
+  LANYARD_CHECK(!options_.mail_by_card || (!options_.has_driver() && !options_.scarce &&
                                            options_.max_message_bytes >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
-  stride_ += (options_.cxi_driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
+  const bool sockets = options_.provider == Provider::kSockets;
+  stride_ +=
+      (options_.has_driver() ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
 
   uint32_t transits = 0;
@@ -156,12 +158,14 @@ void World::build() {
     limits.deferred_depth =
         options_.depth > 0 ? options_.depth : static_cast<uint32_t>(std::clamp<uint64_t>(mine.entries, 1, 504));
     limits.max_counters = std::max(1u, mine.counters);
-    limits.max_regions = mine.regions;
+    // Each of the driver's has a word beside it there, and one is all of the process's memory.
+    limits.max_regions = sockets ? 2 * mine.regions + 1 : mine.regions;
     const auto enough = static_cast<uint32_t>(2 * mine.in_flight + 2);
     limits.max_in_flight = options_.in_flight > 0 ? options_.in_flight : enough;
     limits.max_held = 1;
     limits.kept_failures = options_.failures || options_.kills ? 64 : 4;
-    limits.max_message_bytes = options_.max_message_bytes;
+    limits.max_message_bytes =
+        sockets ? std::max<uint64_t>(options_.max_message_bytes, sizeof(uint64_t)) : options_.max_message_bytes;
     transits += enough;  // what has been acknowledged may still be to land
     state_->processes.push_back(std::make_unique<Process>(*this, exchange_.program(rank), rank, exchange_.ranks(),
                                                           limits,
@@ -177,7 +181,7 @@ void World::build() {
       lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
     }
   }
-  if (options_.cxi_driver)
+  if (options_.has_driver())
     introduce_drivers();
   if (options_.mail_by_card)
     connect_mail();
@@ -266,8 +270,10 @@ void World::grow_old(Side& side, uint32_t index) {
   const auto count = [&](nic::CounterId counter, uint64_t value) {
     const Status status = process.card().add(counter, value);
     LANYARD_CHECK(status.ok(), status.message().c_str());
-    if (process.driver == nullptr)  // else the card has been told
+    if (process.driver == nullptr)
       process.shadow.succeeded(counter.value, value);
+    else  // the card has been told
+      process.driver->fabric.caused_success(counter.value, value);
   };
   core.starts = core.waits = side.starts = side.waits = age;
   if (!core.written_back)

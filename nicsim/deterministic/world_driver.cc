@@ -10,18 +10,23 @@ namespace lanyard::nicsim {
 
 std::unique_ptr<Process::Driver> Process::open_driver(World& world, StepNic& nic, uint32_t rank,
                                                       const ModelLimits& limits) {
-  if (!world.options().cxi_driver)
+  if (!world.options().has_driver())
     return nullptr;
+  const bool sockets = world.options().provider == Provider::kSockets;
   auto driver = std::make_unique<Driver>(world, nic, rank);
-  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.deferred_depth = limits.deferred_depth,
-                                                                   .max_counters = limits.max_counters,
-                                                                   .max_regions = limits.max_regions,
-                                                                   .max_message_bytes = limits.max_message_bytes,
-                                                                   .max_issued = limits.max_in_flight,
-                                                                   .own_thread = false,
-                                                                   .library = driver->fabric.library()});
+  Result<std::unique_ptr<ofi::OfiNic>> opened =
+      ofi::OfiNic::open({.provider = sockets ? "sockets" : "cxi",
+                         .domain = StepFabric::kCard,
+                         .deferred_depth = limits.deferred_depth,
+                         .max_counters = limits.max_counters,
+                         .max_regions = sockets ? limits.max_regions / 2 : limits.max_regions,
+                         .max_message_bytes = world.options().max_message_bytes,
+                         .max_issued = limits.max_in_flight,
+                         .own_thread = false,
+                         .library = driver->fabric.library()});
   LANYARD_CHECK(opened.ok(), opened.status().message().c_str());
   driver->nic = std::move(opened.value());
+  driver->fabric.driver_is_open();
   return driver;
 }
 
@@ -83,7 +88,7 @@ void World::drivers_changed() {
     Process::Driver& driver = *process->driver;
     if (driver.fabric.take_changed())
       nic_changed(*process);
-    set_enabled(drive_agent(process->rank), driver.fabric.has_news() || (driver.fabric.was_refused() && !driver.idle));
+    set_enabled(drive_agent(process->rank), driver.fabric.has_news() || (driver.fabric.wants_looks() && !driver.idle));
   }
 }
 

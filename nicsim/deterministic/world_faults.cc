@@ -97,6 +97,25 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
   }
 }
 
+void World::failed_refused(uint32_t rank, const nic::Op& op) {
+  Process& process = *state_->processes[rank];
+  const uint32_t request = process.requests[op.context - 1];
+  Side& side = state_->sides[request];
+  fail(process, side);
+  switch (role_of(process, op)) {
+    case Transit::Role::kData: {
+      const uint64_t iteration = side.data_fired++ / side.pieces + 1;
+      side.first_lost = side.first_lost == 0 ? iteration : std::min(side.first_lost, iteration);
+      ++side.data_read;
+      ++side.data_acked;
+      return;
+    }
+    case Transit::Role::kClear: ++side.clear_fired; return;
+    case Transit::Role::kDone: ++side.done_fired; return;
+    case Transit::Role::kFlag: ++state_->sides[request | 1].done_fired; return;
+  }
+}
+
 // Whether MPIX_Queue_wait, looking again, may find a failure.
 bool World::has_news(const Process& process) const {
   if (process.card().failures() != process.failures_seen || process.hears_of_failures)
@@ -160,7 +179,7 @@ void World::end_faults() {
     process->looks = std::min(process->looks, 1u);
     nic_changed(*process);
   }
-  if (options_.cxi_driver)
+  if (options_.has_driver())
     drivers_changed();
 }
 

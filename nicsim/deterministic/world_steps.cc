@@ -19,7 +19,7 @@ void World::take(uint32_t agent) {
     return take_loss(process);
   if (programs_stand_ && agent == keep_up_agent(process.rank))
     return take_keep_up(process);
-  if (options_.cxi_driver && agent == drive_agent(process.rank))
+  if (options_.has_driver() && agent == drive_agent(process.rank))
     return take_drive(process);
   if (which >= first_ring_ + 2 * counters_)
     return take_copy(process, which - first_ring_ - 2 * counters_);
@@ -115,6 +115,8 @@ void World::take_ring(Process& process, uint32_t counter) {
   process.nic.rings_landed(counter, landing);
   process.nic.model().ring({counter}, landing);
   process.shadow.succeeded(counter, landing);
+  if (process.driver != nullptr)
+    process.driver->fabric.rings_landed({counter}, landing);
   process.looks = std::min(process.looks, 1u);  // what stands is under way once its bell has rung
   set_enabled(ring_agent(process.rank, counter), landing < rings);
   oracle::check_counter(*this, process, counter);
@@ -247,6 +249,8 @@ void World::take_transit(uint32_t place) {
 void World::count_landing(Process& target, const Transit& transit) {
   target.nic.model().landed(transit.packet);
   target.shadow.succeeded(transit.counter, 1);
+  if (target.driver != nullptr)
+    target.driver->fabric.caused_success(transit.counter, 1);
   if (transit.role == Transit::Role::kMail)
     target.card_mail->counted(transit.counter);
   else

@@ -46,6 +46,37 @@ bool failures_are_known(World& world) {
   return true;
 }
 
+// What fails without a card's doing the driver itself counts, and tells of: once, and when it is due.
+bool drivers_tell_all(World& world) {
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+    const Process& process = world.process(rank);
+    const std::optional<nic::Op> overdue =
+        process.driver == nullptr || process.killed ? std::nullopt : process.driver->fabric.overdue();
+    if (!overdue)
+      continue;
+    world.find(
+        Finding::kLeak, "honesty",
+        world.describe(process, *overdue) + " was refused and is due, and the driver does not say that it fails");
+    return false;
+  }
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    Process& process = world.process(side.rank);
+    if (process.driver == nullptr || process.killed || side.core == nullptr || !side.core->completion.valid())
+      continue;
+    const nic::CounterValue right = process.driver->fabric.caused(side.core->completion);
+    const nic::CounterValue value = process.card().read(side.core->completion).value();
+    if (value == right)
+      continue;
+    world.find(Finding::kLeak, "exactly once",
+               "the driver says that the completion counter of the " + world.exchange().describe({index}) + " holds " +
+                   std::to_string(value.success) + " and " + std::to_string(value.failure) + " failures, right were " +
+                   std::to_string(right.success) + " and " + std::to_string(right.failure));
+    return false;
+  }
+  return true;
+}
+
 // A pair comes to its end on both sides: what one notices, or does, the other is told.
 void judge_pairs(World& world) {
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
@@ -61,7 +92,7 @@ void judge_pairs(World& world) {
     if (other.core == nullptr && side.starts > other.before)
       world.find(Finding::kLeak, "honesty", who + "was freed");
     // The driver may hear of a failure when its request is gone.
-    else if (other.core == nullptr && other.failed > 0 && !side.core->complete() && !world.options().cxi_driver)
+    else if (other.core == nullptr && other.failed > 0 && !side.core->complete() && !world.options().has_driver())
       world.find(Finding::kLeak, "honesty", who + "had failed when it was freed");
     else if (other.core != nullptr && other.number == side.core->matched_number && other.core->failures > 0)
       world.find(Finding::kLeak, "honesty", who + "has failed");
@@ -85,7 +116,7 @@ void judge_side(World& world, uint32_t index) {
   if (side.starts != world.side(RequestName{index ^ 1}).starts)
     return;  // somebody was told of a failure and gave up
   const core::Request& core = *side.core;
-  const StepNic& nic = world.process(side.rank).nic;
+  nic::Nic& card = world.process(side.rank).card();
   const uint64_t starts = side.starts - side.before;
   const auto expect = [&](const char* what, uint64_t value, uint64_t wanted) {
     if (value != wanted)
@@ -94,11 +125,10 @@ void judge_side(World& world, uint32_t index) {
                      " times: " + what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
   };
   if (core.completion.valid())
-    expect("its completion counter holds", nic.model().read(core.completion).value().success,
-           core.completion_value(starts));
+    expect("its completion counter holds", card.read(core.completion).value().success, core.completion_value(starts));
   expect("its done word has grown by", core.iterations_done(), starts);
   if (core.trigger.valid()) {
-    expect("its trigger counter holds", nic.model().read(core.trigger).value().success, 2 * starts);
+    expect("its trigger counter holds", card.read(core.trigger).value().success, 2 * starts);
     expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base, starts);
   }
 }
@@ -240,14 +270,14 @@ bool losses_are_told(World& world) {
 }  // namespace
 
 void judge_quiescence(World& world) {
-  if (!failures_are_known(world))
+  if (!drivers_tell_all(world) || !failures_are_known(world))
     return;
   judge_pairs(world);
   bool all_went_on = true, all_closes = true;
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
     all_went_on = all_went_on && !world.process(rank).gave_up;
   // The driver cannot take back what waits for something that has failed.
-  if (world.options().cxi_driver)
+  if (world.options().has_driver())
     for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index)
       all_closes = all_closes && world.side(RequestName{index}).failed == 0;
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
@@ -290,7 +320,7 @@ void judge_quiescence(World& world) {
 }
 
 void judge_stall(World& world) {
-  if (!waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world))
+  if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world))
     return;
   judge_pairs(world);
   const WaitChain chain = WaitChain::of(world);
