@@ -27,7 +27,10 @@ class WithMutants : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(WithMutants, ReducedFindsWhereFullDoes) {
   std::vector<uint32_t> found;
-  for (uint32_t number = 0; number <= mutants().size(); ++number) {
+  std::vector<uint32_t> numbers{0};
+  for (const Mutant& mutant : mutants())
+    numbers.push_back(mutant.number);
+  for (const uint32_t number : numbers) {
     chosen_mutant = number;
     const Exploration full = explored(GetParam(), false);
     const Exploration reduced = explored(GetParam(), true);

@@ -22,8 +22,10 @@ PATCHED = [
     "transport/core/queue.cc",
     "transport/core/queue_capture.cc",
     "transport/core/standing.cc",
+    "transport/cxi/ofi_counter.cc",
     "transport/cxi/ofi_drive.cc",
     "transport/cxi/ofi_nic.cc",
+    "transport/cxi/ofi_region.cc",
     "transport/cxi/work.cc",
 ]
 

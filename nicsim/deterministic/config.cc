@@ -229,10 +229,9 @@ Status check_mail(const Config& config) {
   const WorldOptions& world = config.world;
   if (!world.mail_by_card)
     return {};
-  if (world.cxi_driver || world.scarce || world.max_message_bytes < CardMail::kLeastMessageBytes)
-    return {Code::kInvalidArgument,
-            "'mail-by-card' goes without 'cxi-driver' and 'scarce', and takes a 'max-message' of " +
-                std::to_string(CardMail::kLeastMessageBytes) + " or more"};
+  if (world.has_driver() || world.scarce || world.max_message_bytes < CardMail::kLeastMessageBytes)
+    return {Code::kInvalidArgument, "'mail-by-card' goes without a driver and 'scarce', and takes a 'max-message' of " +
+                                        std::to_string(CardMail::kLeastMessageBytes) + " or more"};
   return {};
 }
 

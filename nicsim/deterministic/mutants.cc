@@ -39,10 +39,15 @@ enum Workload : uint32_t {
   kDriverFailures,
   kDriverFlag,
   kDriverLeft,
-  kMail,       // these two: messages of the control channel by card, of several slots
-  kMailTight,  // the card is full every so often
-  kWithdrawn,  // offers of equal numbers
-  kAged,       // counters near their 48 bits, and one start more than they can count
+  kMail,            // these two: messages of the control channel by card, of several slots
+  kMailTight,       // the card is full every so often
+  kWithdrawn,       // offers of equal numbers
+  kAtOnceFailures,  // ... with no entry, so that operations run at once, and fail
+  kSockets,         // these four: over the driver with the sockets provider's rules
+  kSocketsFailures,
+  kSocketsEmpty,
+  kSocketsFar,  // counters at the end of what that provider's can count
+  kAged,        // counters near their 48 bits, and one start more than they can count
 };
 
 constexpr const char* kWorkloads[] = {
@@ -77,6 +82,11 @@ constexpr const char* kWorkloads[] = {
     "2ranks,1req-each-way,1iter,mail-by-card",
     "2ranks,1req-one-way,1iter,in-flight=1,mail-by-card",
     "program=0-2:8t1_1-2:8t2/m0_t0/m1_t1/",
+    "2ranks,2req-each-way,2iter,depth=5,cxi-driver,failures,no-room,stolen-entries",
+    "2ranks,2req-each-way,3iter,sockets-driver",
+    "2ranks,2req-each-way,2iter,depth=4,sockets-driver,failures",
+    "2ranks,1req-each-way,2iter,bytes=0,sockets-driver",
+    "2ranks,1req-each-way,3iter,age=536870911,sockets-driver",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "random programs",
 };
@@ -246,6 +256,28 @@ constexpr Mutant kMutants[] = {
      "ControlChannel::take_slot", kMail, nullptr},
     {83, "slots left behind", "the memory of outgoing slots stays registered", "ControlChannel::~ControlChannel", kMail,
      nullptr},
+    {90, "failed at once, not counted", "the failure of deferred work that ran without an entry is taken for counted",
+     "OfiNic::fail", kAtOnceFailures, nullptr},
+    {91, "failed, and counted as success", "the end of failed work that is not reported counts as a success",
+     "OfiNic::fail", kSocketsFailures, nullptr},
+    {92, "failed without its chain", "failed work that is not reported does not fire what waits for its end",
+     "OfiNic::fail", kSocketsFailures, nullptr},
+    {93, "refused and forgotten", "work that the provider refuses is let go of without a word", "OfiNic::hand_over",
+     kDriverFailures, nullptr},
+    {94, "failed for now", "work that the provider refuses for now fails when it is due", "OfiNic::try_to_give",
+     kDriverTight, nullptr},
+    {95, "nothing goes to the memory", "the word that stands for no bytes is written to the region itself",
+     "Work::describe_write", kSocketsEmpty, nullptr},
+    {96, "ended twice", "the end of failed work is taken for the end of the next that uses its counter",
+     "Work::finish_failed", kSocketsFailures, nullptr},
+    {97, "let go of before it is counted", "nobody waits until a counter has been told of what has ended",
+     "Work::is_done", kSockets, nullptr},
+    {98, "waits for what is far", "work that is due waits in the provider for what that cannot count to",
+     "OfiNic::offer", kSocketsFar, nullptr},
+    {99, "failure reaches nothing", "a failure that the driver counts does not bring its counter on",
+     "OfiCounter::add_error", kSocketsFailures, nullptr},
+    {100, "nothing is not counted at the target", "the word beside a region has no counter", "OfiRegion::open",
+     kSocketsEmpty, nullptr},
 };
 
 }  // namespace

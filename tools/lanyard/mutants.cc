@@ -83,7 +83,7 @@ Options parse(int argc, char** argv) {
       {"--seeds", {&options.seeds, 1'000'000}},
       {"--schedules", {&options.schedules, uint64_t{1} << 32}},
       {"--seconds", {&options.seconds, 1'000'000}},
-      {"--only", {&options.only, mutants().size()}},
+      {"--only", {&options.only, mutants().back().number}},
       {"--jobs", {&options.jobs, 1024}}};
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
@@ -330,8 +330,11 @@ int show(const Mutant& mutant, const Options& options) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  const auto is_meant = [&](const Mutant& mutant) { return mutant.number == options.only; };
+  if (options.only != 0 && std::none_of(mutants().begin(), mutants().end(), is_meant))
+    complain("there is no mutant " + std::to_string(options.only));
   if (options.show)
-    return show(mutants()[options.only - 1], options);
+    return show(*std::find_if(mutants().begin(), mutants().end(), is_meant), options);
   const bool clean = run_clean(options);
   std::printf("\n%2s  %-37s  %-6s  %6s %6s %6s %6s  %-12s %-10s %-51s  %s\n", "", "mutant", "", "median", "max",
               "steps", "shrunk", "oracle", "finding", "workload", "base seeds by scheduler");
