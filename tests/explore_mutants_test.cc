@@ -26,8 +26,7 @@ Exploration explored(const std::string& text, bool reduced) {
 class WithMutants : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(WithMutants, ReducedFindsWhereFullDoes) {
-  std::vector<uint32_t> found;
-  std::vector<uint32_t> numbers{0};
+  std::vector<uint32_t> numbers{0}, found;
   for (const Mutant& mutant : mutants())
     numbers.push_back(mutant.number);
   for (const uint32_t number : numbers) {

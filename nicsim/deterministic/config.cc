@@ -72,6 +72,8 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.halo.free}; }},
       {"misuse", "", 0, 0, "calls that must be refused are made too", [](C& c, N) { c.halo.misuse = true; },
        [](const C& c) { return N{c.halo.misuse}; }},
+      {"gaps", "", 0, 0, "all buffers have gaps, and streams pack and unpack", [](C& c, N) { c.halo.gaps = true; },
+       [](const C& c) { return N{c.halo.gaps}; }},
       {"beyond", "", 0, 0, "one start more than counters can count, which must be refused; with the 'age' for that",
        [](C& c, N) { c.halo.beyond = true; }, [](const C& c) { return N{c.halo.beyond}; }},
       {"age=", "", 0, nic::kMaxSuccess, "iterations that the counters have behind them (0)",

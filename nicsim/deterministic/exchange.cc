@@ -146,8 +146,12 @@ Exchange make_halo(const HaloOptions& options) {
   int tag = 0;
   const auto connect = [&](uint32_t from, uint32_t to) {
     for (uint32_t i = 0; i < options.each_way; ++i) {
-      const MessageName message =
-          exchange.message(from, to, {.bytes = options.bytes, .tag = tag++, .ready = options.ready});
+      const MessageName message = exchange.message(from, to,
+                                                   {.bytes = options.bytes,
+                                                    .tag = tag++,
+                                                    .ready = options.ready,
+                                                    .send_gaps = options.gaps,
+                                                    .receive_gaps = options.gaps});
       sent[from].push_back(message);
       received[to].push_back(message);
     }

@@ -43,6 +43,8 @@ struct MessageOptions {
   uint32_t room = 0;        // by so many bytes the receive is longer than the message
   bool any_source = false;  // the receive's wildcards: no other send may fit it while it is being matched
   bool any_tag = false;
+  bool send_gaps = false;  // the send's buffer, the receive's: the stream packs and unpacks
+  bool receive_gaps = false;
 };
 
 // A step of a host program. Nothing of it blocks the host but kSync and, on a NIC whose post() blocks, kStart.
@@ -205,6 +207,7 @@ struct HaloOptions {
   bool roam = false;    // each send starts on the next queue of two every time, before the last has seen it complete
   bool free = false;    // requests are freed as soon as they have completed
   bool misuse = false;  // every start and wait is accompanied by some that must be refused
+  bool gaps = false;    // in all buffers
   bool beyond = false;  // one start more, which must be refused: the counters are used up
 };
 Exchange make_halo(const HaloOptions& options);

@@ -3,10 +3,10 @@
 //   0-1:24t3r_1-0:16p8/q0_p0_s0.1r_w0.1r_u1_y/...
 //
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
-// ready send; pN: so much room more in the receive; s: received from any source; g: with any tag. Actions are a letter
-// and what they are about: q a queue, p u o a a message, s w c f m x t d k v z requests (a message, with r for its
-// receive); y b e l nothing. A '-' behind s, w or z: it must be refused; a '+' behind s: it is repeated until it is
-// taken.
+// ready send; pN: so much room more in the receive; s: received from any source; g: with any tag; x, y: the send's
+// buffer, the receive's has gaps. Actions are a letter and what they are about: q a queue, p u o a a message, s w c f m
+// x t d k v z requests (a message, with r for its receive); y b e l nothing. A '-' behind s, w or z: it must be
+// refused; a '+' behind s: it is repeated until it is taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -108,6 +108,10 @@ Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) 
       options.any_source = true;
     } else if (reader.take('g')) {
       options.any_tag = true;
+    } else if (reader.take('x')) {
+      options.send_gaps = true;
+    } else if (reader.take('y')) {
+      options.receive_gaps = true;
     } else {
       return wrong("message", text);
     }
@@ -180,6 +184,8 @@ std::string text_of(const Exchange::Message& message) {
   text += options.ready ? "r" : "";
   text += options.any_source ? "s" : "";
   text += options.any_tag ? "g" : "";
+  text += options.send_gaps ? "x" : "";
+  text += options.receive_gaps ? "y" : "";
   return text;
 }
 
@@ -245,7 +251,8 @@ Result<Exchange> Exchange::parse(const std::string& text) {
 std::string Exchange::help() {
   return "A program: messages, then each rank's program, divided by '/', and within them by '_':\n"
          "  0-1:24t3  from rank 0 to rank 1, 24 bytes, tag 3; r: a ready send; pN: the receive is N bytes longer;\n"
-         "            s, g: received from any source, with any tag\n"
+         "            s, g: received from any source, with any tag; x, y: gaps in the buffer of the send, of the "
+         "receive\n"
          "  q1        on queue 1 from here on\n"
          "  p0 u0     pack and unpack message 0; o0 a0: promise and await that its receive was started\n"
          "  s0.1r     start the send of message 0 and the receive of message 1; s0-: must be refused; s0+: is "

@@ -42,12 +42,16 @@ enum Workload : uint32_t {
   kMail,            // these two: messages of the control channel by card, of several slots
   kMailTight,       // the card is full every so often
   kWithdrawn,       // offers of equal numbers
-  kAtOnceFailures,  // ... with no entry, so that operations run at once, and fail
+  kAtOnceFailures,  // over the driver with no entry, so that operations run at once, and fail
   kSockets,         // these four: over the driver with the sockets provider's rules
   kSocketsFailures,
   kSocketsEmpty,
-  kSocketsFar,  // counters at the end of what that provider's can count
-  kAged,        // counters near their 48 bits, and one start more than they can count
+  kSocketsFar,     // counters at the end of what that provider's can count
+  kGaps,           // these four: the stream packs and unpacks buffers with gaps
+  kGapsFree,       // ... of requests that are freed as early as they may be
+  kGapsElsewhere,  // ... a receive goes on on another stream as early as it may
+  kGapsLengths,    // ... and is longer than its message
+  kAged,           // counters near their 48 bits, and one start more than they can count
 };
 
 constexpr const char* kWorkloads[] = {
@@ -87,6 +91,10 @@ constexpr const char* kWorkloads[] = {
     "2ranks,2req-each-way,2iter,depth=4,sockets-driver,failures",
     "2ranks,1req-each-way,2iter,bytes=0,sockets-driver",
     "2ranks,1req-each-way,3iter,age=536870911,sockets-driver",
+    "2ranks,2req-each-way,2iter,gaps",
+    "2ranks,1req-each-way,2iter,gaps,free",
+    "program=0-1:16t1xy/s0_w0_s0_w0_y/s0r_w0r_q1_s0r+_w0r_q0_y_q1_y",
+    "program=0-1:16t1p8xy_0-1:7t2p4y/p0_p1_s0.1_w0.1_y/s0r.1r_w0r.1r_u0_u1_y",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "random programs",
 };
@@ -278,6 +286,19 @@ constexpr Mutant kMutants[] = {
      "OfiCounter::add_error", kSocketsFailures, nullptr},
     {100, "nothing is not counted at the target", "the word beside a region has no counter", "OfiRegion::open",
      kSocketsEmpty, nullptr},
+    {101, "unpacked before the wait", "a wait unpacks what has not come", "Queue::wait", kGaps, nullptr},
+    {102, "told before it is done", "a wait tells that it has unpacked, and unpacks", "Queue::wait", kGaps, nullptr},
+    {103, "told one late", "the word that tells of packings is one behind them", "Queue::move", kGaps, nullptr},
+    {104, "packed once", "a start packs the first time only", "Queue::start", kGaps, nullptr},
+    {105, "packed for another", "a start packs all its buffers into the memory of the first", "Queue::start", kGaps,
+     nullptr},
+    {106, "unpacks all", "a wait unpacks as much as the buffer holds, not as the message has", "Queue::move",
+     kGapsLengths, nullptr},
+    {107, "freed before it is unpacked", "a request is freed though its stream will unpack into its buffer",
+     "Endpoint::free_request", kGapsFree, nullptr},
+    {108, "arrived is done", "a receive is started on another queue though its stream has not unpacked it",
+     "Queue::check_start", kGapsElsewhere, nullptr},
+    {109, "packed behind the ring", "a start rings before it packs", "Queue::start", kGaps, nullptr},
 };
 
 }  // namespace

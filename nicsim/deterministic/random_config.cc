@@ -23,6 +23,7 @@ struct Plan {
   MessageName message;
   bool ready = false;
   bool checked = false;  // packed before each start, or unpacked after each wait
+  bool gaps = false;     // in its buffer
   uint32_t queue = 0;
   bool under_way = false;  // started and not waited for
   bool matching = false;   // and not known to be matched
@@ -157,7 +158,9 @@ class Generator {
       all.push_back({.bytes = draw_bytes(world),
                      .tag = percent(25) ? 0 : static_cast<int>(i) + 1,
                      .ready = percent(30),
-                     .room = percent(25) ? 1 + below(20) : 0});
+                     .room = percent(25) ? 1 + below(20) : 0,
+                     .send_gaps = percent(20),
+                     .receive_gaps = percent(20)});
     }
     // A wildcard where nothing else can be meant.
     for (uint32_t i = 0; i < count; ++i) {
@@ -188,6 +191,7 @@ class Generator {
                                 .message = name,
                                 .ready = all[i].ready,
                                 .checked = checked,
+                                .gaps = request.receive() ? all[i].receive_gaps : all[i].send_gaps,
                                 .queue = below(queues_[rank])});
       }
     }
@@ -426,8 +430,8 @@ class Generator {
   }
 
   // Those that go by a graph or a kernel, by queue: who went by a graph does for ever. What a stream waits for there
-  // must not wait for anything behind it in its stream: so there are no ready sends in it, nor their receives. What is
-  // to stand must have completed.
+  // must not wait for anything behind it in its stream: so there are no ready sends in it, nor their receives. Buffers
+  // with gaps are refused there. What is to stand must have completed.
   std::vector<std::vector<Plan*>> take_graphed(HostProgram& host, uint32_t rank, std::vector<Plan*>& plans) {
     std::vector<std::vector<Plan*>> graphed(queues_[rank]);
     std::vector<bool> begins(queues_[rank]);
@@ -444,7 +448,7 @@ class Generator {
         standing.in_kernels = percent(40) && !stands_any(rank, queue);
     }
     std::erase_if(plans, [&](Plan* plan) {
-      const bool goes = plan->standing || (begins[plan->queue] && !plan->ready && percent(75));
+      const bool goes = plan->standing || (begins[plan->queue] && !plan->ready && !plan->gaps && percent(75));
       if (goes)
         graphed[plan->queue].push_back(plan);
       return goes;

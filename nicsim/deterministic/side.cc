@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace lanyard::nicsim {
 
 namespace {
 
 constexpr uint64_t kWord = sizeof(uint64_t);
+
+// Odd, so that a run is no word, and a word no whole number of runs.
+constexpr uint64_t kRun = 3, kStride = 5;
 
 }  // namespace
 
@@ -28,6 +32,37 @@ bool is_content(const std::byte* bytes, uint64_t count, uint64_t offset, uint32_
     at += length;
   }
   return true;
+}
+
+std::shared_ptr<const gpu::Layout> layout_with_gaps(uint64_t bytes) {
+  gpu::Shape run;
+  run.length = kRun;
+  std::vector<gpu::Shape> parts;
+  if (bytes >= kRun)
+    gpu::append(parts, gpu::repeat(run, bytes / kRun, kStride), 0);
+  run.length = bytes % kRun;
+  if (run.length > 0)
+    gpu::append(parts, run, static_cast<int64_t>(bytes / kRun * kStride));
+  return std::make_shared<const gpu::Layout>(gpu::sequence(std::move(parts)));
+}
+
+uint64_t length_with_gaps(uint64_t bytes) { return (bytes / kRun + 1) * kStride; }
+
+uint64_t place_of(const Side& side, uint64_t byte) {
+  return side.layout == nullptr ? byte : byte / kRun * kStride + byte % kRun;
+}
+
+bool gaps_are_untouched(const Side& side) {
+  for (uint64_t at = 0; at < side.buffer.size(); ++at)
+    if ((at % kStride >= kRun || at >= place_of(side, side.layout->bytes())) && side.buffer[at] != kUntouched)
+      return false;
+  return true;
+}
+
+void clear_around(Side& side, uint64_t bytes) {
+  for (uint64_t at = 0; at < side.buffer.size(); ++at)
+    if (at >= place_of(side, bytes) || (side.layout != nullptr && at % kStride >= kRun))
+      side.buffer[at] = kUntouched;
 }
 
 }  // namespace lanyard::nicsim

@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "gpu/packing.h"
 #include "transport/core/request.h"
 
 namespace lanyard::nicsim {
@@ -15,13 +17,14 @@ namespace lanyard::nicsim {
 struct Side {
   core::Request* core = nullptr;  // null once it is freed
   uint32_t rank = 0;
-  uint32_t queue = 0;   // of the last start
-  uint64_t number = 0;  // the core's for its request, the last one
-  uint64_t before = 0;  // starts of its requests that were freed
-  uint64_t starts = 0;  // that the host has enqueued, of all of them
-  uint64_t waits = 0;   // likewise
-  uint64_t pieces = 1;  // writes an iteration
-  std::vector<std::byte> buffer;
+  uint32_t queue = 0;                         // of the last start
+  uint64_t number = 0;                        // the core's for its request, the last one
+  uint64_t before = 0;                        // starts of its requests that were freed
+  uint64_t starts = 0;                        // that the host has enqueued, of all of them
+  uint64_t waits = 0;                         // likewise
+  uint64_t pieces = 1;                        // writes an iteration
+  std::vector<std::byte> buffer;              // the program's
+  std::shared_ptr<const gpu::Layout> layout;  // of a buffer with gaps: the bytes of it that are the message's
   std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read
   bool standing = false;             // started by graphs, until it is freed, or by kernels of a set
   bool checked = false;              // the program packs and reads it: its content is known
@@ -36,6 +39,7 @@ struct Side {
   uint64_t clear_fired = 0, clear_landed = 0, clear_counted = 0;
   // Of either: increments of its done word, whoever makes them.
   uint64_t done_fired = 0, done_landed = 0;
+  uint64_t moved = 0;          // with gaps: times that the stream has packed or unpacked
   uint64_t seen_complete = 0;  // starts that the host has seen complete
   uint64_t failed = 0;         // operations of it that failed
   uint64_t first_lost = 0;     // of a send: the first iteration of which a write failed; 0: none did
@@ -48,8 +52,10 @@ struct Side {
 // All messages of a world are of one communicator.
 inline constexpr uint64_t kCommunicator = 1;
 
-// Of a receive's buffer beyond its message.
+// Of a receive's buffer beyond its message, and of any in its gaps.
 inline constexpr std::byte kUntouched{0xEE};
+// Of memory that is not the request's any more.
+inline constexpr std::byte kFreed{0xDD};
 
 // What a message holds in iteration i, from 1: different in every word of every iteration of every message.
 inline uint64_t content_word(uint32_t message, uint64_t iteration, uint64_t word) {
@@ -58,6 +64,16 @@ inline uint64_t content_word(uint32_t message, uint64_t iteration, uint64_t word
   return x ^ (x >> 29);
 }
 void fill_content(std::vector<std::byte>& buffer, uint32_t message, uint64_t iteration);
+// The layout of so many bytes, more than none, in runs with gaps between and behind them, and the length of a buffer
+// for it.
+std::shared_ptr<const gpu::Layout> layout_with_gaps(uint64_t bytes);
+uint64_t length_with_gaps(uint64_t bytes);
+// The place in the side's buffer of a byte of what it transfers.
+uint64_t place_of(const Side& side, uint64_t byte);
+// Whether nobody has written into the gaps of the side's buffer.
+bool gaps_are_untouched(const Side& side);
+// Makes them and what is behind so many bytes of the message as if nobody had written there.
+void clear_around(Side& side, uint64_t bytes);
 // Whether `bytes` are those from `offset` on of that content.
 bool is_content(const std::byte* bytes, uint64_t count, uint64_t offset, uint32_t message, uint64_t iteration);
 

@@ -21,7 +21,8 @@ Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
   for (const gpu::StreamOp& op : ops) {
     StepItem item;
     item.op = op;
-    item.kind = is_wait(op.kind) ? StepItem::Kind::kWait : StepItem::Kind::kRing;
+    const bool moves = op.kind == Kind::kPack || op.kind == Kind::kUnpack;
+    item.kind = moves ? StepItem::Kind::kMove : is_wait(op.kind) ? StepItem::Kind::kWait : StepItem::Kind::kRing;
     push(item);
   }
   return {};

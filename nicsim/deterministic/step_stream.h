@@ -18,16 +18,17 @@ struct StepItem {
     kMark,    // nothing: the place of a start that rings nobody
     kWait,    // op: a wait64 that a request's wait became, or an await's
     kKernel,  // action: kPack, kUnpack or kPromise
+    kMove,    // op: packs or unpacks for a request whose buffer has gaps, or says in its word that this was done
   };
   static constexpr uint32_t kNothing = UINT32_MAX;
 
   Kind kind = Kind::kRing;
   Action::Kind action = Action::Kind::kPack;
   uint32_t message = kNothing;  // kKernel
-  uint32_t request = kNothing;  // kWait: RequestName::index of the request that is waited for
+  uint32_t request = kNothing;  // kWait: RequestName::index of the request that is waited for; kMove: whose buffer
   uint64_t iteration = 0;       // kWait: of it
   uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
-  uint64_t number = 0;        // ... and the core's for it
+  uint64_t number = 0;        // ... and the core's for it; kMove: likewise
   uint32_t first_start = 0;   // kRing of a shared trigger: the place in StepStream::started of the requests ...
   uint32_t starts = 0;        // ... and their number
   gpu::StreamOp op;
@@ -37,6 +38,7 @@ class StepStream final : public gpu::Stream {
  public:
   const char* kind() const override { return "host"; }
   bool can_call() const override { return true; }
+  Status can_pack(const gpu::Packing&) const override { return {}; }
   Status enqueue(std::span<const gpu::StreamOp> ops) override;
   // The world runs items; whoever waits cannot.
   bool poll() override { return empty(); }

@@ -198,6 +198,9 @@ class Teller final : public Chooser {
       event.request = 2 * item.message + (pack ? 0 : 1);
       if (item.action != Action::Kind::kPromise)
         event.iteration = world_.side(RequestName{event.request}).filled;
+    } else if (item.kind == StepItem::Kind::kMove) {
+      event.request = item.request;
+      event.iteration = world_.side(RequestName{event.request}).moved;
     } else if (item.request != StepItem::kNothing) {
       event.request = item.request;
       event.iteration = world_.side(RequestName{event.request}).waited;

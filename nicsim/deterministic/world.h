@@ -256,6 +256,7 @@ class World {
   bool collect(Process& process, const Action& action);
   bool call(Process& process, const Action& action);
   void mark(Process& process, const Action& action, size_t before);
+  void mark_move(const Action& action, StepItem& item);
   void enter(uint32_t queue, StepStream& stream, std::span<StepItem> items);
   bool is_complete(const Action& action) const;
   const char* mistake_in(const Action& action) const;
@@ -291,6 +292,7 @@ class World {
   void standing_changed(Process& process);
   void take_stream(Process& process, uint32_t queue);
   void take_kernel(Process& process, const StepItem& item);
+  void take_move(Process& process, const StepItem& item);
   void take_ring(Process& process, uint32_t counter);
   void take_fire(Process& process, uint32_t counter);
   void take_copy(Process& process, uint32_t counter);
@@ -305,7 +307,7 @@ class World {
   void fail(Process& process, Side& side);
   void give_back(uint32_t place);
   void order_landings(uint32_t from, uint32_t to);
-  const std::vector<std::byte>& seen_by_kernel(Side& side);
+  std::vector<std::byte> seen_by_kernel(Side& side);
   // After a step that changed it: which of its agents are enabled now.
   void nic_changed(Process& process);
   void streams_changed(Process& process);

@@ -101,6 +101,22 @@ bool is_checked(const Exchange& exchange, uint32_t message) {
          has(exchange.messages()[message].to, Action::Kind::kUnpack);
 }
 
+// The packed memory of a request whose buffer has gaps; null: it has none. Whoever uses it later finds out.
+std::shared_ptr<gpu::Packing> packing_of(Side& side) {
+  if (side.layout == nullptr)
+    return nullptr;
+  auto packing = std::make_shared<gpu::Packing>();
+  const uint64_t bytes = side.layout->bytes();
+  packing->layout = side.layout;
+  packing->memory = side.buffer.data();
+  packing->packed = {new std::byte[bytes], [bytes](std::byte* packed) {
+                       std::fill_n(packed, bytes, kFreed);
+                       delete[] packed;
+                     }};
+  std::fill_n(packing->packed.get(), bytes, kFreed);
+  return packing;
+}
+
 }  // namespace
 
 World::World(const Exchange& exchange, const WorldOptions& options)
@@ -206,7 +222,11 @@ void World::match() {
     const RequestName request{index};
     Side& side = state_->sides[index];
     side.rank = exchange_.rank_of(request);
-    side.buffer.resize(message.options.bytes + (request.receive() ? message.options.room : 0), kUntouched);
+    const uint64_t bytes = message.options.bytes + (request.receive() ? message.options.room : 0);
+    const bool gaps = request.receive() ? message.options.receive_gaps : message.options.send_gaps;
+    if (gaps && bytes > 0)
+      side.layout = layout_with_gaps(bytes);
+    side.buffer.resize(side.layout == nullptr ? bytes : length_with_gaps(bytes), kUntouched);
     side.checked = is_checked(exchange_, index / 2);
     side.pieces = core::pieces_of(message.options.bytes, options_.max_message_bytes);
     if (is_matched_by(exchange_.program(message.from), {index & ~1u}) ||
@@ -238,17 +258,19 @@ void World::new_request(uint32_t index) {
   const uint32_t peer = receive ? message.from : message.to;
   Side& side = state_->sides[index];
   Process& process = *state_->processes[side.rank];
-  std::fill(side.buffer.begin() + options.bytes, side.buffer.end(), kUntouched);
+  clear_around(side, options.bytes);
+  const std::shared_ptr<gpu::Packing> packing = packing_of(side);
   side.core =
       process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
                                     .ready = !receive && options.ready,
-                                    .buffer = side.buffer.data(),
-                                    .bytes = side.buffer.size(),
+                                    .buffer = packing == nullptr ? side.buffer.data() : packing->packed.get(),
+                                    .bytes = packing == nullptr ? side.buffer.size() : packing->layout->bytes(),
                                     .communicator = kCommunicator,
                                     .rank = static_cast<int>(side.rank),
                                     .peer = receive && options.any_source ? core::kAnySource : static_cast<int>(peer),
                                     .peer_nic = receive && options.any_source ? 0 : peer,
-                                    .tag = receive && options.any_tag ? core::kAnyTag : options.tag});
+                                    .tag = receive && options.any_tag ? core::kAnyTag : options.tag,
+                                    .packing = packing});
   side.number = side.core->number;
   side.released = false;
   process.requests.push_back(index);
@@ -278,6 +300,8 @@ void World::grow_old(Side& side, uint32_t index) {
   core.starts = core.waits = side.starts = side.waits = age;
   if (!core.written_back)
     *core.done.address += age;
+  if (core.moved.valid())
+    *core.moved.address += age;
   if (core.completion.valid())
     count(core.completion, core.completions * age);
   if (core.written_back)
@@ -287,7 +311,7 @@ void World::grow_old(Side& side, uint32_t index) {
     *core.clear_to_send_word.address += age;
   }
   state_->promises[index / 2] = age;
-  side.filled = side.started = side.waited = age;
+  side.filled = side.started = side.waited = side.moved = age;
   side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
   side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
 }

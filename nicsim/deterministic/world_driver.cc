@@ -60,7 +60,9 @@ void World::act_meanwhile(uint32_t rank) {
   Process& process = *state_->processes[rank];
   for (uint32_t queue = 0; queue < process.lanes.size(); ++queue) {
     const StepStream& stream = process.lanes[queue]->stream;
-    if (!stream.empty() && stream.front().kind == StepItem::Kind::kRing && chance(ChoiceKind::kMeanwhile))
+    const bool goes_on = !stream.empty() &&
+                         (stream.front().kind == StepItem::Kind::kRing || stream.front().kind == StepItem::Kind::kMove);
+    if (goes_on && chance(ChoiceKind::kMeanwhile))
       take_stream(process, queue);
   }
   if (may_start_meanwhile(process) && chance(ChoiceKind::kMeanwhile))

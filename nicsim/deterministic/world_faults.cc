@@ -126,7 +126,7 @@ bool World::has_news(const Process& process) const {
     return false;
   return process.looks < 2 || std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
            const core::Request* core = state_->sides[request].core;
-           return core != nullptr && core->matched() && core->failures == 0 && !core->complete() &&
+           return core != nullptr && core->matched() && core->failures == 0 && !core->transferred() &&
                   process.card().is_lost(core->matched_nic);
          });
 }
@@ -183,14 +183,20 @@ void World::end_faults() {
     drivers_changed();
 }
 
-// What a kernel of the receive's stream finds in its buffer.
-const std::vector<std::byte>& World::seen_by_kernel(Side& side) {
+// What a kernel of the receive's stream finds in its buffer, without the gaps.
+std::vector<std::byte> World::seen_by_kernel(Side& side) {
+  std::vector<std::byte> seen = side.buffer;
+  if (side.layout != nullptr) {
+    seen.resize(side.layout->bytes());
+    for (uint64_t byte = 0; byte < seen.size(); ++byte)
+      seen[byte] = side.buffer[place_of(side, byte)];
+  }
   if (!options_.stale_lines)
-    return side.buffer;
+    return seen;
   if (side.last_read.empty())
-    side.last_read.resize(side.buffer.size());
+    side.last_read.resize(seen.size());
   if (!chance(ChoiceKind::kStaleLine))
-    side.last_read = side.buffer;
+    side.last_read = seen;
   return side.last_read;
 }
 

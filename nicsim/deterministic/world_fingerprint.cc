@@ -2,6 +2,7 @@
 // says, and nothing that tells how the world came there (places in lists, addresses, numbers of steps).
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "nicsim/deterministic/world.h"
 #include "transport/core/standing.h"
@@ -34,7 +35,7 @@ class Digest {
     add(high_sum_);
     return {low_, scramble(high_)};
   }
-  void add_bytes(const std::vector<std::byte>& bytes) {
+  void add_bytes(std::span<const std::byte> bytes) {
     uint64_t word = 0;
     for (size_t at = 0; at < bytes.size(); at += sizeof word) {
       word = 0;
@@ -94,7 +95,8 @@ void add_side(Digest& digest, const Side& side) {
        {side.filled,        side.started,      side.waited,      side.data_fired,    side.data_read,
         side.data_landed,   side.data_counted, side.data_acked,  side.clear_fired,   side.clear_landed,
         side.clear_counted, side.done_fired,   side.done_landed, side.seen_complete, side.before,
-        side.starts,        side.waits,        side.failed,      side.first_lost,    side.reported})
+        side.starts,        side.waits,        side.failed,      side.first_lost,    side.reported,
+        side.moved})
     digest.add(count);
   digest.add((side.released ? 2 : 0) | (side.ever_released ? 1 : 0));
   digest.add_bytes(side.buffer);
@@ -105,6 +107,10 @@ void add_side(Digest& digest, const Side& side) {
   digest.add(side.core->waits);
   digest.add(side.core->failures);
   digest.add(side.core->peer_starts);
+  if (side.core->packing != nullptr) {
+    digest.add(side.core->moved.read() - side.core->moved_base);
+    digest.add_bytes({side.core->packing->packed.get(), side.layout->bytes()});
+  }
   if (side.core->written_back)
     digest.add(side.core->done.read());
   if (const core::Standing* standing = side.core->standing.get()) {

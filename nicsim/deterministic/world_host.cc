@@ -45,6 +45,7 @@ void World::take_host(Process& process) {
         if (side.core == nullptr)
           return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " was freed before");
         side.seen_complete = side.starts;
+        oracle::check_seen_complete(*this, request.index);
       }
       break;
     case Action::Kind::kFree: done = free_requests(process, action); break;
@@ -165,8 +166,9 @@ const char* World::mistake_in(const Action& action) const {
     if (side.core->starts >= side.core->peer_starts)
       return "its other side has come to its end";
     const uint64_t wanted = side.starts * side.pieces;
-    const bool complete =
-        request.receive() ? side.data_landed >= wanted && side.done_landed >= side.starts : side.data_acked >= wanted;
+    const bool complete = request.receive() ? side.data_landed >= wanted && side.done_landed >= side.starts &&
+                                                  oracle::has_moved(*this, request)
+                                            : side.data_acked >= wanted;
     if (side.queue != action.queue && !complete)
       return "its last start is on another queue and goes on";
   }
@@ -275,6 +277,11 @@ bool World::free_requests(Process& process, const Action& action) {
       find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
       return true;
     }
+    if (!oracle::has_moved(*this, request)) {
+      find(Finding::kOrder, "lifetime",
+           "the " + exchange_.describe(request) + " is freed though its stream will touch its buffer");
+      return true;
+    }
     if (under_way) {
       find(Finding::kOrder, "lifetime",
            "the " + exchange_.describe(request) + " is freed though its last start has not completed");
@@ -283,7 +290,7 @@ bool World::free_requests(Process& process, const Action& action) {
     // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
     // read.
     if (!request.receive() || side.filled == side.starts)
-      std::fill(side.buffer.begin(), side.buffer.end(), std::byte{0xDD});
+      std::fill(side.buffer.begin(), side.buffer.end(), kFreed);
     if (!side.released)
       process.orphaned += side.failed;
     side.core = nullptr;

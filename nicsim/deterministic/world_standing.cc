@@ -10,10 +10,15 @@ namespace lanyard::nicsim {
 void World::mark(Process& process, const Action& action, size_t before) {
   StepStream& stream = process.lanes[action.queue]->stream;
   const bool captured = stream.capturing() != 0;
-  const std::span<StepItem> items = stream.since(before);
+  std::vector<StepItem*> items;  // but those that move data, wherever they stand
+  for (StepItem& item : stream.since(before)) {
+    mark_move(action, item);
+    if (item.kind != StepItem::Kind::kMove)
+      items.push_back(&item);
+  }
   if (action.kind == Action::Kind::kWait) {
     for (size_t i = 0; i < items.size(); ++i)
-      items[i].request = action.requests[i].index;
+      items[i]->request = action.requests[i].index;
     return;
   }
   // A ring for each request with a trigger of its own, in order, then one for all that share the queue's.
@@ -23,16 +28,16 @@ void World::mark(Process& process, const Action& action, size_t before) {
     if (captured)
       stands_now(process, side);
     if (side.core->trigger.valid() || (captured && side.core->shares_trigger)) {
-      items[ring].start = request.index;
-      items[ring++].number = side.core->number;
+      items[ring]->start = request.index;
+      items[ring++]->number = side.core->number;
     } else if (side.core->shares_trigger) {
       stream.started.push_back(request.index);
       ++shared;
     }
   }
   if (shared > 0) {
-    items.back().starts = static_cast<uint32_t>(shared);
-    items.back().first_start = static_cast<uint32_t>(stream.started.size() - shared);
+    items.back()->starts = static_cast<uint32_t>(shared);
+    items.back()->first_start = static_cast<uint32_t>(stream.started.size() - shared);
   }
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
@@ -43,6 +48,24 @@ void World::mark(Process& process, const Action& action, size_t before) {
     mark.start = request.index;
     stream.push(mark);
   }
+}
+
+// Where the item packs or unpacks for a request of the action's, or says so: for which.
+void World::mark_move(const Action& action, StepItem& item) {
+  for (const RequestName request : action.requests) {
+    const core::Request& core = *state_->sides[request.index].core;
+    const bool moves =
+        core.packing != nullptr && item.kind == StepItem::Kind::kMove && item.op.object == core.packing.get();
+    const bool tells =
+        item.op.kind == gpu::StreamOp::Kind::kWrite64 && core.moved.valid() && item.op.word == core.moved.address;
+    if (!moves && !tells)
+      continue;
+    item.kind = StepItem::Kind::kMove;
+    item.request = request.index;
+    item.number = core.number;
+  }
+  if (item.kind == StepItem::Kind::kMove && item.request == StepItem::kNothing)
+    find(Finding::kOrder, "order", describe(action) + ": packs or unpacks for a request that it is not about");
 }
 
 // The host has enqueued these items.

@@ -69,6 +69,7 @@ void World::take_stream(Process& process, uint32_t queue) {
         oracle::check_waited(*this, item.request, item.iteration);
       break;
     case StepItem::Kind::kMark: break;
+    case StepItem::Kind::kMove: take_move(process, item); break;
     case StepItem::Kind::kRing:
       process.nic.take_ring(item.op);
       if (item.start != StepItem::kNothing)
@@ -89,7 +90,15 @@ void World::take_kernel(Process& process, const StepItem& item) {
     case Action::Kind::kPack: {
       oracle::check_packed(*this, send.index);
       Side& side = state_->sides[send.index];
-      fill_content(side.buffer, item.message, ++side.filled);
+      ++side.filled;
+      if (side.layout == nullptr) {
+        fill_content(side.buffer, item.message, side.filled);
+        return;
+      }
+      std::vector<std::byte> content(side.layout->bytes());
+      fill_content(content, item.message, side.filled);
+      for (uint64_t byte = 0; byte < content.size(); ++byte)
+        side.buffer[place_of(side, byte)] = content[byte];
       return;
     }
     case Action::Kind::kUnpack:
@@ -101,6 +110,21 @@ void World::take_kernel(Process& process, const StepItem& item) {
         streams_changed(*state_->processes[rank]);
       return;
   }
+}
+
+// What the stream does for a request whose buffer has gaps.
+void World::take_move(Process& process, const StepItem& item) {
+  if (!oracle::check_moves(*this, item))
+    return;
+  switch (const gpu::StreamOp& op = item.op; op.kind) {
+    case gpu::StreamOp::Kind::kPack: static_cast<gpu::Packing*>(op.object)->pack(op.value); break;
+    case gpu::StreamOp::Kind::kUnpack: static_cast<gpu::Packing*>(op.object)->unpack(op.value); break;
+    default:
+      *op.word = op.value;
+      process.wants_room = false;  // a host that would free the request looks again
+      return;
+  }
+  oracle::check_moved(*this, item.request);
 }
 
 void World::ring_is_under_way(uint32_t rank, uint32_t counter) { enable(ring_agent(rank, counter)); }

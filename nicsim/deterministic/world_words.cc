@@ -111,6 +111,11 @@ std::string World::describe(const Action& action) const {
 std::string World::describe(const StepItem& item) const {
   if (item.kind == StepItem::Kind::kKernel)
     return describe(Action{.kind = item.action, .queue = 0, .message = item.message, .requests = {}});
+  if (item.kind == StepItem::Kind::kMove)
+    return std::string(item.op.kind == gpu::StreamOp::Kind::kPack     ? "packs for ("
+                       : item.op.kind == gpu::StreamOp::Kind::kUnpack ? "unpacks for ("
+                                                                      : "has packed or unpacked for (") +
+           exchange_.describe({item.request}) + ")";
   if (item.kind == StepItem::Kind::kMark)
     return "start (" + exchange_.describe({item.start}) + ") is reached";
   if (item.kind == StepItem::Kind::kRing)

@@ -106,6 +106,9 @@ Options parse(int argc, char** argv) {
       complain(option + " needs a value");
     *found->second.first = number(option, argv[++i], found->second.second);
   }
+  if (options.only != 0 && std::none_of(mutants().begin(), mutants().end(),
+                                        [&](const Mutant& mutant) { return mutant.number == options.only; }))
+    complain("there is no mutant " + std::to_string(options.only));
   if (options.show && options.only == 0)
     complain("--show takes --only");
   return options;

@@ -86,13 +86,13 @@ void judge_pairs(World& world) {
         side.core->failures > 0)
       continue;
     // Nothing more is started then, and what has completed is not taken back.
-    if (side.core->peer_starts != UINT64_MAX && (side.standing || side.core->complete()))
+    if (side.core->peer_starts != UINT64_MAX && (side.standing || side.core->transferred()))
       continue;
     const std::string who = "the " + world.exchange().describe({index}) + " is not told that its other side ";
     if (other.core == nullptr && side.starts > other.before)
       world.find(Finding::kLeak, "honesty", who + "was freed");
     // The driver may hear of a failure when its request is gone.
-    else if (other.core == nullptr && other.failed > 0 && !side.core->complete() && !world.options().has_driver())
+    else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().has_driver())
       world.find(Finding::kLeak, "honesty", who + "had failed when it was freed");
     else if (other.core != nullptr && other.number == side.core->matched_number && other.core->failures > 0)
       world.find(Finding::kLeak, "honesty", who + "has failed");
@@ -127,6 +127,9 @@ void judge_side(World& world, uint32_t index) {
   if (core.completion.valid())
     expect("its completion counter holds", card.read(core.completion).value().success, core.completion_value(starts));
   expect("its done word has grown by", core.iterations_done(), starts);
+  if (core.moved.valid())
+    expect("its word for packing has grown by", core.moved.read() - core.moved_base,
+           core.transfer.direction == core::Direction::kSend ? core.starts : core.waits);
   if (core.trigger.valid()) {
     expect("its trigger counter holds", card.read(core.trigger).value().success, 2 * starts);
     expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base, starts);

@@ -263,6 +263,48 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
                       name(world, request, side.filled) + ": something was written behind the message");
 }
 
+bool has_moved(const World& world, RequestName request) {
+  const Side& side = world.side(request);
+  return side.layout == nullptr || side.moved >= (request.receive() ? side.waits : side.starts);
+}
+
+bool check_moves(World& world, const StepItem& item) {
+  const Side& side = world.side(RequestName{item.request});
+  const std::string next = name(world, item.request, side.moved + 1);
+  const auto wrong = [&](Finding finding, const char* oracle, const std::string& what) {
+    world.find(finding, oracle, what);
+    return false;
+  };
+  if (side.core == nullptr || side.core->number != item.number)
+    return wrong(Finding::kOrder, "lifetime", next + ": its stream packs or unpacks for it after it was freed");
+  switch (item.op.kind) {
+    case gpu::StreamOp::Kind::kPack:
+      if (side.data_read < side.started * side.pieces && side.failed == 0)
+        return wrong(Finding::kIntegrity, "order", next + ": is packed before the last one has left");
+      return side.started <= side.moved || wrong(Finding::kOrder, "order", next + ": is packed after its start");
+    case gpu::StreamOp::Kind::kUnpack:
+      return side.waited > side.moved || wrong(Finding::kOrder, "order", next + ": is unpacked before its wait");
+    default:
+      return item.op.value - side.core->moved_base <= side.moved - side.before ||
+             wrong(Finding::kOrder, "order", next + ": counts as packed or unpacked before it is");
+  }
+}
+
+void check_moved(World& world, uint32_t request) {
+  Side& side = world.side(request);
+  ++side.moved;
+  if (!gaps_are_untouched(side))
+    world.find(Finding::kIntegrity, "content",
+               name(world, request, side.moved) + ": something was written into the gaps of its buffer");
+}
+
+void check_seen_complete(World& world, uint32_t request) {
+  if (!has_moved(world, RequestName{request}))
+    world.find(Finding::kOrder, "order",
+               name(world, request, world.side(request).moved + 1) +
+                   ": counts as complete though its stream has not come to pack or unpack for it");
+}
+
 void check_unsettled(World& world, const Process& process, uint32_t queue) {
   for (const uint32_t request : process.requests) {
     const Side& side = world.side(request);

@@ -31,6 +31,15 @@ void check_started(World& world, uint32_t request);
 void check_waited(World& world, uint32_t request, uint64_t iteration);
 void check_packed(World& world, uint32_t request);
 void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen);  // what the kernel saw
+// Whether the stream has done all the packing or unpacking that was enqueued for the request.
+bool has_moved(const World& world, RequestName request);
+// The stream gets to a packing or unpacking, or to the word that says that this was done; false where it may not be
+// made at all.
+bool check_moves(World& world, const StepItem& item);
+// It has packed or unpacked.
+void check_moved(World& world, uint32_t request);
+// The program was told that all that it started has completed.
+void check_seen_complete(World& world, uint32_t request);
 // After something happened to a counter of the process's NIC.
 // The counter's word holds what causes say, or less only in what has not been counted yet.
 void check_copied(World& world, const Process& process, uint32_t counter);
