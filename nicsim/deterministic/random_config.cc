@@ -13,6 +13,8 @@ namespace lanyard::nicsim {
 namespace {
 
 constexpr uint32_t kMostMessages = 6, kMostQueues = 3, kMostEpochs = 4;
+// Of ready pairs that may be started by graphs and kernels, where a program has such: percent.
+constexpr uint32_t kStandingReady = 0;
 
 // Iterations after which a trigger counter of a provider with narrow ones is as far as those go.
 constexpr uint64_t kFar = uint64_t{1} << 29;
@@ -24,6 +26,8 @@ struct Plan {
   bool ready = false;
   bool checked = false;  // packed before each start, or unpacked after each wait
   bool gaps = false;     // in its buffer
+  bool soon = false;     // of a ready pair either of which may be started by graphs or kernels
+  bool may_stand = false;
   uint32_t queue = 0;
   bool under_way = false;  // started and not waited for
   bool matching = false;   // and not known to be matched
@@ -185,13 +189,17 @@ class Generator {
     for (uint32_t i = 0; i < count; ++i) {
       const MessageName name = exchange.message(ends[i].first, ends[i].second, all[i]);
       const bool checked = percent(85);
+      const bool soon = graphs_ && all[i].ready && ends[i].first < ends[i].second && percent(kStandingReady);
       for (const RequestName request : {name.send, name.receive}) {
         const uint32_t rank = exchange.rank_of(request);
+        const bool gaps = request.receive() ? all[i].receive_gaps : all[i].send_gaps;
         plans_[rank].push_back({.request = request,
                                 .message = name,
                                 .ready = all[i].ready,
                                 .checked = checked,
-                                .gaps = request.receive() ? all[i].receive_gaps : all[i].send_gaps,
+                                .gaps = gaps,
+                                .soon = soon,
+                                .may_stand = !gaps && (!all[i].ready || soon),
                                 .queue = below(queues_[rank])});
       }
     }
@@ -384,7 +392,8 @@ class Generator {
   }
 
   void write_epoch(HostProgram& host, uint32_t rank) {
-    std::vector<Plan*> first, later;  // ready sends come when their receives have been started
+    // Ready sends come when their receives have been started; soon: before anything that stands is waited for.
+    std::vector<Plan*> first, soon, later;
     bool repeated = false;
     know_matched(host, rank, [&](const Plan& plan) { return going_[plan.message.index]; });
     for (Plan& plan : plans_[rank]) {
@@ -392,29 +401,45 @@ class Generator {
         continue;
       wait_for(host, plan);
       roam(host, rank, plan, &repeated);
-      (plan.ready && !plan.request.receive() ? later : first).push_back(&plan);
+      (!is_ready_send(plan) ? first : plan.soon ? soon : later).push_back(&plan);
     }
     shuffle(first);
+    shuffle(soon);
     shuffle(later);
-    const std::vector<std::vector<Plan*>> graphed = take_graphed(host, rank, first);
+    const std::vector<std::vector<Plan*>> graphed = take_graphed(host, rank, first, soon);
     for (const Plan* plan : first)
       pack(host, *plan);
     start(host, rank, first, repeated);
     for (const Plan* plan : first)
-      if (plan->ready)
-        host.on(plan->queue).promise(plan->message);
-    for (uint32_t queue = 0; queue < queues_[rank]; ++queue)
-      if (!graphed[queue].empty())
-        launch(host.on(queue), standing_[rank][queue], graphed[queue]);
-    for (const Plan* plan : later) {
-      host.on(plan->queue).await(plan->message);
-      pack(host, *plan);
+      promise(host, *plan);
+    start_ready(host, rank, soon, repeated);
+    for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
+      if (graphed[queue].empty())
+        continue;
+      for (const Plan* plan : graphed[queue])
+        if (is_ready_send(*plan))
+          host.on(queue).await(plan->message);
+      launch(host.on(queue), standing_[rank][queue], graphed[queue]);
     }
-    start(host, rank, later, repeated);
-    first.insert(first.end(), later.begin(), later.end());
+    start_ready(host, rank, later, repeated);
+    for (const std::vector<Plan*>* ready : {&soon, &later})
+      first.insert(first.end(), ready->begin(), ready->end());
     wait(host, rank, first);
     if (percent(20))
       host.on(below(queues_[rank])).sync();
+  }
+
+  static bool is_ready_send(const Plan& plan) { return plan.ready && !plan.request.receive(); }
+  static void promise(HostProgram& host, const Plan& plan) {
+    if (plan.ready && plan.request.receive())
+      host.on(plan.queue).promise(plan.message);
+  }
+  void start_ready(HostProgram& host, uint32_t rank, const std::vector<Plan*>& sends, bool repeated) {
+    for (const Plan* plan : sends) {
+      host.on(plan->queue).await(plan->message);
+      pack(host, *plan);
+    }
+    start(host, rank, sends, repeated);
   }
 
   // Before some of it is freed, or goes by its host again. Its stream has run all. Graphs are not launched again; of
@@ -430,9 +455,11 @@ class Generator {
   }
 
   // Those that go by a graph or a kernel, by queue: who went by a graph does for ever. What a stream waits for there
-  // must not wait for anything behind it in its stream: so there are no ready sends in it, nor their receives. Buffers
-  // with gaps are refused there. What is to stand must have completed.
-  std::vector<std::vector<Plan*>> take_graphed(HostProgram& host, uint32_t rank, std::vector<Plan*>& plans) {
+  // must not wait for anything behind it in its stream: its ready sends are awaited before it, and its receives of such
+  // are promised before it waits. Then who waits for a promise of what stands has a lower rank than who makes it, so
+  // that these waits are no circle. Buffers with gaps are refused there. What is to stand must have completed.
+  std::vector<std::vector<Plan*>> take_graphed(HostProgram& host, uint32_t rank, std::vector<Plan*>& first,
+                                               std::vector<Plan*>& soon) {
     std::vector<std::vector<Plan*>> graphed(queues_[rank]);
     std::vector<bool> begins(queues_[rank]);
     for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
@@ -447,12 +474,14 @@ class Generator {
       if (begins[queue])
         standing.in_kernels = percent(40) && !stands_any(rank, queue);
     }
-    std::erase_if(plans, [&](Plan* plan) {
-      const bool goes = plan->standing || (begins[plan->queue] && !plan->ready && !plan->gaps && percent(75));
+    const auto take = [&](Plan* plan) {
+      const bool goes = plan->standing || (begins[plan->queue] && plan->may_stand && percent(75));
       if (goes)
         graphed[plan->queue].push_back(plan);
       return goes;
-    });
+    };
+    std::erase_if(first, take);
+    std::erase_if(soon, take);
     for (uint32_t queue = 0; queue < queues_[rank]; ++queue) {
       Standing& standing = standing_[rank][queue];
       if (!standing.in_kernels && percent(15))
@@ -495,7 +524,10 @@ class Generator {
   void launch_kernels(HostProgram& host, const Standing& standing, const std::vector<Plan*>& plans) {
     for (const Plan* plan : plans)
       pack(host, *plan);
-    host.kernel_start(standing.requests).kernel_wait(standing.requests);
+    host.kernel_start(standing.requests);
+    for (const Plan* plan : plans)
+      promise(host, *plan);
+    host.kernel_wait(standing.requests);
     for (const Plan* plan : plans)
       if (plan->checked && plan->request.receive())
         host.unpack(plan->message);
@@ -513,6 +545,8 @@ class Generator {
     else
       for (const RequestName request : requests)
         host.start({request});
+    for (const Plan* plan : plans)
+      promise(host, *plan);
     shuffle(plans);
     const bool together = percent(60);
     if (together)

@@ -21,13 +21,13 @@ void World::mark(Process& process, const Action& action, size_t before) {
       items[i]->request = action.requests[i].index;
     return;
   }
-  // A ring for each request with a trigger of its own, in order, then one for all that share the queue's.
+  // A ring for each request with a bell of its own, in order, then one for all that share the queue's.
   size_t ring = 0, shared = 0;
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
     if (captured)
       stands_now(process, side);
-    if (side.core->trigger.valid() || (captured && side.core->shares_trigger)) {
+    if (captured ? side.core->standing->has_bell : side.core->trigger.valid()) {
       items[ring]->start = request.index;
       items[ring++]->number = side.core->number;
     } else if (side.core->shares_trigger) {
@@ -41,7 +41,7 @@ void World::mark(Process& process, const Action& action, size_t before) {
   }
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
-    if (core.trigger.valid() || core.shares_trigger)
+    if (core.trigger.valid() || core.shares_trigger || (captured && core.standing->has_bell))
       continue;
     StepItem mark;
     mark.kind = StepItem::Kind::kMark;
@@ -224,7 +224,7 @@ void World::take_keep_up(Process& process) {
     if (side.rank != process.rank || !side.standing)
       continue;
     process.standing_done += side.core->iterations_done();
-    refused = refused || (side.core->standing->posted == side.core->iterations_done() &&
+    refused = refused || (!side.core->plan.empty() && side.core->standing->posted == side.core->iterations_done() &&
                           side.core->plan.size() <= process.nic.free_entries());
   }
   // Whom the card told that it has no room, though it has, tries again.
