@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMostMessages = 6, kMostQueues = 3, kMostEpochs = 4;
 // Of ready pairs that may be started by graphs and kernels, where a program has such: percent.
-constexpr uint32_t kStandingReady = 0;
+constexpr uint32_t kStandingReady = 50;
 
 // Iterations after which a trigger counter of a provider with narrow ones is as far as those go.
 constexpr uint64_t kFar = uint64_t{1} << 29;
