@@ -113,6 +113,7 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
     case Transit::Role::kClear: ++side.clear_fired; return;
     case Transit::Role::kDone: ++side.done_fired; return;
     case Transit::Role::kFlag: ++state_->sides[request | 1].done_fired; return;
+    case Transit::Role::kMail: LANYARD_CHECK(false, "mail goes over no driver");
   }
 }
 
