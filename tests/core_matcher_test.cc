@@ -331,7 +331,7 @@ TEST_F(MatcherTest, AReceiveFromWhoHasEndedFailsAtOnce) {
   EXPECT_NE(status.message().find("rank 1 has ended"), std::string::npos) << status.message();
   EXPECT_EQ(receive.state, Request::State::kFresh);
   EXPECT_EQ(usage(0).counters, 0u);
-  Request& from_any = rank(0).receive(core::kAnySource, 5, 8);
+  Request& from_any = rank(0).receive(kAnySource, 5, 8);
   Request& send = rank(2).send(0, 5, 8);
   carry();
   EXPECT_TRUE(paired(send, from_any)) << "others may come";
@@ -389,6 +389,18 @@ TEST_F(MatcherTest, AnAnswerThatCannotBeSentFailsTheReceive) {
   Request& fine = rank(1).receive(0, 6, 8);
   carry();
   EXPECT_TRUE(fine.matched()) << "and nothing else was lost with it";
+}
+
+TEST_F(MatcherTest, AnOfferOfAProcessThatHasEndedIsNobodys) {
+  build(3);
+  Request& receive = rank(2).receive(kAnySource, 5, 8);
+  rank(0).send(2, 5, 8);
+  mail->end(0);
+  carry();
+  EXPECT_EQ(receive.state, Request::State::kMatching) << "somebody else may send it";
+  Request& send = rank(1).send(2, 5, 8);
+  carry();
+  EXPECT_TRUE(paired(send, receive));
 }
 
 }  // namespace

@@ -107,8 +107,10 @@ size_t Matcher::progress() {
 void Matcher::handle(const MatchCard& card) {
   switch (card.kind) {
     case MatchCard::Kind::kOffer: {
-      if (card.longest == 0)
-        return;  // nobody's card: not one message could be cut into such pieces
+      // Nobody's card, of which not one message could be cut into pieces; or of a process that has ended meanwhile: a
+      // receive from any source may yet be somebody else's.
+      if (card.longest == 0 || courier_.why_unreachable(card.from_nic))
+        return;
       const auto receive = std::find_if(posted_.begin(), posted_.end(),
                                         [&](const Request* request) { return fits(request->transfer, card); });
       if (receive == posted_.end()) {
