@@ -401,6 +401,12 @@ TEST_F(MatcherTest, AnOfferOfAProcessThatHasEndedIsNobodys) {
   Request& send = rank(1).send(2, 5, 8);
   carry();
   EXPECT_TRUE(paired(send, receive));
+
+  rank(1).send(2, 6, 8);
+  carry();
+  mail->end(1);
+  Request& later = rank(2).receive(kAnySource, 6, 8);
+  EXPECT_EQ(later.state, Request::State::kMatching) << "the offer was here before it ended";
 }
 
 }  // namespace

@@ -59,8 +59,9 @@ Status Matcher::begin(Request& request) {
   if (transfer.direction == Direction::kReceive) {
     request.state = Request::State::kMatching;
     request.match_error = {};
-    const auto offer =
-        std::find_if(offers_.begin(), offers_.end(), [&](const MatchCard& card) { return fits(transfer, card); });
+    const auto offer = std::find_if(offers_.begin(), offers_.end(), [&](const MatchCard& card) {
+      return fits(transfer, card) && !courier_.why_unreachable(card.from_nic);
+    });
     if (offer == offers_.end()) {
       posted_.push_back(&request);
     } else {
@@ -107,8 +108,8 @@ size_t Matcher::progress() {
 void Matcher::handle(const MatchCard& card) {
   switch (card.kind) {
     case MatchCard::Kind::kOffer: {
-      // Nobody's card, of which not one message could be cut into pieces; or of a process that has ended meanwhile: a
-      // receive from any source may yet be somebody else's.
+      // Nobody's card, of which not one message could be cut into pieces; or of a process that has ended meanwhile:
+      // what is received from any source may yet come from another.
       if (card.longest == 0 || courier_.why_unreachable(card.from_nic))
         return;
       const auto receive = std::find_if(posted_.begin(), posted_.end(),
