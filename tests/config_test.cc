@@ -45,7 +45,7 @@ TEST(Config, WhatIsWrongIsNamed) {
       {"program=", "no program"},
       {"program=0-1:16", "no program"},
       {"program=0-1:16/s0", "0-1:16"},
-      {"program=0-0:16x/s0.0r_y", "0-0:16x"},
+      {"program=0-0:16z/s0.0r_y", "0-0:16z"},
       {"program=0-0:16/s0.0r_z", "'z'"},
       {"program=0-0:16/s0.0r_w0-0r", "w0-0r"},
       {"program=0-0:16/s0.1", "no such request"},
