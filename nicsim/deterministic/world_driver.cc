@@ -71,7 +71,7 @@ void World::act_meanwhile(uint32_t rank) {
 
 // Whether the host comes to a start that has nothing to ask the driver: who asks would wait for the right to drive.
 bool World::may_start_meanwhile(const Process& process) {
-  if (options_.failures || options_.kills || !process.endpoint.overflow().empty() ||
+  if (options_.failures || options_.kills || process.card().failures() > 0 || !process.endpoint.overflow().empty() ||
       state_->place[agent(process.rank, kHostAgent)] == kNone)
     return false;
   const Action& action = process.program[process.next_action];
