@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/cxi/fabric.h"
+#include "transport/cxi/library.h"
 #include "transport/cxi/ofi_counter.h"
 #include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/ofi_region.h"
@@ -47,7 +48,7 @@ TEST(KeyMaker, KeysAreNewAndSayWhatAtomicsNeed) {
     KeyMaker keys(key_bytes);
     std::set<uint64_t> seen;
     for (uintptr_t base = 4096; base < 4096 + 64; ++base) {
-      const nic::RemoteKey key = keys.next(reinterpret_cast<void*>(base));
+      const nic::RemoteKey key = keys.next(reinterpret_cast<void*>(base)).value();
       EXPECT_TRUE(seen.insert(key.value).second);
       EXPECT_TRUE(seen.insert(KeyMaker::beside(key).value).second);
       EXPECT_EQ(KeyMaker::misaligned(key), base % 8 != 0);
@@ -58,6 +59,20 @@ TEST(KeyMaker, KeysAreNewAndSayWhatAtomicsNeed) {
       }
     }
   }
+}
+
+TEST(KeyMaker, RunsOutWithoutGivingAKeyTwice) {
+  KeyMaker keys(2);
+  std::set<uint64_t> seen;
+  Result<nic::RemoteKey> key = keys.next(nullptr);
+  for (; key.ok(); key = keys.next(nullptr)) {
+    ASSERT_TRUE(seen.insert(key.value().value).second);
+    ASSERT_TRUE(seen.insert(KeyMaker::beside(key.value()).value).second);
+    ASSERT_LT(KeyMaker::beside(key.value()).value, uint64_t{1} << 16);
+  }
+  EXPECT_EQ(key.status().code(), Code::kExhausted);
+  EXPECT_EQ(keys.next(nullptr).status().code(), Code::kExhausted) << "and stays so";
+  EXPECT_GT(seen.size(), 16000u) << "of 16384";
 }
 
 TEST(Provider, OnlyThoseThatAreKnown) {
@@ -173,6 +188,40 @@ TEST_F(OnSockets, AnEntryBeyond31BitsFires) {
     std::this_thread::yield();
   EXPECT_EQ(nic.read(done).value(), (CounterValue{1, 0}));
   EXPECT_EQ(words[1], 7u);
+}
+
+// The libfabric that is installed, but for the room in its keys.
+int getinfo_with_short_keys(uint32_t version, const char* node, const char* service, uint64_t flags,
+                            const fi_info* hints, fi_info** info) {
+  const int result = Library::load().value().getinfo(version, node, service, flags, hints, info);
+  if (result == 0)
+    for (fi_info* card = *info; card != nullptr; card = card->next)
+      card->domain_attr->mr_key_size = 2;
+  return result;
+}
+
+TEST_F(OnSockets, RegistrationWithoutAKeyLeftIsRefusedAndChangesNothing) {
+  Library library = Library::load().value();
+  library.getinfo = getinfo_with_short_keys;
+  Result<std::unique_ptr<OfiNic>> opened =
+      OfiNic::open({.provider = "sockets", .max_counters = 1, .max_regions = 2, .library = library});
+  ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+  OfiNic& nic = *opened.value();
+  const nic::CounterId counter = nic.open_counter().value();
+  uint64_t kept_word = 0, word = 0;
+  const nic::RegionId kept = nic.register_region(&kept_word, sizeof kept_word, {}).value();
+  const nic::RemoteKey kept_key = nic.key(kept).value();
+  Result<nic::RegionId> region = nic.register_region(&word, sizeof word, counter);
+  for (int i = 0; i < 1 << 13 && region.ok(); ++i) {
+    ASSERT_TRUE(nic.deregister_region(region.value()).ok());
+    region = nic.register_region(&word, sizeof word, counter);
+  }
+  ASSERT_EQ(region.status().code(), Code::kExhausted);
+  EXPECT_NE(region.status().message().find("memory keys"), std::string::npos) << region.status().message();
+  EXPECT_EQ(nic.register_region(&word, sizeof word, counter).status().code(), Code::kExhausted);
+  EXPECT_EQ(nic.key(kept).value().value, kept_key.value);
+  EXPECT_TRUE(nic.close_counter(counter).ok()) << "no region names it";
+  EXPECT_TRUE(nic.deregister_region(kept).ok());
 }
 
 }  // namespace

@@ -366,9 +366,12 @@ Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId r
   const Result<MemoryKind> kind = kind_of(base, bytes);
   if (!kind.ok())
     return kind.status();
+  const Result<nic::RemoteKey> key = keys_.next(base);
+  if (!key.ok())
+    return key.status();
   const RegionId id{free_regions_.back()};
   OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
-  if (const Status status = regions_[id.value].open(*fabric_, {base, bytes, kind.value()}, keys_.next(base), counter);
+  if (const Status status = regions_[id.value].open(*fabric_, {base, bytes, kind.value()}, key.value(), counter);
       !status.ok())
     return not_opened(status);
   free_regions_.pop_back();

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "transport/base/check.h"
 #include "transport/cxi/ofi_status.h"
 
 namespace lanyard::ofi {
@@ -27,11 +26,13 @@ KeyMaker::KeyMaker(size_t key_bytes)
     salt_ = uint64_t{std::random_device{}()} << (kFlagBits + kGenerationBits);
 }
 
-nic::RemoteKey KeyMaker::next(const void* base) {
+Result<nic::RemoteKey> KeyMaker::next(const void* base) {
+  if (generation_ + 1 >= limit_)
+    return Status(Code::kExhausted, "all " + std::to_string(limit_ - kFirstGeneration - 1) +
+                                        " memory keys of this process have been used, and none is used twice");
   ++generation_;
-  LANYARD_CHECK(generation_ < limit_, "a process has no more memory keys");
   const uint64_t flags = reinterpret_cast<uintptr_t>(base) % sizeof(uint64_t) == 0 ? 0 : 1;
-  return {salt_ | generation_ << kFlagBits | flags << 1};
+  return nic::RemoteKey{salt_ | generation_ << kFlagBits | flags << 1};
 }
 
 Result<MemoryKind> MemoryKind::of_device(const DeviceMemory& memory, int device) {

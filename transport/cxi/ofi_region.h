@@ -28,7 +28,8 @@ class KeyMaker {
   // Keys of so many bytes. Where there is room, those of different NICs differ.
   explicit KeyMaker(size_t key_bytes);
 
-  nic::RemoteKey next(const void* base);
+  // kExhausted once all have been given; a second use would let what is late into memory that is not its own.
+  Result<nic::RemoteKey> next(const void* base);
   static nic::RemoteKey beside(nic::RemoteKey key) { return {key.value | 1}; }
   // Whether atomics under this key are misaligned wherever their offset is aligned.
   static bool misaligned(nic::RemoteKey key) { return (key.value >> 1 & 3) == 1; }
