@@ -36,7 +36,7 @@ struct Settings {
   std::string ofi_provider;    // LANYARD_OFI_PROVIDER: cxi, sockets; by default what LANYARD_NIC stands for
   std::string ofi_domain;      // LANYARD_OFI_DOMAIN: which card; empty: choose
   uint32_t ofi_dwq_depth = 0;  // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
-  std::string interface;       // LANYARD_SIM_INTERFACE: the tcp wire's IP address; empty: choose
+  std::string interface;       // LANYARD_SIM_INTERFACE: the tcp wire's IP address, or an interface; empty: choose
 
   // kInvalidArgument names the variable, its value and what is allowed; or a variable LANYARD_* that nothing reads, and
   // the nearest one that something does.

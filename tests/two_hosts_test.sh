@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Two hosts on one machine: a network namespace each with an address of its own, a cable between them, one rank in each.
-# The ranks can reach each other over TCP alone. MPICH, because its launcher talks to ranks by inherited descriptors,
-# which cross namespaces. Usage: two_hosts_test.sh PROGRAM [ARGUMENT...]
+# The ranks can reach each other over TCP alone. Each host has a bridge to containers besides, which comes first and has
+# the same address on both. MPICH, because its launcher talks to ranks by inherited descriptors, which cross namespaces.
+# Usage: two_hosts_test.sh PROGRAM [ARGUMENT...]
 set -euo pipefail
 
 skip() {
@@ -21,6 +22,15 @@ trap cleanup EXIT
 
 command -v ip >/dev/null || skip "no ip command (Debian package iproute2)"
 ip netns add "$a" 2>/dev/null && ip netns add "$b" 2>/dev/null || skip "network namespaces cannot be made here"
+for host in "$a" "$b"; do
+  ip -n "$host" link add docker0 type bridge 2>/dev/null || skip "bridges cannot be made here"
+  ip -n "$host" link add container0 type veth peer name container1
+  ip -n "$host" link set container0 master docker0
+  for interface in container0 container1 docker0; do
+    ip -n "$host" link set "$interface" up
+  done
+  ip -n "$host" address add 172.17.0.1/16 dev docker0
+done
 ip link add "veth-$$" netns "$a" type veth peer name "veth-$$" netns "$b" 2>/dev/null ||
   skip "virtual network cables cannot be made here"
 for side in "$a 10.77.0.1" "$b 10.77.0.2"; do

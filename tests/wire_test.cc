@@ -271,6 +271,13 @@ TEST(TcpWire, RefusesWhatIsNoAddressOfThisHost) {
   }
 }
 
+TEST(TcpWire, ListensOnTheInterfaceOfThatName) {
+  Result<std::unique_ptr<Wire>> wire = make_tcp_wire({.interface = "lo"});
+  ASSERT_TRUE(wire.ok()) << wire.status().to_string();
+  const in_addr_t loopback = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(std::memcmp(wire.value()->address().bytes.data() + 16, &loopback, sizeof loopback), 0);
+}
+
 TEST(TcpWire, FindsAnInterfaceByItself) { EXPECT_TRUE(make_tcp_wire().ok()); }
 
 TEST(TcpWire, WorksOverIpVersion6) {

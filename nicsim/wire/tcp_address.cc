@@ -1,10 +1,5 @@
 #include "nicsim/wire/tcp_address.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-
 #include <cstring>
 
 namespace lanyard::nicsim {
@@ -23,28 +18,6 @@ std::optional<TcpAddress> TcpAddress::decode(const nic::Address& address) {
   if (result.tag != kTcpAddressTag)
     return std::nullopt;
   return result;
-}
-
-std::string default_interface() {
-  std::string found = "127.0.0.1";
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0)
-    return found;
-  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-    constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET || (entry->ifa_flags & kUp) != kUp ||
-        (entry->ifa_flags & IFF_LOOPBACK) != 0)
-      continue;
-    sockaddr_in address{};
-    std::memcpy(&address, entry->ifa_addr, sizeof address);
-    char text[INET_ADDRSTRLEN] = {};
-    if (::inet_ntop(AF_INET, &address.sin_addr, text, sizeof text) != nullptr) {
-      found = text;
-      break;
-    }
-  }
-  ::freeifaddrs(first);
-  return found;
 }
 
 }  // namespace lanyard::nicsim

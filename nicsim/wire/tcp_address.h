@@ -4,10 +4,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "nicsim/wire/shm_segment.h"
-#include "transport/base/status.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
@@ -29,10 +27,6 @@ struct TcpAddress {
   nic::Address encode() const;
   static std::optional<TcpAddress> decode(const nic::Address& address);
 };
-
-// The address to listen on where the user names none: that of the first network interface that is
-// up and is not the loopback, else 127.0.0.1. IPv4.
-std::string default_interface();
 
 }  // namespace lanyard::nicsim
 

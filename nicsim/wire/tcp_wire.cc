@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/network_interfaces.h"
 #include "nicsim/wire/tcp_address.h"
 #include "nicsim/wire/tcp_door.h"
 #include "nicsim/wire/tcp_in_link.h"
@@ -65,7 +66,7 @@ class TcpWire final : public Wire, public TcpHub {
  public:
   TcpWire(std::unique_ptr<FdNap> nap, const TcpOptions& options)
       : nap_(std::move(nap)), options_(options), door_(*this, *nap_, io_) {}
-  Status listen(const std::string& interface);
+  Status listen(const std::string& ip);
 
   const char* name() const override { return "tcp"; }
   nic::Address address() const override { return address_.encode(); }
@@ -123,8 +124,8 @@ class TcpWire final : public Wire, public TcpHub {
   std::vector<uint32_t> dirty_;
 };
 
-Status TcpWire::listen(const std::string& interface) {
-  const Result<tcp::endpoint> bound = door_.listen(interface);
+Status TcpWire::listen(const std::string& ip) {
+  const Result<tcp::endpoint> bound = door_.listen(ip);
   if (!bound.ok())
     return bound.status();
   address_ = address_of(bound.value());
@@ -279,7 +280,12 @@ Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options) {
   if (!nap.ok())
     return nap.status();
   auto wire = std::make_unique<TcpWire>(std::move(nap.value()), options);
-  LANYARD_RETURN_IF_ERROR(wire->listen(options.interface.empty() ? default_interface() : options.interface));
+  const std::vector<NetworkInterface> interfaces = network_interfaces();
+  const Result<std::string> address = options.interface.empty() ? Result<std::string>(default_address(interfaces))
+                                                                : named_address(interfaces, options.interface);
+  if (!address.ok())
+    return address.status();
+  LANYARD_RETURN_IF_ERROR(wire->listen(address.value()));
   return std::unique_ptr<Wire>(std::move(wire));
 }
 

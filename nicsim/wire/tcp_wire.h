@@ -28,9 +28,8 @@
 namespace lanyard::nicsim {
 
 struct TcpOptions {
-  // The IP address to listen on, as text: of the interface over which the other hosts reach this one. Empty: that of
-  // the first network interface that is up and not the loopback, which on a host with several may be the wrong one,
-  // else 127.0.0.1.
+  // The IP address to listen on, or the name of the interface whose it is: of the one over which the other hosts reach
+  // this one. Empty: default_address() (network_interfaces.h), which on a host with several may be the wrong one.
   std::string interface = {};
   // The same for all NICs of a job. Left as it is, whoever knows the addresses is a peer.
   JobSecret secret = {};
@@ -38,7 +37,7 @@ struct TcpOptions {
   std::chrono::milliseconds greeting_time{10'000};
 };
 
-// Threads as wire.h says. kInvalidArgument where `interface` is no address of this host, kFailed
+// Threads as wire.h says. kInvalidArgument where `interface` is no address or interface of this host, kFailed
 // where the system refuses a socket.
 Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options = {});
 

@@ -1,0 +1,84 @@
+// Which of a host's addresses the TCP wire listens on.
+#include "nicsim/wire/network_interfaces.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace lanyard::nicsim {
+namespace {
+
+const NetworkInterface kLoopback{.name = "lo", .address = "127.0.0.1", .running = true, .loopback = true};
+const NetworkInterface kDown{.name = "eth0", .address = "10.0.0.1", .default_route = true};
+const NetworkInterface kLinkLocal{.name = "usb0", .address = "169.254.3.4", .running = true};
+const NetworkInterface kContainers{.name = "docker0", .address = "172.17.0.1", .running = true, .bridge = true};
+const NetworkInterface kNetwork{.name = "eth1", .address = "10.1.0.1", .running = true};
+const NetworkInterface kOther{.name = "eth2", .address = "10.2.0.1", .running = true};
+const NetworkInterface kWayOut{.name = "eth3", .address = "10.3.0.1", .running = true, .default_route = true};
+const NetworkInterface kBridgeOut{
+    .name = "br0", .address = "10.4.0.1", .running = true, .bridge = true, .default_route = true};
+
+using Interfaces = std::vector<NetworkInterface>;
+
+// Whatever their order.
+std::string chosen_of(Interfaces interfaces) {
+  const std::string chosen = default_address(interfaces);
+  std::reverse(interfaces.begin(), interfaces.end());
+  EXPECT_EQ(default_address(interfaces), chosen);
+  return chosen;
+}
+
+TEST(DefaultAddress, IsThatOfTheDefaultRoute) {
+  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal, kContainers, kNetwork, kOther, kWayOut}), "10.3.0.1");
+  EXPECT_EQ(chosen_of({kLoopback, kNetwork, kContainers, kBridgeOut}), "10.4.0.1");
+}
+
+TEST(DefaultAddress, IsNoBridgesWhereThereIsAnother) {
+  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal, kContainers, kNetwork}), "10.1.0.1");
+  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal, kContainers}), "172.17.0.1");
+}
+
+TEST(DefaultAddress, IsOneThatWasAssignedWhereThereIsOne) {
+  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal}), "169.254.3.4");
+  EXPECT_EQ(chosen_of({kLoopback, kLinkLocal, kNetwork}), "10.1.0.1");
+}
+
+TEST(DefaultAddress, IsTheFirstOfEquals) {
+  EXPECT_EQ(default_address(Interfaces{kLoopback, kNetwork, kOther}), "10.1.0.1");
+  EXPECT_EQ(default_address(Interfaces{kOther, kNetwork}), "10.2.0.1");
+}
+
+TEST(DefaultAddress, IsTheLoopbacksWhereNothingElseRuns) {
+  EXPECT_EQ(chosen_of({kLoopback, kDown}), "127.0.0.1");
+  EXPECT_EQ(chosen_of({}), "127.0.0.1");
+}
+
+TEST(NamedAddress, IsAnAddressOrAnInterfacesName) {
+  const Interfaces interfaces{kLoopback, kDown, kNetwork};
+  for (const char* address : {"10.9.9.9", "::1", "127.0.0.1"})
+    EXPECT_EQ(named_address(interfaces, address).value(), address);
+  EXPECT_EQ(named_address(interfaces, "eth1").value(), "10.1.0.1");
+  EXPECT_EQ(named_address(interfaces, "lo").value(), "127.0.0.1");
+  for (const char* nothing : {"eth", "eth10", "10.1.0"}) {
+    const Result<std::string> none = named_address(interfaces, nothing);
+    ASSERT_EQ(none.status().code(), Code::kInvalidArgument) << nothing;
+    EXPECT_NE(none.status().message().find(nothing), std::string::npos);
+  }
+}
+
+// What this system says of the one interface that every system has.
+TEST(NetworkInterfaces, TheLoopbackIsOne) {
+  const Interfaces interfaces = network_interfaces();
+  const auto loopback = std::find_if(interfaces.begin(), interfaces.end(),
+                                     [](const NetworkInterface& interface) { return interface.name == "lo"; });
+  ASSERT_NE(loopback, interfaces.end());
+  EXPECT_EQ(loopback->address, "127.0.0.1");
+  EXPECT_TRUE(loopback->loopback);
+  EXPECT_FALSE(loopback->bridge);
+  EXPECT_FALSE(loopback->default_route);
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim
