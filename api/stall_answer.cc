@@ -81,7 +81,7 @@ StallAnswer describe_head(Context& context, lanyard_queue& queue) {
     return {.text = "runs " + describe_kernel(context, queue, head), .next = {}};
   const Request* request = head.request != nullptr ? head.request : queue.core->first_under_way();
   if (request == nullptr)
-    return {.text = "waits for something that is not Lanyard's, or goes on", .next = {}};
+    return {.text = "runs something, or waits for something that is not Lanyard's", .next = {}};
   StallAnswer answer = describe_iteration(queue, *request, request->iterations_done() + 1);
   answer.text = (head.request != nullptr ? "waits: " : "has this under way: ") + answer.text;
   return answer;

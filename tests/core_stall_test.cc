@@ -54,6 +54,19 @@ TEST_F(Stall, NothingUnderWay) {
   EXPECT_TRUE(has(at(0), "nothing is under way")) << "over, though not waited for";
 }
 
+// Of a stream that runs a kernel it is not said that it waits.
+TEST_F(Stall, WhatTheStreamDoesWhileNothingIsUnderWay) {
+  std::string while_it_ran;
+  job[0].stream.launch([&] { while_it_ran = at(0); });
+  job.run();
+  EXPECT_TRUE(has(while_it_ran, "nothing is under way: the stream runs a kernel"));
+  EXPECT_FALSE(has(while_it_ran, "waits"));
+  block(0);
+  EXPECT_TRUE(has(at(0), "nothing is under way: the stream waits for something else"));
+  gate = 1;
+  EXPECT_TRUE(has(at(0), "the stream runs or waits for something else")) << "which it does not tell";
+}
+
 // A send: its own stream, the clear-to-send, the write's way, the word that the stream waits on.
 TEST_F(Stall, Send) {
   Pair pair(job, 0, 1, kBytes);

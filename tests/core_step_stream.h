@@ -72,10 +72,19 @@ class StepStream final : public gpu::Stream {
       return false;
     const Item item = std::move(items_.front());
     items_.pop_front();
+    running_ = item.kernel ? &item.kernel : nullptr;
     run(item);
+    running_ = nullptr;
     return true;
   }
   bool is_empty() override { return items_.empty(); }
+  Head head() override {
+    if (running_ != nullptr)
+      return {.waits_for = nullptr, .kernel = running_};
+    if (!items_.empty() && blocked())
+      return {.waits_for = items_.front().op.word};
+    return {};
+  }
   bool poll() override {
     while (step()) {
     }
@@ -121,6 +130,7 @@ class StepStream final : public gpu::Stream {
   }
 
   std::deque<Item> items_;
+  const void* running_ = nullptr;  // a kernel, while it does
 };
 
 }  // namespace lanyard

@@ -21,7 +21,13 @@ std::string Queue::explain_stall() {
         text += (text.empty() ? "" : "\n") + explain(*request, request->iterations_done() + 1).text;
   if (text.empty() && under_way_.empty() && !unconfirmed_.empty())
     return "everything that was started has completed, but the NIC does not tell whether it went well";
-  return text.empty() ? "nothing is under way: the stream waits for something else" : text;
+  if (!text.empty())
+    return text;
+  const gpu::Stream::Head head = stream_.head();
+  return std::string("nothing is under way: the stream ") + (head.kernel != nullptr ? "runs a kernel"
+                                                             : head.waits_for != nullptr
+                                                                 ? "waits for something else"
+                                                                 : "runs or waits for something else");
 }
 
 bool Queue::is_under_way(const Request& request) const {
