@@ -8,14 +8,14 @@
 namespace lanyard::api {
 
 BlockingCall::BlockingCall(Context& context, Subject subject) : context_(context), subject_(std::move(subject)) {
-  const auto lock = context_.lock();
+  const ContextLock lock(context_);
   context_.blocking_calls().push_back(this);
 }
 
 BlockingCall::~BlockingCall() {
-  const auto lock = context_.lock();
+  const ContextLock lock(context_);
   std::erase(context_.blocking_calls(), this);
-  inquiry_.reset();  // under the lock
+  inquiry_.reset();
 }
 
 bool BlockingCall::overdue() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "api/context_lock.h"
 #include "api/request_table.h"
 #include "api/stall_inquiry.h"
 
@@ -32,8 +33,8 @@ class BlockingCall {
     std::function<std::string()> extra = {};         // says more, under the lock
   };
 
-  BlockingCall(Context& context, Subject subject);
-  ~BlockingCall();
+  BlockingCall(Context& context, Subject subject) LANYARD_EXCLUDES(context_locked);
+  ~BlockingCall() LANYARD_EXCLUDES(context_locked);
   BlockingCall(const BlockingCall&) = delete;
   BlockingCall& operator=(const BlockingCall&) = delete;
 
@@ -42,29 +43,29 @@ class BlockingCall {
   // Whether the deadline has passed. From then on report_ready() is to be asked until it is true: other processes are
   // asked what they wait for, a second at most for each that does not answer.
   bool overdue() const;
-  // Requires overdue() and the lock.
-  bool report_ready();
-  // Requires report_ready() and the lock.
-  const std::string& report() const { return report_; }
+  // Requires overdue().
+  bool report_ready() LANYARD_REQUIRES(context_locked);
+  // Requires report_ready().
+  const std::string& report() const LANYARD_REQUIRES(context_locked) { return report_; }
 
   // For the control thread, every so often: what is waited for, once, when it is time to say so on stderr, else
   // nothing; and asks other processes some time before the deadline, while those that wait for each other are still in
-  // their calls. Requires the lock; who prints had better not hold it.
-  std::string watch();
-  // For whoever asks what this process does. "its program has been in MPIX_Queue_wait for 3 s". Requires the lock.
-  std::string describe() const;
+  // their calls. Who prints had better not hold the lock.
+  std::string watch() LANYARD_REQUIRES(context_locked);
+  // For whoever asks what this process does. "its program has been in MPIX_Queue_wait for 3 s".
+  std::string describe() const LANYARD_REQUIRES(context_locked);
 
  private:
-  StallAnswer ask_here() const;
-  bool inquire();
+  StallAnswer ask_here() const LANYARD_REQUIRES(context_locked);
+  bool inquire() LANYARD_REQUIRES(context_locked);
 
   Context& context_;
   const Subject subject_;
   const Clock::time_point begin_ = Clock::now();
-  std::unique_ptr<StallInquiry> inquiry_;  // under way
-  std::string report_;                     // of the last one,
-  std::optional<StallHop> first_asked_;    // and whom it asked first
-  bool asked_early_ = false;               // it was made before the deadline
+  std::unique_ptr<StallInquiry> inquiry_ LANYARD_GUARDED_BY(context_locked);  // under way
+  std::string report_;                                                        // of the last one,
+  std::optional<StallHop> first_asked_;                                       // and whom it asked first
+  bool asked_early_ = false;                                                  // it was made before the deadline
   bool warned_ = false;
 };
 

@@ -13,6 +13,7 @@ namespace {
 
 using lanyard::api::Communicators;
 using lanyard::api::Context;
+using lanyard::api::ContextLock;
 
 // Names the child of a constructor that has succeeded. Returns its code.
 int name(int code, MPI_Comm parent, const MPI_Comm* child) {
@@ -28,12 +29,12 @@ int free_by(int (*call)(MPI_Comm*), MPI_Comm* communicator) {
   const MPI_Comm handle = *communicator;
   Communicators::Leaving leaving;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     leaving = context->communicators().leave(handle);
   }
   const int code = call(communicator);
   if (leaving.ref || leaving.place) {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     context->communicators().left(handle, std::move(leaving), code == MPI_SUCCESS);
   }
   return code;
@@ -47,7 +48,7 @@ void lanyard_follow_child(MPI_Comm parent, MPI_Comm child) {
   Context* context = Context::get();
   if (context == nullptr)
     return;
-  const auto lock = context->lock();
+  const ContextLock lock(*context);
   context->communicators().add_child(parent, child);
 }
 
@@ -55,7 +56,7 @@ void lanyard_follow_child_later(MPI_Comm parent, MPI_Comm child) {
   Context* context = Context::get();
   if (context == nullptr)
     return;
-  const auto lock = context->lock();
+  const ContextLock lock(*context);
   context->communicators().add_child_later(parent, child);
 }
 
@@ -63,7 +64,7 @@ void lanyard_follow_group_child(MPI_Comm parent, MPI_Group group, int tag, MPI_C
   Context* context = Context::get();
   if (context == nullptr)
     return;
-  const auto lock = context->lock();
+  const ContextLock lock(*context);
   context->communicators().add_group(parent, group, tag, child);
 }
 

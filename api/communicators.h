@@ -18,19 +18,20 @@
 #include <optional>
 #include <unordered_map>
 
+#include "api/context_lock.h"
 #include "transport/base/status.h"
 
 namespace lanyard::api {
 
 // A communicator for those who outlive it and may have to call its error handler: MPI_COMM_WORLD once it has been
-// freed. Reading requires the context's lock.
+// freed.
 class CommunicatorRef {
  public:
   CommunicatorRef() = default;  // of MPI_COMM_WORLD
   explicit CommunicatorRef(MPI_Comm communicator) : handle_(std::make_shared<MPI_Comm>(communicator)) {}
-  operator MPI_Comm() const { return handle_ == nullptr ? MPI_COMM_WORLD : *handle_; }
+  operator MPI_Comm() const LANYARD_REQUIRES(context_locked) { return handle_ == nullptr ? MPI_COMM_WORLD : *handle_; }
   // For this one and all its copies.
-  void freed() { *handle_ = MPI_COMM_WORLD; }
+  void freed() LANYARD_REQUIRES(context_locked) { *handle_ = MPI_COMM_WORLD; }
   friend bool same(const CommunicatorRef& a, const CommunicatorRef& b) { return a.handle_ == b.handle_; }
 
  private:
@@ -71,12 +72,12 @@ class Communicators {
   };
   // Before the communicator is freed, and afterwards, with whether it was.
   Leaving leave(MPI_Comm communicator);
-  void left(MPI_Comm communicator, Leaving leaving, bool freed);
+  void left(MPI_Comm communicator, Leaving leaving, bool freed) LANYARD_REQUIRES(context_locked);
 
   // What is known of a request's communicator: its `id` is 0 where matching cannot use it. Valid until it is freed.
   CommunicatorName& of_request(MPI_Comm communicator);
   // A member's rank in MPI_COMM_WORLD; kUnsupported where it is not there. Requires 0 <= member < the size.
-  Result<uint32_t> world_rank(CommunicatorName& name, int member);
+  Result<uint32_t> world_rank(CommunicatorName& name, int member) LANYARD_REQUIRES(context_locked);
 
  private:
   CommunicatorName* find(MPI_Comm communicator);

@@ -100,7 +100,7 @@ void Context::close() {
 void Context::finish_queues() {
   for (const auto& queue : queues_) {
     const auto is_through = [&] {
-      const auto lock = this->lock();
+      const ContextLock lock(*this);
       return queue->core->settled() && (queue->device_stream != nullptr || queue->stream().is_empty());
     };
     if (is_through())
@@ -147,7 +147,7 @@ bool Context::meet_others() {
     std::string report;
     bool hopeless = false;
     {
-      const auto lock = this->lock();
+      const ContextLock lock(*this);
       plane_->progress();
       const auto now = BlockingCall::Clock::now();
       // A process that has left the barrier before us may have ended since: then it is over in a moment.
@@ -254,8 +254,8 @@ Status Context::open_nic() {
   helper_ = std::make_unique<NicHelper>(*nic_, *endpoint_);
   channel->connect(std::move(keys));
   plane_ = std::make_unique<core::ControlPlane>(*endpoint_, std::move(channel));
-  plane_->on_message(
-      [this](uint32_t from, std::span<const std::byte> message) { StallInquiry::on_message(*this, from, message); });
+  plane_->on_message([this](uint32_t from, std::span<const std::byte> message)
+                         LANYARD_REQUIRES(context_locked) { StallInquiry::on_message(*this, from, message); });
   return control_thread_.start();
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/communicators.h"
+#include "api/context_lock.h"
 #include "api/control_thread.h"
 #include "api/datatype.h"
 #include "api/errors.h"
@@ -59,8 +60,7 @@ class Context {
 
   ~Context();
 
-  // Guards everything below but errors(), nic() and helper(). Never held in a blocking MPI call.
-  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  // What requires the lock says so (ContextLock). It is never held in a blocking MPI call.
 
   // Why the NIC cannot be used; ok() where it can. endpoint() and all that follows it require that.
   const Status& nic_status() const { return nic_status_; }
@@ -71,28 +71,31 @@ class Context {
   gpu::Backend* gpus() { return gpus_.get(); }
   const Status& gpu_status() const { return gpu_status_; }
   Errors& errors() { return errors_; }
-  Communicators& communicators() { return communicators_; }
-  Datatypes& datatypes() { return datatypes_; }
-  RequestTable& requests() { return requests_; }
+  Communicators& communicators() LANYARD_REQUIRES(context_locked) { return communicators_; }
+  Datatypes& datatypes() LANYARD_REQUIRES(context_locked) { return datatypes_; }
+  RequestTable& requests() LANYARD_REQUIRES(context_locked) { return requests_; }
   nic::Nic& nic() { return *nic_; }
-  core::Endpoint& endpoint() { return *endpoint_; }
+  core::Endpoint& endpoint() LANYARD_REQUIRES(context_locked) { return *endpoint_; }
+  // Its notice(), listen() and stop_listening() need no lock.
   core::ControlPlane& plane() { return *plane_; }
-  core::Matcher& matcher() { return plane_->matcher(); }
+  core::Matcher& matcher() LANYARD_REQUIRES(context_locked) { return plane_->matcher(); }
   NicHelper& helper() { return *helper_; }
-  std::vector<std::unique_ptr<lanyard_queue>>& queues() { return queues_; }
+  std::vector<std::unique_ptr<lanyard_queue>>& queues() LANYARD_REQUIRES(context_locked) { return queues_; }
   // What the queues that have been freed had counted.
-  core::Queue::Figures& freed_queues() { return freed_queues_; }
-  std::list<std::unique_ptr<MatchCall>>& match_calls() { return match_calls_; }
+  core::Queue::Figures& freed_queues() LANYARD_REQUIRES(context_locked) { return freed_queues_; }
+  std::list<std::unique_ptr<MatchCall>>& match_calls() LANYARD_REQUIRES(context_locked) { return match_calls_; }
   // The calls that the program is in and that wait, oldest first.
-  std::vector<BlockingCall*>& blocking_calls() { return blocking_calls_; }
+  std::vector<BlockingCall*>& blocking_calls() LANYARD_REQUIRES(context_locked) { return blocking_calls_; }
   // What is being found out for some of them.
-  std::vector<StallInquiry*>& inquiries() { return inquiries_; }
-  uint64_t next_question() { return ++questions_; }
-  KernelWatch& kernel_watch() { return kernel_watch_; }
+  std::vector<StallInquiry*>& inquiries() LANYARD_REQUIRES(context_locked) { return inquiries_; }
+  uint64_t next_question() LANYARD_REQUIRES(context_locked) { return ++questions_; }
+  KernelWatch& kernel_watch() LANYARD_REQUIRES(context_locked) { return kernel_watch_; }
   // Scratch for calls on arrays of requests.
-  std::vector<core::Request*>& scratch() { return scratch_; }
+  std::vector<core::Request*>& scratch() LANYARD_REQUIRES(context_locked) { return scratch_; }
 
  private:
+  friend class ContextLock;
+
   Context();
   static void close();
   Status open_nic();
@@ -127,6 +130,8 @@ class Context {
   core::Queue::Figures freed_queues_;
   std::vector<core::Request*> scratch_;
 };
+
+inline ContextLock::ContextLock(Context& context) : lock_(context.mutex_) {}
 
 // The MPI error class for a code of the inner layers.
 int error_class_for(Context& context, Code code);

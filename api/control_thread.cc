@@ -64,7 +64,7 @@ void ControlThread::run() {
     // Whoever attends the NIC serves it, unless a kernel runs on that very thread.
     context_.nic().progress();
     {
-      const auto lock = context_.lock();
+      const ContextLock lock(context_);
       if (!called_)
         context_.plane().notice();
       context_.plane().progress();

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "api/context_lock.h"
 #include "transport/base/status.h"
 #include "transport/nic/nic.h"
 
@@ -25,8 +26,8 @@ class ControlThread {
 
   // Requires the context's control plane. kExhausted: no thread.
   Status start();
-  // May be repeated. Not under the context's lock.
-  void stop();
+  // May be repeated.
+  void stop() LANYARD_EXCLUDES(context_locked);
   // For the NIC, which calls it when a message has arrived. The thread is started first.
   nic::Listener listener();
 

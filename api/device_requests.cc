@@ -52,8 +52,9 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
   return words;
 }
 
-// Makes the set; where it cannot be made the requests are as before. Requires the lock.
-Result<MPIX_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Request* const> requests) {
+// Makes the set; where it cannot be made the requests are as before.
+Result<MPIX_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Request* const> requests)
+    LANYARD_REQUIRES(context_locked) {
   gpu::Stream& stream = queue.stream();
   if (stream.capturing() != 0)
     return Status(Code::kInvalidState, "the queue's stream is being captured");
@@ -85,7 +86,7 @@ int MPIX_Device_requests_create(MPIX_Queue handle, int count, MPI_Request reques
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Device_requests_create: null pointer");
   Refusal refusal;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     lanyard_queue* queue = find_queue(*context, handle);
     if (queue == nullptr) {
       refusal = {MPIX_ERR_QUEUE, "not a queue of this process", MPI_COMM_WORLD};
@@ -113,7 +114,7 @@ int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
   int error_class = MPI_SUCCESS;
   std::string text;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     lanyard_queue* queue = find_queue(*context, handle);
     if (queue == nullptr) {
       error_class = MPIX_ERR_QUEUE;

@@ -9,7 +9,7 @@ namespace {
 
 using Kind = Figure::Kind;
 
-core::Queue::Figures of_all_queues(Context& context) {
+core::Queue::Figures of_all_queues(Context& context) LANYARD_REQUIRES(context_locked) {
   core::Queue::Figures sum = context.freed_queues();
   for (const auto& queue : context.queues())
     add(queue->core->figures(), sum);
@@ -18,11 +18,11 @@ core::Queue::Figures of_all_queues(Context& context) {
 
 constexpr Figure kCardFigures[] = {
     {"entries_posted", "deferred-work entries that starts needed, those that overflowed included", Kind::kCount,
-     [](Context& context) { return context.endpoint().entries_posted(); }},
+     [](Context& context) LANYARD_REQUIRES(context_locked) { return context.endpoint().entries_posted(); }},
     {"entries_overflowed", "of these, how many did not fit into the card at their start", Kind::kCount,
-     [](Context& context) { return context.endpoint().overflow().overflowed(); }},
+     [](Context& context) LANYARD_REQUIRES(context_locked) { return context.endpoint().overflow().overflowed(); }},
     {"entries_by_software", "of these, how many were run by software", Kind::kCount,
-     [](Context& context) { return context.endpoint().overflow().by_software(); }},
+     [](Context& context) LANYARD_REQUIRES(context_locked) { return context.endpoint().overflow().by_software(); }},
     {"entries_in_use", "deferred-work entries of the card that are taken", Kind::kLevel,
      [](Context& context) -> uint64_t { return context.nic().caps().deferred_depth - context.nic().free_entries(); }},
     {"entries_depth", "deferred-work entries that the card has", Kind::kSize,
@@ -36,13 +36,13 @@ constexpr Figure kCardFigures[] = {
 
 constexpr Figure kQueueFigures[] = {
     {"starts", "starts of requests that were enqueued", Kind::kCount,
-     [](Context& context) { return of_all_queues(context).starts; }},
+     [](Context& context) LANYARD_REQUIRES(context_locked) { return of_all_queues(context).starts; }},
     {"waits", "waits for requests that were enqueued", Kind::kCount,
-     [](Context& context) { return of_all_queues(context).waits; }},
+     [](Context& context) LANYARD_REQUIRES(context_locked) { return of_all_queues(context).waits; }},
     {"triggers", "rings of the card that were enqueued", Kind::kCount,
-     [](Context& context) { return of_all_queues(context).triggers; }},
+     [](Context& context) LANYARD_REQUIRES(context_locked) { return of_all_queues(context).triggers; }},
     {"bytes", "bytes that sends were started with", Kind::kSum,
-     [](Context& context) { return of_all_queues(context).bytes; }},
+     [](Context& context) LANYARD_REQUIRES(context_locked) { return of_all_queues(context).bytes; }},
 };
 
 }  // namespace

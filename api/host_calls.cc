@@ -18,6 +18,7 @@ namespace {
 
 using lanyard::api::BlockingCall;
 using lanyard::api::Context;
+using lanyard::api::ContextLock;
 using lanyard::api::MatchCall;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
@@ -47,7 +48,7 @@ int check(Call call, int count, const MPI_Request requests[], Matches* matches) 
   MPI_Comm communicator = MPI_COMM_WORLD;
   std::string error;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     MatchCall::advance_all(*context);
     for (int i = 0; i < count && error.empty(); ++i) {
       if (requests[i] == MPI_REQUEST_NULL)
@@ -68,7 +69,7 @@ int check(Call call, int count, const MPI_Request requests[], Matches* matches) 
 
 // The requests that the match requests of a call stand for and that are still being matched.
 std::vector<const RequestRecord*> records_of(Context& context, const Matches& matches, const MPI_Request requests[]) {
-  const auto lock = context.lock();
+  const ContextLock lock(context);
   std::vector<const RequestRecord*> records;
   for (const Match& match : matches)
     if (const MatchCall* call = MatchCall::find(context, requests[match.index]))
@@ -89,7 +90,7 @@ int wait_by_testing(const Matches& matches, const MPI_Request requests[], Test t
       return code;
     context.helper().help();
     sched_yield();
-    const auto lock = context.lock();
+    const ContextLock lock(context);
     MatchCall::advance_all(context);
     if (call.overdue() && call.report_ready())
       stall = "the deadline passed: " + call.report();
@@ -100,7 +101,7 @@ int wait_by_testing(const Matches& matches, const MPI_Request requests[], Test t
 // Lets go of the calls whose match requests have been completed.
 void let_go() {
   Context& context = *Context::get();
-  const auto lock = context.lock();
+  const ContextLock lock(context);
   MatchCall::advance_all(context);
 }
 
@@ -113,7 +114,7 @@ const MatchCall::Outcome* failed_at(const Matches& matches, int index) {
 }
 
 MPI_Comm communicator_of(const MatchCall::Outcome& outcome) {
-  const auto lock = Context::get()->lock();
+  const ContextLock lock(*Context::get());
   return outcome.communicator;
 }
 

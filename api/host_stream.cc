@@ -16,8 +16,9 @@ using lanyard::api::raise;
 
 namespace {
 
-// What the stream stands at, where it has a queue. Under the context's lock.
-std::string describe(Context& context, const lanyard_host_stream& stream) {
+// What the stream stands at, where it has a queue.
+std::string describe(Context& context, const lanyard_host_stream& stream)
+    LANYARD_REQUIRES(lanyard::api::context_locked) {
   for (const auto& queue : context.queues())
     if (queue->host_stream == &stream && queue->core != nullptr)
       return lanyard::api::describe_queue(context, *queue).text;
@@ -59,7 +60,9 @@ int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
   std::optional<BlockingCall> call;  // while there is somebody who could be told
   if (Context* context = Context::get(); context != nullptr && context->nic_status().ok())
     call.emplace(*context, BlockingCall::Subject{.name = "MPIX_Host_stream_synchronize",
-                                                 .extra = [=] { return describe(*context, *stream); }});
+                                                 .extra = [=]() LANYARD_REQUIRES(lanyard::api::context_locked) {
+                                                   return describe(*context, *stream);
+                                                 }});
   const Status status = stream->stream.synchronize();
   return status.ok() ? MPI_SUCCESS : raise(MPI_COMM_WORLD, MPI_ERR_OTHER, status.message());
 }

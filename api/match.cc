@@ -57,8 +57,8 @@ struct Collected {
   std::string error;
 };
 
-// Finds and checks the records of a call: all are fit, or the call is refused. Requires the lock.
-Collected collect(Context& context, int count, MPI_Request requests[], bool resume) {
+// Finds and checks the records of a call: all are fit, or the call is refused.
+Collected collect(Context& context, int count, MPI_Request requests[], bool resume) LANYARD_REQUIRES(context_locked) {
   Collected result;
   result.error_class = check_array(count, requests, &result.error);
   if (result.error_class != MPI_SUCCESS)
@@ -82,8 +82,9 @@ Collected collect(Context& context, int count, MPI_Request requests[], bool resu
   return result;
 }
 
-// Requires fit records and the lock. What keeps one from starting becomes its match_error.
-void begin(Context& context, const std::vector<RequestRecord*>& records, const MPI_Request requests[]) {
+// Requires fit records. What keeps one from starting becomes its match_error.
+void begin(Context& context, const std::vector<RequestRecord*>& records, const MPI_Request requests[])
+    LANYARD_REQUIRES(context_locked) {
   for (RequestRecord* record : records) {
     context.requests().watch(*requests++);
     if (record->matching() || record->matched())
@@ -120,7 +121,7 @@ std::string wait_for(Context& context, const std::vector<RequestRecord*>& record
     const uint64_t seen = context.nic().activity();
     context.nic().progress();
     {
-      const auto lock = context.lock();
+      const ContextLock lock(context);
       context.plane().progress();
       if (std::none_of(records.begin(), records.end(), is_matching))
         return "";
@@ -149,7 +150,7 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
     return raise_not_initialised();
   Collected collected;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     collected = collect(*context, count, requests, true);
     if (collected.error_class == MPI_SUCCESS) {
       begin(*context, collected.records, requests);
@@ -161,7 +162,7 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
   const std::string stall =
       collected.records.empty() ? "" : wait_for(*context, collected.records, single ? "MPIX_Match" : "MPIX_Matchall");
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     end_call(collected.records, !stall.empty());
   }
   if (!stall.empty())
@@ -171,7 +172,7 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
   std::string first;
   int first_class = MPI_SUCCESS;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     for (int i = 0; i < count; ++i) {
       MPI_Status* status =
           statuses == MPI_STATUSES_IGNORE || statuses == MPI_STATUS_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
@@ -208,7 +209,7 @@ int imatch(int count, MPI_Request requests[], MPI_Request* match_request) {
     return code;
   Collected collected;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     collected = collect(*context, count, requests, false);
     if (collected.error_class == MPI_SUCCESS) {
       begin(*context, collected.records, requests);
@@ -250,7 +251,7 @@ int MPIX_Is_matched(MPI_Request request, int* flag) {
   if (flag == nullptr)
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Is_matched: null pointer");
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     MatchCall::advance_all(*context);
     if (const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context->requests().find(request)) {
       *flag = record->matched() ? 1 : 0;

@@ -86,7 +86,7 @@ void MatchCall::advance(Context& context) {
 void MatchCall::advance_all(Context& context) {
   if (context.nic_status().ok())
     context.plane().progress();
-  context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) {
+  context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) LANYARD_REQUIRES(context_locked) {
     if (!call->done_)
       call->advance(context);
     return call->outcome_->collected.load();

@@ -33,26 +33,26 @@ class MatchCall {
     std::atomic<bool> collected{false};  // the MPI has done with it
   };
 
-  // Creates the MPI request, without the lock. The MPI's error code where it cannot be.
-  int open();
-  // Frees the MPI request again, which nobody has seen. Without the lock.
-  void discard();
-  // The records whose matches it stands for. Requires the lock.
-  void take(std::vector<RequestRecord*> records);
+  // Creates the MPI request. The MPI's error code where it cannot be.
+  int open() LANYARD_EXCLUDES(context_locked);
+  // Frees the MPI request again, which nobody has seen.
+  void discard() LANYARD_EXCLUDES(context_locked);
+  // The records whose matches it stands for.
+  void take(std::vector<RequestRecord*> records) LANYARD_REQUIRES(context_locked);
   MPI_Request handle() const { return handle_; }
   // The user has freed the match request: nobody will complete it.
   void detach();
 
-  // Completes what can be completed of all calls that are out. Requires the context's lock.
-  static void advance_all(Context& context);
-  // The call whose match request this is, which the user has not completed yet; null if it is none. Requires the lock.
-  static MatchCall* find(Context& context, MPI_Request request);
+  // Completes what can be completed of all calls that are out.
+  static void advance_all(Context& context) LANYARD_REQUIRES(context_locked);
+  // The call whose match request this is, which the user has not completed yet; null if it is none.
+  static MatchCall* find(Context& context, MPI_Request request) LANYARD_REQUIRES(context_locked);
   const std::shared_ptr<Outcome>& outcome() const { return outcome_; }
   // What it stands for and has not been completed yet.
   const std::vector<RequestRecord*>& records() const { return records_; }
 
  private:
-  void advance(Context& context);
+  void advance(Context& context) LANYARD_REQUIRES(context_locked);
   void free_handle() const;
   static int query(void* state, MPI_Status* status);
   static int release(void* state);

@@ -29,7 +29,7 @@ void PerformanceVariables::detach() {
   const std::lock_guard guard(mutex_);
   if (context_ == nullptr)
     return;
-  const auto lock = context_->lock();
+  const ContextLock lock(*context_);
   for (Variable& variable : variables_)
     variable.last = variable.figure->read(*context_);
   context_ = nullptr;
@@ -130,7 +130,7 @@ std::optional<uint64_t> PerformanceVariables::read(MPI_T_pvar_session session, M
   const Variable& variable = variables_[(*found)->own];
   if (context_ == nullptr)
     return variable.last;
-  const auto lock = context_->lock();
+  const ContextLock lock(*context_);
   return variable.figure->read(*context_);
 }
 

@@ -17,6 +17,7 @@ using lanyard::Result;
 using lanyard::api::CommunicatorName;
 using lanyard::api::Communicators;
 using lanyard::api::Context;
+using lanyard::api::ContextLock;
 using lanyard::api::Elements;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
@@ -53,7 +54,8 @@ const char* why_not_followed(MPI_Comm communicator) {
 }
 
 // Everything is resolved now, because the user may free the datatype and the communicator before matching.
-void resolve(Context& context, const Arguments& arguments, RequestRecord& record) {
+void resolve(Context& context, const Arguments& arguments, RequestRecord& record)
+    LANYARD_REQUIRES(lanyard::api::context_locked) {
   Communicators& communicators = context.communicators();
   CommunicatorName& name = communicators.of_request(arguments.communicator);
   record.communicator = *name.ref;
@@ -91,7 +93,7 @@ int remember(int code, lanyard_request_kind kind, const Arguments& arguments, co
   Context* context = Context::get();
   if (code != MPI_SUCCESS || context == nullptr)
     return code;
-  const auto lock = context->lock();
+  const ContextLock lock(*context);
   RequestRecord& record = context->requests().insert(*request);
   record.transfer.direction = kind == LANYARD_RECEIVE ? Direction::kReceive : Direction::kSend;
   record.transfer.ready = kind == LANYARD_READY_SEND;
@@ -109,7 +111,7 @@ void wait_until_told(Context& context, uint32_t peer) {
   while (std::chrono::steady_clock::now() - begin < kLongest) {
     context.helper().help();
     {
-      const auto lock = context.lock();
+      const ContextLock lock(context);
       context.plane().progress();
       if (context.plane().has_taken_all(peer))
         return;
@@ -126,7 +128,7 @@ void wait_until_told(Context& context, uint32_t peer) {
   lanyard::Status status;
   std::optional<uint32_t> withdrawn;  // whose offer it was made to
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     lanyard::api::MatchCall::advance_all(*context);
     if (lanyard::api::MatchCall* call = lanyard::api::MatchCall::find(*context, *request)) {
       call->detach();

@@ -12,13 +12,14 @@
 namespace {
 
 using lanyard::api::Context;
+using lanyard::api::ContextLock;
 using lanyard::api::RequestRecord;
 
 int remember(int code, MPI_Comm communicator, const MPI_Request* request, const char* name, const char* why) {
   Context* context = Context::get();
   if (code != MPI_SUCCESS || context == nullptr)
     return code;
-  const auto lock = context->lock();
+  const ContextLock lock(*context);
   RequestRecord& record = context->requests().insert(*request);
   record.communicator = *context->communicators().of_request(communicator).ref;
   record.unusable_class = MPI_ERR_UNSUPPORTED_OPERATION;

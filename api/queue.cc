@@ -13,12 +13,12 @@ namespace lanyard::api {
 
 namespace {
 
-MPI_Comm communicator_of(Context& context, MPI_Request request) {
+MPI_Comm communicator_of(Context& context, MPI_Request request) LANYARD_REQUIRES(context_locked) {
   const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
   return record == nullptr ? MPI_COMM_WORLD : record->communicator;
 }
 
-Refusal refuse_request(Context& context, int index, MPI_Request request) {
+Refusal refuse_request(Context& context, int index, MPI_Request request) LANYARD_REQUIRES(context_locked) {
   const std::string name = "request " + std::to_string(index);
   if (request == MPI_REQUEST_NULL)
     return {MPI_ERR_REQUEST, name + " is MPI_REQUEST_NULL"};
@@ -63,7 +63,7 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
   std::string obstacle;
   lanyard_queue* queue = nullptr;
   {
-    const auto lock = context.lock();
+    const ContextLock lock(context);
     queue = find_queue(context, handle);
   }
   if (queue == nullptr)
@@ -73,7 +73,7 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
                                   }});
   while (true) {
     {
-      const auto lock = context.lock();
+      const ContextLock lock(context);
       queue = find_queue(context, handle);
       if (queue == nullptr)
         break;
@@ -110,7 +110,7 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
 bool enqueue_at_once(Context& context, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
   if (count > 0 && requests == nullptr)
     return false;
-  const auto lock = context.lock();
+  const ContextLock lock(context);
   lanyard_queue* queue = find_queue(context, handle);
   std::vector<core::Request*>& out = context.scratch();
   out.clear();
@@ -158,7 +158,7 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_ty
     return {MPIX_ERR_NIC, context.nic_status().message()};
   queue.device_handle = *static_cast<void**>(address);
   {
-    const auto lock = context.lock();
+    const ContextLock lock(context);
     for (const auto& other : context.queues())
       if (other->device_stream != nullptr && other->device_handle == queue.device_handle)
         return {MPIX_ERR_BUSY, "the stream has a queue already"};
@@ -195,7 +195,7 @@ int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_addres
   auto made = std::make_unique<lanyard_queue>();
   Refusal refusal = take_stream(*context, *made, type, stream_address);
   if (refusal.error_class == MPI_SUCCESS) {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     Result<std::unique_ptr<core::Queue>> made_core = core::Queue::create(context->endpoint(), made->stream());
     if (made_core.ok()) {
       made->core = std::move(made_core.value());
@@ -214,7 +214,7 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
   lanyard_queue* queue = nullptr;
   std::string outstanding;
   if (context != nullptr && handle != nullptr) {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     queue = find_queue(*context, *handle);
     if (queue != nullptr && queue->core->unwaited() > 0)
       outstanding = std::to_string(queue->core->unwaited()) +
@@ -229,7 +229,7 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
     return raise(MPI_COMM_WORLD, failure->error_class, failure->text);
   std::string standing;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     if (!queue->sets.empty())
       standing =
           "the queue has " + std::to_string(queue->sets.size()) + " sets of requests for kernels: free them first";
@@ -239,7 +239,7 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
   if (!standing.empty())
     return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, standing);
   queue->abandon();
-  const auto lock = context->lock();
+  const ContextLock lock(*context);
   add(queue->core->figures(), context->freed_queues());
   std::erase_if(context->queues(), [&](const auto& each) { return each.get() == queue; });
   *handle = MPIX_QUEUE_NULL;
@@ -250,7 +250,7 @@ int MPIX_Queue_wait(MPIX_Queue handle) {
   Context* context = Context::get();
   lanyard_queue* queue = nullptr;
   if (context != nullptr) {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     queue = find_queue(*context, handle);
   }
   if (queue == nullptr)
@@ -268,7 +268,7 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
     return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_get_info: null pointer");
   std::vector<std::pair<const char*, std::string>> figures;
   {
-    const auto lock = context->lock();
+    const ContextLock lock(*context);
     queue = find_queue(*context, handle);
     if (queue != nullptr) {
       const core::Queue::Figures& own = queue->core->figures();

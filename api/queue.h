@@ -48,19 +48,19 @@ struct lanyard_queue {
 
 namespace lanyard::api {
 
-// The queue of that name, or null. Requires the lock.
-lanyard_queue* find_queue(Context& context, MPIX_Queue queue);
+// The queue of that name, or null.
+lanyard_queue* find_queue(Context& context, MPIX_Queue queue) LANYARD_REQUIRES(context_locked);
 // Reports that there is none; returns the code.
 int raise_no_queue();
 
-// Whether a call on an array of requests can be made, with the core's requests in the context's scratch then. Requires
-// the lock.
+// Whether a call on an array of requests can be made, with the core's requests in the context's scratch then.
 struct Refusal {
   int error_class = MPI_SUCCESS;
   std::string text;
   MPI_Comm communicator = MPI_COMM_WORLD;  // of the request in error, or of the first
 };
-std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]);
+std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[])
+    LANYARD_REQUIRES(context_locked);
 
 // Waits until the queue is empty and settled, helping. What kept it from that, or nothing; `caller` is the MPI
 // function.

@@ -96,14 +96,14 @@ class QueueWait {
 
   std::optional<Refusal> look_at_card(bool& settled) {
     context_.helper().help();
-    const auto lock = context_.lock();
+    const ContextLock lock(context_);
     // Before the failures: a failure is told before the queue is settled.
     settled = queue_.core->settled();
     return take_failure();
   }
 
-  // A failure of this queue's that has not been told yet. Requires the lock.
-  std::optional<Refusal> take_failure() {
+  // A failure of this queue's that has not been told yet.
+  std::optional<Refusal> take_failure() LANYARD_REQUIRES(context_locked) {
     core::Endpoint& endpoint = context_.endpoint();
     if (const core::Request* failed = endpoint.take_failed(*queue_.core)) {
       const std::string text =
@@ -132,7 +132,7 @@ class QueueWait {
 
   // Whoever may have ended or given up.
   std::optional<Refusal> look_around() {
-    const auto lock = context_.lock();
+    const ContextLock lock(context_);
     context_.plane().progress();
     context_.endpoint().fail_requests_of_lost_peers();
     if (call_.overdue() && call_.report_ready())

@@ -9,9 +9,9 @@
 namespace lanyard::api {
 
 // Gives the record's core request the packed memory that is transferred in place of its buffer, where that has gaps and
-// it has none yet. kExhausted: no memory; else as Backend::make_packing(). Requires the lock and a core request that
-// is not matching.
-Status give_packing(Context& context, RequestRecord& record);
+// it has none yet. kExhausted: no memory; else as Backend::make_packing(). Requires a core request that is not
+// matching.
+Status give_packing(Context& context, RequestRecord& record) LANYARD_REQUIRES(context_locked);
 
 }  // namespace lanyard::api
 

@@ -46,7 +46,8 @@ StallHop hop_to_peer(const Request& request, uint64_t iteration) {
 std::string name_of(lanyard_queue& queue) { return "queue " + std::to_string(queue.core->number()); }
 
 // By its function, as addr2line(1) takes it, and for how long it has been seen to run.
-std::string describe_kernel(Context& context, lanyard_queue& queue, const Queue::Head& head) {
+std::string describe_kernel(Context& context, lanyard_queue& queue, const Queue::Head& head)
+    LANYARD_REQUIRES(context_locked) {
   std::string text = "a kernel";
   Dl_info info{};
   if (::dladdr(const_cast<void*>(head.kernel), &info) != 0 && info.dli_fname != nullptr) {
@@ -75,7 +76,7 @@ StallAnswer describe_iteration(lanyard_queue& queue, const Request& request, uin
 }
 
 // What the stream of a queue stands at.
-StallAnswer describe_head(Context& context, lanyard_queue& queue) {
+StallAnswer describe_head(Context& context, lanyard_queue& queue) LANYARD_REQUIRES(context_locked) {
   const Queue::Head head = queue.core->head();
   if (head.kernel != nullptr)
     return {.text = "runs " + describe_kernel(context, queue, head), .next = {}};
@@ -88,7 +89,7 @@ StallAnswer describe_head(Context& context, lanyard_queue& queue) {
 }
 
 // What the program does, as far as Lanyard sees: the call that it entered last.
-StallAnswer describe_program(Context& context) {
+StallAnswer describe_program(Context& context) LANYARD_REQUIRES(context_locked) {
   if (context.blocking_calls().empty())
     return {.text = "its program is in no call of Lanyard's that waits", .next = {}};
   const BlockingCall& call = *context.blocking_calls().back();
@@ -99,14 +100,14 @@ StallAnswer describe_program(Context& context) {
   return {.text = call.describe() + inside.text, .next = inside.next};
 }
 
-lanyard_queue* queue_of(Context& context, const Request& request) {
+lanyard_queue* queue_of(Context& context, const Request& request) LANYARD_REQUIRES(context_locked) {
   for (const auto& queue : context.queues())
     if (queue->core != nullptr && queue->core->number() == request.queue_number)
       return queue.get();
   return nullptr;
 }
 
-StallAnswer answer_iteration(Context& context, const StallQuestion& question) {
+StallAnswer answer_iteration(Context& context, const StallQuestion& question) LANYARD_REQUIRES(context_locked) {
   const Request* request = context.endpoint().find(question.number);
   if (request == nullptr || !request->matched() || !request->done.valid())
     return {.text = "it has freed its request", .next = {}};
@@ -141,7 +142,8 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) {
           .next = head.next};
 }
 
-StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& question) {
+StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& question)
+    LANYARD_REQUIRES(context_locked) {
   List unmatched;
   context.endpoint().for_each_request([&](const Request& request) {
     const core::Transfer& transfer = request.transfer;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "api/context_lock.h"
 #include "api/request_table.h"
 #include "transport/core/queue.h"
 
@@ -64,14 +65,16 @@ struct StallAnswer {
   bool is_done_here = false;
 };
 
-// Answers for this process. Requires the context's lock. Never blocks.
-StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion& question);
-// What a queue waits for, and who knows more. Requires the lock.
-StallAnswer describe_queue(Context& context, lanyard_queue& queue);
+// Answers for this process. Never blocks.
+StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion& question)
+    LANYARD_REQUIRES(context_locked);
+// What a queue waits for, and who knows more.
+StallAnswer describe_queue(Context& context, lanyard_queue& queue) LANYARD_REQUIRES(context_locked);
 // The same for requests that are being matched.
-StallAnswer describe_match(Context& context, const std::vector<const RequestRecord*>& records);
+StallAnswer describe_match(Context& context, const std::vector<const RequestRecord*>& records)
+    LANYARD_REQUIRES(context_locked);
 
-// All of it requires the context's lock, and none of it blocks.
+// None of it blocks.
 class StallInquiry {
  public:
   using Clock = std::chrono::steady_clock;
@@ -82,27 +85,28 @@ class StallInquiry {
   static constexpr size_t kLongestText = 16 * 1024;
 
   // Begins with what this process says.
-  StallInquiry(Context& context, StallAnswer first);
-  ~StallInquiry();
+  StallInquiry(Context& context, StallAnswer first) LANYARD_REQUIRES(context_locked);
+  ~StallInquiry() LANYARD_REQUIRES(context_locked);
   StallInquiry(const StallInquiry&) = delete;
   StallInquiry& operator=(const StallInquiry&) = delete;
 
   // Whether nothing more is to be learned.
-  bool finished();
+  bool finished() LANYARD_REQUIRES(context_locked);
   // The conclusion, and below it how it was come to. Requires finished().
-  std::string text() const;
+  std::string text() const LANYARD_REQUIRES(context_locked);
   const std::optional<StallHop>& first_asked() const { return first_asked_; }
 
   // A message of another process's: a question or an answer. Of what makes no sense nothing comes.
-  static void on_message(Context& context, uint32_t from, std::span<const std::byte> message);
+  static void on_message(Context& context, uint32_t from, std::span<const std::byte> message)
+      LANYARD_REQUIRES(context_locked);
 
  private:
-  void follow(const StallAnswer& answer);
-  void ask(const StallHop& hop);
-  void take(uint32_t from, const StallAnswer& answer);
-  void go_around_again();
-  void confirm(const StallAnswer& answer);
-  void conclude_circle();
+  void follow(const StallAnswer& answer) LANYARD_REQUIRES(context_locked);
+  void ask(const StallHop& hop) LANYARD_REQUIRES(context_locked);
+  void take(uint32_t from, const StallAnswer& answer) LANYARD_REQUIRES(context_locked);
+  void go_around_again() LANYARD_REQUIRES(context_locked);
+  void confirm(const StallAnswer& answer) LANYARD_REQUIRES(context_locked);
+  void conclude_circle() LANYARD_REQUIRES(context_locked);
 
   // A process that was asked, and what it said.
   struct Asked {
