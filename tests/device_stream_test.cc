@@ -484,6 +484,20 @@ TEST_F(DeviceStreamTest, WordsThatCannotBeRegisteredRefuseTheBatch) {
   lab_.backend->forget_words(far.get(), 1 << 20);
 }
 
+// What it has left on the program's stream still writes its words (D3).
+TEST_F(DeviceStreamTest, WordsOfAStreamThatGoesOnAreNobodyElses) {
+  uint64_t* const word = words(2);
+  std::unique_ptr<Stream> gone = lab_.make_stream();
+  const gpu::StreamHandle left = lab_.handle_of(*gone);
+  ASSERT_TRUE(enqueued(*gone, {wait64(word, 1), add64(word + 1, 1)}));
+  gone.reset();
+  const std::unique_ptr<Stream> next = lab_.make_stream();
+  std::atomic_ref(*word).store(1);
+  ASSERT_TRUE(eventually([&] { return driver().is_empty(left).value(); }));
+  EXPECT_EQ(load(word + 1), 1u);
+  EXPECT_EQ(next->executed(), 0u) << "nothing was enqueued on it";
+}
+
 // ---- Pages
 
 TEST_F(DeviceStreamTest, PagesAreRegisteredOnceForAllStreams) {
@@ -507,6 +521,21 @@ TEST_F(DeviceStreamTest, PagesAreRegisteredOnceForAllStreams) {
   EXPECT_EQ(driver().registered_ranges(), before);
   EXPECT_EQ(load(word), 2u);
   EXPECT_EQ(load(word + 512), 1u);
+  std::free(memory);
+}
+
+TEST_F(DeviceStreamTest, AllPagesThatAreForgottenAreUnregistered) {
+  constexpr size_t kPage = 4096;
+  std::byte* const memory = static_cast<std::byte*>(std::aligned_alloc(kPage, 4 * kPage));
+  uint64_t* const first = reinterpret_cast<uint64_t*>(memory + kPage);
+  uint64_t* const last = reinterpret_cast<uint64_t*>(memory + 3 * kPage);
+  *first = *last = 0;
+  const uint64_t before = driver().registered_ranges();
+  ASSERT_TRUE(enqueued(stream(), {add64(first, 1), add64(last, 1)}));
+  ASSERT_TRUE(runs_empty(stream()));
+  EXPECT_EQ(driver().registered_ranges(), before + 2);
+  lab_.backend->forget_words(memory, 4 * kPage);
+  EXPECT_EQ(driver().registered_ranges(), before) << "those behind pages that nobody registered, too";
   std::free(memory);
 }
 

@@ -3,6 +3,7 @@
 #include "gpu/device/gpu_memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "gpu/device/devices.h"
 #include "gpu/device/loans.h"
+#include "gpu/device/staging.h"
 #include "tests/device_memory_contract.h"
 #include "tests/fake_driver.h"
 
@@ -254,6 +256,25 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   lab.other.give_staging(host);
 }
 
+// A mapping is one device's: what another one copies needs its own.
+TEST(GpuMemoryTest, WhatIsLentIsMappedForEachDeviceThatAsks) {
+  FakeLab lab({.devices = 2});
+  std::byte* const lent = lab.make_memory(1000, 0);
+  fill(lab.driver.at(lent), 1000, 5);
+  const DeviceMemory::Loan loan = lab.own.lend(lent, 1000).value();
+  std::byte* const first = lab.other.borrow(loan, 0).value();
+  std::byte* const second = lab.other.borrow(loan, 1).value();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(lab.driver.mapped_loans(), 2u);
+  lab.other.give_back(first);
+  EXPECT_EQ(lab.driver.mapped_loans(), 1u);
+  std::byte* const near = lab.make_memory(1000, 1);
+  ASSERT_TRUE(is_ok(copy(lab.other, near, second, 1000)));
+  EXPECT_TRUE(holds(lab.driver.at(near), 1000, 5));
+  lab.other.give_back(second);
+  EXPECT_EQ(lab.driver.mapped_loans(), 0u);
+}
+
 // A loan comes from another process, which may have written there what it likes.
 TEST(GpuMemoryTest, LoansLieWithinTheLendersAllocation) {
   FakeLab lab({});
@@ -348,6 +369,36 @@ TEST(GpuMemoryTest, TheQueueOfCopiesIsBounded) {
   EXPECT_EQ(started.status().code(), Code::kAgain);
   EXPECT_TRUE(is_ok(finish(lab.own, last)));
   EXPECT_TRUE(is_ok(copy(lab.own, other, device, 1)));
+}
+
+// Memory that was freed is other memory the next time, wherever it began.
+TEST(GpuMemoryTest, WhatLiesInTheMiddleOfWhatWasFreedIsAskedAnew) {
+  constexpr uint64_t kBytes = uint64_t{64} << 10;
+  FakeLab lab({});
+  std::byte* const device = known_memory(lab, kBytes);
+  std::byte* const target = known_memory(lab, kBytes);
+  ASSERT_TRUE(is_ok(copy(lab.own, target, device, kBytes)));
+  lab.driver.free(reinterpret_cast<gpu::DeviceAddress>(device));
+  void* const middle = device + kBytes / 2;
+  void* const host =
+      mmap(middle, kBytes / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(host, middle) << "nobody else maps memory here";
+  EXPECT_EQ(lab.own.device_of(host, 1000).value(), DeviceMemory::kHost);
+  EXPECT_EQ(lab.own.start_copy(target, host, 1000).status().code(), Code::kInvalidArgument) << "pageable memory";
+  EXPECT_TRUE(is_ok(copy(lab.own, target, target + 1000, 1000))) << "and the device is not lost";
+  munmap(host, kBytes / 4);
+}
+
+TEST(StagingTest, WhatWasGivenBackIsNotFound) {
+  FakeDriver driver;
+  gpu::Staging staging(driver);
+  std::byte* const memory = staging.take(10'000, 0).value();
+  EXPECT_TRUE(staging.find(memory + 9'000, 1'000).has_value());
+  EXPECT_FALSE(staging.find(memory, 16'385).has_value()) << "more than there is";
+  staging.give(memory);
+  EXPECT_FALSE(staging.find(memory, 1).has_value());
+  ASSERT_EQ(staging.take(10'000, 0).value(), memory);
+  EXPECT_TRUE(staging.find(memory, 1).has_value());
 }
 
 TEST(ProcessNameTest, NamesThisProcess) {
