@@ -99,6 +99,9 @@ class QueueWait {
     const ContextLock lock(context_);
     // Before the failures: a failure is told before the queue is settled.
     settled = queue_.core->settled();
+    // The senders may have to be asked, and their answers be read: at once, for each is waited for.
+    if (!settled && context_.endpoint().raises_flags() && context_.plane().pending())
+      context_.plane().progress();
     return take_failure();
   }
 

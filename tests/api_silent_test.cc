@@ -1,6 +1,9 @@
 // A send that fails is told by the very MPIX_Queue_wait that sees its end, whatever the card and the strategy: never
 // "all went well" first. LANYARD_TEST_SENDS says how many are tried.
+#include <sys/mman.h>
+
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/api_objects.h"
 
@@ -29,6 +32,12 @@ MPI_Request doomed_send(Buffer& buffer) {
   return request;
 }
 
+// Of ranks 0 and 1.
+void meet() {
+  MPI_Sendrecv(nullptr, 0, MPI_BYTE, 1 - rank(), 9, nullptr, 0, MPI_BYTE, 1 - rank(), 9, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+}
+
 ::testing::AssertionResult tells(MPIX_Queue queue) {
   return fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED, {"rsend, peer 1, tag 5, 40 B"});
 }
@@ -52,6 +61,45 @@ TEST(Silent, AFailedSendIsNeverReportedAsSuccess) {
     MPI_Barrier(MPI_COMM_WORLD);
   }
   EXPECT_EQ(silent, 0) << "of " << sends();
+  verify_exchange(queue, stream);
+}
+
+// Who receives is told at once, too, whoever raises the flag that its data has come: of a buffer that is mapped no
+// more, the sender's card can tell only.
+TEST(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
+  constexpr size_t kBytes = size_t{1} << 16;
+  if (std::getenv("LANYARD_OFI_PROVIDER") != nullptr && std::getenv("LANYARD_OFI_PROVIDER") == std::string("sockets"))
+    GTEST_SKIP() << "the sockets provider's connection does not get past memory that is not mapped";
+  Stream stream;
+  Queue queue(stream);
+  int silent = 0;
+  for (int i = 0; i < sends() / 2 && rank() < 2; ++i) {
+    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    std::memset(memory, rank() + 1, kBytes);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (rank() == 0)
+      MPI_Recv_init(memory, kBytes, MPI_BYTE, 1, 6, MPI_COMM_WORLD, &request);
+    else
+      MPI_Send_init(memory, kBytes, MPI_BYTE, 0, 6, MPI_COMM_WORLD, &request);
+    EXPECT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+    meet();
+    if (rank() == 1)
+      munmap(memory, kBytes);
+    EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+    EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+    const int code = MPIX_Queue_wait(queue);
+    if (rank() == 0)
+      silent += code == MPI_SUCCESS && static_cast<char*>(memory)[kBytes - 1] != 2;
+    while (MPIX_Queue_wait(queue) != MPI_SUCCESS) {
+    }
+    EXPECT_TRUE(ok(MPI_Request_free(&request)));
+    if (rank() == 0)
+      munmap(memory, kBytes);
+    meet();
+  }
+  EXPECT_EQ(silent, 0) << "of " << sends() / 2;
+  MPI_Barrier(MPI_COMM_WORLD);
   verify_exchange(queue, stream);
 }
 

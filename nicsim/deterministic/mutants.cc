@@ -51,7 +51,8 @@ enum Workload : uint32_t {
   kGapsFree,       // ... of requests that are freed as early as they may be
   kGapsElsewhere,  // ... a receive goes on on another stream as early as it may
   kGapsLengths,    // ... and is longer than its message
-  kAged,           // counters near their 48 bits, and one start more than they can count
+  kDriverFlagFailures,
+  kAged,  // counters near their 48 bits, and one start more than they can count
 };
 
 constexpr const char* kWorkloads[] = {
@@ -95,6 +96,7 @@ constexpr const char* kWorkloads[] = {
     "2ranks,1req-each-way,2iter,gaps,free",
     "program=0-1:16t1xy/s0_w0_s0_w0_y/s0r_w0r_q1_s0r+_w0r_q0_y_q1_y",
     "program=0-1:16t1p8xy_0-1:7t2p4y/p0_p1_s0.1_w0.1_y/s0r.1r_w0r.1r_u0_u1_y",
+    "2ranks,1req-one-way,3iter,sync,ready,sender-flag,cxi-driver,failures",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "random programs",
 };
@@ -296,6 +298,12 @@ constexpr Mutant kMutants[] = {
     {108, "arrived is done", "a receive is started on another queue though its stream has not unpacked it",
      "Queue::check_start", kGapsElsewhere, nullptr},
     {109, "packed behind the ring", "a start rings before it packs", "Queue::start", kGaps, nullptr},
+    {120, "flag believed", "MPIX_Queue_wait of a receiver does not wait for the senders' word that all went well",
+     "Queue::settled", kCopiedFailures, nullptr},
+    {121, "answered at once", "who is asked whether a send went well does not wait until the driver has told",
+     "Matcher::answer", kDriverFlagFailures, nullptr},
+    {122, "asked once", "a sender that was asked answers the first question alone", "Matcher::asked",
+     kDriverFlagFailures, nullptr},
 };
 
 }  // namespace

@@ -113,6 +113,7 @@ struct Process {
   uint64_t failures_seen = 0;       // its NIC's, when it last looked for some
   size_t asked = SIZE_MAX;          // the action that is a MPIX_Queue_wait which was called
   uint64_t failures_announced = 0;  // ... when it last told the other sides
+  bool knows_nothing = false;       // ... it could not answer who asks it; whatever changes lets it try again
   bool hears_of_failures = false;   // another process has told it of some, and it has not looked since
   // How often it looked for what waits for lost peers since its NIC lost one: the first look leaves time for what the
   // peer's last message has set going. Something standing that is rung is a reason to look once more.

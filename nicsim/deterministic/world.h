@@ -273,6 +273,7 @@ class World {
   void begin_matching(Process& process, const Action& action);
   void withdraw(Process& process, const Action& action);
   bool has_mail(const Process& process) const;
+  bool has_news_by_mail(const Process& process) const;
   void take_mail(Process& process);
   void mail_has_landed(Process& target, const Transit& transit);
   void take_post(Process& process);

@@ -150,7 +150,8 @@ void World::build() {
     options_.max_steps = kPlenty * (operations + 1);
   first_ring_ = kFirstStreamAgent + queues;
   stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
-  has_mail_ = options_.mail_by_card || options_.failures || options_.kills;  // of which the other sides are told
+  // Of failures the other sides are told, and whether there were any is asked where senders raise flags.
+  has_mail_ = options_.mail_by_card || options_.failures || options_.kills || core::raises_flags(options_.strategy);
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     for (const Action::Kind kind : {Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw})
       has_mail_ = has_mail_ || has(exchange_.program(rank), kind);

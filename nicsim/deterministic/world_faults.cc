@@ -70,10 +70,12 @@ void World::take_loss(Process& process) {
   for (const auto& [place, completion] : failing)
     if (completion.valid())
       oracle::check_counter(*this, process, completion.value);
-  if (process.card_mail != nullptr)
-    process.card_mail->lose(dead);
-  else
-    process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
+  note_failures_told(process, [&] {
+    if (process.card_mail != nullptr)
+      process.card_mail->lose(dead);
+    else
+      process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
+  });
   nic_changed(process);
   streams_changed(process);
 }
@@ -136,21 +138,25 @@ bool World::has_news(const Process& process) const {
 void World::note_failures_told(Process& process, const std::function<void()>& call) {
   process.endpoint.collect_failures();
   const auto failures = [this](uint32_t request) {
-    const core::Request* core = state_->sides[request].core;
-    return core == nullptr ? 0 : core->failures;
+    const Side& side = state_->sides[request];
+    // But for those that did happen here, of which a driver may read some meanwhile, and tell later.
+    return side.core == nullptr ? int64_t{0}
+                                : static_cast<int64_t>(side.core->failures + unread_failures(side) - side.failed);
   };
-  std::vector<uint64_t> before;
+  std::vector<int64_t> before;
   for (uint32_t request = 0; request < state_->sides.size(); ++request)
     before.push_back(failures(request));
   call();
+  process.endpoint.collect_failures();
   for (uint32_t request = 0; request < state_->sides.size(); ++request) {
     Side& side = state_->sides[request];
-    if (side.rank != process.rank || failures(request) == before[request])
+    if (side.rank != process.rank || failures(request) <= before[request])
       continue;
     ++side.failed;
     process.hears_of_failures = true;
     const Side& other = state_->sides[request ^ 1];
-    if (process.card().is_lost(side.core->matched_nic) || other.failed > 0)
+    const uint32_t peer = side.core->matched_nic;
+    if (process.card().is_lost(peer) || process.nic.is_lost(peer) || other.failed > 0)
       continue;
     const std::string who = "the " + exchange_.describe({request}) + " fails: its other side ";
     if (other.core == nullptr && side.starts > other.before)

@@ -111,6 +111,8 @@ void add_side(Digest& digest, const Side& side) {
     digest.add(side.core->moved.read() - side.core->moved_base);
     digest.add_bytes({side.core->packing->packed.get(), side.layout->bytes()});
   }
+  digest.add(side.core->asked);
+  digest.add(side.core->assured);
   if (side.core->written_back)
     digest.add(side.core->done.read());
   if (const core::Standing* standing = side.core->standing.get()) {
@@ -130,6 +132,8 @@ World::Fingerprint World::fingerprint() const {
                (process->gave_up ? 1 : 0));
     digest.add(process->standing_done << 1 | (process->kept_up ? 1 : 0));
     digest.add(process->failures_seen << 2 | (process->left ? 2 : 0) | (process->hears_of_failures ? 1 : 0));
+    digest.add((process->endpoint.has_questions() ? 4 : 0) | process->matcher.owes() << 3 |
+               (process->knows_nothing ? 1 : 0));
     digest.add(process->failures_announced << 1 | (process->asked == process->next_action ? 1 : 0));
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
     for (const auto& lane : process->lanes) {
@@ -138,7 +142,8 @@ World::Fingerprint World::fingerprint() const {
       digest.add(lane->stream.capturing());
     }
     for (const core::MatchCard& card : process->mail.under_way())
-      digest.add((card.send + card.writer) << 16 | uint64_t{card.from_nic} << 4 | static_cast<uint64_t>(card.kind));
+      digest.add((card.send + card.writer) << 16 | card.starts << 32 | uint64_t{card.from_nic} << 4 |
+                 static_cast<uint64_t>(card.kind));
     add_nic(digest, process->nic, options_.stale_reads || options_.frozen_reads);
   }
   for (const Side& side : state_->sides)

@@ -246,9 +246,14 @@ void World::check_synced(const Process& process, uint32_t queue) {
     if (side.failed > (late ? unread_failures(side) : 0))
       return find(Finding::kLeak, "honesty", who + "has failed, of which nobody was told");
     const bool receive = RequestName{request}.receive();
-    const uint64_t lost = state_->sides[request ^ 1].first_lost;
-    const bool lied_to = receive && core::raises_flags(options_.strategy) && lost > 0 && lost <= side.starts;
-    if (!lied_to && (receive ? side.data_landed : side.data_acked) < side.starts * side.pieces)
+    // Its sender alone knows of a write that failed, where it raises the flag; but of what an earlier request in its
+    // place has lost this one says nothing.
+    const bool flag = receive && core::raises_flags(options_.strategy);
+    const uint64_t lost = flag ? state_->sides[request ^ 1].first_lost : 0;
+    if (lost > side.before && lost <= side.starts)
+      return find(Finding::kLeak, "honesty", who + "has lost a write, of which nobody was told");
+    const bool lost_before = lost > 0 && lost <= side.before;
+    if (!lost_before && (receive ? side.data_landed : side.data_acked) < side.starts * side.pieces)
       return find(Finding::kIntegrity, "order", who + "has not completed");
   }
 }
@@ -331,7 +336,13 @@ void World::withdraw(Process& process, const Action& action) {
 
 // ---- Who can go on
 
-void World::host_changed(Process& process) { set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process)); }
+void World::host_changed(Process& process) {
+  set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process));
+  if (!has_mail_ || (chooser_ == nullptr && process.card_mail == nullptr))
+    return;
+  process.knows_nothing = false;
+  set_enabled(mail_agent(process.rank), has_mail(process));  // whoever waits may have to ask
+}
 
 bool World::host_can_go_on(Process& process) {
   if (process.next_action == process.program.size() || process.wants_room)

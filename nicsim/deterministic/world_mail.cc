@@ -17,14 +17,22 @@ void World::mail_is_under_way(uint32_t rank) {
     enable(mail_agent(rank));
 }
 
-// Whether its control thread has something to do: a card has come, or its NIC has failures that others must hear of.
+// Whether its control thread has something to do: a card has come, its NIC has failures that others must hear of, or it
+// has somebody to ask or to answer.
 bool World::has_mail(const Process& process) const {
+  return has_news_by_mail(process) || (process.matcher.owes() > 0 && !process.knows_nothing);
+}
+
+bool World::has_news_by_mail(const Process& process) const {
   const bool called = process.card_mail != nullptr && process.card_mail->wants_to_look();
-  return called || !process.mail.under_way().empty() || process.card().failures() != process.failures_announced;
+  return called || !process.mail.under_way().empty() || process.endpoint.has_questions() ||
+         process.card().failures() != process.failures_announced;
 }
 
 void World::take_mail(Process& process) {
   CardMail* by_card = process.card_mail.get();
+  const size_t owed = process.matcher.owes();
+  const bool news = has_news_by_mail(process);
   if (by_card != nullptr)
     by_card->look();
   else if (const uint32_t senders = process.mail.senders(); senders > 0)
@@ -35,12 +43,15 @@ void World::take_mail(Process& process) {
     while (const std::optional<uint32_t> peer = process.endpoint.take_unreachable())
       by_card->fail(*peer);
     for (const uint32_t dead : by_card->take_ended())
-      process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
+      note_failures_told(process,
+                         [&] { process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended"); });
   }
   oracle::check_offers(*this, process);
-  nic_changed(process);
+  if (news || process.matcher.owes() != owed)
+    nic_changed(process);
   if (by_card != nullptr)
     by_card->rest();
+  process.knows_nothing = true;
   set_enabled(mail_agent(process.rank), has_mail(process));
 }
 

@@ -418,8 +418,6 @@ void World::nic_changed(Process& process) {
   process.wants_room = false;
   if (process.driver != nullptr)
     process.driver->idle = false;
-  if (has_mail_ && (chooser_ != nullptr || process.card_mail != nullptr))
-    set_enabled(mail_agent(process.rank), has_mail(process));
   if (programs_stand_) {
     process.kept_up = process.kept_up && options_.overflow;  // else it may have found no room
     standing_changed(process);

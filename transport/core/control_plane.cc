@@ -27,7 +27,7 @@ size_t ControlPlane::progress() {
     dispatch(*message);
   steps += matcher_.progress();
   look_for_lost_peers();
-  matcher_.tell_failures();
+  matcher_.talk();
   return steps;
 }
 
@@ -94,7 +94,7 @@ void ControlPlane::dispatch(const ControlChannel::Message& message) {
     MatchCard card;
     std::memcpy(&card, body.data(), sizeof card);
     card.from_nic = message.from;
-    if (card.kind <= MatchCard::Kind::kFailed)
+    if (card.kind <= MatchCard::Kind::kSound)
       cards_.push_back(card);
   } else if (topic == Topic::kOther && listener_) {
     listener_(message.from, body);

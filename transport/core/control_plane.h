@@ -46,7 +46,9 @@ class ControlPlane final : private Courier {
   // where there is nothing. Never blocks.
   size_t progress();
   // Whether there may be something for progress() to do.
-  bool pending() const { return channel_->noticed() || channel_->pending(); }
+  bool pending() const {
+    return channel_->noticed() || channel_->pending() || matcher_.owes() > 0 || endpoint_.has_questions();
+  }
   // Whether everything that this peer was told has reached it, or never will.
   bool has_taken_all(uint32_t rank) const { return channel_->has_taken_all(rank); }
 

@@ -165,10 +165,39 @@ bool Endpoint::is_beyond_peer(const Request& request) const {
   return request.peer_starts != UINT64_MAX && started(request) > request.peer_starts;
 }
 
+bool Endpoint::is_assured(Request& request, uint64_t iterations) {
+  const bool owed = request.transfer.direction == Direction::kReceive && request.matched_peer != kNobody;
+  if (!owed || request.failures > 0 || iterations <= request.assured)
+    return true;
+  if (request.asked <= request.assured) {
+    request.asked = iterations;
+    questions_.push_back(request.number);
+  }
+  return false;
+}
+
+Request* Endpoint::take_question() {
+  while (!questions_.empty()) {
+    const uint64_t number = questions_.back();
+    questions_.pop_back();
+    if (Request* request = find(number); request != nullptr && request->failures == 0)
+      return request;
+  }
+  return nullptr;
+}
+
+void Endpoint::assure(Request& request, uint64_t starts) { request.assured = std::max(request.assured, starts); }
+
+void Endpoint::give_up_asking(Request& request) {
+  if (request.asked > request.assured && request.failures == 0)
+    failures_.add(request, Code::kFailed);
+}
+
 void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
   if (request.failures > 0 || request.peer_starts != UINT64_MAX)
     return;  // it is over already
   if (!failed) {
+    assure(request, starts);  // it would have said else that it failed
     const bool beyond = started(request) > starts;
     if (!request.finds_out) {
       request.peer_starts = starts;
@@ -180,7 +209,7 @@ void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
   }
   // Which start it was is not known. Where the sender tells the receive that it is complete, a write that has failed
   // tells that, too (plan.h).
-  const bool told_by_sender = request.transfer.direction == Direction::kReceive && raises_flags(options_.strategy);
+  const bool told_by_sender = request.transfer.direction == Direction::kReceive && raises_flags();
   const uint64_t mine = started(request);
   request.peer_failed = true;
   request.peer_starts = std::min(mine, starts);

@@ -99,6 +99,20 @@ class Endpoint {
   // The other side of the request has failed, or was freed after so many starts: what will never complete fails as if
   // the NIC had said so, and nothing more is started.
   void end_peer(Request& request, uint64_t starts, bool failed);
+  // ---- Where senders raise their receives' flags: whether what was told so has come, which the sender alone knows
+  bool raises_flags() const { return core::raises_flags(options_.strategy); }
+  // Whether there is nothing more to be heard of so many iterations of the request, which have completed. Else its
+  // sender is to be asked, if it has not been.
+  bool is_assured(Request& request, uint64_t iterations);
+  // A receive whose sender is to be asked about request.asked starts; null if there is none.
+  Request* take_question();
+  bool has_questions() const { return !questions_.empty(); }
+  // The sender of the receive has said that so many went well.
+  void assure(Request& request, uint64_t starts);
+  // Who was asked will not answer: the receive fails.
+  void give_up_asking(Request& request);
+  // Of sends that were freed; see FailureBook.
+  FailureBook& failures() { return failures_; }
   // What waits for a process that has ended fails as if the NIC had said so; at the second call that finds it ended.
   // And so does what a device has started since the other side was freed.
   void fail_requests_of_lost_peers();
@@ -144,6 +158,7 @@ class Endpoint {
   size_t ended_pairs_ = 0;  // requests whose other side has come to its end
   std::vector<Queue*> queue_list_;
   std::vector<Enqueued> enqueued_;
+  std::vector<uint64_t> questions_;  // numbers of receives
 };
 
 }  // namespace lanyard::core

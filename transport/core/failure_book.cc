@@ -12,6 +12,8 @@ void FailureBook::collect_new() {
   seen_ = nic_.failures();
   while (const std::optional<nic::FailureRecord> record = nic_.take_failure()) {
     ++recorded_;
+    if (const auto watched = watched_.find(record->context); watched != watched_.end())
+      watched->second = true;
     if (record->context == ControlChannel::kContext)
       unreachable_.push_back(record->peer);
     else if (Request* request = find_(record->context))

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -45,6 +46,10 @@ class FailureBook {
   uint64_t take_unrecorded();
   // A request that has failed since the last call, whose peer has to be told; null if there is none.
   Request* take_unannounced();
+  // From now on, of a request that has been freed: whether operations of it failed since.
+  void watch(uint64_t number) { watched_.emplace(number, false); }
+  bool has_failed(uint64_t number) const { return watched_.at(number); }
+  void stop_watching(uint64_t number) { watched_.erase(number); }
   // A peer that an operation of the control channel has failed for.
   std::optional<uint32_t> take_unreachable();
 
@@ -60,6 +65,7 @@ class FailureBook {
   std::vector<uint64_t> untold_;                 // numbers of requests with failures not yet reported, oldest first
   std::unordered_set<uint64_t> told_and_freed_;  // a number for each, for good: operations of theirs may yet fail
   std::vector<uint64_t> unannounced_;            // numbers of requests
+  std::unordered_map<uint64_t, bool> watched_;   // by number, freed: whether it has failed since
   std::vector<uint32_t> unreachable_;
 };
 

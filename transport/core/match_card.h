@@ -21,6 +21,8 @@ struct MatchCard {
     kWithdraw,  // sender to receiver: the send has been freed and is offered no more
     kFreed,     // either to the other: my side of the pair has been freed, and takes no part in starts beyond `starts`
     kFailed,    // either to the other: an operation of my side of the pair has failed
+    kAsk,       // receiver to sender: have your starts up to `starts` ended, and well?
+    kSound,     // sender to receiver: up to `starts` they have
   };
   Kind kind = Kind::kOffer;
   uint32_t from_nic = 0;  // who wrote the card
@@ -35,9 +37,9 @@ struct MatchCard {
   uint32_t ready = 0;     // kOffer: a ready send
   uint32_t strategy = 0;  // kOffer, kDiffer: the writer's core::Strategy
   nic::RemoteKey flag;    // kAccept: the receive's done word, where senders raise it
-  uint64_t writer = 0;    // kFreed, kFailed: the writer's number for its request
-  uint64_t reader = 0;    // kFreed, kFailed: the number of the other's
-  uint64_t starts = 0;    // kFreed, kFailed: how often the writer's was started
+  uint64_t writer = 0;    // kFreed and later kinds: the writer's number for its request
+  uint64_t reader = 0;    // likewise: the number of the other's
+  uint64_t starts = 0;    // kFreed, kFailed: how often the writer's was started; kAsk, kSound: so many starts
 };
 static_assert(std::is_trivially_copyable_v<MatchCard>);
 

@@ -101,7 +101,7 @@ size_t Matcher::progress() {
     handle(*card);
     ++count;
   }
-  tell_failures();
+  talk();
   return count;
 }
 
@@ -129,6 +129,11 @@ void Matcher::handle(const MatchCard& card) {
     case MatchCard::Kind::kWithdraw: withdrawn(card); return;
     case MatchCard::Kind::kFreed:
     case MatchCard::Kind::kFailed: ended(card); return;
+    case MatchCard::Kind::kAsk: asked(card); return;
+    case MatchCard::Kind::kSound:
+      if (Request* request = matched_with(card))
+        endpoint_.assure(*request, card.starts);
+      return;
   }
   LANYARD_CHECK(false, "a card of no kind");
 }
@@ -221,17 +226,22 @@ void Matcher::withdrawn(const MatchCard& card) {
 
 namespace {
 
+MatchCard card_to_other(const Endpoint& endpoint, const Request& request, MatchCard::Kind kind, uint64_t starts) {
+  MatchCard card;
+  card.kind = kind;
+  card.from_nic = endpoint.self();
+  card.writer = request.number;
+  card.reader = request.matched_number;
+  card.starts = starts;
+  return card;
+}
+
 // What the other side is told when this one is over; nothing where there is nobody to be told.
 std::optional<MatchCard> last_card(const Endpoint& endpoint, const Request& request) {
   if (!request.matched() || request.matched_peer == kNobody || request.peer_starts != UINT64_MAX)
     return std::nullopt;
-  MatchCard card;
-  card.kind = request.failures > 0 ? MatchCard::Kind::kFailed : MatchCard::Kind::kFreed;
-  card.from_nic = endpoint.self();
-  card.writer = request.number;
-  card.reader = request.matched_number;
-  card.starts = endpoint.started(request);
-  return card;
+  return card_to_other(endpoint, request, request.failures > 0 ? MatchCard::Kind::kFailed : MatchCard::Kind::kFreed,
+                       endpoint.started(request));
 }
 
 }  // namespace
@@ -240,9 +250,16 @@ Status Matcher::free(Request& request) {
   endpoint_.collect_failures();  // whether it is a failure that the other side is told of
   const std::optional<MatchCard> card = last_card(endpoint_, request);
   const uint32_t peer = request.matched_nic;
+  const bool may_have_failed =
+      endpoint_.raises_flags() && endpoint_.nic().caps().failures_lag && request.transfer.direction == Direction::kSend;
   LANYARD_RETURN_IF_ERROR(endpoint_.free_request(&request));
-  if (card)
+  if (card && card->kind == MatchCard::Kind::kFreed && may_have_failed) {
+    endpoint_.failures().watch(card->writer);
+    partings_.push_back({peer, *card});
+    talk();
+  } else if (card) {
     (void)courier_.send(peer, *card);  // who cannot be told is not there
+  }
   return {};
 }
 
@@ -253,11 +270,74 @@ void Matcher::tell_failures() {
       (void)courier_.send(request->matched_nic, *card);
 }
 
-void Matcher::ended(const MatchCard& card) {
+// The request that a card is to; null where it has been freed since.
+Request* Matcher::matched_with(const MatchCard& card) {
   Request* request = endpoint_.find(card.reader);
-  if (request != nullptr && request->matched() && request->matched_peer != kNobody &&
-      request->matched_nic == card.from_nic && request->matched_number == card.writer)
+  const bool fits = request != nullptr && request->matched() && request->matched_peer != kNobody &&
+                    request->matched_nic == card.from_nic && request->matched_number == card.writer;
+  return fits ? request : nullptr;
+}
+
+void Matcher::ended(const MatchCard& card) {
+  if (Request* request = matched_with(card))
     endpoint_.end_peer(*request, card.starts, card.kind == MatchCard::Kind::kFailed);
+}
+
+// ---- Whether sends went well
+
+void Matcher::talk() {
+  tell_failures();
+  while (Request* receive = endpoint_.take_question())
+    ask(*receive);
+  std::erase_if(answers_, [this](uint64_t number) { return answer(number); });
+  std::erase_if(partings_, [this](Parting& parting) { return part(parting); });
+}
+
+// Who has failed has said so and does not answer. (The card came before the counter told of the first start.)
+void Matcher::ask(Request& receive) {
+  const MatchCard card = card_to_other(endpoint_, receive, MatchCard::Kind::kAsk, receive.asked);
+  if (receive.peer_failed || !courier_.send(receive.matched_nic, card).ok())
+    endpoint_.give_up_asking(receive);
+}
+
+// Of a send that was freed the card that says so is the answer, as that of a failure is.
+void Matcher::asked(const MatchCard& card) {
+  Request* send = matched_with(card);
+  if (send == nullptr || send->transfer.direction != Direction::kSend || card.starts <= send->asked)
+    return;
+  if (send->asked <= send->assured)
+    answers_.push_back(send->number);
+  send->asked = card.starts;
+}
+
+bool Matcher::answer(uint64_t number) {
+  Request* send = endpoint_.find(number);
+  if (send == nullptr || send->failures > 0)
+    return true;
+  // In this order: what has failed is counted before its iteration has ended, or, where failures lag, once that is
+  // confirmed.
+  if (send->iterations_done() < send->asked || !endpoint_.nic().confirms_starts(number, send->asked))
+    return false;
+  tell_failures();
+  if (send->failures > 0)
+    return true;
+  send->assured = send->asked;
+  (void)courier_.send(send->matched_nic, card_to_other(endpoint_, *send, MatchCard::Kind::kSound, send->asked));
+  return true;
+}
+
+bool Matcher::part(Parting& parting) {
+  const uint64_t number = parting.card.writer;
+  const bool confirmed = endpoint_.nic().confirms({&number, 1});
+  endpoint_.collect_failures();
+  const bool failed = endpoint_.failures().has_failed(number);
+  if (!confirmed && !failed)
+    return false;
+  endpoint_.failures().stop_watching(number);
+  if (failed)
+    parting.card.kind = MatchCard::Kind::kFailed;
+  (void)courier_.send(parting.peer, parting.card);
+  return true;
 }
 
 // ---- Giving up
@@ -290,6 +370,8 @@ void Matcher::lose_peer(uint32_t nic, const std::string& why) {
     if (request.state == Request::State::kMatching && request.transfer.direction == Direction::kSend &&
         request.transfer.peer_nic == nic)
       fail(endpoint_, request, gone);
+    if (request.matched() && request.matched_nic == nic && request.transfer.direction == Direction::kReceive)
+      endpoint_.give_up_asking(request);
   });
 }
 

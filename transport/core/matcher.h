@@ -3,12 +3,17 @@
 // A sender offers its send to the receiver's process, which pairs offers with posted receives in order: an offer with
 // the oldest posted receive that it fits, a receive with the oldest waiting offer (communicator, source, tag; wildcards
 // are the receiver's). The receiver answers with the key of its buffer, or with its length where the message is longer.
+//
+// Where senders raise their receives' flags, a write that fails raises its flag too (plan.h). So the receiver's process
+// asks the sender's whether starts went well, and that one answers once it knows, or tells of the failure, or has told
+// that the send was freed, which it does not before it knows either.
 // Threads: see Endpoint.
 #ifndef LANYARD_TRANSPORT_CORE_MATCHER_H_
 #define LANYARD_TRANSPORT_CORE_MATCHER_H_
 
 #include <list>
 #include <string>
+#include <vector>
 
 #include "transport/core/endpoint.h"
 #include "transport/core/match_card.h"
@@ -31,8 +36,11 @@ class Matcher {
   void withdraw(Request& request);
   // Endpoint::free_request(), and the other side of the pair hears of it.
   Status free(Request& request);
-  // Tells the other sides of requests of which operations have failed.
-  void tell_failures();
+  // Tells the other sides of requests of which operations have failed; asks senders whether what they sent went well,
+  // and answers those who ask.
+  void talk();
+  // Of how many sends somebody waits to hear how they ended: nobody may wake this process when it knows.
+  size_t owes() const { return answers_.size() + partings_.size(); }
   // What matches with this process only, which is not there any more, fails.
   void lose_peer(uint32_t nic, const std::string& why);
 
@@ -43,6 +51,11 @@ class Matcher {
   const std::list<Request*>& posted() const { return posted_; }
 
  private:
+  struct Parting {
+    uint32_t peer = 0;
+    MatchCard card;
+  };
+
   void handle(const MatchCard& card);
   void pair(Request& receive, const MatchCard& offer);
   void accepted(const MatchCard& card);
@@ -50,11 +63,20 @@ class Matcher {
   void withdrawn(const MatchCard& card);
   void ended(const MatchCard& card);
   Request* matching_send(const MatchCard& card);
+  Request* matched_with(const MatchCard& card);
+  void tell_failures();
+  void ask(Request& receive);
+  void asked(const MatchCard& card);
+  // The two say whether that is done with: a send that was asked about, and one that was freed.
+  bool answer(uint64_t number);
+  bool part(Parting& parting);
 
   Endpoint& endpoint_;
   Courier& courier_;
-  std::list<Request*> posted_;   // receives, oldest first
-  std::list<MatchCard> offers_;  // of sends that no receive was posted for yet, oldest first
+  std::list<Request*> posted_;     // receives, oldest first
+  std::list<MatchCard> offers_;    // of sends that no receive was posted for yet, oldest first
+  std::vector<uint64_t> answers_;  // numbers of sends that were asked about
+  std::vector<Parting> partings_;  // of sends that were freed before it was known how they ended
 };
 
 }  // namespace lanyard::core

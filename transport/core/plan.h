@@ -19,8 +19,9 @@
 //
 // (for a message of one piece). The sender's word comes last, so that nothing of a send is under way once it has
 // completed, and it is the sender that is told where the flag fails. A write that fails raises the flag too (N1), and
-// the receiver's card cannot know: its sender's process is told, and tells the receiver's (Matcher::tell_failures),
-// whose wait may have passed by then. With A the receive of a failed write stays incomplete until it is told.
+// the receiver's card cannot know: its sender's process is told, and tells the receiver's, whose stream may have passed
+// its wait by then. So the receiver's asks whether there was any before its queue is settled (matcher.h). With A the
+// receive of a failed write stays incomplete until it is told.
 //
 // Strategy C, "write-back", is B without the sender's done word: once the flag is delivered, and with it everything,
 // the NIC copies the completion counter to memory (N10), and there the sender's stream waits for what has succeeded:

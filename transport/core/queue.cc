@@ -241,6 +241,7 @@ Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
   for (const PlannedOp& planned : request.plan) {
     nic::DeferredOp& op = ops_.emplace_back(planned.op);
+    op.op.start = iteration;
     if (planned.shared) {
       op.trigger = shared_trigger_;
       op.threshold = shared_rings_ + 1;  // the ring of this start
@@ -357,16 +358,24 @@ Status Queue::wait(std::span<Request* const> requests) {
 
 bool Queue::settled() {
   const bool failures_lag = endpoint_.nic().caps().failures_lag;
+  const bool flags = endpoint_.raises_flags();
   std::erase_if(under_way_, [&](Request* request) {
     if (!request->complete())
       return false;
     request->listed = nullptr;
     if (failures_lag)
       unconfirmed_.push_back(request->number);
+    if (flags)
+      unassured_.push_back(request->number);
     return true;
   });
   if (!under_way_.empty())
     return false;
+  const bool assured = !flags || is_all_assured();  // so that the senders are asked meanwhile
+  return is_all_confirmed() && assured;
+}
+
+bool Queue::is_all_confirmed() {
   // What has been started on another queue since is that one's to tell. Of what was released there is nothing more to
   // tell, and what waits for its counters may wait there for ever.
   std::erase_if(unconfirmed_, [this](uint64_t number) {
@@ -378,10 +387,25 @@ bool Queue::settled() {
   return unconfirmed_.empty();
 }
 
+bool Queue::is_all_assured() {
+  // Who frees a receive does not ask what came of it.
+  std::erase_if(unassured_, [this](uint64_t number) {
+    Request* request = endpoint_.find(number);
+    return request == nullptr || request->queue_number != number_ || endpoint_.is_assured(*request, request->starts);
+  });
+  bool standing = true;
+  for (Request* request : standing_)
+    standing = endpoint_.is_assured(*request, request->iterations_done()) && standing;
+  return unassured_.empty() && standing;
+}
+
 void Queue::forget(Request& request) {
-  if (std::erase(under_way_, &request) > 0 && endpoint_.nic().caps().failures_lag)
+  const bool was_under_way = std::erase(under_way_, &request) > 0;
+  const bool stood = std::erase(standing_, &request) > 0;
+  if (was_under_way && endpoint_.nic().caps().failures_lag)
     unconfirmed_.push_back(request.number);
-  std::erase(standing_, &request);
+  if ((was_under_way || stood) && endpoint_.raises_flags())
+    unassured_.push_back(request.number);
   // The wait that a capture lacks will not come any more.
   if (request.standing != nullptr && request.standing->capture != 0) {
     request.standing->capture = 0;

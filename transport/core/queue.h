@@ -56,8 +56,9 @@ class Queue {
   // The same for all that stand on it.
   Status dismiss();
 
-  // Whether everything that was started here has completed, and what of it failed counts (nic.h, N13). (Whether the
-  // stream is empty is the stream's to say.)
+  // Whether everything that was started here has completed, and what of it failed counts (nic.h, N13): where senders
+  // raise their receives' flags, those of the receives have said that nothing did. (Whether the stream is empty is the
+  // stream's to say.)
   bool settled();
   // Entries of the NIC that the starts without an enqueued wait need: without overflow they must be there all at once.
   uint64_t epoch_entries() const { return epoch_entries_; }
@@ -128,6 +129,10 @@ class Queue {
   void ring(const nic::Doorbell& bell, uint64_t total);
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   bool is_under_way(const Request& request) const;
+  bool is_all_confirmed();
+  bool is_all_assured();
+  // A receive whose sender has been asked, and has not answered; null: none.
+  const Request* first_unassured();
   Explanation explain_receive(const Request& request, uint64_t iteration);
   Explanation explain_send(const Request& request, uint64_t iteration);
 
@@ -146,6 +151,7 @@ class Queue {
   uint64_t recorded_unwaited_ = 0;         // starts in it whose wait is still to come; part of unwaited_
   std::vector<Request*> under_way_;        // started here; those that have completed leave in settled()
   std::vector<uint64_t> unconfirmed_;      // of those, by number, what the NIC has not told yet how it ended
+  std::vector<uint64_t> unassured_;        // receives of those, by number, of which the sender may have to be asked
   std::vector<nic::DeferredOp> ops_;       // scratch, kept for its capacity
   std::vector<gpu::StreamOp> stream_ops_;  // scratch
   Figures figures_;

@@ -21,6 +21,10 @@ std::string Queue::explain_stall() {
         text += (text.empty() ? "" : "\n") + explain(*request, request->iterations_done() + 1).text;
   if (text.empty() && under_way_.empty() && !unconfirmed_.empty())
     return "everything that was started has completed, but the NIC does not tell whether it went well";
+  if (text.empty() && under_way_.empty())
+    if (const Request* request = first_unassured())
+      return "everything that was started has completed, but " + rank_of(*request) +
+             " has not said yet whether its sends went well (" + request->describe() + ")";
   if (!text.empty())
     return text;
   const gpu::Stream::Head head = stream_.head();
@@ -28,6 +32,17 @@ std::string Queue::explain_stall() {
                                                              : head.waits_for != nullptr
                                                                  ? "waits for something else"
                                                                  : "runs or waits for something else");
+}
+
+const Request* Queue::first_unassured() {
+  const auto waits = [](const Request& request) { return request.asked > request.assured && request.failures == 0; };
+  for (const uint64_t number : unassured_)
+    if (const Request* request = endpoint_.find(number); request != nullptr && waits(*request))
+      return request;
+  for (const Request* request : standing_)
+    if (waits(*request))
+      return request;
+  return nullptr;
 }
 
 bool Queue::is_under_way(const Request& request) const {

@@ -54,6 +54,11 @@ struct Request : Resources {
   // sends, and of receives of others.
   bool finds_out = false;
 
+  // Where senders raise their receives' flags, in starts: of a receive, what its sender was asked about, and what that
+  // has said to have gone well; of a send, what it was asked about, and what it has answered.
+  uint64_t asked = 0;
+  uint64_t assured = 0;
+
   uint64_t completions = 1;  // that `completion` counts in one iteration
   nic::Doorbell doorbell;    // of `trigger`, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;

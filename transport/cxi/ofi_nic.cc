@@ -430,6 +430,15 @@ bool OfiNic::confirms(std::span<const uint64_t> contexts) {
   });
 }
 
+bool OfiNic::confirms_starts(uint64_t context, uint64_t start) {
+  if (!caps_.failures_lag)
+    return true;
+  Driving driving(*this);
+  return std::none_of(works_.get(), works_.get() + work_count_, [&](const Work& work) {
+    return work.state != Work::State::kFree && work.op.context == context && work.op.start <= start;
+  });
+}
+
 nic::Usage OfiNic::usage() const {
   Driving driving(const_cast<OfiNic&>(*this));
   return {.counters = static_cast<uint32_t>(counters_.size() - free_counters_.size()),

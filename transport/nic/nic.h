@@ -176,6 +176,7 @@ struct Op {
   CounterId counter;     // counter ops: which
   uint64_t value = 0;    // counter ops: what
   uint64_t context = 0;  // the caller's own word, given back in FailureRecord
+  uint64_t start = 0;    // likewise: which start of the context's it belongs to, for confirms_starts()
 
   // Whether it goes to `remote` (else it is a counter op).
   bool moves_data() const { return kind == OpKind::kWrite || kind == OpKind::kAtomic; }
@@ -290,6 +291,9 @@ class Nic {
   // by who has seen that it has ended, where caps().failures_lag, again and again until it is true; may block for the
   // length of one progress(). Elsewhere there is nothing to ask.
   virtual bool confirms(std::span<const uint64_t> /*contexts*/) { return true; }
+  // The same of one context, and of those operations alone that belong to that start or an earlier one (Op::start):
+  // later ones may have to wait for whoever asks.
+  virtual bool confirms_starts(uint64_t /*context*/, uint64_t /*start*/) { return true; }
 };
 
 }  // namespace lanyard::nic

@@ -270,6 +270,26 @@ bool losses_are_told(World& world) {
   return true;
 }
 
+// Who waits in MPIX_Queue_wait for its senders' word that all went well hears one.
+bool questions_are_answered(World& world) {
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    const Process& process = world.process(side.rank);
+    if (!RequestName{index}.receive() || side.core == nullptr || process.killed || !side.core->complete() ||
+        side.core->failures > 0 || side.core->asked <= side.core->assured ||
+        process.next_action >= process.program.size())
+      continue;
+    const Action& action = process.program[process.next_action];
+    if (action.kind != Action::Kind::kSync || action.queue != side.queue)
+      continue;
+    world.find(Finding::kDeadlock, "liveness",
+               "MPIX_Queue_wait waits to hear whether all went well with the " + world.exchange().describe({index}) +
+                   ", and is never told");
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void judge_quiescence(World& world) {
@@ -323,7 +343,8 @@ void judge_quiescence(World& world) {
 }
 
 void judge_stall(World& world) {
-  if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world))
+  if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world) ||
+      !questions_are_answered(world))
     return;
   judge_pairs(world);
   const WaitChain chain = WaitChain::of(world);

@@ -308,7 +308,10 @@ void check_seen_complete(World& world, uint32_t request) {
 void check_unsettled(World& world, const Process& process, uint32_t queue) {
   for (const uint32_t request : process.requests) {
     const Side& side = world.side(request);
-    if (side.core != nullptr && side.queue == queue && !side.core->complete())
+    if (side.core == nullptr || side.queue != queue)
+      continue;
+    const bool asks = side.core->asked > side.core->assured && side.core->failures == 0;
+    if (!side.core->complete() || (RequestName{request}.receive() && asks))
       return;
   }
   world.find(Finding::kOrder, "liveness",
