@@ -157,7 +157,7 @@ class ByHand final : public Poster {
     for (ofi::OfiCounter* counter : {&trigger_, &completion_, &told_})
       must(counter->open(fabric_->domain(), wide));
     const auto enroll = [&](ofi::OfiRegion& region, void* base, size_t bytes) {
-      must(region.open(*fabric_, {base, bytes}, keys_.next(base), nullptr));
+      must(region.open(*fabric_, {base, bytes}, must(keys_.next(base)), nullptr));
     };
     enroll(target_, buffers.target.data(), kMessage);
     enroll(done_, &buffers.done, sizeof buffers.done);
