@@ -35,7 +35,7 @@ TEST_P(NicContract, N13_AFailureCountsBeforeAnybodySaysThatAllWentWell) {
     else
       ASSERT_TRUE(happens_by_progress([&] { return mark.load() == i; }));
     ASSERT_EQ(mark.load(), i);
-    const std::array<uint64_t, 1> context{op.context};
+    const std::array context{ContextStarts{op.context}};
     if (nic().caps().failures_lag)
       while (!nic().confirms(context) && std::chrono::steady_clock::now() < deadline)
         std::this_thread::yield();
@@ -63,8 +63,8 @@ TEST_P(NicContract, N13_WhatHasNotEndedIsNotConfirmed) {
   post(when(trigger, 1, op));
   op.context = 8;
   post(when(trigger, 2, op));
-  const std::array<uint64_t, 2> first{6, 7};
-  const std::array<uint64_t, 1> second{8}, none{9};
+  const std::array first{ContextStarts{6}, ContextStarts{7}};
+  const std::array second{ContextStarts{8}}, none{ContextStarts{9}};
   settle();
   EXPECT_FALSE(nic().confirms(first));
   EXPECT_FALSE(nic().confirms(second));
@@ -94,7 +94,7 @@ TEST_P(NicContract, N13_WhatIsIssuedIsConfirmedOnceItHasEnded) {
     op.remote.key = i % 2 == 0 ? remote.key : bad_key(remote);
     op.context = i;
     issue(op);
-    const std::array<uint64_t, 1> context{i};
+    const std::array context{ContextStarts{i}};
     if (nic().caps().failures_lag) {
       ASSERT_TRUE(eventually([&] { return nic().confirms(context); }));
       ASSERT_EQ(nic().failures(), (i + 1) / 2);

@@ -200,7 +200,7 @@ TEST_F(OfiFailures, WhatEndsAfterAFlushGaveItUpIsNobodysEnd) {
   ASSERT_TRUE(nic_->post({&op, 1}).ok());
   peer_->resume();
   ASSERT_TRUE(reaches({1, 0})) << "the card has counted it";
-  const std::array<uint64_t, 1> waiting{43};
+  const std::array waiting{nic::ContextStarts{43}};
   for (int i = 0; i < 50; ++i) {
     nic_->progress();
     ASSERT_FALSE(nic_->confirms(waiting));

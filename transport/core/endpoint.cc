@@ -94,7 +94,7 @@ Status Endpoint::free_request(Request* request) {
   if (request->standing != nullptr) {
     LANYARD_RETURN_IF_ERROR(standing_.can_end(*request));
     if (request->listed != nullptr)
-      request->listed->forget(*request);
+      request->listed->forget(*request, started(*request));
     LANYARD_RETURN_IF_ERROR(standing_.end(*request));
   }
   // What was let go of is over, whatever its counters say, and when.
@@ -105,7 +105,7 @@ Status Endpoint::free_request(Request* request) {
     return {Code::kInvalidState, "the stream has not come to the last start of the request (" + request->describe() +
                                      "), which it packs or unpacks for"};
   if (request->listed != nullptr)
-    request->listed->forget(*request);
+    request->listed->forget(*request, started(*request));
   failures_.forget(*request);
   ended_pairs_ -= request->peer_starts != UINT64_MAX ? 1 : 0;
   close_resources(*request);
@@ -154,6 +154,8 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.shares_trigger =
       std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
+  failures_.collect();
+  request.lost_before = failures_.lost();
   request.state = Request::State::kMatched;
 }
 
@@ -239,6 +241,8 @@ std::string Endpoint::explain_failure(const Request& request) const {
     return peer + (request.peer_failed ? " has found that an operation of its side failed" : " has freed its request");
   if (nic_.is_lost(request.matched_nic))
     return peer + " has ended";
+  if (request.failure_code == Code::kExhausted)
+    return "more operations have failed than the NIC keeps records of, and this request's may be among them";
   if (request.failure_code == Code::kNotFound)
     return peer + " has freed its request, whose memory is not registered any more";
   if (request.failure_code == Code::kUnmapped)

@@ -13,7 +13,7 @@ void FailureBook::collect_new() {
   while (const std::optional<nic::FailureRecord> record = nic_.take_failure()) {
     ++recorded_;
     if (const auto watched = watched_.find(record->context); watched != watched_.end())
-      watched->second = true;
+      watched->second.failed = true;
     if (record->context == ControlChannel::kContext)
       unreachable_.push_back(record->peer);
     else if (Request* request = find_(record->context))
@@ -42,7 +42,7 @@ const Request* FailureBook::take_failed(const Queue& queue) {
   collect();
   for (const uint64_t number : untold_) {
     const Request* request = find_(number);
-    if (request == nullptr || request->queue_number != queue.number())
+    if (request == nullptr || (request->queue_number != queue.number() && !queue.owes(number)))
       continue;
     std::erase(untold_, request->number);
     return request;
@@ -53,7 +53,7 @@ const Request* FailureBook::take_failed(const Queue& queue) {
 uint64_t FailureBook::take_unrecorded() {
   collect();
   // A failure may have been recorded since it was counted, never the other way round.
-  const uint64_t unrecorded = (seen_ > recorded_ ? seen_ - recorded_ : 0) + orphaned_;
+  const uint64_t unrecorded = lost() + orphaned_;
   if (unrecorded <= told_)
     return 0;
   return unrecorded - std::exchange(told_, unrecorded);

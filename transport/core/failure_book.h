@@ -2,6 +2,7 @@
 #ifndef LANYARD_TRANSPORT_CORE_FAILURE_BOOK_H_
 #define LANYARD_TRANSPORT_CORE_FAILURE_BOOK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -38,34 +39,46 @@ class FailureBook {
   // Whether it was freed after its program had been told.
   bool was_told_and_freed(uint64_t number) const { return told_and_freed_.contains(number); }
 
-  // A request whose last start was on this queue and of which operations failed since it was last returned; null if
-  // there is none. Cheap then.
+  // A request whose last start was on this queue, or an earlier one of which it is not known how it ended, and of which
+  // operations failed since it was last returned; null if there is none. Cheap then.
   const Request* take_failed(const Queue& queue);
   // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
   // request was freed before its program heard of them.
   uint64_t take_unrecorded();
   // A request that has failed since the last call, whose peer has to be told; null if there is none.
   Request* take_unannounced();
-  // From now on, of a request that has been freed: whether operations of it failed since.
-  void watch(uint64_t number) { watched_.emplace(number, false); }
-  bool has_failed(uint64_t number) const { return watched_.at(number); }
+  // Whether the program has yet to be told of a request that it failed.
+  bool is_untold(uint64_t number) const { return std::find(untold_.begin(), untold_.end(), number) != untold_.end(); }
+  // Failures so far of which the NIC kept no record: they may have been anybody's. As of the last collect().
+  uint64_t lost() const { return seen_ > recorded_ ? seen_ - recorded_ : 0; }
+  // From now on, of a request that has been freed: whether operations of it failed since, or may have, as more records
+  // have been lost than `lost`.
+  void watch(uint64_t number, uint64_t lost) { watched_.emplace(number, Watched{.lost = lost}); }
+  bool has_failed(uint64_t number) const {
+    const Watched& watched = watched_.at(number);
+    return watched.failed || lost() > watched.lost;
+  }
   void stop_watching(uint64_t number) { watched_.erase(number); }
   // A peer that an operation of the control channel has failed for.
   std::optional<uint32_t> take_unreachable();
 
  private:
+  struct Watched {
+    bool failed = false;
+    uint64_t lost = 0;
+  };
   void collect_new();
 
   nic::Nic& nic_;
   const Find find_;
-  uint64_t seen_ = 0;                            // the NIC's failures when they were collected last
-  uint64_t recorded_ = 0;                        // records taken
-  uint64_t orphaned_ = 0;                        // recorded, of requests that were freed untold
-  uint64_t told_ = 0;                            // by take_unrecorded()
-  std::vector<uint64_t> untold_;                 // numbers of requests with failures not yet reported, oldest first
-  std::unordered_set<uint64_t> told_and_freed_;  // a number for each, for good: operations of theirs may yet fail
-  std::vector<uint64_t> unannounced_;            // numbers of requests
-  std::unordered_map<uint64_t, bool> watched_;   // by number, freed: whether it has failed since
+  uint64_t seen_ = 0;                              // the NIC's failures when they were collected last
+  uint64_t recorded_ = 0;                          // records taken
+  uint64_t orphaned_ = 0;                          // recorded, of requests that were freed untold
+  uint64_t told_ = 0;                              // by take_unrecorded()
+  std::vector<uint64_t> untold_;                   // numbers of requests with failures not yet reported, oldest first
+  std::unordered_set<uint64_t> told_and_freed_;    // a number for each, for good: operations of theirs may yet fail
+  std::vector<uint64_t> unannounced_;              // numbers of requests
+  std::unordered_map<uint64_t, Watched> watched_;  // by number, freed
   std::vector<uint32_t> unreachable_;
 };
 

@@ -1,6 +1,7 @@
 #include "transport/core/matcher.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "transport/base/check.h"
@@ -237,10 +238,11 @@ MatchCard card_to_other(const Endpoint& endpoint, const Request& request, MatchC
 }
 
 // What the other side is told when this one is over; nothing where there is nobody to be told.
-std::optional<MatchCard> last_card(const Endpoint& endpoint, const Request& request) {
+std::optional<MatchCard> last_card(Endpoint& endpoint, const Request& request) {
   if (!request.matched() || request.matched_peer == kNobody || request.peer_starts != UINT64_MAX)
     return std::nullopt;
-  return card_to_other(endpoint, request, request.failures > 0 ? MatchCard::Kind::kFailed : MatchCard::Kind::kFreed,
+  const bool failed = request.failures > 0 || endpoint.failures().lost() > request.lost_before;
+  return card_to_other(endpoint, request, failed ? MatchCard::Kind::kFailed : MatchCard::Kind::kFreed,
                        endpoint.started(request));
 }
 
@@ -250,11 +252,11 @@ Status Matcher::free(Request& request) {
   endpoint_.collect_failures();  // whether it is a failure that the other side is told of
   const std::optional<MatchCard> card = last_card(endpoint_, request);
   const uint32_t peer = request.matched_nic;
-  const bool may_have_failed =
-      endpoint_.raises_flags() && endpoint_.nic().caps().failures_lag && request.transfer.direction == Direction::kSend;
+  const bool may_have_failed = endpoint_.nic().caps().failures_lag && request.transfer.direction == Direction::kSend;
+  const uint64_t lost = request.lost_before;
   LANYARD_RETURN_IF_ERROR(endpoint_.free_request(&request));
   if (card && card->kind == MatchCard::Kind::kFreed && may_have_failed) {
-    endpoint_.failures().watch(card->writer);
+    endpoint_.failures().watch(card->writer, lost);
     partings_.push_back({peer, *card});
     talk();
   } else if (card) {
@@ -316,11 +318,18 @@ bool Matcher::answer(uint64_t number) {
     return true;
   // In this order: what has failed is counted before its iteration has ended, or, where failures lag, once that is
   // confirmed.
-  if (send->iterations_done() < send->asked || !endpoint_.nic().confirms_starts(number, send->asked))
-    return false;
+  const std::array<nic::ContextStarts, 1> asked{{{number, send->asked}}};
+  const bool over = send->iterations_done() >= send->asked && endpoint_.nic().confirms(asked);
   tell_failures();
+  if (send->failures == 0 && endpoint_.failures().lost() > send->lost_before) {
+    // With write-back it would never be over.
+    endpoint_.failures().add(*send, Code::kExhausted);
+    tell_failures();
+  }
   if (send->failures > 0)
     return true;
+  if (!over)
+    return false;
   send->assured = send->asked;
   (void)courier_.send(send->matched_nic, card_to_other(endpoint_, *send, MatchCard::Kind::kSound, send->asked));
   return true;
@@ -328,7 +337,8 @@ bool Matcher::answer(uint64_t number) {
 
 bool Matcher::part(Parting& parting) {
   const uint64_t number = parting.card.writer;
-  const bool confirmed = endpoint_.nic().confirms({&number, 1});
+  const std::array<nic::ContextStarts, 1> all{{{number}}};
+  const bool confirmed = endpoint_.nic().confirms(all);
   endpoint_.collect_failures();
   const bool failed = endpoint_.failures().has_failed(number);
   if (!confirmed && !failed)

@@ -204,7 +204,7 @@ Status Queue::start(std::span<Request* const> requests) {
       request->rings[request->starts % Request::kRings] = shared_rings_;
     if (request->listed != this) {
       if (request->listed != nullptr)
-        request->listed->forget(*request);
+        request->listed->forget(*request, request->starts - 1);
       request->listed = this;
       under_way_.push_back(request);
     }
@@ -357,55 +357,80 @@ Status Queue::wait(std::span<Request* const> requests) {
 // ---- State
 
 bool Queue::settled() {
-  const bool failures_lag = endpoint_.nic().caps().failures_lag;
-  const bool flags = endpoint_.raises_flags();
   std::erase_if(under_way_, [&](Request* request) {
     if (!request->complete())
       return false;
     request->listed = nullptr;
-    if (failures_lag)
-      unconfirmed_.push_back(request->number);
-    if (flags)
-      unassured_.push_back(request->number);
+    owe(*request, request->starts);
     return true;
   });
   if (!under_way_.empty())
     return false;
-  const bool assured = !flags || is_all_assured();  // so that the senders are asked meanwhile
+  const bool assured = is_all_assured();  // so that the senders are asked meanwhile
   return is_all_confirmed() && assured;
 }
 
+// Writes down that so many starts of a request have ended here, and not yet how.
+void Queue::owe(const Request& request, uint64_t starts) {
+  const auto put = [&](std::vector<nic::ContextStarts>& owed) {
+    const auto known = std::find_if(owed.begin(), owed.end(),
+                                    [&](const nic::ContextStarts& each) { return each.context == request.number; });
+    if (known != owed.end())
+      known->starts = starts;
+    else
+      owed.push_back({request.number, starts});
+  };
+  if (endpoint_.nic().caps().failures_lag)
+    put(unconfirmed_);
+  if (endpoint_.raises_flags() && request.transfer.direction == Direction::kReceive)
+    put(unassured_);
+}
+
+bool Queue::owes(uint64_t number) const {
+  const auto is_it = [number](const nic::ContextStarts& each) { return each.context == number; };
+  return std::any_of(unconfirmed_.begin(), unconfirmed_.end(), is_it) ||
+         std::any_of(unassured_.begin(), unassured_.end(), is_it);
+}
+
+// What has been started on another queue since is told here if its failure is found here first.
+bool Queue::has_untold_elsewhere(uint64_t number) {
+  const Request* request = endpoint_.find(number);
+  return request != nullptr && request->queue_number != number_ && endpoint_.failures().is_untold(number);
+}
+
 bool Queue::is_all_confirmed() {
-  // What has been started on another queue since is that one's to tell. Of what was released there is nothing more to
-  // tell, and what waits for its counters may wait there for ever.
-  std::erase_if(unconfirmed_, [this](uint64_t number) {
-    const Request* request = endpoint_.find(number);
-    return endpoint_.was_released(number) || (request != nullptr && request->queue_number != number_);
-  });
-  if (!unconfirmed_.empty() && endpoint_.nic().confirms(unconfirmed_))
-    unconfirmed_.clear();
+  // Of what was released there is nothing more to tell, and what waits for its counters may wait there for ever.
+  std::erase_if(unconfirmed_, [this](const auto& each) { return endpoint_.was_released(each.context); });
+  if (!unconfirmed_.empty() && endpoint_.nic().confirms(unconfirmed_)) {
+    endpoint_.collect_failures();
+    std::erase_if(unconfirmed_, [this](const auto& each) { return !has_untold_elsewhere(each.context); });
+  }
   return unconfirmed_.empty();
 }
 
 bool Queue::is_all_assured() {
   // Who frees a receive does not ask what came of it.
-  std::erase_if(unassured_, [this](uint64_t number) {
-    Request* request = endpoint_.find(number);
-    return request == nullptr || request->queue_number != number_ || endpoint_.is_assured(*request, request->starts);
+  std::erase_if(unassured_, [this](const auto& each) {
+    Request* request = endpoint_.find(each.context);
+    return request == nullptr || (endpoint_.is_assured(*request, each.starts) && !has_untold_elsewhere(each.context));
   });
+  if (!endpoint_.raises_flags() || standing_.empty())
+    return unassured_.empty();
+  // While graphs and kernels go on every answer would be followed by another question. (Whoever asked a stream that is
+  // being captured would end the capture.)
+  if (stream_.capturing() != 0 || !stream_.is_empty())
+    return false;
   bool standing = true;
   for (Request* request : standing_)
     standing = endpoint_.is_assured(*request, request->iterations_done()) && standing;
   return unassured_.empty() && standing;
 }
 
-void Queue::forget(Request& request) {
+void Queue::forget(Request& request, uint64_t starts) {
   const bool was_under_way = std::erase(under_way_, &request) > 0;
   const bool stood = std::erase(standing_, &request) > 0;
-  if (was_under_way && endpoint_.nic().caps().failures_lag)
-    unconfirmed_.push_back(request.number);
-  if ((was_under_way || stood) && endpoint_.raises_flags())
-    unassured_.push_back(request.number);
+  if (was_under_way || stood)
+    owe(request, starts);
   // The wait that a capture lacks will not come any more.
   if (request.standing != nullptr && request.standing->capture != 0) {
     request.standing->capture = 0;

@@ -94,8 +94,18 @@ class Queue {
   // The oldest request of this queue that is under way; null: none.
   const Request* first_under_way() const;
 
-  // A request that is about to be freed.
-  void forget(Request& request);
+  // Where everything that was started here has completed, what is still to be heard of how it ended; and the receive
+  // whose sender was asked, or null: the NIC.
+  struct Unheard {
+    std::string text;  // empty: nothing
+    const Request* receive = nullptr;
+  };
+  Unheard unheard();
+
+  // A request that is about to be freed, or has just been started on another queue, after so many starts.
+  void forget(Request& request, uint64_t starts);
+  // Whether it is not known yet how starts of this request ended that were made here.
+  bool owes(uint64_t number) const;
 
   // Without overflow: gives back what the queue keeps for epochs to come, where it has nothing to do.
   void release_reserve();
@@ -129,8 +139,10 @@ class Queue {
   void ring(const nic::Doorbell& bell, uint64_t total);
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   bool is_under_way(const Request& request) const;
+  void owe(const Request& request, uint64_t starts);
   bool is_all_confirmed();
   bool is_all_assured();
+  bool has_untold_elsewhere(uint64_t number);
   // A receive whose sender has been asked, and has not answered; null: none.
   const Request* first_unassured();
   Explanation explain_receive(const Request& request, uint64_t iteration);
@@ -147,11 +159,13 @@ class Queue {
   uint64_t epoch_entries_ = 0;     // that the starts without an enqueued wait need
   uint64_t reserved_entries_ = 0;  // the most that they ever needed
   std::vector<Request*> standing_;
-  uint64_t capture_ = 0;                   // the last that something was recorded in
-  uint64_t recorded_unwaited_ = 0;         // starts in it whose wait is still to come; part of unwaited_
-  std::vector<Request*> under_way_;        // started here; those that have completed leave in settled()
-  std::vector<uint64_t> unconfirmed_;      // of those, by number, what the NIC has not told yet how it ended
-  std::vector<uint64_t> unassured_;        // receives of those, by number, of which the sender may have to be asked
+  uint64_t capture_ = 0;             // the last that something was recorded in
+  uint64_t recorded_unwaited_ = 0;   // starts in it whose wait is still to come; part of unwaited_
+  std::vector<Request*> under_way_;  // started here; those that have completed leave in settled()
+  // Of those, by number, up to their last start here: what the NIC has not told yet how it ended, and receives of which
+  // the sender may have to be asked.
+  std::vector<nic::ContextStarts> unconfirmed_;
+  std::vector<nic::ContextStarts> unassured_;
   std::vector<nic::DeferredOp> ops_;       // scratch, kept for its capacity
   std::vector<gpu::StreamOp> stream_ops_;  // scratch
   Figures figures_;

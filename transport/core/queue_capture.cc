@@ -62,7 +62,7 @@ Status Queue::stand(std::span<Request* const> requests) {
 void Queue::enlist(std::span<Request* const> begun) {
   for (Request* request : begun) {
     if (request->listed != nullptr)
-      request->listed->forget(*request);
+      request->listed->forget(*request, request->starts);
     request->listed = this;
     request->queue_number = number_;
     standing_.push_back(request);
@@ -131,7 +131,7 @@ Status Queue::dismiss(std::span<Request* const> requests) {
   for (const Request* request : requests)
     LANYARD_RETURN_IF_ERROR(endpoint_.standing().can_end(*request));
   for (Request* request : requests) {
-    forget(*request);
+    forget(*request, endpoint_.started(*request));
     LANYARD_RETURN_IF_ERROR(endpoint_.standing().end(*request));
   }
   return {};

@@ -19,14 +19,10 @@ std::string Queue::explain_stall() {
     for (const Request* request : *requests)
       if (is_under_way(*request))
         text += (text.empty() ? "" : "\n") + explain(*request, request->iterations_done() + 1).text;
-  if (text.empty() && under_way_.empty() && !unconfirmed_.empty())
-    return "everything that was started has completed, but the NIC does not tell whether it went well";
-  if (text.empty() && under_way_.empty())
-    if (const Request* request = first_unassured())
-      return "everything that was started has completed, but " + rank_of(*request) +
-             " has not said yet whether its sends went well (" + request->describe() + ")";
   if (!text.empty())
     return text;
+  if (const Unheard rest = unheard(); !rest.text.empty())
+    return "everything that was started has completed, but " + rest.text;
   const gpu::Stream::Head head = stream_.head();
   return std::string("nothing is under way: the stream ") + (head.kernel != nullptr ? "runs a kernel"
                                                              : head.waits_for != nullptr
@@ -34,10 +30,21 @@ std::string Queue::explain_stall() {
                                                                  : "runs or waits for something else");
 }
 
+Queue::Unheard Queue::unheard() {
+  if (first_under_way() != nullptr)
+    return {};
+  if (const Request* receive = first_unassured())
+    return {.text = rank_of(*receive) + " has not said yet whether its sends went well (" + receive->describe() + ")",
+            .receive = receive};
+  if (!unconfirmed_.empty())
+    return {.text = "the NIC does not tell whether it went well"};
+  return {};
+}
+
 const Request* Queue::first_unassured() {
   const auto waits = [](const Request& request) { return request.asked > request.assured && request.failures == 0; };
-  for (const uint64_t number : unassured_)
-    if (const Request* request = endpoint_.find(number); request != nullptr && waits(*request))
+  for (const nic::ContextStarts& each : unassured_)
+    if (const Request* request = endpoint_.find(each.context); request != nullptr && waits(*request))
       return request;
   for (const Request* request : standing_)
     if (waits(*request))

@@ -58,6 +58,8 @@ struct Request : Resources {
   // has said to have gone well; of a send, what it was asked about, and what it has answered.
   uint64_t asked = 0;
   uint64_t assured = 0;
+  // FailureBook::lost() when it was matched, or was last known to have gone well.
+  uint64_t lost_before = 0;
 
   uint64_t completions = 1;  // that `completion` counts in one iteration
   nic::Doorbell doorbell;    // of `trigger`, as the stream of doorbell_queue rings it

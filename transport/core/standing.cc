@@ -175,6 +175,7 @@ bool StandingOrders::hand_over(Request& request) {
   ops_.clear();
   for (const PlannedOp& planned : request.plan) {
     nic::DeferredOp& op = ops_.emplace_back(planned.op);
+    op.op.start = iteration;
     if (planned.shared) {
       op.trigger = standing.trigger;
       op.threshold = iteration - standing.base;

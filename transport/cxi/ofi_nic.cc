@@ -420,22 +420,14 @@ std::optional<nic::FailureRecord> OfiNic::take_failure() {
   return failure_log_.take();
 }
 
-bool OfiNic::confirms(std::span<const uint64_t> contexts) {
+bool OfiNic::confirms(std::span<const nic::ContextStarts> starts) {
   if (!caps_.failures_lag)
     return true;
   Driving driving(*this);
   return std::none_of(works_.get(), works_.get() + work_count_, [&](const Work& work) {
-    return work.state != Work::State::kFree &&
-           std::find(contexts.begin(), contexts.end(), work.op.context) != contexts.end();
-  });
-}
-
-bool OfiNic::confirms_starts(uint64_t context, uint64_t start) {
-  if (!caps_.failures_lag)
-    return true;
-  Driving driving(*this);
-  return std::none_of(works_.get(), works_.get() + work_count_, [&](const Work& work) {
-    return work.state != Work::State::kFree && work.op.context == context && work.op.start <= start;
+    return work.state != Work::State::kFree && std::any_of(starts.begin(), starts.end(), [&](const auto& asked) {
+             return work.op.context == asked.context && work.op.start <= asked.starts;
+           });
   });
 }
 

@@ -93,8 +93,7 @@ class OfiNic final : public nic::Nic {
   std::optional<nic::FailureRecord> take_failure() override;
   nic::Usage usage() const override;
   uint64_t failures() const override { return failures_.load(std::memory_order_acquire); }
-  bool confirms(std::span<const uint64_t> contexts) override;
-  bool confirms_starts(uint64_t context, uint64_t start) override;
+  bool confirms(std::span<const nic::ContextStarts> starts) override;
   uint64_t lost_peers() const override { return lost_count_.load(std::memory_order_acquire); }
   bool is_lost(uint32_t peer) const override {
     return peer < peer_count_.load(std::memory_order_acquire) && lost_[peer].load(std::memory_order_acquire);

@@ -57,8 +57,7 @@ class ForwardingNic : public Nic {
   uint64_t lost_peers() const override { return inner_->lost_peers(); }
   bool is_lost(uint32_t peer) const override { return inner_->is_lost(peer); }
   uint64_t failures() const override { return inner_->failures(); }
-  bool confirms(std::span<const uint64_t> contexts) override { return inner_->confirms(contexts); }
-  bool confirms_starts(uint64_t context, uint64_t start) override { return inner_->confirms_starts(context, start); }
+  bool confirms(std::span<const ContextStarts> starts) override { return inner_->confirms(starts); }
 
  protected:
   Nic& inner() const { return *inner_; }

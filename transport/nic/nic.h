@@ -176,7 +176,7 @@ struct Op {
   CounterId counter;     // counter ops: which
   uint64_t value = 0;    // counter ops: what
   uint64_t context = 0;  // the caller's own word, given back in FailureRecord
-  uint64_t start = 0;    // likewise: which start of the context's it belongs to, for confirms_starts()
+  uint64_t start = 0;    // likewise: which start of the context's it belongs to, for confirms()
 
   // Whether it goes to `remote` (else it is a counter op).
   bool moves_data() const { return kind == OpKind::kWrite || kind == OpKind::kAtomic; }
@@ -186,6 +186,12 @@ struct DeferredOp {
   Op op;
   CounterId trigger;
   uint64_t threshold = 0;  // <= kMaxSuccess; 0 is met at once
+};
+
+// Operations of one context: those of its starts up to this one (Op::start), or all.
+struct ContextStarts {
+  uint64_t context = 0;
+  uint64_t starts = UINT64_MAX;
 };
 
 // What is open at this moment.
@@ -287,13 +293,11 @@ class Nic {
   virtual bool is_lost(uint32_t) const { return false; }
   // Failures since the start: one load, for hot paths. When a failure counts: N13.
   virtual uint64_t failures() const = 0;
-  // Whether all that was posted or issued with these contexts has ended and failures() counts what of it failed. Asked
-  // by who has seen that it has ended, where caps().failures_lag, again and again until it is true; may block for the
-  // length of one progress(). Elsewhere there is nothing to ask.
-  virtual bool confirms(std::span<const uint64_t> /*contexts*/) { return true; }
-  // The same of one context, and of those operations alone that belong to that start or an earlier one (Op::start):
-  // later ones may have to wait for whoever asks.
-  virtual bool confirms_starts(uint64_t /*context*/, uint64_t /*start*/) { return true; }
+  // Whether all of these that was posted or issued has ended and failures() counts what of it failed. Asked by who has
+  // seen that it has ended, where caps().failures_lag, again and again until it is true; may block for the length of one
+  // progress(). Elsewhere there is nothing to ask. Later starts may have to wait for whoever asks, who then names those
+  // before alone.
+  virtual bool confirms(std::span<const ContextStarts>) { return true; }
 };
 
 }  // namespace lanyard::nic

@@ -308,10 +308,11 @@ void check_seen_complete(World& world, uint32_t request) {
 void check_unsettled(World& world, const Process& process, uint32_t queue) {
   for (const uint32_t request : process.requests) {
     const Side& side = world.side(request);
-    if (side.core == nullptr || side.queue != queue)
+    if (side.core == nullptr)
       continue;
+    // Of what it started here, and since then on another queue, too.
     const bool asks = side.core->asked > side.core->assured && side.core->failures == 0;
-    if (!side.core->complete() || (RequestName{request}.receive() && asks))
+    if ((side.queue == queue && !side.core->complete()) || (RequestName{request}.receive() && asks))
       return;
   }
   world.find(Finding::kOrder, "liveness",
