@@ -75,12 +75,22 @@ StallAnswer describe_iteration(lanyard_queue& queue, const Request& request, uin
   return answer;
 }
 
+// The stream is through, and it is not known yet whether all went well.
+StallAnswer describe_unheard(const Queue::Unheard& unheard) {
+  StallAnswer answer{.text = "has run everything, but " + unheard.text, .next = {}};
+  if (unheard.receive != nullptr)
+    answer.next = StallHop{.rank = unheard.receive->matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
+  return answer;
+}
+
 // What the stream of a queue stands at.
 StallAnswer describe_head(Context& context, lanyard_queue& queue) LANYARD_REQUIRES(context_locked) {
   const Queue::Head head = queue.core->head();
   if (head.kernel != nullptr)
     return {.text = "runs " + describe_kernel(context, queue, head), .next = {}};
   const Request* request = head.request != nullptr ? head.request : queue.core->first_under_way();
+  if (request == nullptr && !queue.core->unheard().text.empty())
+    return describe_unheard(queue.core->unheard());
   if (request == nullptr)
     return {.text = "runs something, or waits for something that is not Lanyard's", .next = {}};
   StallAnswer answer = describe_iteration(queue, *request, request->iterations_done() + 1);
