@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/core_process.h"
-#include "tests/core_step_fabric.h"
+#include "tests/model_fabric.h"
 
 namespace lanyard {
 namespace {
@@ -142,7 +142,7 @@ class RandomMatch {
 
   std::mt19937_64 random_;
   const uint32_t ranks_;
-  StepFabric fabric_;
+  ModelFabric fabric_;
   Mail mail_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<const Request*> sends_, receives_;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/core_process.h"
-#include "tests/core_step_fabric.h"
+#include "tests/model_fabric.h"
 
 namespace lanyard {
 namespace {
@@ -22,7 +22,7 @@ using core::Transfer;
 class MatcherTest : public ::testing::Test {
  protected:
   void build(uint32_t ranks, const nicsim::ModelLimits& limits = {}) {
-    fabric = std::make_unique<StepFabric>(ranks, limits);
+    fabric = std::make_unique<ModelFabric>(ranks, limits);
     mail = std::make_unique<Mail>(ranks);
     for (uint32_t rank = 0; rank < ranks; ++rank)
       processes.push_back(std::make_unique<Process>(fabric->nic(rank), rank, *mail, core::Endpoint::Options{}));
@@ -45,7 +45,7 @@ class MatcherTest : public ::testing::Test {
     return ::testing::AssertionSuccess();
   }
 
-  std::unique_ptr<StepFabric> fabric;
+  std::unique_ptr<ModelFabric> fabric;
   std::unique_ptr<Mail> mail;
   std::vector<std::unique_ptr<Process>> processes;
 };
@@ -73,7 +73,7 @@ TEST_F(MatcherTest, EitherSideMayComeFirst) {
 
 // Processes that do not agree on who tells a receive are told so, on both sides, and nothing is kept.
 TEST_F(MatcherTest, StrategiesMustBeTheSame) {
-  fabric = std::make_unique<StepFabric>(2, nicsim::ModelLimits{});
+  fabric = std::make_unique<ModelFabric>(2, nicsim::ModelLimits{});
   mail = std::make_unique<Mail>(2);
   for (const core::Strategy strategy : {core::Strategy::kTargetCounter, core::Strategy::kSenderFlag}) {
     const auto rank = static_cast<uint32_t>(processes.size());

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/core_step_job.h"
+#include "tests/core_manual_job.h"
 #include "transport/nic/forwarding_nic.h"
 
 namespace lanyard {
@@ -45,7 +45,7 @@ struct WatchedNic final : nic::ForwardingNic {
 class OverflowTest : public ::testing::Test {
  protected:
   void build(uint32_t depth) {
-    fabric = std::make_unique<StepFabric>(1, nicsim::ModelLimits{.deferred_depth = depth});
+    fabric = std::make_unique<ModelFabric>(1, nicsim::ModelLimits{.deferred_depth = depth});
     nic = std::make_unique<WatchedNic>(fabric->nic(0));
     overflow = std::make_unique<Overflow>(*nic, false);
     log = nic->open_counter().value();
@@ -70,7 +70,7 @@ class OverflowTest : public ::testing::Test {
     }
   }
 
-  std::unique_ptr<StepFabric> fabric;
+  std::unique_ptr<ModelFabric> fabric;
   std::unique_ptr<WatchedNic> nic;
   std::unique_ptr<Overflow> overflow;
   CounterId log;
@@ -134,7 +134,7 @@ TEST_F(OverflowTest, WhatHasFiredRunsWithoutAnEntry) {
 }
 
 TEST_F(OverflowTest, AFullNicIsTriedAgain) {
-  fabric = std::make_unique<StepFabric>(1, nicsim::ModelLimits{.deferred_depth = 1, .max_in_flight = 1});
+  fabric = std::make_unique<ModelFabric>(1, nicsim::ModelLimits{.deferred_depth = 1, .max_in_flight = 1});
   nic = std::make_unique<WatchedNic>(fabric->nic(0));
   overflow = std::make_unique<Overflow>(*nic, false);
   uint64_t words[2] = {1, 0};
@@ -227,7 +227,7 @@ class OverflowProtocol : public ::testing::TestWithParam<uint32_t> {};
 // Two sends and two receives a rank. With five entries or fewer, all of one rank's can wait for an
 // operation for which the other has no entry left, and the other way round.
 TEST_P(OverflowProtocol, TheClassicDeadlock) {
-  StepJob job(2, {.limits = {.deferred_depth = GetParam()}});
+  ManualJob job(2, {.limits = {.deferred_depth = GetParam()}});
   std::vector<std::unique_ptr<Pair>> pairs;
   for (int tag = 1; tag <= 4; ++tag)
     pairs.push_back(std::make_unique<Pair>(job, tag % 2, 1 - tag % 2, 64, false, tag));
@@ -261,11 +261,11 @@ INSTANTIATE_TEST_SUITE_P(Core, OverflowProtocol, ::testing::Values(1, 2, 3, 4, 5
 
 // What starts behind an overflow goes behind it, though entries may be free by then.
 TEST(OverflowOrder, NothingOvertakesTheOverflow) {
-  StepFabric fabric(1, {.deferred_depth = 3});
+  ModelFabric fabric(1, {.deferred_depth = 3});
   WatchedNic nic(fabric.nic(0));
   Mail mail(1);
   Process process(nic, 0, mail, {.overflow = true, .overflow_thread = false});
-  StepStream stream;
+  ManualStream stream;
   const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
   std::vector<Request*> requests;
   for (int tag = 0; tag < 3; ++tag) {

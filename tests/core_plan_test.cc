@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/core_process.h"
-#include "tests/core_step_fabric.h"
-#include "tests/core_step_stream.h"
+#include "tests/manual_stream.h"
+#include "tests/model_fabric.h"
 #include "transport/core/queue.h"
 #include "transport/nic/forwarding_nic.h"
 
@@ -140,11 +140,11 @@ struct RecordingNic final : nic::ForwardingNic {
 };
 
 TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
-  StepFabric fabric(1, {.max_message_bytes = 10});
+  ModelFabric fabric(1, {.max_message_bytes = 10});
   RecordingNic nic(fabric.nic(0));
   Mail mail(1);
   Process process(nic, 0, mail, {.overflow = true, .overflow_thread = false});
-  StepStream stream;
+  ManualStream stream;
   const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
   Request& receive = process.receive(0, 1, 25);
   Request& send = process.send(0, 1, 25);
@@ -276,10 +276,10 @@ TEST(Plan, ASendersFlagComesAfterDelivery) {
 
 // A wait is for the word's value after as many iterations as were started, from where it began.
 TEST(Thresholds, AWaitIsForItsOwnIteration) {
-  StepFabric fabric(1);
+  ModelFabric fabric(1);
   Mail mail(1);
   Process process(fabric.nic(0), 0, mail, {.overflow = true, .overflow_thread = false});
-  StepStream stream;
+  ManualStream stream;
   const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
   uint64_t used = 0;  // iterations of the words before
   for (int life = 0; life < 3; ++life) {

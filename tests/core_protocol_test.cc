@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/core_step_job.h"
+#include "tests/core_manual_job.h"
 
 namespace lanyard {
 namespace {
@@ -21,14 +21,14 @@ constexpr uint64_t kBytes = 200;
 // entry or nearly all of them go through the overflow.
 struct Kind {
   const char* name;
-  StepJobOptions options;
+  ManualJobOptions options;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class Protocol : public ::testing::TestWithParam<Kind> {
  protected:
-  std::unique_ptr<StepJob> make_job(uint32_t ranks) { return std::make_unique<StepJob>(ranks, GetParam().options); }
-  static CounterValue read(StepJob::Rank& rank, nic::CounterId counter) { return rank.nic().read(counter).value(); }
+  std::unique_ptr<ManualJob> make_job(uint32_t ranks) { return std::make_unique<ManualJob>(ranks, GetParam().options); }
+  static CounterValue read(ManualJob::Rank& rank, nic::CounterId counter) { return rank.nic().read(counter).value(); }
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A word that a test sets, and that holds a stream up until then.
 struct Gate {
-  void close(StepStream& stream) {
+  void close(ManualStream& stream) {
     const gpu::StreamOp op{.kind = gpu::StreamOp::Kind::kWait64, .word = &word, .value = ++closed};
     ASSERT_TRUE(works(stream.enqueue({&op, 1})));
   }
@@ -176,7 +176,7 @@ TEST_P(Protocol, TheReceiverWaitsForTheData) {
       // The last piece of the message stays away.
       const uint64_t last =
           (kBytes - 1) / pair.sender.nic().caps().max_message_bytes * pair.sender.nic().caps().max_message_bytes;
-      job->fabric.held = [&](const Transit& transit) {
+      job->fabric.held = [&](const ModelFabric::Transit& transit) {
         return transit.packet.kind == PacketKind::kWrite && transit.packet.offset == last;
       };
       job->run();
@@ -209,7 +209,7 @@ TEST_P(Protocol, TheSenderWaitsForItsWrite) {
         pair.wait_send();
         // The stream uses the buffer again; what is held up is read when it is delivered.
         pair.sender.stream.launch([&] { fill(pair.send, 1000); });
-        job->fabric.held = [&](const Transit& transit) {
+        job->fabric.held = [&](const ModelFabric::Transit& transit) {
           return transit.packet.kind == what && transit.from != transit.to;
         };
         job->run();
@@ -289,7 +289,7 @@ TEST_P(Protocol, ClosedFormsAtRest) {
     EXPECT_EQ(pair.sender.queue->figures().bytes, kIterations * kBytes);
     EXPECT_EQ(pair.sender.queue->figures().triggers, kIterations);
     EXPECT_EQ(pair.receiver.queue->figures().triggers, ready ? 0 : kIterations);
-    for (StepJob::Rank* rank : {&pair.sender, &pair.receiver}) {
+    for (ManualJob::Rank* rank : {&pair.sender, &pair.receiver}) {
       EXPECT_EQ(rank->queue->figures().starts, kIterations);
       EXPECT_EQ(rank->queue->figures().waits, kIterations);
       EXPECT_EQ(rank->nic().free_entries(), rank->nic().caps().deferred_depth);
@@ -347,7 +347,7 @@ TEST_P(Protocol, Lengths) {
 // MPI_PROC_NULL: matched at once, started and waited for like any other, and nothing happens.
 TEST_P(Protocol, NobodyIsPartnerOfANoop) {
   const auto job = make_job(1);
-  StepJob::Rank& rank = (*job)[0];
+  ManualJob::Rank& rank = (*job)[0];
   Request& send = rank.send(core::kNobody, 1, kBytes);
   Request& receive = rank.receive(core::kNobody, 1, kBytes);
   EXPECT_TRUE(send.matched() && receive.matched());

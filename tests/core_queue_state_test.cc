@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/core_step_job.h"
+#include "tests/core_manual_job.h"
 #include "transport/nic/forwarding_nic.h"
 
 namespace lanyard {
@@ -16,7 +16,7 @@ namespace {
 
 // All that can be seen of a rank and some of its requests.
 struct Snapshot {
-  Snapshot(StepJob::Rank& rank, const std::vector<Request*>& requests) {
+  Snapshot(ManualJob::Rank& rank, const std::vector<Request*>& requests) {
     const core::Queue::Figures& figures = rank.queue->figures();
     values = {figures.starts,
               figures.waits,
@@ -40,8 +40,8 @@ struct Snapshot {
 
 class QueueState : public ::testing::Test {
  protected:
-  void build(const StepJobOptions& options = {}) { job = std::make_unique<StepJob>(2, options); }
-  StepJob::Rank& rank(uint32_t which) { return (*job)[which]; }
+  void build(const ManualJobOptions& options = {}) { job = std::make_unique<ManualJob>(2, options); }
+  ManualJob::Rank& rank(uint32_t which) { return (*job)[which]; }
 
   // The call is refused so, with a message that holds `text`, and changes nothing.
   template <typename Call>
@@ -60,7 +60,7 @@ class QueueState : public ::testing::Test {
     refused(code, text, requests, [&] { return rank(0).queue->wait(requests); });
   }
 
-  std::unique_ptr<StepJob> job;
+  std::unique_ptr<ManualJob> job;
 };
 
 TEST_F(QueueState, OnlyMatchedRequestsStart) {
@@ -112,7 +112,7 @@ TEST_F(QueueState, OneWaitAStart) {
 // For messages: a request whose wait is missing, if there is one.
 TEST_F(QueueState, NamesARequestThatWasNotWaitedFor) {
   build();
-  StepStream other_stream;
+  ManualStream other_stream;
   const auto other = std::move(core::Queue::create(rank(0).endpoint, other_stream).value());
   Pair a(*job, 0, 1, 8, false, 1);
   Pair b(*job, 0, 1, 8, false, 2);
@@ -130,7 +130,7 @@ TEST_F(QueueState, NamesARequestThatWasNotWaitedFor) {
 // A wait on another stream would not be ordered after the start.
 TEST_F(QueueState, TheWaitIsOnTheQueueOfTheStart) {
   build();
-  StepStream other_stream;
+  ManualStream other_stream;
   const auto other = std::move(core::Queue::create(rank(0).endpoint, other_stream).value());
   Pair pair(*job, 0, 1, 8);
   Request* const send[] = {&pair.send};
@@ -156,7 +156,7 @@ TEST_F(QueueState, WhatNoCounterCanCountIsRefused) {
   Pair ready(*job, 0, 1, 8, true, 8);
   EXPECT_EQ(pair.send.most_starts, nic::kMaxSuccess / 2);
   EXPECT_EQ(ready.send.most_starts, nic::kMaxSuccess);
-  const auto grow_old = [](StepJob::Rank& rank, Request& request) {
+  const auto grow_old = [](ManualJob::Rank& rank, Request& request) {
     request.starts = request.waits = request.most_starts - 1;
     *request.done.address += request.starts;
     EXPECT_TRUE(works(rank.nic().add(request.completion, request.starts)));
@@ -309,7 +309,7 @@ TEST_F(QueueState, RegistersAreStoredToAndWordsAddedTo) {
   nic.made_up = rank(0).nic().caps();
   nic.made_up.doorbell_mmio_add = true;
   core::Endpoint endpoint(nic, 0, {});
-  StepStream stream;
+  ManualStream stream;
   stream.calls = false;
   {
     const auto queue = std::move(core::Queue::create(endpoint, stream).value());
@@ -332,7 +332,7 @@ TEST_F(QueueState, RegistersAreStoredToAndWordsAddedTo) {
 TEST_F(QueueState, AQueueThatCannotBeMadeLeavesNothing) {
   build({.limits = {.max_counters = 2}});
   core::Endpoint& endpoint = rank(0).endpoint;
-  StepStream stream;
+  ManualStream stream;
   {
     const auto second = core::Queue::create(endpoint, stream);
     ASSERT_TRUE(works(second.status()));
@@ -344,7 +344,7 @@ TEST_F(QueueState, AQueueThatCannotBeMadeLeavesNothing) {
   job->fabric.nic(0).mutable_caps().doorbell_atomic_add = false;
   const Status status = core::Queue::create(endpoint, stream).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("step"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("manual"), std::string::npos) << status.message();
   EXPECT_EQ(rank(0).nic().usage().counters, 1u);
 }
 
@@ -355,7 +355,7 @@ TEST_F(QueueState, ARequestMovesToAnotherStream) {
   Request* const send[] = {&pair.send};
   // Called, added to, and stored to, in every order.
   for (const int kind : {0, 1, 2, 0, 2, 1, 0, 0, 1, 1, 2, 2}) {
-    StepStream stream;
+    ManualStream stream;
     stream.calls = kind == 0;
     job->fabric.nic(0).mutable_caps().doorbell_totals = kind == 2;
     const auto queue = std::move(core::Queue::create(rank(0).endpoint, stream).value());

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/core_step_job.h"
+#include "tests/core_manual_job.h"
 
 namespace lanyard {
 namespace {
@@ -17,7 +17,7 @@ constexpr uint64_t kBytes = 64;
 
 class RequestLife : public ::testing::Test {
  protected:
-  static Status free(StepJob::Rank& rank, Request& request) { return rank.endpoint.free_request(&request); }
+  static Status free(ManualJob::Rank& rank, Request& request) { return rank.endpoint.free_request(&request); }
   void iterate(Pair& pair, uint64_t seed) {
     fill(pair.send, seed);
     pair.start_receive();
@@ -29,7 +29,7 @@ class RequestLife : public ::testing::Test {
     EXPECT_TRUE(holds(pair.receive, seed));
   }
 
-  StepJob job{3};
+  ManualJob job{3};
 };
 
 // An increment that was on its way when a failure was told may land in the word at any later time.
@@ -70,7 +70,7 @@ TEST_F(RequestLife, IsNotFreedBeforeItIsOver) {
   job.match();
   Pair pair(job, 0, 1, kBytes, false, 8);
   const nic::Usage usage = job[0].nic().usage();
-  const auto refused = [&](StepJob::Rank& rank, Request& request) {
+  const auto refused = [&](ManualJob::Rank& rank, Request& request) {
     const Status status = free(rank, request);
     EXPECT_EQ(status.code(), Code::kInvalidState);
     EXPECT_NE(status.message().find(request.describe()), std::string::npos) << status.message();
@@ -82,12 +82,12 @@ TEST_F(RequestLife, IsNotFreedBeforeItIsOver) {
   refused(job[0], pair.send);
   pair.wait_send();
   refused(job[0], pair.send);
-  job.fabric.held = [](const Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
+  job.fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
   pair.start_receive();
   job.run();
   refused(job[0], pair.send);
   refused(job[1], pair.receive);
-  job.fabric.held = [](const Transit& transit) { return transit.from == transit.to; };
+  job.fabric.held = [](const ModelFabric::Transit& transit) { return transit.from == transit.to; };
   job.run();
   refused(job[0], pair.send);
   job.fabric.held = nullptr;
@@ -169,7 +169,7 @@ TEST_F(RequestLife, ALateWaiterIsNotMisled) {
   ASSERT_TRUE(works(free(job[1], old.receive)));
 
   // The other stream has a queue of its own, so it can get ahead of the one that is held up.
-  StepStream ahead;
+  ManualStream ahead;
   const auto queue = std::move(core::Queue::create(job[0].endpoint, ahead).value());
   std::vector<Pair> pairs;  // until one gets the word that was freed
   do
@@ -200,7 +200,7 @@ TEST_F(RequestLife, ALateWaiterIsNotMisled) {
 // The peer's receive is gone: the ready send's write fails, completes all the same (N1), and is
 // reported to its own queue, once.
 TEST_F(RequestLife, AFailedWriteNamesItsRequest) {
-  StepStream stream;
+  ManualStream stream;
   const auto other = std::move(core::Queue::create(job[0].endpoint, stream).value());
   Pair bystander(job, 0, 2, kBytes, true, 1);
   Pair pair(job, 0, 1, kBytes, true, 2);
@@ -295,7 +295,7 @@ TEST_F(RequestLife, ALostPeerFailsWhatIsUnderWayToIt) {
   lost.start_receive();
   fine.start_receive();
   job.run();
-  job.fabric.held = [](const Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
+  job.fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
   ASSERT_TRUE(works(job[0].start({&lost.send, &fine.send})));
   ASSERT_TRUE(works(job[0].wait({&lost.send, &fine.send})));
   job.run();

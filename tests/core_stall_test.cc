@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/core_step_job.h"
+#include "tests/core_manual_job.h"
 
 namespace lanyard {
 namespace {
@@ -35,12 +35,12 @@ class Stall : public ::testing::Test {
     ASSERT_TRUE(works(job[rank].stream.enqueue({&op, 1})));
   }
   void hold(PacketKind kind, bool to_self) {
-    job.fabric.held = [kind, to_self](const Transit& transit) {
+    job.fabric.held = [kind, to_self](const ModelFabric::Transit& transit) {
       return transit.packet.kind == kind && (transit.from == transit.to) == to_self;
     };
   }
 
-  StepJob job{2, {.limits = {.max_message_bytes = 64}}};
+  ManualJob job{2, {.limits = {.max_message_bytes = 64}}};
   uint64_t gate = 0;
 };
 
@@ -106,7 +106,7 @@ TEST_F(Stall, Receive) {
   job.run();
   EXPECT_TRUE(ends(at(1), "<- the message from rank 0 has not landed"));
   // Some of the pieces.
-  job.fabric.held = [](const Transit& transit) {
+  job.fabric.held = [](const ModelFabric::Transit& transit) {
     return transit.packet.kind == PacketKind::kWrite && transit.packet.offset > 0;
   };
   pair.start_send();

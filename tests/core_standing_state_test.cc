@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/core_step_job.h"
+#include "tests/core_manual_job.h"
 #include "transport/core/standing.h"
 #include "transport/nic/forwarding_nic.h"
 
@@ -85,10 +85,10 @@ class StartsCounted : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(streams[1].poll());
   }
 
-  StepFabric fabric{2};
+  ModelFabric fabric{2};
   InterruptedNic nic{fabric.nic(0)};
   Mail mail{2};
-  StepStream streams[2];
+  ManualStream streams[2];
   std::unique_ptr<Process> processes[2];
   std::unique_ptr<core::Queue> queues[2];
   Request* send = nullptr;
@@ -102,11 +102,11 @@ INSTANTIATE_TEST_SUITE_P(ClearToSend, StartsCounted, ::testing::Bool(),
 TEST_P(StartsCounted, AClearToSendInBetweenIsNoStart) {
   for (uint64_t i = 1; i <= 3; ++i) {
     // The clear-to-send waits in the network; the write will.
-    fabric.held = [](const Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
+    fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
     start_receive();
     fabric.quiesce();
     const auto arrives = [this] {
-      fabric.held = [](const Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
+      fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
       fabric.quiesce();
     };
     (GetParam() ? nic.after : nic.before) = arrives;
@@ -125,12 +125,12 @@ TEST_P(StartsCounted, AClearToSendInBetweenIsNoStart) {
 // What is worst: the start under way would not be seen, and the request ended under it.
 TEST_P(StartsCounted, AStartUnderWayIsSeenThoughAClearToSendComes) {
   for (uint64_t i = 1; i <= 3; ++i) {
-    fabric.held = [](const Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
+    fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
     start_receive();
     ring(*send);
     fabric.quiesce();
     const auto arrives = [this] {
-      fabric.held = [](const Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
+      fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
       fabric.quiesce();
     };
     (GetParam() ? nic.after : nic.before) = arrives;
@@ -152,7 +152,7 @@ TEST_P(StartsCounted, AStartUnderWayIsSeenThoughAClearToSendComes) {
 // Two pairs from rank 0 to rank 1, of which rank 0's sends stand, on a card that takes sums.
 class Standing : public ::testing::Test {
  protected:
-  explicit Standing(const StepJobOptions& options = {.stream_calls = false})
+  explicit Standing(const ManualJobOptions& options = {.stream_calls = false})
       : job(2, options), a(job, 0, 1, kBytes, false, 1), b(job, 0, 1, kBytes, false, 2) {
     job.fabric.nic(0).mutable_caps().doorbell_totals = true;
   }
@@ -190,7 +190,7 @@ class Standing : public ::testing::Test {
     EXPECT_TRUE(holds(pair.receive, seed));
   }
 
-  StepJob job;
+  ManualJob job;
   Pair a, b;
 };
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/core_kept_memory.h"
-#include "tests/core_step_fabric.h"
+#include "tests/model_fabric.h"
 #include "transport/nic/forwarding_nic.h"
 
 namespace lanyard {
@@ -19,7 +19,7 @@ using core::WordPool;
 
 // The regions of words are given back as always: that the NIC lets go of a region says nothing of who else writes.
 TEST(WordPoolTest, WordsThatAreKeptOutliveThePool) {
-  StepFabric fabric(1);
+  ModelFabric fabric(1);
   std::vector<uint64_t*> words;
   {
     WordPool pool(fabric.nic(0), false);
@@ -42,7 +42,7 @@ struct HoldingNic final : nic::ForwardingNic {
 };
 
 TEST(WordPoolTest, WordsThatTheNicHoldsOutliveThePool) {
-  StepFabric fabric(1);
+  ModelFabric fabric(1);
   HoldingNic nic(fabric.nic(0));
   uint64_t* word = nullptr;
   {

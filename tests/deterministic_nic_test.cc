@@ -1,5 +1,10 @@
 // The NIC contract over the simulator's model, in many orders of its steps.
 #include <gtest/gtest.h>
+#include <sched.h>
+
+#include <memory>
+#include <stop_token>
+#include <thread>
 
 #include "tests/deterministic_fabric.h"
 #include "tests/nic_contract.h"
@@ -11,6 +16,26 @@ INSTANTIATE_TEST_SUITE_P(Deterministic, NicContract,
                          ::testing::Values(over_steps("Seed1", 1, false), over_steps("Seed2", 2, false),
                                            over_steps("Seed3", 3, false), over_steps("Seed4", 4, false),
                                            over_steps("Seed5", 5, false), over_steps("Checked", 6, true)),
+                         maker_name);
+
+// The rows that want a device which works while nobody calls: with a thread that takes the steps.
+struct RunningFabric final : NicFabric {
+  explicit RunningFabric(const FabricOptions& wish)
+      : fabric(wish, 7, false), device([this](std::stop_token stop) {
+          while (!stop.stop_requested())
+            if (fabric.nic(0).progress() == 0)
+              sched_yield();
+        }) {}
+  size_t size() override { return fabric.size(); }
+  Nic& nic(size_t rank) override { return fabric.nic(rank); }
+
+  DeterministicFabric fabric;
+  std::jthread device;
+};
+INSTANTIATE_TEST_SUITE_P(Running, NicContract,
+                         ::testing::Values(NicMaker{
+                             "Running",
+                             [](const FabricOptions& wish) { return std::make_unique<RunningFabric>(wish); }}),
                          maker_name);
 
 // One seed is one run: what the rows see is told apart by nothing else.

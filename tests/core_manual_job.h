@@ -1,6 +1,6 @@
-// StepJob: the processes of a job in one thread, which runs in steps that the test takes.
-#ifndef LANYARD_TESTS_CORE_STEP_JOB_H_
-#define LANYARD_TESTS_CORE_STEP_JOB_H_
+// ManualJob: the processes of a job in one thread, which runs in steps that the test takes.
+#ifndef LANYARD_TESTS_CORE_MANUAL_JOB_H_
+#define LANYARD_TESTS_CORE_MANUAL_JOB_H_
 
 #include <gtest/gtest.h>
 
@@ -11,20 +11,20 @@
 
 #include "tests/core_mail.h"
 #include "tests/core_process.h"
-#include "tests/core_step_fabric.h"
-#include "tests/core_step_stream.h"
+#include "tests/manual_stream.h"
+#include "tests/model_fabric.h"
 
 namespace lanyard {
 
-struct StepJobOptions {
+struct ManualJobOptions {
   nicsim::ModelLimits limits = {};
   bool overflow = true;
   bool stream_calls = true;  // false: the streams ring doorbell words, as a GPU's do
 };
 
-class StepJob {
+class ManualJob {
  public:
-  using Options = StepJobOptions;
+  using Options = ManualJobOptions;
 
   // A process with a stream and a queue on it.
   struct Rank : Process {
@@ -37,11 +37,11 @@ class StepJob {
     Status wait(std::initializer_list<Request*> requests) { return queue->wait({requests.begin(), requests.size()}); }
     nic::Nic& nic() { return endpoint.nic(); }
 
-    StepStream stream;
+    ManualStream stream;
     std::unique_ptr<core::Queue> queue;
   };
 
-  explicit StepJob(uint32_t ranks, const Options& options = {}) : fabric(ranks, options.limits), mail(ranks) {
+  explicit ManualJob(uint32_t ranks, const Options& options = {}) : fabric(ranks, options.limits), mail(ranks) {
     for (uint32_t rank = 0; rank < ranks; ++rank)
       ranks_.push_back(std::make_unique<Rank>(fabric.nic(rank), rank, mail, options));
   }
@@ -92,7 +92,7 @@ class StepJob {
     return fabric.under_way() == 0;
   }
 
-  StepFabric fabric;
+  ModelFabric fabric;
   Mail mail;
 
  private:
@@ -101,7 +101,7 @@ class StepJob {
 
 // A matched pair: a send of one rank and the receive of another.
 struct Pair {
-  Pair(StepJob& job, uint32_t from, uint32_t to, uint64_t bytes, bool ready = false, int tag = 7)
+  Pair(ManualJob& job, uint32_t from, uint32_t to, uint64_t bytes, bool ready = false, int tag = 7)
       : sender(job[from]),
         receiver(job[to]),
         send(sender.send(static_cast<int>(to), tag, bytes, ready)),
@@ -114,12 +114,12 @@ struct Pair {
   void wait_send() { EXPECT_TRUE(works(sender.wait({&send}))); }
   void wait_receive() { EXPECT_TRUE(works(receiver.wait({&receive}))); }
 
-  StepJob::Rank& sender;
-  StepJob::Rank& receiver;
+  ManualJob::Rank& sender;
+  ManualJob::Rank& receiver;
   Request& send;
   Request& receive;
 };
 
 }  // namespace lanyard
 
-#endif  // LANYARD_TESTS_CORE_STEP_JOB_H_
+#endif  // LANYARD_TESTS_CORE_MANUAL_JOB_H_

@@ -1,6 +1,6 @@
-// StepStream: a stream that runs when a test says so, one operation at a time.
-#ifndef LANYARD_TESTS_CORE_STEP_STREAM_H_
-#define LANYARD_TESTS_CORE_STEP_STREAM_H_
+// ManualStream: a stream that runs when a test says so, one operation at a time.
+#ifndef LANYARD_TESTS_MANUAL_STREAM_H_
+#define LANYARD_TESTS_MANUAL_STREAM_H_
 
 #include <atomic>
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace lanyard {
 
-// One thread. What a real stream's threads make uncertain, the test decides: when an operation runs
-// and whether enqueue() takes it.
-class StepStream final : public gpu::Stream {
+// One thread. What a real stream's threads make uncertain, the test decides: when an operation runs and whether
+// enqueue() takes it.
+class ManualStream final : public gpu::Stream {
  public:
   using Op = gpu::StreamOp;
 
@@ -29,7 +29,7 @@ class StepStream final : public gpu::Stream {
   int counts = 0;  // taken and not given back
   int most_counts = 1000;
 
-  const char* kind() const override { return "step"; }
+  const char* kind() const override { return "manual"; }
   bool can_call() const override { return calls; }
   Status can_pack(const gpu::Packing&) const override { return {}; }
   Status enqueue(std::span<const Op> ops) override {
@@ -135,4 +135,4 @@ class StepStream final : public gpu::Stream {
 
 }  // namespace lanyard
 
-#endif  // LANYARD_TESTS_CORE_STEP_STREAM_H_
+#endif  // LANYARD_TESTS_MANUAL_STREAM_H_

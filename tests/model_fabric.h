@@ -1,0 +1,147 @@
+// ModelFabric: the simulator's bare model as the NICs of one job, without threads: nothing happens but single steps,
+// between which everything stands still. A test takes them all, but for packets that it holds back, and looks at what
+// must or must not have happened; or whoever calls progress() takes some, of whichever NIC, in an order that the seed
+// alone decides. So an entry that fires, a payload that is read, bytes that land, their count and the answer come in
+// every order that N1-N9 leave open.
+//
+// For the protocol in random orders there is nicsim::World, which runs programs and judges them. This is for the NIC by
+// itself, and for calls into the core that no program makes, from states that a test has brought about.
+#ifndef LANYARD_TESTS_MODEL_FABRIC_H_
+#define LANYARD_TESTS_MODEL_FABRIC_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "nicsim/model/nic_model.h"
+#include "transport/nic/nic.h"
+
+namespace lanyard {
+
+class ModelFabric;
+
+// One NIC of a ModelFabric, which owns it. Threads: any; one lock guards the whole fabric.
+class ModelNic final : public nic::Nic {
+ public:
+  ModelNic(ModelFabric& fabric, uint32_t rank, const nicsim::ModelLimits& limits);
+
+  const nic::Caps& caps() const override { return caps_; }
+  nic::Address address() const override { return {{std::byte{'M'}, std::byte(rank_)}}; }
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+
+  Result<nic::CounterId> open_counter() override;
+  Status close_counter(nic::CounterId counter) override;
+  Result<nic::CounterValue> read(nic::CounterId counter) override;
+  Status add(nic::CounterId counter, uint64_t value) override;
+  Status add_error(nic::CounterId counter, uint32_t value) override;
+  Status reset(nic::CounterId counter) override;
+  Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
+
+  Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write = {}) override;
+  Status deregister_region(nic::RegionId region) override;
+  Result<nic::RemoteKey> key(nic::RegionId region) const override;
+
+  Status post(std::span<const nic::DeferredOp> ops) override;
+  Status issue(const nic::Op& op) override;
+  uint32_t free_entries() const override;
+  Status cancel(nic::CounterId trigger) override;
+  Status flush() override;
+
+  size_t progress() override;
+  uint64_t activity() const override { return activity_.load(); }
+  void wait_since(uint64_t seen, Nanoseconds timeout) override;
+  std::optional<nic::FailureRecord> take_failure() override;
+  nic::Usage usage() const override;
+  uint64_t failures() const override;
+
+  // What caps() says; for tests that want a NIC of another kind.
+  nic::Caps& mutable_caps() { return caps_; }
+
+ private:
+  friend class ModelFabric;
+
+  Status check(const nic::Op& op) const;
+  // What a counter's doorbell word has grown by since it was last looked at.
+  uint64_t unseen(uint32_t counter) const { return words_[counter].load() - seen_[counter]; }
+  uint64_t look(uint32_t counter) {
+    const uint64_t grown = unseen(counter);
+    seen_[counter] += grown;
+    return grown;
+  }
+
+  ModelFabric& fabric_;
+  const uint32_t rank_;
+  nic::Caps caps_;
+  nicsim::NicModel model_;
+  const std::unique_ptr<std::atomic<uint64_t>[]> words_;  // of doorbells, one a counter, never set back
+  std::vector<uint64_t> seen_;
+  std::vector<uint32_t> armed_;  // those that were handed out
+  uint32_t peers_ = 0;
+  std::atomic<uint64_t> activity_{0};
+};
+
+class ModelFabric {
+ public:
+  // A packet between two NICs, or from one to itself.
+  struct Transit {
+    enum class Stage : uint8_t { kStart, kRead, kPlaced };  // kPlaced: the bytes are there, but not counted
+    uint32_t from = 0;
+    uint32_t to = 0;
+    nicsim::Packet packet;
+    const std::byte* payload = nullptr;
+    Stage stage = Stage::kStart;
+    std::vector<std::byte> bytes = {};  // kRead: as they were read
+    uint64_t old = 0;                   // kPlaced: what an atomic found
+  };
+
+  // Where not `connected`, set_peers() is left to the test.
+  explicit ModelFabric(size_t nics, const nicsim::ModelLimits& limits = {}, bool connected = true, uint64_t seed = 0);
+
+  size_t size() const { return nics_.size(); }
+  ModelNic& nic(size_t rank) { return *nics_[rank]; }
+
+  // Packets for which it returns true stay where they are.
+  std::function<bool(const Transit&)> held;
+
+  // Takes steps until none is left, in an order that is always the same. Returns how many.
+  size_t quiesce();
+  // One to four steps, as long as there are any, of those that the seed draws. Returns how many.
+  size_t take_some();
+  // Every operation between the two fails from now on. Requires that no bytes of one have been placed and not counted.
+  void lose(uint32_t at, uint32_t peer);
+  size_t under_way() const { return transits_.size(); }
+
+ private:
+  friend class ModelNic;
+  struct Step {
+    enum class Kind { kBell, kFire, kCarry } kind;
+    uint32_t rank = 0;   // not of kCarry
+    uint32_t which = 0;  // counter, entry, or place in transits_
+  };
+
+  void collect_steps();
+  void collect_steps_of(const ModelNic& nic);
+  void take(const Step& step);
+  void carry(uint32_t place);
+  void place_bytes(uint32_t place);
+  void count(uint32_t place);
+  void answer(uint32_t place, Code code);
+  void launch(uint32_t from, const std::optional<nicsim::Launch>& launch);
+
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<ModelNic>> nics_;
+  std::vector<Transit> transits_;  // oldest first
+  std::vector<Step> steps_;        // scratch
+  std::mt19937_64 random_;
+};
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TESTS_MODEL_FABRIC_H_
