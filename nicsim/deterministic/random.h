@@ -2,7 +2,11 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_RANDOM_H_
 #define LANYARD_NICSIM_DETERMINISTIC_RANDOM_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <utility>
+#include <vector>
 
 namespace lanyard::nicsim {
 
@@ -18,6 +22,17 @@ class Random {
   }
   // Below n, n > 0; as even as 32 bits allow.
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(((next() >> 32) * n) >> 32); }
+  // True in so many of a hundred cases.
+  bool percent(uint32_t chance) { return below(100) < chance; }
+  template <typename T>
+  T one_of(std::initializer_list<T> choices) {
+    return choices.begin()[below(static_cast<uint32_t>(choices.size()))];
+  }
+  template <typename T>
+  void shuffle(std::vector<T>& items) {
+    for (size_t i = items.size(); i > 1; --i)
+      std::swap(items[i - 1], items[below(static_cast<uint32_t>(i))]);
+  }
 
  private:
   uint64_t state_;

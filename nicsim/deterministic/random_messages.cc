@@ -1,0 +1,176 @@
+#include "nicsim/deterministic/random_messages.h"
+
+#include <algorithm>
+
+namespace lanyard::nicsim {
+
+namespace {
+
+constexpr uint32_t kMostMessages = 6, kMostQueues = 3;
+// Of ready pairs that may be started by graphs and kernels, where a program has such: percent.
+constexpr uint32_t kStandingReady = 50;
+
+}  // namespace
+
+void RequestPlan::pack(HostProgram& host) const {
+  if (checked && !request.receive())
+    host.on(queue).pack(message);
+}
+void RequestPlan::promise(HostProgram& host) const {
+  if (ready && request.receive())
+    host.on(queue).promise(message);
+}
+void RequestPlan::unpack(HostProgram& host) const {
+  if (checked && request.receive())
+    host.unpack(message);
+}
+void RequestPlan::wait_for(HostProgram& host) {
+  if (!std::exchange(under_way, false))
+    return;
+  host.on(queue).wait({request});
+  unpack(host);
+}
+
+// Lengths at which something changes: nothing, words, whole pieces, and one off.
+uint32_t RandomMessages::draw_bytes(const WorldOptions& world) {
+  const auto piece = static_cast<uint32_t>(std::min<uint64_t>(world.max_message_bytes, 16));
+  return random_.one_of({0u, 1u, 7u, 8u, 16u, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, 2 * piece + 1});
+}
+
+// A wildcard where nothing else can be meant.
+void RandomMessages::draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends,
+                                    std::vector<MessageOptions>& all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    bool only_tag = true, only_source = true, others_wild = false;
+    for (size_t k = 0; k < all.size(); ++k) {
+      if (k == i || ends[k].second != ends[i].second)
+        continue;
+      only_tag = only_tag && all[k].tag != all[i].tag;
+      only_source = only_source && ends[k].first != ends[i].first;
+      others_wild = others_wild || all[k].any_source || all[k].any_tag;
+    }
+    all[i].any_source = only_tag && !others_wild && random_.percent(25);
+    all[i].any_tag = !all[i].any_source && only_source && !others_wild && random_.percent(25);
+  }
+}
+
+void RandomMessages::draw(Exchange& exchange, const WorldOptions& world) {
+  const uint32_t count = 1 + random_.below(kMostMessages);
+  std::vector<std::pair<uint32_t, uint32_t>> ends;
+  std::vector<MessageOptions> all;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t from = random_.below(exchange.ranks());
+    const uint32_t to =
+        random_.percent(10) ? from : (from + 1 + random_.below(std::max(exchange.ranks(), 2u) - 1)) % exchange.ranks();
+    ends.emplace_back(from, to);
+    all.push_back({.bytes = draw_bytes(world),
+                   .tag = random_.percent(25) ? 0 : static_cast<int>(i) + 1,
+                   .ready = random_.percent(30),
+                   .room = random_.percent(25) ? 1 + random_.below(20) : 0,
+                   .send_gaps = random_.percent(20),
+                   .receive_gaps = random_.percent(20)});
+  }
+  draw_wildcards(ends, all);
+  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+    queues_.push_back(1 + random_.below(kMostQueues));
+  for (uint32_t i = 0; i < count; ++i) {
+    const MessageName name = exchange.message(ends[i].first, ends[i].second, all[i]);
+    const bool checked = random_.percent(85);
+    const bool soon = stands_ && all[i].ready && ends[i].first < ends[i].second && random_.percent(kStandingReady);
+    for (const RequestName request : {name.send, name.receive}) {
+      const uint32_t rank = exchange.rank_of(request);
+      const bool gaps = request.receive() ? all[i].receive_gaps : all[i].send_gaps;
+      plans_[rank].push_back({.request = request,
+                              .message = name,
+                              .ready = all[i].ready,
+                              .checked = checked,
+                              .gaps = gaps,
+                              .soon = soon,
+                              .may_stand = !gaps && (!all[i].ready || soon),
+                              .queue = random_.below(queues_[rank])});
+    }
+  }
+  going_.assign(count, false);
+}
+
+// Some messages are matched by the programs, the others before. Where something may fail, some are matched only when
+// others have gone and been freed, and may get what those had; none is matched twice, as nobody knows how far the other
+// side of what failed has come.
+void RandomMessages::draw_lives(uint32_t epochs, bool faulty) {
+  own_ = choose(40);
+  lives_.assign(count(), {0, epochs});
+  for (size_t i = 0; faulty && i < count(); ++i) {
+    if (own_[i])
+      lives_[i].first = random_.below(epochs);
+    if (random_.percent(40))
+      lives_[i].second = lives_[i].first + 1 + random_.below(epochs);
+  }
+}
+
+// With tags of their own.
+void RandomMessages::draw_unmatched(Exchange& exchange, uint32_t epochs, bool faulty) {
+  constexpr int kTag = 100;
+  const auto& messages = exchange.messages();
+  if (epochs < 2 || !random_.percent(20) ||
+      std::any_of(messages.begin(), messages.end(),
+                  [](const Exchange::Message& each) { return each.options.any_source || each.options.any_tag; }))
+    return;
+  const uint32_t twins = draw_twins(exchange, epochs, faulty, kTag);
+  const uint32_t count = 1 + random_.below(3);
+  for (uint32_t i = twins; i < twins + count; ++i) {
+    const uint32_t from = random_.below(exchange.ranks()), to = random_.below(exchange.ranks());
+    const MessageName name = exchange.message(from, to, {.bytes = 8, .tag = kTag + static_cast<int>(i)});
+    const RequestName request = random_.percent(70) ? name.send : name.receive;
+    const uint32_t first = random_.below(epochs - 1);
+    unmatched_.push_back({.request = request,
+                          .rank = exchange.rank_of(request),
+                          .first = first,
+                          .last = first + 1 + random_.below(epochs - 1 - first)});
+  }
+}
+
+// Two processes offer to a third, or to one of the two, sends that have the same number, and withdraw them one after
+// the other. The one that has had fewer requests first has receives that nobody matches. Returns how many tags from
+// `tag` on that takes.
+uint32_t RandomMessages::draw_twins(Exchange& exchange, uint32_t epochs, bool faulty, int tag) {
+  if (faulty || exchange.ranks() < 2 || random_.percent(50))
+    return 0;
+  const uint32_t one = random_.below(exchange.ranks());
+  const uint32_t other = (one + 1 + random_.below(exchange.ranks() - 1)) % exchange.ranks();
+  const uint32_t to = random_.below(exchange.ranks());
+  uint32_t tags = 0;
+  const auto add = [&](uint32_t from, uint32_t target, bool send) {
+    const MessageName name = exchange.message(from, target, {.bytes = 8, .tag = tag + static_cast<int>(tags++)});
+    const uint32_t last = 1 + random_.below(epochs - 1);
+    unmatched_.push_back({send ? name.send : name.receive, send ? from : target, 0, last});
+  };
+  while (requests_of(one) < requests_of(other))
+    add(other, one, false);
+  while (requests_of(other) < requests_of(one))
+    add(one, other, false);
+  add(one, to, true);
+  add(other, to, true);
+  return tags;
+}
+
+size_t RandomMessages::requests_of(uint32_t rank) const {
+  const auto unmatched = std::count_if(unmatched_.begin(), unmatched_.end(),
+                                       [rank](const UnmatchedRequest& each) { return each.rank == rank; });
+  return plans_[rank].size() + static_cast<size_t>(unmatched);
+}
+
+void RandomMessages::draw_going(uint32_t epoch) {
+  for (size_t i = 0; i < going_.size(); ++i)
+    going_[i] = lives(i, epoch) && (stands_ || random_.percent(80));
+  const uint32_t one = random_.below(static_cast<uint32_t>(going_.size()));
+  going_[one] = lives(one, epoch);
+}
+
+std::vector<bool> RandomMessages::choose(uint32_t chance) {
+  std::vector<bool> chosen(going_.size());
+  for (size_t i = 0; i < chosen.size(); ++i)
+    chosen[i] = random_.percent(chance);
+  return chosen;
+}
+
+}  // namespace lanyard::nicsim

@@ -1,0 +1,101 @@
+// RandomMessages: who sends what to whom in a random program, which of that the program itself matches, in which epochs
+// a message is there, and in which it goes; with requests that nobody matches.
+//
+// An epoch is the same on all ranks: which messages go.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_RANDOM_MESSAGES_H_
+#define LANYARD_NICSIM_DETERMINISTIC_RANDOM_MESSAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/random.h"
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+
+// One side of a message, as far as its rank's program has come with it.
+struct RequestPlan {
+  RequestName request;
+  MessageName message;
+  bool ready = false;
+  bool checked = false;  // packed before each start, or unpacked after each wait
+  bool gaps = false;     // in its buffer
+  bool soon = false;     // of a ready pair either of which may be started by graphs or kernels
+  bool may_stand = false;
+  uint32_t queue = 0;
+  bool under_way = false;  // started and not waited for
+  bool matching = false;   // and not known to be matched
+  bool started = false;    // since it was matched
+  bool gone = false;       // freed
+  bool standing = false;   // started by graphs or kernels
+
+  bool is_ready_send() const { return ready && !request.receive(); }
+  // The kernels that it needs, where it needs them; the receive's on the queue that the host is at.
+  void pack(HostProgram& host) const;
+  void promise(HostProgram& host) const;
+  void unpack(HostProgram& host) const;
+  // Waits if it is under way, and unpacks.
+  void wait_for(HostProgram& host);
+};
+
+// A request that nobody matches, from one epoch to a later one.
+struct UnmatchedRequest {
+  RequestName request;
+  uint32_t rank = 0;
+  uint32_t first = 0, last = 0;  // epochs
+};
+
+class RandomMessages {
+ public:
+  // Messages of so many ranks. `stands`: graphs and kernels start some requests, and all messages go in every epoch, so
+  // that a graph may start any. `random` outlives it.
+  RandomMessages(Random& random, uint32_t ranks, bool stands) : random_(random), stands_(stands), plans_(ranks) {}
+
+  // Adds messages to `exchange`.
+  void draw(Exchange& exchange, const WorldOptions& world);
+  // Which are matched by the programs, and from which epoch to which they are there.
+  void draw_lives(uint32_t epochs, bool faulty);
+  // Adds messages of which one side alone is ever matched, where no wildcard takes them.
+  void draw_unmatched(Exchange& exchange, uint32_t epochs, bool faulty);
+  // Which go in that epoch: of what is there, one at least.
+  void draw_going(uint32_t epoch);
+  // Some, each with that chance in percent.
+  std::vector<bool> choose(uint32_t chance);
+
+  bool stands() const { return stands_; }
+  size_t count() const { return going_.size(); }
+  bool goes(MessageName message) const { return going_[message.index]; }
+  bool is_matched_by_programs(size_t message) const { return own_[message]; }
+  const std::vector<bool>& matched_by_programs() const { return own_; }
+  bool begins_in(size_t message, uint32_t epoch) const { return lives_[message].first == epoch; }
+  bool ends_in(size_t message, uint32_t epoch) const { return lives_[message].second == epoch; }
+  uint32_t queues(uint32_t rank) const { return queues_[rank]; }
+  std::vector<RequestPlan>& plans(uint32_t rank) { return plans_[rank]; }
+  std::span<const UnmatchedRequest> unmatched() const { return unmatched_; }
+
+ private:
+  uint32_t draw_bytes(const WorldOptions& world);
+  void draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends, std::vector<MessageOptions>& all);
+  uint32_t draw_twins(Exchange& exchange, uint32_t epochs, bool faulty, int tag);
+  size_t requests_of(uint32_t rank) const;
+  bool lives(size_t message, uint32_t epoch) const {
+    return epoch >= lives_[message].first && epoch < lives_[message].second;
+  }
+
+  Random& random_;
+  const bool stands_;
+  std::vector<uint32_t> queues_;                 // by rank
+  std::vector<std::vector<RequestPlan>> plans_;  // by rank, in the order of messages
+  std::vector<bool> going_;                      // by message
+  std::vector<UnmatchedRequest> unmatched_;
+  std::vector<bool> own_;                             // by message: programs match it
+  std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
+};
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_RANDOM_MESSAGES_H_

@@ -1,0 +1,65 @@
+#include "nicsim/deterministic/random_world.h"
+
+#include "nicsim/deterministic/card_mail.h"
+
+namespace lanyard::nicsim {
+
+namespace {
+
+// Iterations after which a trigger counter of a provider with narrow ones is as far as those go.
+constexpr uint64_t kFar = uint64_t{1} << 29;
+
+void draw_provider(Random& random, WorldOptions& world) {
+  world.provider = random.percent(60) ? Provider::kCxi : Provider::kSockets;
+  // What finds no room runs at once, and then fails.
+  world.no_room = world.no_room || (world.failures && random.percent(50));
+  if (world.provider == Provider::kCxi)
+    return;
+  world.stolen_entries = world.stale_reads = world.frozen_reads = false;
+  if (is_faulty(world))
+    world.age = 0;
+  else if (random.percent(10))
+    world.age = kFar - 1 + random.below(2);
+}
+
+}  // namespace
+
+WorldOptions draw_world(Random& random) {
+  WorldOptions world;
+  world.strategy = random.one_of({core::Strategy::kTargetCounter, core::Strategy::kTargetCounter,
+                                  core::Strategy::kSenderFlag, core::Strategy::kWriteBack});
+  world.early_acks = random.percent(50);
+  world.in_order = random.percent(25);
+  if (random.percent(50))
+    world.max_message_bytes = random.one_of({uint64_t{8}, uint64_t{16}, uint64_t{24}, uint64_t{40}});
+  if (random.percent(60))
+    world.depth = 1 + random.below(10);
+  else
+    world.overflow = !random.percent(25);
+  if (random.percent(15))
+    world.in_flight = 1 + random.below(4);
+  world.no_room = random.percent(15);
+  world.scarce = random.percent(10);
+  world.stale_reads = random.percent(15);
+  world.frozen_reads = !world.stale_reads && random.percent(10);  // both together never end
+  world.stolen_entries = random.percent(10);
+  world.failures = random.percent(15);
+  world.kills = !world.failures && random.percent(12);
+  world.bells =
+      random.one_of({Bells::kCalls, Bells::kCalls, Bells::kCalls, Bells::kRegisters, Bells::kWords, Bells::kTotals});
+  world.timed = random.percent(5);
+  world.slow = world.timed && random.percent(50);
+  if (random.percent(5))
+    world.age = random.next() % (uint64_t{1} << 40);
+  return world;
+}
+
+void draw_carriers(Random& random, WorldOptions& world, bool stands) {
+  if (!stands && world.strategy != core::Strategy::kWriteBack && world.bells == Bells::kCalls && world.in_flight == 0 &&
+      random.percent(50))
+    draw_provider(random, world);
+  world.mail_by_card = !world.has_driver() && !world.scarce &&
+                       world.max_message_bytes >= CardMail::kLeastMessageBytes && random.percent(60);
+}
+
+}  // namespace lanyard::nicsim
