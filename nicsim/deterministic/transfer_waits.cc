@@ -1,0 +1,204 @@
+#include "nicsim/deterministic/transfer_waits.h"
+
+namespace lanyard::nicsim {
+
+using Blame = WaitChain::Blame;
+
+namespace {
+
+// Of what is not there: a request that was freed, or let go of once its failure had been told.
+Blame blame_of_free(const Side& side) { return side.failed > 0 || side.ever_released ? Blame::kFailure : Blame::kUser; }
+
+}  // namespace
+
+// Entries of that request that wait for this counter and are of that kind.
+uint64_t TransferWaits::waiting(uint32_t rank, nic::CounterId counter, const core::Request& request, nic::OpKind kind,
+                                bool to_done) const {
+  const NicModel& model = world_.process(rank).nic.model();
+  uint64_t count = 0;
+  for (auto entry = model.first_waiting(counter); entry; entry = model.next_waiting(*entry)) {
+    const nic::Op& op = model.op_of(*entry);
+    const bool done = op.remote.key == request.done.key && op.remote.offset == request.done.offset;
+    count += op.context == request.number && op.kind == kind && done == to_done ? 1 : 0;
+  }
+  return count;
+}
+
+// Whether what is not among the NIC's entries may wait in the overflow, which runs it when its condition is met.
+bool TransferWaits::overflows(const Side& side) const {
+  const Process& process = world_.process(side.rank);
+  return process.nic.posting() == 0 && !process.endpoint.overflow().empty();
+}
+
+// An operation of a start that is not among the NIC's entries.
+WaitLink TransferWaits::not_posted(const std::string& what, RequestName request, uint64_t iteration) const {
+  const Side& side = world_.side(request);
+  const Process& process = world_.process(side.rank);
+  if (side.starts < iteration)
+    return {what + " is not enqueued", WaitNode{WaitNode::Kind::kStart, 0, request.index, iteration}, Blame::kUser};
+  if (side.released)
+    return {what + " was taken back: the request has failed", std::nullopt, Blame::kFailure};
+  // What stands goes on when it has completed.
+  if (side.standing && side.failed > 0)
+    return {what + " is not handed over: an earlier one has failed", std::nullopt, Blame::kFailure};
+  if (process.driver != nullptr && process.driver->fabric.keeps_doomed(side.number))
+    return {what + " was refused for good by the libfabric of rank " + std::to_string(side.rank) +
+                ", and will fail when it is due",
+            std::nullopt, Blame::kFailure};
+  if (process.driver != nullptr && process.driver->fabric.was_refused())
+    return {what + " stays with the driver of rank " + std::to_string(side.rank), std::nullopt, Blame::kProtocol};
+  if (process.nic.posting() > 0)
+    return {what + " is not posted", WaitNode{WaitNode::Kind::kHost, side.rank, 0, 0}, Blame::kPool};
+  if (!process.endpoint.overflow().empty()) {
+    std::string text = what + " stays in the overflow of rank " + std::to_string(side.rank) + ", which finds " +
+                       std::to_string(process.nic.free_entries()) + " entries free";
+    if (side.core != nullptr && side.core->trigger.valid())
+      text += " and its trigger counter at " +
+              std::to_string(process.nic.model().read(side.core->trigger).value().reached()) + " of " +
+              std::to_string(2 * (iteration - side.before));
+    return {text, std::nullopt, Blame::kProtocol};
+  }
+  return {what + " is lost: it is neither posted nor fired", std::nullopt, Blame::kProtocol};
+}
+
+WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
+  const Side& side = world_.side(request);
+  if (side.core == nullptr)
+    return {"the " + world_.exchange().describe(request) + " was freed", std::nullopt, Blame::kProtocol};
+  const core::Request& core = *side.core;
+  const std::string what = "done word of " + name_of(world_, request, iteration);
+  if (core.failures > 0 && core.peer_failed)
+    return {what + " need not grow: the other side has failed, as it was told", std::nullopt, Blame::kFailure};
+  if (request.receive() && core::raises_flags(world_.options().strategy))
+    return flag(request, iteration);
+  if (core.written_back)
+    return copied(what, request, iteration);
+  const uint64_t posted = side.done_fired + waiting(side.rank, core.completion, core, nic::OpKind::kAtomic, true);
+  if (side.done_landed >= iteration)
+    return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
+  if (side.done_fired >= iteration)
+    return {what + " did not grow", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+  const uint64_t value = world_.process(side.rank).nic.model().read(core.completion).value().reached();
+  const uint64_t wanted = core.completions * (iteration - side.before);
+  if (posted < iteration && (value >= wanted || !overflows(side)))
+    return not_posted(what, request, iteration);
+  if (value >= wanted)
+    return {what + ": its counter holds " + so_many_of(value, wanted) + ", and nothing fires", std::nullopt,
+            Blame::kProtocol};
+  const std::string holds = what + ": its counter holds " + so_many_of(value, wanted);
+  if (core.completions > side.pieces && value + 1 >= wanted)
+    return {holds, WaitNode{WaitNode::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
+  return {holds, WaitNode{WaitNode::Kind::kData, 0, request.message(), iteration}, Blame::kUser};
+}
+
+// The done word of a send that its NIC copies its completion counter to.
+WaitLink TransferWaits::copied(const std::string& what, RequestName send, uint64_t iteration) const {
+  const Side& side = world_.side(send);
+  const uint64_t value = world_.process(side.rank).nic.model().read(side.core->completion).value().success;
+  const uint64_t wanted = side.core->completion_value(iteration - side.before);
+  if (side.before + side.core->iterations_done() >= iteration)
+    return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
+  const std::string holds = what + ": its counter holds " + so_many_of(value, wanted);
+  if (side.failed > 0)
+    return {holds + ", failures among them", std::nullopt, Blame::kFailure};
+  if (value >= wanted)
+    return {holds + ", and is not copied there: the word holds " +
+                so_many_of(nic::from_word(side.core->done.read()).success, side.core->done_base + wanted),
+            std::nullopt, Blame::kProtocol};
+  if (value + 1 >= wanted)
+    return {holds, WaitNode{WaitNode::Kind::kDone, 0, send.index ^ 1, iteration}, Blame::kUser};  // the flag
+  return {holds, WaitNode{WaitNode::Kind::kData, 0, send.message(), iteration}, Blame::kUser};
+}
+
+// Whether a program can know that an operation of the request failed.
+bool TransferWaits::was_told(const Side& side) const {
+  const Process& process = world_.process(side.rank);
+  return side.failed > 0 && (side.core != nullptr || side.reported > 0 || process.untraced > 0 || process.gave_up);
+}
+
+// The done word of a receive that its sender raises.
+WaitLink TransferWaits::flag(RequestName receive, uint64_t iteration) const {
+  const RequestName send{receive.index ^ 1};
+  const Side& side = world_.side(receive);
+  const Side& other = world_.side(send);
+  const std::string what = "flag of " + name_of(world_, send, iteration);
+  if (side.done_landed < iteration && world_.is_killed(other.rank))
+    return was_killed(other.rank);
+  if (side.done_landed >= iteration)
+    return {what + " is raised, and not seen", std::nullopt, Blame::kProtocol};
+  if (side.done_fired >= iteration)
+    return {what + " has fired, and is not raised", std::nullopt, was_told(other) ? Blame::kFailure : Blame::kProtocol};
+  if (other.core == nullptr)
+    return {what + ": the request was freed", std::nullopt, blame_of_free(other)};
+  const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
+  const uint64_t wanted = other.core->completion_value(iteration - other.before) - 1;
+  if (value < wanted)
+    return {what + " waits for the write: its counter holds " + so_many_of(value, wanted),
+            WaitNode{WaitNode::Kind::kData, 0, receive.message(), iteration}, Blame::kUser};
+  return not_posted(what, send, iteration);
+}
+
+WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
+  const RequestName send{2 * message};
+  const Side& side = world_.side(send);
+  const std::string what = "write of " + name_of(world_, send, iteration);
+  if (side.core == nullptr)
+    return {what + ": the request was freed", std::nullopt, blame_of_free(side)};
+  const core::Request& core = *side.core;
+  if (side.data_fired >= side.pieces * iteration)
+    return {what + " has fired, and does not complete", std::nullopt,
+            side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+  const bool ready = core.transfer.ready;
+  const bool may_fire =
+      side.started >= iteration && (ready || world_.side(RequestName{2 * message + 1}).clear_counted >= iteration);
+  if (!ready && (may_fire || !overflows(side))) {
+    const uint64_t posted = side.data_fired + waiting(side.rank, core.trigger, core, nic::OpKind::kWrite, false);
+    if (posted < side.pieces * iteration)
+      return not_posted(what, send, iteration);
+  }
+  if (side.started < iteration)
+    return {what + " waits for its stream", WaitNode{WaitNode::Kind::kStart, 0, send.index, iteration}, Blame::kUser};
+  if (!ready && world_.side(RequestName{2 * message + 1}).clear_counted < iteration)
+    return {what + " waits for its clear-to-send", WaitNode{WaitNode::Kind::kClear, 0, message, iteration},
+            Blame::kUser};
+  if (ready)
+    return on_shared_trigger(what, send, iteration, nic::OpKind::kWrite);
+  return {what + " may fire, and does not: its trigger counter holds " +
+              so_many_of(world_.process(side.rank).nic.model().read(core.trigger).value().reached(),
+                         2 * (iteration - side.before)),
+          std::nullopt, Blame::kProtocol};
+}
+
+WaitLink TransferWaits::clear(uint32_t message, uint64_t iteration) const {
+  const RequestName receive{2 * message + 1};
+  const Side& side = world_.side(receive);
+  const std::string what = "clear-to-send of " + name_of(world_, receive, iteration);
+  if (side.core == nullptr)
+    return {what + ": the request was freed", std::nullopt, blame_of_free(side)};
+  if (side.clear_fired >= iteration)
+    return {what + " has fired, and does not arrive", std::nullopt,
+            side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+  if (side.started < iteration)
+    return {what + " waits for its stream", WaitNode{WaitNode::Kind::kStart, 0, receive.index, iteration},
+            Blame::kUser};
+  return on_shared_trigger(what, receive, iteration, nic::OpKind::kAtomic);
+}
+
+// An operation that hangs on its queue's trigger, behind a start that the stream has reached.
+WaitLink TransferWaits::on_shared_trigger(const std::string& what, RequestName request, uint64_t iteration,
+                                          nic::OpKind kind) const {
+  const Side& side = world_.side(request);
+  const NicModel& model = world_.process(side.rank).nic.model();
+  for (uint32_t counter = 0; counter < model.limits().max_counters; ++counter) {
+    if (waiting(side.rank, {counter}, *side.core, kind, false) == 0)
+      continue;
+    const auto entry = model.first_waiting({counter});
+    return {what + " is posted: its trigger counter holds " +
+                so_many_of(model.read({counter}).value().reached(), model.threshold_of(*entry)) +
+                ", though its stream has rung",
+            std::nullopt, Blame::kProtocol};
+  }
+  return not_posted(what, request, iteration);
+}
+
+}  // namespace lanyard::nicsim
