@@ -12,14 +12,14 @@ constexpr uint64_t kRunsPerRepeat = 64;
 constexpr uint64_t kRunsPerClock = 16;
 
 // Takes whatever stands first.
-class Careless final : public Chooser {
+class FirstChoice final : public Chooser {
   uint32_t choose(uint32_t, ChoiceKind, const uint32_t*) override { return 0; }
 };
 
 // About how many steps a schedule has: one is run to see.
 uint64_t length_of(World& world) {
-  Careless careless;
-  world.run(careless);
+  FirstChoice first;
+  world.run(first);
   const uint64_t steps = world.steps();
   world.reset();
   return steps;

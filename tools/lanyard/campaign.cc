@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr uint64_t kSchedulesPerTurn = 64;  // the first of which is run again
+constexpr uint64_t kSchedulesPerBatch = 64;  // the first of which is run again
 constexpr uint64_t kRemembered = uint64_t{1} << 22;
 constexpr std::chrono::nanoseconds kLongestFixedTime = std::chrono::minutes(1);
 // A process has address space for 256 at a time: these, and two for each job.
@@ -34,16 +34,16 @@ Campaign::Campaign(const CampaignOptions& options)
   const uint64_t count = std::max<size_t>(options.configs.size(), 1);
   const uint64_t each = (options.schedules - of_random) / count, rest = (options.schedules - of_random) % count;
   for (const nicsim::Config& config : options.configs) {
-    Course& course = *courses_.emplace_back(std::make_unique<Course>());
-    course.workload = std::make_shared<const Workload>(config, courses_.size());
+    Target& target = *targets_.emplace_back(std::make_unique<Target>());
+    target.workload = std::make_shared<const Workload>(config, targets_.size());
     if (options.schedules > 0)
-      course.quota = each + (courses_.size() <= rest ? 1 : 0);
+      target.quota = each + (targets_.size() <= rest ? 1 : 0);
   }
   if (!options.random_programs)
     return;
-  Course& course = *courses_.emplace_back(std::make_unique<Course>());
+  Target& target = *targets_.emplace_back(std::make_unique<Target>());
   if (options.schedules > 0)
-    course.quota = of_random;
+    target.quota = of_random;
 }
 
 Campaign::~Campaign() = default;
@@ -84,33 +84,33 @@ Progress Campaign::progress() const {
 }
 
 void Campaign::work() {
-  while (std::optional<Turn> turn = begin_turn()) {
+  while (std::optional<Batch> batch = begin_batch()) {
     const auto begin = steady_clock::now();
-    if (turn->workload == nullptr) {
-      const uint64_t program = options_.seed + turn->first / kSchedulesPerTurn;
-      turn->workload = std::make_shared<const Workload>(nicsim::random_config(program), ~program);
+    if (batch->workload == nullptr) {
+      const uint64_t program = options_.seed + batch->first / kSchedulesPerBatch;
+      batch->workload = std::make_shared<const Workload>(nicsim::random_config(program), ~program);
     }
-    if (turn->fuzzer == nullptr)
-      turn->fuzzer =
-          std::make_unique<nicsim::Fuzzer>(turn->workload->exchange, turn->workload->config.world, options_.schedulers);
-    run_turn(*turn);
-    end_turn(*turn, steady_clock::now() - begin);
+    if (batch->fuzzer == nullptr)
+      batch->fuzzer = std::make_unique<nicsim::Fuzzer>(batch->workload->exchange, batch->workload->config.world,
+                                                       options_.schedulers);
+    run_batch(*batch);
+    end_batch(*batch, steady_clock::now() - begin);
   }
   const std::lock_guard lock(mutex_);
   --working_;
   changed_.notify_all();
 }
 
-// Of the courses that may go on the one that had the least time; of those, one at which fewer are. With a limit of time
+// Of the targets that may go on the one that had the least time; of those, one at which fewer are. With a limit of time
 // random programs wait for their part of it, and the others end there.
-Campaign::Course* Campaign::next_course() {
+Campaign::Target* Campaign::next_target() {
   const bool by_time = options_.schedules == 0 && options_.random_programs;
   const bool random_now = by_time && steady_clock::now() - begin_ >= fixed_time_;
-  Course* next = nullptr;
-  const auto behind = [](const Course& a, const Course& b) {
+  Target* next = nullptr;
+  const auto behind = [](const Target& a, const Target& b) {
     return a.busy != b.busy ? a.busy < b.busy : a.spent < b.spent;
   };
-  for (const auto& candidate : courses_) {
+  for (const auto& candidate : targets_) {
     if (by_time && (candidate->workload == nullptr) != random_now) {
       candidate->idle.clear();  // their time is over, and address space for worlds is short
       continue;
@@ -122,74 +122,75 @@ Campaign::Course* Campaign::next_course() {
   return next;
 }
 
-std::optional<Campaign::Turn> Campaign::begin_turn() {
+std::optional<Campaign::Batch> Campaign::begin_batch() {
   const std::lock_guard lock(mutex_);
-  Course* const course = next_course();
-  if (course == nullptr || stop_)
+  Target* const target = next_target();
+  if (target == nullptr || stop_)
     return std::nullopt;
-  Turn turn;
-  turn.course = course;
-  turn.workload = course->workload;
-  turn.first = course->next;
-  turn.count = std::min(kSchedulesPerTurn, course->quota - course->next);
-  course->next += turn.count;
-  ++course->busy;
-  if (!course->idle.empty()) {
-    turn.fuzzer = std::move(course->idle.back());
-    course->idle.pop_back();
+  Batch batch;
+  batch.target = target;
+  batch.workload = target->workload;
+  batch.first = target->next;
+  batch.count = std::min(kSchedulesPerBatch, target->quota - target->next);
+  target->next += batch.count;
+  ++target->busy;
+  if (!target->idle.empty()) {
+    batch.fuzzer = std::move(target->idle.back());
+    target->idle.pop_back();
   }
-  return turn;
+  return batch;
 }
 
-void Campaign::end_turn(Turn& turn, std::chrono::nanoseconds took) {
+void Campaign::end_batch(Batch& batch, std::chrono::nanoseconds took) {
   const std::lock_guard lock(mutex_);
-  turn.course->spent += took;
-  --turn.course->busy;
-  if (turn.course->workload != nullptr)
-    turn.course->idle.push_back(std::move(turn.fuzzer));
+  batch.target->spent += took;
+  --batch.target->busy;
+  if (batch.target->workload != nullptr)
+    batch.target->idle.push_back(std::move(batch.fuzzer));
   else
     ++progress_.programs;
-  progress_.schedules += turn.done;
-  progress_.steps += turn.steps;
-  progress_.coverage += turn.coverage;
+  progress_.schedules += batch.done;
+  progress_.steps += batch.steps;
+  progress_.coverage += batch.coverage;
 }
 
-void Campaign::run_turn(Turn& turn) {
-  nicsim::World& world = turn.fuzzer->world();
-  for (uint64_t i = 0; i < turn.count && !stop_.load(std::memory_order_relaxed); ++i) {
-    const uint64_t seed = options_.seed + turn.first + i;
-    nicsim::Report report = turn.fuzzer->run(seed);
-    ++turn.done;
-    turn.steps += world.steps();
+void Campaign::run_batch(Batch& batch) {
+  nicsim::World& world = batch.fuzzer->world();
+  for (uint64_t i = 0; i < batch.count && !stop_.load(std::memory_order_relaxed); ++i) {
+    const uint64_t seed = options_.seed + batch.first + i;
+    nicsim::Report report = batch.fuzzer->run(seed);
+    ++batch.done;
+    batch.steps += world.steps();
     // The same steps are another run in another configuration.
-    seen_.insert(world.trace_hash() ^ turn.workload->number * 0x9e3779b97f4a7c15u);
+    seen_.insert(world.trace_hash() ^ batch.workload->number * 0x9e3779b97f4a7c15u);
     if (report.ok() && i == 0)
-      report = repeat(turn, seed);
+      report = repeat(batch, seed);
     if (!report.ok())
-      return discover(turn, seed, report);
+      return discover(batch, seed, report);
   }
 }
 
-nicsim::Report Campaign::repeat(Turn& turn, uint64_t seed) {
-  nicsim::World& world = turn.fuzzer->world();
+nicsim::Report Campaign::repeat(Batch& batch, uint64_t seed) {
+  nicsim::World& world = batch.fuzzer->world();
   const uint64_t hash = world.trace_hash(), steps = world.steps();
   const auto same = [&] { return world.trace_hash() == hash && world.steps() == steps; };
-  const nicsim::Schedule schedule = turn.fuzzer->record(seed);
+  const nicsim::Schedule schedule = batch.fuzzer->record(seed);
   // Elsewhere in memory, too: what depends on addresses shows.
-  nicsim::Fuzzer elsewhere(turn.workload->exchange, turn.workload->config.world, options_.schedulers);
+  nicsim::Fuzzer elsewhere(batch.workload->exchange, batch.workload->config.world, options_.schedulers);
   elsewhere.run(seed);
   if (!same() || elsewhere.world().trace_hash() != hash || elsewhere.world().steps() != steps)
     return {nicsim::Finding::kNondeterminism, "determinism", "the same seed gave two different runs", 0};
-  turn.coverage.add(world, schedule);
+  batch.coverage.add(world, schedule);
   if (!same())
     return {nicsim::Finding::kNondeterminism, "determinism", "a run and the replay of its schedule differ", 0};
   return {};
 }
 
-void Campaign::discover(Turn& turn, uint64_t seed, const nicsim::Report& report) {
+void Campaign::discover(Batch& batch, uint64_t seed, const nicsim::Report& report) {
   stop_ = true;
-  Discovery discovery{turn.workload->config, report, turn.fuzzer->scheduler_of(seed), seed, turn.fuzzer->record(seed)};
-  turn.coverage.add(turn.fuzzer->world(), discovery.schedule);
+  Discovery discovery{batch.workload->config, report, batch.fuzzer->scheduler_of(seed), seed,
+                      batch.fuzzer->record(seed)};
+  batch.coverage.add(batch.fuzzer->world(), discovery.schedule);
   const std::lock_guard lock(mutex_);
   if (!discovery_)
     discovery_ = std::move(discovery);

@@ -23,7 +23,7 @@ namespace lanyard::tools {
 
 struct CampaignOptions {
   std::vector<nicsim::Config> configs;  // none: random programs only
-  // Random programs too (random_config()), one a turn of 64 schedules: once a third of the time is over, but after a
+  // Random programs too (random_config()), one a batch of 64 schedules: once a third of the time is over, but after a
   // minute at the latest; or for half of the schedules where their number is limited.
   bool random_programs = false;
   std::vector<nicsim::SchedulerKind> schedulers;  // in turn; empty: all of them
@@ -78,7 +78,7 @@ class Campaign {
     const nicsim::Exchange exchange;
   };
   // A configuration, or all random programs, and how far it has got.
-  struct Course {
+  struct Target {
     std::shared_ptr<const Workload> workload;  // null: random programs
     std::vector<std::unique_ptr<nicsim::Fuzzer>> idle;
     uint64_t next = 0;            // schedule
@@ -86,9 +86,9 @@ class Campaign {
     std::chrono::nanoseconds spent{0};
     uint32_t busy = 0;  // threads at it
   };
-  // Some schedules of a course, one after another.
-  struct Turn {
-    Course* course = nullptr;
+  // Some schedules of a target, one after another.
+  struct Batch {
+    Target* target = nullptr;
     std::shared_ptr<const Workload> workload;  // outlives the fuzzer
     std::unique_ptr<nicsim::Fuzzer> fuzzer;
     uint64_t first = 0, count = 0;
@@ -97,16 +97,16 @@ class Campaign {
   };
 
   void work();
-  std::optional<Turn> begin_turn();
-  Course* next_course();
-  void end_turn(Turn& turn, std::chrono::nanoseconds took);
-  void run_turn(Turn& turn);
+  std::optional<Batch> begin_batch();
+  Target* next_target();
+  void end_batch(Batch& batch, std::chrono::nanoseconds took);
+  void run_batch(Batch& batch);
   // Runs the fuzzer's last schedule again: what is wrong with that.
-  nicsim::Report repeat(Turn& turn, uint64_t seed);
-  void discover(Turn& turn, uint64_t seed, const nicsim::Report& report);
+  nicsim::Report repeat(Batch& batch, uint64_t seed);
+  void discover(Batch& batch, uint64_t seed, const nicsim::Report& report);
 
   const CampaignOptions options_;
-  const uint32_t most_worlds_;                 // of a course
+  const uint32_t most_worlds_;                 // of a target
   const std::chrono::nanoseconds fixed_time_;  // before random programs
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   SeenRuns seen_;
@@ -114,7 +114,7 @@ class Campaign {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Under the mutex.
-  std::vector<std::unique_ptr<Course>> courses_;
+  std::vector<std::unique_ptr<Target>> targets_;
   Progress progress_;
   std::optional<Discovery> discovery_;
   uint32_t working_ = 0;
