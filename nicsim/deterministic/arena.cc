@@ -22,13 +22,24 @@ constexpr size_t kGrain = 16;
 constexpr size_t kLongest = 4096;
 constexpr size_t kClasses = 28;
 
-// All arenas lie in one range of addresses, so that a delete can tell their memory from malloc's by two comparisons.
-constexpr size_t kRange = size_t{1} << 38;
+// All arenas lie in one range of addresses, so that a delete can tell their memory from malloc's by one comparison.
 std::atomic<std::byte*> range_begin{nullptr};
+std::atomic<size_t> range_bytes{0};  // 0 until the range is there; written last
 
 // Which parts of it no arena has: the end, and what arenas of the same size have left. Never destroyed, as there may be
 // arenas until the very end.
 struct FreeAddresses {
+  // The longest range that the system grants: under Valgrind that is little.
+  FreeAddresses() {
+    constexpr size_t kLongest = size_t{1} << 38, kShortest = size_t{1} << 33;
+    size_t bytes = 2 * kLongest;
+    void* range = MAP_FAILED;
+    while (range == MAP_FAILED && (bytes /= 2) >= kShortest)
+      range = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    LANYARD_CHECK(range != MAP_FAILED, "no address space for arenas (is ulimit -v set?)");
+    range_begin.store(static_cast<std::byte*>(range), std::memory_order_relaxed);
+    range_bytes.store(bytes, std::memory_order_release);
+  }
   std::mutex mutex;
   size_t taken = 0;
   std::multimap<size_t, size_t> left;  // offsets by size
@@ -40,22 +51,10 @@ FreeAddresses& free_addresses() {
 
 thread_local Arena* current = nullptr;
 
-std::byte* reserve_range() {
-  std::byte* begin = range_begin.load(std::memory_order_acquire);
-  if (begin != nullptr)
-    return begin;
-  void* fresh = ::mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  LANYARD_CHECK(fresh != MAP_FAILED, "no address space for arenas (is ulimit -v set?)");
-  if (!range_begin.compare_exchange_strong(begin, static_cast<std::byte*>(fresh))) {
-    ::munmap(fresh, kRange);  // another thread was faster
-    return begin;
-  }
-  return static_cast<std::byte*>(fresh);
-}
-
 bool owned(const void* memory) {
+  const size_t bytes = range_bytes.load(std::memory_order_acquire);
   const std::byte* begin = range_begin.load(std::memory_order_relaxed);
-  return begin != nullptr && static_cast<size_t>(static_cast<const std::byte*>(memory) - begin) < kRange;
+  return static_cast<size_t>(static_cast<const std::byte*>(memory) - begin) < bytes;
 }
 
 struct Size {
@@ -87,10 +86,10 @@ struct alignas(64) Arena::Header {
 
 Arena::Arena(size_t bytes) : bytes_(std::bit_ceil(bytes)) {
   const Outside outside;
-  std::byte* range = reserve_range();
+  FreeAddresses& addresses = free_addresses();
+  std::byte* range = range_begin;
   size_t offset = 0;
   {
-    FreeAddresses& addresses = free_addresses();
     const std::lock_guard lock(addresses.mutex);
     if (const auto used = addresses.left.find(bytes_); used != addresses.left.end()) {
       offset = used->second;
@@ -100,7 +99,7 @@ Arena::Arena(size_t bytes) : bytes_(std::bit_ceil(bytes)) {
       addresses.taken += bytes_;
     }
   }
-  LANYARD_CHECK(offset + bytes_ <= kRange, "too many arenas at a time");
+  LANYARD_CHECK(offset + bytes_ <= range_bytes, "too many arenas at a time");
   LANYARD_CHECK(::mprotect(range + offset, bytes_, PROT_READ | PROT_WRITE) == 0, "the system refuses memory");
   header_ = new (range + offset) Header;
   header_->top = sizeof(Header);
@@ -112,7 +111,7 @@ Arena::~Arena() {
   ::mprotect(header_, bytes_, PROT_NONE);
   FreeAddresses& addresses = free_addresses();
   const std::lock_guard lock(addresses.mutex);
-  addresses.left.emplace(bytes_, static_cast<size_t>(reinterpret_cast<std::byte*>(header_) - reserve_range()));
+  addresses.left.emplace(bytes_, static_cast<size_t>(reinterpret_cast<std::byte*>(header_) - range_begin));
 }
 
 void* Arena::allocate(size_t bytes) {
