@@ -16,20 +16,15 @@ void World::restore(const Arena::Image& image) {
 
 uint32_t World::agents() const { return static_cast<uint32_t>(state_->place.size()); }
 
-void World::enable(uint32_t agent) {
-  uint32_t& place = state_->place[agent];
-  if (place != kNone)
-    return;
-  place = static_cast<uint32_t>(state_->enabled.size());
+void World::put_in(uint32_t agent) {
+  state_->place[agent] = static_cast<uint32_t>(state_->enabled.size());
   state_->enabled.push_back(agent);
   if (options_.timed)
     start_clock(agent);
 }
 
-void World::disable(uint32_t agent) {
+void World::take_out(uint32_t agent) {
   const uint32_t place = std::exchange(state_->place[agent], kNone);
-  if (place == kNone)
-    return;
   if (options_.timed)
     state_->clock.stop(agent, state_->steps);
   const uint32_t last = state_->enabled.back();
@@ -75,41 +70,19 @@ std::optional<uint32_t> World::forced() const {
 }
 
 StepKind World::kind_of(uint32_t agent) const {
-  if (agent >= first_transit_) {
-    switch (state_->transits[agent - first_transit_].stage) {
-      case Transit::Stage::kRead: return StepKind::kRead;
-      case Transit::Stage::kLand: return StepKind::kLand;
-      case Transit::Stage::kCount: return StepKind::kCount;
-      default: return StepKind::kAck;
-    }
+  if (agent < first_transit_)
+    return agents_[agent].kind;
+  switch (state_->transits[agent - first_transit_].stage) {
+    case Transit::Stage::kRead: return StepKind::kRead;
+    case Transit::Stage::kLand: return StepKind::kLand;
+    case Transit::Stage::kCount: return StepKind::kCount;
+    default: return StepKind::kAck;
   }
-  const uint32_t which = agent % stride_;
-  if (which == kHostAgent)
-    return StepKind::kHost;
-  if (which == kPostAgent)
-    return StepKind::kPost;
-  if (which == kOverflowAgent)
-    return StepKind::kOverflow;
-  if (which < first_ring_)
-    return StepKind::kStream;
-  if (has_mail_ && which == stride_ - 1)
-    return StepKind::kMail;
-  if (options_.kills && agent == loss_agent(agent / stride_))
-    return StepKind::kLoss;
-  if (programs_stand_ && agent == keep_up_agent(agent / stride_))
-    return StepKind::kKeepUp;
-  if (options_.has_driver() && agent == drive_agent(agent / stride_))
-    return StepKind::kDrive;
-  if (which < first_ring_ + counters_)
-    return StepKind::kRing;
-  return which < first_ring_ + 2 * counters_ ? StepKind::kFire : StepKind::kCopy;
 }
-
-uint32_t World::counter_of(uint32_t agent) const { return (agent % stride_ - first_ring_) % counters_; }
 
 uint32_t World::rank_of(uint32_t agent) const {
   if (agent < first_transit_)
-    return agent / stride_;
+    return agents_[agent].rank;
   const Transit& transit = state_->transits[agent - first_transit_];
   return transit.stage == Transit::Stage::kLand || transit.stage == Transit::Stage::kCount ? transit.to : transit.from;
 }

@@ -122,7 +122,7 @@ class World {
   uint32_t agents() const;
   StepKind kind_of(uint32_t agent) const;  // of its next step
   uint32_t rank_of(uint32_t agent) const;
-  uint32_t counter_of(uint32_t agent) const;  // that a kRing, kFire or kCopy is about
+  uint32_t counter_of(uint32_t agent) const { return agents_[agent].index; }  // that a kRing, kFire or kCopy is about
   // The operation that the agent stands for; null where it is no operation under way.
   const Transit* transit_of(uint32_t agent) const {
     return agent < first_transit_ ? nullptr : &state_->transits[agent - first_transit_];
@@ -216,7 +216,15 @@ class World {
     bool faults_have_ended = false;
   };
 
+  // What an agent that is no operation under way does.
+  struct Agent {
+    StepKind kind = StepKind::kHost;
+    uint32_t rank = 0;
+    uint32_t index = 0;  // of a stream, or of a counter
+  };
+
   void build();
+  void name_agents();
   void introduce_drivers();
   void connect_mail();
   void match();
@@ -241,14 +249,20 @@ class World {
   uint32_t loss_agent(uint32_t rank) const { return agent(rank, stride_ - (has_mail_ ? 2 : 1)); }
   uint32_t mail_agent(uint32_t rank) const { return agent(rank, stride_ - 1); }
   uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
-  void enable(uint32_t agent);
-  void disable(uint32_t agent);
-  void set_enabled(uint32_t agent, bool on) { on ? enable(agent) : disable(agent); }
+  void enable(uint32_t agent) { set_enabled(agent, true); }
+  void disable(uint32_t agent) { set_enabled(agent, false); }
+  // Most of the time nothing changes.
+  void set_enabled(uint32_t agent, bool on) {
+    if ((state_->place[agent] != kNone) != on)
+      on ? put_in(agent) : take_out(agent);
+  }
+  void put_in(uint32_t agent);
+  void take_out(uint32_t agent);
 
   bool take_one(Chooser& chooser);
   // One lives, whatever happens.
   uint32_t most_deaths() const { return std::min(std::max(exchange_.ranks(), 2u) - 1, 2u); }
-  void take(uint32_t agent);
+  void take(uint32_t number);
   void start_clock(uint32_t agent);
   void kill(Process& process);
   void end_faults();
@@ -322,6 +336,7 @@ class World {
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
   bool has_mail_ = false, programs_stand_ = false;
+  std::vector<Agent> agents_;  // outside the arena
   Arena arena_;
   Arena::Image beginning_;
   State* state_ = nullptr;

@@ -167,6 +167,7 @@ void World::build() {
   stride_ +=
       (options_.has_driver() ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
+  name_agents();
 
   uint32_t transits = 0;
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
@@ -213,6 +214,35 @@ void World::build() {
     state_->free_transits.push_back(place);
   }
   state_->promises.assign(exchange_.messages().size(), 0);
+}
+
+void World::name_agents() {
+  const Arena::Outside outside;
+  agents_.resize(first_transit_);
+  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
+    const auto name = [&](uint32_t number, StepKind kind, uint32_t index = 0) {
+      agents_[number] = {kind, rank, index};
+    };
+    name(agent(rank, kHostAgent), StepKind::kHost);
+    name(agent(rank, kPostAgent), StepKind::kPost);
+    name(agent(rank, kOverflowAgent), StepKind::kOverflow);
+    for (uint32_t which = kFirstStreamAgent; which < first_ring_; ++which)
+      name(agent(rank, which), StepKind::kStream, which - kFirstStreamAgent);
+    for (uint32_t counter = 0; counter < counters_; ++counter) {
+      name(ring_agent(rank, counter), StepKind::kRing, counter);
+      name(fire_agent(rank, counter), StepKind::kFire, counter);
+      if (options_.strategy == core::Strategy::kWriteBack)
+        name(copy_agent(rank, counter), StepKind::kCopy, counter);
+    }
+    if (options_.has_driver())
+      name(drive_agent(rank), StepKind::kDrive);
+    if (programs_stand_)
+      name(keep_up_agent(rank), StepKind::kKeepUp);
+    if (options_.kills)
+      name(loss_agent(rank), StepKind::kLoss);
+    if (has_mail_)
+      name(mail_agent(rank), StepKind::kMail);
+  }
 }
 
 void World::match() {

@@ -8,31 +8,24 @@
 
 namespace lanyard::nicsim {
 
-void World::take(uint32_t agent) {
-  if (agent >= first_transit_)
-    return take_transit(agent - first_transit_);
-  Process& process = *state_->processes[agent / stride_];
-  const uint32_t which = agent % stride_;
-  if (has_mail_ && which == stride_ - 1)
-    return take_mail(process);
-  if (options_.kills && agent == loss_agent(process.rank))
-    return take_loss(process);
-  if (programs_stand_ && agent == keep_up_agent(process.rank))
-    return take_keep_up(process);
-  if (options_.has_driver() && agent == drive_agent(process.rank))
-    return take_drive(process);
-  if (which >= first_ring_ + 2 * counters_)
-    return take_copy(process, which - first_ring_ - 2 * counters_);
-  if (which >= first_ring_ + counters_)
-    return take_fire(process, which - first_ring_ - counters_);
-  if (which >= first_ring_)
-    return take_ring(process, which - first_ring_);
-  if (which >= kFirstStreamAgent)
-    return take_stream(process, which - kFirstStreamAgent);
-  switch (which) {
-    case kHostAgent: return take_host(process);
-    case kPostAgent: return take_post(process);
-    default: return take_overflow(process);
+void World::take(uint32_t number) {
+  if (number >= first_transit_)
+    return take_transit(number - first_transit_);
+  const Agent& agent = agents_[number];
+  Process& process = *state_->processes[agent.rank];
+  switch (agent.kind) {
+    case StepKind::kHost: return take_host(process);
+    case StepKind::kPost: return take_post(process);
+    case StepKind::kOverflow: return take_overflow(process);
+    case StepKind::kStream: return take_stream(process, agent.index);
+    case StepKind::kRing: return take_ring(process, agent.index);
+    case StepKind::kFire: return take_fire(process, agent.index);
+    case StepKind::kCopy: return take_copy(process, agent.index);
+    case StepKind::kDrive: return take_drive(process);
+    case StepKind::kKeepUp: return take_keep_up(process);
+    case StepKind::kLoss: return take_loss(process);
+    case StepKind::kMail: return take_mail(process);
+    default: LANYARD_CHECK(false, "operations under way are no agents of a rank");
   }
 }
 

@@ -54,23 +54,21 @@ std::string World::describe(uint32_t agent) const {
            std::to_string(transit.iteration) + step;
   }
   const Process& process = *state_->processes[rank];
-  const uint32_t which = agent % stride_;
+  const uint32_t index = agents_[agent].index;
   switch (kind) {
     case StepKind::kHost: return who + "host: " + describe(exchange_.program(rank).actions()[process.next_action]);
     case StepKind::kPost: return who + "an entry reaches the NIC, " + describe(process, process.nic.next_posting().op);
     case StepKind::kOverflow: return who + "the overflow is handed over";
-    case StepKind::kStream:
-      return who + "stream: " + describe(process.lanes[which - kFirstStreamAgent]->stream.front());
+    case StepKind::kStream: return who + "stream: " + describe(process.lanes[index]->stream.front());
     case StepKind::kKeepUp: return who + "standing requests get more entries";
     case StepKind::kDrive: return who + "the thread of the driver drives";
     case StepKind::kMail: return who + (options_.mail_by_card ? "the control thread looks" : "a matching card arrives");
     case StepKind::kLoss:
       return who + "its NIC finds that rank " + std::to_string(process.unfound.front()) + " has ended";
-    case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{which - first_ring_});
-    case StepKind::kCopy:
-      return who + describe(process, nic::CounterId{which - first_ring_ - 2 * counters_}) + " is copied to memory";
+    case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{index});
+    case StepKind::kCopy: return who + describe(process, nic::CounterId{index}) + " is copied to memory";
     default: {
-      const nic::CounterId counter{which - first_ring_ - counters_};
+      const nic::CounterId counter{index};
       const NicModel& model = process.nic.model();
       auto entry = model.ready();
       while (entry && model.trigger_of(*entry) != counter)
