@@ -18,43 +18,36 @@ void ShadowNic::failed(uint32_t counter, uint32_t times) {
 
 void ShadowNic::posted(const nic::DeferredOp& op) {
   Counter& counter = counters_[op.trigger.value];
-  auto place = counter.waiting.end();
-  while (place != counter.waiting.begin() && std::prev(place)->threshold > op.threshold)
+  size_t place = counter.entries.size();
+  while (place > counter.ready && counter.entries[place - 1].threshold > op.threshold)
     --place;
-  counter.waiting.insert(place, {op.threshold, op.op.context});
+  counter.entries.insert(counter.entries.begin() + static_cast<ptrdiff_t>(place), {op.threshold, op.op.context});
   ++outstanding_;
   release(counter);
 }
 
 void ShadowNic::flushed() {
   for (Counter& counter : counters_) {
-    counter.waiting.clear();
-    counter.ready.clear();
+    counter.entries.clear();
+    counter.ready = 0;
   }
   outstanding_ = 0;
 }
 
 void ShadowNic::canceled(uint32_t index) {
   Counter& counter = counters_[index];
-  outstanding_ -= static_cast<uint32_t>(counter.waiting.size());
-  counter.waiting.clear();  // what is ready fires
-}
-
-void ShadowNic::release(Counter& counter) {
-  size_t count = 0;
-  while (count < counter.waiting.size() && counter.waiting[count].threshold <= counter.value.reached())
-    counter.ready.push_back(counter.waiting[count++]);
-  if (count > 0)
-    counter.waiting.erase(counter.waiting.begin(), counter.waiting.begin() + static_cast<ptrdiff_t>(count));
+  outstanding_ -= static_cast<uint32_t>(counter.entries.size() - counter.ready);
+  counter.entries.resize(counter.ready);  // what is ready fires
 }
 
 const char* ShadowNic::fired(uint32_t index, uint64_t threshold, uint64_t context) {
   Counter& counter = counters_[index];
-  if (counter.ready.empty())
+  if (counter.ready == 0)
     return "an entry fired before its counter had reached the threshold, or twice (N1)";
-  if (counter.ready.front().threshold != threshold || counter.ready.front().context != context)
+  if (counter.entries.front().threshold != threshold || counter.entries.front().context != context)
     return "an entry fired before its turn (N2)";
-  counter.ready.erase(counter.ready.begin());
+  counter.entries.erase(counter.entries.begin());
+  --counter.ready;
   --outstanding_;
   return nullptr;
 }

@@ -44,8 +44,8 @@ class ShadowNic {
   const nic::CounterValue& value(uint32_t counter) const { return counters_[counter].value; }
   uint32_t outstanding() const { return outstanding_; }
   // Entries of the counter that have not fired, and those of them that have to.
-  size_t entries(uint32_t counter) const { return counters_[counter].waiting.size() + counters_[counter].ready.size(); }
-  size_t ready(uint32_t counter) const { return counters_[counter].ready.size(); }
+  size_t entries(uint32_t counter) const { return counters_[counter].entries.size(); }
+  size_t ready(uint32_t counter) const { return counters_[counter].ready; }
 
  private:
   struct Entry {
@@ -54,10 +54,15 @@ class ShadowNic {
   };
   struct Counter {
     nic::CounterValue value;
-    std::vector<Entry> waiting;  // by threshold, then age
-    std::vector<Entry> ready;    // oldest first
+    // Those that have to fire, oldest first, then those that wait, by threshold, then age.
+    std::vector<Entry> entries;
+    size_t ready = 0;
   };
-  static void release(Counter& counter);
+  static void release(Counter& counter) {
+    while (counter.ready < counter.entries.size() &&
+           counter.entries[counter.ready].threshold <= counter.value.reached())
+      ++counter.ready;
+  }
 
   std::vector<Counter> counters_;
   const uint32_t depth_;
