@@ -165,8 +165,8 @@ class World {
   // ---- For the parts of the world, during a step
   Process& process(uint32_t rank) { return *state_->processes[rank]; }
   Side& side(uint32_t request) { return state_->sides[request]; }
-  // The run is over; the first finding stands.
-  void find(Finding finding, const char* oracle, const std::string& text);
+  // The run is over; the first finding stands. Cold: what makes up the text of a finding is out of every step's way.
+  [[gnu::cold]] void find(Finding finding, const char* oracle, const std::string& text);
   bool chance(ChoiceKind kind) { return draw(2, kind) != 0; }
   uint32_t draw(uint32_t n, ChoiceKind kind);  // 0 while the world is built
   // Faults that end when nothing else moves have ended.
@@ -328,6 +328,7 @@ class World {
   void streams_changed(Process& process);
   void host_changed(Process& process);
   bool host_can_go_on(Process& process);
+  bool sync_can_go_on(const Process& process, uint32_t queue);
   void transit_changed(uint32_t place);
   void judge();
   void note(uint64_t what) { state_->trace_hash = (state_->trace_hash ^ what) * 0x100000001b3u; }

@@ -1,4 +1,5 @@
 // Starts of a World that no host makes: captured into graphs and launched again and again, or made by kernels.
+#include <algorithm>
 #include <utility>
 
 #include "nicsim/deterministic/world.h"
@@ -10,34 +11,39 @@ namespace lanyard::nicsim {
 void World::mark(Process& process, const Action& action, size_t before) {
   StepStream& stream = process.lanes[action.queue]->stream;
   const bool captured = stream.capturing() != 0;
-  std::vector<StepItem*> items;  // but those that move data, wherever they stand
-  for (StepItem& item : stream.since(before)) {
+  const std::span<StepItem> items = stream.since(before);
+  for (StepItem& item : items)
     mark_move(action, item);
-    if (item.kind != StepItem::Kind::kMove)
-      items.push_back(&item);
-  }
+  // The next of them that moves no data; null: there is none.
+  auto next = [at = items.begin(), end = items.end()]() mutable -> StepItem* {
+    at = std::find_if(at, end, [](const StepItem& item) { return item.kind != StepItem::Kind::kMove; });
+    return at == end ? nullptr : &*at++;
+  };
   if (action.kind == Action::Kind::kWait) {
-    for (size_t i = 0; i < items.size(); ++i)
-      items[i]->request = action.requests[i].index;
+    size_t request = 0;
+    while (StepItem* item = next())
+      item->request = action.requests[request++].index;
     return;
   }
   // A ring for each request with a bell of its own, in order, then one for all that share the queue's.
-  size_t ring = 0, shared = 0;
+  size_t shared = 0;
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
     if (captured)
       stands_now(process, side);
     if (captured ? side.core->standing->has_bell : side.core->trigger.valid()) {
-      items[ring]->start = request.index;
-      items[ring++]->number = side.core->number;
+      StepItem* ring = next();
+      ring->start = request.index;
+      ring->number = side.core->number;
     } else if (side.core->shares_trigger) {
       stream.started.push_back(request.index);
       ++shared;
     }
   }
   if (shared > 0) {
-    items.back()->starts = static_cast<uint32_t>(shared);
-    items.back()->first_start = static_cast<uint32_t>(stream.started.size() - shared);
+    StepItem* ring = next();
+    ring->starts = static_cast<uint32_t>(shared);
+    ring->first_start = static_cast<uint32_t>(stream.started.size() - shared);
   }
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
@@ -52,6 +58,8 @@ void World::mark(Process& process, const Action& action, size_t before) {
 
 // Where the item packs or unpacks for a request of the action's, or says so: for which.
 void World::mark_move(const Action& action, StepItem& item) {
+  if (item.kind != StepItem::Kind::kMove && item.op.kind != gpu::StreamOp::Kind::kWrite64)
+    return;
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
     const bool moves =

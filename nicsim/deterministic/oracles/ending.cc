@@ -88,14 +88,17 @@ void judge_pairs(World& world) {
     // Nothing more is started then, and what has completed is not taken back.
     if (side.core->peer_starts != UINT64_MAX && (side.standing || side.core->transferred()))
       continue;
-    const std::string who = "the " + world.exchange().describe({index}) + " is not told that its other side ";
+    const auto untold = [&](const char* what) {
+      world.find(Finding::kLeak, "honesty",
+                 "the " + world.exchange().describe({index}) + " is not told that its other side " + what);
+    };
     if (other.core == nullptr && side.starts > other.before)
-      world.find(Finding::kLeak, "honesty", who + "was freed");
+      untold("was freed");
     // The driver may hear of a failure when its request is gone.
     else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().has_driver())
-      world.find(Finding::kLeak, "honesty", who + "had failed when it was freed");
+      untold("had failed when it was freed");
     else if (other.core != nullptr && other.number == side.core->matched_number && other.core->failures > 0)
-      world.find(Finding::kLeak, "honesty", who + "has failed");
+      untold("has failed");
   }
 }
 
@@ -190,13 +193,15 @@ void judge_counts(World& world, const Process& process) {
 
 // Where all programs have ended nobody waits for a match: what was offered was taken or withdrawn.
 void judge_matching(World& world, const Process& process) {
-  const std::string who = "rank " + std::to_string(process.rank);
+  const auto keeps = [&](const std::string& what) {
+    world.find(Finding::kLeak, "matching",
+               "rank " + std::to_string(process.rank) + " keeps " + what + " that was withdrawn");
+  };
   if (!process.matcher.posted().empty())
-    world.find(Finding::kLeak, "matching", who + " keeps a receive that was withdrawn posted");
+    keeps("a receive, still posted,");
   for (uint32_t from = 0; from < world.exchange().ranks(); ++from)
     if (process.matcher.unmatched_offer(from, kCommunicator) != nullptr)
-      world.find(Finding::kLeak, "matching",
-                 who + " keeps an offer of rank " + std::to_string(from) + " that was withdrawn");
+      keeps("an offer of rank " + std::to_string(from));
 }
 
 // Every message between living processes has arrived, and the channels leave nothing behind.

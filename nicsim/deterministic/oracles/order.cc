@@ -270,23 +270,23 @@ bool has_moved(const World& world, RequestName request) {
 
 bool check_moves(World& world, const StepItem& item) {
   const Side& side = world.side(RequestName{item.request});
-  const std::string next = name(world, item.request, side.moved + 1);
+  const auto next = [&] { return name(world, item.request, side.moved + 1); };
   const auto wrong = [&](Finding finding, const char* oracle, const std::string& what) {
     world.find(finding, oracle, what);
     return false;
   };
   if (side.core == nullptr || side.core->number != item.number)
-    return wrong(Finding::kOrder, "lifetime", next + ": its stream packs or unpacks for it after it was freed");
+    return wrong(Finding::kOrder, "lifetime", next() + ": its stream packs or unpacks for it after it was freed");
   switch (item.op.kind) {
     case gpu::StreamOp::Kind::kPack:
       if (side.data_read < side.started * side.pieces && side.failed == 0)
-        return wrong(Finding::kIntegrity, "order", next + ": is packed before the last one has left");
-      return side.started <= side.moved || wrong(Finding::kOrder, "order", next + ": is packed after its start");
+        return wrong(Finding::kIntegrity, "order", next() + ": is packed before the last one has left");
+      return side.started <= side.moved || wrong(Finding::kOrder, "order", next() + ": is packed after its start");
     case gpu::StreamOp::Kind::kUnpack:
-      return side.waited > side.moved || wrong(Finding::kOrder, "order", next + ": is unpacked before its wait");
+      return side.waited > side.moved || wrong(Finding::kOrder, "order", next() + ": is unpacked before its wait");
     default:
       return item.op.value - side.core->moved_base <= side.moved - side.before ||
-             wrong(Finding::kOrder, "order", next + ": counts as packed or unpacked before it is");
+             wrong(Finding::kOrder, "order", next() + ": counts as packed or unpacked before it is");
   }
 }
 
@@ -351,15 +351,15 @@ void check_offers(World& world, const Process& process) {
     const auto right = std::find_if(offers.begin(), offers.end(), [&](const Mailbox::Offer& offer) {
       return offer.from == from && unmatched(from, offer.send);
     });
-    const std::string who = "rank " + std::to_string(process.rank) + " ";
+    const auto who = [&] { return "rank " + std::to_string(process.rank) + " "; };
     if (right != offers.end() && (oldest == nullptr || (oldest->send != right->send && unmatched(from, oldest->send))))
       return world.find(Finding::kOrder, "matching",
-                        who + "forgets the offer of the " +
+                        who() + "forgets the offer of the " +
                             world.exchange().describe({world.process(from).requests[right->send - 1]}) +
                             ", which was not withdrawn");
     if (right == offers.end() && oldest != nullptr && unmatched(from, oldest->send))
       return world.find(Finding::kOrder, "matching",
-                        who + "keeps an offer of rank " + std::to_string(from) + " that was withdrawn");
+                        who() + "keeps an offer of rank " + std::to_string(from) + " that was withdrawn");
   }
 }
 
