@@ -90,6 +90,9 @@ struct Process {
   nic::Nic& card() { return driver == nullptr ? static_cast<nic::Nic&>(nic) : *driver->nic; }
   const nic::Nic& card() const { return driver == nullptr ? static_cast<const nic::Nic&>(nic) : *driver->nic; }
 
+  uint64_t failures() const { return driver == nullptr ? nic.failures() : driver->nic->failures(); }
+  uint64_t lost_peers() const { return driver == nullptr ? nic.lost_peers() : driver->nic->lost_peers(); }
+
   const uint32_t rank;
   const std::span<const Action> program;
   StepNic nic;

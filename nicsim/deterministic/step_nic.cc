@@ -222,8 +222,8 @@ Status StepNic::issue(const nic::Op& op) {
   return {};
 }
 
-void StepNic::start_held() {
-  if (!held_ || !model_.room_in_flight())
+void StepNic::start_what_is_held() {
+  if (!model_.room_in_flight())
     return;
   const nic::Op op = *std::exchange(held_, std::nullopt);
   const std::optional<Launch> launch = model_.start_held();

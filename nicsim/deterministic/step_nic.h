@@ -96,13 +96,17 @@ class StepNic final : public nic::Nic {
   // Whether counters and regions are there for whoever asks.
   void have_plenty(bool plenty) { plenty_ = plenty; }
   // What was issued while too much was under way goes once there is room.
-  void start_held();
+  void start_held() {
+    if (held_)
+      start_what_is_held();
+  }
   bool holds() const { return held_.has_value(); }
   // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
  private:
   bool is_scarce();
+  void start_what_is_held();
 
   World& world_;
   const uint32_t rank_;

@@ -279,7 +279,13 @@ class World {
   void give_up(Process& process);
   bool sync(Process& process, const Action& action);
   void release(Process& process, const core::Request& failed);
-  bool has_news(const Process& process) const;
+  // Whether MPIX_Queue_wait, looking again, may find a failure.
+  bool has_news(const Process& process) const {
+    return process.failures() != process.failures_seen || process.hears_of_failures ||
+           ((options_.failures || options_.kills) && process.asked != process.next_action) ||
+           (process.lost_peers() > 0 && has_news_of_losses(process));
+  }
+  bool has_news_of_losses(const Process& process) const;
   void find_losses(Process& process);
   void note_failures_told(Process& process, const std::function<void()>& call);
   void check_synced(const Process& process, uint32_t queue);

@@ -119,14 +119,7 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
   }
 }
 
-// Whether MPIX_Queue_wait, looking again, may find a failure.
-bool World::has_news(const Process& process) const {
-  if (process.card().failures() != process.failures_seen || process.hears_of_failures)
-    return true;
-  if ((options_.failures || options_.kills) && process.asked != process.next_action)
-    return true;
-  if (process.card().lost_peers() == 0)
-    return false;
+bool World::has_news_of_losses(const Process& process) const {
   return process.looks < 2 || std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
            const core::Request* core = state_->sides[request].core;
            return core != nullptr && core->matched() && core->failures == 0 && !core->transferred() &&

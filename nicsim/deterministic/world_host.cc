@@ -242,19 +242,21 @@ void World::check_synced(const Process& process, uint32_t queue) {
     const Side& side = state_->sides[request];
     if (side.core == nullptr || side.number != side.core->number || side.queue != queue || side.released)
       continue;
-    const std::string who = "MPIX_Queue_wait returns, and the " + exchange_.describe({request}) + " ";
+    const auto wrong = [&](Finding finding, const char* oracle, const char* what) {
+      find(finding, oracle, "MPIX_Queue_wait returns, and the " + exchange_.describe({request}) + " " + what);
+    };
     if (side.failed > (late ? unread_failures(side) : 0))
-      return find(Finding::kLeak, "honesty", who + "has failed, of which nobody was told");
+      return wrong(Finding::kLeak, "honesty", "has failed, of which nobody was told");
     const bool receive = RequestName{request}.receive();
     // Its sender alone knows of a write that failed, where it raises the flag; but of what an earlier request in its
     // place has lost this one says nothing.
     const bool flag = receive && core::raises_flags(options_.strategy);
     const uint64_t lost = flag ? state_->sides[request ^ 1].first_lost : 0;
     if (lost > side.before && lost <= side.starts)
-      return find(Finding::kLeak, "honesty", who + "has lost a write, of which nobody was told");
+      return wrong(Finding::kLeak, "honesty", "has lost a write, of which nobody was told");
     const bool lost_before = lost > 0 && lost <= side.before;
     if (!lost_before && (receive ? side.data_landed : side.data_acked) < side.starts * side.pieces)
-      return find(Finding::kIntegrity, "order", who + "has not completed");
+      return wrong(Finding::kIntegrity, "order", "has not completed");
   }
 }
 
@@ -350,24 +352,30 @@ bool World::host_can_go_on(Process& process) {
   if (options_.blocking_post && process.nic.posting() > 0)
     return false;
   const Action& action = process.program[process.next_action];
-  if (action.kind == Action::Kind::kComplete)
+  const auto all = [&](auto holds) {
     return std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
       const core::Request* core = state_->sides[request.index].core;
-      return core == nullptr || core->complete();
+      return core == nullptr || holds(*core);
     });
-  if (action.kind == Action::Kind::kMatched)
-    return std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
-      const core::Request* core = state_->sides[request.index].core;
-      return core == nullptr || core->state != core::Request::State::kMatching;
-    });
-  if (action.kind != Action::Kind::kSync || has_news(process))
+  };
+  switch (action.kind) {
+    case Action::Kind::kSync: return sync_can_go_on(process, action.queue);
+    case Action::Kind::kComplete: return all([](const core::Request& core) { return core.complete(); });
+    case Action::Kind::kMatched:
+      return all([](const core::Request& core) { return core.state != core::Request::State::kMatching; });
+    default: return true;
+  }
+}
+
+bool World::sync_can_go_on(const Process& process, uint32_t queue) {
+  if (has_news(process))
     return true;
-  Process::Lane& lane = *process.lanes[action.queue];
-  if (process.driver != nullptr)
-    return lane.stream.empty();  // it asks as it goes
-  if (!lane.stream.empty() || lane.queue->settled())
-    return lane.stream.empty();
-  oracle::check_unsettled(*this, process, action.queue);
+  const Process::Lane& lane = *process.lanes[queue];
+  if (!lane.stream.empty())
+    return false;
+  if (process.driver != nullptr || lane.queue->settled())
+    return true;  // a driver asks as it goes
+  oracle::check_unsettled(*this, process, queue);
   return false;
 }
 

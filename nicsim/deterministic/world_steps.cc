@@ -30,10 +30,11 @@ void World::take(uint32_t number) {
 }
 
 void World::take_post(Process& process) {
-  const nic::DeferredOp op = process.nic.next_posting();
+  const nic::DeferredOp& op = process.nic.next_posting();
+  const nic::CounterId trigger = op.trigger;
   process.shadow.posted(op);
   process.nic.arrive();
-  oracle::check_counter(*this, process, op.trigger.value);
+  oracle::check_counter(*this, process, trigger.value);
   nic_changed(process);
 }
 

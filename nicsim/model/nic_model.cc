@@ -21,8 +21,6 @@ namespace {
 
 constexpr uint64_t kWord = sizeof(uint64_t);
 
-Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
-
 Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}, .region = {}}; }
 
 }  // namespace
@@ -44,11 +42,7 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
 
 // ---- Counters
 
-Result<CounterValue> NicModel::read(CounterId id) const {
-  if (!is_open(id))
-    return no_counter();
-  return counters_[id].value;
-}
+Status NicModel::no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 
 Status NicModel::add(CounterId id, uint64_t value) {
   if (!is_open(id))

@@ -81,7 +81,9 @@ class NicModel {
   // ---- Counters and regions: as the functions of nic::Nic with these names.
   Result<nic::CounterId> open_counter() { return counters_.add(); }
   Status close_counter(nic::CounterId counter) { return counters_.remove(counter); }
-  Result<nic::CounterValue> read(nic::CounterId counter) const;
+  Result<nic::CounterValue> read(nic::CounterId counter) const {
+    return is_open(counter) ? Result(counters_[counter].value) : Result<nic::CounterValue>(no_counter());
+  }
   Status add(nic::CounterId counter, uint64_t value);
   Status add_error(nic::CounterId counter, uint32_t value);
   Status reset(nic::CounterId counter);
@@ -176,6 +178,7 @@ class NicModel {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
+  static Status no_counter();
   using Counter = CounterTable::Counter;
 
   struct InFlight {

@@ -22,7 +22,10 @@ class ShadowNic {
   void succeeded(uint32_t counter, uint64_t times);
   void failed(uint32_t counter, uint32_t times = 1);
   void reset(uint32_t counter) { counters_[counter].value = {}; }
-  void opened(uint32_t counter, nic::CounterValue value) { counters_[counter].value = value; }
+  void opened(uint32_t counter, nic::CounterValue value) {
+    counters_[counter].value = value;
+    counters_[counter].entries.reserve(kUsual);
+  }
   void posted(const nic::DeferredOp& op);
   void flushed();
   void canceled(uint32_t counter);
@@ -48,6 +51,8 @@ class ShadowNic {
   size_t ready(uint32_t counter) const { return counters_[counter].ready; }
 
  private:
+  static constexpr size_t kUsual = 2;  // entries of a counter at a time
+
   struct Entry {
     uint64_t threshold;
     uint64_t context;
