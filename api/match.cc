@@ -1,7 +1,5 @@
 #include <sched.h>
 
-#include <algorithm>
-
 #include "api/blocking_call.h"
 #include "api/context.h"
 #include "api/match_call.h"
@@ -57,28 +55,36 @@ struct Collected {
   std::string error;
 };
 
-// Finds and checks the records of a call: all are fit, or the call is refused.
+// Finds and checks the record of one request more; false where the call is refused for it.
+bool add(Context& context, MPI_Request request, bool resume, Collected& result) LANYARD_REQUIRES(context_locked) {
+  RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
+  if (record != nullptr)
+    result.communicator = record->communicator;
+  result.error_class = check_record(context, record, request, resume, &result.error);
+  if (result.error_class == MPI_SUCCESS && record->in_call) {
+    result.error_class = MPI_ERR_REQUEST;
+    result.error = "the request stands in the call twice";
+  }
+  if (result.error_class != MPI_SUCCESS) {
+    result.error = "request " + std::to_string(result.records.size()) + ": " + result.error;
+    return false;
+  }
+  record->in_call = true;
+  result.records.push_back(record);
+  return true;
+}
+
+// All are fit, or the call is refused.
 Collected collect(Context& context, int count, MPI_Request requests[], bool resume) LANYARD_REQUIRES(context_locked) {
   Collected result;
   result.error_class = check_array(count, requests, &result.error);
   if (result.error_class != MPI_SUCCESS)
     return result;
-  for (int i = 0; i < count; ++i) {
-    RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
-    if (record != nullptr)
-      result.communicator = record->communicator;
-    result.error_class = check_record(context, record, requests[i], resume, &result.error);
-    if (result.error_class == MPI_SUCCESS &&
-        std::find(result.records.begin(), result.records.end(), record) != result.records.end()) {
-      result.error_class = MPI_ERR_REQUEST;
-      result.error = "the request stands in the call twice";
-    }
-    if (result.error_class != MPI_SUCCESS) {
-      result.error = "request " + std::to_string(i) + ": " + result.error;
-      return result;
-    }
-    result.records.push_back(record);
+  result.records.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count && add(context, requests[i], resume, result); ++i) {
   }
+  for (RequestRecord* record : result.records)
+    record->in_call = false;
   return result;
 }
 
@@ -115,7 +121,7 @@ void end_call(const std::vector<RequestRecord*>& records, bool gave_up) {
 
 // Waits until no record is matching any more. Returns the text of a stall, or "".
 std::string wait_for(Context& context, const std::vector<RequestRecord*>& records, const char* caller) {
-  const auto is_matching = [](const RequestRecord* record) { return record->matching(); };
+  size_t over = 0;  // of so many, from the first on, the match is over, which it stays while the call names them
   BlockingCall call(context, {.name = caller, .records = {records.begin(), records.end()}});
   while (true) {
     const uint64_t seen = context.nic().activity();
@@ -123,7 +129,9 @@ std::string wait_for(Context& context, const std::vector<RequestRecord*>& record
     {
       const ContextLock lock(context);
       context.plane().progress();
-      if (std::none_of(records.begin(), records.end(), is_matching))
+      while (over < records.size() && !records[over]->matching())
+        ++over;
+      if (over == records.size())
         return "";
       if (call.overdue() && call.report_ready())
         return call.report();

@@ -1,7 +1,5 @@
 #include "api/match_call.h"
 
-#include <algorithm>
-
 #include "api/watched_handles.h"
 
 namespace lanyard::api {
@@ -63,7 +61,9 @@ void MatchCall::free_handle() const {
 }
 
 void MatchCall::advance(Context& context) {
-  if (std::any_of(records_.begin(), records_.end(), [](const RequestRecord* record) { return record->matching(); }))
+  while (over_ < records_.size() && !records_[over_]->matching())
+    ++over_;
+  if (over_ < records_.size())
     return;
   for (RequestRecord* record : records_) {
     record->in_imatch = false;

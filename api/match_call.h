@@ -59,6 +59,7 @@ class MatchCall {
   static int cancel(void* state, int complete);
 
   std::vector<RequestRecord*> records_;
+  size_t over_ = 0;  // of so many, from the first on, the match is over, which it stays while the call is out
   MPI_Request handle_ = MPI_REQUEST_NULL;
   bool taken_ = false;
   bool done_ = false;

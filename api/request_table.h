@@ -30,6 +30,7 @@ struct RequestRecord {
   bool gave_up = false;     // a blocking call stopped waiting for its match, and may be repeated
   bool in_imatch = false;   // a match request is out for it, or a blocking call matches it
   bool is_watched = false;  // among the WatchedHandles
+  bool in_call = false;     // scratch: seen in the call being checked
 
   bool matched() const { return core != nullptr && core->matched(); }
   bool matching() const { return core != nullptr && core->state == core::Request::State::kMatching; }

@@ -19,6 +19,7 @@ PATCHED = [
     "transport/core/matcher.cc",
     "transport/core/overflow.cc",
     "transport/core/plan.cc",
+    "transport/core/posted_queue.cc",
     "transport/core/queue.cc",
     "transport/core/queue_capture.cc",
     "transport/core/standing.cc",

@@ -52,7 +52,9 @@ enum Workload : uint32_t {
   kGapsElsewhere,  // ... a receive goes on on another stream as early as it may
   kGapsLengths,    // ... and is longer than its message
   kDriverFlagFailures,
-  kAged,  // counters near their 48 bits, and one start more than they can count
+  kAged,       // counters near their 48 bits, and one start more than they can count
+  kWildcards,  // a receive of any tag, and one that its second offer fits as well
+  kTags,       // receives that come after their offers, in another order
 };
 
 constexpr const char* kWorkloads[] = {
@@ -98,6 +100,8 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1p8xy_0-1:7t2p4y/p0_p1_s0.1_w0.1_y/s0r.1r_w0r.1r_u0_u1_y",
     "2ranks,1req-one-way,3iter,sync,ready,sender-flag,cxi-driver,failures",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
+    "program=0-1:8t1g_0-1:16t1/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y",
+    "program=0-1:8t1_0-1:8t2/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m1r_x1r_m0r_x0r_s0r.1r_w0r.1r_u0_u1_y",
     "random programs",
 };
 constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
@@ -304,6 +308,10 @@ constexpr Mutant kMutants[] = {
      "Matcher::answer", kDriverFlagFailures, nullptr},
     {122, "asked once", "a sender that was asked answers the first question alone", "Matcher::asked",
      kDriverFlagFailures, nullptr},
+    {130, "exact before any", "a receive of any tag does not get an offer that a later one fits exactly",
+     "PostedQueue::find", kWildcards, nullptr},
+    {131, "tag not asked for", "a receive takes the oldest offer of its sender that waits, whatever its tag",
+     "Matcher::begin", kTags, nullptr},
 };
 
 }  // namespace

@@ -10,11 +10,6 @@ namespace lanyard::core {
 
 namespace {
 
-bool fits(const Transfer& receive, const MatchCard& offer) {
-  return receive.communicator == offer.communicator && (receive.peer == kAnySource || receive.peer == offer.source) &&
-         (receive.tag == kAnyTag || receive.tag == offer.tag);
-}
-
 void fail(Endpoint& endpoint, Request& request, Status why) {
   endpoint.close_resources(request);
   request.match_error = std::move(why);
@@ -60,14 +55,14 @@ Status Matcher::begin(Request& request) {
   if (transfer.direction == Direction::kReceive) {
     request.state = Request::State::kMatching;
     request.match_error = {};
-    const auto offer = std::find_if(offers_.begin(), offers_.end(), [&](const MatchCard& card) {
-      return fits(transfer, card) && !courier_.why_unreachable(card.from_nic);
-    });
-    if (offer == offers_.end()) {
-      posted_.push_back(&request);
+    OfferQueue::Offer* offer =
+        offers_.find({transfer.communicator, transfer.peer, transfer.tag},
+                     [&](const MatchCard& card) { return !courier_.why_unreachable(card.from_nic); });
+    if (offer == nullptr) {
+      posted_.add(request);
     } else {
-      const MatchCard card = *offer;
-      offers_.erase(offer);
+      const MatchCard card = offer->card;
+      offers_.remove(*offer);
       pair(request, card);
     }
     return {};
@@ -113,15 +108,13 @@ void Matcher::handle(const MatchCard& card) {
       // what is received from any source may yet come from another.
       if (card.longest == 0 || courier_.why_unreachable(card.from_nic))
         return;
-      const auto receive = std::find_if(posted_.begin(), posted_.end(),
-                                        [&](const Request* request) { return fits(request->transfer, card); });
-      if (receive == posted_.end()) {
-        offers_.push_back(card);
+      Request* receive = posted_.find({card.communicator, card.source, card.tag});
+      if (receive == nullptr) {
+        offers_.add(card);
         return;
       }
-      Request& request = **receive;
-      posted_.erase(receive);
-      pair(request, card);
+      posted_.remove(*receive);
+      pair(*receive, card);
       return;
     }
     case MatchCard::Kind::kAccept: accepted(card); return;
@@ -214,11 +207,8 @@ void Matcher::rejected(const MatchCard& card) {
 }
 
 void Matcher::withdrawn(const MatchCard& card) {
-  const auto offer = std::find_if(offers_.begin(), offers_.end(), [&](const MatchCard& each) {
-    return each.from_nic == card.from_nic && each.send == card.send;
-  });
-  if (offer != offers_.end())
-    offers_.erase(offer);
+  if (OfferQueue::Offer* offer = offers_.find_send(card.from_nic, card.send))
+    offers_.remove(*offer);
   else if (Request* receive = endpoint_.find_matched(card.from_nic, card.send))
     endpoint_.end_peer(*receive, 0, false);
 }
@@ -355,7 +345,7 @@ bool Matcher::part(Parting& parting) {
 void Matcher::withdraw(Request& request) {
   LANYARD_CHECK(request.state == Request::State::kMatching, "only a match under way can be withdrawn");
   if (request.transfer.direction == Direction::kReceive) {
-    std::erase(posted_, &request);
+    posted_.remove(request);
   } else {
     MatchCard card;
     card.kind = MatchCard::Kind::kWithdraw;
@@ -369,27 +359,18 @@ void Matcher::withdraw(Request& request) {
 
 void Matcher::lose_peer(uint32_t nic, const std::string& why) {
   const Status gone{Code::kFailed, why};
-  std::erase_if(offers_, [&](const MatchCard& offer) { return offer.from_nic == nic; });
-  std::erase_if(posted_, [&](Request* request) {
-    const bool lost = request->transfer.peer != kAnySource && request->transfer.peer_nic == nic;
-    if (lost)
-      fail(endpoint_, *request, gone);
-    return lost;
-  });
+  offers_.remove_all_of(nic);
   endpoint_.for_each_request([&](Request& request) {
-    if (request.state == Request::State::kMatching && request.transfer.direction == Direction::kSend &&
-        request.transfer.peer_nic == nic)
+    const bool receive = request.transfer.direction == Direction::kReceive;
+    if (request.state == Request::State::kMatching && request.transfer.peer_nic == nic &&
+        request.transfer.peer != kAnySource) {
+      if (receive)
+        posted_.remove(request);
       fail(endpoint_, request, gone);
-    if (request.matched() && request.matched_nic == nic && request.transfer.direction == Direction::kReceive)
+    }
+    if (request.matched() && request.matched_nic == nic && receive)
       endpoint_.give_up_asking(request);
   });
-}
-
-const MatchCard* Matcher::unmatched_offer(uint32_t from_nic, uint64_t communicator) const {
-  for (const MatchCard& offer : offers_)
-    if (offer.from_nic == from_nic && offer.communicator == communicator)
-      return &offer;
-  return nullptr;
 }
 
 }  // namespace lanyard::core

@@ -11,12 +11,13 @@
 #ifndef LANYARD_TRANSPORT_CORE_MATCHER_H_
 #define LANYARD_TRANSPORT_CORE_MATCHER_H_
 
-#include <list>
 #include <string>
 #include <vector>
 
 #include "transport/core/endpoint.h"
 #include "transport/core/match_card.h"
+#include "transport/core/offer_queue.h"
+#include "transport/core/posted_queue.h"
 
 namespace lanyard::core {
 
@@ -46,9 +47,10 @@ class Matcher {
 
   // The oldest offer to this process from that NIC and in that communicator that no receive was posted for yet; null if
   // there is none. For reports.
-  const MatchCard* unmatched_offer(uint32_t from_nic, uint64_t communicator) const;
-  // The receives that wait for an offer, oldest first.
-  const std::list<Request*>& posted() const { return posted_; }
+  const MatchCard* unmatched_offer(uint32_t from_nic, uint64_t communicator) const {
+    return offers_.oldest_of(from_nic, communicator);
+  }
+  const PostedQueue& posted() const { return posted_; }
 
  private:
   struct Parting {
@@ -73,8 +75,8 @@ class Matcher {
 
   Endpoint& endpoint_;
   Courier& courier_;
-  std::list<Request*> posted_;     // receives, oldest first
-  std::list<MatchCard> offers_;    // of sends that no receive was posted for yet, oldest first
+  PostedQueue posted_;
+  OfferQueue offers_;
   std::vector<uint64_t> answers_;  // numbers of sends that were asked about
   std::vector<Parting> partings_;  // of sends that were freed before it was known how they ended
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/base/status.h"
+#include "transport/core/linked_table.h"
 #include "transport/core/resources.h"
 #include "transport/core/transfer.h"
 #include "transport/nic/nic.h"
@@ -38,6 +39,9 @@ struct Request : Resources {
   Transfer transfer;
   State state = State::kFresh;
   Status match_error;  // why the last match failed, if it did
+  // Of a receive that is posted, for its PostedQueue.
+  uint64_t posted = 0;
+  Links<Request> posted_links;
 
   // The matched pair. For a receive: the message's actual source, tag and length.
   int matched_peer = 0;
