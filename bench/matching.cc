@@ -1,0 +1,208 @@
+// What matching costs: MPIX_Matchall of many pairs between two ranks, beside as many plain messages of the same run.
+// See README.md.
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <lanyard/lanyard.h>
+#include "bench/mpi_check.h"
+#include "bench/mpi_process.h"
+#include "bench/options.h"
+#include "bench/statistics.h"
+
+namespace lanyard::bench {
+namespace {
+
+using Value = uint64_t;  // what a message holds
+
+struct Options {
+  std::vector<int> pairs{1000, 3000, 10000};
+  std::string order = "same";
+  int trials = 5;
+  Format format = Format::kText;
+};
+
+constexpr int kMostPairs = 30000;  // tags go to 32767 at least (MPI 4.0 section 3.2.3)
+constexpr int kMostCounted = 2 * kMostPairs + 1000;
+
+void declare(CLI::App& app, Options& o) {
+  app.add_option("--pairs", o.pairs, "numbers of pairs, a comma list (default: 1000,3000,10000)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMostPairs));
+  app.add_option("--order", o.order,
+                 "in which the receives stand, beside the sends: same, reverse or random (default: same)")
+      ->check(CLI::IsMember({"same", "reverse", "random"}));
+  app.add_option("--trials", o.trials, "for mean and interval (default: 5)")->check(CLI::Range(1, 1000));
+  add_format(app, o.format);
+}
+
+Value value_of(int tag) { return 0x9e3779b97f4a7c15u * static_cast<Value>(tag + 1); }
+
+// Rank 0 sends, rank 1 receives; each message has a tag of its own.
+class Messages {
+ public:
+  Messages(const MpiProcess& process, int pairs, const std::string& order)
+      : process_(process), tags_(static_cast<size_t>(pairs)), values_(tags_.size()) {
+    std::iota(tags_.begin(), tags_.end(), 0);
+    if (!process_.is_first() && order == "reverse")
+      std::reverse(tags_.begin(), tags_.end());
+    if (!process_.is_first() && order == "random")
+      std::shuffle(tags_.begin(), tags_.end(), std::mt19937(1));
+  }
+
+  // Seconds on the slowest rank.
+  double send_all() {
+    std::vector<MPI_Request> requests(tags_.size());
+    for (size_t i = 0; i < tags_.size(); ++i)
+      values_[i] = process_.is_first() ? value_of(tags_[i]) : 0;
+    const double seconds = timed([&] {
+      for (size_t i = 0; i < tags_.size(); ++i)
+        if (process_.is_first())
+          check(MPI_Isend(&values_[i], sizeof(Value), MPI_BYTE, 1, tags_[i], MPI_COMM_WORLD, &requests[i]),
+                "MPI_Isend");
+        else
+          check(MPI_Irecv(&values_[i], sizeof(Value), MPI_BYTE, 0, tags_[i], MPI_COMM_WORLD, &requests[i]),
+                "MPI_Irecv");
+      check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    });
+    for (size_t i = 0; i < tags_.size(); ++i)
+      right_ = right_ && values_[i] == value_of(tags_[i]);
+    return seconds;
+  }
+
+  // The requests are made before the clock runs, and freed after it has stopped.
+  double match_all() {
+    std::vector<MPI_Request> requests(tags_.size());
+    std::vector<MPI_Status> statuses(tags_.size());
+    for (size_t i = 0; i < tags_.size(); ++i)
+      if (process_.is_first())
+        check(MPI_Send_init(&values_[i], sizeof(Value), MPI_BYTE, 1, tags_[i], MPI_COMM_WORLD, &requests[i]),
+              "MPI_Send_init");
+      else
+        check(MPI_Recv_init(&values_[i], sizeof(Value), MPI_BYTE, 0, tags_[i], MPI_COMM_WORLD, &requests[i]),
+              "MPI_Recv_init");
+    const double seconds = timed([&] {
+      check(MPIX_Matchall(static_cast<int>(requests.size()), requests.data(), statuses.data()), "MPIX_Matchall");
+    });
+    for (size_t i = 0; i < tags_.size(); ++i) {
+      int matched = 0;
+      check(MPIX_Is_matched(requests[i], &matched), "MPIX_Is_matched");
+      right_ = right_ && matched != 0 && (process_.is_first() || is_of(statuses[i], tags_[i]));
+    }
+    process_.barrier();
+    for (MPI_Request& request : requests)
+      check(MPI_Request_free(&request), "MPI_Request_free");
+    return seconds;
+  }
+
+  // Whether everything has been matched, and has come, as it should, on all ranks.
+  bool right() const { return process_.all(right_); }
+
+ private:
+  template <typename Body>
+  double timed(Body body) const {
+    process_.barrier();
+    const double begin = MPI_Wtime();
+    body();
+    return process_.largest(MPI_Wtime() - begin);
+  }
+
+  static bool is_of(const MPI_Status& status, int tag) {
+    int bytes = 0;
+    check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+    return status.MPI_SOURCE == 0 && status.MPI_TAG == tag && bytes == static_cast<int>(sizeof(Value));
+  }
+
+  const MpiProcess& process_;
+  std::vector<int> tags_;
+  std::vector<Value> values_;
+  bool right_ = true;
+};
+
+struct Row {
+  int pairs = 0;
+  Estimate match, plain;  // us a pair
+  bool verified = false;
+};
+
+std::string interval(const Estimate& estimate) {
+  return estimate.ci95 ? fmt::format("{:.4f}", *estimate.ci95) : std::string();
+}
+
+void print(const Options& o, const std::vector<Row>& rows) {
+  if (o.format == Format::kText) {
+    fmt::print("Matching, 2 ranks, {}, {} trials, receives in {} order: us a pair\n", mpi_library(), o.trials, o.order);
+    fmt::print("{:>8} {:>10} {:>10} {:>10} {:>10} {:>7}\n", "pairs", "match", "least", "plain", "least", "ratio");
+    for (const Row& row : rows)
+      fmt::print("{:>8} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>6.2f}x{}\n", row.pairs, row.match.mean,
+                 row.match.min, row.plain.mean, row.plain.min, row.match.mean / row.plain.mean,
+                 row.verified ? "" : "  WRONG");
+    return;
+  }
+  fmt::print(
+      "mpi,order,trials,pairs,match_us_mean,match_us_ci95,match_us_min,plain_us_mean,plain_us_ci95,plain_us_min,"
+      "ratio,verified\n");
+  for (const Row& row : rows)
+    fmt::print("{},{},{},{},{:.4f},{},{:.4f},{:.4f},{},{:.4f},{:.4f},{}\n", csv_field(mpi_library()), o.order, o.trials,
+               row.pairs, row.match.mean, interval(row.match), row.match.min, row.plain.mean, interval(row.plain),
+               row.plain.min, row.match.mean / row.plain.mean, row.verified ? "yes" : "no");
+}
+
+// The first trial warms up: what was made for it is used again.
+template <typename Trial>
+Estimate measure(int trials, int pairs, Trial trial) {
+  std::vector<double> us;
+  trial();
+  for (int i = 0; i < trials; ++i)
+    us.push_back(trial() * 1e6 / pairs);
+  return estimate(us);
+}
+
+int run(int argc, char** argv, const MpiProcess& process) {
+  Options options;
+  CLI::App app{"What MPIX_Matchall costs, beside MPI_Isend, MPI_Irecv and MPI_Waitall."};
+  declare(app, options);
+  if (const auto status = parse(app, argc, argv, process))
+    return *status;
+  if (process.ranks() != 2)
+    return usage_error(process, "matching", fmt::format("needs 2 ranks, not {}", process.ranks()));
+  if (options.format == Format::kJson)
+    return usage_error(process, "matching", "--format is text or csv");
+  // All plain messages come first, before the card's threads have anything to do.
+  std::vector<Row> rows;
+  for (const int pairs : options.pairs) {
+    Messages messages(process, pairs, options.order);
+    const Estimate plain = measure(options.trials, pairs, [&] { return messages.send_all(); });
+    rows.push_back({.pairs = pairs, .match = {}, .plain = plain, .verified = messages.right()});
+  }
+  bool right = true;
+  for (Row& row : rows) {
+    Messages messages(process, row.pairs, options.order);
+    row.match = measure(options.trials, row.pairs, [&] { return messages.match_all(); });
+    row.verified = messages.right() && row.verified;
+    right = right && row.verified;
+  }
+  if (process.is_first())
+    print(options, rows);
+  return right ? 0 : kExitMismatch;
+}
+
+}  // namespace
+}  // namespace lanyard::bench
+
+int main(int argc, char** argv) {
+  // Two counters and two regions a pair on the sender's card, and some for the rest. What the user has set stays.
+  const std::string most = std::to_string(lanyard::bench::kMostCounted);
+  for (const char* limit : {"LANYARD_SIM_COUNTERS", "LANYARD_SIM_REGIONS"})
+    setenv(limit, most.c_str(), 0);
+  lanyard::bench::MpiProcess process(&argc, &argv);
+  return lanyard::bench::run(argc, argv, process);
+}
