@@ -36,6 +36,7 @@ namespace lanyard::nic_contract {
 
 using nic::AtomicKind;
 using nic::CompletionLevel;
+using nic::ContextStarts;
 using nic::CounterId;
 using nic::CounterValue;
 using nic::DeferredOp;
