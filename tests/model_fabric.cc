@@ -26,6 +26,7 @@ ModelNic::ModelNic(ModelFabric& fabric, uint32_t rank, const nicsim::ModelLimits
   caps_.doorbell_atomic_add = caps_.doorbell_host_call = true;
   caps_.fetching_atomics = caps_.deferred_counter_ops = caps_.flush = caps_.cancel = true;
   caps_.target_count_means_visible = true;
+  caps_.counters_count_both = true;
 }
 
 Status ModelNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {

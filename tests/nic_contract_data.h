@@ -335,6 +335,38 @@ TEST_P(NicContract, N4_CountedMeansVisible) {
   }
 }
 
+// What is written from here and what is written here, on one counter; an entry waits for the sum.
+TEST_P(NicContract, N5_OneCounterCountsCompletionsAndArrivals) {
+  if (!start())
+    return;
+  if (!needs(nic(0).caps().counters_count_both, "counters_count_both"))
+    return;
+  constexpr size_t kBytes = 500;
+  const CounterId both = counter();
+  const CounterId done = counter();
+  const CounterId theirs = counter(1);
+  Memory& out = memory(0, kBytes);
+  Memory& in = memory(0, kBytes, both);
+  Memory& there = memory(1, kBytes);
+  Memory& source = memory(1, kBytes);
+  for (uint64_t i = 1; i <= 40; ++i) {
+    out.fill(2 * i, 0, kBytes);
+    source.fill(2 * i + 1, 0, kBytes);
+    post_patiently(when(both, 3 * i, write_op(out, 0, there, 0, 8, done)), 0);
+    issue(write_op(out, 0, there, 0, kBytes, both));
+    issue(write_op(out, 0, there, 0, kBytes, both));
+    ASSERT_TRUE(reaches(both, 3 * i - 1));
+    settle();
+    EXPECT_EQ(value(done), (CounterValue{i - 1, 0})) << "one is missing";
+    issue(write_op(source, 0, in, 0, kBytes, theirs), 1);
+    ASSERT_TRUE(reaches(both, 3 * i));
+    ASSERT_TRUE(reaches(done, i));
+    ASSERT_TRUE(reaches(theirs, i, 1));
+    EXPECT_TRUE(there.holds(2 * i, 0, kBytes));
+    EXPECT_TRUE(in.holds(2 * i + 1, 0, kBytes));
+  }
+}
+
 // ---- Chains
 
 // A rings, B's arrival counter sends on what arrived, C's sends it back: three hops without a host.

@@ -35,6 +35,7 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.cancel = true;
   caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
+  caps_.counters_count_both = true;
 }
 
 Status StepNic::set_peers(std::span<const nic::Address>, uint32_t) {

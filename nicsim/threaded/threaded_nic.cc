@@ -50,6 +50,7 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.cancel = true;
   caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
+  caps_.counters_count_both = true;
   caps_.device_memory = mover_ != nullptr;
   caps_.watches_peers = true;
 }

@@ -34,6 +34,8 @@ Endpoint::~Endpoint() {
   (void)nic_.flush();
   for (const auto& [number, request] : requests_)
     close_resources(*request);
+  for (const auto& exchange : exchanges_)
+    resources_.close(exchange->shared);
   for (Enqueued& each : enqueued_)
     resources_.close(each.counters);
 }
@@ -109,13 +111,16 @@ Status Endpoint::free_request(Request* request) {
   failures_.forget(*request);
   ended_pairs_ -= request->peer_starts != UINT64_MAX ? 1 : 0;
   close_resources(*request);
+  if (request->exchange != nullptr)
+    leave_exchange(*request);
   requests_.erase(request->number);
   return {};
 }
 
 Status Endpoint::open_resources(Request& request) {
   close_enqueued();
-  Result<Resources> resources = resources_.open(request.transfer, options_.strategy);
+  Result<Resources> resources = resources_.open(request.transfer, options_.strategy,
+                                                request.exchange != nullptr ? &request.exchange->shared : nullptr);
   if (resources.ok())
     static_cast<Resources&>(request) = resources.value();
   return resources.status();
@@ -126,7 +131,7 @@ void Endpoint::close_resources(Request& request) {
   // again.
   if (request.released)
     request.done = {};
-  if (request.released && !has_run_all(request.queue_number)) {
+  if (request.released && !request.shared && !has_run_all(request.queue_number)) {
     Resources counters;
     counters.trigger = std::exchange(request.trigger, {});
     counters.completion = std::exchange(request.completion, {});
@@ -138,11 +143,8 @@ void Endpoint::close_resources(Request& request) {
 
 void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.matched_number = keys.request;
-  const PlanContext context{.self = self_,
-                            .max_message_bytes = std::min(nic_.caps().max_message_bytes, keys.longest),
-                            .strategy = options_.strategy,
-                            .one = resources_.one(),
-                            .context = request.number};
+  request.ready = keys.ready;
+  const PlanContext context = plan_context(keys.longest, request.number);
   request.plan = make_plan(request, keys, context);
   request.completions = completions_of(request, context);
   request.finds_out = (request.transfer.direction == Direction::kSend) == keys.ready;
@@ -154,9 +156,91 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.shares_trigger =
       std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
+  become_matched(request);
+}
+
+void Endpoint::bind_to_nobody(Request& request) {
+  request.matched_peer = kNobody;
+  request.matched_tag = kAnyTag;  // MPI 4.0 section 3.10: the status of a receive from MPI_PROC_NULL
+  request.matched_bytes = 0;
+  become_matched(request);
+}
+
+PlanContext Endpoint::plan_context(uint64_t longest, uint64_t number) {
+  return {.self = self_,
+          .max_message_bytes = std::min(nic_.caps().max_message_bytes, longest),
+          .strategy = options_.strategy,
+          .one = resources_.one(),
+          .context = number};
+}
+
+void Endpoint::become_matched(Request& request) {
   failures_.collect();
   request.lost_before = failures_.lost();
   request.state = Request::State::kMatched;
+  Exchange* exchange = request.exchange;
+  if (exchange != nullptr && !exchange->ended &&
+      std::all_of(exchange->members.begin(), exchange->members.end(),
+                  [](const Request* each) { return each->matched(); }))
+    bind_exchange(*exchange, plan_context(UINT64_MAX, 0));
+}
+
+// ---- Exchanges
+
+Status Endpoint::make_exchange(std::string name, std::span<Request* const> members) {
+  Result<Resources> shared = resources_.open_exchange();
+  if (!shared.ok())
+    return shared.status();
+  auto exchange = std::make_unique<Exchange>();
+  exchange->name = std::move(name);
+  exchange->members.assign(members.begin(), members.end());
+  exchange->shared = shared.value();
+  for (Request* member : members) {
+    LANYARD_CHECK(member->state == Request::State::kFresh && member->exchange == nullptr,
+                  "an exchange is made of requests whose matches have not begun");
+    member->exchange = exchange.get();
+  }
+  exchanges_.push_back(std::move(exchange));
+  return {};
+}
+
+// Of a request that has given its own resources back.
+void Endpoint::leave_exchange(Request& request) {
+  Exchange& exchange = *request.exchange;
+  exchange.ended = true;
+  std::erase(exchange.members, &request);
+  if (exchange.lead == &request)
+    exchange.lead = nullptr;
+  if (!exchange.members.empty())
+    return;
+  Resources& shared = exchange.shared;
+  if (request.released) {  // as in close_resources()
+    shared.done = {};
+    if (!has_run_all(request.queue_number))
+      enqueued_.push_back({std::exchange(shared, {}), request.queue_number});
+  }
+  resources_.close(shared);
+  std::erase_if(exchanges_, [&](const auto& each) { return each.get() == &exchange; });
+}
+
+// The program is told of the request that failed alone, as nothing of the others has; they cannot be started any more.
+void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
+  const bool complete = failed.transferred();
+  if (!complete)
+    exchange.failure = failed.describe();
+  for (Request* member : exchange.members) {
+    member->released = true;
+    if (complete || member->failures > 0 || member->matched_peer == kNobody)
+      continue;
+    member->failed_along = true;
+    failures_.add(*member, failed.failure_code);
+  }
+  // Once none of them adds anything any more to what waits.
+  for (const Request* member : exchange.members)
+    overflow_.cancel(member->number);
+  cancel(exchange.shared.trigger);
+  cancel(exchange.shared.completion);
+  raise_done_word(exchange.shared, failed.starts);
 }
 
 bool Endpoint::is_complete(const Request& request) const {
@@ -237,6 +321,8 @@ void Endpoint::fail_requests_of_lost_peers() {
 
 std::string Endpoint::explain_failure(const Request& request) const {
   const std::string peer = "rank " + std::to_string(request.matched_nic);
+  if (request.failed_along)
+    return "its exchange \"" + request.exchange->name + "\" has failed with (" + request.exchange->failure + ")";
   if (request.peer_starts != UINT64_MAX)
     return peer + (request.peer_failed ? " has found that an operation of its side failed" : " has freed its request");
   if (nic_.is_lost(request.matched_nic))
@@ -253,6 +339,8 @@ std::string Endpoint::explain_failure(const Request& request) const {
 void Endpoint::release(Request& request) {
   if (request.released || !request.done.valid())
     return;
+  if (request.exchange != nullptr)
+    return release_exchange(*request.exchange, request);
   request.released = true;
   // Its graphs and kernels may start it any number of times yet.
   constexpr uint64_t kForEver = uint64_t{1} << 46;
@@ -266,8 +354,7 @@ void Endpoint::release(Request& request) {
   // Of what has no entry yet the NIC knows nothing: it would let go of the counters and regions that it names.
   overflow_.cancel(request.number);
   for (const nic::CounterId counter : {request.trigger, request.completion, own})
-    if (counter.valid() && nic_.caps().cancel)
-      (void)nic_.cancel(counter);
+    cancel(counter);
   if (request.written_back) {
     const uint64_t wanted = request.completion_value(starts);
     const Result<nic::CounterValue> value = nic_.read(request.completion);
@@ -277,9 +364,18 @@ void Endpoint::release(Request& request) {
     (void)nic_.read(request.completion);
     return;
   }
+  raise_done_word(request, starts);
+}
+
+void Endpoint::cancel(nic::CounterId counter) {
+  if (counter.valid() && nic_.caps().cancel)
+    (void)nic_.cancel(counter);
+}
+
+void Endpoint::raise_done_word(const Resources& resources, uint64_t starts) {
   // The NIC may add to it at this moment.
-  const std::atomic_ref<uint64_t> word(*request.done.address);
-  const uint64_t wanted = request.done_base + starts;
+  const std::atomic_ref<uint64_t> word(*resources.done.address);
+  const uint64_t wanted = resources.done_base + starts;
   uint64_t now = word.load();
   while (now < wanted && !word.compare_exchange_weak(now, wanted)) {
   }

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
+#include "transport/core/exchange.h"
 #include "transport/core/failure_book.h"
 #include "transport/core/overflow.h"
 #include "transport/core/plan.h"
@@ -67,8 +70,13 @@ class Endpoint {
   void close_counter(nic::CounterId counter) { resources_.close(counter); }
   // How much of what was freed is still open.
   size_t unclosed() const { return resources_.unclosed() + enqueued_.size(); }
+  // Makes fresh requests an exchange, before the match of any has begun; they are one once all are matched. Requires
+  // that there is no obstacle_to_exchanges(). kExhausted: out of counters; nothing has changed then.
+  Status make_exchange(std::string name, std::span<Request* const> members);
   // Binds a request to its peer: requires open resources and the matched_* fields.
   void bind(Request& request, const PeerKeys& keys);
+  // The same for one that has no peer.
+  void bind_to_nobody(Request& request);
 
   // Without overflow: entries that the queues keep for themselves, each as many as its largest epoch so far.
   uint64_t reserved_entries() const { return reserved_entries_; }
@@ -120,7 +128,8 @@ class Endpoint {
   std::string explain_failure(const Request& request) const;
   // Of a request whose failure has been told: what its streams still wait for is let pass, as it will never happen.
   // What waits for its counters in the NIC is taken back where the NIC can. It can be freed then, and not be started
-  // again.
+  // again. With it goes its exchange: where that has not completed, the other members' part will never be done either,
+  // and their peers are told.
   void release(Request& request);
   // Whether that was done with the request of that number, which may have been freed since.
   bool was_released(uint64_t number);
@@ -135,6 +144,12 @@ class Endpoint {
     Resources counters;
     uint64_t queue = 0;
   };
+  PlanContext plan_context(uint64_t longest, uint64_t number);
+  void become_matched(Request& request);
+  void leave_exchange(Request& request);
+  void release_exchange(Exchange& exchange, const Request& failed);
+  void raise_done_word(const Resources& resources, uint64_t starts);
+  void cancel(nic::CounterId counter);
   bool is_complete(const Request& request) const;
   // Whether a start has been made in which the other side takes no part.
   bool is_beyond_peer(const Request& request) const;
@@ -149,6 +164,7 @@ class Endpoint {
   Overflow overflow_;
   StandingOrders standing_;
   std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
+  std::vector<std::unique_ptr<Exchange>> exchanges_;
   FailureBook failures_;
   uint64_t next_number_ = 1;
   uint64_t reserved_entries_ = 0;

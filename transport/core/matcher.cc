@@ -41,10 +41,7 @@ Status Matcher::begin(Request& request) {
     return {Code::kInvalidState, "the request (" + request.describe() + ") is matched or being matched already"};
   const Transfer& transfer = request.transfer;
   if (transfer.peer == kNobody) {
-    request.matched_peer = kNobody;
-    request.matched_tag = kAnyTag;  // MPI 4.0 section 3.10: the status of a receive from MPI_PROC_NULL
-    request.matched_bytes = 0;
-    request.state = Request::State::kMatched;
+    endpoint_.bind_to_nobody(request);
     return {};
   }
   if (transfer.peer != kAnySource)

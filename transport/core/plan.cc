@@ -16,12 +16,6 @@ nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key,
   return op;
 }
 
-// The local atomic that tells the stream: once `completion` has counted every piece of iteration i.
-PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
-  const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
-}
-
 // Strategy B: the remote atomic that tells the receiver's stream, once every piece is delivered. It is itself the last
 // completion but the sender's own word's.
 PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanContext& context, uint64_t count) {
@@ -44,26 +38,34 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     op.remote = {request.matched_nic, keys.buffer, piece * context.max_message_bytes};
     op.bytes = std::min(context.max_message_bytes, request.transfer.bytes - op.local.offset);
     op.context = context.context;
-    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = keys.ready});
+    const bool shared = keys.ready && request.exchange == nullptr;
+    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = shared});
   }
   if (flag)
     plan.push_back(raise_flag(request, keys, context, count));
-  if (!request.written_back)
+  if (!request.written_back && request.exchange == nullptr)
     plan.push_back(tell_stream(request, context, completions_of(request, context)));
 }
 
 void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
                   std::vector<PlannedOp>& plan) {
   const uint64_t count = pieces_of(request.matched_bytes, context.max_message_bytes);
-  if (context.strategy == Strategy::kTargetCounter)
+  if (context.strategy == Strategy::kTargetCounter && request.exchange == nullptr)
     plan.push_back(tell_stream(request, context, count));
   if (!keys.ready) {
     const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
-    plan.push_back({.op = {.op = op, .trigger = {}, .threshold = 0}, .step = 0, .shared = true});
+    const bool shared = request.exchange == nullptr;
+    const nic::CounterId trigger = shared ? nic::CounterId() : request.trigger;
+    plan.push_back({.op = {.op = op, .trigger = trigger, .threshold = 0}, .step = 0, .shared = shared});
   }
 }
 
 }  // namespace
+
+PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
+  const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
+  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
+}
 
 uint64_t completions_of(const Request& request, const PlanContext& context) {
   const bool flag = raises_flags(context.strategy) && request.transfer.direction == Direction::kSend;

@@ -74,7 +74,11 @@ uint64_t completions_of(const Request& request, const PlanContext& context);
 // Of an operation that hangs on a counter of the request's own. Iterations begin with 1.
 uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration);
 
-// Requires the request's resources and matched_* fields.
+// The local atomic that tells the stream: once `completion` has counted so many more.
+PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions);
+
+// Requires the request's resources and matched_* fields. A member of an exchange has only what hangs on the exchange's
+// trigger, with thresholds that are still to be set (exchange.h).
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context);
 
 }  // namespace lanyard::core

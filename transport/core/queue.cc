@@ -64,7 +64,7 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
 
 Status Queue::check_start(std::span<Request* const> requests) {
   endpoint_.collect_failures();
-  return check_each(requests, [this](const Request& request) -> Status {
+  const Status status = check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
       return misuse(request, "the request is not matched");
     if (request.standing != nullptr)
@@ -87,13 +87,15 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
   });
+  return status.ok() ? check_exchanges(requests) : status;
 }
 
 // A ready send promises that its receive has been started (MPI 4.0 section 3.4). Nothing tells where a stream is
-// without slowing it, so what is found is a message that has landed before the start was even enqueued.
+// without slowing it, so what is found is a message that has landed before the start was even enqueued. To a member of
+// an exchange less is promised (exchange.h).
 Status Queue::check_not_landed(const Request& request) const {
-  const bool from_ready_send = request.transfer.direction == Direction::kReceive && !request.shares_trigger;
-  if (!from_ready_send || !request.done.valid())
+  const bool from_ready_send = request.transfer.direction == Direction::kReceive && request.ready;
+  if (!from_ready_send || !request.done.valid() || request.exchange != nullptr)
     return {};
   const uint64_t next = request.starts + 1;
   bool landed = request.iterations_done() >= next;
@@ -188,7 +190,7 @@ Status Queue::start(std::span<Request* const> requests) {
     shared = shared || request->shares_trigger;
   }
   if (shared)
-    ring(shared_bell_, shared_base_ + shared_rings_ + 1);
+    ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
 
   if (!endpoint_.options().overflow)
     LANYARD_RETURN_IF_ERROR(check_entries(entries));
@@ -249,6 +251,8 @@ Status Queue::lower(Request& request) {
       op.threshold = threshold_of(request, planned, iteration);
     }
   }
+  if (request.exchange != nullptr)
+    return request.exchange->lead == &request ? ring_exchange(*request.exchange, iteration) : Status();
   if (!request.trigger.valid())
     return {};
   if (request.doorbell_queue != number_) {  // the kind of doorbell depends on the stream
@@ -259,14 +263,30 @@ Status Queue::lower(Request& request) {
     request.doorbell_queue = number_;
     request.doorbell_base = nic::total_of(bell.value()) - request.starts;
   }
-  ring(request.doorbell, request.doorbell_base + iteration);
+  ring(request.doorbell, request.doorbell_base + iteration, 1);
   return {};
 }
 
-void Queue::ring(const nic::Doorbell& bell) {
+Status Queue::ring_exchange(Exchange& exchange, uint64_t iteration) {
+  if (!exchange.rings)
+    return {};
+  const uint64_t value = exchange.ring_value();
+  if (exchange.doorbell_queue != number_) {
+    Result<nic::Doorbell> bell = doorbell_for(exchange.shared.trigger);
+    if (!bell.ok())
+      return bell.status();
+    exchange.doorbell = bell.value();
+    exchange.doorbell_queue = number_;
+    exchange.doorbell_base = nic::total_of(bell.value()) - value * exchange.lead->starts;
+  }
+  ring(exchange.doorbell, exchange.doorbell_base + value * iteration, value);
+  return {};
+}
+
+void Queue::ring(const nic::Doorbell& bell, uint64_t value) {
   using Kind = gpu::StreamOp::Kind;
   gpu::StreamOp op;
-  op.value = 1;
+  op.value = value;
   op.word = bell.word;
   switch (bell.kind) {
     case nic::DoorbellKind::kMmioAdd: op.kind = Kind::kWrite64; break;
@@ -281,8 +301,8 @@ void Queue::ring(const nic::Doorbell& bell) {
   stream_ops_.push_back(op);
 }
 
-void Queue::ring(const nic::Doorbell& bell, uint64_t total) {
-  ring(bell);
+void Queue::ring(const nic::Doorbell& bell, uint64_t total, uint64_t value) {
+  ring(bell, value);
   if (!nic::takes_totals(endpoint_.nic().caps(), bell))
     return;
   // Devices store sooner than they add, and without a kernel where it is few.
@@ -313,7 +333,7 @@ void Queue::hand_over() {
 // ---- Wait
 
 Status Queue::check_wait(std::span<Request* const> requests) {
-  return check_each(requests, [this](const Request& request) -> Status {
+  const Status status = check_each(requests, [this](const Request& request) -> Status {
     if (request.standing != nullptr)
       return misuse(request, "the request is waited for by a graph or a kernel, until it is freed");
     if (!request.needs_wait())
@@ -322,6 +342,7 @@ Status Queue::check_wait(std::span<Request* const> requests) {
       return misuse(request, "the request was started on another queue");
     return {};
   });
+  return status.ok() ? check_exchanges(requests) : status;
 }
 
 Status Queue::wait(std::span<Request* const> requests) {
@@ -332,6 +353,8 @@ Status Queue::wait(std::span<Request* const> requests) {
   for (const Request* request : requests) {
     if (!request->done.valid())
       continue;  // nobody to wait for
+    if (request->exchange != nullptr && request->exchange->lead != request)
+      continue;  // one waits for all
     gpu::StreamOp& op = stream_ops_.emplace_back();
     const uint64_t iteration = request->starts;
     op.word = request->done.address;

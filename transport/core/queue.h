@@ -36,16 +36,17 @@ class Queue {
 
   // All or none. kInvalidState: a request is not matched, has not been waited for, stands in it twice, or
   // was last started on another queue and has not completed there, or its counters or the queue's have counted all that
-  // they can; kFailed: an operation of it failed before, and with that the two sides' counters are out of step for
-  // good; kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries; kAgain: without
-  // overflow, they do not fit now, or the stream is full: let it run, and repeat.
+  // they can; or of an exchange not all members stand in it, or one has been freed or is not matched (there may be
+  // other requests and exchanges beside them); kFailed: an operation of it failed before, and with that the two sides'
+  // counters are out of step for good; kExhausted: without overflow, the epoch's starts can never fit into the NIC's
+  // entries; kAgain: without overflow, they do not fit now, or the stream is full: let it run, and repeat.
   Status start(std::span<Request* const> requests);
   // The same where the stream is being captured: the start is not made now but by every replay, and the request stands
   // (standing.h) until it is freed. It may not be started otherwise any more, and not be waited for by other means than
   // a captured wait, which the capture must have after each start. Besides kUnsupported: the card or the stream cannot.
 
-  // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice;
-  // kAgain: the stream is full.
+  // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice, or
+  // of an exchange not all members do; kAgain: the stream is full.
   Status wait(std::span<Request* const> requests);
 
   // Makes requests stand for kernels of the stream, all or none; kInvalidState where one stands already, else as
@@ -77,8 +78,12 @@ class Queue {
   struct Explanation {
     std::string text;
     Missing missing = Missing::kNothing;
+    const Request* about = nullptr;  // whose peer it is; null: the one that was asked about
   };
+  // Of a member of an exchange: what keeps the exchange (exchange_explain.cc).
   Explanation explain(const Request& request, uint64_t iteration);
+  // The same, but of a member what keeps its own part, as far as that is known.
+  Explanation explain_part(const Request& request, uint64_t iteration);
   // How far an iteration is. Of some that have no bell of their own it is not known whether the stream has reached
   // them.
   enum class Progress : uint8_t { kNotStarted, kEnqueued, kReached, kUnknown, kDone };
@@ -133,10 +138,11 @@ class Queue {
   Status lower(Request& request);
   void move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration);
   void hand_over();
-  void ring(const nic::Doorbell& bell);
+  Status ring_exchange(Exchange& exchange, uint64_t iteration);
+  void ring(const nic::Doorbell& bell, uint64_t value);
   // Of a bell that this queue alone rings, and not from a capture; `total`: of all rings of its word, this one
   // included.
-  void ring(const nic::Doorbell& bell, uint64_t total);
+  void ring(const nic::Doorbell& bell, uint64_t total, uint64_t value);
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   bool is_under_way(const Request& request) const;
   void owe(const Request& request, uint64_t starts);
@@ -145,6 +151,8 @@ class Queue {
   bool has_untold_elsewhere(uint64_t number);
   // A receive whose sender has been asked, and has not answered; null: none.
   const Request* first_unassured();
+  Progress progress_of_exchange(const Exchange& exchange, uint64_t iteration);
+  Explanation explain_exchange(const Request& request, uint64_t iteration);
   Explanation explain_receive(const Request& request, uint64_t iteration);
   Explanation explain_send(const Request& request, uint64_t iteration);
 

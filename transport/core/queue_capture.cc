@@ -18,6 +18,10 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
     if (endpoint_.started(request) >= request.peer_starts)
       return {Code::kFailed,
               endpoint_.explain_failure(request) + ": free it and match a new one (" + request.describe() + ")"};
+    if (request.exchange != nullptr)
+      return {Code::kUnsupported, "the request (" + request.describe() + ") is a member of the " +
+                                      request.exchange->describe() +
+                                      ", which no graph or kernel starts: match it without the hint"};
     if (request.transfer.packing != nullptr)
       return {Code::kUnsupported, "the request (" + request.describe() +
                                       ") has a datatype with gaps, which nobody packs for a graph or a kernel: pack by "
@@ -82,7 +86,7 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
     const Standing& standing = *request->standing;
     if (!standing.has_bell)
       continue;
-    ring(standing.bell);
+    ring(standing.bell, 1);
     if (standing.rings == nullptr)
       continue;
     stream_ops_.back().kind = gpu::StreamOp::Kind::kWriteNext64;

@@ -10,6 +10,8 @@ namespace {
 
 std::string of(uint64_t value, uint64_t wanted) { return std::to_string(value) + " of " + std::to_string(wanted); }
 std::string rank_of(const Request& request) { return "rank " + std::to_string(request.matched_nic); }
+// One of an exchange does for all.
+bool speaks(const Request& request) { return request.exchange == nullptr || request.exchange->lead == &request; }
 
 }  // namespace
 
@@ -17,7 +19,7 @@ std::string Queue::explain_stall() {
   std::string text;
   for (const std::vector<Request*>* requests : {&under_way_, &standing_})
     for (const Request* request : *requests)
-      if (is_under_way(*request))
+      if (is_under_way(*request) && speaks(*request))
         text += (text.empty() ? "" : "\n") + explain(*request, request->iterations_done() + 1).text;
   if (!text.empty())
     return text;
@@ -65,7 +67,7 @@ Queue::Head Queue::head() {
   const Request* only = nullptr;
   size_t waited_for = 0;
   for (const Request* request : under_way_) {
-    if (!is_under_way(*request))
+    if (!is_under_way(*request) || !speaks(*request))
       continue;
     if (request->done.address == head.waits_for)
       result.request = request;
@@ -97,6 +99,8 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
     return Progress::kDone;
   if (request.standing != nullptr)
     return endpoint_.standing().started(request) >= iteration ? Progress::kReached : Progress::kNotStarted;
+  if (request.exchange != nullptr)
+    return progress_of_exchange(*request.exchange, iteration);
   if (request.trigger.valid()) {
     const uint64_t reached = endpoint_.nic().read(request.trigger).value().reached();
     const uint64_t cleared = request.clear_to_send_word.read() - request.clear_to_send_base;
@@ -110,6 +114,8 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
 }
 
 Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
+  if (request.exchange != nullptr)
+    return explain_exchange(request, iteration);
   const uint64_t done = request.iterations_done();
   const bool receive = request.transfer.direction == Direction::kReceive;
   std::string text = "request (" + request.describe() + ") waits for iteration " + std::to_string(iteration) +

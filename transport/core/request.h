@@ -18,6 +18,7 @@
 
 namespace lanyard::core {
 
+struct Exchange;  // exchange.h
 class Queue;      // queue.h
 struct Standing;  // standing.h
 
@@ -49,6 +50,7 @@ struct Request : Resources {
   int matched_tag = 0;
   uint64_t matched_bytes = 0;
   uint64_t matched_number = 0;  // the peer's number for its request
+  bool ready = false;           // the pair is a ready send's
 
   // What the other side has said of its end: that it takes no part in starts beyond these, because it has failed, or
   // was freed and this side would not find out.
@@ -64,6 +66,8 @@ struct Request : Resources {
   uint64_t assured = 0;
   // FailureBook::lost() when it was matched, or was last known to have gone well.
   uint64_t lost_before = 0;
+
+  Exchange* exchange = nullptr;  // that it is a member of, from before its match until it is freed
 
   uint64_t completions = 1;  // that `completion` counts in one iteration
   nic::Doorbell doorbell;    // of `trigger`, as the stream of doorbell_queue rings it
@@ -83,6 +87,7 @@ struct Request : Resources {
   uint64_t failures = 0;          // operations of this request that the NIC reported as failed
   Code failure_code = Code::kOk;  // of the latest
   bool released = false;          // given up: nothing of it is waited for any more
+  bool failed_along = false;      // no operation of it has failed, but its exchange was given up
   uint64_t queue_number = 0;      // the queue of the last start; 0: none yet
   Queue* listed = nullptr;        // the queue in whose list of requests that may be under way it stands
   // Which ring of that queue's shared trigger a start waits for: the last kRings of them, by start modulo kRings.

@@ -26,21 +26,48 @@ ResourcePool::~ResourcePool() {
   }
 }
 
-Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy) {
+// What goes before everything that is opened.
+Status ResourcePool::prepare() {
   std::erase_if(closing_, [this](Closing& each) {
     if (--each.left > 0)
       return false;
     each.left = each.pause = std::min(2 * each.pause, kLongestPause);
     return try_close(each.resources);
   });
-  if (!one_.valid()) {
-    Result<WordPool::Word> one = words_.take();
-    if (!one.ok())
-      return one.status();
-    one_ = one.value();
-    std::atomic_ref<uint64_t>(*one_.address).store(1);
-  }
+  if (one_.valid())
+    return {};
+  Result<WordPool::Word> one = words_.take();
+  if (!one.ok())
+    return one.status();
+  one_ = one.value();
+  std::atomic_ref<uint64_t>(*one_.address).store(1);
+  return {};
+}
+
+Result<Resources> ResourcePool::open_exchange() {
+  LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
+  Status status = open_counter(resources.trigger);
+  if (status.ok())
+    status = open_counter(resources.completion);
+  if (status.ok())
+    status = take_done_word(resources);
+  if (status.ok())
+    return resources;
+  close(resources);
+  return status;
+}
+
+Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy, const Resources* exchange) {
+  LANYARD_RETURN_IF_ERROR(prepare());
+  Resources resources;
+  if (exchange != nullptr) {
+    resources.shared = true;
+    resources.trigger = exchange->trigger;
+    resources.completion = exchange->completion;
+    resources.done = exchange->done;
+    resources.done_base = exchange->done_base;
+  }
   if (transfer.packing != nullptr) {
     const Result<WordPool::Word> moved = words_.take();
     if (!moved.ok())
@@ -81,16 +108,19 @@ Status ResourcePool::take_done_word(Resources& resources) {
 }
 
 Status ResourcePool::open_send(const Transfer& transfer, Strategy strategy, Resources& resources) {
-  LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
+  if (!resources.shared)
+    LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
   LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, {}, resources.buffer));
-  LANYARD_RETURN_IF_ERROR(take_done_word(resources));
+  if (!resources.shared)
+    LANYARD_RETURN_IF_ERROR(take_done_word(resources));
   if (strategy == Strategy::kWriteBack)
     LANYARD_RETURN_IF_ERROR(give_word(resources));
   return transfer.ready ? Status() : open_clear_to_send(resources);
 }
 
 Status ResourcePool::open_clear_to_send(Resources& resources) {
-  LANYARD_RETURN_IF_ERROR(open_counter(resources.trigger));
+  if (!resources.shared)
+    LANYARD_RETURN_IF_ERROR(open_counter(resources.trigger));
   const Result<WordPool::Word> word = words_.take();
   if (!word.ok())
     return word.status();
@@ -108,10 +138,11 @@ Status ResourcePool::give_word(Resources& resources) {
 }
 
 Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, Resources& resources) {
-  if (strategy == Strategy::kTargetCounter)
+  if (strategy == Strategy::kTargetCounter && !resources.shared)
     LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
   LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, resources.completion, resources.buffer));
-  LANYARD_RETURN_IF_ERROR(take_done_word(resources));
+  if (!resources.shared)
+    LANYARD_RETURN_IF_ERROR(take_done_word(resources));
   // A region of its own: once the request is freed, who raises its flag late is refused, and the word's next user is
   // safe.
   return raises_flags(strategy) ? enroll(resources.done.address, sizeof(uint64_t), {}, resources.flag) : Status();
@@ -131,6 +162,10 @@ void ResourcePool::close(nic::CounterId counter) {
 
 // False where the NIC still has something to do with a part of it.
 bool ResourcePool::try_close(Resources& resources) {
+  if (resources.shared) {
+    resources.trigger = resources.completion = {};
+    resources.done = {};
+  }
   bool closed = true;
   for (nic::RegionId* region : {&resources.clear_to_send, &resources.buffer, &resources.flag}) {
     if (region->valid() && nic_.deregister_region(*region).ok())

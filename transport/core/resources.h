@@ -29,6 +29,7 @@ struct Resources {
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
   uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
   uint64_t clear_to_send_base = 0;
+  bool shared = false;  // `trigger`, `completion` and `done` are an exchange's, whoever closes these
   // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
   // it.
   std::shared_ptr<gpu::Packing> packing;
@@ -45,8 +46,11 @@ class ResourcePool {
   ResourcePool(const ResourcePool&) = delete;
   ResourcePool& operator=(const ResourcePool&) = delete;
 
-  // What matching this transfer needs, by its direction; all or nothing. kExhausted: out of counters or regions.
-  Result<Resources> open(const Transfer& transfer, Strategy strategy);
+  // What matching this transfer needs, by its direction; all or nothing. kExhausted: out of counters or regions. With
+  // `exchange` its counters and its done word are those.
+  Result<Resources> open(const Transfer& transfer, Strategy strategy, const Resources* exchange = nullptr);
+  // What the members of an exchange share.
+  Result<Resources> open_exchange();
   // Leaves `resources` empty.
   void close(Resources& resources);
   // A counter that is nobody's any more.
@@ -58,6 +62,7 @@ class ResourcePool {
 
  private:
   bool try_close(Resources& resources);
+  Status prepare();
   Status open_send(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_receive(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_clear_to_send(Resources& resources);

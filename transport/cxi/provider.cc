@@ -14,7 +14,11 @@ Result<Provider> Provider::by_name(std::string_view name) {
                     .fenced_deregistration = true};
   // As read and tried in libfabric 1.17. Its domains are network interfaces.
   if (name == "sockets")
-    return Provider{.name = "sockets", .usual_domain = "lo", .counts_mean_visible = true, .io_error_means_gone = true};
+    return Provider{.name = "sockets",
+                    .usual_domain = "lo",
+                    .counts_mean_visible = true,
+                    .counters_count_both = true,
+                    .io_error_means_gone = true};
   return Status(Code::kUnsupported,
                 "provider \"" + std::string(name) + "\": only cxi and sockets are known to run deferred work");
 }

@@ -33,6 +33,8 @@ struct Provider {
   // A region's counter that has counted a message means that every reader sees the message. No documentation promises
   // that of Slingshot.
   bool counts_mean_visible = false;
+  // A counter may count what arrives in regions and own operations as well. Nobody documents that of Slingshot either.
+  bool counters_count_both = false;
   // FI_FLUSH_WORK cancels what waits.
   bool flush = false;
   // fi_close() of a region returns when no message is landing in it any more.

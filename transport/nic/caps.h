@@ -32,6 +32,8 @@ struct Caps {
   // A remote-write counter that counted a message means that the message is visible to every reader of the memory.
   // Strategy A (target counter) is right only where this holds.
   bool target_count_means_visible = false;
+  // One counter may be the completion counter of operations and count what lands in regions, too.
+  bool counters_count_both = false;
   bool device_memory = false;  // regions may be GPU memory, for writes; atomics there are kUnsupported
   // deregister_region() waits for messages that are landing. Where false, its caller makes sure that none is.
   bool fenced_deregistration = true;

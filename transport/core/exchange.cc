@@ -1,0 +1,110 @@
+#include "transport/core/exchange.h"
+
+#include <algorithm>
+
+namespace lanyard::core {
+
+namespace {
+
+bool moves(const Request& request) { return request.matched_peer != kNobody; }
+bool is_regular_send(const Request& request) {
+  return moves(request) && request.transfer.direction == Direction::kSend && !request.ready;
+}
+
+Status misuse(const Exchange& exchange, const std::string& what) {
+  return {Code::kInvalidState, "the " + exchange.describe() + " " + what};
+}
+
+// Why a call that has a member of it cannot be made.
+Status check_whole(const Exchange& exchange, std::span<Request* const> requests) {
+  if (exchange.ended)
+    return misuse(exchange, "has lost a member, which was freed: free the others and match new ones");
+  if (!exchange.bound) {
+    const auto member = std::find_if(exchange.members.begin(), exchange.members.end(),
+                                     [](const Request* each) { return !each->matched(); });
+    return misuse(exchange, "has a member that is not matched (" + (*member)->describe() + ")");
+  }
+  const auto missing = std::find_if(exchange.members.begin(), exchange.members.end(), [&](const Request* each) {
+    return std::find(requests.begin(), requests.end(), each) == requests.end();
+  });
+  return misuse(exchange, "is started and waited for by one call: " + std::to_string(exchange.in_call) + " of its " +
+                              std::to_string(exchange.members.size()) + " requests stand in this one, not (" +
+                              (*missing)->describe() + ")");
+}
+
+}  // namespace
+
+std::string Exchange::describe() const {
+  const auto sent = std::count_if(members.begin(), members.end(),
+                                  [](const Request* each) { return each->transfer.direction == Direction::kSend; });
+  return "exchange \"" + name + "\" (" + std::to_string(sent) + " sends, " +
+         std::to_string(static_cast<ptrdiff_t>(members.size()) - sent) + " receives)";
+}
+
+std::optional<std::string> obstacle_to_exchanges(Strategy strategy, const nic::Caps& caps) {
+  if (strategy != Strategy::kTargetCounter)
+    return std::string("the strategy ") + strategy_name(strategy) + " has a flag for each message";
+  if (!caps.counters_count_both)
+    return "the NIC " + caps.name + " does not promise that one counter counts own operations and what arrives";
+  return std::nullopt;
+}
+
+void bind_exchange(Exchange& exchange, const PlanContext& context) {
+  for (Request* member : exchange.members) {
+    if (!moves(*member))
+      continue;
+    if (exchange.lead == nullptr)
+      exchange.lead = member;
+    exchange.sends += is_regular_send(*member) ? 1 : 0;
+    exchange.messages += member->completions;
+  }
+  exchange.bound = true;
+  if (exchange.lead == nullptr)
+    return;
+  uint64_t most = nic::kMaxSuccess / std::max(exchange.messages, exchange.trigger_step());
+  for (Request* member : exchange.members) {
+    for (PlannedOp& planned : member->plan) {
+      planned.step = exchange.trigger_step();
+      planned.before = is_regular_send(*member) ? 0 : exchange.sends;
+      exchange.rings = true;
+    }
+    if (moves(*member))
+      most = std::min(most, member->most_starts);
+  }
+  for (Request* member : exchange.members) {
+    member->most_starts = most;
+    member->completions = exchange.messages;
+  }
+  Request& lead = *exchange.lead;
+  PlanContext of_lead = context;
+  of_lead.context = lead.number;
+  lead.plan.push_back(tell_stream(lead, of_lead, exchange.messages));
+  ++lead.entries;
+}
+
+Status check_exchanges(std::span<Request* const> requests) {
+  Status status;
+  for (const Request* request : requests)
+    if (request->exchange != nullptr)
+      ++request->exchange->in_call;
+  for (const Request* request : requests) {
+    const Exchange* exchange = request->exchange;
+    if (exchange != nullptr && status.ok() &&
+        (!exchange->bound || exchange->ended || exchange->in_call != exchange->members.size()))
+      status = check_whole(*exchange, requests);
+  }
+  for (const Request* request : requests)
+    if (request->exchange != nullptr)
+      request->exchange->in_call = 0;
+  return status;
+}
+
+std::vector<const Request*> missing_clearances(const Exchange& exchange, uint64_t iteration) {
+  std::vector<const Request*> missing;
+  for (const Request* member : exchange.members)
+    if (is_regular_send(*member) && member->clear_to_send_word.read() - member->clear_to_send_base < iteration)
+      missing.push_back(member);
+  return missing;
+}
+
+}  // namespace lanyard::core

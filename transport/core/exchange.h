@@ -1,0 +1,86 @@
+// Exchange: matched requests that are always started by one call and waited for by one call, and so need two counters,
+// one done word, one ring and one wait together. A halo step of 8 sends and 8 receives takes 17 entries in place of 32,
+// with ready sends 9 in place of 24.
+//
+// It is a matter of this process alone: the other sides of its pairs are ordinary requests, or members of exchanges of
+// their own. Strategy A (plan.h), iteration i = 1, 2, ...; n regular sends, N writes in all, sent and received:
+//
+//   stream --(n+1)--> T >= (2n+1)(i-1) + n+1 --> clear-to-sends of the receives, writes of the ready sends
+//   clear-to-sends of the others --1 each--> T >= (2n+1)i --> writes of the regular sends
+//   own writes' completions --1 each--> C <--1 each-- writes that land in the receives' buffers
+//   C >= N i --> done word += 1 <-- stream waits for i
+//
+// T, the trigger, counts rings, n+1 each, and the clear-to-sends for the members' sends, 1 each. One ring is worth more
+// than all clear-to-sends of an iteration: that they alone never look like it is what makes one doorbell do for both.
+//
+// Why the thresholds are exact: a start follows the wait for the last on one stream, or finds it complete.
+//  - C >= N i means all N of each of the first i iterations. Own writes i+1 need ring i+1, which is after wait i, which
+//    C >= N i has let pass. A write i+1 of another's regular send needs our clear-to-send i+1, which needs ring i+1; of
+//    a ready send its user has promised that wait i is over (more is not needed: with two exchanges in turn a message
+//    may come before its receive is started, and the message before is proof enough that it may). So nothing of
+//    iteration i+1 is counted before all of i is.
+//    (Mutants: N(i-1); a completion not counted; a receive's region not bound to C; the done word told at the own
+//    writes alone.)
+//  - T >= (2n+1)i means i rings, and i clear-to-sends for each send. Clear-to-send i+1 for a send needs the peer's
+//    start i+1, which needs its wait i, which needs our write i, which needed T >= (2n+1)i. So before T has got there
+//    nobody's count for i+1 stands in for what is missing of i. (Mutants: one clear-to-send less; (2n+1)(i-1); ready
+//    receives' clear-to-sends expected.)
+//  - T >= (2n+1)(i-1) + n+1 means i rings: after i-1 of them at most n clear-to-sends i are there, and none of i+1.
+//    (Mutants: n, which the others' clear-to-sends reach without our start, so that ours would come too early.)
+// The price: the slowest receiver holds up the regular sends to all, so no receiver may wait for another message of the
+// same exchange before it starts to receive. And what fails, fails together: see Endpoint::release().
+#ifndef LANYARD_TRANSPORT_CORE_EXCHANGE_H_
+#define LANYARD_TRANSPORT_CORE_EXCHANGE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/core/plan.h"
+#include "transport/core/request.h"
+#include "transport/core/strategy.h"
+
+namespace lanyard::core {
+
+struct Exchange {
+  std::string name;               // the user's
+  std::vector<Request*> members;  // that have not been freed
+  Resources shared;               // trigger: T; completion: C; and the done word
+  Request* lead = nullptr;  // whose plan has the done word's increment; null where nothing moves, or before bind()
+  bool bound = false;       // all have been matched
+  bool ended = false;       // one was freed since, or before: the others cannot be started any more
+  uint64_t sends = 0;       // regular ones: n
+  uint64_t messages = 0;    // N
+  bool rings = false;       // something waits for T
+  std::string failure;      // of which member it was let go of incomplete; empty: of none
+
+  nic::Doorbell doorbell;  // of T, as the stream of doorbell_queue rings it
+  uint64_t doorbell_queue = 0;
+  uint64_t doorbell_base = 0;  // what its word would hold before the first start
+  size_t in_call = 0;          // scratch: members in the call being checked
+
+  // What one ring adds to T.
+  uint64_t ring_value() const { return sends + 1; }
+  // What T counts in one iteration.
+  uint64_t trigger_step() const { return 2 * sends + 1; }
+  // "exchange "halo" (8 sends, 8 receives)"
+  std::string describe() const;
+};
+
+// Why requests of this process cannot be merged, or nothing.
+std::optional<std::string> obstacle_to_exchanges(Strategy strategy, const nic::Caps& caps);
+
+// Sets the thresholds, once all members have been matched and have their plans.
+void bind_exchange(Exchange& exchange, const PlanContext& context);
+
+// Whether the members of exchanges among the requests are all there, and may be started.
+Status check_exchanges(std::span<Request* const> requests);
+
+// Clear-to-sends of an iteration that have not come, in the order of the members.
+std::vector<const Request*> missing_clearances(const Exchange& exchange, uint64_t iteration);
+
+}  // namespace lanyard::core
+
+#endif  // LANYARD_TRANSPORT_CORE_EXCHANGE_H_
