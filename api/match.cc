@@ -3,6 +3,7 @@
 #include "api/blocking_call.h"
 #include "api/context.h"
 #include "api/match_call.h"
+#include "api/request_info.h"
 #include "api/staging.h"
 
 namespace lanyard::api {
@@ -93,10 +94,13 @@ void begin(Context& context, const std::vector<RequestRecord*>& records, const M
     LANYARD_REQUIRES(context_locked) {
   for (RequestRecord* record : records) {
     context.requests().watch(*requests++);
-    if (record->matching() || record->matched())
-      continue;  // since an earlier call
     if (record->core == nullptr)
       record->core = context.endpoint().new_request(record->transfer);
+  }
+  make_exchanges(context, records);
+  for (RequestRecord* record : records) {
+    if (record->matching() || record->matched())
+      continue;  // since an earlier call
     Status status = give_packing(context, *record);
     if (status.ok())
       status = context.matcher().begin(*record->core);

@@ -25,6 +25,8 @@ struct RequestRecord {
   std::shared_ptr<const gpu::Layout> layout;  // of the buffer, where it has gaps
   int unusable_class = MPI_SUCCESS;           // why it cannot be matched, if so
   std::string unusable;
+  std::string exchange;           // the hint: with which others it is to be merged; empty: with none
+  std::string exchange_obstacle;  // why a matching call could not
 
   core::Request* core = nullptr;
   bool gave_up = false;     // a blocking call stopped waiting for its match, and may be repeated

@@ -8,6 +8,7 @@
 #include "api/context.h"
 #include "api/queue.h"
 #include "api/stall_inquiry.h"
+#include "transport/core/exchange.h"
 
 namespace lanyard::api {
 
@@ -64,15 +65,25 @@ std::string describe_kernel(Context& context, lanyard_queue& queue, const Queue:
          std::to_string(ran.count() / 100 % 10) + " s or longer";
 }
 
+// What an explanation says, and who knows more.
+StallAnswer answer_of(const Queue::Explanation& why, const Request& request, uint64_t iteration) {
+  StallAnswer answer{.text = why.text, .next = {}};
+  const Request& about = why.about != nullptr ? *why.about : request;
+  if (why.missing == Queue::Missing::kPeer)
+    answer.next = hop_to_peer(about, iteration);
+  else if (why.missing == Queue::Missing::kAnswer)
+    answer.next = StallHop{.rank = about.matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
+  if (about.exchange == nullptr || !answer.next || about.transfer.direction != Direction::kReceive)
+    return answer;
+  for (const Request* member : about.exchange->members)
+    if (member != &about && member->transfer.direction == Direction::kReceive && member->matched_peer != core::kNobody)
+      answer.others.push_back(hop_to_peer(*member, iteration));
+  return answer;
+}
+
 // What keeps an iteration of a request of this process, and who knows more.
 StallAnswer describe_iteration(lanyard_queue& queue, const Request& request, uint64_t iteration) {
-  const Queue::Explanation why = queue.core->explain(request, iteration);
-  StallAnswer answer{.text = why.text, .next = {}};
-  if (why.missing == Queue::Missing::kPeer)
-    answer.next = hop_to_peer(request, iteration);
-  else if (why.missing == Queue::Missing::kAnswer)
-    answer.next = StallHop{.rank = request.matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
-  return answer;
+  return answer_of(queue.core->explain(request, iteration), request, iteration);
 }
 
 // The stream is through, and it is not known yet whether all went well.
@@ -138,9 +149,10 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) LA
             .next = program.next};
   }
   if (progress == Queue::Progress::kDone)
-    return {.text = "iteration " + which + " of " + what + " has completed here", .next = {}};
+    return {.text = "iteration " + which + " of " + what + " has completed here", .next = {}, .has_completed = true};
   if (progress == Queue::Progress::kReached) {
-    StallAnswer answer = describe_iteration(*queue, *request, question.iteration);
+    StallAnswer answer =
+        answer_of(queue->core->explain_part(*request, question.iteration), *request, question.iteration);
     answer.text = "its stream has reached start " + which + ": " + answer.text;
     answer.is_done_here = true;
     return answer;
@@ -198,7 +210,7 @@ StallAnswer describe_queue(Context& context, lanyard_queue& queue) {
       text += "\n    " + line;
   }
   text += "\n  (the stream has run " + std::to_string(queue.stream().executed()) + " items)";
-  return {.text = text, .next = head.next};
+  return {.text = text, .next = head.next, .others = head.others};
 }
 
 StallAnswer describe_match(Context& context, const std::vector<const RequestRecord*>& records) {

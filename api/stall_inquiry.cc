@@ -16,9 +16,11 @@ struct Header {
   enum class Kind : uint64_t { kQuestion, kAnswer } kind = Kind::kQuestion;
   uint64_t id = 0;  // of the question that is answered
   uint32_t has_next = 0;
-  uint32_t is_done_here = 0;
+  uint32_t is_done_here = 0;  // kIsDoneHere, kHasCompleted
   StallHop next;
 };
+constexpr uint32_t kIsDoneHere = 1;
+constexpr uint32_t kHasCompleted = 2;
 
 std::string name(uint32_t rank) { return "rank " + std::to_string(rank); }
 
@@ -33,7 +35,7 @@ void tell(Context& context, uint32_t rank, const Header& header, std::span<const
 }  // namespace
 
 StallInquiry::StallInquiry(Context& context, StallAnswer first)
-    : context_(context), lines_{first.text}, first_asked_(first.next) {
+    : context_(context), lines_{first.text}, first_asked_(first.next), others_(first.others) {
   context_.inquiries().push_back(this);
   follow(first);
 }
@@ -55,15 +57,28 @@ bool StallInquiry::finished() {
   return !waiting_;
 }
 
+// Of an exchange the message of another may be the one that is missing.
+std::optional<StallHop> StallInquiry::next_after(const StallAnswer& answer) {
+  const bool has_done_its_part = answer.has_completed || (answer.is_done_here && answer.next &&
+                                                          answer.next->question.kind == StallQuestion::Kind::kPresence);
+  if (asked_.empty() || !has_done_its_part || others_.empty())
+    return answer.next;
+  asked_.clear();  // a chain of its own
+  const StallHop other = others_.front();
+  others_.erase(others_.begin());
+  return other;
+}
+
 void StallInquiry::follow(const StallAnswer& answer) {
   waiting_.reset();
+  const std::optional<StallHop> next = next_after(answer);
   if (!asked_.empty()) {
-    asked_.back().next = answer.next;
+    asked_.back().next = next;
     asked_.back().is_done_here = answer.is_done_here;
   }
-  if (!answer.next)
+  if (!next)
     return;
-  const StallHop& hop = *answer.next;
+  const StallHop& hop = *next;
   if (std::any_of(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.hop == hop; })) {
     go_around_again();
     return;
@@ -155,11 +170,12 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     StallAnswer answer = answer_question(context, from, question);
     if (answer.text.size() > kLongestText)
       answer.text.resize(kLongestText);
-    const Header reply{.kind = Header::Kind::kAnswer,
-                       .id = question.id,
-                       .has_next = answer.next ? 1u : 0u,
-                       .is_done_here = answer.is_done_here ? 1u : 0u,
-                       .next = answer.next.value_or(StallHop())};
+    const Header reply{
+        .kind = Header::Kind::kAnswer,
+        .id = question.id,
+        .has_next = answer.next ? 1u : 0u,
+        .is_done_here = (answer.is_done_here ? kIsDoneHere : 0u) | (answer.has_completed ? kHasCompleted : 0u),
+        .next = answer.next.value_or(StallHop())};
     tell(context, from, reply, std::as_bytes(std::span(answer.text)));
     return;
   }
@@ -171,7 +187,8 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     return;  // it was not waited for so long
   StallAnswer answer{.text = std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
                      .next = {},
-                     .is_done_here = header.is_done_here != 0};
+                     .is_done_here = (header.is_done_here & kIsDoneHere) != 0,
+                     .has_completed = (header.is_done_here & kHasCompleted) != 0};
   if (header.has_next != 0 && header.next.rank < context.size())
     answer.next = header.next;
   (*asker)->take(from, answer);

@@ -63,6 +63,8 @@ struct StallAnswer {
   // Its program and its stream have done their part of what was asked about: it is for the cards to go on, if the next
   // one's have, too.
   bool is_done_here = false;
+  bool has_completed = false;      // there
+  std::vector<StallHop> others{};  // of an exchange's messages, of which it is not known which is missing; stay here
 };
 
 // Answers for this process. Never blocks.
@@ -102,6 +104,7 @@ class StallInquiry {
 
  private:
   void follow(const StallAnswer& answer) LANYARD_REQUIRES(context_locked);
+  std::optional<StallHop> next_after(const StallAnswer& answer);
   void ask(const StallHop& hop) LANYARD_REQUIRES(context_locked);
   void take(uint32_t from, const StallAnswer& answer) LANYARD_REQUIRES(context_locked);
   void go_around_again() LANYARD_REQUIRES(context_locked);
@@ -119,6 +122,7 @@ class StallInquiry {
   std::vector<std::string> lines_;
   std::string conclusion_;  // where it is not the last line
   const std::optional<StallHop> first_asked_;
+  std::vector<StallHop> others_;  // to be asked where the first has nothing to say
   std::vector<Asked> asked_;
   std::optional<size_t> confirming_;  // the place in `asked_` of who is asked again
   std::optional<StallHop> waiting_;   // for the answer

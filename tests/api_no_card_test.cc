@@ -25,6 +25,26 @@ TEST(NoCard, AMatchOfNothingCompletes) {
   EXPECT_EQ(match, MPI_REQUEST_NULL);
 }
 
+TEST(NoCard, ARequestTakesHintsAndGoesByTheMpi) {
+  int number = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPI_Recv_init(&number, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &request)));
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "lanyard_exchange", "halo");
+  EXPECT_TRUE(ok(MPIX_Request_set_info(request, info)));
+  MPI_Info_free(&info);
+  ASSERT_TRUE(ok(MPIX_Request_get_info(request, &info)));
+  char value[MPI_MAX_INFO_VAL + 1] = "";
+  int found = 0;
+  MPI_Info_get(info, "lanyard_route", MPI_MAX_INFO_VAL, value, &found);
+  EXPECT_TRUE(found && std::string(value) == "mpi");
+  MPI_Info_get(info, "lanyard_strategy", MPI_MAX_INFO_VAL, value, &found);
+  EXPECT_FALSE(found);
+  MPI_Info_free(&info);
+  EXPECT_TRUE(ok(MPI_Request_free(&request)));
+}
+
 TEST(NoCard, MpiGoesOn) {
   const int mine = rank();
   int sum = 0;

@@ -134,6 +134,33 @@ contains
     call check(status%MPI_SOURCE == partner .and. status%MPI_TAG == 7 .and. length == 1, what)
   end subroutine
 
+  ! On the pair before its match, in the end none.
+  subroutine hints()
+    type(MPI_Info) :: info
+    character(len=64) :: value
+    logical :: flag
+    integer :: code
+    call MPI_Info_create(info)
+    call MPI_Info_set(info, "lanyard_exchange", "halo")
+    call MPIX_Request_set_info(pair(1), info, code)
+    call check(code == MPI_SUCCESS, "MPIX_Request_set_info")
+    call MPIX_Request_set_info(MPI_REQUEST_NULL, info, code)
+    call check_class(code, MPI_ERR_REQUEST, "MPIX_Request_set_info of no request")
+    call MPIX_Request_set_info(pair(1), MPI_INFO_NULL, code)
+    call check_class(code, MPI_ERR_INFO, "MPIX_Request_set_info of no info")
+    call MPI_Info_set(info, "lanyard_exchange", "none")
+    call MPIX_Request_set_info(pair(2), info)
+    call MPI_Info_free(info)
+    call MPIX_Request_get_info(pair(1), info, code)
+    call check(code == MPI_SUCCESS, "MPIX_Request_get_info")
+    call MPI_Info_get(info, "lanyard_exchange_why", len(value), value, flag)
+    call check(flag .and. value == "the request has not been given to a matching function", "why: " // value)
+    call MPIX_Request_set_info(pair(1), info)  ! says "none"
+    call MPI_Info_free(info)
+    call MPIX_Request_get_info(MPI_REQUEST_NULL, info, code)
+    call check_class(code, MPI_ERR_REQUEST, "MPIX_Request_get_info of no request")
+  end subroutine
+
   subroutine matching()
     type(MPI_Request) :: match
     type(MPI_Status) :: statuses(2)
@@ -141,6 +168,7 @@ contains
     logical :: flag
     integer :: code, i
     call make_pair()
+    call hints()
     call MPIX_Is_matched(pair(1), flag, code)
     call check(code == MPI_SUCCESS .and. .not. flag, "MPIX_Is_matched before")
     flag = .true.

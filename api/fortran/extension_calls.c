@@ -89,3 +89,15 @@ int lanyard_f_queue_get_info(MPIX_Queue queue, MPI_Fint* info) {
     *info = PMPI_Info_c2f(made);
   return code;
 }
+
+int lanyard_f_request_set_info(const MPI_Fint* request, const MPI_Fint* info) {
+  return MPIX_Request_set_info(PMPI_Request_f2c(*request), PMPI_Info_f2c(*info));
+}
+
+int lanyard_f_request_get_info(const MPI_Fint* request, MPI_Fint* info) {
+  MPI_Info made = MPI_INFO_NULL;
+  const int code = MPIX_Request_get_info(PMPI_Request_f2c(*request), &made);
+  if (code == MPI_SUCCESS)
+    *info = PMPI_Info_c2f(made);
+  return code;
+}

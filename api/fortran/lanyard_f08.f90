@@ -39,6 +39,7 @@ module lanyard_f08
   public :: MPIX_Host_kernel
   public :: MPIX_Host_stream_create, MPIX_Host_stream_launch, MPIX_Host_stream_synchronize, MPIX_Host_stream_free
   public :: MPIX_Queue_init, MPIX_Queue_free, MPIX_Queue_wait, MPIX_Queue_get_info
+  public :: MPIX_Request_set_info, MPIX_Request_get_info
   public :: MPIX_Match, MPIX_Matchall, MPIX_Imatch, MPIX_Imatchall, MPIX_Is_matched
   public :: MPIX_Enqueue_start, MPIX_Enqueue_startall, MPIX_Enqueue_wait, MPIX_Enqueue_waitall
   public :: MPIX_Error_class_of
@@ -106,6 +107,19 @@ module lanyard_f08
     function f_queue_get_info(queue, info) bind(C, name="lanyard_f_queue_get_info") result(code)
       import :: c_int, MPI_Info, MPIX_Queue
       type(MPIX_Queue), value :: queue
+      type(MPI_Info), intent(inout) :: info
+      integer(c_int) :: code
+    end function
+
+    function f_request_set_info(request, info) bind(C, name="lanyard_f_request_set_info") result(code)
+      import :: c_int, MPI_Info, MPI_Request
+      type(MPI_Request), intent(in) :: request
+      type(MPI_Info), intent(in) :: info
+      integer(c_int) :: code
+    end function
+    function f_request_get_info(request, info) bind(C, name="lanyard_f_request_get_info") result(code)
+      import :: c_int, MPI_Info, MPI_Request
+      type(MPI_Request), intent(in) :: request
       type(MPI_Info), intent(inout) :: info
       integer(c_int) :: code
     end function
@@ -285,6 +299,24 @@ contains
     integer, optional, intent(out) :: ierror
     integer :: code
     code = f_queue_get_info(queue, info)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Request_set_info(request, info, ierror)
+    type(MPI_Request), intent(in) :: request
+    type(MPI_Info), intent(in) :: info
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_request_set_info(request, info)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Request_get_info(request, info, ierror)
+    type(MPI_Request), intent(in) :: request
+    type(MPI_Info), intent(inout) :: info
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_request_get_info(request, info)
     if (present(ierror)) ierror = code
   end subroutine
 

@@ -98,6 +98,34 @@ int MPIX_Queue_wait(MPIX_Queue queue);
  * Numbers are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
 int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
 
+/* ---- Hints on requests -------------------------------------------------------------------------------------------
+ * As the MPI Forum's hybrid working group proposes them (MPI_Request_set_info). */
+
+/* Gives a persistent request hints, before it is given to a matching function; keys that the info lacks stay as they
+ * are, keys that Lanyard does not know are ignored. Local.
+ * "lanyard_exchange": a name, or "none". Requests of this process that have the same name and are given to one call of
+ * MPIX_Matchall or MPIX_Imatchall become an exchange once all of them are matched: they are always started by one call
+ * and waited for by one call, in any order, with or without other requests beside them; anything else gives
+ * MPI_ERR_REQUEST. A halo step of 8 sends and 8 receives then needs 17 deferred-work entries in place of 32, with ready
+ * sends 9 in place of 24, and one trigger and one wait of the stream. The peers' requests need no hint.
+ * What it asks of the program. No receiver waits for another message of the same exchange before it starts to receive:
+ * regular sends go out when all their receivers have started. A ready send to a member of an exchange promises that the
+ * receiver's stream has passed the wait for the exchange's last start, and the buffer may be written: the receive need
+ * not have been started. The first freed ends the exchange: the others can then only be freed. They fail
+ * together: when MPIX_Queue_wait has told that one of them failed and not all messages had come, the data of all is
+ * undefined, their peers are told, and all are to be freed and matched anew. Graphs and kernels start no exchange
+ * (MPI_ERR_UNSUPPORTED_OPERATION).
+ * MPI_ERR_REQUEST: not a persistent request known to Lanyard, or one that is matched or being matched; MPI_ERR_INFO:
+ * info is MPI_INFO_NULL. */
+int MPIX_Request_set_info(MPI_Request request, MPI_Info info);
+/* What is in force, as a new info object, to be freed by the caller: "lanyard_route" (card, once it is matched; mpi
+ * before: MPI_Start goes by the MPI), "lanyard_strategy", "lanyard_ready" (yes: a ready send; of a receive once it is
+ * matched), "lanyard_entries" (once matched: deferred-work entries that each start takes), "lanyard_exchange" (the
+ * name, or none), and where the request has a name that is not in force, "lanyard_exchange_why": it has not been
+ * matched, or the strategy or the card cannot (it then works by itself), or another member is not matched or was freed.
+ * Local. MPI_ERR_REQUEST, MPI_ERR_ARG. */
+int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
+
 /* ---- Matching (Table II) -----------------------------------------------------------------------------------------
  * Pairs an inactive persistent request for good with exactly one of the peer, by the rules of MPI matching
  * (communicator, rank, tag, wildcards, order of the matching calls). Only requests that are given to a matching
@@ -139,7 +167,8 @@ int MPIX_Is_matched(MPI_Request request, int* flag);
  * until there is room. */
 
 /* The request's next transfer starts when the stream gets there. The request must be matched, and its previous start,
- * if any, waited for on a queue (and complete, if that was another queue). MPI_ERR_REQUEST where it is not so;
+ * if any, waited for on a queue (and complete, if that was another queue); and of an exchange all members stand in the
+ * call. MPI_ERR_REQUEST where it is not so;
  * MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is off (LANYARD_OVERFLOW=off) and the starts of this epoch cannot fit
  * into the card's deferred-work entries; MPIX_ERR_FAILED: an operation of the request failed before, or, with
  * LANYARD_CHECK=on, a ready send came before its receive was started; MPIX_ERR_STALLED: no room until the deadline;

@@ -155,22 +155,9 @@ class Queue {
   }
   // The figures of MPIX_Queue_get_info by their names. Local.
   std::map<std::string, std::string> info(OnError on_error = {}) const {
-    std::map<std::string, std::string> figures;
     MPI_Info info = MPI_INFO_NULL;
     const int code = MPIX_Queue_get_info(handle(), &info);
-    int keys = 0;
-    if (code == MPI_SUCCESS)
-      MPI_Info_get_nkeys(info, &keys);
-    for (int i = 0; i < keys; ++i) {
-      char key[MPI_MAX_INFO_KEY + 1] = "";
-      char value[MPI_MAX_INFO_VAL + 1] = "";
-      int found = 0;
-      MPI_Info_get_nthkey(info, i, key);
-      MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
-      figures[key] = value;
-    }
-    if (info != MPI_INFO_NULL)
-      MPI_Info_free(&info);
+    std::map<std::string, std::string> figures = detail::take_info(info);
     on_error.take(code);
     return figures;
   }

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,29 @@
 #include "lanyard/lanyard_errors.hpp"
 
 namespace lanyard {
+
+namespace detail {
+
+// What an info object says, which is freed. Nothing of MPI_INFO_NULL.
+inline std::map<std::string, std::string> take_info(MPI_Info info) {
+  std::map<std::string, std::string> facts;
+  if (info == MPI_INFO_NULL)
+    return facts;
+  int keys = 0;
+  MPI_Info_get_nkeys(info, &keys);
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1] = "";
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int found = 0;
+    MPI_Info_get_nthkey(info, i, key);
+    MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
+    facts[key] = value;
+  }
+  MPI_Info_free(&info);
+  return facts;
+}
+
+}  // namespace detail
 
 // A persistent request: MPI_REQUEST_NULL or owned. Its destructor waits for the queue on which a Queue started it last.
 class Request {
@@ -67,6 +92,24 @@ class Request {
     int flag = 0;
     on_error.take(MPIX_Is_matched(handle_, &flag));
     return flag != 0;
+  }
+  // MPIX_Request_set_info with the hint "lanyard_exchange": requests of this name that are matched by one match_all()
+  // or imatch_all() are started together and waited for together. "none" takes it back.
+  void set_exchange(const std::string& name, OnError on_error = {}) {
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "lanyard_exchange", name.c_str());
+    const int code = MPIX_Request_set_info(handle_, info);
+    MPI_Info_free(&info);
+    on_error.take(code);
+  }
+  // What is in force, of MPIX_Request_get_info, by its keys.
+  std::map<std::string, std::string> info(OnError on_error = {}) const {
+    MPI_Info info = MPI_INFO_NULL;
+    const int code = MPIX_Request_get_info(handle_, &info);
+    std::map<std::string, std::string> facts = detail::take_info(info);
+    on_error.take(code);
+    return facts;
   }
 
  private:
