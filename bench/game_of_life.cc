@@ -38,11 +38,13 @@ struct Options {
   long batch = 12;
   bool scatter_check = false;
   std::string memory = "host";
+  std::string exchange = "off";
   Format format = Format::kText;
 
   long rows() const { return size.front(); }
   long columns() const { return size.back(); }
   bool wants(const NamedMode& m) const { return mode == "all" || mode == m.name; }
+  HaloMode halo(const NamedMode& m) const { return exchange == "off" ? m.mode : merged(m.mode); }
 };
 
 void declare(CLI::App& app, Options& o) {
@@ -65,6 +67,10 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::Range(1L, kMany));
   app.add_flag("--scatter-check", o.scatter_check,
                "check gather and scatter of the halo against closed forms instead of playing");
+  app.add_option(
+         "--exchange", o.exchange,
+         "stream modes: off, or 1: the messages of a step are an exchange with one set of counters (default: off)")
+      ->check(CLI::IsMember({"off", "1"}));
   add_memory(app, o.memory);
   add_format(app, o.format);
 }
@@ -108,17 +114,9 @@ class GameOfLife {
                                               : LifePattern::random(options.seed, options.density)) {}
 
   LifeReport run() {
-    LifeReport report{mpi_library(),
-                      streams_.place(),
-                      process_.ranks(),
-                      layout_.ranks_x,
-                      layout_.ranks_y,
-                      layout_.rows,
-                      layout_.columns,
-                      options_.steps,
-                      options_.pattern,
-                      options_.mode == "all",
-                      {}};
+    LifeReport report{mpi_library(),    streams_.place(),  process_.ranks(),       layout_.ranks_x,
+                      layout_.ranks_y,  layout_.rows,      layout_.columns,        options_.steps,
+                      options_.pattern, options_.exchange, options_.mode == "all", {}};
     double baseline = 0;
     for (const NamedMode& mode : kModes) {
       const bool is_baseline = mode.mode == HaloMode::kMpi;
@@ -142,8 +140,9 @@ class GameOfLife {
  private:
   LifeRow measure(const NamedMode& mode) {
     const bool verify = options_.verify == "full";
-    LifeResult result = run_life(mode.mode, mode.name, {options_.steps, options_.warmup, options_.batch, verify},
-                                 layout_, pattern_, streams_, process_);
+    LifeResult result =
+        run_life(options_.halo(mode), mode.name, {options_.steps, options_.warmup, options_.batch, verify}, layout_,
+                 pattern_, streams_, process_);
     LifeRow row;
     row.mode = mode.name;
     row.seconds = result.seconds;
@@ -191,7 +190,7 @@ int run_scatter_check(const Options& options, const CartesianLayout& layout, con
   for (const NamedMode& mode : kModes) {
     if (!options.wants(mode))
       continue;
-    const std::string wrong = check_halo(mode.mode, layout, process.ranks());
+    const std::string wrong = check_halo(options.halo(mode), layout, process.ranks());
     if (!wrong.empty())
       fmt::print(stderr, "game_of_life: mode {}: {}\n", mode.name, wrong);
     const bool is_right = process.all(wrong.empty());

@@ -6,7 +6,7 @@ NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const Cartesi
                                      const Lengths& bytes_out, const Lengths& bytes_in, int first_tag, Stream& stream,
                                      StreamQueue* queue)
     : mode_(mode), comm_(comm), layout_(layout), first_tag_(first_tag), stream_(stream), queue_(queue) {
-  const int sets = mode_ == HaloMode::kSend ? 1 : 2;
+  const int sets = has_two_sets() ? 2 : 1;
   const bool is_staged = mode_ == HaloMode::kMpi && stream.gpu() != nullptr;
   out_ = Messages(bytes_out, stream.gpu(), is_staged);
   for (int s = 0; s < sets; ++s) {
@@ -30,11 +30,14 @@ NeighbourExchange::Messages::Messages(const Lengths& bytes, Gpu* gpu, bool is_st
 
 void NeighbourExchange::make_requests(int set, int first_tag) {
   Set& s = sets_[index(set)];
-  const SendKind kind = mode_ == HaloMode::kRsend ? SendKind::kReady : SendKind::kRegular;
+  const bool ready = mode_ == HaloMode::kRsend || mode_ == HaloMode::kMergedRsend;
+  const SendKind kind = ready ? SendKind::kReady : SendKind::kRegular;
   for (int d = 0; d < kDirections; ++d)
     s.requests.add_receive(s.in.message(d), s.in.bytes(d), layout_.neighbour(d), first_tag + opposite(d), comm_);
   for (int d = 0; d < kDirections; ++d)
     s.requests.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d, comm_);
+  if (is_merged())
+    s.requests.merge("halo");
   s.requests.match();
 }
 
@@ -61,10 +64,13 @@ void NeighbourExchange::send_and_wait() {
   if (mode_ == HaloMode::kMpi) {
     exchange_on_host(s);
   } else {
-    queue_->start_all(kDirections, s.sends());
+    if (is_merged())
+      queue_->start_all(s.requests);
+    else
+      queue_->start_all(kDirections, s.sends());
     queue_->wait_all(s.requests);
   }
-  if (mode_ != HaloMode::kSend)
+  if (has_two_sets())
     set_ = 1 - set_;
 }
 

@@ -9,8 +9,11 @@
 //   kSend   start receives | pack | start sends, wait for all | unpack
 //   kRsend  start the next exchange's receives | pack | start ready sends, wait for all of this
 //           exchange | unpack
+//   kMergedSend, kMergedRsend
+//           pack | start all, wait for all | unpack, each set of requests being an exchange in
+//           Lanyard's sense (MPIX_Request_set_info)
 //
-// kMpi and kRsend have two sets of receive buffers; exchange i uses set i mod 2. In kMpi that saves
+// kMpi, kRsend and kMergedRsend have two sets of receive buffers; exchange i uses set i mod 2. In kMpi that saves
 // the host a second synchronisation: what unpacks set i mod 2 ran before the one of exchange i - 1.
 //
 // Why a ready send of kRsend always finds its receive started, without a further message. Let A
@@ -27,6 +30,11 @@
 // for and unpacked in exchange i - 1, earlier in the same stream. One set would not do: its buffers
 // hold the data of exchange i until they are unpacked, which comes after the sends of i. Sends need
 // no second buffers, as exchange i waits for them.
+//
+// Why a ready send of kMergedRsend keeps what it promises there, that B's wait for the last use of
+// the set is over and its buffers may be written: A starts its sends i after its wait i - 1, so after
+// B's message i - 1 has arrived, so after B has started i - 1, so after B has waited for i - 2, the
+// last use of the set, and unpacked it. (For i = 0 and 1 the set has not been used yet.)
 //
 // After every exchange of kRsend receives are outstanding. So the host may wait for the stream, but
 // not for the queue, until close() has ended the sequence with one exchange more, whose data is
@@ -48,7 +56,16 @@
 
 namespace lanyard::bench {
 
-enum class HaloMode { kMpi, kSend, kRsend };
+enum class HaloMode { kMpi, kSend, kRsend, kMergedSend, kMergedRsend };
+
+// The same with each step's requests merged, where there are such.
+inline HaloMode merged(HaloMode mode) {
+  switch (mode) {
+    case HaloMode::kSend: return HaloMode::kMergedSend;
+    case HaloMode::kRsend: return HaloMode::kMergedRsend;
+    default: return mode;
+  }
+}
 
 class NeighbourExchange {
  public:
@@ -65,7 +82,7 @@ class NeighbourExchange {
   NeighbourExchange(const NeighbourExchange&) = delete;
   NeighbourExchange& operator=(const NeighbourExchange&) = delete;
 
-  // The set of the exchange to come: 0 and 1 in turn, but in mode kSend always 0.
+  // The set of the exchange to come: 0 and 1 in turn, but in modes kSend and kMergedSend always 0.
   int set() const { return set_; }
   std::byte* out(int direction) { return out_.message(direction); }
   std::byte* in(int set, int direction) { return sets_[index(set)].in.message(direction); }
@@ -112,6 +129,8 @@ class NeighbourExchange {
   void make_requests(int set, int first_tag);
   void prime();
   void exchange_on_host(Set& set);
+  bool is_merged() const { return mode_ == HaloMode::kMergedSend || mode_ == HaloMode::kMergedRsend; }
+  bool has_two_sets() const { return mode_ != HaloMode::kSend && mode_ != HaloMode::kMergedSend; }
 
   const HaloMode mode_;
   const MPI_Comm comm_;

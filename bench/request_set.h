@@ -37,6 +37,16 @@ class RequestSet {
           kind == SendKind::kReady ? "MPI_Rsend_init" : "MPI_Send_init");
   }
 
+  // Before the match: they are started and waited for together from then on.
+  void merge(const char* name) {
+    MPI_Info info = MPI_INFO_NULL;
+    check(MPI_Info_create(&info), "MPI_Info_create");
+    check(MPI_Info_set(info, "lanyard_exchange", name), "MPI_Info_set");
+    for (const MPI_Request request : requests_)
+      check(MPIX_Request_set_info(request, info), "MPIX_Request_set_info");
+    check(MPI_Info_free(&info), "MPI_Info_free");
+  }
+
   // Matches all with the peers, which must do the same at the same time. Why it failed, or nothing.
   std::string try_match() {
     std::vector<MPI_Status> statuses(requests_.size());

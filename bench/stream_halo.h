@@ -74,7 +74,7 @@ class StreamHalo {
   // Blocks the host until everything enqueued so far has run. Not collective.
   void synchronize() {
     // Outstanding receives of kRsend forbid waiting for the queue, which reports failures better.
-    if (mode_ == HaloMode::kSend)
+    if (queue_ && mode_ != HaloMode::kRsend)
       queue_->drain();
     else
       stream_.synchronize();
