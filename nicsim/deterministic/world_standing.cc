@@ -14,10 +14,10 @@ void World::mark(Process& process, const Action& action, size_t before) {
   const std::span<StepItem> items = stream.since(before);
   for (StepItem& item : items)
     mark_move(action, item);
-  // The next of them that moves no data; null: there is none.
-  auto next = [at = items.begin(), end = items.end()]() mutable -> StepItem* {
-    at = std::find_if(at, end, [](const StepItem& item) { return item.kind != StepItem::Kind::kMove; });
-    return at == end ? nullptr : &*at++;
+  const auto moves_nothing = [](const StepItem& item) { return item.kind != StepItem::Kind::kMove; };
+  auto next = [&, at = items.begin()]() mutable -> StepItem* {  // null: there is none
+    at = std::find_if(at, items.end(), moves_nothing);
+    return at == items.end() ? nullptr : &*at++;
   };
   if (action.kind == Action::Kind::kWait) {
     size_t request = 0;
@@ -41,9 +41,9 @@ void World::mark(Process& process, const Action& action, size_t before) {
     }
   }
   if (shared > 0) {
-    StepItem* ring = next();
-    ring->starts = static_cast<uint32_t>(shared);
-    ring->first_start = static_cast<uint32_t>(stream.started.size() - shared);
+    StepItem& ring = *std::find_if(items.rbegin(), items.rend(), moves_nothing);
+    ring.starts = static_cast<uint32_t>(shared);
+    ring.first_start = static_cast<uint32_t>(stream.started.size() - shared);
   }
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
