@@ -227,7 +227,8 @@ Status Context::open_nic() {
   }
   std::unique_ptr<core::ControlChannel> channel;
   if (nic_ != nullptr) {
-    Result<std::unique_ptr<core::ControlChannel>> opened = core::ControlChannel::open(*nic_, rank_, size_);
+    Result<std::unique_ptr<core::ControlChannel>> opened =
+        core::ControlChannel::open(*nic_, rank_, size_, core::ControlChannel::slots_for(size_));
     status = opened.status();
     if (opened.ok())
       channel = std::move(opened.value());

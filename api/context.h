@@ -80,6 +80,7 @@ class Context {
   core::ControlPlane& plane() { return *plane_; }
   core::Matcher& matcher() LANYARD_REQUIRES(context_locked) { return plane_->matcher(); }
   NicHelper& helper() { return *helper_; }
+  ControlThread& control_thread() { return control_thread_; }
   std::vector<std::unique_ptr<lanyard_queue>>& queues() LANYARD_REQUIRES(context_locked) { return queues_; }
   // What the queues that have been freed had counted.
   core::Queue::Figures& freed_queues() LANYARD_REQUIRES(context_locked) { return freed_queues_; }

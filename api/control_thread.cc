@@ -35,7 +35,8 @@ nic::Listener ControlThread::listener() {
   return {[](void* object) {
             auto* self = static_cast<ControlThread*>(object);
             self->context_.plane().notice();
-            self->wake();
+            if (self->attendants_.load() == 0)
+              self->wake();
           },
           this};
 }
@@ -43,6 +44,14 @@ nic::Listener ControlThread::listener() {
 void ControlThread::wake() {
   if (signal_.exchange(1) == 0)
     futex_wake(signal_, 1);
+}
+
+// Of what the NIC noticed meanwhile either it has seen that nobody attends any more, or this sees it here.
+void ControlThread::leave() {
+  attendants_.fetch_sub(1);
+  const ContextLock lock(context_);
+  if (context_.plane().pending())
+    wake();
 }
 
 void ControlThread::speak() {

@@ -28,6 +28,10 @@ class ControlThread {
   Status start();
   // May be repeated.
   void stop() LANYARD_EXCLUDES(context_locked);
+  // Between attend() and leave() the calling thread calls the plane's progress() in a loop, so that no message need
+  // wake this one. Nests and counts.
+  void attend() { attendants_.fetch_add(1); }
+  void leave() LANYARD_EXCLUDES(context_locked);
   // For the NIC, which calls it when a message has arrived. The thread is started first.
   nic::Listener listener();
 
@@ -44,6 +48,7 @@ class ControlThread {
   Context& context_;
   std::thread thread_;
   std::atomic<uint32_t> signal_{0};  // a futex: 1 where there is something to do
+  std::atomic<uint32_t> attendants_{0};
   std::atomic<bool> stopping_{false};
   bool called_ = false;  // the NIC calls
   std::string unsaid_;

@@ -1,5 +1,7 @@
 #include <sched.h>
 
+#include <optional>
+
 #include "api/blocking_call.h"
 #include "api/context.h"
 #include "api/match_call.h"
@@ -10,9 +12,11 @@ namespace lanyard::api {
 
 namespace {
 
-// A matching call polls for so long before it sleeps between polls.
+// A matching call polls for so long after something has happened before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{200};
 constexpr std::chrono::milliseconds kSleep{1};
+// Between so many requests that it begins to match it takes in what others have answered to those before.
+constexpr size_t kBetweenLooks = 64;
 
 // Why the record cannot be given to a matching call, or MPI_SUCCESS. `resume`: a blocking call may go on with a match
 // that an earlier one gave up waiting for.
@@ -98,7 +102,13 @@ void begin(Context& context, const std::vector<RequestRecord*>& records, const M
       record->core = context.endpoint().new_request(record->transfer);
   }
   make_exchanges(context, records);
-  for (RequestRecord* record : records) {
+  const core::ControlPlane::Batch batch(context.plane());
+  for (size_t i = 0; i < records.size(); ++i) {
+    RequestRecord* record = records[i];
+    if (i % kBetweenLooks == kBetweenLooks - 1) {
+      context.nic().progress();
+      context.plane().progress();
+    }
     if (record->matching() || record->matched())
       continue;  // since an earlier call
     Status status = give_packing(context, *record);
@@ -123,10 +133,37 @@ void end_call(const std::vector<RequestRecord*>& records, bool gave_up) {
   }
 }
 
+// The calling thread serves the card, and takes in what others say, from construction to destruction.
+class Attendance {
+ public:
+  explicit Attendance(Context& context) : context_(context) {
+    context_.control_thread().attend();
+    context_.nic().attend();
+  }
+  ~Attendance() {
+    context_.nic().leave();
+    context_.control_thread().leave();
+  }
+  Attendance(const Attendance&) = delete;
+  Attendance& operator=(const Attendance&) = delete;
+
+  // Sleeps until something has happened since then, or for a while, and the card's own thread serves it.
+  void sleep_since(uint64_t seen) {
+    context_.nic().leave();
+    context_.nic().wait_since(seen, kSleep);
+    context_.nic().attend();
+  }
+
+ private:
+  Context& context_;
+};
+
 // Waits until no record is matching any more. Returns the text of a stall, or "".
-std::string wait_for(Context& context, const std::vector<RequestRecord*>& records, const char* caller) {
+std::string wait_for(Context& context, Attendance& attendance, const std::vector<RequestRecord*>& records,
+                     const char* caller) {
   size_t over = 0;  // of so many, from the first on, the match is over, which it stays while the call names them
   BlockingCall call(context, {.name = caller, .records = {records.begin(), records.end()}});
+  BlockingCall::Clock::time_point spin_until = call.begin() + kSpin;
   while (true) {
     const uint64_t seen = context.nic().activity();
     context.nic().progress();
@@ -140,9 +177,14 @@ std::string wait_for(Context& context, const std::vector<RequestRecord*>& record
       if (call.overdue() && call.report_ready())
         return call.report();
     }
+    // While messages come this thread stays with them.
+    if (context.nic().activity() != seen) {
+      spin_until = BlockingCall::Clock::now() + kSpin;
+      continue;
+    }
     sched_yield();
-    if (BlockingCall::Clock::now() - call.begin() > kSpin)
-      context.nic().wait_since(seen, kSleep);
+    if (BlockingCall::Clock::now() > spin_until)
+      attendance.sleep_since(seen);
   }
 }
 
@@ -156,27 +198,36 @@ int outcome(Context& context, const RequestRecord& record, MPI_Status* status, s
   return error_class_for(context, record.core->match_error.code());
 }
 
+// Checks the requests of a blocking call, begins to match them, and waits until that is over. Returns the text of a
+// stall, or "".
+std::string match_and_wait(Context& context, int count, MPI_Request requests[], const char* caller,
+                           Collected& collected) {
+  std::optional<Attendance> attendance;
+  if (context.nic_status().ok())
+    attendance.emplace(context);
+  {
+    const ContextLock lock(context);
+    collected = collect(context, count, requests, true);
+    if (collected.error_class != MPI_SUCCESS || collected.records.empty())
+      return "";
+    begin(context, collected.records, requests);
+    begin_call(collected.records);
+  }
+  std::string stall = wait_for(context, *attendance, collected.records, caller);
+  const ContextLock lock(context);
+  end_call(collected.records, !stall.empty());
+  return stall;
+}
+
 int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised();
   Collected collected;
-  {
-    const ContextLock lock(*context);
-    collected = collect(*context, count, requests, true);
-    if (collected.error_class == MPI_SUCCESS) {
-      begin(*context, collected.records, requests);
-      begin_call(collected.records);
-    }
-  }
+  const std::string stall =
+      match_and_wait(*context, count, requests, single ? "MPIX_Match" : "MPIX_Matchall", collected);
   if (collected.error_class != MPI_SUCCESS)
     return raise(collected.communicator, collected.error_class, collected.error);
-  const std::string stall =
-      collected.records.empty() ? "" : wait_for(*context, collected.records, single ? "MPIX_Match" : "MPIX_Matchall");
-  {
-    const ContextLock lock(*context);
-    end_call(collected.records, !stall.empty());
-  }
   if (!stall.empty())
     return raise(collected.communicator, MPIX_ERR_STALLED, "the deadline passed: " + stall);
 

@@ -3,6 +3,7 @@
 #ifndef LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
 #define LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,6 +16,21 @@
 namespace lanyard::nic_contract {
 
 using core::ControlChannel;
+
+// What the channel asks of its NIC.
+class CountingNic final : public nic::ForwardingNic {
+ public:
+  using ForwardingNic::ForwardingNic;
+  Status issue(const Op& op) override {
+    const Status status = inner().issue(op);
+    if (!status.ok())
+      return status;
+    ++(op.kind == OpKind::kWrite ? writes : sums);
+    longest_bytes = std::max(longest_bytes, op.bytes);
+    return {};
+  }
+  uint64_t writes = 0, sums = 0, longest_bytes = 0;
+};
 
 // A NIC on which what is issued at once is delayed and refused at random, so that a later operation overtakes: N7
 // allows it, and N9 that it is full.
@@ -54,7 +70,7 @@ class ChannelContract : public NicContract {
     return made;
   }
 
-  [[nodiscard]] bool open(uint32_t ranks, bool unruly = false) {
+  [[nodiscard]] bool open(uint32_t ranks, bool unruly = false, uint32_t slots = ControlChannel::kLeastSlots) {
     if (!start({.nics = ranks, .max_regions = 64}))
       return false;
     std::vector<RemoteKey> keys;
@@ -63,7 +79,7 @@ class ChannelContract : public NicContract {
         unruly_.push_back(std::make_unique<UnrulyNic>(nic(rank), rank + 1));
       Nic& used = unruly ? *unruly_.back() : nic(rank);
       nics_.push_back(&used);
-      Result<std::unique_ptr<ControlChannel>> channel = ControlChannel::open(used, rank, ranks);
+      Result<std::unique_ptr<ControlChannel>> channel = ControlChannel::open(used, rank, ranks, slots);
       EXPECT_TRUE(is_ok(channel.status()));
       channels_.push_back(std::move(channel.value()));
       keys.push_back(channels_.back()->key());
@@ -146,6 +162,64 @@ TEST_P(ChannelContract, OrderAndContentBetweenAllPairs) {
   }
 }
 
+// C1 with lanes of any length, down to one slot: messages that end where the lane's memory does, and such as wait for
+// room in it, or for the NIC.
+TEST_P(ChannelContract, LanesOfAnyLength) {
+  for (const uint32_t slots : {1u, 2u, 3u, 16u, ControlChannel::kMostSlots}) {
+    for (const bool unruly : {false, true}) {
+      if (!open(2, unruly, slots))
+        return;
+      constexpr uint64_t kMessages = 150;
+      const auto bytes = [](uint64_t number) { return number * 89 % 1500; };
+      for (uint64_t number = 0; number < kMessages; ++number) {
+        channel(0).send(1, message(0, 1, number, bytes(number)));
+        channel(1).send(0, message(1, 0, number, bytes(number + 1)));
+        if (number % 40 == 0)
+          drive(number / 40 % 2);
+      }
+      ASSERT_TRUE(until([&] { return got_[{0, 1}].size() >= kMessages && got_[{1, 0}].size() >= kMessages; })) << slots;
+      EXPECT_TRUE(until([&] { return all_taken(0) && all_taken(1); }));
+      for (uint64_t number = 0; number < kMessages; ++number) {
+        ASSERT_EQ((got_[{0, 1}][number]), message(0, 1, number, bytes(number))) << slots << " slots: " << number;
+        ASSERT_EQ((got_[{1, 0}][number]), message(1, 0, number, bytes(number + 1))) << slots << " slots: " << number;
+      }
+      got_.clear();
+      TearDown();
+      nics_.clear();
+    }
+  }
+}
+
+// C6: what stands in line goes in few operations.
+TEST_P(ChannelContract, WhatStandsInLineGoesTogether) {
+  if (!start({.nics = 2, .max_regions = 64}))
+    return;
+  constexpr uint32_t kSlots = 8;
+  constexpr uint64_t kMessages = 400;
+  CountingNic counting(nic(0));
+  std::vector<RemoteKey> keys;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    nics_.push_back(rank == 0 ? static_cast<Nic*>(&counting) : &nic(1));
+    channels_.push_back(std::move(ControlChannel::open(*nics_.back(), rank, 2, kSlots).value()));
+    keys.push_back(channels_.back()->key());
+  }
+  channel(0).connect(keys);
+  channel(1).connect(keys);
+  for (uint64_t number = 0; number < kMessages; ++number)
+    channel(0).send(1, message(0, 1, number, 100));
+  EXPECT_LE(counting.writes, kSlots);
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == kMessages && all_taken(0); }));
+  for (uint64_t number = 0; number < kMessages; ++number)
+    ASSERT_EQ((got_[{0, 1}][number]), message(0, 1, number, 100)) << number;
+  EXPECT_EQ(counting.sums, counting.writes) << "one announces one write";
+  EXPECT_LE(counting.longest_bytes, kSlots * 256u);
+  if (nic(0).caps().max_message_bytes >= kSlots * 256u) {
+    EXPECT_LE(counting.writes, kSlots + (kMessages - kSlots) / 2) << "of " << kMessages << " slots";
+  }
+  settle();
+  channels_.clear();  // before `counting`
+}
+
 TEST_P(ChannelContract, LongestMessage) {
   if (!open(2))
     return;
@@ -219,7 +293,7 @@ TEST_P(ChannelContract, EverythingIsGivenBack) {
     std::vector<RemoteKey> keys;
     for (uint32_t rank = 0; rank < 2; ++rank) {
       nics_.push_back(&nic(rank));
-      channels_.push_back(std::move(ControlChannel::open(nic(rank), rank, 2).value()));
+      channels_.push_back(std::move(ControlChannel::open(nic(rank), rank, 2, 16).value()));
       keys.push_back(channels_.back()->key());
     }
     channel(0).connect(keys);

@@ -34,7 +34,7 @@ class Planes : public ::testing::Test {
     std::vector<std::unique_ptr<ControlChannel>> channels;
     std::vector<nic::RemoteKey> keys;
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      channels.push_back(std::move(ControlChannel::open(fabric_.nic(rank), rank, kRanks).value()));
+      channels.push_back(std::move(ControlChannel::open(fabric_.nic(rank), rank, kRanks, 8).value()));
       keys.push_back(channels.back()->key());
       arrivals_.push_back(channels.back()->arrivals());
     }
@@ -138,6 +138,44 @@ TEST_F(Planes, CardsGoToTheMatcherAndMessagesToWhoAsked) {
   ASSERT_TRUE(until([&] { return got_.size() == 3 && send.matched() && receive.matched(); }, [&] { drive_all(); }));
   EXPECT_EQ(got_, (std::vector<std::string>{"first", "", "last"}));
   EXPECT_EQ(send.matched_bytes, sizeof memory_[0]);
+}
+
+// Cards of a batch stand in line until it ends, and go in few messages, in their order.
+TEST_F(Planes, CardsOfABatchGoTogether) {
+  constexpr size_t kPairs = 100;
+  std::vector<core::Request*> sends, receives;
+  const uint64_t before = arrivals(1);
+  {
+    const ControlPlane::Batch batch(plane(0));
+    for (size_t i = 0; i < kPairs; ++i) {
+      sends.push_back(endpoint(0).new_request(transfer(0, core::Direction::kSend)));
+      ASSERT_TRUE(works(plane(0).matcher().begin(*sends.back())));
+    }
+    EXPECT_FALSE(plane(0).has_taken_all(1));
+    drive(1);
+    EXPECT_EQ(arrivals(1), before) << "they wait";
+  }
+  for (size_t i = 0; i < kPairs; ++i) {
+    receives.push_back(endpoint(1).new_request(transfer(1, core::Direction::kReceive)));
+    ASSERT_TRUE(works(plane(1).matcher().begin(*receives.back())));
+  }
+  ASSERT_TRUE(until([&] { return sends.back()->matched() && receives.back()->matched(); }, [&] { drive_all(); }));
+  for (size_t i = 0; i < kPairs; ++i) {
+    ASSERT_TRUE(sends[i]->matched() && receives[i]->matched()) << i;
+    EXPECT_EQ(sends[i]->matched_number, receives[i]->number);
+  }
+  EXPECT_LT(arrivals(1) - before, kPairs) << "each alone comes as a write and a sum";
+}
+
+// What somebody is told in the midst of a batch comes after its cards, which wait no longer.
+TEST_F(Planes, AMessageSendsWhatWaitsBeforeIt) {
+  keep_what_arrives(1);
+  core::Request& send = *endpoint(0).new_request(transfer(0, core::Direction::kSend));
+  const ControlPlane::Batch batch(plane(0));
+  ASSERT_TRUE(works(plane(0).matcher().begin(send)));
+  tell(0, 1, "and now");
+  ASSERT_TRUE(until([&] { return got_.size() == 1; }, [&] { drive(1); }));
+  EXPECT_NE(plane(1).matcher().unmatched_offer(0, 1), nullptr);
 }
 
 // A peer that has ended is named to who waits for a match with it and to who tells it something.

@@ -63,9 +63,10 @@ CardMail::CardMail(World& world, nic::Nic& nic, uint32_t rank, uint32_t ranks)
       rank_(rank),
       ranks_(ranks),
       nic_(nic),
-      memory_(core::ControlChannel::words_for(ranks)),
+      memory_(core::ControlChannel::words_for(ranks, kSlots)),
       lanes_(ranks) {
-  Result<std::unique_ptr<core::ControlChannel>> channel = core::ControlChannel::open(nic_, rank, ranks, memory_.data());
+  Result<std::unique_ptr<core::ControlChannel>> channel =
+      core::ControlChannel::open(nic_, rank, ranks, kSlots, memory_.data());
   LANYARD_CHECK(channel.ok(), channel.status().message().c_str());
   channel_ = std::move(channel.value());
   arrivals_ = channel_->arrivals();

@@ -28,7 +28,7 @@ class World;
 class CardMail {
  public:
   // Operations of one lane that are under way at most, and what the channel needs of its NIC.
-  static constexpr uint32_t kInFlight = 12, kCounters = 1;
+  static constexpr uint32_t kSlots = 4, kInFlight = 3 * kSlots, kCounters = 1;
   static uint32_t regions_for(uint32_t ranks) { return 1 + ranks; }
   // Of a slot, which goes in one write.
   static constexpr uint64_t kLeastMessageBytes = 256;

@@ -212,7 +212,7 @@ constexpr Mutant kMutants[] = {
      nullptr},
     {55, "waits from the first", "a captured wait counts from the request's first start, not from the capture",
      "StandingOrders::begin", kGraphs, nullptr},
-    {56, "the last receive first", "of two receives that fit the later one is matched", "Matcher::begin", kEqualTags,
+    {56, "the last receive first", "of two receives that fit the later one is matched", "Matcher::handle", kEqualTags,
      nullptr},
     {57, "rings for the next one", "the trigger of a request that failed is given away while its stream will ring it",
      "Endpoint::close_resources", kLeft, nullptr},
@@ -312,6 +312,10 @@ constexpr Mutant kMutants[] = {
      "PostedQueue::find", kWildcards, nullptr},
     {131, "tag not asked for", "a receive takes the oldest offer of its sender that waits, whatever its tag",
      "Matcher::begin", kTags, nullptr},
+    {132, "one announced for several", "however many slots were written, one is announced",
+     "ControlChannel::write_next", kMail, nullptr},
+    {133, "announced though not written", "slots that are filled while a written one's sum waits are announced with it",
+     "ControlChannel::write_next", kMailTight, nullptr},
 };
 
 }  // namespace

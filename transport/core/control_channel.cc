@@ -1,7 +1,7 @@
 #include "transport/core/control_channel.h"
 
 #include <algorithm>
-#include <boost/crc.hpp>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -17,37 +17,61 @@ struct ControlChannel::Slot {
   uint64_t checksum = 0;
   std::byte payload[kPayloadBytes] = {};
 
+  // Of words, the last one's rest zero. Each step is a bijection, so that no single word can differ unseen, and of what
+  // differs in several one in 2^64.
   uint64_t sum() const {
-    boost::crc_optimal<64, 0x42f0e1eba9ea3693, ~uint64_t{0}, ~uint64_t{0}, true, true> crc;  // ECMA-182
-    crc.process_bytes(&number, 3 * sizeof(uint64_t));
-    crc.process_bytes(payload, bytes);
-    return crc.checksum();
+    uint64_t hash = 0;
+    const auto add = [&hash](uint64_t word) {
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+      hash ^= hash >> 32;
+    };
+    for (const uint64_t word : {number, bytes, more})
+      add(word);
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, payload + at, sizeof word);
+      add(word);
+    }
+    return hash;
   }
 };
 
+uint32_t ControlChannel::slots_for(uint32_t ranks) {
+  constexpr uint32_t kSlotsForAll = (1 << 20) / kSlotBytes;
+  return std::bit_floor(std::clamp(kSlotsForAll / ranks, kLeastSlots, kMostSlots));
+}
+
 Result<std::unique_ptr<ControlChannel>> ControlChannel::open(nic::Nic& nic, uint32_t self, uint32_t ranks,
-                                                             uint64_t* memory) {
-  std::unique_ptr<ControlChannel> channel(new ControlChannel(nic, self, ranks));
+                                                             uint32_t slots, uint64_t* memory) {
+  LANYARD_CHECK(slots > 0, "a lane has slots");
+  std::unique_ptr<ControlChannel> channel(new ControlChannel(nic, self, ranks, slots));
   LANYARD_RETURN_IF_ERROR(channel->enroll(memory));
   return channel;
 }
 
-size_t ControlChannel::words_for(uint32_t ranks) {
-  return (slots_offset(ranks) + ranks * kSlots * kSlotBytes) / sizeof(uint64_t);
+size_t ControlChannel::words_for(uint32_t ranks, uint32_t slots) {
+  return (slots_offset(ranks, slots) + uint64_t{ranks} * slots * kSlotBytes) / sizeof(uint64_t);
 }
 
-ControlChannel::ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks)
-    : nic_(nic), self_(self), ranks_(ranks), slots_offset_(slots_offset(ranks)), lanes_(ranks), taken_(ranks) {
-  static_assert(sizeof(Slot) == kSlotBytes);
+ControlChannel::ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks, uint32_t slots)
+    : nic_(nic),
+      self_(self),
+      ranks_(ranks),
+      slots_(slots),
+      most_in_write_(std::clamp<uint64_t>(nic.caps().max_message_bytes / kSlotBytes, 1, kMostInWrite)),
+      slots_offset_(slots_offset(ranks, slots)),
+      lanes_(ranks),
+      taken_(ranks) {
+  static_assert(sizeof(Slot) == kSlotBytes && kPayloadBytes % sizeof(uint64_t) == 0);
 }
 
 Status ControlChannel::enroll(uint64_t* memory) {
-  const size_t words = words_for(ranks_);
+  const size_t words = words_for(ranks_, static_cast<uint32_t>(slots_));
   owns_memory_ = memory == nullptr;
   memory_ = owns_memory_ ? static_cast<uint64_t*>(std::calloc(words, sizeof(uint64_t))) : memory;
   if (memory_ == nullptr)
     return {Code::kExhausted, "no memory for the control channel"};
-  for (uint64_t n = 0; n <= kSlots; ++n)
+  for (uint64_t n = 0; n <= slots_; ++n)
     memory_[amount_offset(n) / sizeof(uint64_t)] = n;
   const Result<nic::CounterId> counter = nic_.open_counter();
   if (!counter.ok())
@@ -131,15 +155,16 @@ bool ControlChannel::hand_on(uint32_t peer) {
       return false;
     lane.credited += amount;
   }
-  while (!lane.queue.empty() || lane.filled) {
-    if (lane.announced - word(credit_offset(peer)) >= kSlots)
+  while (!lane.queue.empty() || lane.filled > 0) {
+    const uint64_t untaken = lane.announced - word(credit_offset(peer));
+    if (untaken >= slots_)
       return false;
     if (!lane.region.valid() && !ready(lane).ok()) {
       lane.exhausted = true;
       fail(peer);
       return true;
     }
-    if (Status status = write_next(peer); !status.ok()) {
+    if (Status status = write_next(peer, slots_ - untaken); !status.ok()) {
       pending_ = true;
       return false;
     }
@@ -149,8 +174,8 @@ bool ControlChannel::hand_on(uint32_t peer) {
 
 // Memory that the NIC reads slots from, made for a peer's first message.
 Status ControlChannel::ready(Lane& lane) {
-  auto slots = std::make_unique<Slot[]>(kSlots);
-  const Result<nic::RegionId> region = nic_.register_region(slots.get(), kSlots * sizeof(Slot));
+  auto slots = std::make_unique<Slot[]>(slots_);
+  const Result<nic::RegionId> region = nic_.register_region(slots.get(), slots_ * sizeof(Slot));
   if (!region.ok())
     return region.status();
   lane.region = region.value();
@@ -160,13 +185,15 @@ Status ControlChannel::ready(Lane& lane) {
 
 // The next part of the first message, into the slot that the peer has given back longest ago.
 void ControlChannel::fill_next(Lane& lane) {
-  Slot& slot = lane.slots[lane.announced % kSlots];
+  const uint64_t place = lane.announced + lane.filled++;
+  Slot& slot = lane.slots[place % slots_];
   const std::vector<std::byte>& message = lane.queue.front();
   const size_t bytes = std::min(kPayloadBytes, message.size() - lane.sent_bytes);
-  slot.number = lane.announced + 1;
+  slot.number = place + 1;
   slot.bytes = bytes;
   slot.more = lane.sent_bytes + bytes < message.size() ? 1 : 0;
   std::copy_n(message.begin() + static_cast<ptrdiff_t>(lane.sent_bytes), bytes, slot.payload);
+  std::fill_n(slot.payload + bytes, -bytes % sizeof(uint64_t), std::byte{0});
   slot.checksum = slot.sum();
   lane.sent_bytes += bytes;
   if (slot.more == 0) {
@@ -175,23 +202,29 @@ void ControlChannel::fill_next(Lane& lane) {
   }
 }
 
-// Writes and announces the next slot. kAgain, kExhausted: to be called again.
-Status ControlChannel::write_next(uint32_t peer) {
+// Writes and announces the next slots, as many as there are messages for, room at the peer, and as lie beside each
+// other. kAgain, kExhausted: to be called again.
+Status ControlChannel::write_next(uint32_t peer, uint64_t room) {
   Lane& lane = lanes_[peer];
+  const uint64_t first = lane.announced % slots_;
+  if (lane.filled == 0) {
+    const uint64_t most = std::min({room, slots_ - first, most_in_write_});
+    while (lane.filled < most && !lane.queue.empty())
+      fill_next(lane);
+  }
   nic::Op write;
   write.kind = nic::OpKind::kWrite;
-  write.local = {lane.region, lane.announced % kSlots * sizeof(Slot)};
-  write.remote = {peer, keys_[peer], slot_offset(self_, lane.announced)};
-  write.bytes = sizeof(Slot);
+  write.local = {lane.region, first * sizeof(Slot)};
+  write.remote = {peer, keys_[peer], slot_offset(self_, first)};
+  write.bytes = lane.filled * sizeof(Slot);
   write.context = kContext;
-  if (!std::exchange(lane.filled, true))
-    fill_next(lane);
   if (!lane.written)
     LANYARD_RETURN_IF_ERROR(nic_.issue(write));
   lane.written = true;
-  LANYARD_RETURN_IF_ERROR(sum(peer, announced_offset(self_), 1));
-  ++lane.announced;
-  lane.filled = lane.written = false;
+  LANYARD_RETURN_IF_ERROR(sum(peer, announced_offset(self_), lane.filled));
+  lane.announced += lane.filled;
+  lane.filled = 0;
+  lane.written = false;
   return {};
 }
 
@@ -216,7 +249,7 @@ void ControlChannel::fail(uint32_t peer) {
 
 bool ControlChannel::has_taken_all(uint32_t peer) const {
   const Lane& lane = lanes_[peer];
-  return lost(peer) || (lane.queue.empty() && !lane.filled && lane.announced == word(credit_offset(peer)));
+  return lost(peer) || (lane.queue.empty() && lane.filled == 0 && lane.announced == word(credit_offset(peer)));
 }
 
 std::string ControlChannel::why_lost(uint32_t peer) const {
@@ -237,7 +270,7 @@ size_t ControlChannel::take_in(uint32_t peer) {
   Lane& lane = lanes_[peer];
   size_t steps = 0;
   // What a sender that keeps the rules can have announced: anything else is not looked at.
-  while (word(announced_offset(peer)) - taken_[peer] - 1 < kSlots && take_slot(peer))
+  while (word(announced_offset(peer)) - taken_[peer] - 1 < slots_ && take_slot(peer))
     ++steps;
   if (taken_[peer] > lane.credited)
     wants_to_send(peer);

@@ -9,12 +9,13 @@
 //     deferred-work entry is used.
 //  C4 Once an operation for a peer has failed, or the peer is lost, what is for it is dropped, and lost(peer) says so.
 //  C5 A process that takes nothing in holds up nobody but who sends to it, and of these only the messages to it.
+//  C6 What has waited for room goes in as few operations as the room and the NIC's longest message allow.
 //
-// How: each process registers memory with a lane for every peer: kSlots slots that the peer writes, a word that counts
-// what it has written, and a word that counts what this process has taken out of the peer's lane for it. A message is
-// cut into slots. The write of a slot and the sum that announces it may land in any order, and the slot's bytes later
-// than both, so a slot carries its number and a checksum; who finds it wrong looks again. Sums need no order, so
-// credits come back the same way.
+// How: each process registers memory with a lane for every peer: slots that the peer writes, a word that counts what it
+// has written, and a word that counts what this process has taken out of the peer's lane for it. A message is cut into
+// slots. What stands in line and has room goes in one write of several slots, and is announced by one sum. The write
+// and the sum may land in any order, and the slots' bytes later than both, so each slot carries its number and a
+// checksum; who finds it wrong looks again. Sums need no order, so credits come back the same way.
 //
 // Threads: see Endpoint; notice() alone may come from any.
 #ifndef LANYARD_TRANSPORT_CORE_CONTROL_CHANNEL_H_
@@ -39,6 +40,7 @@ namespace lanyard::core {
 class ControlChannel {
  public:
   static constexpr size_t kMaxMessageBytes = 64 * 1024;
+  static constexpr uint32_t kLeastSlots = 4, kMostSlots = 64;
   // In the FailureRecord of every operation of the channel.
   static constexpr uint64_t kContext = UINT64_MAX;
 
@@ -47,11 +49,14 @@ class ControlChannel {
     std::vector<std::byte> bytes;
   };
 
-  // Opens this process's end; `nic` outlives it. `ranks`: how many processes the job has. kExhausted: no counter or
-  // region. `memory`: as many zeros as words_for(ranks), that outlive it; null: it takes what it needs.
-  static Result<std::unique_ptr<ControlChannel>> open(nic::Nic& nic, uint32_t self, uint32_t ranks,
+  // Slots of a lane in a job of so many processes: a megabyte for all lanes, and no less than the least for each.
+  static uint32_t slots_for(uint32_t ranks);
+  // Opens this process's end; `nic` outlives it. `ranks`: how many processes the job has. `slots`: of a lane, the same
+  // for all. kExhausted: no counter or region. `memory`: as many zeros as words_for(ranks, slots), that outlive it;
+  // null: it takes what it needs.
+  static Result<std::unique_ptr<ControlChannel>> open(nic::Nic& nic, uint32_t self, uint32_t ranks, uint32_t slots,
                                                       uint64_t* memory = nullptr);
-  static size_t words_for(uint32_t ranks);
+  static size_t words_for(uint32_t ranks, uint32_t slots);
   // The NIC is done with its memory by then, or the memory stays for ever.
   ~ControlChannel();
   ControlChannel(const ControlChannel&) = delete;
@@ -72,8 +77,8 @@ class ControlChannel {
   // nothing has been noticed. Never blocks.
   size_t progress();
   // Something may have arrived. Any thread.
-  void notice() { noticed_.store(true, std::memory_order_release); }
-  bool noticed() const { return noticed_.load(std::memory_order_acquire); }
+  void notice() { noticed_.store(true); }
+  bool noticed() const { return noticed_.load(); }
   // Whether progress() is to be called again though nothing arrives: a NIC that was full, bytes that are not visible
   // yet.
   bool pending() const { return pending_; }
@@ -90,8 +95,8 @@ class ControlChannel {
   bool has_taken_all(uint32_t peer) const;
 
  private:
-  static constexpr uint64_t kSlots = 4;
   static constexpr size_t kSlotBytes = 256;
+  static constexpr uint64_t kMostInWrite = 16;  // slots, so that the peer takes in some while others are on their way
   struct Slot;
   static constexpr size_t kPayloadBytes = kSlotBytes - 4 * sizeof(uint64_t);
 
@@ -104,22 +109,22 @@ class ControlChannel {
     std::list<std::vector<std::byte>> queue;  // empty it holds no memory: most lanes of a large job are
     size_t sent_bytes = 0;                    // of the first message
     nic::RegionId region;                     // of `slots`
-    std::unique_ptr<Slot[]> slots;            // kSlots, read by the NIC until the peer has given the credit back
+    std::unique_ptr<Slot[]> slots;            // read by the NIC until the peer has given the credit back
     uint64_t announced = 0;                   // slots
-    bool filled = false;                      // the next slot stands in `slots`,
-    bool written = false;                     // and its write has been issued
+    uint64_t filled = 0;                      // so many of the next stand in `slots`, none beyond its end,
+    bool written = false;                     // and their write has been issued
     // In.
     uint64_t credited = 0;  // slots of `taken_` that the peer was told of
     std::vector<std::byte> partial;
   };
 
-  ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks);
+  ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks, uint32_t slots);
   Status enroll(uint64_t* memory);
   bool has_arrivals();
   bool hand_on(uint32_t peer);
   Status ready(Lane& lane);
   void fill_next(Lane& lane);
-  Status write_next(uint32_t peer);
+  Status write_next(uint32_t peer, uint64_t room);
   Status sum(uint32_t peer, uint64_t offset, uint64_t amount);
   size_t take_in(uint32_t peer);
   bool take_slot(uint32_t peer);
@@ -128,13 +133,14 @@ class ControlChannel {
   // Offsets in everybody's memory. First the operands of sums, n at amount_offset(n); then what belongs to the lane of
   // `rank`.
   static uint64_t amount_offset(uint64_t n) { return n * sizeof(uint64_t); }
-  static uint64_t announced_offset(uint32_t rank) { return (kSlots + 1 + rank) * sizeof(uint64_t); }
-  static uint64_t slots_offset(uint32_t ranks) {
-    return (announced_offset(2 * ranks) + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
-  }
+  uint64_t announced_offset(uint32_t rank) const { return (slots_ + 1 + rank) * sizeof(uint64_t); }
   uint64_t credit_offset(uint32_t rank) const { return announced_offset(ranks_ + rank); }
+  static uint64_t slots_offset(uint32_t ranks, uint32_t slots) {
+    const uint64_t words = uint64_t{slots} + 1 + 2 * uint64_t{ranks};
+    return (words * sizeof(uint64_t) + kSlotBytes - 1) / kSlotBytes * kSlotBytes;
+  }
   uint64_t slot_offset(uint32_t rank, uint64_t slot) const {
-    return slots_offset_ + (rank * kSlots + slot % kSlots) * kSlotBytes;
+    return slots_offset_ + (rank * slots_ + slot % slots_) * kSlotBytes;
   }
   uint64_t word(uint64_t offset) const {
     return std::atomic_ref(memory_[offset / sizeof(uint64_t)]).load(std::memory_order_acquire);
@@ -143,6 +149,8 @@ class ControlChannel {
   nic::Nic& nic_;
   const uint32_t self_;
   const uint32_t ranks_;
+  const uint64_t slots_;  // of a lane
+  const uint64_t most_in_write_;
   const uint64_t slots_offset_;
   uint64_t* memory_ = nullptr;  // its own by calloc: of a job of many processes most lanes are never touched
   bool owns_memory_ = false;

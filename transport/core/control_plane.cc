@@ -5,8 +5,20 @@
 
 namespace lanyard::core {
 
+namespace {
+
+// Of cards in one message: several writes of the channel's, while the peer takes the first in.
+constexpr size_t kMostCardBytes = 16 * 1024;
+static_assert(kMostCardBytes + sizeof(MatchCard) <= ControlChannel::kMaxMessageBytes);
+
+}  // namespace
+
 ControlPlane::ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel)
-    : endpoint_(endpoint), channel_(std::move(channel)), matcher_(endpoint, *this), lost_(channel_->ranks()) {}
+    : endpoint_(endpoint),
+      channel_(std::move(channel)),
+      matcher_(endpoint, *this),
+      card_bytes_(channel_->ranks()),
+      lost_(channel_->ranks()) {}
 
 ControlPlane::~ControlPlane() { stop_listening(); }
 
@@ -22,12 +34,14 @@ void ControlPlane::stop_listening() {
 }
 
 size_t ControlPlane::progress() {
+  const Batch batch(*this);
   size_t steps = channel_->progress();
   while (const std::optional<ControlChannel::Message> message = channel_->receive())
     dispatch(*message);
   steps += matcher_.progress();
   look_for_lost_peers();
   matcher_.talk();
+  send_cards();
   return steps;
 }
 
@@ -63,8 +77,28 @@ std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) 
 Status ControlPlane::send(uint32_t nic, const MatchCard& card) {
   if (channel_->lost(nic))
     return {Code::kFailed, channel_->why_lost(nic)};
-  channel_->send(nic, with_topic(Topic::kMatching, std::as_bytes(std::span(&card, 1))));
+  std::vector<std::byte>& cards = card_bytes_[nic];
+  if (cards.empty())
+    card_ranks_.push_back(nic);
+  const auto bytes = std::as_bytes(std::span(&card, 1));
+  cards.insert(cards.end(), bytes.begin(), bytes.end());
+  if (batches_ == 0)
+    send_cards();
+  else if (cards.size() >= kMostCardBytes)
+    send_cards_to(nic);
   return {};
+}
+
+void ControlPlane::send_cards() {
+  for (const uint32_t rank : std::exchange(card_ranks_, {}))
+    send_cards_to(rank);
+}
+
+void ControlPlane::send_cards_to(uint32_t rank) {
+  // Keeps no memory: in a large job there are many to whom cards go now and then.
+  const std::vector<std::byte> cards = std::exchange(card_bytes_[rank], {});
+  if (!cards.empty())
+    channel_->send(rank, with_topic(Topic::kMatching, cards));
 }
 
 std::optional<std::string> ControlPlane::why_unreachable(uint32_t nic) const {
@@ -80,6 +114,7 @@ std::optional<MatchCard> ControlPlane::receive() {
 }
 
 void ControlPlane::tell(uint32_t rank, std::span<const std::byte> message) {
+  send_cards_to(rank);
   channel_->send(rank, with_topic(Topic::kOther, message));
 }
 
@@ -90,12 +125,14 @@ void ControlPlane::dispatch(const ControlChannel::Message& message) {
     return;
   std::memcpy(&topic, message.bytes.data(), sizeof topic);
   const std::span body = std::span(message.bytes).subspan(sizeof topic);
-  if (topic == Topic::kMatching && body.size() == sizeof(MatchCard)) {
-    MatchCard card;
-    std::memcpy(&card, body.data(), sizeof card);
-    card.from_nic = message.from;
-    if (card.kind <= MatchCard::Kind::kSound)
-      cards_.push_back(card);
+  if (topic == Topic::kMatching && body.size() % sizeof(MatchCard) == 0) {
+    for (size_t at = 0; at < body.size(); at += sizeof(MatchCard)) {
+      MatchCard card;
+      std::memcpy(&card, body.data() + at, sizeof card);
+      card.from_nic = message.from;
+      if (card.kind <= MatchCard::Kind::kSound)
+        cards_.push_back(card);
+    }
   } else if (topic == Topic::kOther && listener_) {
     listener_(message.from, body);
   }

@@ -41,6 +41,22 @@ class ControlPlane final : private Courier {
   // "rank 3 has ended". Requires lost().
   std::string why_lost(uint32_t rank) const { return channel_->why_lost(rank); }
 
+  // While one lives, cards wait here for others to the same process, so that many go in one message. Its end sends
+  // them, as progress() does. The plane outlives it.
+  class Batch {
+   public:
+    explicit Batch(ControlPlane& plane) : plane_(plane) { ++plane_.batches_; }
+    ~Batch() {
+      if (--plane_.batches_ == 0)
+        plane_.send_cards();
+    }
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+
+   private:
+    ControlPlane& plane_;
+  };
+
   void notice() { channel_->notice(); }
   // Deals with what has arrived, and hands on what waits; returns how many steps that was. Little more than a load
   // where there is nothing. Never blocks.
@@ -50,7 +66,7 @@ class ControlPlane final : private Courier {
     return channel_->noticed() || channel_->pending() || matcher_.owes() > 0 || endpoint_.has_questions();
   }
   // Whether everything that this peer was told has reached it, or never will.
-  bool has_taken_all(uint32_t rank) const { return channel_->has_taken_all(rank); }
+  bool has_taken_all(uint32_t rank) const { return card_bytes_[rank].empty() && channel_->has_taken_all(rank); }
 
  private:
   enum class Topic : uint64_t { kMatching, kOther };
@@ -58,6 +74,8 @@ class ControlPlane final : private Courier {
   Status send(uint32_t nic, const MatchCard& card) override;
   std::optional<MatchCard> receive() override;
   std::optional<std::string> why_unreachable(uint32_t nic) const override;
+  void send_cards();
+  void send_cards_to(uint32_t rank);
   void dispatch(const ControlChannel::Message& message);
   void look_for_lost_peers();
 
@@ -66,8 +84,11 @@ class ControlPlane final : private Courier {
   Matcher matcher_;
   Listener listener_;
   std::deque<MatchCard> cards_;
-  std::vector<bool> lost_;  // peers that the matcher knows of
-  uint64_t lost_seen_ = 0;  // of the NIC's
+  uint32_t batches_ = 0;                            // that live
+  std::vector<std::vector<std::byte>> card_bytes_;  // by rank: cards that wait to be sent
+  std::vector<uint32_t> card_ranks_;                // that may have some
+  std::vector<bool> lost_;                          // peers that the matcher knows of
+  uint64_t lost_seen_ = 0;                          // of the NIC's
   bool listens_ = false;
 };
 
