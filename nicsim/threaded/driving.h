@@ -10,19 +10,28 @@ namespace lanyard::nicsim {
 // The right to drive, from construction to destruction. Whatever was posted before counts by then.
 class LANYARD_SCOPED_CAPABILITY ThreadedNic::Driving {
  public:
-  explicit Driving(ThreadedNic& nic) LANYARD_ACQUIRE(nic.right_) : nic_(nic) {
+  // kLittle: what has arrived is left to others, where nothing else is to be done. For calls that make and name things,
+  // of which a program makes thousands in a row.
+  enum class Afterwards { kAll, kLittle };
+
+  explicit Driving(ThreadedNic& nic, Afterwards afterwards = Afterwards::kAll) LANYARD_ACQUIRE(nic.right_)
+      : nic_(nic), afterwards_(afterwards) {
     nic_.right_.take();
     nic_.publish(nic_.run_commands());  // what was posted before this call counts
   }
   ~Driving() LANYARD_RELEASE() {
+    const bool all = afterwards_ == Afterwards::kAll || nic_.has_made_ready();
     nic_.right_.give_back();
-    nic_.progress();  // whatever the call made ready
+    // A command of a thread that found this one driving is this one's to run.
+    if (all || !nic_.commands_.empty())
+      nic_.progress();  // whatever the call made ready
   }
   Driving(const Driving&) = delete;
   Driving& operator=(const Driving&) = delete;
 
  private:
   ThreadedNic& nic_;
+  const Afterwards afterwards_;
 };
 
 }  // namespace lanyard::nicsim

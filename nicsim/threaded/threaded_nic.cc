@@ -91,7 +91,7 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
 
 Result<CounterId> ThreadedNic::open_counter() {
   LANYARD_RETURN_IF_ERROR(start_owner());
-  Driving driving(*this);
+  Driving driving(*this, Driving::Afterwards::kLittle);
   Result<CounterId> counter = model_.open_counter();
   if (!counter.ok())
     return counter;
@@ -210,7 +210,7 @@ Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, Counte
   if (!device.ok())
     return device.status();
   LANYARD_RETURN_IF_ERROR(start_owner());
-  Driving driving(*this);
+  Driving driving(*this, Driving::Afterwards::kLittle);
   const Result<RegionId> region = model_.register_region(base, bytes, remote_write, options);
   if (mover_ != nullptr && region.ok())
     mover_->add_region(region.value(), base, bytes, device.value());
@@ -264,7 +264,7 @@ Status ThreadedNic::remove_region(RegionId region, nic::RemoteKey key) {
 }
 
 Result<nic::RemoteKey> ThreadedNic::key(RegionId region) const {
-  Driving driving(const_cast<ThreadedNic&>(*this));
+  Driving driving(const_cast<ThreadedNic&>(*this), Driving::Afterwards::kLittle);
   return model_.key(region);
 }
 

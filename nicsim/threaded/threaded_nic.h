@@ -101,6 +101,10 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   class Driving;
 
   size_t drive() LANYARD_REQUIRES(right_);
+  // Whether something is to be done that is in the model already.
+  bool has_made_ready() const LANYARD_REQUIRES(right_) {
+    return model_.ready() || model_.held() > 0 || !model_.wanted_copies().empty();
+  }
   void publish(size_t steps) LANYARD_REQUIRES(right_);
   void tell_listener() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);

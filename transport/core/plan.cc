@@ -86,6 +86,7 @@ uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t
 
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context) {
   std::vector<PlannedOp> plan;
+  plan.reserve(pieces_of(request.matched_bytes, context.max_message_bytes) + 2);
   if (request.transfer.direction == Direction::kSend)
     plan_send(request, keys, context, plan);
   else
