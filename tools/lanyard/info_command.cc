@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "api/backends.h"
 #include "api/settings.h"
 #include "tools/lanyard/command.h"
+#include "transport/core/exchange.h"
 #include "transport/core/plan.h"
 #include "transport/core/strategy.h"
 #include "transport/cxi/fabric.h"
@@ -70,6 +72,8 @@ void print_nic(const char* name) {
   const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
   fmt::print("  strategy     {}{}\n", core::strategy_name(strategy),
              settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
+  const std::optional<std::string> obstacle = core::obstacle_to_exchanges(strategy, caps);
+  fmt::print("  exchanges    {}\n", obstacle ? "no: " + *obstacle : "yes (MPIX_Request_set_info)");
 }
 
 // Entries of one start, as the protocol plans it.
@@ -87,6 +91,30 @@ size_t entries(Strategy strategy, core::Direction direction, bool ready) {
   return core::make_plan(request, keys, context).size();
 }
 
+// Of one start of an exchange with so many neighbours, both ways.
+size_t exchange_entries(size_t neighbours, bool ready) {
+  std::vector<core::Request> requests(2 * neighbours);
+  core::Exchange exchange;
+  core::PlanContext context;
+  context.max_message_bytes = 8;
+  core::PeerKeys keys;
+  keys.ready = ready;
+  for (core::Request& request : requests) {
+    request.exchange = &exchange;
+    request.transfer.direction =
+        exchange.members.size() < neighbours ? core::Direction::kSend : core::Direction::kReceive;
+    request.transfer.bytes = request.matched_bytes = 8;
+    request.ready = ready;
+    request.plan = core::make_plan(request, keys, context);
+    exchange.members.push_back(&request);
+  }
+  core::bind_exchange(exchange, context);
+  size_t count = 0;
+  for (const core::Request& request : requests)
+    count += request.plan.size();
+  return count;
+}
+
 void print_strategies() {
   constexpr size_t kNeighbours = 8;
   fmt::print("deferred-work entries        send  ready send  recv  recv of ready  halo of 8, send  halo of 8, ready\n");
@@ -99,6 +127,9 @@ void print_strategies() {
                of_ready, kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
   }
   fmt::print("  (write-back: on cards that copy counters to memory without an entry for it)\n");
+  fmt::print("  halo of 8 as one exchange, {}: {} with sends, {} with ready sends; the others merge nothing\n",
+             core::strategy_name(Strategy::kTargetCounter), exchange_entries(kNeighbours, false),
+             exchange_entries(kNeighbours, true));
 }
 
 void print_launchers() {
