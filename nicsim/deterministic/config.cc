@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nicsim/deterministic/card_mail.h"
+#include "nicsim/deterministic/draw_merged.h"
 
 namespace lanyard::nicsim {
 
@@ -72,6 +73,8 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.halo.free}; }},
       {"misuse", "", 0, 0, "calls that must be refused are made too", [](C& c, N) { c.halo.misuse = true; },
        [](const C& c) { return N{c.halo.misuse}; }},
+      {"merged", "", 0, 0, "the requests of a rank are an exchange of the protocol's, with one set of counters",
+       [](C& c, N) { c.halo.merged = true; }, [](const C& c) { return N{c.halo.merged}; }},
       {"gaps", "", 0, 0, "all buffers have gaps, and streams pack and unpack", [](C& c, N) { c.halo.gaps = true; },
        [](const C& c) { return N{c.halo.gaps}; }},
       {"beyond", "", 0, 0, "one start more than counters can count, which must be refused; with the 'age' for that",
@@ -192,6 +195,10 @@ Status check_halo(const Config& config) {
     return {Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests"};
   if (halo.roam && (halo.misuse || !halo.startall || halo.ready))
     return {Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'"};
+  if (halo.merged && (!halo.startall || halo.ready || halo.roam || halo.misuse || halo.queues > 1 || halo.beyond))
+    return {Code::kInvalidArgument,
+            "'merged' takes regular sends that are started together on one queue, and goes without 'misuse' and "
+            "'beyond'"};
   const uint64_t pieces = core::pieces_of(halo.bytes, config.world.max_message_bytes);
   const uint64_t oldest = core::most_starts(config.world.strategy, halo.ready, pieces) - halo.iterations;
   if (config.world.age > oldest)
@@ -224,6 +231,15 @@ Status check_driver(const Config& config) {
       if (action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand)
         return {Code::kInvalidArgument, "a driver goes without graphs and kernels: it cannot take entries back"};
   return {};
+}
+
+Status check_merged(const Config& config) {
+  const bool merges = config.halo.merged || (config.program != nullptr && config.program->merges());
+  if (!merges || may_merge(config.world))
+    return {};
+  return {Code::kInvalidArgument,
+          "requests are merged with strategy A, without a driver, 'failures' and 'kills', and with an 'age' that "
+          "their counters can count on from"};
 }
 
 // What the control channel asks of its card.
@@ -284,6 +300,7 @@ Result<Config> Config::parse(const std::string& text) {
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
   LANYARD_RETURN_IF_ERROR(check_driver(config));
   LANYARD_RETURN_IF_ERROR(check_mail(config));
+  LANYARD_RETURN_IF_ERROR(check_merged(config));
   Status fits = config.program != nullptr ? check_program(config) : check_halo(config);
   if (!fits.ok())
     return fits;

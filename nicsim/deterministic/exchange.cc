@@ -90,7 +90,14 @@ HostProgram& HostProgram::repeated() {
 MessageName Exchange::message(uint32_t from, uint32_t to, const MessageOptions& options) {
   const auto index = static_cast<uint32_t>(messages_.size());
   messages_.push_back({from, to, options});
+  merges_ = merges_ || options.send_merged != 0 || options.receive_merged != 0;
   return {index, {2 * index}, {2 * index + 1}};
+}
+
+void Exchange::merge(RequestName request, uint32_t number) {
+  MessageOptions& options = messages_.at(request.message()).options;
+  (request.receive() ? options.receive_merged : options.send_merged) = number;
+  merges_ = true;
 }
 
 std::string Exchange::describe(RequestName request) const {
@@ -151,7 +158,9 @@ Exchange make_halo(const HaloOptions& options) {
                                                     .tag = tag++,
                                                     .ready = options.ready,
                                                     .send_gaps = options.gaps,
-                                                    .receive_gaps = options.gaps});
+                                                    .receive_gaps = options.gaps,
+                                                    .send_merged = options.merged ? 1u : 0u,
+                                                    .receive_merged = options.merged ? 1u : 0u});
       sent[from].push_back(message);
       received[to].push_back(message);
     }

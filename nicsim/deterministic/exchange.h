@@ -45,6 +45,9 @@ struct MessageOptions {
   bool any_tag = false;
   bool send_gaps = false;  // the send's buffer, the receive's: the stream packs and unpacks
   bool receive_gaps = false;
+  // The send's rank has merged it with its others of that number, which are started together and waited for together;
+  // likewise the receive's. 0: with none.
+  uint32_t send_merged = 0, receive_merged = 0;
 };
 
 // A step of a host program. Nothing of it blocks the host but kSync and, on a NIC whose post() blocks, kStart.
@@ -165,6 +168,8 @@ class Exchange {
   // A send of `from` that matches a receive of `to`. Ranks may be the same.
   MessageName message(uint32_t from, uint32_t to, const MessageOptions& options = {});
   HostProgram& rank(uint32_t rank) { return programs_.at(rank); }
+  // Merges a request with the others of its rank that have this number, from 1.
+  void merge(RequestName request, uint32_t number);
 
   uint32_t ranks() const { return static_cast<uint32_t>(programs_.size()); }
   const std::vector<Message>& messages() const { return messages_; }
@@ -173,6 +178,13 @@ class Exchange {
     const Message& message = messages_.at(request.message());
     return request.receive() ? message.to : message.from;
   }
+  // With which others of its rank it is merged; 0: with none.
+  uint32_t merged(RequestName request) const {
+    const MessageOptions& options = messages_.at(request.message()).options;
+    return request.receive() ? options.receive_merged : options.send_merged;
+  }
+  // Whether anything is.
+  bool merges() const { return merges_; }
   // "send of 0 to 1, tag 7"
   std::string describe(RequestName request) const;
   // kInvalidArgument: a rank, message or request that does not exist, an action on another rank's request, or one that
@@ -189,6 +201,7 @@ class Exchange {
  private:
   std::vector<Message> messages_;
   std::vector<HostProgram> programs_;
+  bool merges_ = false;
 };
 
 // What exchange.cc makes: `times` iterations on each rank of pack, start all, wait all, unpack.
@@ -208,6 +221,7 @@ struct HaloOptions {
   bool free = false;    // requests are freed as soon as they have completed
   bool misuse = false;  // every start and wait is accompanied by some that must be refused
   bool gaps = false;    // in all buffers
+  bool merged = false;  // all requests of a rank, which are started together
   bool beyond = false;  // one start more, which must be refused: the counters are used up
 };
 Exchange make_halo(const HaloOptions& options);

@@ -4,9 +4,10 @@
 //
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
 // ready send; pN: so much room more in the receive; s: received from any source; g: with any tag; x, y: the send's
-// buffer, the receive's has gaps. Actions are a letter and what they are about: q a queue, p u o a a message, s w c f m
-// x t d k v z requests (a message, with r for its receive); y b e l nothing. A '-' behind s, w or z: it must be
-// refused; a '+' behind s: it is repeated until it is taken.
+// buffer, the receive's has gaps; iN, jN: the send, the receive is merged with its rank's others of that number.
+// Actions are a letter and what they are about: q a queue, p u o a a message, s w c f m x t d k v z requests (a
+// message, with r for its receive); y b e l nothing. A '-' behind s, w or z: it must be refused; a '+' behind s: it is
+// repeated until it is taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -94,7 +95,14 @@ Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) 
   MessageOptions options{.bytes = *bytes};
   while (!reader.done()) {
     const bool tag = reader.take('t'), room = !tag && reader.take('p');
-    if (tag || room) {
+    if (uint32_t* merged = reader.take('i')   ? &options.send_merged
+                           : reader.take('j') ? &options.receive_merged
+                                              : nullptr) {
+      const std::optional<uint32_t> value = reader.number();
+      if (!value || *value == 0)
+        return wrong("message", text);
+      *merged = *value;
+    } else if (tag || room) {
       const std::optional<uint32_t> value = reader.number();
       if (!value || *value > kMostBytes)
         return wrong("message", text);
@@ -186,6 +194,8 @@ std::string text_of(const Exchange::Message& message) {
   text += options.any_tag ? "g" : "";
   text += options.send_gaps ? "x" : "";
   text += options.receive_gaps ? "y" : "";
+  text += options.send_merged > 0 ? "i" + std::to_string(options.send_merged) : "";
+  text += options.receive_merged > 0 ? "j" + std::to_string(options.receive_merged) : "";
   return text;
 }
 
@@ -252,7 +262,8 @@ std::string Exchange::help() {
   return "A program: messages, then each rank's program, divided by '/', and within them by '_':\n"
          "  0-1:24t3  from rank 0 to rank 1, 24 bytes, tag 3; r: a ready send; pN: the receive is N bytes longer;\n"
          "            s, g: received from any source, with any tag; x, y: gaps in the buffer of the send, of the "
-         "receive\n"
+         "receive;\n"
+         "            i1, j1: the send, the receive is merged with its rank's others of that number\n"
          "  q1        on queue 1 from here on\n"
          "  p0 u0     pack and unpack message 0; o0 a0: promise and await that its receive was started\n"
          "  s0.1r     start the send of message 0 and the receive of message 1; s0-: must be refused; s0+: is "

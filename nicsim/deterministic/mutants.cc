@@ -52,9 +52,12 @@ enum Workload : uint32_t {
   kGapsElsewhere,  // ... a receive goes on on another stream as early as it may
   kGapsLengths,    // ... and is longer than its message
   kDriverFlagFailures,
-  kAged,       // counters near their 48 bits, and one start more than they can count
-  kWildcards,  // a receive of any tag, and one that its second offer fits as well
-  kTags,       // receives that come after their offers, in another order
+  kMerged,       // these three: the requests of a rank are an exchange
+  kMergedReady,  // ... with ready sends among them, and of pairs whose other sides are single requests
+  kMergedPart,   // ... parts of which are to be refused
+  kAged,         // counters near their 48 bits, and one start more than they can count
+  kWildcards,    // a receive of any tag, and one that its second offer fits as well
+  kTags,         // receives that come after their offers, in another order
 };
 
 constexpr const char* kWorkloads[] = {
@@ -99,6 +102,11 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1xy/s0_w0_s0_w0_y/s0r_w0r_q1_s0r+_w0r_q0_y_q1_y",
     "program=0-1:16t1p8xy_0-1:7t2p4y/p0_p1_s0.1_w0.1_y/s0r.1r_w0r.1r_u0_u1_y",
     "2ranks,1req-one-way,3iter,sync,ready,sender-flag,cxi-driver,failures",
+    "2ranks,2req-each-way,3iter,merged",
+    "program=0-1:16t1ri1_1-0:16t2j1_0-1:16t3i1/a0_p0_p2_s0.1r.2_w0.1r.2_u1_a0_p0_p2_s2.0.1r_w0.1r.2_u1_y/"
+    "s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_y",
+    "program=0-1:16t1i1_1-0:16t2j1/p0_s0-_s0.1r_w1r-_w0.1r_u1_p0_s1r-_s1r.0_w0-_w0.1r_u1_y/"
+    "s0r_p1_s1_w0r.1_u0_s0r_p1_s1_w0r.1_u0_y",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "program=0-1:8t1g_0-1:16t1/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y",
     "program=0-1:8t1_0-1:8t2/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m1r_x1r_m0r_x0r_s0r.1r_w0r.1r_u0_u1_y",
@@ -316,6 +324,30 @@ constexpr Mutant kMutants[] = {
      "ControlChannel::write_next", kMail, nullptr},
     {133, "announced though not written", "slots that are filled while a written one's sum waits are announced with it",
      "ControlChannel::write_next", kMailTight, nullptr},
+    {150, "done after N(i-1)",
+     "an exchange's done word grows once the messages of the last iteration have been counted",
+     "bind_exchange (exchange.cc)", kMerged, nullptr},
+    {151, "merged CTS to the wrong counter", "clear-to-sends for an exchange's sends are counted among its messages",
+     "ResourcePool::open_clear_to_send", kMerged, nullptr},
+    {152, "one message less", "an exchange's done word grows though one message is missing",
+     "bind_exchange (exchange.cc)", kMerged, nullptr},
+    {153, "done before its writes", "an exchange's done word grows at as many messages as it receives",
+     "bind_exchange (exchange.cc)", kMerged, nullptr},
+    {154, "part of an exchange", "starts and waits of some of an exchange's requests are taken", "check_exchanges",
+     kMergedPart, nullptr},
+    {155, "merged writes of the last iteration", "an exchange's writes i wait for what i-1 waited for",
+     "bind_exchange (exchange.cc)", kMerged, nullptr},
+    {156, "receive not counted", "what lands in one receive of an exchange is not counted",
+     "ResourcePool::open_receive", kMerged, nullptr},
+    {157, "ready members wait for CTS", "an exchange expects a clear-to-send for each ready send",
+     "bind_exchange (exchange.cc)", kMergedReady, nullptr},
+    {158, "merged CTS before the ring", "an exchange's clear-to-sends go out when all others' have come",
+     "bind_exchange (exchange.cc)", kMerged, nullptr},
+    {159, "one merged CTS less", "an exchange's writes go out though one clear-to-send is missing",
+     "bind_exchange (exchange.cc)", kMerged, nullptr},
+    {160, "ring of one", "a start of an exchange adds 1 to its trigger", "Queue::ring_exchange", kMerged, nullptr},
+    {161, "exchange waited for once", "waits for an exchange pass from its second start on", "Queue::wait", kMerged,
+     nullptr},
 };
 
 }  // namespace

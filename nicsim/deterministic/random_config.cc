@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "nicsim/deterministic/draw_merged.h"
 #include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/random.h"
 #include "nicsim/deterministic/random_messages.h"
@@ -11,7 +12,9 @@
 
 namespace lanyard::nicsim {
 
-Config random_config(uint64_t seed) {
+namespace {
+
+Config draw(uint64_t seed) {
   constexpr uint32_t kMostEpochs = 4;
   Random random(seed);
   Config config;
@@ -31,6 +34,21 @@ Config random_config(uint64_t seed) {
   program.finish();
   config.program = std::make_shared<const Exchange>(std::move(exchange));
   draw_carriers(random, config.world, stands);
+  return config;
+}
+
+}  // namespace
+
+Config random_config(uint64_t seed) {
+  constexpr uint64_t kAnother = 0x6d65726765;  // so that the programs are the same whether something is merged or not
+  constexpr uint32_t kMerges = 40;             // percent
+  Config config = draw(seed);
+  Random random(seed ^ kAnother);
+  if (!may_merge(config.world) || random.below(100) >= kMerges)
+    return config;
+  Exchange merged = *config.program;
+  draw_merged(merged, random);
+  config.program = std::make_shared<const Exchange>(std::move(merged));
   return config;
 }
 

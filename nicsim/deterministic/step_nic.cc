@@ -116,11 +116,18 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
     return bell;
   }
   bell.object = this;
-  bell.call = [](void* object, uint32_t which, uint64_t) { static_cast<StepNic*>(object)->put_under_way(which); };
+  bell.call = [](void* object, uint32_t which, uint64_t value) {
+    static_cast<StepNic*>(object)->put_under_way(which, value);
+  };
   return bell;
 }
 
-void StepNic::put_under_way(uint32_t counter) {
+void StepNic::put_under_way(uint32_t counter, uint64_t value) {
+  if (const uint32_t right = world_.ring_value(rank_, counter); value != right)
+    return world_.find(Finding::kOrder, "doorbell",
+                       "rank " + std::to_string(rank_) + ": a start rings " +
+                           std::to_string(static_cast<int64_t>(value)) + " times, not " +
+                           (right == 1 ? "once" : std::to_string(right)));
   if (world_.options().lost_rings && world_.chance(ChoiceKind::kLostRing))
     return;
   ++rings_[counter];
@@ -148,11 +155,7 @@ void StepNic::take_ring(const gpu::StreamOp& op) {
     *op.word = op.kind == Kind::kWriteNext64 ? *op.count += op.value : op.value;
     rings = *op.word - before;
   }
-  if (rings != 1)
-    return world_.find(Finding::kOrder, "doorbell",
-                       "rank " + std::to_string(rank_) + ": a start rings " +
-                           std::to_string(static_cast<int64_t>(rings)) + " times, not once");
-  put_under_way(rung_by(op).value);
+  put_under_way(rung_by(op).value, rings);
 }
 
 // Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a

@@ -30,7 +30,7 @@ struct StepItem {
   uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
   uint64_t number = 0;        // ... and the core's for it; kMove: likewise
   uint32_t first_start = 0;   // kRing of a shared trigger: the place in StepStream::started of the requests ...
-  uint32_t starts = 0;        // ... and their number
+  uint32_t starts = 0;        // ... and their number; of an exchange's, and of its kWait: its others
   gpu::StreamOp op;
 };
 
@@ -67,7 +67,7 @@ class StepStream final : public gpu::Stream {
   void pop();
   uint64_t executed() const override { return executed_; }
 
-  std::vector<uint32_t> started;  // RequestName::index of requests that were started by a shared ring
+  std::vector<uint32_t> started;  // RequestName::index of requests that items name besides
 
  private:
   std::vector<StepItem> items_;

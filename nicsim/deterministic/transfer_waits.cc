@@ -86,6 +86,15 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
     return {what + ": its counter holds " + so_many_of(value, wanted) + ", and nothing fires", std::nullopt,
             Blame::kProtocol};
   const std::string holds = what + ": its counter holds " + so_many_of(value, wanted);
+  // Of what is merged whatever is missing.
+  std::optional<uint32_t> missing;
+  world_.for_each_merged(request.index, [&](uint32_t other) {
+    const Side& part = world_.side(RequestName{other});
+    if ((RequestName{other}.receive() ? part.data_counted : part.data_acked) < iteration * part.pieces)
+      missing = other;
+  });
+  if (core.exchange != nullptr && missing)
+    return {holds, WaitNode{WaitNode::Kind::kData, 0, *missing / 2, iteration}, Blame::kUser};
   if (core.completions > side.pieces && value + 1 >= wanted)
     return {holds, WaitNode{WaitNode::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
   return {holds, WaitNode{WaitNode::Kind::kData, 0, request.message(), iteration}, Blame::kUser};
@@ -161,6 +170,15 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   if (!ready && world_.side(RequestName{2 * message + 1}).clear_counted < iteration)
     return {what + " waits for its clear-to-send", WaitNode{WaitNode::Kind::kClear, 0, message, iteration},
             Blame::kUser};
+  std::optional<uint32_t> uncleared;
+  world_.for_each_merged(send.index, [&](uint32_t other) {
+    if (!RequestName{other}.receive() && !world_.exchange().messages()[other / 2].options.ready &&
+        world_.side(RequestName{other | 1}).clear_counted < iteration)
+      uncleared = other;
+  });
+  if (!ready && uncleared)
+    return {what + " waits for the clear-to-send of one that it is merged with",
+            WaitNode{WaitNode::Kind::kClear, 0, *uncleared / 2, iteration}, Blame::kUser};
   if (ready)
     return on_shared_trigger(what, send, iteration, nic::OpKind::kWrite);
   return {what + " may fire, and does not: its trigger counter holds " +

@@ -31,6 +31,7 @@
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/side.h"
 #include "nicsim/deterministic/transit.h"
+#include "transport/core/exchange.h"
 
 namespace lanyard::nicsim {
 
@@ -175,6 +176,20 @@ class World {
   void launch(uint32_t rank, const nic::Op& op, const Launch& launch);
   void ring_is_under_way(uint32_t rank, uint32_t counter);
   void no_ring_is_under_way(uint32_t rank, uint32_t counter);
+  // visit(index) of a request and of those that it is merged with.
+  template <typename Visit>
+  void for_each_merged(uint32_t request, Visit visit) const {
+    const Side& side = state_->sides[request];
+    if (side.core == nullptr || side.core->exchange == nullptr)
+      return visit(request);
+    for (const core::Request* member : side.core->exchange->members)
+      visit(process(side.rank).requests[member->number - 1]);
+  }
+  bool are_merged(const core::Request* one, const core::Request* other) const {
+    return one != nullptr && other != nullptr && one->exchange != nullptr && one->exchange == other->exchange;
+  }
+  // What one ring of the rank's counter adds to it.
+  uint32_t ring_value(uint32_t rank, uint32_t counter) const;
   // Whether a step is being taken; else the world is built or judged.
   bool is_running() const { return chooser_ != nullptr; }
   // Whatever has landed in that region of that rank's, and has not been counted, is.
@@ -232,6 +247,9 @@ class World {
   Status insist(Process& process, Call call);
   void new_request(uint32_t index);
   void grow_old(Side& side, uint32_t index);
+  void begin_match(uint32_t index);
+  void merge(Process& process, std::span<const RequestName> requests);
+  void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
   Transit::Role role_of(const Process& process, const nic::Op& op) const;

@@ -48,7 +48,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     Needs& to = needs[message.to];
     from.counters += 2;
     from.regions += 2;
-    to.counters += 1;
+    to.counters += message.options.receive_merged == 0 ? 1 : 2;  // which may be an exchange by itself
     to.regions += 1;
     from.in_flight += core::pieces_of(message.options.bytes, options.max_message_bytes) + 2;
     to.in_flight += 2;
@@ -264,6 +264,18 @@ void World::match() {
         is_matched_by(exchange_.program(message.to), {index | 1u}))
       continue;
     new_request(index);
+  }
+  for (const auto& process : state_->processes) {
+    std::vector<RequestName> mine;
+    for (const uint32_t request : process->requests)
+      mine.push_back({request});
+    merge(*process, mine);
+  }
+  for (uint32_t index = 0; index < state_->sides.size(); ++index) {
+    const Exchange::Message& message = messages[index / 2];
+    if (state_->sides[index].core == nullptr)
+      continue;
+    begin_match(index);
     // An offer goes to the receive's rank, the answer back: nobody else has mail.
     for (const uint32_t rank : {message.to, message.from}) {
       Process& process = *state_->processes[rank];
@@ -281,7 +293,7 @@ void World::match() {
   }
 }
 
-// A fresh request for this side; its match begins.
+// A fresh request for this side.
 void World::new_request(uint32_t index) {
   const Exchange::Message& message = exchange_.messages()[index / 2];
   const MessageOptions& options = message.options;
@@ -305,8 +317,16 @@ void World::new_request(uint32_t index) {
   side.number = side.core->number;
   side.released = false;
   process.requests.push_back(index);
+  process.done_words.emplace_back();
+}
+
+void World::begin_match(uint32_t index) {
+  const Exchange::Message& message = exchange_.messages()[index / 2];
+  const uint32_t peer = RequestName{index}.receive() ? message.from : message.to;
+  Side& side = state_->sides[index];
+  Process& process = *state_->processes[side.rank];
   const Status status = insist(process, [&] { return process.matcher.begin(*side.core); });
-  process.done_words.push_back(side.core->done);
+  process.done_words[side.number - 1] = side.core->done;
   if (!status.ok() && !process.nic.is_lost(peer))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
@@ -329,18 +349,22 @@ void World::grow_old(Side& side, uint32_t index) {
       process.driver->fabric.caused_success(counter.value, value);
   };
   core.starts = core.waits = side.starts = side.waits = age;
-  if (!core.written_back)
+  const bool first = core.exchange == nullptr || core.exchange->lead == &core;  // of those that share counters
+  if (!core.written_back && first)
     *core.done.address += age;
   if (core.moved.valid())
     *core.moved.address += age;
-  if (core.completion.valid())
+  if (core.completion.valid() && first)
     count(core.completion, core.completions * age);
   if (core.written_back)
     process.nic.model().copy_out(core.completion);
-  if (core.trigger.valid()) {
-    count(core.trigger, 2 * age);
+  if (core.trigger.valid() && first)
+    count(core.trigger, (core.exchange == nullptr ? 2
+                         : core.exchange->rings   ? core.exchange->trigger_step()
+                                                  : 0) *
+                            age);
+  if (core.clear_to_send_word.valid())
     *core.clear_to_send_word.address += age;
-  }
   state_->promises[index / 2] = age;
   side.filled = side.started = side.waited = side.moved = age;
   side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;

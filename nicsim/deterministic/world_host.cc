@@ -152,6 +152,13 @@ const char* World::mistake_in(const Action& action) const {
     const Side& side = this->side(request);
     if (side.standing)
       return "it is started by graphs or kernels";
+    bool whole = true;
+    for_each_merged(request.index, [&](uint32_t other) {
+      whole = whole && (other == request.index || std::find(action.requests.begin(), action.requests.end(),
+                                                            RequestName{other}) != action.requests.end());
+    });
+    if (!whole)
+      return "it is merged with another one";
     if (action.kind == Action::Kind::kWait) {
       if (side.starts == side.waits)
         return "nothing was started";
@@ -314,6 +321,9 @@ void World::begin_matching(Process& process, const Action& action) {
       return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is there already");
     new_request(request.index);
   }
+  merge(process, action.requests);
+  for (const RequestName request : action.requests)
+    begin_match(request.index);
   nic_changed(process);
 }
 

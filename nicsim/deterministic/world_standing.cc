@@ -20,18 +20,26 @@ void World::mark(Process& process, const Action& action, size_t before) {
     return at == items.end() ? nullptr : &*at++;
   };
   if (action.kind == Action::Kind::kWait) {
-    size_t request = 0;
-    while (StepItem* item = next())
-      item->request = action.requests[request++].index;
+    for (const RequestName request : action.requests) {
+      const core::Request& core = *state_->sides[request.index].core;
+      if (core.exchange != nullptr && core.exchange->lead != &core)
+        continue;
+      if (StepItem* item = next())
+        item->request = request.index;
+    }
+    mark_merged(action, stream, items);
     return;
   }
   // A ring for each request with a bell of its own, in order, then one for all that share the queue's.
   size_t shared = 0;
+  const auto rings_alone = [&](const core::Request& core) {
+    return core.exchange == nullptr ? core.trigger.valid() : core.exchange->rings && core.exchange->lead == &core;
+  };
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
     if (captured)
       stands_now(process, side);
-    if (captured ? side.core->standing->has_bell : side.core->trigger.valid()) {
+    if (captured ? side.core->standing->has_bell : rings_alone(*side.core)) {
       StepItem* ring = next();
       ring->start = request.index;
       ring->number = side.core->number;
@@ -45,9 +53,11 @@ void World::mark(Process& process, const Action& action, size_t before) {
     ring.starts = static_cast<uint32_t>(shared);
     ring.first_start = static_cast<uint32_t>(stream.started.size() - shared);
   }
+  mark_merged(action, stream, items);
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
-    if (core.trigger.valid() || core.shares_trigger || (captured && core.standing->has_bell))
+    const bool reached = core.exchange == nullptr ? core.trigger.valid() : core.exchange->rings;
+    if (reached || core.shares_trigger || (captured && core.standing->has_bell))
       continue;
     StepItem mark;
     mark.kind = StepItem::Kind::kMark;
@@ -86,6 +96,8 @@ void World::enter(uint32_t queue, StepStream& stream, std::span<StepItem> items)
   for (StepItem& item : items) {
     if (item.kind == StepItem::Kind::kWait) {
       item.iteration = ++state_->sides[item.request].waits;
+      for (uint32_t i = 0; i < item.starts; ++i)
+        ++state_->sides[stream.started[item.first_start + i]].waits;
       continue;
     }
     if (item.start != StepItem::kNothing)

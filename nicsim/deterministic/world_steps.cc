@@ -63,8 +63,9 @@ void World::take_ring(Process& process, uint32_t counter) {
     note(landing);
   }
   process.nic.rings_landed(counter, landing);
-  process.nic.model().ring({counter}, landing);
-  process.shadow.succeeded(counter, landing);
+  const uint32_t value = ring_value(process.rank, counter);
+  process.nic.model().ring({counter}, uint64_t{landing} * value);
+  process.shadow.succeeded(counter, uint64_t{landing} * value);
   if (process.driver != nullptr)
     process.driver->fabric.rings_landed({counter}, landing);
   process.looks = std::min(process.looks, 1u);  // what stands is under way once its bell has rung
@@ -138,7 +139,9 @@ uint64_t World::iteration_of(const Transit& transit) {
   switch (transit.role) {
     case Transit::Role::kData: return side.data_fired++ / side.pieces + 1;
     case Transit::Role::kClear: return ++side.clear_fired;
-    case Transit::Role::kDone: return ++side.done_fired;
+    case Transit::Role::kDone:
+      for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].done_fired; });
+      return side.done_fired;
     default: return ++state_->sides[transit.request | 1].done_fired;
   }
 }

@@ -12,6 +12,8 @@ void World::take_stream(Process& process, uint32_t queue) {
     case StepItem::Kind::kWait:
       if (item.request != StepItem::kNothing)
         oracle::check_waited(*this, item.request, item.iteration);
+      for (uint32_t i = 0; i < item.starts; ++i)
+        oracle::check_waited(*this, stream.started[item.first_start + i], item.iteration);
       break;
     case StepItem::Kind::kMark: break;
     case StepItem::Kind::kMove: take_move(process, item); break;
@@ -23,7 +25,7 @@ void World::take_stream(Process& process, uint32_t queue) {
   }
   if (item.start != StepItem::kNothing)
     oracle::check_started(*this, item.start);
-  for (uint32_t i = 0; i < item.starts; ++i)
+  for (uint32_t i = 0; i < item.starts && item.kind != StepItem::Kind::kWait; ++i)
     oracle::check_started(*this, stream.started[item.first_start + i]);
   stream.pop();
   streams_changed(process);

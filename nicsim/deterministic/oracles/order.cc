@@ -61,7 +61,8 @@ bool is_anothers(const World& world, const Transit& transit) {
   const Process& process = world.process(transit.to);
   return std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
     const core::Request* core = world.side(RequestName{request}).core;
-    return core != nullptr && core->number != transit.owner && core->done.valid() &&
+    const core::Request* owner = world.side(RequestName{transit.request}).core;
+    return core != nullptr && core->number != transit.owner && !world.are_merged(core, owner) && core->done.valid() &&
            core->done.key.value == transit.packet.key && core->done.offset == transit.packet.offset;
   });
 }
@@ -88,14 +89,18 @@ void check_clear_fired(World& world, const Transit& transit) {
     return broken(world, Finding::kOrder, transit, "fires before its stream has got to that start");
 }
 
-void check_done_fired(World& world, const Transit& transit) {
-  const Side& side = world.side(transit.request);
+void check_part_done(World& world, const Transit& transit, uint32_t request) {
+  const Side& side = world.side(request);
   const uint64_t wanted = transit.iteration * side.pieces;
-  const bool receive = RequestName{transit.request}.receive();
+  const bool receive = RequestName{request}.receive();
   if (receive && (side.data_counted < wanted || side.data_landed < wanted))
     return broken(world, Finding::kOrder, transit, "grows before the data is there");
   if (!receive && side.data_acked < wanted)
     return broken(world, Finding::kOrder, transit, "grows before the write has completed");
+}
+
+void check_done_fired(World& world, const Transit& transit) {
+  world.for_each_merged(transit.request, [&](uint32_t request) { check_part_done(world, transit, request); });
 }
 
 // A write that failed raises its flag too: its sender is told, which is all that this strategy has to offer.
@@ -160,7 +165,8 @@ void check_landed(World& world, const Transit& transit) {
     return;
   }
   if (transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlag) {
-    ++world.side(transit.role == Transit::Role::kFlag ? receive_of(transit).index : transit.request).done_landed;
+    const uint32_t told = transit.role == Transit::Role::kFlag ? receive_of(transit).index : transit.request;
+    world.for_each_merged(told, [&](uint32_t request) { ++world.side(request).done_landed; });
     return;
   }
   Side& receive = world.side(receive_of(transit).index);
@@ -194,7 +200,7 @@ void check_rung(World& world, const Process& process, const StepItem& item) {
   for (uint32_t request = 0; request < 2 * world.exchange().messages().size(); ++request) {
     const Side& side = world.side(RequestName{request});
     if (side.core != nullptr && side.rank == process.rank && side.core->trigger == counter &&
-        side.core->number != item.number)
+        side.core->number != item.number && !world.are_merged(side.core, world.side(RequestName{item.start}).core))
       return world.find(Finding::kOrder, "lifetime",
                         name(world, item.start, world.side(RequestName{item.start}).started + 1) +
                             ": rings the trigger of a request that came later, the " +

@@ -1,0 +1,25 @@
+// Draws which requests of a program are merged into exchanges of the protocol's (transport/core/exchange.h).
+#ifndef LANYARD_NICSIM_DETERMINISTIC_DRAW_MERGED_H_
+#define LANYARD_NICSIM_DETERMINISTIC_DRAW_MERGED_H_
+
+#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/random.h"
+#include "nicsim/deterministic/world.h"
+
+namespace lanyard::nicsim {
+
+// Whether a world takes such programs. What is merged fails together, and the oracles count causes one by one.
+inline bool may_merge(const WorldOptions& world) {
+  constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter of an exchange can count on from
+  return world.strategy == core::Strategy::kTargetCounter && !world.has_driver() && !world.failures && !world.kills &&
+         world.age <= kOldest;
+}
+
+// Of each rank some of the requests that its program always starts together and waits for together, and that are
+// matched from the beginning. Requires that no rank blocks on a message before it has started to receive all those that
+// may be merged with it.
+void draw_merged(Exchange& exchange, Random& random);
+
+}  // namespace lanyard::nicsim
+
+#endif  // LANYARD_NICSIM_DETERMINISTIC_DRAW_MERGED_H_

@@ -1,0 +1,71 @@
+// Exchanges in the deterministic engine: programs whose ranks merge their requests go through every order that a fuzzer
+// finds, without a finding. That the oracles would find mistakes is mutants_test's.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nicsim/deterministic/config.h"
+#include "nicsim/deterministic/explore.h"
+#include "nicsim/deterministic/fuzz.h"
+
+namespace lanyard::nicsim {
+namespace {
+
+struct WorldMerged : ::testing::TestWithParam<const char*> {};
+
+TEST_P(WorldMerged, HasNoFinding) {
+  const Result<Config> config = Config::parse(GetParam());
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  const Exchange exchange = config.value().exchange();
+  Fuzzer fuzzer(exchange, config.value().world, std::vector<SchedulerKind>());
+  for (uint64_t seed = 0; seed < 2'000; ++seed) {
+    const Report& report = fuzzer.run(seed);
+    ASSERT_TRUE(report.ok()) << "seed " << seed << ": " << report.oracle << ": " << report.text;
+  }
+}
+
+constexpr const char* kConfigs[] = {
+    "2ranks,2req-each-way,3iter,merged",
+    "1ranks,2req-each-way,3iter,merged",
+    "3ranks,1req-each-way,3iter,merged",
+    "2ranks,2req-one-way,3iter,merged",
+    "2ranks,1req-each-way,2iter,merged,bytes=24,max-message=16,early-acks",
+    "2ranks,2req-each-way,2iter,merged,depth=2,stale-reads",
+    "2ranks,2req-each-way,2iter,merged,depth=5,no-overflow,no-room",
+    "2ranks,2req-each-way,2iter,merged,depth=5,blocking-post,frozen-reads,stolen-entries",
+    "2ranks,2req-each-way,2iter,merged,gaps,free",
+    "2ranks,1req-each-way,3iter,merged,total-bells,sync",
+    "2ranks,1req-each-way,3iter,merged,register-bells,age=1000",
+    "2ranks,1req-each-way,2iter,merged,mail-by-card",
+    // One side alone; ready sends among them; parts that are refused; requests that are matched and merged anew.
+    "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w1r.0_u1_p0_s1r.0_w0.1r_u1_y/s0r_w0r_u0_p1_s1_w1_s0r_p1_s1_w0r.1_u0_y",
+    "program=0-1:16t1ri1_1-0:16t2j1_0-1:16t3i1/a0_p0_p2_s0.1r.2_w0.1r.2_u1_a0_p0_p2_s2.0.1r_w0.1r.2_u1_y/"
+    "s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_y",
+    "program=0-1:16t1i1_1-0:16t2j1/p0_s0-_s0.1r_w1r-_w0.1r_u1_p0_s1r-_s1r.0_w0-_w0.1r_u1_y/"
+    "s0r_p1_s1_w0r.1_u0_s0r_p1_s1_w0r.1_u0_y",
+    "program=0-1:16t1i1j1_1-0:16t2i1j1/m0.1r_x0.1r_p0_s0.1r_w0.1r_u1_f0.1r_m0.1r_x0.1r_p0_s0.1r_w0.1r_u1_y/"
+    "m0r.1_x0r.1_p1_s0r.1_w0r.1_u0_f0r.1_m0r.1_x0r.1_p1_s0r.1_w0r.1_u0_y",
+    // On another queue once it has completed; two exchanges of a rank.
+    "program=0-1:16t1i1_1-0:16t2j1/s0.1r_w0.1r_q1_s0.1r+_w0.1r_q0_y_q1_y/s0r.1_w0r.1_s0r.1_w0r.1_y",
+    "program=0-1:16t1i1j1_1-0:16t2i1j1_0-1:8t3i2j2_1-0:8t4i2j2/s0.1r_s2.3r_w2.3r_w0.1r_s0.1r.2.3r_w0.2.1r.3r_y/"
+    "s0r.1.2r.3_w0r.1.2r.3_s2r.3_s0r.1_w0r.1.2r.3_y",
+};
+INSTANTIATE_TEST_SUITE_P(World, WorldMerged, ::testing::ValuesIn(kConfigs));
+
+// Every order of the smallest.
+TEST(WorldMergedExplored, HasNoFinding) {
+  const Result<Config> config = Config::parse("2ranks,1req-each-way,1iter,merged");
+  ASSERT_TRUE(config.ok());
+  const Exchange exchange = config.value().exchange();
+  World world(exchange, config.value().world);
+  const Result<Exploration> exploration = explore(world, {.reduced = true});
+  ASSERT_TRUE(exploration.ok()) << exploration.status().message();
+  EXPECT_TRUE(exploration.value().report.ok()) << exploration.value().report.text;
+  EXPECT_TRUE(exploration.value().complete);
+  EXPECT_GT(exploration.value().states, 500u);
+}
+
+}  // namespace
+}  // namespace lanyard::nicsim
