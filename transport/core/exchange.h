@@ -27,8 +27,10 @@
 //    receives' clear-to-sends expected.)
 //  - T >= (2n+1)(i-1) + n+1 means i rings: after i-1 of them at most n clear-to-sends i are there, and none of i+1.
 //    (Mutants: n, which the others' clear-to-sends reach without our start, so that ours would come too early.)
-// The price: the slowest receiver holds up the regular sends to all, so no receiver may wait for another message of the
-// same exchange before it starts to receive. And what fails, fails together: see Endpoint::release().
+// An exchange can count fewer starts than the ordinary requests of its peers: some 2^48 by the larger of N and 2n+1.
+// Whose start is refused then frees it, and so they are told. The price: the slowest receiver holds up the regular
+// sends to all, so no receiver may wait for another message of the same exchange before it starts to receive. And what
+// fails, fails together: see Endpoint::release().
 #ifndef LANYARD_TRANSPORT_CORE_EXCHANGE_H_
 #define LANYARD_TRANSPORT_CORE_EXCHANGE_H_
 
