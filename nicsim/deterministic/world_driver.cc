@@ -49,8 +49,9 @@ void World::take_drive(Process& process) {
   const uint64_t failures = driver.nic->failures();
   const size_t steps = driver.nic->progress();
   state_->driving = kNone;
-  // Of what was refused, and came due as somebody else read its counter, libfabric has no news.
-  if (driver.nic->failures() != failures)
+  // Of what was refused, and came due as somebody else read its counter, libfabric has no news; nor of rings of a
+  // counter beyond what libfabric's hold.
+  if (steps > 0 || driver.nic->failures() != failures)
     nic_changed(process);
   // Who was told an old value of a counter looks again, as does whom the card told that it has no room, though it has.
   driver.idle = steps == 0 && !process.nic.gave_stale_value() && !driver.fabric.was_refused_falsely();

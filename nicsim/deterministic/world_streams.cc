@@ -19,6 +19,8 @@ void World::take_stream(Process& process, uint32_t queue) {
     case StepItem::Kind::kMove: take_move(process, item); break;
     case StepItem::Kind::kRing:
       process.nic.take_ring(item.op);
+      if (process.driver != nullptr)
+        nic_changed(process);  // libfabric has no news of rings beyond what its counters hold
       if (item.start != StepItem::kNothing)
         oracle::check_rung(*this, process, item);
       break;
