@@ -294,9 +294,9 @@ class Nic {
   // Failures since the start: one load, for hot paths. When a failure counts: N13.
   virtual uint64_t failures() const = 0;
   // Whether all of these that was posted or issued has ended and failures() counts what of it failed. Asked by who has
-  // seen that it has ended, where caps().failures_lag, again and again until it is true; may block for the length of one
-  // progress(). Elsewhere there is nothing to ask. Later starts may have to wait for whoever asks, who then names those
-  // before alone.
+  // seen that it has ended, where caps().failures_lag, again and again until it is true; may block for the length of
+  // one progress(). Elsewhere there is nothing to ask. Later starts may have to wait for whoever asks, who then names
+  // those before alone.
   virtual bool confirms(std::span<const ContextStarts>) { return true; }
 };
 
