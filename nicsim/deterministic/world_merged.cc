@@ -14,9 +14,10 @@ void World::merge(Process& process, std::span<const RequestName> requests) {
   for (const RequestName request : requests)
     if (const uint32_t which = exchange_.merged(request); which != 0)
       exchanges[which].push_back(state_->sides[request.index].core);
-  for (const auto& [which, members] : exchanges) {
+  for (const auto& each : exchanges) {
+    const std::vector<core::Request*>& members = each.second;
     const Status status =
-        insist(process, [&] { return process.endpoint.make_exchange(std::to_string(which), members); });
+        insist(process, [&] { return process.endpoint.make_exchange(std::to_string(each.first), members); });
     LANYARD_CHECK(status.ok(), status.message().c_str());
     const core::Resources& shared = members.front()->exchange->shared;
     for (const nic::CounterId counter : {shared.trigger, shared.completion})
