@@ -55,6 +55,12 @@ bool StepStream::ready() const {
   }
 }
 
+bool StepStream::counts_for(uint32_t request) const {
+  return std::any_of(items_.begin() + static_cast<ptrdiff_t>(head_), items_.end(), [request](const StepItem& item) {
+    return item.op.count != nullptr && (item.start == request || item.request == request);
+  });
+}
+
 void StepStream::pop() {
   if (const gpu::StreamOp& op = front().op; op.kind == gpu::StreamOp::Kind::kWaitNext64)
     *op.count += op.value;

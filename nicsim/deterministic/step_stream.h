@@ -66,6 +66,8 @@ class StepStream final : public gpu::Stream {
   bool ready() const;
   void pop();
   uint64_t executed() const override { return executed_; }
+  // Whether something of that request that has not run yet reads or writes one of the counts taken here.
+  bool counts_for(uint32_t request) const;
 
   std::vector<uint32_t> started;  // RequestName::index of requests that items name besides
 

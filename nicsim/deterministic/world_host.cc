@@ -278,8 +278,11 @@ bool World::free_requests(Process& process, const Action& action) {
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
     const Status status =
         side.core == nullptr ? Status(Code::kInvalidState, "it was freed before") : process.matcher.free(*side.core);
-    if (side.standing && (status.ok() || side.core->standing == nullptr))
+    if (side.standing && (status.ok() || side.core->standing == nullptr)) {
       side.standing = process.kept_up = false;  // others may go further ahead now
+      if (!check_unused(process, request))
+        return true;
+    }
     if (!status.ok()) {
       const bool over = side.core == nullptr ||
                         (side.standing ? process.endpoint.standing().is_complete(*side.core) : side.core->complete());

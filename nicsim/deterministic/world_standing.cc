@@ -160,10 +160,13 @@ bool World::change_set(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
     side.queue = action.queue;
-    if (stand)
+    if (stand) {
       stands_now(process, side);
-    else
-      side.standing = process.kept_up = false;  // others may go further ahead now
+      continue;
+    }
+    side.standing = process.kept_up = false;  // others may go further ahead now
+    if (!check_unused(process, request))
+      return true;
   }
   nic_changed(process);
   return true;
@@ -234,6 +237,18 @@ void World::stands_now(Process& process, Side& side) {
   process.kept_up = false;
   if (const nic::CounterId own = side.core->standing->trigger; own.valid())
     process.shadow.opened(own.value, {});
+}
+
+// The counts by which graphs and kernels know how far a request is are gone when it no longer stands. The core cannot see
+// what a stream still has to run.
+bool World::check_unused(const Process& process, RequestName request) {
+  const bool used = std::any_of(process.lanes.begin(), process.lanes.end(),
+                                [&](const auto& lane) { return lane->stream.counts_for(request.index); });
+  if (used)
+    find(Finding::kUser, "lifetime",
+         "the " + exchange_.describe(request) + " is freed or taken back from the kernels, and its stream has a graph " +
+             "or a kernel to run that uses it");
+  return !used;
 }
 
 void World::take_keep_up(Process& process) {

@@ -132,6 +132,7 @@ struct Result {
   uint64_t shrunk = 0;
   uint32_t finding = 0;
   bool ended = true;  // the process lived to tell
+  int status = 0;     // of one that did not, by wait(2)
   std::array<char, 32> oracle{};
   std::array<char, 512> text{};
 };
@@ -194,11 +195,17 @@ std::vector<Result> run_all(const std::vector<Hunt>& hunts, const Options& optio
       // Smaller than a pipe: it comes as one piece or, from a process that died, not at all.
       result.ended = ::read(children[i].pipe, &result, sizeof(result)) == static_cast<ssize_t>(sizeof(result));
       ::close(children[i].pipe);
-      ::waitpid(children[i].process, nullptr, 0);
+      ::waitpid(children[i].process, &result.status, 0);
       children.erase(children.begin() + static_cast<ptrdiff_t>(i));
     }
   }
   return results;
+}
+
+// Of a process that told nothing: "signal 11", "exit status 1".
+std::string how_it_died(const Result& result) {
+  return WIFSIGNALED(result.status) ? "signal " + std::to_string(WTERMSIG(result.status))
+                                    : "exit status " + std::to_string(WEXITSTATUS(result.status));
 }
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
@@ -266,7 +273,7 @@ bool run_clean(const Options& options) {
                 static_cast<unsigned long>(schedules), workloads()[all[which]]);
     if (found != nullptr)
       std::printf("  seed %lu: %s: %s\n", static_cast<unsigned long>(found->seed), found->oracle.data(),
-                  found->ended ? found->text.data() : "the process died");
+                  found->ended ? found->text.data() : ("the process died, " + how_it_died(*found)).c_str());
     clean = clean && found == nullptr;
   }
   return clean;
@@ -280,7 +287,10 @@ bool judge(const Mutant& mutant, const std::vector<Result>& results) {
   }
   std::vector<Result> kills;
   std::vector<uint64_t> schedules, steps;
+  std::string dead;
   for (const Result& result : results) {
+    if (!result.ended)
+      dead += (dead.empty() ? ", dead without a word: " : ", ") + how_it_died(result);
     if (!result.ended || result.finding == 0)
       continue;  // a crash is no kill: no oracle said anything
     kills.push_back(result);
@@ -288,8 +298,8 @@ bool judge(const Mutant& mutant, const std::vector<Result>& results) {
     steps.push_back(result.steps);
   }
   if (kills.size() < results.size())
-    std::printf("%2u  %-37s  SURVIVES %zu of %zu base seeds\n", mutant.number, mutant.name,
-                results.size() - kills.size(), results.size());
+    std::printf("%2u  %-37s  SURVIVES %zu of %zu base seeds%s\n", mutant.number, mutant.name,
+                results.size() - kills.size(), results.size(), dead.c_str());
   if (kills.empty())
     return false;
   std::printf("%2u  %-37s  KILLED  %6lu %6lu %6lu %6lu  %-75s  %s\n", mutant.number, mutant.name,
