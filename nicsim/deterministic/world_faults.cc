@@ -143,7 +143,7 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
   process.endpoint.collect_failures();
   for (uint32_t request = 0; request < state_->sides.size(); ++request) {
     Side& side = state_->sides[request];
-    if (side.rank != process.rank || failures(request) <= before[request])
+    if (side.rank != process.rank || side.core == nullptr || failures(request) <= before[request])
       continue;
     ++side.failed;
     process.hears_of_failures = true;

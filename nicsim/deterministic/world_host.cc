@@ -276,8 +276,14 @@ bool World::free_requests(Process& process, const Action& action) {
     const uint64_t wanted = side.starts * side.pieces;
     const bool failed = side.failed > 0 || this->side(RequestName{request.index ^ 1}).failed > 0;
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
-    const Status status =
-        side.core == nullptr ? Status(Code::kInvalidState, "it was freed before") : process.matcher.free(*side.core);
+    Status status(Code::kInvalidState, "it was freed before");
+    // Who is to say how its sends went asks others meanwhile, some of whom may be gone.
+    if (side.core != nullptr)
+      note_failures_told(process, [&] {
+        status = process.matcher.free(*side.core);
+        if (status.ok())
+          side.core = nullptr;
+      });
     if (side.standing && (status.ok() || side.core->standing == nullptr)) {
       side.standing = process.kept_up = false;  // others may go further ahead now
       if (!check_unused(process, request))
@@ -310,7 +316,6 @@ bool World::free_requests(Process& process, const Action& action) {
       std::fill(side.buffer.begin(), side.buffer.end(), kFreed);
     if (!side.released)
       process.orphaned += side.failed;
-    side.core = nullptr;
     side.before = side.seen_complete = side.starts;
   }
   process.next_free = 0;
