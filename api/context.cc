@@ -101,10 +101,10 @@ void Context::finish_queues() {
   for (const auto& queue : queues_) {
     const auto is_through = [&] {
       const ContextLock lock(*this);
-      const bool settled = queue->core->settled();
-      // A device's stream may have been destroyed once all was complete, and be asked nothing any more.
+      // A device's stream may have been destroyed once all was complete, and is asked nothing then: settled() asks one
+      // that has graphs.
       return queue->device_stream != nullptr ? queue->core->first_under_way() == nullptr
-                                             : settled && queue->stream().is_empty();
+                                             : queue->core->settled() && queue->stream().is_empty();
     };
     if (is_through())
       continue;
