@@ -79,6 +79,13 @@ TEST(WorldGraphs, GoOnWithoutWhatHasFailed) {
   }
 }
 
+// Memory that a launched graph counts in would be somebody else's.
+TEST(WorldGraphs, ARequestIsNotFreedUnderItsGraph) {
+  const Verdict verdict = fuzz_text("program=0-1:24t1/b_s0_w0_e_l_l_f0/b_s0r_w0r_e_l_l_y_f0r,write-back", 200);
+  EXPECT_EQ(verdict.report.finding, Finding::kUser);
+  EXPECT_NE(verdict.report.text.find("has a graph or a kernel to run yet"), std::string::npos) << verdict.report.text;
+}
+
 // What stands is started by nothing else, and the refusal changes nothing.
 TEST(WorldGraphs, HostsCannotStartWhatStands) {
   const Verdict verdict = fuzz_text("program=0-1:8/b_s0_w0_e_s0-_l_w0-_s0-_y_f0/s0r_w0r", 200);

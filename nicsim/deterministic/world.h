@@ -322,7 +322,7 @@ class World {
   void drivers_changed();
   void launch_captured(Process& process, uint32_t queue);
   void stands_now(Process& process, Side& side);
-  bool check_unused(const Process& process, RequestName request);
+  bool check_unused(const Process& process, const Action& action, RequestName request);
   bool change_set(Process& process, const Action& action);
   bool mistake_in_set(const Action& action) const;
   void launch_kernel(Process& process, const Action& action);

@@ -286,7 +286,7 @@ bool World::free_requests(Process& process, const Action& action) {
       });
     if (side.standing && (status.ok() || side.core->standing == nullptr)) {
       side.standing = process.kept_up = false;  // others may go further ahead now
-      if (!check_unused(process, request))
+      if (!check_unused(process, action, request))
         return true;
     }
     if (!status.ok()) {

@@ -165,7 +165,7 @@ bool World::change_set(Process& process, const Action& action) {
       continue;
     }
     side.standing = process.kept_up = false;  // others may go further ahead now
-    if (!check_unused(process, request))
+    if (!check_unused(process, action, request))
       return true;
   }
   nic_changed(process);
@@ -241,13 +241,13 @@ void World::stands_now(Process& process, Side& side) {
 
 // The counts by which graphs and kernels know how far a request is are gone when it no longer stands. The core cannot see
 // what a stream still has to run.
-bool World::check_unused(const Process& process, RequestName request) {
+bool World::check_unused(const Process& process, const Action& action, RequestName request) {
   const bool used = std::any_of(process.lanes.begin(), process.lanes.end(),
                                 [&](const auto& lane) { return lane->stream.counts_for(request.index); });
   if (used)
     find(Finding::kUser, "lifetime",
-         "the " + exchange_.describe(request) + " is freed or taken back from the kernels, and its stream has a graph " +
-             "or a kernel to run that uses it");
+         "rank " + std::to_string(process.rank) + ": " + describe(action) +
+             ": the stream has a graph or a kernel to run yet that uses the " + exchange_.describe(request));
   return !used;
 }
 
