@@ -118,7 +118,9 @@ TEST_F(Cycles, LeaveNothingBehind) {
   EXPECT_EQ(after.entries, 0u);
   EXPECT_EQ(after.failures, 0u);
   EXPECT_EQ(after.files, before.files);
+#if !defined(LANYARD_THREAD_SANITIZER)  // which maps memory of its own as it goes
   EXPECT_LE(after.mappings, before.mappings + 2) << before;
+#endif
   // A leak of one request in eight would be more: malloc has no piece below 32 bytes.
 #if !defined(LANYARD_ADDRESS_SANITIZER) && !defined(LANYARD_THREAD_SANITIZER)
   EXPECT_LE(after.allocated, before.allocated + static_cast<uint64_t>(all) * 4) << before;
