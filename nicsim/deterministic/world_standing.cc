@@ -239,8 +239,8 @@ void World::stands_now(Process& process, Side& side) {
     process.shadow.opened(own.value, {});
 }
 
-// The counts by which graphs and kernels know how far a request is are gone when it no longer stands. The core cannot see
-// what a stream still has to run.
+// The counts by which graphs and kernels know how far a request is are gone when it no longer stands. The core cannot
+// see what a stream still has to run.
 bool World::check_unused(const Process& process, const Action& action, RequestName request) {
   const bool used = std::any_of(process.lanes.begin(), process.lanes.end(),
                                 [&](const auto& lane) { return lane->stream.counts_for(request.index); });
