@@ -60,6 +60,9 @@ INSTANTIATE_TEST_SUITE_P(
         "m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r_m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r,cxi-driver",
         "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/"
         "m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_m1r_x1r_s1r_w1r_y,cxi-driver,failures",
+        // Freed and matched anew more often than a driver that is not called closes counters.
+        "program=0-1:8t1/p0_s0_w0_f0_m0_x0_p0_s0_w0_f0_m0_x0_p0_s0_w0_f0_m0_x0_p0_s0_w0_y/"
+        "s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_y,cxi-driver,early-acks",
         // What runs at once, and fails.
         "2ranks,2req-each-way,2iter,depth=5,cxi-driver,failures,no-room,stolen-entries"));
 
@@ -83,6 +86,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "2ranks,2req-each-way,2iter,depth=3,sockets-driver,failures,no-room",
                     "3ranks,1req-each-way,2iter,sockets-driver,kills",
                     "3ranks,1req-each-way,2iter,sender-flag,depth=4,sockets-driver,kills",
+                    // A receiver dies, and its buffer has the key that the sender's done word has.
+                    "program=2-0:9t1/m0r_x0r_s0r_w0r/y/m0_x0_s0_w0_y,sender-flag,sockets-driver,max-message=8,scarce,"
+                    "kills,timed,slow",
                     "2ranks,1req-each-way,2iter,free,sockets-driver",
                     "2ranks,2req-each-way,2iter,queues=2,misuse,sockets-driver",
                     // Counters that come to the end of what the provider's can count, or are beyond.

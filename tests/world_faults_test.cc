@@ -63,6 +63,16 @@ TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
   }
 }
 
+// A start waits for a stream that waits for whoever has given up, whatever has completed meanwhile.
+TEST(WorldFaults, ARefusedStartIsExcusedByWhoGaveUp) {
+  const Setting setting(
+      "program=0-1:33t2ry_0-1:15t3p6rx_0-0:1/q1_a1_s1_w1_a1_a0_p0_s1_s0_w0.1_y_m2.2r_x2.2r_q0_p2_s2_q1_s2r_a0_p0_s0_q0_"
+      "w2_q1_w2r_u2_w0_q0_y_q1_y/"
+      "s1r_o1_w1r_y_s0r.1r_o0_o1_w0r_u0_s0r_o0_w0r_u0_w1r_y,no-overflow,sender-flag,failures");
+  const Report report = fuzz(setting.exchange, {.schedules = 3'000, .world = setting.config.world}).report;
+  EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
+}
+
 // A death excuses nothing that has another cause.
 TEST(WorldFaults, ADeathHidesNoLostRing) {
   Setting setting("3ranks,1req-one-way,1iter,kills,lost-rings");

@@ -79,6 +79,15 @@ TEST(WorldGraphs, GoOnWithoutWhatHasFailed) {
   }
 }
 
+// The receive has failed and goes on by itself; what kernels would start has fired by then, in part, as they let go of
+// it.
+TEST(WorldKernels, MayBeRunAheadOf) {
+  const Verdict verdict = fuzz_text(
+      "program=1-0:8t1/q1_s0r_w0r_s0r_w0r_s0r_w0r_s0r_w0r_y/s0_w0_c0_d0_k0_v0_y_z0_s0_w0_c0_d0_k0_v0_y,failures",
+      5'000);
+  EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
+}
+
 // Memory that a launched graph counts in would be somebody else's.
 TEST(WorldGraphs, ARequestIsNotFreedUnderItsGraph) {
   const Verdict verdict = fuzz_text("program=0-1:24t1/b_s0_w0_e_l_l_f0/b_s0r_w0r_e_l_l_y_f0r,write-back", 200);

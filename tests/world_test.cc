@@ -185,6 +185,12 @@ TEST(Matching, GoesOnInOtherRequests) {
   }
 }
 
+// One side may be at its third request while the other looks what its first was matched with.
+TEST(Matching, MayGoOnBeforeTheOtherSideLooks) {
+  const Verdict verdict = fuzz_program("program=0-1:8t1/f0_m0_x0_f0_m0_x0/f0r_m0r_x0r_f0r_m0r_x0r");
+  EXPECT_TRUE(verdict.ok()) << verdict.report.text;
+}
+
 // Equal tags are matched in order: in orders that differ, the two sides of a message are not each other's.
 TEST(Matching, PairsInOrder) {
   EXPECT_TRUE(fuzz_program("program=0-1:8_0-1:8/m0.1_x0.1/m0r.1r_x0r.1r").ok());

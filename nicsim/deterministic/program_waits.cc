@@ -96,15 +96,18 @@ WaitLink ProgramWaits::no_room(uint32_t rank, const std::string& who) const {
     if (!entry)
       continue;
     const nic::Op& op = model.op_of(*entry);
+    const Transit::Role role = world_.role_of(process, op);
+    if (role == Transit::Role::kMail)
+      continue;
     const uint32_t request = process.requests[op.context - 1];
     const Side& side = world_.side(RequestName{request});
     if (side.core == nullptr)
       continue;
-    if (op.kind == nic::OpKind::kWrite)
+    if (role == Transit::Role::kData)
       link.next = WaitNode{WaitNode::Kind::kData, 0, request / 2, side.data_fired / side.pieces + 1};
-    else if (op.remote.key == side.core->done.key && op.remote.offset == side.core->done.offset)
+    else if (role == Transit::Role::kDone)
       link.next = WaitNode{WaitNode::Kind::kDone, 0, request, side.done_fired + 1};
-    else if (RequestName{request}.receive())
+    else if (role == Transit::Role::kClear)
       link.next = WaitNode{WaitNode::Kind::kClear, 0, request / 2, side.clear_fired + 1};
     else  // a flag
       link.next = WaitNode{WaitNode::Kind::kDone, 0, request ^ 1, world_.side(RequestName{request ^ 1}).done_fired + 1};

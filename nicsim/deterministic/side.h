@@ -27,6 +27,7 @@ struct Side {
   std::shared_ptr<const gpu::Layout> layout;  // of a buffer with gaps: the bytes of it that are the message's
   std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read
   bool standing = false;             // started by graphs, until it is freed, or by kernels of a set
+  uint64_t ahead = 0;                // iterations whose entries were due as it stopped standing, beyond its starts
   bool checked = false;              // the program packs and reads it: its content is known
 
   // Iterations that the stream has got to.

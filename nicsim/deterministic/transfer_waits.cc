@@ -11,15 +11,14 @@ Blame blame_of_free(const Side& side) { return side.failed > 0 || side.ever_rele
 
 }  // namespace
 
-// Entries of that request that wait for this counter and are of that kind.
-uint64_t TransferWaits::waiting(uint32_t rank, nic::CounterId counter, const core::Request& request, nic::OpKind kind,
-                                bool to_done) const {
-  const NicModel& model = world_.process(rank).nic.model();
+// Entries of that request that wait for this counter and are its operations of that kind.
+uint64_t TransferWaits::waiting(const Side& side, nic::CounterId counter, Transit::Role role) const {
+  const Process& process = world_.process(side.rank);
+  const NicModel& model = process.nic.model();
   uint64_t count = 0;
   for (auto entry = model.first_waiting(counter); entry; entry = model.next_waiting(*entry)) {
     const nic::Op& op = model.op_of(*entry);
-    const bool done = op.remote.key == request.done.key && op.remote.offset == request.done.offset;
-    count += op.context == request.number && op.kind == kind && done == to_done ? 1 : 0;
+    count += op.context == side.number && world_.role_of(process, op) == role ? 1 : 0;
   }
   return count;
 }
@@ -69,11 +68,14 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   const std::string what = "done word of " + name_of(world_, request, iteration);
   if (core.failures > 0 && core.peer_failed)
     return {what + " need not grow: the other side has failed, as it was told", std::nullopt, Blame::kFailure};
+  if (side.ahead > 0)
+    return {what + " is of another start than that: its receive has failed, and it ran ahead of its own", std::nullopt,
+            Blame::kFailure};
   if (request.receive() && core::raises_flags(world_.options().strategy))
     return flag(request, iteration);
   if (core.written_back)
     return copied(what, request, iteration);
-  const uint64_t posted = side.done_fired + waiting(side.rank, core.completion, core, nic::OpKind::kAtomic, true);
+  const uint64_t posted = side.done_fired + waiting(side, core.completion, Transit::Role::kDone);
   if (side.done_landed >= iteration)
     return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
   if (side.done_fired >= iteration)
@@ -161,7 +163,7 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   const bool may_fire =
       side.started >= iteration && (ready || world_.side(RequestName{2 * message + 1}).clear_counted >= iteration);
   if (!ready && (may_fire || !overflows(side))) {
-    const uint64_t posted = side.data_fired + waiting(side.rank, core.trigger, core, nic::OpKind::kWrite, false);
+    const uint64_t posted = side.data_fired + waiting(side, core.trigger, Transit::Role::kData);
     if (posted < side.pieces * iteration)
       return not_posted(what, send, iteration);
   }
@@ -180,7 +182,7 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
     return {what + " waits for the clear-to-send of one that it is merged with",
             WaitNode{WaitNode::Kind::kClear, 0, *uncleared / 2, iteration}, Blame::kUser};
   if (ready)
-    return on_shared_trigger(what, send, iteration, nic::OpKind::kWrite);
+    return on_shared_trigger(what, send, iteration, Transit::Role::kData);
   return {what + " may fire, and does not: its trigger counter holds " +
               so_many_of(world_.process(side.rank).nic.model().read(core.trigger).value().reached(),
                          2 * (iteration - side.before)),
@@ -199,16 +201,16 @@ WaitLink TransferWaits::clear(uint32_t message, uint64_t iteration) const {
   if (side.started < iteration)
     return {what + " waits for its stream", WaitNode{WaitNode::Kind::kStart, 0, receive.index, iteration},
             Blame::kUser};
-  return on_shared_trigger(what, receive, iteration, nic::OpKind::kAtomic);
+  return on_shared_trigger(what, receive, iteration, Transit::Role::kClear);
 }
 
 // An operation that hangs on its queue's trigger, behind a start that the stream has reached.
 WaitLink TransferWaits::on_shared_trigger(const std::string& what, RequestName request, uint64_t iteration,
-                                          nic::OpKind kind) const {
+                                          Transit::Role role) const {
   const Side& side = world_.side(request);
   const NicModel& model = world_.process(side.rank).nic.model();
   for (uint32_t counter = 0; counter < model.limits().max_counters; ++counter) {
-    if (waiting(side.rank, {counter}, *side.core, kind, false) == 0)
+    if (waiting(side, {counter}, role) == 0)
       continue;
     const auto entry = model.first_waiting({counter});
     return {what + " is posted: its trigger counter holds " +

@@ -22,14 +22,14 @@ class TransferWaits {
   WaitLink clear(uint32_t message, uint64_t iteration) const;
 
  private:
-  uint64_t waiting(uint32_t rank, nic::CounterId counter, const core::Request& request, nic::OpKind kind,
-                   bool to_done) const;
+  uint64_t waiting(const Side& side, nic::CounterId counter, Transit::Role role) const;
   bool overflows(const Side& side) const;
   bool was_told(const Side& side) const;
   WaitLink not_posted(const std::string& what, RequestName request, uint64_t iteration) const;
   WaitLink copied(const std::string& what, RequestName send, uint64_t iteration) const;
   WaitLink flag(RequestName receive, uint64_t iteration) const;
-  WaitLink on_shared_trigger(const std::string& what, RequestName request, uint64_t iteration, nic::OpKind kind) const;
+  WaitLink on_shared_trigger(const std::string& what, RequestName request, uint64_t iteration,
+                             Transit::Role role) const;
 
   const World& world_;
 };

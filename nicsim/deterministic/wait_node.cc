@@ -14,6 +14,8 @@ uint32_t rank_of(const World& world, const WaitNode& node) {
 
 WaitNode completion_of(const World& world, uint32_t request) {
   const Side& side = world.side(RequestName{request});
+  if (side.core->transferred())  // and its stream has not packed or unpacked
+    return {WaitNode::Kind::kStream, side.rank, side.queue, 0};
   return {WaitNode::Kind::kDone, 0, request, side.before + side.core->iterations_done() + 1};
 }
 

@@ -132,6 +132,7 @@ class World {
   std::string describe(uint32_t agent) const;
   // "write of (send of 1 to 0, tag 3)"
   std::string describe(const Process& process, const nic::Op& op) const;
+  Transit::Role role_of(const Process& process, const nic::Op& op) const;
   // The agent whose step comes next without a choice: as it is the only one, or the first in virtual time.
   std::optional<uint32_t> forced() const;
 
@@ -252,7 +253,6 @@ class World {
   void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
-  Transit::Role role_of(const Process& process, const nic::Op& op) const;
   std::string describe(const Process& process, nic::CounterId counter) const;
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
   uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
@@ -324,6 +324,7 @@ class World {
   void stands_now(Process& process, Side& side);
   bool check_unused(const Process& process, const Action& action, RequestName request);
   bool change_set(Process& process, const Action& action);
+  void stands_no_more(Process& process, Side& side);
   bool mistake_in_set(const Action& action) const;
   void launch_kernel(Process& process, const Action& action);
   static StepItem start_by_kernel(RequestName request, const core::Request& core);

@@ -43,13 +43,22 @@ struct Needs {
 
 std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& options) {
   std::vector<Needs> needs(exchange.ranks());
-  for (const Exchange::Message& message : exchange.messages()) {
+  // What was freed may be closed late, however often.
+  std::vector<uint32_t> lives(2 * exchange.messages().size(), 1);
+  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+    for (const Action& action : exchange.program(rank).actions())
+      if (action.kind == Action::Kind::kMatch)
+        for (const RequestName request : action.requests)
+          ++lives[request.index];
+  for (uint32_t each = 0; each < exchange.messages().size(); ++each) {
+    const Exchange::Message& message = exchange.messages()[each];
     Needs& from = needs[message.from];
     Needs& to = needs[message.to];
-    from.counters += 2;
-    from.regions += 2;
-    to.counters += message.options.receive_merged == 0 ? 1 : 2;  // which may be an exchange by itself
-    to.regions += 1;
+    from.counters += 2 * lives[2 * each];
+    from.regions += 2 * lives[2 * each];
+    // A receive may be an exchange by itself.
+    to.counters += (message.options.receive_merged == 0 ? 1 : 2) * lives[2 * each + 1];
+    to.regions += lives[2 * each + 1];
     from.in_flight += core::pieces_of(message.options.bytes, options.max_message_bytes) + 2;
     to.in_flight += 2;
   }
@@ -76,9 +85,6 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
                                       : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
                                                             options.max_message_bytes);
     }
-    if (has(exchange.program(rank), Action::Kind::kMatch))  // what was freed may be closed late
-      for (uint32_t* number : {&mine.counters, &mine.regions})
-        *number *= 2;
     if (options.mail_by_card) {
       mine.counters += CardMail::kCounters;
       mine.regions += CardMail::regions_for(exchange.ranks());

@@ -285,7 +285,7 @@ bool World::free_requests(Process& process, const Action& action) {
           side.core = nullptr;
       });
     if (side.standing && (status.ok() || side.core->standing == nullptr)) {
-      side.standing = process.kept_up = false;  // others may go further ahead now
+      stands_no_more(process, side);
       if (!check_unused(process, action, request))
         return true;
     }

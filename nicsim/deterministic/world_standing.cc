@@ -164,12 +164,30 @@ bool World::change_set(Process& process, const Action& action) {
       stands_now(process, side);
       continue;
     }
-    side.standing = process.kept_up = false;  // others may go further ahead now
+    stands_no_more(process, side);
     if (!check_unused(process, action, request))
       return true;
   }
   nic_changed(process);
   return true;
+}
+
+// What was handed over ahead has been taken back, but for what is due already: clear-to-sends of a receive that was let
+// go of make entries due that nobody has started.
+void World::stands_no_more(Process& process, Side& side) {
+  side.standing = process.kept_up = false;  // others may go further ahead now
+  const NicModel& model = process.nic.model();
+  uint64_t writes = side.data_fired, words = side.done_fired;
+  for (auto entry = model.first_ready(); entry; entry = model.next_ready(*entry)) {
+    const nic::Op& op = model.op_of(*entry);
+    if (op.context != side.number)
+      continue;
+    const Transit::Role role = role_of(process, op);
+    writes += role == Transit::Role::kData ? 1 : 0;
+    words += role == Transit::Role::kDone ? 1 : 0;
+  }
+  const uint64_t due = std::max(writes / side.pieces, words);
+  side.ahead = std::max(side.ahead, due - std::min(due, side.starts));
 }
 
 // Whether the program may not do that: what it is about is under way, or is not the kernels'.

@@ -123,7 +123,8 @@ class NicModel {
   // ---- Steps
   // The entry that has been ready for longest, where one may fire now; next_ready() walks the others in that order.
   // Entries of one counter must be fired in that order (N2).
-  std::optional<uint32_t> ready() const { return room_in_flight() ? entries_.first_ready() : std::nullopt; }
+  std::optional<uint32_t> ready() const { return room_in_flight() ? first_ready() : std::nullopt; }
+  std::optional<uint32_t> first_ready() const { return entries_.first_ready(); }  // whether it may fire or not
   std::optional<uint32_t> next_ready(uint32_t entry) const { return entries_.next(entry); }
   nic::CounterId trigger_of(uint32_t entry) const { return entries_[entry].trigger; }
   uint64_t threshold_of(uint32_t entry) const { return entries_[entry].threshold; }

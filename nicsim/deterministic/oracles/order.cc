@@ -22,6 +22,13 @@ void broken(World& world, Finding finding, const Transit& transit, const char* w
                  ": " + what);
 }
 
+// Which of the requests of that name has the number: 1, 2 ... or, where another one has it, 0.
+uint64_t generation(const World& world, uint32_t request, uint64_t number) {
+  const auto& requests = world.process(world.side(RequestName{request}).rank).requests;
+  const auto last = requests.begin() + static_cast<ptrdiff_t>(number);
+  return number > 0 && last[-1] == request ? static_cast<uint64_t>(std::count(requests.begin(), last, request)) : 0;
+}
+
 // Whether it is a word that stands for a message of no bytes, where a provider has no such writes.
 bool is_stand_in(const World& world, const Transit& transit) {
   return world.options().provider == Provider::kSockets && transit.role == Transit::Role::kData &&
@@ -120,15 +127,16 @@ void check_flag_fired(World& world, const Transit& transit) {
 
 void check_fired(World& world, const Transit& transit) {
   const Side& side = world.side(transit.request);
-  if ((side.core == nullptr || side.core->number != transit.owner) && side.ever_released)
+  const bool freed = side.core == nullptr || side.core->number != transit.owner;
+  if (freed && side.ever_released)
     return;  // its failure was told, and it was freed with this on its way
-  if (side.core == nullptr || side.core->number != transit.owner)
-    return broken(world, Finding::kOrder, transit, "fires after its request was freed");
   // Clear-to-sends of a receive that was let go of count for starts that are still to come, whose entries stand
-  // already.
-  const bool ahead = side.standing && was_released(world, transit);
+  // already, or did and were due.
+  const bool ahead = was_released(world, transit) && (side.standing || transit.iteration <= side.starts + side.ahead);
+  if (freed && !(ahead && transit.iteration > side.before))
+    return broken(world, Finding::kOrder, transit, "fires after its request was freed");
   // A driver without a free entry runs what is due in the midst of the start that hands it over.
-  const uint64_t starts = std::max(side.starts, side.before + side.core->starts);
+  const uint64_t starts = freed ? side.starts : std::max(side.starts, side.before + side.core->starts);
   if (transit.iteration > starts && transit.role != Transit::Role::kFlag && !ahead)
     return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
   if (was_freed_by_program(world, transit) && !was_released(world, transit) &&
@@ -338,7 +346,9 @@ void check_matched(World& world, uint32_t request) {
   const core::Request& core = *side.core;
   if (!core.matched())
     return wrong("is not matched: " + core.match_error.message());
-  if (core.matched_nic != other.rank || core.matched_number != other.number)
+  // The other side may be freed and matched anew before this one looks.
+  if (core.matched_nic != other.rank || core.matched_number > world.process(other.rank).requests.size() ||
+      generation(world, request ^ 1, core.matched_number) != generation(world, request, side.number))
     return wrong("is matched with another request");
   if (core.matched_bytes != message.options.bytes || core.matched_tag != message.options.tag)
     return wrong("is matched, but says: " + core.describe());
