@@ -274,6 +274,38 @@ TEST_F(EndingAllOrNone, AQueueThatGoesGivesTheCountsOfWhatIsUnderWayBack) {
   EXPECT_EQ(job[0].stream.counts, 0);
 }
 
+// ---- Started by nobody
+
+// A receive that was let go of goes on through what was enqueued for it, and its clear-to-sends alone make due what was
+// handed over for a start that nobody makes. What is under way of that ends in a word that nobody gets again.
+TEST_F(Standing, WhatNobodyStartedReachesNobodyElsesWord) {
+  ASSERT_TRUE(works(stand({&a.send})));
+  for (int start = 0; start < 2; ++start) {
+    a.start_receive();
+    a.wait_receive();
+  }
+  job[1].endpoint.release(a.receive);
+  const core::WordPool::Word done = a.send.done;
+  job.fabric.held = [&done](const ModelFabric::Transit& transit) {
+    return transit.packet.kind == PacketKind::kAtomic && transit.from == 0 && transit.to == 0 &&
+           transit.packet.key == done.key.value && transit.packet.offset == done.offset;
+  };
+  job.run();
+  EXPECT_EQ(job.fabric.under_way(), 1u) << "a write has completed, and its done word has not grown";
+  ASSERT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 0u);
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kFailed) << "nobody knows what completes of which start";
+  EXPECT_EQ(a.send.starts, 0u);
+  EXPECT_EQ(job[0].endpoint.take_failed(queue()), nullptr) << "nothing that was started has failed";
+  ASSERT_TRUE(works(job[0].endpoint.free_request(&a.send)));
+
+  Pair later(job, 0, 1, kBytes, false, 3);
+  iterate_by_host(later, 1);
+  job.fabric.held = nullptr;
+  run();
+  EXPECT_EQ(later.send.iterations_done(), 1u);
+}
+
 // ---- Captures that are given up
 
 class CaptureGivenUp : public Standing {

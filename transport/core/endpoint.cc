@@ -127,9 +127,9 @@ Status Endpoint::open_resources(Request& request) {
 }
 
 void Endpoint::close_resources(Request& request) {
-  // An increment may have been on its way when the failure was told and the request let go of: nobody gets its word
-  // again.
-  if (request.released)
+  // An increment may have been on its way when the failure was told and the request let go of, or be on it for starts
+  // that were none: nobody gets its word again.
+  if (request.released || request.ran_ahead)
     request.done = {};
   if (request.released && !request.shared && !has_run_all(request.queue_number)) {
     Resources counters;
@@ -277,6 +277,13 @@ void Endpoint::assure(Request& request, uint64_t starts) { request.assured = std
 void Endpoint::give_up_asking(Request& request) {
   if (request.asked > request.assured && request.failures == 0)
     failures_.add(request, Code::kFailed);
+}
+
+Status Endpoint::end_standing(Request& request) {
+  LANYARD_RETURN_IF_ERROR(standing_.end(request));
+  if (request.ran_ahead)
+    end_peer(request, request.starts, true);
+  return {};
 }
 
 void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {

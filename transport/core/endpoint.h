@@ -104,6 +104,9 @@ class Endpoint {
   uint64_t started(const Request& request) const {
     return request.standing != nullptr ? standing_.started(request) : request.starts;
   }
+  // A standing request becomes an ordinary one, as in StandingOrders::end(). Where it has run ahead of its starts it is
+  // not started again: its receive has failed, and what has completed of which start nobody knows.
+  Status end_standing(Request& request);
   // The other side of the request has failed, or was freed after so many starts: what will never complete fails as if
   // the NIC had said so, and nothing more is started.
   void end_peer(Request& request, uint64_t starts, bool failed);

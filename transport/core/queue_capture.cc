@@ -136,7 +136,7 @@ Status Queue::dismiss(std::span<Request* const> requests) {
     LANYARD_RETURN_IF_ERROR(endpoint_.standing().can_end(*request));
   for (Request* request : requests) {
     forget(*request, endpoint_.started(*request));
-    LANYARD_RETURN_IF_ERROR(endpoint_.standing().end(*request));
+    LANYARD_RETURN_IF_ERROR(endpoint_.end_standing(*request));
   }
   return {};
 }

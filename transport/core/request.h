@@ -87,6 +87,7 @@ struct Request : Resources {
   uint64_t failures = 0;          // operations of this request that the NIC reported as failed
   Code failure_code = Code::kOk;  // of the latest
   bool released = false;          // given up: nothing of it is waited for any more
+  bool ran_ahead = false;         // what it was handed over for starts that nobody made may have fired
   bool failed_along = false;      // no operation of it has failed, but its exchange was given up
   uint64_t queue_number = 0;      // the queue of the last start; 0: none yet
   Queue* listed = nullptr;        // the queue in whose list of requests that may be under way it stands

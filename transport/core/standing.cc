@@ -149,6 +149,11 @@ Status StandingOrders::end(Request& request) {
   }
   if (own.valid())
     close_trigger_(request, own);
+  // A receive sends one clear-to-send more than there are starts, at most, before it has completed. But once it was let
+  // go of it goes on by itself, and its clear-to-sends make due what stands for starts to come.
+  const uint64_t cleared =
+      request.clear_to_send_word.valid() ? request.clear_to_send_word.read() - request.clear_to_send_base : 0;
+  request.ran_ahead = request.ran_ahead || cleared > starts + 1;
   request.standing->give_counts();
   request.starts = request.waits = starts;
   request.doorbell_queue = 0;  // its bell was rung by others
