@@ -54,12 +54,11 @@ WaitLink ProgramWaits::unmatched(const std::string& who, const Action& action) c
   return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
 }
 
-// A request that has not completed, last started on the queue that the host is about to use; rather one of an earlier
-// epoch, which has been waited for. `lost`: one that an operation has failed for, or whose peer was killed.
-std::optional<uint32_t> ProgramWaits::incomplete(uint32_t rank, bool lost) const {
+// A request that has not completed, last started on the queue that the host is about to use: of an earlier epoch, which
+// has been waited for, or of any. `lost`: one that an operation has failed for, or whose peer was killed.
+std::optional<uint32_t> ProgramWaits::incomplete(uint32_t rank, bool lost, bool earlier) const {
   const Process& process = world_.process(rank);
   const uint32_t queue = world_.exchange().program(rank).actions()[process.next_action].queue;
-  std::optional<uint32_t> found;
   for (const uint32_t request : process.requests) {
     const Side& side = world_.side(RequestName{request});
     const Side& other = world_.side(RequestName{request ^ 1});
@@ -67,11 +66,10 @@ std::optional<uint32_t> ProgramWaits::incomplete(uint32_t rank, bool lost) const
       continue;
     if (lost && side.failed == 0 && other.failed == 0 && !world_.is_killed(other.rank))
       continue;
-    if (side.before + side.core->iterations_done() < side.waits)
+    if (!earlier || side.before + side.core->iterations_done() < side.waits)
       return request;
-    found = found.value_or(request);
   }
-  return found;
+  return std::nullopt;
 }
 
 // The host holds an operation in its hands for which no entry is free: one that is taken waits for the next thing.
@@ -86,9 +84,12 @@ WaitLink ProgramWaits::no_room(uint32_t rank, const std::string& who) const {
                     " are taken, and the starts that are not waited for need " + std::to_string(epoch),
                 std::nullopt, Blame::kPool};
   // Entries may be free, but kept for what has not completed on this queue; what was lost keeps its own for ever.
-  std::optional<uint32_t> request = incomplete(rank, true);
-  if (!request && process.nic.posting() == 0 && model.free_entries() > 0)
-    request = incomplete(rank, false);
+  const bool free = process.nic.posting() == 0 && model.free_entries() > 0;
+  std::optional<uint32_t> request;
+  for (const bool earlier : {true, false})
+    for (const bool lost : {true, false})
+      if (!request && (lost || free))
+        request = incomplete(rank, lost, earlier);
   if (request)
     link.next = completion_of(world_, *request);
   for (uint32_t counter = 0; counter < model.limits().max_counters && !link.next; ++counter) {

@@ -24,7 +24,7 @@ class ProgramWaits {
  private:
   WaitLink unmatched(const std::string& who, const Action& action) const;
   WaitLink no_room(uint32_t rank, const std::string& who) const;
-  std::optional<uint32_t> incomplete(uint32_t rank, bool lost) const;
+  std::optional<uint32_t> incomplete(uint32_t rank, bool lost, bool earlier) const;
 
   const World& world_;
 };

@@ -143,7 +143,8 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
   process.endpoint.collect_failures();
   for (uint32_t request = 0; request < state_->sides.size(); ++request) {
     Side& side = state_->sides[request];
-    if (side.rank != process.rank || side.core == nullptr || failures(request) <= before[request])
+    // Fewer than none: what was refused has come due, and its driver has not said so yet.
+    if (side.rank != process.rank || side.core == nullptr || failures(request) <= std::max(before[request], int64_t{0}))
       continue;
     ++side.failed;
     process.hears_of_failures = true;
