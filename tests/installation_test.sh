@@ -78,6 +78,12 @@ for part in conformance mutants; do
   "$prefix/bin/lanyard" "$part" >part.log 2>&1 || status=$?
   [[ $status == 1 && $(cat part.log) == *"source tree"* ]] || fail "lanyard $part: $status, $(cat part.log)"
 done
+for page in guide porting porting-mpis; do
+  [[ -s $prefix/share/doc/lanyard/$page.md ]] || fail "there is no $page.md"
+done
+dangling=$(cd "$prefix/share/doc/lanyard" && grep -ohE '\]\([^)#]+' -- *.md | cut -c3- | grep -v '^https:' | sort -u |
+  while read -r file; do [[ -e $file ]] || echo "$file"; done)
+[[ -z $dangling ]] || fail "the installed documents link to what is not there: $dangling"
 FI_PROVIDER_PATH=$prefix/lib/lanyard fi_info -p cxi >/dev/null || fail "libfabric does not find the installed provider"
 
 cd "$tree"

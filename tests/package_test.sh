@@ -52,7 +52,8 @@ said=$("$tree/tools/mpirun" -n 4 --env "LD_LIBRARY_PATH=$libraries" ./halo) || f
 development=$(printf '%s\n' "${packages[@]}" | grep /liblanyard-dev_)
 [[ $(dpkg-deb --field "$development" Depends) != *gfortran* ]] || fail "liblanyard-dev wants gfortran"
 for file in 'usr/lib/.*/liblanyard_fortran-openmpi\.a' 'usr/lib/.*/pkgconfig/lanyard-mpich-fortran-routines\.pc' \
-  'usr/share/lanyard/lanyard_f08\.f90' 'usr/share/doc/liblanyard-dev/copyright'; do
+  'usr/share/lanyard/lanyard_f08\.f90' 'usr/share/doc/liblanyard-dev/copyright' \
+  'usr/share/doc/liblanyard-dev/guide\.md'; do
   [[ $(dpkg-deb --contents "$development" | grep -c "[.]/$file\$") == 1 ]] || fail "liblanyard-dev has no $file"
 done
 for holder in 'University of Cincinnati' 'Niels Lohmann' 'Intel Corporation' 'Victor Zverovich' 'Boost project'; do
