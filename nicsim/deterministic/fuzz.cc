@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nicsim/deterministic/random.h"
 #include "transport/base/check.h"
 
 namespace lanyard::nicsim {
@@ -28,36 +29,53 @@ uint64_t length_of(World& world) {
 }  // namespace
 
 Fuzzer::Fuzzer(const Exchange& exchange, const WorldOptions& options, std::vector<SchedulerKind> schedulers)
-    : world_(exchange, options), kinds_(std::move(schedulers)) {
+    : world_(exchange, options), kinds_(std::move(schedulers)), steps_(length_of(world_)) {
   if (kinds_.empty())
     for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind)
       kinds_.push_back(static_cast<SchedulerKind>(kind));
-  const bool by_length = std::any_of(kinds_.begin(), kinds_.end(), [](SchedulerKind kind) {
-    return kind == SchedulerKind::kPct || kind == SchedulerKind::kDelay;
-  });
-  const uint64_t steps = by_length ? length_of(world_) : 0;
   for (const SchedulerKind kind : kinds_)
-    schedulers_.push_back(make_scheduler(kind, world_, steps));
+    schedulers_.push_back(make_scheduler(kind, world_, steps_));
+  trunks_.resize(kinds_.size());
+}
+
+uint64_t Fuzzer::trunk_of(uint64_t seed) const { return seed / kinds_.size() / kBranches; }
+
+void Fuzzer::run_trunk(uint64_t seed, Scheduler& scheduler, Chooser& chooser) {
+  Random random(trunk_of(seed) * kinds_.size() + seed % kinds_.size());
+  scheduler.begin(random.next());
+  world_.reset();
+  world_.run_until(random.next() % std::max<uint64_t>(steps_, 1), chooser);
 }
 
 const Report& Fuzzer::run(uint64_t seed) {
-  Scheduler& scheduler = *schedulers_[seed % schedulers_.size()];
-  world_.reset();
-  scheduler.begin(seed);
+  const size_t which = seed % schedulers_.size();
+  Scheduler& scheduler = *schedulers_[which];
+  Trunk& trunk = trunks_[which];
+  if (trunk.number == trunk_of(seed)) {
+    world_.restore(trunk.image);
+  } else {
+    run_trunk(seed, scheduler, scheduler);
+    if (!world_.report().ok())
+      return world_.report();
+    world_.save(trunk.image);
+    trunk.number = trunk_of(seed);
+  }
+  scheduler.begin(seed, world_.steps());
   return world_.run(scheduler);
 }
 
 Schedule Fuzzer::record(uint64_t seed) {
   Scheduler& scheduler = *schedulers_[seed % schedulers_.size()];
-  world_.reset();
-  scheduler.begin(seed);
   Recorder recorder(scheduler);
+  run_trunk(seed, scheduler, recorder);
+  scheduler.begin(seed, world_.steps());
   world_.run(recorder);
   return recorder.take();
 }
 
 bool Fuzzer::repeats(uint64_t seed) {
   const uint64_t hash = world_.trace_hash(), steps = world_.steps();
+  trunks_.assign(kinds_.size(), {});
   run(seed);
   return world_.trace_hash() == hash && world_.steps() == steps;
 }

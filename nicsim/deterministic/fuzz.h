@@ -38,8 +38,14 @@ struct Verdict {
 Verdict fuzz(const Exchange& exchange, const FuzzOptions& options);
 
 // One world with its schedulers, for those who fuzz many in turn.
+//
+// Schedules of one scheduler whose seeds follow each other begin with the same steps, so many of them, which are taken
+// once: the rest goes on from a snapshot. How many steps, and which, follows from the seed as well, so that one seed
+// stands for one schedule.
 class Fuzzer {
  public:
+  static constexpr uint64_t kBranches = 8;
+
   // `exchange` is valid and outlives it.
   Fuzzer(const Exchange& exchange, const WorldOptions& options, std::vector<SchedulerKind> schedulers);
   // The schedule that follows from the seed, run once. The report is the world's: valid until the next run.
@@ -52,9 +58,20 @@ class Fuzzer {
   World& world() { return world_; }
 
  private:
+  // The steps that several schedules begin with.
+  struct Trunk {
+    uint64_t number = UINT64_MAX;
+    Arena::Image image;  // after them
+  };
+  uint64_t trunk_of(uint64_t seed) const;
+  // From the beginning, and no further. `chooser` asks the scheduler.
+  void run_trunk(uint64_t seed, Scheduler& scheduler, Chooser& chooser);
+
   World world_;
   std::vector<SchedulerKind> kinds_;
   std::vector<std::unique_ptr<Scheduler>> schedulers_;
+  std::vector<Trunk> trunks_;  // of each scheduler the last one
+  const uint64_t steps_;       // that a schedule has, about
 };
 
 }  // namespace lanyard::nicsim

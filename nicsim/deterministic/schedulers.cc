@@ -9,10 +9,13 @@ namespace {
 
 uint64_t mix(uint64_t x) { return Random(x).next(); }
 
+// About how many steps are to come.
+uint64_t to_come(uint64_t steps, uint64_t taken) { return taken < steps ? steps - taken : 1; }
+
 // What the schedulers have in common: faults happen at rates that a seed draws.
 class Seeded : public Scheduler {
  public:
-  void begin(uint64_t seed) override {
+  void begin(uint64_t seed, uint64_t) override {
     random_ = Random(seed);
     uint64_t drawn = random_.next();
     for (uint32_t& rate : rates_) {
@@ -49,15 +52,15 @@ class RandomScheduler final : public Seeded {
 // probability that depends on d and not on the length of the run.
 class Pct final : public Seeded {
  public:
-  explicit Pct(uint64_t steps) : steps_(std::max<uint64_t>(steps, 1)) {}
-  void begin(uint64_t seed) override {
-    Seeded::begin(seed);
+  explicit Pct(uint64_t steps) : steps_(steps) {}
+  void begin(uint64_t seed, uint64_t taken) override {
+    Seeded::begin(seed, taken);
     salt_ = random_.next();
     taken_ = 0;
     lowered_count_ = 0;
     changes_ = 1 + random_.below(kMostChanges);
     for (uint32_t i = 0; i < changes_; ++i)
-      at_[i] = random_.next() % steps_;
+      at_[i] = random_.next() % to_come(steps_, taken);
   }
 
  private:
@@ -100,8 +103,8 @@ class Pct final : public Seeded {
 class Swarm final : public Seeded {
  public:
   explicit Swarm(const World& world) : world_(world) {}
-  void begin(uint64_t seed) override {
-    Seeded::begin(seed);
+  void begin(uint64_t seed, uint64_t taken) override {
+    Seeded::begin(seed, taken);
     salt_ = random_.next();
   }
 
@@ -130,13 +133,13 @@ class Swarm final : public Seeded {
 // The first agent always goes on, but at a few random steps another does (Emmi, Qadeer and Rakamaric, POPL 2011).
 class Delay final : public Seeded {
  public:
-  explicit Delay(uint64_t steps) : steps_(std::max<uint64_t>(steps, 1)) {}
-  void begin(uint64_t seed) override {
-    Seeded::begin(seed);
+  explicit Delay(uint64_t steps) : steps_(steps) {}
+  void begin(uint64_t seed, uint64_t taken) override {
+    Seeded::begin(seed, taken);
     taken_ = 0;
     delays_ = random_.below(kMost + 1);
     for (uint32_t i = 0; i < delays_; ++i)
-      at_[i] = random_.next() % steps_;
+      at_[i] = random_.next() % to_come(steps_, taken);
   }
 
  private:

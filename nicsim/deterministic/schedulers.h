@@ -27,8 +27,9 @@ Result<SchedulerKind> scheduler_of(const std::string& name);
 // A scheduler for many schedules of one world, each begun by a seed.
 class Scheduler : public Chooser {
  public:
-  // Everything until the next begin() follows from the seed.
-  virtual void begin(uint64_t seed) = 0;
+  // Everything until the next begin() follows from the seed, and from how many steps of the run have been taken before.
+  virtual void begin(uint64_t seed, uint64_t taken) = 0;
+  void begin(uint64_t seed) { begin(seed, 0); }
 };
 // `world` outlives it; `steps`: how many a schedule of it has, about.
 std::unique_ptr<Scheduler> make_scheduler(SchedulerKind kind, const World& world, uint64_t steps);

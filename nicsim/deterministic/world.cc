@@ -159,6 +159,12 @@ const Report& World::run(Chooser& chooser) {
   return report_;
 }
 
+void World::run_until(uint64_t steps, Chooser& chooser) {
+  const Arena::Scope scope(arena_);
+  while (state_->steps < steps && take_one(chooser)) {
+  }
+}
+
 uint32_t World::draw(uint32_t n, ChoiceKind kind) {
   if (chooser_ == nullptr)
     return 0;

@@ -109,6 +109,8 @@ class World {
   bool step(Chooser& chooser);
   // Takes steps until none can be taken or something was found, then judges the end.
   const Report& run(Chooser& chooser);
+  // Takes steps until so many have been taken, none can be taken or something was found.
+  void run_until(uint64_t steps, Chooser& chooser);
   const Report& report() const { return report_; }
 
   // To the beginning: the state is the same as a fresh world's.
