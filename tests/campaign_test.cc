@@ -2,8 +2,12 @@
 #include "tools/lanyard/campaign.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "tools/lanyard/canary.h"
+#include "tools/lanyard/crash_note.h"
 #include "tools/lanyard/portfolio.h"
 
 namespace lanyard::tools {
@@ -131,6 +135,19 @@ TEST(SeenRuns, CountsEachOnceAndKnowsWhenItIsFull) {
     seen.insert(hash * 0x9e3779b97f4a7c15u);
   EXPECT_TRUE(seen.full());
   EXPECT_LE(seen.count(), 1024u);
+}
+
+// Of the code under test; the command is on stdout, which a death test does not look at.
+TEST(CrashNoteDeathTest, SaysThatTheCodeUnderTestCrashed) {
+  EXPECT_EXIT(
+      {
+        ::dup2(STDERR_FILENO, STDOUT_FILENO);
+        CrashNote::install();
+        CrashNote note("lanyard fuzz --config C");
+        note.runs(17);
+        ::raise(SIGSEGV);
+      },
+      testing::KilledBySignal(SIGSEGV), "lanyard fuzz --config C --schedules 1 --seed 17  # crashes\n.*by signal 11");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/fuzz.h"
 #include "nicsim/deterministic/schedulers.h"
+#include "transport/base/check.h"
 
 namespace lanyard::nicsim {
 namespace {
@@ -36,6 +37,28 @@ TEST(World, IsCleanUnderEveryScheduler) {
       EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
     }
   }
+}
+
+// What ends a process elsewhere is found here, with the schedule that led to it.
+TEST(World, AFailedCheckIsAFinding) {
+  struct Careless final : Chooser {
+    uint32_t choose(uint32_t, ChoiceKind, const uint32_t*) override {
+      LANYARD_CHECK(++calls < 5, "an invariant of somebody's");
+      return 0;
+    }
+    int calls = 0;
+  };
+  const Exchange exchange = make_halo({});
+  World world(exchange, {});
+  Careless careless;
+  const Report& report = world.run(careless);
+  EXPECT_EQ(report.finding, Finding::kOrder);
+  EXPECT_STREQ(report.oracle, "invariant");
+  EXPECT_NE(report.text.find("check failed: ++calls < 5: an invariant of somebody's"), std::string::npos)
+      << report.text;
+  world.reset();
+  careless.calls = -1'000'000;
+  EXPECT_TRUE(world.run(careless).ok()) << report.text;
 }
 
 // The same seed twice is the same run; others are others.

@@ -114,9 +114,23 @@ bool World::finished() const {
 
 // ---- Running
 
-bool World::step(Chooser& chooser) {
+// A check that fails in what runs here is a finding like those of the oracles.
+template <typename Steps>
+void World::take_all(Steps steps) {
   const Arena::Scope scope(arena_);
-  return take_one(chooser);
+  const ChecksThrow throws;
+  try {
+    steps();
+  } catch (const CheckFailed& failure) {
+    chooser_ = nullptr;
+    find(Finding::kOrder, "invariant", failure.what());
+  }
+}
+
+bool World::step(Chooser& chooser) {
+  bool goes_on = false;
+  take_all([&] { goes_on = take_one(chooser); });
+  return goes_on;
 }
 
 bool World::take_one(Chooser& chooser) {
@@ -151,18 +165,20 @@ bool World::take_one(Chooser& chooser) {
 }
 
 const Report& World::run(Chooser& chooser) {
-  const Arena::Scope scope(arena_);
-  while (take_one(chooser)) {
-  }
-  if (report_.ok())
-    judge();
+  take_all([&] {
+    while (take_one(chooser)) {
+    }
+    if (report_.ok())
+      judge();
+  });
   return report_;
 }
 
 void World::run_until(uint64_t steps, Chooser& chooser) {
-  const Arena::Scope scope(arena_);
-  while (state_->steps < steps && take_one(chooser)) {
-  }
+  take_all([&] {
+    while (state_->steps < steps && take_one(chooser)) {
+    }
+  });
 }
 
 uint32_t World::draw(uint32_t n, ChoiceKind kind) {

@@ -279,6 +279,8 @@ class World {
   void put_in(uint32_t agent);
   void take_out(uint32_t agent);
 
+  template <typename Steps>
+  void take_all(Steps steps);
   bool take_one(Chooser& chooser);
   // One lives, whatever happens.
   uint32_t most_deaths() const { return std::min(std::max(exchange_.ranks(), 2u) - 1, 2u); }

@@ -1,9 +1,11 @@
 #include "tools/lanyard/campaign.h"
 
 #include <algorithm>
+#include <string>
 #include <thread>
 
 #include "nicsim/deterministic/random_config.h"
+#include "tools/lanyard/crash_note.h"
 #include "transport/base/check.h"
 
 namespace lanyard::tools {
@@ -156,8 +158,10 @@ void Campaign::end_batch(Batch& batch, std::chrono::nanoseconds took) {
 
 void Campaign::run_batch(Batch& batch) {
   nicsim::World& world = batch.fuzzer->world();
+  CrashNote note(command_of(batch.workload->config));
   for (uint64_t i = 0; i < batch.count && !stop_.load(std::memory_order_relaxed); ++i) {
     const uint64_t seed = options_.seed + batch.first + i;
+    note.runs(seed);
     nicsim::Report report = batch.fuzzer->run(seed);
     ++batch.done;
     batch.steps += world.steps();
@@ -168,6 +172,14 @@ void Campaign::run_batch(Batch& batch) {
     if (!report.ok())
       return discover(batch, seed, report);
   }
+}
+
+// Without a seed.
+std::string Campaign::command_of(const nicsim::Config& config) const {
+  std::string command = "lanyard fuzz --config " + config.to_string();
+  for (const nicsim::SchedulerKind kind : options_.schedulers)
+    command += std::string(" --scheduler ") + nicsim::scheduler_name(kind);
+  return command;
 }
 
 nicsim::Report Campaign::repeat(Batch& batch, uint64_t seed) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "nicsim/deterministic/config.h"
@@ -101,6 +102,7 @@ class Campaign {
   Target* next_target();
   void end_batch(Batch& batch, std::chrono::nanoseconds took);
   void run_batch(Batch& batch);
+  std::string command_of(const nicsim::Config& config) const;
   // Runs the fuzzer's last schedule again: what is wrong with that.
   nicsim::Report repeat(Batch& batch, uint64_t seed);
   void discover(Batch& batch, uint64_t seed, const nicsim::Report& report);

@@ -15,6 +15,7 @@
 #include "tools/lanyard/campaign.h"
 #include "tools/lanyard/canary.h"
 #include "tools/lanyard/command.h"
+#include "tools/lanyard/crash_note.h"
 #include "tools/lanyard/portfolio.h"
 
 namespace lanyard::tools {
@@ -145,6 +146,7 @@ int fuzz(const Options& o) {
   fmt::print(stderr, "canary {}: {} found in {} schedules\n", kCanary, finding_name(canary->report.finding),
              canary->schedules);
 
+  CrashNote::install();
   Campaign campaign(options);
   const auto look = [&](const Progress& progress) {
     fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", line_of(progress), terminal ? "\x1b[K" : "\n");

@@ -31,8 +31,24 @@ std::string Status::to_string() const {
   return ok() ? code_name(Code::kOk) : std::string(code_name(code())) + ": " + message();
 }
 
+namespace {
+
+thread_local int checks_throw = 0;
+
+}  // namespace
+
+CheckFailed::CheckFailed(const char* file, int line, const char* condition, const char* why) {
+  std::snprintf(text_, sizeof(text_), "%s:%d: check failed: %s: %s", file, line, condition, why);
+}
+
+ChecksThrow::ChecksThrow() { ++checks_throw; }
+ChecksThrow::~ChecksThrow() { --checks_throw; }
+
 void check_failed(const char* file, int line, const char* condition, const char* why) {
-  std::fprintf(stderr, "lanyard: %s:%d: check failed: %s: %s\n", file, line, condition, why);
+  const CheckFailed failure(file, line, condition, why);
+  if (checks_throw > 0)
+    throw failure;
+  std::fprintf(stderr, "lanyard: %s\n", failure.what());
   std::abort();
 }
 
