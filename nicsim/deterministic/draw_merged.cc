@@ -8,7 +8,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// The actions by which a program starts and waits for a request; nothing where they may not be shared.
+// The actions by which a program matches, starts and waits for a request; nothing where they may not be shared.
 std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestName request) {
   using Kind = Action::Kind;
   std::vector<size_t> calls;
@@ -28,9 +28,11 @@ std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestN
           return std::nullopt;
         calls.push_back(i);
         break;
+      case Kind::kMatch: calls.push_back(i); break;
+      case Kind::kMatched:
       case Kind::kComplete:
       case Kind::kFree: break;
-      default: return std::nullopt;  // matched by the program, withdrawn, given to kernels
+      default: return std::nullopt;  // withdrawn, given to kernels
     }
   }
   return calls.empty() ? std::nullopt : std::optional(calls);

@@ -102,7 +102,9 @@ void Exchange::merge(RequestName request, uint32_t number) {
 
 std::string Exchange::describe(RequestName request) const {
   const Message& message = messages_.at(request.message());
-  const std::string from = std::to_string(message.from), to = std::to_string(message.to);
+  const bool nobody = message.options.nobody;
+  const std::string from = nobody && request.receive() ? "nobody" : std::to_string(message.from);
+  const std::string to = nobody && !request.receive() ? "nobody" : std::to_string(message.to);
   const std::string tag = ", tag " + std::to_string(message.options.tag);
   if (request.receive())
     return "recv of " + to + " from " + from + tag;
@@ -118,6 +120,10 @@ Status Exchange::validate() const {
     if (message.from >= ranks() || message.to >= ranks())
       return {Code::kInvalidArgument, "a message between ranks " + std::to_string(message.from) + " and " +
                                           std::to_string(message.to) + " of " + std::to_string(ranks())};
+  for (const Message& message : messages_)
+    if (const MessageOptions& o = message.options;
+        o.nobody && (o.ready || o.any_source || o.any_tag || o.send_gaps || o.receive_gaps))
+      return {Code::kInvalidArgument, "MPI_PROC_NULL's is a regular send, has no wildcard, and nobody packs for it"};
   for (uint32_t rank = 0; rank < ranks(); ++rank) {
     const std::vector<Action>& actions = programs_[rank].actions();
     Captures captures(programs_[rank].queues());

@@ -43,6 +43,7 @@ struct MessageOptions {
   uint32_t room = 0;        // by so many bytes the receive is longer than the message
   bool any_source = false;  // the receive's wildcards: no other send may fit it while it is being matched
   bool any_tag = false;
+  bool nobody = false;     // both the send and the receive are MPI_PROC_NULL's: nothing goes from one to the other
   bool send_gaps = false;  // the send's buffer, the receive's: the stream packs and unpacks
   bool receive_gaps = false;
   // The send's rank has merged it with its others of that number, which are started together and waited for together;
@@ -165,7 +166,7 @@ class Exchange {
 
   explicit Exchange(uint32_t ranks) : programs_(ranks) {}
 
-  // A send of `from` that matches a receive of `to`. Ranks may be the same.
+  // A send of `from` that matches a receive of `to`, if it does not say otherwise. Ranks may be the same.
   MessageName message(uint32_t from, uint32_t to, const MessageOptions& options = {});
   HostProgram& rank(uint32_t rank) { return programs_.at(rank); }
   // Merges a request with the others of its rank that have this number, from 1.

@@ -3,11 +3,11 @@
 //   0-1:24t3r_1-0:16p8/q0_p0_s0.1r_w0.1r_u1_y/...
 //
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
-// ready send; pN: so much room more in the receive; s: received from any source; g: with any tag; x, y: the send's
-// buffer, the receive's has gaps; iN, jN: the send, the receive is merged with its rank's others of that number.
-// Actions are a letter and what they are about: q a queue, p u o a a message, s w c f m x t d k v z requests (a
-// message, with r for its receive); y b e l nothing. A '-' behind s, w or z: it must be refused; a '+' behind s: it is
-// repeated until it is taken.
+// ready send; pN: so much room more in the receive; s: received from any source; g: with any tag; n: send and receive
+// are MPI_PROC_NULL's; x, y: the send's buffer, the receive's has gaps; iN, jN: the send, the receive is merged with
+// its rank's others of that number. Actions are a letter and what they are about: q a queue, p u o a a message, s w c f
+// m x t d k v z requests (a message, with r for its receive); y b e l nothing. A '-' behind s, w or z: it must be
+// refused; a '+' behind s: it is repeated until it is taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -116,6 +116,8 @@ Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) 
       options.any_source = true;
     } else if (reader.take('g')) {
       options.any_tag = true;
+    } else if (reader.take('n')) {
+      options.nobody = true;
     } else if (reader.take('x')) {
       options.send_gaps = true;
     } else if (reader.take('y')) {
@@ -192,6 +194,7 @@ std::string text_of(const Exchange::Message& message) {
   text += options.ready ? "r" : "";
   text += options.any_source ? "s" : "";
   text += options.any_tag ? "g" : "";
+  text += options.nobody ? "n" : "";
   text += options.send_gaps ? "x" : "";
   text += options.receive_gaps ? "y" : "";
   text += options.send_merged > 0 ? "i" + std::to_string(options.send_merged) : "";
@@ -261,8 +264,9 @@ Result<Exchange> Exchange::parse(const std::string& text) {
 std::string Exchange::help() {
   return "A program: messages, then each rank's program, divided by '/', and within them by '_':\n"
          "  0-1:24t3  from rank 0 to rank 1, 24 bytes, tag 3; r: a ready send; pN: the receive is N bytes longer;\n"
-         "            s, g: received from any source, with any tag; x, y: gaps in the buffer of the send, of the "
-         "receive;\n"
+         "            s, g: received from any source, with any tag; n: the send is to MPI_PROC_NULL, the receive from "
+         "it;\n"
+         "            x, y: gaps in the buffer of the send, of the receive;\n"
          "            i1, j1: the send, the receive is merged with its rank's others of that number\n"
          "  q1        on queue 1 from here on\n"
          "  p0 u0     pack and unpack message 0; o0 a0: promise and await that its receive was started\n"

@@ -71,6 +71,11 @@ void RandomMessages::draw(Exchange& exchange, const WorldOptions& world) {
                    .receive_gaps = random_.percent(20)});
   }
   draw_wildcards(ends, all);
+  for (MessageOptions& each : all) {
+    each.nobody = random_.percent(8);
+    if (each.nobody)
+      each.ready = each.any_source = each.any_tag = each.send_gaps = each.receive_gaps = false;
+  }
   for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
     queues_.push_back(1 + random_.below(kMostQueues));
   for (uint32_t i = 0; i < count; ++i) {

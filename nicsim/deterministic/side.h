@@ -22,7 +22,7 @@ struct Side {
   uint64_t before = 0;                        // starts of its requests that were freed
   uint64_t starts = 0;                        // that the host has enqueued, of all of them
   uint64_t waits = 0;                         // likewise
-  uint64_t pieces = 1;                        // writes an iteration
+  uint64_t pieces = 1;                        // writes an iteration; 0: it is MPI_PROC_NULL's
   std::vector<std::byte> buffer;              // the program's
   std::shared_ptr<const gpu::Layout> layout;  // of a buffer with gaps: the bytes of it that are the message's
   std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read

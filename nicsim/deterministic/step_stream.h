@@ -15,7 +15,7 @@ namespace lanyard::nicsim {
 struct StepItem {
   enum class Kind : uint8_t {
     kRing,    // op: what rings a doorbell
-    kMark,    // nothing: the place of a start that rings nobody
+    kMark,    // nothing: the place of a start that rings nobody, or of a wait for nobody
     kWait,    // op: a wait64 that a request's wait became, or an await's
     kKernel,  // action: kPack, kUnpack or kPromise
     kMove,    // op: packs or unpacks for a request whose buffer has gaps, or says in its word that this was done
@@ -25,8 +25,8 @@ struct StepItem {
   Kind kind = Kind::kRing;
   Action::Kind action = Action::Kind::kPack;
   uint32_t message = kNothing;  // kKernel
-  uint32_t request = kNothing;  // kWait: RequestName::index of the request that is waited for; kMove: whose buffer
-  uint64_t iteration = 0;       // kWait: of it
+  uint32_t request = kNothing;  // kWait, kMark: RequestName::index of the request waited for; kMove: whose buffer
+  uint64_t iteration = 0;       // kWait, kMark: of it
   uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
   uint64_t number = 0;        // ... and the core's for it; kMove: likewise
   uint32_t first_start = 0;   // kRing of a shared trigger: the place in StepStream::started of the requests ...

@@ -333,6 +333,7 @@ class World {
   void launch_kernel(Process& process, const Action& action);
   static StepItem start_by_kernel(RequestName request, const core::Request& core);
   static StepItem wait_by_kernel(RequestName request, const core::Request& core);
+  static StepItem wait_for_nobody(RequestName request);
   void take_keep_up(Process& process);
   void standing_changed(Process& process);
   void take_stream(Process& process, uint32_t queue);

@@ -265,7 +265,7 @@ void World::match() {
       side.layout = layout_with_gaps(bytes);
     side.buffer.resize(side.layout == nullptr ? bytes : length_with_gaps(bytes), kUntouched);
     side.checked = is_checked(exchange_, index / 2);
-    side.pieces = core::pieces_of(message.options.bytes, options_.max_message_bytes);
+    side.pieces = message.options.nobody ? 0 : core::pieces_of(message.options.bytes, options_.max_message_bytes);
     if (is_matched_by(exchange_.program(message.from), {index & ~1u}) ||
         is_matched_by(exchange_.program(message.to), {index | 1u}))
       continue;
@@ -307,19 +307,20 @@ void World::new_request(uint32_t index) {
   const uint32_t peer = receive ? message.from : message.to;
   Side& side = state_->sides[index];
   Process& process = *state_->processes[side.rank];
-  clear_around(side, options.bytes);
+  clear_around(side, options.nobody ? 0 : options.bytes);
   const std::shared_ptr<gpu::Packing> packing = packing_of(side);
-  side.core =
-      process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
-                                    .ready = !receive && options.ready,
-                                    .buffer = packing == nullptr ? side.buffer.data() : packing->packed.get(),
-                                    .bytes = packing == nullptr ? side.buffer.size() : packing->layout->bytes(),
-                                    .communicator = kCommunicator,
-                                    .rank = static_cast<int>(side.rank),
-                                    .peer = receive && options.any_source ? core::kAnySource : static_cast<int>(peer),
-                                    .peer_nic = receive && options.any_source ? 0 : peer,
-                                    .tag = receive && options.any_tag ? core::kAnyTag : options.tag,
-                                    .packing = packing});
+  side.core = process.endpoint.new_request({.direction = receive ? core::Direction::kReceive : core::Direction::kSend,
+                                            .ready = !receive && options.ready,
+                                            .buffer = packing == nullptr ? side.buffer.data() : packing->packed.get(),
+                                            .bytes = packing == nullptr ? side.buffer.size() : packing->layout->bytes(),
+                                            .communicator = kCommunicator,
+                                            .rank = static_cast<int>(side.rank),
+                                            .peer = options.nobody                  ? core::kNobody
+                                                    : receive && options.any_source ? core::kAnySource
+                                                                                    : static_cast<int>(peer),
+                                            .peer_nic = options.nobody || (receive && options.any_source) ? 0 : peer,
+                                            .tag = receive && options.any_tag ? core::kAnyTag : options.tag,
+                                            .packing = packing});
   side.number = side.core->number;
   side.released = false;
   process.requests.push_back(index);
@@ -356,7 +357,7 @@ void World::grow_old(Side& side, uint32_t index) {
   };
   core.starts = core.waits = side.starts = side.waits = age;
   const bool first = core.exchange == nullptr || core.exchange->lead == &core;  // of those that share counters
-  if (!core.written_back && first)
+  if (!core.written_back && first && core.done.valid())
     *core.done.address += age;
   if (core.moved.valid())
     *core.moved.address += age;

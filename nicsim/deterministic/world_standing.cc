@@ -22,12 +22,17 @@ void World::mark(Process& process, const Action& action, size_t before) {
   if (action.kind == Action::Kind::kWait) {
     for (const RequestName request : action.requests) {
       const core::Request& core = *state_->sides[request.index].core;
-      if (core.exchange != nullptr && core.exchange->lead != &core)
+      if (!core.done.valid() || (core.exchange != nullptr && core.exchange->lead != &core))
         continue;
       if (StepItem* item = next())
         item->request = request.index;
     }
     mark_merged(action, stream, items);
+    for (const RequestName request : action.requests) {
+      const core::Request& core = *state_->sides[request.index].core;
+      if (!core.done.valid() && (core.exchange == nullptr || core.exchange->lead == nullptr))
+        stream.push(wait_for_nobody(request));
+    }
     return;
   }
   // A ring for each request with a bell of its own, in order, then one for all that share the queue's.
@@ -94,7 +99,8 @@ void World::enter(uint32_t queue, StepStream& stream, std::span<StepItem> items)
     ++side.starts;
   };
   for (StepItem& item : items) {
-    if (item.kind == StepItem::Kind::kWait) {
+    if (item.kind == StepItem::Kind::kWait ||
+        (item.kind == StepItem::Kind::kMark && item.request != StepItem::kNothing)) {
       item.iteration = ++state_->sides[item.request].waits;
       for (uint32_t i = 0; i < item.starts; ++i)
         ++state_->sides[stream.started[item.first_start + i]].waits;
@@ -186,7 +192,7 @@ void World::stands_no_more(Process& process, Side& side) {
     writes += role == Transit::Role::kData ? 1 : 0;
     words += role == Transit::Role::kDone ? 1 : 0;
   }
-  const uint64_t due = std::max(writes / side.pieces, words);
+  const uint64_t due = std::max(writes / std::max<uint64_t>(side.pieces, 1), words);
   side.ahead = std::max(side.ahead, due - std::min(due, side.starts));
 }
 
@@ -236,7 +242,17 @@ StepItem World::start_by_kernel(RequestName request, const core::Request& core) 
   return item;
 }
 
+// The place of a wait that passes at once.
+StepItem World::wait_for_nobody(RequestName request) {
+  StepItem item;
+  item.kind = StepItem::Kind::kMark;
+  item.request = request.index;
+  return item;
+}
+
 StepItem World::wait_by_kernel(RequestName request, const core::Request& core) {
+  if (!core.done.valid())
+    return wait_for_nobody(request);
   StepItem item;
   item.kind = StepItem::Kind::kWait;
   item.request = request.index;

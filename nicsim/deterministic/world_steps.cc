@@ -122,6 +122,9 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.delivery = op.level == nic::CompletionLevel::kDelivery;
   transit.acked = transit.landed = false;
   transit.role = role_of(process, op);
+  if (transit.request != kNone && state.sides[transit.request].pieces == 0)
+    return find(Finding::kOrder, "order",
+                "an operation of the " + exchange_.describe({transit.request}) + " fires, who has nothing to be sent");
   transit.iteration = iteration_of(transit);
   transit.stage = transit.payload != nullptr ? Transit::Stage::kRead : Transit::Stage::kLand;
   if (transit.role != Transit::Role::kMail)

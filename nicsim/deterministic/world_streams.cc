@@ -15,7 +15,10 @@ void World::take_stream(Process& process, uint32_t queue) {
       for (uint32_t i = 0; i < item.starts; ++i)
         oracle::check_waited(*this, stream.started[item.first_start + i], item.iteration);
       break;
-    case StepItem::Kind::kMark: break;
+    case StepItem::Kind::kMark:
+      if (item.request != StepItem::kNothing)
+        oracle::check_waited(*this, item.request, item.iteration);
+      break;
     case StepItem::Kind::kMove: take_move(process, item); break;
     case StepItem::Kind::kRing:
       process.nic.take_ring(item.op);

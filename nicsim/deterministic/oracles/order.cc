@@ -267,12 +267,13 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
   ++side.filled;
   if (side.filled > side.waited)
     return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
+  const uint64_t bytes = message.nobody ? 0 : message.bytes;
   if (side.checked && !side.ever_released && !world.side(RequestName{request ^ 1}).ever_released &&
       !is_told_falsely(world, request, side.filled) &&
-      !is_content(seen.data(), message.bytes, 0, RequestName{request}.message(), side.filled))
+      !is_content(seen.data(), bytes, 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
-  if (std::any_of(seen.begin() + message.bytes, seen.end(), [](std::byte byte) { return byte != kUntouched; }))
+  if (std::any_of(seen.begin() + static_cast<ptrdiff_t>(bytes), seen.end(), [](std::byte byte) { return byte != kUntouched; }))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": something was written behind the message");
 }
@@ -346,6 +347,11 @@ void check_matched(World& world, uint32_t request) {
   const core::Request& core = *side.core;
   if (!core.matched())
     return wrong("is not matched: " + core.match_error.message());
+  if (message.options.nobody) {  // MPI 4.0 section 3.10
+    if (core.matched_peer != core::kNobody || core.matched_bytes != 0 || core.matched_tag != core::kAnyTag)
+      wrong("is matched, but says: " + core.describe());
+    return;
+  }
   // The other side may be freed and matched anew before this one looks.
   if (core.matched_nic != other.rank || core.matched_number > world.process(other.rank).requests.size() ||
       generation(world, request ^ 1, core.matched_number) != generation(world, request, side.number))
