@@ -111,7 +111,7 @@ TEST(RandomConfig, FindsNothing) {
 
 // A program shrinks to what is needed for the finding.
 TEST(RandomConfig, Shrinks) {
-  constexpr uint64_t kLarge = 9;
+  constexpr uint64_t kLarge = 12;
   Config config = random_config(kLarge);
   ASSERT_GT(config.program->messages().size(), 1u);
   config.world.lost_rings = true;  // what no NIC may do

@@ -61,6 +61,54 @@ TEST(World, AFailedCheckIsAFinding) {
   EXPECT_TRUE(world.run(careless).ok()) << report.text;
 }
 
+// Every message is read and lands in two steps, wherever it is cut; nobody sees half of one.
+TEST(World, MessagesMayBeTorn) {
+  struct Tearing final : Chooser {
+    explicit Tearing(Chooser& inner) : inner(inner) {}
+    uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
+      if (kind != ChoiceKind::kTorn)
+        return inner.choose(n, kind, agents);
+      ++torn;
+      return 1 + torn % (n - 1);
+    }
+    Chooser& inner;
+    uint32_t torn = 0;
+  };
+  const Config config = Config::parse("2ranks,2req-each-way,2iter,torn,kills").value();
+  const Exchange exchange = config.exchange();
+  World world(exchange, config.world);
+  const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 250);
+  Tearing tearing(*scheduler);
+  for (uint64_t seed = 0; seed < 1'000; ++seed) {
+    world.reset();
+    scheduler->begin(seed);
+    const Report& report = world.run(tearing);
+    ASSERT_TRUE(report.ok()) << seed << ": " << report.oracle << ": " << report.text;
+  }
+  EXPECT_GT(tearing.torn, 1'000u);
+}
+
+// A send to MPI_PROC_NULL and a receive from it complete as they are started, alone and in an exchange of the core's.
+TEST(World, NobodyIsSentNothing) {
+  for (const char* text :
+       {"program=0-1:16n/p0_s0_w0_p0_s0_w0_y_f0/s0r_w0r_u0_s0r_w0r_u0_y_f0r",
+        "program=0-1:16t1i1j1_0-1:16t2ni1j1/p0_s0.1_w0.1_p0_s0.1_w0.1_y_f0.1_m0.1_x0.1_p0_s0.1_w0.1_y/"
+        "s0r.1r_w0r.1r_u0_u1_s0r.1r_w0r.1r_u0_u1_y_f0r.1r_m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y",
+        "program=0-1:16n/b_p0_s0_w0_e_l_l_y_f0/d0r_k0r_v0r_u0_k0r_v0r_u0_y_z0r_f0r"}) {
+    const Result<Config> config = Config::parse(text);
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config.value().to_string(), text);
+    const Exchange exchange = config.value().exchange();
+    World world(exchange, config.value().world);
+    for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
+      const Report report = search(world, static_cast<SchedulerKind>(kind), 300);
+      EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
+    }
+  }
+  for (const char* wrong : {"program=0-1:16nr/y/y", "program=0-1:16ns/y/y", "program=0-1:16nx/y/y"})
+    EXPECT_FALSE(Config::parse(wrong).ok()) << wrong;
+}
+
 // The same seed twice is the same run; others are others.
 TEST(World, ASeedIsARun) {
   const Exchange exchange = make_halo({});

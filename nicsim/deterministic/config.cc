@@ -106,6 +106,8 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.mail_by_card = true; }, [](const C& c) { return N{c.world.mail_by_card}; }},
       {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
        [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
+      {"torn", "", 0, 0, "a message may be read, and may land, in two steps", [](C& c, N) { c.world.torn = true; },
+       [](const C& c) { return N{c.world.torn}; }},
       {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
        [](C& c, N) { c.world.in_order = true; }, [](const C& c) { return N{c.world.in_order}; }},
       {"register-bells", "", 0, 0, "streams ring by storing to registers, not by calls",

@@ -30,6 +30,7 @@ WorldOptions draw_world(Random& random) {
                                   core::Strategy::kSenderFlag, core::Strategy::kWriteBack});
   world.early_acks = random.percent(50);
   world.in_order = random.percent(25);
+  world.torn = random.percent(25);
   if (random.percent(50))
     world.max_message_bytes = random.one_of({uint64_t{8}, uint64_t{16}, uint64_t{24}, uint64_t{40}});
   if (random.percent(60))

@@ -12,7 +12,8 @@ namespace lanyard::nicsim {
 struct Transit {
   // kFlag: a sender raises the receive's done word; kMail: of no request, of the control channel.
   enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail };
-  enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck };  // what comes next
+  // What comes next. kLateAck: its initiator's NIC has given it up.
+  enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck, kLateAck };
 
   Stage stage = Stage::kFree;
   Role role = Role::kData;
@@ -25,9 +26,11 @@ struct Transit {
   uint64_t iteration = 0;  // from 1
   uint64_t number = 0;     // among all operations of the world
   Packet packet;
-  Code code = Code::kOk;  // what its initiator will hear
-  uint64_t old = 0;       // what an atomic found
-  uint32_t counter = 0;   // kCount: of the target, that will count it
+  uint64_t part = 0;             // kRead, kLand: bytes that were read, or have landed, in a step of their own; 0: none
+  std::byte* landing = nullptr;  // of a kLand of which a part has landed: where it begins
+  Code code = Code::kOk;         // what its initiator will hear
+  uint64_t old = 0;              // what an atomic found
+  nic::CounterId counter;        // of the target, that will count what lands; none: nothing will
   const std::byte* payload = nullptr;
   std::vector<std::byte> bytes;  // as read from the source
 };

@@ -48,6 +48,7 @@ struct WorldOptions {
   bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
   core::Strategy strategy = core::Strategy::kTargetCounter;
   bool early_acks = false;  // who did not ask for delivery may hear of an operation before it lands
+  bool torn = false;        // a source may be read, and bytes may land, in two steps
   bool in_order = false;    // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
   Bells bells = Bells::kCalls;
@@ -344,7 +345,11 @@ class World {
   void take_copy(Process& process, uint32_t counter);
   void take_transit(uint32_t place);
   void take_loss(Process& process);
+  bool draw_part(Transit& transit);
+  void read(Transit& transit);
   void land(Transit& transit);
+  bool begin_landing(Transit& transit);
+  void hear_late(const Transit& transit);
   void count_landing(Process& target, const Transit& transit);
   void has_left(Transit& transit);
   uint64_t iteration_of(const Transit& transit);

@@ -103,12 +103,16 @@ void World::drivers_changed() {
 void World::finish_landing(uint32_t rank, uint64_t key) {
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     const Transit& transit = state_->transits[place];
-    if (transit.stage != Transit::Stage::kCount || transit.to != rank || transit.packet.key != key)
+    const auto is_landing = [&] {
+      return transit.stage == Transit::Stage::kCount || (transit.stage == Transit::Stage::kLand && transit.part > 0);
+    };
+    if (!is_landing() || transit.to != rank || transit.packet.key != key)
       continue;
     if (!options_.failures && !options_.kills)
       find(Finding::kUser, "lifetime",
            "rank " + std::to_string(rank) + " frees a request while the other side's next start writes to it");
-    take_transit(place);
+    while (is_landing())
+      take_transit(place);
   }
 }
 

@@ -9,6 +9,13 @@
 
 namespace lanyard::nicsim {
 
+namespace {
+
+// Whether a part of it has landed, and not the rest.
+bool is_landing(const Transit& transit) { return transit.stage == Transit::Stage::kLand && transit.part > 0; }
+
+}  // namespace
+
 // Its host, streams and NIC stop where they are. What its NIC had sent still arrives; what it had not read yet is lost,
 // and so is whatever it would have been told. What goes to it fails.
 void World::kill(Process& process) {
@@ -27,7 +34,8 @@ void World::kill(Process& process) {
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     const Transit& transit = state_->transits[place];
     if (transit.from == process.rank &&
-        (transit.stage == Transit::Stage::kRead || transit.stage == Transit::Stage::kAck))
+        (transit.stage == Transit::Stage::kRead || transit.stage == Transit::Stage::kAck ||
+         transit.stage == Transit::Stage::kLateAck))
       give_back(place);
   }
 }
@@ -44,7 +52,7 @@ void World::take_loss(Process& process) {
   std::vector<std::pair<uint32_t, nic::CounterId>> failing;  // places, completion counters
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     Transit& transit = state_->transits[place];
-    if (transit.stage == Transit::Stage::kFree)
+    if (transit.stage == Transit::Stage::kFree || transit.stage == Transit::Stage::kLateAck)
       continue;
     if (transit.from == dead && transit.to == process.rank) {
       // Cards count a clear-to-send as they add to its word: who finds the one finds the other.
@@ -52,7 +60,7 @@ void World::take_loss(Process& process) {
       if (transit.stage == Transit::Stage::kCount &&
           (transit.role == Transit::Role::kClear || transit.role == Transit::Role::kMail))
         count_landing(process, transit);
-      else if (transit.stage == Transit::Stage::kCount)
+      else if (transit.stage == Transit::Stage::kCount || is_landing(transit))
         process.nic.model().abandoned(transit.packet);
       give_back(place);
     } else if (transit.from == process.rank && transit.to == dead && transit.acked) {
@@ -64,8 +72,14 @@ void World::take_loss(Process& process) {
   }
   process.nic.lose(dead);
   for (const auto& [place, completion] : failing) {
-    put_down(process, state_->transits[place], completion);
-    give_back(place);
+    Transit& transit = state_->transits[place];
+    put_down(process, transit, completion);
+    if (transit.stage != Transit::Stage::kAck || !chance(ChoiceKind::kLateAck)) {
+      give_back(place);
+      continue;
+    }
+    transit.stage = Transit::Stage::kLateAck;
+    transit_changed(place);
   }
   for (const auto& [place, completion] : failing)
     if (completion.valid())

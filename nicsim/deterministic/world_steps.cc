@@ -118,6 +118,8 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.packet = launch.packet;
   transit.payload = launch.payload;
   transit.code = Code::kOk;
+  transit.part = 0;
+  transit.counter = {};
   transit.bytes.clear();
   transit.delivery = op.level == nic::CompletionLevel::kDelivery;
   transit.acked = transit.landed = false;
@@ -162,12 +164,7 @@ void World::take_transit(uint32_t place) {
   Transit& transit = state_->transits[place];
   Process& target = *state_->processes[transit.to];
   switch (transit.stage) {
-    case Transit::Stage::kRead:
-      transit.bytes.assign(transit.payload, transit.payload + transit.packet.bytes);
-      if (transit.role != Transit::Role::kMail)
-        oracle::check_read(*this, transit);
-      has_left(transit);
-      break;
+    case Transit::Stage::kRead: read(transit); break;
     case Transit::Stage::kEarlyAck:
       transit.stage = Transit::Stage::kLand;
       transit.acked = true;
@@ -175,6 +172,8 @@ void World::take_transit(uint32_t place) {
       break;
     case Transit::Stage::kLand:
       land(transit);
+      if (transit.stage == Transit::Stage::kLand)
+        break;  // a part of it
       if (transit.role == Transit::Role::kMail)
         mail_has_landed(target, transit);
       // Whoever waits for the word looks again: a stream, or a host that would free the request.
@@ -193,6 +192,7 @@ void World::take_transit(uint32_t place) {
       nic_changed(target);
       break;
     }
+    case Transit::Stage::kLateAck: hear_late(transit); return give_back(place);
     default: tell_initiator(transit); return give_back(place);
   }
   if (transit.stage == Transit::Stage::kAck && transit.acked)
@@ -201,15 +201,16 @@ void World::take_transit(uint32_t place) {
 }
 
 void World::count_landing(Process& target, const Transit& transit) {
+  const uint32_t counter = transit.counter.value;
   target.nic.model().landed(transit.packet);
-  target.shadow.succeeded(transit.counter, 1);
+  target.shadow.succeeded(counter, 1);
   if (target.driver != nullptr)
-    target.driver->fabric.caused_success(transit.counter, 1);
+    target.driver->fabric.caused_success(counter, 1);
   if (transit.role == Transit::Role::kMail)
-    target.card_mail->counted(transit.counter);
+    target.card_mail->counted(counter);
   else
     oracle::check_counted(*this, transit);
-  oracle::check_counter(*this, target, transit.counter);
+  oracle::check_counter(*this, target, counter);
 }
 
 // Its source has been read. Who did not ask for delivery may hear of it from now on.
@@ -218,41 +219,92 @@ void World::has_left(Transit& transit) {
   transit.stage = early ? Transit::Stage::kEarlyAck : Transit::Stage::kLand;
 }
 
+// Whether only a part of the bytes goes in this step; of what the control channel writes, all.
+bool World::draw_part(Transit& transit) {
+  if (!options_.torn || transit.role == Transit::Role::kMail || transit.part > 0 || transit.packet.bytes < 2 ||
+      transit.payload == nullptr)
+    return false;
+  transit.part = draw(static_cast<uint32_t>(transit.packet.bytes), ChoiceKind::kTorn);
+  return transit.part > 0;
+}
+
+void World::read(Transit& transit) {
+  const uint64_t before = transit.part;
+  const bool in_part = draw_part(transit);
+  transit.bytes.insert(transit.bytes.end(), transit.payload + before,
+                       transit.payload + (in_part ? transit.part : transit.packet.bytes));
+  if (in_part)
+    return;
+  transit.part = 0;
+  if (transit.role != Transit::Role::kMail)
+    oracle::check_read(*this, transit);
+  has_left(transit);
+}
+
+// Goes on to kCount or kAck, but where only a part lands.
 void World::land(Transit& transit) {
-  transit.stage = Transit::Stage::kAck;
   const bool mail = transit.role == Transit::Role::kMail;  // who fails to tell a process something gives it up
   const bool may_fail = options_.failures && !transit.acked && !mail;
-  if (may_fail && chance(ChoiceKind::kFailure)) {
-    transit.code = Code::kFailed;
-    return;
-  }
   Process& target = *state_->processes[transit.to];
-  if (target.killed) {
+  const bool begun = transit.part > 0;
+  const bool fails = may_fail && chance(ChoiceKind::kFailure);
+  if (fails || target.killed) {
+    if (begun && !target.killed)
+      target.nic.model().abandoned(transit.packet);
     transit.code = Code::kFailed;
+    transit.stage = Transit::Stage::kAck;
     return;
   }
-  const Landing landing = target.nic.model().locate(transit.packet);
-  transit.code = landing.code;
-  if (landing.code != Code::kOk && mail)
-    return find(Finding::kOrder, "mail", "an operation of the control channel names memory that is not registered");
-  if (landing.code != Code::kOk)
-    return oracle::check_refused(*this, transit);
+  if (!begun && !begin_landing(transit)) {
+    transit.stage = Transit::Stage::kAck;
+    return;
+  }
+  const uint64_t before = transit.part;
+  if (draw_part(transit)) {
+    std::memcpy(transit.landing, transit.bytes.data(), transit.part);
+    if (!mail)
+      oracle::check_landing(*this, transit);
+    return;
+  }
   if (transit.packet.kind == PacketKind::kAtomic)
-    transit.old = apply_atomic(landing.address, transit.packet);
+    transit.old = apply_atomic(transit.landing, transit.packet);
   else if (!transit.bytes.empty())
-    std::memcpy(landing.address, transit.bytes.data(), transit.bytes.size());
+    std::memcpy(transit.landing + before, transit.bytes.data() + before, transit.bytes.size() - before);
+  transit.part = 0;
   transit.landed = true;
   if (!mail)
     oracle::check_landed(*this, transit);
   // Its acknowledgement is lost: the bytes are there, and its initiator hears of a failure.
   if (may_fail && chance(ChoiceKind::kFailure))
     transit.code = Code::kFailed;
-  if (landing.counter.valid()) {
-    transit.counter = landing.counter.value;
-    transit.stage = Transit::Stage::kCount;
-  } else {
+  transit.stage = transit.counter.valid() ? Transit::Stage::kCount : Transit::Stage::kAck;
+  if (!transit.counter.valid())
     target.nic.model().landed(transit.packet);
-  }
+}
+
+// Whether its target has the memory that it names.
+bool World::begin_landing(Transit& transit) {
+  const Landing landing = state_->processes[transit.to]->nic.model().locate(transit.packet);
+  transit.code = landing.code;
+  transit.landing = landing.address;
+  transit.counter = landing.counter;
+  if (landing.code == Code::kOk)
+    return true;
+  if (transit.role == Transit::Role::kMail)
+    find(Finding::kOrder, "mail", "an operation of the control channel names memory that is not registered");
+  else
+    oracle::check_refused(*this, transit);
+  return false;
+}
+
+// Nothing of its initiator's waits for it.
+void World::hear_late(const Transit& transit) {
+  Process& process = *state_->processes[transit.from];
+  const Packet ack{.kind = PacketKind::kAck, .source = transit.to, .token = transit.packet.token};
+  if (process.nic.model().awaits(ack))
+    find(Finding::kOrder, "NIC",
+         "rank " + std::to_string(process.rank) + ": an acknowledgement of rank " + std::to_string(transit.to) +
+             ", which has ended, counts for another operation");
 }
 
 void World::tell_initiator(const Transit& transit) {

@@ -43,8 +43,9 @@ std::string World::describe(uint32_t agent) const {
   const std::string who = "rank " + std::to_string(rank) + ": ";
   if (agent >= first_transit_) {
     const Transit& transit = state_->transits[agent - first_transit_];
-    const char* step = kind == StepKind::kRead    ? ": the source is read"
-                       : kind == StepKind::kLand  ? ": lands"
+    const bool rest = transit.part > 0;
+    const char* step = kind == StepKind::kRead    ? (rest ? ": the rest of the source is read" : ": the source is read")
+                       : kind == StepKind::kLand  ? (rest ? ": the rest lands" : ": lands")
                        : kind == StepKind::kCount ? ": is counted"
                                                   : ": its initiator hears of it";
     if (transit.role == Transit::Role::kMail)

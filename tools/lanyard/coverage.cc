@@ -39,6 +39,8 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kFreeze: return "frozen reads";
     case ChoiceKind::kSteal: return "stolen entries";
     case ChoiceKind::kStaleLine: return "stale lines";
+    case ChoiceKind::kTorn: return "torn reads and landings";
+    case ChoiceKind::kLateAck: return "late acks";
     case ChoiceKind::kEarlyAck: return "early acks";
     case ChoiceKind::kKill: return "kills";
     case ChoiceKind::kSlow: return "slowness";
@@ -80,10 +82,11 @@ std::string Coverage::to_string() const {
   for (uint32_t i = 0; i < kStepKinds; ++i)
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
-  for (const ChoiceKind kind : {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale,
-                                ChoiceKind::kFreeze, ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill,
-                                ChoiceKind::kSlow, ChoiceKind::kCopy, ChoiceKind::kLeave, ChoiceKind::kScarce,
-                                ChoiceKind::kMeanwhile, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+  for (const ChoiceKind kind :
+       {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
+        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
+        ChoiceKind::kLeave, ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck,
+        ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

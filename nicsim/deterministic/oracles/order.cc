@@ -177,8 +177,12 @@ void check_landed(World& world, const Transit& transit) {
     world.for_each_merged(told, [&](uint32_t request) { ++world.side(request).done_landed; });
     return;
   }
-  Side& receive = world.side(receive_of(transit).index);
-  ++receive.data_landed;
+  ++world.side(receive_of(transit).index).data_landed;
+  check_landing(world, transit);
+}
+
+void check_landing(World& world, const Transit& transit) {
+  const Side& receive = world.side(receive_of(transit));
   if (was_released(world, transit))
     return;
   if (receive.started < transit.iteration)
@@ -273,7 +277,8 @@ void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>
       !is_content(seen.data(), bytes, 0, RequestName{request}.message(), side.filled))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
-  if (std::any_of(seen.begin() + static_cast<ptrdiff_t>(bytes), seen.end(), [](std::byte byte) { return byte != kUntouched; }))
+  if (std::any_of(seen.begin() + static_cast<ptrdiff_t>(bytes), seen.end(),
+                  [](std::byte byte) { return byte != kUntouched; }))
     return world.find(Finding::kIntegrity, "content",
                       name(world, request, side.filled) + ": something was written behind the message");
 }

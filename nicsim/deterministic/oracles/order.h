@@ -20,6 +20,8 @@ namespace lanyard::nicsim::oracle {
 // Each is called at its step, and writes that step into the request's books. A finding ends the run.
 void check_fired(World& world, const Transit& transit);
 void check_read(World& world, const Transit& transit);
+// The first of its bytes land.
+void check_landing(World& world, const Transit& transit);
 void check_landed(World& world, const Transit& transit);
 void check_counted(World& world, const Transit& transit);
 // The target's NIC would not have it: it names a region that is gone, or memory outside.
