@@ -44,7 +44,7 @@ Verdict fuzz(const Exchange& exchange, const FuzzOptions& options);
 // stands for one schedule.
 class Fuzzer {
  public:
-  static constexpr uint64_t kBranches = 8;
+  static constexpr uint64_t kBranches = 4;
 
   // `exchange` is valid and outlives it.
   Fuzzer(const Exchange& exchange, const WorldOptions& options, std::vector<SchedulerKind> schedulers);
