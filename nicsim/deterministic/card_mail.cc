@@ -11,24 +11,20 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// What a message begins with.
-struct Head {
-  uint64_t number = 0;  // in its lane
-  uint64_t body = 0;    // bytes: those of a card, or none
-};
-constexpr size_t kHead = sizeof(Head);
+constexpr size_t kNumber = sizeof(uint64_t);
 
-// Of a lane's message: beyond what it has to say, as long as where a slot ends, and by more slots than a lane has.
-size_t least_length(uint64_t number) {
-  constexpr size_t kLengths[] = {0, 225, 0, 1000, 224, 448, 0, 600};
-  return kLengths[number % std::size(kLengths)];
+// Of a question with its topic: where a slot ends, and one beyond; more than one, and more than a lane has.
+size_t length_of(uint32_t rank, uint64_t number) {
+  constexpr size_t kTopic = 8;
+  constexpr size_t kLengths[] = {225, 16, 1000, 224, 448, 600};
+  return kLengths[(2 * rank + number) % std::size(kLengths)] - kTopic;
 }
 
-// Behind what it says it has bytes that no other message has there.
+// Behind its number it has bytes that no other question has there.
 std::byte filler(uint64_t number, size_t place) { return static_cast<std::byte>(number * 37 + place * 11 + place / 7); }
 
 std::string name(uint64_t number, uint32_t from, uint32_t to) {
-  return "message " + std::to_string(number) + " of rank " + std::to_string(from) + " to rank " + std::to_string(to);
+  return "question " + std::to_string(number) + " of rank " + std::to_string(from) + " to rank " + std::to_string(to);
 }
 
 }  // namespace
@@ -58,7 +54,7 @@ Status CardMail::Lent::deregister_region(nic::RegionId region) {
 
 // ---- Out
 
-CardMail::CardMail(World& world, nic::Nic& nic, uint32_t rank, uint32_t ranks)
+CardMail::CardMail(World& world, nic::Nic& nic, core::Endpoint& endpoint, uint32_t rank, uint32_t ranks)
     : world_(world),
       rank_(rank),
       ranks_(ranks),
@@ -68,35 +64,34 @@ CardMail::CardMail(World& world, nic::Nic& nic, uint32_t rank, uint32_t ranks)
   Result<std::unique_ptr<core::ControlChannel>> channel =
       core::ControlChannel::open(nic_, rank, ranks, kSlots, memory_.data());
   LANYARD_CHECK(channel.ok(), channel.status().message().c_str());
-  channel_ = std::move(channel.value());
+  channel_ = channel.value().get();
   arrivals_ = channel_->arrivals();
+  plane_ = std::make_unique<core::ControlPlane>(endpoint, std::move(channel.value()));
+  plane_->on_message([this](uint32_t from, std::span<const std::byte> question) { hear(from, question); });
 }
 
-void CardMail::send(uint32_t to, const core::MatchCard& card) { post(to, std::as_bytes(std::span(&card, 1))); }
-
-void CardMail::post(uint32_t to, std::span<const std::byte> body) {
+void CardMail::ask(uint32_t to) {
   Lane& lane = lanes_[to];
   const uint64_t number = ++lane.sent;
-  const Head head{number, body.size()};
-  const auto beginning = std::as_bytes(std::span(&head, 1));
-  std::vector<std::byte> message(beginning.begin(), beginning.end());
-  message.insert(message.end(), body.begin(), body.end());
-  while (message.size() < least_length(number))
-    message.push_back(filler(number, message.size()));
-  channel_->send(to, message);
-  lane.under_way.push_back(std::move(message));
+  std::vector<std::byte> question(length_of(rank_, number));
+  std::memcpy(question.data(), &number, kNumber);
+  for (size_t place = kNumber; place < question.size(); ++place)
+    question[place] = filler(number, place);
+  plane_->tell(to, question);
+  lane.under_way.push_back(std::move(question));
 }
 
 void CardMail::look() {
+  lost_ = false;
   if (questions_ > 0) {
     --questions_;
-    post((rank_ + 1) % ranks_, {});
+    ask((rank_ + 1) % ranks_);
   }
-  (void)channel_->progress();
+  (void)plane_->progress();
 }
 
 bool CardMail::wants_to_look() const {
-  return questions_ > 0 || !ended_.empty() || (!idle_ && (channel_->noticed() || channel_->pending()));
+  return questions_ > 0 || lost_ || (!idle_ && (channel_->noticed() || channel_->pending()));
 }
 
 void CardMail::counted(uint32_t counter) {
@@ -108,36 +103,26 @@ void CardMail::counted(uint32_t counter) {
 
 // ---- In
 
-std::optional<core::MatchCard> CardMail::receive() {
-  while (const std::optional<core::ControlChannel::Message> message = channel_->receive()) {
-    std::deque<std::vector<std::byte>>& sent = world_.process(message->from).card_mail->lanes_[rank_].under_way;
-    const uint64_t number = ++lanes_[message->from].received;
-    const auto place = std::find(sent.begin(), sent.end(), message->bytes);
-    if (place != sent.begin() || sent.empty()) {
-      world_.find(place == sent.end() ? Finding::kIntegrity : Finding::kOrder, "mail",
-                  name(number, message->from, rank_) +
-                      (place == sent.end() ? " is none that was sent and has not arrived yet: it has other bytes, or "
-                                             "comes again"
-                                           : " overtakes one that was sent earlier"));
-      return std::nullopt;
-    }
-    sent.pop_front();
-    Head head;
-    std::memcpy(&head, message->bytes.data(), kHead);
-    if (head.body == 0)
-      continue;
-    core::MatchCard card;
-    std::memcpy(&card, message->bytes.data() + kHead, sizeof card);
-    return card;
-  }
-  return std::nullopt;
+void CardMail::hear(uint32_t from, std::span<const std::byte> question) {
+  std::deque<std::vector<std::byte>>& asked = world_.process(from).card_mail->lanes_[rank_].under_way;
+  const uint64_t number = ++lanes_[from].received;
+  const auto place = std::find_if(asked.begin(), asked.end(), [&](const std::vector<std::byte>& each) {
+    return std::equal(each.begin(), each.end(), question.begin(), question.end());
+  });
+  if (place == asked.begin() && !asked.empty())
+    return asked.pop_front();
+  world_.find(place == asked.end() ? Finding::kIntegrity : Finding::kOrder, "mail",
+              name(number, from, rank_) + (place == asked.end()
+                                               ? " is none that was asked and has not arrived yet: it has other bytes, "
+                                                 "or comes again"
+                                               : " overtakes one that was asked earlier"));
 }
 
 // ---- The end
 
 std::optional<std::string> CardMail::what_is_stuck() const {
   for (uint32_t to = 0; to < ranks_; ++to) {
-    if (world_.is_killed(to) || channel_->lost(to))
+    if (world_.is_killed(to) || plane_->lost(to))
       continue;
     const Lane& lane = lanes_[to];
     const CardMail& other = *world_.process(to).card_mail;
@@ -152,7 +137,7 @@ std::optional<std::string> CardMail::what_is_stuck() const {
               : other.channel_->pending() ? "the other end has found bytes that are not all there"
               : channel_->pending()       ? "this end wants to try again what its card had no room for"
                                           : "both ends wait to be called");
-    if (!channel_->has_taken_all(to))
+    if (!plane_->has_taken_all(to))
       return "rank " + std::to_string(to) + " has received all messages of rank " + std::to_string(rank_) +
              ", and has not given back as many credits as there were slots: " + landed;
   }
@@ -160,7 +145,7 @@ std::optional<std::string> CardMail::what_is_stuck() const {
 }
 
 std::optional<std::string> CardMail::close() {
-  channel_.reset();
+  plane_.reset();
   if (nic_.counters == 0 && nic_.regions == 0)
     return std::nullopt;
   return "the control channel of rank " + std::to_string(rank_) + " leaves " + std::to_string(nic_.counters) +

@@ -1,9 +1,9 @@
-// CardMail: what one process of a World sends to the others where its card carries it: the shipped control channel
-// over the process's NIC, and the books on every message. Beside matching cards there are questions, so that there is
-// mail in every world, and messages have all lengths at which something changes for the channel.
+// CardMail: what one process of a World sends to the others where its card carries it: the shipped control plane over
+// the process's NIC. Beside matching cards there are questions, so that there is mail in every world, of all lengths at
+// which something changes for the channel; there are books on each of these.
 //
 // Kills: messages that are lost, doubled, swapped or put together wrongly; slots that are used again too early; credits
-// that are not given back, or given twice; counters and regions that the channel leaves open.
+// that are not given back, or given twice; counters and regions that the channel leaves open; cards that are not sent.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_
 #define LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_
 
@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "transport/core/control_channel.h"
-#include "transport/core/match_card.h"
+#include "transport/core/control_plane.h"
+#include "transport/core/endpoint.h"
 #include "transport/nic/forwarding_nic.h"
 
 namespace lanyard::nicsim {
@@ -33,16 +34,18 @@ class CardMail {
   // Of a slot, which goes in one write.
   static constexpr uint64_t kLeastMessageBytes = 256;
 
-  // `world` and `nic` outlive it.
-  CardMail(World& world, nic::Nic& nic, uint32_t rank, uint32_t ranks);
+  // All but the numbers outlive it.
+  CardMail(World& world, nic::Nic& nic, core::Endpoint& endpoint, uint32_t rank, uint32_t ranks);
   // The ends of all processes get to know each other.
   void connect(std::vector<nic::RemoteKey> keys) { channel_->connect(std::move(keys)); }
   nic::RemoteKey key() const { return channel_->key(); }
 
-  void send(uint32_t to, const core::MatchCard& card);
-  // The next card that has arrived; a message that is not what was sent is a finding.
-  std::optional<core::MatchCard> receive();
-  // What the control thread does: asks a question, if there is one left; takes in and hands on.
+  core::ControlPlane& plane() { return *plane_; }
+  const core::ControlPlane& plane() const { return *plane_; }
+  // The world begins to run: there are questions from now on.
+  void begin() { questions_ = kQuestions; }
+  // What the control thread does: asks a question, if there is one left; takes in and hands on. A question that is not
+  // what was asked is a finding.
   void look();
   // Whether look() may find something to do.
   bool wants_to_look() const;
@@ -53,11 +56,8 @@ class CardMail {
   void counted(uint32_t counter);
   // A message of the other end, or news of one, is in this one's memory.
   void landed(uint32_t from, bool slot) { ++(slot ? lanes_[from].slots : lanes_[from].sums); }
-  // An operation for that peer has failed.
-  void fail(uint32_t peer) { channel_->fail(peer); }
-  // The card has found out that this peer has ended. The matcher hears of it when what the peer had sent was taken in.
-  void lose(uint32_t peer) { ended_.push_back(peer); }
-  std::vector<uint32_t> take_ended() { return std::exchange(ended_, {}); }
+  // The card has found out that a peer has ended.
+  void has_lost() { lost_ = true; }
 
   // What is wrong where nothing moves any more; nothing where every message between living processes has arrived and
   // every credit has come back.
@@ -77,24 +77,26 @@ class CardMail {
     uint32_t counters = 0, regions = 0;
   };
   struct Lane {
-    uint64_t sent = 0;                             // messages
+    uint64_t sent = 0;                             // questions
     std::deque<std::vector<std::byte>> under_way;  // that have been sent and not received
-    uint64_t received = 0;                         // messages
+    uint64_t received = 0;                         // questions
     uint64_t slots = 0, sums = 0;                  // that have landed here
   };
-  static constexpr uint32_t kQuestions = 3;
+  static constexpr uint32_t kQuestions = 4;
 
-  void post(uint32_t to, std::span<const std::byte> body);
+  void ask(uint32_t to);
+  void hear(uint32_t from, std::span<const std::byte> question);
 
   World& world_;
   const uint32_t rank_, ranks_;
   Lent nic_;
   std::vector<uint64_t> memory_;
-  std::unique_ptr<core::ControlChannel> channel_;
+  std::unique_ptr<core::ControlPlane> plane_;
+  core::ControlChannel* channel_ = nullptr;  // the plane's
   nic::CounterId arrivals_;
   std::vector<Lane> lanes_;  // to and from one process
-  std::vector<uint32_t> ended_;
-  uint32_t questions_ = kQuestions;
+  bool lost_ = false;        // a peer since the last look
+  uint32_t questions_ = 0;   // to be asked
   bool idle_ = false;
 };
 

@@ -66,7 +66,8 @@ struct Action {
     kMatch,     // new requests in place of those that were freed; begins to match them. What a program matches before
                 // it does anything else with it is not matched when the world begins.
     kMatched,   // waits until they are matched
-    kWithdraw,  // MPI_Request_free of requests that nobody matches: what the peer was told of them is taken back
+    kWithdraw,  // MPI_Request_free of requests that were never started, matched or not: what the peer was told of them
+                // is taken back
     kCapture,   // what is enqueued on the queue from here on is captured, not run
     kCaptured,  // ... up to here
     kLaunch,    // enqueues all that was captured last on the queue

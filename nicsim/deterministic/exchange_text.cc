@@ -274,7 +274,7 @@ std::string Exchange::help() {
          "repeated\n"
          "            until the last start has completed\n"
          "  w0.1r     wait for them; c: until they have completed; f: free; m: match; x: until they are matched;\n"
-         "            t: withdraw what nobody matches\n"
+         "            t: withdraw: free what was never started, matched or not\n"
          "  y         MPIX_Queue_wait\n"
          "  b e l     begin and end a capture on the queue; launch what was captured there last\n"
          "  d0.1r     give them to kernels of the queue; k: a kernel starts them; v: one waits for them; z: take "

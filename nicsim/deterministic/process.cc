@@ -21,10 +21,6 @@ bool is_first(std::span<const MatchCard> cards, size_t place) {
 Status Mailbox::send(uint32_t nic, const MatchCard& card) {
   if (const std::optional<std::string> why = why_unreachable(nic))
     return {Code::kFailed, *why};
-  if (CardMail* by_card = world_.process(rank_).card_mail.get(); by_card != nullptr && world_.is_running()) {
-    by_card->send(nic, card);
-    return {};
-  }
   world_.process(nic).mail.under_way_.push_back(card);
   world_.mail_is_under_way(nic);
   return {};
@@ -37,9 +33,7 @@ std::optional<std::string> Mailbox::why_unreachable(uint32_t nic) const {
 }
 
 std::optional<MatchCard> Mailbox::receive() {
-  CardMail* by_card = world_.process(rank_).card_mail.get();
-  std::optional<MatchCard> card =
-      by_card != nullptr && world_.is_running() ? by_card->receive() : std::exchange(arrived_, std::nullopt);
+  std::optional<MatchCard> card = std::exchange(arrived_, std::nullopt);
   if (card && card->kind == MatchCard::Kind::kOffer)
     offers_.push_back({card->from_nic, card->send});
   if (card && card->kind == MatchCard::Kind::kWithdraw)
@@ -69,8 +63,9 @@ void Mailbox::lose(uint32_t sender) {
   std::erase_if(under_way_, [sender](const MatchCard& card) { return card.from_nic == sender; });
 }
 
-std::unique_ptr<CardMail> Process::open_card_mail(World& world, StepNic& nic, uint32_t rank, uint32_t ranks) {
-  return world.options().mail_by_card ? std::make_unique<CardMail>(world, nic, rank, ranks) : nullptr;
+std::unique_ptr<CardMail> Process::open_card_mail(World& world, StepNic& nic, core::Endpoint& endpoint, uint32_t rank,
+                                                  uint32_t ranks) {
+  return world.options().mail_by_card ? std::make_unique<CardMail>(world, nic, endpoint, rank, ranks) : nullptr;
 }
 
 }  // namespace lanyard::nicsim

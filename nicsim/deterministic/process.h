@@ -24,7 +24,7 @@
 namespace lanyard::nicsim {
 
 // Brings a process its matching cards, each by a step of its own: in order from any one sender, and from several in
-// any order. Where the process has a CardMail, that does it while the world runs.
+// any order. Not used where the process has a CardMail.
 class Mailbox final : public core::Courier {
  public:
   Mailbox(World& world, uint32_t rank) : world_(world), rank_(rank) {}
@@ -78,20 +78,28 @@ struct Process {
         nic(world, rank, ranks, limits),
         driver(open_driver(world, nic, rank, limits)),
         endpoint(card(), rank, options),
-        card_mail(open_card_mail(world, nic, rank, ranks)),
+        card_mail(open_card_mail(world, nic, endpoint, rank, ranks)),
         mail(world, rank),
-        matcher(endpoint, mail),
+        own_matcher(endpoint, mail),
+        matcher(card_mail == nullptr ? own_matcher : card_mail->plane().matcher()),
         shadow(limits) {}
 
   // Null where the world has none.
   static std::unique_ptr<Driver> open_driver(World& world, StepNic& nic, uint32_t rank, const ModelLimits& limits);
-  static std::unique_ptr<CardMail> open_card_mail(World& world, StepNic& nic, uint32_t rank, uint32_t ranks);
+  static std::unique_ptr<CardMail> open_card_mail(World& world, StepNic& nic, core::Endpoint& endpoint, uint32_t rank,
+                                                  uint32_t ranks);
   // What the core has for its NIC.
   nic::Nic& card() { return driver == nullptr ? static_cast<nic::Nic&>(nic) : *driver->nic; }
   const nic::Nic& card() const { return driver == nullptr ? static_cast<const nic::Nic&>(nic) : *driver->nic; }
 
   uint64_t failures() const { return driver == nullptr ? nic.failures() : driver->nic->failures(); }
   uint64_t lost_peers() const { return driver == nullptr ? nic.lost_peers() : driver->nic->lost_peers(); }
+
+  // Whether that process is known to have ended: to its NIC, to the driver, or, as an operation of it has failed, to
+  // the control channel.
+  bool has_lost(uint32_t peer) const {
+    return nic.is_lost(peer) || card().is_lost(peer) || (card_mail != nullptr && card_mail->plane().lost(peer));
+  }
 
   const uint32_t rank;
   const std::span<const Action> program;
@@ -100,7 +108,8 @@ struct Process {
   core::Endpoint endpoint;
   std::unique_ptr<CardMail> card_mail;  // null where messages of the control channel are handed over
   Mailbox mail;
-  core::Matcher matcher;
+  core::Matcher own_matcher;
+  core::Matcher& matcher;  // that, or the control plane's
   ShadowNic shadow;
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<uint32_t> requests;                // RequestName::index by the core's number for it, less 1

@@ -28,7 +28,7 @@ Config draw(uint64_t seed) {
   messages.draw_lives(epochs, faulty);
   RandomProgram program(random, messages, exchange, faulty);
   program.begin();
-  messages.draw_unmatched(exchange, epochs, faulty);
+  messages.draw_idle(exchange, epochs, faulty);
   for (uint32_t epoch = 0; epoch < epochs; ++epoch)
     program.append_epoch(epoch);
   program.finish();

@@ -113,7 +113,7 @@ void RandomMessages::draw_lives(uint32_t epochs, bool faulty) {
 }
 
 // With tags of their own.
-void RandomMessages::draw_unmatched(Exchange& exchange, uint32_t epochs, bool faulty) {
+void RandomMessages::draw_idle(Exchange& exchange, uint32_t epochs, bool faulty) {
   constexpr int kTag = 100;
   const auto& messages = exchange.messages();
   if (epochs < 2 || !random_.percent(20) ||
@@ -124,13 +124,19 @@ void RandomMessages::draw_unmatched(Exchange& exchange, uint32_t epochs, bool fa
   const uint32_t count = 1 + random_.below(3);
   for (uint32_t i = twins; i < twins + count; ++i) {
     const uint32_t from = random_.below(exchange.ranks()), to = random_.below(exchange.ranks());
-    const MessageName name = exchange.message(from, to, {.bytes = 8, .tag = kTag + static_cast<int>(i)});
-    const RequestName request = random_.percent(70) ? name.send : name.receive;
-    const uint32_t first = random_.below(epochs - 1);
-    unmatched_.push_back({.request = request,
-                          .rank = exchange.rank_of(request),
-                          .first = first,
-                          .last = first + 1 + random_.below(epochs - 1 - first)});
+    const bool both = random_.percent(60);
+    const MessageName name = exchange.message(
+        from, to, {.bytes = 8, .tag = kTag + static_cast<int>(i), .ready = both && random_.percent(50)});
+    const bool send = both || random_.percent(70);
+    for (const RequestName request : {name.send, name.receive}) {
+      if (!both && request.receive() == send)
+        continue;
+      const uint32_t first = random_.below(epochs - 1), left = epochs - first - (both ? 0 : 1);
+      idle_.push_back({.request = request,
+                       .rank = exchange.rank_of(request),
+                       .first = first,
+                       .last = first + 1 + random_.below(left)});
+    }
   }
 }
 
@@ -147,7 +153,7 @@ uint32_t RandomMessages::draw_twins(Exchange& exchange, uint32_t epochs, bool fa
   const auto add = [&](uint32_t from, uint32_t target, bool send) {
     const MessageName name = exchange.message(from, target, {.bytes = 8, .tag = tag + static_cast<int>(tags++)});
     const uint32_t last = 1 + random_.below(epochs - 1);
-    unmatched_.push_back({send ? name.send : name.receive, send ? from : target, 0, last});
+    idle_.push_back({send ? name.send : name.receive, send ? from : target, 0, last});
   };
   while (requests_of(one) < requests_of(other))
     add(other, one, false);
@@ -159,9 +165,9 @@ uint32_t RandomMessages::draw_twins(Exchange& exchange, uint32_t epochs, bool fa
 }
 
 size_t RandomMessages::requests_of(uint32_t rank) const {
-  const auto unmatched = std::count_if(unmatched_.begin(), unmatched_.end(),
-                                       [rank](const UnmatchedRequest& each) { return each.rank == rank; });
-  return plans_[rank].size() + static_cast<size_t>(unmatched);
+  const auto idle =
+      std::count_if(idle_.begin(), idle_.end(), [rank](const IdleRequest& each) { return each.rank == rank; });
+  return plans_[rank].size() + static_cast<size_t>(idle);
 }
 
 void RandomMessages::draw_going(uint32_t epoch) {

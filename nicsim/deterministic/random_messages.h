@@ -1,5 +1,5 @@
 // RandomMessages: who sends what to whom in a random program, which of that the program itself matches, in which epochs
-// a message is there, and in which it goes; with requests that nobody matches.
+// a message is there, and in which it goes; with requests that are never started.
 //
 // An epoch is the same on all ranks: which messages go.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_RANDOM_MESSAGES_H_
@@ -42,11 +42,11 @@ struct RequestPlan {
   void wait_for(HostProgram& host);
 };
 
-// A request that nobody matches, from one epoch to a later one.
-struct UnmatchedRequest {
+// A request that is matched, by whoever is there, and never started.
+struct IdleRequest {
   RequestName request;
   uint32_t rank = 0;
-  uint32_t first = 0, last = 0;  // epochs
+  uint32_t first = 0, last = 0;  // epochs in which it is matched and withdrawn; where the last one is none, it stays
 };
 
 class RandomMessages {
@@ -59,8 +59,8 @@ class RandomMessages {
   void draw(Exchange& exchange, const WorldOptions& world);
   // Which are matched by the programs, and from which epoch to which they are there.
   void draw_lives(uint32_t epochs, bool faulty);
-  // Adds messages of which one side alone is ever matched, where no wildcard takes them.
-  void draw_unmatched(Exchange& exchange, uint32_t epochs, bool faulty);
+  // Adds messages of which one side alone is there, or both come and go as they like, where no wildcard takes them.
+  void draw_idle(Exchange& exchange, uint32_t epochs, bool faulty);
   // Which go in that epoch: of what is there, one at least.
   void draw_going(uint32_t epoch);
   // Some, each with that chance in percent.
@@ -75,7 +75,7 @@ class RandomMessages {
   bool ends_in(size_t message, uint32_t epoch) const { return lives_[message].second == epoch; }
   uint32_t queues(uint32_t rank) const { return queues_[rank]; }
   std::vector<RequestPlan>& plans(uint32_t rank) { return plans_[rank]; }
-  std::span<const UnmatchedRequest> unmatched() const { return unmatched_; }
+  std::span<const IdleRequest> idle() const { return idle_; }
 
  private:
   uint32_t draw_bytes(const WorldOptions& world);
@@ -91,7 +91,7 @@ class RandomMessages {
   std::vector<uint32_t> queues_;                 // by rank
   std::vector<std::vector<RequestPlan>> plans_;  // by rank, in the order of messages
   std::vector<bool> going_;                      // by message
-  std::vector<UnmatchedRequest> unmatched_;
+  std::vector<IdleRequest> idle_;
   std::vector<bool> own_;                             // by message: programs match it
   std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };

@@ -98,7 +98,7 @@ void RandomProgram::free_all(const std::vector<bool>& chosen) {
 }
 
 void RandomProgram::come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch) const {
-  for (const UnmatchedRequest& each : messages_.unmatched()) {
+  for (const IdleRequest& each : messages_.idle()) {
     if (each.rank == rank && each.first == epoch)
       host.match({each.request});
     if (each.rank == rank && each.last == epoch)

@@ -9,7 +9,7 @@ namespace lanyard::nicsim {
 
 void World::restore(const Arena::Image& image) {
   arena_.restore(image);
-  report_ = {};
+  report_ = stillborn_;
 }
 
 // ---- Agents
@@ -113,19 +113,6 @@ bool World::finished() const {
 }
 
 // ---- Running
-
-// A check that fails in what runs here is a finding like those of the oracles.
-template <typename Steps>
-void World::take_all(Steps steps) {
-  const Arena::Scope scope(arena_);
-  const ChecksThrow throws;
-  try {
-    steps();
-  } catch (const CheckFailed& failure) {
-    chooser_ = nullptr;
-    find(Finding::kOrder, "invariant", failure.what());
-  }
-}
 
 bool World::step(Chooser& chooser) {
   bool goes_on = false;

@@ -31,6 +31,7 @@
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/side.h"
 #include "nicsim/deterministic/transit.h"
+#include "transport/base/check.h"
 #include "transport/core/exchange.h"
 
 namespace lanyard::nicsim {
@@ -246,6 +247,7 @@ class World {
   void name_agents();
   void introduce_drivers();
   void connect_mail();
+  void deliver_mail();
   void match();
   template <typename Call>
   Status insist(Process& process, Call call);
@@ -379,6 +381,7 @@ class World {
   State* state_ = nullptr;
   Chooser* chooser_ = nullptr;  // during a step
   Report report_;               // outside the arena
+  Report stillborn_;            // what was found while it was built; likewise
 };
 
 // A call of the core's that may be told that the NIC has nothing left: it leaves nothing open, and is made again.
@@ -395,6 +398,19 @@ Status World::insist(Process& process, Call call) {
   status = call();
   process.nic.have_plenty(false);
   return status;
+}
+
+// A check that fails in what runs here is a finding like those of the oracles.
+template <typename Steps>
+void World::take_all(Steps steps) {
+  const Arena::Scope scope(arena_);
+  const ChecksThrow throws;
+  try {
+    steps();
+  } catch (const CheckFailed& failure) {
+    chooser_ = nullptr;
+    find(Finding::kOrder, "invariant", failure.what());
+  }
 }
 
 }  // namespace lanyard::nicsim

@@ -130,8 +130,12 @@ World::World(const Exchange& exchange, const WorldOptions& options)
   const Arena::Scope scope(arena_);
   state_ = new State;
   build();
-  match();
+  take_all([&] { match(); });
+  stillborn_ = report_;
+  state_->trace_hash = 0;
   for (const auto& process : state_->processes) {
+    if (process->card_mail != nullptr)
+      process->card_mail->begin();
     nic_changed(*process);
     streams_changed(*process);
   }
@@ -282,6 +286,8 @@ void World::match() {
     if (state_->sides[index].core == nullptr)
       continue;
     begin_match(index);
+    if (options_.mail_by_card)
+      deliver_mail();
     // An offer goes to the receive's rank, the answer back: nobody else has mail.
     for (const uint32_t rank : {message.to, message.from}) {
       Process& process = *state_->processes[rank];
@@ -294,7 +300,8 @@ void World::match() {
   for (uint32_t index = 0; index < state_->sides.size(); ++index) {
     if (state_->sides[index].core == nullptr)
       continue;
-    LANYARD_CHECK(state_->sides[index].core->matched(), "a valid exchange matches");
+    if (!state_->sides[index].core->matched())
+      return find(Finding::kOrder, "matching", "the " + exchange_.describe({index}) + " is not matched");
     grow_old(state_->sides[index], index);
   }
 }
@@ -334,7 +341,7 @@ void World::begin_match(uint32_t index) {
   Process& process = *state_->processes[side.rank];
   const Status status = insist(process, [&] { return process.matcher.begin(*side.core); });
   process.done_words[side.number - 1] = side.core->done;
-  if (!status.ok() && !process.nic.is_lost(peer))
+  if (!status.ok() && !(is_killed(peer) && process.has_lost(peer)))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
   for (const nic::CounterId counter : {side.core->trigger, side.core->completion})

@@ -86,7 +86,7 @@ void World::take_loss(Process& process) {
       oracle::check_counter(*this, process, completion.value);
   note_failures_told(process, [&] {
     if (process.card_mail != nullptr)
-      process.card_mail->lose(dead);
+      process.card_mail->has_lost();
     else
       process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended");
   });
@@ -164,7 +164,7 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
     process.hears_of_failures = true;
     const Side& other = state_->sides[request ^ 1];
     const uint32_t peer = side.core->matched_nic;
-    if (process.card().is_lost(peer) || process.nic.is_lost(peer) || other.failed > 0)
+    if ((is_killed(peer) && process.has_lost(peer)) || other.failed > 0)
       continue;
     const std::string who = "the " + exchange_.describe({request}) + " fails: its other side ";
     if (other.core == nullptr && side.starts > other.before)

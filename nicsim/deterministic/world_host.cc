@@ -330,26 +330,35 @@ void World::begin_matching(Process& process, const Action& action) {
     new_request(request.index);
   }
   merge(process, action.requests);
-  for (const RequestName request : action.requests)
-    begin_match(request.index);
+  {
+    std::optional<core::ControlPlane::Batch> batch;
+    if (process.card_mail != nullptr)
+      batch.emplace(process.card_mail->plane());
+    for (const RequestName request : action.requests)
+      begin_match(request.index);
+  }
   nic_changed(process);
 }
 
-// As MPI_Request_free of a request whose match goes on: nobody may match it, before or after.
+// As MPI_Request_free of a request that was never started: its match goes on, or has come meanwhile.
 void World::withdraw(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
     const std::string what = "the " + exchange_.describe(request) + " is withdrawn: ";
-    if (side.core == nullptr)
-      return find(Finding::kUser, "lifetime", what + "it is not there");
-    if (side.core->matched())
-      return find(state_->sides[request.index ^ 1].number != 0 ? Finding::kUser : Finding::kOrder, "matching",
-                  what + "it was matched");
+    if (side.core == nullptr || side.starts > side.before)
+      return find(Finding::kUser, "lifetime", what + "it is not there, or was started");
+    if (side.core->matched() && state_->sides[request.index ^ 1].number == 0)
+      return find(Finding::kOrder, "matching", what + "it was matched, and with nobody");
     if (side.core->state == core::Request::State::kMatching)
       process.matcher.withdraw(*side.core);
-    if (const Status status = process.matcher.free(*side.core); !status.ok())
+    Status status;
+    note_failures_told(process, [&] {
+      status = process.matcher.free(*side.core);
+      if (status.ok())
+        side.core = nullptr;
+    });
+    if (!status.ok())
       return find(Finding::kOrder, "lifetime", what + status.message());
-    side.core = nullptr;
   }
   nic_changed(process);
 }

@@ -1,4 +1,6 @@
 // The mail of a World: matching cards, those of the end of a pair, and what else control threads tell each other.
+#include <algorithm>
+
 #include "nicsim/deterministic/oracles/order.h"
 #include "nicsim/deterministic/world.h"
 
@@ -10,6 +12,19 @@ void World::connect_mail() {
     keys.push_back(process->card_mail->key());
   for (const auto& process : state_->processes)
     process->card_mail->connect(keys);
+}
+
+// What is under way in order, until all of it has been taken in: while the world is built.
+void World::deliver_mail() {
+  const auto carries = [this](uint32_t agent) {
+    return agent >= first_transit_ || agents_[agent].kind == StepKind::kMail;
+  };
+  for (;;) {
+    const auto next = std::find_if(state_->enabled.begin(), state_->enabled.end(), carries);
+    if (next == state_->enabled.end())
+      return;
+    take(*next);
+  }
 }
 
 void World::mail_is_under_way(uint32_t rank) {
@@ -33,20 +48,17 @@ void World::take_mail(Process& process) {
   CardMail* by_card = process.card_mail.get();
   const size_t owed = process.matcher.owes();
   const bool news = has_news_by_mail(process);
-  if (by_card != nullptr)
-    by_card->look();
-  else if (const uint32_t senders = process.mail.senders(); senders > 0)
+  if (const uint32_t senders = process.mail.senders(); senders > 0)
     process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
   process.failures_announced = process.card().failures();
-  note_failures_told(process, [&] { (void)process.matcher.progress(); });
-  if (by_card != nullptr) {
-    while (const std::optional<uint32_t> peer = process.endpoint.take_unreachable())
-      by_card->fail(*peer);
-    for (const uint32_t dead : by_card->take_ended())
-      note_failures_told(process,
-                         [&] { process.matcher.lose_peer(dead, "rank " + std::to_string(dead) + " has ended"); });
-  }
-  oracle::check_offers(*this, process);
+  note_failures_told(process, [&] {
+    if (by_card != nullptr)
+      by_card->look();
+    else
+      (void)process.matcher.progress();
+  });
+  if (by_card == nullptr)
+    oracle::check_offers(*this, process);
   if (news || process.matcher.owes() != owed)
     nic_changed(process);
   if (by_card != nullptr)

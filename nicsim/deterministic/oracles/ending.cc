@@ -92,8 +92,11 @@ void judge_pairs(World& world) {
       world.find(Finding::kLeak, "honesty",
                  "the " + world.exchange().describe({index}) + " is not told that its other side " + what);
     };
+    const bool gone = other.core == nullptr || other.number != side.core->matched_number;
     if (other.core == nullptr && side.starts > other.before)
       untold("was freed");
+    else if (gone && !side.core->finds_out && side.core->peer_starts == UINT64_MAX)
+      untold("was freed, and would not find out");
     // The driver may hear of a failure when its request is gone.
     else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().has_driver())
       untold("had failed when it was freed");
@@ -200,17 +203,43 @@ void judge_counts(World& world, const Process& process) {
                    " counts, and its requests hold " + std::to_string(held));
 }
 
-// Where all programs have ended nobody waits for a match: what was offered was taken or withdrawn.
+// Where all programs have ended, what is there on both sides is matched, and what was withdrawn is forgotten.
 void judge_matching(World& world, const Process& process) {
   const auto keeps = [&](const std::string& what) {
     world.find(Finding::kLeak, "matching",
                "rank " + std::to_string(process.rank) + " keeps " + what + " that was withdrawn");
   };
-  if (!process.matcher.posted().empty())
+  const auto is_matching = [](const Side& side) {
+    return side.core != nullptr && side.core->state == core::Request::State::kMatching;
+  };
+  bool posts = false;
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    if (side.rank != process.rank || side.core == nullptr)
+      continue;
+    posts = posts || (RequestName{index}.receive() && is_matching(side));
+    const Side& other = world.side(RequestName{index ^ 1});
+    if (other.core == nullptr || side.pieces == 0)
+      continue;
+    const bool mutual = !side.core->matched() ||
+                        (other.core->matched() && other.core->matched_number == side.core->number) ||
+                        other.number != side.core->matched_number;
+    if (!mutual || (is_matching(side) && is_matching(other)))
+      world.find(
+          Finding::kLeak, "matching",
+          "the " + world.exchange().describe({index}) +
+              (mutual ? " is there on both sides, and is not matched" : " is matched, and its other side is not"));
+  }
+  if (!posts && !process.matcher.posted().empty())
     keeps("a receive, still posted,");
-  for (uint32_t from = 0; from < world.exchange().ranks(); ++from)
-    if (process.matcher.unmatched_offer(from, kCommunicator) != nullptr)
+  for (uint32_t from = 0; from < world.exchange().ranks(); ++from) {
+    const core::MatchCard* offer = process.matcher.unmatched_offer(from, kCommunicator);
+    if (offer == nullptr)
+      continue;
+    const Side& side = world.side(RequestName{world.process(from).requests[offer->send - 1]});
+    if (!is_matching(side) || side.number != offer->send)
       keeps("an offer of rank " + std::to_string(from));
+  }
 }
 
 // Every message between living processes has arrived, and the channels leave nothing behind.

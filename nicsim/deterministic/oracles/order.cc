@@ -332,6 +332,10 @@ void check_unsettled(World& world, const Process& process, uint32_t queue) {
       continue;
     // Of what it started here, and since then on another queue, too.
     const bool asks = side.core->asked > side.core->assured && side.core->failures == 0;
+    if (RequestName{request}.receive() && asks && side.core->asked > side.core->iterations_done())
+      return world.find(Finding::kOrder, "liveness",
+                        name(world, request, side.before + side.core->asked) +
+                            ": its sender is asked how that went, and it has not completed");
     if ((side.queue == queue && !side.core->complete()) || (RequestName{request}.receive() && asks))
       return;
   }
