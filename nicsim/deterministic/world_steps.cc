@@ -219,12 +219,12 @@ void World::has_left(Transit& transit) {
   transit.stage = early ? Transit::Stage::kEarlyAck : Transit::Stage::kLand;
 }
 
-// Whether only a part of the bytes goes in this step; of what the control channel writes, all.
+// Whether only a part of the bytes goes in this step: of what the control channel writes, whole words.
 bool World::draw_part(Transit& transit) {
-  if (!options_.torn || transit.role == Transit::Role::kMail || transit.part > 0 || transit.packet.bytes < 2 ||
-      transit.payload == nullptr)
+  const uint32_t grain = transit.role == Transit::Role::kMail ? sizeof(uint64_t) : 1;
+  if (!options_.torn || transit.part > 0 || transit.packet.bytes < 2 * grain || transit.payload == nullptr)
     return false;
-  transit.part = draw(static_cast<uint32_t>(transit.packet.bytes), ChoiceKind::kTorn);
+  transit.part = grain * draw(static_cast<uint32_t>(transit.packet.bytes) / grain, ChoiceKind::kTorn);
   return transit.part > 0;
 }
 

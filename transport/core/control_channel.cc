@@ -14,8 +14,9 @@ struct ControlChannel::Slot {
   uint64_t number = 0;  // from 1, in the lane
   uint64_t bytes = 0;   // of the payload
   uint64_t more = 0;    // 1: the message goes on in the next slot
-  uint64_t checksum = 0;
   std::byte payload[kPayloadBytes] = {};
+  // Last, so that all of the slot has landed when it is right: what lands later would fall into the slot's next use.
+  uint64_t checksum = 0;
 
   // Of words, the last one's rest zero. Each step is a bijection, so that no single word can differ unseen, and of what
   // differs in several one in 2^64.
