@@ -82,7 +82,8 @@ struct Process {
         mail(world, rank),
         own_matcher(endpoint, mail),
         matcher(card_mail == nullptr ? own_matcher : card_mail->plane().matcher()),
-        shadow(limits) {}
+        shadow(limits),
+        ring_values(limits.max_counters, 1) {}
 
   // Null where the world has none.
   static std::unique_ptr<Driver> open_driver(World& world, StepNic& nic, uint32_t rank, const ModelLimits& limits);
@@ -101,6 +102,12 @@ struct Process {
     return nic.is_lost(peer) || card().is_lost(peer) || (card_mail != nullptr && card_mail->plane().lost(peer));
   }
 
+  // Its core has opened that counter of its NIC's.
+  void opened(nic::CounterId counter, nic::CounterValue value) {
+    shadow.opened(counter.value, value);
+    ring_values[counter.value] = 1;
+  }
+
   const uint32_t rank;
   const std::span<const Action> program;
   StepNic nic;
@@ -111,6 +118,7 @@ struct Process {
   core::Matcher own_matcher;
   core::Matcher& matcher;  // that, or the control plane's
   ShadowNic shadow;
+  std::vector<uint32_t> ring_values;  // what one ring of a counter adds to it
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<uint32_t> requests;                // RequestName::index by the core's number for it, less 1
   std::vector<core::WordPool::Word> done_words;  // likewise, of freed ones too

@@ -123,7 +123,7 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
 }
 
 void StepNic::put_under_way(uint32_t counter, uint64_t value) {
-  if (const uint32_t right = world_.ring_value(rank_, counter); value != right)
+  if (const uint32_t right = world_.process(rank_).ring_values[counter]; value != right)
     return world_.find(Finding::kOrder, "doorbell",
                        "rank " + std::to_string(rank_) + ": a start rings " +
                            std::to_string(static_cast<int64_t>(value)) + " times, not " +

@@ -193,8 +193,6 @@ class World {
   bool are_merged(const core::Request* one, const core::Request* other) const {
     return one != nullptr && other != nullptr && one->exchange != nullptr && one->exchange == other->exchange;
   }
-  // What one ring of the rank's counter adds to it.
-  uint32_t ring_value(uint32_t rank, uint32_t counter) const;
   // Whether a step is being taken; else the world is built or judged.
   bool is_running() const { return chooser_ != nullptr; }
   // Whatever has landed in that region of that rank's, and has not been counted, is.
@@ -304,6 +302,7 @@ class World {
   void give_up(Process& process);
   bool sync(Process& process, const Action& action);
   void release(Process& process, const core::Request& failed);
+  void note_released(Side& side, bool complete);
   // Whether MPIX_Queue_wait, looking again, may find a failure.
   bool has_news(const Process& process) const {
     return process.failures() != process.failures_seen || process.hears_of_failures ||

@@ -330,6 +330,7 @@ void World::new_request(uint32_t index) {
                                             .packing = packing});
   side.number = side.core->number;
   side.released = false;
+  side.reported = 0;
   process.requests.push_back(index);
   process.done_words.emplace_back();
 }
@@ -346,7 +347,7 @@ void World::begin_match(uint32_t index) {
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
   for (const nic::CounterId counter : {side.core->trigger, side.core->completion})
     if (counter.valid())
-      process.shadow.opened(counter.value, process.nic.model().read(counter).value());
+      process.opened(counter, process.nic.model().read(counter).value());
 }
 
 // Everybody's books on the request as if options_.age iterations had gone by.

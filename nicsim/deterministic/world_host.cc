@@ -223,16 +223,31 @@ void World::release(Process& process, const core::Request& failed) {
   Side& side = state_->sides[process.requests[failed.number - 1]];
   if (side.core != &failed || side.failed == 0)
     return find(Finding::kLeak, "honesty", "a failure is told of (" + failed.describe() + "), and there was none");
-  if (side.released)
+  if (side.reported > 0)
     return find(Finding::kLeak, "honesty", "the failure of (" + failed.describe() + ") is told twice");
-  side.released = side.ever_released = true;
   side.reported = failed.failures;
+  if (side.released)
+    return;  // with its exchange
+  const bool complete = side.core->transferred();
   const nic::CounterId completion = side.core->completion;
   const auto counted = [&] { return process.nic.model().read(completion).value().success; };
   const uint64_t before = completion.valid() ? counted() : 0;
   process.endpoint.release(*side.core);
   if (completion.valid() && process.driver == nullptr)
     process.shadow.succeeded(completion.value, counted() - before);
+  for_each_merged(process.requests[failed.number - 1],
+                  [&](uint32_t member) { note_released(state_->sides[member], complete); });
+}
+
+// The request was let go of, and fails along with its exchange where that was not complete.
+void World::note_released(Side& side, bool complete) {
+  const bool along = side.failed == 0 && !complete && side.pieces > 0;
+  if (along != (side.core->failures > 0 && side.failed == 0))
+    find(Finding::kLeak, "honesty",
+         "the exchange of (" + side.core->describe() + ") has failed " + (complete ? "when it was complete" : "") +
+             ", and this member " + (along ? "does not count as failed" : "counts as failed"));
+  side.failed += along ? 1 : 0;
+  side.released = side.ever_released = true;
 }
 
 // "All went well" must be true.

@@ -21,19 +21,8 @@ void World::merge(Process& process, std::span<const RequestName> requests) {
     LANYARD_CHECK(status.ok(), status.message().c_str());
     const core::Resources& shared = members.front()->exchange->shared;
     for (const nic::CounterId counter : {shared.trigger, shared.completion})
-      process.shadow.opened(counter.value, process.nic.model().read(counter).value());
+      process.opened(counter, process.nic.model().read(counter).value());
   }
-}
-
-uint32_t World::ring_value(uint32_t rank, uint32_t counter) const {
-  if (!exchange_.merges())
-    return 1;
-  for (const uint32_t request : process(rank).requests) {
-    const core::Request* core = state_->sides[request].core;
-    if (core != nullptr && core->exchange != nullptr && core->exchange->shared.trigger.value == counter)
-      return static_cast<uint32_t>(core->exchange->ring_value());
-  }
-  return 1;
 }
 
 // The ring of an exchange's trigger is the place of all its members' starts, and its wait that of all their waits.
@@ -45,6 +34,9 @@ void World::mark_merged(const Action& action, StepStream& stream, std::span<Step
     const core::Exchange* exchange = lead == StepItem::kNothing ? nullptr : state_->sides[lead].core->exchange;
     if (exchange == nullptr)
       continue;
+    // Rings may go on when the exchange has been let go of and freed.
+    process(exchange_.rank_of({lead})).ring_values[exchange->shared.trigger.value] =
+        static_cast<uint32_t>(exchange->ring_value());
     item.first_start = static_cast<uint32_t>(stream.started.size());
     for (const RequestName request : action.requests)
       if (request.index != lead && state_->sides[request.index].core->exchange == exchange)

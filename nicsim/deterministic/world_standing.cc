@@ -270,7 +270,7 @@ void World::stands_now(Process& process, Side& side) {
     return;
   process.kept_up = false;
   if (const nic::CounterId own = side.core->standing->trigger; own.valid())
-    process.shadow.opened(own.value, {});
+    process.opened(own, {});
 }
 
 // The counts by which graphs and kernels know how far a request is are gone when it no longer stands. The core cannot

@@ -63,7 +63,7 @@ void World::take_ring(Process& process, uint32_t counter) {
     note(landing);
   }
   process.nic.rings_landed(counter, landing);
-  const uint32_t value = ring_value(process.rank, counter);
+  const uint32_t value = process.ring_values[counter];
   process.nic.model().ring({counter}, uint64_t{landing} * value);
   process.shadow.succeeded(counter, uint64_t{landing} * value);
   if (process.driver != nullptr)

@@ -63,7 +63,8 @@ class ControlPlane final : private Courier {
   size_t progress();
   // Whether there may be something for progress() to do.
   bool pending() const {
-    return channel_->noticed() || channel_->pending() || matcher_.owes() > 0 || endpoint_.has_questions();
+    return channel_->noticed() || channel_->pending() || matcher_.owes() > 0 || endpoint_.has_questions() ||
+           endpoint_.has_unannounced_failures();
   }
   // Whether everything that this peer was told has reached it, or never will.
   bool has_taken_all(uint32_t rank) const { return card_bytes_[rank].empty() && channel_->has_taken_all(rank); }

@@ -100,6 +100,7 @@ class Endpoint {
   uint64_t take_unrecorded_failures() { return failures_.take_unrecorded(); }
   std::optional<uint32_t> take_unreachable() { return failures_.take_unreachable(); }
   Request* take_unannounced_failure() { return failures_.take_unannounced(); }
+  bool has_unannounced_failures() const { return failures_.has_unannounced(); }
   // How often it was started; of a standing request, as far as its stream has got.
   uint64_t started(const Request& request) const {
     return request.standing != nullptr ? standing_.started(request) : request.starts;

@@ -47,6 +47,7 @@ class FailureBook {
   uint64_t take_unrecorded();
   // A request that has failed since the last call, whose peer has to be told; null if there is none.
   Request* take_unannounced();
+  bool has_unannounced() const { return !unannounced_.empty(); }
   // Whether the program has yet to be told of a request that it failed.
   bool is_untold(uint64_t number) const { return std::find(untold_.begin(), untold_.end(), number) != untold_.end(); }
   // Failures so far of which the NIC kept no record: they may have been anybody's. As of the last collect().

@@ -113,14 +113,21 @@ bool talks_to_killed(const World& world, uint32_t rank) {
   });
 }
 
+// Whether both sides of the pair have done all there was to do: nobody was told of a failure and gave up.
+bool went_well(const World& world, uint32_t index) {
+  const Side& side = world.side(RequestName{index});
+  const Side& other = world.side(RequestName{index ^ 1});
+  return side.core != nullptr && !world.is_killed(side.rank) && !world.is_killed(other.rank) && side.failed == 0 &&
+         other.failed == 0 && side.starts == other.starts;
+}
+
 void judge_side(World& world, uint32_t index) {
   const Side& side = world.side(RequestName{index});
-  if (world.is_killed(side.rank) || world.is_killed(world.side(RequestName{index ^ 1}).rank))
+  bool judged = went_well(world, index);
+  if (judged)  // as what it is merged with has the same counters
+    world.for_each_merged(index, [&](uint32_t member) { judged = judged && went_well(world, member); });
+  if (!judged)
     return;
-  if (side.core == nullptr || side.failed > 0 || world.side(RequestName{index ^ 1}).failed > 0)
-    return;
-  if (side.starts != world.side(RequestName{index ^ 1}).starts)
-    return;  // somebody was told of a failure and gave up
   const core::Request& core = *side.core;
   nic::Nic& card = world.process(side.rank).card();
   const uint64_t starts = side.starts - side.before;

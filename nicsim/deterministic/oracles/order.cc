@@ -29,6 +29,13 @@ uint64_t generation(const World& world, uint32_t request, uint64_t number) {
   return number > 0 && last[-1] == request ? static_cast<uint64_t>(std::count(requests.begin(), last, request)) : 0;
 }
 
+// Whether the request is or was a member of the same exchange as the other one of that number.
+bool were_merged(const World& world, uint32_t request, uint32_t other, uint64_t number) {
+  const uint32_t exchange = world.exchange().merged({request});
+  return exchange != 0 && exchange == world.exchange().merged({other}) &&
+         generation(world, request, world.side(RequestName{request}).number) == generation(world, other, number);
+}
+
 // Whether it is a word that stands for a message of no bytes, where a provider has no such writes.
 bool is_stand_in(const World& world, const Transit& transit) {
   return world.options().provider == Provider::kSockets && transit.role == Transit::Role::kData &&
@@ -68,9 +75,9 @@ bool is_anothers(const World& world, const Transit& transit) {
   const Process& process = world.process(transit.to);
   return std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
     const core::Request* core = world.side(RequestName{request}).core;
-    const core::Request* owner = world.side(RequestName{transit.request}).core;
-    return core != nullptr && core->number != transit.owner && !world.are_merged(core, owner) && core->done.valid() &&
-           core->done.key.value == transit.packet.key && core->done.offset == transit.packet.offset;
+    return core != nullptr && core->number != transit.owner && core->done.valid() &&
+           core->done.key.value == transit.packet.key && core->done.offset == transit.packet.offset &&
+           !were_merged(world, request, transit.request, transit.owner);
   });
 }
 
@@ -212,7 +219,7 @@ void check_rung(World& world, const Process& process, const StepItem& item) {
   for (uint32_t request = 0; request < 2 * world.exchange().messages().size(); ++request) {
     const Side& side = world.side(RequestName{request});
     if (side.core != nullptr && side.rank == process.rank && side.core->trigger == counter &&
-        side.core->number != item.number && !world.are_merged(side.core, world.side(RequestName{item.start}).core))
+        side.core->number != item.number && !were_merged(world, request, item.start, item.number))
       return world.find(Finding::kOrder, "lifetime",
                         name(world, item.start, world.side(RequestName{item.start}).started + 1) +
                             ": rings the trigger of a request that came later, the " +
