@@ -149,7 +149,7 @@ uint64_t StepFabric::read(const fid_cntr& counter, bool failures) {
   return failures ? failed : value.value().success;
 }
 
-// On a card a single one is what a doorbell brings, and has a way to go.
+// On a card what a ring adds is what a doorbell brings, and has a way to go.
 int StepFabric::add(fid_cntr& counter, uint64_t value) {
   auto& adding = static_cast<Counter&>(counter);
   const nic::CounterId id = adding.id;
@@ -157,8 +157,8 @@ int StepFabric::add(fid_cntr& counter, uint64_t value) {
     adding.value += value;
     return take_chain(adding);
   }
-  if (!sockets_ && value == 1 && world_.is_running()) {
-    nic_.put_under_way(id.value);
+  if (!sockets_ && value == world_.process(rank_).ring_values[id.value] && world_.is_running()) {
+    nic_.put_under_way(id.value, value);
     return 0;
   }
   nic_.model().ring(id, value);

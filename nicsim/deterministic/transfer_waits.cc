@@ -54,7 +54,8 @@ WaitLink TransferWaits::not_posted(const std::string& what, RequestName request,
     if (side.core != nullptr && side.core->trigger.valid())
       text += " and its trigger counter at " +
               std::to_string(process.nic.model().read(side.core->trigger).value().reached()) + " of " +
-              std::to_string(2 * (iteration - side.before));
+              std::to_string((side.core->exchange == nullptr ? 2 : side.core->exchange->trigger_step()) *
+                             (iteration - side.before));
     return {text, std::nullopt, Blame::kProtocol};
   }
   return {what + " is lost: it is neither posted nor fired", std::nullopt, Blame::kProtocol};
@@ -160,8 +161,13 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
     return {what + " has fired, and does not complete", std::nullopt,
             side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
   const bool ready = core.transfer.ready;
-  const bool may_fire =
-      side.started >= iteration && (ready || world_.side(RequestName{2 * message + 1}).clear_counted >= iteration);
+  std::optional<uint32_t> uncleared;
+  world_.for_each_merged(send.index, [&](uint32_t other) {
+    if (!RequestName{other}.receive() && !world_.exchange().messages()[other / 2].options.ready &&
+        world_.side(RequestName{other | 1}).clear_counted < iteration)
+      uncleared = other;
+  });
+  const bool may_fire = side.started >= iteration && (ready || !uncleared);
   if (!ready && (may_fire || !overflows(side))) {
     const uint64_t posted = side.data_fired + waiting(side, core.trigger, Transit::Role::kData);
     if (posted < side.pieces * iteration)
@@ -172,12 +178,6 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   if (!ready && world_.side(RequestName{2 * message + 1}).clear_counted < iteration)
     return {what + " waits for its clear-to-send", WaitNode{WaitNode::Kind::kClear, 0, message, iteration},
             Blame::kUser};
-  std::optional<uint32_t> uncleared;
-  world_.for_each_merged(send.index, [&](uint32_t other) {
-    if (!RequestName{other}.receive() && !world_.exchange().messages()[other / 2].options.ready &&
-        world_.side(RequestName{other | 1}).clear_counted < iteration)
-      uncleared = other;
-  });
   if (!ready && uncleared)
     return {what + " waits for the clear-to-send of one that it is merged with",
             WaitNode{WaitNode::Kind::kClear, 0, *uncleared / 2, iteration}, Blame::kUser};

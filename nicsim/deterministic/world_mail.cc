@@ -41,8 +41,7 @@ bool World::has_mail(const Process& process) const {
 bool World::has_news_by_mail(const Process& process) const {
   const bool called = process.card_mail != nullptr && process.card_mail->wants_to_look();
   return called || !process.mail.under_way().empty() || process.endpoint.has_questions() ||
-         process.endpoint.has_unannounced_failures() ||
-         process.card().failures() != process.failures_announced;
+         process.endpoint.has_unannounced_failures() || process.card().failures() != process.failures_announced;
 }
 
 void World::take_mail(Process& process) {
