@@ -57,9 +57,8 @@ TEST(Config, WhatIsWrongIsNamed) {
       {"program=0-1:8i0/s0_w0/s0r_w0r", "0-1:8i0"},
       {"merged,ready", "'merged'"},
       {"merged,queues=2", "'merged'"},
-      {"merged,failures", "merged"},
       {"merged,sender-flag", "merged"},
-      {"program=0-1:8j1/s0_w0/s0r_w0r,cxi-driver", "merged"},
+      {"program=0-1:8j1/s0_w0/s0r_w0r,sockets-driver", "merged"},
   };
   for (const auto& [text, what] : wrong) {
     const Result<Config> config = Config::parse(text);

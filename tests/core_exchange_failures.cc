@@ -115,6 +115,7 @@ TEST_F(ExchangeFailures, AMessageThatFailedIsNotTakenForLanded) {
   EXPECT_EQ(told(us()), std::vector<const Request*>{ours[2]});
   expect_released();
   EXPECT_GT(ours[0]->failures + ours[1]->failures, 0u);
+  EXPECT_TRUE(us().endpoint.has_unannounced_failures()) << "their peers are to be told";
   free_ours();
 }
 

@@ -39,6 +39,14 @@ constexpr const char* kConfigs[] = {
     "2ranks,1req-each-way,3iter,merged,total-bells,sync",
     "2ranks,1req-each-way,3iter,merged,register-bells,age=1000",
     "2ranks,1req-each-way,2iter,merged,mail-by-card",
+    "2ranks,2req-each-way,2iter,merged,cxi-driver",
+    // What fails together: of an exchange, of one whose part alone is freed at first, and of two.
+    "2ranks,2req-each-way,2iter,merged,failures",
+    "2ranks,2req-each-way,2iter,merged,free,failures,register-bells",
+    "2ranks,1req-each-way,2iter,merged,failures,cxi-driver,no-room",
+    "3ranks,1req-each-way,2iter,merged,kills,mail-by-card",
+    "program=0-1:16t1i1_1-0:16t2j1_0-1:8t3i2_1-0:8t4j2/s0.1r_s2.3r_w2.3r_w0.1r_y_f0_f2_y_f1r.3r_y/"
+    "s0r.1_w0r.1_s2r.3_w2r.3_y_f0r.1.2r.3_y,failures",
     // One side alone; ready sends among them; parts that are refused; requests that are matched and merged anew.
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w1r.0_u1_p0_s1r.0_w0.1r_u1_y/s0r_w0r_u0_p1_s1_w1_s0r_p1_s1_w0r.1_u0_y",
     "program=0-1:16t1ri1_1-0:16t2j1_0-1:16t3i1/a0_p0_p2_s0.1r.2_w0.1r.2_u1_a0_p0_p2_s2.0.1r_w0.1r.2_u1_y/"

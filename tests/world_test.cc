@@ -287,6 +287,23 @@ TEST(Matching, WhatNobodyMatchesIsWithdrawn) {
   EXPECT_EQ(matched.report.finding, Finding::kUser);
 }
 
+// Each side comes and goes as it likes, and may have been matched or not when it goes. Which stays is told, where no
+// start of its own would find out.
+TEST(Matching, IsWithdrawnAsItIsMade) {
+  for (const char* card : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"})
+    for (const char* program : {"program=0-1:8t1/m0_t0_y/m0r_y_t0r", "program=0-1:8t1/m0_y/m0r_y_t0r",
+                                "program=0-1:8t1r/m0_t0_y/m0r_y", "program=0-1:8t1r_1-0:8t2/m0.1r_y/m0r.1_t1.0r_y"}) {
+      const Verdict verdict = fuzz_program((std::string(program) + card).c_str(), 1'000);
+      EXPECT_TRUE(verdict.ok()) << program << card << ": " << verdict.report.oracle << ": " << verdict.report.text;
+    }
+}
+
+// The control channel's slots come in pieces, and what is still to come must not fall into their next use.
+TEST(Matching, GoesOverTornSlots) {
+  const Verdict verdict = fuzz_program("program=1-0:16t4/m0r_x0r_f0r/m0_x0_f0,mail-by-card,torn");
+  EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
+}
+
 TEST(Matching, ARequestIsFreedFirst) {
   EXPECT_EQ(fuzz_program("program=0-0:8/m0.0r_x0.0r_m0", 10).report.finding, Finding::kUser);
 }

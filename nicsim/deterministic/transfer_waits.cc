@@ -15,10 +15,13 @@ Blame blame_of_free(const Side& side) { return side.failed > 0 || side.ever_rele
 uint64_t TransferWaits::waiting(const Side& side, nic::CounterId counter, Transit::Role role) const {
   const Process& process = world_.process(side.rank);
   const NicModel& model = process.nic.model();
+  const bool by_lead = role == Transit::Role::kDone && side.core->exchange != nullptr &&
+                       side.core->exchange->lead != nullptr;  // the one done word of all members
+  const uint64_t number = by_lead ? side.core->exchange->lead->number : side.number;
   uint64_t count = 0;
   for (auto entry = model.first_waiting(counter); entry; entry = model.next_waiting(*entry)) {
     const nic::Op& op = model.op_of(*entry);
-    count += op.context == side.number && world_.role_of(process, op) == role ? 1 : 0;
+    count += op.context == number && world_.role_of(process, op) == role ? 1 : 0;
   }
   return count;
 }
@@ -79,8 +82,12 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   const uint64_t posted = side.done_fired + waiting(side, core.completion, Transit::Role::kDone);
   if (side.done_landed >= iteration)
     return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
-  if (side.done_fired >= iteration)
-    return {what + " did not grow", std::nullopt, side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
+  if (side.done_fired >= iteration) {
+    bool failed = false;
+    world_.for_each_merged(request.index,
+                           [&](uint32_t member) { failed = failed || world_.side(RequestName{member}).failed > 0; });
+    return {what + " did not grow", std::nullopt, failed ? Blame::kFailure : Blame::kProtocol};
+  }
   const uint64_t value = world_.process(side.rank).nic.model().read(core.completion).value().reached();
   const uint64_t wanted = core.completions * (iteration - side.before);
   if (posted < iteration && (value >= wanted || !overflows(side)))

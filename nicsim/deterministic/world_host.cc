@@ -241,11 +241,11 @@ void World::release(Process& process, const core::Request& failed) {
 
 // The request was let go of, and fails along with its exchange where that was not complete.
 void World::note_released(Side& side, bool complete) {
-  const bool along = side.failed == 0 && !complete && side.pieces > 0;
-  if (along != (side.core->failures > 0 && side.failed == 0))
+  const bool along = side.core->failed_along;
+  if (complete ? along : side.pieces > 0 && side.core->failures == 0)
     find(Finding::kLeak, "honesty",
-         "the exchange of (" + side.core->describe() + ") has failed " + (complete ? "when it was complete" : "") +
-             ", and this member " + (along ? "does not count as failed" : "counts as failed"));
+         "the exchange of (" + side.core->describe() + ") has failed " +
+             (along ? "when it was complete, and this member counts as failed" : "and this member does not"));
   side.failed += along ? 1 : 0;
   side.released = side.ever_released = true;
 }

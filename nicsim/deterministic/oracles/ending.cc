@@ -97,8 +97,9 @@ void judge_pairs(World& world) {
       untold("was freed");
     else if (gone && !side.core->finds_out && side.core->peer_starts == UINT64_MAX)
       untold("was freed, and would not find out");
-    // The driver may hear of a failure when its request is gone.
-    else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().has_driver())
+    // The driver may hear of a failure when its request is gone; and what is merged may wait for another member.
+    else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().has_driver() &&
+             side.core->exchange == nullptr)
       untold("had failed when it was freed");
     else if (other.core != nullptr && other.number == side.core->matched_number && other.core->failures > 0)
       untold("has failed");
