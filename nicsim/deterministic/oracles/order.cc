@@ -207,7 +207,9 @@ void check_counted(World& world, const Transit& transit) {
 }
 
 void check_refused(World& world, const Transit& transit) {
-  if (was_released(world, transit))
+  // Who has found out that a process has ended gives up what was to be matched with it; that one may have gone on.
+  if (was_released(world, transit) ||
+      (world.is_killed(transit.from) && world.process(transit.to).has_lost(transit.from)))
     return;
   if (was_freed_by_program(world, transit))
     return broken(world, Finding::kUser, transit, "finds the other side freed");
