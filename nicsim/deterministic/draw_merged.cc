@@ -38,9 +38,32 @@ std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestN
   return calls.empty() ? std::nullopt : std::optional(calls);
 }
 
+// Of what is merged and freed by one call one member goes first, and the others cannot be started any more.
+void free_in_part(Exchange& exchange, uint32_t rank, uint32_t number) {
+  std::vector<Action>& actions = exchange.rank(rank).actions();
+  for (size_t place = actions.size(); place-- > 0;) {
+    if (actions[place].kind != Action::Kind::kFree)
+      continue;
+    std::vector<RequestName> members;
+    for (const RequestName each : actions[place].requests)
+      if (exchange.merged(each) == number)
+        members.push_back(each);
+    if (members.size() < 2)
+      continue;
+    Action one = actions[place], others = actions[place];
+    one.requests = {members.front()};
+    others.kind = Action::Kind::kStart;
+    others.requests.assign(members.begin() + 1, members.end());
+    others.refused = true;
+    std::erase(actions[place].requests, members.front());
+    actions.insert(actions.begin() + static_cast<ptrdiff_t>(place), {std::move(one), std::move(others)});
+    return;
+  }
+}
+
 }  // namespace
 
-void draw_merged(Exchange& exchange, Random& random) {
+void draw_merged(Exchange& exchange, Random& random, bool faulty) {
   constexpr uint32_t kMembers = 80;  // of those that could be: percent
   std::map<std::pair<uint32_t, std::vector<size_t>>, std::vector<RequestName>> alike;  // by rank and calls
   for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index) {
@@ -55,6 +78,8 @@ void draw_merged(Exchange& exchange, Random& random) {
     for (const RequestName request : requests)
       if (random.below(100) < kMembers)
         exchange.merge(request, number);
+    if (!faulty && random.percent(30))
+      free_in_part(exchange, calls.first, number);
   }
 }
 

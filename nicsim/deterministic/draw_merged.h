@@ -17,8 +17,8 @@ inline bool may_merge(const WorldOptions& world) {
 
 // Of each rank some of the requests that its program always starts together and waits for together, and that are
 // matched from the beginning. Requires that no rank blocks on a message before it has started to receive all those that
-// may be merged with it.
-void draw_merged(Exchange& exchange, Random& random);
+// may be merged with it. `faulty`: operations fail or processes die, so that no call need be refused for one reason.
+void draw_merged(Exchange& exchange, Random& random, bool faulty);
 
 }  // namespace lanyard::nicsim
 

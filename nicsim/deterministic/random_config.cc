@@ -47,7 +47,7 @@ Config random_config(uint64_t seed) {
   if (!may_merge(config.world) || random.below(100) >= kMerges)
     return config;
   Exchange merged = *config.program;
-  draw_merged(merged, random);
+  draw_merged(merged, random, is_faulty(config.world));
   config.program = std::make_shared<const Exchange>(std::move(merged));
   return config;
 }

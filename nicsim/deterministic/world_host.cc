@@ -107,9 +107,14 @@ bool World::call(Process& process, const Action& action) {
     find(finding, "refusal", "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + what);
     return true;
   };
-  if (action.refused)
-    return (status.code() == Code::kInvalidState && lane.stream.mark() == before) ||
-           complain(Finding::kOrder, "is a mistake, and is not refused");
+  if (action.refused) {
+    // What is a mistake may be too late besides.
+    const bool other_is_gone = std::any_of(action.requests.begin(), action.requests.end(), [this](RequestName request) {
+      return side(request).core->starts >= side(request).core->peer_starts;
+    });
+    const bool refused = status.code() == Code::kInvalidState || (other_is_gone && status.code() == Code::kFailed);
+    return (refused && lane.stream.mark() == before) || complain(Finding::kOrder, "is a mistake, and is not refused");
+  }
   if (action.repeated && status.code() == Code::kInvalidState)
     return mistake == nullptr && is_complete(action) &&
            complain(Finding::kOrder, "is refused though nothing is under way");
