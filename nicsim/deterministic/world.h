@@ -190,9 +190,6 @@ class World {
     for (const core::Request* member : side.core->exchange->members)
       visit(process(side.rank).requests[member->number - 1]);
   }
-  bool are_merged(const core::Request* one, const core::Request* other) const {
-    return one != nullptr && other != nullptr && one->exchange != nullptr && one->exchange == other->exchange;
-  }
   // Whether a step is being taken; else the world is built or judged.
   bool is_running() const { return chooser_ != nullptr; }
   // Whatever has landed in that region of that rank's, and has not been counted, is.
