@@ -60,6 +60,9 @@ INSTANTIATE_TEST_SUITE_P(
         "m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r_m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r,cxi-driver",
         "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/"
         "m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_m1r_x1r_s1r_w1r_y,cxi-driver,failures",
+        // What was refused is due, and a driver that is shown old values says so later.
+        "program=0-1:16t1_0-1:16t2/m0.1_x0.1_s0.1_w0.1_s0_w0_s0.1_w0.1_y/"
+        "m0r.1r_x0r.1r_s1r.0r_w1r.0r_s0r_w0r_s0r.1r_w0r.1r_y,cxi-driver,failures,stale-reads",
         // Freed and matched anew more often than a driver that is not called closes counters.
         "program=0-1:8t1/p0_s0_w0_f0_m0_x0_p0_s0_w0_f0_m0_x0_p0_s0_w0_f0_m0_x0_p0_s0_w0_y/"
         "s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_y,cxi-driver,early-acks",

@@ -31,6 +31,7 @@ constexpr const char* kConfigs[] = {
     "2ranks,2req-each-way,2iter,single-starts,sync,in-order",
     "2ranks,2req-each-way,1iter,failures",
     "2ranks,1req-each-way,2iter,lost-rings",
+    "program=0-1:8t1n/m0_x0_p0_s0_w0_y/m0r_x0r_s0r_w0r_u0_y",
     kPoolDeadlock,
 };
 constexpr uint64_t kSeeds = 24;

@@ -21,13 +21,23 @@ constexpr uint64_t kAddressSpace = uint64_t{1} << 56;
 
 uint64_t StepFabric::unread_failures() const {
   return static_cast<uint64_t>(
-      std::count_if(events_.begin(), events_.end(), [](const Event& event) { return event.err != 0; }));
+      std::count_if(events_.begin(), events_.end(), [](const Event& event) { return event.err != 0; }) +
+      std::count_if(unsaid_.begin(), unsaid_.end(), [](const Doomed& failed) { return !is_said(failed); }));
 }
 
 uint64_t StepFabric::unread_failures(uint64_t context) const {
-  return static_cast<uint64_t>(std::count_if(events_.begin(), events_.end(), [context](const Event& event) {
-    return event.owner == context && event.err != 0;
-  }));
+  return static_cast<uint64_t>(
+      std::count_if(events_.begin(), events_.end(),
+                    [context](const Event& event) { return event.owner == context && event.err != 0; }) +
+      std::count_if(unsaid_.begin(), unsaid_.end(),
+                    [context](const Doomed& failed) { return failed.op.context == context && !is_said(failed); }));
+}
+
+// The driver's note of it is free then, or another operation's.
+bool StepFabric::is_said(const Doomed& failed) {
+  const ofi::Work& work = *ofi::Work::use_of(reinterpret_cast<void*>(failed.op.value)).work;
+  return work.state == ofi::Work::State::kFree || work.trigger != failed.trigger ||
+         work.threshold != failed.threshold || work.op.context != failed.op.context;
 }
 
 bool StepFabric::keeps_doomed(uint64_t context) const {
@@ -57,10 +67,12 @@ void StepFabric::cause(nic::CounterId completion, Code code) {
   caused_[completion.value].failure += code == Code::kOk ? 0 : 1;
 }
 
-// The driver says now that what was refused has failed.
-void StepFabric::fails(const nic::Op& op, nic::CounterId completion) {
-  cause(completion, Code::kFailed);
-  world_.failed_refused(rank_, op);
+// The driver is to say that what was refused has failed: now, or at another look, if that one shows it an old value.
+void StepFabric::fails(const Doomed& doomed) {
+  std::erase_if(unsaid_, is_said);
+  unsaid_.push_back(doomed);
+  cause(doomed.completion, Code::kFailed);
+  world_.failed_refused(rank_, doomed.op);
   changed_ = true;
 }
 
@@ -73,7 +85,7 @@ void StepFabric::tell_due(nic::CounterId counter, uint64_t reached) {
     }
     const Doomed doomed = doomed_[i];
     doomed_.erase(doomed_.begin() + static_cast<ptrdiff_t>(i));
-    fails(doomed.op, doomed.completion);
+    fails(doomed);
   }
 }
 
@@ -87,7 +99,7 @@ int StepFabric::doom(const Doomed& doomed) {
   if (doomed.trigger.valid())
     doomed_.push_back(doomed);
   else
-    fails(doomed.op, doomed.completion);
+    fails(doomed);
   changed_ = true;
   return refuse(world_.is_killed(doomed.op.remote.peer) ? FI_EHOSTUNREACH : FI_ENOMEM);
 }

@@ -58,7 +58,8 @@ class StepFabric final : public Witness {
 
   // Completions that the driver has not read.
   bool has_news() const { return !events_.empty(); }
-  // How many of them are failures, of operations with that context.
+  // Failures, of operations with that context, that the driver has not put down: it has not read of them, or has yet to
+  // say that what was refused is due.
   uint64_t unread_failures() const;
   uint64_t unread_failures(uint64_t context) const;
   // Whether the driver's thread has to look from time to time though the queue holds nothing for it.
@@ -162,7 +163,8 @@ class StepFabric final : public Witness {
   bool refuses(const nic::Op& op) const;
   void tell_due(nic::CounterId counter, uint64_t reached);
   void cause(nic::CounterId completion, Code code);
-  void fails(const nic::Op& op, nic::CounterId completion);
+  void fails(const Doomed& doomed);
+  static bool is_said(const Doomed& failed);
   int open_in_model(Region& region);
   int no_more() const;
   int doom(const Doomed& doomed);
@@ -185,6 +187,7 @@ class StepFabric final : public Witness {
   std::vector<Event> events_;     // oldest first
   std::vector<Given> given_;
   std::vector<Doomed> doomed_;
+  std::vector<Doomed> unsaid_;  // that were due when their counter was read, and with the driver are still to come
   std::vector<const Counter*> adding_;     // whose chains are under way, oldest first
   std::vector<nic::CounterValue> caused_;  // by counter
   // The successes that the driver has read last, while it has not read the failures.

@@ -143,10 +143,18 @@ bool World::has_news_of_losses(const Process& process) const {
 
 // Makes a call in which requests may fail though no operation of theirs did, and puts down which.
 void World::note_failures_told(Process& process, const std::function<void()>& call) {
-  process.endpoint.collect_failures();
+  // To take what a driver has put down lets it go on, and put down more.
+  const auto collect = [&process] {
+    uint64_t known;
+    do {
+      known = process.card().failures();
+      process.endpoint.collect_failures();
+    } while (process.card().failures() != known);
+  };
+  collect();
   const auto failures = [this](uint32_t request) {
     const Side& side = state_->sides[request];
-    // But for those that did happen here, of which a driver may read some meanwhile, and tell later.
+    // With those that did happen here, of which a driver may read some meanwhile.
     return side.core == nullptr ? int64_t{0}
                                 : static_cast<int64_t>(side.core->failures + unread_failures(side) - side.failed);
   };
@@ -154,11 +162,10 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
   for (uint32_t request = 0; request < state_->sides.size(); ++request)
     before.push_back(failures(request));
   call();
-  process.endpoint.collect_failures();
+  collect();
   for (uint32_t request = 0; request < state_->sides.size(); ++request) {
     Side& side = state_->sides[request];
-    // Fewer than none: what was refused has come due, and its driver has not said so yet.
-    if (side.rank != process.rank || side.core == nullptr || failures(request) <= std::max(before[request], int64_t{0}))
+    if (side.rank != process.rank || side.core == nullptr || failures(request) <= before[request])
       continue;
     ++side.failed;
     process.hears_of_failures = true;

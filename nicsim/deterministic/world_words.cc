@@ -115,7 +115,7 @@ std::string World::describe(const StepItem& item) const {
                        : item.op.kind == gpu::StreamOp::Kind::kUnpack ? "unpacks for ("
                                                                       : "has packed or unpacked for (") +
            exchange_.describe({item.request}) + ")";
-  if (item.kind == StepItem::Kind::kMark)
+  if (item.kind == StepItem::Kind::kMark && item.start != StepItem::kNothing)
     return "start (" + exchange_.describe({item.start}) + ") is reached";
   if (item.kind == StepItem::Kind::kRing)
     return item.start == StepItem::kNothing ? "rings for all that share the queue's trigger"
