@@ -119,8 +119,12 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.bells = Bells::kTotals; }, [](const C& c) { return N{c.world.bells == Bells::kTotals}; }},
       {"max-message=", "", 1, uint64_t{1} << 40, "bytes of one write; longer messages go in pieces (1048576)",
        [](C& c, N n) { c.world.max_message_bytes = n; }, [](const C& c) { return c.world.max_message_bytes; }},
+      {"uneven", "", 0, 0, "... and of odd ranks' cards half of that", [](C& c, N) { c.world.uneven = true; },
+       [](const C& c) { return N{c.world.uneven}; }},
       {"failures", "", 0, 0, "fault: an operation fails", [](C& c, N) { c.world.failures = true; },
        [](const C& c) { return N{c.world.failures}; }},
+      {"cut-mail", "", 0, 0, "fault: the way between two cards fails, as mail goes over it",
+       [](C& c, N) { c.world.cut_mail = true; }, [](const C& c) { return N{c.world.cut_mail}; }},
       {"lost-rings", "", 0, 0, "fault that no NIC may have: a ring never lands",
        [](C& c, N) { c.world.lost_rings = true; }, [](const C& c) { return N{c.world.lost_rings}; }},
       {"no-room", "", 0, 0, "fault: the NIC says that it has no entry though it has",
@@ -201,7 +205,7 @@ Status check_halo(const Config& config) {
     return {Code::kInvalidArgument,
             "'merged' takes regular sends that are started together on one queue, and goes without 'misuse' and "
             "'beyond'"};
-  const uint64_t pieces = core::pieces_of(halo.bytes, config.world.max_message_bytes);
+  const uint64_t pieces = core::pieces_of(halo.bytes, config.world.longest(0, 1));
   const uint64_t oldest = core::most_starts(config.world.strategy, halo.ready, pieces) - halo.iterations;
   if (config.world.age > oldest)
     return {Code::kInvalidArgument,
@@ -248,10 +252,12 @@ Status check_merged(const Config& config) {
 Status check_mail(const Config& config) {
   const WorldOptions& world = config.world;
   if (!world.mail_by_card)
-    return {};
-  if (world.has_driver() || world.scarce || world.max_message_bytes < CardMail::kLeastMessageBytes)
-    return {Code::kInvalidArgument, "'mail-by-card' goes without a driver and 'scarce', and takes a 'max-message' of " +
-                                        std::to_string(CardMail::kLeastMessageBytes) + " or more"};
+    return world.cut_mail ? Status(Code::kInvalidArgument, "'cut-mail' takes 'mail-by-card'") : Status();
+  if (world.cut_mail && !world.failures)
+    return {Code::kInvalidArgument, "'cut-mail' takes 'failures'"};
+  if (world.has_driver() || world.scarce || world.longest(0, 1) < CardMail::kLeastMessageBytes)
+    return {Code::kInvalidArgument, "'mail-by-card' goes without a driver and 'scarce', and takes cards that write " +
+                                        std::to_string(CardMail::kLeastMessageBytes) + " bytes or more at a time"};
   return {};
 }
 

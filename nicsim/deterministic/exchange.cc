@@ -24,9 +24,8 @@ class Captures {
       case Kind::kCaptured:
         if (queue_ != action.queue)
           return "no capture is under way on this queue";
-        if (!unwaited_.empty())
-          return "a captured start has no wait";
-        captured_[action.queue] = true;
+        captured_[action.queue] = unwaited_.empty();
+        unwaited_.clear();
         queue_.reset();
         return nullptr;
       case Kind::kLaunch: return captured_[action.queue] && !open() ? nullptr : "nothing was captured on this queue";
@@ -54,7 +53,7 @@ class Captures {
     return nullptr;
   }
 
-  std::vector<bool> captured_;     // by queue: something was
+  std::vector<bool> captured_;     // by queue: something was, and no start without its wait
   std::optional<uint32_t> queue_;  // of the capture under way
   std::vector<RequestName> unwaited_;
 };
@@ -124,6 +123,9 @@ Status Exchange::validate() const {
     if (const MessageOptions& o = message.options;
         o.nobody && (o.ready || o.any_source || o.any_tag || o.send_gaps || o.receive_gaps))
       return {Code::kInvalidArgument, "MPI_PROC_NULL's is a regular send, has no wildcard, and nobody packs for it"};
+  for (const Message& message : messages_)
+    if (const MessageOptions& o = message.options; o.lacking > o.bytes || (o.lacking > 0 && (o.room > 0 || o.nobody)))
+      return {Code::kInvalidArgument, "a receive that is too short lacks no more than there is"};
   for (uint32_t rank = 0; rank < ranks(); ++rank) {
     const std::vector<Action>& actions = programs_[rank].actions();
     Captures captures(programs_[rank].queues());
@@ -143,6 +145,10 @@ Status Exchange::validate() const {
           return complain(rank, i, "no such request");
         if (rank_of(request) != rank)
           return complain(rank, i, "the request (" + describe(request) + ") belongs to another rank");
+        const bool lacking = messages_[request.message()].options.lacking > 0;
+        if (action.kind == Kind::kMatched && lacking != action.refused)
+          return complain(rank, i,
+                          "the request (" + describe(request) + (lacking ? ") cannot be" : ") is") + " matched");
         if (std::count(action.requests.begin(), action.requests.end(), request) > 1)
           return complain(rank, i, "the request (" + describe(request) + ") stands there twice");
       }

@@ -41,6 +41,7 @@ struct MessageOptions {
   int tag = 0;
   bool ready = false;       // a ready send: the program must see to it that the receive was started
   uint32_t room = 0;        // by so many bytes the receive is longer than the message
+  uint32_t lacking = 0;     // by so many it is shorter: the two do not match
   bool any_source = false;  // the receive's wildcards: no other send may fit it while it is being matched
   bool any_tag = false;
   bool nobody = false;     // both the send and the receive are MPI_PROC_NULL's: nothing goes from one to the other
@@ -63,13 +64,13 @@ struct Action {
     kAwait,     // enqueues a wait for that: the ready send may be started
     kComplete,  // asks whether the last starts of requests have completed, until they have
     kFree,      // MPI_Request_free, again and again while it is refused because the last start has not completed
-    kMatch,     // new requests in place of those that were freed; begins to match them. What a program matches before
-                // it does anything else with it is not matched when the world begins.
-    kMatched,   // waits until they are matched
+    kMatch,     // new requests in place of those that were freed, or those that did not match; begins to match them.
+                // What a program matches before it does anything else with it is not matched when the world begins.
+    kMatched,   // waits until they are matched, or (`refused`) until that has failed as the message is too long
     kWithdraw,  // MPI_Request_free of requests that were never started, matched or not: what the peer was told of them
                 // is taken back
     kCapture,   // what is enqueued on the queue from here on is captured, not run
-    kCaptured,  // ... up to here
+    kCaptured,  // ... up to here; where a start has no wait yet the capture is of no use, and the request is freed
     kLaunch,    // enqueues all that was captured last on the queue
     kStand,     // MPIX_Device_requests_create: from here on kernels alone start them and wait for them
     kKernelStart,  // enqueues a kernel that calls MPIX_Device_startall
@@ -81,7 +82,8 @@ struct Action {
   uint32_t message = 0;               // kPack, kUnpack, kPromise, kAwait
   std::vector<RequestName> requests;  // of all other kinds but kSync and those of captures
   bool refused = false;   // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change
-                          // nothing; kDismiss: likewise, where a start has not completed; else nothing is called
+                          // nothing; kDismiss: likewise, where a start has not completed; else nothing is called;
+                          // kMatched: see there
   bool repeated = false;  // kStart: may be refused because the last start is on another queue and has not completed;
                           // then again, until it is not
 };
@@ -132,7 +134,7 @@ class HostProgram {
   HostProgram& dismiss(std::vector<RequestName> requests) {
     return enqueue(Action::Kind::kDismiss, std::move(requests));
   }
-  // The start or wait before is a mistake.
+  // The start, wait or match before is a mistake.
   HostProgram& refused();
   // The start before is made again and again while the last one goes on elsewhere.
   HostProgram& repeated();

@@ -3,11 +3,11 @@
 //   0-1:24t3r_1-0:16p8/q0_p0_s0.1r_w0.1r_u1_y/...
 //
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
-// ready send; pN: so much room more in the receive; s: received from any source; g: with any tag; n: send and receive
-// are MPI_PROC_NULL's; x, y: the send's buffer, the receive's has gaps; iN, jN: the send, the receive is merged with
-// its rank's others of that number. Actions are a letter and what they are about: q a queue, p u o a a message, s w c f
-// m x t d k v z requests (a message, with r for its receive); y b e l nothing. A '-' behind s, w or z: it must be
-// refused; a '+' behind s: it is repeated until it is taken.
+// ready send; pN: so much room more in the receive; hN: so much too little; s: received from any source; g: with any
+// tag; n: send and receive are MPI_PROC_NULL's; x, y: the send's buffer, the receive's has gaps; iN, jN: the send, the
+// receive is merged with its rank's others of that number. Actions are a letter and what they are about: q a queue, p u
+// o a a message, s w c f m x t d k v z requests (a message, with r for its receive); y b e l nothing. A '-' behind s,
+// w, x or z: it must be refused; a '+' behind s: it is repeated until it is taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -95,6 +95,7 @@ Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) 
   MessageOptions options{.bytes = *bytes};
   while (!reader.done()) {
     const bool tag = reader.take('t'), room = !tag && reader.take('p');
+    const bool lacking = !tag && !room && reader.take('h');
     if (uint32_t* merged = reader.take('i')   ? &options.send_merged
                            : reader.take('j') ? &options.receive_merged
                                               : nullptr) {
@@ -102,14 +103,14 @@ Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) 
       if (!value || *value == 0)
         return wrong("message", text);
       *merged = *value;
-    } else if (tag || room) {
+    } else if (tag || room || lacking) {
       const std::optional<uint32_t> value = reader.number();
       if (!value || *value > kMostBytes)
         return wrong("message", text);
       if (tag)
         options.tag = static_cast<int>(*value);
       else
-        options.room = *value;
+        (room ? options.room : options.lacking) = *value;
     } else if (reader.take('r')) {
       options.ready = true;
     } else if (reader.take('s')) {
@@ -176,7 +177,9 @@ Status parse_action(std::string_view text, HostProgram& host) {
   host.actions().push_back(
       {.kind = letter->kind, .queue = host.queue(), .message = 0, .requests = std::move(requests)});
   const bool start = letter->kind == Kind::kStart;
-  if ((start || letter->kind == Kind::kWait || letter->kind == Kind::kDismiss) && reader.take('-'))
+  const bool may_be_refused =
+      start || letter->kind == Kind::kWait || letter->kind == Kind::kDismiss || letter->kind == Kind::kMatched;
+  if (may_be_refused && reader.take('-'))
     host.refused();
   else if (start && reader.take('+'))
     host.repeated();
@@ -191,6 +194,8 @@ std::string text_of(const Exchange::Message& message) {
     text += "t" + std::to_string(options.tag);
   if (options.room != 0)
     text += "p" + std::to_string(options.room);
+  if (options.lacking != 0)
+    text += "h" + std::to_string(options.lacking);
   text += options.ready ? "r" : "";
   text += options.any_source ? "s" : "";
   text += options.any_tag ? "g" : "";
@@ -263,8 +268,10 @@ Result<Exchange> Exchange::parse(const std::string& text) {
 
 std::string Exchange::help() {
   return "A program: messages, then each rank's program, divided by '/', and within them by '_':\n"
-         "  0-1:24t3  from rank 0 to rank 1, 24 bytes, tag 3; r: a ready send; pN: the receive is N bytes longer;\n"
-         "            s, g: received from any source, with any tag; n: the send is to MPI_PROC_NULL, the receive from "
+         "  0-1:24t3  from rank 0 to rank 1, 24 bytes, tag 3; r: a ready send; pN, hN: the receive is N bytes longer, "
+         "or\n"
+         "            shorter, and matches nothing; s, g: received from any source, with any tag; n: the send is to "
+         "MPI_PROC_NULL, the receive from "
          "it;\n"
          "            x, y: gaps in the buffer of the send, of the receive;\n"
          "            i1, j1: the send, the receive is merged with its rank's others of that number\n"
@@ -274,6 +281,7 @@ std::string Exchange::help() {
          "repeated\n"
          "            until the last start has completed\n"
          "  w0.1r     wait for them; c: until they have completed; f: free; m: match; x: until they are matched;\n"
+         "            x0-: until that has failed as the receive is too short;\n"
          "            t: withdraw: free what was never started, matched or not\n"
          "  y         MPIX_Queue_wait\n"
          "  b e l     begin and end a capture on the queue; launch what was captured there last\n"

@@ -83,7 +83,8 @@ struct Process {
         own_matcher(endpoint, mail),
         matcher(card_mail == nullptr ? own_matcher : card_mail->plane().matcher()),
         shadow(limits),
-        ring_values(limits.max_counters, 1) {}
+        ring_values(limits.max_counters, 1),
+        cut_off(ranks) {}
 
   // Null where the world has none.
   static std::unique_ptr<Driver> open_driver(World& world, StepNic& nic, uint32_t rank, const ModelLimits& limits);
@@ -119,6 +120,7 @@ struct Process {
   core::Matcher& matcher;  // that, or the control plane's
   ShadowNic shadow;
   std::vector<uint32_t> ring_values;  // what one ring of a counter adds to it
+  std::vector<bool> cut_off;          // by rank: something that its control channel wrote there has failed
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<uint32_t> requests;                // RequestName::index by the core's number for it, less 1
   std::vector<core::WordPool::Word> done_words;  // likewise, of freed ones too

@@ -26,6 +26,7 @@ Config draw(uint64_t seed) {
   messages.draw(exchange, config.world);
   const uint32_t epochs = 1 + random.below(kMostEpochs);
   messages.draw_lives(epochs, faulty);
+  messages.draw_short(exchange);
   RandomProgram program(random, messages, exchange, faulty);
   program.begin();
   messages.draw_idle(exchange, epochs, faulty);

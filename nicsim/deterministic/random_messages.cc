@@ -7,8 +7,16 @@ namespace lanyard::nicsim {
 namespace {
 
 constexpr uint32_t kMostMessages = 6, kMostQueues = 3;
+// Now and then there are more than the first size of the core's tables, between the same two ranks and with one tag.
+constexpr uint32_t kMany = 9, kManyMore = 4;
 // Of ready pairs that may be started by graphs and kernels, where a program has such: percent.
 constexpr uint32_t kStandingReady = 50;
+
+bool has_wildcards(const Exchange& exchange) {
+  const auto& messages = exchange.messages();
+  return std::any_of(messages.begin(), messages.end(),
+                     [](const Exchange::Message& each) { return each.options.any_source || each.options.any_tag; });
+}
 
 }  // namespace
 
@@ -55,16 +63,17 @@ void RandomMessages::draw_wildcards(const std::vector<std::pair<uint32_t, uint32
 }
 
 void RandomMessages::draw(Exchange& exchange, const WorldOptions& world) {
-  const uint32_t count = 1 + random_.below(kMostMessages);
+  const bool many = random_.percent(3);
+  const uint32_t count = many ? kMany + random_.below(kManyMore) : 1 + random_.below(kMostMessages);
   std::vector<std::pair<uint32_t, uint32_t>> ends;
   std::vector<MessageOptions> all;
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t from = random_.below(exchange.ranks());
     const uint32_t to =
         random_.percent(10) ? from : (from + 1 + random_.below(std::max(exchange.ranks(), 2u) - 1)) % exchange.ranks();
-    ends.emplace_back(from, to);
+    ends.push_back(many && i > 0 ? ends.front() : std::pair(from, to));
     all.push_back({.bytes = draw_bytes(world),
-                   .tag = random_.percent(25) ? 0 : static_cast<int>(i) + 1,
+                   .tag = many || random_.percent(25) ? 0 : static_cast<int>(i) + 1,
                    .ready = random_.percent(30),
                    .room = random_.percent(25) ? 1 + random_.below(20) : 0,
                    .send_gaps = random_.percent(20),
@@ -115,12 +124,10 @@ void RandomMessages::draw_lives(uint32_t epochs, bool faulty) {
 // With tags of their own.
 void RandomMessages::draw_idle(Exchange& exchange, uint32_t epochs, bool faulty) {
   constexpr int kTag = 100;
-  const auto& messages = exchange.messages();
-  if (epochs < 2 || !random_.percent(20) ||
-      std::any_of(messages.begin(), messages.end(),
-                  [](const Exchange::Message& each) { return each.options.any_source || each.options.any_tag; }))
+  if (epochs < 2 || !random_.percent(20) || has_wildcards(exchange))
     return;
-  const uint32_t twins = draw_twins(exchange, epochs, faulty, kTag);
+  const uint32_t captured = draw_captured(exchange, epochs, kTag);
+  const uint32_t twins = captured + draw_twins(exchange, epochs, faulty, kTag + static_cast<int>(captured));
   const uint32_t count = 1 + random_.below(3);
   for (uint32_t i = twins; i < twins + count; ++i) {
     const uint32_t from = random_.below(exchange.ranks()), to = random_.below(exchange.ranks());
@@ -137,6 +144,35 @@ void RandomMessages::draw_idle(Exchange& exchange, uint32_t epochs, bool faulty)
                        .first = first,
                        .last = first + 1 + random_.below(left)});
     }
+  }
+}
+
+// A pair of which one side is captured once, and freed. Returns how many tags that takes.
+uint32_t RandomMessages::draw_captured(Exchange& exchange, uint32_t epochs, int tag) {
+  if (!stands_ || exchange.ranks() < 2 || random_.percent(50))
+    return 0;
+  const uint32_t from = random_.below(exchange.ranks());
+  const uint32_t to = (from + 1 + random_.below(exchange.ranks() - 1)) % exchange.ranks();
+  const MessageName name = exchange.message(from, to, {.bytes = 8, .tag = tag});
+  const bool send = random_.percent(50);
+  idle_.push_back({.request = name.send, .rank = from, .first = 0, .last = epochs, .captured = send});
+  idle_.push_back({.request = name.receive, .rank = to, .first = 0, .last = epochs, .captured = !send});
+  return 1;
+}
+
+// With the tag of a message that programs match.
+void RandomMessages::draw_short(Exchange& exchange) {
+  if (!random_.percent(12) || has_wildcards(exchange))
+    return;
+  for (size_t i = 0; i < count(); ++i) {
+    const Exchange::Message beside = exchange.messages()[i];
+    if (!own_[i] || beside.options.nobody || random_.percent(50))
+      continue;
+    const uint32_t bytes = 1 + random_.below(20);
+    short_.push_back(
+        {exchange.message(beside.from, beside.to,
+                          {.bytes = bytes, .tag = beside.options.tag, .lacking = 1 + random_.below(bytes)}),
+         i});
   }
 }
 

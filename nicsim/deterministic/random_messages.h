@@ -47,6 +47,13 @@ struct IdleRequest {
   RequestName request;
   uint32_t rank = 0;
   uint32_t first = 0, last = 0;  // epochs in which it is matched and withdrawn; where the last one is none, it stays
+  bool captured = false;         // a start of it, for which no wait is; then it is freed at once
+};
+
+// A message that is too long for its receive, and is matched beside another one's with the same tag.
+struct ShortMessage {
+  MessageName name;
+  size_t beside = 0;  // the message
 };
 
 class RandomMessages {
@@ -61,6 +68,8 @@ class RandomMessages {
   void draw_lives(uint32_t epochs, bool faulty);
   // Adds messages of which one side alone is there, or both come and go as they like, where no wildcard takes them.
   void draw_idle(Exchange& exchange, uint32_t epochs, bool faulty);
+  // Adds messages that are too long for their receives, likewise.
+  void draw_short(Exchange& exchange);
   // Which go in that epoch: of what is there, one at least.
   void draw_going(uint32_t epoch);
   // Some, each with that chance in percent.
@@ -76,10 +85,12 @@ class RandomMessages {
   uint32_t queues(uint32_t rank) const { return queues_[rank]; }
   std::vector<RequestPlan>& plans(uint32_t rank) { return plans_[rank]; }
   std::span<const IdleRequest> idle() const { return idle_; }
+  std::span<const ShortMessage> too_short() const { return short_; }
 
  private:
   uint32_t draw_bytes(const WorldOptions& world);
   void draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends, std::vector<MessageOptions>& all);
+  uint32_t draw_captured(Exchange& exchange, uint32_t epochs, int tag);
   uint32_t draw_twins(Exchange& exchange, uint32_t epochs, bool faulty, int tag);
   size_t requests_of(uint32_t rank) const;
   bool lives(size_t message, uint32_t epoch) const {
@@ -92,6 +103,7 @@ class RandomMessages {
   std::vector<std::vector<RequestPlan>> plans_;  // by rank, in the order of messages
   std::vector<bool> going_;                      // by message
   std::vector<IdleRequest> idle_;
+  std::vector<ShortMessage> short_;
   std::vector<bool> own_;                             // by message: programs match it
   std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };

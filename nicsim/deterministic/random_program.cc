@@ -36,7 +36,19 @@ void RandomProgram::match(const std::vector<bool>& chosen) {
     }
     if (requests.empty())
       continue;
-    exchange_.rank(rank).match(requests);
+    HostProgram& host = exchange_.rank(rank);
+    std::vector<RequestName> too_short;
+    for (const ShortMessage& each : messages_.too_short())
+      for (const RequestName request : {each.name.send, each.name.receive})
+        if (chosen[each.beside] && exchange_.rank_of(request) == rank)
+          too_short.push_back(request);
+    // Tried again, they come after those that they are matched beside.
+    if (!too_short.empty())
+      host.match(too_short).matched(too_short).refused();
+    requests.insert(requests.end(), too_short.begin(), too_short.end());
+    host.match(requests);
+    if (!too_short.empty())
+      host.matched(too_short).refused().withdraw(too_short);
     if (random_.percent(50))
       know_matched(exchange_.rank(rank), rank, [](const RequestPlan&) { return true; });
   }
@@ -101,6 +113,8 @@ void RandomProgram::come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch
   for (const IdleRequest& each : messages_.idle()) {
     if (each.rank == rank && each.first == epoch)
       host.match({each.request});
+    if (each.rank == rank && each.first == epoch && each.captured)
+      host.matched({each.request}).capture().start({each.request}).captured().free({each.request});
     if (each.rank == rank && each.last == epoch)
       host.withdraw({each.request});
   }
@@ -111,11 +125,12 @@ void RandomProgram::come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch
 // Before its next start: perhaps on another queue.
 void RandomProgram::roam(HostProgram& host, uint32_t rank, RequestPlan& plan, bool* repeated) {
   const uint32_t queues = messages_.queues(rank);
-  const bool may = queues > 1 && !faulty_ && !plan.standing && (!plan.checked || !plan.request.receive());
+  const bool may = queues > 1 && !plan.standing && (!plan.checked || !plan.request.receive());
   if (!may || !random_.percent(25))
     return;
   const uint32_t next = (plan.queue + 1 + random_.below(queues - 1)) % queues;
-  if (plan.started && (plan.checked || random_.percent(50)))
+  // What has failed never completes, and to repeat its start would never end.
+  if (plan.started && (plan.checked || faulty_ || random_.percent(50)))
     host.complete({plan.request});
   else if (plan.started)
     *repeated = true;

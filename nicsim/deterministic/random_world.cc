@@ -33,6 +33,7 @@ WorldOptions draw_world(Random& random) {
   world.torn = random.percent(25);
   if (random.percent(50))
     world.max_message_bytes = random.one_of({uint64_t{8}, uint64_t{16}, uint64_t{24}, uint64_t{40}});
+  world.uneven = world.max_message_bytes < WorldOptions().max_message_bytes && random.percent(25);
   if (random.percent(60))
     world.depth = 1 + random.below(10);
   else
@@ -59,8 +60,9 @@ void draw_carriers(Random& random, WorldOptions& world, bool stands) {
   if (!stands && world.strategy != core::Strategy::kWriteBack && world.bells == Bells::kCalls && world.in_flight == 0 &&
       random.percent(50))
     draw_provider(random, world);
-  world.mail_by_card = !world.has_driver() && !world.scarce &&
-                       world.max_message_bytes >= CardMail::kLeastMessageBytes && random.percent(60);
+  world.mail_by_card =
+      !world.has_driver() && !world.scarce && world.longest(0, 1) >= CardMail::kLeastMessageBytes && random.percent(60);
+  world.cut_mail = world.mail_by_card && world.failures && random.percent(40);
 }
 
 }  // namespace lanyard::nicsim

@@ -48,7 +48,11 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.halo.iterations = 1; });
   with([](Config& c) { c.halo.both_ways = c.halo.ranks == 1; });
   with([](Config& c) { c.halo.queues = 1; });
-  with([](Config& c) { c.world.max_message_bytes = WorldOptions().max_message_bytes; });
+  with([](Config& c) { c.world.uneven = false; });
+  with([](Config& c) {
+    c.world.max_message_bytes = WorldOptions().max_message_bytes;
+    c.world.uneven = false;
+  });
   // Not to one rank, which would be smaller: what a rank does to itself is harder to read.
   with([](Config& c) { c.halo.ranks = c.halo.ranks > 2 ? c.halo.ranks - 1 : c.halo.ranks; });
   with([](Config& c) { c.halo.each_way = std::max(c.halo.each_way - 1, 1u); });

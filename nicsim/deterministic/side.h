@@ -18,6 +18,7 @@ struct Side {
   core::Request* core = nullptr;  // null once it is freed
   uint32_t rank = 0;
   uint32_t queue = 0;                         // of the last start
+  std::vector<uint64_t> starts_on;            // by queue that it was started on: `starts` of the last one there
   uint64_t number = 0;                        // the core's for its request, the last one
   uint64_t before = 0;                        // starts of its requests that were freed
   uint64_t starts = 0;                        // that the host has enqueued, of all of them

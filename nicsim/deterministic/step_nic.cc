@@ -123,7 +123,11 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
 }
 
 void StepNic::put_under_way(uint32_t counter, uint64_t value) {
-  if (const uint32_t right = world_.process(rank_).ring_values[counter]; value != right)
+  const uint32_t right = world_.process(rank_).ring_values[counter];
+  // What has completed before its stream has rung for it goes on elsewhere from a sum that lacks that ring.
+  if (value != right && world_.may_run_ahead(rank_, {counter}))
+    return;
+  if (value != right)
     return world_.find(Finding::kOrder, "doorbell",
                        "rank " + std::to_string(rank_) + ": a start rings " +
                            std::to_string(static_cast<int64_t>(value)) + " times, not " +

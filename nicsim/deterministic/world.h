@@ -52,6 +52,7 @@ struct WorldOptions {
   bool torn = false;        // a source may be read, and bytes may land, in two steps
   bool in_order = false;    // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
+  bool uneven = false;  // of odd ranks' NICs it is half of that
   Bells bells = Bells::kCalls;
   // Else than kNone the core's card is the driver over libfabric (transport/cxi), over one of the world's. Not with
   // kWriteBack, `blocking_post`, bells other than calls, or programs that capture: no such driver can do those. Nor
@@ -63,6 +64,7 @@ struct WorldOptions {
   bool mail_by_card = false;
   // Which faults a Chooser is asked about.
   bool failures = false;
+  bool cut_mail = false;  // with `mail_by_card` and `failures`: the way between two NICs fails, as mail goes over it
   bool lost_rings = false;
   bool no_room = false;
   bool scarce = false;  // a counter or a region is refused once, and there when it is asked for again
@@ -76,6 +78,12 @@ struct WorldOptions {
   Timing timing = {};      // where it does
   uint64_t age = 0;        // iterations that every request has behind it when the world begins
   uint64_t max_steps = 0;  // more are a livelock; 0: far more than the exchange needs
+
+  // The longest message of that rank's NIC, and of those that go from one rank to another.
+  uint64_t longest(uint32_t rank) const {
+    return uneven && rank % 2 == 1 ? std::max<uint64_t>(max_message_bytes / 2, 1) : max_message_bytes;
+  }
+  uint64_t longest(uint32_t from, uint32_t to) const { return std::min(longest(from), longest(to)); }
 };
 
 enum class StepKind : uint8_t {
@@ -152,6 +160,11 @@ class World {
     return state_->killed == kNone ? std::nullopt : std::optional<uint32_t>(state_->killed);
   }
   uint32_t deaths() const { return state_->deaths; }
+  // Whether something has failed that the control channel of one of the two wrote to the other one, who lives: nothing
+  // gets from one to the other any more.
+  bool are_cut(uint32_t one, uint32_t other) const {
+    return process(one).cut_off[other] || process(other).cut_off[one];
+  }
   // Of all steps so far, in order: equal runs have equal hashes, whatever compiled them.
   uint64_t trace_hash() const { return state_->trace_hash; }
   bool finished() const;  // every program has ended and every stream is empty, but for a process that was killed
@@ -194,6 +207,9 @@ class World {
   bool is_running() const { return chooser_ != nullptr; }
   // Whatever has landed in that region of that rank's, and has not been counted, is.
   void finish_landing(uint32_t rank, uint64_t key);
+  // Whether starts of the send whose trigger that is may fire by clear-to-sends alone: its receive failed and was let
+  // go.
+  bool may_run_ahead(uint32_t rank, nic::CounterId trigger) const;
   // While the thread of that rank's driver drives, other threads of the process may do something.
   void act_meanwhile(uint32_t rank);
   void posts_are_under_way(uint32_t rank);
@@ -297,6 +313,7 @@ class World {
   uint64_t unread_failures(const Side& side) const;
   bool is_told_of_failure(const Action& action) const;
   void give_up(Process& process);
+  bool see_complete(Process& process, const Action& action);
   bool sync(Process& process, const Action& action);
   void release(Process& process, const core::Request& failed);
   void note_released(Side& side, bool complete);
@@ -309,6 +326,7 @@ class World {
   bool has_news_of_losses(const Process& process) const;
   void find_losses(Process& process);
   void note_failures_told(Process& process, const std::function<void()>& call);
+  bool has_lost_untold(const Process& process, const Side& side, uint32_t request, uint32_t queue) const;
   void check_synced(const Process& process, uint32_t queue);
   bool free_requests(Process& process, const Action& action);
   void begin_matching(Process& process, const Action& action);

@@ -41,6 +41,10 @@ struct Needs {
   uint64_t in_flight = 0;  // operations of one start of each request
 };
 
+uint64_t pieces_of(const Exchange::Message& message, const WorldOptions& options) {
+  return core::pieces_of(message.options.bytes, options.longest(message.from, message.to));
+}
+
 std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& options) {
   std::vector<Needs> needs(exchange.ranks());
   // What was freed may be closed late, however often.
@@ -58,8 +62,8 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     from.regions += 2 * lives[2 * each];
     // A receive may be an exchange by itself.
     to.counters += (message.options.receive_merged == 0 ? 1 : 2) * lives[2 * each + 1];
-    to.regions += lives[2 * each + 1];
-    from.in_flight += core::pieces_of(message.options.bytes, options.max_message_bytes) + 2;
+    to.regions += (core::raises_flags(options.strategy) ? 2 : 1) * lives[2 * each + 1];
+    from.in_flight += pieces_of(message, options) + 2;
     to.in_flight += 2;
   }
   for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
@@ -81,9 +85,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
       if (action.kind != Action::Kind::kStart && action.kind != Action::Kind::kKernelStart)
         continue;
       for (const RequestName request : action.requests)
-        *entries += request.receive() ? 2
-                                      : 2 + core::pieces_of(exchange.messages()[request.message()].options.bytes,
-                                                            options.max_message_bytes);
+        *entries += request.receive() ? 2 : 2 + pieces_of(exchange.messages()[request.message()], options);
     }
     if (options.mail_by_card) {
       mine.counters += CardMail::kCounters;
@@ -171,7 +173,7 @@ void World::build() {
                                            options_.bells == Bells::kCalls && !programs_stand_),
                 "the driver cannot do that");
   LANYARD_CHECK(!options_.mail_by_card || (!options_.has_driver() && !options_.scarce &&
-                                           options_.max_message_bytes >= CardMail::kLeastMessageBytes),
+                                           options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
   const bool sockets = options_.provider == Provider::kSockets;
   stride_ +=
@@ -193,7 +195,7 @@ void World::build() {
     limits.max_held = 1;
     limits.kept_failures = options_.failures || options_.kills ? 64 : 4;
     limits.max_message_bytes =
-        sockets ? std::max<uint64_t>(options_.max_message_bytes, sizeof(uint64_t)) : options_.max_message_bytes;
+        sockets ? std::max<uint64_t>(options_.longest(rank), sizeof(uint64_t)) : options_.longest(rank);
     transits += enough;  // what has been acknowledged may still be to land
     state_->processes.push_back(std::make_unique<Process>(*this, exchange_.program(rank), rank, exchange_.ranks(),
                                                           limits,
@@ -263,14 +265,15 @@ void World::match() {
     const RequestName request{index};
     Side& side = state_->sides[index];
     side.rank = exchange_.rank_of(request);
-    const uint64_t bytes = message.options.bytes + (request.receive() ? message.options.room : 0);
+    const uint64_t bytes =
+        message.options.bytes + (request.receive() ? message.options.room - message.options.lacking : 0);
     const bool gaps = request.receive() ? message.options.receive_gaps : message.options.send_gaps;
     if (gaps && bytes > 0)
       side.layout = layout_with_gaps(bytes);
     side.buffer.resize(side.layout == nullptr ? bytes : length_with_gaps(bytes), kUntouched);
     side.checked = is_checked(exchange_, index / 2);
-    side.pieces = message.options.nobody ? 0 : core::pieces_of(message.options.bytes, options_.max_message_bytes);
-    if (is_matched_by(exchange_.program(message.from), {index & ~1u}) ||
+    side.pieces = message.options.nobody ? 0 : pieces_of(message, options_);
+    if (message.options.lacking > 0 || is_matched_by(exchange_.program(message.from), {index & ~1u}) ||
         is_matched_by(exchange_.program(message.to), {index | 1u}))
       continue;
     new_request(index);
@@ -342,7 +345,7 @@ void World::begin_match(uint32_t index) {
   Process& process = *state_->processes[side.rank];
   const Status status = insist(process, [&] { return process.matcher.begin(*side.core); });
   process.done_words[side.number - 1] = side.core->done;
-  if (!status.ok() && !(is_killed(peer) && process.has_lost(peer)))
+  if (!status.ok() && !((is_killed(peer) || process.cut_off[peer]) && process.has_lost(peer)))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
   for (const nic::CounterId counter : {side.core->trigger, side.core->completion})

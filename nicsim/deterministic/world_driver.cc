@@ -20,7 +20,7 @@ std::unique_ptr<Process::Driver> Process::open_driver(World& world, StepNic& nic
                          .deferred_depth = limits.deferred_depth,
                          .max_counters = limits.max_counters,
                          .max_regions = sockets ? limits.max_regions / 2 : limits.max_regions,
-                         .max_message_bytes = world.options().max_message_bytes,
+                         .max_message_bytes = world.options().longest(rank),
                          .max_issued = limits.max_in_flight,
                          .own_thread = false,
                          .library = driver->fabric.library()});

@@ -133,6 +133,14 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
   }
 }
 
+bool World::may_run_ahead(uint32_t rank, nic::CounterId trigger) const {
+  for (uint32_t index = 0; index < state_->sides.size(); index += 2)
+    if (const Side& send = state_->sides[index];
+        send.rank == rank && send.core != nullptr && send.core->trigger == trigger)
+      return state_->sides[index + 1].ever_released;
+  return false;
+}
+
 bool World::has_news_of_losses(const Process& process) const {
   return process.looks < 2 || std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
            const core::Request* core = state_->sides[request].core;
@@ -171,7 +179,7 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
     process.hears_of_failures = true;
     const Side& other = state_->sides[request ^ 1];
     const uint32_t peer = side.core->matched_nic;
-    if ((is_killed(peer) && process.has_lost(peer)) || other.failed > 0)
+    if ((is_killed(peer) && process.has_lost(peer)) || other.failed > 0 || are_cut(process.rank, peer))
       continue;
     const std::string who = "the " + exchange_.describe({request}) + " fails: its other side ";
     if (other.core == nullptr && side.starts > other.before)

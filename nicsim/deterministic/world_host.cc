@@ -39,15 +39,7 @@ void World::take_host(Process& process) {
     case Action::Kind::kStart:
     case Action::Kind::kWait: done = call(process, action); break;
     case Action::Kind::kSync: done = sync(process, action); break;
-    case Action::Kind::kComplete:
-      for (const RequestName request : action.requests) {
-        Side& side = state_->sides[request.index];
-        if (side.core == nullptr)
-          return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " was freed before");
-        side.seen_complete = side.starts;
-        oracle::check_seen_complete(*this, request.index);
-      }
-      break;
+    case Action::Kind::kComplete: done = see_complete(process, action); break;
     case Action::Kind::kFree: done = free_requests(process, action); break;
     case Action::Kind::kMatch: begin_matching(process, action); break;
     case Action::Kind::kWithdraw: withdraw(process, action); break;
@@ -60,21 +52,52 @@ void World::take_host(Process& process) {
     case Action::Kind::kKernelWait: launch_kernel(process, action); break;
     case Action::Kind::kMatched:
       for (const RequestName request : action.requests) {
+        const uint32_t other = state_->sides[request.index ^ 1].rank;
         if (const Side& side = state_->sides[request.index];
-            side.core != nullptr && !side.core->matched() && is_killed(state_->sides[request.index ^ 1].rank)) {
+            side.core != nullptr && !side.core->matched() && (is_killed(other) || process.cut_off[other])) {
           if (request.receive() && exchange_.messages()[request.message()].options.any_source)
             return find(Finding::kOrder, "matching",
                         "the " + exchange_.describe(request) +
                             " from any source fails as one has ended: " + side.core->match_error.message());
           return give_up(process);
         }
-        oracle::check_matched(*this, request.index);
+        if (action.refused)
+          oracle::check_unmatched(*this, request.index);
+        else
+          oracle::check_matched(*this, request.index);
       }
       break;
   }
   process.wants_room = !done && (action.kind != Action::Kind::kSync || process.waits_in_vain);
   process.next_action += done ? 1 : 0;
   streams_changed(process);
+}
+
+// Whether the last starts have completed, as the program asks again and again; it gives up where it is told of a
+// failure.
+bool World::see_complete(Process& process, const Action& action) {
+  for (const RequestName request : action.requests)
+    if (state_->sides[request.index].core == nullptr) {
+      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " was freed before");
+      return true;
+    }
+  if (!is_complete(action)) {
+    process.failures_seen = process.card().failures();
+    process.asked = process.next_action;
+    find_losses(process);
+    process.hears_of_failures = false;
+    process.endpoint.collect_failures();
+    if (std::any_of(action.requests.begin(), action.requests.end(),
+                    [this](RequestName request) { return side(request).core->failures > 0; }))
+      give_up(process);
+    return false;
+  }
+  for (const RequestName request : action.requests) {
+    Side& side = state_->sides[request.index];
+    side.seen_complete = side.starts;
+    oracle::check_seen_complete(*this, request.index);
+  }
+  return true;
 }
 
 // The core's requests of the action, into `scratch`; false where one was freed.
@@ -179,8 +202,9 @@ const char* World::mistake_in(const Action& action) const {
       return "its other side has come to its end";
     const uint64_t wanted = side.starts * side.pieces;
     const bool told = side.pieces == 0 || side.done_landed >= side.starts;
-    const bool complete = request.receive() ? side.data_landed >= wanted && told && oracle::has_moved(*this, request)
-                                            : side.data_acked >= wanted;
+    const bool landed = side.data_landed >= wanted || oracle::is_told_falsely(*this, request.index, side.starts);
+    const bool complete =
+        request.receive() ? landed && told && oracle::has_moved(*this, request) : side.data_acked >= wanted;
     if (side.queue != action.queue && !complete)
       return "its last start is on another queue and goes on";
   }
@@ -255,6 +279,17 @@ void World::note_released(Side& side, bool complete) {
   side.released = side.ever_released = true;
 }
 
+// Whether a write of a start that was made on that queue has failed, since when it has been started on another one, and
+// nobody was told. Its sender alone knows of it where that raises the flag.
+bool World::has_lost_untold(const Process& process, const Side& side, uint32_t request, uint32_t queue) const {
+  const bool receive = RequestName{request}.receive();
+  if (side.starts_on.size() <= queue || side.reported > 0 || (receive && !core::raises_flags(options_.strategy)) ||
+      (process.driver != nullptr && unread_failures(side) > 0))
+    return false;
+  const uint64_t lost = state_->sides[request & ~1u].first_lost;
+  return lost > side.before && lost <= side.starts_on[queue];
+}
+
 // "All went well" must be true.
 void World::check_synced(const Process& process, uint32_t queue) {
   // Of several queues each tells of its own requests.
@@ -267,11 +302,16 @@ void World::check_synced(const Process& process, uint32_t queue) {
                 "told");
   for (const uint32_t request : process.requests) {
     const Side& side = state_->sides[request];
-    if (side.core == nullptr || side.number != side.core->number || side.queue != queue || side.released)
+    if (side.core == nullptr || side.number != side.core->number || side.released)
       continue;
     const auto wrong = [&](Finding finding, const char* oracle, const char* what) {
       find(finding, oracle, "MPIX_Queue_wait returns, and the " + exchange_.describe({request}) + " " + what);
     };
+    if (side.queue != queue && has_lost_untold(process, side, request, queue))
+      return wrong(Finding::kLeak, "honesty",
+                   "has lost a write of a start that was made there, of which nobody was told");
+    if (side.queue != queue)
+      continue;
     if (side.failed > (late ? unread_failures(side) : 0))
       return wrong(Finding::kLeak, "honesty", "has failed, of which nobody was told");
     const bool receive = RequestName{request}.receive();
@@ -345,9 +385,12 @@ bool World::free_requests(Process& process, const Action& action) {
 
 void World::begin_matching(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
-    if (state_->sides[request.index].core != nullptr)
+    const core::Request* core = state_->sides[request.index].core;
+    const bool unmatched = core != nullptr && core->state == core::Request::State::kFresh;
+    if (core != nullptr && !unmatched)
       return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is there already");
-    new_request(request.index);
+    if (!unmatched)
+      new_request(request.index);
   }
   merge(process, action.requests);
   {
@@ -407,7 +450,8 @@ bool World::host_can_go_on(Process& process) {
   };
   switch (action.kind) {
     case Action::Kind::kSync: return sync_can_go_on(process, action.queue);
-    case Action::Kind::kComplete: return all([](const core::Request& core) { return core.complete(); });
+    case Action::Kind::kComplete:
+      return has_news(process) || all([](const core::Request& core) { return core.complete(); });
     case Action::Kind::kMatched:
       return all([](const core::Request& core) { return core.state != core::Request::State::kMatching; });
     default: return true;

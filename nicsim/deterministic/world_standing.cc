@@ -97,6 +97,9 @@ void World::enter(uint32_t queue, StepStream& stream, std::span<StepItem> items)
     Side& side = state_->sides[request];
     side.queue = queue;
     ++side.starts;
+    if (side.starts_on.size() <= queue)
+      side.starts_on.resize(queue + 1);
+    side.starts_on[queue] = side.starts;
   };
   for (StepItem& item : items) {
     if (item.kind == StepItem::Kind::kWait ||

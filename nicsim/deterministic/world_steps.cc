@@ -243,11 +243,13 @@ void World::read(Transit& transit) {
 
 // Goes on to kCount or kAck, but where only a part lands.
 void World::land(Transit& transit) {
-  const bool mail = transit.role == Transit::Role::kMail;  // who fails to tell a process something gives it up
-  const bool may_fail = options_.failures && !transit.acked && !mail;
+  const bool mail = transit.role == Transit::Role::kMail;
+  // Who fails to tell a process something gives it up.
+  const bool may_cut = options_.cut_mail && transit.from != transit.to;
+  const bool may_fail = (mail ? may_cut : options_.failures) && !transit.acked;
   Process& target = *state_->processes[transit.to];
   const bool begun = transit.part > 0;
-  const bool fails = may_fail && chance(ChoiceKind::kFailure);
+  const bool fails = are_cut(transit.from, transit.to) || (may_fail && chance(ChoiceKind::kFailure));
   if (fails || target.killed) {
     if (begun && !target.killed)
       target.nic.model().abandoned(transit.packet);
@@ -325,8 +327,10 @@ void World::tell_initiator(const Transit& transit) {
 
 // What its initiator's NIC has just been told, in the world's own books.
 void World::put_down(Process& process, const Transit& transit, nic::CounterId completion) {
-  if (transit.role == Transit::Role::kMail)
+  if (transit.role == Transit::Role::kMail) {
+    process.cut_off[transit.to] = process.cut_off[transit.to] || transit.code != Code::kOk;
     return process.shadow.ended();  // nothing of the channel's has a counter
+  }
   Side& side = state_->sides[transit.request];
   if (transit.code != Code::kOk) {
     fail(process, side);

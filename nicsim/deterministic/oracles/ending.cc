@@ -343,9 +343,33 @@ bool questions_are_answered(World& world) {
   return true;
 }
 
+bool is_any_cut(const World& world) {
+  for (uint32_t one = 0; one < world.exchange().ranks(); ++one)
+    for (uint32_t other = 0; other <= one; ++other)
+      if (world.are_cut(one, other))
+        return true;
+  return false;
+}
+
+// Who has given a peer up though it lives matches nothing with it any more; the peer knows nothing, and may wait.
+void judge_cut(World& world) {
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    const Process& process = world.process(side.rank);
+    if (process.killed || side.core == nullptr || side.core->state != core::Request::State::kMatching ||
+        side.core->transfer.peer == core::kAnySource || !process.cut_off[side.core->transfer.peer_nic])
+      continue;
+    world.find(Finding::kDeadlock, "liveness",
+               "the " + world.exchange().describe({index}) +
+                   " is being matched, and the control channel has given its peer up");
+  }
+}
+
 }  // namespace
 
 void judge_quiescence(World& world) {
+  if (is_any_cut(world))
+    return judge_cut(world);
   if (!drivers_tell_all(world) || !failures_are_known(world))
     return;
   judge_pairs(world);
@@ -396,6 +420,8 @@ void judge_quiescence(World& world) {
 }
 
 void judge_stall(World& world) {
+  if (is_any_cut(world))
+    return judge_cut(world);
   if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world) ||
       !questions_are_answered(world))
     return;

@@ -63,13 +63,6 @@ bool was_released(const World& world, const Transit& transit) {
   return world.side(send_of(transit)).ever_released || world.side(receive_of(transit)).ever_released;
 }
 
-// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
-bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
-  const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
-  return core::raises_flags(world.options().strategy) && RequestName{request}.receive() && lost > 0 &&
-         lost <= iteration;
-}
-
 // Whether the word that it goes to is one of a request that came later.
 bool is_anothers(const World& world, const Transit& transit) {
   const Process& process = world.process(transit.to);
@@ -132,6 +125,12 @@ void check_flag_fired(World& world, const Transit& transit) {
 
 }  // namespace
 
+bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
+  const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
+  return core::raises_flags(world.options().strategy) && RequestName{request}.receive() && lost > 0 &&
+         lost <= iteration;
+}
+
 void check_fired(World& world, const Transit& transit) {
   const Side& side = world.side(transit.request);
   const bool freed = side.core == nullptr || side.core->number != transit.owner;
@@ -146,12 +145,14 @@ void check_fired(World& world, const Transit& transit) {
   const uint64_t starts = freed ? side.starts : std::max(side.starts, side.before + side.core->starts);
   if (transit.iteration > starts && transit.role != Transit::Role::kFlag && !ahead)
     return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
-  if (was_freed_by_program(world, transit) && !was_released(world, transit) &&
+  // Who has given the other one up may not have matched it, or may have freed what was: nothing gets there.
+  const bool cut = world.are_cut(transit.from, transit.to);
+  if (!cut && was_freed_by_program(world, transit) && !was_released(world, transit) &&
       world.side(transit.request).started >= transit.iteration)
     return broken(world, Finding::kUser, transit, "finds the other side freed");
   if (transit.role == Transit::Role::kData && transit.payload == nullptr)
     ++world.side(transit.request).data_read;  // nothing to read
-  if (was_released(world, transit))
+  if (cut || was_released(world, transit))
     return;
   switch (transit.role) {
     case Transit::Role::kData: return check_data_fired(world, transit);
@@ -376,6 +377,17 @@ void check_matched(World& world, uint32_t request) {
     return wrong("is matched with another request");
   if (core.matched_bytes != message.options.bytes || core.matched_tag != message.options.tag)
     return wrong("is matched, but says: " + core.describe());
+}
+
+void check_unmatched(World& world, uint32_t request) {
+  const core::Request* core = world.side(request).core;
+  const std::string who = "the " + world.exchange().describe({request});
+  if (core == nullptr)
+    return world.find(Finding::kUser, "lifetime", who + " was freed before");
+  if (core->matched() || core->match_error.code() != Code::kTruncated)
+    world.find(Finding::kOrder, "matching",
+               who + " is too long for its receive, and " +
+                   (core->matched() ? "is matched: " + core->describe() : "it says: " + core->match_error.message()));
 }
 
 void check_offers(World& world, const Process& process) {

@@ -17,6 +17,9 @@
 
 namespace lanyard::nicsim::oracle {
 
+// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
+bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration);
+
 // Each is called at its step, and writes that step into the request's books. A finding ends the run.
 void check_fired(World& world, const Transit& transit);
 void check_read(World& world, const Transit& transit);
@@ -50,6 +53,8 @@ void check_counter(World& world, const Process& process, uint32_t counter);
 // MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
 void check_unsettled(World& world, const Process& process, uint32_t queue);
 void check_matched(World& world, uint32_t request);
+// Its match has failed, as it must.
+void check_unmatched(World& world, uint32_t request);
 // The process's matcher has dealt with its mail: it keeps what nobody matches until it is withdrawn, and no longer.
 void check_offers(World& world, const Process& process);
 
