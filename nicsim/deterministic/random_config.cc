@@ -1,7 +1,9 @@
 #include "nicsim/deterministic/random_config.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "nicsim/deterministic/draw_merged.h"
 #include "nicsim/deterministic/exchange.h"
@@ -13,6 +15,19 @@
 namespace lanyard::nicsim {
 
 namespace {
+
+// Entries that every rank's requests need for one start of each.
+uint32_t entries_of(const Exchange& exchange, const WorldOptions& world) {
+  constexpr uint64_t kReceive = 2, kSend = 2;
+  std::vector<uint64_t> entries(exchange.ranks());
+  for (const Exchange::Message& message : exchange.messages()) {
+    const uint64_t pieces = core::pieces_of(message.options.bytes, world.longest(message.from, message.to));
+    const uint64_t copies = world.strategy == core::Strategy::kWriteBack ? 1 : 0;
+    entries[message.from] += kSend + pieces + copies;
+    entries[message.to] += kReceive + copies;
+  }
+  return static_cast<uint32_t>(*std::max_element(entries.begin(), entries.end()));
+}
 
 Config draw(uint64_t seed) {
   constexpr uint32_t kMostEpochs = 4;
@@ -27,9 +42,13 @@ Config draw(uint64_t seed) {
   const uint32_t epochs = 1 + random.below(kMostEpochs);
   messages.draw_lives(epochs, faulty);
   messages.draw_short(exchange);
-  RandomProgram program(random, messages, exchange, faulty);
+  // Without overflow, where no queue keeps entries of a request that has gone to another, so many are enough.
+  const bool tight = !config.world.overflow && !faulty && !stands && random.percent(60);
+  RandomProgram program(random, messages, exchange, faulty, !tight);
   program.begin();
   messages.draw_idle(exchange, epochs, faulty);
+  if (tight)
+    config.world.depth = entries_of(exchange, config.world);
   for (uint32_t epoch = 0; epoch < epochs; ++epoch)
     program.append_epoch(epoch);
   program.finish();

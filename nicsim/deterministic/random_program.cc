@@ -125,7 +125,7 @@ void RandomProgram::come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch
 // Before its next start: perhaps on another queue.
 void RandomProgram::roam(HostProgram& host, uint32_t rank, RequestPlan& plan, bool* repeated) {
   const uint32_t queues = messages_.queues(rank);
-  const bool may = queues > 1 && !plan.standing && (!plan.checked || !plan.request.receive());
+  const bool may = roams_ && queues > 1 && !plan.standing && (!plan.checked || !plan.request.receive());
   if (!may || !random_.percent(25))
     return;
   const uint32_t next = (plan.queue + 1 + random_.below(queues - 1)) % queues;

@@ -17,12 +17,14 @@ namespace lanyard::nicsim {
 
 class RandomProgram {
  public:
-  // Of an exchange whose messages have been drawn. `faulty`: operations fail or processes die. All others outlive it.
-  RandomProgram(Random& random, RandomMessages& messages, Exchange& exchange, bool faulty)
+  // Of an exchange whose messages have been drawn. `faulty`: operations fail or processes die. `roams`: requests may go
+  // from one queue to another. All others outlive it.
+  RandomProgram(Random& random, RandomMessages& messages, Exchange& exchange, bool faulty, bool roams)
       : random_(random),
         messages_(messages),
         exchange_(exchange),
         faulty_(faulty),
+        roams_(roams),
         standing_(random, messages, exchange.ranks(), faulty) {}
 
   // What the programs match is matched; but where something may fail, each when its first epoch comes.
@@ -50,7 +52,7 @@ class RandomProgram {
   Random& random_;
   RandomMessages& messages_;
   Exchange& exchange_;
-  const bool faulty_;
+  const bool faulty_, roams_;
   RandomStanding standing_;
 };
 

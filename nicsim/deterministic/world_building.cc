@@ -75,8 +75,10 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     for (const Action& action : exchange.program(rank).actions()) {
       if (action.kind == Action::Kind::kCapture)
         *(entries = &captured[action.queue]) = 0;
-      if (action.kind == Action::Kind::kCaptured)
+      if (action.kind == Action::Kind::kCaptured) {
         entries = &mine.entries;
+        mine.entries += captured[action.queue];  // what is captured stands, though nobody launches it
+      }
       if (action.kind == Action::Kind::kLaunch)
         mine.entries += captured[action.queue];
       const bool stand = action.kind == Action::Kind::kStand;

@@ -25,6 +25,8 @@ std::vector<nicsim::Config> portfolio() {
       "1ranks,2req-each-way,2iter",
       "3ranks,1req-each-way,2iter,depth=4",
       "4ranks,1req-each-way,1iter,neighbours=2",
+      // More in the overflow than it tries to hand over at a time.
+      "2ranks,70req-one-way,1iter,depth=4",
       "2ranks,2req-each-way,3iter,failures",
       "2ranks,2req-each-way,2iter,depth=3,no-room,stale-reads",
       "2ranks,2req-each-way,2iter,depth=4,frozen-reads,stolen-entries",
