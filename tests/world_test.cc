@@ -26,6 +26,11 @@ Report search(World& world, SchedulerKind kind, uint64_t schedules) {
   return {};
 }
 
+Verdict fuzz_program(const char* text, uint64_t schedules = 3'000) {
+  const Config config = Config::parse(text).value();
+  return fuzz(config.exchange(), {.schedules = schedules, .world = config.world});
+}
+
 TEST(World, IsCleanUnderEveryScheduler) {
   for (const char* text : {"2ranks,1req-one-way,2iter", "2ranks,1req-each-way,2iter",
                            "3ranks,1req-each-way,2iter,ready", "2ranks,2req-each-way,2iter,single-starts,queues=2"}) {
@@ -132,6 +137,34 @@ TEST(World, ASeedIsARun) {
 }
 
 // What reset() restores is what a fresh world is.
+// Worlds and programs that are unlike most others.
+TEST(World, IsCleanWhereThingsDiffer) {
+  for (const char* program : {
+           // Cards of two kinds: messages go in pieces that both can take.
+           "program=0-1:33_1-0:33/p0_s0.1r_w0.1r_u1_p0_s0.1r_w0.1r_u1_y/p1_s1.0r_w1.0r_u0_p1_s1.0r_w1.0r_u0_y,"
+           "max-message=8,uneven",
+           "program=0-1:33/p0_s0_w0_y/s0r_w0r_u0_y,max-message=16,uneven,cxi-driver",
+           "2ranks,1req-each-way,2iter,bytes=100,max-message=40,uneven,sender-flag,sockets-driver",
+           // A capture without a wait is of no use; its request is freed, and another capture is.
+           "program=0-1:8t1_0-1:8t2/m0.1_x0_b_s0_e_f0_x1_b_s1_w1_e_l_y/m0r.1r_x1r_s1r_w1r_u1_y",
+           // From queue to queue, while operations fail.
+           "2ranks,1req-each-way,3iter,roam,failures",
+           "2ranks,1req-each-way,3iter,roam,sender-flag,failures",
+           "2ranks,1req-each-way,3iter,roam,cxi-driver,failures",
+           "3ranks,1req-each-way,3iter,roam,kills",
+           // Entries for one start of each request, on several queues that have no overflow.
+           "program=0-1:8t1_0-1:8t2/p0_s0_w0_q1_p1_s1_w1_q0_p0_s0_w0_q1_p1_s1_w1_y_q0_y/"
+           "s0r_w0r_u0_q1_s1r_w1r_u1_q0_s0r_w0r_u0_q1_s1r_w1r_u1_y_q0_y,depth=6,no-overflow",
+           // More alike than fit into a table at first.
+           "program=0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8/"
+           "m0.1.2.3.4.5.6.7.8.9_x0.1.2.3.4.5.6.7.8.9/"
+           "m0r.1r.2r.3r.4r.5r.6r.7r.8r.9r_x0r.1r.2r.3r.4r.5r.6r.7r.8r.9r",
+       }) {
+    const Verdict verdict = fuzz_program(program, 1'000);
+    EXPECT_TRUE(verdict.ok()) << program << ": " << verdict.report.oracle << ": " << verdict.report.text;
+  }
+}
+
 TEST(World, AResetWorldIsAFreshOne) {
   const Exchange exchange = make_halo({});
   World world(exchange, {}), fresh(exchange, {});
@@ -238,11 +271,6 @@ TEST(World, ARefusalThatDoesNotComeIsFound) {
 
 // ---- Matching as steps
 
-Verdict fuzz_program(const char* text, uint64_t schedules = 3'000) {
-  const Config config = Config::parse(text).value();
-  return fuzz(config.exchange(), {.schedules = schedules, .world = config.world});
-}
-
 // Freed on both sides and matched anew, with the words, counters and keys of those that were before; twice.
 TEST(Matching, GoesOnInOtherRequests) {
   for (const char* strategy : {"", ",sender-flag", ",write-back"}) {
@@ -302,6 +330,50 @@ TEST(Matching, IsWithdrawnAsItIsMade) {
 TEST(Matching, GoesOverTornSlots) {
   const Verdict verdict = fuzz_program("program=1-0:16t4/m0r_x0r_f0r/m0_x0_f0,mail-by-card,torn");
   EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
+}
+
+// Both sides hear that the message is too long for the receive. Tried again, they come after those that were posted
+// meanwhile.
+TEST(Matching, FailsWhereTheReceiveIsTooShort) {
+  for (const char* card : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"}) {
+    const Verdict verdict = fuzz_program((std::string("program=0-1:16t1_0-1:9t1h3/m1_x1-_m0.1_x0_x1-_t1_p0_s0_w0_y/"
+                                                      "m1r_x1r-_m0r.1r_x0r_x1r-_t1r_s0r_w0r_u0_y") +
+                                          card)
+                                             .c_str(),
+                                         1'000);
+    EXPECT_TRUE(verdict.ok()) << card << ": " << verdict.report.oracle << ": " << verdict.report.text;
+  }
+  // The oracle sees what must not be: this receive is long enough.
+  const Result<Config> fits = Config::parse("program=0-1:16t1/m0_x0-/m0r_x0r-");
+  EXPECT_EQ(fits.status().code(), Code::kInvalidArgument);
+}
+
+// The way between two cards fails as mail goes over it. Who finds out matches nothing with the other one any more.
+TEST(Matching, EndsWhereTheWayIsCut) {
+  const char* program =
+      "program=0-1:16t1_1-0:16t2_0-1:8t3/m0.1r_x0.1r_s0.1r_w0.1r_y_m2_x2_s2_w2_y/"
+      "m0r.1_x0r.1_s0r.1_w0r.1_y_m2r_x2r_s2r_w2r_y,mail-by-card,failures,cut-mail";
+  const Config config = Config::parse(program).value();
+  const Exchange exchange = config.exchange();
+  World world(exchange, config.world);
+  uint32_t cut = 0;
+  for (uint64_t seed = 0; seed < 2'000; ++seed) {
+    const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 400);
+    world.reset();
+    scheduler->begin(seed);
+    const Report& report = world.run(*scheduler);
+    ASSERT_TRUE(report.ok()) << seed << ": " << report.oracle << ": " << report.text;
+    if (!world.are_cut(0, 1))
+      continue;
+    ++cut;
+    for (uint32_t index = 0; index < 6; ++index) {
+      const Side& side = world.side(RequestName{index});
+      EXPECT_FALSE(world.process(side.rank).cut_off[1 - side.rank] && side.core != nullptr &&
+                   side.core->state == core::Request::State::kMatching)
+          << seed << ": " << exchange.describe({index});
+    }
+  }
+  EXPECT_GT(cut, 100u);
 }
 
 TEST(Matching, ARequestIsFreedFirst) {

@@ -14,6 +14,7 @@ PATCHED = [
     "nicsim/model/entry_table.cc",
     "nicsim/model/nic_model.cc",
     "transport/core/control_channel.cc",
+    "transport/core/control_plane.cc",
     "transport/core/endpoint.cc",
     "transport/core/exchange.cc",
     "transport/core/failure_book.cc",

@@ -52,12 +52,19 @@ enum Workload : uint32_t {
   kGapsElsewhere,  // ... a receive goes on on another stream as early as it may
   kGapsLengths,    // ... and is longer than its message
   kDriverFlagFailures,
-  kMerged,       // these three: the requests of a rank are an exchange
-  kMergedReady,  // ... with ready sends among them, and of pairs whose other sides are single requests
-  kMergedPart,   // ... parts of which are to be refused
-  kAged,         // counters near their 48 bits, and one start more than they can count
-  kWildcards,    // a receive of any tag, and one that its second offer fits as well
-  kTags,         // receives that come after their offers, in another order
+  kMerged,        // these three: the requests of a rank are an exchange
+  kMergedReady,   // ... with ready sends among them, and of pairs whose other sides are single requests
+  kMergedPart,    // ... parts of which are to be refused
+  kAged,          // counters near their 48 bits, and one start more than they can count
+  kWildcards,     // a receive of any tag, and one that its second offer fits as well
+  kTags,          // receives that come after their offers, in another order
+  kCut,           // the way between two cards fails as mail goes over it
+  kRoamFlag,      // a receive goes on on another stream, and the first queue is waited for; what its sender wrote fails
+  kUneven,        // of the two ranks' cards one takes shorter messages
+  kCaptureAlone,  // a capture without a wait, whose request is freed
+  kTooShort,      // a receive that is too short, and is posted again
+  kReserves,      // two queues, one after the other, without overflow
+  kMergedEnded,   // an exchange that has lost a member
 };
 
 constexpr const char* kWorkloads[] = {
@@ -110,6 +117,13 @@ constexpr const char* kWorkloads[] = {
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "program=0-1:8t1g_0-1:16t1/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y",
     "program=0-1:8t1_0-1:8t2/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m1r_x1r_m0r_x0r_s0r.1r_w0r.1r_u0_u1_y",
+    "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_y_m1_x1_y/m0r_x0r_s0r_w0r_y_m1r_x1r_y,mail-by-card,failures,cut-mail",
+    "program=0-1:16t1/s0_w0_s0_w0_y/s0r_w0r_c0r_q1_s0r_w0r_q0_y_q1_y,sender-flag,failures",
+    "2ranks,1req-each-way,2iter,bytes=33,max-message=16,uneven",
+    "program=0-1:8t1_0-1:8t2/m0.1_x0_b_s0_e_f0_x1_b_s1_w1_e_l_y/m0r.1r_x1r_s1r_w1r_y",
+    "program=0-1:16t1_0-1:9t1h3g/m1_x1-_m0.1_x0_x1-_s0_w0_y/m1r_x1r-_m0r.1r_x0r_x1r-_s0r_w0r_y",
+    "program=0-1:8t1_0-1:8t2/s0_w0_y_q1_s1_w1_y_q0_s0_w0_y/s0r_w0r_y_q1_s1r_w1r_y_q0_s0r_w0r_y,depth=3,no-overflow",
+    "program=0-1:16t1i1_0-1:16t2i1/m0.1_x0.1_s0.1_w0.1_y_f0_s1-_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_y",
     "random programs",
 };
 constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
@@ -347,6 +361,24 @@ constexpr Mutant kMutants[] = {
      "bind_exchange (exchange.cc)", kMerged, nullptr},
     {160, "ring of one", "a start of an exchange adds 1 to its trigger", "Queue::ring_exchange", kMerged, nullptr},
     {161, "exchange waited for once", "waits for an exchange pass from its second start on", "Queue::wait", kMerged,
+     nullptr},
+    {162, "given up, and nobody told", "matching does not hear of a peer that the control channel alone has given up",
+     "ControlPlane::look_for_lost_peers", kCut, nullptr},
+    {163, "told at the last queue", "a failure is told on the queue of the last start, not on one that owes an answer",
+     "FailureBook::take_failed", kRoamFlag, nullptr},
+    {164, "longest of the sender", "the answer to an offer says what the sender's card takes, not what the receiver's",
+     "Matcher::pair", kUneven, nullptr},
+    {165, "still in the capture", "a request that is freed goes on as a captured start without a wait",
+     "Endpoint::free_request", kCaptureAlone, nullptr},
+    {166, "old place in the queue", "a receive that is posted again stands where it stood", "PostedQueue::add",
+     kTooShort, nullptr},
+    {167, "owes the next start", "the queue that a request leaves is to hear of the start on the next one",
+     "Queue::start", kRoamFlag, nullptr},
+    {168, "reserve kept", "a queue gives back what it keeps, and keeps it", "Queue::release_reserve", kReserves,
+     nullptr},
+    {169, "what is left of it", "an exchange that has lost a member is started", "check_exchanges (exchange.cc)",
+     kMergedEnded, nullptr},
+    {170, "all slots are free", "how many slots the peer has not taken is forgotten", "ControlChannel::hand_on", kMail,
      nullptr},
 };
 

@@ -160,7 +160,8 @@ uint32_t RandomMessages::draw_captured(Exchange& exchange, uint32_t epochs, int 
   return 1;
 }
 
-// With the tag of a message that programs match.
+// With the tag of a message that programs match. A receive of any tag gets its own, too, where all earlier ones have
+// receives before it.
 void RandomMessages::draw_short(Exchange& exchange) {
   if (!random_.percent(12) || has_wildcards(exchange))
     return;
@@ -169,10 +170,12 @@ void RandomMessages::draw_short(Exchange& exchange) {
     if (!own_[i] || beside.options.nobody || random_.percent(50))
       continue;
     const uint32_t bytes = 1 + random_.below(20);
-    short_.push_back(
-        {exchange.message(beside.from, beside.to,
-                          {.bytes = bytes, .tag = beside.options.tag, .lacking = 1 + random_.below(bytes)}),
-         i});
+    short_.push_back({exchange.message(beside.from, beside.to,
+                                       {.bytes = bytes,
+                                        .tag = beside.options.tag,
+                                        .lacking = 1 + random_.below(bytes),
+                                        .any_tag = random_.percent(40)}),
+                      i});
   }
 }
 

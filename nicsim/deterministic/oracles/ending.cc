@@ -125,9 +125,11 @@ bool went_well(const World& world, uint32_t index) {
 void judge_side(World& world, uint32_t index) {
   const Side& side = world.side(RequestName{index});
   bool judged = went_well(world, index);
-  // What it is merged with has the same counters; of a member that was freed nobody knows any more.
-  if (judged)
-    world.for_each_merged(index, [&](uint32_t member) { judged = judged && went_well(world, member); });
+  // What it is merged with has the same counters, and what its other side is merged with may hold that up; of a member
+  // that was freed nobody knows any more.
+  for (const uint32_t merged : {index, index ^ 1})
+    if (judged)
+      world.for_each_merged(merged, [&](uint32_t member) { judged = judged && went_well(world, member); });
   const bool fails = world.options().failures || world.options().kills;
   if (!judged || (fails && side.core->exchange != nullptr && side.core->exchange->ended))
     return;
