@@ -73,7 +73,7 @@ TEST(Campaign, RandomProgramsComeAfterTheOthers) {
   }
   CampaignOptions options;
   options.random_programs = true;
-  options.time = 300ms;
+  options.time = 1500ms;  // also where other programs have the processors
   Campaign campaign(options);
   EXPECT_FALSE(campaign.run(1s, look_away));
   EXPECT_GT(campaign.progress().programs, 0u);

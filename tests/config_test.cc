@@ -18,7 +18,7 @@ TEST(Config, TextComesBackAsItWas) {
   }
   for (const char* text : {"program=0-1:16/p0_s0_w0_y/s0r_w0r_u0_y",
                            "program=0-0:0t3p8rsg/m0.0r_x0.0r_s0.0r-_q2_s0+_w0-_c0_f0_q0_y,depth=3",
-                           "program=0-1:8r_1-0:8/o1_a0/o0_a1,write-back,kills",
+                           "program=0-1:8r_1-0:8/o1_a0/o0_a1,write-back,kills", "program=0-1:9t1h3g/m0_x0-_t0/m0r_x0r-",
                            "program=0-1:8t1i1_1-0:8t2i2j1/s0.1r_w0.1r_y/s0r.1_w0r.1_y"}) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
@@ -55,6 +55,12 @@ TEST(Config, WhatIsWrongIsNamed) {
       {"program=0-1:16/p0/p0", "other end"},
       {"program=0-0:16/s0.0r_w0.0r,2ranks", "says itself"},
       {"program=0-1:8i0/s0_w0/s0r_w0r", "0-1:8i0"},
+      {"program=0-1:8h9/m0/m0r", "lacks no more"},
+      {"program=0-1:8h1/m0_x0/m0r_x0r-", "cannot be matched"},
+      {"program=0-1:8/m0_x0-/m0r_x0r", "is matched"},
+      {"2ranks,cut-mail", "'mail-by-card'"},
+      {"2ranks,mail-by-card,cut-mail", "'failures'"},
+      {"2ranks,mail-by-card,max-message=500,uneven", "256"},
       {"merged,ready", "'merged'"},
       {"merged,queues=2", "'merged'"},
       {"merged,sender-flag", "merged"},

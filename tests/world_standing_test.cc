@@ -114,7 +114,7 @@ TEST(WorldGraphs, OnlyWholeCapturesAreValid) {
            {"b_b_e", "a capture is under way"},
            {"l", "nothing was captured"},
            {"b_s0_w0_e_q1_l", "nothing was captured"},
-           {"b_s0_e", "has no wait"},
+           {"b_s0_e_l", "a start without its wait"},
            {"b_w0_e", "no start of the request was captured"},
            {"b_s0_s0_w0_e", "has no wait"},
            {"b_y_e", "cannot be captured"},

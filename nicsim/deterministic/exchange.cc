@@ -28,7 +28,9 @@ class Captures {
         unwaited_.clear();
         queue_.reset();
         return nullptr;
-      case Kind::kLaunch: return captured_[action.queue] && !open() ? nullptr : "nothing was captured on this queue";
+      case Kind::kLaunch:
+        return captured_[action.queue] && !open() ? nullptr
+                                                  : "nothing was captured on this queue, or a start without its wait";
       default: return open() ? take_captured(action) : nullptr;
     }
   }
