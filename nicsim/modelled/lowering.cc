@@ -1,0 +1,236 @@
+#include "nicsim/modelled/lowering.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "nicsim/modelled/recording_nic.h"
+#include "nicsim/modelled/recording_stream.h"
+#include "transport/base/check.h"
+#include "transport/core/endpoint.h"
+#include "transport/core/exchange.h"
+#include "transport/core/queue.h"
+
+namespace lanyard::modelled {
+
+namespace {
+
+constexpr int kPasses = 3;
+constexpr uint32_t kSelf = 0, kPeer = 1;
+
+// What keys of the other side are made of here: the part that they reach. Whose side it is says the operation's
+// context, which is its request.
+nic::RemoteKey key_to(Part part) { return {static_cast<uint64_t>(part)}; }
+
+// A process of the shipped protocol whose card and stream record.
+class Recorder {
+ public:
+  explicit Recorder(const Step& step)
+      : step_(step),
+        nic_(step.max_message_bytes),
+        endpoint_(nic_, kSelf, {.overflow_thread = false, .whole_pages = false, .strategy = step.strategy}),
+        queue_(std::move(core::Queue::create(endpoint_, stream_).value())) {}
+
+  Result<Program> record() {
+    LANYARD_RETURN_IF_ERROR(match());
+    Program program;
+    for (int pass = 0; pass < kPasses; ++pass)
+      for (const Action& action : step_.actions)
+        LANYARD_RETURN_IF_ERROR(perform(action, pass));
+    for (const Lowered& each : lowered_)
+      add(each, program);
+    finish(program);
+    return program;
+  }
+
+ private:
+  // One thing that the host has done, as it was in each pass.
+  struct Lowered {
+    bool posts = false;
+    Picoseconds kernel = 0;
+    bool follows = false;
+    nic::DeferredOp op[kPasses];
+    gpu::StreamOp stream[kPasses];
+  };
+
+  Status match() {
+    for (const Message& message : step_.requests) {
+      core::Transfer transfer;
+      transfer.direction = message.direction;
+      transfer.ready = message.ready && message.direction == core::Direction::kSend;
+      transfer.bytes = message.bytes;
+      transfer.peer = transfer.peer_nic = kPeer;
+      requests_.push_back(endpoint_.new_request(transfer));
+      indices_[requests_.back()->number] = static_cast<uint16_t>(requests_.size() - 1);
+    }
+    if (step_.exchange)
+      for (const Action& action : step_.actions)
+        if (action.kind == Action::Kind::kStart)
+          LANYARD_RETURN_IF_ERROR(endpoint_.make_exchange("step", chosen(action)));
+    for (core::Request* request : requests_)
+      LANYARD_RETURN_IF_ERROR(endpoint_.open_resources(*request));
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      core::Request& request = *requests_[i];
+      request.matched_peer = request.matched_nic = kPeer;
+      request.matched_bytes = request.transfer.bytes;
+      endpoint_.bind(request, {.buffer = key_to(Part::kBuffer),
+                               .clear_to_send = key_to(Part::kClearToSend),
+                               .flag = key_to(Part::kFlag),
+                               .ready = step_.requests[i].ready});
+    }
+    return {};
+  }
+
+  std::vector<core::Request*> chosen(const Action& action) const {
+    std::vector<core::Request*> chosen;
+    for (const uint32_t index : action.requests)
+      chosen.push_back(requests_[index]);
+    return chosen;
+  }
+
+  Status perform(const Action& action, int pass) {
+    if (pass == 0)
+      next_ = lowered_.size();
+    else if (&action == &step_.actions.front())
+      next_ = 0;
+    if (action.kind == Action::Kind::kKernel) {
+      slot(pass).kernel = action.cost;
+      return {};
+    }
+    const std::vector<core::Request*> requests = chosen(action);
+    const bool starts = action.kind == Action::Kind::kStart;
+    LANYARD_RETURN_IF_ERROR(starts ? queue_->start(requests) : queue_->wait(requests));
+    // The queue gives the stream its part first.
+    bool follows = false;
+    for (const gpu::StreamOp& op : stream_.take_enqueued()) {
+      Lowered& each = slot(pass);
+      each.stream[pass] = op;
+      each.follows = follows;
+      follows = !starts;
+    }
+    for (const nic::DeferredOp& op : nic_.take_posted()) {
+      Lowered& each = slot(pass);
+      each.posts = true;
+      each.op[pass] = op;
+    }
+    return {};
+  }
+
+  Lowered& slot(int pass) {
+    if (pass == 0)
+      lowered_.emplace_back();
+    LANYARD_CHECK(next_ < lowered_.size(), "a step posts and enqueues the same each time");
+    return lowered_[next_++];
+  }
+
+  // Of a number that grows evenly: by how much, and what is missing at the beginning.
+  static void fit(uint64_t first, uint64_t second, uint64_t third, uint32_t& step, uint32_t& before) {
+    LANYARD_CHECK(second >= first && third - second == second - first && second - first >= first,
+                  "thresholds and waits grow by the same with each step");
+    step = static_cast<uint32_t>(second - first);
+    before = static_cast<uint32_t>(second - first - first);
+  }
+
+  void add(const Lowered& each, Program& program) {
+    if (each.posts) {
+      program.host.push_back({true, static_cast<uint32_t>(program.entries.size())});
+      program.entries.push_back(entry(each));
+      return;
+    }
+    program.host.push_back({false, static_cast<uint32_t>(program.stream.size())});
+    program.stream.push_back(stream_op(each));
+  }
+
+  Entry entry(const Lowered& each) {
+    const nic::Op& op = each.op[0].op;
+    Entry entry;
+    entry.trigger = static_cast<uint16_t>(each.op[0].trigger.value);
+    fit(each.op[0].threshold, each.op[1].threshold, each.op[2].threshold, entry.step, entry.before);
+    const auto found = indices_.find(op.context);
+    LANYARD_CHECK(found != indices_.end(), "an operation's context is its request");
+    entry.request = found->second;
+    const core::Request& request = *requests_[entry.request];
+    if (op.completion.valid())
+      entry.completion = static_cast<uint16_t>(op.completion.value);
+    if (op.write_back)
+      entry.copy = word(request.done.address);
+    entry.delivery = op.level == nic::CompletionLevel::kDelivery;
+    entry.own = op.remote.peer == kSelf;
+    if (entry.own) {
+      entry.word = word(nic_.address_of(op.remote.key, op.remote.offset));
+    } else {
+      entry.part = static_cast<Part>(op.remote.key.value);
+      entry.bytes = op.kind == nic::OpKind::kWrite ? op.bytes : sizeof(uint64_t);
+    }
+    return entry;
+  }
+
+  StreamOp stream_op(const Lowered& each) {
+    const gpu::StreamOp& first = each.stream[0];
+    StreamOp op;
+    if (first.word == nullptr) {
+      op.cost = each.kernel;
+      return op;
+    }
+    if (first.kind == gpu::StreamOp::Kind::kWrite64) {
+      op.kind = StreamOp::Kind::kRing;
+      op.object = static_cast<uint16_t>(nic_.counter_of_bell(first.word).value);
+      op.value = static_cast<uint32_t>(first.value);
+      return op;
+    }
+    op.kind = StreamOp::Kind::kWait;
+    op.follows = each.follows;
+    op.object = word(first.word);
+    uint32_t before = 0;
+    fit(first.value, each.stream[1].value, each.stream[2].value, op.value, before);
+    LANYARD_CHECK(before == 0, "fresh words count from 0");
+    return op;
+  }
+
+  uint16_t word(const void* address) {
+    const auto [found, added] = words_.try_emplace(address, static_cast<uint16_t>(words_.size()));
+    return found->second;
+  }
+
+  void finish(Program& program) {
+    for (const core::Request* request : requests_) {
+      std::array<Landing, kParts>& landings = program.landings.emplace_back();
+      const auto counter_at = [&](nic::RegionId region) {
+        const bool counts = region.valid() && nic_.region(region).counter.valid();
+        return counts ? static_cast<uint16_t>(nic_.region(region).counter.value) : kNone;
+      };
+      landings[static_cast<size_t>(Part::kBuffer)].counter = counter_at(request->buffer);
+      landings[static_cast<size_t>(Part::kClearToSend)].counter = counter_at(request->clear_to_send);
+      if (request->flag.valid())
+        landings[static_cast<size_t>(Part::kFlag)].word = word(request->done.address);
+    }
+    program.counters = static_cast<uint16_t>(nic_.counters());
+    program.words = static_cast<uint16_t>(words_.size());
+    program.hanging.resize(program.counters);
+    for (uint16_t index = 0; index < program.entries.size(); ++index)
+      program.hanging[program.entries[index].trigger].push_back(index);
+    for (std::vector<uint16_t>& entries : program.hanging)
+      std::stable_sort(entries.begin(), entries.end(), [&](uint16_t a, uint16_t b) {
+        return program.entries[a].threshold(1) < program.entries[b].threshold(1);
+      });
+  }
+
+  const Step& step_;
+  RecordingNic nic_;
+  RecordingStream stream_;
+  core::Endpoint endpoint_;
+  std::unique_ptr<core::Queue> queue_;
+  std::vector<core::Request*> requests_;
+  std::map<uint64_t, uint16_t> indices_;  // of requests, by number
+  std::vector<Lowered> lowered_;
+  size_t next_ = 0;
+  std::map<const void*, uint16_t> words_;
+};
+
+}  // namespace
+
+Result<Program> lower(const Step& step) { return Recorder(step).record(); }
+
+}  // namespace lanyard::modelled

@@ -1,0 +1,81 @@
+// StepBuilder: one rank's step, put together in the order of its stream; and JobBuilder, which lowers each kind of step
+// once.
+#ifndef LANYARD_NICSIM_MODELLED_STEP_BUILDER_H_
+#define LANYARD_NICSIM_MODELLED_STEP_BUILDER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "nicsim/modelled/job.h"
+#include "nicsim/modelled/lowering.h"
+
+namespace lanyard::modelled {
+
+class StepBuilder {
+ public:
+  StepBuilder(core::Strategy strategy, bool exchange) {
+    step_.strategy = strategy;
+    step_.exchange = exchange;
+  }
+
+  // A request, by its number, and the other side's.
+  uint32_t send(uint64_t bytes, bool ready, Link link) { return add({core::Direction::kSend, ready, bytes}, link); }
+  uint32_t receive(uint64_t bytes, bool ready, Link link) {
+    return add({core::Direction::kReceive, ready, bytes}, link);
+  }
+  void kernel(Picoseconds cost) { step_.actions.push_back({Action::Kind::kKernel, cost, {}}); }
+  void start(std::vector<uint32_t> requests) {
+    step_.actions.push_back({Action::Kind::kStart, 0, std::move(requests)});
+  }
+  void wait(std::vector<uint32_t> requests) { step_.actions.push_back({Action::Kind::kWait, 0, std::move(requests)}); }
+
+  const Step& step() const { return step_; }
+  const std::vector<Link>& links() const { return links_; }
+
+ private:
+  uint32_t add(const Message& message, Link link) {
+    step_.requests.push_back(message);
+    links_.push_back(link);
+    return static_cast<uint32_t>(links_.size() - 1);
+  }
+
+  Step step_;
+  std::vector<Link> links_;
+};
+
+class JobBuilder {
+ public:
+  JobBuilder(const Costs& costs, const Placement& placement) {
+    job_.costs = costs;
+    job_.placement = placement;
+  }
+
+  // The next rank. Errors: as lower().
+  Status add(const StepBuilder& builder) {
+    auto known = std::find(steps_.begin(), steps_.end(), builder.step());
+    if (known == steps_.end()) {
+      Result<Program> program = lower(builder.step());
+      if (!program.ok())
+        return program.status();
+      price(program.value(), job_.costs);
+      job_.programs.push_back(std::move(program.value()));
+      steps_.push_back(builder.step());
+      known = steps_.end() - 1;
+    }
+    job_.program_of.push_back(static_cast<uint32_t>(known - steps_.begin()));
+    job_.first_link.push_back(static_cast<uint32_t>(job_.links.size()));
+    job_.links.insert(job_.links.end(), builder.links().begin(), builder.links().end());
+    return {};
+  }
+  Job take() { return std::move(job_); }
+
+ private:
+  Job job_;
+  std::vector<Step> steps_;  // of job_.programs
+};
+
+}  // namespace lanyard::modelled
+
+#endif  // LANYARD_NICSIM_MODELLED_STEP_BUILDER_H_
