@@ -15,8 +15,10 @@ namespace {
 enum class Kind : uint32_t { kHost, kPosted, kRing, kArrival, kLanding, kCompletion };
 constexpr int kKindShift = 24;
 
-// Buckets of 66 ns: of thousands of ranks a few hundred events. Few ranks have few, and would turn empty ones.
-constexpr int kNarrowBits = 16, kWideBits = 20, kRingBits = 12;
+// Buckets of 8 ns, of which thousands of ranks fill most. Few ranks would turn empty ones: theirs last for a second,
+// and so are heaps.
+constexpr int kNarrowBits = 13, kNarrowRingBits = 15;
+constexpr int kWideBits = 40, kWideRingBits = 1;
 constexpr uint32_t kManyRanks = 64;
 
 struct Word {
@@ -28,6 +30,7 @@ struct Word {
 struct Process {
   uint32_t counters = 0, words = 0, entries = 0;  // where its own begin
   uint32_t begins = 0;
+  uint32_t card = 0;
   uint32_t planned = 0;    // steps of the host
   uint32_t iteration = 1;  // of the stream
   uint32_t op = 0;         // that is next
@@ -51,7 +54,8 @@ class Engine {
         costs_(job.costs),
         options_(options),
         ahead_(std::bit_ceil(std::max(1u, job.costs.run_ahead))),
-        calendar_(job.ranks() > kManyRanks ? kNarrowBits : kWideBits, kRingBits) {}
+        calendar_(job.ranks() > kManyRanks ? Calendar(kNarrowBits, kNarrowRingBits)
+                                           : Calendar(kWideBits, kWideRingBits)) {}
 
   Result<Timing> run() {
     LANYARD_RETURN_IF_ERROR(set_up());
@@ -83,6 +87,9 @@ class Engine {
       process.words = std::exchange(words, words + program.words);
       process.entries = std::exchange(entries, entries + static_cast<uint32_t>(program.entries.size()));
       process.begins = rank * ahead_;
+      process.card = job_.placement.nic(rank);
+      for (uint32_t request = 0; request < program.landings.size(); ++request)
+        hops_.push_back(job_.placement.hop(rank, job_.link(rank, request).rank));
       process.free = share;
     }
     counters_.resize(counters);
@@ -114,9 +121,10 @@ class Engine {
     }
   }
 
-  Card& card_of(uint32_t rank) { return cards_[job_.placement.nic(rank)]; }
-  Picoseconds latency(uint32_t from, uint32_t to) const {
-    return costs_.link[static_cast<size_t>(job_.placement.hop(from, to))];
+  Card& card_of(uint32_t rank) { return cards_[processes_[rank].card]; }
+  // Either way.
+  Picoseconds latency(uint32_t rank, uint32_t request) const {
+    return costs_.link[static_cast<size_t>(hops_[job_.first_link[rank] + request])];
   }
   // When the host began with a step that it has planned.
   Picoseconds began(const Process& process, uint32_t iteration) const {
@@ -191,7 +199,7 @@ class Engine {
     card.transmits_until = starts + costs_.transmit + times(costs_.transmit_byte, entry.bytes);
     const Picoseconds leaves =
         starts + costs_.transmit + times(costs_.chunk_byte, std::min(costs_.chunk_bytes, entry.bytes));
-    push(leaves + latency(rank, job_.link(rank, entry.request).rank), rank, Kind::kArrival, index);
+    push(leaves + latency(rank, entry.request), rank, Kind::kArrival, index);
   }
 
   // The first packet is there.
@@ -209,7 +217,7 @@ class Engine {
     const Landing& landing = job_.program(link.rank).landings[link.request][static_cast<size_t>(entry.part)];
     if (entry.completion != kNone) {
       const Picoseconds taken = now_ + (entry.delivery ? costs_.delivery : 0);
-      push(taken + latency(link.rank, rank), rank, Kind::kCompletion, index);
+      push(taken + latency(rank, entry.request), rank, Kind::kCompletion, index);
     }
     if (landing.word != kNone)
       raise(link.rank, landing.word, now_ + costs_.own_word, words_of(link.rank)[landing.word].value + 1);
@@ -304,6 +312,7 @@ class Engine {
   std::vector<uint32_t> fired_;  // by entry: how often
   std::vector<Picoseconds> begins_;
   std::vector<Card> cards_;
+  std::vector<Hop> hops_;          // by link of the job
   std::vector<uint32_t> through_;  // by step: streams that are through with it
   uint32_t finished_ = 0;
   Timing timing_;

@@ -31,6 +31,12 @@ class StepBuilder {
   }
   void wait(std::vector<uint32_t> requests) { step_.actions.push_back({Action::Kind::kWait, 0, std::move(requests)}); }
 
+  // All other sides become that rank's.
+  void turn_to(uint32_t rank) {
+    for (Link& link : links_)
+      link.rank = rank;
+  }
+
   const Step& step() const { return step_; }
   const std::vector<Link>& links() const { return links_; }
 
