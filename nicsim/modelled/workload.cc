@@ -1,0 +1,224 @@
+#include "nicsim/modelled/workload.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "nicsim/modelled/halo.h"
+#include "nicsim/modelled/step_builder.h"
+
+namespace lanyard::modelled {
+
+namespace {
+
+constexpr std::pair<Kind, const char*> kNames[] = {{Kind::kPingPong, "pingpong"},
+                                                   {Kind::kHalo2d, "halo2d"},
+                                                   {Kind::kHalo3d, "halo3d"},
+                                                   {Kind::kAllreduce, "allreduce"},
+                                                   {Kind::kCg, "cg"}};
+
+Status invalid(const std::string& what) { return {Code::kInvalidArgument, what}; }
+
+// One rank's step at a time.
+class Maker {
+ public:
+  Maker(const Workload& workload, const Machine& machine)
+      : workload_(workload),
+        fine_(workload.memory == Memory::kFine),
+        copy_(machine.time(fine_ ? "kernel.copy_fine" : "kernel.copy")),
+        halo_(machine.time(fine_ ? "kernel.halo_fine" : "kernel.halo")),
+        edge_byte_(machine.each(fine_ ? "kernel.edge_byte_fine" : "kernel.edge_byte")),
+        cell_(machine.each("kernel.cell")),
+        byte_(machine.each("kernel.byte")) {
+    grid_.dimensions = workload.kind == Kind::kHalo3d ? 3 : 2;
+    grid_.corners = workload.kind != Kind::kCg;
+    for (int d = 0; d < grid_.dimensions; ++d)
+      grid_.cells[d] = workload.cells[d];
+    grid_.ranks = split(std::max(1u, workload.ranks), grid_.dimensions);
+  }
+
+  Status check() const {
+    if (workload_.ranks == 0 || workload_.ranks_per_node == 0)
+      return invalid("a job has ranks, and a node");
+    const bool on_grid = workload_.kind != Kind::kPingPong && workload_.kind != Kind::kAllreduce;
+    if (workload_.kind == Kind::kPingPong && workload_.ranks != 2)
+      return invalid("pingpong has 2 ranks");
+    if (workload_.kind == Kind::kAllreduce && workload_.ranks < 2)
+      return invalid("allreduce has at least 2 ranks");
+    if ((workload_.kind == Kind::kAllreduce || workload_.kind == Kind::kCg) && !std::has_single_bit(workload_.ranks))
+      return {Code::kUnsupported, kind_name(workload_.kind) + " is modelled for powers of two of ranks only"};
+    if ((workload_.kind == Kind::kAllreduce || workload_.kind == Kind::kCg) && workload_.ready)
+      return invalid("nothing promises " + kind_name(workload_.kind) +
+                     "'s ready sends that their receives are started");
+    for (int d = 0; on_grid && d < grid_.dimensions; ++d)
+      if (workload_.cells[d] < grid_.ranks[d])
+        return invalid("fewer cells than ranks along a dimension");
+    return {};
+  }
+
+  StepBuilder step(uint32_t rank) const {
+    StepBuilder builder(workload_.strategy, workload_.exchange);
+    switch (workload_.kind) {
+      case Kind::kPingPong: ping_pong(builder, rank); break;
+      case Kind::kHalo2d:
+      case Kind::kHalo3d: life(builder, rank); break;
+      case Kind::kAllreduce: allreduce(builder, rank, workload_.bytes); break;
+      case Kind::kCg: conjugate_gradients(builder, rank); break;
+    }
+    return builder;
+  }
+
+ private:
+  void ping_pong(StepBuilder& builder, uint32_t rank) const {
+    const uint32_t peer = 1 - rank;
+    const uint32_t send = builder.send(workload_.bytes, workload_.ready, {peer, 1});
+    const uint32_t receive = builder.receive(workload_.bytes, workload_.ready, {peer, 0});
+    if (rank == 0) {
+      builder.kernel(copy_);
+      builder.start({send, receive});
+      builder.wait({receive, send});
+      builder.kernel(copy_);
+    } else {
+      builder.start({receive});
+      builder.wait({receive});
+      builder.kernel(copy_);
+      builder.kernel(copy_);
+      builder.start({send});
+      builder.wait({send});
+    }
+  }
+
+  // After CabanaGhost: all edges are packed, all is started together and waited for together, all is unpacked.
+  void life(StepBuilder& builder, uint32_t rank) const {
+    const Halo halo = add_halo(builder, grid_, rank, workload_.ready);
+    for (const uint64_t bytes : halo.sent)
+      builder.kernel(halo_ + times(edge_byte_, bytes));
+    builder.start(halo.requests);
+    builder.wait(halo.requests);
+    for (const uint64_t bytes : halo.received)
+      builder.kernel(halo_ + times(edge_byte_, bytes));
+    builder.kernel(halo_ + times(cell_, grid_.cells_of(rank)));
+  }
+
+  void allreduce(StepBuilder& builder, uint32_t rank, uint64_t bytes) const {
+    for (uint32_t distance = 1; distance < workload_.ranks; distance *= 2) {
+      const uint32_t peer = rank ^ distance;
+      const uint32_t next = static_cast<uint32_t>(builder.links().size());
+      const uint32_t send = builder.send(bytes, false, {peer, next + 1});
+      const uint32_t receive = builder.receive(bytes, false, {peer, next});
+      builder.start({send, receive});
+      builder.wait({send, receive});
+      builder.kernel(copy_ + times(byte_, 3 * bytes));
+    }
+  }
+
+  // Bytes a row: 20 (nnz + 1) of the product, 16 of a dot product, 24 of an update.
+  void conjugate_gradients(StepBuilder& builder, uint32_t rank) const {
+    constexpr uint64_t kProduct = 20 * (5 + 1), kDot = 16, kUpdate = 24, kNumber = 8;
+    const uint64_t rows = grid_.cells_of(rank);
+    const auto over_rows = [&](uint64_t bytes) { builder.kernel(copy_ + times(byte_, bytes * rows)); };
+    const Halo halo = add_halo(builder, grid_, rank, false);
+    for (const uint64_t bytes : halo.sent)
+      builder.kernel(copy_ + times(edge_byte_, bytes));
+    builder.start(halo.requests);
+    builder.wait(halo.requests);
+    for (const uint64_t bytes : halo.received)
+      builder.kernel(copy_ + times(edge_byte_, bytes));
+    over_rows(kProduct);
+    over_rows(kDot);
+    allreduce(builder, rank, kNumber);
+    over_rows(kUpdate);
+    over_rows(kUpdate);
+    over_rows(kDot);
+    allreduce(builder, rank, kNumber);
+    over_rows(kUpdate);
+  }
+
+  const Workload& workload_;
+  const bool fine_;
+  const Picoseconds copy_, halo_;
+  const Femtoseconds edge_byte_, cell_, byte_;
+  Grid grid_;
+};
+
+}  // namespace
+
+Result<Kind> parse_kind(const std::string& name) {
+  std::string known;
+  for (const auto& [kind, text] : kNames) {
+    if (name == text)
+      return kind;
+    known += (known.empty() ? "" : ", ") + std::string(text);
+  }
+  return invalid("there is no workload '" + name + "' (" + known + ")");
+}
+
+std::string kind_name(Kind kind) {
+  for (const auto& [each, text] : kNames)
+    if (each == kind)
+      return text;
+  return {};
+}
+
+std::array<uint32_t, 3> split(uint32_t ranks, int dimensions) {
+  std::array<uint32_t, 3> parts = {1, 1, 1};
+  uint32_t left = ranks;
+  for (int d = dimensions - 1; d > 0; --d) {
+    // The largest divisor that is no larger than an even share.
+    uint32_t part = 1;
+    for (uint32_t candidate = 1; candidate <= left; ++candidate) {
+      uint64_t power = 1;
+      for (int i = 0; i <= d; ++i)
+        power *= candidate;
+      if (power > left)
+        break;
+      if (left % candidate == 0)
+        part = candidate;
+    }
+    parts[d] = part;
+    left /= part;
+  }
+  parts[0] = left;
+  return parts;
+}
+
+namespace {
+
+Status check(const Workload& workload, const Machine& machine, const Maker& maker) {
+  if (workload.ranks_per_node > machine["node.ranks"])
+    return invalid("a node of " + machine.name() + " has room for " +
+                   std::to_string(static_cast<uint32_t>(machine["node.ranks"])) + " ranks");
+  return maker.check();
+}
+
+}  // namespace
+
+Result<Job> make_job(const Workload& workload, const Machine& machine) {
+  const Maker maker(workload, machine);
+  LANYARD_RETURN_IF_ERROR(check(workload, machine, maker));
+  JobBuilder builder(machine.costs(workload.memory, workload.ranks_per_node),
+                     machine.placement(workload.ranks_per_node));
+  for (uint32_t rank = 0; rank < workload.ranks; ++rank)
+    LANYARD_RETURN_IF_ERROR(builder.add(maker.step(rank)));
+  return builder.take();
+}
+
+Result<Job> make_typical_job(const Workload& workload, const Machine& machine) {
+  if (workload.kind == Kind::kPingPong)
+    return make_job(workload, machine);
+  const Maker maker(workload, machine);
+  LANYARD_RETURN_IF_ERROR(check(workload, machine, maker));
+  const uint32_t ranks = machine.placement(workload.ranks_per_node).ranks_per_nic();
+  JobBuilder builder(machine.costs(workload.memory, workload.ranks_per_node),
+                     {.ranks_per_node = ranks, .nics_per_node = 1, .nodes_per_group = 1});
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    StepBuilder step = maker.step(0);
+    step.turn_to(rank);
+    LANYARD_RETURN_IF_ERROR(builder.add(step));
+  }
+  return builder.take();
+}
+
+uint32_t entries_of(const Job& job) { return static_cast<uint32_t>(job.program(0).entries.size()); }
+
+}  // namespace lanyard::modelled
