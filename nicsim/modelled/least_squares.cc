@@ -1,0 +1,137 @@
+#include "nicsim/modelled/least_squares.h"
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <boost/numeric/ublas/lu.hpp>
+#include <boost/numeric/ublas/matrix.hpp>
+#include <boost/numeric/ublas/vector.hpp>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace lanyard::modelled {
+
+namespace {
+
+namespace ublas = boost::numeric::ublas;
+using Matrix = ublas::matrix<double>;
+using Vector = ublas::vector<double>;
+
+// Wide, and to both sides: the longer of two chains is what a step takes, and where they are as long a slope is that of
+// one or the other.
+constexpr double kRelativeChange = 0.01, kLeastChange = 0.01;
+// Steps begin short: where a long one makes a chain the shorter one of two, nothing is felt of its figures any more.
+constexpr double kFirstDamping = 1, kMoreDamping = 4, kLessDamping = 2.5, kMostDamping = 1e6;
+constexpr double kLeastGain = 1e-5;
+
+double sum_of_squares(const std::vector<double>& residuals, const std::vector<double>& weights) {
+  double sum = 0;
+  for (size_t i = 0; i < residuals.size(); ++i)
+    sum += weights[i] * residuals[i] * residuals[i];
+  return sum;
+}
+
+// By row and value.
+Matrix jacobian(const LeastSquares& problem, const std::vector<double>& values) {
+  Matrix slopes(problem.weights.size(), values.size());
+  for (size_t k = 0; k < values.size(); ++k) {
+    const double change = std::max(kLeastChange, kRelativeChange * values[k]);
+    const double below = std::min(change, values[k]);
+    std::vector<double> moved = values;
+    moved[k] = values[k] + change;
+    const std::vector<double> more = problem.residuals(moved);
+    moved[k] = values[k] - below;
+    const std::vector<double> less = problem.residuals(moved);
+    for (size_t i = 0; i < more.size(); ++i)
+      slopes(i, k) = (more[i] - less[i]) / (change + below);
+  }
+  return slopes;
+}
+
+// The normal equations' matrix.
+Matrix normal(const Matrix& slopes, const std::vector<double>& weights) {
+  Matrix matrix = ublas::zero_matrix<double>(slopes.size2(), slopes.size2());
+  for (size_t i = 0; i < slopes.size1(); ++i)
+    for (size_t a = 0; a < slopes.size2(); ++a)
+      for (size_t b = 0; b < slopes.size2(); ++b)
+        matrix(a, b) += weights[i] * slopes(i, a) * slopes(i, b);
+  return matrix;
+}
+
+// False where the matrix has no inverse.
+bool solve(Matrix matrix, Vector& right) {
+  ublas::permutation_matrix<size_t> order(matrix.size1());
+  if (ublas::lu_factorize(matrix, order) != 0)
+    return false;
+  ublas::lu_substitute(matrix, order, right);
+  return true;
+}
+
+// Half the 95 % intervals of the values that the rows say something on.
+std::vector<double> margins(const Matrix& slopes, const std::vector<double>& weights, double squares) {
+  std::vector<size_t> felt;
+  std::vector<double> margins(slopes.size2(), std::numeric_limits<double>::infinity());
+  for (size_t k = 0; k < slopes.size2(); ++k)
+    for (size_t i = 0; i < slopes.size1(); ++i)
+      if (slopes(i, k) != 0) {
+        felt.push_back(k);
+        break;
+      }
+  if (slopes.size1() <= felt.size())
+    return margins;
+  Matrix some(slopes.size1(), felt.size());
+  for (size_t i = 0; i < slopes.size1(); ++i)
+    for (size_t k = 0; k < felt.size(); ++k)
+      some(i, k) = slopes(i, felt[k]);
+  const Matrix matrix = normal(some, weights);
+  const double freedom = static_cast<double>(slopes.size1() - felt.size());
+  const double quantile = boost::math::quantile(boost::math::students_t(freedom), 0.975);
+  for (size_t k = 0; k < felt.size(); ++k) {
+    Vector unit = ublas::unit_vector<double>(felt.size(), k);
+    if (solve(matrix, unit) && unit(k) > 0)
+      margins[felt[k]] = quantile * std::sqrt(unit(k) * squares / freedom);
+  }
+  return margins;
+}
+
+}  // namespace
+
+LeastSquares::Fit LeastSquares::fit(std::vector<double> start) const {
+  Fit best{std::move(start), {}, {}};
+  best.residuals = residuals(best.values);
+  double squares = sum_of_squares(best.residuals, weights);
+  double damping = kFirstDamping;
+  Matrix slopes = jacobian(*this, best.values);
+  for (int step = 0; step < most_steps && damping < kMostDamping;) {
+    Matrix matrix = normal(slopes, weights);
+    Vector right = ublas::zero_vector<double>(best.values.size());
+    for (size_t k = 0; k < best.values.size(); ++k) {
+      for (size_t i = 0; i < best.residuals.size(); ++i)
+        right(k) -= weights[i] * slopes(i, k) * best.residuals[i];
+      matrix(k, k) = matrix(k, k) * (1 + damping) + 1e-12;
+    }
+    std::vector<double> values = best.values;
+    if (solve(matrix, right))
+      for (size_t k = 0; k < values.size(); ++k)
+        values[k] = std::max(0.0, values[k] + right(k));
+    std::vector<double> there = residuals(values);
+    const double less = sum_of_squares(there, weights);
+    if (less >= squares) {
+      damping *= kMoreDamping;
+      continue;
+    }
+    const bool settled = less > squares * (1 - kLeastGain);
+    best.values = std::move(values);
+    best.residuals = std::move(there);
+    squares = less;
+    damping /= kLessDamping;
+    ++step;
+    slopes = jacobian(*this, best.values);
+    if (settled)
+      break;
+  }
+  best.margins = modelled::margins(slopes, weights, squares);
+  return best;
+}
+
+}  // namespace lanyard::modelled
