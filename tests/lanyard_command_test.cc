@@ -59,6 +59,24 @@ TEST(Lanyard, SaysWhatIsWrongInOneLine) {
       {"fuzz --schedules 1 --seconds 1", "--se"},
       {"fuzz --seed -1", "--seed"},
       {"fuzz --seed one", "--seed"},
+      {"model", "--workload"},
+      {"model --workload dance", "'dance'"},
+      {"model --workload halo2d --machine nowhere", "'nowhere'"},
+      {"model --workload halo2d --machine tuolumne", "lacks figures that nobody has given"},
+      {"model --workload halo2d --ranks 0", "--ranks"},
+      {"model --workload halo2d --ranks many", "--ranks"},
+      {"model --workload halo2d --cells 12y12", "'12y12'"},
+      {"model --workload halo2d --cells 0", "'0'"},
+      {"model --workload halo2d --cells 4 --ranks 64", "fewer cells than ranks"},
+      {"model --workload halo2d --ranks 64 --ranks-per-node 9", "has room for 8 ranks"},
+      {"model --workload halo2d --strategy best", "'best'"},
+      {"model --workload halo2d --send loud", "--send"},
+      {"model --workload allreduce --ranks 12", "powers of two"},
+      {"model --workload halo2d --steps 0", "--steps"},
+      {"model fit", "DATA"},
+      {"model fit nowhere.csv", "nowhere.csv"},
+      {"model fit /dev/null", "nothing in it"},
+      {"model compare /dev/null", "nothing in it"},
   };
   for (const auto& [arguments, what] : wrong) {
     const Outcome outcome = lanyard(arguments);
@@ -86,6 +104,62 @@ TEST(Info, NamesEveryCardAndWhatAStartCosts) {
         "target-counter                2           2     2              1               32",
         "sender-flag                   3           3     1              0               32"})
     EXPECT_NE(outcome.out.find(fact), std::string::npos) << fact << " in\n" << outcome.out;
+}
+
+// ---- Model
+
+TEST(Model, SaysThatItIsModelledAndWhatBoundsIt) {
+  const Outcome outcome = lanyard("model --workload halo2d --ranks 16,64 --send ready");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(first_line(outcome.out), "modelled, not measured: halo2d on frontier, ready sends, coarse memory");
+  EXPECT_NE(outcome.out.find("bound by\n      16       8          16384x16384           -  target-counter      24"),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST(Model, ALineOfCsvForEachOfASweep) {
+  const Outcome outcome = lanyard("model --workload pingpong --bytes 8,1024 --send regular,ready --csv");
+  EXPECT_EQ(outcome.status, 2);  // one kind of sends at a time
+  const Outcome sweep = lanyard("model --workload pingpong --bytes 8,1024 --strategy target-counter,write-back --csv");
+  EXPECT_EQ(sweep.status, 0) << sweep.err;
+  size_t lines = 0;
+  for (size_t at = sweep.out.find("\nmodelled,frontier,pingpong,2,1,"); at != std::string::npos;
+       at = sweep.out.find("\nmodelled,frontier,pingpong,2,1,", at + 1))
+    ++lines;
+  EXPECT_EQ(lines, 4u) << sweep.out;
+  EXPECT_EQ(lanyard("model --workload pingpong --bytes 8,1024 --strategy target-counter,write-back --csv").out,
+            sweep.out);
+}
+
+TEST(Model, TakesAMachineFromTheFileThatItPrints) {
+  const Outcome printed = lanyard("model --print-machine");
+  EXPECT_EQ(printed.status, 0);
+  const std::string path = file_name("machine");
+  std::ofstream(path) << printed.out;
+  const Outcome outcome = lanyard("model --workload pingpong --csv --machine " + path);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const std::string wrong = file_name("wrong");
+  std::ofstream(wrong) << "cpu.post -3 us a test\n";
+  const Outcome refused = lanyard("model --workload pingpong --machine " + wrong);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err, "lanyard: " + wrong + ":1: cpu.post: a cost is not negative: -3\n");
+}
+
+TEST(Model, ComparesAndFits) {
+  const std::string path = file_name("pingpong.csv");
+  std::ofstream(path) << "GPU,Backend,Buffering,Iters,Items,Time\n"
+                         "x,cxi-coarse,db,1000,8,0.02\nx,cxi-coarse,db,1000,1048576,0.4\n";
+  const Outcome compared = lanyard("model compare --rows " + path);
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  EXPECT_NE(compared.out.find("all                       2 rows: mean error"), std::string::npos) << compared.out;
+  const std::string out = file_name("fitted");
+  const Outcome fitted = lanyard("model fit --no-cross-validation --out " + out + " " + path);
+  EXPECT_EQ(fitted.status, 0) << fitted.err;
+  EXPECT_NE(fitted.out.find("kernel.cell               21."), std::string::npos) << fitted.out;
+  EXPECT_NE(fitted.out.find("as it was: these measurements do not tell"), std::string::npos) << fitted.out;
+  EXPECT_EQ(lanyard("model --workload pingpong --machine " + out).status, 0);
+  EXPECT_EQ(lanyard("model fit --no-cross-validation --out /nowhere/x " + path).status, 1);
 }
 
 TEST(Conformance, SaysWhichRowsPassed) {

@@ -20,6 +20,7 @@ inline constexpr int kExitCanary = 3;  // a planted fault was not found
 void add_explore(CLI::App& app, int& status);
 void add_fuzz(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
+void add_model(CLI::App& app, int& status);
 void add_programs(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_trace(CLI::App& app, int& status);

@@ -1,5 +1,5 @@
-// lanyard: runs the shipped protocol under schedules of the deterministic engine, and says what a machine has. See
-// tools/README.md.
+// lanyard: runs the shipped protocol under schedules of the deterministic engine, says what a machine has, and models
+// how long programs would take. See tools/README.md.
 #include "tools/lanyard/command.h"
 
 int main(int argc, char** argv) {
@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   lanyard::tools::add_trace(app, status);
   lanyard::tools::add_programs(app, status);
   lanyard::tools::add_info(app, status);
+  lanyard::tools::add_model(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,230 @@
+// lanyard model: how long a program's steps would take on a machine, by the model.
+#include "tools/lanyard/model.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nicsim/modelled/engine.h"
+#include "nicsim/modelled/machine.h"
+#include "nicsim/modelled/workload.h"
+#include "tools/lanyard/command.h"
+
+namespace lanyard::tools {
+
+namespace {
+
+using modelled::Kind;
+using modelled::Machine;
+using modelled::Memory;
+using modelled::Workload;
+
+struct Options {
+  std::string machine = "frontier";
+  std::string workload;
+  std::vector<uint32_t> ranks;
+  std::vector<uint32_t> ranks_per_node;
+  std::vector<std::string> cells = {"16384"};
+  std::vector<uint64_t> bytes = {8};
+  std::vector<std::string> strategies = {"target-counter"};
+  std::string send = "regular";
+  std::string memory = "coarse";
+  bool exchange = false;
+  bool weak = false;
+  bool csv = false;
+  bool print_machine = false;
+  uint32_t steps = 40;
+};
+
+constexpr uint32_t kMostRanks = 1 << 20;
+
+void declare(CLI::App& app, Options& o) {
+  const auto list = [](CLI::Option* option, const char* type) { option->delimiter(',')->type_name(type); };
+  app.add_option("--machine", o.machine, "its costs: frontier, tuolumne, or a file like what --print-machine prints")
+      ->type_name("NAME|FILE");
+  app.add_option("--workload", o.workload, "pingpong, halo2d, halo3d, allreduce, cg")->type_name("NAME");
+  list(app.add_option("--ranks", o.ranks, "how many (default: 2 of pingpong, else 64)")
+           ->check(CLI::Range(1u, kMostRanks).description("")),
+       "N,...");
+  list(app.add_option("--ranks-per-node", o.ranks_per_node, "default: as many as fit; of pingpong 1")
+           ->check(CLI::Range(1u, kMostRanks).description("")),
+       "N,...");
+  list(app.add_option("--cells", o.cells, "of halos and cg: along each side, or along x, y and z (default: 16384)"),
+       "N|NxM|NxMxK,...");
+  app.add_flag("--weak", o.weak, "the cells are one rank's, not the whole grid's");
+  list(app.add_option("--bytes", o.bytes, "of pingpong and allreduce: a message's (default: 8)")
+           ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30).description("")),
+       "N,...");
+  list(app.add_option("--strategy", o.strategies, "target-counter (default), sender-flag, write-back"), "NAME,...");
+  app.add_option("--send", o.send, "regular (default) or ready")
+      ->check(CLI::IsMember({"regular", "ready"}).description(""));
+  app.add_option("--memory", o.memory, "where messages are: coarse (default) or fine")
+      ->check(CLI::IsMember({"coarse", "fine"}).description(""));
+  app.add_flag("--exchange", o.exchange, "what is started together is an exchange");
+  app.add_option("--steps", o.steps, "the time is that of the later half (default: 40)")
+      ->check(CLI::Range(2u, 1'000'000u).description(""))
+      ->type_name("N");
+  app.add_flag("--csv", o.csv, "a line a job, for scripts");
+  app.add_flag("--print-machine", o.print_machine, "prints the machine's figures and where they come from");
+}
+
+Result<std::array<uint64_t, 3>> parse_cells(const std::string& text) {
+  std::array<uint64_t, 3> cells = {};
+  int count = 0;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (; count < 3; ++at) {
+    const auto [next, error] = std::from_chars(at, end, cells[count]);
+    if (error != std::errc() || cells[count] == 0 || cells[count] > 1'000'000'000)
+      break;
+    ++count;
+    at = next;
+    if (at == end || *at != 'x')
+      break;
+  }
+  if (at != end || count == 0)
+    return Status(Code::kInvalidArgument, "'" + text + "' is no number of cells (16384, 16384x8192, 512x512x512)");
+  for (int d = count; d < 3; ++d)
+    cells[d] = count == 1 ? cells[0] : 1;
+  return cells;
+}
+
+Result<core::Strategy> parse_strategy(const std::string& name) {
+  for (const core::Strategy strategy : core::kStrategies)
+    if (name == core::strategy_name(strategy))
+      return strategy;
+  return Status(Code::kInvalidArgument, "there is no strategy '" + name + "'");
+}
+
+// All combinations.
+Result<std::vector<Workload>> workloads(const Options& o, const Machine& machine) {
+  const Result<Kind> kind = modelled::parse_kind(o.workload);
+  if (!kind.ok())
+    return kind.status();
+  const bool ping_pong = kind.value() == Kind::kPingPong;
+  const bool by_cells = !ping_pong && kind.value() != Kind::kAllreduce;
+  const std::vector<uint32_t> ranks = !o.ranks.empty() ? o.ranks : std::vector<uint32_t>{ping_pong ? 2u : 64u};
+  std::vector<Workload> all;
+  for (const std::string& name : o.strategies)
+    for (const std::string& text : by_cells ? o.cells : std::vector<std::string>{"1"})
+      for (const uint64_t bytes : by_cells ? std::vector<uint64_t>{8} : o.bytes)
+        for (const uint32_t count : ranks) {
+          const uint32_t fit = std::min(count, static_cast<uint32_t>(machine["node.ranks"]));
+          for (const uint32_t per_node :
+               !o.ranks_per_node.empty() ? o.ranks_per_node : std::vector<uint32_t>{ping_pong ? 1u : fit}) {
+            const Result<core::Strategy> strategy = parse_strategy(name);
+            const Result<std::array<uint64_t, 3>> cells = parse_cells(text);
+            for (const Status& status : {strategy.status(), cells.status()})
+              if (!status.ok())
+                return status;
+            Workload& workload = all.emplace_back();
+            workload = {.kind = kind.value(),
+                        .ranks = count,
+                        .ranks_per_node = per_node,
+                        .cells = cells.value(),
+                        .bytes = bytes,
+                        .strategy = strategy.value(),
+                        .ready = o.send == "ready",
+                        .exchange = o.exchange,
+                        .memory = o.memory == "fine" ? Memory::kFine : Memory::kCoarse};
+            const int dimensions = kind.value() == Kind::kHalo3d ? 3 : 2;
+            const std::array<uint32_t, 3> parts = modelled::split(count, dimensions);
+            for (int d = 0; o.weak && d < dimensions; ++d)
+              workload.cells[d] *= parts[d];
+          }
+        }
+  return all;
+}
+
+void print_head(const Options& o) {
+  if (o.csv)
+    return fmt::print(
+        "modelled,machine,workload,ranks,ranks_per_node,cells_x,cells_y,cells_z,bytes,strategy,send,memory,exchange,"
+        "entries,steps,us_a_step,host_us_a_step,bound\n");
+  fmt::print("modelled, not measured: {} on {}, {} sends, {} memory{}\n", o.workload, o.machine, o.send, o.memory,
+             o.exchange ? ", exchanges" : "");
+  fmt::print("{:>8} {:>7} {:>20} {:>11}  {:14} {:>7} {:>12} {:>10}  {}\n", "ranks", "a node", "cells", "bytes",
+             "strategy", "entries", "us a step", "host us", "bound by");
+}
+
+void print_row(const Options& o, const Workload& w, const modelled::Job& job, const modelled::Timing& timing) {
+  const modelled::Picoseconds host_step = job.program(0).host_step;
+  const double us = static_cast<double>(timing.step_time()) * 1e-6, host = static_cast<double>(host_step) * 1e-6;
+  // A host that is never idle is what the step takes.
+  const char* bound = host_step * 200 >= timing.step_time() * 199 ? "host" : "stream";
+  const bool by_cells = w.kind != Kind::kPingPong && w.kind != Kind::kAllreduce;
+  const uint32_t entries = modelled::entries_of(job);
+  if (o.csv) {
+    fmt::print("modelled,{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{}\n", o.machine,
+               modelled::kind_name(w.kind), w.ranks, w.ranks_per_node, w.cells[0], w.cells[1], w.cells[2], w.bytes,
+               core::strategy_name(w.strategy), o.send, o.memory, o.exchange ? 1 : 0, entries, o.steps, us, host,
+               bound);
+    return;
+  }
+  std::string cells = "-";
+  if (by_cells) {
+    cells = fmt::format("{}x{}", w.cells[0], w.cells[1]);
+    if (w.kind == Kind::kHalo3d)
+      cells += fmt::format("x{}", w.cells[2]);
+  }
+  fmt::print("{:>8} {:>7} {:>20} {:>11}  {:14} {:>7} {:>12.2f} {:>10.2f}  {}\n", w.ranks, w.ranks_per_node, cells,
+             by_cells ? "-" : std::to_string(w.bytes), core::strategy_name(w.strategy), entries, us, host, bound);
+}
+
+int model(const Options& o) {
+  const Result<Machine> machine = Machine::open(o.machine);
+  if (!machine.ok())
+    return usage_error(machine.status().message());
+  if (o.print_machine) {
+    fmt::print("# {}\n{}", o.machine, machine.value().to_text());
+    return 0;
+  }
+  if (o.workload.empty())
+    return usage_error("--workload is required (see --help)");
+  const Result<std::vector<Workload>> all = workloads(o, machine.value());
+  if (!all.ok())
+    return usage_error(all.status().message());
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  bool first = true;
+  for (const Workload& workload : all.value()) {
+    const Result<modelled::Job> job = modelled::make_job(workload, machine.value());
+    if (!job.ok())
+      return usage_error(job.status().message());
+    modelled::RunOptions options{.steps = o.steps};
+    if (terminal)
+      options.progress = [&](uint32_t step) {
+        fmt::print(stderr, "\r{} ranks: step {} of {} \r", workload.ranks, step, o.steps);
+      };
+    const Result<modelled::Timing> timing = modelled::run(job.value(), options);
+    if (!timing.ok())
+      return usage_error(timing.status().message());
+    if (terminal)
+      fmt::print(stderr, "\r{:60}\r", "");
+    if (std::exchange(first, false))
+      print_head(o);
+    print_row(o, workload, job.value(), timing.value());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_model(CLI::App& app, int& status) {
+  CLI::App* command =
+      app.add_subcommand("model", "tells how long a program's steps would take on a machine (modelled)");
+  const auto options = std::make_shared<Options>();
+  declare(*command, *options);
+  add_model_fit(*command, status);
+  add_model_compare(*command, status);
+  command->require_subcommand(0, 1);
+  command->callback([command, options, &status] {
+    if (command->get_subcommands().empty())
+      status = model(*options);
+  });
+}
+
+}  // namespace lanyard::tools

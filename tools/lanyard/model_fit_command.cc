@@ -1,0 +1,192 @@
+// lanyard model fit, lanyard model compare: the model beside measurements.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nicsim/modelled/calibration.h"
+#include "nicsim/modelled/machine.h"
+#include "nicsim/modelled/measurements.h"
+#include "tools/lanyard/command.h"
+#include "tools/lanyard/model.h"
+
+namespace lanyard::tools {
+
+namespace {
+
+using modelled::Compared;
+using modelled::Kind;
+using modelled::Machine;
+using modelled::Measurement;
+using modelled::Memory;
+
+struct Options {
+  std::vector<std::string> files;
+  std::string machine = "frontier";
+  std::string out;
+  bool rows = false;
+  bool quick = false;
+};
+
+void declare(CLI::App& app, Options& o, const char* machine) {
+  app.add_option("DATA", o.files, "CSV of halos or ping-pongs, in the columns of the published files")->required();
+  app.add_option("--machine", o.machine, machine)->type_name("NAME|FILE");
+  app.add_flag("--rows", o.rows, "every row, measured and modelled");
+}
+
+// Nothing is printed where one of the files is wrong.
+Result<std::vector<Measurement>> read(const Options& o) {
+  std::vector<Measurement> rows;
+  std::string told;
+  for (const std::string& name : o.files) {
+    std::ifstream file(name);
+    if (!file)
+      return Status(Code::kNotFound, name + ": cannot be read");
+    const Result<modelled::Measurements> read = modelled::read_measurements(file, name);
+    if (!read.ok())
+      return read.status();
+    rows.insert(rows.end(), read.value().rows.begin(), read.value().rows.end());
+    uint32_t trials = 0;
+    for (const Measurement& row : read.value().rows)
+      trials += row.trials;
+    told += fmt::format("{}: {} rows, medians of {} trials; {} trials of other programs left out\n", name,
+                        read.value().rows.size(), trials, read.value().others);
+  }
+  fmt::print("{}", told);
+  return rows;
+}
+
+// "halo2d ready coarse 16384x16384, 8 ranks, 4 a node"
+std::string describe(const Measurement& row) {
+  const modelled::Workload& w = row.workload;
+  const char* memory = w.memory == Memory::kFine ? "fine" : "coarse";
+  const char* send = w.ready ? "ready" : "regular";
+  if (w.kind == Kind::kPingPong)
+    return fmt::format("{:8} {:7} {:6} {:>10} B {:22}", "pingpong", send, memory, w.bytes, "");
+  return fmt::format("{:8} {:7} {:6} {:>12} {:>6} ranks {:>2} a node", "halo2d", send, memory,
+                     fmt::format("{}x{}", w.cells[0], w.cells[1]), w.ranks, w.ranks_per_node);
+}
+
+void print_rows(std::vector<Compared> rows) {
+  fmt::print("{:50} {:>12} {:>12} {:>8}\n", "row", "measured us", "modelled us", "error");
+  for (const Compared& row : rows)
+    fmt::print("{:50} {:>12.2f} {:>12.2f} {:>7.1f}%\n", describe(row.measured), row.measured.us, row.us,
+               100 * row.error());
+}
+
+template <typename Choose>
+void print_errors(const std::string& of, const std::vector<Compared>& rows, Choose choose) {
+  std::vector<double> relative;
+  const Compared* worst = nullptr;
+  for (const Compared& row : rows) {
+    if (!choose(row))
+      continue;
+    relative.push_back(row.error());
+    if (worst == nullptr || std::abs(row.error()) > std::abs(worst->error()))
+      worst = &row;
+  }
+  if (relative.empty())
+    return;
+  const modelled::Errors errors = modelled::errors_of(relative);
+  fmt::print("{:22} {:>4} rows: mean error {:5.2f} %, largest {:5.2f} % ({})\n", of, errors.rows, 100 * errors.mean,
+             100 * errors.most, describe(worst->measured));
+}
+
+void print_summary(const std::vector<Compared>& rows) {
+  const auto halo = [](const Compared& row) { return row.measured.workload.kind != Kind::kPingPong; };
+  print_errors("all", rows, [](const Compared&) { return true; });
+  print_errors("pingpong", rows, [&](const Compared& row) { return !halo(row); });
+  print_errors("halo", rows, halo);
+  for (const bool ready : {true, false})
+    print_errors(ready ? "halo, ready" : "halo, regular", rows,
+                 [&](const Compared& row) { return halo(row) && row.measured.workload.ready == ready; });
+  print_errors("halo, several ranks", rows,
+               [&](const Compared& row) { return halo(row) && row.measured.workload.ranks > 1; });
+}
+
+void print_left_out(const std::vector<modelled::LeftOut>& left_out) {
+  fmt::print("\ncross-validation: each rank count of halos by a fit of all other rows\n");
+  std::vector<Compared> all;
+  for (const modelled::LeftOut& each : left_out) {
+    print_errors(fmt::format("  {} ranks", each.ranks), each.rows, [](const Compared&) { return true; });
+    all.insert(all.end(), each.rows.begin(), each.rows.end());
+  }
+  print_errors("all, left out", all, [](const Compared&) { return true; });
+  print_errors("  several ranks", all, [](const Compared& row) { return row.measured.workload.ranks > 1; });
+}
+
+int fit(const Options& o) {
+  const Result<Machine> machine = Machine::open(o.machine);
+  if (!machine.ok())
+    return usage_error(machine.status().message());
+  const Result<std::vector<Measurement>> rows = read(o);
+  if (!rows.ok())
+    return usage_error(rows.status().message());
+  const Result<modelled::Calibration> fitted = modelled::calibrate(rows.value(), machine.value(), "fitted");
+  if (!fitted.ok())
+    return usage_error(fitted.status().message());
+  fmt::print("\nfigures, with 95 % intervals\n");
+  for (const modelled::Calibration::Fitted& each : fitted.value().figures)
+    if (std::isfinite(each.margin))
+      fmt::print("  {:22} {:>10.4f} +- {:.4f}\n", each.figure, each.value, each.margin);
+    else
+      fmt::print("  {:22} {:>10.4f}    as it was: these measurements do not tell\n", each.figure, each.value);
+  fmt::print("\nmodelled against measured\n");
+  if (o.rows)
+    print_rows(fitted.value().rows);
+  print_summary(fitted.value().rows);
+  if (!o.quick) {
+    const Result<std::vector<modelled::LeftOut>> left_out =
+        modelled::leave_rank_counts_out(rows.value(), fitted.value());
+    if (!left_out.ok())
+      return usage_error(left_out.status().message());
+    print_left_out(left_out.value());
+  }
+  if (o.out.empty())
+    return 0;
+  std::ofstream file(o.out);
+  file << fitted.value().machine.to_text();
+  return file.flush() ? 0 : trouble(o.out + " cannot be written");
+}
+
+int compare(const Options& o) {
+  const Result<Machine> machine = Machine::open(o.machine);
+  if (!machine.ok())
+    return usage_error(machine.status().message());
+  const Result<std::vector<Measurement>> rows = read(o);
+  if (!rows.ok())
+    return usage_error(rows.status().message());
+  const Result<std::vector<Compared>> compared = modelled::compare(rows.value(), machine.value());
+  if (!compared.ok())
+    return usage_error(compared.status().message());
+  fmt::print("\nmodelled against measured, figures of {} as they are\n", o.machine);
+  if (o.rows)
+    print_rows(compared.value());
+  print_summary(compared.value());
+  return 0;
+}
+
+}  // namespace
+
+void add_model_fit(CLI::App& model, int& status) {
+  CLI::App* command = model.add_subcommand("fit", "finds a machine's figures from measurements");
+  const auto options = std::make_shared<Options>();
+  declare(*command, *options, "what is not fitted, and where the fit starts (default: frontier)");
+  command->add_option("--out", options->out, "writes the machine's file")->type_name("FILE");
+  command->add_flag("--no-cross-validation", options->quick, "which takes most of the time");
+  command->callback([options, &status] { status = fit(*options); });
+}
+
+void add_model_compare(CLI::App& model, int& status) {
+  CLI::App* command = model.add_subcommand("compare", "a machine's figures against measurements, without a fit");
+  const auto options = std::make_shared<Options>();
+  declare(*command, *options, "default: frontier");
+  command->callback([options, &status] { status = compare(*options); });
+}
+
+}  // namespace lanyard::tools
