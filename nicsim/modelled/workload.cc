@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "nicsim/modelled/halo.h"
 #include "nicsim/modelled/step_builder.h"
@@ -91,13 +93,19 @@ class Maker {
   // After CabanaGhost: all edges are packed, all is started together and waited for together, all is unpacked.
   void life(StepBuilder& builder, uint32_t rank) const {
     const Halo halo = add_halo(builder, grid_, rank, workload_.ready);
-    for (const uint64_t bytes : halo.sent)
-      builder.kernel(halo_ + times(edge_byte_, bytes));
+    copy_edges(builder, halo_, halo.sent);
     builder.start(halo.requests);
     builder.wait(halo.requests);
-    for (const uint64_t bytes : halo.received)
-      builder.kernel(halo_ + times(edge_byte_, bytes));
+    copy_edges(builder, halo_, halo.received);
     builder.kernel(halo_ + times(cell_, grid_.cells_of(rank)));
+  }
+
+  // A kernel each, or one for all.
+  void copy_edges(StepBuilder& builder, Picoseconds kernel, const std::vector<uint64_t>& edges) const {
+    if (workload_.merged)
+      return builder.kernel(kernel + times(edge_byte_, std::accumulate(edges.begin(), edges.end(), uint64_t{0})));
+    for (const uint64_t bytes : edges)
+      builder.kernel(kernel + times(edge_byte_, bytes));
   }
 
   void allreduce(StepBuilder& builder, uint32_t rank, uint64_t bytes) const {
@@ -118,12 +126,10 @@ class Maker {
     const uint64_t rows = grid_.cells_of(rank);
     const auto over_rows = [&](uint64_t bytes) { builder.kernel(copy_ + times(byte_, bytes * rows)); };
     const Halo halo = add_halo(builder, grid_, rank, false);
-    for (const uint64_t bytes : halo.sent)
-      builder.kernel(copy_ + times(edge_byte_, bytes));
+    copy_edges(builder, copy_, halo.sent);
     builder.start(halo.requests);
     builder.wait(halo.requests);
-    for (const uint64_t bytes : halo.received)
-      builder.kernel(copy_ + times(edge_byte_, bytes));
+    copy_edges(builder, copy_, halo.received);
     over_rows(kProduct);
     over_rows(kDot);
     allreduce(builder, rank, kNumber);

@@ -31,6 +31,7 @@ struct Workload {
   core::Strategy strategy = core::Strategy::kTargetCounter;
   bool ready = false;     // halos and ping-pong: ready sends
   bool exchange = false;  // what is started together is an exchange
+  bool merged = false;    // halos: one kernel packs all edges, and one unpacks them
   Memory memory = Memory::kCoarse;
 };
 

@@ -34,6 +34,7 @@ struct Options {
   std::string send = "regular";
   std::string memory = "coarse";
   bool exchange = false;
+  bool merged = false;
   bool weak = false;
   bool csv = false;
   bool print_machine = false;
@@ -65,6 +66,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--memory", o.memory, "where messages are: coarse (default) or fine")
       ->check(CLI::IsMember({"coarse", "fine"}).description(""));
   app.add_flag("--exchange", o.exchange, "what is started together is an exchange");
+  app.add_flag("--merge-kernels", o.merged, "of halos and cg: one kernel packs all edges, and one unpacks them");
   app.add_option("--steps", o.steps, "the time is that of the later half (default: 40)")
       ->check(CLI::Range(2u, 1'000'000u).description(""))
       ->type_name("N");
@@ -130,6 +132,7 @@ Result<std::vector<Workload>> workloads(const Options& o, const Machine& machine
                         .strategy = strategy.value(),
                         .ready = o.send == "ready",
                         .exchange = o.exchange,
+                        .merged = o.merged,
                         .memory = o.memory == "fine" ? Memory::kFine : Memory::kCoarse};
             const int dimensions = kind.value() == Kind::kHalo3d ? 3 : 2;
             const std::array<uint32_t, 3> parts = modelled::split(count, dimensions);
@@ -144,9 +147,9 @@ void print_head(const Options& o) {
   if (o.csv)
     return fmt::print(
         "modelled,machine,workload,ranks,ranks_per_node,cells_x,cells_y,cells_z,bytes,strategy,send,memory,exchange,"
-        "entries,steps,us_a_step,host_us_a_step,bound\n");
-  fmt::print("modelled, not measured: {} on {}, {} sends, {} memory{}\n", o.workload, o.machine, o.send, o.memory,
-             o.exchange ? ", exchanges" : "");
+        "merged_kernels,entries,steps,us_a_step,host_us_a_step,bound\n");
+  fmt::print("modelled, not measured: {} on {}, {} sends, {} memory{}{}\n", o.workload, o.machine, o.send, o.memory,
+             o.exchange ? ", exchanges" : "", o.merged ? ", kernels merged" : "");
   fmt::print("{:>8} {:>7} {:>20} {:>11}  {:14} {:>7} {:>12} {:>10}  {}\n", "ranks", "a node", "cells", "bytes",
              "strategy", "entries", "us a step", "host us", "bound by");
 }
@@ -159,10 +162,10 @@ void print_row(const Options& o, const Workload& w, const modelled::Job& job, co
   const bool by_cells = w.kind != Kind::kPingPong && w.kind != Kind::kAllreduce;
   const uint32_t entries = modelled::entries_of(job);
   if (o.csv) {
-    fmt::print("modelled,{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{}\n", o.machine,
+    fmt::print("modelled,{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{}\n", o.machine,
                modelled::kind_name(w.kind), w.ranks, w.ranks_per_node, w.cells[0], w.cells[1], w.cells[2], w.bytes,
-               core::strategy_name(w.strategy), o.send, o.memory, o.exchange ? 1 : 0, entries, o.steps, us, host,
-               bound);
+               core::strategy_name(w.strategy), o.send, o.memory, o.exchange ? 1 : 0, o.merged ? 1 : 0, entries,
+               o.steps, us, host, bound);
     return;
   }
   std::string cells = "-";
