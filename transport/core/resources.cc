@@ -58,6 +58,11 @@ Result<Resources> ResourcePool::open_exchange() {
   return status;
 }
 
+Status ResourcePool::count_each_other(Resources& first, Resources& second) {
+  LANYARD_RETURN_IF_ERROR(enroll(second.done.address, sizeof(uint64_t), first.trigger, first.clear_to_send));
+  return enroll(first.done.address, sizeof(uint64_t), second.trigger, second.clear_to_send);
+}
+
 Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy, const Resources* exchange) {
   LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
