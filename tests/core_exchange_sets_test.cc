@@ -548,6 +548,34 @@ TEST_F(SetsTest, AReceiveHearsOfItsSendersEnd) {
   free_all();
 }
 
+// The done word has been raised by then, and a trigger is still to count that.
+TEST_F(SetsTest, IsClosedWhenItsTriggersHaveCounted) {
+  build_both(1);
+  job.fabric.held = [](const ModelFabric::Transit& transit) {
+    return transit.from == transit.to && transit.stage == ModelFabric::Transit::Stage::kPlaced;
+  };
+  for (uint32_t rank : {0u, 1u}) {
+    start(rank, 1);
+    wait(rank, 1);
+  }
+  job.run();
+  for (uint32_t rank : {0u, 1u}) {
+    EXPECT_TRUE(job[rank].stream.empty() && job[rank].queue->settled());
+    free_set(rank, 0);
+    free_set(rank, 1);
+    EXPECT_EQ(job[rank].endpoint.unclosed(), 1u) << "the trigger of set 1";
+  }
+  job.fabric.held = {};
+  job.run();
+  for (uint32_t rank : {0u, 1u}) {
+    Request* next = job[rank].endpoint.new_request(job[rank].transfer(Direction::kReceive, 1, 99, kBytes));
+    EXPECT_TRUE(works(job[rank].endpoint.open_resources(*next)));
+    job[rank].endpoint.close_resources(*next);
+    free(rank, next);
+  }
+  free_all();
+}
+
 // ---- What fails
 
 struct SetsFailures : ThreeRanks {

@@ -262,6 +262,7 @@ void Endpoint::leave_exchange(Request& request) {
   exchange.ended = true;
   exchange.released = exchange.released || request.released;
   exchange.last_queue = request.queue_number;
+  exchange.last_start = request.starts;
   std::erase(exchange.members, &request);
   if (exchange.lead == &request)
     exchange.lead = nullptr;
@@ -269,6 +270,10 @@ void Endpoint::leave_exchange(Request& request) {
     other->ended = true;
   if (!exchange.members.empty() || (other != nullptr && !other->members.empty()))
     return;
+  // A set that is complete has its done word raised, which the other's trigger may be about to count.
+  for (Exchange* set : {&exchange, other})
+    if (set != nullptr && set->other != nullptr && !set->released)
+      set->shared.last_count = set->trigger_value(set->last_start, set->other->last_start);
   close_exchange(exchange);
   if (other != nullptr)
     close_exchange(*other);

@@ -62,6 +62,7 @@ struct Exchange {
   std::string failure;      // of which member it was let go of incomplete; empty: of none
   bool released = false;    // it was let go of, and a member has been freed since
   uint64_t last_queue = 0;  // of the last start, once a member has been freed
+  uint64_t last_start = 0;  // likewise: how many there were
 
   nic::Doorbell doorbell;  // of T, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;
@@ -74,6 +75,10 @@ struct Exchange {
   uint64_t ring_value() const { return others() + 1; }
   // What T counts in one iteration.
   uint64_t trigger_step() const { return ring_value() + others(); }
+  // What T has counted once so many starts, and of the other set so many, are complete.
+  uint64_t trigger_value(uint64_t starts, uint64_t of_other) const {
+    return ((rings ? ring_value() : 0) + sends) * starts + (other != nullptr ? of_other : 0);
+  }
   // "exchange "halo" (8 sends, 8 receives)", "exchange "halo", set 1 (8 sends, 8 receives)"
   std::string describe() const;
 };

@@ -171,6 +171,11 @@ bool ResourcePool::try_close(Resources& resources) {
     resources.trigger = resources.completion = {};
     resources.done = {};
   }
+  if (resources.last_count > 0) {
+    const Result<nic::CounterValue> value = nic_.read(resources.trigger);
+    if (value.ok() && value.value().reached() < resources.last_count)
+      return false;
+  }
   bool closed = true;
   for (nic::RegionId* region : {&resources.clear_to_send, &resources.buffer, &resources.flag}) {
     if (region->valid() && nic_.deregister_region(*region).ok())
