@@ -16,6 +16,7 @@ PATCHED = [
     "transport/core/control_channel.cc",
     "transport/core/endpoint.cc",
     "transport/core/exchange.cc",
+    "transport/core/exchange_sets.cc",
     "transport/core/failure_book.cc",
     "transport/core/matcher.cc",
     "transport/core/overflow.cc",

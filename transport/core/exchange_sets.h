@@ -7,7 +7,7 @@
 //   waited(i) --start of set i mod 2--> started(i+1) --wait--> waited(i+1)
 //
 // Any other start is refused, and changes nothing. A failure of a member of either set lets go of both, and one that is
-// freed ends both: then there is no start any more.
+// freed ends both: then there is no start any more. (Mutants: a start out of turn; sets that are let go of one by one.)
 //
 // Start i = 1, 2, ... is start k of set p, i = 2k-1+p. A set is an exchange (exchange.h) with a trigger T, a counter C
 // and a done word of its own; N messages; n regular sends with clear-to-sends, which it has where the other side does
@@ -33,13 +33,13 @@
 //  - C_p >= N k means all N of each of the first k starts of the set. Own writes k+1 need ring k+1, after wait k. q's
 //    write i+2 needs, by the same argument, our message i+1, written at our start i+1, after our wait i. So a neighbour
 //    is one start ahead at most, and that one counts elsewhere: with one counter for both sets its message i+1 would
-//    stand in for what is missing of i. (Mutants: one counter for both; N(k-1); a completion not counted; the done word
-//    raised before the own writes are complete; starts of one set twice in a row.) Those with clear-to-sends:
-//    exchange.h.
-//  - T_p: of ring k's time there are k rings; the other set's done word has come to k-1+p, and does not grow before
-//    start i+1; a clear-to-send k+1 needs our write k. So (2m+1)k, or one less in set 0, whose first start has none
-//    before it, means all of that. And k rings are what (2m+1)(k-1) + m+1 means: m+1 is more than what else k-1 rings
-//    can have beside them, n clear-to-sends and a done word.
+//    stand in for what is missing of i. (Mutants: one counter for both; N(k-1); a completion counted elsewhere; the done
+//    word raised before the own writes are complete.) Those with clear-to-sends: exchange.h.
+//  - Until our writes k have gone T_p has counted k rings at most, k clear-to-sends for each send, as the next needs our
+//    write k, and k-1+p times that the other set's done word grew, as it does not before start i+1. So (2m+1)k, or one
+//    less in set 0, whose first start has none before it, means all of these. And (2m+1)(k-1) + m+1 means k rings: with
+//    k-1 of them there are at most n clear-to-sends and one done word besides what went before, and m+1 is more.
+//    (Mutant: clear-to-sends that are sent all the same.)
 //  - Both sides decide alike: each knows both numbers of all pairs between the two exchanges once its own members are
 //    all matched, before which it starts nothing. What one rank decides with another is no matter of third ones, so an
 //    exchange may have implied pairs and others. Without any its sets are two exchanges that know nothing of each
