@@ -38,7 +38,8 @@ Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemor
   Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.provider = settings.ofi_provider,
                                                                 .domain = settings.ofi_domain,
                                                                 .device_memory = memory,
-                                                                .deferred_depth = settings.ofi_dwq_depth});
+                                                                .deferred_depth = settings.ofi_dwq_depth,
+                                                                .counts_both = settings.ofi_counts_both});
   if (!nic.ok())
     return nic.status();
   return std::unique_ptr<nic::Nic>(std::move(nic.value()));

@@ -1,6 +1,7 @@
 // Hints on persistent requests, and what is in force: MPIX_Request_set_info, MPIX_Request_get_info.
 #include <mpi.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,7 +11,7 @@
 #include "api/context.h"
 #include "api/match_call.h"
 #include "api/request_info.h"
-#include "transport/core/exchange.h"
+#include "transport/core/exchange_sets.h"
 #include "transport/core/strategy.h"
 
 namespace lanyard::api {
@@ -18,6 +19,7 @@ namespace lanyard::api {
 namespace {
 
 constexpr const char* kExchange = "lanyard_exchange";
+constexpr const char* kSet = "lanyard_exchange_set";
 constexpr const char* kNone = "none";
 
 // Why the hint that a request was given is not in force; nothing where it is.
@@ -30,6 +32,22 @@ std::optional<std::string> why_no_exchange(const RequestRecord& record) {
     return "a member of the exchange was freed";
   if (!exchange->bound)
     return "a member of the exchange is not matched";
+  return std::nullopt;
+}
+
+bool has_two_sets(const RequestRecord& record) {
+  return record.core->exchange != nullptr && record.core->exchange->other != nullptr;
+}
+
+// Why clear-to-sends go with the request though it was to be of one of two sets; nothing where none do. Requires that
+// there is nothing against its exchange.
+std::optional<std::string> why_not_implied(const RequestRecord& record) {
+  if (!record.set_obstacle.empty())
+    return record.set_obstacle;
+  if (std::string why = core::why_not_implied(*record.core); !why.empty())
+    return why;
+  if (!has_two_sets(record))
+    return "no request of the exchange has a peer whose side makes them unneeded";
   return std::nullopt;
 }
 
@@ -48,9 +66,19 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
   std::optional<std::string> why;
   if (!record.exchange.empty())
     why = why_no_exchange(record);
-  facts.emplace_back(kExchange, record.exchange.empty() || why ? kNone : record.core->exchange->name);
+  const bool merged = !record.exchange.empty() && !why;
+  facts.emplace_back(kExchange, merged ? record.core->exchange->name : kNone);
   if (why)
     facts.emplace_back("lanyard_exchange_why", *why);
+  if (record.exchange_set.empty())
+    return facts;
+  facts.emplace_back(kSet, merged && has_two_sets(record) ? record.exchange_set : kNone);
+  if (merged)
+    why = why_not_implied(record);
+  else if (record.exchange.empty())
+    why = std::string("the request has no ") + kExchange;
+  if (why)
+    facts.emplace_back("lanyard_exchange_set_why", *why);
   return facts;
 }
 
@@ -65,26 +93,63 @@ std::string why_too_late(const RequestRecord& record) {
   return "";
 }
 
+// The requests of one name: those that name no set, and those of the two.
+using Named = std::array<std::vector<RequestRecord*>, 3>;
+
+Named::value_type& of_set(Named& named, const std::string& set) {
+  return set.empty() ? named[2] : named[set == "0" ? 0 : 1];
+}
+
+// Makes one exchange of them, of one set or of two, or notes why not.
+void make_exchange(Context& context, const std::string& name, const std::vector<RequestRecord*>& first,
+                   const std::vector<RequestRecord*>& second) LANYARD_REQUIRES(context_locked) {
+  std::optional<std::string> obstacle =
+      core::obstacle_to_exchanges(context.endpoint().options().strategy, context.nic().caps());
+  const auto requests_of = [](const std::vector<RequestRecord*>& records) {
+    std::vector<core::Request*> requests;
+    for (const RequestRecord* record : records)
+      requests.push_back(record->core);
+    return requests;
+  };
+  if (!obstacle) {
+    const Status status = context.endpoint().make_exchange(name, requests_of(first), requests_of(second));
+    if (!status.ok())
+      obstacle = status.message();
+  }
+  for (const std::vector<RequestRecord*>* records : {&first, &second})
+    for (RequestRecord* record : *records)
+      record->exchange_obstacle = obstacle.value_or("");
+}
+
+// The value of a hint; nothing where the info lacks it.
+int value_of(MPI_Info info, const char* key, std::optional<std::string>& value) {
+  std::vector<char> text(MPI_MAX_INFO_VAL + 1);
+  int found = 0;
+  const int code = PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, text.data(), &found);
+  if (code == MPI_SUCCESS && found != 0)
+    value = std::string(text.data()) == kNone ? "" : text.data();
+  return code;
+}
+
 }  // namespace
 
 void make_exchanges(Context& context, const std::vector<RequestRecord*>& records) {
-  std::map<std::string, std::vector<RequestRecord*>> named;
+  std::map<std::string, Named> named;
   for (RequestRecord* record : records)
     if (!record->exchange.empty() && record->core->exchange == nullptr &&
         record->core->state == core::Request::State::kFresh)
-      named[record->exchange].push_back(record);
-  for (const auto& [name, members] : named) {
-    std::optional<std::string> obstacle =
-        core::obstacle_to_exchanges(context.endpoint().options().strategy, context.nic().caps());
-    if (!obstacle) {
-      std::vector<core::Request*> requests;
-      for (const RequestRecord* member : members)
-        requests.push_back(member->core);
-      if (const Status status = context.endpoint().make_exchange(name, requests); !status.ok())
-        obstacle = status.message();
-    }
-    for (RequestRecord* member : members)
-      member->exchange_obstacle = obstacle.value_or("");
+      of_set(named[record->exchange], record->exchange_set).push_back(record);
+  for (const auto& [name, sets] : named) {
+    const bool two = !sets[0].empty() && !sets[1].empty();
+    for (size_t which : {0, 1})
+      for (RequestRecord* record : sets[which])
+        record->set_obstacle = two ? "" : "no request of the other set was given to the same matching function";
+    if (two)
+      make_exchange(context, name, sets[0], sets[1]);
+    else if (const auto& only = sets[sets[0].empty() ? 1 : 0]; !only.empty())
+      make_exchange(context, name, only, {});
+    if (!sets[2].empty())
+      make_exchange(context, name, sets[2], {});
   }
 }
 
@@ -100,10 +165,14 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
     return raise_not_initialised();
   if (info == MPI_INFO_NULL)
     return raise(MPI_COMM_WORLD, MPI_ERR_INFO, "MPIX_Request_set_info: MPI_INFO_NULL");
-  std::vector<char> value(MPI_MAX_INFO_VAL + 1);
-  int found = 0;
-  if (const int code = PMPI_Info_get(info, kExchange, MPI_MAX_INFO_VAL, value.data(), &found); code != MPI_SUCCESS)
+  std::optional<std::string> name, set;
+  if (const int code = value_of(info, kExchange, name); code != MPI_SUCCESS)
     return code;
+  if (const int code = value_of(info, kSet, set); code != MPI_SUCCESS)
+    return code;
+  if (set && !set->empty() && *set != "0" && *set != "1")
+    return raise(MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
+                 std::string("MPIX_Request_set_info: ") + kSet + " is 0, 1 or none, not " + *set);
   MPI_Comm communicator = MPI_COMM_WORLD;
   std::string obstacle = "not a persistent point-to-point request";
   {
@@ -113,8 +182,10 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
     if (record != nullptr) {
       communicator = record->communicator;
       obstacle = why_too_late(*record);
-      if (obstacle.empty() && found != 0)
-        record->exchange = std::string(value.data()) == kNone ? "" : value.data();
+      if (obstacle.empty()) {
+        record->exchange = name.value_or(record->exchange);
+        record->exchange_set = set.value_or(record->exchange_set);
+      }
     }
   }
   return obstacle.empty() ? MPI_SUCCESS : raise(communicator, MPI_ERR_REQUEST, "MPIX_Request_set_info: " + obstacle);

@@ -27,6 +27,8 @@ struct RequestRecord {
   std::string unusable;
   std::string exchange;           // the hint: with which others it is to be merged; empty: with none
   std::string exchange_obstacle;  // why a matching call could not
+  std::string exchange_set;       // likewise: to which of two sets it belongs, "0" or "1"; empty: there is one
+  std::string set_obstacle;       // why a matching call could not
 
   core::Request* core = nullptr;
   bool gave_up = false;     // a blocking call stopped waiting for its match, and may be repeated

@@ -90,6 +90,7 @@ constexpr std::string_view kNames[] = {
     "LANYARD_GPU_LINGER_US",
     "LANYARD_GPU_SHARED",
     "LANYARD_NIC",
+    "LANYARD_OFI_COUNTS_BOTH",
     "LANYARD_OFI_DOMAIN",
     "LANYARD_OFI_DWQ_DEPTH",
     "LANYARD_OFI_PROVIDER",
@@ -200,6 +201,7 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_OFI_PROVIDER", {"cxi", "sockets"}, settings.ofi_provider));
   if (const char* domain = std::getenv("LANYARD_OFI_DOMAIN"))
     settings.ofi_domain = domain;
+  LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OFI_COUNTS_BOTH", settings.ofi_counts_both));
   uint64_t ofi_depth = settings.ofi_dwq_depth;
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_OFI_DWQ_DEPTH", 1, 65536, ofi_depth));
   settings.ofi_dwq_depth = static_cast<uint32_t>(ofi_depth);

@@ -44,7 +44,9 @@ struct Options {
   long rows() const { return size.front(); }
   long columns() const { return size.back(); }
   bool wants(const NamedMode& m) const { return mode == "all" || mode == m.name; }
-  HaloMode halo(const NamedMode& m) const { return exchange == "off" ? m.mode : merged(m.mode); }
+  HaloMode halo(const NamedMode& m) const {
+    return exchange == "off" ? m.mode : exchange == "1" ? merged(m.mode) : paired(m.mode);
+  }
 };
 
 void declare(CLI::App& app, Options& o) {
@@ -69,8 +71,9 @@ void declare(CLI::App& app, Options& o) {
                "check gather and scatter of the halo against closed forms instead of playing");
   app.add_option(
          "--exchange", o.exchange,
-         "stream modes: off, or 1: the messages of a step are an exchange with one set of counters (default: off)")
-      ->check(CLI::IsMember({"off", "1"}));
+         "stream modes: off; or 1: the messages of a step are an exchange; or 2: one with two sets, for steps in "
+         "turn (default: off)")
+      ->check(CLI::IsMember({"off", "1", "2"}));
   add_memory(app, o.memory);
   add_format(app, o.format);
 }

@@ -1,5 +1,7 @@
 #include "bench/neighbour_exchange.h"
 
+#include <string>
+
 namespace lanyard::bench {
 
 NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const CartesianLayout& layout,
@@ -14,6 +16,8 @@ NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const Cartesi
     if (mode_ != HaloMode::kMpi)
       make_requests(s, first_tag + s * kDirections);
   }
+  if (mode_ != HaloMode::kMpi)
+    requests_.match();
   prime();
 }
 
@@ -30,20 +34,22 @@ NeighbourExchange::Messages::Messages(const Lengths& bytes, Gpu* gpu, bool is_st
 
 void NeighbourExchange::make_requests(int set, int first_tag) {
   Set& s = sets_[index(set)];
-  const bool ready = mode_ == HaloMode::kRsend || mode_ == HaloMode::kMergedRsend;
+  s.first = requests_.count();
+  const bool ready = mode_ == HaloMode::kRsend || mode_ == HaloMode::kMergedRsend || mode_ == HaloMode::kPairedRsend;
   const SendKind kind = ready ? SendKind::kReady : SendKind::kRegular;
   for (int d = 0; d < kDirections; ++d)
-    s.requests.add_receive(s.in.message(d), s.in.bytes(d), layout_.neighbour(d), first_tag + opposite(d), comm_);
+    requests_.add_receive(s.in.message(d), s.in.bytes(d), layout_.neighbour(d), first_tag + opposite(d), comm_);
   for (int d = 0; d < kDirections; ++d)
-    s.requests.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d, comm_);
-  if (is_merged())
-    s.requests.merge("halo");
-  s.requests.match();
+    requests_.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d, comm_);
+  if (is_paired())
+    requests_.merge(s.first, kRequests, "halo", std::to_string(set));
+  else if (is_merged())
+    requests_.merge(s.first, kRequests, "halo " + std::to_string(set), "none");
 }
 
 void NeighbourExchange::prime() {
   if (mode_ == HaloMode::kRsend) {
-    queue_->start_all(kDirections, sets_[index(set_)].receives());
+    queue_->start_all(kDirections, receives(sets_[index(set_)]));
     stream_.synchronize();  // not the queue: it would wait for the receives to complete
     check(MPI_Barrier(comm_), "MPI_Barrier");
   }
@@ -54,9 +60,9 @@ void NeighbourExchange::start_receives() {
   if (!is_primed_)
     prime();
   if (mode_ == HaloMode::kSend)
-    queue_->start_all(kDirections, sets_[0].receives());
+    queue_->start_all(kDirections, receives(sets_[0]));
   if (mode_ == HaloMode::kRsend)
-    queue_->start_all(kDirections, sets_[index(1 - set_)].receives());
+    queue_->start_all(kDirections, receives(sets_[index(1 - set_)]));
 }
 
 void NeighbourExchange::send_and_wait() {
@@ -65,10 +71,10 @@ void NeighbourExchange::send_and_wait() {
     exchange_on_host(s);
   } else {
     if (is_merged())
-      queue_->start_all(s.requests);
+      queue_->start_all(kRequests, receives(s));
     else
-      queue_->start_all(kDirections, s.sends());
-    queue_->wait_all(s.requests);
+      queue_->start_all(kDirections, sends(s));
+    queue_->wait_all(kRequests, receives(s));
   }
   if (has_two_sets())
     set_ = 1 - set_;

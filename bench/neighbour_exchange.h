@@ -12,8 +12,10 @@
 //   kMergedSend, kMergedRsend
 //           pack | start all, wait for all | unpack, each set of requests being an exchange in
 //           Lanyard's sense (MPIX_Request_set_info)
+//   kPairedSend, kPairedRsend
+//           the same, the two sets of requests being those of one exchange
 //
-// kMpi, kRsend and kMergedRsend have two sets of receive buffers; exchange i uses set i mod 2. In kMpi that saves
+// All but kSend and kMergedSend have two sets of receive buffers; exchange i uses set i mod 2. In kMpi that saves
 // the host a second synchronisation: what unpacks set i mod 2 ran before the one of exchange i - 1.
 //
 // Why a ready send of kRsend always finds its receive started, without a further message. Let A
@@ -34,7 +36,8 @@
 // Why a ready send of kMergedRsend keeps what it promises there, that B's wait for the last use of
 // the set is over and its buffers may be written: A starts its sends i after its wait i - 1, so after
 // B's message i - 1 has arrived, so after B has started i - 1, so after B has waited for i - 2, the
-// last use of the set, and unpacked it. (For i = 0 and 1 the set has not been used yet.)
+// last use of the set, and unpacked it. (For i = 0 and 1 the set has not been used yet.) In kPairedSend Lanyard finds
+// that by itself.
 //
 // After every exchange of kRsend receives are outstanding. So the host may wait for the stream, but
 // not for the queue, until close() has ended the sequence with one exchange more, whose data is
@@ -56,13 +59,21 @@
 
 namespace lanyard::bench {
 
-enum class HaloMode { kMpi, kSend, kRsend, kMergedSend, kMergedRsend };
+enum class HaloMode { kMpi, kSend, kRsend, kMergedSend, kMergedRsend, kPairedSend, kPairedRsend };
 
 // The same with each step's requests merged, where there are such.
 inline HaloMode merged(HaloMode mode) {
   switch (mode) {
     case HaloMode::kSend: return HaloMode::kMergedSend;
     case HaloMode::kRsend: return HaloMode::kMergedRsend;
+    default: return mode;
+  }
+}
+// ... and each two steps' requests the sets of one exchange.
+inline HaloMode paired(HaloMode mode) {
+  switch (mode) {
+    case HaloMode::kSend: return HaloMode::kPairedSend;
+    case HaloMode::kRsend: return HaloMode::kPairedRsend;
     default: return mode;
   }
 }
@@ -120,16 +131,18 @@ class NeighbourExchange {
   };
   struct Set {
     Messages in;
-    RequestSet requests;  // stream modes: the receives by direction, then the sends by direction
-    MPI_Request* receives() { return requests.data(); }
-    MPI_Request* sends() { return requests.data() + kDirections; }
+    int first = 0;  // stream modes: of its requests, the receives by direction, then the sends by direction
   };
+  static constexpr int kRequests = 2 * kDirections;  // of a set
 
   static size_t index(int i) { return static_cast<size_t>(i); }
+  MPI_Request* receives(const Set& set) { return requests_.data() + set.first; }
+  MPI_Request* sends(const Set& set) { return receives(set) + kDirections; }
   void make_requests(int set, int first_tag);
   void prime();
   void exchange_on_host(Set& set);
-  bool is_merged() const { return mode_ == HaloMode::kMergedSend || mode_ == HaloMode::kMergedRsend; }
+  bool is_paired() const { return mode_ == HaloMode::kPairedSend || mode_ == HaloMode::kPairedRsend; }
+  bool is_merged() const { return mode_ == HaloMode::kMergedSend || mode_ == HaloMode::kMergedRsend || is_paired(); }
   bool has_two_sets() const { return mode_ != HaloMode::kSend && mode_ != HaloMode::kMergedSend; }
 
   const HaloMode mode_;
@@ -140,7 +153,8 @@ class NeighbourExchange {
   StreamQueue* const queue_;
   Messages out_;
   std::array<Set, 2> sets_;
-  std::array<MPI_Request, 2 * kDirections> host_requests_{};  // kMpi
+  RequestSet requests_;
+  std::array<MPI_Request, kRequests> host_requests_{};  // kMpi
   int set_ = 0;
   bool is_primed_ = false;
 };

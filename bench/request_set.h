@@ -37,13 +37,15 @@ class RequestSet {
           kind == SendKind::kReady ? "MPI_Rsend_init" : "MPI_Send_init");
   }
 
-  // Before the match: they are started and waited for together from then on.
-  void merge(const char* name) {
+  // Before the match: so many of them, from `first` on, are started and waited for together from then on. `set`: in
+  // turn with those of the other set, 0 or 1, of that name; or "none".
+  void merge(int first, int count, const std::string& name, const std::string& set) {
     MPI_Info info = MPI_INFO_NULL;
     check(MPI_Info_create(&info), "MPI_Info_create");
-    check(MPI_Info_set(info, "lanyard_exchange", name), "MPI_Info_set");
-    for (const MPI_Request request : requests_)
-      check(MPIX_Request_set_info(request, info), "MPIX_Request_set_info");
+    check(MPI_Info_set(info, "lanyard_exchange", name.c_str()), "MPI_Info_set");
+    check(MPI_Info_set(info, "lanyard_exchange_set", set.c_str()), "MPI_Info_set");
+    for (int i = first; i < first + count; ++i)
+      check(MPIX_Request_set_info(requests_[static_cast<size_t>(i)], info), "MPIX_Request_set_info");
     check(MPI_Info_free(&info), "MPI_Info_free");
   }
 

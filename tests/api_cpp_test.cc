@@ -152,6 +152,26 @@ TEST_F(Calls, AQueueHasFigures) {
   EXPECT_EQ(queue.info().at("starts"), "2");
 }
 
+TEST_F(Calls, RequestsMayBeOfAnExchangeWithTwoSets) {
+  Pair first(1), second(2);
+  for (Request* each : {&first.send, &first.receive})
+    each->set_exchange("halo", 0);
+  second.send.set_exchange("halo", 1);
+  second.receive.set_exchange("halo");
+  EXPECT_EQ(second.receive.info().count("lanyard_exchange_set"), 0u);
+  second.receive.set_exchange("halo", 1);
+  refused([&](OnError e) { second.send.set_exchange("halo", 2, e); }, MPI_ERR_INFO_VALUE, {"0, 1 or none"});
+  match_all({first.receive, first.send, second.receive, second.send});
+  const bool merged = queue.info().at("strategy") == "target-counter";
+  EXPECT_EQ(second.send.info().at("lanyard_exchange_set"), merged ? "1" : "none");
+  for (Pair* each : {&first, &second, &first}) {
+    queue.start_all({each->receive, each->send});
+    queue.wait_all({each->receive, each->send});
+    queue.synchronize();
+    EXPECT_TRUE(each->has_arrived());
+  }
+}
+
 TEST_F(Calls, KernelsElsewhereStartSets) {
   Pair pair(1);
   match_all({pair.receive, pair.send});

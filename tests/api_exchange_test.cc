@@ -1,49 +1,14 @@
-// Exchanges through the API: hints, what is in force, and transfers of requests that start and complete together.
+// Exchanges through the API: hints, what is in force, and transfers of requests that start and complete together. Those
+// with two sets: api_exchange_sets.cc.
 #include <array>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "tests/api_hints.h"
 #include "tests/api_misuse.h"
 
 namespace lanyard::api_test {
 namespace {
-
-using Facts = std::map<std::string, std::string>;
-
-Facts facts_of(MPI_Request request) {
-  Facts facts;
-  MPI_Info info = MPI_INFO_NULL;
-  EXPECT_TRUE(ok(MPIX_Request_get_info(request, &info)));
-  int keys = 0;
-  MPI_Info_get_nkeys(info, &keys);
-  for (int i = 0; i < keys; ++i) {
-    std::array<char, MPI_MAX_INFO_KEY + 1> key{};
-    std::array<char, MPI_MAX_INFO_VAL + 1> value{};
-    int found = 0;
-    MPI_Info_get_nthkey(info, i, key.data());
-    MPI_Info_get(info, key.data(), MPI_MAX_INFO_VAL, value.data(), &found);
-    facts[key.data()] = value.data();
-  }
-  MPI_Info_free(&info);
-  return facts;
-}
-
-int hint(MPI_Request request, const char* name, const char* key = "lanyard_exchange") {
-  MPI_Info info = MPI_INFO_NULL;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, key, name);
-  const int code = MPIX_Request_set_info(request, info);
-  MPI_Info_free(&info);
-  return code;
-}
-
-void hint_all(Requests& requests, const char* name) {
-  for (int i = 0; i < requests.count(); ++i)
-    EXPECT_TRUE(ok(hint(*requests.at(i), name)));
-}
-
-bool merges(Queue& queue) { return queue.info()["strategy"] == "target-counter"; }
 
 struct Exchanges : Misuse {};
 

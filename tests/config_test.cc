@@ -11,7 +11,8 @@ TEST(Config, TextComesBackAsItWas) {
        {"2ranks,1req-each-way,2iter", "1ranks,3req-one-way,1iter,bytes=0",
         "4ranks,1req-each-way,2iter,bytes=64,neighbours=2,queues=2,ready,sends-first,sync,depth=5,no-overflow,"
         "blocking-post,in-order,max-message=40,failures,lost-rings,no-room,scarce,stale-reads",
-        "2ranks,1req-each-way,2iter,single-starts", "2ranks,2req-each-way,2iter,merged,gaps,depth=3"}) {
+        "2ranks,1req-each-way,2iter,single-starts", "2ranks,2req-each-way,2iter,merged,gaps,depth=3",
+        "2ranks,2req-each-way,3iter,free,two-sets"}) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);
@@ -19,7 +20,8 @@ TEST(Config, TextComesBackAsItWas) {
   for (const char* text : {"program=0-1:16/p0_s0_w0_y/s0r_w0r_u0_y",
                            "program=0-0:0t3p8rsg/m0.0r_x0.0r_s0.0r-_q2_s0+_w0-_c0_f0_q0_y,depth=3",
                            "program=0-1:8r_1-0:8/o1_a0/o0_a1,write-back,kills", "program=0-1:9t1h3g/m0_x0-_t0/m0r_x0r-",
-                           "program=0-1:8t1i1_1-0:8t2i2j1/s0.1r_w0.1r_y/s0r.1_w0r.1_y"}) {
+                           "program=0-1:8t1i1_1-0:8t2i2j1/s0.1r_w0.1r_y/s0r.1_w0r.1_y",
+                           "program=0-1:8t1i1aj2b_1-0:8t2i2bj1/s0.1r_w0.1r_y/s0r.1_w0r.1_y"}) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);
@@ -64,6 +66,10 @@ TEST(Config, WhatIsWrongIsNamed) {
       {"merged,ready", "'merged'"},
       {"merged,queues=2", "'merged'"},
       {"merged,sender-flag", "merged"},
+      {"two-sets,roam", "'two-sets'"},
+      {"two-sets,write-back", "merged"},
+      {"program=0-1:8a/s0_w0/s0r_w0r", "0-1:8a"},
+      {"program=0-1:8i1c/s0_w0/s0r_w0r", "0-1:8i1c"},
       {"program=0-1:8j1/s0_w0/s0r_w0r,sockets-driver", "merged"},
   };
   for (const auto& [text, what] : wrong) {

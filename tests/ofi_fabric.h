@@ -21,6 +21,12 @@ struct OfiFabric final : NicFabric {
   std::vector<std::unique_ptr<Nic>> nics;
 };
 
+// Whether to try what the provider does not promise (OfiOptions::counts_both).
+inline bool counts_both() {
+  const char* value = std::getenv("LANYARD_OFI_COUNTS_BOTH");
+  return value != nullptr && std::string(value) == "on";
+}
+
 // Null, and a line that says why, where the provider is not there.
 inline std::unique_ptr<NicFabric> make_ofi_fabric(const std::string& provider, bool checked,
                                                   const FabricOptions& wish) {
@@ -31,7 +37,8 @@ inline std::unique_ptr<NicFabric> make_ofi_fabric(const std::string& provider, b
                                                                   .deferred_depth = wish.deferred_depth,
                                                                   .max_counters = wish.max_counters,
                                                                   .max_regions = wish.max_regions,
-                                                                  .max_message_bytes = wish.max_message_bytes});
+                                                                  .max_message_bytes = wish.max_message_bytes,
+                                                                  .counts_both = counts_both()});
     if (nic.status().code() == Code::kUnsupported) {
       std::printf("SKIPPED: %s\n", nic.status().message().c_str());
       return nullptr;

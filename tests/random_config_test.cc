@@ -44,6 +44,7 @@ TEST(RandomConfig, IsOfEveryKind) {
       seen["whole pieces"] += options.bytes > 0 && options.bytes % config.world.max_message_bytes == 0;
       seen["one byte more"] += options.bytes > 1 && options.bytes % config.world.max_message_bytes == 1;
       seen["to itself"] += message.from == message.to;
+      seen["of two sets"] += options.send_set > 0;
     }
     for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
       for (const Action& action : exchange.program(rank).actions()) {
@@ -75,7 +76,7 @@ TEST(RandomConfig, IsOfEveryKind) {
     ++seen["provider " + std::to_string(static_cast<int>(world.provider))];
     ++seen["bells " + std::to_string(static_cast<int>(world.bells))];
   }
-  EXPECT_EQ(seen.size(), 4u + 3u + 8u + 14u + 9u + 4u + 3u);
+  EXPECT_EQ(seen.size(), 4u + 3u + 9u + 14u + 9u + 4u + 3u);
   for (const auto& [what, times] : seen)
     EXPECT_GE(times, 5) << what;
 }

@@ -16,11 +16,27 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {
-    "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW",     "LANYARD_DEADLINE_S",
-    "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",      "LANYARD_SIM_DWQ_DEPTH",
-    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY",     "LANYARD_OFI_PROVIDER",
-    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_SIM_SPIN_MS",  "LANYARD_GPU_LINGER_US",
-    "LANYARD_GPU_SHARED",    "LANYARD_GPU_BLOCKING",    "LANYARD_SIM_COUNTERS", "LANYARD_SIM_REGIONS",
+    "LANYARD_NIC",
+    "LANYARD_CHECK",
+    "LANYARD_OVERFLOW",
+    "LANYARD_DEADLINE_S",
+    "LANYARD_WARN_S",
+    "LANYARD_SIM_WIRE",
+    "LANYARD_SIM_CMA",
+    "LANYARD_SIM_DWQ_DEPTH",
+    "LANYARD_SIM_INTERFACE",
+    "LANYARD_SIM_MAX_MESSAGE",
+    "LANYARD_STRATEGY",
+    "LANYARD_OFI_PROVIDER",
+    "LANYARD_OFI_COUNTS_BOTH",
+    "LANYARD_OFI_DOMAIN",
+    "LANYARD_OFI_DWQ_DEPTH",
+    "LANYARD_SIM_SPIN_MS",
+    "LANYARD_GPU_LINGER_US",
+    "LANYARD_GPU_SHARED",
+    "LANYARD_GPU_BLOCKING",
+    "LANYARD_SIM_COUNTERS",
+    "LANYARD_SIM_REGIONS",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -73,6 +89,7 @@ TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_TRUE(settings.cma);
   EXPECT_EQ(settings.interface, "");
   EXPECT_EQ(settings.ofi_domain, "");
+  EXPECT_FALSE(settings.ofi_counts_both);
   EXPECT_EQ(settings.ofi_dwq_depth, 0u);
 }
 
@@ -91,6 +108,11 @@ TEST_F(SettingsTest, OfiProvider) {
   refused("LANYARD_OFI_PROVIDER", {"", "verbs", "CXI", "tcp;ofi_rxm"}, "cxi or sockets");
 }
 
+TEST_F(SettingsTest, OfiCountsBoth) {
+  EXPECT_FALSE(with("LANYARD_OFI_COUNTS_BOTH", "off").ofi_counts_both);
+  EXPECT_TRUE(with("LANYARD_OFI_COUNTS_BOTH", "on").ofi_counts_both);
+  refused("LANYARD_OFI_COUNTS_BOTH", {"", "yes", "1"}, "on or off");
+}
 TEST_F(SettingsTest, OfiDomain) { EXPECT_EQ(with("LANYARD_OFI_DOMAIN", "cxi2").ofi_domain, "cxi2"); }
 
 TEST_F(SettingsTest, OfiDepth) {
@@ -256,8 +278,8 @@ TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim",         "on",      "off", "3",  "4",  "tcp", "off", "17", "10.0.0.1", "4096",
-                          "sender-flag", "sockets", "lo",  "21", "22", "23",  "yes", "on", "24",       "25"};
+  const char* values[] = {"sim",     "on", "off", "3",  "4",  "tcp", "off", "17", "10.0.0.1", "4096", "sender-flag",
+                          "sockets", "on", "lo",  "21", "22", "23",  "yes", "on", "24",       "25"};
   for (size_t i = 0; i < std::size(kNames); ++i)
     setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
@@ -274,6 +296,7 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.max_message_bytes, 4'096u);
   EXPECT_EQ(settings.strategy, core::Strategy::kSenderFlag);
   EXPECT_EQ(settings.ofi_provider, "sockets");
+  EXPECT_TRUE(settings.ofi_counts_both);
   EXPECT_EQ(settings.ofi_domain, "lo");
   EXPECT_EQ(settings.ofi_dwq_depth, 21u);
   EXPECT_EQ(settings.spin, milliseconds(22));

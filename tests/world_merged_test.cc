@@ -59,12 +59,61 @@ constexpr const char* kConfigs[] = {
     "program=0-1:16t1i1_1-0:16t2j1/s0.1r_w0.1r_q1_s0.1r+_w0.1r_q0_y_q1_y/s0r.1_w0r.1_s0r.1_w0r.1_y",
     "program=0-1:16t1i1j1_1-0:16t2i1j1_0-1:8t3i2j2_1-0:8t4i2j2/s0.1r_s2.3r_w2.3r_w0.1r_s0.1r.2.3r_w0.2.1r.3r_y/"
     "s0r.1.2r.3_w0r.1.2r.3_s2r.3_s0r.1_w0r.1.2r.3_y",
+    // Two sets.
+    "2ranks,2req-each-way,3iter,two-sets",
+    "1ranks,2req-each-way,4iter,two-sets",
+    "3ranks,1req-each-way,4iter,two-sets",
+    "2ranks,2req-one-way,3iter,two-sets",
+    "3ranks,1req-one-way,4iter,two-sets,sync",
+    "2ranks,1req-each-way,4iter,two-sets,bytes=24,max-message=16,early-acks,torn",
+    "2ranks,2req-each-way,3iter,two-sets,depth=2,stale-reads",
+    "2ranks,2req-each-way,3iter,two-sets,depth=5,no-overflow,no-room",
+    "2ranks,2req-each-way,3iter,two-sets,depth=6,blocking-post,frozen-reads,stolen-entries",
+    "2ranks,2req-each-way,3iter,two-sets,gaps,free",
+    "2ranks,1req-each-way,4iter,two-sets,total-bells,sync,scarce",
+    "2ranks,1req-each-way,4iter,two-sets,register-bells,age=1000",
+    "2ranks,1req-each-way,3iter,two-sets,mail-by-card",
+    "2ranks,2req-each-way,3iter,two-sets,cxi-driver",
+    "2ranks,1req-each-way,4iter,two-sets,timed,slow",
+    "2ranks,2req-each-way,3iter,two-sets,failures",
+    "2ranks,2req-each-way,3iter,two-sets,free,failures,register-bells",
+    "2ranks,1req-each-way,4iter,two-sets,failures,cxi-driver,no-room",
+    "3ranks,1req-each-way,3iter,two-sets,failures",
+    "3ranks,1req-each-way,3iter,two-sets,kills,mail-by-card",
+    // ... of one side alone, which are two exchanges; and of a rank that has such with one peer and not with another.
+    "program=0-1:16t1i1a_1-0:16t2j1a_0-1:16t3i1b_1-0:16t4j1b/p0_s0.1r_w0.1r_u1_p2_s2.3r_w2.3r_u3_p2_s2.3r_w2.3r_u3_y/"
+    "p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p3_s2r.3_w2r.3_u2_y",
+    "program=0-1:16t1i1aj1a_1-0:16t2i1aj1a_0-1:16t3i1bj1b_1-0:16t4i1bj1b_0-2:16t5i1a_2-0:16t6j1a_0-2:16t7i1b/"
+    "p0_p4_s0.1r.4.5r_w0.1r.4.5r_u1_u5_p2_p6_s2.3r.6_w2.3r.6_u3_p0_p4_s0.1r.4.5r_w0.1r.4.5r_u1_u5_y/"
+    "p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p1_s0r.1_w0r.1_u0_y/p5_s4r.5_w4r.5_u4_s6r_w6r_u6_p5_s4r.5_w4r.5_u4_y",
+    // ... started out of turn; of ready sends; matched and merged anew; going on on another queue.
+    "program=0-1:16t1i1aj1a_1-0:16t2i1aj1a_0-1:16t3i1bj1b_1-0:16t4i1bj1b/p0_s2.3r-_s0.1r_s2.3r-_w0.1r_u1_s0.1r-_p2_"
+    "s2.3r_w2.3r_u3_s2.3r-_y/p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_y",
+    "program=0-1:16t1ri1aj1a_1-0:16t2ri1aj1a_0-1:16t3ri1bj1b_1-0:16t4i1bj1b/p0_s0.1r_w0.1r_u1_p2_s2.3r_w2.3r_u3_p0_"
+    "s0.1r_w0.1r_u1_y/p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p1_s0r.1_w0r.1_u0_y",
+    "program=0-1:16t1i1aj1a_1-0:16t2i1aj1a_0-1:16t3i1bj1b_1-0:16t4i1bj1b/m0.1r.2.3r_x0.1r.2.3r_p0_s0.1r_w0.1r_u1_p2_"
+    "s2.3r_w2.3r_u3_f0.1r.2.3r_m0.1r.2.3r_x0.1r.2.3r_p0_s0.1r_w0.1r_u1_y/m0r.1.2r.3_x0r.1.2r.3_p1_s0r.1_w0r.1_u0_p3_"
+    "s2r.3_w2r.3_u2_f0r.1.2r.3_m0r.1.2r.3_x0r.1.2r.3_p1_s0r.1_w0r.1_u0_y",
+    "program=0-1:16t1i1aj1a_1-0:16t2i1aj1a_0-1:16t3i1bj1b_1-0:16t4i1bj1b/s0.1r_w0.1r_q1_s2.3r+_w2.3r_q0_s0.1r+_w0.1r_y_"
+    "q1_y/s0r.1_w0r.1_s2r.3_w2r.3_s0r.1_w0r.1_y",
 };
 INSTANTIATE_TEST_SUITE_P(World, WorldMerged, ::testing::ValuesIn(kConfigs));
 
 // Every order of the smallest.
 TEST(WorldMergedExplored, HasNoFinding) {
   const Result<Config> config = Config::parse("2ranks,1req-each-way,1iter,merged");
+  ASSERT_TRUE(config.ok());
+  const Exchange exchange = config.value().exchange();
+  World world(exchange, config.value().world);
+  const Result<Exploration> exploration = explore(world, {.reduced = true});
+  ASSERT_TRUE(exploration.ok()) << exploration.status().message();
+  EXPECT_TRUE(exploration.value().report.ok()) << exploration.value().report.text;
+  EXPECT_TRUE(exploration.value().complete);
+  EXPECT_GT(exploration.value().states, 500u);
+}
+
+TEST(WorldMergedExplored, TwoSetsHaveNoFinding) {
+  const Result<Config> config = Config::parse("2ranks,1req-each-way,2iter,two-sets");
   ASSERT_TRUE(config.ok());
   const Exchange exchange = config.value().exchange();
   World world(exchange, config.value().world);

@@ -17,6 +17,7 @@ PATCHED = [
     "transport/core/control_plane.cc",
     "transport/core/endpoint.cc",
     "transport/core/exchange.cc",
+    "transport/core/exchange_sets.cc",
     "transport/core/failure_book.cc",
     "transport/core/matcher.cc",
     "transport/core/overflow.cc",

@@ -75,6 +75,8 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.halo.misuse}; }},
       {"merged", "", 0, 0, "the requests of a rank are an exchange of the protocol's, with one set of counters",
        [](C& c, N) { c.halo.merged = true; }, [](const C& c) { return N{c.halo.merged}; }},
+      {"two-sets", "", 0, 0, "... with two sets, each of as many requests, that are started in turn",
+       [](C& c, N) { c.halo.two_sets = true; }, [](const C& c) { return N{c.halo.two_sets}; }},
       {"gaps", "", 0, 0, "all buffers have gaps, and streams pack and unpack", [](C& c, N) { c.halo.gaps = true; },
        [](const C& c) { return N{c.halo.gaps}; }},
       {"beyond", "", 0, 0, "one start more than counters can count, which must be refused; with the 'age' for that",
@@ -192,7 +194,8 @@ Status check_halo(const Config& config) {
   const HaloOptions& halo = config.halo;
   if (halo.ready && !halo.startall)
     return {Code::kInvalidArgument, "ready sends are started together, so 'single-starts' goes with regular ones only"};
-  const uint64_t messages = uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1);
+  const uint64_t messages =
+      uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1) * (halo.two_sets ? 2 : 1);
   if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
     return {Code::kInvalidArgument, "the configuration is too large: up to " + std::to_string(messages) +
                                         " messages of " + std::to_string(halo.bytes) + " bytes, " +
@@ -201,10 +204,11 @@ Status check_halo(const Config& config) {
     return {Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests"};
   if (halo.roam && (halo.misuse || !halo.startall || halo.ready))
     return {Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'"};
-  if (halo.merged && (!halo.startall || halo.ready || halo.roam || halo.misuse || halo.queues > 1 || halo.beyond))
+  if ((halo.merged || halo.two_sets) &&
+      (!halo.startall || halo.ready || halo.roam || halo.misuse || halo.queues > 1 || halo.beyond))
     return {Code::kInvalidArgument,
-            "'merged' takes regular sends that are started together on one queue, and goes without 'misuse' and "
-            "'beyond'"};
+            "'merged' and 'two-sets' take regular sends that are started together on one queue, and go without "
+            "'misuse' and 'beyond'"};
   const uint64_t pieces = core::pieces_of(halo.bytes, config.world.longest(0, 1));
   const uint64_t oldest = core::most_starts(config.world.strategy, halo.ready, pieces) - halo.iterations;
   if (config.world.age > oldest)
@@ -240,7 +244,8 @@ Status check_driver(const Config& config) {
 }
 
 Status check_merged(const Config& config) {
-  const bool merges = config.halo.merged || (config.program != nullptr && config.program->merges());
+  const bool merges =
+      config.halo.merged || config.halo.two_sets || (config.program != nullptr && config.program->merges());
   if (!merges || may_merge(config.world))
     return {};
   return {Code::kInvalidArgument,

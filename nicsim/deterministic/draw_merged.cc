@@ -63,6 +63,22 @@ void free_in_part(Exchange& exchange, uint32_t rank, uint32_t number) {
 
 }  // namespace
 
+HaloOptions draw_two_sets(Random& random) {
+  HaloOptions halo;
+  halo.two_sets = true;
+  halo.ranks = random.one_of({1u, 2u, 2u, 2u, 3u, 3u, 4u});
+  halo.each_way = 1 + random.below(3);
+  halo.iterations = 1 + random.below(5);
+  halo.bytes = random.one_of({0u, 1u, 8u, 16u, 24u, 70u});
+  halo.both_ways = random.percent(85);
+  halo.sends_first = random.percent(50);
+  halo.neighbours = halo.ranks > 2 && random.percent(25) ? 2 : 1;
+  halo.sync = random.percent(25);
+  halo.free = random.percent(30);
+  halo.gaps = random.percent(25);
+  return halo;
+}
+
 void draw_merged(Exchange& exchange, Random& random, bool faulty) {
   constexpr uint32_t kMembers = 80;  // of those that could be: percent
   std::map<std::pair<uint32_t, std::vector<size_t>>, std::vector<RequestName>> alike;  // by rank and calls

@@ -165,16 +165,20 @@ Exchange make_halo(const HaloOptions& options) {
   Exchange exchange(options.ranks);
   std::vector<std::vector<MessageName>> sent(options.ranks), received(options.ranks);
   int tag = 0;
+  const uint32_t merged = options.merged || options.two_sets ? 1 : 0;
   const auto connect = [&](uint32_t from, uint32_t to) {
-    for (uint32_t i = 0; i < options.each_way; ++i) {
+    for (uint32_t i = 0; i < options.each_way * (options.two_sets ? 2 : 1); ++i) {
+      const uint32_t set = options.two_sets ? i % 2 + 1 : 0;
       const MessageName message = exchange.message(from, to,
                                                    {.bytes = options.bytes,
                                                     .tag = tag++,
                                                     .ready = options.ready,
                                                     .send_gaps = options.gaps,
                                                     .receive_gaps = options.gaps,
-                                                    .send_merged = options.merged ? 1u : 0u,
-                                                    .receive_merged = options.merged ? 1u : 0u});
+                                                    .send_merged = merged,
+                                                    .receive_merged = merged,
+                                                    .send_set = set,
+                                                    .receive_set = set});
       sent[from].push_back(message);
       received[to].push_back(message);
     }
@@ -209,7 +213,8 @@ Exchange make_halo(const HaloOptions& options) {
         const auto mine = [&](const std::vector<MessageName>& all) {
           std::vector<MessageName> some;
           for (size_t k = queue; k < all.size(); k += options.queues)
-            some.push_back(all[k]);
+            if (!options.two_sets || exchange.set(all[k].send) == i % 2 + 1)
+              some.push_back(all[k]);
           return some;
         };
         std::vector<RequestName> receives, sends;

@@ -50,6 +50,8 @@ struct MessageOptions {
   // The send's rank has merged it with its others of that number, which are started together and waited for together;
   // likewise the receive's. 0: with none.
   uint32_t send_merged = 0, receive_merged = 0;
+  // Of two sets of that number, which are started in turn, the first being 1: which. 0: there is one.
+  uint32_t send_set = 0, receive_set = 0;
 };
 
 // A step of a host program. Nothing of it blocks the host but kSync and, on a NIC whose post() blocks, kStart.
@@ -187,7 +189,12 @@ class Exchange {
     const MessageOptions& options = messages_.at(request.message()).options;
     return request.receive() ? options.receive_merged : options.send_merged;
   }
-  // Whether anything is.
+  // Which of two sets of those it is of; 0: there is one.
+  uint32_t set(RequestName request) const {
+    const MessageOptions& options = messages_.at(request.message()).options;
+    return request.receive() ? options.receive_set : options.send_set;
+  }
+  // Whether anything is merged.
   bool merges() const { return merges_; }
   // "send of 0 to 1, tag 7"
   std::string describe(RequestName request) const;
@@ -221,12 +228,13 @@ struct HaloOptions {
   uint32_t neighbours = 1;   // of each rank: the ranks r + 1 ... r + neighbours, and with both_ways back
   bool sync = false;         // MPIX_Queue_wait after every iteration
   uint32_t queues = 1;       // requests are spread over so many queues of a rank
-  bool roam = false;    // each send starts on the next queue of two every time, before the last has seen it complete
-  bool free = false;    // requests are freed as soon as they have completed
-  bool misuse = false;  // every start and wait is accompanied by some that must be refused
-  bool gaps = false;    // in all buffers
-  bool merged = false;  // all requests of a rank, which are started together
-  bool beyond = false;  // one start more, which must be refused: the counters are used up
+  bool roam = false;      // each send starts on the next queue of two every time, before the last has seen it complete
+  bool free = false;      // requests are freed as soon as they have completed
+  bool misuse = false;    // every start and wait is accompanied by some that must be refused
+  bool gaps = false;      // in all buffers
+  bool merged = false;    // all requests of a rank, which are started together
+  bool two_sets = false;  // ... in two sets, of as many messages each, for iterations in turn
+  bool beyond = false;    // one start more, which must be refused: the counters are used up
 };
 Exchange make_halo(const HaloOptions& options);
 

@@ -5,9 +5,10 @@
 // Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
 // ready send; pN: so much room more in the receive; hN: so much too little; s: received from any source; g: with any
 // tag; n: send and receive are MPI_PROC_NULL's; x, y: the send's buffer, the receive's has gaps; iN, jN: the send, the
-// receive is merged with its rank's others of that number. Actions are a letter and what they are about: q a queue, p u
-// o a a message, s w c f m x t d k v z requests (a message, with r for its receive); y b e l nothing. A '-' behind s,
-// w, x or z: it must be refused; a '+' behind s: it is repeated until it is taken.
+// receive is merged with its rank's others of that number; iNa, iNb: ... is of the first, the second of two sets of
+// that number. Actions are a letter and what they are about: q a queue, p u o a a message, s w c f m x t d k v z
+// requests (a message, with r for its receive); y b e l nothing. A '-' behind s, w, x or z: it must be refused; a '+'
+// behind s: it is repeated until it is taken.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -96,13 +97,13 @@ Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) 
   while (!reader.done()) {
     const bool tag = reader.take('t'), room = !tag && reader.take('p');
     const bool lacking = !tag && !room && reader.take('h');
-    if (uint32_t* merged = reader.take('i')   ? &options.send_merged
-                           : reader.take('j') ? &options.receive_merged
-                                              : nullptr) {
+    const bool send = reader.take('i'), receive = !send && reader.take('j');
+    if (send || receive) {
       const std::optional<uint32_t> value = reader.number();
       if (!value || *value == 0)
         return wrong("message", text);
-      *merged = *value;
+      (send ? options.send_merged : options.receive_merged) = *value;
+      (send ? options.send_set : options.receive_set) = reader.take('a') ? 1 : reader.take('b') ? 2 : 0;
     } else if (tag || room || lacking) {
       const std::optional<uint32_t> value = reader.number();
       if (!value || *value > kMostBytes)
@@ -186,6 +187,11 @@ Status parse_action(std::string_view text, HostProgram& host) {
   return reader.done() ? Status() : wrong("action", text);
 }
 
+std::string text_of_merged(char letter, uint32_t number, uint32_t set) {
+  constexpr const char* kSets[] = {"", "a", "b"};
+  return number > 0 ? letter + std::to_string(number) + kSets[set] : "";
+}
+
 std::string text_of(const Exchange::Message& message) {
   const MessageOptions& options = message.options;
   std::string text =
@@ -202,9 +208,8 @@ std::string text_of(const Exchange::Message& message) {
   text += options.nobody ? "n" : "";
   text += options.send_gaps ? "x" : "";
   text += options.receive_gaps ? "y" : "";
-  text += options.send_merged > 0 ? "i" + std::to_string(options.send_merged) : "";
-  text += options.receive_merged > 0 ? "j" + std::to_string(options.receive_merged) : "";
-  return text;
+  return text + text_of_merged('i', options.send_merged, options.send_set) +
+         text_of_merged('j', options.receive_merged, options.receive_set);
 }
 
 std::string text_of(const Action& action) {
@@ -274,7 +279,8 @@ std::string Exchange::help() {
          "MPI_PROC_NULL, the receive from "
          "it;\n"
          "            x, y: gaps in the buffer of the send, of the receive;\n"
-         "            i1, j1: the send, the receive is merged with its rank's others of that number\n"
+         "            i1, j1: the send, the receive is merged with its rank's others of that number; i1a, i1b: is of\n"
+         "            the first, the second of two sets of that number, which are started in turn\n"
          "  q1        on queue 1 from here on\n"
          "  p0 u0     pack and unpack message 0; o0 a0: promise and await that its receive was started\n"
          "  s0.1r     start the send of message 0 and the receive of message 1; s0-: must be refused; s0+: is "

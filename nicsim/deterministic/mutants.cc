@@ -55,6 +55,11 @@ enum Workload : uint32_t {
   kMerged,        // these three: the requests of a rank are an exchange
   kMergedReady,   // ... with ready sends among them, and of pairs whose other sides are single requests
   kMergedPart,    // ... parts of which are to be refused
+  kSets,          // these five: with two sets
+  kSetsTurn,      // ... that are started out of turn
+  kSetsOneWay,    // ... between ranks of which only one sends
+  kSetsOneSide,   // ... of one rank alone
+  kSetsFailures,  // ... over a driver, which cannot take back what waits
   kAged,          // counters near their 48 bits, and one start more than they can count
   kWildcards,     // a receive of any tag, and one that its second offer fits as well
   kTags,          // receives that come after their offers, in another order
@@ -114,6 +119,16 @@ constexpr const char* kWorkloads[] = {
     "s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_y",
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0-_s0.1r_w1r-_w0.1r_u1_p0_s1r-_s1r.0_w0-_w0.1r_u1_y/"
     "s0r_p1_s1_w0r.1_u0_s0r_p1_s1_w0r.1_u0_y",
+    "2ranks,2req-each-way,3iter,two-sets",
+    "program=0-1:16t1i1aj1a_1-0:16t2i1aj1a_0-1:16t3i1bj1b_1-0:16t4i1bj1b/p0_p2_s2.3r-_s0.1r_s2.3r-_w0.1r_u1_s0.1r-_"
+    "s2.3r_w2.3r_u3_s2.3r-_y/p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_y",
+    "2ranks,2req-one-way,3iter,two-sets",
+    "program=0-1:16t1i1a_1-0:16t2j1a_0-1:16t3i1b_1-0:16t4j1b/p0_s0.1r_w0.1r_u1_p2_s2.3r_w2.3r_u3_p0_s0.1r_w0.1r_u1_y/"
+    "p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p1_s0r.1_w0r.1_u0_y",
+    "program=0-1:8t1i1aj1a_1-0:8t2i1aj1a_0-2:8t3i1aj1a_2-0:8t4i1aj1a_0-1:8t5i1bj1b_1-0:8t6i1bj1b_0-2:8t7i1bj1b_"
+    "2-0:8t8i1bj1b/p0_p2_s0.2.1r.3r_w0.2.1r.3r_u1_u3_p4_p6_s4.6.5r.7r_w4.6.5r.7r_u5_u7_p0_p2_s0.2.1r.3r_w0.2.1r.3r_"
+    "u1_u3_p4_p6_s4.6.5r.7r_w4.6.5r.7r_u5_u7_y/p1_s0r.1_w0r.1_u0_p5_s4r.5_w4r.5_u4_p1_s0r.1_w0r.1_u0_p5_s4r.5_w4r.5_"
+    "u4_y/p3_s2r.3_w2r.3_u2_p7_s6r.7_w6r.7_u6_p3_s2r.3_w2r.3_u2_p7_s6r.7_w6r.7_u6_y,failures,cxi-driver",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "program=0-1:8t1g_0-1:16t1/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y",
     "program=0-1:8t1_0-1:8t2/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m1r_x1r_m0r_x0r_s0r.1r_w0r.1r_u0_u1_y",
@@ -378,7 +393,28 @@ constexpr Mutant kMutants[] = {
      nullptr},
     {169, "what is left of it", "an exchange that has lost a member is started", "check_exchanges (exchange.cc)",
      kMergedEnded, nullptr},
-    {170, "all slots are free", "how many slots the peer has not taken is forgotten", "ControlChannel::hand_on", kMail,
+    {170, "one counter for both sets", "the messages of an exchange's two sets are counted by one counter",
+     "Endpoint::open_sets, bind_exchange (exchange.cc)", kSets, nullptr},
+    {171, "a set's done after N(k-1)", "a set's done word grows once the messages of its last start have been counted",
+     "bind_exchange (exchange.cc)", kSets, nullptr},
+    {172, "start out of turn", "a set is started whose turn it is not", "check_turn (exchange_sets.cc)", kSetsTurn,
+     nullptr},
+    {173, "one-way peer", "clear-to-sends are implied though nothing comes back", "clearance_of (exchange_sets.cc)",
+     kSetsOneWay, nullptr},
+    {174, "one side alone", "clear-to-sends are implied though the other side has single requests",
+     "clearance_of (exchange_sets.cc)", kSetsOneSide, nullptr},
+    {175, "completion counted elsewhere", "a set's own writes are counted when complete by the other set's counter",
+     "plan_send (plan.cc)", kSets, nullptr},
+    {176, "a set's done before its writes", "a set's done word grows at as many messages as it receives",
+     "bind_exchange (exchange.cc)", kSets, nullptr},
+    {177, "start before the wait", "a set is started though the other one's last start was not waited for",
+     "check_turn (exchange_sets.cc)", kSetsTurn, nullptr},
+    {178, "sets let go of one by one", "of an exchange that fails the other set is not let go of",
+     "Endpoint::release_exchange", kSetsFailures, nullptr},
+    {179, "written without proof", "a set's writes hang on the ring alone", "not_waited_for (exchange.cc)",
+     kSetsFailures, nullptr},
+    {180, "sent all the same", "implied clear-to-sends are sent", "apply (exchange_sets.cc)", kSets, nullptr},
+    {181, "all slots are free", "how many slots the peer has not taken is forgotten", "ControlChannel::hand_on", kMail,
      nullptr},
 };
 

@@ -124,6 +124,7 @@ struct Process {
   std::vector<std::unique_ptr<Lane>> lanes;
   std::vector<uint32_t> requests;                // RequestName::index by the core's number for it, less 1
   std::vector<core::WordPool::Word> done_words;  // likewise, of freed ones too
+  std::vector<nic::RemoteKey> counted_words;     // likewise: Exchange::counted_done of the core's exchange
 
   bool killed = false;  // none of its agents will go again; its memory is nobody's
   size_t next_action = 0;

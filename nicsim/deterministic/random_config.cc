@@ -61,8 +61,13 @@ Config draw(uint64_t seed) {
 
 Config random_config(uint64_t seed) {
   constexpr uint64_t kAnother = 0x6d65726765;  // so that the programs are the same whether something is merged or not
-  constexpr uint32_t kMerges = 40;             // percent
+  constexpr uint64_t kSets = 0x73657473;       // likewise
+  constexpr uint32_t kMerges = 40, kTwoSets = 10;  // percent
   Config config = draw(seed);
+  if (Random random(seed ^ kSets); may_merge(config.world) && random.below(100) < kTwoSets) {
+    config.program = std::make_shared<const Exchange>(make_halo(draw_two_sets(random)));
+    return config;
+  }
   Random random(seed ^ kAnother);
   if (!may_merge(config.world) || random.below(100) >= kMerges)
     return config;

@@ -167,11 +167,14 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   if (side.data_fired >= side.pieces * iteration)
     return {what + " has fired, and does not complete", std::nullopt,
             side.failed > 0 ? Blame::kFailure : Blame::kProtocol};
-  const bool ready = core.transfer.ready;
+  const bool implied = world_.is_implied(send.index);
+  const bool ready = core.transfer.ready && !implied;
+  if (implied && side.released)
+    return {what + " was let go of: its exchange has failed", std::nullopt, Blame::kFailure};
   std::optional<uint32_t> uncleared;
   world_.for_each_merged(send.index, [&](uint32_t other) {
     if (!RequestName{other}.receive() && !world_.exchange().messages()[other / 2].options.ready &&
-        world_.side(RequestName{other | 1}).clear_counted < iteration)
+        !world_.is_implied(other) && world_.side(RequestName{other | 1}).clear_counted < iteration)
       uncleared = other;
   });
   const bool may_fire = side.started >= iteration && (ready || !uncleared);
@@ -182,7 +185,7 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   }
   if (side.started < iteration)
     return {what + " waits for its stream", WaitNode{WaitNode::Kind::kStart, 0, send.index, iteration}, Blame::kUser};
-  if (!ready && world_.side(RequestName{2 * message + 1}).clear_counted < iteration)
+  if (!ready && !implied && world_.side(RequestName{2 * message + 1}).clear_counted < iteration)
     return {what + " waits for its clear-to-send", WaitNode{WaitNode::Kind::kClear, 0, message, iteration},
             Blame::kUser};
   if (!ready && uncleared)

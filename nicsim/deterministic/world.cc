@@ -93,7 +93,9 @@ Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
   if (op.kind == nic::OpKind::kWrite)
     return Transit::Role::kData;
   const core::WordPool::Word& done = process.done_words[op.context - 1];
-  if (op.remote.peer == process.rank && op.remote.key == done.key && op.remote.offset == done.offset)
+  const nic::RemoteKey counted = process.counted_words[op.context - 1];
+  const bool own = op.remote.peer == process.rank;
+  if (own && ((op.remote.key == done.key && op.remote.offset == done.offset) || op.remote.key == counted))
     return Transit::Role::kDone;
   return RequestName{process.requests[op.context - 1]}.receive() ? Transit::Role::kClear : Transit::Role::kFlag;
 }

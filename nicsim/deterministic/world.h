@@ -203,6 +203,23 @@ class World {
     for (const core::Request* member : side.core->exchange->members)
       visit(process(side.rank).requests[member->number - 1]);
   }
+  // visit(index) of each request of the other set of its rank's, where the program has it in one of two.
+  template <typename Visit>
+  void for_each_of_other_set(uint32_t request, Visit visit) const {
+    const RequestName mine{request};
+    for (uint32_t index = 0; exchange_.set(mine) != 0 && index < state_->sides.size(); ++index)
+      if (const RequestName other{index}; exchange_.merged(other) == exchange_.merged(mine) &&
+                                          exchange_.set(other) + exchange_.set(mine) == 3 &&
+                                          state_->sides[index].rank == state_->sides[request].rank)
+        visit(index);
+  }
+  // By its program: whether messages of the other set stand for clear-to-sends of this message; and whether they do for
+  // any of the two sets that the request is of, so that these must be started in turn.
+  bool is_implied(uint32_t request) const { return implied_[request / 2]; }
+  bool takes_turns(uint32_t request) const;
+  // Whether its program has given the receive's buffer to the exchange for that iteration, which is implied: from the
+  // match on, and by the start before, which is of the other set.
+  bool is_given(uint32_t receive, uint64_t iteration) const;
   // Whether a step is being taken; else the world is built or judged.
   bool is_running() const { return chooser_ != nullptr; }
   // Whatever has landed in that region of that rank's, and has not been counted, is.
@@ -266,6 +283,7 @@ class World {
   void grow_old(Side& side, uint32_t index);
   void begin_match(uint32_t index);
   void merge(Process& process, std::span<const RequestName> requests);
+  static std::vector<bool> find_implied(const Exchange& exchange);
   void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
@@ -309,6 +327,7 @@ class World {
   void mark_move(const Action& action, StepItem& item);
   void enter(uint32_t queue, StepStream& stream, std::span<StepItem> items);
   bool is_complete(const Action& action) const;
+  const char* mistake_in_turn(const Action& action, RequestName request) const;
   const char* mistake_in(const Action& action) const;
   uint64_t unread_failures(const Side& side) const;
   bool is_told_of_failure(const Action& action) const;
@@ -386,6 +405,7 @@ class World {
   void note(uint64_t what) { state_->trace_hash = (state_->trace_hash ^ what) * 0x100000001b3u; }
 
   const Exchange& exchange_;
+  const std::vector<bool> implied_;  // by message; outside the arena
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
   bool has_mail_ = false, programs_stand_ = false;

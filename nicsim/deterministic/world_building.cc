@@ -63,6 +63,9 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     // A receive may be an exchange by itself.
     to.counters += (message.options.receive_merged == 0 ? 1 : 2) * lives[2 * each + 1];
     to.regions += (core::raises_flags(options.strategy) ? 2 : 1) * lives[2 * each + 1];
+    // Of an exchange with two sets, the words that tell of the other.
+    from.regions += (message.options.send_set == 0 ? 0 : 1) * lives[2 * each];
+    to.regions += (message.options.receive_set == 0 ? 0 : 1) * lives[2 * each + 1];
     from.in_flight += pieces_of(message, options) + 2;
     to.in_flight += 2;
   }
@@ -130,7 +133,10 @@ std::shared_ptr<gpu::Packing> packing_of(Side& side) {
 }  // namespace
 
 World::World(const Exchange& exchange, const WorldOptions& options)
-    : exchange_(exchange), options_(options), arena_(exchange.messages().size() > kMany ? kLarge : kUsual) {
+    : exchange_(exchange),
+      implied_(find_implied(exchange)),
+      options_(options),
+      arena_(exchange.messages().size() > kMany ? kLarge : kUsual) {
   const Arena::Scope scope(arena_);
   state_ = new State;
   build();
@@ -338,6 +344,7 @@ void World::new_request(uint32_t index) {
   side.reported = 0;
   process.requests.push_back(index);
   process.done_words.emplace_back();
+  process.counted_words.emplace_back();
 }
 
 void World::begin_match(uint32_t index) {
@@ -347,6 +354,8 @@ void World::begin_match(uint32_t index) {
   Process& process = *state_->processes[side.rank];
   const Status status = insist(process, [&] { return process.matcher.begin(*side.core); });
   process.done_words[side.number - 1] = side.core->done;
+  if (side.core->exchange != nullptr)
+    process.counted_words[side.number - 1] = side.core->exchange->counted_done;
   if (!status.ok() && !((is_killed(peer) || process.cut_off[peer]) && process.has_lost(peer)))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
@@ -379,11 +388,8 @@ void World::grow_old(Side& side, uint32_t index) {
   if (core.written_back)
     process.nic.model().copy_out(core.completion);
   if (core.trigger.valid() && first)
-    count(core.trigger, (core.exchange == nullptr ? 2
-                         : core.exchange->rings   ? core.exchange->trigger_step()
-                                                  : 0) *
-                            age);
-  if (core.clear_to_send_word.valid())
+    count(core.trigger, core.exchange == nullptr ? 2 * age : core.exchange->trigger_value(age, age));
+  if (core.clear_to_send_word.valid() && core.clearance != core::Clearance::kImplied)
     *core.clear_to_send_word.address += age;
   state_->promises[index / 2] = age;
   side.filled = side.started = side.waited = side.moved = age;

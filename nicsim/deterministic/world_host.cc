@@ -196,6 +196,8 @@ const char* World::mistake_in(const Action& action) const {
     }
     if (side.starts != side.waits)
       return "its last start was not waited for";
+    if (const char* mistake = mistake_in_turn(action, request))
+      return mistake;
     if (side.failed > unread_failures(side))
       return "an operation of it has failed";
     if (side.core->starts >= side.core->peer_starts)
@@ -214,7 +216,9 @@ const char* World::mistake_in(const Action& action) const {
 // Whether a start is refused for a good reason: a failure here or on the other side.
 bool World::is_told_of_failure(const Action& action) const {
   return std::any_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
-    return side(request).failed > 0 || side(RequestName{request.index ^ 1}).failed > 0;
+    bool failed = side(request).failed > 0 || side(RequestName{request.index ^ 1}).failed > 0;
+    for_each_of_other_set(request.index, [&](uint32_t other) { failed = failed || state_->sides[other].failed > 0; });
+    return failed;
   });
 }
 
@@ -258,6 +262,10 @@ void World::release(Process& process, const core::Request& failed) {
   if (side.released)
     return;  // with its exchange
   const bool complete = side.core->transferred();
+  const core::Exchange* exchange = side.core->exchange;
+  const core::Exchange* other = exchange != nullptr ? exchange->other : nullptr;
+  const core::Request* other_lead = other != nullptr ? other->lead : nullptr;
+  const bool other_complete = other_lead != nullptr && other_lead->transferred();
   const nic::CounterId completion = side.core->completion;
   const auto counted = [&] { return process.nic.model().read(completion).value().success; };
   const uint64_t before = completion.valid() ? counted() : 0;
@@ -266,6 +274,9 @@ void World::release(Process& process, const core::Request& failed) {
     process.shadow.succeeded(completion.value, counted() - before);
   for_each_merged(process.requests[failed.number - 1],
                   [&](uint32_t member) { note_released(state_->sides[member], complete); });
+  if (other_lead != nullptr)
+    for_each_merged(process.requests[other_lead->number - 1],
+                    [&](uint32_t member) { note_released(state_->sides[member], other_complete); });
 }
 
 // The request was let go of, and fails along with its exchange where that was not complete.

@@ -95,7 +95,7 @@ bool print_head(const std::string& nic, uint64_t seed) {
       yes(caps.doorbell_mmio_add), yes(caps.doorbell_atomic_add), yes(caps.doorbell_host_call),
       yes(caps.fetching_atomics), yes(caps.deferred_counter_ops), yes(caps.flush), yes(caps.target_count_means_visible),
       yes(caps.counters_count_both));
-  for (const char* name : {"FI_PROVIDER_PATH", "FI_PROVIDER", "FI_CXI_ENABLE_TRIG_OP_LIMIT"})
+  for (const char* name : {"FI_PROVIDER_PATH", "FI_PROVIDER", "FI_CXI_ENABLE_TRIG_OP_LIMIT", "LANYARD_OFI_COUNTS_BOTH"})
     if (const char* value = std::getenv(name))
       fmt::print("with      {}={}\n", name, value);
   fmt::print("\n");

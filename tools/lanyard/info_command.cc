@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
@@ -11,7 +12,7 @@
 #include "api/backends.h"
 #include "api/settings.h"
 #include "tools/lanyard/command.h"
-#include "transport/core/exchange.h"
+#include "transport/core/exchange_sets.h"
 #include "transport/core/plan.h"
 #include "transport/core/strategy.h"
 #include "transport/cxi/fabric.h"
@@ -91,27 +92,36 @@ size_t entries(Strategy strategy, core::Direction direction, bool ready) {
   return core::make_plan(request, keys, context).size();
 }
 
-// Of one start of an exchange with so many neighbours, both ways.
-size_t exchange_entries(size_t neighbours, bool ready) {
-  std::vector<core::Request> requests(2 * neighbours);
-  core::Exchange exchange;
+// Of one start of an exchange with so many neighbours, both ways, and with one set or two.
+size_t exchange_entries(size_t neighbours, bool ready, size_t sets) {
+  std::vector<core::Request> requests(sets * 2 * neighbours);
+  std::array<core::Exchange, 2> exchanges;
   core::PlanContext context;
   context.max_message_bytes = 8;
   core::PeerKeys keys;
   keys.ready = ready;
-  for (core::Request& request : requests) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    core::Request& request = requests[i];
+    core::Exchange& exchange = exchanges[i % sets];
+    exchange.number = 2 + i % sets;
     request.exchange = &exchange;
-    request.transfer.direction =
-        exchange.members.size() < neighbours ? core::Direction::kSend : core::Direction::kReceive;
+    request.transfer.direction = i < sets * neighbours ? core::Direction::kSend : core::Direction::kReceive;
     request.transfer.bytes = request.matched_bytes = 8;
     request.ready = ready;
+    request.matched_set = sets == 2 ? exchange.number : 0;
     request.plan = core::make_plan(request, keys, context);
     exchange.members.push_back(&request);
   }
-  core::bind_exchange(exchange, context);
+  if (sets == 2) {
+    exchanges[0].other = &exchanges[1];
+    exchanges[1].other = &exchanges[0];
+    core::bind_sets(exchanges[0], exchanges[1], context);
+  } else {
+    core::bind_exchange(exchanges[0], context);
+  }
   size_t count = 0;
-  for (const core::Request& request : requests)
-    count += request.plan.size();
+  for (const core::Request* member : exchanges[0].members)
+    count += member->plan.size();
   return count;
 }
 
@@ -127,9 +137,11 @@ void print_strategies() {
                of_ready, kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
   }
   fmt::print("  (write-back: on cards that copy counters to memory without an entry for it)\n");
-  fmt::print("  halo of 8 as one exchange, {}: {} with sends, {} with ready sends; the others merge nothing\n",
-             core::strategy_name(Strategy::kTargetCounter), exchange_entries(kNeighbours, false),
-             exchange_entries(kNeighbours, true));
+  fmt::print(
+      "  halo of 8 as one exchange, {}: {} with sends, {} with ready sends, {} with two sets; the others merge "
+      "nothing\n",
+      core::strategy_name(Strategy::kTargetCounter), exchange_entries(kNeighbours, false, 1),
+      exchange_entries(kNeighbours, true, 1), exchange_entries(kNeighbours, false, 2));
 }
 
 void print_launchers() {

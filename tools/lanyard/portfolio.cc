@@ -84,6 +84,9 @@ std::vector<nicsim::Config> portfolio() {
       "2ranks,1req-each-way,2iter,bytes=0,sockets-driver,failures,free",
       "3ranks,1req-each-way,2iter,sender-flag,sockets-driver,early-acks,kills",
       "2ranks,1req-each-way,3iter,age=536870911,sockets-driver",
+      "2ranks,2req-each-way,3iter,two-sets",
+      "3ranks,1req-each-way,4iter,depth=3,stale-reads,two-sets",
+      "3ranks,1req-each-way,3iter,cxi-driver,failures,two-sets",
   };
   std::vector<nicsim::Config> configs;
   for (const char* text : kTexts)

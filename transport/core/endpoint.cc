@@ -1,6 +1,7 @@
 #include "transport/core/endpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -8,6 +9,22 @@
 #include "transport/core/queue.h"
 
 namespace lanyard::core {
+
+namespace {
+
+bool is_matched(const Exchange& exchange) {
+  return std::all_of(exchange.members.begin(), exchange.members.end(),
+                     [](const Request* each) { return each->matched(); });
+}
+
+// A member that transfers something; null: none is left.
+const Request* first_mover(const Exchange& exchange) {
+  const auto found = std::find_if(exchange.members.begin(), exchange.members.end(),
+                                  [](const Request* each) { return each->matched_peer != kNobody; });
+  return found == exchange.members.end() ? nullptr : *found;
+}
+
+}  // namespace
 
 Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
     : nic_(nic),
@@ -144,10 +161,13 @@ void Endpoint::close_resources(Request& request) {
 void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.matched_number = keys.request;
   request.ready = keys.ready;
+  request.matched_set = keys.set;
   const PlanContext context = plan_context(keys.longest, request.number);
   request.plan = make_plan(request, keys, context);
   request.completions = completions_of(request, context);
-  request.finds_out = (request.transfer.direction == Direction::kSend) == keys.ready;
+  // Of an exchange with two sets it is not known yet.
+  const bool undecided = request.exchange != nullptr && request.exchange->other != nullptr;
+  request.finds_out = !undecided && (request.transfer.direction == Direction::kSend) == keys.ready;
   request.most_starts =
       most_starts(options_.strategy, keys.ready, pieces_of(request.matched_bytes, context.max_message_bytes));
   request.entries = request.plan.size();
@@ -179,68 +199,128 @@ void Endpoint::become_matched(Request& request) {
   request.lost_before = failures_.lost();
   request.state = Request::State::kMatched;
   Exchange* exchange = request.exchange;
-  if (exchange != nullptr && !exchange->ended &&
-      std::all_of(exchange->members.begin(), exchange->members.end(),
-                  [](const Request* each) { return each->matched(); }))
+  if (exchange == nullptr || exchange->ended || !is_matched(*exchange))
+    return;
+  if (exchange->other == nullptr)
     bind_exchange(*exchange, plan_context(UINT64_MAX, 0));
+  else if (is_matched(*exchange->other))
+    bind_sets(*exchange, *exchange->other, plan_context(UINT64_MAX, 0));
 }
 
 // ---- Exchanges
 
-Status Endpoint::make_exchange(std::string name, std::span<Request* const> members) {
-  Result<Resources> shared = resources_.open_exchange();
-  if (!shared.ok())
-    return shared.status();
-  auto exchange = std::make_unique<Exchange>();
-  exchange->name = std::move(name);
-  exchange->members.assign(members.begin(), members.end());
-  exchange->shared = shared.value();
-  for (Request* member : members) {
-    LANYARD_CHECK(member->state == Request::State::kFresh && member->exchange == nullptr,
-                  "an exchange is made of requests whose matches have not begun");
-    member->exchange = exchange.get();
+Status Endpoint::open_sets(std::span<const std::unique_ptr<Exchange>> sets) {
+  for (const auto& set : sets) {
+    Result<Resources> shared = resources_.open_exchange();
+    if (!shared.ok())
+      return shared.status();
+    set->shared = shared.value();
   }
-  exchanges_.push_back(std::move(exchange));
+  if (sets.size() == 1)
+    return {};
+  LANYARD_RETURN_IF_ERROR(resources_.count_each_other(sets[0]->shared, sets[1]->shared));
+  for (size_t which : {0, 1}) {
+    const Result<nic::RemoteKey> key = nic_.key(sets[1 - which]->shared.clear_to_send);
+    if (!key.ok())
+      return key.status();
+    sets[which]->counted_done = key.value();
+    sets[which]->other = sets[1 - which].get();
+  }
+  return {};
+}
+
+Status Endpoint::make_exchange(std::string name, std::span<Request* const> members, std::span<Request* const> second) {
+  std::vector<std::unique_ptr<Exchange>> sets;
+  for (const std::span<Request* const> set : {members, second})
+    if (!set.empty()) {
+      sets.push_back(std::make_unique<Exchange>());
+      sets.back()->name = name;
+      sets.back()->members.assign(set.begin(), set.end());
+    }
+  if (const Status status = open_sets(sets); !status.ok()) {
+    for (const auto& set : sets)
+      resources_.close(set->shared);
+    return status;
+  }
+  exchange_numbers_ += 2;
+  for (size_t which = 0; which < sets.size(); ++which) {
+    sets[which]->number = exchange_numbers_ + which;
+    for (Request* member : sets[which]->members) {
+      LANYARD_CHECK(member->state == Request::State::kFresh && member->exchange == nullptr,
+                    "an exchange is made of requests whose matches have not begun");
+      member->exchange = sets[which].get();
+    }
+    exchanges_.push_back(std::move(sets[which]));
+  }
   return {};
 }
 
 // Of a request that has given its own resources back.
 void Endpoint::leave_exchange(Request& request) {
   Exchange& exchange = *request.exchange;
+  Exchange* other = exchange.other;
   exchange.ended = true;
+  exchange.released = exchange.released || request.released;
+  exchange.last_queue = request.queue_number;
+  exchange.last_start = request.starts;
   std::erase(exchange.members, &request);
   if (exchange.lead == &request)
     exchange.lead = nullptr;
-  if (!exchange.members.empty())
+  if (other != nullptr)
+    other->ended = true;
+  if (!exchange.members.empty() || (other != nullptr && !other->members.empty()))
     return;
+  // A set that is complete has its done word raised, which the other's trigger may be about to count.
+  for (Exchange* set : {&exchange, other})
+    if (set != nullptr && set->other != nullptr && !set->released)
+      set->shared.last_count = set->trigger_value(set->last_start, set->other->last_start);
+  close_exchange(exchange);
+  if (other != nullptr)
+    close_exchange(*other);
+  std::erase_if(exchanges_, [&](const auto& each) { return each.get() == &exchange || each.get() == other; });
+}
+
+// As close_resources().
+void Endpoint::close_exchange(Exchange& exchange) {
   Resources& shared = exchange.shared;
-  if (request.released) {  // as in close_resources()
+  if (exchange.released) {
     shared.done = {};
-    if (!has_run_all(request.queue_number))
-      enqueued_.push_back({std::exchange(shared, {}), request.queue_number});
+    if (!has_run_all(exchange.last_queue))
+      enqueued_.push_back({std::exchange(shared, {}), exchange.last_queue});
   }
   resources_.close(shared);
-  std::erase_if(exchanges_, [&](const auto& each) { return each.get() == &exchange; });
 }
 
 // The program is told of the request that failed alone, as nothing of the others has; they cannot be started any more.
-void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
-  const bool complete = failed.transferred();
+void Endpoint::release_set(Exchange& set, const Request& failed) {
+  const Request* mover = first_mover(set);
+  const bool complete = mover == nullptr || mover->transferred();
   if (!complete)
-    exchange.failure = failed.describe();
-  for (Request* member : exchange.members) {
+    set.failure = failed.describe();
+  for (Request* member : set.members) {
     member->released = true;
     if (complete || member->failures > 0 || member->matched_peer == kNobody)
       continue;
     member->failed_along = true;
     failures_.add(*member, failed.failure_code);
   }
+}
+
+void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
+  std::array<Exchange*, 2> sets{&exchange, exchange.other};
+  const std::span<Exchange*> all(sets.data(), exchange.other != nullptr ? 2 : 1);
+  for (Exchange* set : all)
+    release_set(*set, failed);
   // Once none of them adds anything any more to what waits.
-  for (const Request* member : exchange.members)
-    overflow_.cancel(member->number);
-  cancel(exchange.shared.trigger);
-  cancel(exchange.shared.completion);
-  raise_done_word(exchange.shared, failed.starts);
+  for (const Exchange* set : all) {
+    for (const Request* member : set->members)
+      overflow_.cancel(member->number);
+    cancel(set->shared.trigger);
+    cancel(set->shared.completion);
+  }
+  for (const Exchange* set : all)
+    if (const Request* mover = first_mover(*set))
+      raise_done_word(set->shared, mover->starts);
 }
 
 bool Endpoint::is_complete(const Request& request) const {

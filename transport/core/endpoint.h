@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/core/exchange.h"
+#include "transport/core/exchange_sets.h"
 #include "transport/core/failure_book.h"
 #include "transport/core/overflow.h"
 #include "transport/core/plan.h"
@@ -70,9 +71,11 @@ class Endpoint {
   void close_counter(nic::CounterId counter) { resources_.close(counter); }
   // How much of what was freed is still open.
   size_t unclosed() const { return resources_.unclosed() + enqueued_.size(); }
-  // Makes fresh requests an exchange, before the match of any has begun; they are one once all are matched. Requires
-  // that there is no obstacle_to_exchanges(). kExhausted: out of counters; nothing has changed then.
-  Status make_exchange(std::string name, std::span<Request* const> members);
+  // Makes fresh requests an exchange, before the match of any has begun; they are one once all are matched. Where
+  // there is a `second` set, too, an exchange with two sets, if the others have such (exchange_sets.h), else two
+  // exchanges. Requires that there is no obstacle_to_exchanges(). kExhausted: out of counters or regions; nothing has
+  // changed then.
+  Status make_exchange(std::string name, std::span<Request* const> members, std::span<Request* const> second = {});
   // Binds a request to its peer: requires open resources and the matched_* fields.
   void bind(Request& request, const PeerKeys& keys);
   // The same for one that has no peer.
@@ -150,8 +153,11 @@ class Endpoint {
   };
   PlanContext plan_context(uint64_t longest, uint64_t number);
   void become_matched(Request& request);
+  Status open_sets(std::span<const std::unique_ptr<Exchange>> sets);
   void leave_exchange(Request& request);
+  void close_exchange(Exchange& exchange);
   void release_exchange(Exchange& exchange, const Request& failed);
+  void release_set(Exchange& set, const Request& failed);
   void raise_done_word(const Resources& resources, uint64_t starts);
   void cancel(nic::CounterId counter);
   bool is_complete(const Request& request) const;
@@ -173,9 +179,10 @@ class Endpoint {
   uint64_t next_number_ = 1;
   uint64_t reserved_entries_ = 0;
   uint64_t entries_posted_ = 0;
-  uint64_t queues_ = 0;     // ever
-  uint64_t lost_seen_ = 0;  // peers that had ended
-  size_t ended_pairs_ = 0;  // requests whose other side has come to its end
+  uint64_t queues_ = 0;            // ever
+  uint64_t exchange_numbers_ = 0;  // used up, in pairs
+  uint64_t lost_seen_ = 0;         // peers that had ended
+  size_t ended_pairs_ = 0;         // requests whose other side has come to its end
   std::vector<Queue*> queue_list_;
   std::vector<Enqueued> enqueued_;
   std::vector<uint64_t> questions_;  // numbers of receives

@@ -7,12 +7,22 @@ namespace lanyard::core {
 namespace {
 
 bool moves(const Request& request) { return request.matched_peer != kNobody; }
-bool is_regular_send(const Request& request) {
-  return moves(request) && request.transfer.direction == Direction::kSend && !request.ready;
+// Of its writes' threshold: what of an iteration's counts they do not wait for.
+uint64_t not_waited_for(const Exchange& exchange, const Request& member) {
+  if (!needs_clearance(member) && member.clearance != Clearance::kImplied)
+    return exchange.others();
+  return exchange.other != nullptr && set_of(exchange.number) == 0 ? 1 : 0;  // no start was before the first
 }
 
 Status misuse(const Exchange& exchange, const std::string& what) {
   return {Code::kInvalidState, "the " + exchange.describe() + " " + what};
+}
+
+// A member that is not matched; null: all are.
+const Request* find_unmatched(const Exchange& exchange) {
+  const auto found = std::find_if(exchange.members.begin(), exchange.members.end(),
+                                  [](const Request* each) { return !each->matched(); });
+  return found == exchange.members.end() ? nullptr : *found;
 }
 
 // Why a call that has a member of it cannot be made.
@@ -20,9 +30,12 @@ Status check_whole(const Exchange& exchange, std::span<Request* const> requests)
   if (exchange.ended)
     return misuse(exchange, "has lost a member, which was freed: free the others and match new ones");
   if (!exchange.bound) {
-    const auto member = std::find_if(exchange.members.begin(), exchange.members.end(),
-                                     [](const Request* each) { return !each->matched(); });
-    return misuse(exchange, "has a member that is not matched (" + (*member)->describe() + ")");
+    const Request* member = find_unmatched(exchange);
+    const bool own = member != nullptr;
+    if (!own)
+      member = find_unmatched(*exchange.other);
+    return misuse(exchange, std::string("has a member ") + (own ? "" : "of its other set ") + "that is not matched (" +
+                                member->describe() + ")");
   }
   const auto missing = std::find_if(exchange.members.begin(), exchange.members.end(), [&](const Request* each) {
     return std::find(requests.begin(), requests.end(), each) == requests.end();
@@ -34,10 +47,16 @@ Status check_whole(const Exchange& exchange, std::span<Request* const> requests)
 
 }  // namespace
 
+bool needs_clearance(const Request& member) {
+  return moves(member) && member.transfer.direction == Direction::kSend && !member.ready &&
+         member.clearance != Clearance::kImplied;
+}
+
 std::string Exchange::describe() const {
   const auto sent = std::count_if(members.begin(), members.end(),
                                   [](const Request* each) { return each->transfer.direction == Direction::kSend; });
-  return "exchange \"" + name + "\" (" + std::to_string(sent) + " sends, " +
+  const std::string which = other != nullptr ? ", set " + std::to_string(set_of(number)) : "";
+  return "exchange \"" + name + "\"" + which + " (" + std::to_string(sent) + " sends, " +
          std::to_string(static_cast<ptrdiff_t>(members.size()) - sent) + " receives)";
 }
 
@@ -55,7 +74,7 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
       continue;
     if (exchange.lead == nullptr)
       exchange.lead = member;
-    exchange.sends += is_regular_send(*member) ? 1 : 0;
+    exchange.sends += needs_clearance(*member) ? 1 : 0;
     exchange.messages += member->completions;
   }
   exchange.bound = true;
@@ -65,7 +84,7 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   for (Request* member : exchange.members) {
     for (PlannedOp& planned : member->plan) {
       planned.step = exchange.trigger_step();
-      planned.before = is_regular_send(*member) ? 0 : exchange.sends;
+      planned.before = not_waited_for(exchange, *member);
       exchange.rings = true;
     }
     if (moves(*member))
@@ -79,6 +98,8 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   PlanContext of_lead = context;
   of_lead.context = lead.number;
   lead.plan.push_back(tell_stream(lead, of_lead, exchange.messages));
+  if (exchange.other != nullptr)
+    lead.plan.back().op.op.remote = {context.self, exchange.counted_done, 0};
   ++lead.entries;
 }
 
@@ -102,7 +123,7 @@ Status check_exchanges(std::span<Request* const> requests) {
 std::vector<const Request*> missing_clearances(const Exchange& exchange, uint64_t iteration) {
   std::vector<const Request*> missing;
   for (const Request* member : exchange.members)
-    if (is_regular_send(*member) && member->clear_to_send_word.read() - member->clear_to_send_base < iteration)
+    if (needs_clearance(*member) && member->clear_to_send_word.read() - member->clear_to_send_base < iteration)
       missing.push_back(member);
   return missing;
 }

@@ -30,7 +30,7 @@
 // An exchange can count fewer starts than the ordinary requests of its peers: some 2^48 by the larger of N and 2n+1.
 // Whose start is refused then frees it, and so they are told. The price: the slowest receiver holds up the regular
 // sends to all, so no receiver may wait for another message of the same exchange before it starts to receive. And what
-// fails, fails together: see Endpoint::release().
+// fails, fails together: see Endpoint::release(). Two sets in turn need no clear-to-sends: exchange_sets.h.
 #ifndef LANYARD_TRANSPORT_CORE_EXCHANGE_H_
 #define LANYARD_TRANSPORT_CORE_EXCHANGE_H_
 
@@ -48,28 +48,47 @@ namespace lanyard::core {
 
 struct Exchange {
   std::string name;               // the user's
+  uint64_t number = 0;            // the endpoint's, never used again; odd of the second of two sets alone
+  Exchange* other = nullptr;      // its other set, where it has two (exchange_sets.h)
   std::vector<Request*> members;  // that have not been freed
   Resources shared;               // trigger: T; completion: C; and the done word
+  nic::RemoteKey counted_done;    // of the done word, where the other set's trigger counts it
   Request* lead = nullptr;  // whose plan has the done word's increment; null where nothing moves, or before bind()
   bool bound = false;       // all have been matched
   bool ended = false;       // one was freed since, or before: the others cannot be started any more
-  uint64_t sends = 0;       // regular ones: n
+  uint64_t sends = 0;       // regular ones with clear-to-sends: n
   uint64_t messages = 0;    // N
   bool rings = false;       // something waits for T
   std::string failure;      // of which member it was let go of incomplete; empty: of none
+  bool released = false;    // it was let go of, and a member has been freed since
+  uint64_t last_queue = 0;  // of the last start, once a member has been freed
+  uint64_t last_start = 0;  // likewise: how many there were
 
   nic::Doorbell doorbell;  // of T, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;
   uint64_t doorbell_base = 0;  // what its word would hold before the first start
   size_t in_call = 0;          // scratch: members in the call being checked
 
+  // What T counts in one iteration besides a ring.
+  uint64_t others() const { return sends + (other != nullptr ? 1 : 0); }
   // What one ring adds to T.
-  uint64_t ring_value() const { return sends + 1; }
+  uint64_t ring_value() const { return others() + 1; }
   // What T counts in one iteration.
-  uint64_t trigger_step() const { return 2 * sends + 1; }
-  // "exchange "halo" (8 sends, 8 receives)"
+  uint64_t trigger_step() const { return ring_value() + others(); }
+  // What T has counted once so many starts, and of the other set so many, are complete.
+  uint64_t trigger_value(uint64_t starts, uint64_t of_other) const {
+    return ((rings ? ring_value() : 0) + sends) * starts + (other != nullptr ? of_other : 0);
+  }
+  // "exchange "halo" (8 sends, 8 receives)", "exchange "halo", set 1 (8 sends, 8 receives)"
   std::string describe() const;
 };
+
+// By its Exchange::number, of an exchange with two sets: which of them, and the number of the other.
+constexpr uint64_t set_of(uint64_t number) { return number & 1; }
+constexpr uint64_t other_set(uint64_t number) { return number ^ 1; }
+
+// Whether the request is a member whose write waits for clear-to-sends of its own.
+bool needs_clearance(const Request& member);
 
 // Why requests of this process cannot be merged, or nothing.
 std::optional<std::string> obstacle_to_exchanges(Strategy strategy, const nic::Caps& caps);

@@ -30,7 +30,8 @@ const Request* first_of(const Exchange& exchange, Direction direction) {
 
 }  // namespace
 
-// The rings are what the trigger has counted besides clear-to-sends, which their words count too.
+// The rings are what the trigger has counted besides clear-to-sends and the other set's completions, which their words
+// count too.
 Queue::Progress Queue::progress_of_exchange(const Exchange& exchange, uint64_t iteration) {
   if (!exchange.rings)
     return Progress::kUnknown;
@@ -39,6 +40,8 @@ Queue::Progress Queue::progress_of_exchange(const Exchange& exchange, uint64_t i
   for (const Request* member : exchange.members)
     if (member->clear_to_send_word.valid())
       wanted += member->clear_to_send_word.read() - member->clear_to_send_base;
+  if (exchange.other != nullptr)
+    wanted += exchange.other->shared.done.read() - exchange.other->shared.done_base;
   return reached >= wanted ? Progress::kReached : Progress::kEnqueued;
 }
 
@@ -86,7 +89,8 @@ Queue::Explanation Queue::explain_part(const Request& request, uint64_t iteratio
   const std::string text = "request (" + request.describe() + ") of the " + exchange.describe();
   if (request.transfer.direction == Direction::kReceive && reached)
     return {text + " <- the message from " + rank_of(request) + " has not landed", Missing::kPeer, &request};
-  const bool fired = request.ready ? reached : reached && missing_clearances(exchange, iteration).empty();
+  const bool at_ring = request.ready && request.clearance != Clearance::kImplied;
+  const bool fired = at_ring ? reached : reached && missing_clearances(exchange, iteration).empty();
   if (request.transfer.direction == Direction::kSend && fired)
     return {text + " <- " + rank_of(request) + " has not acknowledged the write", Missing::kAnswer, &request};
   return explain_exchange(request, iteration);

@@ -37,6 +37,7 @@ struct MatchCard {
   uint32_t ready = 0;     // kOffer: a ready send
   uint32_t strategy = 0;  // kOffer, kDiffer: the writer's core::Strategy
   nic::RemoteKey flag;    // kAccept: the receive's done word, where senders raise it
+  uint64_t set = 0;       // kOffer, kAccept: of the writer's exchange with two sets its Exchange::number; 0: of none
   uint64_t writer = 0;    // kFreed and later kinds: the writer's number for its request
   uint64_t reader = 0;    // likewise: the number of the other's
   uint64_t starts = 0;    // kFreed, kFailed: how often the writer's was started; kAsk, kSound: so many starts

@@ -29,6 +29,11 @@ Status key_of(Endpoint& endpoint, nic::RegionId region, nic::RemoteKey& key) {
   return found.status();
 }
 
+// Of the set of an exchange with two that the request is to be a member of; 0: of none.
+uint64_t set_number(const Request& request) {
+  return request.exchange != nullptr && request.exchange->other != nullptr ? request.exchange->number : 0;
+}
+
 Status too_long(uint64_t sent, uint64_t received) {
   return {Code::kTruncated,
           "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
@@ -76,6 +81,7 @@ Status Matcher::begin(Request& request) {
   card.ready = transfer.ready ? 1 : 0;
   card.strategy = static_cast<uint32_t>(endpoint_.options().strategy);
   card.longest = endpoint_.nic().caps().max_message_bytes;
+  card.set = set_number(request);
   Status status = request.clear_to_send.valid() ? key_of(endpoint_, request.clear_to_send, card.key) : Status();
   if (status.ok())
     status = courier_.send(transfer.peer_nic, card);
@@ -148,6 +154,7 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
     answer.kind = MatchCard::Kind::kAccept;
     answer.receive = receive.number;
     answer.longest = endpoint_.nic().caps().max_message_bytes;
+    answer.set = set_number(receive);
     status = key_of(endpoint_, receive.buffer, answer.key);
     if (status.ok() && receive.flag.valid())
       status = key_of(endpoint_, receive.flag, answer.flag);
@@ -166,9 +173,11 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
   receive.matched_nic = offer.from_nic;
   receive.matched_tag = offer.tag;
   receive.matched_bytes = offer.bytes;
-  endpoint_.bind(
-      receive,
-      {.clear_to_send = offer.key, .ready = offer.ready != 0, .request = offer.send, .longest = offer.longest});
+  endpoint_.bind(receive, {.clear_to_send = offer.key,
+                           .ready = offer.ready != 0,
+                           .request = offer.send,
+                           .longest = offer.longest,
+                           .set = offer.set});
 }
 
 // The send that an answer is to; null where it has been freed since.
@@ -191,7 +200,8 @@ void Matcher::accepted(const MatchCard& card) {
                          .flag = card.flag,
                          .ready = send->transfer.ready,
                          .request = card.receive,
-                         .longest = card.longest});
+                         .longest = card.longest,
+                         .set = card.set});
 }
 
 void Matcher::rejected(const MatchCard& card) {

@@ -49,6 +49,7 @@ struct PeerKeys {
   bool ready = false;                 // the pair is a ready send
   uint64_t request = 0;               // the peer's number for its request
   uint64_t longest = UINT64_MAX;      // the longest message of its NIC
+  uint64_t set = 0;                   // Exchange::number of the peer's exchange with two sets; 0: of none
 };
 
 struct PlanContext {

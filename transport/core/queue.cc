@@ -87,7 +87,9 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
   });
-  return status.ok() ? check_exchanges(requests) : status;
+  LANYARD_RETURN_IF_ERROR(status);
+  LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
+  return check_turns(requests, number_);
 }
 
 // A ready send promises that its receive has been started (MPI 4.0 section 3.4). Nothing tells where a stream is

@@ -22,6 +22,16 @@ struct Exchange;  // exchange.h
 class Queue;      // queue.h
 struct Standing;  // standing.h
 
+// How the sender of a pair learns that it may write.
+enum class Clearance : uint8_t {
+  kMessage,  // by a clear-to-send; of a ready send its user knows
+  kImplied,  // by a message of the other set (exchange_sets.h)
+  // By a clear-to-send, though its exchange has two sets:
+  kOneSided,  // that of the other side has not
+  kCrossed,   // the other side's request is of the other set
+  kOneWay,    // in the other set nothing goes the other way
+};
+
 // One deferred operation of a request's every start. Its threshold is step * iteration - before, iterations from 1; or,
 // where `shared`, trigger and threshold are those of the queue's shared trigger counter.
 struct PlannedOp {
@@ -51,6 +61,8 @@ struct Request : Resources {
   uint64_t matched_bytes = 0;
   uint64_t matched_number = 0;  // the peer's number for its request
   bool ready = false;           // the pair is a ready send's
+  uint64_t matched_set = 0;     // the peer's Exchange::number, where it was to have two sets; 0: it was not
+  Clearance clearance = Clearance::kMessage;
 
   // What the other side has said of its end: that it takes no part in starts beyond these, because it has failed, or
   // was freed and this side would not find out.

@@ -58,6 +58,11 @@ Result<Resources> ResourcePool::open_exchange() {
   return status;
 }
 
+Status ResourcePool::count_each_other(Resources& first, Resources& second) {
+  LANYARD_RETURN_IF_ERROR(enroll(second.done.address, sizeof(uint64_t), first.trigger, first.clear_to_send));
+  return enroll(first.done.address, sizeof(uint64_t), second.trigger, second.clear_to_send);
+}
+
 Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy, const Resources* exchange) {
   LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
@@ -165,6 +170,11 @@ bool ResourcePool::try_close(Resources& resources) {
   if (resources.shared) {
     resources.trigger = resources.completion = {};
     resources.done = {};
+  }
+  if (resources.last_count > 0) {
+    const Result<nic::CounterValue> value = nic_.read(resources.trigger);
+    if (value.ok() && value.value().reached() < resources.last_count)
+      return false;
   }
   bool closed = true;
   for (nic::RegionId* region : {&resources.clear_to_send, &resources.buffer, &resources.flag}) {

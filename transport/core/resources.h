@@ -22,14 +22,15 @@ struct Resources {
   nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
   nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
   nic::RegionId buffer;
-  nic::RegionId clear_to_send;
-  nic::RegionId flag;  // of `done`, where the peer raises it: its key goes with the request
+  nic::RegionId clear_to_send;  // what lands there `trigger` counts; of an exchange: the done word of its other set
+  nic::RegionId flag;           // of `done`, where the peer raises it: its key goes with the request
   WordPool::Word clear_to_send_word;
   WordPool::Word done;        // grows by one a completed iteration
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
   uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
   uint64_t clear_to_send_base = 0;
-  bool shared = false;  // `trigger`, `completion` and `done` are an exchange's, whoever closes these
+  uint64_t last_count = 0;  // that `trigger` reaches: it still counts what has landed before
+  bool shared = false;      // `trigger`, `completion` and `done` are an exchange's, whoever closes these
   // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
   // it.
   std::shared_ptr<gpu::Packing> packing;
@@ -51,6 +52,9 @@ class ResourcePool {
   Result<Resources> open(const Transfer& transfer, Strategy strategy, const Resources* exchange = nullptr);
   // What the members of an exchange share.
   Result<Resources> open_exchange();
+  // Of two exchanges that do: from now on each one's trigger counts what lands in the other's done word by the key of
+  // its region `clear_to_send`. kExhausted: out of regions.
+  Status count_each_other(Resources& first, Resources& second);
   // Leaves `resources` empty.
   void close(Resources& resources);
   // A counter that is nobody's any more.

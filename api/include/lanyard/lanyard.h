@@ -115,15 +115,28 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * together: when MPIX_Queue_wait has told that one of them failed and not all messages had come, the data of all is
  * undefined, their peers are told, and all are to be freed and matched anew. Graphs and kernels start no exchange
  * (MPI_ERR_UNSUPPORTED_OPERATION).
+ * "lanyard_exchange_set": "0", "1", or "none". Of requests of one name that are given to one call those of set 0 and
+ * those of set 1 are the two sets of one exchange, for double-buffered codes: each set is started and waited for by a
+ * call, and starts go to the sets in turn, set 0 first, each after the wait for the one before; anything else gives
+ * MPI_ERR_REQUEST. Where a peer's side of a pair is of the same set of such an exchange, and in the other set something
+ * goes the other way between the two exchanges, no clear-to-send is needed: a halo step takes 9 entries with regular
+ * sends. With other peers they are sent as before, and where all are such each set is an exchange by itself, whose
+ * starts need no turn. It asks of the program that the receive buffers are the exchange's from the match on, as a
+ * message may come before the first start; and that what a start received has been read, in the order of the stream,
+ * before the next start, which is that of the other set. Both sets end and fail together.
+ * A request has one name and one set: the last hint counts.
  * MPI_ERR_REQUEST: not a persistent request known to Lanyard, or one that is matched or being matched; MPI_ERR_INFO:
- * info is MPI_INFO_NULL. */
+ * info is MPI_INFO_NULL; MPI_ERR_INFO_VALUE: such a set there is not. A call that fails has changed nothing. */
 int MPIX_Request_set_info(MPI_Request request, MPI_Info info);
 /* What is in force, as a new info object, to be freed by the caller: "lanyard_route" (card, once it is matched; mpi
  * before: MPI_Start goes by the MPI), "lanyard_strategy", "lanyard_ready" (yes: a ready send; of a receive once it is
  * matched), "lanyard_entries" (once matched: deferred-work entries that each start takes), "lanyard_exchange" (the
  * name, or none), and where the request has a name that is not in force, "lanyard_exchange_why": it has not been
  * matched, or the strategy or the card cannot (it then works by itself), or another member is not matched or was freed.
- * Local. MPI_ERR_REQUEST, MPI_ERR_ARG. */
+ * Of a request that was given a set, "lanyard_exchange_set" (the set, where starts go to two in turn, or none), and
+ * where clear-to-sends go with it all the same "lanyard_exchange_set_why": what is said of its exchange, or the call
+ * that matched it was given no request of the other set, or the peer's side is of no exchange with two sets or of the
+ * other set, or nothing of the other set goes the other way. Local. MPI_ERR_REQUEST, MPI_ERR_ARG. */
 int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
 
 /* ---- Matching (Table II) -----------------------------------------------------------------------------------------

@@ -95,13 +95,10 @@ class Request {
   }
   // MPIX_Request_set_info with the hint "lanyard_exchange": requests of this name that are matched by one match_all()
   // or imatch_all() are started together and waited for together. "none" takes it back.
-  void set_exchange(const std::string& name, OnError on_error = {}) {
-    MPI_Info info = MPI_INFO_NULL;
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "lanyard_exchange", name.c_str());
-    const int code = MPIX_Request_set_info(handle_, info);
-    MPI_Info_free(&info);
-    on_error.take(code);
+  void set_exchange(const std::string& name, OnError on_error = {}) { set_hints(name, "none", on_error); }
+  // The same with "lanyard_exchange_set" 0 or 1: starts go to the two sets in turn.
+  void set_exchange(const std::string& name, int set, OnError on_error = {}) {
+    set_hints(name, std::to_string(set), on_error);
   }
   // What is in force, of MPIX_Request_get_info, by its keys.
   std::map<std::string, std::string> info(OnError on_error = {}) const {
@@ -114,6 +111,16 @@ class Request {
 
  private:
   friend class Queue;
+
+  void set_hints(const std::string& name, const std::string& set, OnError on_error) {
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "lanyard_exchange", name.c_str());
+    MPI_Info_set(info, "lanyard_exchange_set", set.c_str());
+    const int code = MPIX_Request_set_info(handle_, info);
+    MPI_Info_free(&info);
+    on_error.take(code);
+  }
 
   template <typename Init, typename Elements>
   static Request make(Init init, const Elements& buffer, int peer, int tag, MPI_Comm communicator, OnError on_error) {

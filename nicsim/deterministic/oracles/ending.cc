@@ -130,6 +130,9 @@ void judge_side(World& world, uint32_t index) {
   for (const uint32_t merged : {index, index ^ 1})
     if (judged)
       world.for_each_merged(merged, [&](uint32_t member) { judged = judged && went_well(world, member); });
+  // The other set's completions count there, too.
+  if (judged && world.takes_turns(index))
+    world.for_each_of_other_set(index, [&](uint32_t member) { judged = judged && went_well(world, member); });
   const bool fails = world.options().failures || world.options().kills;
   if (!judged || (fails && side.core->exchange != nullptr && side.core->exchange->ended))
     return;
@@ -150,12 +153,18 @@ void judge_side(World& world, uint32_t index) {
     expect("its word for packing has grown by", core.moved.read() - core.moved_base,
            core.transfer.direction == core::Direction::kSend ? core.starts : core.waits);
   if (core.trigger.valid()) {
-    const uint64_t step = core.exchange == nullptr ? 2 : core.exchange->rings ? core.exchange->trigger_step() : 0;
+    uint64_t of_other = 0;
+    world.for_each_of_other_set(index, [&](uint32_t member) {
+      const Side& other = world.side(RequestName{member});
+      of_other = other.starts - other.before;
+    });
+    const uint64_t wanted = core.exchange == nullptr ? 2 * starts : core.exchange->trigger_value(starts, of_other);
     if (core.exchange == nullptr || !core.exchange->ended)
-      expect("its trigger counter holds", card.read(core.trigger).value().success, step * starts);
+      expect("its trigger counter holds", card.read(core.trigger).value().success, wanted);
   }
   if (core.clear_to_send_word.valid())
-    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base, starts);
+    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base,
+           world.is_implied(index) ? 0 : starts);
 }
 
 // What its standing requests have been given ahead.
@@ -195,6 +204,9 @@ uint32_t counters_held(const World& world, const Process& process) {
     const core::Resources& resources = exchange == nullptr ? *side.core : exchange->shared;
     held += (resources.trigger.valid() ? 1 : 0) + (resources.completion.valid() ? 1 : 0) +
             (side.standing && side.core->standing->trigger.valid() ? 1 : 0);
+    // Of two sets those of one that was freed live as long as the other.
+    if (exchange != nullptr && exchange->other != nullptr && exchange->other->members.empty())
+      held += (exchange->other->shared.trigger.valid() ? 1 : 0) + (exchange->other->shared.completion.valid() ? 1 : 0);
   }
   return held;
 }

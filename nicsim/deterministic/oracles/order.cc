@@ -33,6 +33,7 @@ uint64_t generation(const World& world, uint32_t request, uint64_t number) {
 bool were_merged(const World& world, uint32_t request, uint32_t other, uint64_t number) {
   const uint32_t exchange = world.exchange().merged({request});
   return exchange != 0 && exchange == world.exchange().merged({other}) &&
+         world.exchange().set({request}) == world.exchange().set({other}) &&
          generation(world, request, world.side(RequestName{request}).number) == generation(world, other, number);
 }
 
@@ -68,9 +69,11 @@ bool is_anothers(const World& world, const Transit& transit) {
   const Process& process = world.process(transit.to);
   return std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
     const core::Request* core = world.side(RequestName{request}).core;
-    return core != nullptr && core->number != transit.owner && core->done.valid() &&
-           core->done.key.value == transit.packet.key && core->done.offset == transit.packet.offset &&
-           !were_merged(world, request, transit.request, transit.owner);
+    const bool is_its = core != nullptr && core->done.valid() &&
+                        ((core->done.key.value == transit.packet.key && core->done.offset == transit.packet.offset) ||
+                         (core->exchange != nullptr && core->exchange->other != nullptr &&
+                          core->exchange->counted_done.value == transit.packet.key));
+    return is_its && core->number != transit.owner && !were_merged(world, request, transit.request, transit.owner);
   });
 }
 
@@ -81,6 +84,11 @@ void check_data_fired(World& world, const Transit& transit) {
     return broken(world, Finding::kOrder, transit, "does not go to its receive's buffer");
   if (send.started < transit.iteration)
     return broken(world, Finding::kOrder, transit, "fires before its stream has got to that start");
+  if (world.is_implied(transit.request)) {
+    if (!world.is_given(receive_of(transit).index, transit.iteration))
+      broken(world, Finding::kOrder, transit, "fires before its receive's program has given the buffer back");
+    return;
+  }
   if (!send.core->transfer.ready && receive.clear_counted < transit.iteration)
     return broken(world, Finding::kOrder, transit, "fires without that clear-to-send");
   if (send.core->transfer.ready && receive.started < transit.iteration)
@@ -92,6 +100,8 @@ void check_clear_fired(World& world, const Transit& transit) {
   const Side& receive = world.side(receive_of(transit));
   if (!send.ever_released && (send.core == nullptr || !goes_to(world, transit, send.rank, send.core->clear_to_send)))
     return broken(world, Finding::kOrder, transit, "does not go to its own send");
+  if (world.is_implied(transit.request))
+    return broken(world, Finding::kOrder, transit, "is sent though the other set's messages say as much");
   if (receive.started < transit.iteration)
     return broken(world, Finding::kOrder, transit, "fires before its stream has got to that start");
 }
@@ -190,10 +200,17 @@ void check_landed(World& world, const Transit& transit) {
 }
 
 void check_landing(World& world, const Transit& transit) {
+  const Side& send = world.side(send_of(transit));
   const Side& receive = world.side(receive_of(transit));
+  const bool implied = world.is_implied(transit.request);
+  // Who lets go of its side after a failure has no right to write where the other side reads. (Of those that come in
+  // its place it is not known which start a write is of.)
+  const bool counts = !was_released(world, transit) || (!receive.ever_released && send.before == 0);
+  if (implied && counts && !world.is_given(receive_of(transit).index, transit.iteration))
+    return broken(world, Finding::kIntegrity, transit, "lands before its receive's program has given the buffer back");
   if (was_released(world, transit))
     return;
-  if (receive.started < transit.iteration)
+  if (!implied && receive.started < transit.iteration)
     return broken(world, Finding::kIntegrity, transit, "lands before its receive was started");
   if (receive.checked && receive.filled + 1 < transit.iteration)
     return broken(world, Finding::kIntegrity, transit, "overwrites content that was not read yet");
@@ -203,7 +220,7 @@ void check_counted(World& world, const Transit& transit) {
   Side& receive = world.side(receive_of(transit).index);
   if (transit.role == Transit::Role::kData)
     ++receive.data_counted;
-  else
+  else if (transit.role == Transit::Role::kClear)
     ++receive.clear_counted;
 }
 
@@ -237,6 +254,12 @@ void check_rung(World& world, const Process& process, const StepItem& item) {
 void check_started(World& world, uint32_t request) {
   Side& side = world.side(request);
   ++side.started;
+  world.for_each_of_other_set(request, [&](uint32_t index) {
+    const Side& other = world.side(RequestName{index});
+    if (RequestName{index}.receive() && world.is_implied(index) && other.checked && other.filled < other.waited)
+      world.find(Finding::kUser, "order",
+                 name(world, request, side.started) + ": is started before the other set's content was read");
+  });
   if (!side.checked)
     return;
   if (RequestName{request}.receive() && side.filled + 1 < side.started)
