@@ -20,8 +20,11 @@
 //   C_p >= N k --> done word of p += 1 <-- stream waits for k
 //
 // A trigger counts the other set's done word as it counts clear-to-sends: by what lands there. So it is the NIC, not
-// the stream, that lets no write go before all of the start before has come, and where the stream is let past a wait
-// because something failed, nothing is written that the other side has not agreed to. Before start 1 there is none.
+// the stream alone, that lets no write go before all of the start before has come: where the stream is let past a wait
+// because something failed, the ring behind it lets nothing go by itself. (Before start 1 there is none.) By then what
+// waits for the triggers has been taken back where the NIC can (Endpoint::release()). Where it cannot, that holds as
+// far as no later start of the set rings, too: as with clear-to-sends, two rings add up to one that is missing. So
+// there no more than three starts may be enqueued between two looks at failures by whoever must exclude a stray write.
 //
 // Why the thresholds are exact. Of a pair that is implied let q be the other side: its request is of an exchange with
 // two sets as well, of the same set p, and in set 1-p of the same two exchanges something goes the other way.
@@ -33,9 +36,10 @@
 //  - C_p >= N k means all N of each of the first k starts of the set. Own writes k+1 need ring k+1, after wait k. q's
 //    write i+2 needs, by the same argument, our message i+1, written at our start i+1, after our wait i. So a neighbour
 //    is one start ahead at most, and that one counts elsewhere: with one counter for both sets its message i+1 would
-//    stand in for what is missing of i. (Mutants: one counter for both; N(k-1); a completion counted elsewhere; the done
-//    word raised before the own writes are complete.) Those with clear-to-sends: exchange.h.
-//  - Until our writes k have gone T_p has counted k rings at most, k clear-to-sends for each send, as the next needs our
+//    stand in for what is missing of i. (Mutants: one counter for both; N(k-1); a completion counted elsewhere; the
+//    done word raised before the own writes are complete.) Those with clear-to-sends: exchange.h.
+//  - Until our writes k have gone T_p has counted k rings at most, k clear-to-sends for each send, as the next needs
+//  our
 //    write k, and k-1+p times that the other set's done word grew, as it does not before start i+1. So (2m+1)k, or one
 //    less in set 0, whose first start has none before it, means all of these. And (2m+1)(k-1) + m+1 means k rings: with
 //    k-1 of them there are at most n clear-to-sends and one done word besides what went before, and m+1 is more.
