@@ -78,6 +78,9 @@ constexpr const char* kConfigs[] = {
     "2ranks,2req-each-way,3iter,two-sets,failures",
     "2ranks,2req-each-way,3iter,two-sets,free,failures,register-bells",
     "2ranks,1req-each-way,4iter,two-sets,failures,cxi-driver,no-room",
+    "3ranks,1req-each-way,4iter,two-sets,failures,cxi-driver",
+    "3ranks,1req-each-way,5iter,two-sets,failures,cxi-driver,sync",
+    "3ranks,1req-each-way,5iter,two-sets,failures,depth=4",
     "3ranks,1req-each-way,3iter,two-sets,failures",
     "3ranks,1req-each-way,3iter,two-sets,kills,mail-by-card",
     // ... of one side alone, which are two exchanges; and of a rank that has such with one peer and not with another.

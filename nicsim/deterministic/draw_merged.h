@@ -21,7 +21,7 @@ inline bool may_merge(const WorldOptions& world) {
 void draw_merged(Exchange& exchange, Random& random, bool faulty);
 
 // Ranks that all have exchanges with two sets, for worlds that may_merge().
-HaloOptions draw_two_sets(Random& random);
+HaloOptions draw_two_sets(Random& random, const WorldOptions& world);
 
 }  // namespace lanyard::nicsim
 

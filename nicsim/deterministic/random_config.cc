@@ -65,7 +65,7 @@ Config random_config(uint64_t seed) {
   constexpr uint32_t kMerges = 40, kTwoSets = 10;  // percent
   Config config = draw(seed);
   if (Random random(seed ^ kSets); may_merge(config.world) && random.below(100) < kTwoSets) {
-    config.program = std::make_shared<const Exchange>(make_halo(draw_two_sets(random)));
+    config.program = std::make_shared<const Exchange>(make_halo(draw_two_sets(random, config.world)));
     return config;
   }
   Random random(seed ^ kAnother);

@@ -203,9 +203,11 @@ void check_landing(World& world, const Transit& transit) {
   const Side& send = world.side(send_of(transit));
   const Side& receive = world.side(receive_of(transit));
   const bool implied = world.is_implied(transit.request);
-  // Who lets go of its side after a failure has no right to write where the other side reads. (Of those that come in
-  // its place it is not known which start a write is of.)
-  const bool counts = !was_released(world, transit) || (!receive.ever_released && send.before == 0);
+  // Who lets go of its side after a failure has no right to write where the other side reads, but where its card takes
+  // nothing back and its stream has rung for a later start, too. (Of those that come in its place it is not known which
+  // start a write is of.)
+  const bool taken_back = !world.options().has_driver() || send.started <= transit.iteration;
+  const bool counts = !was_released(world, transit) || (!receive.ever_released && send.before == 0 && taken_back);
   if (implied && counts && !world.is_given(receive_of(transit).index, transit.iteration))
     return broken(world, Finding::kIntegrity, transit, "lands before its receive's program has given the buffer back");
   if (was_released(world, transit))
