@@ -103,6 +103,12 @@ TEST(ModelledWorkload, RefusesWhatCannotBe) {
   Workload few = halo(64, 8);
   few.cells = {4, 256, 1};
   EXPECT_EQ(refused(few), "fewer cells than ranks along a dimension");
+  Workload many = halo(1, 1);
+  many.cells = {1'000'000, 1'000'000, 1};
+  EXPECT_EQ(refused(many), "more than 100 billion cells on a rank");
+  many.kind = Kind::kHalo3d;
+  many.cells = {1u << 22, 1u << 21, 1u << 21};  // 2^64 in all
+  EXPECT_EQ(refused(many), "more than 100 billion cells on a rank");
   EXPECT_EQ(refused({.kind = Kind::kPingPong, .ranks = 3}), "pingpong has 2 ranks");
   EXPECT_EQ(refused({.kind = Kind::kAllreduce, .ranks = 12}), "allreduce is modelled for powers of two of ranks only");
   EXPECT_EQ(refused({.kind = Kind::kAllreduce, .ranks = 8, .ready = true}),

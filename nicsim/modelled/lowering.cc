@@ -1,17 +1,19 @@
 #include "nicsim/modelled/lowering.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
-#include <span>
-#include <string>
+#include <utility>
 
+#include "gpu/stream.h"
 #include "nicsim/modelled/recording_nic.h"
 #include "nicsim/modelled/recording_stream.h"
 #include "transport/base/check.h"
 #include "transport/core/endpoint.h"
-#include "transport/core/exchange.h"
 #include "transport/core/queue.h"
+#include "transport/core/request.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::modelled {
 

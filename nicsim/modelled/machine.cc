@@ -23,7 +23,7 @@ struct Known {
 };
 
 constexpr double kLongestUs = 1e6;  // a second
-constexpr double kMostPs = 1e6;     // a byte or cell that takes a microsecond
+constexpr double kMostPs = 1e4;     // a byte or cell that takes 10 ns
 
 constexpr Known kKnown[] = {
     {"node.ranks", "ranks", 1, 1024},

@@ -14,7 +14,7 @@ inline constexpr Picoseconds kMicrosecond = 1'000'000;
 // 40 ps, of which a whole picosecond is too much to round off.
 using Femtoseconds = int64_t;
 
-// Of so many of them, rounded to the nearest. Requires a product below 2^63: 2^40 bytes of 8 ns each, say.
+// Of so many of them, rounded to the nearest. Requires a product below 2^63: 10^11 of 10 ns each, say.
 constexpr Picoseconds times(Femtoseconds each, uint64_t count) {
   return (each * static_cast<int64_t>(count) + 500) / 1000;
 }

@@ -1,6 +1,7 @@
 #include "nicsim/modelled/workload.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <utility>
@@ -18,6 +19,9 @@ constexpr std::pair<Kind, const char*> kNames[] = {{Kind::kPingPong, "pingpong"}
                                                    {Kind::kHalo3d, "halo3d"},
                                                    {Kind::kAllreduce, "allreduce"},
                                                    {Kind::kCg, "cg"}};
+
+// On a rank: some 2 s of a step. Every product of them with a cost has room in 63 bits.
+constexpr double kMostCells = 1e11;
 
 Status invalid(const std::string& what) { return {Code::kInvalidArgument, what}; }
 
@@ -55,6 +59,13 @@ class Maker {
     for (int d = 0; on_grid && d < grid_.dimensions; ++d)
       if (workload_.cells[d] < grid_.ranks[d])
         return invalid("fewer cells than ranks along a dimension");
+    // Their number may be too large to be counted.
+    const std::array<uint64_t, 3> extent = grid_.extent(0);
+    double cells = 1;
+    for (const uint64_t along : extent)
+      cells *= static_cast<double>(along);
+    if (on_grid && cells > kMostCells)
+      return invalid("more than 100 billion cells on a rank");
     return {};
   }
 
