@@ -66,6 +66,8 @@ Config random_config(uint64_t seed) {
   Config config = draw(seed);
   if (Random random(seed ^ kSets); may_merge(config.world) && random.below(100) < kTwoSets) {
     config.program = std::make_shared<const Exchange>(make_halo(draw_two_sets(random, config.world)));
+    if (!config.world.overflow && config.world.depth > 0)
+      config.world.depth = entries_of(*config.program, config.world);
     return config;
   }
   Random random(seed ^ kAnother);
