@@ -63,14 +63,12 @@ void free_in_part(Exchange& exchange, uint32_t rank, uint32_t number) {
 
 }  // namespace
 
-HaloOptions draw_two_sets(Random& random, const WorldOptions& world) {
+HaloOptions draw_two_sets(Random& random) {
   HaloOptions halo;
   halo.two_sets = true;
   halo.ranks = random.one_of({1u, 2u, 2u, 2u, 3u, 3u, 4u});
   halo.each_way = 1 + random.below(3);
-  // No more rings behind a failure than a card that takes nothing back can bear (exchange_sets.h).
-  const bool bounded = world.has_driver() && (world.failures || world.kills);
-  halo.iterations = 1 + random.below(bounded ? 3 : 6);
+  halo.iterations = 1 + random.below(6);
   halo.bytes = random.one_of({0u, 1u, 8u, 16u, 24u, 70u});
   halo.both_ways = random.percent(85);
   halo.sends_first = random.percent(50);

@@ -20,8 +20,8 @@ inline bool may_merge(const WorldOptions& world) {
 // may be merged with it. `faulty`: operations fail or processes die, so that no call need be refused for one reason.
 void draw_merged(Exchange& exchange, Random& random, bool faulty);
 
-// Ranks that all have exchanges with two sets, for worlds that may_merge().
-HaloOptions draw_two_sets(Random& random, const WorldOptions& world);
+// Ranks that all have exchanges with two sets, for worlds that may_merge(), and not with a driver while things fail.
+HaloOptions draw_two_sets(Random& random);
 
 }  // namespace lanyard::nicsim
 

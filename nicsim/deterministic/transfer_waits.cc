@@ -43,7 +43,11 @@ WaitLink TransferWaits::not_posted(const std::string& what, RequestName request,
   // What stands goes on when it has completed.
   if (side.standing && side.failed > 0)
     return {what + " is not handed over: an earlier one has failed", std::nullopt, Blame::kFailure};
-  if (process.driver != nullptr && process.driver->fabric.keeps_doomed(side.number))
+  bool doomed = false;  // it may be in the name of another one that it is merged with
+  world_.for_each_merged(request.index, [&](uint32_t member) {
+    doomed = doomed || (process.driver != nullptr && process.driver->fabric.keeps_doomed(world_.side({member}).number));
+  });
+  if (doomed)
     return {what + " was refused for good by the libfabric of rank " + std::to_string(side.rank) +
                 ", and will fail when it is due",
             std::nullopt, Blame::kFailure};
