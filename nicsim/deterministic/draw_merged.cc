@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace lanyard::nicsim {
@@ -39,7 +40,7 @@ std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestN
 }
 
 // Of what is merged and freed by one call one member goes first, and the others cannot be started any more.
-void free_in_part(Exchange& exchange, uint32_t rank, uint32_t number) {
+void free_in_part(Exchange& exchange, Random& random, uint32_t rank, uint32_t number) {
   std::vector<Action>& actions = exchange.rank(rank).actions();
   for (size_t place = actions.size(); place-- > 0;) {
     if (actions[place].kind != Action::Kind::kFree)
@@ -50,12 +51,14 @@ void free_in_part(Exchange& exchange, uint32_t rank, uint32_t number) {
         members.push_back(each);
     if (members.size() < 2)
       continue;
+    const RequestName first = members[random.below(static_cast<uint32_t>(members.size()))];
+    std::erase(members, first);
+    std::erase(actions[place].requests, first);
     Action one = actions[place], others = actions[place];
-    one.requests = {members.front()};
+    one.requests = {first};
     others.kind = Action::Kind::kStart;
-    others.requests.assign(members.begin() + 1, members.end());
+    others.requests = std::move(members);
     others.refused = true;
-    std::erase(actions[place].requests, members.front());
     actions.insert(actions.begin() + static_cast<ptrdiff_t>(place), {std::move(one), std::move(others)});
     return;
   }
@@ -95,7 +98,7 @@ void draw_merged(Exchange& exchange, Random& random, bool faulty) {
       if (random.below(100) < kMembers)
         exchange.merge(request, number);
     if (!faulty && random.percent(30))
-      free_in_part(exchange, calls.first, number);
+      free_in_part(exchange, random, calls.first, number);
   }
 }
 
