@@ -25,6 +25,7 @@ enum class ChoiceKind : uint8_t {
   kMail,       // whose oldest matching card arrives next, of n processes with some under way
   kLeave,      // 1: a program that was told of a failure goes on before its streams have run all
   kScarce,     // 1: the NIC has no counter or region left for now
+  kLateEvent,  // 1: the driver looks for events, and of those that there are none is to be seen yet
   kMeanwhile,  // 1: while a driver's thread drives, another thread of its process rings or starts
   kKinds,
 };

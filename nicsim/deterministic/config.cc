@@ -9,10 +9,21 @@
 
 #include "nicsim/deterministic/card_mail.h"
 #include "nicsim/deterministic/draw_merged.h"
+#include "transport/core/plan.h"
+#include "transport/cxi/ofi_counter.h"
 
 namespace lanyard::nicsim {
 
 namespace {
+
+// What the triggers of a card or a driver count before the first iteration.
+uint64_t trigger_base(const WorldOptions& world) {
+  nic::Caps caps;
+  caps.cancel = !world.has_driver();
+  if (world.provider == Provider::kSockets)
+    caps.card_thresholds = ofi::OfiCounter::kReach;
+  return core::trigger_base(caps);
+}
 
 // A world is copied for every schedule, and lives in an arena of a certain size.
 constexpr uint64_t kMostMessages = 100'000;
@@ -137,6 +148,8 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.stale_reads = true; }, [](const C& c) { return N{c.world.stale_reads}; }},
       {"frozen-reads", "", 0, 0, "fault: a counter is read as it was when last read, until nothing else moves",
        [](C& c, N) { c.world.frozen_reads = true; }, [](const C& c) { return N{c.world.frozen_reads}; }},
+      {"late-events", "", 0, 0, "fault: a driver reads of what has ended later than that its counter has counted it",
+       [](C& c, N) { c.world.late_events = true; }, [](const C& c) { return N{c.world.late_events}; }},
       {"stolen-entries", "", 0, 0, "fault: another process takes entries of the NIC, and gives them back some time",
        [](C& c, N) { c.world.stolen_entries = true; }, [](const C& c) { return N{c.world.stolen_entries}; }},
       {"stale-lines", "", 0, 0, "fault that no GPU may have: a kernel after a wait reads what it had read before",
@@ -210,7 +223,8 @@ Status check_halo(const Config& config) {
             "'merged' and 'two-sets' take regular sends that are started together on one queue, and go without "
             "'misuse' and 'beyond'"};
   const uint64_t pieces = core::pieces_of(halo.bytes, config.world.longest(0, 1));
-  const uint64_t oldest = core::most_starts(config.world.strategy, halo.ready, pieces) - halo.iterations;
+  const uint64_t oldest =
+      core::most_starts(config.world.strategy, halo.ready, pieces, trigger_base(config.world)) - halo.iterations;
   if (config.world.age > oldest)
     return {Code::kInvalidArgument,
             "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest)};
@@ -224,7 +238,7 @@ Status check_halo(const Config& config) {
 Status check_driver(const Config& config) {
   const WorldOptions& world = config.world;
   if (!world.has_driver())
-    return {};
+    return world.late_events ? Status(Code::kInvalidArgument, "'late-events' takes a driver") : Status();
   if (world.strategy == core::Strategy::kWriteBack || world.blocking_post || world.in_flight > 0 ||
       world.bells != Bells::kCalls)
     return {Code::kInvalidArgument,

@@ -23,8 +23,8 @@ struct Config {
   //   2ranks 1req-each-way 1req-one-way 2iter bytes=0 neighbours=1 queues=1 ready single-starts sends-first sync
   //   roam free misuse beyond age=7
   //   depth=5 no-overflow blocking-post sender-flag cxi-driver early-acks torn in-order max-message=64 uneven
-  //   mail-by-card failures cut-mail lost-rings no-room scarce stale-reads frozen-reads stolen-entries stale-lines
-  //   kills timed slow
+  //   mail-by-card failures cut-mail lost-rings no-room scarce stale-reads frozen-reads late-events stolen-entries
+  //   stale-lines kills timed slow
   // or, in place of the first two lines, program=... (Exchange::parse()).
   // kInvalidArgument names the item.
   static Result<Config> parse(const std::string& text);

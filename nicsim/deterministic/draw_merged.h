@@ -20,7 +20,7 @@ inline bool may_merge(const WorldOptions& world) {
 // may be merged with it. `faulty`: operations fail or processes die, so that no call need be refused for one reason.
 void draw_merged(Exchange& exchange, Random& random, bool faulty);
 
-// Ranks that all have exchanges with two sets, for worlds that may_merge(), and not with a driver while things fail.
+// Ranks that all have exchanges with two sets, for worlds that may_merge().
 HaloOptions draw_two_sets(Random& random);
 
 }  // namespace lanyard::nicsim

@@ -60,6 +60,7 @@ enum Workload : uint32_t {
   kSetsOneWay,    // ... between ranks of which only one sends
   kSetsOneSide,   // ... of one rank alone
   kSetsFailures,  // ... over a driver, which cannot take back what waits
+  kMergedDriver,  // likewise, with clear-to-sends
   kAged,          // counters near their 48 bits, and one start more than they can count
   kWildcards,     // a receive of any tag, and one that its second offer fits as well
   kTags,          // receives that come after their offers, in another order
@@ -129,6 +130,7 @@ constexpr const char* kWorkloads[] = {
     "2-0:8t8i1bj1b/p0_p2_s0.2.1r.3r_w0.2.1r.3r_u1_u3_p4_p6_s4.6.5r.7r_w4.6.5r.7r_u5_u7_p0_p2_s0.2.1r.3r_w0.2.1r.3r_"
     "u1_u3_p4_p6_s4.6.5r.7r_w4.6.5r.7r_u5_u7_y/p1_s0r.1_w0r.1_u0_p5_s4r.5_w4r.5_u4_p1_s0r.1_w0r.1_u0_p5_s4r.5_w4r.5_"
     "u4_y/p3_s2r.3_w2r.3_u2_p7_s6r.7_w6r.7_u6_p3_s2r.3_w2r.3_u2_p7_s6r.7_w6r.7_u6_y,failures,cxi-driver",
+    "3ranks,1req-each-way,5iter,merged,failures,cxi-driver",
     "2ranks,1req-each-way,2iter,beyond,age=140737488355325",
     "program=0-1:8t1g_0-1:16t1/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y",
     "program=0-1:8t1_0-1:8t2/m0.1_x0.1_p0_p1_s0.1_w0.1_y/m1r_x1r_m0r_x0r_s0r.1r_w0r.1r_u0_u1_y",
@@ -416,6 +418,10 @@ constexpr Mutant kMutants[] = {
     {180, "sent all the same", "implied clear-to-sends are sent", "apply (exchange_sets.cc)", kSets, nullptr},
     {181, "all slots are free", "how many slots the peer has not taken is forgotten", "ControlChannel::hand_on", kMail,
      nullptr},
+    {182, "rings add up", "what cannot be taken back of a request that is let go of stays within its stream's reach",
+     "Endpoint::stop", kMergedDriver, nullptr},
+    {183, "rings add up from zero", "... is set back to where the stream began to ring", "trigger_base (plan.cc)",
+     kMergedDriver, nullptr},
 };
 
 }  // namespace

@@ -62,11 +62,11 @@ Config draw(uint64_t seed) {
 Config random_config(uint64_t seed) {
   constexpr uint64_t kAnother = 0x6d65726765;  // so that the programs are the same whether something is merged or not
   constexpr uint64_t kSets = 0x73657473;       // likewise
+  constexpr uint64_t kLate = 0x6c617465;       // likewise
   constexpr uint32_t kMerges = 40, kTwoSets = 10;  // percent
   Config config = draw(seed);
-  // Behind a failure a card that takes nothing back bears few rings (exchange_sets.h).
-  const bool bears_few = config.world.has_driver() && is_faulty(config.world);
-  if (Random random(seed ^ kSets); may_merge(config.world) && !bears_few && random.below(100) < kTwoSets) {
+  config.world.late_events = config.world.has_driver() && Random(seed ^ kLate).percent(30);
+  if (Random random(seed ^ kSets); may_merge(config.world) && random.below(100) < kTwoSets) {
     config.program = std::make_shared<const Exchange>(make_halo(draw_two_sets(random)));
     if (!config.world.overflow && config.world.depth > 0)
       config.world.depth = entries_of(*config.program, config.world);

@@ -19,7 +19,7 @@ void draw_provider(Random& random, WorldOptions& world) {
   if (is_faulty(world))
     world.age = 0;
   else if (random.percent(10))
-    world.age = kFar - 1 + random.below(2);
+    world.age = random.one_of({kFar, kFar / 2}) - 1 + random.below(2);
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.world.scarce = false; });
   with([](Config& c) { c.world.stale_reads = false; });
   with([](Config& c) { c.world.frozen_reads = false; });
+  with([](Config& c) { c.world.late_events = false; });
   with([](Config& c) { c.world.stolen_entries = false; });
   with([](Config& c) { c.world.stale_lines = false; });
   with([](Config& c) { c.world.kills = false; });

@@ -220,6 +220,24 @@ int StepFabric::add_error(const fid_cntr& counter, uint64_t value) {
   return 0;
 }
 
+// To 0, which on a card is a register's write as additions are; what is on its way there comes after it.
+int StepFabric::set(const fid_cntr& counter, uint64_t value) {
+  if (sockets_ || value != 0)
+    return mistake("sets a counter to something else than 0, for which a command queue may have no room");
+  const nic::CounterId id = static_cast<const Counter&>(counter).id;
+  if (const Status status = nic_.reset(id); !status.ok())
+    return mistake("sets a counter: " + status.message());
+  world_.process(rank_).shadow.reset(id.value);
+  caused_[id.value] = {};
+  changed_ = true;
+  return 0;
+}
+
+// Of both, the failures go first; the model knows one reset of both.
+int StepFabric::set_error(const fid_cntr&, uint64_t value) {
+  return sockets_ || value != 0 ? mistake("sets failures to something else than 0") : 0;
+}
+
 // ---- Regions
 
 int StepFabric::bind_region(fid_mr& region, fid& to) {
@@ -287,7 +305,7 @@ int StepFabric::insert(std::span<const uint32_t> names, fi_addr_t* addresses) {
 
 ssize_t StepFabric::read_queue(fi_cq_entry* entries, size_t count) {
   world_.act_meanwhile(rank_);
-  if (events_.empty())
+  if (events_.empty() || (world_.options().late_events && world_.chance(ChoiceKind::kLateEvent)))
     return -FI_EAGAIN;
   if (events_.front().err != 0)
     return -FI_EAVAIL;

@@ -87,6 +87,8 @@ class StepFabric final : public Witness {
   uint64_t read(const fid_cntr& counter, bool failures);
   int add(fid_cntr& counter, uint64_t value);
   int add_error(const fid_cntr& counter, uint64_t value);
+  int set(const fid_cntr& counter, uint64_t value);
+  int set_error(const fid_cntr& counter, uint64_t value);
   int open_region(const fi_mr_attr& attributes, bool counts, fid_mr** out);
   int bind_region(fid_mr& region, fid& to);
   int enable_region(fid_mr& region);

@@ -129,6 +129,8 @@ struct StepFabric::Tables {
     ops.readerr = [](fid_cntr* counter) { return fabric_of(counter).read(*counter, true); };
     ops.add = [](fid_cntr* counter, uint64_t value) { return fabric_of(counter).add(*counter, value); };
     ops.adderr = [](fid_cntr* counter, uint64_t value) { return fabric_of(counter).add_error(*counter, value); };
+    ops.set = [](fid_cntr* counter, uint64_t value) { return fabric_of(counter).set(*counter, value); };
+    ops.seterr = [](fid_cntr* counter, uint64_t value) { return fabric_of(counter).set_error(*counter, value); };
   });
   static inline fi_ops endpoint_fid = table_of<fi_ops>([](fi_ops& ops) {
     ops.close = stays;

@@ -60,7 +60,8 @@ WaitLink TransferWaits::not_posted(const std::string& what, RequestName request,
                        std::to_string(process.nic.free_entries()) + " entries free";
     if (side.core != nullptr && side.core->trigger.valid())
       text += " and its trigger counter at " +
-              std::to_string(process.nic.model().read(side.core->trigger).value().reached()) + " of " +
+              std::to_string(process.nic.model().read(side.core->trigger).value().reached() - side.core->trigger_base) +
+              " of " +
               std::to_string((side.core->exchange == nullptr ? 2 : side.core->exchange->trigger_step()) *
                              (iteration - side.before));
     return {text, std::nullopt, Blame::kProtocol};
@@ -183,7 +184,8 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   });
   const bool may_fire = side.started >= iteration && (ready || !uncleared);
   if (!ready && (may_fire || !overflows(side))) {
-    const uint64_t posted = side.data_fired + waiting(side, core.trigger, Transit::Role::kData);
+    // A driver takes nothing back: what was let go of keeps its entries, which fire no more.
+    const uint64_t posted = side.data_fired + (side.released ? 0 : waiting(side, core.trigger, Transit::Role::kData));
     if (posted < side.pieces * iteration)
       return not_posted(what, send, iteration);
   }
@@ -198,7 +200,7 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   if (ready)
     return on_shared_trigger(what, send, iteration, Transit::Role::kData);
   return {what + " may fire, and does not: its trigger counter holds " +
-              so_many_of(world_.process(side.rank).nic.model().read(core.trigger).value().reached(),
+              so_many_of(world_.process(side.rank).nic.model().read(core.trigger).value().reached() - core.trigger_base,
                          2 * (iteration - side.before)),
           std::nullopt, Blame::kProtocol};
 }
@@ -218,17 +220,20 @@ WaitLink TransferWaits::clear(uint32_t message, uint64_t iteration) const {
   return on_shared_trigger(what, receive, iteration, Transit::Role::kClear);
 }
 
-// An operation that hangs on its queue's trigger, behind a start that the stream has reached.
+// An operation that hangs on its queue's trigger, or its exchange's, behind a start that the stream has reached.
 WaitLink TransferWaits::on_shared_trigger(const std::string& what, RequestName request, uint64_t iteration,
                                           Transit::Role role) const {
   const Side& side = world_.side(request);
+  if (side.released && side.core->exchange != nullptr)
+    return not_posted(what, request, iteration);
   const NicModel& model = world_.process(side.rank).nic.model();
   for (uint32_t counter = 0; counter < model.limits().max_counters; ++counter) {
     if (waiting(side, {counter}, role) == 0)
       continue;
     const auto entry = model.first_waiting({counter});
+    const uint64_t base = side.core->trigger.value == counter ? side.core->trigger_base : 0;
     return {what + " is posted: its trigger counter holds " +
-                so_many_of(model.read({counter}).value().reached(), model.threshold_of(*entry)) +
+                so_many_of(model.read({counter}).value().reached() - base, model.threshold_of(*entry) - base) +
                 ", though its stream has rung",
             std::nullopt, Blame::kProtocol};
   }

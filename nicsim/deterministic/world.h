@@ -69,6 +69,7 @@ struct WorldOptions {
   bool no_room = false;
   bool scarce = false;  // a counter or a region is refused once, and there when it is asked for again
   bool stale_reads = false;
+  bool late_events = false;     // with a driver: the queue of what has ended shows nothing yet
   bool frozen_reads = false;    // ends when nothing else moves
   bool stolen_entries = false;  // ... and so does this
   bool stale_lines = false;

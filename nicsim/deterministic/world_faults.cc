@@ -127,7 +127,8 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
       return;
     }
     case Transit::Role::kClear: ++side.clear_fired; return;
-    case Transit::Role::kDone: ++side.done_fired; return;
+    case Transit::Role::kDone:
+      return for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].done_fired; });
     case Transit::Role::kFlag: ++state_->sides[request | 1].done_fired; return;
     case Transit::Role::kMail: LANYARD_CHECK(false, "mail goes over no driver");
   }

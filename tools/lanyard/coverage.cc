@@ -47,6 +47,7 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kCopy: return "copies unasked";
     case ChoiceKind::kScarce: return "scarcity";
     case ChoiceKind::kLeave: return "failures left behind";
+    case ChoiceKind::kLateEvent: return "late events";
     case ChoiceKind::kMeanwhile: return "calls while others drive";
     default: return "";
   }
@@ -86,7 +87,7 @@ std::string Coverage::to_string() const {
        {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
         ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
         ChoiceKind::kLeave, ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck,
-        ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+        ChoiceKind::kLateEvent, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

@@ -168,8 +168,8 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   // Of an exchange with two sets it is not known yet.
   const bool undecided = request.exchange != nullptr && request.exchange->other != nullptr;
   request.finds_out = !undecided && (request.transfer.direction == Direction::kSend) == keys.ready;
-  request.most_starts =
-      most_starts(options_.strategy, keys.ready, pieces_of(request.matched_bytes, context.max_message_bytes));
+  request.most_starts = most_starts(options_.strategy, keys.ready,
+                                    pieces_of(request.matched_bytes, context.max_message_bytes), context.trigger_base);
   request.entries = request.plan.size();
   for (const PlannedOp& planned : request.plan)
     request.entries += planned.op.op.write_back ? nic_.caps().write_back_entries : 0;
@@ -190,6 +190,7 @@ PlanContext Endpoint::plan_context(uint64_t longest, uint64_t number) {
   return {.self = self_,
           .max_message_bytes = std::min(nic_.caps().max_message_bytes, longest),
           .strategy = options_.strategy,
+          .trigger_base = trigger_base(nic_.caps()),
           .one = resources_.one(),
           .context = number};
 }
@@ -273,7 +274,7 @@ void Endpoint::leave_exchange(Request& request) {
   // A set that is complete has its done word raised, which the other's trigger may be about to count.
   for (Exchange* set : {&exchange, other})
     if (set != nullptr && set->other != nullptr && !set->released)
-      set->shared.last_count = set->trigger_value(set->last_start, set->other->last_start);
+      set->shared.last_count = set->shared.trigger_base + set->trigger_value(set->last_start, set->other->last_start);
   close_exchange(exchange);
   if (other != nullptr)
     close_exchange(*other);
@@ -315,8 +316,7 @@ void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
   for (const Exchange* set : all) {
     for (const Request* member : set->members)
       overflow_.cancel(member->number);
-    cancel(set->shared.trigger);
-    cancel(set->shared.completion);
+    stop(set->shared);
   }
   for (const Exchange* set : all)
     if (const Request* mover = first_mover(*set))
@@ -432,16 +432,14 @@ void Endpoint::release(Request& request) {
   // Its graphs and kernels may start it any number of times yet.
   constexpr uint64_t kForEver = uint64_t{1} << 46;
   uint64_t starts = request.starts;
-  nic::CounterId own;
   if (request.standing != nullptr) {
     standing_.abandon(request);
     starts += kForEver / request.completions;
-    own = request.standing->trigger;
+    cancel(request.standing->trigger);
   }
   // Of what has no entry yet the NIC knows nothing: it would let go of the counters and regions that it names.
   overflow_.cancel(request.number);
-  for (const nic::CounterId counter : {request.trigger, request.completion, own})
-    cancel(counter);
+  stop(request);
   if (request.written_back) {
     const uint64_t wanted = request.completion_value(starts);
     const Result<nic::CounterValue> value = nic_.read(request.completion);
@@ -454,9 +452,25 @@ void Endpoint::release(Request& request) {
   raise_done_word(request, starts);
 }
 
+// No write that waits goes out any more, whatever the stream still rings: what it has been given already would add up
+// to the clear-to-sends that are missing (plan.h).
+void Endpoint::stop(const Resources& resources) {
+  if (nic_.caps().cancel) {
+    cancel(resources.trigger);
+    cancel(resources.completion);
+  } else if (resources.trigger.valid()) {
+    (void)nic_.reset(resources.trigger);
+  }
+}
+
 void Endpoint::cancel(nic::CounterId counter) {
-  if (counter.valid() && nic_.caps().cancel)
+  if (counter.valid())
     (void)nic_.cancel(counter);
+}
+
+uint64_t Endpoint::triggered(const Resources& resources) {
+  const uint64_t reached = nic_.read(resources.trigger).value().reached();
+  return reached - std::min(reached, resources.trigger_base);
 }
 
 void Endpoint::raise_done_word(const Resources& resources, uint64_t starts) {

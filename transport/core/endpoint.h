@@ -69,6 +69,8 @@ class Endpoint {
   void close_resources(Request& request);
   // A counter of a queue's or a standing request's, which the NIC may yet have something to do with.
   void close_counter(nic::CounterId counter) { resources_.close(counter); }
+  // What a request's trigger, or an exchange's, counts since the first iteration.
+  uint64_t triggered(const Resources& resources);
   // How much of what was freed is still open.
   size_t unclosed() const { return resources_.unclosed() + enqueued_.size(); }
   // Makes fresh requests an exchange, before the match of any has begun; they are one once all are matched. Where
@@ -159,6 +161,7 @@ class Endpoint {
   void release_exchange(Exchange& exchange, const Request& failed);
   void release_set(Exchange& set, const Request& failed);
   void raise_done_word(const Resources& resources, uint64_t starts);
+  void stop(const Resources& resources);
   void cancel(nic::CounterId counter);
   bool is_complete(const Request& request) const;
   // Whether a start has been made in which the other side takes no part.

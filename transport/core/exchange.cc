@@ -80,7 +80,7 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   exchange.bound = true;
   if (exchange.lead == nullptr)
     return;
-  uint64_t most = nic::kMaxSuccess / std::max(exchange.messages, exchange.trigger_step());
+  uint64_t most = (nic::kMaxSuccess - context.trigger_base) / std::max(exchange.messages, exchange.trigger_step());
   for (Request* member : exchange.members) {
     for (PlannedOp& planned : member->plan) {
       planned.step = exchange.trigger_step();

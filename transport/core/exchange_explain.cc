@@ -35,7 +35,7 @@ const Request* first_of(const Exchange& exchange, Direction direction) {
 Queue::Progress Queue::progress_of_exchange(const Exchange& exchange, uint64_t iteration) {
   if (!exchange.rings)
     return Progress::kUnknown;
-  const uint64_t reached = endpoint_.nic().read(exchange.shared.trigger).value().reached();
+  const uint64_t reached = endpoint_.triggered(exchange.shared);
   uint64_t wanted = exchange.ring_value() * iteration;
   for (const Request* member : exchange.members)
     if (member->clear_to_send_word.valid())

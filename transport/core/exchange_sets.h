@@ -21,10 +21,9 @@
 //
 // A trigger counts the other set's done word as it counts clear-to-sends: by what lands there. So it is the NIC, not
 // the stream alone, that lets no write go before all of the start before has come: where the stream is let past a wait
-// because something failed, the ring behind it lets nothing go by itself. (Before start 1 there is none.) By then what
-// waits for the triggers has been taken back where the NIC can (Endpoint::release()). Where it cannot, that holds as
-// far as no later start of the set rings, too: as with clear-to-sends, two rings add up to one that is missing. So
-// there no more than three starts may be enqueued between two looks at failures by whoever must exclude a stray write.
+// because something failed, the ring behind it lets nothing go by itself. (Before start 1 there is none.) Rings of
+// later starts would add up to what is missing: by then what waits for the triggers has been taken back, or waits for
+// what no ring gets to any more (Endpoint::stop()).
 //
 // Why the thresholds are exact. Of a pair that is implied let q be the other side: its request is of an exchange with
 // two sets as well, of the same set p, and in set 1-p of the same two exchanges something goes the other way.

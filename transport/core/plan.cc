@@ -72,15 +72,22 @@ uint64_t completions_of(const Request& request, const PlanContext& context) {
   return pieces_of(request.matched_bytes, context.max_message_bytes) + (flag ? 1 : 0);
 }
 
-uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces) {
-  const uint64_t left = nic::kMaxSuccess - (strategy == Strategy::kWriteBack ? kMostCountedBefore : 0);
+uint64_t trigger_base(const nic::Caps& caps) {
+  return caps.cancel ? 0 : std::min(kMostCountedBefore, caps.card_thresholds / 2);
+}
+
+uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces, uint64_t trigger_base) {
+  const uint64_t before = strategy == Strategy::kWriteBack ? kMostCountedBefore : trigger_base;
+  const uint64_t left = nic::kMaxSuccess - before;
   return left / std::max<uint64_t>(ready ? 1 : 2, pieces + (raises_flags(strategy) ? 1 : 0));
 }
 
 uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 
 uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration) {
-  const uint64_t base = request.written_back && planned.op.trigger == request.completion ? request.done_base : 0;
+  uint64_t base = request.trigger_base;
+  if (planned.op.trigger == request.completion)
+    base = request.written_back ? request.done_base : 0;
   return base + planned.step * iteration - planned.before;
 }
 

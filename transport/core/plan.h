@@ -56,18 +56,24 @@ struct PlanContext {
   uint32_t self = 0;  // this process's NIC
   uint64_t max_message_bytes = 0;
   Strategy strategy = Strategy::kTargetCounter;
-  WordPool::Word one;    // holds 1: the operand of every increment
-  uint64_t context = 0;  // given back in failure records
+  uint64_t trigger_base = 0;  // the NIC's
+  WordPool::Word one;         // holds 1: the operand of every increment
+  uint64_t context = 0;       // given back in failure records
 };
 
 // A request's counter begins with what its word has counted for others before, which is less.
 inline constexpr uint64_t kMostCountedBefore = uint64_t{1} << 40;
 
+// What a trigger counts before the first iteration. Where the NIC cannot take deferred work back what waits for a
+// trigger can be made to wait for ever by a reset alone: then nothing that a stream has been given to ring gets that
+// far again.
+uint64_t trigger_base(const nic::Caps& caps);
+
 // Writes that a message takes where the longest has so many bytes.
 uint64_t pieces_of(uint64_t bytes, uint64_t longest);
 
 // So many starts a request can have before a threshold would pass 48 bits. The same for both sides of a pair.
-uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces);
+uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces, uint64_t trigger_base);
 
 // What the request's completion counter counts in one iteration. Requires its matched_* fields.
 uint64_t completions_of(const Request& request, const PlanContext& context);

@@ -102,7 +102,7 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
   if (request.exchange != nullptr)
     return progress_of_exchange(*request.exchange, iteration);
   if (request.trigger.valid()) {
-    const uint64_t reached = endpoint_.nic().read(request.trigger).value().reached();
+    const uint64_t reached = endpoint_.triggered(request);
     const uint64_t cleared = request.clear_to_send_word.read() - request.clear_to_send_base;
     return reached >= cleared + iteration ? Progress::kReached : Progress::kEnqueued;
   }
@@ -153,7 +153,7 @@ Queue::Explanation Queue::explain_send(const Request& request, uint64_t iteratio
   const std::string which = std::to_string(iteration);
   const Explanation unacknowledged{" <- " + rank_of(request) + " has not acknowledged the write", Missing::kAnswer};
   if (request.trigger.valid()) {
-    const uint64_t trigger = endpoint_.nic().read(request.trigger).value().reached();
+    const uint64_t trigger = endpoint_.triggered(request);
     const std::string text = " <- trigger counter " + of(trigger, 2 * iteration);
     if (trigger >= 2 * iteration)
       return {text + unacknowledged.text, unacknowledged.missing};

@@ -47,7 +47,7 @@ Status ResourcePool::prepare() {
 Result<Resources> ResourcePool::open_exchange() {
   LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
-  Status status = open_counter(resources.trigger);
+  Status status = open_trigger(resources);
   if (status.ok())
     status = open_counter(resources.completion);
   if (status.ok())
@@ -69,6 +69,7 @@ Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy
   if (exchange != nullptr) {
     resources.shared = true;
     resources.trigger = exchange->trigger;
+    resources.trigger_base = exchange->trigger_base;
     resources.completion = exchange->completion;
     resources.done = exchange->done;
     resources.done_base = exchange->done_base;
@@ -94,6 +95,12 @@ Status ResourcePool::open_counter(nic::CounterId& counter) {
   if (opened.ok())
     counter = opened.value();
   return opened.status();
+}
+
+Status ResourcePool::open_trigger(Resources& resources) {
+  LANYARD_RETURN_IF_ERROR(open_counter(resources.trigger));
+  resources.trigger_base = trigger_base(nic_.caps());
+  return resources.trigger_base > 0 ? nic_.add(resources.trigger, resources.trigger_base) : Status();
 }
 
 Status ResourcePool::enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region) {
@@ -125,7 +132,7 @@ Status ResourcePool::open_send(const Transfer& transfer, Strategy strategy, Reso
 
 Status ResourcePool::open_clear_to_send(Resources& resources) {
   if (!resources.shared)
-    LANYARD_RETURN_IF_ERROR(open_counter(resources.trigger));
+    LANYARD_RETURN_IF_ERROR(open_trigger(resources));
   const Result<WordPool::Word> word = words_.take();
   if (!word.ok())
     return word.status();

@@ -29,8 +29,9 @@ struct Resources {
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
   uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
   uint64_t clear_to_send_base = 0;
-  uint64_t last_count = 0;  // that `trigger` reaches: it still counts what has landed before
-  bool shared = false;      // `trigger`, `completion` and `done` are an exchange's, whoever closes these
+  uint64_t trigger_base = 0;  // what `trigger` counts before the first iteration (plan.h)
+  uint64_t last_count = 0;    // that `trigger` reaches: it still counts what has landed before
+  bool shared = false;        // `trigger`, `completion` and `done` are an exchange's, whoever closes these
   // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
   // it.
   std::shared_ptr<gpu::Packing> packing;
@@ -72,6 +73,7 @@ class ResourcePool {
   Status open_clear_to_send(Resources& resources);
   Status give_word(Resources& resources);
   Status open_counter(nic::CounterId& counter);
+  Status open_trigger(Resources& resources);
   Status enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region);
   Status take_done_word(Resources& resources);
 

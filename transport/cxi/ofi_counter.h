@@ -26,6 +26,9 @@ Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain);
 
 class OfiCounter {
  public:
+  // Of narrow ones: far below what 31 bits hold, so that arrivals never pass that.
+  static constexpr uint64_t kReach = uint64_t{1} << 30;
+
   // At {0, 0}. Requires !is_open().
   Status open(fid_domain* domain, bool wide);
   void close();
@@ -52,9 +55,6 @@ class OfiCounter {
   uint32_t uses = 0;
 
  private:
-  // Far below what 31 bits hold, so that arrivals never pass that.
-  static constexpr uint64_t kReach = uint64_t{1} << 30;
-
   uint64_t provider_value() const;
 
   Fid<fid_cntr> fid_;

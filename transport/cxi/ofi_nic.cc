@@ -138,6 +138,7 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.max_counters = options.max_counters;
   caps_.max_regions = options.max_regions;
   caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
+  caps_.card_thresholds = provider.wide_counters ? kMaxSuccess : OfiCounter::kReach;
   caps_.doorbell_host_call = true;
   caps_.fetching_atomics = true;
   // The sockets provider deadlocks where a counter adds to the one that fired it, and the CXI

@@ -106,6 +106,24 @@ void judge_pairs(World& world) {
   }
 }
 
+// The first failure that a counter counts is copied to its word (N10), whoever asks for it or not.
+bool words_tell_of_failures(World& world) {
+  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+    const Side& side = world.side(RequestName{index});
+    const Process& process = world.process(side.rank);
+    if (process.killed || side.core == nullptr || !side.core->written_back)
+      continue;
+    const bool failed = process.nic.model().read(side.core->completion).value().failure > 0;
+    if (failed && nic::from_word(side.core->done.read()).failure == 0) {
+      world.find(Finding::kLeak, "copy",
+                 "the completion counter of the " + world.exchange().describe({index}) +
+                     " has counted failures, and its word does not tell of any (N10)");
+      return false;
+    }
+  }
+  return true;
+}
+
 bool talks_to_killed(const World& world, uint32_t rank) {
   const auto& messages = world.exchange().messages();
   return std::any_of(messages.begin(), messages.end(), [&](const Exchange::Message& message) {
@@ -158,7 +176,8 @@ void judge_side(World& world, uint32_t index) {
       const Side& other = world.side(RequestName{member});
       of_other = other.starts - other.before;
     });
-    const uint64_t wanted = core.exchange == nullptr ? 2 * starts : core.exchange->trigger_value(starts, of_other);
+    const uint64_t wanted =
+        core.trigger_base + (core.exchange == nullptr ? 2 * starts : core.exchange->trigger_value(starts, of_other));
     if (core.exchange == nullptr || !core.exchange->ended)
       expect("its trigger counter holds", card.read(core.trigger).value().success, wanted);
   }
@@ -384,7 +403,7 @@ void judge_cut(World& world) {
 void judge_quiescence(World& world) {
   if (is_any_cut(world))
     return judge_cut(world);
-  if (!drivers_tell_all(world) || !failures_are_known(world))
+  if (!drivers_tell_all(world) || !failures_are_known(world) || !words_tell_of_failures(world))
     return;
   judge_pairs(world);
   bool all_went_on = true, all_closes = true;
@@ -436,8 +455,8 @@ void judge_quiescence(World& world) {
 void judge_stall(World& world) {
   if (is_any_cut(world))
     return judge_cut(world);
-  if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world) ||
-      !questions_are_answered(world))
+  if (!words_tell_of_failures(world) || !drivers_tell_all(world) || !waits_are_told(world) ||
+      !failures_are_known(world) || !losses_are_told(world) || !questions_are_answered(world))
     return;
   judge_pairs(world);
   const WaitChain chain = WaitChain::of(world);

@@ -95,6 +95,16 @@ void check_data_fired(World& world, const Transit& transit) {
     return broken(world, Finding::kUser, transit, "a ready send runs before its receive was started");
 }
 
+// Once something was let go of no write goes out that the other side has not agreed to, whatever streams still ring.
+// (Of those that come in its place it is not known which start a write is of.)
+void check_late_write(World& world, const Transit& transit) {
+  const Side& send = world.side(send_of(transit));
+  const Side& receive = world.side(receive_of(transit));
+  const bool needs_clearance = !send.core->transfer.ready && !world.is_implied(transit.request);
+  if (needs_clearance && send.before == 0 && receive.before == 0 && receive.clear_counted < transit.iteration)
+    broken(world, Finding::kOrder, transit, "fires without that clear-to-send, after a failure");
+}
+
 void check_clear_fired(World& world, const Transit& transit) {
   const Side& send = world.side(send_of(transit));
   const Side& receive = world.side(receive_of(transit));
@@ -162,6 +172,8 @@ void check_fired(World& world, const Transit& transit) {
     return broken(world, Finding::kUser, transit, "finds the other side freed");
   if (transit.role == Transit::Role::kData && transit.payload == nullptr)
     ++world.side(transit.request).data_read;  // nothing to read
+  if (!cut && transit.role == Transit::Role::kData && was_released(world, transit))
+    check_late_write(world, transit);
   if (cut || was_released(world, transit))
     return;
   switch (transit.role) {
@@ -203,11 +215,9 @@ void check_landing(World& world, const Transit& transit) {
   const Side& send = world.side(send_of(transit));
   const Side& receive = world.side(receive_of(transit));
   const bool implied = world.is_implied(transit.request);
-  // Who lets go of its side after a failure has no right to write where the other side reads, but where its card takes
-  // nothing back and its stream has rung for a later start, too. (Of those that come in its place it is not known which
-  // start a write is of.)
-  const bool taken_back = !world.options().has_driver() || send.started <= transit.iteration;
-  const bool counts = !was_released(world, transit) || (!receive.ever_released && send.before == 0 && taken_back);
+  // Who lets go of its side after a failure has no right to write where the other side reads. (Of those that come in
+  // its place it is not known which start a write is of.)
+  const bool counts = !was_released(world, transit) || (!receive.ever_released && send.before == 0);
   if (implied && counts && !world.is_given(receive_of(transit).index, transit.iteration))
     return broken(world, Finding::kIntegrity, transit, "lands before its receive's program has given the buffer back");
   if (was_released(world, transit))
