@@ -39,16 +39,21 @@ std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestN
   return calls.empty() ? std::nullopt : std::optional(calls);
 }
 
+std::vector<RequestName> members_of(const Exchange& exchange, const Action& action, uint32_t number) {
+  std::vector<RequestName> members;
+  for (const RequestName each : action.requests)
+    if (exchange.merged(each) == number)
+      members.push_back(each);
+  return members;
+}
+
 // Of what is merged and freed by one call one member goes first, and the others cannot be started any more.
 void free_in_part(Exchange& exchange, Random& random, uint32_t rank, uint32_t number) {
   std::vector<Action>& actions = exchange.rank(rank).actions();
   for (size_t place = actions.size(); place-- > 0;) {
     if (actions[place].kind != Action::Kind::kFree)
       continue;
-    std::vector<RequestName> members;
-    for (const RequestName each : actions[place].requests)
-      if (exchange.merged(each) == number)
-        members.push_back(each);
+    std::vector<RequestName> members = members_of(exchange, actions[place], number);
     if (members.size() < 2)
       continue;
     const RequestName first = members[random.below(static_cast<uint32_t>(members.size()))];
@@ -62,6 +67,25 @@ void free_in_part(Exchange& exchange, Random& random, uint32_t rank, uint32_t nu
     actions.insert(actions.begin() + static_cast<ptrdiff_t>(place), {std::move(one), std::move(others)});
     return;
   }
+}
+
+// Before a call that has all members of an exchange one that has not, which is refused, and changes nothing.
+void call_in_part(Exchange& exchange, Random& random, uint32_t rank, uint32_t number) {
+  std::vector<Action>& actions = exchange.rank(rank).actions();
+  std::vector<size_t> calls;
+  for (size_t i = 0; i < actions.size(); ++i)
+    if ((actions[i].kind == Action::Kind::kStart || actions[i].kind == Action::Kind::kWait) && !actions[i].refused &&
+        members_of(exchange, actions[i], number).size() > 1)
+      calls.push_back(i);
+  if (calls.empty())
+    return;
+  const size_t place = calls[random.below(static_cast<uint32_t>(calls.size()))];
+  Action part = actions[place];
+  const std::vector<RequestName> members = members_of(exchange, part, number);
+  const uint32_t left_out = random.below(static_cast<uint32_t>(members.size()));
+  std::erase(part.requests, members[left_out]);
+  part.refused = true;
+  actions.insert(actions.begin() + static_cast<ptrdiff_t>(place), std::move(part));
 }
 
 }  // namespace
@@ -82,6 +106,15 @@ HaloOptions draw_two_sets(Random& random) {
   return halo;
 }
 
+void draw_parts(Exchange& exchange, Random& random, bool faulty) {
+  if (random.percent(50))
+    for (uint32_t alone = 1 + random.below(3); alone > 0; --alone)
+      exchange.part({random.below(static_cast<uint32_t>(2 * exchange.messages().size()))});
+  for (uint32_t rank = 0; rank < exchange.ranks() && !faulty; ++rank)
+    if (random.percent(30))
+      call_in_part(exchange, random, rank, 1);
+}
+
 void draw_merged(Exchange& exchange, Random& random, bool faulty) {
   constexpr uint32_t kMembers = 80;  // of those that could be: percent
   std::map<std::pair<uint32_t, std::vector<size_t>>, std::vector<RequestName>> alike;  // by rank and calls
@@ -99,6 +132,8 @@ void draw_merged(Exchange& exchange, Random& random, bool faulty) {
         exchange.merge(request, number);
     if (!faulty && random.percent(30))
       free_in_part(exchange, random, calls.first, number);
+    if (!faulty && random.percent(30))
+      call_in_part(exchange, random, calls.first, number);
   }
 }
 

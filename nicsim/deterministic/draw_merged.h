@@ -23,6 +23,9 @@ void draw_merged(Exchange& exchange, Random& random, bool faulty);
 // Ranks that all have exchanges with two sets, for worlds that may_merge().
 HaloOptions draw_two_sets(Random& random);
 
+// Some of their requests are single ones after all, on one side or both; and some calls lack a member, and are refused.
+void draw_parts(Exchange& exchange, Random& random, bool faulty);
+
 }  // namespace lanyard::nicsim
 
 #endif  // LANYARD_NICSIM_DETERMINISTIC_DRAW_MERGED_H_

@@ -101,6 +101,12 @@ void Exchange::merge(RequestName request, uint32_t number) {
   merges_ = true;
 }
 
+void Exchange::part(RequestName request) {
+  MessageOptions& options = messages_.at(request.message()).options;
+  (request.receive() ? options.receive_merged : options.send_merged) = 0;
+  (request.receive() ? options.receive_set : options.send_set) = 0;
+}
+
 std::string Exchange::describe(RequestName request) const {
   const Message& message = messages_.at(request.message());
   const bool nobody = message.options.nobody;

@@ -176,6 +176,8 @@ class Exchange {
   HostProgram& rank(uint32_t rank) { return programs_.at(rank); }
   // Merges a request with the others of its rank that have this number, from 1.
   void merge(RequestName request, uint32_t number);
+  // Takes it out again.
+  void part(RequestName request);
 
   uint32_t ranks() const { return static_cast<uint32_t>(programs_.size()); }
   const std::vector<Message>& messages() const { return messages_; }

@@ -67,7 +67,9 @@ Config random_config(uint64_t seed) {
   Config config = draw(seed);
   config.world.late_events = config.world.has_driver() && Random(seed ^ kLate).percent(30);
   if (Random random(seed ^ kSets); may_merge(config.world) && random.below(100) < kTwoSets) {
-    config.program = std::make_shared<const Exchange>(make_halo(draw_two_sets(random)));
+    Exchange sets = make_halo(draw_two_sets(random));
+    draw_parts(sets, random, is_faulty(config.world));
+    config.program = std::make_shared<const Exchange>(std::move(sets));
     if (!config.world.overflow && config.world.depth > 0)
       config.world.depth = entries_of(*config.program, config.world);
     return config;

@@ -7,6 +7,7 @@
 
 #include "nicsim/deterministic/world.h"
 #include "transport/base/check.h"
+#include "transport/cxi/ofi_region.h"
 
 namespace lanyard::nicsim {
 
@@ -283,6 +284,15 @@ int StepFabric::close_region(fid_mr& region) {
   }
   delete &closing;
   return 0;
+}
+
+// Where there are no writes of no bytes every region of the driver's has a word beside it, and memory where it has any.
+nic::Usage StepFabric::usage() const {
+  const auto counts = [this](const Region* region) {
+    return !sockets_ || ofi::KeyMaker::beside({region->key}).value == region->key;
+  };
+  return {.counters = nic_.usage().counters,
+          .regions = static_cast<uint32_t>(std::count_if(regions_.begin(), regions_.end(), counts))};
 }
 
 // ---- The endpoint

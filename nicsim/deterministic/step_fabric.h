@@ -103,6 +103,8 @@ class StepFabric final : public Witness {
   ssize_t read_error(fi_cq_err_entry& entry);
   bool has_entries() const { return !sockets_; }
   size_t depth() const { return nic_.caps().deferred_depth; }
+  // What the driver has opened, and not closed.
+  nic::Usage usage() const;
 
   // ---- As the model's witness
   void ended(const nic::Op& op, Code code, nic::CounterValue value) override;

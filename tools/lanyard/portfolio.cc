@@ -80,6 +80,7 @@ std::vector<nicsim::Config> portfolio() {
       "3ranks,1req-one-way,1iter,early-acks,in-flight=2,mail-by-card",
       "3ranks,1req-each-way,1iter,kills,mail-by-card",
       "2ranks,2req-each-way,2iter,depth=5,cxi-driver,failures,no-room,stolen-entries",
+      "2ranks,1req-each-way,2iter,sync,cxi-driver,failures,late-events",
       "2ranks,2req-each-way,3iter,depth=4,sockets-driver,no-room",
       "2ranks,1req-each-way,2iter,bytes=0,sockets-driver,failures,free",
       "3ranks,1req-each-way,2iter,sender-flag,sockets-driver,early-acks,kills",

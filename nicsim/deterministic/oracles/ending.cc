@@ -230,6 +230,16 @@ uint32_t counters_held(const World& world, const Process& process) {
   return held;
 }
 
+// The driver keeps no counter or region that the provider has refused, or has closed.
+void judge_usage(World& world, const Process& process) {
+  const nic::Usage told = process.driver->nic->usage(), open = process.driver->fabric.usage();
+  if (told.counters != open.counters || told.regions != open.regions)
+    world.find(Finding::kLeak, "lifetime",
+               "rank " + std::to_string(process.rank) + ": the driver says that " + std::to_string(told.counters) +
+                   " counters and " + std::to_string(told.regions) + " regions are open, and " +
+                   std::to_string(open.counters) + " and " + std::to_string(open.regions) + " are");
+}
+
 // A stream keeps at most two numbers for each request that its graphs start.
 void judge_counts(World& world, const Process& process) {
   size_t taken = 0, held = 0;
@@ -426,6 +436,7 @@ void judge_quiescence(World& world) {
                    "rank " + std::to_string(rank) + ": the driver would give away " + std::to_string(free) +
                        " entries, of " + std::to_string(depth));
       left = std::max(left, depth - std::min(depth, free));
+      judge_usage(world, process);
     }
     if (all_went_on && all_closes && !talks_to_killed(world, rank) && !let_go_of_standing(world, process) &&
         left > ahead(world, process))
