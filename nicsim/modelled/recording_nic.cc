@@ -13,6 +13,7 @@ RecordingNic::RecordingNic(uint64_t max_message_bytes) {
   caps_.max_regions = UINT32_MAX;
   caps_.max_message_bytes = max_message_bytes;
   caps_.doorbell_mmio_add = true;  // as on Slingshot
+  caps_.cancel = true;             // so that triggers count from 0, though Slingshot takes nothing back
   caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
   caps_.counters_count_both = true;
