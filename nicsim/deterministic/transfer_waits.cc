@@ -178,8 +178,9 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
     return {what + " was let go of: its exchange has failed", std::nullopt, Blame::kFailure};
   std::optional<uint32_t> uncleared;
   world_.for_each_merged(send.index, [&](uint32_t other) {
-    if (!RequestName{other}.receive() && !world_.exchange().messages()[other / 2].options.ready &&
-        !world_.is_implied(other) && world_.side(RequestName{other | 1}).clear_counted < iteration)
+    const MessageOptions& options = world_.exchange().messages()[other / 2].options;
+    if (!RequestName{other}.receive() && !options.ready && !options.nobody && !world_.is_implied(other) &&
+        world_.side(RequestName{other | 1}).clear_counted < iteration)
       uncleared = other;
   });
   const bool may_fire = side.started >= iteration && (ready || !uncleared);
