@@ -201,7 +201,8 @@ void World::build() {
     const auto enough = static_cast<uint32_t>(2 * mine.in_flight + 2);
     limits.max_in_flight = options_.in_flight > 0 ? options_.in_flight : enough;
     limits.max_held = 1;
-    limits.kept_failures = options_.failures || options_.kills ? 64 : 4;
+    // Of a peer that dies all that is under way to it fails at once, and is to be told of.
+    limits.kept_failures = options_.failures || options_.kills ? std::max(64u, enough) : 4;
     limits.max_message_bytes =
         sockets ? std::max<uint64_t>(options_.longest(rank), sizeof(uint64_t)) : options_.longest(rank);
     transits += enough;  // what has been acknowledged may still be to land
