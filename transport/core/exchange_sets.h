@@ -30,8 +30,9 @@
 //  - The buffer that write i goes to is free. For i = 1 and 2 nobody has used it: receive buffers are the exchange's
 //    from the match on. Else T_p has counted the done word of start i-1, so all its messages have come, one of q's
 //    among them; q wrote it at its start i-1, which came after its wait i-2 and all that reads what i-2 had brought
-//    there. (Mutants: clear-to-sends implied where nothing comes back; where the other side has one set; a write that
-//    does not wait for the done word; a start before the wait for the other set's.)
+//    there. (Mutants: clear-to-sends implied where nothing comes back; where the other side has one set; a start
+//    before the wait for the other set's. That a write does not wait for the done word itself cannot be told since
+//    Endpoint::stop(): its ring comes behind the stream's wait for that word.)
 //  - C_p >= N k means all N of each of the first k starts of the set. Own writes k+1 need ring k+1, after wait k. q's
 //    write i+2 needs, by the same argument, our message i+1, written at our start i+1, after our wait i. So a neighbour
 //    is one start ahead at most, and that one counts elsewhere: with one counter for both sets its message i+1 would
