@@ -15,7 +15,7 @@ using lanyard::api::Communicators;
 using lanyard::api::Context;
 using lanyard::api::ContextLock;
 
-// Names the child of a constructor that has succeeded. Returns its code.
+// Counts the child of a constructor that has succeeded. Returns its code.
 int name(int code, MPI_Comm parent, const MPI_Comm* child) {
   if (code == MPI_SUCCESS)
     lanyard_follow_child(parent, *child);
@@ -30,10 +30,11 @@ int free_by(int (*call)(MPI_Comm*), MPI_Comm* communicator) {
   Communicators::Leaving leaving;
   {
     const ContextLock lock(*context);
+    context->requests().settle();
     leaving = context->communicators().leave(handle);
   }
   const int code = call(communicator);
-  if (leaving.ref || leaving.place) {
+  if (leaving.ref || (leaving.place && code != MPI_SUCCESS)) {
     const ContextLock lock(*context);
     context->communicators().left(handle, std::move(leaving), code == MPI_SUCCESS);
   }
@@ -52,14 +53,6 @@ void lanyard_follow_child(MPI_Comm parent, MPI_Comm child) {
   context->communicators().add_child(parent, child);
 }
 
-void lanyard_follow_child_later(MPI_Comm parent, MPI_Comm child) {
-  Context* context = Context::get();
-  if (context == nullptr)
-    return;
-  const ContextLock lock(*context);
-  context->communicators().add_child_later(parent, child);
-}
-
 void lanyard_follow_group_child(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child) {
   Context* context = Context::get();
   if (context == nullptr)
@@ -75,10 +68,7 @@ int MPI_Comm_dup_with_info(MPI_Comm parent, MPI_Info info, MPI_Comm* child) {
 }
 
 int MPI_Comm_idup(MPI_Comm parent, MPI_Comm* child, MPI_Request* request) {
-  const int code = PMPI_Comm_idup(parent, child, request);
-  if (code == MPI_SUCCESS)
-    lanyard_follow_child_later(parent, *child);
-  return code;
+  return name(PMPI_Comm_idup(parent, child, request), parent, child);
 }
 
 int MPI_Comm_create(MPI_Comm parent, MPI_Group group, MPI_Comm* child) {

@@ -57,11 +57,11 @@ CommunicatorName* Communicators::find(MPI_Comm communicator) {
   PMPI_Comm_get_attr(communicator, keyval_, &value, &flag);
   if (flag)
     return static_cast<CommunicatorName*>(value);
-  const auto later = later_.find(communicator);
-  if (later == later_.end())
+  const auto unnamed = unnamed_.find(communicator);
+  if (unnamed == unnamed_.end())
     return nullptr;
-  const uint64_t place = later->second;
-  later_.erase(later);
+  const uint64_t place = unnamed->second;
+  unnamed_.erase(unnamed);
   name_child(place, communicator);
   return find(communicator);
 }
@@ -77,9 +77,10 @@ uint64_t Communicators::next_child(MPI_Comm parent) {
   return name == nullptr || name->id == 0 ? 0 : mix(name->id, ++name->children);
 }
 
-void Communicators::add_child_later(MPI_Comm parent, MPI_Comm child) {
-  if (const uint64_t place = next_child(parent))
-    later_[child] = place;
+void Communicators::add_child(MPI_Comm parent, MPI_Comm child) {
+  const uint64_t place = next_child(parent);
+  if (place != 0 && child != MPI_COMM_NULL)
+    unnamed_[child] = place;
 }
 
 void Communicators::add_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child) {
@@ -96,7 +97,9 @@ void Communicators::add_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Com
   uint64_t id = mix(name->id, uint64_t{1} << 63 | static_cast<uint32_t>(tag));
   for (const int rank : translated)
     id = mix(id, static_cast<uint32_t>(rank));
-  name_child(mix(id, ++groups_[id]), child);
+  const uint64_t place = mix(id, ++groups_[id]);
+  if (child != MPI_COMM_NULL)
+    unnamed_[child] = place;
 }
 
 int Communicators::translate(MPI_Comm communicator, int member) const {
@@ -109,8 +112,6 @@ int Communicators::translate(MPI_Comm communicator, int member) const {
 }
 
 void Communicators::name_child(uint64_t place, MPI_Comm child) {
-  if (place == 0 || child == MPI_COMM_NULL)
-    return;
   int inter = 0;
   PMPI_Comm_test_inter(child, &inter);
   if (!inter)
@@ -119,8 +120,10 @@ void Communicators::name_child(uint64_t place, MPI_Comm child) {
 
 Communicators::Leaving Communicators::leave(MPI_Comm communicator) {
   Leaving leaving;
-  if (const auto later = later_.extract(communicator))
-    leaving.place = later.mapped();
+  if (const auto unnamed = unnamed_.find(communicator); unnamed != unnamed_.end()) {
+    leaving.place = unnamed->second;
+    unnamed_.erase(unnamed);
+  }
   if (const auto ref = refs_.find(communicator); ref != refs_.end())
     leaving.ref = ref->second;
   return leaving;
@@ -130,7 +133,7 @@ Communicators::Leaving Communicators::leave(MPI_Comm communicator) {
 void Communicators::left(MPI_Comm communicator, Leaving leaving, bool freed) {
   if (!freed) {
     if (leaving.place)
-      later_[communicator] = *leaving.place;
+      unnamed_[communicator] = *leaving.place;
     return;
   }
   if (!leaving.ref)
@@ -140,8 +143,12 @@ void Communicators::left(MPI_Comm communicator, Leaving leaving, bool freed) {
     refs_.erase(ref);
 }
 
+bool Communicators::is_latest(MPI_Comm communicator) const {
+  return communicator == latest_ && latest_deletions_ == deletions.load();
+}
+
 CommunicatorName& Communicators::of_request(MPI_Comm communicator) {
-  if (communicator == latest_ && latest_deletions_ == deletions.load())
+  if (is_latest(communicator))
     return *latest_name_;
   CommunicatorName* name = find(communicator);
   if (name == nullptr)

@@ -56,11 +56,10 @@ class Communicators {
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // A constructor that is collective over `parent` has succeeded: counts the child and names it, unless it is
-  // MPI_COMM_NULL or an inter-communicator, or the parent has no name.
-  void add_child(MPI_Comm parent, MPI_Comm child) { name_child(next_child(parent), child); }
-  // The same for a child that is not to be touched before a request has completed.
-  void add_child_later(MPI_Comm parent, MPI_Comm child);
+  // A constructor that is collective over `parent` has succeeded: counts the child, unless the parent has no name. Its
+  // own name, which inter-communicators do not get, is made once somebody asks: most never have a persistent request,
+  // and the child of MPI_Comm_idup is not to be touched before a request has completed.
+  void add_child(MPI_Comm parent, MPI_Comm child);
   // The same for MPI_Comm_create_group, which only the group's members call.
   void add_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child);
 
@@ -76,6 +75,8 @@ class Communicators {
 
   // What is known of a request's communicator: its `id` is 0 where matching cannot use it. Valid until it is freed.
   CommunicatorName& of_request(MPI_Comm communicator);
+  // Whether it is the one that was asked for last, and has not been freed since.
+  bool is_latest(MPI_Comm communicator) const;
   // A member's rank in MPI_COMM_WORLD; kUnsupported where it is not there. Requires 0 <= member < the size.
   Result<uint32_t> world_rank(CommunicatorName& name, int member) LANYARD_REQUIRES(context_locked);
 
@@ -90,7 +91,7 @@ class Communicators {
   int keyval_ = MPI_KEYVAL_INVALID;
   MPI_Group world_ = MPI_GROUP_NULL;
   CommunicatorName self_;  // of MPI_COMM_SELF, whose attributes MPI deletes before everything ends
-  std::map<MPI_Comm, uint64_t> later_;
+  std::unordered_map<MPI_Comm, uint64_t> unnamed_;  // the places of children among their siblings
   std::map<uint64_t, uint64_t> groups_;  // how often MPI_Comm_create_group made a child of this parent, tag and group
   std::unordered_map<MPI_Comm, CommunicatorRef> refs_;  // by handle, for leave() to find without asking the MPI
 

@@ -7,7 +7,6 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "api/communicators.h"
@@ -104,7 +103,7 @@ class Context {
   bool meet_others();
   bool halt_streams();
 
-  std::mutex mutex_;
+  FutexLock lock_;
   Errors errors_;
   Communicators communicators_;
   Datatypes datatypes_;
@@ -121,7 +120,7 @@ class Context {
   std::unique_ptr<NicHelper> helper_;
   std::unique_ptr<core::ControlPlane> plane_;
   ControlThread control_thread_{*this};
-  RequestTable requests_;
+  RequestTable requests_{*this};
   std::vector<BlockingCall*> blocking_calls_;
   std::vector<StallInquiry*> inquiries_;
   uint64_t questions_ = 0;
@@ -132,7 +131,7 @@ class Context {
   std::vector<core::Request*> scratch_;
 };
 
-inline ContextLock::ContextLock(Context& context) : lock_(context.mutex_) {}
+inline ContextLock::ContextLock(Context& context) : lock_(context.lock_) {}
 
 // The MPI error class for a code of the inner layers.
 int error_class_for(Context& context, Code code);

@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "transport/base/futex_lock.h"
 #include "transport/base/thread_annotations.h"
 
 namespace lanyard::api {
@@ -23,7 +24,7 @@ class LANYARD_SCOPED_CAPABILITY ContextLock {
   ContextLock& operator=(const ContextLock&) = delete;
 
  private:
-  const std::lock_guard<std::mutex> lock_;
+  const std::lock_guard<FutexLock> lock_;
 };
 
 }  // namespace lanyard::api

@@ -26,6 +26,13 @@ Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
 class Datatypes {
  public:
   Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
+  // Whether it is one of those that are remembered.
+  bool knows(MPI_Datatype datatype) const {
+    for (const Known& known : known_)
+      if (known.datatype == datatype)
+        return true;
+    return false;
+  }
 
  private:
   struct Known {

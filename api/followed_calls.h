@@ -24,9 +24,8 @@ typedef enum lanyard_request_kind {
 void lanyard_follow_request(lanyard_request_kind kind, const void* buffer, int count, MPI_Datatype datatype, int peer,
                             int tag, MPI_Comm communicator, MPI_Request request);
 
-/* A constructor of communicators: of any kind; MPI_Comm_idup; MPI_Comm_create_group. */
+/* A constructor of communicators: of any kind, MPI_Comm_idup too; MPI_Comm_create_group. */
 void lanyard_follow_child(MPI_Comm parent, MPI_Comm child);
-void lanyard_follow_child_later(MPI_Comm parent, MPI_Comm child);
 void lanyard_follow_group_child(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child);
 
 /* Calls that start, test, wait for or cancel a request for which this is 0 may be made without Lanyard; others must be

@@ -6,100 +6,32 @@
 #include <chrono>
 
 #include "api/context.h"
-#include "api/datatype.h"
 #include "api/followed_calls.h"
 #include "api/match_call.h"
+#include "api/request_arguments.h"
 #include "api/watched_handles.h"
 
 namespace {
 
-using lanyard::Result;
-using lanyard::api::CommunicatorName;
-using lanyard::api::Communicators;
 using lanyard::api::Context;
 using lanyard::api::ContextLock;
-using lanyard::api::Elements;
 using lanyard::api::raise;
+using lanyard::api::RequestArguments;
 using lanyard::api::RequestRecord;
+using lanyard::api::resolve;
 using lanyard::core::Direction;
-using lanyard::core::Transfer;
 
-struct Arguments {
-  const void* buffer;
-  MPI_Count count;
-  MPI_Datatype datatype;
-  int peer;
-  int tag;
-  MPI_Comm communicator;
-};
-
-int core_peer(int peer) {
-  if (peer == MPI_PROC_NULL)
-    return lanyard::core::kNobody;
-  return peer == MPI_ANY_SOURCE ? lanyard::core::kAnySource : peer;
-}
-
-void refuse(RequestRecord& record, int error_class, const std::string& why) {
-  record.unusable_class = error_class;
-  record.unusable = why;
-}
-
-// Of a communicator without a name.
-const char* why_not_followed(MPI_Comm communicator) {
-  int inter = 0;
-  PMPI_Comm_test_inter(communicator, &inter);
-  return inter ? "requests of an inter-communicator cannot be matched"
-               : "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one "
-                 "(of MPI_Intercomm_merge, MPI_Comm_spawn, MPI_Comm_accept, or a session)";
-}
-
-// Everything is resolved now, because the user may free the datatype and the communicator before matching.
-void resolve(Context& context, const Arguments& arguments, RequestRecord& record)
-    LANYARD_REQUIRES(lanyard::api::context_locked) {
-  Communicators& communicators = context.communicators();
-  CommunicatorName& name = communicators.of_request(arguments.communicator);
-  record.communicator = *name.ref;
-  Transfer& transfer = record.transfer;
-  transfer.tag = arguments.tag == MPI_ANY_TAG ? lanyard::core::kAnyTag : arguments.tag;
-  transfer.peer = core_peer(arguments.peer);
-  transfer.rank = name.rank;
-  const Result<Elements> elements =
-      context.datatypes().elements_of(arguments.datatype, static_cast<uint64_t>(arguments.count));
-  if (elements.ok()) {
-    transfer.bytes = elements.value().bytes;
-    // From MPI_BOTTOM an offset is an address.
-    transfer.buffer = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(arguments.buffer) +
-                                              static_cast<uintptr_t>(elements.value().offset));
-    record.layout = elements.value().layout;
-  }
-  if (transfer.peer == lanyard::core::kNobody)
-    return;  // nothing moves, whatever its type and communicator
-  if (!elements.ok())
-    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, elements.status().message());
-  if (name.id == 0)
-    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, why_not_followed(arguments.communicator));
-  transfer.communicator = name.id;
-  if (transfer.peer < 0)
-    return;
-  if (transfer.peer >= name.size)
-    return refuse(record, MPI_ERR_RANK, "the communicator has no rank " + std::to_string(transfer.peer));
-  const Result<uint32_t> nic = communicators.world_rank(name, transfer.peer);
-  if (!nic.ok())
-    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, nic.status().message());
-  transfer.peer_nic = nic.value();
-}
-
-int remember(int code, lanyard_request_kind kind, const Arguments& arguments, const MPI_Request* request) {
+int remember(int code, const RequestArguments& arguments, const MPI_Request* request) {
   Context* context = Context::get();
   if (code != MPI_SUCCESS || context == nullptr)
     return code;
   const ContextLock lock(*context);
-  RequestRecord& record = context->requests().insert(*request);
-  record.transfer.direction = kind == LANYARD_RECEIVE ? Direction::kReceive : Direction::kSend;
-  record.transfer.ready = kind == LANYARD_READY_SEND;
-  resolve(*context, arguments, record);
-  if (kind == LANYARD_BUFFERED_SEND)
-    refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, "buffered sends cannot be matched");
+  // Nearly all requests are of a datatype of the MPI's own and of the communicator of the one before. Whoever frees
+  // that comes by settle().
+  if (context->datatypes().knows(arguments.datatype) && context->communicators().is_latest(arguments.communicator))
+    context->requests().note(*request, arguments);
+  else
+    resolve(*context, arguments, context->requests().insert(*request));
   return code;
 }
 
@@ -120,6 +52,11 @@ void wait_until_told(Context& context, uint32_t peer) {
   }
 }
 
+bool forget_noted(Context& context, MPI_Request request) {
+  const ContextLock lock(context);
+  return context.requests().forget_noted(request);
+}
+
 [[gnu::noinline]] int free_watched(MPI_Request* request) {
   Context* context = Context::get();
   if (context == nullptr)
@@ -127,6 +64,8 @@ void wait_until_told(Context& context, uint32_t peer) {
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;
   std::optional<uint32_t> withdrawn;  // whose offer it was made to
+  if (forget_noted(*context, *request))
+    return PMPI_Request_free(request);
   {
     const ContextLock lock(*context);
     lanyard::api::MatchCall::advance_all(*context);
@@ -165,8 +104,8 @@ extern "C" {
 #define LANYARD_REQUEST_INIT(name, kind, buffer_type, count_type)                                                 \
   int name(buffer_type buffer, count_type count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator, \
            MPI_Request* request) {                                                                                \
-    return remember(P##name(buffer, count, datatype, peer, tag, communicator, request), kind,                     \
-                    {buffer, count, datatype, peer, tag, communicator}, request);                                 \
+    return remember(P##name(buffer, count, datatype, peer, tag, communicator, request),                           \
+                    {kind, peer, tag, buffer, count, datatype, communicator}, request);                           \
   }
 
 LANYARD_REQUEST_INIT(MPI_Send_init, LANYARD_SEND, const void*, int)
@@ -185,7 +124,7 @@ LANYARD_REQUEST_INIT(MPI_Recv_init_c, LANYARD_RECEIVE, void*, MPI_Count)
 
 void lanyard_follow_request(lanyard_request_kind kind, const void* buffer, int count, MPI_Datatype datatype, int peer,
                             int tag, MPI_Comm communicator, MPI_Request request) {
-  remember(MPI_SUCCESS, kind, {buffer, count, datatype, peer, tag, communicator}, &request);
+  remember(MPI_SUCCESS, {kind, peer, tag, buffer, count, datatype, communicator}, &request);
 }
 
 int MPI_Request_free(MPI_Request* request) {

@@ -1,4 +1,7 @@
 // RequestTable: what Lanyard knows of each persistent request, found by the MPI's own handle in constant time.
+//
+// Most persistent requests of a program that has Lanyard linked are never given to it. So MPI's own call only notes its
+// arguments; what they come to is made out when somebody looks for the request, or before what they name is freed.
 #ifndef LANYARD_API_REQUEST_TABLE_H_
 #define LANYARD_API_REQUEST_TABLE_H_
 
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "api/communicators.h"
+#include "api/request_arguments.h"
 #include "gpu/layout.h"
 #include "transport/core/request.h"
 
@@ -46,25 +50,47 @@ struct RequestRecord {
 // used again, so that a request that comes and goes allocates nothing.
 class RequestTable {
  public:
-  RequestTable() : slots_(kFirstSlots) {}
+  explicit RequestTable(Context& context) : context_(context), slots_(kFirstSlots) {}
 
-  RequestRecord* find(MPI_Request handle) {
-    const Slot* slot = slot_of(handle);
-    return slot == nullptr ? nullptr : slot->record;
+  // Null for a request that is neither noted nor has a record. The record is valid until it is erased.
+  RequestRecord* find(MPI_Request handle) LANYARD_REQUIRES(context_locked) {
+    Slot* slot = slot_of(handle);
+    if (slot == nullptr)
+      return nullptr;
+    return slot->record != nullptr ? slot->record : &settle(*slot);
   }
-  // A record for this handle, replacing one that the MPI has used before. Valid until it is erased.
+  // Remembers this handle, in place of one that the MPI has used before, for a find() that asks for its record: until
+  // settle(), neither datatype nor communicator may be freed.
+  void note(MPI_Request handle, const RequestArguments& arguments);
+  // Forgets it where it is noted and no more; returns whether it was.
+  bool forget_noted(MPI_Request handle) {
+    const Slot* slot = slot_of(handle);
+    if (slot == nullptr || slot->record != nullptr)
+      return false;
+    erase(handle);
+    return true;
+  }
+  // Makes the records of all that have been noted.
+  void settle() LANYARD_REQUIRES(context_locked);
+  // An empty record for this handle, in place of one that the MPI has used before.
   RequestRecord& insert(MPI_Request handle);
   void erase(MPI_Request handle);
   // From now on MPI's own calls on it are looked at. Requires a record.
-  void watch(MPI_Request handle);
+  void watch(MPI_Request handle) LANYARD_REQUIRES(context_locked);
 
  private:
   static constexpr size_t kFirstSlots = 64;  // a power of two, as every later size
 
+  enum class State : uint8_t {
+    kFree,
+    kErased,  // searches go on past it
+    kUsed,    // has a record, or is noted
+  };
   struct Slot {
     MPI_Request handle = MPI_REQUEST_NULL;
-    bool was_used = false;  // a record was here: searches go on past it
+    State state = State::kFree;
     RequestRecord* record = nullptr;
+    RequestArguments arguments;  // where it is noted
   };
 
   // Where the search begins. The top bits of a product with the golden ratio spread handles that lie at equal
@@ -77,19 +103,26 @@ class RequestTable {
   Slot* slot_of(MPI_Request handle) {
     for (size_t i = hash(handle);; ++i) {
       Slot& slot = slots_[i & mask_];
-      if (slot.record != nullptr && slot.handle == handle)
+      if (slot.state == State::kUsed && slot.handle == handle)
         return &slot;
-      if (slot.record == nullptr && !slot.was_used)
+      if (slot.state == State::kFree)
         return nullptr;
     }
   }
+  // That of the handle, with neither a record nor arguments.
+  Slot& take(MPI_Request handle);
+  void give(Slot& slot);
+  RequestRecord& record_for(Slot& slot);
+  RequestRecord& settle(Slot& slot) LANYARD_REQUIRES(context_locked);
   void rehash(size_t size);
 
+  Context& context_;
   std::vector<Slot> slots_;
   size_t mask_ = kFirstSlots - 1;                   // slots_.size() - 1
   int shift_ = 64 - std::countr_zero(kFirstSlots);  // leaves as many bits of a hash as the mask has
-  size_t count_ = 0;
-  size_t used_ = 0;  // slots that are or were used
+  size_t count_ = 0;                                // of slots that are used
+  size_t dirty_ = 0;                                // that are or were
+  size_t noted_ = 0;                                // without a record
   std::deque<RequestRecord> records_;
   std::vector<RequestRecord*> spare_;
 };

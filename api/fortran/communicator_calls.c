@@ -36,12 +36,7 @@ CONSTRUCTOR(dist_graph_create_adjacent,
             (parent, indegree, sources, source_weights, outdegree, destinations, destination_weights, info, reorder,
              child, error))
 
-LANYARD_F_ROUTINE(comm_idup, (f_ref parent, f_ref child, f_ref request, f_ref error), (parent, child, request, error)) {
-  const MPI_Comm whose = PMPI_Comm_f2c(*parent);
-  actual(parent, child, request, error);
-  if (*error == MPI_SUCCESS)
-    lanyard_follow_child_later(whose, PMPI_Comm_f2c(*child));
-}
+CONSTRUCTOR(comm_idup, (f_ref parent, f_ref child, f_ref request, f_ref error), (parent, child, request, error))
 
 LANYARD_F_ROUTINE(comm_create_group, (f_ref parent, f_ref group, f_ref tag, f_ref child, f_ref error),
                   (parent, group, tag, child, error)) {

@@ -46,6 +46,12 @@ constexpr Mutant kMutants[] = {
     {39, "sleeps though polling could go on", "ShmWire::waiting", "long_messages"},
     {40, "looks for itself, and hands nothing over", "ThreadedNic::wait_since", "going_to_sleep"},
     {41, "does not look at what arrived while it slept", "ThreadedNic::wait_since", "coming_out_of_sleep"},
+    {42, "takes a lock that is held", "FutexLock::wait", "locking"},
+    {43, "who has waited does not say that others may sleep", "FutexLock::wait", "locking"},
+    {44, "wakes nobody who waits for the lock", "FutexLock::unlock", "locking"},
+    {45, "what a holder did is not ordered before the next", "FutexLock::unlock", "locking"},
+    {46, "the next is not ordered after what a holder did", "FutexLock::lock", "locking"},
+    {47, "who has waited is not ordered after what a holder did", "FutexLock::wait", "locking"},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The programs of the workloads (workloads.h). Each sets two NICs up, lets its threads go, and looks at what must be
-// true in the end.
+// The programs of the workloads (workloads.h). Each sets two NICs up, or a lock, lets its threads go, and looks at what
+// must be true in the end.
 #ifndef LANYARD_TESTS_INTERLEAVING_PROGRAMS_H_
 #define LANYARD_TESTS_INTERLEAVING_PROGRAMS_H_
 
@@ -24,6 +24,9 @@ void waiting();
 void handing_over();
 void going_to_sleep();
 void coming_out_of_sleep();
+
+// locking_programs.cc
+void locking();
 
 // message_programs.cc
 void deregistering();

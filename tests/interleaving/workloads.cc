@@ -29,6 +29,7 @@ constexpr Workload kWorkloads[] = {
     {"posting_while_attending", false, programs::posting_while_attending},
     {"going_to_sleep", false, programs::going_to_sleep},
     {"coming_out_of_sleep", true, programs::coming_out_of_sleep},
+    {"locking", false, programs::locking},
 };
 
 }  // namespace

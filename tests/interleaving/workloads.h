@@ -1,5 +1,5 @@
 // Workloads: small programs of two NICs and a few threads, each of which meets every promise of the NIC's and the
-// wire's contract that it looks at (nic.h, wire.h), in whatever order its threads run.
+// wire's contract that it looks at (nic.h, wire.h), in whatever order its threads run; and one of a lock.
 #ifndef LANYARD_TESTS_INTERLEAVING_WORKLOADS_H_
 #define LANYARD_TESTS_INTERLEAVING_WORKLOADS_H_
 

@@ -1,0 +1,76 @@
+#include "api/request_arguments.h"
+
+#include <string>
+
+#include "api/communicators.h"
+#include "api/context.h"
+#include "api/datatype.h"
+#include "api/request_table.h"
+
+namespace lanyard::api {
+
+using core::Transfer;
+
+namespace {
+
+int core_peer(int peer) {
+  if (peer == MPI_PROC_NULL)
+    return core::kNobody;
+  return peer == MPI_ANY_SOURCE ? core::kAnySource : peer;
+}
+
+void refuse(RequestRecord& record, int error_class, const std::string& why) {
+  record.unusable_class = error_class;
+  record.unusable = why;
+}
+
+// Of a communicator without a name.
+const char* why_not_followed(MPI_Comm communicator) {
+  int inter = 0;
+  PMPI_Comm_test_inter(communicator, &inter);
+  return inter ? "requests of an inter-communicator cannot be matched"
+               : "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one "
+                 "(of MPI_Intercomm_merge, MPI_Comm_spawn, MPI_Comm_accept, or a session)";
+}
+
+}  // namespace
+
+void resolve(Context& context, const RequestArguments& arguments, RequestRecord& record) {
+  Communicators& communicators = context.communicators();
+  CommunicatorName& name = communicators.of_request(arguments.communicator);
+  record.communicator = *name.ref;
+  Transfer& transfer = record.transfer;
+  transfer.direction = arguments.kind == LANYARD_RECEIVE ? core::Direction::kReceive : core::Direction::kSend;
+  transfer.ready = arguments.kind == LANYARD_READY_SEND;
+  transfer.tag = arguments.tag == MPI_ANY_TAG ? core::kAnyTag : arguments.tag;
+  transfer.peer = core_peer(arguments.peer);
+  transfer.rank = name.rank;
+  const Result<Elements> elements =
+      context.datatypes().elements_of(arguments.datatype, static_cast<uint64_t>(arguments.count));
+  if (elements.ok()) {
+    transfer.bytes = elements.value().bytes;
+    // From MPI_BOTTOM an offset is an address.
+    transfer.buffer = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(arguments.buffer) +
+                                              static_cast<uintptr_t>(elements.value().offset));
+    record.layout = elements.value().layout;
+  }
+  if (arguments.kind == LANYARD_BUFFERED_SEND)
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, "buffered sends cannot be matched");
+  if (transfer.peer == core::kNobody)
+    return;  // nothing moves, whatever its type and communicator
+  if (!elements.ok())
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, elements.status().message());
+  if (name.id == 0)
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, why_not_followed(arguments.communicator));
+  transfer.communicator = name.id;
+  if (transfer.peer < 0)
+    return;
+  if (transfer.peer >= name.size)
+    return refuse(record, MPI_ERR_RANK, "the communicator has no rank " + std::to_string(transfer.peer));
+  const Result<uint32_t> nic = communicators.world_rank(name, transfer.peer);
+  if (!nic.ok())
+    return refuse(record, MPI_ERR_UNSUPPORTED_OPERATION, nic.status().message());
+  transfer.peer_nic = nic.value();
+}
+
+}  // namespace lanyard::api
