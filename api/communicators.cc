@@ -67,7 +67,8 @@ CommunicatorName* Communicators::find(MPI_Comm communicator) {
 }
 
 CommunicatorName* Communicators::set(MPI_Comm communicator, uint64_t id) {
-  auto* name = new CommunicatorName{.id = id, .children = 0, .rank = 0, .size = 0, .ref = {}, .world_ranks = {}};
+  auto* name = new CommunicatorName{
+      .id = id, .children = 0, .collectives = 0, .rank = 0, .size = 0, .ref = {}, .world_ranks = {}};
   PMPI_Comm_set_attr(communicator, keyval_, name);
   return name;
 }
@@ -163,6 +164,12 @@ CommunicatorName& Communicators::of_request(MPI_Comm communicator) {
   latest_name_ = name;
   latest_deletions_ = deletions.load();
   return *name;
+}
+
+uint64_t Communicators::next_collective(MPI_Comm communicator) {
+  CommunicatorName& name = of_request(communicator);
+  // Apart from the numbers of children and groups.
+  return name.id == 0 ? 0 : mix(name.id, uint64_t{1} << 62 | ++name.collectives);
 }
 
 Result<uint32_t> Communicators::world_rank(CommunicatorName& name, int member) {

@@ -42,7 +42,8 @@ class CommunicatorRef {
 struct CommunicatorName {
   uint64_t id = 0;  // 0: none
   uint64_t children = 0;
-  int rank = 0;  // this process's in it, and its size, once `ref` is there
+  uint64_t collectives = 0;  // persistent ones
+  int rank = 0;              // this process's in it, and its size, once `ref` is there
   int size = 0;
   std::optional<CommunicatorRef> ref;   // made for its first request
   std::map<int, uint32_t> world_ranks;  // of the members that were asked for
@@ -75,6 +76,9 @@ class Communicators {
 
   // What is known of a request's communicator: its `id` is 0 where matching cannot use it. Valid until it is freed.
   CommunicatorName& of_request(MPI_Comm communicator);
+  // A name for the messages of a persistent collective that has been made on it, as if they had a communicator of their
+  // own: the same on all processes. 0 where it has none itself.
+  uint64_t next_collective(MPI_Comm communicator);
   // Whether it is the one that was asked for last, and has not been freed since.
   bool is_latest(MPI_Comm communicator) const;
   // A member's rank in MPI_COMM_WORLD; kUnsupported where it is not there. Requires 0 <= member < the size.

@@ -90,6 +90,11 @@ class Context {
   std::vector<StallInquiry*>& inquiries() LANYARD_REQUIRES(context_locked) { return inquiries_; }
   uint64_t next_question() LANYARD_REQUIRES(context_locked) { return ++questions_; }
   KernelWatch& kernel_watch() LANYARD_REQUIRES(context_locked) { return kernel_watch_; }
+  // Memory that somebody else's card may yet write to, though what it was for has been freed: goes with the card.
+  void keep(std::shared_ptr<std::byte> memory) LANYARD_REQUIRES(context_locked) {
+    if (memory != nullptr)
+      kept_.push_back(std::move(memory));
+  }
   // Scratch for calls on arrays of requests.
   std::vector<core::Request*>& scratch() LANYARD_REQUIRES(context_locked) { return scratch_; }
 
@@ -115,6 +120,7 @@ class Context {
   Status gpu_status_;
   std::unique_ptr<gpu::Backend> gpus_;
   std::unique_ptr<DeviceMemory> faulty_memory_;  // in place of gpus_->memory(), where it is set
+  std::vector<std::shared_ptr<std::byte>> kept_;
   std::unique_ptr<nic::Nic> nic_;
   std::unique_ptr<core::Endpoint> endpoint_;
   std::unique_ptr<NicHelper> helper_;

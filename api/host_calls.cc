@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/blocking_call.h"
+#include "api/collective.h"
 #include "api/context.h"
 #include "api/followed_calls.h"
 #include "api/match_call.h"
@@ -19,7 +20,9 @@ namespace {
 using lanyard::api::BlockingCall;
 using lanyard::api::Context;
 using lanyard::api::ContextLock;
+using lanyard::api::describe;
 using lanyard::api::MatchCall;
+using lanyard::api::parts_of;
 using lanyard::api::raise;
 using lanyard::api::RequestRecord;
 using lanyard::api::watched;
@@ -56,9 +59,9 @@ int check(Call call, int count, const MPI_Request requests[], Matches* matches) 
       if (const RequestRecord* record = context->requests().find(requests[i])) {
         communicator = record->communicator;
         if (call == Call::kStart && (record->matched() || record->matching()))
-          error = "the request (" + record->core->describe() + ") is matched: start it on a queue";
+          error = "the request (" + describe(*record) + ") is matched: start it on a queue";
         else if (call == Call::kComplete && record->busy())
-          error = "the request (" + record->core->describe() + ") is enqueued: wait for it on its queue";
+          error = "the request (" + describe(*record) + ") is enqueued: wait for it on its queue";
       } else if (const MatchCall* match = MatchCall::find(*context, requests[i])) {
         matches->push_back({i, match->outcome()});
       }
@@ -72,8 +75,10 @@ std::vector<const RequestRecord*> records_of(Context& context, const Matches& ma
   const ContextLock lock(context);
   std::vector<const RequestRecord*> records;
   for (const Match& match : matches)
-    if (const MatchCall* call = MatchCall::find(context, requests[match.index]))
-      records.insert(records.end(), call->records().begin(), call->records().end());
+    if (const MatchCall* call = MatchCall::find(context, requests[match.index])) {
+      const std::vector<RequestRecord*> parts = parts_of(call->records());
+      records.insert(records.end(), parts.begin(), parts.end());
+    }
   return records;
 }
 

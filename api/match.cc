@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "api/blocking_call.h"
+#include "api/collective.h"
 #include "api/context.h"
 #include "api/match_call.h"
 #include "api/request_info.h"
@@ -20,12 +21,13 @@ constexpr size_t kBetweenLooks = 64;
 
 // Why the record cannot be given to a matching call, or MPI_SUCCESS. `resume`: a blocking call may go on with a match
 // that an earlier one gave up waiting for.
-int check_record(Context& context, const RequestRecord* record, MPI_Request request, bool resume, std::string* error) {
+int check_record(Context& context, const RequestRecord* record, MPI_Request request, bool resume, std::string* error)
+    LANYARD_REQUIRES(context_locked) {
   if (record == nullptr) {
     *error = request == MPI_REQUEST_NULL ? "the request is MPI_REQUEST_NULL"
-                                         : "the request is not a persistent point-to-point request (persistent "
-                                           "collectives are not matched), or the call that made it did not come by "
-                                           "Lanyard";
+                                         : "the request is not a persistent point-to-point request (of persistent "
+                                           "collectives only those of MPIX_Barrier_init and its like are matched), or "
+                                           "the call that made it did not come by Lanyard";
     return MPI_ERR_REQUEST;
   }
   if (record->unusable_class != MPI_SUCCESS) {
@@ -37,16 +39,21 @@ int check_record(Context& context, const RequestRecord* record, MPI_Request requ
     return context.errors().class_of(MPIX_ERROR_NIC);
   }
   if (record->matched() && !(resume && record->gave_up)) {
-    *error = "the request (" + record->core->describe() + ") is matched already";
+    *error = "the request (" + describe(*record) + ") is matched already";
     return MPI_ERR_REQUEST;
   }
   if (record->in_imatch || (record->matching() && !resume)) {
-    *error = "the request (" + record->core->describe() + ") is being matched already";
+    *error = "the request (" + describe(*record) + ") is being matched already";
     return MPI_ERR_REQUEST;
   }
-  // An inactive request counts as complete there, too.
+  if (const Status status = check_operands(context, *record); !status.ok()) {
+    *error = status.message();
+    return error_class_for(context, status.code());
+  }
+  // An inactive request counts as complete there, too; but not a collective of MPICH's.
   int complete = 0;
-  if (PMPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS && !complete) {
+  if (record->collective == nullptr && PMPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+      !complete) {
     *error = "the request was started by MPI_Start and has not completed";
     return MPI_ERR_REQUEST;
   }
@@ -94,15 +101,16 @@ Collected collect(Context& context, int count, MPI_Request requests[], bool resu
 }
 
 // Requires fit records. What keeps one from starting becomes its match_error.
-void begin(Context& context, const std::vector<RequestRecord*>& records, const MPI_Request requests[])
+void begin(Context& context, const std::vector<RequestRecord*>& whole, const MPI_Request requests[])
     LANYARD_REQUIRES(context_locked) {
-  if (records.empty())
+  if (whole.empty())
     return;  // where there is no card, there is no control channel
-  for (RequestRecord* record : records) {
-    context.requests().watch(*requests++);
+  for (size_t i = 0; i < whole.size(); ++i)
+    context.requests().watch(requests[i]);
+  const std::vector<RequestRecord*> records = parts_of(whole);
+  for (RequestRecord* record : records)
     if (record->core == nullptr)
       record->core = context.endpoint().new_request(record->transfer);
-  }
   make_exchanges(context, records);
   const core::ControlPlane::Batch batch(context.plane());
   for (size_t i = 0; i < records.size(); ++i) {
@@ -164,7 +172,8 @@ class Attendance {
 std::string wait_for(Context& context, Attendance& attendance, const std::vector<RequestRecord*>& records,
                      const char* caller) {
   size_t over = 0;  // of so many, from the first on, the match is over, which it stays while the call names them
-  BlockingCall call(context, {.name = caller, .records = {records.begin(), records.end()}});
+  const std::vector<RequestRecord*> parts = parts_of(records);
+  BlockingCall call(context, {.name = caller, .records = {parts.begin(), parts.end()}});
   BlockingCall::Clock::time_point spin_until = call.begin() + kSpin;
   while (true) {
     const uint64_t seen = context.nic().activity();
@@ -193,11 +202,12 @@ std::string wait_for(Context& context, Attendance& attendance, const std::vector
 // The error of a record whose match is over; MPI_SUCCESS where it is matched. Fills the status.
 int outcome(Context& context, const RequestRecord& record, MPI_Status* status, std::string* error) {
   if (record.matched()) {
-    fill_match_status(*record.core, status);
+    fill_match_status(record.collective == nullptr ? *record.core : core::Request(), status);
     return MPI_SUCCESS;
   }
-  *error = record.core->match_error.message();
-  return error_class_for(context, record.core->match_error.code());
+  const Status why = match_error(record);
+  *error = why.message();
+  return error_class_for(context, why.code());
 }
 
 // Checks the requests of a blocking call, begins to match them, and waits until that is over. Returns the text of a
@@ -323,7 +333,8 @@ int MPIX_Is_matched(MPI_Request request, int* flag) {
       return MPI_SUCCESS;
     }
   }
-  return raise(MPI_COMM_WORLD, MPI_ERR_REQUEST, "not a persistent point-to-point request");
+  return raise(MPI_COMM_WORLD, MPI_ERR_REQUEST,
+               "not a persistent point-to-point request, nor a collective that can be matched");
 }
 
 }  // extern "C"

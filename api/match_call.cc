@@ -1,5 +1,6 @@
 #include "api/match_call.h"
 
+#include "api/collective.h"
 #include "api/watched_handles.h"
 
 namespace lanyard::api {
@@ -69,12 +70,12 @@ void MatchCall::advance(Context& context) {
     record->in_imatch = false;
     if (record->matched() || outcome_->code != MPI_SUCCESS)
       continue;
-    const Status& error = record->core->match_error;
+    const Status error = match_error(*record);
     outcome_->code = context.errors().code(error_class_for(context, error.code()), error.message());
     outcome_->communicator = record->communicator;
   }
   const core::Request empty;  // the status of a send: MPI's empty status
-  const bool one = records_.size() == 1 && outcome_->code == MPI_SUCCESS;
+  const bool one = records_.size() == 1 && outcome_->code == MPI_SUCCESS && records_.front()->core != nullptr;
   fill_match_status(one ? *records_.front()->core : empty, &outcome_->status);
   records_.clear();
   done_ = true;

@@ -4,8 +4,10 @@
 #include <sched.h>
 
 #include <chrono>
+#include <set>
 
 #include "api/context.h"
+#include "api/collective.h"
 #include "api/followed_calls.h"
 #include "api/match_call.h"
 #include "api/request_arguments.h"
@@ -52,6 +54,29 @@ void wait_until_told(Context& context, uint32_t peer) {
   }
 }
 
+// All of them or none. Those that are being matched, by a call that has given up, are withdrawn from `withdrawn`.
+lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uint32_t>& withdrawn)
+    LANYARD_REQUIRES(lanyard::api::context_locked) {
+  const std::vector<RequestRecord*> parts = lanyard::api::parts_of({&record});
+  for (const RequestRecord* part : parts)
+    if (part->matched())
+      LANYARD_RETURN_IF_ERROR(context.endpoint().check_free(*part->core));
+  for (RequestRecord* part : parts) {
+    if (part->core == nullptr)
+      continue;
+    if (part->matching()) {
+      context.matcher().withdraw(*part->core);
+      if (part->core->transfer.direction == Direction::kSend)
+        withdrawn.insert(part->core->transfer.peer_nic);
+    }
+    LANYARD_RETURN_IF_ERROR(context.matcher().free(*part->core));
+    part->core = nullptr;
+  }
+  if (record.collective != nullptr && context.endpoint().unclosed() > 0)
+    context.keep(record.collective->contributions);
+  return {};
+}
+
 bool forget_noted(Context& context, MPI_Request request) {
   const ContextLock lock(context);
   return context.requests().forget_noted(request);
@@ -63,7 +88,7 @@ bool forget_noted(Context& context, MPI_Request request) {
     return PMPI_Request_free(request);
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;
-  std::optional<uint32_t> withdrawn;  // whose offer it was made to
+  std::set<uint32_t> withdrawn;  // whom offers were made to
   if (forget_noted(*context, *request))
     return PMPI_Request_free(request);
   {
@@ -80,19 +105,14 @@ bool forget_noted(Context& context, MPI_Request request) {
       communicator = record->communicator;
       if (record->in_imatch)
         status = {lanyard::Code::kInvalidState, "the request is being matched"};
-      else if (record->matching()) {
-        context->matcher().withdraw(*record->core);  // whose matching call has given up
-        if (record->core->transfer.direction == Direction::kSend)
-          withdrawn = record->core->transfer.peer_nic;
-      }
-      if (status.ok() && record->core != nullptr)
-        status = context->matcher().free(*record->core);
+      else
+        status = free_parts(*context, *record, withdrawn);
       if (status.ok())
         context->requests().erase(*request);
     }
   }
-  if (withdrawn)
-    wait_until_told(*context, *withdrawn);
+  for (const uint32_t peer : withdrawn)
+    wait_until_told(*context, peer);
   return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "api/blocking_call.h"
+#include "api/collective.h"
 #include "api/figures.h"
 
 namespace lanyard::api {
@@ -23,8 +24,22 @@ Refusal refuse_request(Context& context, int index, MPI_Request request) LANYARD
   if (request == MPI_REQUEST_NULL)
     return {MPI_ERR_REQUEST, name + " is MPI_REQUEST_NULL"};
   if (context.requests().find(request) == nullptr)
-    return {MPI_ERR_REQUEST, name + " is not a persistent point-to-point request"};
+    return {MPI_ERR_REQUEST,
+            name + " is not a persistent point-to-point request, nor a collective that can be matched"};
   return {MPI_ERR_REQUEST, name + " is not matched (see MPIX_Match)", communicator_of(context, request)};
+}
+
+// Appends the core's requests of one; false where there are none yet.
+bool append(const RequestRecord* record, std::vector<core::Request*>& out) {
+  if (record == nullptr)
+    return false;
+  if (record->core != nullptr)
+    out.push_back(record->core);
+  else if (record->collective == nullptr || record->collective->members.front()->core == nullptr)
+    return false;
+  else
+    for_each_part(*record, [&out](const RequestRecord& part) { out.push_back(part.core); });
+  return true;
 }
 
 }  // namespace
@@ -46,9 +61,8 @@ std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request
   context.scratch().clear();
   for (int i = 0; i < count; ++i) {
     RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
-    if (record == nullptr || record->core == nullptr)
+    if (!append(record, context.scratch()))
       return refuse_request(context, i, requests[i]);
-    context.scratch().push_back(record->core);
   }
   return std::nullopt;
 }
@@ -116,9 +130,8 @@ bool enqueue_at_once(Context& context, MPIX_Queue handle, int count, MPI_Request
   out.clear();
   for (int i = 0; i < count; ++i) {
     const RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
-    if (record == nullptr || record->core == nullptr)
+    if (!append(record, out))
       return false;
-    out.push_back(record->core);
   }
   return queue != nullptr && count >= 0 && (queue->core.get()->*call)(out).ok();
 }

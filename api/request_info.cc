@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/collective.h"
 #include "api/context.h"
 #include "api/match_call.h"
 #include "api/request_info.h"
@@ -82,12 +83,43 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
   return facts;
 }
 
+// Of a collective: its members'.
+Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+  const RequestRecord& first = *record.collective->members.front();
+  Facts facts = {{"lanyard_route", record.matched() ? "card" : "mpi"}};
+  if (context.nic_status().ok())
+    facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
+  if (record.matched()) {
+    uint64_t entries = 0;
+    for_each_part(record, [&entries](const RequestRecord& part) { entries += part.core->entries; });
+    facts.emplace_back("lanyard_entries", std::to_string(entries));
+  }
+  std::optional<std::string> why;
+  if (!first.exchange.empty())
+    why = why_no_exchange(first);
+  facts.emplace_back(kExchange, first.exchange.empty() || why ? kNone : first.core->exchange->name);
+  if (why)
+    facts.emplace_back("lanyard_exchange_why", *why);
+  return facts;
+}
+
+// Sets the hints of a request whose match has not begun. Of a collective there is one, "none": its messages are to be
+// single requests.
+void set_hints(RequestRecord& record, const std::optional<std::string>& name, const std::optional<std::string>& set) {
+  if (record.collective == nullptr) {
+    record.exchange = name.value_or(record.exchange);
+    record.exchange_set = set.value_or(record.exchange_set);
+  } else if (name && name->empty()) {
+    for_each_part(record, [](RequestRecord& part) { part.exchange.clear(); });
+  }
+}
+
 // Why the hints of a request cannot be set, or "".
 std::string why_too_late(const RequestRecord& record) {
   if (record.matched())
-    return "the request (" + record.core->describe() + ") is matched already: hints come before the match";
+    return "the request (" + describe(record) + ") is matched already: hints come before the match";
   if (record.in_imatch || record.matching())
-    return "the request (" + record.core->describe() + ") is being matched: hints come before the match";
+    return "the request (" + describe(record) + ") is being matched: hints come before the match";
   if (record.core != nullptr && record.core->exchange != nullptr)
     return "the request (" + record.core->describe() + ") is a member of an exchange, until it is freed";
   return "";
@@ -174,7 +206,7 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
     return raise(MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
                  std::string("MPIX_Request_set_info: ") + kSet + " is 0, 1 or none, not " + *set);
   MPI_Comm communicator = MPI_COMM_WORLD;
-  std::string obstacle = "not a persistent point-to-point request";
+  std::string obstacle = "not a persistent point-to-point request, nor a collective that can be matched";
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
@@ -182,10 +214,8 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
     if (record != nullptr) {
       communicator = record->communicator;
       obstacle = why_too_late(*record);
-      if (obstacle.empty()) {
-        record->exchange = name.value_or(record->exchange);
-        record->exchange_set = set.value_or(record->exchange_set);
-      }
+      if (obstacle.empty())
+        set_hints(*record, name, set);
     }
   }
   return obstacle.empty() ? MPI_SUCCESS : raise(communicator, MPI_ERR_REQUEST, "MPIX_Request_set_info: " + obstacle);
@@ -202,10 +232,12 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info) {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
     if (const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context->requests().find(request))
-      facts = facts_of(*context, *record);
+      facts = record->collective == nullptr ? facts_of(*context, *record) : facts_of_collective(*context, *record);
   }
   if (!facts)
-    return raise(MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPIX_Request_get_info: not a persistent point-to-point request");
+    return raise(
+        MPI_COMM_WORLD, MPI_ERR_REQUEST,
+        "MPIX_Request_get_info: not a persistent point-to-point request, nor a collective that can be matched");
   if (const int code = PMPI_Info_create(info); code != MPI_SUCCESS)
     return code;
   for (const auto& [key, value] : *facts)

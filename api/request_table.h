@@ -22,6 +22,8 @@
 
 namespace lanyard::api {
 
+struct Collective;
+
 // A request as its MPI_*_init made it, and the core's request from the first matching on.
 struct RequestRecord {
   CommunicatorRef communicator;  // for its error handler
@@ -35,15 +37,28 @@ struct RequestRecord {
   std::string set_obstacle;       // why a matching call could not
 
   core::Request* core = nullptr;
-  bool gave_up = false;     // a blocking call stopped waiting for its match, and may be repeated
-  bool in_imatch = false;   // a match request is out for it, or a blocking call matches it
-  bool is_watched = false;  // among the WatchedHandles
-  bool in_call = false;     // scratch: seen in the call being checked
+  std::shared_ptr<Collective> collective;  // of a persistent collective, in place of `transfer` and `core`
+  bool gave_up = false;                    // a blocking call stopped waiting for its match, and may be repeated
+  bool in_imatch = false;                  // a match request is out for it, or a blocking call matches it
+  bool is_watched = false;                 // among the WatchedHandles
+  bool in_call = false;                    // scratch: seen in the call being checked
 
-  bool matched() const { return core != nullptr && core->matched(); }
-  bool matching() const { return core != nullptr && core->state == core::Request::State::kMatching; }
+  bool matched() const {
+    return collective == nullptr ? core != nullptr && core->matched() : is_each_member(&RequestRecord::matched);
+  }
+  bool matching() const {
+    return collective == nullptr ? core != nullptr && core->state == core::Request::State::kMatching
+                                 : is_any_member(&RequestRecord::matching);
+  }
   // Enqueued and not known to have completed: host calls on it are refused.
-  bool busy() const { return matched() && (core->needs_wait() || !core->complete()); }
+  bool busy() const {
+    return collective == nullptr ? matched() && (core->needs_wait() || !core->complete())
+                                 : is_any_member(&RequestRecord::busy);
+  }
+
+ private:
+  bool is_each_member(bool (RequestRecord::*is)() const) const;
+  bool is_any_member(bool (RequestRecord::*is)() const) const;
 };
 
 // An open-addressing hash table: lookups on the enqueue path cost the same however many requests live. Its memory is

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "gpu/layout.h"
@@ -20,10 +21,13 @@ struct Packing {
   // Of a device's:
   std::shared_ptr<std::byte> loops;  // the layout's, in its memory
   uint32_t unit = 1;                 // so many bytes at a time (gpu/device/kernel_arguments.h)
+  // Of a receive in the host's memory: what is done with the packed memory in place of unpacking it; then there is no
+  // layout. Must not block.
+  std::function<void()> combine;
 
   // On the calling thread. Require memory of the host's.
   void pack(uint64_t bytes) const { layout->pack(memory, packed.get(), bytes); }
-  void unpack(uint64_t bytes) const { layout->unpack(packed.get(), memory, bytes); }
+  void unpack(uint64_t bytes) const { combine ? combine() : layout->unpack(packed.get(), memory, bytes); }
 };
 
 }  // namespace lanyard::gpu

@@ -102,27 +102,33 @@ Request* Endpoint::find_matched(uint32_t nic, uint64_t their_number) {
   return nullptr;
 }
 
-Status Endpoint::free_request(Request* request) {
-  if (request->state == Request::State::kMatching)
-    return {Code::kInvalidState, "the request (" + request->describe() + ") is being matched"};
-  if (request->needs_wait())
+Status Endpoint::check_free(const Request& request) {
+  if (request.state == Request::State::kMatching)
+    return {Code::kInvalidState, "the request (" + request.describe() + ") is being matched"};
+  if (request.needs_wait())
     return {Code::kInvalidState,
-            "the wait for the last start of the request (" + request->describe() + ") was not enqueued"};
-  if (request->standing != nullptr && request->standing->in_kernels)
-    return {Code::kInvalidState, "the request (" + request->describe() + ") stands in a set that kernels start"};
+            "the wait for the last start of the request (" + request.describe() + ") was not enqueued"};
+  if (request.standing != nullptr && request.standing->in_kernels)
+    return {Code::kInvalidState, "the request (" + request.describe() + ") stands in a set that kernels start"};
+  if (request.standing != nullptr)
+    return standing_.can_end(request);
+  // What was let go of is over, whatever its counters say, and when.
+  if (!request.transferred() && !request.released)
+    return {Code::kInvalidState, "the last start of the request (" + request.describe() + ") has not completed"};
+  // The stream would touch the user's memory when that is somebody else's.
+  if (!request.has_moved())
+    return {Code::kInvalidState, "the stream has not come to the last start of the request (" + request.describe() +
+                                     "), which it packs or unpacks for"};
+  return {};
+}
+
+Status Endpoint::free_request(Request* request) {
+  LANYARD_RETURN_IF_ERROR(check_free(*request));
   if (request->standing != nullptr) {
-    LANYARD_RETURN_IF_ERROR(standing_.can_end(*request));
     if (request->listed != nullptr)
       request->listed->forget(*request, started(*request));
     LANYARD_RETURN_IF_ERROR(standing_.end(*request));
   }
-  // What was let go of is over, whatever its counters say, and when.
-  if (!request->transferred() && !request->released)
-    return {Code::kInvalidState, "the last start of the request (" + request->describe() + ") has not completed"};
-  // The stream would touch the user's memory when that is somebody else's.
-  if (!request->has_moved())
-    return {Code::kInvalidState, "the stream has not come to the last start of the request (" + request->describe() +
-                                     "), which it packs or unpacks for"};
   if (request->listed != nullptr)
     request->listed->forget(*request, started(*request));
   failures_.forget(*request);

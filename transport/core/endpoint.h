@@ -63,6 +63,8 @@ class Endpoint {
   // completed or not been waited for. Gives every resource back at once, but what the NIC still has something to do
   // with (a dead peer's), which goes later or at the end.
   Status free_request(Request* request);
+  // What free_request() would say.
+  Status check_free(const Request& request);
 
   // What matching needs, by direction; nothing is kept on failure (kExhausted: out of counters or regions).
   Status open_resources(Request& request);

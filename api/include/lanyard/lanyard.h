@@ -139,6 +139,43 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info);
  * other set, or nothing of the other set goes the other way. Local. MPI_ERR_REQUEST, MPI_ERR_ARG. */
 int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
 
+/* ---- Persistent collectives ---------------------------------------------------------------------------------------
+ * MPI 4's persistent collectives (sections 6.13 and 8.8), under the names that they have in Open MPI's extension of MPI
+ * 3; where the MPI has MPI_Barrier_init and so on these are the same functions. The request is the MPI's: inactive, for
+ * MPI_Start. Given to a matching function by all processes of the communicator it is a queue's from then on, as a
+ * point-to-point request is: MPIX_Enqueue_start and MPIX_Enqueue_wait, alone or with others in one call,
+ * MPI_Request_free, stall reports. Between the two calls nothing of the host's is needed. Its status is empty.
+ * Every process sends to each that wants something of it, so of P processes each has up to P-1 messages either way, as
+ * an exchange where there can be one ("lanyard_exchange", of which the one hint for a collective is "none"): up to
+ * 2 (P-1) + 1 deferred-work entries a start in place of 4 (P-1). What messages of point-to-point requests match does
+ * not depend on collectives, nor the other way round. MPIX_Allreduce_init: MPI's own operations on MPI's own datatypes,
+ * combined on the stream in the order of ranks, which makes the same bits on every process and in every run: ((x0 op
+ * x1) op x2) and so on. In memory of the host's, on host streams. Neighbour collectives: on communicators with a
+ * topology; what goes towards lower coordinates of a grid comes from higher ones, though both may be the same process.
+ * MPI's errors. Whether Lanyard can do it is said when it is matched: MPI_ERR_OP, MPI_ERR_TYPE (an operation or a
+ * datatype of the program's, or one that is not defined for the other), MPI_ERR_COUNT (2 GiB and more to combine),
+ * MPI_ERR_UNSUPPORTED_OPERATION (a communicator, a datatype or memory that it cannot do), and nothing has changed then.
+ * Collective; local in what Lanyard does. */
+int MPIX_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request);
+int MPIX_Bcast_init(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
+                    MPI_Request* request);
+int MPIX_Allreduce_init(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                        MPI_Info info, MPI_Request* request);
+int MPIX_Allgather_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+                        MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request);
+int MPIX_Allgatherv_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                         const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
+                         MPI_Info info, MPI_Request* request);
+int MPIX_Neighbor_alltoall_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+                                MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request);
+int MPIX_Neighbor_alltoallv_init(const void* sendbuf, const int sendcounts[], const int sdispls[],
+                                 MPI_Datatype sendtype, void* recvbuf, const int recvcounts[], const int rdispls[],
+                                 MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request* request);
+int MPIX_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                                 const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
+                                 const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
+                                 MPI_Request* request);
+
 /* ---- Matching (Table II) -----------------------------------------------------------------------------------------
  * Pairs an inactive persistent request for good with exactly one of the peer, by the rules of MPI matching
  * (communicator, rank, tag, wildcards, order of the matching calls). Only requests that are given to a matching

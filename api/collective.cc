@@ -1,0 +1,303 @@
+#include "api/collective.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "api/reduction.h"
+#include "api/request_arguments.h"
+#include "gpu/packing.h"
+
+namespace lanyard::api {
+
+namespace {
+
+// Makes the members of one collective.
+class Builder {
+ public:
+  Builder(Context& context, const char* name, MPI_Comm communicator, RequestRecord& record)
+      LANYARD_REQUIRES(context_locked)
+      : context_(context),
+        communicator_(communicator),
+        record_(record),
+        place_(context.communicators().next_collective(communicator)) {
+    PMPI_Comm_rank(communicator, &rank_);
+    PMPI_Comm_size(communicator, &size_);
+    record.communicator = *context.communicators().of_request(communicator).ref;
+    record.collective = std::make_shared<Collective>();
+    record.collective->name = std::string(name) + " of " + std::to_string(size_) + " processes";
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  Collective& collective() { return *record_.collective; }
+
+  RequestRecord& send(Edge to, const Block& block) LANYARD_REQUIRES(context_locked) {
+    return add(LANYARD_SEND, to, block);
+  }
+  RequestRecord& receive(Edge from, const Block& block) LANYARD_REQUIRES(context_locked) {
+    return add(LANYARD_RECEIVE, from, block);
+  }
+  void refuse(int error_class, const std::string& why) {
+    record_.unusable_class = error_class;
+    record_.unusable = record_.collective->name + ": " + why;
+  }
+  // Whoever has nothing to say to anybody has a member all the same, which counts starts and waits.
+  void finish() LANYARD_REQUIRES(context_locked) {
+    if (place_ == 0)
+      refuse(MPI_ERR_UNSUPPORTED_OPERATION,
+             "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
+    auto& members = record_.collective->members;
+    if (members.empty())
+      send({MPI_PROC_NULL, 0}, {nullptr, 0, MPI_BYTE});
+    if (members.size() == 1)
+      return;
+    for (const auto& member : members)
+      member->exchange = record_.collective->name + " #" + std::to_string(place_);
+  }
+
+ private:
+  RequestRecord& add(lanyard_request_kind kind, Edge edge, const Block& block) LANYARD_REQUIRES(context_locked) {
+    RequestRecord& member = *record_.collective->members.emplace_back(std::make_unique<RequestRecord>());
+    resolve(context_, {kind, edge.peer, edge.tag, block.buffer, block.count, block.datatype, communicator_}, member);
+    if (member.unusable_class != MPI_SUCCESS)
+      refuse(member.unusable_class, member.unusable);
+    else if (edge.peer != MPI_PROC_NULL)
+      member.transfer.communicator = place_;
+    return member;
+  }
+
+  Context& context_;
+  const MPI_Comm communicator_;
+  RequestRecord& record_;
+  const uint64_t place_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+constexpr int kTag = 0;
+constexpr Block kNothing{nullptr, 0, MPI_BYTE};
+
+Block bytes_at(const void* memory, uint64_t bytes) {
+  return {const_cast<void*>(memory), static_cast<int>(bytes), MPI_BYTE};
+}
+
+}  // namespace
+
+void follow_barrier(Context& context, MPI_Comm communicator, RequestRecord& record) {
+  Builder builder(context, "MPI_Barrier", communicator, record);
+  for (int peer = 0; peer < builder.size(); ++peer) {
+    if (peer == builder.rank())
+      continue;
+    builder.send({peer, kTag}, kNothing);
+    builder.receive({peer, kTag}, kNothing);
+  }
+  builder.finish();
+}
+
+void follow_broadcast(Context& context, void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm communicator,
+                      RequestRecord& record) {
+  Builder builder(context, "MPI_Bcast", communicator, record);
+  const Block block{buffer, count, datatype};
+  if (builder.rank() != root)
+    builder.receive({root, kTag}, block);
+  else
+    for (int peer = 0; peer < builder.size(); ++peer)
+      if (peer != root)
+        builder.send({peer, kTag}, block);
+  builder.finish();
+}
+
+void follow_allreduce(Context& context, const void* from, void* to, int count, MPI_Datatype datatype, MPI_Op operation,
+                      MPI_Comm communicator, RequestRecord& record) {
+  Builder builder(context, "MPI_Allreduce", communicator, record);
+  const bool in_place = from == MPI_IN_PLACE;
+  const void* own = in_place ? to : from;
+  const Reduction reduction = reduction_of(operation, datatype);
+  if (reduction.error_class != MPI_SUCCESS) {
+    builder.refuse(reduction.error_class, reduction.error);
+    return builder.finish();
+  }
+  const auto elements = static_cast<size_t>(count);
+  const uint64_t bytes = elements * reduction.size;
+  if (bytes > INT32_MAX) {
+    builder.refuse(MPI_ERR_COUNT, "more than 2^31 - 1 bytes are not combined by a stream");
+    return builder.finish();
+  }
+  if (builder.size() == 1) {
+    if (!in_place) {
+      builder.send({0, kTag}, bytes_at(own, bytes));
+      builder.receive({0, kTag}, bytes_at(to, bytes));
+    }
+    return builder.finish();
+  }
+  Collective& collective = builder.collective();
+  const auto others = static_cast<uint64_t>(builder.size() - 1);
+  // Whole cache lines each. Fresh pages cost nothing until they are used.
+  const uint64_t stride = (bytes + 63) / 64 * 64;
+  collective.contributions = {static_cast<std::byte*>(std::calloc(std::max<uint64_t>(1, others * stride), 1)),
+                              std::free};
+  if (collective.contributions == nullptr) {
+    builder.refuse(MPI_ERR_NO_MEM, "no memory for what the other processes contribute");
+    return builder.finish();
+  }
+  collective.operands = {{own, bytes}, {to, bytes}};
+  std::vector<const void*> parts;
+  RequestRecord* last = nullptr;
+  std::byte* place = collective.contributions.get();
+  for (int peer = 0; peer < builder.size(); ++peer) {
+    if (peer == builder.rank()) {
+      parts.push_back(own);
+      continue;
+    }
+    builder.send({peer, kTag}, bytes_at(own, bytes));
+    last = &builder.receive({peer, kTag}, bytes_at(place, bytes));
+    parts.push_back(place);
+    place += stride;
+  }
+  if (last->unusable_class == MPI_SUCCESS) {
+    // Behind the waits for all messages, as unpacking is: by then everybody's is here, and the own one is no longer
+    // read by the card.
+    auto combining = std::make_shared<gpu::Packing>();
+    combining->packed = collective.contributions;
+    combining->memory = to;
+    combining->combine = [run = reduction.run, to, elements, parts = std::move(parts)] { run(to, parts, elements); };
+    last->transfer.packing = std::move(combining);
+  }
+  builder.finish();
+}
+
+void follow_allgather(Context& context, const char* name, const Block& from, const std::vector<Block>& to,
+                      MPI_Comm communicator, RequestRecord& record) {
+  Builder builder(context, name, communicator, record);
+  const auto rank = static_cast<size_t>(builder.rank());
+  const bool in_place = from.buffer == MPI_IN_PLACE;
+  const Block& own = in_place ? to[rank] : from;
+  for (size_t peer = 0; peer < to.size(); ++peer) {
+    if (peer == rank && in_place)
+      continue;
+    builder.send({static_cast<int>(peer), kTag}, own);
+    builder.receive({static_cast<int>(peer), kTag}, to[peer]);
+  }
+  builder.finish();
+}
+
+namespace {
+
+// Of two edges between the same two processes the first of the one is the first of the other.
+std::vector<Edge> numbered(const std::vector<int>& peers) {
+  std::map<int, int> seen;
+  std::vector<Edge> edges;
+  for (const int peer : peers)
+    edges.push_back({peer, seen[peer]++});
+  return edges;
+}
+
+// What goes towards lower coordinates comes from higher ones, though both may be the same process.
+Neighbourhood neighbours_in_grid(MPI_Comm communicator) {
+  Neighbourhood result;
+  int dimensions = 0;
+  PMPI_Cartdim_get(communicator, &dimensions);
+  for (int dimension = 0; dimension < dimensions; ++dimension) {
+    int lower = MPI_PROC_NULL, higher = MPI_PROC_NULL;
+    PMPI_Cart_shift(communicator, dimension, 1, &lower, &higher);
+    const int downwards = 2 * dimension, upwards = 2 * dimension + 1;
+    result.destinations.push_back({lower, downwards});
+    result.destinations.push_back({higher, upwards});
+    result.sources.push_back({lower, upwards});
+    result.sources.push_back({higher, downwards});
+  }
+  return result;
+}
+
+}  // namespace
+
+Neighbourhood neighbourhood_of(MPI_Comm communicator) {
+  int topology = MPI_UNDEFINED;
+  PMPI_Topo_test(communicator, &topology);
+  if (topology == MPI_CART)
+    return neighbours_in_grid(communicator);
+  if (topology == MPI_GRAPH) {
+    int rank = 0, count = 0;
+    PMPI_Comm_rank(communicator, &rank);
+    PMPI_Graph_neighbors_count(communicator, rank, &count);
+    std::vector<int> peers(static_cast<size_t>(count));
+    PMPI_Graph_neighbors(communicator, rank, count, peers.data());
+    return {numbered(peers), numbered(peers)};
+  }
+  if (topology == MPI_DIST_GRAPH) {
+    int sources = 0, destinations = 0, weighted = 0;
+    PMPI_Dist_graph_neighbors_count(communicator, &sources, &destinations, &weighted);
+    std::vector<int> from(static_cast<size_t>(sources)), to(static_cast<size_t>(destinations));
+    std::vector<int> weights(std::max(from.size(), to.size()) + 1);
+    std::vector<int> more_weights(weights.size());
+    PMPI_Dist_graph_neighbors(communicator, sources, from.data(), weights.data(), destinations, to.data(),
+                              more_weights.data());
+    return {numbered(from), numbered(to)};
+  }
+  return {};
+}
+
+void follow_neighbor_alltoall(Context& context, const char* name, const Neighbourhood& neighbours,
+                              const std::vector<Block>& from, const std::vector<Block>& to, MPI_Comm communicator,
+                              RequestRecord& record) {
+  Builder builder(context, name, communicator, record);
+  for (size_t i = 0; i < neighbours.destinations.size(); ++i)
+    if (neighbours.destinations[i].peer != MPI_PROC_NULL)
+      builder.send(neighbours.destinations[i], from[i]);
+  for (size_t i = 0; i < neighbours.sources.size(); ++i)
+    if (neighbours.sources[i].peer != MPI_PROC_NULL)
+      builder.receive(neighbours.sources[i], to[i]);
+  builder.finish();
+}
+
+// ---- Parts
+
+std::vector<RequestRecord*> parts_of(const std::vector<RequestRecord*>& records) {
+  std::vector<RequestRecord*> parts;
+  parts.reserve(records.size());
+  for (RequestRecord* record : records)
+    for_each_part(*record, [&](RequestRecord& part) { parts.push_back(&part); });
+  return parts;
+}
+
+std::string describe(const RequestRecord& record) {
+  return record.collective != nullptr ? record.collective->name : record.core->describe();
+}
+
+Status match_error(const RequestRecord& record) {
+  Status error;
+  for_each_part(record, [&](const RequestRecord& part) {
+    if (error.ok() && !part.matched())
+      error = part.core->match_error;
+  });
+  return error;
+}
+
+Status check_operands(Context& context, const RequestRecord& record) {
+  if (record.collective == nullptr || context.gpus() == nullptr)
+    return {};
+  for (const Collective::Operand& operand : record.collective->operands) {
+    const Result<int> device = context.gpus()->memory().device_of(operand.memory, operand.bytes);
+    if (!device.ok())
+      return device.status();
+    if (device.value() != DeviceMemory::kHost)
+      return {Code::kUnsupported,
+              "contributions in a GPU's memory are not combined by a stream: gather them "
+              "(MPI_Allgather_init) and combine them by a kernel of your own"};
+  }
+  return {};
+}
+
+bool RequestRecord::is_each_member(bool (RequestRecord::*is)() const) const {
+  return std::all_of(collective->members.begin(), collective->members.end(),
+                     [is](const auto& member) { return (member.get()->*is)(); });
+}
+
+bool RequestRecord::is_any_member(bool (RequestRecord::*is)() const) const {
+  return std::any_of(collective->members.begin(), collective->members.end(),
+                     [is](const auto& member) { return (member.get()->*is)(); });
+}
+
+}  // namespace lanyard::api

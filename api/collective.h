@@ -1,0 +1,96 @@
+// Collective: a persistent collective of MPI's as a stream sees it: point-to-point requests between its processes,
+// under a name of their own, that are matched, started and waited for together, as an exchange where there can be one
+// (transport/core/exchange.h).
+//
+// Every algorithm is flat: each process sends to each that wants something of it, itself included where that is a copy.
+// So a start is one trigger, a wait one wait, whatever the number of processes, and nothing of the host's lies between:
+//
+//   barrier       an empty message to each other process
+//   broadcast     the root's buffer to each other
+//   allgather(v)  the own block to each
+//   allreduce     the own contribution to each other, which keeps all of them, and combines them on the stream behind
+//                 the wait, in the order of ranks: all processes get the same bits, and every run gets them again
+//   neighbour alltoall(v,w)  a message an edge
+//
+// A rank of P has P-1 messages each way, and as many entries at the card; for hundreds of processes trees take fewer.
+#ifndef LANYARD_API_COLLECTIVE_H_
+#define LANYARD_API_COLLECTIVE_H_
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/context.h"
+#include "api/request_table.h"
+
+namespace lanyard::api {
+
+struct Collective {
+  std::string name;                                     // "MPI_Allreduce"
+  std::vector<std::unique_ptr<RequestRecord>> members;  // at least one
+  std::shared_ptr<std::byte> contributions;             // of the others, in an allreduce
+  // Memory that the arithmetic touches, in bytes: the host's, or it is refused.
+  struct Operand {
+    const void* memory;
+    uint64_t bytes;
+  };
+  std::vector<Operand> operands;
+};
+
+// Each of these writes down, in an empty record, what the call with these arguments made; where it cannot be matched,
+// why. The MPI has had the call before, and found nothing wrong with it. Collective: the calls of one communicator come
+// in the same order on all its processes.
+void follow_barrier(Context& context, MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);
+void follow_broadcast(Context& context, void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm communicator,
+                      RequestRecord& record) LANYARD_REQUIRES(context_locked);
+void follow_allreduce(Context& context, const void* from, void* to, int count, MPI_Datatype datatype, MPI_Op operation,
+                      MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);
+
+// What goes to, or comes from, one process.
+struct Block {
+  void* buffer = nullptr;
+  int count = 0;
+  MPI_Datatype datatype = MPI_DATATYPE_NULL;
+};
+// `to` has a block for each rank. `from` is not looked at where its buffer is MPI_IN_PLACE.
+void follow_allgather(Context& context, const char* name, const Block& from, const std::vector<Block>& to,
+                      MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);
+
+// One end of an edge of a communicator's topology: a process, and what tells messages between the same two apart.
+struct Edge {
+  int peer;
+  int tag;
+};
+struct Neighbourhood {
+  std::vector<Edge> sources;
+  std::vector<Edge> destinations;
+};
+// In the order of the blocks in the buffers (MPI 4.0 section 8.6). Empty where the communicator has no topology.
+Neighbourhood neighbourhood_of(MPI_Comm communicator);
+// `from` has a block for each destination, `to` for each source.
+void follow_neighbor_alltoall(Context& context, const char* name, const Neighbourhood& neighbours,
+                              const std::vector<Block>& from, const std::vector<Block>& to, MPI_Comm communicator,
+                              RequestRecord& record) LANYARD_REQUIRES(context_locked);
+
+// A request that is matched by itself: a point-to-point one, or a member of a collective.
+template <typename Record, typename Visit>
+void for_each_part(Record& record, Visit visit) {
+  if (record.collective == nullptr)
+    return visit(record);
+  for (const auto& member : record.collective->members)
+    visit(*member);
+}
+std::vector<RequestRecord*> parts_of(const std::vector<RequestRecord*>& records);
+// "recv, peer 2, tag 7, 16384 B"; "MPI_Barrier of 4 processes". Requires that a point-to-point request has been given
+// to a matching function.
+std::string describe(const RequestRecord& record);
+// Why the match of it, which is over, failed.
+Status match_error(const RequestRecord& record);
+// Why arithmetic cannot be done on its memory, if so.
+Status check_operands(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked);
+
+}  // namespace lanyard::api
+
+#endif  // LANYARD_API_COLLECTIVE_H_
