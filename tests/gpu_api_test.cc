@@ -245,6 +245,85 @@ TEST_F(GpuApi, AGraphIsReplayedAThousandTimes) {
   EXPECT_TRUE(fails(MPIX_Enqueue_start(queue_, requests.at(0)), MPI_ERR_REQUEST, {"graph"}));
 }
 
+// As an exchange, by enqueued starts; and as single requests in a graph, with nothing of the host between two replays.
+TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedAThousandTimes) {
+  constexpr size_t kBytes = 512;
+  constexpr int kReplays = 1000, kRounds = 10, kAtOnce = kReplays / kRounds;
+  const auto size = static_cast<size_t>(ranks());
+  std::byte* const source = pinned(kAtOnce * kBytes);
+  std::byte* const gathered = pinned(kAtOnce * size * kBytes);
+  std::byte* const sent = pinned(kAtOnce * kBytes);
+  std::byte* const own = device_memory(kBytes);
+  std::byte* const all = device_memory(size * kBytes);
+  std::byte* const shared = device_memory(kBytes);
+  for (const bool replayed : {false, true}) {
+    MPI_Request each[3];
+    ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &each[0])));
+    ASSERT_TRUE(ok(MPIX_Bcast_init(shared, kBytes, MPI_BYTE, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &each[1])));
+    ASSERT_TRUE(
+        ok(MPIX_Allgather_init(own, kBytes, MPI_BYTE, all, kBytes, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &each[2])));
+    MPI_Info single = MPI_INFO_NULL;
+    MPI_Info_create(&single);
+    MPI_Info_set(single, "lanyard_exchange", "none");
+    for (MPI_Request& request : each) {
+      if (replayed) {
+        ASSERT_TRUE(ok(MPIX_Request_set_info(request, single)));
+      }
+    }
+    MPI_Info_free(&single);
+    step("matching collectives");
+    ASSERT_TRUE(ok(MPIX_Matchall(3, each, MPI_STATUSES_IGNORE)));
+    void* graph = nullptr;
+    if (replayed) {
+      ASSERT_TRUE(gpu().program().begin_capture(handle_).ok());
+      EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue_, 3, each)));
+      EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue_, 3, each)));
+      const Result<void*> captured = gpu().program().end_capture(handle_);
+      ASSERT_TRUE(captured.ok()) << captured.status().to_string();
+      graph = captured.value();
+    }
+    for (int round = 0; round < kRounds; ++round) {
+      step("collectives");
+      for (int k = 0; k < kAtOnce; ++k)
+        fill(source + k * kBytes, kBytes, seed_of(rank(), 0, round, k));
+      for (size_t k = 0; k < kAtOnce; ++k) {
+        copy(own, source + k * kBytes, kBytes);
+        if (rank() == 0)
+          copy(shared, source + k * kBytes, kBytes);
+        if (replayed) {
+          ASSERT_TRUE(gpu().program().replay(graph, handle_).ok());
+        } else {
+          ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, 3, each)));
+          ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, 3, each)));
+        }
+        copy(gathered + k * size * kBytes, all, size * kBytes);
+        copy(sent + k * kBytes, shared, kBytes);
+      }
+      ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
+      for (size_t k = 0; k < kAtOnce; ++k) {
+        const int number = static_cast<int>(k);
+        ASSERT_EQ(mistakes(sent + k * kBytes, kBytes, seed_of(0, 0, round, number)), 0u) << "round " << k;
+        for (size_t of = 0; of < size; ++of)
+          ASSERT_EQ(
+              mistakes(gathered + (k * size + of) * kBytes, kBytes, seed_of(static_cast<int>(of), 0, round, number)),
+              0u)
+              << "round " << k << ", of " << of;
+      }
+    }
+    for (MPI_Request& request : each)
+      EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  }
+}
+
+TEST_F(GpuApi, ContributionsInTheMemoryOfAGpuAreNotCombined) {
+  std::byte* const memory = device_memory(64);
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASSERT_TRUE(
+      ok(MPIX_Allreduce_init(memory, memory + 32, 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
+  EXPECT_TRUE(fails(MPIX_Match(&request, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {"GPU"}));
+  EXPECT_TRUE(ok(MPI_Request_free(&request)));
+}
+
 TEST_F(GpuApi, WhatIsWrongIsSaid) {
   MPIX_Queue another = MPIX_QUEUE_NULL;
   EXPECT_TRUE(fails(MPIX_Queue_init(&another, gpu().type(), &handle_), MPIX_ERR_BUSY));
