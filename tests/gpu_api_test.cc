@@ -246,7 +246,7 @@ TEST_F(GpuApi, AGraphIsReplayedAThousandTimes) {
 }
 
 // As an exchange, by enqueued starts; and as single requests in a graph, with nothing of the host between two replays.
-TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedAThousandTimes) {
+TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
   constexpr size_t kBytes = 512;
   constexpr int kReplays = 1000, kRounds = 10, kAtOnce = kReplays / kRounds;
   const auto size = static_cast<size_t>(ranks());
