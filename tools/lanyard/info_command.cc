@@ -73,7 +73,7 @@ void print_nic(const char* name) {
   const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
   fmt::print("  strategy     {}{}\n", core::strategy_name(strategy),
              settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
-  const std::optional<std::string> obstacle = core::obstacle_to_exchanges(strategy, caps);
+  const std::optional<std::string> obstacle = core::obstacle_to_exchanges(caps);
   fmt::print("  exchanges    {}\n", obstacle ? "no: " + *obstacle : "yes (MPIX_Request_set_info)");
 }
 
