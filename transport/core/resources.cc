@@ -172,6 +172,7 @@ Status ResourcePool::open_flag(Resources& resources) {
   if (!word.ok())
     return word.status();
   resources.flag_word = word.value();
+  resources.flag_base = word.value().read();
   return enroll(word.value().address, sizeof(uint64_t), resources.completion, resources.flag);
 }
 

@@ -28,6 +28,7 @@ struct Resources {
   // flag of a receive's sender lands in, which `completion` counts.
   nic::CounterId written;
   WordPool::Word flag_word;
+  uint64_t flag_base = 0;
   WordPool::Word clear_to_send_word;
   WordPool::Word done;        // grows by one a completed iteration
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
