@@ -155,7 +155,9 @@ WaitLink TransferWaits::flag(RequestName receive, uint64_t iteration) const {
   const Side& side = world_.side(receive);
   const Side& other = world_.side(send);
   const std::string what = "flag of " + name_of(world_, send, iteration);
-  if (side.flag_landed < iteration && world_.is_killed(other.rank))
+  // One that is merged waits until the flag has been counted.
+  const bool seen = (world_.flags_tell_stream(send.index) ? side.flag_landed : side.flag_counted) >= iteration;
+  if (!seen && world_.is_killed(other.rank))
     return was_killed(other.rank);
   if (side.flag_landed >= iteration)
     return {what + " is raised, and not seen", std::nullopt, Blame::kProtocol};
