@@ -55,17 +55,11 @@ TEST_F(TwoSets, WhatIsInForceIsSaid) {
   requests.match();
   for (int i = 0; i < 4; ++i) {
     Facts facts = facts_of(*requests.at(i));
-    if (merges(queue)) {
-      EXPECT_EQ(facts["lanyard_exchange"], "halo");
-      EXPECT_EQ(facts[kSet], i < 2 ? "0" : "1");
-      EXPECT_EQ(facts.count(kWhy), 0u) << facts[kWhy];
-      EXPECT_EQ(facts["lanyard_entries"], "1") << "the done word; a write";
-    } else {
-      EXPECT_EQ(facts["lanyard_exchange"], "none");
-      EXPECT_EQ(facts[kSet], "none");
-      EXPECT_EQ(facts[kWhy], facts["lanyard_exchange_why"]);
-      EXPECT_NE(facts[kWhy], "");
-    }
+    EXPECT_EQ(facts["lanyard_exchange"], "halo");
+    EXPECT_EQ(facts[kSet], i < 2 ? "0" : "1");
+    EXPECT_EQ(facts.count(kWhy), 0u) << facts[kWhy];
+    EXPECT_EQ(facts["lanyard_entries"], i % 2 == 1 && flags(queue) ? "2" : "1")
+        << "the done word; a write, and its flag";
   }
   verify_sets(requests, 0, 6);
 }
@@ -115,8 +109,6 @@ TEST_F(TwoSets, ASetWithoutAnExchangeIsNone) {
 
 // Both must be given to one matching call: these are two exchanges, of one set each.
 TEST_F(TwoSets, SetsThatAreMatchedByTwoCallsAreTwoExchanges) {
-  if (!merges(queue))
-    return;
   Requests requests;
   add_sets(requests);
   EXPECT_TRUE(ok(MPIX_Matchall(2, requests.at(0), MPI_STATUSES_IGNORE)));
@@ -131,8 +123,6 @@ TEST_F(TwoSets, SetsThatAreMatchedByTwoCallsAreTwoExchanges) {
 // ---- Calls
 
 TEST_F(TwoSets, StartsGoToThemInTurn) {
-  if (!merges(queue))
-    return;
   Requests requests;
   add_sets(requests);
   requests.match();
@@ -149,8 +139,6 @@ TEST_F(TwoSets, StartsGoToThemInTurn) {
 }
 
 TEST_F(TwoSets, PartOfASetIsRefused) {
-  if (!merges(queue))
-    return;
   Requests requests;
   add_sets(requests);
   requests.match();
@@ -166,8 +154,6 @@ TEST_F(TwoSets, PartOfASetIsRefused) {
 }
 
 TEST_F(TwoSets, TheFirstThatIsFreedEndsBoth) {
-  if (!merges(queue))
-    return;
   Requests requests;
   add_sets(requests);
   requests.match();
@@ -243,9 +229,8 @@ TEST_F(TwoSets, AllWithAll) {
   const uint64_t before = queue.figure("entries_posted");
   const uint64_t triggers = queue.figure("triggers");
   halo.run(0, 200);
-  if (!merges(queue))
-    return;
-  EXPECT_EQ(queue.figure("entries_posted") - before, 200 * (static_cast<uint64_t>(ranks()) + 1));
+  EXPECT_EQ(queue.figure("entries_posted") - before,
+            200 * ((flags(queue) ? 2 : 1) * static_cast<uint64_t>(ranks()) + 1));
   EXPECT_EQ(queue.figure("triggers") - triggers, 200u);
   EXPECT_EQ(halo.set_of_send_to(ranks() - 1), "1");
 }
@@ -255,7 +240,7 @@ TEST_F(TwoSets, OneSideAlone) {
   const bool hints = rank() % 2 == 0;
   Halo halo(stream, queue, hints);
   halo.run(0, 100);
-  if (!hints || !merges(queue))
+  if (!hints)
     return;
   for (int peer = 0; peer < ranks(); ++peer) {
     EXPECT_EQ(halo.set_of_send_to(peer), "1") << "with itself it has two sets";
@@ -278,7 +263,7 @@ TEST_F(TwoSets, OneWay) {
   hint_set(requests, 0, 2, "0");
   hint_set(requests, 2, 2, "1");
   requests.match();
-  if (merges(queue)) {
+  {
     Facts facts = facts_of(*requests.at(1));
     EXPECT_EQ(facts["lanyard_exchange"], "ring");
     EXPECT_EQ(facts[kSet], "none");

@@ -44,7 +44,8 @@ inline void hint_all(Requests& requests, const char* name) {
     EXPECT_TRUE(ok(hint(*requests.at(i), name)));
 }
 
-inline bool merges(Queue& queue) { return queue.info()["strategy"] == "target-counter"; }
+// Whether senders raise flags.
+inline bool flags(Queue& queue) { return queue.info()["strategy"] != "target-counter"; }
 
 }  // namespace lanyard::api_test
 

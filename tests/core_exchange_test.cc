@@ -219,14 +219,12 @@ TEST_F(ExchangeTest, GoesOnOnAnotherQueue) {
 
 // ---- Who can have none
 
-TEST(ExchangeObstacles, AreOfTheStrategyAndOfTheCard) {
+TEST(ExchangeObstacles, AreOfTheCard) {
   nic::Caps caps;
   caps.name = "poor";
-  EXPECT_TRUE(core::obstacle_to_exchanges(core::Strategy::kTargetCounter, caps)->find("poor") != std::string::npos);
+  EXPECT_TRUE(core::obstacle_to_exchanges(caps)->find("poor") != std::string::npos);
   caps.counters_count_both = true;
-  EXPECT_EQ(core::obstacle_to_exchanges(core::Strategy::kTargetCounter, caps), std::nullopt);
-  EXPECT_TRUE(core::obstacle_to_exchanges(core::Strategy::kSenderFlag, caps)->find("sender-flag") != std::string::npos);
-  EXPECT_TRUE(core::obstacle_to_exchanges(core::Strategy::kWriteBack, caps).has_value());
+  EXPECT_EQ(core::obstacle_to_exchanges(caps), std::nullopt);
 }
 
 struct FewCounters : ExchangeTest {

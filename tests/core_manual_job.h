@@ -20,6 +20,7 @@ struct ManualJobOptions {
   nicsim::ModelLimits limits = {};
   bool overflow = true;
   bool stream_calls = true;  // false: the streams ring doorbell words, as a GPU's do
+  core::Strategy strategy = core::Strategy::kTargetCounter;
 };
 
 class ManualJob {
@@ -29,7 +30,8 @@ class ManualJob {
   // A process with a stream and a queue on it.
   struct Rank : Process {
     Rank(nic::Nic& nic, uint32_t rank, Mail& mail, const Options& options)
-        : Process(nic, rank, mail, {.overflow = options.overflow, .overflow_thread = false}) {
+        : Process(nic, rank, mail,
+                  {.overflow = options.overflow, .overflow_thread = false, .strategy = options.strategy}) {
       stream.calls = options.stream_calls;
       queue = std::move(core::Queue::create(endpoint, stream).value());
     }

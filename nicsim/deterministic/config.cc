@@ -263,8 +263,7 @@ Status check_merged(const Config& config) {
   if (!merges || may_merge(config.world))
     return {};
   return {Code::kInvalidArgument,
-          "requests are merged with strategy A, without 'sockets-driver', and with an 'age' that their counters can "
-          "count on from"};
+          "requests are merged without 'sockets-driver', and with an 'age' that their counters can count on from"};
 }
 
 // What the control channel asks of its card.

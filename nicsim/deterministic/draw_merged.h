@@ -11,8 +11,7 @@ namespace lanyard::nicsim {
 // Whether a world takes such programs.
 inline bool may_merge(const WorldOptions& world) {
   constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter of an exchange can count on from
-  return world.strategy == core::Strategy::kTargetCounter && world.provider != Provider::kSockets &&
-         world.age <= kOldest;
+  return world.provider != Provider::kSockets && world.age <= kOldest;
 }
 
 // Of each rank some of the requests that its program always starts together and waits for together, and that are

@@ -71,6 +71,8 @@ enum Workload : uint32_t {
   kTooShort,      // a receive that is too short, and is posted again
   kReserves,      // two queues, one after the other, without overflow
   kMergedEnded,   // an exchange that has lost a member
+  kMergedFlag,    // an exchange, of messages of several pieces, whose senders raise flags
+  kMergedAsked,   // ... a receiver waits for the answer before it sends what the sender's exchange waits for; a driver
 };
 
 constexpr const char* kWorkloads[] = {
@@ -141,6 +143,8 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1_0-1:9t1h3g/m1_x1-_m0.1_x0_x1-_s0_w0_y/m1r_x1r-_m0r.1r_x0r_x1r-_s0r_w0r_y",
     "program=0-1:8t1_0-1:8t2/s0_w0_y_q1_s1_w1_y_q0_s0_w0_y/s0r_w0r_y_q1_s1r_w1r_y_q0_s0r_w0r_y,depth=3,no-overflow",
     "program=0-1:16t1i1_0-1:16t2i1/m0.1_x0.1_s0.1_w0.1_y_f0_s1-_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_y",
+    "2ranks,2req-each-way,3iter,merged,sender-flag,early-acks,bytes=24,max-message=16",
+    "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w0.1r_u1_y/s0r_w0r_y_u0_p1_s1_w1_y,sender-flag,cxi-driver",
     "random programs",
 };
 constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
@@ -423,6 +427,19 @@ constexpr Mutant kMutants[] = {
      "Endpoint::stop", kMergedDriver, nullptr},
     {183, "rings add up from zero", "... is set back to where the stream began to ring", "trigger_base (plan.cc)",
      kMergedDriver, nullptr},
+    {184, "merged flag after the first piece", "the flag of an exchange's send waits for one write of several",
+     "raise_flag (plan.cc)", kMergedFlag, nullptr},
+    {185, "merged flag not counted", "nothing counts the flags that an exchange's receives are told by",
+     "ResourcePool::open_flag", kMergedFlag, nullptr},
+    {186, "answered by the exchange", "a sender answers how a send went once the whole exchange is complete",
+     "Matcher::answer", kMergedAsked, nullptr},
+    {187, "message and flag counted", "an exchange counts the message and its flag where both land",
+     "ResourcePool::open_receive", kMergedFlag, nullptr},
+    {188, "confirmed with the exchange",
+     "the increment of an exchange's done word is an operation of a send that is asked about",
+     "choose_lead (exchange.cc)", kMergedAsked, nullptr},
+    {189, "merged flag tied to the trigger", "the flag of an exchange's send is raised when the write is triggered",
+     "raise_flag (plan.cc)", kMergedFlag, nullptr},
 };
 
 }  // namespace

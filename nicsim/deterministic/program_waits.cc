@@ -111,7 +111,7 @@ WaitLink ProgramWaits::no_room(uint32_t rank, const std::string& who) const {
     else if (role == Transit::Role::kClear)
       link.next = WaitNode{WaitNode::Kind::kClear, 0, request / 2, side.clear_fired + 1};
     else  // a flag
-      link.next = WaitNode{WaitNode::Kind::kDone, 0, request ^ 1, world_.side(RequestName{request ^ 1}).done_fired + 1};
+      link.next = WaitNode{WaitNode::Kind::kDone, 0, request ^ 1, side.flag_fired + 1};
   }
   return link;
 }

@@ -80,7 +80,8 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   if (side.ahead > 0)
     return {what + " is of another start than that: its receive has failed, and it ran ahead of its own", std::nullopt,
             Blame::kFailure};
-  if (request.receive() && core::raises_flags(world_.options().strategy))
+  const bool flags = core::raises_flags(world_.options().strategy);
+  if (request.receive() && flags && core.exchange == nullptr)
     return flag(request, iteration);
   if (core.written_back)
     return copied(what, request, iteration);
@@ -102,12 +103,20 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
             Blame::kProtocol};
   const std::string holds = what + ": its counter holds " + so_many_of(value, wanted);
   // Of what is merged whatever is missing.
-  std::optional<uint32_t> missing;
+  std::optional<uint32_t> missing, unflagged;
   world_.for_each_merged(request.index, [&](uint32_t other) {
     const Side& part = world_.side(RequestName{other});
-    if ((RequestName{other}.receive() ? part.data_counted : part.data_acked) < iteration * part.pieces)
+    const bool receive = RequestName{other}.receive();
+    if (flags && part.pieces > 0 && (receive ? part.flag_counted : part.flag_acked) < iteration)
+      unflagged = other;
+    else if (!flags && (receive ? part.data_counted : part.data_acked) < iteration * part.pieces)
       missing = other;
   });
+  if (unflagged) {
+    WaitLink link = flag({*unflagged | 1}, iteration);
+    link.text = holds + " <- " + link.text;
+    return link;
+  }
   if (core.exchange != nullptr && missing)
     return {holds, WaitNode{WaitNode::Kind::kData, 0, *missing / 2, iteration}, Blame::kUser};
   if (core.completions > side.pieces && value + 1 >= wanted)
@@ -146,16 +155,22 @@ WaitLink TransferWaits::flag(RequestName receive, uint64_t iteration) const {
   const Side& side = world_.side(receive);
   const Side& other = world_.side(send);
   const std::string what = "flag of " + name_of(world_, send, iteration);
-  if (side.done_landed < iteration && world_.is_killed(other.rank))
+  // One that is merged waits until the flag has been counted.
+  const bool seen = (world_.flags_tell_stream(send.index) ? side.flag_landed : side.flag_counted) >= iteration;
+  if (!seen && world_.is_killed(other.rank))
     return was_killed(other.rank);
-  if (side.done_landed >= iteration)
+  if (side.flag_landed >= iteration)
     return {what + " is raised, and not seen", std::nullopt, Blame::kProtocol};
-  if (side.done_fired >= iteration)
+  if (other.flag_fired >= iteration)
     return {what + " has fired, and is not raised", std::nullopt, was_told(other) ? Blame::kFailure : Blame::kProtocol};
   if (other.core == nullptr)
     return {what + ": the request was freed", std::nullopt, blame_of_free(other)};
-  const uint64_t value = world_.process(other.rank).nic.model().read(other.core->completion).value().reached();
-  const uint64_t wanted = other.core->completion_value(iteration - other.before) - 1;
+  const core::Request& sender = *other.core;
+  const bool merged = sender.written.valid();
+  const nic::CounterId counter = merged ? sender.written : sender.completion;
+  const uint64_t value = world_.process(other.rank).nic.model().read(counter).value().reached();
+  const uint64_t starts = iteration - other.before;
+  const uint64_t wanted = merged ? other.pieces * starts : sender.completion_value(starts) - 1;
   if (value < wanted)
     return {what + " waits for the write: its counter holds " + so_many_of(value, wanted),
             WaitNode{WaitNode::Kind::kData, 0, receive.message(), iteration}, Blame::kUser};

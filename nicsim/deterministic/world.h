@@ -145,6 +145,7 @@ class World {
   std::string describe(uint32_t agent) const;
   // "write of (send of 1 to 0, tag 3)"
   std::string describe(const Process& process, const nic::Op& op) const;
+  std::string describe(const Process& process, nic::CounterId counter) const;
   Transit::Role role_of(const Process& process, const nic::Op& op) const;
   // The agent whose step comes next without a choice: as it is the only one, or the first in virtual time.
   std::optional<uint32_t> forced() const;
@@ -217,6 +218,9 @@ class World {
   // By its program: whether messages of the other set stand for clear-to-sends of this message; and whether they do for
   // any of the two sets that the request is of, so that these must be started in turn.
   bool is_implied(uint32_t request) const { return implied_[request / 2]; }
+  // Whether the flag of the message is an increment of its receive's done word: of one that is merged it is not.
+  bool flags_tell_stream(uint32_t request) const { return exchange_.merged({request | 1}) == 0; }
+  void flag_has_fired(uint32_t send);
   bool takes_turns(uint32_t request) const;
   // Whether its program has given the receive's buffer to the exchange for that iteration, which is implied: from the
   // match on, and by the start before, which is of the other set.
@@ -288,7 +292,6 @@ class World {
   void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
-  std::string describe(const Process& process, nic::CounterId counter) const;
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
   uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
   uint32_t fire_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counters_ + counter); }

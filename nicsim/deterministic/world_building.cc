@@ -60,6 +60,8 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     Needs& to = needs[message.to];
     from.counters += 2 * lives[2 * each];
     from.regions += 2 * lives[2 * each];
+    if (core::raises_flags(options.strategy) && message.options.send_merged != 0)
+      from.counters += lives[2 * each];  // of its own writes
     // A receive may be an exchange by itself.
     to.counters += (message.options.receive_merged == 0 ? 1 : 2) * lives[2 * each + 1];
     to.regions += (core::raises_flags(options.strategy) ? 2 : 1) * lives[2 * each + 1];
@@ -360,7 +362,7 @@ void World::begin_match(uint32_t index) {
   if (!status.ok() && !((is_killed(peer) || process.cut_off[peer]) && process.has_lost(peer)))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
-  for (const nic::CounterId counter : {side.core->trigger, side.core->completion})
+  for (const nic::CounterId counter : {side.core->trigger, side.core->completion, side.core->written})
     if (counter.valid())
       process.opened(counter, process.nic.model().read(counter).value());
 }
@@ -388,6 +390,10 @@ void World::grow_old(Side& side, uint32_t index) {
     count(core.completion, core.completions * age);
   if (core.written_back)
     process.nic.model().copy_out(core.completion);
+  if (core.written.valid())
+    count(core.written, side.pieces * age);
+  if (core.flag_word.valid())
+    *core.flag_word.address += age;
   if (core.trigger.valid() && first)
     count(core.trigger, core.exchange == nullptr ? 2 * age : core.exchange->trigger_value(age, age));
   if (core.clear_to_send_word.valid() && core.clearance != core::Clearance::kImplied)
@@ -395,6 +401,7 @@ void World::grow_old(Side& side, uint32_t index) {
   state_->promises[index / 2] = age;
   side.filled = side.started = side.waited = side.moved = age;
   side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
+  side.flag_fired = side.flag_landed = side.flag_counted = side.flag_acked = age;
   side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
 }
 

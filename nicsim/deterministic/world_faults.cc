@@ -106,6 +106,8 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
     ++side.data_fired;
     ++side.data_read;
     ++side.data_acked;
+  } else if (role_of(process, op) == Transit::Role::kFlag) {
+    ++side.flag_acked;
   }
   if (op.completion.valid()) {
     process.shadow.failed(op.completion.value);
@@ -129,7 +131,10 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
     case Transit::Role::kClear: ++side.clear_fired; return;
     case Transit::Role::kDone:
       return for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].done_fired; });
-    case Transit::Role::kFlag: ++state_->sides[request | 1].done_fired; return;
+    case Transit::Role::kFlag:
+      flag_has_fired(request);
+      ++side.flag_acked;
+      return;
     case Transit::Role::kMail: LANYARD_CHECK(false, "mail goes over no driver");
   }
 }

@@ -96,7 +96,7 @@ void add_side(Digest& digest, const Side& side) {
         side.data_landed,   side.data_counted, side.data_acked,  side.clear_fired,   side.clear_landed,
         side.clear_counted, side.done_fired,   side.done_landed, side.seen_complete, side.before,
         side.starts,        side.waits,        side.failed,      side.first_lost,    side.reported,
-        side.moved})
+        side.moved,         side.flag_fired,   side.flag_landed, side.flag_counted,  side.flag_acked})
     digest.add(count);
   digest.add((side.released ? 2 : 0) | (side.ever_released ? 1 : 0));
   digest.add_bytes(side.buffer);

@@ -51,6 +51,7 @@ void World::take_mail(Process& process) {
   if (const uint32_t senders = process.mail.senders(); senders > 0)
     process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
   process.failures_announced = process.card().failures();
+  (void)process.nic.gave_stale_value();
   note_failures_told(process, [&] {
     if (by_card != nullptr)
       by_card->look();
@@ -63,7 +64,7 @@ void World::take_mail(Process& process) {
     nic_changed(process);
   if (by_card != nullptr)
     by_card->rest();
-  process.knows_nothing = true;
+  process.knows_nothing = !process.nic.gave_stale_value();
   set_enabled(mail_agent(process.rank), has_mail(process));
 }
 

@@ -90,8 +90,9 @@ const char* World::mistake_in_turn(const Action& action, RequestName request) co
     const Side& other = state_->sides[index];
     const uint64_t mine = side.starts - side.before, theirs = other.starts - other.before;
     const bool complete = RequestName{index}.receive()
-                              ? other.data_landed >= other.starts * other.pieces && other.done_landed >= other.starts &&
-                                    oracle::has_moved(*this, RequestName{index})
+                              ? (other.data_landed >= other.starts * other.pieces ||
+                                 oracle::is_told_falsely(*this, index, other.starts)) &&
+                                    other.done_landed >= other.starts && oracle::has_moved(*this, RequestName{index})
                               : other.data_acked >= other.starts * other.pieces;
     if (other.failed > unread_failures(other))
       mistake = "an operation of the other set has failed";

@@ -147,8 +147,14 @@ uint64_t World::iteration_of(const Transit& transit) {
     case Transit::Role::kDone:
       for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].done_fired; });
       return side.done_fired;
-    default: return ++state_->sides[transit.request | 1].done_fired;
+    default: flag_has_fired(transit.request); return side.flag_fired;
   }
+}
+
+void World::flag_has_fired(uint32_t send) {
+  ++state_->sides[send].flag_fired;
+  if (flags_tell_stream(send))
+    ++state_->sides[send | 1].done_fired;
 }
 
 void World::take_copy(Process& process, uint32_t counter) {
@@ -339,6 +345,8 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
   }
   if (transit.role == Transit::Role::kData)
     ++side.data_acked;
+  else if (transit.role == Transit::Role::kFlag)
+    ++side.flag_acked;
   if (completion.valid()) {
     if (transit.code == Code::kOk)
       process.shadow.succeeded(completion.value, 1);

@@ -132,9 +132,12 @@ std::string World::describe(const Process& process, const nic::Op& op) const {
 std::string World::describe(const Process& process, nic::CounterId counter) const {
   for (const uint32_t request : process.requests) {
     const core::Request* core = state_->sides[request].core;
-    if (core != nullptr && (core->trigger == counter || core->completion == counter))
-      return std::string("the ") + (core->trigger == counter ? "trigger" : "completion") + " counter of (" +
-             exchange_.describe({request}) + ")";
+    if (core != nullptr && (core->trigger == counter || core->completion == counter || core->written == counter))
+      return std::string("the ") +
+             (core->trigger == counter   ? "trigger"
+              : core->written == counter ? "writes'"
+                                         : "completion") +
+             " counter of (" + exchange_.describe({request}) + ")";
   }
   return "the queue's shared trigger";
 }

@@ -73,7 +73,7 @@ void print_nic(const char* name) {
   const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
   fmt::print("  strategy     {}{}\n", core::strategy_name(strategy),
              settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
-  const std::optional<std::string> obstacle = core::obstacle_to_exchanges(strategy, caps);
+  const std::optional<std::string> obstacle = core::obstacle_to_exchanges(caps);
   fmt::print("  exchanges    {}\n", obstacle ? "no: " + *obstacle : "yes (MPIX_Request_set_info)");
 }
 
@@ -93,11 +93,12 @@ size_t entries(Strategy strategy, core::Direction direction, bool ready) {
 }
 
 // Of one start of an exchange with so many neighbours, both ways, and with one set or two.
-size_t exchange_entries(size_t neighbours, bool ready, size_t sets) {
+size_t exchange_entries(Strategy strategy, size_t neighbours, bool ready, size_t sets) {
   std::vector<core::Request> requests(sets * 2 * neighbours);
   std::array<core::Exchange, 2> exchanges;
   core::PlanContext context;
   context.max_message_bytes = 8;
+  context.strategy = strategy;
   core::PeerKeys keys;
   keys.ready = ready;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -137,11 +138,10 @@ void print_strategies() {
                of_ready, kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
   }
   fmt::print("  (write-back: on cards that copy counters to memory without an entry for it)\n");
-  fmt::print(
-      "  halo of 8 as one exchange, {}: {} with sends, {} with ready sends, {} with two sets; the others merge "
-      "nothing\n",
-      core::strategy_name(Strategy::kTargetCounter), exchange_entries(kNeighbours, false, 1),
-      exchange_entries(kNeighbours, true, 1), exchange_entries(kNeighbours, false, 2));
+  for (const Strategy strategy : core::kStrategies)
+    fmt::print("  halo of 8 as one exchange, {}: {} with sends, {} with ready sends, {} with two sets\n",
+               core::strategy_name(strategy), exchange_entries(strategy, kNeighbours, false, 1),
+               exchange_entries(strategy, kNeighbours, true, 1), exchange_entries(strategy, kNeighbours, false, 2));
 }
 
 void print_launchers() {

@@ -153,7 +153,7 @@ void Endpoint::close_resources(Request& request) {
   // An increment may have been on its way when the failure was told and the request let go of, or be on it for starts
   // that were none: nobody gets its word again.
   if (request.released || request.ran_ahead)
-    request.done = {};
+    request.done = request.flag_word = {};
   if (request.released && !request.shared && !has_run_all(request.queue_number)) {
     Resources counters;
     counters.trigger = std::exchange(request.trigger, {});
@@ -320,8 +320,11 @@ void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
     release_set(*set, failed);
   // Once none of them adds anything any more to what waits.
   for (const Exchange* set : all) {
-    for (const Request* member : set->members)
+    for (const Request* member : set->members) {
       overflow_.cancel(member->number);
+      if (nic_.caps().cancel)
+        cancel(member->written);
+    }
     stop(set->shared);
   }
   for (const Exchange* set : all)
@@ -346,6 +349,15 @@ bool Endpoint::is_assured(Request& request, uint64_t iterations) {
     questions_.push_back(request.number);
   }
   return false;
+}
+
+bool Endpoint::has_sent(const Request& send, uint64_t iterations) {
+  if (!send.written.valid())
+    return send.iterations_done() >= iterations;
+  // As its flag waits for, but that no failure counts.
+  const auto flag = std::find_if(send.plan.begin(), send.plan.end(),
+                                 [&](const PlannedOp& planned) { return planned.op.trigger == send.written; });
+  return nic_.read(send.written).value().success >= threshold_of(send, *flag, iterations);
 }
 
 Request* Endpoint::take_question() {

@@ -123,6 +123,9 @@ class Endpoint {
   // Whether there is nothing more to be heard of so many iterations of the request, which have completed. Else its
   // sender is to be asked, if it has not been.
   bool is_assured(Request& request, uint64_t iterations);
+  // Whether so many iterations of a send have ended, or, of a member of an exchange, its own writes of them have gone
+  // well: what the exchange waits for besides may be what whoever asks does next.
+  bool has_sent(const Request& send, uint64_t iterations);
   // A receive whose sender is to be asked about request.asked starts; null if there is none.
   Request* take_question();
   bool has_questions() const { return !questions_.empty(); }

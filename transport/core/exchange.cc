@@ -14,6 +14,23 @@ uint64_t not_waited_for(const Exchange& exchange, const Request& member) {
   return exchange.other != nullptr && set_of(exchange.number) == 0 ? 1 : 0;  // no start was before the first
 }
 
+// Where senders are asked how their sends went, one that is asked of an operation that waits for others' messages could
+// not answer before these come: so it is a receive, which nobody asks, or else a send whose write goes last.
+Request* choose_lead(const Exchange& exchange, Strategy strategy) {
+  Request* first = nullptr;
+  const auto rank = [&](const Request& member) {
+    if (!raises_flags(strategy))
+      return 0;
+    if (member.transfer.direction == Direction::kReceive)
+      return 2;
+    return needs_clearance(member) || member.clearance == Clearance::kImplied ? 1 : 0;
+  };
+  for (Request* member : exchange.members)
+    if (moves(*member) && (first == nullptr || rank(*member) > rank(*first)))
+      first = member;
+  return first;
+}
+
 Status misuse(const Exchange& exchange, const std::string& what) {
   return {Code::kInvalidState, "the " + exchange.describe() + " " + what};
 }
@@ -60,9 +77,7 @@ std::string Exchange::describe() const {
          std::to_string(static_cast<ptrdiff_t>(members.size()) - sent) + " receives)";
 }
 
-std::optional<std::string> obstacle_to_exchanges(Strategy strategy, const nic::Caps& caps) {
-  if (strategy != Strategy::kTargetCounter)
-    return std::string("the strategy ") + strategy_name(strategy) + " has a flag for each message";
+std::optional<std::string> obstacle_to_exchanges(const nic::Caps& caps) {
   if (!caps.counters_count_both)
     return "the NIC " + caps.name + " does not promise that one counter counts own operations and what arrives";
   return std::nullopt;
@@ -72,17 +87,18 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   for (Request* member : exchange.members) {
     if (!moves(*member))
       continue;
-    if (exchange.lead == nullptr)
-      exchange.lead = member;
     exchange.sends += needs_clearance(*member) ? 1 : 0;
     exchange.messages += member->completions;
   }
   exchange.bound = true;
+  exchange.lead = choose_lead(exchange, context.strategy);
   if (exchange.lead == nullptr)
     return;
   uint64_t most = (nic::kMaxSuccess - context.trigger_base) / std::max(exchange.messages, exchange.trigger_step());
   for (Request* member : exchange.members) {
     for (PlannedOp& planned : member->plan) {
+      if (planned.op.trigger != exchange.shared.trigger)
+        continue;  // a flag
       planned.step = exchange.trigger_step();
       planned.before = not_waited_for(exchange, *member);
       exchange.rings = true;

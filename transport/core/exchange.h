@@ -1,6 +1,6 @@
 // Exchange: matched requests that are always started by one call and waited for by one call, and so need two counters,
-// one done word, one ring and one wait together. A halo step of 8 sends and 8 receives takes 17 entries in place of 32,
-// with ready sends 9 in place of 24.
+// one done word, one ring and one wait together. With strategy A a halo step of 8 sends and 8 receives takes 17 entries
+// in place of 32, with ready sends 9 in place of 24.
 //
 // It is a matter of this process alone: the other sides of its pairs are ordinary requests, or members of exchanges of
 // their own. Strategy A (plan.h), iteration i = 1, 2, ...; n regular sends, N writes in all, sent and received:
@@ -27,6 +27,33 @@
 //    receives' clear-to-sends expected.)
 //  - T >= (2n+1)(i-1) + n+1 means i rings: after i-1 of them at most n clear-to-sends i are there, and none of i+1.
 //    (Mutants: n, which the others' clear-to-sends reach without our start, so that ours would come too early.)
+// Strategies B and C (plan.h), where what has landed need not be visible: it is the flags that are counted, for only
+// their senders know when their writes are visible. W, one for each send, counts that send's writes, p a start:
+//
+//   writes of a send --1 each--> W >= p i --> flag: an atomic on the receive's word at the other side
+//   own flags' completions --1 each--> C <--1 each-- flags that land in the receives' words
+//   C >= N i --> done word += 1 <-- stream waits for i
+//
+// with T as above, and N the messages sent and received, however many pieces they have. The exactness is the same:
+//  - W >= p i means all p of each of the first i iterations, as write i+1 needs ring i+1, after wait i, which needed
+//    C >= N i, and so this flag i, which needed W >= p i. A counter for all writes together would raise each flag as
+//    late as the last (and tell a failure of one of them to all). (Mutants: the flag on C; p(i-1).)
+//  - C >= N i means N flags of each of the first i iterations: own flag i+1 needs an own write i+1; another's needs its
+//    write i+1; and these come after wait i as above. (Mutants: an own flag that completes elsewhere; a receive's word
+//    not bound to C; its buffer bound to C as with A, which counts each message twice.)
+//  - T >= (2n+1)i as above: clear-to-send i+1 for a send needs our flag i, which needs our write i.
+// What fails counts, too (N1, N5), and so a write that failed raises its flag, and the wait passes for it on both
+// sides, as with single requests: the receiver's card cannot tell, and no threshold can. The receiver's process asks
+// the sender's before its queue is settled (matcher.h). That one answers for what it sends by W, of which it takes
+// successes alone, and not by the done word: the exchange may be waiting for what the receiver does once it has been
+// answered. For that the done word's increment is no operation of such a send, where there is a receive. A flag that
+// fails counts at its sender alone: the receiver's wait does not pass, until it is told (Endpoint::end_peer()).
+//
+// With C, too, the done word is a word of the exchange's, raised by an entry, and no counter's copy: a copy is promised
+// after own operations (N10), and the last that C counts may be another's flag. So C has the entries of B here: for 8
+// messages each way 17 (two sets, or ready sends), 25 (clear-to-sends), where single requests take 24 and 32 with B,
+// 16 and 24 with C. It saves rings and waits.
+//
 // An exchange can count fewer starts than the ordinary requests of its peers: some 2^48 by the larger of N and 2n+1.
 // Whose start is refused then frees it, and so they are told. The price: the slowest receiver holds up the regular
 // sends to all, so no receiver may wait for another message of the same exchange before it starts to receive. And what
@@ -57,7 +84,7 @@ struct Exchange {
   bool bound = false;       // all have been matched
   bool ended = false;       // one was freed since, or before: the others cannot be started any more
   uint64_t sends = 0;       // regular ones with clear-to-sends: n
-  uint64_t messages = 0;    // N
+  uint64_t messages = 0;    // N: what C counts in one iteration
   bool rings = false;       // something waits for T
   std::string failure;      // of which member it was let go of incomplete; empty: of none
   bool released = false;    // it was let go of, and a member has been freed since
@@ -91,7 +118,7 @@ constexpr uint64_t other_set(uint64_t number) { return number ^ 1; }
 bool needs_clearance(const Request& member);
 
 // Why requests of this process cannot be merged, or nothing.
-std::optional<std::string> obstacle_to_exchanges(Strategy strategy, const nic::Caps& caps);
+std::optional<std::string> obstacle_to_exchanges(const nic::Caps& caps);
 
 // Sets the thresholds, once all members have been matched and have their plans.
 void bind_exchange(Exchange& exchange, const PlanContext& context);

@@ -316,7 +316,7 @@ bool Matcher::answer(uint64_t number) {
   // In this order: what has failed is counted before its iteration has ended, or, where failures lag, once that is
   // confirmed.
   const std::array<nic::ContextStarts, 1> asked{{{number, send->asked}}};
-  const bool over = send->iterations_done() >= send->asked && endpoint_.nic().confirms(asked);
+  const bool over = endpoint_.has_sent(*send, send->asked) && endpoint_.nic().confirms(asked);
   tell_failures();
   if (send->failures == 0 && endpoint_.failures().lost() > send->lost_before) {
     // With write-back it would never be over.

@@ -23,6 +23,8 @@ PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanCon
   op.level = nic::CompletionLevel::kDelivery;
   op.completion = request.completion;
   op.write_back = request.written_back;
+  if (request.exchange != nullptr)
+    return {.op = {.op = op, .trigger = request.written, .threshold = 0}, .step = count};
   return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count + 1, .before = 1};
 }
 
@@ -33,7 +35,7 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     nic::Op op;
     op.kind = nic::OpKind::kWrite;
     op.level = flag ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
-    op.completion = request.completion;
+    op.completion = flag && request.exchange != nullptr ? request.written : request.completion;
     op.local = {request.buffer, piece * context.max_message_bytes};
     op.remote = {request.matched_nic, keys.buffer, piece * context.max_message_bytes};
     op.bytes = std::min(context.max_message_bytes, request.transfer.bytes - op.local.offset);
@@ -68,6 +70,8 @@ PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64
 }
 
 uint64_t completions_of(const Request& request, const PlanContext& context) {
+  if (raises_flags(context.strategy) && request.exchange != nullptr)
+    return 1;
   const bool flag = raises_flags(context.strategy) && request.transfer.direction == Direction::kSend;
   return pieces_of(request.matched_bytes, context.max_message_bytes) + (flag ? 1 : 0);
 }
@@ -88,6 +92,8 @@ uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t
   uint64_t base = request.trigger_base;
   if (planned.op.trigger == request.completion)
     base = request.written_back ? request.done_base : 0;
+  else if (planned.op.trigger == request.written)
+    base = 0;
   return base + planned.step * iteration - planned.before;
 }
 

@@ -122,10 +122,12 @@ Status ResourcePool::take_done_word(Resources& resources) {
 Status ResourcePool::open_send(const Transfer& transfer, Strategy strategy, Resources& resources) {
   if (!resources.shared)
     LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
+  else if (raises_flags(strategy))
+    LANYARD_RETURN_IF_ERROR(open_counter(resources.written));
   LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, {}, resources.buffer));
   if (!resources.shared)
     LANYARD_RETURN_IF_ERROR(take_done_word(resources));
-  if (strategy == Strategy::kWriteBack)
+  if (strategy == Strategy::kWriteBack && !resources.shared)
     LANYARD_RETURN_IF_ERROR(give_word(resources));
   return transfer.ready ? Status() : open_clear_to_send(resources);
 }
@@ -152,12 +154,26 @@ Status ResourcePool::give_word(Resources& resources) {
 Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, Resources& resources) {
   if (strategy == Strategy::kTargetCounter && !resources.shared)
     LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
-  LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, resources.completion, resources.buffer));
+  const bool flag = raises_flags(strategy);
+  const nic::CounterId landed = flag ? nic::CounterId() : resources.completion;
+  LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, landed, resources.buffer));
   if (!resources.shared)
     LANYARD_RETURN_IF_ERROR(take_done_word(resources));
+  if (flag && resources.shared)
+    return open_flag(resources);
   // A region of its own: once the request is freed, who raises its flag late is refused, and the word's next user is
   // safe.
-  return raises_flags(strategy) ? enroll(resources.done.address, sizeof(uint64_t), {}, resources.flag) : Status();
+  return flag ? enroll(resources.done.address, sizeof(uint64_t), {}, resources.flag) : Status();
+}
+
+// Of a member of an exchange: each has a word of its own, as a region of its own.
+Status ResourcePool::open_flag(Resources& resources) {
+  const Result<WordPool::Word> word = words_.take();
+  if (!word.ok())
+    return word.status();
+  resources.flag_word = word.value();
+  resources.flag_base = word.value().read();
+  return enroll(word.value().address, sizeof(uint64_t), resources.completion, resources.flag);
 }
 
 void ResourcePool::close(Resources& resources) {
@@ -189,7 +205,7 @@ bool ResourcePool::try_close(Resources& resources) {
       *region = {};
     closed = closed && !region->valid();
   }
-  for (nic::CounterId* counter : {&resources.trigger, &resources.completion}) {
+  for (nic::CounterId* counter : {&resources.trigger, &resources.completion, &resources.written}) {
     if (counter->valid() && nic_.close_counter(*counter).ok())
       *counter = {};
     closed = closed && !counter->valid();
@@ -201,6 +217,8 @@ bool ResourcePool::try_close(Resources& resources) {
     words_.give_back(resources.moved);
   if (resources.clear_to_send_word.valid())
     words_.give_back(resources.clear_to_send_word);
+  if (resources.flag_word.valid())
+    words_.give_back(resources.flag_word);
   if (!resources.done.valid())
     return true;
   // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.

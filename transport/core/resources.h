@@ -23,7 +23,12 @@ struct Resources {
   nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
   nic::RegionId buffer;
   nic::RegionId clear_to_send;  // what lands there `trigger` counts; of an exchange: the done word of its other set
-  nic::RegionId flag;           // of `done`, where the peer raises it: its key goes with the request
+  nic::RegionId flag;           // of `done`, where the peer raises it, or of `flag_word`: its key goes with the request
+  // Of members of an exchange, where senders raise flags: a send's own writes, which its flag waits for; and what the
+  // flag of a receive's sender lands in, which `completion` counts.
+  nic::CounterId written;
+  WordPool::Word flag_word;
+  uint64_t flag_base = 0;
   WordPool::Word clear_to_send_word;
   WordPool::Word done;        // grows by one a completed iteration
   bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
@@ -71,6 +76,7 @@ class ResourcePool {
   Status open_send(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_receive(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_clear_to_send(Resources& resources);
+  Status open_flag(Resources& resources);
   Status give_word(Resources& resources);
   Status open_counter(nic::CounterId& counter);
   Status open_trigger(Resources& resources);

@@ -62,17 +62,22 @@ bool drivers_tell_all(World& world) {
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     Process& process = world.process(side.rank);
-    if (process.driver == nullptr || process.killed || side.core == nullptr || !side.core->completion.valid())
+    if (process.driver == nullptr || process.killed || side.core == nullptr)
       continue;
-    const nic::CounterValue right = process.driver->fabric.caused(side.core->completion);
-    const nic::CounterValue value = process.card().read(side.core->completion).value();
-    if (value == right)
-      continue;
-    world.find(Finding::kLeak, "exactly once",
-               "the driver says that the completion counter of the " + world.exchange().describe({index}) + " holds " +
-                   std::to_string(value.success) + " and " + std::to_string(value.failure) + " failures, right were " +
-                   std::to_string(right.success) + " and " + std::to_string(right.failure));
-    return false;
+    for (const nic::CounterId counter : {side.core->completion, side.core->written}) {
+      if (!counter.valid())
+        continue;
+      const nic::CounterValue right = process.driver->fabric.caused(counter);
+      const nic::CounterValue value = process.card().read(counter).value();
+      if (value == right)
+        continue;
+      world.find(Finding::kLeak, "exactly once",
+                 "the driver says that " + world.describe(process, counter) + " holds " +
+                     std::to_string(value.success) + " and " + std::to_string(value.failure) +
+                     " failures, right were " + std::to_string(right.success) + " and " +
+                     std::to_string(right.failure));
+      return false;
+    }
   }
   return true;
 }
@@ -165,6 +170,10 @@ void judge_side(World& world, uint32_t index) {
   };
   if (core.completion.valid())
     expect("its completion counter holds", card.read(core.completion).value().success, core.completion_value(starts));
+  if (core.written.valid())
+    expect("its writes' counter holds", card.read(core.written).value().success, side.pieces * starts);
+  if (core.flag_word.valid())
+    expect("its flag has grown by", core.flag_word.read() - core.flag_base, starts);
   if (core.done.valid())
     expect("its done word has grown by", core.iterations_done(), starts);
   if (core.moved.valid())
@@ -218,6 +227,7 @@ uint32_t counters_held(const World& world, const Process& process) {
     if (side.core == nullptr || side.rank != process.rank)
       continue;
     const core::Exchange* exchange = side.core->exchange;
+    held += side.core->written.valid() ? 1 : 0;
     if (exchange != nullptr && exchange->members.front() != side.core)
       continue;  // its counters are the first one's
     const core::Resources& resources = exchange == nullptr ? *side.core : exchange->shared;

@@ -120,7 +120,12 @@ void check_part_done(World& world, const Transit& transit, uint32_t request) {
   const Side& side = world.side(request);
   const uint64_t wanted = transit.iteration * side.pieces;
   const bool receive = RequestName{request}.receive();
-  if (receive && (side.data_counted < wanted || side.data_landed < wanted))
+  const bool flags = core::raises_flags(world.options().strategy) && side.pieces > 0;
+  if (flags && (receive ? side.flag_counted : side.flag_acked) < transit.iteration)
+    return broken(world, Finding::kOrder, transit,
+                  receive ? "grows before a flag is there" : "grows before its flag has completed");
+  if (receive && (side.data_landed < wanted || (!flags && side.data_counted < wanted)) &&
+      !is_told_falsely(world, request, transit.iteration))
     return broken(world, Finding::kOrder, transit, "grows before the data is there");
   if (!receive && side.data_acked < wanted)
     return broken(world, Finding::kOrder, transit, "grows before the write has completed");
@@ -137,7 +142,7 @@ void check_flag_fired(World& world, const Transit& transit) {
   const auto key = receive.core == nullptr ? Result<nic::RemoteKey>(Status(Code::kNotFound, "it was freed"))
                                            : world.process(receive.rank).card().key(receive.core->flag);
   if (!key.ok() || transit.to != receive.rank || transit.packet.key != key.value().value || transit.packet.offset != 0)
-    return broken(world, Finding::kOrder, transit, "does not go to its receive's done word");
+    return broken(world, Finding::kOrder, transit, "does not go to its receive's word");
   if (!is_told_falsely(world, receive_of(transit).index, transit.iteration) &&
       receive.data_landed < transit.iteration * send.pieces)
     return broken(world, Finding::kOrder, transit, "is raised before the data is there");
@@ -202,9 +207,14 @@ void check_landed(World& world, const Transit& transit) {
     ++world.side(transit.request).clear_landed;
     return;
   }
-  if (transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlag) {
-    const uint32_t told = transit.role == Transit::Role::kFlag ? receive_of(transit).index : transit.request;
-    world.for_each_merged(told, [&](uint32_t request) { ++world.side(request).done_landed; });
+  if (transit.role == Transit::Role::kDone) {
+    world.for_each_merged(transit.request, [&](uint32_t request) { ++world.side(request).done_landed; });
+    return;
+  }
+  if (transit.role == Transit::Role::kFlag) {
+    Side& receive = world.side(receive_of(transit).index);
+    ++receive.flag_landed;
+    receive.done_landed += world.flags_tell_stream(transit.request) ? 1 : 0;
     return;
   }
   ++world.side(receive_of(transit).index).data_landed;
@@ -234,6 +244,8 @@ void check_counted(World& world, const Transit& transit) {
     ++receive.data_counted;
   else if (transit.role == Transit::Role::kClear)
     ++receive.clear_counted;
+  else if (transit.role == Transit::Role::kFlag)
+    ++receive.flag_counted;
 }
 
 void check_refused(World& world, const Transit& transit) {
