@@ -135,8 +135,7 @@ Named::value_type& of_set(Named& named, const std::string& set) {
 // Makes one exchange of them, of one set or of two, or notes why not.
 void make_exchange(Context& context, const std::string& name, const std::vector<RequestRecord*>& first,
                    const std::vector<RequestRecord*>& second) LANYARD_REQUIRES(context_locked) {
-  std::optional<std::string> obstacle =
-      core::obstacle_to_exchanges(context.nic().caps());
+  std::optional<std::string> obstacle = core::obstacle_to_exchanges(context.nic().caps());
   const auto requests_of = [](const std::vector<RequestRecord*>& records) {
     std::vector<core::Request*> requests;
     for (const RequestRecord* record : records)
