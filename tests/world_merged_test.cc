@@ -52,6 +52,8 @@ constexpr const char* kConfigs[] = {
     "2ranks,1req-each-way,3iter,merged,register-bells,age=1000",
     "2ranks,1req-each-way,2iter,merged,mail-by-card",
     "2ranks,2req-each-way,2iter,merged,cxi-driver",
+    // A member that has not been started yet fails with its exchange, and was on no queue.
+    "program=0-1:0t3i1bj1b_1-0:0t7i1bj1b/s1r.0_w1r.0_y/y_s0r.1_w0r.1,age=10,failures",
     // What fails together: of an exchange, of one whose part alone is freed at first, and of two.
     "2ranks,2req-each-way,2iter,merged,failures",
     "2ranks,2req-each-way,2iter,merged,free,failures,register-bells",

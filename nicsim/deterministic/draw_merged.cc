@@ -113,6 +113,10 @@ void draw_parts(Exchange& exchange, Random& random, bool faulty) {
   for (uint32_t rank = 0; rank < exchange.ranks() && !faulty; ++rank)
     if (random.percent(30))
       call_in_part(exchange, random, rank, 1);
+  // A rank that only sends, or only receives, has no others to free: as a program's text there is no such action.
+  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+    std::erase_if(exchange.rank(rank).actions(),
+                  [](const Action& action) { return action.kind == Action::Kind::kFree && action.requests.empty(); });
 }
 
 void draw_merged(Exchange& exchange, Random& random, bool faulty) {

@@ -321,7 +321,8 @@ void World::check_synced(const Process& process, uint32_t queue) {
     if (side.queue != queue && has_lost_untold(process, side, request, queue))
       return wrong(Finding::kLeak, "honesty",
                    "has lost a write of a start that was made there, of which nobody was told");
-    if (side.queue != queue)
+    const bool untouched = options_.age > 0 && side.starts == options_.age;  // such starts were on no queue
+    if (side.queue != queue || untouched)
       continue;
     if (side.failed > (late ? unread_failures(side) : 0))
       return wrong(Finding::kLeak, "honesty", "has failed, of which nobody was told");
