@@ -77,7 +77,7 @@ class Builder {
 };
 
 constexpr int kTag = 0;
-constexpr Block kNothing{nullptr, 0, MPI_BYTE};
+const Block kNothing{nullptr, 0, MPI_BYTE};
 
 Block bytes_at(const void* memory, uint64_t bytes) {
   return {const_cast<void*>(memory), static_cast<int>(bytes), MPI_BYTE};
