@@ -115,7 +115,7 @@ class Operation {
 
  private:
   int count() const { return static_cast<int>(elements_); }
-  // An allgather is in place: MPICH's persistent one copies what is not when it is made, and not when it is started.
+  // An allgather is in place.
   Value* own() { return name_ == "allgather" ? &all_[static_cast<size_t>(process_.rank()) * elements_] : own_.data(); }
   Value contribution(int of, size_t i) const { return round_ * 1000003 + of * 7919 + static_cast<Value>(i); }
 
