@@ -24,13 +24,23 @@ using lanyard::api::ContextLock;
 using lanyard::api::Neighbourhood;
 using lanyard::api::RequestRecord;
 
+// Of an inter-communicator the arrays of a call are as long as the other group, and nothing of it is looked at.
 template <typename Follow>
-int remember(int code, const MPI_Request* request, Follow follow) {
+int remember(int code, MPI_Comm communicator, const MPI_Request* request, Follow follow) {
   Context* context = Context::get();
   if (code != MPI_SUCCESS || context == nullptr)
     return code;
+  int inter = 0;
+  PMPI_Comm_test_inter(communicator, &inter);
   const ContextLock lock(*context);
-  follow(*context, context->requests().insert(*request));
+  RequestRecord& record = context->requests().insert(*request);
+  if (inter == 0) {
+    follow(*context, record);
+    return code;
+  }
+  record.communicator = *context->communicators().of_request(communicator).ref;
+  record.unusable_class = MPI_ERR_UNSUPPORTED_OPERATION;
+  record.unusable = "collectives of an inter-communicator cannot be matched";
   return code;
 }
 
@@ -78,7 +88,7 @@ std::vector<Block> blocks(const void* buffer, size_t blocks, const int counts[],
 }
 
 int barrier(MPI_Comm communicator, MPI_Info info, MPI_Request* request) {
-  return remember(LANYARD_OF_MPI(Barrier_init)(communicator, info, request), request,
+  return remember(LANYARD_OF_MPI(Barrier_init)(communicator, info, request), communicator, request,
                   [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
                     follow_barrier(context, communicator, record);
                   });
@@ -86,8 +96,8 @@ int barrier(MPI_Comm communicator, MPI_Info info, MPI_Request* request) {
 
 int broadcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm communicator, MPI_Info info,
               MPI_Request* request) {
-  return remember(LANYARD_OF_MPI(Bcast_init)(buffer, count, datatype, root, communicator, info, request), request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
+  return remember(LANYARD_OF_MPI(Bcast_init)(buffer, count, datatype, root, communicator, info, request), communicator,
+                  request, [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
                     follow_broadcast(context, buffer, count, datatype, root, communicator, record);
                   });
 }
@@ -95,7 +105,8 @@ int broadcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm
 int allreduce(const void* from, void* to, int count, MPI_Datatype datatype, MPI_Op operation, MPI_Comm communicator,
               MPI_Info info, MPI_Request* request) {
   return remember(LANYARD_OF_MPI(Allreduce_init)(from, to, count, datatype, operation, communicator, info, request),
-                  request, [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
+                  communicator, request,
+                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
                     follow_allreduce(context, from, to, count, datatype, operation, communicator, record);
                   });
 }
@@ -104,7 +115,8 @@ int allgather(const void* from, int from_count, MPI_Datatype from_type, void* to
               MPI_Comm communicator, MPI_Info info, MPI_Request* request) {
   return remember(
       LANYARD_OF_MPI(Allgather_init)(from, from_count, from_type, to, to_count, to_type, communicator, info, request),
-      request, [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
+      communicator, request,
+      [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
         follow_allgather(context, "MPI_Allgather", {const_cast<void*>(from), from_count, from_type},
                          equal_blocks(to, size_of(communicator), to_count, to_type), communicator, record);
       });
@@ -115,7 +127,8 @@ int allgatherv(const void* from, int from_count, MPI_Datatype from_type, void* t
                MPI_Request* request) {
   return remember(LANYARD_OF_MPI(Allgatherv_init)(from, from_count, from_type, to, to_counts, displacements, to_type,
                                                   communicator, info, request),
-                  request, [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
+                  communicator, request,
+                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
                     follow_allgather(context, "MPI_Allgatherv", {const_cast<void*>(from), from_count, from_type},
                                      blocks(to, size_of(communicator), to_counts, displacements, to_type), communicator,
                                      record);
@@ -126,7 +139,8 @@ int neighbor_alltoall(const void* from, int from_count, MPI_Datatype from_type, 
                       MPI_Datatype to_type, MPI_Comm communicator, MPI_Info info, MPI_Request* request) {
   return remember(LANYARD_OF_MPI(Neighbor_alltoall_init)(from, from_count, from_type, to, to_count, to_type,
                                                          communicator, info, request),
-                  request, [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
+                  communicator, request,
+                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
                     const Neighbourhood near = lanyard::api::neighbourhood_of(communicator);
                     follow_neighbor_alltoall(context, "MPI_Neighbor_alltoall", near,
                                              equal_blocks(from, near.destinations.size(), from_count, from_type),
@@ -141,7 +155,8 @@ int neighbor_alltoallv(const void* from, const int from_counts[], const int from
   return remember(
       LANYARD_OF_MPI(Neighbor_alltoallv_init)(from, from_counts, from_displacements, from_type, to, to_counts,
                                               to_displacements, to_type, communicator, info, request),
-      request, [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
+      communicator, request,
+      [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
         const Neighbourhood near = lanyard::api::neighbourhood_of(communicator);
         follow_neighbor_alltoall(context, "MPI_Neighbor_alltoallv", near,
                                  blocks(from, near.destinations.size(), from_counts, from_displacements, from_type),
@@ -157,7 +172,8 @@ int neighbor_alltoallw(const void* from, const int from_counts[], const MPI_Aint
   return remember(
       LANYARD_OF_MPI(Neighbor_alltoallw_init)(from, from_counts, from_displacements, from_types, to, to_counts,
                                               to_displacements, to_types, communicator, info, request),
-      request, [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
+      communicator, request,
+      [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
         const Neighbourhood near = lanyard::api::neighbourhood_of(communicator);
         follow_neighbor_alltoall(context, "MPI_Neighbor_alltoallw", near,
                                  blocks(from, near.destinations.size(), from_counts, from_displacements, from_types),

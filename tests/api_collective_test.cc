@@ -1,5 +1,8 @@
 // Persistent collectives on streams: results of every one of them, on as many processes as the test is run with, and
 // what is refused.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -440,6 +443,55 @@ TEST_F(Collectives, WhatIsNotMpisOwnIsRefusedWhenMatched) {
   EXPECT_TRUE(ok(MPI_Wait(user.address(), MPI_STATUS_IGNORE)));
   user.free();
   MPI_Op_free(&operation);
+}
+
+// Numbers that end where memory begins that nobody may read.
+class Fenced {
+ public:
+  explicit Fenced(int count) : bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+    pages_ =
+        static_cast<std::byte*>(mmap(nullptr, 2 * bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(pages_, MAP_FAILED);
+    EXPECT_EQ(mprotect(pages_ + bytes_, bytes_, PROT_NONE), 0);
+    numbers_ = reinterpret_cast<int*>(pages_ + bytes_) - count;
+  }
+  ~Fenced() { munmap(pages_, 2 * bytes_); }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  int* data() const { return numbers_; }
+
+ private:
+  const size_t bytes_;
+  std::byte* pages_ = nullptr;
+  int* numbers_ = nullptr;
+};
+
+// All but the last process, and that one: the arrays of the former have one element.
+TEST_F(Collectives, ThoseOfAnInterCommunicatorAreTheMpisAlone) {
+  if (ranks() == 1)
+    GTEST_SKIP() << "there is no other group";
+  const bool is_last = rank() == ranks() - 1;
+  MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, is_last ? 1 : 0, rank(), &half);
+  ASSERT_TRUE(ok(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, is_last ? 0 : ranks() - 1, 7, &inter)));
+  MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+  const int others = is_last ? ranks() - 1 : 1;
+  const Fenced counts(others), displacements(others);
+  for (int i = 0; i < others; ++i) {
+    counts.data()[i] = 1;
+    displacements.data()[i] = i;
+  }
+  int own = rank();
+  std::vector<int> all(static_cast<size_t>(others), -1);
+  {
+    Collective gather;
+    ASSERT_TRUE(ok(MPIX_Allgatherv_init(&own, 1, MPI_INT, all.data(), counts.data(), displacements.data(), MPI_INT,
+                                        inter, MPI_INFO_NULL, gather.address())));
+    refused([&] { return MPIX_Match(gather.address(), MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
+            {"inter-communicator"});
+  }
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
 }
 
 TEST_F(Collectives, StartsAndWaitsTakeTurnsAsOfAllRequests) {
