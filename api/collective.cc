@@ -134,10 +134,10 @@ void follow_allreduce(Context& context, const void* from, void* to, int count, M
   }
   Collective& collective = builder.collective();
   const auto others = static_cast<uint64_t>(builder.size() - 1);
-  // Whole cache lines each. Fresh pages cost nothing until they are used.
-  const uint64_t stride = (bytes + 63) / 64 * 64;
-  collective.contributions = {static_cast<std::byte*>(std::calloc(std::max<uint64_t>(1, others * stride), 1)),
-                              std::free};
+  // Cache lines of its own for each. What comes writes them before anybody reads them.
+  constexpr uint64_t kLine = 64;
+  const uint64_t stride = (std::max<uint64_t>(1, bytes) + kLine - 1) / kLine * kLine;
+  collective.contributions = {static_cast<std::byte*>(std::aligned_alloc(kLine, others * stride)), std::free};
   if (collective.contributions == nullptr) {
     builder.refuse(MPI_ERR_NO_MEM, "no memory for what the other processes contribute");
     return builder.finish();

@@ -12,7 +12,8 @@
 //                 the wait, in the order of ranks: all processes get the same bits, and every run gets them again
 //   neighbour alltoall(v,w)  a message an edge
 //
-// A rank of P has P-1 messages each way, and as many entries at the card; for hundreds of processes trees take fewer.
+// A rank of P has up to P-1 messages each way, so 2(P-1)+1 entries at the card where they are merged, 3(P-1)+1 where
+// senders raise flags (plan.h); for dozens of processes and more trees take fewer.
 #ifndef LANYARD_API_COLLECTIVE_H_
 #define LANYARD_API_COLLECTIVE_H_
 

@@ -202,7 +202,10 @@ std::string wait_for(Context& context, Attendance& attendance, const std::vector
 // The error of a record whose match is over; MPI_SUCCESS where it is matched. Fills the status.
 int outcome(Context& context, const RequestRecord& record, MPI_Status* status, std::string* error) {
   if (record.matched()) {
-    fill_match_status(record.collective == nullptr ? *record.core : core::Request(), status);
+    if (record.collective == nullptr)
+      fill_match_status(*record.core, status);
+    else
+      fill_match_status(core::Request(), status);
     return MPI_SUCCESS;
   }
   const Status why = match_error(record);

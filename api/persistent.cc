@@ -86,11 +86,11 @@ bool forget_noted(Context& context, MPI_Request request) {
   Context* context = Context::get();
   if (context == nullptr)
     return PMPI_Request_free(request);
+  if (forget_noted(*context, *request))
+    return PMPI_Request_free(request);
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;
   std::set<uint32_t> withdrawn;  // whom offers were made to
-  if (forget_noted(*context, *request))
-    return PMPI_Request_free(request);
   {
     const ContextLock lock(*context);
     lanyard::api::MatchCall::advance_all(*context);

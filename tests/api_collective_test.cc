@@ -494,6 +494,30 @@ TEST_F(Collectives, ThoseOfAnInterCommunicatorAreTheMpisAlone) {
   MPI_Comm_free(&half);
 }
 
+// Where the root has more to say than the others make room for, no message of it is matched.
+TEST_F(Collectives, AMatchThatFailsLeavesNothingBehind) {
+  if (ranks() == 1)
+    GTEST_SKIP() << "a broadcast to nobody fits";
+  std::vector<int> data(kCount);
+  {
+    Collective broadcast;
+    const int count = rank() == 0 ? kCount : kCount - 1;
+    ASSERT_TRUE(
+        ok(MPIX_Bcast_init(data.data(), count, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    for (int i = 0; i < 2; ++i) {
+      refused([&] { return MPIX_Match(broadcast.address(), MPI_STATUS_IGNORE); }, MPI_ERR_TRUNCATE);
+      int matched = 1;
+      EXPECT_TRUE(ok(MPIX_Is_matched(broadcast.handle(), &matched)));
+      EXPECT_EQ(matched, 0);
+      refused([&] { return MPIX_Enqueue_start(queue, broadcast.address()); }, MPI_ERR_REQUEST, {"not matched"});
+    }
+  }
+  Collective barrier;
+  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  barrier.match();
+  run(barrier);
+}
+
 TEST_F(Collectives, StartsAndWaitsTakeTurnsAsOfAllRequests) {
   Collective barrier;
   ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));

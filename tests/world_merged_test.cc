@@ -52,8 +52,6 @@ constexpr const char* kConfigs[] = {
     "2ranks,1req-each-way,3iter,merged,register-bells,age=1000",
     "2ranks,1req-each-way,2iter,merged,mail-by-card",
     "2ranks,2req-each-way,2iter,merged,cxi-driver",
-    // A member that has not been started yet fails with its exchange, and was on no queue.
-    "program=0-1:0t3i1bj1b_1-0:0t7i1bj1b/s1r.0_w1r.0_y/y_s0r.1_w0r.1,age=10,failures",
     // What fails together: of an exchange, of one whose part alone is freed at first, and of two.
     "2ranks,2req-each-way,2iter,merged,failures",
     "2ranks,2req-each-way,2iter,merged,free,failures,register-bells",
@@ -124,6 +122,8 @@ constexpr const char* kFlagConfigs[] = {
     "2ranks,1req-each-way,4iter,two-sets,sync,failures,sender-flag,bytes=24,max-message=16",
     "3ranks,1req-each-way,3iter,merged,sync,failures,cxi-driver,sender-flag,late-events",
     "3ranks,1req-each-way,3iter,two-sets,sync,kills,sender-flag",
+    // A member that no queue has started yet fails with its exchange.
+    "program=0-1:0t3i1bj1b_1-0:0t7i1bj1b/s1r.0_w1r.0_y/y_s0r.1_w0r.1,age=10,failures,write-back",
     // A receiver that asks how the send went before it does what the sender's exchange waits for; the send's word is
     // the exchange's, and over the driver its operations are confirmed one by one.
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w0.1r_u1_p0_s0.1r_w0.1r_u1_y/s0r_w0r_y_u0_p1_s1_w1_s0r_w0r_y_u0_p1_s1_w1_y,"
@@ -136,8 +136,9 @@ TEST_P(WorldMergedFlags, HasNoFinding) { expect_no_finding(GetParam(), 2'000); }
 INSTANTIATE_TEST_SUITE_P(World, WorldMergedFlags, ::testing::ValuesIn(kFlagConfigs));
 
 // Every order of the smallest.
-TEST(WorldMergedExplored, HasNoFinding) {
-  const Result<Config> config = Config::parse("2ranks,1req-each-way,1iter,merged");
+struct WorldMergedExplored : ::testing::TestWithParam<const char*> {};
+TEST_P(WorldMergedExplored, HasNoFinding) {
+  const Result<Config> config = Config::parse(GetParam());
   ASSERT_TRUE(config.ok());
   const Exchange exchange = config.value().exchange();
   World world(exchange, config.value().world);
@@ -148,29 +149,10 @@ TEST(WorldMergedExplored, HasNoFinding) {
   EXPECT_GT(exploration.value().states, 500u);
 }
 
-TEST(WorldMergedExplored, FlagsHaveNoFinding) {
-  const Result<Config> config = Config::parse("2ranks,1req-one-way,2iter,merged,sender-flag");
-  ASSERT_TRUE(config.ok());
-  const Exchange exchange = config.value().exchange();
-  World world(exchange, config.value().world);
-  const Result<Exploration> exploration = explore(world, {.reduced = true});
-  ASSERT_TRUE(exploration.ok()) << exploration.status().message();
-  EXPECT_TRUE(exploration.value().report.ok()) << exploration.value().report.text;
-  EXPECT_TRUE(exploration.value().complete);
-  EXPECT_GT(exploration.value().states, 500u);
-}
-
-TEST(WorldMergedExplored, TwoSetsHaveNoFinding) {
-  const Result<Config> config = Config::parse("2ranks,1req-each-way,2iter,two-sets");
-  ASSERT_TRUE(config.ok());
-  const Exchange exchange = config.value().exchange();
-  World world(exchange, config.value().world);
-  const Result<Exploration> exploration = explore(world, {.reduced = true});
-  ASSERT_TRUE(exploration.ok()) << exploration.status().message();
-  EXPECT_TRUE(exploration.value().report.ok()) << exploration.value().report.text;
-  EXPECT_TRUE(exploration.value().complete);
-  EXPECT_GT(exploration.value().states, 500u);
-}
+INSTANTIATE_TEST_SUITE_P(World, WorldMergedExplored,
+                         ::testing::Values("2ranks,1req-each-way,1iter,merged",
+                                           "2ranks,1req-one-way,2iter,merged,sender-flag",
+                                           "2ranks,1req-each-way,2iter,two-sets"));
 
 }  // namespace
 }  // namespace lanyard::nicsim
