@@ -20,11 +20,12 @@ namespace {
 // Pairs a match: one that is as small as a match can be takes as long as the processes take to wake each other.
 constexpr int kPairs = 32;
 constexpr int kStarts = 2;
-constexpr size_t kInts = 3;  // of a message, the middle one of which a datatype with gaps leaves out
+constexpr int kSections = 4;  // after each of which the memory is looked at
+constexpr size_t kInts = 3;   // of a message, the middle one of which a datatype with gaps leaves out
 
 int cycles() {
   const char* text = std::getenv("LANYARD_TEST_CYCLES");
-  return text == nullptr ? 6000 : std::max(1, std::atoi(text));
+  return text == nullptr ? 24000 : std::max(1, std::atoi(text));
 }
 
 // What the process has of the system and the card.
@@ -110,7 +111,14 @@ TEST_F(Cycles, LeaveNothingBehind) {
   const int all = cycles();
   run(std::max(all / 4, 20 * 2 * kPairs));  // until everything that is kept for the next time is there
   const Belongings before(queue_);
-  run(all);
+  uint64_t least_growth = UINT64_MAX;
+  uint64_t allocated = before.allocated;
+  for (int section = 0; section < kSections; ++section) {
+    run(all / kSections);
+    const uint64_t now = Belongings(queue_).allocated;
+    least_growth = std::min(least_growth, now - std::min(now, allocated));
+    allocated = now;
+  }
   const Belongings after(queue_);
   std::printf("rank %d: %d requests: %s\n", rank(), all, (::testing::Message() << after).GetString().c_str());
   EXPECT_EQ(after.counters, before.counters);
@@ -121,9 +129,10 @@ TEST_F(Cycles, LeaveNothingBehind) {
 #if !defined(LANYARD_THREAD_SANITIZER)  // which maps memory of its own as it goes
   EXPECT_LE(after.mappings, before.mappings + 2) << before;
 #endif
-  // A leak of one request in eight would be more: malloc has no piece below 32 bytes.
+  // A leak of one request in eight would be more: malloc has no piece below 32 bytes. A leak shows in every section;
+  // what the other process's lead in one of them made a buffer grow by (some 40 KiB were seen) does not.
 #if !defined(LANYARD_ADDRESS_SANITIZER) && !defined(LANYARD_THREAD_SANITIZER)
-  EXPECT_LE(after.allocated, before.allocated + static_cast<uint64_t>(all) * 4) << before;
+  EXPECT_LE(least_growth, static_cast<uint64_t>(all / kSections) * 3) << before;
 #endif
 }
 
