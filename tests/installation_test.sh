@@ -109,4 +109,25 @@ run "a prefix of strange letters" "$work/ring-odd"
 stage --prefix / --destdir "$(realpath --relative-to=. "$work")/root"
 [[ -x $work/root/bin/lanyard && $(grep -h ^libdir "$work/root/lib/pkgconfig/lanyard-$mpi.pc") == "libdir=\${prefix}/lib" &&
   $(grep -h ^prefix= "$work/root/lib/pkgconfig/lanyard-$mpi.pc") == prefix= ]] || fail "--prefix /, below a folder"
+
+# What was installed goes away again, and nothing else does; of an earlier installation, too.
+mkdir -p "$work/shared/share/man" "$work/shared/lib"
+touch "$work/shared/lib/mine"
+(cd "$work/shared" && find . | sort) >"$work/before"
+stage --prefix "$work/shared" --fortran
+rm "$work/shared/bin/lanyard"  # whoever removed some by hand is no worse off
+stage --prefix "$work/shared" --libdir other
+[[ $(stat -c %a "$work/shared/share/lanyard/files") == 644 ]] || fail "others cannot read the list of files"
+tools/install --remove --prefix "$work/shared" >"$work/said" || fail "tools/install --remove ended with $?"
+(cd "$work/shared" && find . | sort) | diff "$work/before" - || fail "--remove left or took what it should not"
+status=0
+said=$(tools/install --remove --prefix "$work/shared" 2>&1) || status=$?
+[[ $status == 1 && $said == *"nothing of Lanyard's is installed in $work/shared"* ]] || fail "--remove again: $status, $said"
+# An installation that cannot be laid out leaves the one that is there.
+stage --prefix "$work/shared"
+(cd "$work/shared" && find . -type f -exec md5sum {} + | sort) >"$work/before"
+if (tools/installation/stage --sources . --built "$work" --prefix "$work/shared" "$mpi") 2>"$work/said"; then
+  fail "nothing was built, and it was installed"
+fi
+(cd "$work/shared" && find . -type f -exec md5sum {} + | sort) | diff "$work/before" - || fail "a failed installation changed one"
 echo "everything holds"
