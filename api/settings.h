@@ -33,11 +33,11 @@ struct Settings {
   uint64_t max_message_bytes = uint64_t{1} << 30;  // LANYARD_SIM_MAX_MESSAGE: bytes, at least 1
   std::chrono::milliseconds spin{20};              // LANYARD_SIM_SPIN_MS: 0 to 1000000
   bool cma = true;                                 // LANYARD_SIM_CMA: on, off: cross-memory attach on the shm wire
-  std::string ofi_provider;      // LANYARD_OFI_PROVIDER: cxi, sockets; by default what LANYARD_NIC stands for
-  std::string ofi_domain;        // LANYARD_OFI_DOMAIN: which card; empty: choose
-  bool ofi_counts_both = false;  // LANYARD_OFI_COUNTS_BOTH: off, on; see OfiOptions::counts_both
-  uint32_t ofi_dwq_depth = 0;    // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
-  std::string interface;         // LANYARD_SIM_INTERFACE: the tcp wire's IP address, or an interface; empty: choose
+  std::string ofi_provider;     // LANYARD_OFI_PROVIDER: cxi, sockets; by default what LANYARD_NIC stands for
+  std::string ofi_domain;       // LANYARD_OFI_DOMAIN: which card; empty: choose
+  bool ofi_counts_both = true;  // LANYARD_OFI_COUNTS_BOTH: off, on; see OfiOptions::counts_both
+  uint32_t ofi_dwq_depth = 0;   // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
+  std::string interface;        // LANYARD_SIM_INTERFACE: the tcp wire's IP address, or an interface; empty: choose
 
   // kInvalidArgument names the variable, its value and what is allowed; or a variable LANYARD_* that nothing reads, and
   // the nearest one that something does.

@@ -21,10 +21,10 @@ struct OfiFabric final : NicFabric {
   std::vector<std::unique_ptr<Nic>> nics;
 };
 
-// Whether to try what the provider does not promise (OfiOptions::counts_both).
+// Whether to rely on that promise of the provider's (OfiOptions::counts_both).
 inline bool counts_both() {
   const char* value = std::getenv("LANYARD_OFI_COUNTS_BOTH");
-  return value != nullptr && std::string(value) == "on";
+  return value == nullptr || std::string(value) != "off";
 }
 
 // Null, and a line that says why, where the provider is not there.

@@ -89,7 +89,7 @@ TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_TRUE(settings.cma);
   EXPECT_EQ(settings.interface, "");
   EXPECT_EQ(settings.ofi_domain, "");
-  EXPECT_FALSE(settings.ofi_counts_both);
+  EXPECT_TRUE(settings.ofi_counts_both);
   EXPECT_EQ(settings.ofi_dwq_depth, 0u);
 }
 
@@ -278,8 +278,8 @@ TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim",     "on", "off", "3",  "4",  "tcp", "off", "17", "10.0.0.1", "4096", "sender-flag",
-                          "sockets", "on", "lo",  "21", "22", "23",  "yes", "on", "24",       "25"};
+  const char* values[] = {"sim",     "on",  "off", "3",  "4",  "tcp", "off", "17", "10.0.0.1", "4096", "sender-flag",
+                          "sockets", "off", "lo",  "21", "22", "23",  "yes", "on", "24",       "25"};
   for (size_t i = 0; i < std::size(kNames); ++i)
     setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
@@ -296,7 +296,7 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.max_message_bytes, 4'096u);
   EXPECT_EQ(settings.strategy, core::Strategy::kSenderFlag);
   EXPECT_EQ(settings.ofi_provider, "sockets");
-  EXPECT_TRUE(settings.ofi_counts_both);
+  EXPECT_FALSE(settings.ofi_counts_both);
   EXPECT_EQ(settings.ofi_domain, "lo");
   EXPECT_EQ(settings.ofi_dwq_depth, 21u);
   EXPECT_EQ(settings.spin, milliseconds(22));

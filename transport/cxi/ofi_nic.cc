@@ -148,7 +148,7 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.device_memory = options.device_memory != nullptr && fabric_->takes_device_memory();
   caps_.fenced_deregistration = provider.fenced_deregistration;
   caps_.target_count_means_visible = provider.counts_mean_visible;
-  caps_.counters_count_both = provider.counters_count_both || options.counts_both;
+  caps_.counters_count_both = provider.counters_count_both && options.counts_both;
   // A card that counts failures itself fires their chains before anybody has read of them.
   caps_.failures_lag = provider.reports_deferred_work;
 }

@@ -49,8 +49,8 @@ struct OfiOptions {
   uint32_t max_counters = 4096;  // these three: at most; a card may have fewer to give
   uint32_t max_regions = 16384;
   uint64_t max_message_bytes = uint64_t{1} << 30;
-  // The caller vouches that a counter may count own operations and what arrives, where the provider promises it not.
-  bool counts_both = false;
+  // Whether to rely on the provider's promise that a counter may count own operations and what arrives.
+  bool counts_both = true;
   uint32_t max_issued = 256;  // under way without an entry, at most
   // Else only calls of others drive it, and none waits for time to pass: what cannot be closed yet is refused at once.
   bool own_thread = true;

@@ -10,6 +10,7 @@ Result<Provider> Provider::by_name(std::string_view name) {
                     .reports_deferred_work = true,
                     .key_bytes = sizeof(uint32_t),
                     .empty_writes = true,
+                    .counters_count_both = true,
                     .flush = true,
                     .fenced_deregistration = true};
   // As read and tried in libfabric 1.17. Its domains are network interfaces.

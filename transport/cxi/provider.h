@@ -33,7 +33,9 @@ struct Provider {
   // A region's counter that has counted a message means that every reader sees the message. No documentation promises
   // that of Slingshot.
   bool counts_mean_visible = false;
-  // A counter may count what arrives in regions and own operations as well. Nobody documents that of Slingshot either.
+  // A counter may count what arrives in regions and own operations as well. fi_endpoint(3) and fi_mr(3) name these
+  // kinds of events one by one, each of which may be bound to any counter, and fi_cntr(3) has one count sends and
+  // receives; libfabric's cxi provider gives both to the same counting event of the card (cxip_mr_bind, cxip_cntr).
   bool counters_count_both = false;
   // FI_FLUSH_WORK cancels what waits.
   bool flush = false;
