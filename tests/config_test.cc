@@ -12,7 +12,7 @@ TEST(Config, TextComesBackAsItWas) {
         "4ranks,1req-each-way,2iter,bytes=64,neighbours=2,queues=2,ready,sends-first,sync,depth=5,no-overflow,"
         "blocking-post,in-order,max-message=40,failures,lost-rings,no-room,scarce,stale-reads",
         "2ranks,1req-each-way,2iter,single-starts", "2ranks,2req-each-way,2iter,merged,gaps,depth=3",
-        "2ranks,2req-each-way,3iter,free,two-sets"}) {
+        "2ranks,2req-each-way,3iter,free,two-sets", "3ranks,1req-each-way,2iter,sync,free,gaps,collectives,failures"}) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);
@@ -67,6 +67,10 @@ TEST(Config, WhatIsWrongIsNamed) {
       {"merged,queues=2", "'merged'"},
       {"merged,sockets-driver", "merged"},
       {"two-sets,roam", "'two-sets'"},
+      {"collectives,merged", "'collectives'"},
+      {"collectives,1ranks", "'collectives'"},
+      {"collectives,1000ranks", "too large"},
+      {"collectives,sockets-driver", "merged"},
       {"two-sets,sockets-driver", "merged"},
       {"program=0-1:8a/s0_w0/s0r_w0r", "0-1:8a"},
       {"program=0-1:8i1c/s0_w0/s0r_w0r", "0-1:8i1c"},

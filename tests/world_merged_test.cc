@@ -71,6 +71,14 @@ constexpr const char* kConfigs[] = {
     "program=0-1:16t1i1_1-0:16t2j1/s0.1r_w0.1r_q1_s0.1r+_w0.1r_q0_y_q1_y/s0r.1_w0r.1_s0r.1_w0r.1_y",
     "program=0-1:16t1i1j1_1-0:16t2i1j1_0-1:8t3i2j2_1-0:8t4i2j2/s0.1r_s2.3r_w2.3r_w0.1r_s0.1r.2.3r_w0.2.1r.3r_y/"
     "s0r.1.2r.3_w0r.1.2r.3_s2r.3_s0r.1_w0r.1.2r.3_y",
+    // Collectives.
+    "2ranks,1req-each-way,3iter,collectives,bytes=0",
+    "3ranks,1req-each-way,3iter,collectives",
+    "4ranks,1req-each-way,2iter,collectives,depth=3,gaps,free,stale-reads",
+    "3ranks,1req-each-way,3iter,collectives,bytes=24,max-message=16,early-acks,torn,cxi-driver,sync",
+    "3ranks,1req-each-way,3iter,collectives,failures,register-bells",
+    "3ranks,1req-each-way,2iter,collectives,failures,free,cxi-driver,no-room",
+    "3ranks,1req-each-way,2iter,collectives,kills,mail-by-card",
     // Two sets.
     "2ranks,2req-each-way,3iter,two-sets",
     "1ranks,2req-each-way,4iter,two-sets",
@@ -122,6 +130,8 @@ constexpr const char* kFlagConfigs[] = {
     "2ranks,1req-each-way,4iter,two-sets,sync,failures,sender-flag,bytes=24,max-message=16",
     "3ranks,1req-each-way,3iter,merged,sync,failures,cxi-driver,sender-flag,late-events",
     "3ranks,1req-each-way,3iter,two-sets,sync,kills,sender-flag",
+    "3ranks,1req-each-way,3iter,collectives,failures,sender-flag,sync",
+    "3ranks,1req-each-way,2iter,collectives,kills,write-back,free",
     // A member that no queue has started yet fails with its exchange.
     "program=0-1:0t3i1bj1b_1-0:0t7i1bj1b/s1r.0_w1r.0_y/y_s0r.1_w0r.1,age=10,failures,write-back",
     // A receiver that asks how the send went before it does what the sender's exchange waits for; the send's word is

@@ -90,6 +90,9 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.halo.two_sets = true; }, [](const C& c) { return N{c.halo.two_sets}; }},
       {"gaps", "", 0, 0, "all buffers have gaps, and streams pack and unpack", [](C& c, N) { c.halo.gaps = true; },
        [](const C& c) { return N{c.halo.gaps}; }},
+      {"collectives", "", 0, 0,
+       "in place of the halo: contributions of all to all, and broadcasts of the first and the last",
+       [](C& c, N) { c.collectives = true; }, [](const C& c) { return N{c.collectives}; }},
       {"beyond", "", 0, 0, "one start more than counters can count, which must be refused; with the 'age' for that",
        [](C& c, N) { c.halo.beyond = true; }, [](const C& c) { return N{c.halo.beyond}; }},
       {"age=", "", 0, nic::kMaxSuccess, "iterations that the counters have behind them (0)",
@@ -234,6 +237,28 @@ Status check_halo(const Config& config) {
   return {};
 }
 
+// What collectives leave of a halo.
+Status check_collectives(const Config& config) {
+  if (!config.collectives)
+    return {};
+  HaloOptions halo = config.halo;
+  halo = {.ranks = halo.ranks,
+          .iterations = halo.iterations,
+          .bytes = halo.bytes,
+          .sync = halo.sync,
+          .free = halo.free,
+          .gaps = halo.gaps};
+  if (config.halo != halo || halo.ranks < 2)
+    return {Code::kInvalidArgument,
+            "'collectives' takes two ranks or more, and of a halo 'iter', 'bytes', 'sync', 'free' and 'gaps' alone"};
+  const uint64_t messages = (uint64_t{halo.ranks} + 2) * (halo.ranks - 1);
+  if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
+    return {Code::kInvalidArgument, "the configuration is too large: " + std::to_string(messages) + " messages of " +
+                                        std::to_string(halo.bytes) + " bytes, " + std::to_string(halo.iterations) +
+                                        " times"};
+  return {};
+}
+
 // What no driver over libfabric can do.
 Status check_driver(const Config& config) {
   const WorldOptions& world = config.world;
@@ -258,8 +283,8 @@ Status check_driver(const Config& config) {
 }
 
 Status check_merged(const Config& config) {
-  const bool merges =
-      config.halo.merged || config.halo.two_sets || (config.program != nullptr && config.program->merges());
+  const bool merges = config.halo.merged || config.halo.two_sets || config.collectives ||
+                      (config.program != nullptr && config.program->merges());
   if (!merges || may_merge(config.world))
     return {};
   return {Code::kInvalidArgument,
@@ -287,6 +312,19 @@ Status check_program(const Config& config) {
 }
 
 }  // namespace
+
+Exchange Config::exchange() const {
+  if (program != nullptr)
+    return *program;
+  if (!collectives)
+    return make_halo(halo);
+  return make_collectives({.ranks = halo.ranks,
+                           .iterations = halo.iterations,
+                           .bytes = halo.bytes,
+                           .sync = halo.sync,
+                           .free = halo.free,
+                           .gaps = halo.gaps});
+}
 
 Result<Config> Config::parse(const std::string& text) {
   Config config;
@@ -324,6 +362,7 @@ Result<Config> Config::parse(const std::string& text) {
     return Status(Code::kInvalidArgument, "'register-bells', 'word-bells' and 'total-bells' are three kinds of card");
   if (config.world.slow && !config.world.timed)
     return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
+  LANYARD_RETURN_IF_ERROR(check_collectives(config));
   LANYARD_RETURN_IF_ERROR(check_driver(config));
   LANYARD_RETURN_IF_ERROR(check_mail(config));
   LANYARD_RETURN_IF_ERROR(check_merged(config));

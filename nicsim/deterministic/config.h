@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "nicsim/deterministic/collectives.h"
 #include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/status.h"
@@ -13,15 +14,16 @@ namespace lanyard::nicsim {
 
 struct Config {
   HaloOptions halo;
+  bool collectives = false;                 // in place of the halo, with its ranks, iterations, bytes, sync, free, gaps
   std::shared_ptr<const Exchange> program;  // in place of the halo, where there is one
   WorldOptions world;
 
   // What is to be run.
-  Exchange exchange() const { return program != nullptr ? *program : make_halo(halo); }
+  Exchange exchange() const;
 
   // Items are separated by commas, in any order, each at most once; what is not named is as in the structs:
   //   2ranks 1req-each-way 1req-one-way 2iter bytes=0 neighbours=1 queues=1 ready single-starts sends-first sync
-  //   roam free misuse beyond age=7
+  //   roam free misuse merged two-sets gaps collectives beyond age=7
   //   depth=5 no-overflow blocking-post sender-flag cxi-driver early-acks torn in-order max-message=64 uneven
   //   mail-by-card failures cut-mail lost-rings no-room scarce stale-reads frozen-reads late-events stolen-entries
   //   stale-lines kills timed slow

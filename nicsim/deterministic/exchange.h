@@ -237,6 +237,8 @@ struct HaloOptions {
   bool merged = false;    // all requests of a rank, which are started together
   bool two_sets = false;  // ... in two sets, of as many messages each, for iterations in turn
   bool beyond = false;    // one start more, which must be refused: the counters are used up
+
+  friend bool operator==(const HaloOptions&, const HaloOptions&) = default;
 };
 Exchange make_halo(const HaloOptions& options);
 

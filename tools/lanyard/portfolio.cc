@@ -88,6 +88,9 @@ std::vector<nicsim::Config> portfolio() {
       "2ranks,2req-each-way,3iter,two-sets",
       "3ranks,1req-each-way,4iter,depth=3,stale-reads,two-sets",
       "3ranks,1req-each-way,3iter,cxi-driver,failures,two-sets",
+      "3ranks,1req-each-way,2iter,collectives",
+      "3ranks,1req-each-way,2iter,collectives,depth=3,sender-flag,early-acks,torn",
+      "3ranks,1req-each-way,2iter,free,collectives,cxi-driver,failures",
   };
   std::vector<nicsim::Config> configs;
   for (const char* text : kTexts)

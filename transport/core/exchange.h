@@ -49,6 +49,13 @@
 // answered. For that the done word's increment is no operation of such a send, where there is a receive. A flag that
 // fails counts at its sender alone: the receiver's wait does not pass, until it is told (Endpoint::end_peer()).
 //
+// Not closed: a receive that is no member of an exchange at its side rings by its queue's shared trigger, from which
+// nothing can be taken back for one request alone. Where its clear-to-send i lands but is taken for failed, its process
+// lets go of it, its stream goes on, and clear-to-send i+1 comes and stands in at T for that of another receiver, whose
+// buffer is then written before it has been released. (Between two requests that touches only the pair that failed.)
+// Both sides of all pairs are told of the failure, but late. `lanyard fuzz` finds it with 'failures' where a rank
+// merges its sends to two that merge nothing. Collectives merge everywhere (collectives.h of the engine).
+//
 // With C, too, the done word is a word of the exchange's, raised by an entry, and no counter's copy: a copy is promised
 // after own operations (N10), and the last that C counts may be another's flag. So C has the entries of B here: for 8
 // messages each way 17 (two sets, or ready sends), 25 (clear-to-sends), where single requests take 24 and 32 with B,
