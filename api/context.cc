@@ -8,6 +8,7 @@
 #include "api/backends.h"
 #include "api/blocking_call.h"
 #include "api/followed_calls.h"
+#include "api/foreign_mpi.h"
 #include "api/match_call.h"
 #include "api/performance_variables.h"
 #include "api/queue.h"
@@ -309,21 +310,23 @@ extern "C" {
 
 // An MPI whose Fortran routine has come by MPI_Init below is followed already.
 void lanyard_follow_init(void) {
-  if (lanyard::api::Context::get() == nullptr)
-    lanyard::api::Context::open();
+  if (lanyard::api::Context::get() != nullptr)
+    return;
+  lanyard::api::refuse_foreign_mpi();
+  lanyard::api::Context::open();
 }
 
 int MPI_Init(int* argc, char*** argv) {
   const int code = PMPI_Init(argc, argv);
   if (code == MPI_SUCCESS)
-    lanyard::api::Context::open();
+    lanyard_follow_init();
   return code;
 }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const int code = PMPI_Init_thread(argc, argv, required, provided);
   if (code == MPI_SUCCESS)
-    lanyard::api::Context::open();
+    lanyard_follow_init();
   return code;
 }
 

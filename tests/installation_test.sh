@@ -53,6 +53,13 @@ if "$tree/tools/mpirun" --mpi "$mpi" -n 1 ./ring-late >late.log 2>&1; then fail 
 grep -q 'before' late.log || fail "the wrong order is not named: $(cat late.log)"
 run "the wrong order with LD_PRELOAD" ./ring-late "LD_PRELOAD=$prefix/lib/liblanyard-$mpi.so.0"
 
+# The library for the other MPI, too.
+other=$([[ $mpi == mpich ]] && echo openmpi || echo mpich)
+"mpicc.$other" "$examples/example.c" -I"$prefix/include" "${flags[@]}" -o ring-other
+if "$tree/tools/mpirun" --mpi "$other" -n 1 ./ring-other >other.log 2>&1; then fail "the library for $mpi took $other"; fi
+grep -q "this is liblanyard-$mpi, .*: link lanyard-$other in its place" other.log ||
+  fail "the library for another MPI is not named: $(cat other.log)"
+
 # Only what users call is visible, in the library and in the archives. It needs no folder of the build's, and finds all
 # that it calls: a shared library that lacks the MPI would say so in the user's program first.
 strange=$(nm -D --defined-only "$prefix/lib/liblanyard-$mpi.so" | awk '{print $3}' |
@@ -119,10 +126,14 @@ rm "$work/shared/bin/lanyard"  # whoever removed some by hand is no worse off
 stage --prefix "$work/shared" --libdir other
 [[ $(stat -c %a "$work/shared/share/lanyard/files") == 644 ]] || fail "others cannot read the list of files"
 tools/install --remove --prefix "$work/shared" >"$work/said" || fail "tools/install --remove ended with $?"
+[[ -d $work/shared ]] || fail "--remove took the prefix, which was there before"
 (cd "$work/shared" && find . | sort) | diff "$work/before" - || fail "--remove left or took what it should not"
 status=0
 said=$(tools/install --remove --prefix "$work/shared" 2>&1) || status=$?
 [[ $status == 1 && $said == *"nothing of Lanyard's is installed in $work/shared"* ]] || fail "--remove again: $status, $said"
+stage --prefix "$work/own"
+tools/install --remove --prefix "$work/own" >"$work/said" && [[ ! -e $work/own ]] ||
+  fail "--remove left the prefix, which was made for it"
 # An installation that cannot be laid out leaves the one that is there.
 stage --prefix "$work/shared"
 (cd "$work/shared" && find . -type f -exec md5sum {} + | sort) >"$work/before"

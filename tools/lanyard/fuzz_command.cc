@@ -143,8 +143,8 @@ int fuzz(const Options& o) {
                kCanarySchedules, kCanary);
     return kExitCanary;
   }
-  fmt::print(stderr, "canary {}: {} found in {} schedules\n", kCanary, finding_name(canary->report.finding),
-             canary->schedules);
+  fmt::print(stderr, "self-test: the fault planted in {} was found ({}, the canary), in {} schedules\n", kCanary,
+             finding_name(canary->report.finding), canary->schedules);
 
   CrashNote::install();
   Campaign campaign(options);
