@@ -39,12 +39,18 @@ struct Options {
   bool scatter_check = false;
   std::string memory = "host";
   std::string exchange = "off";
+  bool collective = false;
   Format format = Format::kText;
 
   long rows() const { return size.front(); }
   long columns() const { return size.back(); }
-  bool wants(const NamedMode& m) const { return mode == "all" || mode == m.name; }
+  // A collective has no ready sends.
+  bool wants(const NamedMode& m) const {
+    return mode == m.name || (mode == "all" && !(collective && m.mode == HaloMode::kRsend));
+  }
   HaloMode halo(const NamedMode& m) const {
+    if (collective)
+      return lanyard::bench::collective(m.mode);
     return exchange == "off" ? m.mode : exchange == "1" ? merged(m.mode) : paired(m.mode);
   }
 };
@@ -74,6 +80,8 @@ void declare(CLI::App& app, Options& o) {
          "stream modes: off; or 1: the messages of a step are an exchange; or 2: one with two sets, for steps in "
          "turn (default: off)")
       ->check(CLI::IsMember({"off", "1", "2"}));
+  app.add_flag("--collective", o.collective,
+               "mode send: the messages of a step are one neighbour collective; all has no rsend then");
   add_memory(app, o.memory);
   add_format(app, o.format);
 }
@@ -97,6 +105,10 @@ std::string mistake(const Options& o, const CartesianLayout& layout) {
                        layout.ranks_x);
   if (o.scatter_check && o.memory == "device")
     return "--scatter-check runs on host streams only: --memory must be host";
+  if (o.collective && o.mode != "all" && o.mode != "send")
+    return fmt::format("--collective is for mode send, not for mode {}", o.mode);
+  if (o.collective && o.exchange != "off")
+    return "--collective and --exchange exclude each other: a collective's messages are an exchange by themselves";
   if (o.pattern != "gliders")
     return "";
   if (std::min(o.rows(), o.columns()) < LifePattern::kGliderSpacing)
@@ -117,9 +129,19 @@ class GameOfLife {
                                               : LifePattern::random(options.seed, options.density)) {}
 
   LifeReport run() {
-    LifeReport report{mpi_library(),    streams_.place(),  process_.ranks(),       layout_.ranks_x,
-                      layout_.ranks_y,  layout_.rows,      layout_.columns,        options_.steps,
-                      options_.pattern, options_.exchange, options_.mode == "all", {}};
+    LifeReport report{mpi_library(),
+                      streams_.place(),
+                      process_.ranks(),
+                      layout_.ranks_x,
+                      layout_.ranks_y,
+                      layout_.rows,
+                      layout_.columns,
+                      options_.steps,
+                      options_.pattern,
+                      options_.exchange,
+                      options_.collective,
+                      options_.mode == "all",
+                      {}};
     double baseline = 0;
     for (const NamedMode& mode : kModes) {
       const bool is_baseline = mode.mode == HaloMode::kMpi;

@@ -37,7 +37,7 @@ void LifeReport::print_text() const {
   fmt::print("# Game of Life, {} x {} cells, {} steps, pattern {}\n", rows, columns, steps, pattern);
   fmt::print("# MPI library: {}\n# ranks: {} ({} x {})\n", mpi, ranks, ranks_y, ranks_x);
   fmt::print("# memory: {}\n", place.summary());
-  fmt::print("# exchange: {}\n", exchange);
+  fmt::print("# exchange: {}, collective: {}\n", exchange, collective ? "on" : "off");
   QueueInfo nic;
   for (const LifeRow& row : runs)
     if (!row.nic.empty())
@@ -60,16 +60,16 @@ void LifeReport::print_text() const {
 void LifeReport::print_csv() const {
   fmt::print(
       "benchmark,mpi,ranks,mode,rows,columns,steps,us_per_step,baseline_us_per_step,counters,"
-      "entries_posted,entries_overflowed,entries_per_step,verified,memory,stream,device,exchange\n");
+      "entries_posted,entries_overflowed,entries_per_step,verified,memory,stream,device,exchange,collective\n");
   for (const LifeRow& row : runs) {
     std::string entries = ",,,";
     if (row.entries)
       entries = fmt::format("{},{},{},{:.3f}", row.entries->counters, row.entries->posted, row.entries->overflowed,
                             entries_per_step(row));
-    fmt::print("game_of_life,{},{},{},{},{},{},{:.3f},{:.3f},{},{},{},{},{},{}\n", csv_field(mpi), ranks, row.mode,
+    fmt::print("game_of_life,{},{},{},{},{},{},{:.3f},{:.3f},{},{},{},{},{},{},{}\n", csv_field(mpi), ranks, row.mode,
                rows, columns, steps, row.us_per_step, row.baseline_us_per_step, entries,
                row.verified ? fmt::to_string(*row.verified) : "", place.memory, place.stream, csv_field(place.device),
-               exchange);
+               exchange, collective);
   }
 }
 
@@ -91,6 +91,7 @@ void LifeReport::print_json() const {
     run["steps"] = steps;
     run["pattern"] = pattern;
     run["exchange"] = exchange;
+    run["collective"] = collective;
     run["seconds"] = row.seconds;
     run["us_per_step"] = row.us_per_step;
     run["baseline_us_per_step"] = row.baseline_us_per_step;

@@ -32,8 +32,9 @@ struct LifeReport {
   long columns = 0;
   long steps = 0;
   std::string pattern;
-  std::string exchange;  // whether the messages of a step are merged, as the option has it
-  bool is_list = false;  // JSON: runs as an array, even of one
+  std::string exchange;     // whether the messages of a step are merged, as the option has it
+  bool collective = false;  // whether mode send has one collective a step
+  bool is_list = false;     // JSON: runs as an array, even of one
   std::vector<LifeRow> runs;
 
   // Nothing when no run was verified.

@@ -13,7 +13,9 @@ NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const Cartesi
   out_ = Messages(bytes_out, stream.gpu(), is_staged);
   for (int s = 0; s < sets; ++s) {
     sets_[index(s)].in = Messages(bytes_in, stream.gpu(), is_staged);
-    if (mode_ != HaloMode::kMpi)
+    if (is_collective())
+      make_collective();
+    else if (mode_ != HaloMode::kMpi)
       make_requests(s, first_tag + s * kDirections);
   }
   if (mode_ != HaloMode::kMpi)
@@ -42,9 +44,34 @@ void NeighbourExchange::make_requests(int set, int first_tag) {
   for (int d = 0; d < kDirections; ++d)
     requests_.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d, comm_);
   if (is_paired())
-    requests_.merge(s.first, kRequests, "halo", std::to_string(set));
+    requests_.merge(s.first, kMessages, "halo", std::to_string(set));
   else if (is_merged())
-    requests_.merge(s.first, kRequests, "halo " + std::to_string(set), "none");
+    requests_.merge(s.first, kMessages, "halo " + std::to_string(set), "none");
+}
+
+// What this rank receives from direction opposite(d) its neighbour there sent in direction d.
+void NeighbourExchange::make_collective() {
+  Messages& in = sets_[0].in;
+  std::array<int, kDirections> from{}, to{}, in_bytes{}, out_bytes{};
+  std::array<MPI_Aint, kDirections> in_places{}, out_places{};
+  std::array<MPI_Datatype, kDirections> types{};
+  types.fill(MPI_BYTE);
+  for (int d = 0; d < kDirections; ++d) {
+    const size_t i = index(d);
+    from[i] = layout_.neighbour(opposite(d));
+    in_bytes[i] = static_cast<int>(in.bytes(opposite(d)));
+    in_places[i] = in.message(opposite(d)) - in.message(0);
+    to[i] = layout_.neighbour(d);
+    out_bytes[i] = static_cast<int>(out_.bytes(d));
+    out_places[i] = out_.message(d) - out_.message(0);
+  }
+  graph_.emplace(comm_, from, to);
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPIX_Neighbor_alltoallw_init(out_.message(0), out_bytes.data(), out_places.data(), types.data(), in.message(0),
+                                     in_bytes.data(), in_places.data(), types.data(), graph_->get(), MPI_INFO_NULL,
+                                     &request),
+        "MPIX_Neighbor_alltoallw_init");
+  requests_.add(request);
 }
 
 void NeighbourExchange::prime() {
@@ -70,11 +97,11 @@ void NeighbourExchange::send_and_wait() {
   if (mode_ == HaloMode::kMpi) {
     exchange_on_host(s);
   } else {
-    if (is_merged())
-      queue_->start_all(kRequests, receives(s));
+    if (is_merged() || is_collective())
+      queue_->start_all(requests_of_set(), receives(s));
     else
       queue_->start_all(kDirections, sends(s));
-    queue_->wait_all(kRequests, receives(s));
+    queue_->wait_all(requests_of_set(), receives(s));
   }
   if (has_two_sets())
     set_ = 1 - set_;

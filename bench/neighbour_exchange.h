@@ -14,9 +14,11 @@
 //           Lanyard's sense (MPIX_Request_set_info)
 //   kPairedSend, kPairedRsend
 //           the same, the two sets of requests being those of one exchange
+//   kCollective
+//           pack | start, wait | unpack, the request being a neighbour collective on a graph of the eight directions
 //
-// All but kSend and kMergedSend have two sets of receive buffers; exchange i uses set i mod 2. In kMpi that saves
-// the host a second synchronisation: what unpacks set i mod 2 ran before the one of exchange i - 1.
+// All but kSend, kMergedSend and kCollective have two sets of receive buffers; exchange i uses set i mod 2. In kMpi
+// that saves the host a second synchronisation: what unpacks set i mod 2 ran before the one of exchange i - 1.
 //
 // Why a ready send of kRsend always finds its receive started, without a further message. Let A
 // send to B in exchange i.
@@ -45,21 +47,25 @@
 //
 // Messages are told apart by tag, since several neighbours may be one rank: a message that its
 // sender sends in direction d in set s has tag first_tag + 8 s + d. An exchange uses kTags tags.
+// A collective has no tags: of several edges between two ranks the first of the one is the first of the other, so both
+// list them by the sender's direction.
 #ifndef LANYARD_BENCH_NEIGHBOUR_EXCHANGE_H_
 #define LANYARD_BENCH_NEIGHBOUR_EXCHANGE_H_
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #include "bench/aligned_buffer.h"
 #include "bench/cartesian_layout.h"
+#include "bench/graph_communicator.h"
 #include "bench/request_set.h"
 #include "bench/stream.h"
 #include "bench/stream_queue.h"
 
 namespace lanyard::bench {
 
-enum class HaloMode { kMpi, kSend, kRsend, kMergedSend, kMergedRsend, kPairedSend, kPairedRsend };
+enum class HaloMode { kMpi, kSend, kRsend, kMergedSend, kMergedRsend, kPairedSend, kPairedRsend, kCollective };
 
 // The same with each step's requests merged, where there are such.
 inline HaloMode merged(HaloMode mode) {
@@ -78,6 +84,9 @@ inline HaloMode paired(HaloMode mode) {
   }
 }
 
+// ... and each step's requests one collective's, where they are regular.
+inline HaloMode collective(HaloMode mode) { return mode == HaloMode::kSend ? HaloMode::kCollective : mode; }
+
 class NeighbourExchange {
  public:
   static constexpr int kTags = 2 * kDirections;
@@ -93,7 +102,7 @@ class NeighbourExchange {
   NeighbourExchange(const NeighbourExchange&) = delete;
   NeighbourExchange& operator=(const NeighbourExchange&) = delete;
 
-  // The set of the exchange to come: 0 and 1 in turn, but in modes kSend and kMergedSend always 0.
+  // The set of the exchange to come: 0 and 1 in turn, but in modes kSend, kMergedSend and kCollective always 0.
   int set() const { return set_; }
   std::byte* out(int direction) { return out_.message(direction); }
   std::byte* in(int set, int direction) { return sets_[index(set)].in.message(direction); }
@@ -131,19 +140,23 @@ class NeighbourExchange {
   };
   struct Set {
     Messages in;
-    int first = 0;  // stream modes: of its requests, the receives by direction, then the sends by direction
+    // Stream modes: of its requests, the receives by direction, then the sends by direction; or the collective's.
+    int first = 0;
   };
-  static constexpr int kRequests = 2 * kDirections;  // of a set
+  static constexpr int kMessages = 2 * kDirections;  // of a set
 
   static size_t index(int i) { return static_cast<size_t>(i); }
   MPI_Request* receives(const Set& set) { return requests_.data() + set.first; }
   MPI_Request* sends(const Set& set) { return receives(set) + kDirections; }
   void make_requests(int set, int first_tag);
+  void make_collective();
   void prime();
   void exchange_on_host(Set& set);
   bool is_paired() const { return mode_ == HaloMode::kPairedSend || mode_ == HaloMode::kPairedRsend; }
   bool is_merged() const { return mode_ == HaloMode::kMergedSend || mode_ == HaloMode::kMergedRsend || is_paired(); }
-  bool has_two_sets() const { return mode_ != HaloMode::kSend && mode_ != HaloMode::kMergedSend; }
+  bool is_collective() const { return mode_ == HaloMode::kCollective; }
+  bool has_two_sets() const { return mode_ != HaloMode::kSend && mode_ != HaloMode::kMergedSend && !is_collective(); }
+  int requests_of_set() const { return is_collective() ? 1 : kMessages; }
 
   const HaloMode mode_;
   const MPI_Comm comm_;
@@ -153,8 +166,9 @@ class NeighbourExchange {
   StreamQueue* const queue_;
   Messages out_;
   std::array<Set, 2> sets_;
+  std::optional<GraphCommunicator> graph_;  // kCollective
   RequestSet requests_;
-  std::array<MPI_Request, kRequests> host_requests_{};  // kMpi
+  std::array<MPI_Request, kMessages> host_requests_{};  // kMpi
   int set_ = 0;
   bool is_primed_ = false;
 };

@@ -38,6 +38,7 @@ struct PingpongReport {
   std::string baseline = "sendrecv";
   int ranks = 2;
   bool pack = false;
+  bool exchange = false;  // of rank 0's, in mode send
   int trials = 0;
   QueueInfo nic;  // empty when no stream mode ran
   std::vector<PingpongRow> rows;

@@ -37,6 +37,9 @@ class RequestSet {
           kind == SendKind::kReady ? "MPI_Rsend_init" : "MPI_Send_init");
   }
 
+  // One that was made elsewhere.
+  void add(MPI_Request request) { requests_.push_back(request); }
+
   // Before the match: so many of them, from `first` on, are started and waited for together from then on. `set`: in
   // turn with those of the other set, 0 or 1, of that name; or "none".
   void merge(int first, int count, const std::string& name, const std::string& set) {
@@ -47,6 +50,17 @@ class RequestSet {
     for (int i = first; i < first + count; ++i)
       check(MPIX_Request_set_info(requests_[static_cast<size_t>(i)], info), "MPIX_Request_set_info");
     check(MPI_Info_free(&info), "MPI_Info_free");
+  }
+
+  // After the match: why the hint of merge() is not in force for a request, or nothing.
+  std::string why_not_merged(size_t index) const {
+    MPI_Info info = MPI_INFO_NULL;
+    check(MPIX_Request_get_info(requests_[index], &info), "MPIX_Request_get_info");
+    char why[MPI_MAX_INFO_VAL + 1] = "";
+    int found = 0;
+    check(MPI_Info_get(info, "lanyard_exchange_why", MPI_MAX_INFO_VAL, why, &found), "MPI_Info_get");
+    check(MPI_Info_free(&info), "MPI_Info_free");
+    return why;
   }
 
   // Matches all with the peers, which must do the same at the same time. Why it failed, or nothing.

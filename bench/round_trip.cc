@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 
 namespace lanyard::bench {
 namespace {
@@ -56,8 +57,13 @@ void RoundTrip::make_slot(int index) {
     slot->requests.emplace();
     slot->requests->add_receive(slot->in, shape_.bytes, peer_, kTag + index);
     slot->requests->add_send(kind, slot->out, shape_.bytes, peer_, kTag + index);
+    const bool is_merged = shape_.is_merged && is_pinging();
+    if (is_merged)
+      slot->requests->merge(0, slot->requests->count(), "trip " + std::to_string(index), "none");
     if (queue_ != nullptr)
       slot->requests->match();
+    if (is_merged && refusal_.empty())
+      refusal_ = slot->requests->why_not_merged(0);
   }
   if (shape_.mode == PingpongMode::kKernel || shape_.mode == PingpongMode::kGraph)
     make_sets(*slot);

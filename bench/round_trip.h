@@ -22,6 +22,10 @@
 // With Shape::is_to_self an iteration is one message that a rank sends to itself, both ranks at
 // once: what it takes to ring the card and to see that it has fired.
 //
+// With Shape::is_merged the ping and its pong are an exchange of the rank that pings, which starts them together and
+// waits for them together. The other cannot have one: its pong answers a ping that it has waited for by itself, or it
+// would start the pair before the ping has come.
+//
 // Memory a rank: 6 times the message size without pack (rsend: 8 times), twice that with pack.
 #ifndef LANYARD_BENCH_ROUND_TRIP_H_
 #define LANYARD_BENCH_ROUND_TRIP_H_
@@ -61,6 +65,7 @@ class RoundTrip {
     bool pack = false;
     uint64_t batch = 64;      // iterations enqueued at a time
     bool is_to_self = false;  // modes kSend, kGraph, kKernel
+    bool is_merged = false;   // mode kSend: who pings has each pair of send and receive as an exchange
   };
   static constexpr uint64_t kGraphTrips = 20;
 
