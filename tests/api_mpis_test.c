@@ -196,17 +196,68 @@ static void misuse(void) {
   EXPECT(queue == MPIS_QUEUE_NULL);
 }
 
-/* Refused by the code alone: a program may then use MPI's own. */
+static int passed; /* barriers */
+static void pass(void* unused) {
+  (void)unused;
+  ++passed;
+}
+
+static void count_bits(void* in, void* out, int* length, MPI_Datatype* datatype) {
+  (void)datatype;
+  for (int i = 0; i < *length; ++i)
+    ((int*)out)[i] += __builtin_popcount(((int*)in)[i]);
+}
+
+/* On a stream, beside transfers; what cannot be combined is refused by the match. */
 static void collectives(void) {
-  static int in, out;
-  MPIS_Request request = (MPIS_Request)&in;
-  const int handled = errors_handled;
-  EXPECT(MPIS_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request) == MPIS_UNSUPPORTED_BEHAVIOR);
-  EXPECT(request == MPIS_REQUEST_NULL);
-  EXPECT(MPIS_Allreduce_init(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request) ==
-         MPIS_UNSUPPORTED_BEHAVIOR);
-  EXPECT(request == MPIS_REQUEST_NULL);
-  EXPECT(errors_handled == handled);
+  MPIS_Queue queue;
+  MPIS_Request all[4], barrier, sum, ring[2], refused;
+  MPI_Op own;
+  int in[2], out[2], hop_in = -1, hop_out, all_passed[64], round, i;
+  const int left = (rank + ranks - 1) % ranks;
+  OK(MPIS_Queue_init(&queue, THREAD, NULL));
+  OK(MPIS_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &barrier));
+  OK(MPIS_Allreduce_init(in, out, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &sum));
+  OK(MPIS_Recv_init(&hop_in, 1, MPI_INT, left, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &ring[0]));
+  OK(MPIS_Send_init(&hop_out, 1, MPI_INT, (rank + 1) % ranks, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &ring[1]));
+  EXPECT_INVALID(MPIS_Enqueue_start(queue, &barrier)); /* without a match */
+  all[0] = sum, all[1] = ring[0], all[2] = barrier, all[3] = ring[1];
+  OK(MPIS_Matchall(4, all, MPI_STATUSES_IGNORE));
+  for (round = 0; round < ROUNDS; ++round) {
+    in[0] = rank + round, in[1] = -rank;
+    hop_out = 100 * rank + round;
+    OK(MPIS_Enqueue_start(queue, &sum));
+    OK(MPIS_Enqueue_startall(queue, 2, ring));
+    OK(MPIS_Enqueue_waitall(queue));
+    OK(MPIS_Queue_wait(queue));
+    EXPECT(out[0] == ranks * (ranks - 1) / 2 + ranks * round && out[1] == -ranks * (ranks - 1) / 2);
+    EXPECT(hop_in == 100 * left + round);
+    for (i = 0; i < 2; ++i) { /* rank 0 comes last, and nobody has passed before */
+      if ((rank == 0) == (i == 1)) {
+        OK(MPIS_Enqueue_start(queue, &barrier));
+        OK(MPIS_Enqueue_waitall(queue));
+        MPIX_Host_stream_launch(queue->host_stream, pass, NULL);
+      }
+      if (i == 0)
+        MPI_Gather(&passed, 1, MPI_INT, all_passed, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    for (i = 0; rank == 0 && i < ranks; ++i)
+      EXPECT(all_passed[i] == round);
+    OK(MPIS_Queue_wait(queue));
+    EXPECT(passed == round + 1);
+  }
+  OK(MPIS_Request_free(&barrier));
+  OK(MPIS_Request_free(&sum));
+  OK(MPIS_Request_freeall(2, ring));
+  MPI_Op_create(count_bits, 1, &own);
+  OK(MPIS_Allreduce_init(in, out, 1, MPI_INT, own, MPI_COMM_WORLD, MPI_INFO_NULL, &refused));
+  EXPECT_UNSUPPORTED(MPIS_Match(&refused, MPI_STATUS_IGNORE));
+  OK(MPIS_Request_free(&refused));
+  EXPECT_INVALID(MPIS_Allreduce_init(in, out, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &refused));
+  EXPECT(refused == MPIS_REQUEST_NULL);
+  EXPECT_INVALID(MPIS_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, NULL));
+  MPI_Op_free(&own);
+  OK(MPIS_Queue_free(&queue));
 }
 
 static void memory(void) {

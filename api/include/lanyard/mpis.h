@@ -6,8 +6,7 @@
  * the reason on stderr, which four codes cannot, and MPI's error handler has been invoked with MPI's own code: that of
  * the request's communicator, or of MPI_COMM_WORLD, as lanyard.h says. MPI's default handler ends the job, as the
  * prototype's exceptions did, so that a program that never looks at codes does not go on with wrong data. A program
- * that looks sets MPI_ERRORS_RETURN. Only the collectives are refused by their code alone, so that a program may fall
- * back on others.
+ * that looks sets MPI_ERRORS_RETURN.
  *
  * What is different, and better:
  *   - Any number of queues. Requests are matched without one, and belong to none but while a start is waited for.
@@ -19,8 +18,7 @@
  *   - MPIS_Request_free of a request whose last start may not have completed is an error: MPIS_Queue_wait first.
  *   - A send no longer than the receive matches; a longer one is an error of both sides' match.
  * What is missing:
- *   - Collectives on streams: MPIS_Barrier_init and MPIS_Allreduce_init give MPIS_UNSUPPORTED_BEHAVIOR, and
- *     MPIS_REQUEST_NULL, which nothing can start.
+ *   - Allreduces of GPU memory, or with operations of the program's own: MPIS_UNSUPPORTED_BEHAVIOR of their match.
  *   - Counts beyond INT_MAX: MPIS_UNSUPPORTED_BEHAVIOR.
  *
  * Threads. As for lanyard.h, but the calls on one queue are for one thread at a time.
@@ -119,8 +117,8 @@ static inline int lanyard_mpis_code(const char* call, int code) {
   MPI_Error_class(code, &error_class);
   if (error_class == MPIX_ERR_STALLED || error_class == MPIX_ERR_BUSY)
     return MPIS_NOT_READY;
-  if (error_class == MPI_ERR_UNSUPPORTED_OPERATION || error_class == MPI_ERR_NO_MEM || error_class == MPIX_ERR_NIC ||
-      error_class == MPIX_ERR_NO_ENTRIES)
+  if (error_class == MPI_ERR_UNSUPPORTED_OPERATION || error_class == MPI_ERR_NO_MEM || error_class == MPI_ERR_OP ||
+      error_class == MPIX_ERR_NIC || error_class == MPIX_ERR_NO_ENTRIES)
     return MPIS_UNSUPPORTED_BEHAVIOR;
   return MPIS_INVALID_REQUEST_STATE;
 }
@@ -378,33 +376,48 @@ static inline int MPIS_Waitall(int count, MPIS_Request requests[], MPI_Status* s
 
 /* ---- Requests. The info objects are not used: Lanyard finds out by itself whose memory a buffer is. ---- */
 
+/* An empty persistent request in *request, or MPIS_REQUEST_NULL. */
+static inline int lanyard_mpis_make(const char* call, MPI_Comm communicator, MPIS_Request* request) {
+  if (request == NULL)
+    return lanyard_mpis_refuse(call, communicator, MPI_ERR_ARG, "null pointer");
+  *request = (MPIS_Request)malloc(sizeof **request);
+  if (*request == MPIS_REQUEST_NULL)
+    return lanyard_mpis_no_memory(call);
+  (*request)->is_match = 0;
+  return MPIS_SUCCESS;
+}
+
+/* What making its MPI request came to: where that failed there is none. */
+static inline int lanyard_mpis_made(const char* call, int code, MPIS_Request* request) {
+  if (code != MPI_SUCCESS) {
+    free(*request);
+    *request = MPIS_REQUEST_NULL;
+  }
+  return lanyard_mpis_code(call, code);
+}
+
 enum { LANYARD_MPIS_SEND, LANYARD_MPIS_RSEND, LANYARD_MPIS_RECV };
 
 static inline int lanyard_mpis_init(const char* call, int kind, void* buffer, MPI_Count count, MPI_Datatype datatype,
                                     int peer, int tag, MPI_Comm communicator, MPIS_Request* request) {
-  MPIS_Request made;
+  MPI_Request* made;
   int code;
-  if (request == NULL)
-    return lanyard_mpis_refuse(call, communicator, MPI_ERR_ARG, "null pointer");
-  *request = MPIS_REQUEST_NULL;
+  if (request != NULL)
+    *request = MPIS_REQUEST_NULL;
   if (count > INT_MAX)
     return lanyard_mpis_refuse(call, communicator, MPI_ERR_UNSUPPORTED_OPERATION,
                                "counts go to INT_MAX: use a contiguous datatype of several elements");
-  made = (MPIS_Request)malloc(sizeof *made);
-  if (made == NULL)
-    return lanyard_mpis_no_memory(call);
-  made->is_match = 0;
+  code = lanyard_mpis_make(call, communicator, request);
+  if (code != MPIS_SUCCESS)
+    return code;
+  made = &(*request)->request;
   if (kind == LANYARD_MPIS_SEND)
-    code = MPI_Send_init(buffer, (int)count, datatype, peer, tag, communicator, &made->request);
+    code = MPI_Send_init(buffer, (int)count, datatype, peer, tag, communicator, made);
   else if (kind == LANYARD_MPIS_RSEND)
-    code = MPI_Rsend_init(buffer, (int)count, datatype, peer, tag, communicator, &made->request);
+    code = MPI_Rsend_init(buffer, (int)count, datatype, peer, tag, communicator, made);
   else
-    code = MPI_Recv_init(buffer, (int)count, datatype, peer, tag, communicator, &made->request);
-  if (code == MPI_SUCCESS)
-    *request = made;
-  else
-    free(made);
-  return lanyard_mpis_code(call, code);
+    code = MPI_Recv_init(buffer, (int)count, datatype, peer, tag, communicator, made);
+  return lanyard_mpis_made(call, code, request);
 }
 
 static inline int MPIS_Send_init(const void* buffer, MPI_Count count, MPI_Datatype datatype, int peer, int tag,
@@ -429,24 +442,23 @@ static inline int MPIS_Recv_init(void* buffer, MPI_Count count, MPI_Datatype dat
                            request);
 }
 
-static inline int lanyard_mpis_no_collective(const char* call, MPIS_Request* request) {
-  if (request != NULL)
-    *request = MPIS_REQUEST_NULL;
-  lanyard_mpis_say(call, "there are no persistent collectives on streams; use MPI's own, after MPIS_Queue_wait");
-  return MPIS_UNSUPPORTED_BEHAVIOR;
-}
-
-/* MPIS_UNSUPPORTED_BEHAVIOR, and *request is MPIS_REQUEST_NULL. No error handler is invoked. */
+/* As MPIX_Barrier_init. Matched by all processes of the communicator, it is started and waited for like a transfer. */
 static inline int MPIS_Barrier_init(MPI_Comm communicator, MPI_Info info, MPIS_Request* request) {
-  (void)communicator, (void)info;
-  return lanyard_mpis_no_collective("MPIS_Barrier_init", request);
+  int code = lanyard_mpis_make("MPIS_Barrier_init", communicator, request);
+  if (code == MPIS_SUCCESS)
+    code = lanyard_mpis_made("MPIS_Barrier_init", MPIX_Barrier_init(communicator, info, &(*request)->request), request);
+  return code;
 }
 
-/* MPIS_UNSUPPORTED_BEHAVIOR, and *request is MPIS_REQUEST_NULL. No error handler is invoked. */
+/* As MPIX_Allreduce_init. What Lanyard cannot combine is MPIS_UNSUPPORTED_BEHAVIOR of the match. */
 static inline int MPIS_Allreduce_init(const void* in, void* out, int count, MPI_Datatype datatype, MPI_Op op,
                                       MPI_Comm communicator, MPI_Info info, MPIS_Request* request) {
-  (void)in, (void)out, (void)count, (void)datatype, (void)op, (void)communicator, (void)info;
-  return lanyard_mpis_no_collective("MPIS_Allreduce_init", request);
+  int code = lanyard_mpis_make("MPIS_Allreduce_init", communicator, request);
+  if (code == MPIS_SUCCESS)
+    code = lanyard_mpis_made(
+        "MPIS_Allreduce_init",
+        MPIX_Allreduce_init(in, out, count, datatype, op, communicator, info, &(*request)->request), request);
+  return code;
 }
 
 static inline int lanyard_mpis_free(const char* call, MPIS_Request* request) {
