@@ -80,7 +80,7 @@ constexpr int kTag = 0;
 const Block kNothing{nullptr, 0, MPI_BYTE};
 
 Block bytes_at(const void* memory, uint64_t bytes) {
-  return {const_cast<void*>(memory), static_cast<int>(bytes), MPI_BYTE};
+  return {const_cast<void*>(memory), static_cast<MPI_Count>(bytes), MPI_BYTE};
 }
 
 }  // namespace
@@ -96,10 +96,8 @@ void follow_barrier(Context& context, MPI_Comm communicator, RequestRecord& reco
   builder.finish();
 }
 
-void follow_broadcast(Context& context, void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm communicator,
-                      RequestRecord& record) {
+void follow_broadcast(Context& context, const Block& block, int root, MPI_Comm communicator, RequestRecord& record) {
   Builder builder(context, "MPI_Bcast", communicator, record);
-  const Block block{buffer, count, datatype};
   if (builder.rank() != root)
     builder.receive({root, kTag}, block);
   else
@@ -109,19 +107,20 @@ void follow_broadcast(Context& context, void* buffer, int count, MPI_Datatype da
   builder.finish();
 }
 
-void follow_allreduce(Context& context, const void* from, void* to, int count, MPI_Datatype datatype, MPI_Op operation,
-                      MPI_Comm communicator, RequestRecord& record) {
+void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation, MPI_Comm communicator,
+                      RequestRecord& record) {
   Builder builder(context, "MPI_Allreduce", communicator, record);
   const bool in_place = from == MPI_IN_PLACE;
+  void* const to = into.buffer;
   const void* own = in_place ? to : from;
-  const Reduction reduction = reduction_of(operation, datatype);
+  const Reduction reduction = reduction_of(operation, into.datatype);
   if (reduction.error_class != MPI_SUCCESS) {
     builder.refuse(reduction.error_class, reduction.error);
     return builder.finish();
   }
-  const auto elements = static_cast<size_t>(count);
+  const auto elements = static_cast<size_t>(into.count);
   const uint64_t bytes = elements * reduction.size;
-  if (bytes > INT32_MAX) {
+  if (elements > INT32_MAX / reduction.size) {
     builder.refuse(MPI_ERR_COUNT, "more than 2^31 - 1 bytes are not combined by a stream");
     return builder.finish();
   }

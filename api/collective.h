@@ -40,21 +40,22 @@ struct Collective {
   std::vector<Operand> operands;
 };
 
+// What goes to, or comes from, one process.
+struct Block {
+  void* buffer = nullptr;
+  MPI_Count count = 0;
+  MPI_Datatype datatype = MPI_DATATYPE_NULL;
+};
+
 // Each of these writes down, in an empty record, what the call with these arguments made; where it cannot be matched,
 // why. The MPI has had the call before, and found nothing wrong with it. Collective: the calls of one communicator come
 // in the same order on all its processes.
 void follow_barrier(Context& context, MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);
-void follow_broadcast(Context& context, void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm communicator,
+void follow_broadcast(Context& context, const Block& block, int root, MPI_Comm communicator, RequestRecord& record)
+    LANYARD_REQUIRES(context_locked);
+// `from` may be MPI_IN_PLACE.
+void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation, MPI_Comm communicator,
                       RequestRecord& record) LANYARD_REQUIRES(context_locked);
-void follow_allreduce(Context& context, const void* from, void* to, int count, MPI_Datatype datatype, MPI_Op operation,
-                      MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);
-
-// What goes to, or comes from, one process.
-struct Block {
-  void* buffer = nullptr;
-  int count = 0;
-  MPI_Datatype datatype = MPI_DATATYPE_NULL;
-};
 // `to` has a block for each rank. `from` is not looked at where its buffer is MPI_IN_PLACE.
 void follow_allgather(Context& context, const char* name, const Block& from, const std::vector<Block>& to,
                       MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);

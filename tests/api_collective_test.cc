@@ -8,6 +8,7 @@
 #include <chrono>
 #include <complex>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -331,7 +332,65 @@ TEST_F(Collectives, AGraphMayHaveSeveralEdgesBetweenTwo) {
                 100 * sources[edge] + row * kColumns + (edge % 2 == 0 ? 0 : 2));
 }
 
+// From MPI_BOTTOM displacements are addresses, of the one buffer and of the other.
+TEST_F(Collectives, BlocksMayLieAtAddresses) {
+  MPI_Comm ring = MPI_COMM_NULL;
+  const int size = ranks(), periodic = 1;
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring)));
+  int first = value(rank(), 0, 0), from_higher = -1;
+  const auto second = std::make_unique<int>(value(rank(), 1, 0)), from_lower = std::make_unique<int>(-1);
+  MPI_Aint out[2], in[2];
+  MPI_Get_address(&first, &out[0]);
+  MPI_Get_address(second.get(), &out[1]);
+  MPI_Get_address(from_lower.get(), &in[0]);
+  MPI_Get_address(&from_higher, &in[1]);
+  const int ones[] = {1, 1};
+  const MPI_Datatype ints[] = {MPI_INT, MPI_INT};
+  Collective exchange;
+  ASSERT_TRUE(ok(MPIX_Neighbor_alltoallw_init(MPI_BOTTOM, ones, out, ints, MPI_BOTTOM, ones, in, ints, ring,
+                                              MPI_INFO_NULL, exchange.address())));
+  exchange.match();
+  run(exchange);
+  EXPECT_EQ(*from_lower, value((rank() + ranks() - 1) % ranks(), 1, 0));
+  EXPECT_EQ(from_higher, value((rank() + 1) % ranks(), 0, 0));
+  MPI_Comm_free(&ring);
+}
+
 // ---- Together
+
+#if MPI_VERSION >= 4
+// Whoever makes one by MPI_Bcast_init_c has made one more, as those have who make it by MPI_Bcast_init.
+TEST_F(Collectives, CountTheSameByEveryForm) {
+  int data = -1, own = rank(), sum = -1;
+  std::vector<int> all(static_cast<size_t>(ranks()), -1);
+  Collective broadcast, reduce, gather;
+  if (rank() % 2 == 0) {
+    ASSERT_TRUE(ok(MPI_Bcast_init_c(&data, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    ASSERT_TRUE(
+        ok(MPI_Allreduce_init_c(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+    ASSERT_TRUE(ok(MPI_Allgather_init_c(&own, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                        gather.address())));
+  } else {
+    ASSERT_TRUE(ok(MPIX_Bcast_init(&data, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    ASSERT_TRUE(
+        ok(MPI_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+    ASSERT_TRUE(ok(
+        MPI_Allgather_init(&own, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, gather.address())));
+  }
+  gather.match();
+  reduce.match();
+  broadcast.match();
+  data = rank() == 0 ? 7 : -1;
+  run(broadcast);
+  run(reduce);
+  run(gather);
+  EXPECT_EQ(data, 7);
+  EXPECT_EQ(sum, ranks() * (ranks() - 1) / 2);
+  std::vector<int> expected(all.size());
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+}
+#endif
 
 TEST_F(Collectives, GoOnWithoutTheHostsThread) {
   double residual = 1.0 + rank(), sum = 0;

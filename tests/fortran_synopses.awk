@@ -43,6 +43,9 @@ in_fortran && /^\.nf/ { in_synopsis = 1; next }
 
 # From here on these are lines of Fortran.
 { gsub(/\\f[BIPR]|\\%|\\&/, ""); gsub(/\\-/, "-") }
+# Of a line that goes on: the whole.
+sub(/&$/, "") { begun = begun $0; next }
+begun != "" { sub(/^ +/, ""); $0 = begun $0; begun = "" }
 /^\.PP/ || /^$/ { end_procedure(); next }
 /^use[ ,]/ { uses = uses "  " $0 "\n"; next }
 /^abstract interface/ { in_interface = 1; next }

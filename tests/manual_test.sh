@@ -63,7 +63,7 @@ for page in "$manual"/man3/*.3; do
   name=$(basename "$page" .3)
   awk -f "$tree/tests/fortran_synopses.awk" "$page" >"$name.f90" || fail "$name: its Fortran synopsis is not understood"
   [[ -s $name.f90 ]] || continue
-  "mpifort.$mpi" -std=f2008 -fsyntax-only "${flags_f[@]}" "$name.f90" >log 2>&1 ||
+  "mpifort.$mpi" -std=f2008ts -ffree-line-length-none -fsyntax-only "${flags_f[@]}" "$name.f90" >log 2>&1 ||
     fail "$name: its Fortran synopsis is not the module's: $(cat log)"
   while read -r generic; do
     [[ $module == *"$generic"* ]] || fail "$name: the module has no $generic"

@@ -1,5 +1,5 @@
-! Lanyard for Fortran 2008: lanyard.h (which says what each call does, blocks on, and may fail with) with the types of
-! mpi_f08. One source for every MPI: compile it with the mpifort that compiles the program.
+! Lanyard for Fortran 2008 with TS 29113: lanyard.h (which says what each call does, blocks on, and may fail with) with
+! the types of mpi_f08. One source for every MPI: compile it with the mpifort that compiles the program.
 !
 ! Arguments have the names that they have in C. The last one of each subroutine is `ierror`, optional as in mpi_f08.
 ! What a call makes (a handle, a flag) is intent(inout), where mpi_f08 has intent(out): a call that fails has changed
@@ -8,9 +8,12 @@
 ! Buffers of persistent requests have the attribute ASYNCHRONOUS (or VOLATILE, or are modules' or targets) while a queue
 ! may start them: the compiler does not see who reads and writes them. A program whose requests are integers, by
 ! `use mpi` or mpif.h, passes variables of the type of mpi_f08 whose component MPI_VAL is the integer.
+!
+! Buffers of collectives are contiguous, or MPI_ERR_BUFFER; or MPI_IN_PLACE or MPI_BOTTOM of mpi_f08.
 module lanyard_f08
   use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_loc, c_null_ptr, c_associated, c_ptr
-  use mpi_f08, only: MPI_Info, MPI_Request, MPI_Status, MPI_SUCCESS
+  use mpi_f08, only: MPI_ADDRESS_KIND, MPI_BOTTOM, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_Op, &
+                     MPI_Request, MPI_Status, MPI_SUCCESS
   implicit none
   private
 
@@ -40,6 +43,8 @@ module lanyard_f08
   public :: MPIX_Host_stream_create, MPIX_Host_stream_launch, MPIX_Host_stream_synchronize, MPIX_Host_stream_free
   public :: MPIX_Queue_init, MPIX_Queue_free, MPIX_Queue_wait, MPIX_Queue_get_info
   public :: MPIX_Request_set_info, MPIX_Request_get_info
+  public :: MPIX_Barrier_init, MPIX_Bcast_init, MPIX_Allreduce_init, MPIX_Allgather_init, MPIX_Allgatherv_init
+  public :: MPIX_Neighbor_alltoall_init, MPIX_Neighbor_alltoallv_init, MPIX_Neighbor_alltoallw_init
   public :: MPIX_Match, MPIX_Matchall, MPIX_Imatch, MPIX_Imatchall, MPIX_Is_matched
   public :: MPIX_Enqueue_start, MPIX_Enqueue_startall, MPIX_Enqueue_wait, MPIX_Enqueue_waitall
   public :: MPIX_Error_class_of
@@ -121,6 +126,110 @@ module lanyard_f08
       import :: c_int, MPI_Info, MPI_Request
       type(MPI_Request), intent(in) :: request
       type(MPI_Info), intent(inout) :: info
+      integer(c_int) :: code
+    end function
+
+    function c_in_place() bind(C, name="lanyard_f_in_place") result(address)
+      import :: c_ptr
+      type(c_ptr) :: address
+    end function
+    function c_bottom() bind(C, name="lanyard_f_bottom") result(address)
+      import :: c_ptr
+      type(c_ptr) :: address
+    end function
+    function f_refuse_section(comm) bind(C, name="lanyard_f_refuse_section") result(code)
+      import :: c_int, MPI_Comm
+      type(MPI_Comm), intent(in) :: comm
+      integer(c_int) :: code
+    end function
+    function f_barrier_init(comm, info, request) bind(C, name="lanyard_f_barrier_init") result(code)
+      import :: c_int, MPI_Comm, MPI_Info, MPI_Request
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_bcast_init(buffer, count, datatype, root, comm, info, request) &
+        bind(C, name="lanyard_f_bcast_init") result(code)
+      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      type(c_ptr), value :: buffer
+      integer(c_int), value :: count, root
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request) &
+        bind(C, name="lanyard_f_allreduce_init") result(code)
+      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      type(c_ptr), value :: sendbuf, recvbuf
+      integer(c_int), value :: count
+      type(MPI_Datatype), intent(in) :: datatype
+      type(MPI_Op), intent(in) :: op
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request) &
+        bind(C, name="lanyard_f_allgather_init") result(code)
+      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      type(c_ptr), value :: sendbuf, recvbuf
+      integer(c_int), value :: sendcount, recvcount
+      type(MPI_Datatype), intent(in) :: sendtype, recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request) &
+        bind(C, name="lanyard_f_neighbor_alltoall_init") result(code)
+      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      type(c_ptr), value :: sendbuf, recvbuf
+      integer(c_int), value :: sendcount, recvcount
+      type(MPI_Datatype), intent(in) :: sendtype, recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, &
+                               request) &
+        bind(C, name="lanyard_f_allgatherv_init") result(code)
+      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      type(c_ptr), value :: sendbuf, recvbuf
+      integer(c_int), value :: sendcount
+      integer(c_int), intent(in) :: recvcounts(*), displs(*)
+      type(MPI_Datatype), intent(in) :: sendtype, recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, &
+                                       recvtype, comm, info, request) &
+        bind(C, name="lanyard_f_neighbor_alltoallv_init") result(code)
+      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      type(c_ptr), value :: sendbuf, recvbuf
+      integer(c_int), intent(in) :: sendcounts(*), sdispls(*), recvcounts(*), rdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtype, recvtype
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
+      integer(c_int) :: code
+    end function
+    function f_neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, &
+                                       recvtypes, comm, info, request) &
+        bind(C, name="lanyard_f_neighbor_alltoallw_init") result(code)
+      import :: c_int, c_ptr, MPI_ADDRESS_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      type(c_ptr), value :: sendbuf, recvbuf
+      integer(c_int), intent(in) :: sendcounts(*), recvcounts(*)
+      integer(MPI_ADDRESS_KIND), intent(in) :: sdispls(*), rdispls(*)
+      type(MPI_Datatype), intent(in) :: sendtypes(*), recvtypes(*)
+      type(MPI_Comm), intent(in) :: comm
+      type(MPI_Info), intent(in) :: info
+      type(MPI_Request), intent(inout) :: request
       integer(c_int) :: code
     end function
 
@@ -317,6 +426,183 @@ contains
     integer, optional, intent(out) :: ierror
     integer :: code
     code = f_request_get_info(request, info)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  ! As C's MPI knows the buffer.
+  function address_of(buffer) result(address)
+    type(*), dimension(..), target, intent(in), asynchronous :: buffer
+    type(c_ptr) :: address
+    address = place_of(buffer)
+    if (is_same(address, place_of(MPI_IN_PLACE))) then
+      address = c_in_place()
+    else if (is_same(address, place_of(MPI_BOTTOM))) then
+      address = c_bottom()
+    end if
+  end function
+
+  function place_of(buffer) result(place)
+    type(*), dimension(..), target, intent(in), asynchronous :: buffer
+    type(c_ptr) :: place
+    place = c_loc(buffer)
+  end function
+
+  subroutine MPIX_Barrier_init(comm, info, request, ierror)
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    code = f_barrier_init(comm, info, request)
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
+    type(*), dimension(..), asynchronous :: buffer
+    integer, intent(in) :: count
+    type(MPI_Datatype), intent(in) :: datatype
+    integer, intent(in) :: root
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    if (is_contiguous(buffer)) then
+      code = f_bcast_init(address_of(buffer), count, datatype, root, comm, info, request)
+    else
+      code = f_refuse_section(comm)
+    end if
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
+    type(*), dimension(..), intent(in), asynchronous :: sendbuf
+    type(*), dimension(..), asynchronous :: recvbuf
+    integer, intent(in) :: count
+    type(MPI_Datatype), intent(in) :: datatype
+    type(MPI_Op), intent(in) :: op
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
+      code = f_allreduce_init(address_of(sendbuf), address_of(recvbuf), count, datatype, op, comm, info, request)
+    else
+      code = f_refuse_section(comm)
+    end if
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
+      info, request, ierror)
+    type(*), dimension(..), intent(in), asynchronous :: sendbuf
+    integer, intent(in) :: sendcount
+    type(MPI_Datatype), intent(in) :: sendtype
+    type(*), dimension(..), asynchronous :: recvbuf
+    integer, intent(in) :: recvcount
+    type(MPI_Datatype), intent(in) :: recvtype
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
+      code = f_allgather_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcount, recvtype, &
+                                    comm, info, request)
+    else
+      code = f_refuse_section(comm)
+    end if
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+      recvtype, comm, info, request, ierror)
+    type(*), dimension(..), intent(in), asynchronous :: sendbuf
+    integer, intent(in) :: sendcount
+    type(MPI_Datatype), intent(in) :: sendtype
+    type(*), dimension(..), asynchronous :: recvbuf
+    integer, intent(in) :: recvcounts(*), displs(*)
+    type(MPI_Datatype), intent(in) :: recvtype
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
+      code = f_allgatherv_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcounts, displs, &
+                                     recvtype, comm, info, request)
+    else
+      code = f_refuse_section(comm)
+    end if
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+      recvtype, comm, info, request, ierror)
+    type(*), dimension(..), intent(in), asynchronous :: sendbuf
+    integer, intent(in) :: sendcount
+    type(MPI_Datatype), intent(in) :: sendtype
+    type(*), dimension(..), asynchronous :: recvbuf
+    integer, intent(in) :: recvcount
+    type(MPI_Datatype), intent(in) :: recvtype
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
+      code = f_neighbor_alltoall_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcount, &
+                                            recvtype, comm, info, request)
+    else
+      code = f_refuse_section(comm)
+    end if
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+      recvcounts, rdispls, recvtype, comm, info, request, ierror)
+    type(*), dimension(..), intent(in), asynchronous :: sendbuf
+    integer, intent(in) :: sendcounts(*), sdispls(*)
+    type(MPI_Datatype), intent(in) :: sendtype
+    type(*), dimension(..), asynchronous :: recvbuf
+    integer, intent(in) :: recvcounts(*), rdispls(*)
+    type(MPI_Datatype), intent(in) :: recvtype
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
+      code = f_neighbor_alltoallv_init(address_of(sendbuf), sendcounts, sdispls, sendtype, address_of(recvbuf), &
+                                             recvcounts, rdispls, recvtype, comm, info, request)
+    else
+      code = f_refuse_section(comm)
+    end if
+    if (present(ierror)) ierror = code
+  end subroutine
+
+  subroutine MPIX_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+      recvcounts, rdispls, recvtypes, comm, info, request, ierror)
+    type(*), dimension(..), intent(in), asynchronous :: sendbuf
+    integer, intent(in) :: sendcounts(*)
+    integer(MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
+    type(MPI_Datatype), intent(in) :: sendtypes(*)
+    type(*), dimension(..), asynchronous :: recvbuf
+    integer, intent(in) :: recvcounts(*)
+    integer(MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
+    type(MPI_Datatype), intent(in) :: recvtypes(*)
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Info), intent(in) :: info
+    type(MPI_Request), intent(inout) :: request
+    integer, optional, intent(out) :: ierror
+    integer :: code
+    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
+      code = f_neighbor_alltoallw_init(address_of(sendbuf), sendcounts, sdispls, sendtypes, address_of(recvbuf), &
+                                             recvcounts, rdispls, recvtypes, comm, info, request)
+    else
+      code = f_refuse_section(comm)
+    end if
     if (present(ierror)) ierror = code
   end subroutine
 

@@ -119,5 +119,72 @@ TEST_F(PassThrough, MPI_Neighbor_alltoallw_init) {
                   });
 }
 
+#if MPI_VERSION >= 4
+
+constexpr std::array<MPI_Count, 2> kOnesC{1, 1};
+constexpr std::array<MPI_Aint, 2> kPlacesC{0, 1};
+
+TEST_F(PassThrough, MPI_Bcast_init_c) {
+  same_rounds(*this, MPI_Bcast_init_c, PMPI_Bcast_init_c, [](auto init, Buffers& buffers, MPI_Request* request) {
+    return init(buffers.from.data(), 4, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request);
+  });
+}
+
+TEST_F(PassThrough, MPI_Allreduce_init_c) {
+  same_rounds(*this, MPI_Allreduce_init_c, PMPI_Allreduce_init_c,
+              [](auto init, Buffers& buffers, MPI_Request* request) {
+                return init(buffers.from.data(), buffers.to.data(), 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                            request);
+              });
+}
+
+TEST_F(PassThrough, MPI_Allgather_init_c) {
+  same_rounds(*this, MPI_Allgather_init_c, PMPI_Allgather_init_c,
+              [](auto init, Buffers& buffers, MPI_Request* request) {
+                return init(buffers.from.data(), 1, MPI_INT, buffers.to.data(), 1, MPI_INT, MPI_COMM_WORLD,
+                            MPI_INFO_NULL, request);
+              });
+}
+
+TEST_F(PassThrough, MPI_Allgatherv_init_c) {
+  std::vector<MPI_Count> counts(static_cast<size_t>(ranks()), 1);
+  std::vector<MPI_Aint> places;
+  for (int of = 0; of < ranks(); ++of)
+    places.push_back(ranks() - of);
+  same_rounds(*this, MPI_Allgatherv_init_c, PMPI_Allgatherv_init_c,
+              [&](auto init, Buffers& buffers, MPI_Request* request) {
+                return init(buffers.from.data(), 1, MPI_INT, buffers.to.data(), counts.data(), places.data(), MPI_INT,
+                            MPI_COMM_WORLD, MPI_INFO_NULL, request);
+              });
+}
+
+TEST_F(PassThrough, MPI_Neighbor_alltoall_init_c) {
+  same_neighbours(*this, MPI_Neighbor_alltoall_init_c, PMPI_Neighbor_alltoall_init_c,
+                  [](auto init, Buffers& buffers, MPI_Comm line, MPI_Request* request) {
+                    return init(buffers.from.data(), 1, MPI_INT, buffers.to.data(), 1, MPI_INT, line, MPI_INFO_NULL,
+                                request);
+                  });
+}
+
+TEST_F(PassThrough, MPI_Neighbor_alltoallv_init_c) {
+  same_neighbours(*this, MPI_Neighbor_alltoallv_init_c, PMPI_Neighbor_alltoallv_init_c,
+                  [](auto init, Buffers& buffers, MPI_Comm line, MPI_Request* request) {
+                    return init(buffers.from.data(), kOnesC.data(), kPlacesC.data(), MPI_INT, buffers.to.data(),
+                                kOnesC.data(), kPlacesC.data(), MPI_INT, line, MPI_INFO_NULL, request);
+                  });
+}
+
+TEST_F(PassThrough, MPI_Neighbor_alltoallw_init_c) {
+  const std::array<MPI_Aint, 2> places{0, sizeof(int)};
+  const std::array<MPI_Datatype, 2> ints{MPI_INT, MPI_INT};
+  same_neighbours(*this, MPI_Neighbor_alltoallw_init_c, PMPI_Neighbor_alltoallw_init_c,
+                  [&](auto init, Buffers& buffers, MPI_Comm line, MPI_Request* request) {
+                    return init(buffers.from.data(), kOnesC.data(), places.data(), ints.data(), buffers.to.data(),
+                                kOnesC.data(), places.data(), ints.data(), line, MPI_INFO_NULL, request);
+                  });
+}
+
+#endif
+
 }  // namespace
 }  // namespace lanyard::conformance

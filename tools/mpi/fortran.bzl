@@ -29,7 +29,7 @@ def _compile(name, impl, src, module, module_files, testonly):
         # -J is where module files go, each MPI's into a folder of its own, and a program's own aside.
         cmd = " ".join(
             [_choose_compiler(impl), "mkdir -p {0} && \"$$fortran\" -J {0}".format(folder)] +
-            ["-std=f2008 -O2 -g -fPIC -Wall -Wextra -Werror -Wno-c-binding-type"] +
+            ["-std=f2008ts -O2 -g -fPIC -Wall -Wextra -Werror -Wno-c-binding-type"] +
             ["-ffile-prefix-map=$$PWD=."] +  # where it was built is nobody's business
             ["-I $$(dirname $(location %s))" % m for m in module_files] +
             ["-c $(location %s) -o $(location %s)" % (src, outs[0])],

@@ -1,0 +1,244 @@
+! The collectives of the module lanyard_f08: buffers of any type and rank, MPI's constants for buffers, and refusals.
+program fortran_collectives
+  use mpi_f08
+  use lanyard_f08
+  use fortran_checks
+  implicit none
+
+  integer, parameter :: rounds = 4
+  type(MPIX_Host_stream) :: stream
+  type(MPIX_Queue) :: queue
+  type(MPI_Comm) :: line
+  integer :: lower, higher
+
+  call MPI_Init()
+  call begin_checks()
+  call MPIX_Host_stream_create(stream)
+  call MPIX_Queue_init(queue, MPIX_QUEUE_HOST, stream)
+  call MPI_Cart_create(MPI_COMM_WORLD, 1, [ranks], [.true.], .false., line)
+  call MPI_Cart_shift(line, 0, 1, lower, higher)
+  call barriers()
+  call broadcasts()
+  call absolute_broadcasts()
+  call reductions()
+  call gathers()
+  call uneven_gathers()
+  call neighbours()
+  call columns_of_neighbours()
+  call refusals()
+  call MPI_Comm_free(line)
+  call MPIX_Queue_free(queue)
+  call MPIX_Host_stream_free(stream)
+  call end_checks()
+
+contains
+
+  subroutine match(request)
+    type(MPI_Request), intent(inout) :: request
+    integer :: code
+    call MPIX_Match(request, MPI_STATUS_IGNORE, code)
+    call check_class(code, MPI_SUCCESS, "MPIX_Match")
+  end subroutine
+
+  subroutine run(request)
+    type(MPI_Request), intent(inout) :: request
+    call MPIX_Enqueue_start(queue, request)
+    call MPIX_Enqueue_wait(queue, request)
+    call MPIX_Queue_wait(queue)
+  end subroutine
+
+  subroutine barriers()
+    type(MPI_Request) :: request
+    integer :: round, code
+    call MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
+    call check_class(code, MPI_SUCCESS, "MPIX_Barrier_init")
+    call match(request)
+    do round = 1, rounds
+      call run(request)
+    end do
+    call MPI_Request_free(request)
+  end subroutine
+
+  ! A scalar, and an array of two dimensions.
+  subroutine broadcasts()
+    type(MPI_Request) :: requests(2)
+    real, asynchronous :: scalar
+    double precision, asynchronous :: matrix(3, 2)
+    integer :: round, i
+    call MPIX_Bcast_init(scalar, 1, MPI_REAL, 0, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1))
+    call MPIX_Bcast_init(matrix, 6, MPI_DOUBLE_PRECISION, ranks - 1, MPI_COMM_WORLD, MPI_INFO_NULL, requests(2))
+    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
+    do round = 1, rounds
+      scalar = merge(real(round), -1.0, rank == 0)
+      matrix = -1
+      if (rank == ranks - 1) matrix = reshape([(dble(10 * round + i), i = 1, 6)], [3, 2])
+      call MPIX_Enqueue_startall(queue, 2, requests)
+      call MPIX_Enqueue_waitall(queue, 2, requests)
+      call MPIX_Queue_wait(queue)
+      call check(nint(scalar) == round, "a scalar that was broadcast")
+      call check(all(nint(matrix) == reshape([(10 * round + i, i = 1, 6)], [3, 2])), "a matrix that was broadcast")
+    end do
+    call MPI_Request_free(requests(1))
+    call MPI_Request_free(requests(2))
+  end subroutine
+
+  ! From MPI_BOTTOM addresses lead to the numbers.
+  subroutine absolute_broadcasts()
+    type(MPI_Request) :: request
+    type(MPI_Datatype) :: both
+    integer, asynchronous :: one, other
+    integer(MPI_ADDRESS_KIND) :: places(2)
+    call MPI_Get_address(one, places(1))
+    call MPI_Get_address(other, places(2))
+    call MPI_Type_create_hindexed_block(2, 1, places, MPI_INTEGER, both)
+    call MPI_Type_commit(both)
+    call MPIX_Bcast_init(MPI_BOTTOM, 1, both, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    call MPI_Type_free(both)
+    call match(request)
+    one = merge(7, -1, rank == 0)
+    other = merge(8, -1, rank == 0)
+    call run(request)
+    call check(one == 7 .and. other == 8, "what lies at absolute addresses")
+    call MPI_Request_free(request)
+  end subroutine
+
+  subroutine reductions()
+    type(MPI_Request) :: requests(2)
+    integer, asynchronous :: own(3), total(3), in_place(3)
+    integer :: round, i
+    call MPIX_Allreduce_init(own, total, 3, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1))
+    call MPIX_Allreduce_init(MPI_IN_PLACE, in_place, 3, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &
+                             requests(2))
+    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
+    do round = 1, rounds
+      own = [(rank + i * round, i = 1, 3)]
+      in_place = own
+      total = -1
+      call MPIX_Enqueue_startall(queue, 2, requests)
+      call MPIX_Enqueue_waitall(queue, 2, requests)
+      call MPIX_Queue_wait(queue)
+      call check(all(total == [(ranks * (ranks - 1) / 2 + ranks * i * round, i = 1, 3)]), "a sum")
+      call check(all(in_place == [(ranks - 1 + i * round, i = 1, 3)]), "a maximum in place")
+    end do
+    call MPI_Request_free(requests(1))
+    call MPI_Request_free(requests(2))
+  end subroutine
+
+  subroutine gathers()
+    type(MPI_Request) :: requests(2)
+    character, asynchronous :: own, letters(ranks)
+    integer, asynchronous :: in_place(2, 0:ranks - 1)
+    integer :: round, of
+    call MPIX_Allgather_init(own, 1, MPI_CHARACTER, letters, 1, MPI_CHARACTER, MPI_COMM_WORLD, MPI_INFO_NULL, &
+                             requests(1))
+    call MPIX_Allgather_init(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in_place, 2, MPI_INTEGER, MPI_COMM_WORLD, &
+                             MPI_INFO_NULL, requests(2))
+    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
+    do round = 1, rounds
+      own = achar(iachar("a") + rank + round)
+      letters = "-"
+      in_place = -1
+      in_place(:, rank) = [rank, round]
+      call MPIX_Enqueue_startall(queue, 2, requests)
+      call MPIX_Enqueue_waitall(queue, 2, requests)
+      call MPIX_Queue_wait(queue)
+      call check(all(letters == [(achar(iachar("a") + of + round), of = 0, ranks - 1)]), "letters that were gathered")
+      do of = 0, ranks - 1
+        call check(all(in_place(:, of) == [of, round]), "numbers that were gathered in place")
+      end do
+    end do
+    call MPI_Request_free(requests(1))
+    call MPI_Request_free(requests(2))
+  end subroutine
+
+  ! Of rank i i+1 numbers, with a gap before them.
+  subroutine uneven_gathers()
+    type(MPI_Request) :: request
+    integer, asynchronous :: own(ranks), gathered(ranks * (ranks + 3) / 2)
+    integer :: counts(0:ranks - 1), places(0:ranks - 1), of, i
+    counts = [(of + 1, of = 0, ranks - 1)]
+    places = [(of * (of + 1) / 2 + of + 1, of = 0, ranks - 1)]
+    call MPIX_Allgatherv_init(own, counts(rank), MPI_INTEGER, gathered, counts, places, MPI_INTEGER, MPI_COMM_WORLD, &
+                              MPI_INFO_NULL, request)
+    call match(request)
+    own = [(10 * rank + i, i = 1, ranks)]
+    gathered = -1
+    call run(request)
+    do of = 0, ranks - 1
+      call check(gathered(places(of)) == -1, "a gap that was left alone")
+      do i = 1, counts(of)
+        call check(gathered(places(of) + i) == 10 * of + i, "uneven blocks that were gathered")
+      end do
+    end do
+    call MPI_Request_free(request)
+  end subroutine
+
+  ! What goes to the lower and to the higher one, all equally long, and not.
+  subroutine neighbours()
+    type(MPI_Request) :: requests(2)
+    integer, asynchronous :: out(2), in(2), long_out(5), long_in(5)
+    integer :: round, i
+    call MPIX_Neighbor_alltoall_init(out, 1, MPI_INTEGER, in, 1, MPI_INTEGER, line, MPI_INFO_NULL, requests(1))
+    call MPIX_Neighbor_alltoallv_init(long_out, [2, 3], [0, 2], MPI_INTEGER, long_in, [3, 2], [0, 3], MPI_INTEGER, &
+                                      line, MPI_INFO_NULL, requests(2))
+    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
+    do round = 1, rounds
+      out = [10 * rank + round, 1000 * rank + round]
+      long_out = [(100 * rank + round + i, i = 1, 5)]
+      in = -1
+      long_in = -1
+      call MPIX_Enqueue_startall(queue, 2, requests)
+      call MPIX_Enqueue_waitall(queue, 2, requests)
+      call MPIX_Queue_wait(queue)
+      call check(all(in == [1000 * lower + round, 10 * higher + round]), "neighbours' numbers")
+      call check(all(long_in == [(100 * lower + round + i, i = 3, 5), (100 * higher + round + i, i = 1, 2)]), &
+                 "neighbours' blocks")
+    end do
+    call MPI_Request_free(requests(1))
+    call MPI_Request_free(requests(2))
+  end subroutine
+
+  ! The outer rows of a matrix come to lie in the other's halo.
+  subroutine columns_of_neighbours()
+    type(MPI_Request) :: request
+    type(MPI_Datatype) :: row
+    integer, asynchronous :: matrix(0:4, 3)
+    integer(MPI_ADDRESS_KIND) :: from(2), to(2)
+    integer :: i
+    call MPI_Type_vector(3, 1, 5, MPI_INTEGER, row)
+    call MPI_Type_commit(row)
+    from = [4, 12]
+    to = [0, 16]
+    call MPIX_Neighbor_alltoallw_init(matrix, [1, 1], from, [row, row], matrix, [1, 1], to, [row, row], line, &
+                                      MPI_INFO_NULL, request)
+    call MPI_Type_free(row)
+    call match(request)
+    matrix = -1
+    matrix(1, :) = [(100 * rank + i, i = 1, 3)]
+    matrix(3, :) = [(100 * rank + 10 + i, i = 1, 3)]
+    call run(request)
+    call check(all(matrix(0, :) == [(100 * lower + 10 + i, i = 1, 3)]), "the row of the lower one")
+    call check(all(matrix(4, :) == [(100 * higher + i, i = 1, 3)]), "the row of the higher one")
+    call MPI_Request_free(request)
+  end subroutine
+
+  subroutine refusals()
+    type(MPI_Request) :: request
+    integer, asynchronous :: numbers(8), more(8)
+    integer :: code
+    request = MPI_REQUEST_NULL
+    call MPIX_Bcast_init(numbers(1:8:2), 4, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
+    call check_class(code, MPI_ERR_BUFFER, "a section that is broadcast")
+    call MPIX_Allreduce_init(more, numbers(8:1:-1), 8, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &
+                             request, code)
+    call check_class(code, MPI_ERR_BUFFER, "a section for the result")
+    call MPIX_Bcast_init(numbers, -1, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
+    call check_class(code, MPI_ERR_COUNT, "a negative count")
+    call MPIX_Neighbor_alltoallw_init(numbers, [1], [0_MPI_ADDRESS_KIND], [MPI_INTEGER], more, [1], &
+                                      [0_MPI_ADDRESS_KIND], [MPI_INTEGER], MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
+    call check(code /= MPI_SUCCESS, "neighbours without a topology")
+    call check(request == MPI_REQUEST_NULL, "a refused call makes no request")
+    call barriers()
+  end subroutine
+
+end program fortran_collectives
