@@ -16,15 +16,12 @@ namespace {
 // Makes the members of one collective.
 class Builder {
  public:
-  Builder(Context& context, const char* name, MPI_Comm communicator, RequestRecord& record)
+  Builder(Context& context, const char* name, const CollectiveScope& scope, RequestRecord& record)
       LANYARD_REQUIRES(context_locked)
-      : context_(context),
-        communicator_(communicator),
-        record_(record),
-        place_(context.communicators().next_collective(communicator)) {
-    PMPI_Comm_rank(communicator, &rank_);
-    PMPI_Comm_size(communicator, &size_);
-    record.communicator = *context.communicators().of_request(communicator).ref;
+      : context_(context), scope_(scope), record_(record) {
+    PMPI_Comm_rank(scope.communicator, &rank_);
+    PMPI_Comm_size(scope.communicator, &size_);
+    record.communicator = *context.communicators().of_request(scope.communicator).ref;
     record.collective = std::make_shared<Collective>();
     record.collective->name = std::string(name) + " of " + std::to_string(size_) + " processes";
   }
@@ -45,7 +42,7 @@ class Builder {
   }
   // Whoever has nothing to say to anybody has a member all the same, which counts starts and waits.
   void finish() LANYARD_REQUIRES(context_locked) {
-    if (place_ == 0)
+    if (scope_.name == 0)
       refuse(MPI_ERR_UNSUPPORTED_OPERATION,
              "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
     auto& members = record_.collective->members;
@@ -54,24 +51,24 @@ class Builder {
     if (members.size() == 1)
       return;
     for (const auto& member : members)
-      member->exchange = record_.collective->name + " #" + std::to_string(place_);
+      member->exchange = record_.collective->name + " #" + std::to_string(scope_.name);
   }
 
  private:
   RequestRecord& add(lanyard_request_kind kind, Edge edge, const Block& block) LANYARD_REQUIRES(context_locked) {
     RequestRecord& member = *record_.collective->members.emplace_back(std::make_unique<RequestRecord>());
-    resolve(context_, {kind, edge.peer, edge.tag, block.buffer, block.count, block.datatype, communicator_}, member);
+    resolve(context_, {kind, edge.peer, edge.tag, block.buffer, block.count, block.datatype, scope_.communicator},
+            member);
     if (member.unusable_class != MPI_SUCCESS)
       refuse(member.unusable_class, member.unusable);
     else if (edge.peer != MPI_PROC_NULL)
-      member.transfer.communicator = place_;
+      member.transfer.communicator = scope_.name;
     return member;
   }
 
   Context& context_;
-  const MPI_Comm communicator_;
+  const CollectiveScope scope_;
   RequestRecord& record_;
-  const uint64_t place_;
   int rank_ = 0;
   int size_ = 1;
 };
@@ -85,8 +82,8 @@ Block bytes_at(const void* memory, uint64_t bytes) {
 
 }  // namespace
 
-void follow_barrier(Context& context, MPI_Comm communicator, RequestRecord& record) {
-  Builder builder(context, "MPI_Barrier", communicator, record);
+void follow_barrier(Context& context, const CollectiveScope& scope, RequestRecord& record) {
+  Builder builder(context, "MPI_Barrier", scope, record);
   for (int peer = 0; peer < builder.size(); ++peer) {
     if (peer == builder.rank())
       continue;
@@ -96,8 +93,9 @@ void follow_barrier(Context& context, MPI_Comm communicator, RequestRecord& reco
   builder.finish();
 }
 
-void follow_broadcast(Context& context, const Block& block, int root, MPI_Comm communicator, RequestRecord& record) {
-  Builder builder(context, "MPI_Bcast", communicator, record);
+void follow_broadcast(Context& context, const Block& block, int root, const CollectiveScope& scope,
+                      RequestRecord& record) {
+  Builder builder(context, "MPI_Bcast", scope, record);
   if (builder.rank() != root)
     builder.receive({root, kTag}, block);
   else
@@ -107,9 +105,9 @@ void follow_broadcast(Context& context, const Block& block, int root, MPI_Comm c
   builder.finish();
 }
 
-void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation, MPI_Comm communicator,
-                      RequestRecord& record) {
-  Builder builder(context, "MPI_Allreduce", communicator, record);
+void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation,
+                      const CollectiveScope& scope, RequestRecord& record) {
+  Builder builder(context, "MPI_Allreduce", scope, record);
   const bool in_place = from == MPI_IN_PLACE;
   void* const to = into.buffer;
   const void* own = in_place ? to : from;
@@ -168,8 +166,8 @@ void follow_allreduce(Context& context, const void* from, const Block& into, MPI
 }
 
 void follow_allgather(Context& context, const char* name, const Block& from, const std::vector<Block>& to,
-                      MPI_Comm communicator, RequestRecord& record) {
-  Builder builder(context, name, communicator, record);
+                      const CollectiveScope& scope, RequestRecord& record) {
+  Builder builder(context, name, scope, record);
   const auto rank = static_cast<size_t>(builder.rank());
   const bool in_place = from.buffer == MPI_IN_PLACE;
   const Block& own = in_place ? to[rank] : from;
@@ -239,9 +237,9 @@ Neighbourhood neighbourhood_of(MPI_Comm communicator) {
 }
 
 void follow_neighbor_alltoall(Context& context, const char* name, const Neighbourhood& neighbours,
-                              const std::vector<Block>& from, const std::vector<Block>& to, MPI_Comm communicator,
-                              RequestRecord& record) {
-  Builder builder(context, name, communicator, record);
+                              const std::vector<Block>& from, const std::vector<Block>& to,
+                              const CollectiveScope& scope, RequestRecord& record) {
+  Builder builder(context, name, scope, record);
   for (size_t i = 0; i < neighbours.destinations.size(); ++i)
     if (neighbours.destinations[i].peer != MPI_PROC_NULL)
       builder.send(neighbours.destinations[i], from[i]);

@@ -47,18 +47,25 @@ struct Block {
   MPI_Datatype datatype = MPI_DATATYPE_NULL;
 };
 
+// Whose messages a collective's are: the processes of a communicator, under a name that the messages of other
+// collectives do not have (Communicators::next_collective).
+struct CollectiveScope {
+  MPI_Comm communicator;
+  uint64_t name;
+};
+
 // Each of these writes down, in an empty record, what the call with these arguments made; where it cannot be matched,
-// why. The MPI has had the call before, and found nothing wrong with it. Collective: the calls of one communicator come
-// in the same order on all its processes.
-void follow_barrier(Context& context, MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);
-void follow_broadcast(Context& context, const Block& block, int root, MPI_Comm communicator, RequestRecord& record)
+// why. The MPI has had the call before, and found nothing wrong with it.
+void follow_barrier(Context& context, const CollectiveScope& scope, RequestRecord& record)
     LANYARD_REQUIRES(context_locked);
-// `from` may be MPI_IN_PLACE.
-void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation, MPI_Comm communicator,
+void follow_broadcast(Context& context, const Block& block, int root, const CollectiveScope& scope,
                       RequestRecord& record) LANYARD_REQUIRES(context_locked);
+// `from` may be MPI_IN_PLACE.
+void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation,
+                      const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked);
 // `to` has a block for each rank. `from` is not looked at where its buffer is MPI_IN_PLACE.
 void follow_allgather(Context& context, const char* name, const Block& from, const std::vector<Block>& to,
-                      MPI_Comm communicator, RequestRecord& record) LANYARD_REQUIRES(context_locked);
+                      const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked);
 
 // One end of an edge of a communicator's topology: a process, and what tells messages between the same two apart.
 struct Edge {
@@ -73,8 +80,8 @@ struct Neighbourhood {
 Neighbourhood neighbourhood_of(MPI_Comm communicator);
 // `from` has a block for each destination, `to` for each source.
 void follow_neighbor_alltoall(Context& context, const char* name, const Neighbourhood& neighbours,
-                              const std::vector<Block>& from, const std::vector<Block>& to, MPI_Comm communicator,
-                              RequestRecord& record) LANYARD_REQUIRES(context_locked);
+                              const std::vector<Block>& from, const std::vector<Block>& to,
+                              const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked);
 
 // A request that is matched by itself: a point-to-point one, or a member of a collective.
 template <typename Record, typename Visit>

@@ -4,11 +4,14 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "api/collective.h"
 #include "api/context.h"
+#include "api/type_map.h"
 #include <lanyard/lanyard.h>
 
 #if MPI_VERSION < 4
@@ -18,29 +21,54 @@
 namespace {
 
 using lanyard::api::Block;
+using lanyard::api::CollectiveScope;
 using lanyard::api::Context;
+using lanyard::api::context_locked;
 using lanyard::api::ContextLock;
 using lanyard::api::Neighbourhood;
+using lanyard::api::neighbourhood_of;
 using lanyard::api::RequestRecord;
+using lanyard::api::RequestTable;
 
-// Of an inter-communicator the arrays of a call are as long as the other group, and nothing of it is looked at.
-template <typename Follow>
-int remember(int code, MPI_Comm communicator, const MPI_Request* request, Follow follow) {
+// How to make the record of a collective, with copies of what its call was given.
+struct Noted {
+  RequestTable::Making making;
+  bool may_wait;  // nothing that it will ask the MPI about can be freed, but for the communicator
+};
+
+// Counts the collective, and notes what `note` gives. Of an inter-communicator the arrays of a call are as long as the
+// other group, and nothing of it is looked at.
+template <typename Note>
+int remember(int code, MPI_Comm communicator, const MPI_Request* request, Note note) {
   Context* context = Context::get();
   if (code != MPI_SUCCESS || context == nullptr)
     return code;
   int inter = 0;
   PMPI_Comm_test_inter(communicator, &inter);
   const ContextLock lock(*context);
-  RequestRecord& record = context->requests().insert(*request);
-  if (inter == 0) {
-    follow(*context, record);
+  if (inter != 0) {
+    RequestRecord& record = context->requests().insert(*request);
+    record.communicator = *context->communicators().of_request(communicator).ref;
+    record.unusable_class = MPI_ERR_UNSUPPORTED_OPERATION;
+    record.unusable = "collectives of an inter-communicator cannot be matched";
     return code;
   }
-  record.communicator = *context->communicators().of_request(communicator).ref;
-  record.unusable_class = MPI_ERR_UNSUPPORTED_OPERATION;
-  record.unusable = "collectives of an inter-communicator cannot be matched";
+  Noted noted = note(*context, CollectiveScope{communicator, context->communicators().next_collective(communicator)});
+  if (noted.may_wait)
+    context->requests().note(*request, std::move(noted.making));
+  else
+    noted.making(context->requests().insert(*request));
   return code;
+}
+
+bool is_lasting(Context& context, MPI_Datatype datatype) LANYARD_REQUIRES(context_locked) {
+  return context.datatypes().knows(datatype) || lanyard::api::is_named(datatype);
+}
+
+bool are_lasting(Context& context, const std::vector<Block>& blocks) LANYARD_REQUIRES(context_locked) {
+  return std::all_of(blocks.begin(), blocks.end(), [&](const Block& block) LANYARD_REQUIRES(context_locked) {
+    return is_lasting(context, block.datatype);
+  });
 }
 
 size_t size_of(MPI_Comm communicator) {
@@ -94,54 +122,76 @@ std::vector<Block> blocks(const void* buffer, size_t blocks, const Count counts[
 
 int barrier(int code, MPI_Comm communicator, const MPI_Request* request) {
   return remember(code, communicator, request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
-                    follow_barrier(context, communicator, record);
+                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
+                    return Noted{[=, &context](RequestRecord& record)
+                                     LANYARD_REQUIRES(context_locked) { follow_barrier(context, scope, record); },
+                                 true};
                   });
 }
 
 int broadcast(int code, const Block& block, int root, MPI_Comm communicator, const MPI_Request* request) {
   return remember(code, communicator, request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
-                    follow_broadcast(context, block, root, communicator, record);
+                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
+                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+                                   follow_broadcast(context, block, root, scope, record);
+                                 },
+                                 is_lasting(context, block.datatype)};
                   });
 }
 
+// An operation of the program's may be freed, and is refused by whatever handle.
 int allreduce(int code, const void* from, const Block& to, MPI_Op operation, MPI_Comm communicator,
               const MPI_Request* request) {
   return remember(code, communicator, request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
-                    follow_allreduce(context, from, to, operation, communicator, record);
+                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
+                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+                                   follow_allreduce(context, from, to, operation, scope, record);
+                                 },
+                                 is_lasting(context, to.datatype)};
                   });
 }
 
 int allgather(int code, const Block& from, const Block& to, MPI_Comm communicator, const MPI_Request* request) {
-  return remember(code, communicator, request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
-                    follow_allgather(context, "MPI_Allgather", from,
-                                     equal_blocks(to.buffer, size_of(communicator), to.count, to.datatype),
-                                     communicator, record);
-                  });
+  return remember(
+      code, communicator, request,
+      [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
+        return Noted{
+            [=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+              follow_allgather(context, "MPI_Allgather", from,
+                               equal_blocks(to.buffer, size_of(scope.communicator), to.count, to.datatype), scope,
+                               record);
+            },
+            (from.buffer == MPI_IN_PLACE || is_lasting(context, from.datatype)) && is_lasting(context, to.datatype)};
+      });
 }
 
 template <typename Count, typename Displacement>
 int allgatherv(int code, const Block& from, const void* to, const Count to_counts[], const Displacement displacements[],
                MPI_Datatype to_type, MPI_Comm communicator, const MPI_Request* request) {
   return remember(code, communicator, request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
-                    follow_allgather(context, "MPI_Allgatherv", from,
-                                     blocks(to, size_of(communicator), to_counts, displacements, to_type), communicator,
-                                     record);
+                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
+                    std::vector<Block> all = blocks(to, size_of(communicator), to_counts, displacements, to_type);
+                    return Noted{[=, &context, all = std::move(all)](RequestRecord& record)
+                                     LANYARD_REQUIRES(context_locked) {
+                                       follow_allgather(context, "MPI_Allgatherv", from, all, scope, record);
+                                     },
+                                 (from.buffer == MPI_IN_PLACE || is_lasting(context, from.datatype)) &&
+                                     is_lasting(context, to_type)};
                   });
 }
 
 int neighbor_alltoall(int code, const Block& from, const Block& to, MPI_Comm communicator, const MPI_Request* request) {
   return remember(code, communicator, request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
-                    const Neighbourhood near = lanyard::api::neighbourhood_of(communicator);
-                    follow_neighbor_alltoall(
-                        context, "MPI_Neighbor_alltoall", near,
-                        equal_blocks(from.buffer, near.destinations.size(), from.count, from.datatype),
-                        equal_blocks(to.buffer, near.sources.size(), to.count, to.datatype), communicator, record);
+                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
+                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+                                   const Neighbourhood near = neighbourhood_of(scope.communicator);
+                                   follow_neighbor_alltoall(
+                                       context, "MPI_Neighbor_alltoall", near,
+                                       equal_blocks(from.buffer, near.destinations.size(), from.count, from.datatype),
+                                       equal_blocks(to.buffer, near.sources.size(), to.count, to.datatype), scope,
+                                       record);
+                                 },
+                                 is_lasting(context, from.datatype) && is_lasting(context, to.datatype)};
                   });
 }
 
@@ -152,12 +202,16 @@ int neighbor_alltoallv(int code, const char* name, const void* from, const Count
                        const Count to_counts[], const Displacement to_displacements[], Types to_types,
                        MPI_Comm communicator, const MPI_Request* request) {
   return remember(code, communicator, request,
-                  [&](Context& context, RequestRecord& record) LANYARD_REQUIRES(lanyard::api::context_locked) {
-                    const Neighbourhood near = lanyard::api::neighbourhood_of(communicator);
-                    follow_neighbor_alltoall(
-                        context, name, near,
-                        blocks(from, near.destinations.size(), from_counts, from_displacements, from_types),
-                        blocks(to, near.sources.size(), to_counts, to_displacements, to_types), communicator, record);
+                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
+                    const Neighbourhood near = neighbourhood_of(communicator);
+                    const std::vector<Block> out =
+                        blocks(from, near.destinations.size(), from_counts, from_displacements, from_types);
+                    const std::vector<Block> in =
+                        blocks(to, near.sources.size(), to_counts, to_displacements, to_types);
+                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+                                   follow_neighbor_alltoall(context, name, near, out, in, scope, record);
+                                 },
+                                 are_lasting(context, out) && are_lasting(context, in)};
                   });
 }
 

@@ -11,16 +11,16 @@ constinit WatchedHandles watched;
 constinit WatchedHandles watched_by_free;
 
 void RequestTable::note(MPI_Request handle, const RequestArguments& arguments) {
-  take(handle).arguments = arguments;
-  ++noted_;
+  take_noted(handle).arguments = arguments;
 }
+
+void RequestTable::note(MPI_Request handle, Making making) { take_noted(handle).making = std::move(making); }
 
 RequestRecord& RequestTable::insert(MPI_Request handle) { return record_for(take(handle)); }
 
 void RequestTable::settle() {
-  for (size_t i = 0; noted_ > 0; ++i)
-    if (slots_[i].state == State::kUsed && slots_[i].record == nullptr)
-      settle(slots_[i]);
+  while (!noted_.empty())
+    settle(*slot_of(noted_.back()));
 }
 
 void RequestTable::erase(MPI_Request handle) {
@@ -60,9 +60,27 @@ RequestTable::Slot& RequestTable::take(MPI_Request handle) {
   return slot;
 }
 
+RequestTable::Slot& RequestTable::take_noted(MPI_Request handle) {
+  Slot& slot = take(handle);
+  slot.noted_at = static_cast<uint32_t>(noted_.size());
+  noted_.push_back(handle);
+  return slot;
+}
+
+// The last one takes its place.
+void RequestTable::unnote(Slot& slot) {
+  if (slot.noted_at + 1 != noted_.size()) {
+    noted_[slot.noted_at] = noted_.back();
+    slot_of(noted_.back())->noted_at = slot.noted_at;
+  }
+  noted_.pop_back();
+}
+
 void RequestTable::give(Slot& slot) {
   if (slot.record == nullptr) {
-    --noted_;
+    unnote(slot);
+    if (slot.making != nullptr)
+      slot.making = nullptr;
     return;
   }
   if (slot.record->is_watched)
@@ -80,9 +98,12 @@ RequestRecord& RequestTable::record_for(Slot& slot) {
 }
 
 RequestRecord& RequestTable::settle(Slot& slot) {
-  --noted_;
+  unnote(slot);
   RequestRecord& record = record_for(slot);
-  resolve(context_, slot.arguments, record);
+  if (const Making making = std::exchange(slot.making, nullptr))
+    making(record);
+  else
+    resolve(context_, slot.arguments, record);
   return record;
 }
 
@@ -95,13 +116,13 @@ void RequestTable::rehash(size_t size) {
   mask_ = power - 1;
   shift_ = 64 - std::countr_zero(power);
   dirty_ = count_;
-  for (const Slot& slot : old) {
+  for (Slot& slot : old) {
     if (slot.state != State::kUsed)
       continue;
     size_t i = hash(slot.handle);
     while (slots_[i & mask_].state == State::kUsed)
       ++i;
-    slots_[i & mask_] = slot;
+    slots_[i & mask_] = std::move(slot);
   }
 }
 

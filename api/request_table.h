@@ -1,7 +1,8 @@
 // RequestTable: what Lanyard knows of each persistent request, found by the MPI's own handle in constant time.
 //
 // Most persistent requests of a program that has Lanyard linked are never given to it. So MPI's own call only notes its
-// arguments; what they come to is made out when somebody looks for the request, or before what they name is freed.
+// arguments; what they come to is made out when somebody looks for the request, or before what they name is freed. Of a
+// collective, whose record has a part for each message, what is noted is how to make that.
 #ifndef LANYARD_API_REQUEST_TABLE_H_
 #define LANYARD_API_REQUEST_TABLE_H_
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,6 +79,9 @@ class RequestTable {
   // Remembers this handle, in place of one that the MPI has used before, for a find() that asks for its record: until
   // settle(), neither datatype nor communicator may be freed.
   void note(MPI_Request handle, const RequestArguments& arguments);
+  // The same of a collective: `making` fills in its empty record.
+  using Making = std::function<void(RequestRecord&)>;
+  void note(MPI_Request handle, Making making);
   // Forgets it where it is noted and no more; returns whether it was.
   bool forget_noted(MPI_Request handle) {
     const Slot* slot = slot_of(handle);
@@ -104,8 +109,10 @@ class RequestTable {
   struct Slot {
     MPI_Request handle = MPI_REQUEST_NULL;
     State state = State::kFree;
+    uint32_t noted_at = 0;  // where it is noted: its place among these, and one of the following
     RequestRecord* record = nullptr;
-    RequestArguments arguments;  // where it is noted
+    RequestArguments arguments;
+    Making making;
   };
 
   // Where the search begins. The top bits of a product with the golden ratio spread handles that lie at equal
@@ -126,6 +133,8 @@ class RequestTable {
   }
   // That of the handle, with neither a record nor arguments.
   Slot& take(MPI_Request handle);
+  Slot& take_noted(MPI_Request handle);
+  void unnote(Slot& slot);
   void give(Slot& slot);
   RequestRecord& record_for(Slot& slot);
   RequestRecord& settle(Slot& slot) LANYARD_REQUIRES(context_locked);
@@ -137,7 +146,7 @@ class RequestTable {
   int shift_ = 64 - std::countr_zero(kFirstSlots);  // leaves as many bits of a hash as the mask has
   size_t count_ = 0;                                // of slots that are used
   size_t dirty_ = 0;                                // that are or were
-  size_t noted_ = 0;                                // without a record
+  std::vector<MPI_Request> noted_;                  // without a record
   std::deque<RequestRecord> records_;
   std::vector<RequestRecord*> spare_;
 };

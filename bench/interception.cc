@@ -16,6 +16,14 @@
 #include "bench/mpi_process.h"
 #include "bench/options.h"
 
+// The name by which the MPI has a persistent collective and Lanyard does not.
+#if MPI_VERSION >= 4
+#define OF_MPI(name) PMPI_##name
+#else
+#include <mpi-ext.h>
+#define OF_MPI(name) PMPIX_##name
+#endif
+
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
 #else
@@ -44,15 +52,17 @@ struct Layer {
   decltype(&MPI_Waitall) waitall;
   decltype(&MPI_Start) start;
   decltype(&MPI_Recv_init) recv_init;
+  decltype(&MPIX_Barrier_init) barrier_init;
+  decltype(&MPIX_Allreduce_init) allreduce_init;
   decltype(&MPI_Request_free) request_free;
   decltype(&MPI_Comm_dup) comm_dup;
   decltype(&MPI_Comm_free) comm_free;
 };
 constexpr Layer kLayers[] = {
-    {"lanyard", MPI_Test, MPI_Testall, MPI_Wait, MPI_Waitall, MPI_Start, MPI_Recv_init, MPI_Request_free, MPI_Comm_dup,
-     MPI_Comm_free},
-    {"mpi", PMPI_Test, PMPI_Testall, PMPI_Wait, PMPI_Waitall, PMPI_Start, PMPI_Recv_init, PMPI_Request_free,
-     PMPI_Comm_dup, PMPI_Comm_free},
+    {"lanyard", MPI_Test, MPI_Testall, MPI_Wait, MPI_Waitall, MPI_Start, MPI_Recv_init, MPIX_Barrier_init,
+     MPIX_Allreduce_init, MPI_Request_free, MPI_Comm_dup, MPI_Comm_free},
+    {"mpi", PMPI_Test, PMPI_Testall, PMPI_Wait, PMPI_Waitall, PMPI_Start, PMPI_Recv_init, OF_MPI(Barrier_init),
+     OF_MPI(Allreduce_init), PMPI_Request_free, PMPI_Comm_dup, PMPI_Comm_free},
 };
 
 // Receives that do not complete.
@@ -100,7 +110,7 @@ MPI_Request send_to_nobody() {
 void count_calls(const std::string& alive, int times, MPI_Request persistent) {
   Pending pending;
   for (const Layer& layer : kLayers) {
-    int flag = 0;
+    int flag = 0, sum = 0;
     const auto label = [&](const char* call) { return fmt::format("{} {} {}", call, alive, layer.name); };
     count(label("Test"), times, [&] { layer.test(pending.data(), &flag, MPI_STATUS_IGNORE); });
     count(label("Testall(16)"), times,
@@ -125,6 +135,16 @@ void count_calls(const std::string& alive, int times, MPI_Request persistent) {
     count(label("Recv_init+free"), times, [&] {
       MPI_Request request;
       layer.recv_init(&flag, 1, MPI_INT, 0, kTag, MPI_COMM_SELF, &request);
+      layer.request_free(&request);
+    });
+    count(label("Barrier_init+free"), times, [&] {
+      MPI_Request request;
+      layer.barrier_init(MPI_COMM_SELF, MPI_INFO_NULL, &request);
+      layer.request_free(&request);
+    });
+    count(label("Allreduce_init+free"), times, [&] {
+      MPI_Request request;
+      layer.allreduce_init(&flag, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, MPI_INFO_NULL, &request);
       layer.request_free(&request);
     });
     count(label("Comm_dup+free"), std::max(1, times / 10), [&] {

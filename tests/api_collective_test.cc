@@ -356,6 +356,41 @@ TEST_F(Collectives, BlocksMayLieAtAddresses) {
   MPI_Comm_free(&ring);
 }
 
+// Nothing that the call was given is needed any more when it is matched.
+TEST_F(Collectives, OutliveWhatTheyWereMadeOf) {
+  MPI_Comm ring = MPI_COMM_NULL;
+  const int size = ranks(), periodic = 1;
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring)));
+  int out[] = {value(rank(), 0, 0), value(rank(), 1, 0)}, in[] = {-1, -1}, blocks_in[] = {-1, -1};
+  std::vector<int> counts(2, 1), displacements{0, 1};
+  int own = rank() + 1, sum = -1, unused = -1;
+  Collective reduce, single, blocks, refused_one;
+  ASSERT_TRUE(ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, ring, MPI_INFO_NULL, reduce.address())));
+  ASSERT_TRUE(ok(MPIX_Neighbor_alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, ring, MPI_INFO_NULL, single.address())));
+  ASSERT_TRUE(
+      ok(MPIX_Neighbor_alltoallv_init(out, counts.data(), displacements.data(), MPI_INT, blocks_in, counts.data(),
+                                      displacements.data(), MPI_INT, ring, MPI_INFO_NULL, blocks.address())));
+  MPI_Op operation = MPI_OP_NULL;
+  MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 0, &operation);
+  ASSERT_TRUE(
+      ok(MPIX_Allreduce_init(&own, &unused, 1, MPI_INT, operation, ring, MPI_INFO_NULL, refused_one.address())));
+  MPI_Op_free(&operation);
+  std::fill(counts.begin(), counts.end(), 1000);
+  std::fill(displacements.begin(), displacements.end(), 1000);
+  MPI_Comm_free(&ring);
+  refused([&] { return MPIX_Match(refused_one.address(), MPI_STATUS_IGNORE); }, MPI_ERR_OP, {"none of MPI's own"});
+  for (Collective* each : {&blocks, &reduce, &single}) {
+    each->match();
+    run(*each);
+  }
+  const int lower = (rank() + ranks() - 1) % ranks(), higher = (rank() + 1) % ranks();
+  EXPECT_EQ(sum, ranks() * (ranks() + 1) / 2);
+  for (const int* got : {in, blocks_in}) {
+    EXPECT_EQ(got[0], value(lower, 1, 0));
+    EXPECT_EQ(got[1], value(higher, 0, 0));
+  }
+}
+
 // ---- Together
 
 #if MPI_VERSION >= 4
