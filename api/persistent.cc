@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <set>
+#include <utility>
 
 #include "api/context.h"
 #include "api/collective.h"
@@ -12,6 +13,7 @@
 #include "api/match_call.h"
 #include "api/request_arguments.h"
 #include "api/watched_handles.h"
+#include "transport/base/check.h"
 
 namespace {
 
@@ -37,24 +39,27 @@ int remember(int code, const RequestArguments& arguments, const MPI_Request* req
   return code;
 }
 
-// So that nothing that the peer matches after it has heard of this rank by other ways meets the match that was
-// withdrawn.
-void wait_until_told(Context& context, uint32_t peer) {
+// So that nothing that the peers match after they have heard of this rank by other ways meets the match that was
+// withdrawn. For so long in all, however many of them do not listen.
+void wait_until_told(Context& context, std::set<uint32_t> peers) {
   constexpr std::chrono::seconds kLongest{1};
   const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < kLongest) {
+  while (!peers.empty() && std::chrono::steady_clock::now() - begin < kLongest) {
     context.helper().help();
     {
       const ContextLock lock(context);
       context.plane().progress();
-      if (context.plane().has_taken_all(peer))
-        return;
+      std::erase_if(peers, [&](uint32_t peer) LANYARD_REQUIRES(lanyard::api::context_locked) {
+        return context.plane().has_taken_all(peer);
+      });
     }
     sched_yield();
   }
 }
 
-// All of them or none. Those that are being matched, by a call that has given up, are withdrawn from `withdrawn`.
+// All of them or none: what is asked of each before the first is freed stays so while the lock is held, and of what is
+// not matched there is nothing to ask. Those that are being matched, by a call that has given up, are withdrawn from
+// `withdrawn`.
 lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uint32_t>& withdrawn)
     LANYARD_REQUIRES(lanyard::api::context_locked) {
   const std::vector<RequestRecord*> parts = lanyard::api::parts_of({&record});
@@ -69,7 +74,8 @@ lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uin
       if (part->core->transfer.direction == Direction::kSend)
         withdrawn.insert(part->core->transfer.peer_nic);
     }
-    LANYARD_RETURN_IF_ERROR(context.matcher().free(*part->core));
+    const lanyard::Status freed = context.matcher().free(*part->core);
+    LANYARD_CHECK(freed.ok(), freed.message().c_str());
     part->core = nullptr;
   }
   if (record.collective != nullptr && context.endpoint().unclosed() > 0)
@@ -111,8 +117,7 @@ bool forget_noted(Context& context, MPI_Request request) {
         context->requests().erase(*request);
     }
   }
-  for (const uint32_t peer : withdrawn)
-    wait_until_told(*context, peer);
+  wait_until_told(*context, std::move(withdrawn));
   return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
 }
 

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "api/type_map.h"
+
 namespace lanyard::api {
 
 namespace {
@@ -246,6 +248,13 @@ bool is_predefined(MPI_Op op) {
   return false;
 }
 
+std::string name_of(MPI_Datatype datatype) {
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  PMPI_Type_get_name(datatype, name, &length);
+  return {name, static_cast<size_t>(length)};
+}
+
 }  // namespace
 
 Reduction reduction_of(MPI_Op op, MPI_Datatype datatype) {
@@ -260,7 +269,8 @@ Reduction reduction_of(MPI_Op op, MPI_Datatype datatype) {
   result.size = row.size;
   if (!known) {
     result.error_class = MPI_ERR_TYPE;
-    result.error = "the datatype is none of MPI's own";
+    result.error = is_named(datatype) ? "the datatype " + name_of(datatype) + " is none that a stream reduces"
+                                      : "the datatype is none of MPI's own";
   } else if (row.run == nullptr) {
     result.error_class = MPI_ERR_OP;
     result.error = "the operation is not defined for the datatype";

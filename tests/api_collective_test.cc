@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/api_hints.h"
@@ -537,6 +538,17 @@ TEST_F(Collectives, WhatIsNotMpisOwnIsRefusedWhenMatched) {
   EXPECT_TRUE(ok(MPI_Wait(user.address(), MPI_STATUS_IGNORE)));
   user.free();
   MPI_Op_free(&operation);
+}
+
+// Some of MPI's own, which not every MPI can reduce either.
+TEST_F(Collectives, DatatypesThatStreamsDoNotReduceAreRefusedByName) {
+  double own[4] = {}, result[4] = {};
+  for (const auto& [datatype, name] : {std::pair{MPI_REAL16, "MPI_REAL16"}, {MPI_COMPLEX32, "MPI_COMPLEX32"}}) {
+    Collective sum;
+    if (datatype != MPI_DATATYPE_NULL && MPIX_Allreduce_init(own, result, 1, datatype, MPI_SUM, MPI_COMM_WORLD,
+                                                             MPI_INFO_NULL, sum.address()) == MPI_SUCCESS)
+      refused([&] { return MPIX_Match(sum.address(), MPI_STATUS_IGNORE); }, MPI_ERR_TYPE, {name});
+  }
 }
 
 // Numbers that end where memory begins that nobody may read.

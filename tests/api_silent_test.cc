@@ -2,10 +2,12 @@
 // "all went well" first. LANYARD_TEST_SENDS says how many are tried.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
-#include "tests/api_objects.h"
+#include "tests/api_misuse.h"
 
 namespace lanyard::api_test {
 namespace {
@@ -102,6 +104,64 @@ TEST(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
   }
   EXPECT_EQ(silent, 0) << "of " << sends() / 2;
   EXPECT_EQ(told, rank() < 2 ? sends() / 2 : 0) << "the card reads what it should not";
+  MPI_Barrier(MPI_COMM_WORLD);
+  verify_exchange(queue, stream);
+}
+
+// A stream that has passed the wait combines what it finds, so who waits for the queue is told. The contribution that
+// does not come is not readable while it is sent, and again when its own process combines.
+TEST(Silent, ASumWithoutAContributionIsNeverReportedAsSuccess) {
+  constexpr int kCount = 1 << 14;
+  constexpr size_t kBytes = kCount * sizeof(int);
+  if (std::getenv("LANYARD_OFI_PROVIDER") != nullptr && std::getenv("LANYARD_OFI_PROVIDER") == std::string("sockets"))
+    GTEST_SKIP() << "the sockets provider's connection does not get past memory that is not mapped";
+  MPI_Comm pair = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank() < 2 ? 0 : MPI_UNDEFINED, rank(), &pair);
+  Stream stream;
+  Queue queue(stream);
+  for (int i = 0; i < 10 && rank() < 2; ++i) {
+    MPI_Comm_set_errhandler(pair, MPI_ERRORS_RETURN);
+    const auto map = [](void* where, int fixed) {
+      void* const memory = mmap(where, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+      EXPECT_NE(memory, MAP_FAILED);
+      return static_cast<int*>(memory);
+    };
+    int* const own = map(nullptr, 0);
+    std::vector<int> sum(kCount, -1);
+    const auto contribute = [&](int round) { std::fill_n(own, kCount, 100 * round + rank()); };
+    MPI_Request request = MPI_REQUEST_NULL;
+    ASSERT_TRUE(ok(MPIX_Allreduce_init(own, sum.data(), kCount, MPI_INT, MPI_SUM, pair, MPI_INFO_NULL, &request)));
+    ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+    contribute(1);
+    EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+    EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+    EXPECT_TRUE(ok(MPIX_Queue_wait(queue)));
+    EXPECT_EQ(sum, std::vector<int>(kCount, 201));
+    contribute(2);
+    meet();
+    if (rank() == 1) {
+      munmap(own, kBytes);
+    }
+    EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+    if (rank() == 1) {
+      const Gate gate(stream);
+      EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+      meet();
+      map(own, MAP_FIXED);
+      contribute(2);
+    } else {
+      EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+      EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED));
+      meet();
+    }
+    while (MPIX_Queue_wait(queue) != MPI_SUCCESS) {
+    }
+    EXPECT_TRUE(ok(MPI_Request_free(&request)));
+    munmap(own, kBytes);
+    meet();
+  }
+  if (pair != MPI_COMM_NULL)
+    MPI_Comm_free(&pair);
   MPI_Barrier(MPI_COMM_WORLD);
   verify_exchange(queue, stream);
 }
