@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "bench/mpi_check.h"
 #include "bench/mpi_process.h"
 #include "bench/options.h"
+#include "bench/queue_info.h"
 #include "bench/statistics.h"
 
 namespace lanyard::bench {
@@ -193,6 +195,7 @@ class Measurement {
     check(MPI_Request_free(&request), "MPI_Request_free");
     return rows;
   }
+  QueueInfo info() const { return QueueInfo(queue_); }
 
  private:
   void contribute(Operation& operation) {
@@ -238,20 +241,49 @@ void print(const Options& o, int ranks, const Row& row, double baseline) {
                row.us.mean, interval, row.us.min, row.us.mean / baseline, row.entries, row.verified ? "" : "  WRONG");
 }
 
+// `baseline` as above.
+nlohmann::ordered_json to_json(const Row& row, double baseline) {
+  nlohmann::ordered_json item;
+  item["collective"] = row.collective;
+  item["bytes"] = row.bytes;
+  item["mode"] = row.mode;
+  item["us_mean"] = row.us.mean;
+  item["us_ci95"] = row.us.ci95 ? nlohmann::ordered_json(*row.us.ci95) : nlohmann::ordered_json(nullptr);
+  item["us_min"] = row.us.min;
+  item["ratio"] = row.us.mean / baseline;
+  item["entries"] = row.entries;
+  item["verified"] = row.verified;
+  return item;
+}
+
+void print_json(const Options& o, int ranks, bool verified, const nlohmann::ordered_json& rows, const QueueInfo& nic) {
+  nlohmann::ordered_json out;
+  out["benchmark"] = "collectives";
+  out["verified"] = verified;
+  out["mpi"] = mpi_library();
+  out["ranks"] = ranks;
+  out["operations"] = o.operations;
+  out["batch"] = o.batch;
+  out["trials"] = o.trials;
+  out["rows"] = rows;
+  out["nic"] = nic.json();
+  fmt::print("{}\n", out.dump(2));
+}
+
 int run(int argc, char** argv, const MpiProcess& process) {
   Options options;
   CLI::App app{"What a collective costs on a stream: matched and enqueued, beside the MPI's behind a synchronisation."};
   declare(app, options);
   if (const auto status = parse(app, argc, argv, process))
     return *status;
-  if (options.format == Format::kJson)
-    return usage_error(process, "collectives", "--format is text or csv");
   for (const uint64_t bytes : options.bytes)
     if (bytes % sizeof(Value) != 0)
       return usage_error(process, "collectives", fmt::format("--bytes takes multiples of 8, not {}", bytes));
-  if (process.is_first())
+  const bool is_json = options.format == Format::kJson;
+  if (process.is_first() && !is_json)
     print_header(options, process.ranks());
   bool right = true;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
   Measurement measurement(process, options);
   for (const std::string& collective : options.collectives) {
     // A barrier has no bytes.
@@ -260,11 +292,16 @@ int run(int argc, char** argv, const MpiProcess& process) {
       const std::vector<Row> rows = measurement.rows(collective, bytes);
       for (const Row& row : rows) {
         right = right && row.verified;
-        if (process.is_first())
+        if (is_json)
+          list.push_back(to_json(row, rows.front().us.mean));
+        else if (process.is_first())
           print(options, process.ranks(), row, rows.front().us.mean);
       }
     }
   }
+  const QueueInfo nic = measurement.info();
+  if (process.is_first() && is_json)
+    print_json(options, process.ranks(), right, list, nic);
   return right ? 0 : kExitMismatch;
 }
 
