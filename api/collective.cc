@@ -46,10 +46,11 @@ class Builder {
       refuse(MPI_ERR_UNSUPPORTED_OPERATION,
              "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
     auto& members = record_.collective->members;
-    if (members.empty())
+    if (members.empty()) {
       send({MPI_PROC_NULL, 0}, {nullptr, 0, MPI_BYTE});
-    if (members.size() == 1)
       return;
+    }
+    // A single one as well: what it started can then be taken back for it alone where it fails (core/exchange.h).
     for (const auto& member : members)
       member->exchange = record_.collective->name + " #" + std::to_string(scope_.name);
   }

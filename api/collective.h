@@ -1,5 +1,5 @@
 // Collective: a persistent collective of MPI's as a stream sees it: point-to-point requests between its processes,
-// under a name of their own, that are matched, started and waited for together, as an exchange where there can be one
+// under a name of their own, that are matched, started and waited for together, as an exchange where the card can merge
 // (transport/core/exchange.h).
 //
 // Every algorithm is flat: each process sends to each that wants something of it, itself included where that is a copy.
