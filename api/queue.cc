@@ -44,13 +44,6 @@ bool append(const RequestRecord* record, std::vector<core::Request*>& out) {
 
 }  // namespace
 
-lanyard_queue* find_queue(Context& context, MPIX_Queue queue) {
-  for (const auto& each : context.queues())
-    if (each.get() == queue)
-      return queue;
-  return nullptr;
-}
-
 int raise_no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process"); }
 
 std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]) {
@@ -120,27 +113,38 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
   return refusal ? raise(refusal->communicator, refusal->error_class, refusal->text) : raise_no_queue();
 }
 
-// Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing.
-bool enqueue_at_once(Context& context, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
-  if (count > 0 && requests == nullptr)
+// Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing. In line
+// for each call, as all that it does is looked at by the instruction (bench/enqueue_instructions.sh).
+template <EnqueueCall call>
+[[gnu::always_inline]] inline bool enqueue_at_once(Context& context, MPIX_Queue handle, int count,
+                                                   MPI_Request requests[]) {
+  if (count < 0 || (count > 0 && requests == nullptr))
     return false;
   const ContextLock lock(context);
   lanyard_queue* queue = find_queue(context, handle);
+  if (queue == nullptr)
+    return false;
+  const auto record_of = [&](MPI_Request request) LANYARD_REQUIRES(context_locked) {
+    return request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
+  };
+  if (count == 1) {
+    if (const RequestRecord* record = record_of(requests[0]); record != nullptr && record->core != nullptr) [[likely]]
+      return (queue->core.get()->*call)({&record->core, 1}).ok();
+  }
   std::vector<core::Request*>& out = context.scratch();
   out.clear();
-  for (int i = 0; i < count; ++i) {
-    const RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
-    if (!append(record, out))
+  for (int i = 0; i < count; ++i)
+    if (!append(record_of(requests[i]), out))
       return false;
-  }
-  return queue != nullptr && count >= 0 && (queue->core.get()->*call)(out).ok();
+  return (queue->core.get()->*call)(out).ok();
 }
 
-int enqueue(MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
+template <EnqueueCall call>
+[[gnu::always_inline]] inline int enqueue(MPIX_Queue handle, int count, MPI_Request requests[]) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised();
-  return enqueue_at_once(*context, handle, count, requests, call)
+  return enqueue_at_once<call>(*context, handle, count, requests)
              ? MPI_SUCCESS
              : enqueue_with_care(*context, handle, count, requests, call);
 }
@@ -310,17 +314,17 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
 }
 
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  return enqueue(queue, count, requests, &core::Queue::start);
+  return enqueue<&core::Queue::start>(queue, count, requests);
 }
 
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request) {
-  return enqueue(queue, 1, request, &core::Queue::start);
+  return enqueue<&core::Queue::start>(queue, 1, request);
 }
 
 int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  return enqueue(queue, count, requests, &core::Queue::wait);
+  return enqueue<&core::Queue::wait>(queue, count, requests);
 }
 
-int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) { return enqueue(queue, 1, request, &core::Queue::wait); }
+int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) { return enqueue<&core::Queue::wait>(queue, 1, request); }
 
 }  // extern "C"

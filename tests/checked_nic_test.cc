@@ -62,6 +62,16 @@ struct ScriptedNic final : Nic {
     free -= taken_by_post;
     return called();
   }
+  Result<PreparedId> prepare(const Op&) override {
+    if (!called().ok())
+      return status;
+    return prepared;
+  }
+  Status post_prepared(std::span<const Posting>) override {
+    free -= taken_by_post;
+    return called();
+  }
+  Status release(PreparedId) override { return called(); }
   Status issue(const Op&) override { return called(); }
   uint32_t free_entries() const override { return free; }
   Status flush() override { return called(); }
@@ -82,6 +92,7 @@ struct ScriptedNic final : Nic {
   int calls = 0;
   CounterValue value;
   bool readable = true;
+  PreparedId prepared = {3, 1};
   uint32_t next_counter = 10;
   uint32_t next_region = 20;
   mutable uint64_t next_key = 30;
@@ -123,10 +134,11 @@ class CheckedNicTest : public ::testing::Test {
     const DeferredOp deferred = {.op = op, .trigger = trigger, .threshold = threshold};
     return nic.post({&deferred, 1}).code();
   }
-  // The caller's error is told by this code, in post() and issue(), and does not reach the driver.
+  // The caller's error is told by this code, in post(), prepare() and issue(), and does not reach the driver.
   void expect_refused(const Op& op, Code code) {
     const int calls = driver.calls;
     EXPECT_EQ(post(op), code);
+    EXPECT_EQ(nic.prepare(op).status().code(), code);
     EXPECT_EQ(nic.issue(op).code(), code);
     EXPECT_EQ(driver.calls, calls);
   }
@@ -471,6 +483,35 @@ TEST_F(CheckedNicDeathTest, RegionIdsAndKeys) {
   driver.next_key = 95;
   driver.caps_.max_regions = 1;
   EXPECT_DEATH((void)open_region(), "more regions registered than caps\\(\\) says");
+}
+
+TEST_F(CheckedNicDeathTest, ClosedThoughAPreparedOperationNamesIt) {
+  prepare();
+  write.completion = counter;
+  const PreparedId id = nic.prepare(write).value();
+  EXPECT_DEATH((void)nic.close_counter(counter), "closed a counter that a prepared operation names");
+  EXPECT_DEATH((void)nic.deregister_region(region), "deregistered a region that a prepared operation names");
+  driver.status = {Code::kInvalidState, "scripted"};
+  EXPECT_EQ(nic.close_counter(counter).code(), Code::kInvalidState);
+  EXPECT_EQ(nic.deregister_region(region).code(), Code::kInvalidState);
+  EXPECT_DEATH((void)nic.release(id), "a prepared operation cannot be released");
+  driver.status = {};
+  EXPECT_TRUE(nic.release(id).ok());
+  EXPECT_TRUE(nic.close_counter(counter).ok());
+  EXPECT_TRUE(nic.deregister_region(region).ok());
+}
+
+TEST_F(CheckedNicDeathTest, PreparedIdsAndEntries) {
+  prepare();
+  const PreparedId id = nic.prepare(write).value();
+  EXPECT_DEATH((void)nic.prepare(write), "two prepared operations of one id");
+  driver.prepared = {};
+  EXPECT_DEATH((void)nic.prepare(write), "a prepared operation without an id");
+  const Posting posting{id, counter, 1};
+  driver.status = {Code::kAgain, "scripted"};
+  EXPECT_DEATH((void)nic.post_prepared({&posting, 1}), "gave kAgain though enough entries were free");
+  driver.taken_by_post = 1;
+  EXPECT_DEATH((void)nic.post_prepared({&posting, 1}), "a refused post\\(\\) took entries");
 }
 
 TEST_F(CheckedNicDeathTest, Doorbells) {

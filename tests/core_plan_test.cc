@@ -130,10 +130,10 @@ TEST(Plan, Receive) {
 
 struct RecordingNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
-  Status post(std::span<const nic::DeferredOp> ops) override {
-    for (const nic::DeferredOp& op : ops)
-      posted.push_back({op.trigger.value, op.threshold});
-    return inner().post(ops);
+  Status post_prepared(std::span<const nic::Posting> postings) override {
+    for (const nic::Posting& posting : postings)
+      posted.push_back({posting.trigger.value, posting.threshold});
+    return inner().post_prepared(postings);
   }
   using Condition = std::pair<uint32_t, uint64_t>;
   std::vector<Condition> posted;

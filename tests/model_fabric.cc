@@ -134,13 +134,33 @@ Status ModelNic::post(std::span<const nic::DeferredOp> ops) {
     LANYARD_RETURN_IF_ERROR(check(op.op));
     LANYARD_RETURN_IF_ERROR(model_.validate(op));
   }
-  if (ops.size() > caps_.deferred_depth)
-    return {Code::kExhausted, "more than there are"};
-  if (ops.size() > model_.free_entries())
-    return {Code::kAgain, "more than are free"};
+  LANYARD_RETURN_IF_ERROR(check_room(ops.size()));
   for (const nic::DeferredOp& op : ops)
     model_.post(op);
   return {};
+}
+Status ModelNic::check_room(size_t entries) const {
+  if (entries > caps_.deferred_depth)
+    return {Code::kExhausted, "more than there are"};
+  return entries > model_.free_entries() ? Status(Code::kAgain, "more than are free") : Status();
+}
+Result<nic::PreparedId> ModelNic::prepare(const nic::Op& op) {
+  const std::lock_guard lock(fabric_.mutex_);
+  LANYARD_RETURN_IF_ERROR(check(op));
+  return model_.prepare(op);
+}
+Status ModelNic::post_prepared(std::span<const nic::Posting> postings) {
+  const std::lock_guard lock(fabric_.mutex_);
+  for (const nic::Posting& posting : postings)
+    LANYARD_RETURN_IF_ERROR(model_.validate(posting));
+  LANYARD_RETURN_IF_ERROR(check_room(postings.size()));
+  for (const nic::Posting& posting : postings)
+    model_.post(nic::deferred(*model_.prepared(posting.prepared), posting));
+  return {};
+}
+Status ModelNic::release(nic::PreparedId prepared) {
+  const std::lock_guard lock(fabric_.mutex_);
+  return model_.release(prepared);
 }
 Status ModelNic::issue(const nic::Op& op) {
   const std::lock_guard lock(fabric_.mutex_);

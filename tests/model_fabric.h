@@ -49,6 +49,9 @@ class ModelNic final : public nic::Nic {
   Result<nic::RemoteKey> key(nic::RegionId region) const override;
 
   Status post(std::span<const nic::DeferredOp> ops) override;
+  Result<nic::PreparedId> prepare(const nic::Op& op) override;
+  Status post_prepared(std::span<const nic::Posting> postings) override;
+  Status release(nic::PreparedId prepared) override;
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override;
   Status cancel(nic::CounterId trigger) override;
@@ -68,6 +71,7 @@ class ModelNic final : public nic::Nic {
   friend class ModelFabric;
 
   Status check(const nic::Op& op) const;
+  Status check_room(size_t entries) const;
   // What a counter's doorbell word has grown by since it was last looked at.
   uint64_t unseen(uint32_t counter) const { return words_[counter].load() - seen_[counter]; }
   uint64_t look(uint32_t counter) {

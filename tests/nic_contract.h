@@ -1,5 +1,5 @@
 // The contract of transport/nic/nic.h as tests, written once and held to by every implementation.
-// Each row is named for the rule (N1-N13 of nic.h) or the subject that it covers. An
+// Each row is named for the rule (N1-N14 of nic.h) or the subject that it covers. An
 // implementation's whole test is
 //
 //   #include "tests/nic_contract.h"
@@ -27,6 +27,7 @@
 #include "tests/nic_contract_failures.h"
 #include "tests/nic_contract_fixture.h"
 #include "tests/nic_contract_listeners.h"
+#include "tests/nic_contract_prepared.h"
 #include "tests/nic_contract_refusals.h"
 #include "tests/nic_contract_threads.h"
 #include "tests/nic_contract_words.h"

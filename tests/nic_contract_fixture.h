@@ -48,6 +48,8 @@ using nic::kMaxSuccess;
 using nic::Nic;
 using nic::Op;
 using nic::OpKind;
+using nic::Posting;
+using nic::PreparedId;
 using nic::RegionId;
 using nic::RemoteKey;
 
@@ -313,13 +315,26 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   void add(CounterId id, uint64_t amount, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).add(id, amount))); }
   void post(const DeferredOp& op, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post({&op, 1}))); }
   void post(const std::vector<DeferredOp>& ops, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post(ops))); }
-  // These two repeat where the NIC is full. For any thread.
+  // These three repeat where the NIC is full. For any thread.
   void post_patiently(const DeferredOp& op, size_t rank = 0) {
     patiently(rank, [&] { return nic(rank).post({&op, 1}); });
+  }
+  void post_patiently(const Posting& posting, size_t rank = 0) {
+    patiently(rank, [&] { return nic(rank).post_prepared({&posting, 1}); });
   }
   void issue(const Op& op, size_t rank = 0) {
     patiently(rank, [&] { return nic(rank).issue(op); });
   }
+  PreparedId prepare(const Op& op, size_t rank = 0) {
+    const Result<PreparedId> prepared = nic(rank).prepare(op);
+    EXPECT_TRUE(is_ok(prepared.status()));
+    return prepared.ok() ? prepared.value() : PreparedId();
+  }
+  void release(PreparedId id, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).release(id))); }
+  void post_prepared(std::span<const Posting> postings, size_t rank = 0) {
+    EXPECT_TRUE(is_ok(nic(rank).post_prepared(postings)));
+  }
+  void post_prepared(const Posting& posting, size_t rank = 0) { post_prepared({&posting, 1}, rank); }
 
   // ---- Waiting
   // Drives and waits until pred() holds. A row that has once waited in vain has failed and soon
@@ -413,6 +428,10 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
         << what << " gave " << status.to_string();
     fabric_->progress_all();
     EXPECT_EQ(state(), before) << what;
+  }
+
+  void refuse_posting(const std::vector<Code>& codes, const char* what, const Posting& posting) {
+    refused(codes, what, [&] { return nic().post_prepared({&posting, 1}); });
   }
 
   // ---- N2

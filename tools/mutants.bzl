@@ -23,6 +23,7 @@ PATCHED = [
     "transport/core/overflow.cc",
     "transport/core/plan.cc",
     "transport/core/posted_queue.cc",
+    "transport/core/prepared_plan.cc",
     "transport/core/queue.cc",
     "transport/core/queue_capture.cc",
     "transport/core/resources.cc",

@@ -23,15 +23,20 @@ bool is_word(const uint64_t* word) {
 
 const Packing& packing_of(const StreamOp& op) { return *static_cast<const Packing*>(op.object); }
 
-bool is_valid(const StreamOp& op) {
+inline bool is_valid(const StreamOp& op) {
+  // The two that starts and waits are made of come first.
+  if (op.kind == StreamOp::Kind::kCall)
+    return op.call != nullptr;
+  if (op.kind == StreamOp::Kind::kWait64)
+    return is_word(op.word);
   switch (op.kind) {
+    case StreamOp::Kind::kCall:
     case StreamOp::Kind::kWrite64:
     case StreamOp::Kind::kAdd64:
     case StreamOp::Kind::kWait64:
     case StreamOp::Kind::kWaitCount64: return is_word(op.word);
     case StreamOp::Kind::kWriteNext64:
     case StreamOp::Kind::kWaitNext64: return is_word(op.word) && op.count != nullptr;
-    case StreamOp::Kind::kCall: return op.call != nullptr;
     case StreamOp::Kind::kPack:
     case StreamOp::Kind::kUnpack: return op.object != nullptr && packing_of(op).device == DeviceMemory::kHost;
   }

@@ -153,7 +153,7 @@ constexpr uint64_t kSchedulesAProgram = 32;
 constexpr Mutant kMutants[] = {
     {1, "threshold 2i-1", "a write waits for 2i-1: its start or its clear-to-send, not both", "threshold_of (plan.cc)",
      kHalo, nullptr},
-    {2, "fixed threshold 2", "a write waits for 2 in every iteration", "threshold_of (plan.cc)", kHalo, nullptr},
+    {2, "fixed threshold 2", "a write waits for 2 in every iteration", "Queue::lower", kHalo, nullptr},
     {3, "CTS at threshold 0", "a clear-to-send waits for nothing", "Queue::lower", kHalo, nullptr},
     {4, "CTS before unpack(i-1)", "clear-to-send i goes out at the ring of start i-1", "Queue::lower", kHalo, nullptr},
     {5, "double CTS", "a start of a receive sends two clear-to-sends", "plan_receive (plan.cc)", kHalo, nullptr},
@@ -440,6 +440,17 @@ constexpr Mutant kMutants[] = {
      "choose_lead (exchange.cc)", kMergedAsked, nullptr},
     {189, "merged flag tied to the trigger", "the flag of an exchange's send is raised when the write is triggered",
      "raise_flag (plan.cc)", kMergedFlag, nullptr},
+    {190, "threshold of the start before", "what a start posts waits for what the start before it waited for",
+     "Queue::lower", kHalo, nullptr},
+    {191, "shared ring prepared", "the ring that a ready send or a clear-to-send waits for is that of the first start",
+     "Queue::lower", kHalo, nullptr},
+    {192, "one operation prepared", "all operations of a plan are prepared as its first", "prepare_plan", kHalo,
+     nullptr},
+    {193, "prepared for ever", "what a request has prepared is not released when it is freed",
+     "ResourcePool::try_close", kFree, nullptr},
+    {194, "released twice", "what a prepared operation names is let go of twice", "NicModel::release", kFree, nullptr},
+    {195, "no start of its own", "the driver takes every posting for one of the first start", "OfiNic::take",
+     kDriverFailures, nullptr},
 };
 
 }  // namespace

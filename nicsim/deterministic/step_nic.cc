@@ -178,12 +178,36 @@ Status StepNic::deregister_region(nic::RegionId region) {
   return {};
 }
 
+Status StepNic::check(const nic::Op& op) const {
+  return op.moves_data() && op.remote.peer >= ranks_ ? Status(Code::kNotFound, "no such peer") : Status();
+}
+
+Result<nic::PreparedId> StepNic::prepare(const nic::Op& op) {
+  LANYARD_RETURN_IF_ERROR(check(op));
+  return model_.prepare(op);
+}
+
+Status StepNic::release(nic::PreparedId prepared) { return model_.release(prepared); }
+
+Status StepNic::post_prepared(std::span<const nic::Posting> postings) {
+  posted_.clear();
+  for (const nic::Posting& posting : postings) {
+    LANYARD_RETURN_IF_ERROR(model_.validate(posting));
+    posted_.push_back(nic::deferred(*model_.prepared(posting.prepared), posting));
+  }
+  return take_in(posted_);
+}
+
 Status StepNic::post(std::span<const nic::DeferredOp> ops) {
   for (const nic::DeferredOp& op : ops) {
-    if (op.op.moves_data() && op.op.remote.peer >= ranks_)
-      return {Code::kNotFound, "no such peer"};
+    LANYARD_RETURN_IF_ERROR(check(op.op));
     LANYARD_RETURN_IF_ERROR(model_.validate(op));
   }
+  return take_in(ops);
+}
+
+// Of valid ones: all or none.
+Status StepNic::take_in(std::span<const nic::DeferredOp> ops) {
   if (ops.empty())
     return {};
   if (!world_.options().blocking_post) {

@@ -46,6 +46,9 @@ class StepNic final : public nic::Nic {
   Result<nic::RemoteKey> key(nic::RegionId region) const override { return model_.key(region); }
 
   Status post(std::span<const nic::DeferredOp> ops) override;
+  Result<nic::PreparedId> prepare(const nic::Op& op) override;
+  Status post_prepared(std::span<const nic::Posting> postings) override;
+  Status release(nic::PreparedId prepared) override;
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override;
   Status flush() override;
@@ -106,6 +109,8 @@ class StepNic final : public nic::Nic {
 
  private:
   bool is_scarce();
+  Status check(const nic::Op& op) const;
+  Status take_in(std::span<const nic::DeferredOp> ops);
   void start_what_is_held();
 
   World& world_;
@@ -121,7 +126,8 @@ class StepNic final : public nic::Nic {
   std::vector<uint32_t> lost_;  // peers
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
-  std::optional<nic::Op> held_;  // by the model, too
+  std::vector<nic::DeferredOp> posted_;  // scratch
+  std::optional<nic::Op> held_;          // by the model, too
   bool gave_stale_value_ = false;
   bool plenty_ = false;
 };

@@ -182,6 +182,30 @@ void NicModel::post(const nic::DeferredOp& deferred) {
   release_ready(deferred.trigger);
 }
 
+// ---- Prepared operations
+
+Status NicModel::validate(const nic::Posting& posting) const {
+  const DescriptorFault fault = fault_of(posting, prepared(posting.prepared));
+  return fault == DescriptorFault::kNone ? Status() : status_of(fault, limits_.max_message_bytes);
+}
+
+Result<nic::PreparedId> NicModel::prepare(const Op& op) {
+  LANYARD_RETURN_IF_ERROR(validate(op));
+  use(op, 1);
+  return prepared_.add(op);
+}
+
+Status NicModel::release(nic::PreparedId id) {
+  const Op* op = prepared_.find(id);
+  if (op == nullptr)
+    return status_of(DescriptorFault::kNotPrepared, 0);
+  use(*op, -1);
+  prepared_.remove(id);
+  return {};
+}
+
+// ---- Entries that go
+
 void NicModel::cancel(CounterId id) {
   while (const std::optional<uint32_t> entry = first_waiting(id))
     take_back(*entry);

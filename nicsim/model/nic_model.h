@@ -1,13 +1,13 @@
 // The triggered NIC as a pure state machine: no thread, no clock, no memory traffic but atomics on request, and no
-// allocation after construction. Both engines drive it: threads in real time (nicsim/threaded), and a deterministic
-// scheduler. So the meaning of the simulated NIC exists once.
+// allocation after construction but where operations are prepared. Both engines drive it: threads in real time
+// (nicsim/threaded), and a deterministic scheduler. So the meaning of the simulated NIC exists once.
 //
 // A caller applies inputs (post, add, locate, landed, complete) and takes steps: while ready() names an entry, fire()
 // is enabled; its Launch is to be carried to the peer, which answers with an ack for complete(). What lies between, and
 // in what order, is the engine's choice. Rules N1-N9 of transport/nic/nic.h hold for every such order.
 //
-// Models: libfabric fi_trigger(3), fi_cntr(3), fi_cxi(7). Threads: none; one caller at a time, but for validate(),
-// which may run beside calls that open other objects.
+// Models: libfabric fi_trigger(3), fi_cntr(3), fi_cxi(7). Threads: none; one caller at a time, but for validate()
+// and prepared(), which may run beside calls that open or prepare other things.
 #ifndef LANYARD_NICSIM_MODEL_NIC_MODEL_H_
 #define LANYARD_NICSIM_MODEL_NIC_MODEL_H_
 
@@ -23,6 +23,7 @@
 #include "transport/nic/descriptor.h"
 #include "transport/nic/failure_log.h"
 #include "transport/nic/nic.h"
+#include "transport/nic/prepared_table.h"
 
 namespace lanyard::nicsim {
 
@@ -113,6 +114,17 @@ class NicModel {
   Status validate(const nic::DeferredOp& op) const;
   // Requires a valid op and a free entry.
   void post(const nic::DeferredOp& op);
+
+  // ---- Prepared operations: as the functions of nic::Nic with these names. Only prepare() allocates.
+  Result<nic::PreparedId> prepare(const nic::Op& op);
+  Status release(nic::PreparedId id);
+  // What a posting of it is worth: null where there is none. For any thread that validate() is for.
+  const nic::Op* prepared(nic::PreparedId id) const { return prepared_.find(id); }
+  // Whether a posting of `prepared`, which may be null, could be made.
+  nic::DescriptorFault fault_of(const nic::Posting& posting, const nic::Op* prepared) const {
+    return nic::DescriptorCheck(Open{*this}).of(posting, prepared);
+  }
+  Status validate(const nic::Posting& posting) const;
   uint32_t free_entries() const { return entries_.free(); }
   uint32_t waiting_on(nic::CounterId counter) const { return is_open(counter) ? counters_[counter].waiting.count : 0; }
   // Cancels what waits for the counter, which is open.
@@ -220,6 +232,7 @@ class NicModel {
   EntryTable entries_;
   std::vector<InFlight> flights_;
   std::vector<nic::Op> held_;  // a ring
+  nic::PreparedTable prepared_;
   nic::FailureLog failures_;
   std::vector<uint32_t> lost_peers_;
   uint32_t first_held_ = 0;

@@ -53,6 +53,23 @@ Status RecordingNic::post(std::span<const nic::DeferredOp> ops) {
   return {};
 }
 
+Status RecordingNic::post_prepared(std::span<const nic::Posting> postings) {
+  for (const nic::Posting& posting : postings) {
+    const nic::Op* op = prepared_.find(posting.prepared);
+    if (op == nullptr)
+      return {Code::kNotFound, "no such operation is prepared"};
+    posted_.push_back(nic::deferred(*op, posting));
+  }
+  return {};
+}
+
+Status RecordingNic::release(nic::PreparedId prepared) {
+  if (prepared_.find(prepared) == nullptr)
+    return {Code::kNotFound, "no such operation is prepared"};
+  prepared_.remove(prepared);
+  return {};
+}
+
 Status RecordingNic::issue(const nic::Op&) { return {Code::kUnsupported, "the recording card runs nothing"}; }
 
 }  // namespace lanyard::modelled

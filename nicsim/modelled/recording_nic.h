@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/nic/nic.h"
+#include "transport/nic/prepared_table.h"
 
 namespace lanyard::modelled {
 
@@ -48,6 +49,9 @@ class RecordingNic final : public nic::Nic {
   Status deregister_region(nic::RegionId) override { return {}; }
   Result<nic::RemoteKey> key(nic::RegionId region) const override { return nic::RemoteKey{region.value}; }
   Status post(std::span<const nic::DeferredOp> ops) override;
+  Result<nic::PreparedId> prepare(const nic::Op& op) override { return prepared_.add(op); }
+  Status post_prepared(std::span<const nic::Posting> postings) override;
+  Status release(nic::PreparedId prepared) override;
   Status issue(const nic::Op&) override;
   uint32_t free_entries() const override { return caps_.deferred_depth; }
   Status flush() override { return {}; }
@@ -62,6 +66,7 @@ class RecordingNic final : public nic::Nic {
   nic::Caps caps_;
   std::deque<uint64_t> bells_;  // a counter's doorbell word each; in a deque, so that they stay where they are
   std::vector<Region> regions_;
+  nic::PreparedTable prepared_;
   std::vector<nic::DeferredOp> posted_;
 };
 

@@ -74,6 +74,9 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Result<nic::RemoteKey> key(nic::RegionId region) const override;
 
   Status post(std::span<const nic::DeferredOp> ops) override;
+  Result<nic::PreparedId> prepare(const nic::Op& op) override;
+  Status post_prepared(std::span<const nic::Posting> postings) override;
+  Status release(nic::PreparedId prepared) override;
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override { return free_entries_.load(std::memory_order_relaxed); }
   Status cancel(nic::CounterId trigger) override;
@@ -94,8 +97,12 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
 
  private:
   struct Command {
-    enum class Kind : uint8_t { kPost, kIssue, kRing } kind;
-    nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
+    enum class Kind : uint8_t { kPost, kPostPrepared, kIssue, kRing } kind;
+    nic::CounterId counter;   // kPost, kPostPrepared: the trigger; kRing
+    uint64_t value = 0;       // kPost, kPostPrepared: the threshold; kRing: what to add
+    uint64_t start = 0;       // kPostPrepared
+    const nic::Op* prepared;  // kPostPrepared: there until this has run, as release() runs it first
+    nic::Op op;               // kPost, kIssue
   };
   // Holds the right to drive, for calls that need the model's state now.
   class Driving;
@@ -113,6 +120,8 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Status remove_region(nic::RegionId region, nic::RemoteKey key) LANYARD_REQUIRES(right_);
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
   Status check_operands(const nic::Op& op) const;
+  Status take_entries(size_t wanted);
+  void post_to_model(const nic::Op& op, uint64_t start, const Command& command) LANYARD_REQUIRES(right_);
   void watch_moves() LANYARD_REQUIRES(right_);
   size_t fire_ready() LANYARD_REQUIRES(right_);
   size_t copy_words() LANYARD_REQUIRES(right_);

@@ -26,22 +26,61 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
     LANYARD_RETURN_IF_ERROR(model_.validate(op));
     LANYARD_RETURN_IF_ERROR(check_operands(op.op));
   }
-  const auto wanted = static_cast<uint32_t>(ops.size());
-  if (ops.size() > caps_.deferred_depth)
-    return {Code::kExhausted,
-            std::to_string(ops.size()) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
-  uint32_t free = free_entries_.load(std::memory_order_relaxed);
-  do {
-    if (free < wanted)
-      return {Code::kAgain, "too few deferred-work entries are free"};
-  } while (!free_entries_.compare_exchange_weak(free, free - wanted, std::memory_order_relaxed));
+  LANYARD_RETURN_IF_ERROR(take_entries(ops.size()));
   for (const DeferredOp& op : ops)
     push([&op](Command& command) {
       command.kind = Command::Kind::kPost;
-      command.deferred = op;
+      command.counter = op.trigger;
+      command.value = op.threshold;
+      command.op = op.op;
     });
   wake_owner_if_asleep();
   return {};
+}
+
+// All or none.
+inline Status ThreadedNic::take_entries(size_t wanted) {
+  uint32_t free = free_entries_.load(std::memory_order_relaxed);
+  do {
+    if (free < wanted) [[unlikely]] {
+      if (wanted > caps_.deferred_depth)
+        return {Code::kExhausted,
+                std::to_string(wanted) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+      return {Code::kAgain, "too few deferred-work entries are free"};
+    }
+  } while (!free_entries_.compare_exchange_weak(free, free - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
+  return {};
+}
+
+Result<nic::PreparedId> ThreadedNic::prepare(const Op& op) {
+  if (!reaches(op))
+    return no_peer();
+  Driving driving(*this, Driving::Afterwards::kLittle);
+  LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  LANYARD_RETURN_IF_ERROR(check_operands(op));
+  return model_.prepare(op);
+}
+
+Status ThreadedNic::post_prepared(std::span<const nic::Posting> postings) {
+  for (const nic::Posting& posting : postings)
+    if (model_.fault_of(posting, model_.prepared(posting.prepared)) != nic::DescriptorFault::kNone) [[unlikely]]
+      return model_.validate(posting);
+  LANYARD_RETURN_IF_ERROR(take_entries(postings.size()));
+  for (const nic::Posting& posting : postings)
+    push([&posting, this](Command& command) {
+      command.kind = Command::Kind::kPostPrepared;
+      command.counter = posting.trigger;
+      command.value = posting.threshold;
+      command.start = posting.start;
+      command.prepared = model_.prepared(posting.prepared);
+    });
+  wake_owner_if_asleep();
+  return {};
+}
+
+Status ThreadedNic::release(nic::PreparedId prepared) {
+  Driving driving(*this, Driving::Afterwards::kLittle);
+  return model_.release(prepared);
 }
 
 // Requires a valid op.
@@ -65,7 +104,7 @@ Status ThreadedNic::issue(const Op& op) {
   } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;
-    command.deferred.op = op;
+    command.op = op;
   });
   wake_owner_if_asleep();
   return {};
@@ -98,25 +137,26 @@ size_t ThreadedNic::run_commands() {
   size_t steps = 0;
   while (const Command* command = commands_.front()) {
     switch (command->kind) {
-      case Command::Kind::kPost:
-        if (trace_ != nullptr)
-          trace_->write({.kind = Kind::kPosted,
-                         .counter = command->deferred.trigger,
-                         .value = command->deferred.threshold,
-                         .op = command->deferred.op});
-        model_.post(command->deferred);
-        break;
+      case Command::Kind::kPost: post_to_model(command->op, command->op.start, *command); break;
+      case Command::Kind::kPostPrepared: post_to_model(*command->prepared, command->start, *command); break;
       case Command::Kind::kIssue:
         if (trace_ != nullptr)
-          trace_->write({.kind = Kind::kIssued, .op = command->deferred.op});
-        model_.hold(command->deferred.op);
+          trace_->write({.kind = Kind::kIssued, .op = command->op});
+        model_.hold(command->op);
         break;
-      case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
+      case Command::Kind::kRing: ring(command->counter, command->value); break;
     }
     commands_.pop();
     ++steps;
   }
   return steps;
+}
+
+void ThreadedNic::post_to_model(const Op& op, uint64_t start, const Command& command) {
+  const DeferredOp deferred = nic::deferred(op, {{}, command.counter, command.value, start});
+  if (trace_ != nullptr)
+    trace_->write({.kind = Kind::kPosted, .counter = deferred.trigger, .value = deferred.threshold, .op = deferred.op});
+  model_.post(deferred);
 }
 
 void ThreadedNic::ring(CounterId counter, uint64_t value) {

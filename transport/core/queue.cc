@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/core/plan.h"
+#include "transport/core/prepared_plan.h"
 #include "transport/core/request_checks.h"
 
 namespace lanyard::core {
@@ -62,9 +62,34 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
 
 // ---- Start
 
+// Whether each stands there once and may do it, as nearly always; if not, the checks below say what is in the way. And
+// whether there are members of exchanges among them.
+template <typename May>
+bool Queue::may_each(std::span<Request* const> requests, May may, bool& merged) const {
+  if (requests.size() == 1) [[likely]] {
+    merged = requests.front()->exchange != nullptr;
+    return may(*requests.front());
+  }
+  bool all = true;
+  for (Request* request : requests) {
+    all = all && !request->in_call && may(*request);
+    request->in_call = true;
+    merged = merged || request->exchange != nullptr;
+  }
+  for (Request* request : requests)
+    request->in_call = false;
+  return all;
+}
+
+bool Queue::may_start(const Request& request) const {
+  return request.matched() && request.standing == nullptr && !request.needs_wait() &&
+         (request.queue_number == number_ || request.complete()) && request.failures == 0 &&
+         request.starts < request.peer_starts && request.starts < request.most_starts &&
+         !endpoint_.options().check_ready_sends;
+}
+
 Status Queue::check_start(std::span<Request* const> requests) {
-  endpoint_.collect_failures();
-  const Status status = check_each(requests, [this](const Request& request) -> Status {
+  return check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
       return misuse(request, "the request is not matched");
     if (request.standing != nullptr)
@@ -87,9 +112,6 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the request's counters cannot count another start: free it and match a new one");
     return {};
   });
-  LANYARD_RETURN_IF_ERROR(status);
-  LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
-  return check_turns(requests, number_);
 }
 
 // A ready send promises that its receive has been started (MPI 4.0 section 3.4). Nothing tells where a stream is
@@ -167,10 +189,18 @@ void Queue::reserve_entries() {
 Status Queue::start(std::span<Request* const> requests) {
   if (const uint64_t capture = stream_.capturing(); capture != 0)
     return record_start(requests, capture);
-  LANYARD_RETURN_IF_ERROR(check_start(requests));
+  endpoint_.collect_failures();
+  bool merged = false;
+  if (!may_each(
+          requests, [this](const Request& request) { return may_start(request); }, merged)) [[unlikely]]
+    LANYARD_RETURN_IF_ERROR(check_start(requests));
+  if (merged) {
+    LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
+    LANYARD_RETURN_IF_ERROR(check_turns(requests, number_));
+  }
   if (shared_rings_ == nic::kMaxSuccess)
     return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
-  ops_.clear();
+  postings_.clear();
   stream_ops_.clear();
   bool shared = false;
   uint64_t entries = 0;
@@ -220,7 +250,7 @@ Status Queue::start(std::span<Request* const> requests) {
   figures_.triggers += stream_ops_.size() - moves;
   epoch_entries_ += entries;
   reserve_entries();
-  hand_over();
+  hand_over(requests);
   return {};
 }
 
@@ -243,16 +273,9 @@ void Queue::move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iter
 // Appends what the request's next iteration needs to the scratch lists.
 Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
-  for (const PlannedOp& planned : request.plan) {
-    nic::DeferredOp& op = ops_.emplace_back(planned.op);
-    op.op.start = iteration;
-    if (planned.shared) {
-      op.trigger = shared_trigger_;
-      op.threshold = shared_rings_ + 1;  // the ring of this start
-    } else {
-      op.threshold = threshold_of(request, planned, iteration);
-    }
-  }
+  if (!is_prepared(request)) [[unlikely]]
+    LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
+  append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
   if (request.exchange != nullptr)
     return request.exchange->lead == &request ? ring_exchange(*request.exchange, iteration) : Status();
   if (!request.trigger.valid())
@@ -312,30 +335,33 @@ void Queue::ring(const nic::Doorbell& bell, uint64_t total, uint64_t value) {
   stream_ops_.back().value = total;
 }
 
-// Gives ops_ to the NIC, and what does not fit to the overflow. Behind an overflow nothing overtakes.
-void Queue::hand_over() {
+// Gives postings_, which are those of the requests, to the NIC, and what does not fit to the overflow. Behind an
+// overflow nothing overtakes.
+void Queue::hand_over(std::span<Request* const> requests) {
   nic::Nic& nic = endpoint_.nic();
+  endpoint_.count_posted(postings_.size());
   size_t posted = 0;
   if (endpoint_.overflow().empty()) {
-    Status status = nic.post(ops_);
-    if (status.ok()) {
-      posted = ops_.size();
-    } else {
-      while (posted < ops_.size() && (status = nic.post({&ops_[posted], 1})).ok())
-        ++posted;
-      LANYARD_CHECK(status.ok() || status.code() == Code::kAgain || status.code() == Code::kExhausted,
-                    status.message().c_str());
-    }
+    Status status = nic.post_prepared(postings_);
+    if (status.ok()) [[likely]]
+      return;
+    while (posted < postings_.size() && (status = nic.post_prepared({&postings_[posted], 1})).ok())
+      ++posted;
+    LANYARD_CHECK(status.ok() || status.code() == Code::kAgain || status.code() == Code::kExhausted,
+                  status.message().c_str());
   }
-  if (posted < ops_.size())
-    endpoint_.overflow().add(std::span(ops_).subspan(posted));
-  endpoint_.count_posted(ops_.size());
+  if (posted == postings_.size())
+    return;
+  overflowing_.clear();
+  for (const Request* request : requests)
+    append_deferred(*request, postings_.data() + overflowing_.size(), overflowing_);
+  endpoint_.overflow().add(std::span(overflowing_).subspan(posted));
 }
 
 // ---- Wait
 
 Status Queue::check_wait(std::span<Request* const> requests) {
-  const Status status = check_each(requests, [this](const Request& request) -> Status {
+  return check_each(requests, [this](const Request& request) -> Status {
     if (request.standing != nullptr)
       return misuse(request, "the request is waited for by a graph or a kernel, until it is freed");
     if (!request.needs_wait())
@@ -344,13 +370,19 @@ Status Queue::check_wait(std::span<Request* const> requests) {
       return misuse(request, "the request was started on another queue");
     return {};
   });
-  return status.ok() ? check_exchanges(requests) : status;
 }
 
 Status Queue::wait(std::span<Request* const> requests) {
   if (const uint64_t capture = stream_.capturing(); capture != 0)
     return record_wait(requests, capture);
-  LANYARD_RETURN_IF_ERROR(check_wait(requests));
+  const auto may_wait = [this](const Request& request) {
+    return request.standing == nullptr && request.needs_wait() && request.queue_number == number_;
+  };
+  bool merged = false;
+  if (!may_each(requests, may_wait, merged)) [[unlikely]]
+    LANYARD_RETURN_IF_ERROR(check_wait(requests));
+  if (merged)
+    LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
   stream_ops_.clear();
   for (const Request* request : requests) {
     if (!request->done.valid())

@@ -123,6 +123,9 @@ class Queue {
   Queue(Endpoint& endpoint, gpu::Stream& stream)
       : endpoint_(endpoint), stream_(stream), number_(endpoint.next_queue_number()) {}
 
+  template <typename May>
+  bool may_each(std::span<Request* const> requests, May may, bool& merged) const;
+  bool may_start(const Request& request) const;
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
   Status check_not_landed(const Request& request) const;
@@ -137,7 +140,7 @@ class Queue {
   Status record_wait(std::span<Request* const> requests, uint64_t capture);
   Status lower(Request& request);
   void move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration);
-  void hand_over();
+  void hand_over(std::span<Request* const> requests);
   Status ring_exchange(Exchange& exchange, uint64_t iteration);
   void ring(const nic::Doorbell& bell, uint64_t value);
   // Of a bell that this queue alone rings, and not from a capture; `total`: of all rings of its word, this one
@@ -174,8 +177,10 @@ class Queue {
   // the sender may have to be asked.
   std::vector<nic::ContextStarts> unconfirmed_;
   std::vector<nic::ContextStarts> unassured_;
-  std::vector<nic::DeferredOp> ops_;       // scratch, kept for its capacity
-  std::vector<gpu::StreamOp> stream_ops_;  // scratch
+  // Scratch, kept for their capacity.
+  std::vector<nic::Posting> postings_;
+  std::vector<nic::DeferredOp> overflowing_;
+  std::vector<gpu::StreamOp> stream_ops_;
   Figures figures_;
 };
 

@@ -199,6 +199,11 @@ bool ResourcePool::try_close(Resources& resources) {
     if (value.ok() && value.value().reached() < resources.last_count)
       return false;
   }
+  // First, as they name the others.
+  for (const PreparedOp& op : std::exchange(resources.prepared, {})) {
+    const Status status = nic_.release(op.id);
+    LANYARD_CHECK(status.ok(), status.message().c_str());
+  }
   bool closed = true;
   for (nic::RegionId* region : {&resources.clear_to_send, &resources.buffer, &resources.flag}) {
     if (region->valid() && nic_.deregister_region(*region).ok())

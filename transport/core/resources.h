@@ -18,6 +18,15 @@
 
 namespace lanyard::core {
 
+// An operation of a request's plan as the NIC has been given it. A start waits for the trigger to reach step *
+// iteration + base, modulo 2^64; where there is no trigger, for the queue's shared one.
+struct PreparedOp {
+  nic::PreparedId id;
+  nic::CounterId trigger;
+  uint64_t step = 0;
+  uint64_t base = 0;
+};
+
 struct Resources {
   nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
   nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
@@ -42,6 +51,7 @@ struct Resources {
   std::shared_ptr<gpu::Packing> packing;
   WordPool::Word moved;  // grows by one with each packing or unpacking that a stream has made
   uint64_t moved_base = 0;
+  std::vector<PreparedOp> prepared;  // in the plan's order, from the first start on (prepared_plan.h)
 };
 
 class ResourcePool {

@@ -6,7 +6,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/service_thread.h"
-#include "transport/core/plan.h"
+#include "transport/core/prepared_plan.h"
 
 namespace lanyard::core {
 
@@ -34,6 +34,7 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   if (!nic_.caps().cancel)
     return {Code::kUnsupported,
             "the card " + nic_.caps().name + " cannot take deferred work back, which starts without a host need"};
+  LANYARD_RETURN_IF_ERROR(prepare_plan(nic_, request));
   auto standing = std::make_shared<Standing>();
   standing->stream = &stream;
   standing->base = standing->posted = request.starts;
@@ -177,25 +178,18 @@ void StandingOrders::set_lead() {
 bool StandingOrders::hand_over(Request& request) {
   Standing& standing = *request.standing;
   const uint64_t iteration = standing.posted + 1;
-  ops_.clear();
-  for (const PlannedOp& planned : request.plan) {
-    nic::DeferredOp& op = ops_.emplace_back(planned.op);
-    op.op.start = iteration;
-    if (planned.shared) {
-      op.trigger = standing.trigger;
-      op.threshold = iteration - standing.base;
-    } else {
-      op.threshold = threshold_of(request, planned, iteration);
-    }
-  }
-  if (!nic_.post(ops_).ok()) {
+  postings_.clear();
+  append_postings(request, iteration, standing.trigger, iteration - standing.base, postings_);
+  if (!nic_.post_prepared(postings_).ok()) {
     if (overflow_ == nullptr)
       return false;
     // It runs what has been triggered whether there are entries or not.
-    overflow_->add(ops_);
+    overflowing_.clear();
+    append_deferred(request, postings_.data(), overflowing_);
+    overflow_->add(overflowing_);
   }
   standing.posted = iteration;
-  posted_.fetch_add(ops_.size(), std::memory_order_relaxed);
+  posted_.fetch_add(postings_.size(), std::memory_order_relaxed);
   return true;
 }
 

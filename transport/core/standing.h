@@ -93,7 +93,8 @@ class StandingOrders {
   std::vector<Request*> requests_;
   uint64_t entries_ = 0;  // of one iteration of all
   uint64_t lead_ = 1;     // iterations
-  std::vector<nic::DeferredOp> ops_;
+  std::vector<nic::Posting> postings_;
+  std::vector<nic::DeferredOp> overflowing_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> posted_{0};

@@ -33,7 +33,8 @@ constexpr int kRounds = 8;  // of one drive: nobody keeps others from driving fo
 constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one look at the completions takes
 
 // Whether of the entries of each counter lower thresholds come first. Of many at once it does not try to find out.
-bool in_order(std::span<const nic::DeferredOp> ops) {
+template <typename Each>
+bool in_order(std::span<const Each> ops) {
   constexpr size_t kFew = 8;
   if (ops.size() > kFew)
     return false;
@@ -98,9 +99,8 @@ size_t OfiNic::run_commands() {
   while (const Command* command = commands_.front()) {
     switch (command->kind) {
       case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
-      case Command::Kind::kPost:
-        hold(take(command->deferred.op, command->deferred.trigger, command->deferred.threshold), first_fresh);
-        break;
+      case Command::Kind::kPost: hold(take(command->deferred), first_fresh); break;
+      case Command::Kind::kPostPrepared: hold(take(command->posting), first_fresh); break;
       case Command::Kind::kIssue:
         if (command->deferred.op.moves_data())
           hold(take(command->deferred.op, {}, 0), first_fresh);
@@ -138,11 +138,16 @@ inline void OfiNic::use(const Work& work, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (work.deferred())
     counters_[work.trigger.value].uses += count;
-  if (work.op.completion.valid())
-    counters_[work.op.completion.value].uses += count;
-  regions_[work.op.local.region.value].uses += count;
-  if (nic::fetches(work.op))
-    regions_[work.op.fetch.region.value].uses += count;
+  use(work.op, delta);
+}
+
+void OfiNic::use(const Op& op, int delta) {
+  const auto count = static_cast<uint32_t>(delta);
+  if (op.completion.valid())
+    counters_[op.completion.value].uses += count;
+  regions_[op.local.region.value].uses += count;
+  if (nic::fetches(op))
+    regions_[op.fetch.region.value].uses += count;
 }
 
 [[gnu::always_inline]] inline Work& OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
@@ -156,6 +161,18 @@ inline void OfiNic::use(const Work& work, int delta) {
   work.at_once = false;
   work.describe(*fabric_, op, local_address(op.local), nic::fetches(op) ? local_address(op.fetch) : nullptr);
   use(work, 1);
+  return work;
+}
+
+inline Work& OfiNic::take(const nic::DeferredOp& deferred) {
+  return take(deferred.op, deferred.trigger, deferred.threshold);
+}
+
+inline Work& OfiNic::take(const nic::Posting& posting) {
+  const Op* op = prepared_.find(posting.prepared);
+  LANYARD_CHECK(op != nullptr, "an operation was released while another thread posted it");
+  Work& work = take(*op, posting.trigger, posting.threshold);
+  work.op.start = posting.start;
   return work;
 }
 
@@ -210,24 +227,28 @@ Code OfiNic::run_at_once(Work& work) {
 }
 
 // What a thread that drives has posted, without the way through the commands.
-void OfiNic::accept(std::span<const nic::DeferredOp> ops) {
+template <typename Each>
+void OfiNic::accept(std::span<const Each> ops) {
   const size_t first_fresh = held_.size();
   if (first_fresh == 0 && in_order(ops)) {
     no_entries_ = false;
-    for (const nic::DeferredOp& op : ops) {
-      Work& work = take(op.op, op.trigger, op.threshold);
+    for (const Each& op : ops) {
+      Work& work = take(op);
       if (!held_.empty() || !try_to_give(work))
         hold(work, first_fresh);
     }
   } else {
-    for (const nic::DeferredOp& op : ops)
-      hold(take(op.op, op.trigger, op.threshold), first_fresh);
+    for (const Each& op : ops)
+      hold(take(op), first_fresh);
     (void)hand_over();
   }
   // Who only posts must not wait for the others to make room.
   if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery)
     (void)read_completions();
 }
+
+template void OfiNic::accept(std::span<const nic::DeferredOp>);
+template void OfiNic::accept(std::span<const nic::Posting>);
 
 // Lower thresholds first: some providers fire in the order in which they were given the work. It nearly always comes in
 // this order. `first_fresh`: where what came together begins.

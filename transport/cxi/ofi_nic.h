@@ -36,6 +36,7 @@
 #include "transport/nic/drive_right.h"
 #include "transport/nic/failure_log.h"
 #include "transport/nic/nic.h"
+#include "transport/nic/prepared_table.h"
 
 namespace lanyard::ofi {
 
@@ -83,6 +84,9 @@ class OfiNic final : public nic::Nic {
   Result<nic::RemoteKey> key(nic::RegionId region) const override;
 
   Status post(std::span<const nic::DeferredOp> ops) override;
+  Result<nic::PreparedId> prepare(const nic::Op& op) override;
+  Status post_prepared(std::span<const nic::Posting> postings) override;
+  Status release(nic::PreparedId prepared) override;
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override { return free_entries_.load(std::memory_order_relaxed); }
   Status flush() override;
@@ -103,8 +107,9 @@ class OfiNic final : public nic::Nic {
 
  private:
   struct Command {
-    enum class Kind : uint8_t { kPost, kIssue, kRing } kind;
+    enum class Kind : uint8_t { kPost, kPostPrepared, kIssue, kRing } kind;
     nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
+    nic::Posting posting;      // kPostPrepared: there until this has run, as release() runs it first
   };
   // Holds the right to drive, for calls that need the state of now.
   class Driving;
@@ -130,16 +135,24 @@ class OfiNic final : public nic::Nic {
   void run_owner();
 
   // ---- Driving (ofi_drive.cc)
+  // Takes what has been looked at, all or none.
+  template <typename Each>
+  Status take_in(std::span<const Each> batch);
+  Status take_entries(size_t wanted);
+
   size_t drive() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
   size_t read_completions() LANYARD_REQUIRES(right_);
   size_t look_at_waiting() LANYARD_REQUIRES(right_);
   size_t hand_over() LANYARD_REQUIRES(right_);
-  void accept(std::span<const nic::DeferredOp> ops) LANYARD_REQUIRES(right_);
+  template <typename Each>
+  void accept(std::span<const Each> batch) LANYARD_REQUIRES(right_);
   Code offer(Work& work) LANYARD_REQUIRES(right_);
   bool try_to_give(Work& work) LANYARD_REQUIRES(right_);
   Code run_at_once(Work& work) LANYARD_REQUIRES(right_);
   Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold) LANYARD_REQUIRES(right_);
+  Work& take(const nic::DeferredOp& deferred) LANYARD_REQUIRES(right_);
+  Work& take(const nic::Posting& posting) LANYARD_REQUIRES(right_);
   void hold(Work& work, size_t first_fresh) LANYARD_REQUIRES(right_);
   void run_counter_op(const nic::Op& op) LANYARD_REQUIRES(right_);
   bool is_due(const Work& work) const LANYARD_REQUIRES(right_);
@@ -150,6 +163,7 @@ class OfiNic final : public nic::Nic {
   bool hears() LANYARD_REQUIRES(right_);
   void release(Work& work) LANYARD_REQUIRES(right_);
   void use(const Work& work, int delta) LANYARD_REQUIRES(right_);
+  void use(const nic::Op& op, int delta) LANYARD_REQUIRES(right_);
   std::byte* local_address(nic::LocalSpan span) const { return regions_[span.region.value].base() + span.offset; }
   OfiCounter* completion_of(const Work& work) LANYARD_REQUIRES(right_);
   void remember_failure(const nic::FailureRecord& record) LANYARD_REQUIRES(right_);
@@ -180,6 +194,7 @@ class OfiNic final : public nic::Nic {
   uint64_t heard_ LANYARD_GUARDED_BY(right_) = 0;  // what the counter had reached when it was looked at last
   std::chrono::steady_clock::time_point next_look_ LANYARD_GUARDED_BY(right_);
 
+  nic::PreparedTable prepared_;  // belongs to whoever drives, but for find()
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;

@@ -1,5 +1,6 @@
 // The part of OfiNic that takes operations: their descriptors, credits, cancelation.
 #include <algorithm>
+#include <type_traits>
 
 #include "transport/cxi/driving.h"
 #include "transport/cxi/ofi_nic.h"
@@ -36,10 +37,14 @@ Status OfiNic::post(std::span<const DeferredOp> ops) {
     if (!op.op.moves_data())
       return {Code::kUnsupported, "this device has no deferred counter operations"};
   }
-  if (ops.size() > caps_.deferred_depth)
+  return take_in(ops);
+}
+
+Status OfiNic::take_entries(size_t entries) {
+  if (entries > caps_.deferred_depth)
     return {Code::kExhausted,
-            std::to_string(ops.size()) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
-  const auto wanted = static_cast<uint32_t>(ops.size());
+            std::to_string(entries) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+  const auto wanted = static_cast<uint32_t>(entries);
   uint32_t free = free_entries_.load(std::memory_order_relaxed);
   if (free < wanted) {
     progress();  // what has ended is known once somebody has looked
@@ -49,10 +54,16 @@ Status OfiNic::post(std::span<const DeferredOp> ops) {
     if (free < wanted)
       return {Code::kAgain, "too few deferred-work entries are free"};
   } while (!free_entries_.compare_exchange_weak(free, free - wanted, std::memory_order_relaxed));
+  return {};
+}
+
+template <typename Each>
+Status OfiNic::take_in(std::span<const Each> batch) {
+  LANYARD_RETURN_IF_ERROR(take_entries(batch.size()));
   if (right_.try_take()) {
     if (!commands_.empty() && run_commands() > 0)
       (void)hand_over();  // what others posted before comes before
-    accept(ops);
+    accept(batch);
     activity_.fetch_add(1, std::memory_order_seq_cst);
     right_.give_back();
     // A command pushed by a thread that found this one driving is this one's to run.
@@ -60,12 +71,46 @@ Status OfiNic::post(std::span<const DeferredOp> ops) {
       progress();
     return {};
   }
-  for (const DeferredOp& op : ops)
-    push([&op](Command& command) {
-      command.kind = Command::Kind::kPost;
-      command.deferred = op;
+  for (const Each& each : batch)
+    push([&each](Command& command) {
+      if constexpr (std::is_same_v<Each, DeferredOp>) {
+        command.kind = Command::Kind::kPost;
+        command.deferred = each;
+      } else {
+        command.kind = Command::Kind::kPostPrepared;
+        command.posting = each;
+      }
     });
   progress();
+  return {};
+}
+
+Result<nic::PreparedId> OfiNic::prepare(const Op& op) {
+  if (!op.moves_data())
+    return Status(Code::kUnsupported, "this device has no deferred counter operations");
+  Driving driving(*this);
+  if (const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op); fault != DescriptorFault::kNone)
+    return status_of(fault, caps_.max_message_bytes);
+  use(op, 1);
+  return prepared_.add(op);
+}
+
+Status OfiNic::post_prepared(std::span<const nic::Posting> postings) {
+  const nic::DescriptorCheck check(Open{*this});
+  for (const nic::Posting& posting : postings)
+    if (const DescriptorFault fault = check.of(posting, prepared_.find(posting.prepared));
+        fault != DescriptorFault::kNone) [[unlikely]]
+      return status_of(fault, caps_.max_message_bytes);
+  return take_in(postings);
+}
+
+Status OfiNic::release(nic::PreparedId prepared) {
+  Driving driving(*this);
+  const Op* op = prepared_.find(prepared);
+  if (op == nullptr)
+    return status_of(DescriptorFault::kNotPrepared, 0);
+  use(*op, -1);
+  prepared_.remove(prepared);
   return {};
 }
 

@@ -15,6 +15,9 @@ using Lock = std::lock_guard<std::mutex>;
 Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
 Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
+Status no_prepared() { return {Code::kNotFound, "no such operation is prepared"}; }
+
+uint64_t name_of(PreparedId id) { return uint64_t{id.index} << 32 | id.generation; }
 
 bool is_counter_op(const Op& op) { return op.kind == OpKind::kCounterAdd || op.kind == OpKind::kCounterSet; }
 
@@ -75,6 +78,7 @@ Status CheckedNic::close_counter(CounterId counter) {
     return status;
   }
   LANYARD_CHECK(at(counter).regions == 0, "driver: closed a counter that a region names");
+  LANYARD_CHECK(at(counter).prepared == 0, "driver: closed a counter that a prepared operation names");
   counters_.erase(counter.value);
   return status;
 }
@@ -198,7 +202,7 @@ Result<RegionId> CheckedNic::register_region(void* base, uint64_t bytes, Counter
   const RegionId id = made.value();
   LANYARD_CHECK(id.valid(), "driver: a region without an id");
   const auto [at_id, is_new] =
-      regions_.try_emplace(id.value, Region{static_cast<std::byte*>(base), bytes, remote_write, {}});
+      regions_.try_emplace(id.value, Region{static_cast<std::byte*>(base), bytes, remote_write, {}, 0});
   LANYARD_CHECK(is_new, "driver: two registered regions with one id");
   LANYARD_CHECK(!options_.sole_user || regions_.size() <= caps().max_regions,
                 "driver: more regions registered than caps() says");
@@ -224,6 +228,8 @@ Status CheckedNic::deregister_region(RegionId region) {
     return no_region();
   Status status = inner().deregister_region(region);
   Lock lock(lock_);
+  LANYARD_CHECK(!status.ok() || known.mapped().prepared == 0,
+                "driver: deregistered a region that a prepared operation names");
   if (!status.ok())
     regions_.insert(std::move(known));
   else if (known.mapped().remote_write.valid())
@@ -293,11 +299,14 @@ Status CheckedNic::check_op(const Op& op) const {
   return {};
 }
 
-Status CheckedNic::check_deferred(const DeferredOp& op) const {
-  if (!is_open(op.trigger))
+Status CheckedNic::check_trigger(CounterId trigger, uint64_t threshold) const {
+  if (!is_open(trigger))
     return no_counter();
-  if (op.threshold > kMaxSuccess)
-    return invalid("a threshold has at most 48 bits");
+  return threshold > kMaxSuccess ? invalid("a threshold has at most 48 bits") : Status();
+}
+
+Status CheckedNic::check_deferred(const DeferredOp& op) const {
+  LANYARD_RETURN_IF_ERROR(check_trigger(op.trigger, op.threshold));
   LANYARD_RETURN_IF_ERROR(check_op(op.op));
   if (op.op.write_back && (op.op.completion != op.trigger || !counters_.at(op.trigger.value).has_word))
     return invalid("write_back is for operations that complete on their trigger, which has a word");
@@ -325,28 +334,108 @@ void CheckedNic::sample_named(const Op& op) {
     sample(op.counter);
 }
 
+Status CheckedNic::check_posting(const Posting& posting) const {
+  const Op* op = find(posting.prepared);
+  if (op == nullptr)
+    return no_prepared();
+  LANYARD_RETURN_IF_ERROR(check_trigger(posting.trigger, posting.threshold));
+  return op->write_back && op->completion != posting.trigger
+             ? invalid("write_back is for operations that complete on their trigger")
+             : Status();
+}
+
+// A batch of valid ones, by `post`.
+template <typename Post>
+Status CheckedNic::post_batch(size_t entries, Post post) {
+  if (entries > caps().deferred_depth)
+    return {Code::kExhausted, "a batch needs more entries than there are"};
+  const uint32_t free_before = sample_free_entries();
+  Status status = post();
+  const uint32_t free_after = sample_free_entries();
+  if (status.ok() || !options_.sole_user)
+    return status;
+  LANYARD_CHECK(free_after >= free_before, "driver: a refused post() took entries");
+  LANYARD_CHECK(status.code() != Code::kAgain || free_before < entries,
+                "driver: post() gave kAgain though enough entries were free");
+  return status;
+}
+
+void CheckedNic::account_for(const Op& op, CounterId trigger, bool taken) {
+  if (taken) {
+    account(op);
+  } else {
+    sample(trigger);
+    sample_named(op);
+  }
+}
+
 Status CheckedNic::post(std::span<const DeferredOp> ops) {
   Lock lock(lock_);
   for (const DeferredOp& op : ops)
     LANYARD_RETURN_IF_ERROR(check_deferred(op));
-  if (ops.size() > caps().deferred_depth)
-    return {Code::kExhausted, "a batch needs more entries than there are"};
-  const uint32_t free_before = sample_free_entries();
-  Status status = inner().post(ops);
-  const uint32_t free_after = sample_free_entries();
-  for (const DeferredOp& op : ops) {
-    if (status.ok()) {
-      account(op.op);
-    } else {
-      sample(op.trigger);
-      sample_named(op.op);
-    }
+  Status status = post_batch(ops.size(), [&] { return inner().post(ops); });
+  for (const DeferredOp& op : ops)
+    account_for(op.op, op.trigger, status.ok());
+  return status;
+}
+
+// ---- Prepared operations
+
+const Op* CheckedNic::find(PreparedId id) const {
+  const auto known = prepared_.find(name_of(id));
+  return known == prepared_.end() ? nullptr : &known->second;
+}
+
+// Counts, by delta, that a prepared operation names its counters and regions.
+void CheckedNic::name(const Op& op, int delta) {
+  const auto count = static_cast<uint32_t>(delta);
+  if (op.completion.valid())
+    at(op.completion).prepared += count;
+  if (is_counter_op(op)) {
+    at(op.counter).prepared += count;
+    return;
   }
-  if (status.ok() || !options_.sole_user)
-    return status;
-  LANYARD_CHECK(free_after >= free_before, "driver: a refused post() took entries");
-  LANYARD_CHECK(status.code() != Code::kAgain || free_before < ops.size(),
-                "driver: post() gave kAgain though enough entries were free");
+  regions_.at(op.local.region.value).prepared += count;
+  if (op.kind == OpKind::kAtomic && fetches(op))
+    regions_.at(op.fetch.region.value).prepared += count;
+}
+
+Result<PreparedId> CheckedNic::prepare(const Op& op) {
+  Lock lock(lock_);
+  LANYARD_RETURN_IF_ERROR(check_op(op));
+  if (op.write_back && (!op.completion.valid() || !at(op.completion).has_word))
+    return invalid("write_back is for a completion counter with a word");
+  if (is_counter_op(op) && !caps().deferred_counter_ops)
+    return Status(Code::kUnsupported, "caps() lists no deferred counter operations");
+  Result<PreparedId> prepared = inner().prepare(op);
+  if (!prepared.ok())
+    return prepared;
+  LANYARD_CHECK(prepared.value().valid(), "driver: a prepared operation without an id");
+  LANYARD_CHECK(prepared_.try_emplace(name_of(prepared.value()), op).second,
+                "driver: two prepared operations of one id");
+  name(op, 1);
+  return prepared;
+}
+
+Status CheckedNic::post_prepared(std::span<const Posting> postings) {
+  Lock lock(lock_);
+  for (const Posting& posting : postings)
+    LANYARD_RETURN_IF_ERROR(check_posting(posting));
+  Status status = post_batch(postings.size(), [&] { return inner().post_prepared(postings); });
+  for (const Posting& posting : postings)
+    account_for(*find(posting.prepared), posting.trigger, status.ok());
+  return status;
+}
+
+Status CheckedNic::release(PreparedId prepared) {
+  Lock lock(lock_);
+  const Op* op = find(prepared);
+  if (op == nullptr)
+    return no_prepared();
+  const Status status = inner().release(prepared);
+  LANYARD_CHECK(status.ok(), "driver: a prepared operation cannot be released");
+  name(*op, -1);
+  prepared_.erase(name_of(prepared));
   return status;
 }
 

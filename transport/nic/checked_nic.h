@@ -13,6 +13,7 @@
 //  enough were free;
 //  - a call that failed has changed none of the counters it names, as far as the two rules above
 //  can tell (N9);
+//  - nothing is closed that a prepared operation names, and each can be released (N14);
 //  - ids are unique among what is open, keys for ever (N8), and there is no more of either than
 //  caps() says;
 //  - doorbells are of the kind asked for and complete; usage() is what is open; failures() does not
@@ -63,6 +64,9 @@ class CheckedNic final : public ForwardingNic {
   Result<RemoteKey> key(RegionId region) const override;
 
   Status post(std::span<const DeferredOp> ops) override;
+  Result<PreparedId> prepare(const Op& op) override;
+  Status post_prepared(std::span<const Posting> postings) override;
+  Status release(PreparedId prepared) override;
   Status issue(const Op& op) override;
   uint32_t free_entries() const override;
   Status cancel(CounterId trigger) override;
@@ -81,6 +85,7 @@ class CheckedNic final : public ForwardingNic {
     uint64_t added = 0;      // the most that reached() can be, where bounded
     bool bounded = true;     // until a doorbell or a region leads to it
     uint32_t regions = 0;
+    uint32_t prepared = 0;  // operations that name it
     bool has_word = false;
   };
   struct Region {
@@ -88,7 +93,9 @@ class CheckedNic final : public ForwardingNic {
     uint64_t bytes = 0;
     CounterId remote_write;
     RemoteKey key;
+    uint32_t prepared = 0;
   };
+  using PreparedOps = std::unordered_map<uint64_t, Op>;  // by index and generation
 
   // All of these require lock_.
   bool is_open(CounterId counter) const { return counters_.contains(counter.value); }
@@ -97,9 +104,16 @@ class CheckedNic final : public ForwardingNic {
   Status check_data_op(const Op& op) const;
   Status check_op(const Op& op) const;
   Status check_deferred(const DeferredOp& op) const;
+  Status check_trigger(CounterId trigger, uint64_t threshold) const;
+  Status check_posting(const Posting& posting) const;
+  const Op* find(PreparedId id) const;
+  void name(const Op& op, int delta);
+  template <typename Post>
+  Status post_batch(size_t entries, Post post);
   CounterValue sample(CounterId counter);
   void sample_named(const Op& op);
   void account(const Op& op);
+  void account_for(const Op& op, CounterId trigger, bool taken);
   uint32_t sample_free_entries() const;
 
   const CheckedOptions options_;
@@ -107,6 +121,7 @@ class CheckedNic final : public ForwardingNic {
   std::unordered_map<uint32_t, Counter> counters_;
   std::unordered_map<uint32_t, Region> regions_;
   std::unordered_set<uint64_t> keys_ever_;
+  PreparedOps prepared_;
   size_t peer_count_ = 0;
   mutable uint64_t failures_seen_ = 0;
   std::atomic<uint64_t> attending_{0};

@@ -13,6 +13,7 @@ Status status_of(DescriptorFault fault, uint64_t max_message_bytes) {
     case DescriptorFault::kNoCounter: return {Code::kNotFound, "no such counter is open"};
     case DescriptorFault::kNoRegion: return {Code::kNotFound, "no such region is registered"};
     case DescriptorFault::kNoPeer: return {Code::kNotFound, "no such peer"};
+    case DescriptorFault::kNotPrepared: return {Code::kNotFound, "no such operation is prepared (any more)"};
     case DescriptorFault::kOutside: return invalid("the local span ends outside its region");
     case DescriptorFault::kMisalignedOperand: return invalid("the operands of atomics are aligned to 8 bytes");
     case DescriptorFault::kMisalignedTarget: return invalid("the targets of atomics are aligned to 8 bytes");

@@ -15,6 +15,7 @@ enum class DescriptorFault : uint8_t {
   kNoCounter,
   kNoRegion,
   kNoPeer,
+  kNotPrepared,
   kOutside,
   kMisalignedOperand,
   kMisalignedTarget,
@@ -68,6 +69,17 @@ class DescriptorCheck {
     const bool copies_another =
         deferred.op.write_back && (deferred.op.completion != deferred.trigger || !open_.has_word(deferred.trigger));
     return fault == DescriptorFault::kNone && copies_another ? DescriptorFault::kWriteBack : fault;
+  }
+  // Of a posting of `prepared`, which is null where there is no such operation.
+  [[gnu::always_inline]] DescriptorFault of(const Posting& posting, const Op* prepared) const {
+    if (prepared == nullptr)
+      return DescriptorFault::kNotPrepared;
+    if (!open_.has_counter(posting.trigger))
+      return DescriptorFault::kNoCounter;
+    if (posting.threshold > kMaxSuccess)
+      return DescriptorFault::kThreshold;
+    return prepared->write_back && prepared->completion != posting.trigger ? DescriptorFault::kWriteBack
+                                                                           : DescriptorFault::kNone;
   }
 
  private:

@@ -42,6 +42,9 @@ class ForwardingNic : public Nic {
   Result<RemoteKey> key(RegionId region) const override { return inner_->key(region); }
 
   Status post(std::span<const DeferredOp> ops) override { return inner_->post(ops); }
+  Result<PreparedId> prepare(const Op& op) override { return inner_->prepare(op); }
+  Status post_prepared(std::span<const Posting> postings) override { return inner_->post_prepared(postings); }
+  Status release(PreparedId prepared) override { return inner_->release(prepared); }
   Status issue(const Op& op) override { return inner_->issue(op); }
   uint32_t free_entries() const override { return inner_->free_entries(); }
   Status cancel(CounterId trigger) override { return inner_->cancel(trigger); }

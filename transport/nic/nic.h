@@ -31,9 +31,13 @@
 //      A NIC that learns of it by failing operations only says so (caps().watches_peers).
 //  N13 A failure counts (failures()) before anything that its operation's chain does is visible; where
 //      caps().failures_lag, it counts once confirms() has said so of its context.
+//  N14 A prepared operation holds what it names: its counters and regions of this NIC stay open until release(). A
+//      posting of it makes an entry like another (N1 to N7), with trigger, threshold and start of its own, which goes
+//      on to its end though the operation has been released meanwhile.
 //
-// Threads: every call may come from any thread. post(), issue() and Doorbell::call never block and, once warm, neither
-// allocate nor enter the kernel unless the device sleeps. The other calls may block for the length of one progress().
+// Threads: every call may come from any thread. post(), post_prepared(), issue() and Doorbell::call never block and,
+// once warm, neither allocate nor enter the kernel unless the device sleeps. The other calls may block for the length
+// of one progress().
 #ifndef LANYARD_TRANSPORT_NIC_NIC_H_
 #define LANYARD_TRANSPORT_NIC_NIC_H_
 
@@ -188,6 +192,22 @@ struct DeferredOp {
   uint64_t threshold = 0;  // <= kMaxSuccess; 0 is met at once
 };
 
+// Names an operation that one NIC has been handed to be posted again and again. Never used again after release().
+struct PreparedId {
+  uint32_t index = UINT32_MAX;
+  uint32_t generation = 0;
+  bool valid() const { return index != UINT32_MAX; }
+  friend bool operator==(PreparedId, PreparedId) = default;
+};
+
+// One start of a prepared operation: what is different each time.
+struct Posting {
+  PreparedId prepared;
+  CounterId trigger;
+  uint64_t threshold = 0;  // as DeferredOp's
+  uint64_t start = 0;      // in place of Op::start
+};
+
 // Operations of one context: those of its starts up to this one (Op::start), or all.
 struct ContextStarts {
   uint64_t context = 0;
@@ -261,6 +281,16 @@ class Nic {
   // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor; kUnsupported for an
   // atomic with an operand or a result in device memory.
   virtual Status post(std::span<const DeferredOp> ops) = 0;
+  // Hands over, once, what is the same at every start of an operation (N14), and looks once whether it is right: its
+  // postings are looked at for no more than what they bring. Takes no entry; op.start has no meaning. May allocate.
+  // Errors as post(), of an operation with write_back as issue().
+  virtual Result<PreparedId> prepare(const Op& op) = 0;
+  // As post(): all or none. kNotFound for what is not prepared, or has been released, and for a trigger that is not
+  // open; kInvalidArgument for a threshold of more than 48 bits, and where an operation with write_back does not
+  // complete on its trigger.
+  virtual Status post_prepared(std::span<const Posting> postings) = 0;
+  // It will not be posted again: lets go of what it names. kNotFound. No other thread may be posting it.
+  virtual Status release(PreparedId prepared) = 0;
   // Runs an operation now, outside deferred_depth. kAgain when too many are under way. Else as post().
   virtual Status issue(const Op& op) = 0;
   // Entries free at this moment.
