@@ -103,17 +103,17 @@ HostStream::~HostStream() {
 // ---- Enqueuing ----------------------------------------------------------------------------------
 
 Status HostStream::enqueue(std::span<const StreamOp> ops) {
-  for (const StreamOp& op : ops) {
-    if (!is_valid(op)) [[unlikely]]
-      return complaint(op);
-  }
   if (ops.empty())
     return {};
   {
     const std::lock_guard lock(writer_);
     if (!is_ready(ops.size())) [[unlikely]]
-      LANYARD_RETURN_IF_ERROR(make_ready(ops.size()));
+      LANYARD_RETURN_IF_ERROR(make_ready_for(ops));
     for (const StreamOp& op : ops) {
+      if (!is_valid(op)) [[unlikely]] {
+        ring_.take_back();
+        return complaint(op);
+      }
       WorkItem& item = ring_.next_slot();
       item.op = op;
       item.kernel = nullptr;
@@ -122,6 +122,12 @@ Status HostStream::enqueue(std::span<const StreamOp> ops) {
   }
   wake();
   return {};
+}
+
+// What is no operation changes nothing and is told first.
+Status HostStream::make_ready_for(std::span<const StreamOp> ops) {
+  const auto bad = std::find_if_not(ops.begin(), ops.end(), is_valid);
+  return bad == ops.end() ? make_ready(ops.size()) : complaint(*bad);
 }
 
 Status HostStream::can_pack(const Packing& packing) const {

@@ -151,6 +151,7 @@ class HostStream final : public Stream {
   // Holding writer_: whether so many items may be put in, and seeing that they may.
   bool is_ready(size_t items) const { return thread_started_ && ring_.has_room(items); }
   Status make_ready(size_t items);
+  Status make_ready_for(std::span<const StreamOp> ops);
   Status start_thread();
 
   Portion run(Runner runner) noexcept;  // a portion of the items, as the executor

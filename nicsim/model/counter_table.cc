@@ -14,7 +14,7 @@ Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 
 }  // namespace
 
-CounterTable::CounterTable(uint32_t most) : counters_(most) {
+CounterTable::CounterTable(uint32_t most) : most_(most), counters_(most) {
   wanted_copies_.reserve(most);
   for (uint32_t i = 0; i + 1 < most; ++i)
     counters_[i].next_free = i + 1;

@@ -31,7 +31,7 @@ class CounterTable {
   Result<nic::CounterId> add();
   // kInvalidState while it is in use; kNotFound. What was to be copied of it goes with it.
   Status remove(nic::CounterId id);
-  bool is_open(nic::CounterId id) const { return id.value < counters_.size() && counters_[id.value].open; }
+  bool is_open(nic::CounterId id) const { return id.value < most_ && counters_[id.value].open; }
   // Requires is_open().
   Counter& operator[](nic::CounterId id) { return counters_[id.value]; }
   const Counter& operator[](nic::CounterId id) const { return counters_[id.value]; }
@@ -53,6 +53,7 @@ class CounterTable {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  const uint32_t most_;
   std::vector<Counter> counters_;
   std::vector<uint32_t> wanted_copies_;  // each once
   uint32_t free_ = 0;

@@ -185,7 +185,7 @@ void NicModel::post(const nic::DeferredOp& deferred) {
 // ---- Prepared operations
 
 Status NicModel::validate(const nic::Posting& posting) const {
-  const DescriptorFault fault = fault_of(posting, prepared(posting.prepared));
+  const DescriptorFault fault = fault_of(posting);
   return fault == DescriptorFault::kNone ? Status() : status_of(fault, limits_.max_message_bytes);
 }
 

@@ -120,9 +120,9 @@ class NicModel {
   Status release(nic::PreparedId id);
   // What a posting of it is worth: null where there is none. For any thread that validate() is for.
   const nic::Op* prepared(nic::PreparedId id) const { return prepared_.find(id); }
-  // Whether a posting of `prepared`, which may be null, could be made.
-  nic::DescriptorFault fault_of(const nic::Posting& posting, const nic::Op* prepared) const {
-    return nic::DescriptorCheck(Open{*this}).of(posting, prepared);
+  // What is wrong with a posting. In line: each is asked of.
+  nic::DescriptorFault fault_of(const nic::Posting& posting) const {
+    return nic::DescriptorCheck(Open{*this}).of(posting, prepared(posting.prepared));
   }
   Status validate(const nic::Posting& posting) const;
   uint32_t free_entries() const { return entries_.free(); }

@@ -194,8 +194,8 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
         auto* nic = static_cast<ThreadedNic*>(object);
         nic->push([which, value](Command& command) {
           command.kind = Command::Kind::kRing;
-          command.counter = {which};
-          command.value = value;
+          command.deferred.trigger = {which};
+          command.deferred.threshold = value;
         });
         nic->progress();
       };

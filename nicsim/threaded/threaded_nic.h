@@ -97,12 +97,15 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
 
  private:
   struct Command {
+    static constexpr uint32_t kPostings = 4;  // as many as take no more memory than an operation
+
     enum class Kind : uint8_t { kPost, kPostPrepared, kIssue, kRing } kind;
-    nic::CounterId counter;   // kPost, kPostPrepared: the trigger; kRing
-    uint64_t value = 0;       // kPost, kPostPrepared: the threshold; kRing: what to add
-    uint64_t start = 0;       // kPostPrepared
-    const nic::Op* prepared;  // kPostPrepared: there until this has run, as release() runs it first
-    nic::Op op;               // kPost, kIssue
+    uint32_t postings;  // kPostPrepared: how many. Prepared until they have run, as release() runs them first
+    union {
+      nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
+      nic::Posting posting[kPostings];
+    };
+    Command() : deferred() {}
   };
   // Holds the right to drive, for calls that need the model's state now.
   class Driving;
@@ -121,7 +124,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
   Status check_operands(const nic::Op& op) const;
   Status take_entries(size_t wanted);
-  void post_to_model(const nic::Op& op, uint64_t start, const Command& command) LANYARD_REQUIRES(right_);
+  void post_to_model(const nic::DeferredOp& deferred) LANYARD_REQUIRES(right_);
   void watch_moves() LANYARD_REQUIRES(right_);
   size_t fire_ready() LANYARD_REQUIRES(right_);
   size_t copy_words() LANYARD_REQUIRES(right_);

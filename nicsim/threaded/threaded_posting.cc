@@ -1,4 +1,5 @@
 // The part of ThreadedNic that takes operations and rings: commands for whoever drives, and their credits.
+#include <algorithm>
 #include <string>
 
 #include "nicsim/threaded/driving.h"
@@ -30,16 +31,14 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
   for (const DeferredOp& op : ops)
     push([&op](Command& command) {
       command.kind = Command::Kind::kPost;
-      command.counter = op.trigger;
-      command.value = op.threshold;
-      command.op = op.op;
+      command.deferred = op;
     });
   wake_owner_if_asleep();
   return {};
 }
 
 // All or none.
-inline Status ThreadedNic::take_entries(size_t wanted) {
+[[gnu::always_inline]] inline Status ThreadedNic::take_entries(size_t wanted) {
   uint32_t free = free_entries_.load(std::memory_order_relaxed);
   do {
     if (free < wanted) [[unlikely]] {
@@ -63,17 +62,19 @@ Result<nic::PreparedId> ThreadedNic::prepare(const Op& op) {
 
 Status ThreadedNic::post_prepared(std::span<const nic::Posting> postings) {
   for (const nic::Posting& posting : postings)
-    if (model_.fault_of(posting, model_.prepared(posting.prepared)) != nic::DescriptorFault::kNone) [[unlikely]]
+    if (model_.fault_of(posting) != nic::DescriptorFault::kNone) [[unlikely]]
       return model_.validate(posting);
   LANYARD_RETURN_IF_ERROR(take_entries(postings.size()));
-  for (const nic::Posting& posting : postings)
-    push([&posting, this](Command& command) {
+  while (!postings.empty()) {
+    const size_t count = std::min<size_t>(postings.size(), Command::kPostings);
+    push([&](Command& command) {
       command.kind = Command::Kind::kPostPrepared;
-      command.counter = posting.trigger;
-      command.value = posting.threshold;
-      command.start = posting.start;
-      command.prepared = model_.prepared(posting.prepared);
+      command.postings = static_cast<uint32_t>(count);
+      for (size_t i = 0; i < count; ++i)
+        command.posting[i] = postings[i];
     });
+    postings = postings.subspan(count);
+  }
   wake_owner_if_asleep();
   return {};
 }
@@ -104,7 +105,7 @@ Status ThreadedNic::issue(const Op& op) {
   } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;
-    command.op = op;
+    command.deferred.op = op;
   });
   wake_owner_if_asleep();
   return {};
@@ -137,14 +138,17 @@ size_t ThreadedNic::run_commands() {
   size_t steps = 0;
   while (const Command* command = commands_.front()) {
     switch (command->kind) {
-      case Command::Kind::kPost: post_to_model(command->op, command->op.start, *command); break;
-      case Command::Kind::kPostPrepared: post_to_model(*command->prepared, command->start, *command); break;
+      case Command::Kind::kPost: post_to_model(command->deferred); break;
+      case Command::Kind::kPostPrepared:
+        for (const nic::Posting& posting : std::span(command->posting, command->postings))
+          post_to_model(nic::deferred(*model_.prepared(posting.prepared), posting));
+        break;
       case Command::Kind::kIssue:
         if (trace_ != nullptr)
-          trace_->write({.kind = Kind::kIssued, .op = command->op});
-        model_.hold(command->op);
+          trace_->write({.kind = Kind::kIssued, .op = command->deferred.op});
+        model_.hold(command->deferred.op);
         break;
-      case Command::Kind::kRing: ring(command->counter, command->value); break;
+      case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
     }
     commands_.pop();
     ++steps;
@@ -152,8 +156,7 @@ size_t ThreadedNic::run_commands() {
   return steps;
 }
 
-void ThreadedNic::post_to_model(const Op& op, uint64_t start, const Command& command) {
-  const DeferredOp deferred = nic::deferred(op, {{}, command.counter, command.value, start});
+void ThreadedNic::post_to_model(const DeferredOp& deferred) {
   if (trace_ != nullptr)
     trace_->write({.kind = Kind::kPosted, .counter = deferred.trigger, .value = deferred.threshold, .op = deferred.op});
   model_.post(deferred);

@@ -8,6 +8,7 @@
 
 #include "transport/base/status.h"
 #include "transport/core/request.h"
+#include "transport/core/scratch.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::core {
@@ -20,10 +21,11 @@ Status prepare_plan(nic::Nic& nic, Request& request);
 
 // Appends what the iteration's start posts. What is shared waits for `shared` to reach `ring`. Requires is_prepared().
 inline void append_postings(const Request& request, uint64_t iteration, nic::CounterId shared, uint64_t ring,
-                            std::vector<nic::Posting>& postings) {
+                            Scratch<nic::Posting>& postings) {
+  nic::Posting* posting = postings.extend(request.prepared.size());
   for (const PreparedOp& op : request.prepared) {
     const bool own = op.trigger.valid();
-    postings.push_back({op.id, own ? op.trigger : shared, own ? op.step * iteration + op.base : ring, iteration});
+    *posting++ = {op.id, own ? op.trigger : shared, own ? op.step * iteration + op.base : ring, iteration};
   }
 }
 

@@ -62,30 +62,28 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
 
 // ---- Start
 
-// Whether each stands there once and may do it, as nearly always; if not, the checks below say what is in the way. And
-// whether there are members of exchanges among them.
+// Whether each stands there once and may do it, as nearly always; if not, the checks below say what is in the way.
 template <typename May>
-bool Queue::may_each(std::span<Request* const> requests, May may, bool& merged) const {
+[[gnu::always_inline]] inline bool Queue::may_each(std::span<Request* const> requests, May may, Extras& extras) {
   if (requests.size() == 1) [[likely]] {
-    merged = requests.front()->exchange != nullptr;
+    extras.note(*requests.front());
     return may(*requests.front());
   }
   bool all = true;
   for (Request* request : requests) {
     all = all && !request->in_call && may(*request);
     request->in_call = true;
-    merged = merged || request->exchange != nullptr;
+    extras.note(*request);
   }
   for (Request* request : requests)
     request->in_call = false;
   return all;
 }
 
-bool Queue::may_start(const Request& request) const {
+[[gnu::always_inline]] inline bool Queue::may_start(const Request& request, bool check_ready_sends) const {
   return request.matched() && request.standing == nullptr && !request.needs_wait() &&
          (request.queue_number == number_ || request.complete()) && request.failures == 0 &&
-         request.starts < request.peer_starts && request.starts < request.most_starts &&
-         !endpoint_.options().check_ready_sends;
+         request.starts < request.peer_starts && request.starts < request.most_starts && !check_ready_sends;
 }
 
 Status Queue::check_start(std::span<Request* const> requests) {
@@ -186,36 +184,52 @@ void Queue::reserve_entries() {
   reserved_entries_ = epoch_entries_;
 }
 
+// Appends what the request's next iteration needs to the scratch lists.
+[[gnu::always_inline]] inline Status Queue::lower(Request& request) {
+  const uint64_t iteration = request.starts + 1;
+  if (!is_prepared(request)) [[unlikely]]
+    LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
+  append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
+  if (request.exchange != nullptr)
+    return request.exchange->lead == &request ? ring_exchange(*request.exchange, iteration) : Status();
+  if (!request.trigger.valid())
+    return {};
+  if (request.doorbell_queue != number_) [[unlikely]]
+    LANYARD_RETURN_IF_ERROR(find_bell(request));
+  ring(request.doorbell, request.doorbell_base + iteration, 1);
+  return {};
+}
+
+// Gives postings_, which are those of the requests, to the NIC. Behind an overflow nothing overtakes.
+[[gnu::always_inline]] inline void Queue::hand_over(std::span<Request* const> requests) {
+  endpoint_.count_posted(postings_.size());
+  if (!endpoint_.overflow().empty() || !endpoint_.nic().post_prepared(postings_).ok()) [[unlikely]]
+    overflow(requests);
+}
+
 Status Queue::start(std::span<Request* const> requests) {
-  if (const uint64_t capture = stream_.capturing(); capture != 0)
+  if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
     return record_start(requests, capture);
   endpoint_.collect_failures();
-  bool merged = false;
+  const Endpoint::Options& options = endpoint_.options();
+  Extras extras;
   if (!may_each(
-          requests, [this](const Request& request) { return may_start(request); }, merged)) [[unlikely]]
+          requests, [&](const Request& request) { return may_start(request, options.check_ready_sends); }, extras))
+      [[unlikely]]
     LANYARD_RETURN_IF_ERROR(check_start(requests));
-  if (merged) {
+  if (extras.merged) {
     LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
     LANYARD_RETURN_IF_ERROR(check_turns(requests, number_));
   }
-  if (shared_rings_ == nic::kMaxSuccess)
+  if (shared_rings_ == nic::kMaxSuccess) [[unlikely]]
     return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
   postings_.clear();
   stream_ops_.clear();
+  if (extras.packed)
+    LANYARD_RETURN_IF_ERROR(pack(requests));
+  const size_t moves = stream_ops_.size();
   bool shared = false;
   uint64_t entries = 0;
-  for (const Request* request : requests) {
-    if (request->packing == nullptr)
-      continue;
-    // Of a receive too, whose wait could never be enqueued.
-    LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request->packing));
-    if (request->transfer.direction == Direction::kSend)
-      move(*request, gpu::StreamOp::Kind::kPack, request->starts + 1);
-  }
-  for (const Request* request : requests)
-    if (request->transfer.direction == Direction::kSend)
-      move(*request, gpu::StreamOp::Kind::kWrite64, request->starts + 1);
-  const size_t moves = stream_ops_.size();
   for (Request* request : requests) {
     LANYARD_RETURN_IF_ERROR(lower(*request));
     entries += request->entries;
@@ -224,7 +238,7 @@ Status Queue::start(std::span<Request* const> requests) {
   if (shared)
     ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
 
-  if (!endpoint_.options().overflow)
+  if (!options.overflow) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(check_entries(entries));
   // The stream comes first, because it may refuse. That it may ring before the entries are there does no harm: a
   // condition that is met when an entry is posted fires at once.
@@ -236,7 +250,7 @@ Status Queue::start(std::span<Request* const> requests) {
     request->queue_number = number_;
     if (!request->rings.empty())
       request->rings[request->starts % Request::kRings] = shared_rings_;
-    if (request->listed != this) {
+    if (request->listed != this) [[unlikely]] {
       if (request->listed != nullptr)
         request->listed->forget(*request, request->starts - 1);
       request->listed = this;
@@ -251,6 +265,22 @@ Status Queue::start(std::span<Request* const> requests) {
   epoch_entries_ += entries;
   reserve_entries();
   hand_over(requests);
+  return {};
+}
+
+// What sends need before they may be rung for.
+Status Queue::pack(std::span<Request* const> requests) {
+  for (const Request* request : requests) {
+    if (request->packing == nullptr)
+      continue;
+    // Of a receive too, whose wait could never be enqueued.
+    LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request->packing));
+    if (request->transfer.direction == Direction::kSend)
+      move(*request, gpu::StreamOp::Kind::kPack, request->starts + 1);
+  }
+  for (const Request* request : requests)
+    if (request->transfer.direction == Direction::kSend)
+      move(*request, gpu::StreamOp::Kind::kWrite64, request->starts + 1);
   return {};
 }
 
@@ -270,25 +300,14 @@ void Queue::move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iter
   }
 }
 
-// Appends what the request's next iteration needs to the scratch lists.
-Status Queue::lower(Request& request) {
-  const uint64_t iteration = request.starts + 1;
-  if (!is_prepared(request)) [[unlikely]]
-    LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
-  append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
-  if (request.exchange != nullptr)
-    return request.exchange->lead == &request ? ring_exchange(*request.exchange, iteration) : Status();
-  if (!request.trigger.valid())
-    return {};
-  if (request.doorbell_queue != number_) {  // the kind of doorbell depends on the stream
-    Result<nic::Doorbell> bell = doorbell_for(request.trigger);
-    if (!bell.ok())
-      return bell.status();
-    request.doorbell = bell.value();
-    request.doorbell_queue = number_;
-    request.doorbell_base = nic::total_of(bell.value()) - request.starts;
-  }
-  ring(request.doorbell, request.doorbell_base + iteration, 1);
+// The kind of doorbell depends on the stream.
+Status Queue::find_bell(Request& request) {
+  Result<nic::Doorbell> bell = doorbell_for(request.trigger);
+  if (!bell.ok())
+    return bell.status();
+  request.doorbell = bell.value();
+  request.doorbell_queue = number_;
+  request.doorbell_base = nic::total_of(bell.value()) - request.starts;
   return {};
 }
 
@@ -308,44 +327,12 @@ Status Queue::ring_exchange(Exchange& exchange, uint64_t iteration) {
   return {};
 }
 
-void Queue::ring(const nic::Doorbell& bell, uint64_t value) {
-  using Kind = gpu::StreamOp::Kind;
-  gpu::StreamOp op;
-  op.value = value;
-  op.word = bell.word;
-  switch (bell.kind) {
-    case nic::DoorbellKind::kMmioAdd: op.kind = Kind::kWrite64; break;
-    case nic::DoorbellKind::kAtomicAdd: op.kind = Kind::kAdd64; break;
-    case nic::DoorbellKind::kHostCall:
-      op.kind = Kind::kCall;
-      op.call = bell.call;
-      op.object = bell.object;
-      op.argument = bell.counter;
-      break;
-  }
-  stream_ops_.push_back(op);
-}
-
-void Queue::ring(const nic::Doorbell& bell, uint64_t total, uint64_t value) {
-  ring(bell, value);
-  if (!nic::takes_totals(endpoint_.nic().caps(), bell))
-    return;
-  // Devices store sooner than they add, and without a kernel where it is few.
-  stream_ops_.back().kind = gpu::StreamOp::Kind::kWrite64;
-  stream_ops_.back().value = total;
-}
-
-// Gives postings_, which are those of the requests, to the NIC, and what does not fit to the overflow. Behind an
-// overflow nothing overtakes.
-void Queue::hand_over(std::span<Request* const> requests) {
-  nic::Nic& nic = endpoint_.nic();
-  endpoint_.count_posted(postings_.size());
+// Gives the NIC what it takes, and the rest to the overflow.
+void Queue::overflow(std::span<Request* const> requests) {
   size_t posted = 0;
   if (endpoint_.overflow().empty()) {
-    Status status = nic.post_prepared(postings_);
-    if (status.ok()) [[likely]]
-      return;
-    while (posted < postings_.size() && (status = nic.post_prepared({&postings_[posted], 1})).ok())
+    Status status;
+    while (posted < postings_.size() && (status = endpoint_.nic().post_prepared({&postings_[posted], 1})).ok())
       ++posted;
     LANYARD_CHECK(status.ok() || status.code() == Code::kAgain || status.code() == Code::kExhausted,
                   status.message().c_str());
@@ -373,15 +360,15 @@ Status Queue::check_wait(std::span<Request* const> requests) {
 }
 
 Status Queue::wait(std::span<Request* const> requests) {
-  if (const uint64_t capture = stream_.capturing(); capture != 0)
+  if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
     return record_wait(requests, capture);
-  const auto may_wait = [this](const Request& request) {
-    return request.standing == nullptr && request.needs_wait() && request.queue_number == number_;
+  const auto may_wait = [number = number_](const Request& request) {
+    return request.standing == nullptr && request.needs_wait() && request.queue_number == number;
   };
-  bool merged = false;
-  if (!may_each(requests, may_wait, merged)) [[unlikely]]
+  Extras extras;
+  if (!may_each(requests, may_wait, extras)) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(check_wait(requests));
-  if (merged)
+  if (extras.merged)
     LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
   stream_ops_.clear();
   for (const Request* request : requests) {
@@ -396,11 +383,8 @@ Status Queue::wait(std::span<Request* const> requests) {
     op.kind = request->written_back ? gpu::StreamOp::Kind::kWaitCount64 : gpu::StreamOp::Kind::kWait64;
     op.value = request->written_back ? request->completion_value(iteration) : request->done_base + iteration;
   }
-  using Kind = gpu::StreamOp::Kind;
-  for (const Kind kind : {Kind::kUnpack, Kind::kWrite64})
-    for (const Request* request : requests)
-      if (request->transfer.direction == Direction::kReceive)
-        move(*request, kind, request->waits + 1);
+  if (extras.packed)
+    unpack(requests);
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests) {
     ++request->waits;
@@ -409,6 +393,15 @@ Status Queue::wait(std::span<Request* const> requests) {
   figures_.waits += requests.size();
   unwaited_ -= requests.size();
   return {};
+}
+
+// What follows the waits of receives.
+void Queue::unpack(std::span<Request* const> requests) {
+  using Kind = gpu::StreamOp::Kind;
+  for (const Kind kind : {Kind::kUnpack, Kind::kWrite64})
+    for (const Request* request : requests)
+      if (request->transfer.direction == Direction::kReceive)
+        move(*request, kind, request->waits + 1);
 }
 
 // ---- State

@@ -15,6 +15,8 @@
 #include "gpu/stream.h"
 #include "transport/core/endpoint.h"
 #include "transport/core/request.h"
+#include "transport/core/ring.h"
+#include "transport/core/scratch.h"
 
 namespace lanyard::core {
 
@@ -123,9 +125,18 @@ class Queue {
   Queue(Endpoint& endpoint, gpu::Stream& stream)
       : endpoint_(endpoint), stream_(stream), number_(endpoint.next_queue_number()) {}
 
+  // What there is in a call besides single requests of contiguous buffers.
+  struct Extras {
+    bool merged = false;
+    bool packed = false;
+    void note(const Request& request) {
+      merged = merged || request.exchange != nullptr;
+      packed = packed || request.packing != nullptr;
+    }
+  };
   template <typename May>
-  bool may_each(std::span<Request* const> requests, May may, bool& merged) const;
-  bool may_start(const Request& request) const;
+  static bool may_each(std::span<Request* const> requests, May may, Extras& extras);
+  bool may_start(const Request& request, bool check_ready_sends) const;
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
   Status check_not_landed(const Request& request) const;
@@ -138,14 +149,18 @@ class Queue {
   void enlist(std::span<Request* const> begun);
   Status record_start(std::span<Request* const> requests, uint64_t capture);
   Status record_wait(std::span<Request* const> requests, uint64_t capture);
+  Status pack(std::span<Request* const> requests);
+  void unpack(std::span<Request* const> requests);
   Status lower(Request& request);
+  Status find_bell(Request& request);
   void move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration);
   void hand_over(std::span<Request* const> requests);
+  void overflow(std::span<Request* const> requests);
   Status ring_exchange(Exchange& exchange, uint64_t iteration);
-  void ring(const nic::Doorbell& bell, uint64_t value);
-  // Of a bell that this queue alone rings, and not from a capture; `total`: of all rings of its word, this one
-  // included.
-  void ring(const nic::Doorbell& bell, uint64_t total, uint64_t value);
+  // Of a bell that this queue alone rings; `total`: of all rings of its word, this one included.
+  void ring(const nic::Doorbell& bell, uint64_t total, uint64_t value) {
+    *stream_ops_.extend(1) = ring_of(endpoint_.nic(), bell, total, value);
+  }
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   bool is_under_way(const Request& request) const;
   void owe(const Request& request, uint64_t starts);
@@ -178,9 +193,9 @@ class Queue {
   std::vector<nic::ContextStarts> unconfirmed_;
   std::vector<nic::ContextStarts> unassured_;
   // Scratch, kept for their capacity.
-  std::vector<nic::Posting> postings_;
+  Scratch<nic::Posting> postings_;
+  Scratch<gpu::StreamOp> stream_ops_;
   std::vector<nic::DeferredOp> overflowing_;
-  std::vector<gpu::StreamOp> stream_ops_;
   Figures figures_;
 };
 

@@ -86,7 +86,7 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
     const Standing& standing = *request->standing;
     if (!standing.has_bell)
       continue;
-    ring(standing.bell, 1);
+    *stream_ops_.extend(1) = ring_of(standing.bell, 1);
     if (standing.rings == nullptr)
       continue;
     stream_ops_.back().kind = gpu::StreamOp::Kind::kWriteNext64;

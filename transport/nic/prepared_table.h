@@ -3,7 +3,6 @@
 #define LANYARD_TRANSPORT_NIC_PREPARED_TABLE_H_
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,68 +31,61 @@ class PreparedTable {
       grow();
     const uint32_t index = free_;
     Slot& slot = at(index);
-    free_ = slot.next_free;
+    free_ = slot.next_free();
     slot.op = op;
-    ++slot.generation;  // odd: in use
+    slot.state = slot.generation() + 1;
     ++count_;
-    return {index, slot.generation};
+    return {index, slot.generation()};
   }
   // Requires find().
   void remove(PreparedId id) {
-    Slot& slot = at(id.index);
     --count_;
+    at(id.index).free(free_);
     // One whose names are used up rests for good.
-    if (++slot.generation == 0)
-      return;
-    slot.next_free = free_;
-    free_ = id.index;
+    if (id.generation != UINT32_MAX)
+      free_ = id.index;
   }
   // Null for what is not prepared, or not any more.
   const Op* find(PreparedId id) const {
-    if (id.index >= kMost)
+    const uint32_t chunk = id.index >> kSlotBits;
+    const uint32_t slot = id.index & kSlotMask;
+    const Slot* slots = chunks_[chunk].get();
+    if (slots == nullptr || slot >= kFirst << chunk || slots[slot].state != id.generation)
       return nullptr;
-    const Place place(id.index);
-    const Slot* chunk = chunks_[place.chunk].get();
-    if (chunk == nullptr || chunk[place.slot].generation != id.generation || id.generation % 2 == 0)
-      return nullptr;
-    return &chunk[place.slot].op;
+    return &slots[slot].op;
   }
   size_t count() const { return count_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr uint32_t kFirst = 4;  // slots of the first chunk, a power of two
-  static constexpr uint32_t kChunks = 24;
-  static constexpr uint32_t kMost = kFirst * ((uint32_t{1} << kChunks) - 1);
+  static constexpr uint32_t kFirst = 4;  // slots of the first chunk
+  // An id's index says the chunk and the slot in it, so that to find it takes no more than to look there.
+  static constexpr uint32_t kSlotBits = 27;
+  static constexpr uint32_t kSlotMask = (uint32_t{1} << kSlotBits) - 1;
+  static constexpr uint32_t kChunks = uint32_t{1} << (32 - kSlotBits);
+  static constexpr uint32_t kUsedChunks = 25;  // the largest has as many slots as the bits can say
 
   struct Slot {
     Op op;
-    uint32_t generation = 0;
-    uint32_t next_free = kNone;
-  };
-  struct Place {
-    explicit Place(uint32_t index)
-        : chunk(static_cast<uint32_t>(std::bit_width(index + kFirst)) - std::bit_width(kFirst)),
-          slot(index + kFirst - (kFirst << chunk)) {}
-    uint32_t chunk;
-    uint32_t slot;
+    // The generation of the operation in it, or of the last; above it, where it is free, what is never 0. So one
+    // comparison tells whether it is the one that an id names.
+    uint64_t state = uint64_t{kNone} << 32;
+
+    uint32_t generation() const { return static_cast<uint32_t>(state); }
+    uint32_t next_free() const { return static_cast<uint32_t>(state >> 32) - (state >> 32 == kNone ? 0 : 1); }
+    void free(uint32_t next) { state = uint64_t{next == kNone ? kNone : next + 1} << 32 | generation(); }
   };
 
-  Slot& at(uint32_t index) {
-    const Place place(index);
-    return chunks_[place.chunk][place.slot];
-  }
+  Slot& at(uint32_t index) { return chunks_[index >> kSlotBits][index & kSlotMask]; }
   void grow() {
     uint32_t chunk = 0;
-    while (chunk < kChunks && chunks_[chunk] != nullptr)
+    while (chunk < kUsedChunks && chunks_[chunk] != nullptr)
       ++chunk;
-    LANYARD_CHECK(chunk < kChunks, "there are fewer prepared operations than memory could hold");
-    const uint32_t slots = kFirst << chunk;
-    chunks_[chunk] = std::make_unique<Slot[]>(slots);
-    const uint32_t first = slots - kFirst;  // so many come before
-    for (uint32_t slot = slots; slot-- > 0;) {
-      chunks_[chunk][slot].next_free = free_;
-      free_ = first + slot;
+    LANYARD_CHECK(chunk < kUsedChunks, "there are fewer prepared operations than memory could hold");
+    chunks_[chunk] = std::make_unique<Slot[]>(kFirst << chunk);
+    for (uint32_t slot = kFirst << chunk; slot-- > 0;) {
+      chunks_[chunk][slot].free(free_);
+      free_ = chunk << kSlotBits | slot;
     }
   }
 
