@@ -6,7 +6,7 @@ namespace lanyard::core {
 
 Status prepare_plan(nic::Nic& nic, Request& request) {
   request.prepared.reserve(request.plan.size());
-  while (!is_prepared(request)) {
+  while (request.prepared.size() < request.plan.size()) {
     const PlannedOp& planned = request.plan[request.prepared.size()];
     const Result<nic::PreparedId> id = nic.prepare(planned.op.op);
     if (!id.ok())
@@ -20,6 +20,7 @@ Status prepare_plan(nic::Nic& nic, Request& request) {
     }
     request.prepared.push_back(op);
   }
+  request.is_prepared = true;
   return {};
 }
 

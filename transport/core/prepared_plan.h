@@ -13,13 +13,12 @@
 
 namespace lanyard::core {
 
-inline bool is_prepared(const Request& request) { return request.prepared.size() == request.plan.size(); }
-
 // Hands over what of the plan has not been; of what is there already nothing. Requires that the plan stays as it is
 // from now on. Errors as nic::Nic::prepare(); may then be repeated.
 Status prepare_plan(nic::Nic& nic, Request& request);
 
-// Appends what the iteration's start posts. What is shared waits for `shared` to reach `ring`. Requires is_prepared().
+// Appends what the iteration's start posts. What is shared waits for `shared` to reach `ring`. Requires that it is
+// prepared.
 inline void append_postings(const Request& request, uint64_t iteration, nic::CounterId shared, uint64_t ring,
                             Scratch<nic::Posting>& postings) {
   nic::Posting* posting = postings.extend(request.prepared.size());

@@ -64,11 +64,7 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
 
 // Whether each stands there once and may do it, as nearly always; if not, the checks below say what is in the way.
 template <typename May>
-[[gnu::always_inline]] inline bool Queue::may_each(std::span<Request* const> requests, May may, Extras& extras) {
-  if (requests.size() == 1) [[likely]] {
-    extras.note(*requests.front());
-    return may(*requests.front());
-  }
+bool Queue::may_each(std::span<Request* const> requests, May may, Extras& extras) {
   bool all = true;
   for (Request* request : requests) {
     all = all && !request->in_call && may(*request);
@@ -80,10 +76,15 @@ template <typename May>
   return all;
 }
 
-[[gnu::always_inline]] inline bool Queue::may_start(const Request& request, bool check_ready_sends) const {
+[[gnu::always_inline]] inline bool Queue::may_start(const Request& request) const {
   return request.matched() && request.standing == nullptr && !request.needs_wait() &&
          (request.queue_number == number_ || request.complete()) && request.failures == 0 &&
-         request.starts < request.peer_starts && request.starts < request.most_starts && !check_ready_sends;
+         request.starts < request.peer_starts && request.starts < request.most_starts &&
+         !endpoint_.options().check_ready_sends;
+}
+
+[[gnu::always_inline]] inline bool Queue::may_wait(const Request& request) const {
+  return request.standing == nullptr && request.needs_wait() && request.queue_number == number_;
 }
 
 Status Queue::check_start(std::span<Request* const> requests) {
@@ -177,17 +178,10 @@ void Queue::release_reserve() {
   reserved_entries_ = 0;
 }
 
-void Queue::reserve_entries() {
-  if (epoch_entries_ <= reserved_entries_)
-    return;
-  endpoint_.change_reserved_entries(static_cast<int64_t>(epoch_entries_ - reserved_entries_));
-  reserved_entries_ = epoch_entries_;
-}
-
 // Appends what the request's next iteration needs to the scratch lists.
 [[gnu::always_inline]] inline Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
-  if (!is_prepared(request)) [[unlikely]]
+  if (!request.is_prepared) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
   append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
   if (request.exchange != nullptr)
@@ -207,15 +201,63 @@ void Queue::reserve_entries() {
     overflow(requests);
 }
 
+// A start has been enqueued.
+[[gnu::always_inline]] inline void Queue::note_start(Request& request) {
+  ++request.starts;
+  request.queue_number = number_;
+  if (!request.rings.empty())
+    request.rings[request.starts % Request::kRings] = shared_rings_;
+  if (request.listed != this) [[unlikely]]
+    list(request);
+  if (request.transfer.direction == Direction::kSend)
+    figures_.bytes += request.matched_bytes;
+}
+
+void Queue::list(Request& request) {
+  if (request.listed != nullptr)
+    request.listed->forget(request, request.starts - 1);
+  request.listed = this;
+  under_way_.push_back(&request);
+}
+
+[[gnu::always_inline]] inline void Queue::note_starts(uint64_t starts, uint64_t entries, uint64_t rings) {
+  figures_.starts += starts;
+  unwaited_ += starts;
+  figures_.triggers += rings;
+  epoch_entries_ += entries;
+  reserve_entries();
+}
+
+// What nearly every call of a program that merges nothing comes to: as start_any(), where there is nothing to refuse.
+[[gnu::always_inline]] inline Status Queue::start_plain(std::span<Request* const> only) {
+  Request& request = *only.front();
+  if (shared_rings_ == nic::kMaxSuccess || !endpoint_.options().overflow) [[unlikely]]
+    return start_any(only);
+  postings_.clear();
+  stream_ops_.clear();
+  LANYARD_RETURN_IF_ERROR(lower(request));
+  const bool shared = request.shares_trigger;
+  if (shared)
+    ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
+  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
+  shared_rings_ += shared ? 1 : 0;
+  note_start(request);
+  note_starts(1, request.entries, stream_ops_.size());
+  hand_over(only);
+  return {};
+}
+
 Status Queue::start(std::span<Request* const> requests) {
   if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
     return record_start(requests, capture);
   endpoint_.collect_failures();
-  const Endpoint::Options& options = endpoint_.options();
+  return is_plain(requests) && may_start(*requests.front()) ? start_plain(requests) : start_any(requests);
+}
+
+Status Queue::start_any(std::span<Request* const> requests) {
   Extras extras;
   if (!may_each(
-          requests, [&](const Request& request) { return may_start(request, options.check_ready_sends); }, extras))
-      [[unlikely]]
+          requests, [this](const Request& request) { return may_start(request); }, extras)) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(check_start(requests));
   if (extras.merged) {
     LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
@@ -238,32 +280,16 @@ Status Queue::start(std::span<Request* const> requests) {
   if (shared)
     ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
 
-  if (!options.overflow) [[unlikely]]
+  if (!endpoint_.options().overflow) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(check_entries(entries));
   // The stream comes first, because it may refuse. That it may ring before the entries are there does no harm: a
   // condition that is met when an entry is posted fires at once.
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
 
   shared_rings_ += shared ? 1 : 0;
-  for (Request* request : requests) {
-    ++request->starts;
-    request->queue_number = number_;
-    if (!request->rings.empty())
-      request->rings[request->starts % Request::kRings] = shared_rings_;
-    if (request->listed != this) [[unlikely]] {
-      if (request->listed != nullptr)
-        request->listed->forget(*request, request->starts - 1);
-      request->listed = this;
-      under_way_.push_back(request);
-    }
-    if (request->transfer.direction == Direction::kSend)
-      figures_.bytes += request->matched_bytes;
-  }
-  figures_.starts += requests.size();
-  unwaited_ += requests.size();
-  figures_.triggers += stream_ops_.size() - moves;
-  epoch_entries_ += entries;
-  reserve_entries();
+  for (Request* request : requests)
+    note_start(*request);
+  note_starts(requests.size(), entries, stream_ops_.size() - moves);
   hand_over(requests);
   return {};
 }
@@ -359,39 +385,59 @@ Status Queue::check_wait(std::span<Request* const> requests) {
   });
 }
 
+[[gnu::always_inline]] inline void Queue::append_wait(const Request& request) {
+  gpu::StreamOp& op = stream_ops_.emplace_back();
+  const uint64_t iteration = request.starts;
+  op.word = request.done.address;
+  // Failures stand in the upper bits of a counter's copy: no wait passes for them.
+  op.kind = request.written_back ? gpu::StreamOp::Kind::kWaitCount64 : gpu::StreamOp::Kind::kWait64;
+  op.value = request.written_back ? request.completion_value(iteration) : request.done_base + iteration;
+}
+
+[[gnu::always_inline]] inline void Queue::note_wait(Request& request) {
+  ++request.waits;
+  epoch_entries_ -= request.entries;
+}
+
+[[gnu::always_inline]] inline void Queue::note_waits(uint64_t waits) {
+  figures_.waits += waits;
+  unwaited_ -= waits;
+}
+
 Status Queue::wait(std::span<Request* const> requests) {
   if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
     return record_wait(requests, capture);
-  const auto may_wait = [number = number_](const Request& request) {
-    return request.standing == nullptr && request.needs_wait() && request.queue_number == number;
-  };
+  stream_ops_.clear();
+  if (!is_plain(requests) || !may_wait(*requests.front()) || !requests.front()->done.valid())
+    return wait_any(requests);
+  // As there, where there is nothing to refuse.
+  append_wait(*requests.front());
+  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
+  note_wait(*requests.front());
+  note_waits(1);
+  return {};
+}
+
+Status Queue::wait_any(std::span<Request* const> requests) {
   Extras extras;
-  if (!may_each(requests, may_wait, extras)) [[unlikely]]
+  if (!may_each(
+          requests, [this](const Request& request) { return may_wait(request); }, extras)) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(check_wait(requests));
   if (extras.merged)
     LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
-  stream_ops_.clear();
   for (const Request* request : requests) {
     if (!request->done.valid())
       continue;  // nobody to wait for
     if (request->exchange != nullptr && request->exchange->lead != request)
       continue;  // one waits for all
-    gpu::StreamOp& op = stream_ops_.emplace_back();
-    const uint64_t iteration = request->starts;
-    op.word = request->done.address;
-    // Failures stand in the upper bits of a counter's copy: no wait passes for them.
-    op.kind = request->written_back ? gpu::StreamOp::Kind::kWaitCount64 : gpu::StreamOp::Kind::kWait64;
-    op.value = request->written_back ? request->completion_value(iteration) : request->done_base + iteration;
+    append_wait(*request);
   }
   if (extras.packed)
     unpack(requests);
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
-  for (Request* request : requests) {
-    ++request->waits;
-    epoch_entries_ -= request->entries;
-  }
-  figures_.waits += requests.size();
-  unwaited_ -= requests.size();
+  for (Request* request : requests)
+    note_wait(*request);
+  note_waits(requests.size());
   return {};
 }
 

@@ -136,14 +136,27 @@ class Queue {
   };
   template <typename May>
   static bool may_each(std::span<Request* const> requests, May may, Extras& extras);
-  bool may_start(const Request& request, bool check_ready_sends) const;
+  // Whether it is a call of one such.
+  static bool is_plain(std::span<Request* const> requests) {
+    return requests.size() == 1 && requests.front()->exchange == nullptr && requests.front()->packing == nullptr;
+  }
+  bool may_start(const Request& request) const;
+  bool may_wait(const Request& request) const;
+  Status start_plain(std::span<Request* const> only);
+  Status start_any(std::span<Request* const> requests);
+  Status wait_any(std::span<Request* const> requests);
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
   Status check_not_landed(const Request& request) const;
   Status check_entries(uint64_t demand);
   // Deferred-work entries that starts which have not completed may hold.
   uint64_t held_entries() const;
-  void reserve_entries();
+  void reserve_entries() {
+    if (epoch_entries_ <= reserved_entries_) [[likely]]
+      return;
+    endpoint_.change_reserved_entries(static_cast<int64_t>(epoch_entries_ - reserved_entries_));
+    reserved_entries_ = epoch_entries_;
+  }
   Status check_standing(std::span<Request* const> requests, bool in_kernels);
   Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);
   void enlist(std::span<Request* const> begun);
@@ -153,6 +166,12 @@ class Queue {
   void unpack(std::span<Request* const> requests);
   Status lower(Request& request);
   Status find_bell(Request& request);
+  void append_wait(const Request& request);
+  void note_start(Request& request);
+  void note_starts(uint64_t starts, uint64_t entries, uint64_t rings);
+  void note_wait(Request& request);
+  void note_waits(uint64_t waits);
+  void list(Request& request);
   void move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration);
   void hand_over(std::span<Request* const> requests);
   void overflow(std::span<Request* const> requests);

@@ -51,7 +51,9 @@ struct Resources {
   std::shared_ptr<gpu::Packing> packing;
   WordPool::Word moved;  // grows by one with each packing or unpacking that a stream has made
   uint64_t moved_base = 0;
-  std::vector<PreparedOp> prepared;  // in the plan's order, from the first start on (prepared_plan.h)
+  // In the plan's order, from the first start on (prepared_plan.h); and whether the whole plan is.
+  std::vector<PreparedOp> prepared;
+  bool is_prepared = false;
 };
 
 class ResourcePool {
