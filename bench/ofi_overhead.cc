@@ -1,5 +1,5 @@
 // What the driver over libfabric costs beside libfabric itself: the deferred work of a start, posted through
-// OfiNic::post or by fi_control(FI_QUEUE_WORK) with structs that were filled in before. See README.md.
+// OfiNic::post_prepared or by fi_control(FI_QUEUE_WORK) with structs that were filled in before. See README.md.
 #include <fmt/format.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_trigger.h>
@@ -98,20 +98,21 @@ class ByDriver final : public Poster {
       write.local = {source, 0};
       write.remote = {0, must(nic_->key(target)), 0};
       write.bytes = kMessage;
-      ops_.push_back({.op = write, .trigger = trigger_});
+      postings_.push_back({.prepared = must(nic_->prepare(write)), .trigger = trigger_});
     }
     nic::Op tell;
     tell.kind = nic::OpKind::kAtomic;
     tell.local = {one, 0};
     tell.remote = {0, must(nic_->key(done)), 0};
-    ops_.push_back({.op = tell, .trigger = options.what == "send" ? completion_ : trigger_});
+    postings_.push_back(
+        {.prepared = must(nic_->prepare(tell)), .trigger = options.what == "send" ? completion_ : trigger_});
     nic_->attend();  // so that this thread drives and no other
   }
 
   void post(uint64_t i) override {
-    for (nic::DeferredOp& op : ops_)
-      op.threshold = i;
-    must(nic_->post(ops_));
+    for (nic::Posting& posting : postings_)
+      posting.threshold = i;
+    must(nic_->post_prepared(postings_));
   }
   void finish(uint64_t i) override {
     must(nic_->add(trigger_, i - rung_));
@@ -126,7 +127,7 @@ class ByDriver final : public Poster {
   Buffers& buffers_;
   const std::unique_ptr<ofi::OfiNic> nic_;
   nic::CounterId trigger_, completion_;
-  std::vector<nic::DeferredOp> ops_;
+  std::vector<nic::Posting> postings_;
   uint64_t rung_ = 0;
 };
 
