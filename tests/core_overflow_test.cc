@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/core_manual_job.h"
@@ -32,6 +34,19 @@ struct WatchedNic final : nic::ForwardingNic {
         posted.push_back(op.op.context);
     return status;
   }
+  Result<nic::PreparedId> prepare(const nic::Op& op) override {
+    Result<nic::PreparedId> id = inner().prepare(op);
+    if (id.ok())
+      contexts[{id.value().index, id.value().generation}] = op.context;
+    return id;
+  }
+  Status post_prepared(std::span<const nic::Posting> postings) override {
+    Status status = inner().post_prepared(postings);
+    if (status.ok())
+      for (const nic::Posting& posting : postings)
+        posted.push_back(contexts.at({posting.prepared.index, posting.prepared.generation}));
+    return status;
+  }
   Status issue(const nic::Op& op) override {
     Status status = inner().issue(op);
     if (status.ok())
@@ -40,6 +55,7 @@ struct WatchedNic final : nic::ForwardingNic {
   }
   uint64_t reads = 0;
   std::vector<uint64_t> posted, issued;  // contexts
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> contexts;
 };
 
 class OverflowTest : public ::testing::Test {
