@@ -74,7 +74,8 @@ void World::act_meanwhile(uint32_t rank) {
     take_host(process);
 }
 
-// Whether the host comes to a start that has nothing to ask the driver: who asks would wait for the right to drive.
+// Whether the host comes to a start that has nothing to ask the driver: who asks, or prepares, would wait for the right
+// to drive.
 bool World::may_start_meanwhile(const Process& process) {
   if (options_.failures || options_.kills || process.card().failures() > 0 || !process.endpoint.overflow().empty() ||
       state_->place[agent(process.rank, kHostAgent)] == kNone)
@@ -83,7 +84,7 @@ bool World::may_start_meanwhile(const Process& process) {
   return action.kind == Action::Kind::kStart &&
          std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
            const core::Request* core = state_->sides[request.index].core;
-           return core != nullptr && core->matched() &&
+           return core != nullptr && core->matched() && core->is_prepared &&
                   (!core->trigger.valid() || core->doorbell_queue == process.lanes[action.queue]->queue->number());
          });
 }
