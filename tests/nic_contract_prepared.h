@@ -88,6 +88,7 @@ TEST_P(NicContract, N14_BatchesAreAllOrNothing) {
   refused({Code::kNotFound}, "a batch with a bad one", [&] { return nic().post_prepared(mixed); });
   add(trigger, 1);
   ASSERT_TRUE(reaches(done, depth()));
+  ASSERT_TRUE(reaches(trigger, 1)) << "reads may lag";
   ASSERT_TRUE(all_free());
   EXPECT_EQ(sum.load(), depth());
   refused({Code::kNotFound}, "a batch with a bad one", [&] { return nic().post_prepared(mixed); });
