@@ -449,8 +449,6 @@ constexpr Mutant kMutants[] = {
     {193, "prepared for ever", "what a request has prepared is not released when it is freed",
      "ResourcePool::try_close", kFree, nullptr},
     {194, "released twice", "what a prepared operation names is let go of twice", "NicModel::release", kFree, nullptr},
-    {195, "no start of its own", "the driver takes every posting for one of a start to come", "OfiNic::take",
-     kDriverFailures, nullptr},
 };
 
 }  // namespace
