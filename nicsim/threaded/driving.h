@@ -17,7 +17,7 @@ class LANYARD_SCOPED_CAPABILITY ThreadedNic::Driving {
   explicit Driving(ThreadedNic& nic, Afterwards afterwards = Afterwards::kAll) LANYARD_ACQUIRE(nic.right_)
       : nic_(nic), afterwards_(afterwards) {
     nic_.right_.take();
-    nic_.publish(nic_.run_commands());  // what was posted before this call counts
+    nic_.publish(nic_.run_all_commands());  // what was posted before this call counts
   }
   ~Driving() LANYARD_RELEASE() {
     const bool all = afterwards_ == Afterwards::kAll || nic_.has_made_ready();

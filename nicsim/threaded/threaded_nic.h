@@ -118,6 +118,13 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void publish(size_t steps) LANYARD_REQUIRES(right_);
   void tell_listener() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
+  // All that was posted before the call.
+  size_t run_all_commands() LANYARD_REQUIRES(right_) {
+    return nic::run_all_before(commands_, [this] {
+      right_.assert_held();
+      return run_commands();
+    });
+  }
   size_t read_doorbells() LANYARD_REQUIRES(right_);
   bool has_work() const;
   Status remove_region(nic::RegionId region, nic::RemoteKey key) LANYARD_REQUIRES(right_);

@@ -52,6 +52,7 @@ constexpr Mutant kMutants[] = {
     {45, "what a holder did is not ordered before the next", "FutexLock::unlock", "locking"},
     {46, "the next is not ordered after what a holder did", "FutexLock::lock", "locking"},
     {47, "who has waited is not ordered after what a holder did", "FutexLock::wait", "locking"},
+    {48, "does not wait for a command that another is about to put there", "run_all_before", "releasing"},
 };
 
 }  // namespace

@@ -101,6 +101,36 @@ void full_ring() {
   pair.close();
 }
 
+// An operation is posted by its name and released, where another thread may just be about to put a command in front.
+void releasing() {
+  Pair pair;
+  Side &from = pair[0], &to = pair[1];
+  const CounterId rung = from.counter(), trigger = from.counter();
+  const Doorbell bell = from.bell(rung);
+  pair.set_off();
+  Thread ringer("ringer", [&] {
+    for (int i = 0; i < 2; ++i)
+      Side::ring(bell);
+  });
+  Thread poster("poster", [&] {
+    for (uint64_t i = 1; i <= 2; ++i) {
+      const Result<nic::PreparedId> prepared = from.nic().prepare(from.sum(to));
+      expect_ok(prepared.status());
+      const nic::Posting posting{prepared.value(), trigger, 0, i};
+      from.give([&] { return from.nic().post_prepared({&posting, 1}); });
+      expect_ok(from.nic().release(prepared.value()));
+    }
+  });
+  to.wait_until([&] { return to.sums() == 2; });
+  ringer.join();
+  poster.join();
+  from.wait_for(from.ended(), 2);
+  from.expect_count(rung, 2);
+  from.close(rung);
+  from.close(trigger);
+  pair.close();
+}
+
 // Work that is due at once, posted where nobody drives but the NIC's own thread, beside a thread that attends.
 void due_when_posted() {
   Pair pair;

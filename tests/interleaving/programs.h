@@ -10,6 +10,7 @@ void posting();
 void ringing();
 void reading();
 void full_ring();
+void releasing();
 void due_when_posted();
 void doorbell_words();
 void arming_while_attending();

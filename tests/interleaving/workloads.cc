@@ -16,6 +16,7 @@ constexpr Workload kWorkloads[] = {
     {"ringing", false, programs::ringing},
     {"reading", false, programs::reading},
     {"full_ring", false, programs::full_ring},
+    {"releasing", false, programs::releasing},
     {"listening", false, programs::listening},
     {"coming_and_going", false, programs::coming_and_going},
     {"deregistering", true, programs::deregistering},

@@ -64,6 +64,12 @@ class MpscRing {
     published_head_.store(head_, std::memory_order_relaxed);
   }
 
+  // Consumer only. Positions: of the next item to be pushed, and of the oldest that was not popped. What was pushed
+  // before a call of next() lies before it, though front() and empty() may not show it yet: the producer of an item in
+  // front of it may have taken its place and be about to fill it. Such a one holds up nothing else.
+  uint64_t next() const { return tail_.load(std::memory_order_relaxed); }
+  uint64_t oldest() const { return head_; }
+
   // Any thread, see push().
   bool empty() const {
     const uint64_t head = published_head_.load(std::memory_order_relaxed);

@@ -12,6 +12,7 @@ class LANYARD_SCOPED_CAPABILITY OfiNic::Driving {
  public:
   explicit Driving(OfiNic& nic) LANYARD_ACQUIRE(nic.right_) : nic_(nic) {
     nic_.right_.take();
+    (void)nic_.run_all_commands();
     (void)nic_.drive();
   }
   ~Driving() LANYARD_RELEASE() {

@@ -142,6 +142,13 @@ class OfiNic final : public nic::Nic {
 
   size_t drive() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
+  // All that was posted before the call.
+  size_t run_all_commands() LANYARD_REQUIRES(right_) {
+    return nic::run_all_before(commands_, [this] {
+      right_.assert_held();
+      return run_commands();
+    });
+  }
   size_t read_completions() LANYARD_REQUIRES(right_);
   size_t look_at_waiting() LANYARD_REQUIRES(right_);
   size_t hand_over() LANYARD_REQUIRES(right_);

@@ -61,7 +61,7 @@ template <typename Each>
 Status OfiNic::take_in(std::span<const Each> batch) {
   LANYARD_RETURN_IF_ERROR(take_entries(batch.size()));
   if (right_.try_take()) {
-    if (!commands_.empty() && run_commands() > 0)
+    if (run_all_commands() > 0)
       (void)hand_over();  // what others posted before comes before
     accept(batch);
     activity_.fetch_add(1, std::memory_order_seq_cst);

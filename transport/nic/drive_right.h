@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "transport/base/thread_annotations.h"
 
@@ -37,6 +38,19 @@ void push_command(Commands& commands, Fill fill, Progress progress) {
     if (progress() == 0)
       sched_yield();
   }
+}
+
+// For who drives: runs by `run` what has been put there before this call, behind another's command that is only about
+// to be there, too. Returns the sum of what `run` does.
+template <typename Commands, typename Run>
+size_t run_all_before(const Commands& commands, Run run) {
+  const uint64_t next = commands.next();
+  size_t done = run();
+  while (commands.oldest() < next) {
+    sched_yield();
+    done += run();
+  }
+  return done;
 }
 
 }  // namespace lanyard::nic
