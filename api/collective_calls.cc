@@ -55,7 +55,7 @@ int remember(int code, MPI_Comm communicator, const MPI_Request* request, Note n
   }
   Noted noted = note(*context, CollectiveScope{communicator, context->communicators().next_collective(communicator)});
   if (noted.may_wait)
-    context->requests().note(*request, std::move(noted.making));
+    context->requests().note(*request, communicator, std::move(noted.making));
   else
     noted.making(context->requests().insert(*request));
   return code;

@@ -30,7 +30,7 @@ int free_by(int (*call)(MPI_Comm*), MPI_Comm* communicator) {
   Communicators::Leaving leaving;
   {
     const ContextLock lock(*context);
-    context->requests().settle();
+    context->requests().settle(handle);
     leaving = context->communicators().leave(handle);
   }
   const int code = call(communicator);

@@ -11,16 +11,27 @@ constinit WatchedHandles watched;
 constinit WatchedHandles watched_by_free;
 
 void RequestTable::note(MPI_Request handle, const RequestArguments& arguments) {
-  take_noted(handle).arguments = arguments;
+  Slot& slot = take(handle);
+  slot.arguments = arguments;
+  add_note(slot);
 }
 
-void RequestTable::note(MPI_Request handle, Making making) { take_noted(handle).making = std::move(making); }
+void RequestTable::note(MPI_Request handle, MPI_Comm communicator, Making making) {
+  Slot& slot = take(handle);
+  slot.arguments.communicator = communicator;
+  slot.making = std::move(making);
+  add_note(slot);
+}
 
 RequestRecord& RequestTable::insert(MPI_Request handle) { return record_for(take(handle)); }
 
-void RequestTable::settle() {
+void RequestTable::settle(MPI_Comm communicator) {
   while (!noted_.empty())
     settle(*slot_of(noted_.back()));
+  // Backwards: the last one takes the place of one that is settled.
+  for (size_t i = noted_collectives_.size(); i-- > 0;)
+    if (Slot& slot = *slot_of(noted_collectives_[i]); slot.arguments.communicator == communicator)
+      settle(slot);
 }
 
 void RequestTable::erase(MPI_Request handle) {
@@ -60,20 +71,20 @@ RequestTable::Slot& RequestTable::take(MPI_Request handle) {
   return slot;
 }
 
-RequestTable::Slot& RequestTable::take_noted(MPI_Request handle) {
-  Slot& slot = take(handle);
-  slot.noted_at = static_cast<uint32_t>(noted_.size());
-  noted_.push_back(handle);
-  return slot;
+void RequestTable::add_note(Slot& slot) {
+  std::vector<MPI_Request>& notes = notes_like(slot);
+  slot.noted_at = static_cast<uint32_t>(notes.size());
+  notes.push_back(slot.handle);
 }
 
 // The last one takes its place.
 void RequestTable::unnote(Slot& slot) {
-  if (slot.noted_at + 1 != noted_.size()) {
-    noted_[slot.noted_at] = noted_.back();
-    slot_of(noted_.back())->noted_at = slot.noted_at;
+  std::vector<MPI_Request>& notes = notes_like(slot);
+  if (slot.noted_at + 1 != notes.size()) {
+    notes[slot.noted_at] = notes.back();
+    slot_of(notes.back())->noted_at = slot.noted_at;
   }
-  noted_.pop_back();
+  notes.pop_back();
 }
 
 void RequestTable::give(Slot& slot) {

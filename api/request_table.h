@@ -81,7 +81,7 @@ class RequestTable {
   void note(MPI_Request handle, const RequestArguments& arguments);
   // The same of a collective: `making` fills in its empty record.
   using Making = std::function<void(RequestRecord&)>;
-  void note(MPI_Request handle, Making making);
+  void note(MPI_Request handle, MPI_Comm communicator, Making making);
   // Forgets it where it is noted and no more; returns whether it was.
   bool forget_noted(MPI_Request handle) {
     const Slot* slot = slot_of(handle);
@@ -90,8 +90,9 @@ class RequestTable {
     erase(handle);
     return true;
   }
-  // Makes the records of all that have been noted.
-  void settle() LANYARD_REQUIRES(context_locked);
+  // Before a communicator is freed: makes the records that ask the MPI about it. Of collectives those of this one
+  // alone, as a record has a part for each process; of all others all, as to tell them apart would take as long.
+  void settle(MPI_Comm communicator) LANYARD_REQUIRES(context_locked);
   // An empty record for this handle, in place of one that the MPI has used before.
   RequestRecord& insert(MPI_Request handle);
   void erase(MPI_Request handle);
@@ -133,7 +134,10 @@ class RequestTable {
   }
   // That of the handle, with neither a record nor arguments.
   Slot& take(MPI_Request handle);
-  Slot& take_noted(MPI_Request handle);
+  std::vector<MPI_Request>& notes_like(const Slot& slot) {
+    return slot.making != nullptr ? noted_collectives_ : noted_;
+  }
+  void add_note(Slot& slot);
   void unnote(Slot& slot);
   void give(Slot& slot);
   RequestRecord& record_for(Slot& slot);
@@ -147,6 +151,7 @@ class RequestTable {
   size_t count_ = 0;                                // of slots that are used
   size_t dirty_ = 0;                                // that are or were
   std::vector<MPI_Request> noted_;                  // without a record
+  std::vector<MPI_Request> noted_collectives_;      // likewise
   std::deque<RequestRecord> records_;
   std::vector<RequestRecord*> spare_;
 };
