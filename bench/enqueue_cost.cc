@@ -135,6 +135,7 @@ struct Options {
   int batch = 16;
   std::string measure = "both";
   std::string kind = "send";
+  int each_way = 8;
 };
 
 void declare(CLI::App& app, Options& o) {
@@ -145,8 +146,12 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::Range(0, kMaxLive));
   app.add_option("--batch", o.batch, "with --pairs: exchanges enqueued before the stream goes on (default: 16)")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--measure", o.measure, "with --pairs: both, send or receive (default: both)")
-      ->check(CLI::IsMember({"both", "send", "receive"}));
+  app.add_option(
+         "--measure", o.measure,
+         "with --pairs: both, send, receive; or exchange, of which a pair is one start and wait (default: both)")
+      ->check(CLI::IsMember({"both", "send", "receive", "exchange"}));
+  app.add_option("--each-way", o.each_way, "with --measure exchange: its sends, and its receives (default: 8)")
+      ->check(CLI::Range(1, 64));
   app.add_option("--kind", o.kind, "with --pairs: send or rsend (default: send)")
       ->check(CLI::IsMember({"send", "rsend"}));
   app.add_option("--max-live", o.max_live,
@@ -163,11 +168,13 @@ void declare(CLI::App& app, Options& o) {
 // counted.
 int run_pairs(const Options& o, EnqueueSetting& setting) {
   const SendKind kind = o.kind == "rsend" ? SendKind::kReady : SendKind::kRegular;
-  const auto measure = o.measure == "send"      ? EnqueuePairs::Measure::kSend
+  const bool is_exchange = o.measure == "exchange";
+  const auto measure = is_exchange              ? EnqueuePairs::Measure::kExchange
+                       : o.measure == "send"    ? EnqueuePairs::Measure::kSend
                        : o.measure == "receive" ? EnqueuePairs::Measure::kReceive
                                                 : EnqueuePairs::Measure::kBoth;
   EnqueuePairs others(setting, kind, o.live / 2, kLiveTag);
-  EnqueuePairs pairs(setting, kind, 1, kFirstTag);
+  EnqueuePairs pairs(setting, kind, is_exchange ? o.each_way : 1, kFirstTag, is_exchange);
   for (const EnqueuePairs* p : {&others, &pairs})
     if (!p->error().empty()) {
       fmt::print(stderr, "enqueue_cost: MPIX_Matchall: {}\n", p->error());

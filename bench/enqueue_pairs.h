@@ -30,14 +30,14 @@ struct EnqueueSetting {
   StreamGate gate;
 };
 
-// `count` sends of 8 bytes to the peer and as many receives from it, matched one to one.
-// Collective.
+// `count` sends of 8 bytes to the peer and as many receives from it, matched one to one; as one exchange, if so, which
+// then is started and waited for as a whole. Collective.
 class EnqueuePairs {
  public:
   enum Step { kStartReceive, kStartSend, kWaitSend, kWaitReceive, kSteps };
   using Seconds = std::array<double, kSteps>;
 
-  EnqueuePairs(EnqueueSetting& setting, SendKind kind, int count, int first_tag)
+  EnqueuePairs(EnqueueSetting& setting, SendKind kind, int count, int first_tag, bool is_merged = false)
       : setting_(setting), count_(count), buffers_(2 * static_cast<size_t>(count)) {
     for (int i = 0; i < count; ++i)
       requests_.add_receive(&buffers_[index(i)], sizeof(uint64_t), setting.peer, first_tag + i);
@@ -45,7 +45,11 @@ class EnqueuePairs {
       requests_.add_send(kind, &buffers_[index(count + i)], sizeof(uint64_t), setting.peer, first_tag + i);
     if (count == 0)
       return;
-    const std::string why = requests_.try_match();
+    if (is_merged)
+      requests_.merge(0, requests_.count(), "pairs", "none");
+    std::string why = requests_.try_match();
+    if (is_merged && why.empty())
+      why = requests_.why_not_merged(0);
     if (!setting.process.all(why.empty()))
       error_ = why.empty() ? "the peer failed to match" : why;
   }
@@ -90,14 +94,19 @@ class EnqueuePairs {
   // `exchanges` times in a row, while the stream stands still: start and wait for the first receive
   // and send. Calls mark(true) before and mark(false) after what `measure` names. The seconds for
   // all.
-  enum class Measure { kBoth, kSend, kReceive };
+  // kExchange: start and wait for all of them by one call each.
+  enum class Measure { kBoth, kSend, kReceive, kExchange };
   template <class Mark>
   double exchanges(int exchanges, Measure measure, Mark&& mark) {
     const bool has_receive = measure != Measure::kSend, has_send = measure != Measure::kReceive;
     setting_.gate.close();
     const double seconds = timed([&] {
-      for (int i = 0; i < exchanges; ++i)
-        exchange(mark, has_receive, has_send);
+      for (int i = 0; i < exchanges; ++i) {
+        if (measure == Measure::kExchange)
+          exchange_all(mark);
+        else
+          exchange(mark, has_receive, has_send);
+      }
     });
     setting_.gate.open();
     setting_.queue.drain();
@@ -120,6 +129,14 @@ class EnqueuePairs {
     queue.wait(send);
     mark(has_receive);
     queue.wait(receive);
+    mark(false);
+  }
+
+  template <class Mark>
+  void exchange_all(Mark&& mark) {
+    mark(true);
+    setting_.queue.start_all(requests_.count(), requests_.data());
+    setting_.queue.wait_all(requests_.count(), requests_.data());
     mark(false);
   }
 
