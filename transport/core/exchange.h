@@ -52,7 +52,8 @@
 // Not closed: a receive that is no member of an exchange at its side rings by its queue's shared trigger, from which
 // nothing can be taken back for one request alone. Where its clear-to-send i lands but is taken for failed, its process
 // lets go of it, its stream goes on, and clear-to-send i+1 comes and stands in at T for that of another receiver, whose
-// buffer is then written before it has been released. (Between two requests that touches only the pair that failed.)
+// buffer is then written before it has been released, or for the own ring. (Between two requests that touches only the
+// pair that failed.)
 // Both sides of all pairs are told of the failure, but late. `lanyard fuzz` finds it with 'failures' where a rank
 // merges its sends to two that merge nothing. Collectives merge everywhere (collectives.h of the engine).
 //
