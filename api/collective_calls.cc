@@ -14,7 +14,7 @@
 #include "api/type_map.h"
 #include <lanyard/lanyard.h>
 
-#if MPI_VERSION < 4
+#if MPI_VERSION < 4 && defined(OPEN_MPI)
 #include <mpi-ext.h>
 #endif
 
@@ -215,6 +215,24 @@ int neighbor_alltoallv(int code, const char* name, const void* from, const Count
                   });
 }
 
+#if MPI_VERSION < 4 && !defined(OPEN_MPI)
+// What such an MPI has of persistent collectives: none, and so there is none for it to make.
+#define LANYARD_MISSING(name)                                                                                     \
+  template <typename... Arguments>                                                                                \
+  int missing_##name(const Arguments&...) {                                                                       \
+    return lanyard::api::raise(MPI_COMM_WORLD, MPI_ERR_UNSUPPORTED_OPERATION,                                     \
+                               "this MPI has no persistent collectives: MPIX_" #name " takes Open MPI or MPI 4"); \
+  }
+LANYARD_MISSING(Barrier_init)
+LANYARD_MISSING(Bcast_init)
+LANYARD_MISSING(Allreduce_init)
+LANYARD_MISSING(Allgather_init)
+LANYARD_MISSING(Allgatherv_init)
+LANYARD_MISSING(Neighbor_alltoall_init)
+LANYARD_MISSING(Neighbor_alltoallv_init)
+LANYARD_MISSING(Neighbor_alltoallw_init)
+#endif
+
 }  // namespace
 
 extern "C" {
@@ -289,9 +307,12 @@ LANYARD_BARRIER(MPI, PMPI)
 LANYARD_COLLECTIVES(MPIX, PMPI, , int, int)
 LANYARD_COLLECTIVES(MPI, PMPI, , int, int)
 LANYARD_COLLECTIVES(MPI, PMPI, _c, MPI_Count, MPI_Aint)
-#else
+#elif defined(OPEN_MPI)
 LANYARD_BARRIER(MPIX, PMPIX)
 LANYARD_COLLECTIVES(MPIX, PMPIX, , int, int)
+#else
+LANYARD_BARRIER(MPIX, missing)
+LANYARD_COLLECTIVES(MPIX, missing, , int, int)
 #endif
 
 }  // extern "C"

@@ -45,10 +45,12 @@ void push_command(Commands& commands, Fill fill, Progress progress) {
 template <typename Commands, typename Run>
 size_t run_all_before(const Commands& commands, Run run) {
   const uint64_t next = commands.next();
-  size_t done = run();
+  size_t done = 0;
   while (commands.oldest() < next) {
-    sched_yield();
-    done += run();
+    const size_t ran = run();
+    if (ran == 0)
+      sched_yield();
+    done += ran;
   }
   return done;
 }

@@ -152,7 +152,8 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
  * operations on MPI's own datatypes, combined on the stream in the order of ranks, which makes the same bits on every
  * process and in every run: ((x0 op x1) op x2) and so on. In memory of the host's, on host streams. Neighbour
  * collectives: on communicators with a topology; what goes towards lower coordinates of a grid comes from higher ones,
- * though both may be the same process. The call gives MPI's errors. Whether Lanyard can do it is said when it is
+ * though both may be the same process. The call gives MPI's errors, and MPI_ERR_UNSUPPORTED_OPERATION where the MPI is
+ * one of MPI 3 and not Open MPI, as it has no persistent collectives. Whether Lanyard can do it is said when it is
  * matched: MPI_ERR_OP, MPI_ERR_TYPE (an operation or a datatype of the program's, or one that is not defined for the
  * other), MPI_ERR_COUNT (2 GiB and more to combine), MPI_ERR_NO_MEM (for what the others contribute),
  * MPI_ERR_UNSUPPORTED_OPERATION (a communicator, a datatype or memory that it cannot do), and nothing has changed then.

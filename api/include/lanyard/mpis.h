@@ -450,7 +450,8 @@ static inline int MPIS_Barrier_init(MPI_Comm communicator, MPI_Info info, MPIS_R
   return code;
 }
 
-/* As MPIX_Allreduce_init. What Lanyard cannot combine is MPIS_UNSUPPORTED_BEHAVIOR of the match. */
+/* As MPIX_Allreduce_init. An operation that Lanyard does not combine is MPIS_UNSUPPORTED_BEHAVIOR of the
+ * match, a datatype or a length MPIS_INVALID_REQUEST_STATE. */
 static inline int MPIS_Allreduce_init(const void* in, void* out, int count, MPI_Datatype datatype, MPI_Op op,
                                       MPI_Comm communicator, MPI_Info info, MPIS_Request* request) {
   int code = lanyard_mpis_make("MPIS_Allreduce_init", communicator, request);
