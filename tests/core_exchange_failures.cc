@@ -119,6 +119,28 @@ TEST_F(ExchangeFailures, AMessageThatFailedIsNotTakenForLanded) {
   free_ours();
 }
 
+// What it has still enqueued would be taken for another receiver's: its stream goes on.
+TEST_F(ExchangeFailures, AReceiverThatWasLetGoOfSendsNoClearToSendAnyMore) {
+  build(2, 0);
+  iteration();
+  ASSERT_TRUE(theirs[0]->trigger.valid()) << "one of its own";
+  for (int start = 0; start < 2; ++start) {
+    start_one(0);
+    EXPECT_TRUE(works(peer().queue->wait(std::array{theirs[0]})));
+  }
+  job.run();
+  EXPECT_EQ(ours[0]->clearances(), 2u);
+  peer().endpoint.failures().add(*theirs[0], Code::kFailed);
+  EXPECT_EQ(told(peer()), std::vector<const Request*>{theirs[0]});
+  job.run();
+  EXPECT_TRUE(peer().stream.empty());
+  EXPECT_EQ(ours[0]->clearances(), 2u) << "the third start's";
+  hear();
+  EXPECT_EQ(told(us()), std::vector<const Request*>{}) << "none of ours is under way";
+  EXPECT_EQ(us().queue->start(ours).code(), Code::kFailed);
+  free_all();
+}
+
 TEST_F(ExchangeFailures, EachThatFailedByThenIsTold) {
   build(2, 2);
   iteration();

@@ -237,6 +237,47 @@ TEST_F(FewCounters, AreRefusedAndNothingHasChanged) {
   free_all();
 }
 
+// A receive whose sender merges needs a counter more, which it is known to need once they meet.
+struct NoTrigger : ExchangeTest {
+  NoTrigger() : ExchangeTest({.limits = {.max_counters = 4}}) {
+    add(1, 0, false);
+    make(ours);
+    for (uint32_t left = 4 - usage[1]; left > 1; --left)
+      taken.push_back(peer().nic().open_counter().value());
+  }
+  void give_back() {
+    for (const nic::CounterId counter : taken)
+      EXPECT_TRUE(works(peer().nic().close_counter(counter)));
+    taken.clear();
+  }
+  std::vector<nic::CounterId> taken;
+};
+TEST_F(NoTrigger, TheCallIsRefusedAndTheOfferStays) {
+  begin(us(), ours);
+  job.match();
+  const Status status = peer().matcher.begin(*theirs[0]);
+  EXPECT_EQ(status.code(), Code::kExhausted) << status.to_string();
+  EXPECT_EQ(theirs[0]->state, Request::State::kFresh);
+  EXPECT_EQ(ours[0]->state, Request::State::kMatching);
+  give_back();
+  begin(peer(), theirs);
+  job.match();
+  iteration();
+  free_all();
+}
+TEST_F(NoTrigger, OfAPostedReceiveBothSidesAreToldAndMayMatchAgain) {
+  match();
+  for (const Request* request : {ours[0], theirs[0]}) {
+    EXPECT_EQ(request->state, Request::State::kFresh);
+    EXPECT_EQ(request->match_error.code(), Code::kExhausted) << request->match_error.to_string();
+  }
+  EXPECT_EQ(peer().nic().usage().counters, usage[1] + taken.size());
+  give_back();
+  match();
+  iteration();
+  free_all();
+}
+
 // ---- Ready sends
 
 // All that is promised is that the other's last wait has passed: so two exchanges in turn need nothing else.

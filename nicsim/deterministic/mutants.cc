@@ -73,6 +73,7 @@ enum Workload : uint32_t {
   kMergedEnded,   // an exchange that has lost a member
   kMergedFlag,    // an exchange, of messages of several pieces, whose senders raise flags
   kMergedAsked,   // ... a receiver waits for the answer before it sends what the sender's exchange waits for; a driver
+  kMergedAlone,   // an exchange's sends to two, of which one fails after it has landed, and whose receives are single
 };
 
 constexpr const char* kWorkloads[] = {
@@ -145,6 +146,7 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1i1_0-1:16t2i1/m0.1_x0.1_s0.1_w0.1_y_f0_s1-_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_y",
     "2ranks,2req-each-way,3iter,merged,sender-flag,early-acks,bytes=24,max-message=16",
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w0.1r_u1_y/s0r_w0r_y_u0_p1_s1_w1_y,sender-flag,cxi-driver",
+    "program=0-1:16t1i1_0-2:16t2i1/s0.1_w0.1_s0.1_w0.1_y/s0r_w0r_s0r_w0r_y/s1r_w1r_s1r_w1r_y,failures",
     "random programs",
 };
 constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
@@ -449,6 +451,9 @@ constexpr Mutant kMutants[] = {
     {193, "prepared for ever", "what a request has prepared is not released when it is freed",
      "ResourcePool::try_close", kFree, nullptr},
     {194, "released twice", "what a prepared operation names is let go of twice", "NicModel::release", kFree, nullptr},
+    {195, "shared trigger towards an exchange",
+     "a receive whose sender merges rings by its queue's shared trigger, from which nothing can be taken back",
+     "open_trigger (matcher.cc)", kMergedAlone, nullptr},
 };
 
 }  // namespace

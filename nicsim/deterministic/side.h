@@ -20,6 +20,7 @@ struct Side {
   uint32_t queue = 0;                         // of the last start
   std::vector<uint64_t> starts_on;            // by queue that it was started on: `starts` of the last one there
   uint64_t number = 0;                        // the core's for its request, the last one
+  nic::CounterId trigger;                     // the core's for its request, as far as is known here
   uint64_t before = 0;                        // starts of its requests that were freed
   uint64_t starts = 0;                        // that the host has enqueued, of all of them
   uint64_t waits = 0;                         // likewise

@@ -62,8 +62,9 @@ WaitLink TransferWaits::not_posted(const std::string& what, RequestName request,
       text += " and its trigger counter at " +
               std::to_string(process.nic.model().read(side.core->trigger).value().reached() - side.core->trigger_base) +
               " of " +
-              std::to_string((side.core->exchange == nullptr ? 2 : side.core->exchange->trigger_step()) *
-                             (iteration - side.before));
+              std::to_string(
+                  (side.core->exchange == nullptr ? side.core->trigger_step() : side.core->exchange->trigger_step()) *
+                  (iteration - side.before));
     return {text, std::nullopt, Blame::kProtocol};
   }
   return {what + " is lost: it is neither posted nor fired", std::nullopt, Blame::kProtocol};

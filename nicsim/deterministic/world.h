@@ -287,6 +287,7 @@ class World {
   void new_request(uint32_t index);
   void grow_old(Side& side, uint32_t index);
   void begin_match(uint32_t index);
+  void note_trigger(Side& side);
   void merge(Process& process, std::span<const RequestName> requests);
   static std::vector<bool> find_implied(const Exchange& exchange);
   void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);

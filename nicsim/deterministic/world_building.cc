@@ -54,6 +54,8 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
       if (action.kind == Action::Kind::kMatch)
         for (const RequestName request : action.requests)
           ++lives[request.index];
+  const bool merges = std::any_of(exchange.messages().begin(), exchange.messages().end(),
+                                  [](const auto& message) { return message.options.send_merged != 0; });
   for (uint32_t each = 0; each < exchange.messages().size(); ++each) {
     const Exchange::Message& message = exchange.messages()[each];
     Needs& from = needs[message.from];
@@ -62,8 +64,8 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
     from.regions += 2 * lives[2 * each];
     if (core::raises_flags(options.strategy) && message.options.send_merged != 0)
       from.counters += lives[2 * each];  // of its own writes
-    // A receive may be an exchange by itself.
-    to.counters += (message.options.receive_merged == 0 ? 1 : 2) * lives[2 * each + 1];
+    // A receive may be an exchange by itself, or have a sender that merges, which need not be that of its own message.
+    to.counters += (message.options.receive_merged == 0 && !merges ? 1 : 2) * lives[2 * each + 1];
     to.regions += (core::raises_flags(options.strategy) ? 2 : 1) * lives[2 * each + 1];
     // Of an exchange with two sets, the words that tell of the other.
     from.regions += (message.options.send_set == 0 ? 0 : 1) * lives[2 * each];
@@ -307,7 +309,9 @@ void World::match() {
       Process& process = *state_->processes[rank];
       while (!process.mail.under_way().empty()) {
         process.mail.arrive(0);
+        process.nic.have_plenty(true);  // as in take_mail()
         (void)process.matcher.progress();
+        process.nic.have_plenty(false);
       }
     }
   }
@@ -316,6 +320,7 @@ void World::match() {
       continue;
     if (!state_->sides[index].core->matched())
       return find(Finding::kOrder, "matching", "the " + exchange_.describe({index}) + " is not matched");
+    note_trigger(state_->sides[index]);
     grow_old(state_->sides[index], index);
   }
 }
@@ -365,6 +370,16 @@ void World::begin_match(uint32_t index) {
   for (const nic::CounterId counter : {side.core->trigger, side.core->completion, side.core->written})
     if (counter.valid())
       process.opened(counter, process.nic.model().read(counter).value());
+  side.trigger = side.core->trigger;
+}
+
+// A receive whose sender merges may have been given a trigger, as it was matched.
+void World::note_trigger(Side& side) {
+  if (side.core == nullptr || !side.core->trigger.valid() || side.core->trigger == side.trigger)
+    return;
+  side.trigger = side.core->trigger;
+  Process& process = *state_->processes[side.rank];
+  process.opened(side.trigger, process.nic.model().read(side.trigger).value());
 }
 
 // Everybody's books on the request as if options_.age iterations had gone by.
@@ -395,7 +410,7 @@ void World::grow_old(Side& side, uint32_t index) {
   if (core.flag_word.valid())
     *core.flag_word.address += age;
   if (core.trigger.valid() && first)
-    count(core.trigger, core.exchange == nullptr ? 2 * age : core.exchange->trigger_value(age, age));
+    count(core.trigger, core.exchange == nullptr ? core.trigger_step() * age : core.exchange->trigger_value(age, age));
   if (core.clear_to_send_word.valid() && core.clearance != core::Clearance::kImplied)
     *core.clear_to_send_word.address += age;
   state_->promises[index / 2] = age;

@@ -52,12 +52,16 @@ void World::take_mail(Process& process) {
     process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
   process.failures_announced = process.card().failures();
   (void)process.nic.gave_stale_value();
+  process.nic.have_plenty(true);  // nobody would ask again for what a posted receive lacks
   note_failures_told(process, [&] {
     if (by_card != nullptr)
       by_card->look();
     else
       (void)process.matcher.progress();
   });
+  process.nic.have_plenty(false);
+  for (const uint32_t request : process.requests)
+    note_trigger(state_->sides[request]);
   if (by_card == nullptr)
     oracle::check_offers(*this, process);
   if (news || process.matcher.owes() != owed)

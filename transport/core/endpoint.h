@@ -69,6 +69,8 @@ class Endpoint {
   // What matching needs, by direction; nothing is kept on failure (kExhausted: out of counters or regions).
   Status open_resources(Request& request);
   void close_resources(Request& request);
+  // Gives a receive that has resources, and is no member of an exchange, a trigger of its own.
+  Status open_trigger(Request& request) { return resources_.open_trigger(request); }
   // A counter of a queue's or a standing request's, which the NIC may yet have something to do with.
   void close_counter(nic::CounterId counter) { resources_.close(counter); }
   // What a request's trigger, or an exchange's, counts since the first iteration.

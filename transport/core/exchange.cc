@@ -139,7 +139,7 @@ Status check_exchanges(std::span<Request* const> requests) {
 std::vector<const Request*> missing_clearances(const Exchange& exchange, uint64_t iteration) {
   std::vector<const Request*> missing;
   for (const Request* member : exchange.members)
-    if (needs_clearance(*member) && member->clear_to_send_word.read() - member->clear_to_send_base < iteration)
+    if (needs_clearance(*member) && member->clearances() < iteration)
       missing.push_back(member);
   return missing;
 }

@@ -2,8 +2,9 @@
 // one done word, one ring and one wait together. With strategy A a halo step of 8 sends and 8 receives takes 17 entries
 // in place of 32, with ready sends 9 in place of 24.
 //
-// It is a matter of this process alone: the other sides of its pairs are ordinary requests, or members of exchanges of
-// their own. Strategy A (plan.h), iteration i = 1, 2, ...; n regular sends, N writes in all, sent and received:
+// It is a matter of this process alone, but for one counter (see below): the other sides of its pairs are ordinary
+// requests, or members of exchanges of their own. Strategy A (plan.h), iteration i = 1, 2, ...; n regular sends, N
+// writes in all, sent and received:
 //
 //   stream --(n+1)--> T >= (2n+1)(i-1) + n+1 --> clear-to-sends of the receives, writes of the ready sends
 //   clear-to-sends of the others --1 each--> T >= (2n+1)i --> writes of the regular sends
@@ -49,13 +50,12 @@
 // answered. For that the done word's increment is no operation of such a send, where there is a receive. A flag that
 // fails counts at its sender alone: the receiver's wait does not pass, until it is told (Endpoint::end_peer()).
 //
-// Not closed: a receive that is no member of an exchange at its side rings by its queue's shared trigger, from which
-// nothing can be taken back for one request alone. Where its clear-to-send i lands but is taken for failed, its process
-// lets go of it, its stream goes on, and clear-to-send i+1 comes and stands in at T for that of another receiver, whose
-// buffer is then written before it has been released, or for the own ring. (Between two requests that touches only the
-// pair that failed.)
-// Both sides of all pairs are told of the failure, but late. `lanyard fuzz` finds it with 'failures' where a rank
-// merges its sends to two that merge nothing. Collectives merge everywhere (collectives.h of the engine).
+// A receive whose clear-to-send i has landed but was taken for failed is let go of, and its stream goes on:
+// clear-to-send i+1 must not come any more, for at T it would stand in for that of another receiver, whose buffer would
+// be written before it has been released, or for the own ring. (With single requests it touches only the pair that
+// failed.) So it waits for a counter from which it can be taken back: of a member of an exchange that is T of its own
+// side; any other receive, whose sender's offer says that it merges, gets a trigger of its own, and its starts a ring
+// of their own. (Mutant: the queue's shared trigger.)
 //
 // With C, too, the done word is a word of the exchange's, raised by an entry, and no counter's copy: a copy is promised
 // after own operations (N10), and the last that C counts may be another's flag. So C has the entries of B here: for 8

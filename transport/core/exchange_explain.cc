@@ -39,7 +39,7 @@ Queue::Progress Queue::progress_of_exchange(const Exchange& exchange, uint64_t i
   uint64_t wanted = exchange.ring_value() * iteration;
   for (const Request* member : exchange.members)
     if (member->clear_to_send_word.valid())
-      wanted += member->clear_to_send_word.read() - member->clear_to_send_base;
+      wanted += member->clearances();
   if (exchange.other != nullptr)
     wanted += exchange.other->shared.done.read() - exchange.other->shared.done_base;
   return reached >= wanted ? Progress::kReached : Progress::kEnqueued;

@@ -14,15 +14,16 @@ namespace lanyard::core {
 
 struct MatchCard {
   enum class Kind : uint32_t {
-    kOffer,     // sender to receiver: I have this send
-    kAccept,    // receiver to sender: it is matched, write here
-    kReject,    // receiver to sender: it would not fit
-    kDiffer,    // receiver to sender: this process follows another strategy
-    kWithdraw,  // sender to receiver: the send has been freed and is offered no more
-    kFreed,     // either to the other: my side of the pair has been freed, and takes no part in starts beyond `starts`
-    kFailed,    // either to the other: an operation of my side of the pair has failed
-    kAsk,       // receiver to sender: have your starts up to `starts` ended, and well?
-    kSound,     // sender to receiver: up to `starts` they have
+    kOffer,      // sender to receiver: I have this send
+    kAccept,     // receiver to sender: it is matched, write here
+    kReject,     // receiver to sender: it would not fit
+    kDiffer,     // receiver to sender: this process follows another strategy
+    kNoTrigger,  // receiver to sender: the clear-to-sends would need a counter, and this NIC has none left
+    kWithdraw,   // sender to receiver: the send has been freed and is offered no more
+    kFreed,      // either to the other: my side of the pair has been freed, and takes no part in starts beyond `starts`
+    kFailed,     // either to the other: an operation of my side of the pair has failed
+    kAsk,        // receiver to sender: have your starts up to `starts` ended, and well?
+    kSound,      // sender to receiver: up to `starts` they have
   };
   Kind kind = Kind::kOffer;
   uint32_t from_nic = 0;  // who wrote the card
@@ -35,6 +36,7 @@ struct MatchCard {
   uint64_t longest = 0;   // the longest message of the writer's NIC: both sides cut at the shorter of the two
   nic::RemoteKey key;     // kOffer: clear-to-send word; kAccept: the receive's buffer
   uint32_t ready = 0;     // kOffer: a ready send
+  uint32_t merged = 0;    // kOffer: of a member of an exchange, whose trigger others' clear-to-sends reach, too
   uint32_t strategy = 0;  // kOffer, kDiffer: the writer's core::Strategy
   nic::RemoteKey flag;    // kAccept: the receive's done word, where senders raise it
   uint64_t set = 0;       // kOffer, kAccept: of the writer's exchange with two sets its Exchange::number; 0: of none

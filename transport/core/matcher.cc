@@ -39,6 +39,13 @@ Status too_long(uint64_t sent, uint64_t received) {
           "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
 }
 
+// Where other receivers' clear-to-sends reach the sender's trigger as well, those of this receive are given a trigger
+// of their own, from which they can be taken back (exchange.h).
+Status open_trigger(Endpoint& endpoint, Request& receive, const MatchCard& offer) {
+  const bool own = offer.merged != 0 && offer.ready == 0 && receive.exchange == nullptr;
+  return own ? endpoint.open_trigger(receive) : Status();
+}
+
 }  // namespace
 
 Status Matcher::begin(Request& request) {
@@ -64,6 +71,10 @@ Status Matcher::begin(Request& request) {
       posted_.add(request);
     } else {
       const MatchCard card = offer->card;
+      if (Status status = open_trigger(endpoint_, request, card); !status.ok()) {
+        fail(endpoint_, request, status);
+        return status;
+      }
       offers_.remove(*offer);
       pair(request, card);
     }
@@ -79,6 +90,7 @@ Status Matcher::begin(Request& request) {
   card.bytes = transfer.bytes;
   card.send = request.number;
   card.ready = transfer.ready ? 1 : 0;
+  card.merged = request.exchange != nullptr ? 1 : 0;
   card.strategy = static_cast<uint32_t>(endpoint_.options().strategy);
   card.longest = endpoint_.nic().caps().max_message_bytes;
   card.set = set_number(request);
@@ -117,12 +129,16 @@ void Matcher::handle(const MatchCard& card) {
         return;
       }
       posted_.remove(*receive);
-      pair(*receive, card);
+      if (Status status = open_trigger(endpoint_, *receive, card); status.ok())
+        pair(*receive, card);
+      else
+        refuse(*receive, card, std::move(status));
       return;
     }
     case MatchCard::Kind::kAccept: accepted(card); return;
     case MatchCard::Kind::kReject:
-    case MatchCard::Kind::kDiffer: rejected(card); return;
+    case MatchCard::Kind::kDiffer:
+    case MatchCard::Kind::kNoTrigger: rejected(card); return;
     case MatchCard::Kind::kWithdraw: withdrawn(card); return;
     case MatchCard::Kind::kFreed:
     case MatchCard::Kind::kFailed: ended(card); return;
@@ -135,8 +151,17 @@ void Matcher::handle(const MatchCard& card) {
   LANYARD_CHECK(false, "a card of no kind");
 }
 
-// Answers an offer for this receive. An answer that cannot be carried fails the receive: its sender waits on, and is
-// told by its own deadline.
+// A posted receive for which something is lacking cannot be told by the call that posted it: neither side is matched.
+void Matcher::refuse(Request& receive, const MatchCard& offer, Status why) {
+  MatchCard answer = offer;
+  answer.from_nic = endpoint_.self();
+  answer.kind = MatchCard::Kind::kNoTrigger;
+  (void)courier_.send(offer.from_nic, answer);  // as in pair()
+  fail(endpoint_, receive, std::move(why));
+}
+
+// Answers an offer for this receive, which has all that it needs. An answer that cannot be carried fails the receive:
+// its sender waits on, and is told by its own deadline.
 void Matcher::pair(Request& receive, const MatchCard& offer) {
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
@@ -208,9 +233,12 @@ void Matcher::rejected(const MatchCard& card) {
   Request* send = matching_send(card);
   if (send == nullptr)
     return;
-  fail(endpoint_, *send,
-       card.kind == MatchCard::Kind::kDiffer ? differ(endpoint_.options().strategy, card.strategy)
-                                             : too_long(send->transfer.bytes, card.bytes));
+  Status why = too_long(send->transfer.bytes, card.bytes);
+  if (card.kind == MatchCard::Kind::kDiffer)
+    why = differ(endpoint_.options().strategy, card.strategy);
+  else if (card.kind == MatchCard::Kind::kNoTrigger)
+    why = {Code::kExhausted, "its receive needs a counter, and the receiver's NIC has none left"};
+  fail(endpoint_, *send, std::move(why));
 }
 
 void Matcher::withdrawn(const MatchCard& card) {

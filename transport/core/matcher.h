@@ -60,6 +60,7 @@ class Matcher {
 
   void handle(const MatchCard& card);
   void pair(Request& receive, const MatchCard& offer);
+  void refuse(Request& receive, const MatchCard& offer, Status why);
   void accepted(const MatchCard& card);
   void rejected(const MatchCard& card);
   void withdrawn(const MatchCard& card);

@@ -41,7 +41,9 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     op.bytes = std::min(context.max_message_bytes, request.transfer.bytes - op.local.offset);
     op.context = context.context;
     const bool shared = keys.ready && request.exchange == nullptr;
-    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0}, .step = 2, .shared = shared});
+    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0},
+                    .step = request.trigger_step(),
+                    .shared = shared});
   }
   if (flag)
     plan.push_back(raise_flag(request, keys, context, count));
@@ -56,9 +58,10 @@ void plan_receive(const Request& request, const PeerKeys& keys, const PlanContex
     plan.push_back(tell_stream(request, context, count));
   if (!keys.ready) {
     const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
-    const bool shared = request.exchange == nullptr;
-    const nic::CounterId trigger = shared ? nic::CounterId() : request.trigger;
-    plan.push_back({.op = {.op = op, .trigger = trigger, .threshold = 0}, .step = 0, .shared = shared});
+    const bool shared = !request.trigger.valid();
+    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0},
+                    .step = request.trigger_step(),
+                    .shared = shared});
   }
 }
 

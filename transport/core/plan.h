@@ -10,7 +10,8 @@
 // A regular send's trigger counter counts both its own starts and the receiver's clear-to-sends (atomics that land on
 // an 8-byte region bound to it). Neither side can be two ahead of the other, because a restart needs the wait; so the
 // value 2i means {i starts, i clear-to-sends} and nothing else. A ready send has its start promised safe: its write
-// hangs on the queue's shared trigger counter and its receive sends no clear-to-send.
+// hangs on the queue's shared trigger counter and its receive sends no clear-to-send. (A receive whose sender merges it
+// with others has a trigger of its own: exchange.h.)
 //
 // Strategy B, "sender's flag", for NICs whose remote-write counters say nothing on visibility: a receive has no
 // counter. The writes complete on delivery, and then

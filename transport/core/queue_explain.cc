@@ -103,8 +103,7 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
     return progress_of_exchange(*request.exchange, iteration);
   if (request.trigger.valid()) {
     const uint64_t reached = endpoint_.triggered(request);
-    const uint64_t cleared = request.clear_to_send_word.read() - request.clear_to_send_base;
-    return reached >= cleared + iteration ? Progress::kReached : Progress::kEnqueued;
+    return reached >= request.clearances() + iteration ? Progress::kReached : Progress::kEnqueued;
   }
   if (!request.rings.empty() && request.starts - iteration < Request::kRings) {
     const uint64_t rung = endpoint_.nic().read(shared_trigger_).value().reached();
@@ -157,7 +156,7 @@ Queue::Explanation Queue::explain_send(const Request& request, uint64_t iteratio
     const std::string text = " <- trigger counter " + of(trigger, 2 * iteration);
     if (trigger >= 2 * iteration)
       return {text + unacknowledged.text, unacknowledged.missing};
-    const bool cleared = request.clear_to_send_word.read() - request.clear_to_send_base >= iteration;
+    const bool cleared = request.clearances() >= iteration;
     const std::string clearance =
         cleared ? "" : " <- clear-to-send " + which + " from " + rank_of(request) + " has not arrived";
     if (progress_of(request, iteration) == Progress::kEnqueued)

@@ -116,6 +116,12 @@ struct Request : Resources {
   uint64_t iterations_at(uint64_t value) const {
     return written_back ? (nic::from_word(value).success - done_base) / completions : value - done_base;
   }
+  // What its trigger counts in one iteration, where that is no exchange's: its start, and of a send a clear-to-send.
+  uint64_t trigger_step() const { return transfer.direction == Direction::kSend ? 2 : 1; }
+  // How many clear-to-sends have come; to a receive none do.
+  uint64_t clearances() const {
+    return clear_to_send_word.valid() ? clear_to_send_word.read() - clear_to_send_base : 0;
+  }
   // Nobody's requests have no counter: what is started is done.
   uint64_t iterations_done() const { return done.valid() ? iterations_at(done.read()) : starts; }
   // What the completion counter has counted once so many have.

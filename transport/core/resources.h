@@ -28,7 +28,7 @@ struct PreparedOp {
 };
 
 struct Resources {
-  nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h
+  nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h; few receives: starts (exchange.h)
   nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
   nic::RegionId buffer;
   nic::RegionId clear_to_send;  // what lands there `trigger` counts; of an exchange: the done word of its other set
@@ -73,6 +73,8 @@ class ResourcePool {
   // Of two exchanges that do: from now on each one's trigger counts what lands in the other's done word by the key of
   // its region `clear_to_send`. kExhausted: out of regions.
   Status count_each_other(Resources& first, Resources& second);
+  // A counter for their trigger, which have none. kExhausted: there is none left.
+  Status open_trigger(Resources& resources);
   // Leaves `resources` empty.
   void close(Resources& resources);
   // A counter that is nobody's any more.
@@ -91,7 +93,6 @@ class ResourcePool {
   Status open_flag(Resources& resources);
   Status give_word(Resources& resources);
   Status open_counter(nic::CounterId& counter);
-  Status open_trigger(Resources& resources);
   Status enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region);
   Status take_done_word(Resources& resources);
 

@@ -103,12 +103,11 @@ uint64_t StandingOrders::started(const Request& request) const {
   if (!request.trigger.valid())
     return std::max(completed, standing.base + nic_.read(standing.trigger).value().reached());
   // The counter counts clear-to-sends too, which come while it is read; both grow in one step of the NIC's.
-  uint64_t word = 0, reached = 0;
+  uint64_t cleared = 0, reached = 0;
   do {
-    word = request.clear_to_send_word.read();
+    cleared = request.clearances();
     reached = nic_.read(request.trigger).value().reached();
-  } while (request.clear_to_send_word.read() != word);
-  const uint64_t cleared = word - request.clear_to_send_base;
+  } while (request.clearances() != cleared);
   return std::max(completed, reached - std::min(reached, cleared));
 }
 
@@ -152,9 +151,7 @@ Status StandingOrders::end(Request& request) {
     close_trigger_(request, own);
   // A receive sends one clear-to-send more than there are starts, at most, before it has completed. But once it was let
   // go of it goes on by itself, and its clear-to-sends make due what stands for starts to come.
-  const uint64_t cleared =
-      request.clear_to_send_word.valid() ? request.clear_to_send_word.read() - request.clear_to_send_base : 0;
-  request.ran_ahead = request.ran_ahead || cleared > starts + 1;
+  request.ran_ahead = request.ran_ahead || request.clearances() > starts + 1;
   request.standing->give_counts();
   request.starts = request.waits = starts;
   request.doorbell_queue = 0;  // its bell was rung by others

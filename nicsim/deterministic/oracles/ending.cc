@@ -186,7 +186,8 @@ void judge_side(World& world, uint32_t index) {
       of_other = other.starts - other.before;
     });
     const uint64_t wanted =
-        core.trigger_base + (core.exchange == nullptr ? 2 * starts : core.exchange->trigger_value(starts, of_other));
+        core.trigger_base +
+        (core.exchange == nullptr ? core.trigger_step() * starts : core.exchange->trigger_value(starts, of_other));
     if (core.exchange == nullptr || !core.exchange->ended)
       expect("its trigger counter holds", card.read(core.trigger).value().success, wanted);
   }
