@@ -76,6 +76,8 @@ class RawSocket {
     EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
     return ntohs(address.sin_port);
   }
+  // From now on the kernel keeps no more than about twice as many for the test, where it would let that grow.
+  void limit_kept(int bytes) { EXPECT_EQ(::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0); }
   // Those that are there now; the rest is for the next call.
   Bytes receive(size_t most) {
     if (most == 0)
