@@ -1,5 +1,7 @@
 #include "api/backends.h"
 
+#include <cstdlib>
+
 #include "nicsim/threaded/lagging_memory.h"
 #include "nicsim/threaded/threaded_nic.h"
 #include "nicsim/wire/shm_wire.h"
@@ -40,9 +42,13 @@ Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemor
                                                                 .device_memory = memory,
                                                                 .deferred_depth = settings.ofi_dwq_depth,
                                                                 .counts_both = settings.ofi_counts_both});
-  if (!nic.ok())
-    return nic.status();
-  return std::unique_ptr<nic::Nic>(std::move(nic.value()));
+  if (nic.ok())
+    return std::unique_ptr<nic::Nic>(std::move(nic.value()));
+  const bool may_simulate = settings.ofi_provider == "cxi" && ::getenv("FI_PROVIDER_PATH") == nullptr;
+  return Status(
+      nic.status().code(),
+      nic.status().message() +
+          (may_simulate ? "; without Slingshot there is a simulated one, by FI_PROVIDER_PATH: see lanyard(7)" : ""));
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ class Builder {
     PMPI_Comm_size(scope.communicator, &size_);
     record.communicator = *context.communicators().of_request(scope.communicator).ref;
     record.collective = std::make_shared<Collective>();
-    record.collective->name = std::string(name) + " of " + std::to_string(size_) + " processes";
+    record.collective->name =
+        std::make_shared<std::string>(std::string(name) + " of " + std::to_string(size_) + " processes");
   }
 
   int rank() const { return rank_; }
@@ -38,7 +39,7 @@ class Builder {
   }
   void refuse(int error_class, const std::string& why) {
     record_.unusable_class = error_class;
-    record_.unusable = record_.collective->name + ": " + why;
+    record_.unusable = *record_.collective->name + ": " + why;
   }
   // Whoever has nothing to say to anybody has a member all the same, which counts starts and waits.
   void finish() LANYARD_REQUIRES(context_locked) {
@@ -52,7 +53,7 @@ class Builder {
     }
     // A single one as well: what it started can then be taken back for it alone where it fails (core/exchange.h).
     for (const auto& member : members)
-      member->exchange = record_.collective->name + " #" + std::to_string(scope_.name);
+      member->exchange = *record_.collective->name + " #" + std::to_string(scope_.name);
   }
 
  private:
@@ -60,6 +61,7 @@ class Builder {
     RequestRecord& member = *record_.collective->members.emplace_back(std::make_unique<RequestRecord>());
     resolve(context_, {kind, edge.peer, edge.tag, block.buffer, block.count, block.datatype, scope_.communicator},
             member);
+    member.transfer.part_of = record_.collective->name;
     if (member.unusable_class != MPI_SUCCESS)
       refuse(member.unusable_class, member.unusable);
     else if (edge.peer != MPI_PROC_NULL)
@@ -261,14 +263,16 @@ std::vector<RequestRecord*> parts_of(const std::vector<RequestRecord*>& records)
 }
 
 std::string describe(const RequestRecord& record) {
-  return record.collective != nullptr ? record.collective->name : record.core->describe();
+  if (record.collective != nullptr)
+    return *record.collective->name;
+  return record.core != nullptr ? record.core->describe() : record.transfer.describe();
 }
 
 Status match_error(const RequestRecord& record) {
   Status error;
   for_each_part(record, [&](const RequestRecord& part) {
     if (error.ok() && !part.matched())
-      error = part.core->match_error;
+      error = {part.core->match_error.code(), describe(record) + ": " + part.core->match_error.message()};
   });
   return error;
 }

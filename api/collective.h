@@ -29,7 +29,7 @@
 namespace lanyard::api {
 
 struct Collective {
-  std::string name;                                     // "MPI_Allreduce"
+  std::shared_ptr<const std::string> name;              // "MPI_Allreduce of 4 processes"
   std::vector<std::unique_ptr<RequestRecord>> members;  // at least one
   std::shared_ptr<std::byte> contributions;             // of the others, in an allreduce
   // Memory that the arithmetic touches, in bytes: the host's, or it is refused.
@@ -92,10 +92,9 @@ void for_each_part(Record& record, Visit visit) {
     visit(*member);
 }
 std::vector<RequestRecord*> parts_of(const std::vector<RequestRecord*>& records);
-// "recv, peer 2, tag 7, 16384 B"; "MPI_Barrier of 4 processes". Requires that a point-to-point request has been given
-// to a matching function.
+// "recv, peer 2, tag 7, 16384 B"; "MPI_Barrier of 4 processes".
 std::string describe(const RequestRecord& record);
-// Why the match of it, which is over, failed.
+// Why the match of it, which is over, failed, and what it is.
 Status match_error(const RequestRecord& record);
 // Why arithmetic cannot be done on its memory, if so.
 Status check_operands(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked);

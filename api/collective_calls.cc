@@ -217,11 +217,11 @@ int neighbor_alltoallv(int code, const char* name, const void* from, const Count
 
 #if MPI_VERSION < 4 && !defined(OPEN_MPI)
 // What such an MPI has of persistent collectives: none, and so there is none for it to make.
-#define LANYARD_MISSING(name)                                                                                     \
-  template <typename... Arguments>                                                                                \
-  int missing_##name(const Arguments&...) {                                                                       \
-    return lanyard::api::raise(MPI_COMM_WORLD, MPI_ERR_UNSUPPORTED_OPERATION,                                     \
-                               "this MPI has no persistent collectives: MPIX_" #name " takes Open MPI or MPI 4"); \
+#define LANYARD_MISSING(name)                                                                      \
+  template <typename... Arguments>                                                                 \
+  int missing_##name(const Arguments&...) {                                                        \
+    return lanyard::api::raise("MPIX_" #name, MPI_COMM_WORLD, MPI_ERR_UNSUPPORTED_OPERATION,       \
+                               "this MPI has no persistent collectives; Open MPI has, and MPI 4"); \
   }
 LANYARD_MISSING(Barrier_init)
 LANYARD_MISSING(Bcast_init)

@@ -81,9 +81,9 @@ extern "C" {
 int MPIX_Device_requests_create(MPIX_Queue handle, int count, MPI_Request requests[], MPIX_Device_requests** set) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised("MPIX_Device_requests_create");
   if (set == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Device_requests_create: null pointer");
+    return raise("MPIX_Device_requests_create", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   Refusal refusal;
   {
     const ContextLock lock(*context);
@@ -102,15 +102,15 @@ int MPIX_Device_requests_create(MPIX_Queue handle, int count, MPI_Request reques
       refusal = {error_class_for(*context, made.status().code()), made.status().message(), MPI_COMM_WORLD};
     }
   }
-  return raise(refusal.communicator, refusal.error_class, refusal.text);
+  return raise("MPIX_Device_requests_create", refusal.communicator, refusal.error_class, refusal.text);
 }
 
 int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised("MPIX_Device_requests_free");
   if (set == nullptr || *set == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Device_requests_free: null pointer");
+    return raise("MPIX_Device_requests_free", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   int error_class = MPI_SUCCESS;
   std::string text;
   {
@@ -138,7 +138,7 @@ int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
     }
   }
   if (error_class != MPI_SUCCESS)
-    return raise(MPI_COMM_WORLD, error_class, text);
+    return raise("MPIX_Device_requests_free", MPI_COMM_WORLD, error_class, text);
   *set = nullptr;
   return MPI_SUCCESS;
 }

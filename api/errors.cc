@@ -126,7 +126,8 @@ bool Errors::lookup(int code, int* error_class, std::string* text) {
   return false;
 }
 
-int raise(MPI_Comm communicator, int error_class, const std::string& text) {
+int raise(const char* call, MPI_Comm communicator, int error_class, const std::string& what) {
+  const std::string text = std::string(call) + ": " + what;
   Context* context = Context::get();
   if (context == nullptr)
     return raise_without_context(error_class, text);
@@ -144,8 +145,8 @@ int raise(MPI_Comm communicator, int error_class, const std::string& text) {
   return code;
 }
 
-int raise_not_initialised() {
-  return raise(MPI_COMM_WORLD, MPI_ERR_OTHER,
+int raise_not_initialised(const char* call) {
+  return raise(call, MPI_COMM_WORLD, MPI_ERR_OTHER,
                "MPI is not initialised, or is finalised (Lanyard needs MPI_Init; MPI_Session_init alone will not do)");
 }
 

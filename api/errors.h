@@ -56,12 +56,13 @@ class Errors {
   uint64_t returned_ = 0;
 };
 
-// Makes a code, invokes the communicator's error handler with it, and returns it where the handler returns. Outside
+// Makes a code whose text is "call: text", invokes the communicator's error handler with it, and returns it where the
+// handler returns. `call`: the function that the program called, as it writes it: "MPIX_Queue_wait". Outside
 // MPI_Init and MPI_Finalize it says the text on stderr, and where MPI was initialised without Lanyard's hearing of it,
 // it ends the job: nothing that follows can work.
-int raise(MPI_Comm communicator, int error_class, const std::string& text);
+int raise(const char* call, MPI_Comm communicator, int error_class, const std::string& text);
 // The same for a call outside MPI_Init and MPI_Finalize.
-int raise_not_initialised();
+int raise_not_initialised(const char* call);
 // What is wrong with an array of requests as such: MPI_SUCCESS, or an error class and its text.
 int check_array(int count, const MPI_Request requests[], std::string* text);
 

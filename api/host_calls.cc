@@ -44,7 +44,7 @@ inline bool are_plain(int count, const MPI_Request requests[]) {
 
 // Refuses a call on requests that it may not be made on: MPI_SUCCESS, or an error that has been raised. Finds the match
 // requests among them.
-int check(Call call, int count, const MPI_Request requests[], Matches* matches) {
+int check(const char* name, Call call, int count, const MPI_Request requests[], Matches* matches) {
   Context* context = Context::get();
   if (context == nullptr)
     return MPI_SUCCESS;
@@ -67,7 +67,7 @@ int check(Call call, int count, const MPI_Request requests[], Matches* matches) 
       }
     }
   }
-  return error.empty() ? MPI_SUCCESS : raise(communicator, MPI_ERR_REQUEST, error);
+  return error.empty() ? MPI_SUCCESS : raise(name, communicator, MPI_ERR_REQUEST, error);
 }
 
 // The requests that the match requests of a call stand for and that are still being matched.
@@ -84,9 +84,9 @@ std::vector<const RequestRecord*> records_of(Context& context, const Matches& ma
 
 // A blocking call with a match request in it becomes a loop of its testing form, so that matching goes on.
 template <typename Test>
-int wait_by_testing(const Matches& matches, const MPI_Request requests[], Test test) {
+int wait_by_testing(const char* name, const Matches& matches, const MPI_Request requests[], Test test) {
   Context& context = *Context::get();
-  BlockingCall call(context, {.name = "a wait for a match request", .records = records_of(context, matches, requests)});
+  BlockingCall call(context, {.name = name, .records = records_of(context, matches, requests)});
   std::string stall;
   while (stall.empty()) {
     int flag = 0;
@@ -100,7 +100,7 @@ int wait_by_testing(const Matches& matches, const MPI_Request requests[], Test t
     if (call.overdue() && call.report_ready())
       stall = "the deadline passed: " + call.report();
   }
-  return raise(MPI_COMM_WORLD, MPIX_ERR_STALLED, stall);
+  return raise(name, MPI_COMM_WORLD, MPIX_ERR_STALLED, stall);
 }
 
 // Lets go of the calls whose match requests have been completed.
@@ -137,7 +137,8 @@ int complete_one(int code, const Matches& matches, int index) {
 
 // The same for one that has completed *done requests: statuses[k] is that of request indices[k], or k where `indices`
 // is null. The MPI fills in the errors of statuses only where it has found one itself.
-int complete_several(int code, const Matches& matches, const int* done, const int indices[], MPI_Status* statuses) {
+int complete_several(const char* name, int code, const Matches& matches, const int* done, const int indices[],
+                     MPI_Status* statuses) {
   int error_class = MPI_SUCCESS;
   if (matches.empty() || PMPI_Error_class(code, &error_class) != MPI_SUCCESS ||
       (error_class != MPI_SUCCESS && error_class != MPI_ERR_IN_STATUS))
@@ -156,37 +157,40 @@ int complete_several(int code, const Matches& matches, const int* done, const in
     else if (code == MPI_SUCCESS)
       statuses[k].MPI_ERROR = MPI_SUCCESS;
   }
-  return code != MPI_SUCCESS ? code
-                             : raise(communicator_of(*first), MPI_ERR_IN_STATUS, "a match failed: see the statuses");
+  return code != MPI_SUCCESS
+             ? code
+             : raise(name, communicator_of(*first), MPI_ERR_IN_STATUS, "a match failed: see the statuses");
 }
 
 // ---- The calls where are_plain() does not know
 
 [[gnu::noinline]] int start(int count, MPI_Request requests[], bool single) {
   Matches matches;
-  if (const int code = check(Call::kStart, count, requests, &matches); code != MPI_SUCCESS)
+  if (const int code = check(single ? "MPI_Start" : "MPI_Startall", Call::kStart, count, requests, &matches);
+      code != MPI_SUCCESS)
     return code;
   return single ? PMPI_Start(requests) : PMPI_Startall(count, requests);
 }
 
 [[gnu::noinline]] int test(MPI_Request* request, int* flag, MPI_Status* status) {
   Matches matches;
-  if (const int code = check(Call::kComplete, 1, request, &matches); code != MPI_SUCCESS)
+  if (const int code = check("MPI_Test", Call::kComplete, 1, request, &matches); code != MPI_SUCCESS)
     return code;
   return complete_one(PMPI_Test(request, flag, status), matches, 0);
 }
 
 [[gnu::noinline]] int testall(int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
   Matches matches;
-  if (const int code = check(Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+  if (const int code = check("MPI_Testall", Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
     return code;
   const int code = PMPI_Testall(count, requests, flag, statuses);
-  return code == MPI_SUCCESS && !*flag ? code : complete_several(code, matches, &count, nullptr, statuses);
+  return code == MPI_SUCCESS && !*flag ? code
+                                       : complete_several("MPI_Testall", code, matches, &count, nullptr, statuses);
 }
 
 [[gnu::noinline]] int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   Matches matches;
-  if (const int code = check(Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+  if (const int code = check("MPI_Testany", Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
     return code;
   const int code = PMPI_Testany(count, requests, index, flag, status);
   return complete_one(code, matches, code == MPI_SUCCESS && *flag ? *index : MPI_UNDEFINED);
@@ -194,74 +198,75 @@ int complete_several(int code, const Matches& matches, const int* done, const in
 
 [[gnu::noinline]] int testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
   Matches matches;
-  if (const int code = check(Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+  if (const int code = check("MPI_Testsome", Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
     return code;
   const int code = PMPI_Testsome(count, requests, done, indices, statuses);
-  return complete_several(code, matches, done, indices, statuses);
+  return complete_several("MPI_Testsome", code, matches, done, indices, statuses);
 }
 
 [[gnu::noinline]] int wait(MPI_Request* request, MPI_Status* status) {
   Matches matches;
-  int code = check(Call::kComplete, 1, request, &matches);
+  int code = check("MPI_Wait", Call::kComplete, 1, request, &matches);
   if (code != MPI_SUCCESS)
     return code;
   if (matches.empty())
     return PMPI_Wait(request, status);
-  code = wait_by_testing(matches, request, [&](int* flag) { return PMPI_Test(request, flag, status); });
+  code = wait_by_testing("MPI_Wait", matches, request, [&](int* flag) { return PMPI_Test(request, flag, status); });
   return complete_one(code, matches, 0);
 }
 
 [[gnu::noinline]] int waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
   Matches matches;
-  int code = check(Call::kComplete, count, requests, &matches);
+  int code = check("MPI_Waitall", Call::kComplete, count, requests, &matches);
   if (code != MPI_SUCCESS)
     return code;
   if (matches.empty())
     return PMPI_Waitall(count, requests, statuses);
-  code = wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testall(count, requests, flag, statuses); });
-  return complete_several(code, matches, &count, nullptr, statuses);
+  code = wait_by_testing("MPI_Waitall", matches, requests,
+                         [&](int* flag) { return PMPI_Testall(count, requests, flag, statuses); });
+  return complete_several("MPI_Waitall", code, matches, &count, nullptr, statuses);
 }
 
 [[gnu::noinline]] int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
   Matches matches;
-  int code = check(Call::kComplete, count, requests, &matches);
+  int code = check("MPI_Waitany", Call::kComplete, count, requests, &matches);
   if (code != MPI_SUCCESS)
     return code;
   if (matches.empty())
     return PMPI_Waitany(count, requests, index, status);
-  code =
-      wait_by_testing(matches, requests, [&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
+  code = wait_by_testing("MPI_Waitany", matches, requests,
+                         [&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
   return complete_one(code, matches, code == MPI_SUCCESS ? *index : MPI_UNDEFINED);
 }
 
 [[gnu::noinline]] int waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
   Matches matches;
-  int code = check(Call::kComplete, count, requests, &matches);
+  int code = check("MPI_Waitsome", Call::kComplete, count, requests, &matches);
   if (code != MPI_SUCCESS)
     return code;
   if (matches.empty())
     return PMPI_Waitsome(count, requests, done, indices, statuses);
-  code = wait_by_testing(matches, requests, [&](int* flag) {
+  code = wait_by_testing("MPI_Waitsome", matches, requests, [&](int* flag) {
     const int result = PMPI_Testsome(count, requests, done, indices, statuses);
     *flag = *done != 0;  // MPI_UNDEFINED: nothing is active
     return result;
   });
-  return complete_several(code, matches, done, indices, statuses);
+  return complete_several("MPI_Waitsome", code, matches, done, indices, statuses);
 }
 
 [[gnu::noinline]] int cancel(MPI_Request* request) {
   Matches matches;
-  const int code = check(Call::kComplete, 1, request, &matches);
+  const int code = check("MPI_Cancel", Call::kComplete, 1, request, &matches);
   if (code != MPI_SUCCESS)
     return code;
   if (!matches.empty())
-    return raise(MPI_COMM_WORLD, MPI_ERR_REQUEST, "a match request cannot be cancelled");
+    return raise("MPI_Cancel", MPI_COMM_WORLD, MPI_ERR_REQUEST, "a match request cannot be cancelled");
   return PMPI_Cancel(request);
 }
 
 [[gnu::noinline]] int get_status(MPI_Request request, int* flag, MPI_Status* status) {
   Matches matches;
-  const int code = check(Call::kComplete, 1, &request, &matches);
+  const int code = check("MPI_Request_get_status", Call::kComplete, 1, &request, &matches);
   return code != MPI_SUCCESS ? code : PMPI_Request_get_status(request, flag, status);
 }
 

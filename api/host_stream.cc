@@ -25,7 +25,7 @@ std::string describe(Context& context, const lanyard_host_stream& stream)
   return "the stream has no queue";
 }
 
-int invalid() { return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "not a host stream"); }
+int invalid(const char* call) { return raise(call, MPI_COMM_WORLD, MPI_ERR_ARG, "not a host stream"); }
 
 }  // namespace
 
@@ -33,30 +33,31 @@ extern "C" {
 
 int MPIX_Host_stream_create(MPIX_Host_stream* stream) {
   if (stream == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Host_stream_create: null pointer");
+    return raise("MPIX_Host_stream_create", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   lanyard_host_stream* made = new (std::nothrow) lanyard_host_stream;
   if (made == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_NO_MEM, "MPIX_Host_stream_create: no memory");
+    return raise("MPIX_Host_stream_create", MPI_COMM_WORLD, MPI_ERR_NO_MEM, "no memory");
   *stream = made;
   return MPI_SUCCESS;
 }
 
 int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void*), void* argument) {
   if (!lanyard_host_stream::valid(stream))
-    return invalid();
+    return invalid("MPIX_Host_stream_launch");
   const Status status = stream->stream.launch(kernel, argument);
   if (status.ok())
     return MPI_SUCCESS;
   const bool argument_wrong = status.code() == lanyard::Code::kInvalidArgument;
-  return raise(MPI_COMM_WORLD, argument_wrong ? MPI_ERR_ARG : MPI_ERR_NO_MEM, status.message());
+  return raise("MPIX_Host_stream_launch", MPI_COMM_WORLD, argument_wrong ? MPI_ERR_ARG : MPI_ERR_NO_MEM,
+               status.message());
 }
 
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
   if (!lanyard_host_stream::valid(stream))
-    return invalid();
+    return invalid("MPIX_Host_stream_synchronize");
   if (lanyard::gpu::HostStream::inside_kernel())
-    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY,
-                 "MPIX_Host_stream_synchronize was called by a kernel of a host stream, which nothing may wait in");
+    return raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, MPIX_ERR_BUSY,
+                 "called by a kernel of a host stream, which nothing may wait in");
   std::optional<BlockingCall> call;  // while there is somebody who could be told
   if (Context* context = Context::get(); context != nullptr && context->nic_status().ok())
     call.emplace(*context, BlockingCall::Subject{.name = "MPIX_Host_stream_synchronize",
@@ -64,14 +65,16 @@ int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
                                                    return describe(*context, *stream);
                                                  }});
   const Status status = stream->stream.synchronize();
-  return status.ok() ? MPI_SUCCESS : raise(MPI_COMM_WORLD, MPI_ERR_OTHER, status.message());
+  return status.ok() ? MPI_SUCCESS
+                     : raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, MPI_ERR_OTHER, status.message());
 }
 
 int MPIX_Host_stream_free(MPIX_Host_stream* stream) {
   if (stream == nullptr || !lanyard_host_stream::valid(*stream))
-    return invalid();
+    return invalid("MPIX_Host_stream_free");
   if ((*stream)->has_queue.load())
-    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, "the host stream has a queue: free that first");
+    return raise("MPIX_Host_stream_free", MPI_COMM_WORLD, MPIX_ERR_BUSY,
+                 "the host stream has a queue: free that first");
   const int code = MPIX_Host_stream_synchronize(*stream);
   if (code != MPI_SUCCESS)
     return code;

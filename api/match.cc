@@ -234,17 +234,16 @@ std::string match_and_wait(Context& context, int count, MPI_Request requests[], 
   return stall;
 }
 
-int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single) {
+int match(const char* name, int count, MPI_Request requests[], MPI_Status statuses[], bool single) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised(name);
   Collected collected;
-  const std::string stall =
-      match_and_wait(*context, count, requests, single ? "MPIX_Match" : "MPIX_Matchall", collected);
+  const std::string stall = match_and_wait(*context, count, requests, name, collected);
   if (collected.error_class != MPI_SUCCESS)
-    return raise(collected.communicator, collected.error_class, collected.error);
+    return raise(name, collected.communicator, collected.error_class, collected.error);
   if (!stall.empty())
-    return raise(collected.communicator, MPIX_ERR_STALLED, "the deadline passed: " + stall);
+    return raise(name, collected.communicator, MPIX_ERR_STALLED, "the deadline passed: " + stall);
 
   int failed = 0;
   std::string first;
@@ -270,17 +269,17 @@ int match(int count, MPI_Request requests[], MPI_Status statuses[], bool single)
   if (failed == 0)
     return MPI_SUCCESS;
   if (single)
-    return raise(collected.communicator, first_class, first);
-  return raise(collected.communicator, MPI_ERR_IN_STATUS,
+    return raise(name, collected.communicator, first_class, first);
+  return raise(name, collected.communicator, MPI_ERR_IN_STATUS,
                std::to_string(failed) + " of the matches failed, the first: " + first);
 }
 
-int imatch(int count, MPI_Request requests[], MPI_Request* match_request) {
+int imatch(const char* name, int count, MPI_Request requests[], MPI_Request* match_request) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised(name);
   if (match_request == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "a place for the match request is needed");
+    return raise(name, MPI_COMM_WORLD, MPI_ERR_ARG, "a place for the match request is needed");
   // Made first: the MPI may invoke an error handler in it, which may call anything.
   auto call = std::make_unique<MatchCall>();
   if (const int code = call->open(); code != MPI_SUCCESS)
@@ -299,7 +298,7 @@ int imatch(int count, MPI_Request requests[], MPI_Request* match_request) {
     }
   }
   call->discard();
-  return raise(collected.communicator, collected.error_class, collected.error);
+  return raise(name, collected.communicator, collected.error_class, collected.error);
 }
 
 }  // namespace
@@ -310,24 +309,26 @@ using namespace lanyard::api;
 
 extern "C" {
 
-int MPIX_Match(MPI_Request* request, MPI_Status* status) { return match(1, request, status, true); }
+int MPIX_Match(MPI_Request* request, MPI_Status* status) { return match("MPIX_Match", 1, request, status, true); }
 
 int MPIX_Matchall(int count, MPI_Request requests[], MPI_Status* statuses) {
-  return match(count, requests, statuses, false);
+  return match("MPIX_Matchall", count, requests, statuses, false);
 }
 
-int MPIX_Imatch(MPI_Request* request, MPI_Request* match_request) { return imatch(1, request, match_request); }
+int MPIX_Imatch(MPI_Request* request, MPI_Request* match_request) {
+  return imatch("MPIX_Imatch", 1, request, match_request);
+}
 
 int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request* match_request) {
-  return imatch(count, requests, match_request);
+  return imatch("MPIX_Imatchall", count, requests, match_request);
 }
 
 int MPIX_Is_matched(MPI_Request request, int* flag) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised("MPIX_Is_matched");
   if (flag == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Is_matched: null pointer");
+    return raise("MPIX_Is_matched", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
@@ -336,7 +337,7 @@ int MPIX_Is_matched(MPI_Request request, int* flag) {
       return MPI_SUCCESS;
     }
   }
-  return raise(MPI_COMM_WORLD, MPI_ERR_REQUEST,
+  return raise("MPIX_Is_matched", MPI_COMM_WORLD, MPI_ERR_REQUEST,
                "not a persistent point-to-point request, nor a collective that can be matched");
 }
 

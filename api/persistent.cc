@@ -118,7 +118,8 @@ bool forget_noted(Context& context, MPI_Request request) {
     }
   }
   wait_until_told(*context, std::move(withdrawn));
-  return status.ok() ? PMPI_Request_free(request) : raise(communicator, MPI_ERR_REQUEST, status.message());
+  return status.ok() ? PMPI_Request_free(request)
+                     : raise("MPI_Request_free", communicator, MPI_ERR_REQUEST, status.message());
 }
 
 }  // namespace

@@ -23,10 +23,11 @@ Refusal refuse_request(Context& context, int index, MPI_Request request) LANYARD
   const std::string name = "request " + std::to_string(index);
   if (request == MPI_REQUEST_NULL)
     return {MPI_ERR_REQUEST, name + " is MPI_REQUEST_NULL"};
-  if (context.requests().find(request) == nullptr)
+  const RequestRecord* record = context.requests().find(request);
+  if (record == nullptr)
     return {MPI_ERR_REQUEST,
             name + " is not a persistent point-to-point request, nor a collective that can be matched"};
-  return {MPI_ERR_REQUEST, name + " is not matched (see MPIX_Match)", communicator_of(context, request)};
+  return {MPI_ERR_REQUEST, name + " (" + describe(*record) + ") is not matched (see MPIX_Match)", record->communicator};
 }
 
 // Appends the core's requests of one; false where there are none yet.
@@ -44,7 +45,9 @@ bool append(const RequestRecord* record, std::vector<core::Request*>& out) {
 
 }  // namespace
 
-int raise_no_queue() { return raise(MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process"); }
+int raise_no_queue(const char* call) {
+  return raise(call, MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process");
+}
 
 std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]) {
   Refusal refusal;
@@ -65,7 +68,8 @@ namespace {
 using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
 
 // Until there is room, or an error has been raised.
-int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
+int enqueue_with_care(const char* name, Context& context, MPIX_Queue handle, int count, MPI_Request requests[],
+                      EnqueueCall call) {
   std::optional<Refusal> refusal;
   std::string obstacle;
   lanyard_queue* queue = nullptr;
@@ -74,8 +78,8 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
     queue = find_queue(context, handle);
   }
   if (queue == nullptr)
-    return raise_no_queue();
-  BlockingCall blocking(context, {.name = "a call that enqueues", .queue = queue, .extra = [&obstacle] {
+    return raise_no_queue(name);
+  BlockingCall blocking(context, {.name = name, .queue = queue, .extra = [&obstacle] {
                                     return "it cannot enqueue: " + obstacle + "\n";
                                   }});
   while (true) {
@@ -110,7 +114,7 @@ int enqueue_with_care(Context& context, MPIX_Queue handle, int count, MPI_Reques
     context.helper().help();
     sched_yield();
   }
-  return refusal ? raise(refusal->communicator, refusal->error_class, refusal->text) : raise_no_queue();
+  return refusal ? raise(name, refusal->communicator, refusal->error_class, refusal->text) : raise_no_queue(name);
 }
 
 // Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing. In line
@@ -140,20 +144,20 @@ template <EnqueueCall call>
 }
 
 template <EnqueueCall call>
-[[gnu::always_inline]] inline int enqueue(MPIX_Queue handle, int count, MPI_Request requests[]) {
+[[gnu::always_inline]] inline int enqueue(const char* name, MPIX_Queue handle, int count, MPI_Request requests[]) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised(name);
   return enqueue_at_once<call>(*context, handle, count, requests)
              ? MPI_SUCCESS
-             : enqueue_with_care(*context, handle, count, requests, call);
+             : enqueue_with_care(name, *context, handle, count, requests, call);
 }
 
 // The user's stream for a queue. error_class MPI_SUCCESS, or why there is none.
 Refusal take_host_stream(Context& context, lanyard_queue& queue, void* address) {
   const MPIX_Host_stream stream = *static_cast<MPIX_Host_stream*>(address);
   if (!lanyard_host_stream::valid(stream))
-    return {MPI_ERR_ARG, "MPIX_Queue_init: not a host stream"};
+    return {MPI_ERR_ARG, "not a host stream"};
   if (!context.nic_status().ok())
     return {MPIX_ERR_NIC, context.nic_status().message()};
   if (stream->has_queue.exchange(true))
@@ -182,7 +186,7 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_ty
   }
   Result<std::unique_ptr<gpu::Stream>> stream = context.gpus()->make_stream(queue.device_handle);
   if (!stream.ok())
-    return {error_class_for(context, stream.status().code()), "MPIX_Queue_init: " + stream.status().message()};
+    return {error_class_for(context, stream.status().code()), stream.status().message()};
   queue.device_stream = std::move(stream.value());
   return {};
 }
@@ -204,11 +208,11 @@ extern "C" {
 int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_address) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised("MPIX_Queue_init");
   if (queue == nullptr || stream_address == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_init: null pointer");
+    return raise("MPIX_Queue_init", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   if (type != MPIX_QUEUE_HOST && type != MPIX_QUEUE_CUDA && type != MPIX_QUEUE_HIP)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_init: unknown queue type " + std::to_string(type));
+    return raise("MPIX_Queue_init", MPI_COMM_WORLD, MPI_ERR_ARG, "unknown queue type " + std::to_string(type));
   auto made = std::make_unique<lanyard_queue>();
   Refusal refusal = take_stream(*context, *made, type, stream_address);
   if (refusal.error_class == MPI_SUCCESS) {
@@ -223,7 +227,7 @@ int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_addres
     refusal = {MPIX_ERR_NIC, made_core.status().message(), MPI_COMM_WORLD};
   }
   made->abandon();
-  return raise(MPI_COMM_WORLD, refusal.error_class, refusal.text);
+  return raise("MPIX_Queue_init", MPI_COMM_WORLD, refusal.error_class, refusal.text);
 }
 
 int MPIX_Queue_free(MPIX_Queue* handle) {
@@ -239,11 +243,11 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
                     context->endpoint().find_unwaited(*queue->core)->describe();
   }
   if (queue == nullptr)
-    return raise_no_queue();
+    return raise_no_queue("MPIX_Queue_free");
   if (!outstanding.empty())
-    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, outstanding);
+    return raise("MPIX_Queue_free", MPI_COMM_WORLD, MPIX_ERR_BUSY, outstanding);
   if (const std::optional<Refusal> failure = wait_until_empty(*context, *queue, "MPIX_Queue_free"))
-    return raise(MPI_COMM_WORLD, failure->error_class, failure->text);
+    return raise("MPIX_Queue_free", MPI_COMM_WORLD, failure->error_class, failure->text);
   std::string standing;
   {
     const ContextLock lock(*context);
@@ -254,7 +258,7 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
       standing = status.message();
   }
   if (!standing.empty())
-    return raise(MPI_COMM_WORLD, MPIX_ERR_BUSY, standing);
+    return raise("MPIX_Queue_free", MPI_COMM_WORLD, MPIX_ERR_BUSY, standing);
   queue->abandon();
   const ContextLock lock(*context);
   add(queue->core->figures(), context->freed_queues());
@@ -271,18 +275,18 @@ int MPIX_Queue_wait(MPIX_Queue handle) {
     queue = find_queue(*context, handle);
   }
   if (queue == nullptr)
-    return raise_no_queue();
+    return raise_no_queue("MPIX_Queue_wait");
   const std::optional<Refusal> failure = wait_until_empty(*context, *queue, "MPIX_Queue_wait");
-  return failure ? raise(MPI_COMM_WORLD, failure->error_class, failure->text) : MPI_SUCCESS;
+  return failure ? raise("MPIX_Queue_wait", MPI_COMM_WORLD, failure->error_class, failure->text) : MPI_SUCCESS;
 }
 
 int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
   Context* context = Context::get();
   lanyard_queue* queue = nullptr;
   if (context == nullptr)
-    return raise_no_queue();
+    return raise_no_queue("MPIX_Queue_get_info");
   if (info == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Queue_get_info: null pointer");
+    return raise("MPIX_Queue_get_info", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   std::vector<std::pair<const char*, std::string>> figures;
   {
     const ContextLock lock(*context);
@@ -305,7 +309,7 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
     }
   }
   if (queue == nullptr)
-    return raise_no_queue();
+    return raise_no_queue("MPIX_Queue_get_info");
   if (const int code = PMPI_Info_create(info); code != MPI_SUCCESS)
     return code;
   for (const auto& [key, value] : figures)
@@ -314,17 +318,19 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
 }
 
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  return enqueue<&core::Queue::start>(queue, count, requests);
+  return enqueue<&core::Queue::start>("MPIX_Enqueue_startall", queue, count, requests);
 }
 
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request) {
-  return enqueue<&core::Queue::start>(queue, 1, request);
+  return enqueue<&core::Queue::start>("MPIX_Enqueue_start", queue, 1, request);
 }
 
 int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  return enqueue<&core::Queue::wait>(queue, count, requests);
+  return enqueue<&core::Queue::wait>("MPIX_Enqueue_waitall", queue, count, requests);
 }
 
-int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) { return enqueue<&core::Queue::wait>(queue, 1, request); }
+int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) {
+  return enqueue<&core::Queue::wait>("MPIX_Enqueue_wait", queue, 1, request);
+}
 
 }  // extern "C"

@@ -56,7 +56,7 @@ inline lanyard_queue* find_queue(Context& context, MPIX_Queue queue) LANYARD_REQ
   return nullptr;
 }
 // Reports that there is none; returns the code.
-int raise_no_queue();
+int raise_no_queue(const char* call);
 
 // Whether a call on an array of requests can be made, with the core's requests in the context's scratch then.
 struct Refusal {

@@ -193,17 +193,17 @@ extern "C" {
 int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised("MPIX_Request_set_info");
   if (info == MPI_INFO_NULL)
-    return raise(MPI_COMM_WORLD, MPI_ERR_INFO, "MPIX_Request_set_info: MPI_INFO_NULL");
+    return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO, "MPI_INFO_NULL");
   std::optional<std::string> name, set;
   if (const int code = value_of(info, kExchange, name); code != MPI_SUCCESS)
     return code;
   if (const int code = value_of(info, kSet, set); code != MPI_SUCCESS)
     return code;
   if (set && !set->empty() && *set != "0" && *set != "1")
-    return raise(MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
-                 std::string("MPIX_Request_set_info: ") + kSet + " is 0, 1 or none, not " + *set);
+    return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
+                 std::string(kSet) + " is 0, 1 or none, not " + *set);
   MPI_Comm communicator = MPI_COMM_WORLD;
   std::string obstacle = "not a persistent point-to-point request, nor a collective that can be matched";
   {
@@ -217,15 +217,15 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
         set_hints(*record, name, set);
     }
   }
-  return obstacle.empty() ? MPI_SUCCESS : raise(communicator, MPI_ERR_REQUEST, "MPIX_Request_set_info: " + obstacle);
+  return obstacle.empty() ? MPI_SUCCESS : raise("MPIX_Request_set_info", communicator, MPI_ERR_REQUEST, obstacle);
 }
 
 int MPIX_Request_get_info(MPI_Request request, MPI_Info* info) {
   Context* context = Context::get();
   if (context == nullptr)
-    return raise_not_initialised();
+    return raise_not_initialised("MPIX_Request_get_info");
   if (info == nullptr)
-    return raise(MPI_COMM_WORLD, MPI_ERR_ARG, "MPIX_Request_get_info: null pointer");
+    return raise("MPIX_Request_get_info", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   std::optional<Facts> facts;
   {
     const ContextLock lock(*context);
@@ -234,9 +234,8 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info) {
       facts = record->collective == nullptr ? facts_of(*context, *record) : facts_of_collective(*context, *record);
   }
   if (!facts)
-    return raise(
-        MPI_COMM_WORLD, MPI_ERR_REQUEST,
-        "MPIX_Request_get_info: not a persistent point-to-point request, nor a collective that can be matched");
+    return raise("MPIX_Request_get_info", MPI_COMM_WORLD, MPI_ERR_REQUEST,
+                 "not a persistent point-to-point request, nor a collective that can be matched");
   if (const int code = PMPI_Info_create(info); code != MPI_SUCCESS)
     return code;
   for (const auto& [key, value] : *facts)

@@ -97,6 +97,15 @@ void start_unmatched() {
   MPI_Request mine = rank == 0 ? receive(1, 5) : send(0, 5);
   run(&mine);
 }
+void collective_left_alone() {
+  MPI_Request mine = MPI_REQUEST_NULL;
+  MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &mine);
+  match(&mine);
+  if (rank == 0) {
+    run(&mine);
+    wait_for();
+  }
+}
 void free_in_flight() {
   MPI_Request mine = half();
   if (rank == 0) {
@@ -239,12 +248,17 @@ struct Case {
 #define CASE(name) \
   { #name, name }
 constexpr Case kCases[] = {
-    CASE(peer_never_starts), CASE(truncation),      CASE(opposite_orders), CASE(tag_mismatch),
-    CASE(start_twice),       CASE(start_unmatched), CASE(free_in_flight),  CASE(freed_by_peer),
-    CASE(too_few_entries),   CASE(deadlock_of_two), CASE(deadlock_of_all), CASE(deadlock_over_queues),
-    CASE(endless_kernel),    CASE(wait_in_kernel),  CASE(unready_receive), CASE(unmapped_buffer),
-    CASE(finalize_early),    CASE(peer_exits),      CASE(peer_stopped),    CASE(endless_kernel_of_peer),
-    CASE(no_such_setting),
+    CASE(peer_never_starts), CASE(truncation),
+    CASE(opposite_orders),   CASE(tag_mismatch),
+    CASE(start_twice),       CASE(start_unmatched),
+    CASE(free_in_flight),    CASE(freed_by_peer),
+    CASE(too_few_entries),   CASE(deadlock_of_two),
+    CASE(deadlock_of_all),   CASE(deadlock_over_queues),
+    CASE(endless_kernel),    CASE(wait_in_kernel),
+    CASE(unready_receive),   CASE(unmapped_buffer),
+    CASE(finalize_early),    CASE(peer_exits),
+    CASE(peer_stopped),      CASE(endless_kernel_of_peer),
+    CASE(no_such_setting),   CASE(collective_left_alone),
 };
 #undef CASE
 

@@ -37,6 +37,9 @@ EOF
   run "CMake, $folder" "$folder/build/program"
 }
 
+cmake -S "$examples" -B examples -DFORTRAN=ON "${wrapped[@]}" >examples.log 2>&1 &&
+  cmake --build examples >>examples.log 2>&1 || { cat examples.log; fail "CMake, the examples"; }
+for program in ring ring_cpp halo; do run "CMake, the examples, $program" "examples/$program"; done
 cp "$examples/example.c" ring.cc  # which is C++ as well
 project c C example.c "Lanyard::Lanyard" "${wrapped[@]}"
 project c-after-the-mpi C example.c "MPI::MPI_C Lanyard::Lanyard" "${wrapped[@]}"

@@ -46,8 +46,8 @@ run "Fortran without the module" ./plain
   fail "the module's source does not build with the program"
 run "Fortran, the module from its source" ./halo-source
 
-make -s -C "$examples" MPI="$mpi" ring || fail "the examples' Makefile"
-run "the examples' Makefile" "$examples/ring"
+make -s -C "$examples" MPI="$mpi" all halo || fail "the examples' Makefile"
+for program in ring ring_cpp halo; do run "the examples' Makefile, $program" "$examples/$program"; done
 
 # The wrong order: the program's MPI is found first, and Lanyard says so instead of going wrong.
 "mpicc.$mpi" "$examples/example.c" -I"$prefix/include" "$("mpicc.$mpi" -show | grep -o -e '-L[^ ]*' | sed -n '1s/-L//p')/$(

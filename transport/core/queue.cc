@@ -10,14 +10,13 @@
 namespace lanyard::core {
 
 std::string Request::describe() const {
-  const auto or_any = [](int value) { return value < 0 ? std::string("any") : std::to_string(value); };
-  const Transfer& t = transfer;
-  const bool actual = state == State::kMatched;
-  const int peer = actual ? matched_peer : t.peer;
-  const int tag = actual ? matched_tag : t.tag;
-  const char* what = t.direction == Direction::kReceive ? "recv" : t.ready ? "rsend" : "send";
-  return std::string(what) + ", peer " + (peer == kNobody ? "none" : or_any(peer)) + ", tag " + or_any(tag) + ", " +
-         std::to_string(actual ? matched_bytes : t.bytes) + " B";
+  if (state != State::kMatched)
+    return transfer.describe();
+  Transfer actual = transfer;
+  actual.peer = matched_peer;
+  actual.tag = matched_tag;
+  actual.bytes = matched_bytes;
+  return actual.describe();
 }
 
 Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& stream) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "gpu/stream.h"
 
@@ -28,6 +29,11 @@ struct Transfer {
   // Where the user's memory has gaps: the stream packs at each start of a send, and unpacks after each wait for a
   // receive.
   std::shared_ptr<gpu::Packing> packing{};
+  // Where it is one message of several: the name of the whole, "MPI_Allreduce of 4 processes", for who reads of it.
+  std::shared_ptr<const std::string> part_of{};
+
+  // "recv, peer 2, tag 7, 16384 B"; what may be any is.
+  std::string describe() const;
 };
 
 }  // namespace lanyard::core
