@@ -177,8 +177,7 @@ std::optional<Refusal> wait_until_empty(Context& context, lanyard_queue& queue, 
   if (queue.stream().capturing() != 0)
     return Refusal{MPIX_ERR_QUEUE, "the queue's stream is being captured"};
   if (gpu::HostStream::inside_kernel())
-    return Refusal{MPIX_ERR_BUSY,
-                   std::string(caller) + " was called by a kernel of a host stream, which nothing may wait in"};
+    return Refusal{MPIX_ERR_BUSY, "called by a kernel of a host stream, which nothing may wait in"};
   return QueueWait(context, queue, caller).run();
 }
 
