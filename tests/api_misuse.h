@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 
 #include "tests/api_objects.h"
 
@@ -15,23 +16,27 @@ namespace lanyard::api_test {
 class Gate {
  public:
   explicit Gate(Stream& stream) {
-    stream.launch([this] {
-      closed_ = true;
-      while (!open_.load())
+    stream.launch([state = state_] {
+      state->closed = true;
+      while (!state->open.load())
         std::this_thread::sleep_for(std::chrono::microseconds(50));
     });
     // On the stream's own thread, so that no thread that waits for the stream is caught in it.
-    while (!closed_.load())
+    while (!state_->closed.load())
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   ~Gate() { open(); }
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
-  void open() { open_ = true; }
+  void open() { state_->open = true; }
 
  private:
-  std::atomic<bool> closed_{false};
-  std::atomic<bool> open_{false};
+  // The stream looks at it once more after it was opened, when the gate may be gone.
+  struct State {
+    std::atomic<bool> closed{false};
+    std::atomic<bool> open{false};
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 struct Misuse : ::testing::Test {
