@@ -1,7 +1,6 @@
 #include "api/collective.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -77,6 +76,7 @@ class Builder {
 };
 
 constexpr int kTag = 0;
+constexpr uint64_t kLine = 64;  // of a cache
 const Block kNothing{nullptr, 0, MPI_BYTE};
 
 Block bytes_at(const void* memory, uint64_t bytes) {
@@ -132,39 +132,16 @@ void follow_allreduce(Context& context, const void* from, const Block& into, MPI
     }
     return builder.finish();
   }
-  Collective& collective = builder.collective();
-  const auto others = static_cast<uint64_t>(builder.size() - 1);
-  // Cache lines of its own for each. What comes writes them before anybody reads them.
-  constexpr uint64_t kLine = 64;
-  const uint64_t stride = (std::max<uint64_t>(1, bytes) + kLine - 1) / kLine * kLine;
-  collective.contributions = {static_cast<std::byte*>(std::aligned_alloc(kLine, others * stride)), std::free};
-  if (collective.contributions == nullptr) {
-    builder.refuse(MPI_ERR_NO_MEM, "no memory for what the other processes contribute");
-    return builder.finish();
-  }
-  collective.operands = {{own, bytes}, {to, bytes}};
-  std::vector<const void*> parts;
-  RequestRecord* last = nullptr;
-  std::byte* place = collective.contributions.get();
   for (int peer = 0; peer < builder.size(); ++peer) {
-    if (peer == builder.rank()) {
-      parts.push_back(own);
+    if (peer == builder.rank())
       continue;
-    }
     builder.send({peer, kTag}, bytes_at(own, bytes));
-    last = &builder.receive({peer, kTag}, bytes_at(place, bytes));
-    parts.push_back(place);
-    place += stride;
+    builder.receive({peer, kTag}, bytes_at(to, bytes));  // where it goes is known at the match: give_arithmetic()
   }
-  if (last->unusable_class == MPI_SUCCESS) {
-    // Behind the waits for all messages, as unpacking is: by then everybody's is here, and the own one is no longer
-    // read by the card.
-    auto combining = std::make_shared<gpu::Packing>();
-    combining->packed = collective.contributions;
-    combining->memory = to;
-    combining->combine = [run = reduction.run, to, elements, parts = std::move(parts)] { run(to, parts, elements); };
-    last->transfer.packing = std::move(combining);
-  }
+  std::vector<uint64_t> parts(static_cast<size_t>(builder.size()), 0);
+  parts[static_cast<size_t>(builder.rank())] = reinterpret_cast<uint64_t>(own);
+  builder.collective().arithmetic = {
+      {reduction.element, reduction.operation, elements, std::move(parts)}, own, to, bytes};
   builder.finish();
 }
 
@@ -277,18 +254,51 @@ Status match_error(const RequestRecord& record) {
   return error;
 }
 
-Status check_operands(Context& context, const RequestRecord& record) {
-  if (record.collective == nullptr || context.gpus() == nullptr)
+namespace {
+
+// The device that both are on.
+Result<int> place_of(Context& context, const Collective::Arithmetic& arithmetic) LANYARD_REQUIRES(context_locked) {
+  if (context.gpus() == nullptr)
+    return DeviceMemory::kHost;
+  const Result<int> own = context.gpus()->memory().device_of(arithmetic.own, arithmetic.bytes);
+  if (!own.ok())
+    return own;
+  const Result<int> into = context.gpus()->memory().device_of(arithmetic.into, arithmetic.bytes);
+  if (into.ok() && own.value() != into.value())
+    return Status(Code::kUnsupported,
+                  "the own contribution and the result are to be in the same GPU's memory, or both in the host's");
+  return into;
+}
+
+}  // namespace
+
+Status give_arithmetic(Context& context, RequestRecord& record) {
+  if (record.collective == nullptr || !record.collective->arithmetic)
     return {};
-  for (const Collective::Operand& operand : record.collective->operands) {
-    const Result<int> device = context.gpus()->memory().device_of(operand.memory, operand.bytes);
-    if (!device.ok())
-      return device.status();
-    if (device.value() != DeviceMemory::kHost)
-      return {Code::kUnsupported,
-              "contributions in a GPU's memory are not combined by a stream: gather them "
-              "(MPI_Allgather_init) and combine them by a kernel of your own"};
-  }
+  const Collective::Arithmetic& arithmetic = *record.collective->arithmetic;
+  RequestRecord& last = *record.collective->members.back();
+  if (last.transfer.packing != nullptr)
+    return {};
+  const Result<int> device = place_of(context, arithmetic);
+  if (!device.ok())
+    return device.status();
+  // Cache lines of its own for each. What comes writes them before anybody reads them.
+  const uint64_t stride = (std::max<uint64_t>(1, arithmetic.bytes) + kLine - 1) / kLine * kLine;
+  Result<std::shared_ptr<gpu::Packing>> packing =
+      device.value() == DeviceMemory::kHost
+          ? gpu::make_host_combining(arithmetic.combination, stride, arithmetic.into)
+          : context.gpus()->make_combining(arithmetic.combination, stride, arithmetic.into, device.value());
+  if (!packing.ok())
+    return packing.status();
+  std::byte* place = packing.value()->packed.get();
+  for (const auto& member : record.collective->members)
+    if (member->transfer.direction == core::Direction::kReceive) {
+      member->transfer.buffer = place;
+      place += stride;
+    }
+  // Behind the waits for all messages, as unpacking is: by then everybody's is here, and the own one is no longer read
+  // by the card.
+  last.transfer.packing = std::move(packing.value());
   return {};
 }
 

@@ -20,24 +20,27 @@
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/context.h"
 #include "api/request_table.h"
+#include "gpu/combination.h"
 
 namespace lanyard::api {
 
 struct Collective {
   std::shared_ptr<const std::string> name;              // "MPI_Allreduce of 4 processes"
   std::vector<std::unique_ptr<RequestRecord>> members;  // at least one
-  std::shared_ptr<std::byte> contributions;             // of the others, in an allreduce
-  // Memory that the arithmetic touches, in bytes: the host's, or it is refused.
-  struct Operand {
-    const void* memory;
-    uint64_t bytes;
+  // What the last of the receives is followed by, in an allreduce.
+  struct Arithmetic {
+    gpu::Combination combination;  // the contributions of others have no places
+    const void* own = nullptr;
+    void* into = nullptr;
+    uint64_t bytes = 0;
   };
-  std::vector<Operand> operands;
+  std::optional<Arithmetic> arithmetic;
 };
 
 // What goes to, or comes from, one process.
@@ -96,8 +99,10 @@ std::vector<RequestRecord*> parts_of(const std::vector<RequestRecord*>& records)
 std::string describe(const RequestRecord& record);
 // Why the match of it, which is over, failed, and what it is.
 Status match_error(const RequestRecord& record);
-// Why arithmetic cannot be done on its memory, if so.
-Status check_operands(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked);
+// Gives the contributions of others their memory, where the program's own is, if there is arithmetic and they have none
+// yet. kUnsupported: the own one and the result are not of the same device or both the host's, or the device has no
+// such elements; kExhausted.
+Status give_arithmetic(Context& context, RequestRecord& record) LANYARD_REQUIRES(context_locked);
 
 }  // namespace lanyard::api
 

@@ -281,7 +281,6 @@ Context::~Context() {
   helper_.reset();
   nic_.reset();
   faulty_memory_.reset();
-  gpus_.reset();
   PMPI_Comm_free(&private_world_);
 }
 

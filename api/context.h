@@ -18,6 +18,7 @@
 #include "api/request_table.h"
 #include "api/settings.h"
 #include "gpu/device/backend.h"
+#include "gpu/packing.h"
 #include "gpu/stream.h"
 #include "transport/core/endpoint.h"
 #include "transport/core/control_plane.h"
@@ -91,7 +92,7 @@ class Context {
   uint64_t next_question() LANYARD_REQUIRES(context_locked) { return ++questions_; }
   KernelWatch& kernel_watch() LANYARD_REQUIRES(context_locked) { return kernel_watch_; }
   // Memory that somebody else's card may yet write to, though what it was for has been freed: goes with the card.
-  void keep(std::shared_ptr<std::byte> memory) LANYARD_REQUIRES(context_locked) {
+  void keep(std::shared_ptr<gpu::Packing> memory) LANYARD_REQUIRES(context_locked) {
     if (memory != nullptr)
       kept_.push_back(std::move(memory));
   }
@@ -118,9 +119,9 @@ class Context {
   MPI_Comm private_world_ = MPI_COMM_NULL;
   Status nic_status_;
   Status gpu_status_;
-  std::unique_ptr<gpu::Backend> gpus_;
+  std::unique_ptr<gpu::Backend> gpus_;           // goes behind all that owns memory of it: requests too
   std::unique_ptr<DeviceMemory> faulty_memory_;  // in place of gpus_->memory(), where it is set
-  std::vector<std::shared_ptr<std::byte>> kept_;
+  std::vector<std::shared_ptr<gpu::Packing>> kept_;
   std::unique_ptr<nic::Nic> nic_;
   std::unique_ptr<core::Endpoint> endpoint_;
   std::unique_ptr<NicHelper> helper_;

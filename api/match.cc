@@ -21,7 +21,7 @@ constexpr size_t kBetweenLooks = 64;
 
 // Why the record cannot be given to a matching call, or MPI_SUCCESS. `resume`: a blocking call may go on with a match
 // that an earlier one gave up waiting for.
-int check_record(Context& context, const RequestRecord* record, MPI_Request request, bool resume, std::string* error)
+int check_record(Context& context, RequestRecord* record, MPI_Request request, bool resume, std::string* error)
     LANYARD_REQUIRES(context_locked) {
   if (record == nullptr) {
     *error = request == MPI_REQUEST_NULL ? "the request is MPI_REQUEST_NULL"
@@ -46,16 +46,17 @@ int check_record(Context& context, const RequestRecord* record, MPI_Request requ
     *error = "the request (" + describe(*record) + ") is being matched already";
     return MPI_ERR_REQUEST;
   }
-  if (const Status status = check_operands(context, *record); !status.ok()) {
-    *error = status.message();
-    return error_class_for(context, status.code());
-  }
   // An inactive request counts as complete there, too; but not a collective of MPICH's.
   int complete = 0;
   if (record->collective == nullptr && PMPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
       !complete) {
     *error = "the request was started by MPI_Start and has not completed";
     return MPI_ERR_REQUEST;
+  }
+  // Last: memory that it takes is there for the next call, if this one is refused for another request.
+  if (const Status status = give_arithmetic(context, *record); !status.ok()) {
+    *error = describe(*record) + ": " + status.message();
+    return status.code() == Code::kExhausted ? MPI_ERR_NO_MEM : error_class_for(context, status.code());
   }
   return MPI_SUCCESS;
 }

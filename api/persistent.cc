@@ -78,8 +78,8 @@ lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uin
     LANYARD_CHECK(freed.ok(), freed.message().c_str());
     part->core = nullptr;
   }
-  if (record.collective != nullptr && context.endpoint().unclosed() > 0)
-    context.keep(record.collective->contributions);
+  if (record.collective != nullptr && record.collective->arithmetic && context.endpoint().unclosed() > 0)
+    context.keep(record.collective->members.back()->transfer.packing);
   return {};
 }
 

@@ -1,10 +1,8 @@
 #include "api/reduction.h"
 
-#include <algorithm>
-#include <complex>
+#include <concepts>
 #include <cstdint>
-#include <type_traits>
-#include <utility>
+#include <optional>
 
 #include "api/type_map.h"
 
@@ -12,239 +10,132 @@ namespace lanyard::api {
 
 namespace {
 
-using Function = Reduction::Function;
+using gpu::Element;
+using gpu::Operation;
 
-template <typename T, typename Operation>
-void reduce(void* out, std::span<const void* const> parts, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    T result = static_cast<const T*>(parts[0])[i];
-    for (size_t part = 1; part < parts.size(); ++part)
-      result = Operation()(result, static_cast<const T*>(parts[part])[i]);
-    static_cast<T*>(out)[i] = result;
-  }
-}
-
-struct Max {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return b > a ? b : a;
-  }
-};
-struct Min {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return b < a ? b : a;
-  }
-};
-// Signed integers that overflow wrap around, as they do in memory.
-struct Sum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else
-      return a + b;
-  }
-};
-struct Product {
-  template <typename T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else
-      return a * b;
-  }
-};
-struct LogicalAnd {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a && b);
-  }
-};
-struct LogicalOr {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a || b);
-  }
-};
-struct LogicalXor {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(!a != !b);
-  }
-};
-struct BitAnd {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a & b);
-  }
-};
-struct BitOr {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a | b);
-  }
-};
-struct BitXor {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
-template <typename Better>
-struct Located {
-  template <typename Pair>
-  Pair operator()(const Pair& a, const Pair& b) const {
-    if (a.value == b.value)
-      return {a.value, std::min(a.index, b.index)};
-    return Better()(a.value, b.value) == a.value ? a : b;
-  }
-};
-
-// A value and where it is, as MPI's pair types lie in memory.
-template <typename Value, typename Index = int>
-struct Pair {
-  Value value;
-  Index index;
-};
-
-template <typename T>
-Function extreme(MPI_Op op) {
-  return op == MPI_MAX ? reduce<T, Max> : op == MPI_MIN ? reduce<T, Min> : nullptr;
-}
-template <typename T>
-Function arithmetic(MPI_Op op) {
-  return op == MPI_SUM ? reduce<T, Sum> : op == MPI_PROD ? reduce<T, Product> : nullptr;
-}
-template <typename T>
-Function logical(MPI_Op op) {
-  return op == MPI_LAND   ? reduce<T, LogicalAnd>
-         : op == MPI_LOR  ? reduce<T, LogicalOr>
-         : op == MPI_LXOR ? reduce<T, LogicalXor>
-                          : nullptr;
-}
-template <typename T>
-Function bitwise(MPI_Op op) {
-  return op == MPI_BAND   ? reduce<T, BitAnd>
-         : op == MPI_BOR  ? reduce<T, BitOr>
-         : op == MPI_BXOR ? reduce<T, BitXor>
-                          : nullptr;
-}
-
-Function first_of(std::initializer_list<Function> functions) {
-  for (const Function function : functions)
-    if (function != nullptr)
-      return function;
-  return nullptr;
-}
+// What MPI defines fewer operations for than for the elements: integers of several languages are no logical values,
+// logical values no numbers, and bytes neither.
+enum class Meaning { kElement, kNumber, kTruth, kBits };
 
 struct Row {
   MPI_Datatype datatype;
-  size_t size;
-  Function run;
+  Element element;
+  Meaning meaning = Meaning::kElement;
 };
 
-template <typename T>
-Row integer(MPI_Datatype datatype, MPI_Op op) {
-  return {datatype, sizeof(T), first_of({extreme<T>(op), arithmetic<T>(op), logical<T>(op), bitwise<T>(op)})};
+template <std::integral T>
+constexpr Element integer() {
+  constexpr Element kSigned[] = {Element::kInt8, Element::kInt16, Element::kInt32, Element::kInt64};
+  constexpr Element kUnsigned[] = {Element::kUint8, Element::kUint16, Element::kUint32, Element::kUint64};
+  constexpr size_t kWhich = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  return std::signed_integral<T> ? kSigned[kWhich] : kUnsigned[kWhich];
 }
-// Addresses, offsets and counts, and Fortran's integers, are no logical values.
-template <typename T>
-Row multi_language(MPI_Datatype datatype, MPI_Op op) {
-  return {datatype, sizeof(T), first_of({extreme<T>(op), arithmetic<T>(op), bitwise<T>(op)})};
-}
-template <typename T>
-Row real(MPI_Datatype datatype, MPI_Op op) {
-  return {datatype, sizeof(T), first_of({extreme<T>(op), arithmetic<T>(op)})};
-}
-template <typename T>
-Row complex(MPI_Datatype datatype, MPI_Op op) {
-  return {datatype, sizeof(std::complex<T>), arithmetic<std::complex<T>>(op)};
-}
-template <typename T>
-Row truth(MPI_Datatype datatype, MPI_Op op) {
-  return {datatype, sizeof(T), logical<T>(op)};
-}
-template <typename P>
-Row pair(MPI_Datatype datatype, MPI_Op op) {
-  return {datatype, sizeof(P),
-          op == MPI_MAXLOC   ? reduce<P, Located<Max>>
-          : op == MPI_MINLOC ? reduce<P, Located<Min>>
-                             : nullptr};
-}
+constexpr Element kLongInt = sizeof(long) == 8 ? Element::kInt64Int32 : Element::kInt32Int32;
 
-// Null where the datatype is none of MPI's own for any operation; a row without a function where the operation is not
-// defined for it.
-std::pair<bool, Row> find(MPI_Op op, MPI_Datatype type) {
+std::optional<Row> row_of(MPI_Datatype type) {
   const Row rows[] = {
-      integer<int>(MPI_INT, op),
-      real<double>(MPI_DOUBLE, op),
-      real<float>(MPI_FLOAT, op),
-      integer<long>(MPI_LONG, op),
-      integer<short>(MPI_SHORT, op),
-      integer<unsigned short>(MPI_UNSIGNED_SHORT, op),
-      integer<unsigned>(MPI_UNSIGNED, op),
-      integer<unsigned long>(MPI_UNSIGNED_LONG, op),
-      integer<long long>(MPI_LONG_LONG, op),
-      integer<unsigned long long>(MPI_UNSIGNED_LONG_LONG, op),
-      integer<signed char>(MPI_SIGNED_CHAR, op),
-      integer<unsigned char>(MPI_UNSIGNED_CHAR, op),
-      integer<int8_t>(MPI_INT8_T, op),
-      integer<int16_t>(MPI_INT16_T, op),
-      integer<int32_t>(MPI_INT32_T, op),
-      integer<int64_t>(MPI_INT64_T, op),
-      integer<uint8_t>(MPI_UINT8_T, op),
-      integer<uint16_t>(MPI_UINT16_T, op),
-      integer<uint32_t>(MPI_UINT32_T, op),
-      integer<uint64_t>(MPI_UINT64_T, op),
-      multi_language<MPI_Aint>(MPI_AINT, op),
-      multi_language<MPI_Offset>(MPI_OFFSET, op),
-      multi_language<MPI_Count>(MPI_COUNT, op),
-      real<long double>(MPI_LONG_DOUBLE, op),
-      complex<float>(MPI_C_FLOAT_COMPLEX, op),
-      complex<double>(MPI_C_DOUBLE_COMPLEX, op),
-      complex<long double>(MPI_C_LONG_DOUBLE_COMPLEX, op),
-      truth<bool>(MPI_C_BOOL, op),
-      truth<bool>(MPI_CXX_BOOL, op),
-      complex<float>(MPI_CXX_FLOAT_COMPLEX, op),
-      complex<double>(MPI_CXX_DOUBLE_COMPLEX, op),
-      complex<long double>(MPI_CXX_LONG_DOUBLE_COMPLEX, op),
-      {MPI_BYTE, 1, bitwise<unsigned char>(op)},
-      multi_language<int>(MPI_INTEGER, op),
-      real<float>(MPI_REAL, op),
-      real<double>(MPI_DOUBLE_PRECISION, op),
-      complex<float>(MPI_COMPLEX, op),
-      complex<double>(MPI_DOUBLE_COMPLEX, op),
-      truth<int>(MPI_LOGICAL, op),
-      multi_language<int8_t>(MPI_INTEGER1, op),
-      multi_language<int16_t>(MPI_INTEGER2, op),
-      multi_language<int32_t>(MPI_INTEGER4, op),
-      multi_language<int64_t>(MPI_INTEGER8, op),
-      real<float>(MPI_REAL4, op),
-      real<double>(MPI_REAL8, op),
-      complex<float>(MPI_COMPLEX8, op),
-      complex<double>(MPI_COMPLEX16, op),
-      pair<Pair<float>>(MPI_FLOAT_INT, op),
-      pair<Pair<double>>(MPI_DOUBLE_INT, op),
-      pair<Pair<long>>(MPI_LONG_INT, op),
-      pair<Pair<int>>(MPI_2INT, op),
-      pair<Pair<short>>(MPI_SHORT_INT, op),
-      pair<Pair<long double>>(MPI_LONG_DOUBLE_INT, op),
-      pair<Pair<int>>(MPI_2INTEGER, op),
-      pair<Pair<float, float>>(MPI_2REAL, op),
-      pair<Pair<double, double>>(MPI_2DOUBLE_PRECISION, op),
+      {MPI_INT, integer<int>()},
+      {MPI_DOUBLE, Element::kDouble},
+      {MPI_FLOAT, Element::kFloat},
+      {MPI_LONG, integer<long>()},
+      {MPI_SHORT, integer<short>()},
+      {MPI_UNSIGNED_SHORT, integer<unsigned short>()},
+      {MPI_UNSIGNED, integer<unsigned>()},
+      {MPI_UNSIGNED_LONG, integer<unsigned long>()},
+      {MPI_LONG_LONG, integer<long long>()},
+      {MPI_UNSIGNED_LONG_LONG, integer<unsigned long long>()},
+      {MPI_SIGNED_CHAR, integer<signed char>()},
+      {MPI_UNSIGNED_CHAR, integer<unsigned char>()},
+      {MPI_INT8_T, Element::kInt8},
+      {MPI_INT16_T, Element::kInt16},
+      {MPI_INT32_T, Element::kInt32},
+      {MPI_INT64_T, Element::kInt64},
+      {MPI_UINT8_T, Element::kUint8},
+      {MPI_UINT16_T, Element::kUint16},
+      {MPI_UINT32_T, Element::kUint32},
+      {MPI_UINT64_T, Element::kUint64},
+      {MPI_AINT, integer<MPI_Aint>(), Meaning::kNumber},
+      {MPI_OFFSET, integer<MPI_Offset>(), Meaning::kNumber},
+      {MPI_COUNT, integer<MPI_Count>(), Meaning::kNumber},
+      {MPI_LONG_DOUBLE, Element::kLongDouble},
+      {MPI_C_FLOAT_COMPLEX, Element::kFloatComplex},
+      {MPI_C_DOUBLE_COMPLEX, Element::kDoubleComplex},
+      {MPI_C_LONG_DOUBLE_COMPLEX, Element::kLongDoubleComplex},
+      {MPI_C_BOOL, Element::kBool},
+      {MPI_CXX_BOOL, Element::kBool},
+      {MPI_CXX_FLOAT_COMPLEX, Element::kFloatComplex},
+      {MPI_CXX_DOUBLE_COMPLEX, Element::kDoubleComplex},
+      {MPI_CXX_LONG_DOUBLE_COMPLEX, Element::kLongDoubleComplex},
+      {MPI_BYTE, Element::kUint8, Meaning::kBits},
+      {MPI_INTEGER, Element::kInt32, Meaning::kNumber},
+      {MPI_REAL, Element::kFloat},
+      {MPI_DOUBLE_PRECISION, Element::kDouble},
+      {MPI_COMPLEX, Element::kFloatComplex},
+      {MPI_DOUBLE_COMPLEX, Element::kDoubleComplex},
+      {MPI_LOGICAL, Element::kInt32, Meaning::kTruth},
+      {MPI_INTEGER1, Element::kInt8, Meaning::kNumber},
+      {MPI_INTEGER2, Element::kInt16, Meaning::kNumber},
+      {MPI_INTEGER4, Element::kInt32, Meaning::kNumber},
+      {MPI_INTEGER8, Element::kInt64, Meaning::kNumber},
+      {MPI_REAL4, Element::kFloat},
+      {MPI_REAL8, Element::kDouble},
+      {MPI_COMPLEX8, Element::kFloatComplex},
+      {MPI_COMPLEX16, Element::kDoubleComplex},
+      {MPI_FLOAT_INT, Element::kFloatInt32},
+      {MPI_DOUBLE_INT, Element::kDoubleInt32},
+      {MPI_LONG_INT, kLongInt},
+      {MPI_2INT, Element::kInt32Int32},
+      {MPI_SHORT_INT, Element::kInt16Int32},
+      {MPI_LONG_DOUBLE_INT, Element::kLongDoubleInt32},
+      {MPI_2INTEGER, Element::kInt32Int32},
+      {MPI_2REAL, Element::kFloatFloat},
+      {MPI_2DOUBLE_PRECISION, Element::kDoubleDouble},
   };
   for (const Row& row : rows)
     if (row.datatype == type && type != MPI_DATATYPE_NULL)
-      return {true, row};
-  return {false, {}};
+      return row;
+  return std::nullopt;
 }
 
-bool is_predefined(MPI_Op op) {
-  for (const MPI_Op known : {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,
-                             MPI_BXOR, MPI_MAXLOC, MPI_MINLOC})
-    if (op == known)
-      return true;
+std::optional<Operation> operation_of(MPI_Op op) {
+  const struct {
+    MPI_Op mpi;
+    Operation ours;
+  } rows[] = {
+      {MPI_MAX, Operation::kMax},
+      {MPI_MIN, Operation::kMin},
+      {MPI_SUM, Operation::kSum},
+      {MPI_PROD, Operation::kProduct},
+      {MPI_LAND, Operation::kLogicalAnd},
+      {MPI_LOR, Operation::kLogicalOr},
+      {MPI_LXOR, Operation::kLogicalXor},
+      {MPI_BAND, Operation::kBitAnd},
+      {MPI_BOR, Operation::kBitOr},
+      {MPI_BXOR, Operation::kBitXor},
+      {MPI_MAXLOC, Operation::kMaxLocation},
+      {MPI_MINLOC, Operation::kMinLocation},
+  };
+  for (const auto& row : rows)
+    if (row.mpi == op)
+      return row.ours;
+  return std::nullopt;
+}
+
+bool is_logical(Operation operation) {
+  return operation == Operation::kLogicalAnd || operation == Operation::kLogicalOr ||
+         operation == Operation::kLogicalXor;
+}
+bool is_bitwise(Operation operation) {
+  return operation == Operation::kBitAnd || operation == Operation::kBitOr || operation == Operation::kBitXor;
+}
+
+bool has_sense(Meaning meaning, Operation operation) {
+  switch (meaning) {
+    case Meaning::kElement: return true;
+    case Meaning::kNumber: return !is_logical(operation);
+    case Meaning::kTruth: return is_logical(operation);
+    case Meaning::kBits: return is_bitwise(operation);
+  }
   return false;
 }
 
@@ -259,21 +150,22 @@ std::string name_of(MPI_Datatype datatype) {
 
 Reduction reduction_of(MPI_Op op, MPI_Datatype datatype) {
   Reduction result;
-  if (!is_predefined(op)) {
+  const std::optional<Operation> operation = operation_of(op);
+  const std::optional<Row> row = row_of(datatype);
+  if (!operation) {
     result.error_class = MPI_ERR_OP;
     result.error = "the operation is none of MPI's own: a stream does not call the program's";
-    return result;
-  }
-  const auto [known, row] = find(op, datatype);
-  result.run = row.run;
-  result.size = row.size;
-  if (!known) {
+  } else if (!row) {
     result.error_class = MPI_ERR_TYPE;
     result.error = is_named(datatype) ? "the datatype " + name_of(datatype) + " is none that a stream reduces"
                                       : "the datatype is none of MPI's own";
-  } else if (row.run == nullptr) {
+  } else if (!has_sense(row->meaning, *operation) || !gpu::is_defined(*operation, row->element)) {
     result.error_class = MPI_ERR_OP;
     result.error = "the operation is not defined for the datatype";
+  } else {
+    result.operation = *operation;
+    result.element = row->element;
+    result.size = gpu::size_of(row->element);
   }
   return result;
 }

@@ -1,21 +1,20 @@
-// Reduction: one of MPI's own operations on one of MPI's own datatypes, as a function that calls no MPI: it runs on a
-// stream, by whichever thread runs that.
+// Reduction: one of MPI's own operations on one of MPI's own datatypes, as a stream combines contributions: it calls no
+// MPI, and runs by whichever thread or device runs the stream.
 #ifndef LANYARD_API_REDUCTION_H_
 #define LANYARD_API_REDUCTION_H_
 
 #include <mpi.h>
 
 #include <cstddef>
-#include <span>
 #include <string>
+
+#include "gpu/combination.h"
 
 namespace lanyard::api {
 
 struct Reduction {
-  // out[i] = ((parts[0][i] op parts[1][i]) op parts[2][i]) ..., of `count` elements, in this order always. `out` may be
-  // one of the parts.
-  using Function = void (*)(void* out, std::span<const void* const> parts, size_t count);
-  Function run = nullptr;
+  gpu::Operation operation = gpu::Operation::kSum;
+  gpu::Element element = gpu::Element::kInt8;
   size_t size = 0;  // of an element in memory, in bytes
 
   int error_class = MPI_SUCCESS;  // MPI_ERR_OP, MPI_ERR_TYPE: why there is none

@@ -4,11 +4,7 @@
 
 #include <stdint.h>
 
-#if defined(__CUDACC__) || defined(__HIP__)
-#define LANYARD_HOST_AND_DEVICE __host__ __device__
-#else
-#define LANYARD_HOST_AND_DEVICE
-#endif
+#include "gpu/host_and_device.h"
 
 namespace lanyard::gpu {
 

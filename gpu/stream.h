@@ -16,6 +16,7 @@
 //      allocates nor enters the kernel, unless the stream has slept for long and must be woken.
 //  S5  pack and unpack copy between the memory that a layout names and packed memory, in the order of the stream, and
 //      touch no byte that the layout does not name. A stream does so in memory of its own device, or of the host, only.
+//  S6  unpack of a packing with a combination combines its parts, to the same bits on every stream.
 #ifndef LANYARD_GPU_STREAM_H_
 #define LANYARD_GPU_STREAM_H_
 

@@ -39,6 +39,9 @@ struct FakeLab final : StreamLab {
                                              size_t bytes) override {
     return backend->make_packing(std::move(layout), driver->make_memory(bytes) + origin, 0).value();
   }
+  std::shared_ptr<gpu::Packing> make_combining(gpu::Combination combination, uint64_t stride, size_t bytes) override {
+    return backend->make_combining(std::move(combination), stride, driver->make_memory(bytes), 0).value();
+  }
   void put(std::byte* there, const std::vector<std::byte>& content) override {
     std::copy(content.begin(), content.end(), driver->at(there));
   }

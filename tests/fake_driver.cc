@@ -15,10 +15,12 @@ using gpu::StreamHandle;
 
 namespace {
 
-constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait", "wait_next", "copy", "serve", "pack"};
+constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait",  "wait_next",
+                                    "copy", "serve", "pack",       "reduce"};
 constexpr size_t kCopyKernel = 5;
 constexpr size_t kServeKernel = 6;
 constexpr size_t kPackKernel = 7;
+constexpr size_t kReduceKernel = 8;
 
 }  // namespace
 
@@ -326,6 +328,13 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
       return fault(Fault::kBadArgument, "launch");
     return push(stream, kKernels[which], [this, arguments] { pack(arguments); });
   }
+  if (which == kReduceKernel) {
+    gpu::CombineArguments arguments;
+    if (argument.size() != sizeof arguments || threads != gpu::kReduceThreads)
+      return fault(Fault::kBadArgument, "launch");
+    std::memcpy(&arguments, argument.data(), sizeof arguments);
+    return push(stream, kKernels[which], [this, arguments] { reduce(arguments); });
+  }
   if (which != kCopyKernel) {
     gpu::WordArguments arguments;
     if (argument.size() != sizeof arguments || blocks != 1)
@@ -397,6 +406,28 @@ void FakeDriver::pack(const gpu::PackArguments& arguments) {
     else
       move(here, there, arguments.unit);
   }
+}
+
+void FakeDriver::reduce(const gpu::CombineArguments& arguments) {
+  if (arguments.count == 0)
+    return;
+  const uint64_t bytes = arguments.count * gpu::size_of(arguments.element);
+  const std::byte* const addresses = reach(arguments.parts, arguments.part_count * sizeof(uint64_t));
+  gpu::CombineArguments here = arguments;
+  here.out = reinterpret_cast<uint64_t>(reach(arguments.out, bytes));
+  if (addresses == nullptr || here.out == 0)
+    return;
+  std::vector<uint64_t> parts(arguments.part_count);
+  std::memcpy(parts.data(), addresses, parts.size() * sizeof(uint64_t));
+  for (uint64_t& part : parts)
+    if ((part = reinterpret_cast<uint64_t>(reach(part, bytes))) == 0)
+      return;
+  here.parts = reinterpret_cast<uint64_t>(parts.data());
+  // Threads run in any order: here the last one first.
+  constexpr uint64_t kThreads = 3;
+  for (uint64_t thread = kThreads; thread-- > 0;)
+    if (!gpu::combine(here, thread, kThreads))
+      lost_ = true;
 }
 
 void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings) {

@@ -28,6 +28,7 @@
 
 #include "gpu/device/driver.h"
 #include "gpu/device/driver_error.h"
+#include "gpu/combination.h"
 #include "gpu/device/kernel_arguments.h"
 
 namespace lanyard {
@@ -156,6 +157,7 @@ class FakeDriver final : public gpu::Driver {
   void write(gpu::DeviceAddress word, uint64_t value);
   void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
   void pack(const gpu::PackArguments& arguments);
+  void reduce(const gpu::CombineArguments& arguments);
   void serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings);
   void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes, uint64_t mappings = UINT64_MAX);
 

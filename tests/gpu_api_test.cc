@@ -108,6 +108,19 @@ class GpuApi : public ::testing::Test {
       wrong += memory[i] != static_cast<std::byte>(content_word(seed, i / 8) >> (8 * (i % 8)));
     return wrong;
   }
+  // Whether it is all ranks' content as numbers of 64 bits, added up.
+  static bool is_sum(const std::byte* memory, size_t bytes, int round, int number) {
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
+      uint64_t sum = 0;
+      for (int each = 0; each < ranks(); ++each)
+        sum += content_word(seed_of(each, 0, round, number), i);
+      uint64_t found = 0;
+      std::memcpy(&found, memory + i * sizeof found, sizeof found);
+      if (found != sum)
+        return false;
+    }
+    return true;
+  }
 
   StreamHandle handle_ = nullptr;
   MPIX_Queue queue_ = MPIX_QUEUE_NULL;
@@ -256,12 +269,17 @@ TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
   std::byte* const own = device_memory(kBytes);
   std::byte* const all = device_memory(size * kBytes);
   std::byte* const shared = device_memory(kBytes);
+  std::byte* const sums = device_memory(kBytes);
+  std::byte* const summed = pinned(kAtOnce * kBytes);
   for (const bool replayed : {false, true}) {
-    MPI_Request each[3];
+    constexpr int kEach = 4;
+    MPI_Request each[kEach];
     ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &each[0])));
     ASSERT_TRUE(ok(MPIX_Bcast_init(shared, kBytes, MPI_BYTE, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &each[1])));
     ASSERT_TRUE(
         ok(MPIX_Allgather_init(own, kBytes, MPI_BYTE, all, kBytes, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &each[2])));
+    ASSERT_TRUE(ok(MPIX_Allreduce_init(own, sums, kBytes / sizeof(uint64_t), MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD,
+                                       MPI_INFO_NULL, &each[3])));
     MPI_Info single = MPI_INFO_NULL;
     MPI_Info_create(&single);
     MPI_Info_set(single, "lanyard_exchange", "none");
@@ -272,12 +290,12 @@ TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
     }
     MPI_Info_free(&single);
     step("matching collectives");
-    ASSERT_TRUE(ok(MPIX_Matchall(3, each, MPI_STATUSES_IGNORE)));
+    ASSERT_TRUE(ok(MPIX_Matchall(kEach, each, MPI_STATUSES_IGNORE)));
     void* graph = nullptr;
     if (replayed) {
       ASSERT_TRUE(gpu().program().begin_capture(handle_).ok());
-      EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue_, 3, each)));
-      EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue_, 3, each)));
+      EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue_, kEach, each)));
+      EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue_, kEach, each)));
       const Result<void*> captured = gpu().program().end_capture(handle_);
       ASSERT_TRUE(captured.ok()) << captured.status().to_string();
       graph = captured.value();
@@ -293,11 +311,12 @@ TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
         if (replayed) {
           ASSERT_TRUE(gpu().program().replay(graph, handle_).ok());
         } else {
-          ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, 3, each)));
-          ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, 3, each)));
+          ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, kEach, each)));
+          ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, kEach, each)));
         }
         copy(gathered + k * size * kBytes, all, size * kBytes);
         copy(sent + k * kBytes, shared, kBytes);
+        copy(summed + k * kBytes, sums, kBytes);
       }
       ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
       for (size_t k = 0; k < kAtOnce; ++k) {
@@ -308,6 +327,7 @@ TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
               mistakes(gathered + (k * size + of) * kBytes, kBytes, seed_of(static_cast<int>(of), 0, round, number)),
               0u)
               << "round " << k << ", of " << of;
+        ASSERT_TRUE(is_sum(summed + k * kBytes, kBytes, round, number)) << "round " << k;
       }
     }
     for (MPI_Request& request : each)
@@ -315,13 +335,52 @@ TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
   }
 }
 
-TEST_F(GpuApi, ContributionsInTheMemoryOfAGpuAreNotCombined) {
+// In the order of ranks, to the bits that hosts come to.
+TEST_F(GpuApi, ContributionsOfGpusCombineToTheBitsOfHosts) {
+  constexpr size_t kCount = 1000;
+  for (const MPI_Op operation : {MPI_SUM, MPI_PROD}) {
+    std::byte* const mine = pinned(kCount * sizeof(double));
+    std::byte* const found = pinned(kCount * sizeof(double));
+    double* const values = reinterpret_cast<double*>(mine);
+    for (size_t i = 0; i < kCount; ++i)
+      values[i] = 1 + 1.0 / static_cast<double>(3 + i + 1000 * static_cast<size_t>(rank()));
+    std::byte* const own = device_memory(kCount * sizeof(double));
+    std::byte* const result = device_memory(kCount * sizeof(double));
+    copy(own, mine, kCount * sizeof(double));
+    MPI_Request request = MPI_REQUEST_NULL;
+    ASSERT_TRUE(
+        ok(MPIX_Allreduce_init(own, result, kCount, MPI_DOUBLE, operation, MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
+    ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue_, &request)));
+    ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue_, &request)));
+    copy(found, result, kCount * sizeof(double));
+    ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
+    for (size_t i = 0; i < kCount; ++i) {
+      double expected = 0;
+      for (int each = 0; each < ranks(); ++each) {
+        const double value = 1 + 1.0 / static_cast<double>(3 + i + 1000 * static_cast<size_t>(each));
+        expected = each == 0 ? value : operation == MPI_SUM ? expected + value : expected * value;
+      }
+      ASSERT_EQ(reinterpret_cast<double*>(found)[i], expected) << i;
+    }
+    EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  }
+}
+
+TEST_F(GpuApi, ContributionsThatAGpuCannotCombineAreRefused) {
   std::byte* const memory = device_memory(64);
-  MPI_Request request = MPI_REQUEST_NULL;
-  ASSERT_TRUE(
-      ok(MPIX_Allreduce_init(memory, memory + 32, 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
-  EXPECT_TRUE(fails(MPIX_Match(&request, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {"GPU"}));
-  EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  alignas(16) std::byte host[64];
+  const auto refused = [](const void* own, void* result, MPI_Datatype datatype, const std::string& why) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    ASSERT_TRUE(ok(MPIX_Allreduce_init(own, result, 2, datatype, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
+    EXPECT_TRUE(fails(MPIX_Match(&request, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {why}));
+    EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  };
+  if (ranks() > 1) {  // else nothing is combined
+    refused(memory, memory + 32, MPI_LONG_DOUBLE, "long double");
+    refused(memory, host, MPI_DOUBLE, "the same GPU's memory, or both in the host's");
+    refused(host, memory, MPI_DOUBLE, "the same GPU's memory, or both in the host's");
+  }
 }
 
 TEST_F(GpuApi, WhatIsWrongIsSaid) {

@@ -114,6 +114,9 @@ struct GpuStreamLab final : stream_contract::StreamLab {
                                              size_t bytes) override {
     return gpu->backend().make_packing(std::move(layout), gpu->make_memory(bytes, 0) + origin, 0).value();
   }
+  std::shared_ptr<gpu::Packing> make_combining(gpu::Combination combination, uint64_t stride, size_t bytes) override {
+    return gpu->backend().make_combining(std::move(combination), stride, gpu->make_memory(bytes, 0), 0).value();
+  }
   void put(std::byte* there, const std::vector<std::byte>& content) override {
     std::byte* const staging = gpu->backend().memory().take_staging(content.size()).value();
     std::copy(content.begin(), content.end(), staging);

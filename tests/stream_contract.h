@@ -12,12 +12,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -53,6 +56,11 @@ struct StreamLab {
     packing->layout = std::move(layout);
     packing->memory = memory_.emplace_back(std::make_unique<std::byte[]>(bytes)).get() + origin;
     return packing;
+  }
+  // A combination in such memory, of parts that have no places yet, into `bytes` of their own.
+  virtual std::shared_ptr<gpu::Packing> make_combining(gpu::Combination combination, uint64_t stride, size_t bytes) {
+    std::byte* const memory = memory_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+    return gpu::make_host_combining(std::move(combination), stride, memory).value();
   }
   virtual void put(std::byte* there, const std::vector<std::byte>& content) {
     std::copy(content.begin(), content.end(), there);
@@ -557,6 +565,99 @@ TEST_P(StreamContract, RefusesToPackWhatIsNotInItsMemory) {
   StreamOp nothing;
   nothing.kind = Kind::kUnpack;
   refused(Code::kInvalidArgument, {add64(count, 1), nothing}, count, "no packing");
+}
+
+// ---- Combining (S6)
+
+// What may stand in memory for one: no value that is no number, of which machines make different bits.
+inline void put_element(gpu::Element element, std::byte* there, std::mt19937& random) {
+  using gpu::Element;
+  const auto set = [&there](auto value) {
+    std::memcpy(there, &value, sizeof value);
+    there += sizeof value;
+  };
+  // Small enough that products of some are finite, and few enough that some are equal.
+  const auto number = [&random] { return static_cast<double>(random() % 4001) / 500 - 4; };
+  const auto pair = [&](auto value) {
+    std::byte* const index = there + std::max(sizeof value, sizeof(int32_t));
+    set(value);
+    there = index;
+    set(static_cast<int32_t>(random() % 100));
+  };
+  switch (element) {
+    case Element::kFloat: return set(static_cast<float>(number()));
+    case Element::kDouble: return set(number());
+    case Element::kFloatComplex:
+    case Element::kFloatFloat: return set(std::array{static_cast<float>(number()), static_cast<float>(number())});
+    case Element::kDoubleComplex:
+    case Element::kDoubleDouble: return set(std::array{number(), number()});
+    case Element::kBool: return set(random() % 2 == 0);
+    case Element::kFloatInt32: return pair(static_cast<float>(number()));
+    case Element::kDoubleInt32: return pair(number());
+    case Element::kInt16Int32: return pair(static_cast<int16_t>(random() % 5));
+    case Element::kInt32Int32: return pair(static_cast<int32_t>(random() % 5));
+    case Element::kInt64Int32: return pair(static_cast<int64_t>(random() % 5));
+    default:
+      for (size_t i = 0; i < gpu::size_of(element); ++i)
+        set(static_cast<uint8_t>(random()));
+  }
+}
+
+// Without what lies between a value and its index, and behind them.
+inline std::vector<std::byte> compared(gpu::Element element, std::vector<std::byte> bytes) {
+  const size_t size = gpu::size_of(element);
+  const auto clear = [&](size_t first, size_t count) {
+    for (size_t i = 0; i < bytes.size(); i += size)
+      std::fill_n(bytes.begin() + static_cast<ptrdiff_t>(i + first), count, std::byte{0});
+  };
+  if (element == gpu::Element::kDoubleInt32 || element == gpu::Element::kInt64Int32)
+    clear(12, 4);
+  if (element == gpu::Element::kInt16Int32)
+    clear(2, 2);
+  return bytes;
+}
+
+// Every operation on every element that devices have, to the bits that the host comes to; as often as it is enqueued,
+// into memory of its own or over a part.
+TEST_P(StreamContract, CombinesToTheSameBitsEverywhere) {
+  constexpr uint64_t kCount = 700, kStride = (kCount * 16 + 63) / 64 * 64;
+  std::mt19937 random(5);
+  int combinations = 0;
+  for (uint32_t which = 0; which <= static_cast<uint32_t>(gpu::Element::kDoubleDouble); ++which) {
+    const auto element = static_cast<gpu::Element>(which);
+    const size_t bytes = kCount * gpu::size_of(element);
+    for (uint32_t op = 0; op <= static_cast<uint32_t>(gpu::Operation::kMinLocation); ++op) {
+      const auto operation = static_cast<gpu::Operation>(op);
+      if (!gpu::is_defined(operation, element))
+        continue;
+      ++combinations;
+      const uint64_t part_count = 2 + random() % 4;
+      const auto packing = lab().make_combining(
+          {.element = element, .operation = operation, .count = kCount, .parts = std::vector<uint64_t>(part_count)},
+          kStride, bytes);
+      ASSERT_NE(packing, nullptr);
+      gpu::Combination here = *packing->combination;
+      std::vector<std::vector<std::byte>> parts;
+      for (uint64_t& part : here.parts) {
+        std::vector<std::byte>& content = parts.emplace_back(bytes);
+        for (size_t i = 0; i < kCount; ++i)
+          put_element(element, content.data() + i * gpu::size_of(element), random);
+        lab().put(reinterpret_cast<std::byte*>(part), content);
+        part = reinterpret_cast<uint64_t>(content.data());
+      }
+      std::vector<std::byte> expected(bytes);
+      lab().put(static_cast<std::byte*>(packing->memory), expected);
+      enqueue({pack(*packing, bytes, Kind::kUnpack)});
+      ASSERT_TRUE(runs_empty());
+      here.run(expected.data());
+      ASSERT_EQ(compared(element, lab().get(static_cast<std::byte*>(packing->memory), bytes)),
+                compared(element, expected))
+          << "element " << which << ", operation " << op;
+    }
+  }
+  // 8 kinds of integers with 10 operations, 2 of reals with 4, 2 of complex numbers with 2, truth with 3, 7 pairs
+  // with 2.
+  EXPECT_EQ(combinations, 8 * 10 + 2 * 4 + 2 * 2 + 3 + 7 * 2);
 }
 
 // ---- Enqueuing (S4)

@@ -94,4 +94,29 @@ Result<std::shared_ptr<Packing>> Backend::make_packing(std::shared_ptr<const Lay
   return packing;
 }
 
+Result<std::shared_ptr<Packing>> Backend::make_combining(Combination combination, uint64_t stride, void* memory,
+                                                         int device) {
+  if (!is_for_devices(combination.element))
+    return Status(Code::kUnsupported, "GPUs have no long double: combine it in host memory, on a host stream");
+  const Result<Device*> found = devices_.of_ordinal(device);
+  if (!found.ok())
+    return found.status();
+  Device& owner = *found.value();
+  const auto give_back = [&owner](std::byte* taken) { owner.give_memory(taken); };
+  const Result<std::byte*> contributions = owner.take_memory(rounded_words(combination.unplaced() * stride));
+  if (!contributions.ok())
+    return contributions.status();
+  auto packing = std::make_shared<Packing>();
+  packing->packed = {contributions.value(), give_back};
+  combination.place(contributions.value(), stride);
+  const Result<std::byte*> parts = owner.take_memory(combination.parts);
+  if (!parts.ok())
+    return parts.status();
+  packing->loops = {parts.value(), give_back};
+  packing->combination = std::make_shared<Combination>(std::move(combination));
+  packing->memory = memory;
+  packing->device = device;
+  return packing;
+}
+
 }  // namespace lanyard::gpu

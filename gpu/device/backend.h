@@ -42,6 +42,10 @@ class Backend {
   static constexpr size_t kMostLoops = size_t{1} << 16;
   Result<std::shared_ptr<Packing>> make_packing(std::shared_ptr<const Layout> layout, void* memory, int device);
 
+  // The same for a combination, into `memory`, of parts on the device. Those without an address, of others, get places
+  // `stride` bytes apart in memory that the packing owns. kExhausted; kUnsupported: the device has no such elements.
+  Result<std::shared_ptr<Packing>> make_combining(Combination combination, uint64_t stride, void* memory, int device);
+
   // To be called before host memory that streams have had words in is freed: HostPages::forget(); of all such memory.
   void forget_words(const void* memory, uint64_t bytes) { pages_.forget(memory, bytes); }
   void forget_words() { pages_.forget_all(); }

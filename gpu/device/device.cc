@@ -55,8 +55,8 @@ Status Device::set_up() {
 
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  constexpr std::array<const char*, kKernels> names = {"ring",      "store", "store_next", "wait",
-                                                       "wait_next", "copy",  "serve",      "pack"};
+  constexpr std::array<const char*, kKernels> names = {"ring", "store", "store_next", "wait",  "wait_next",
+                                                       "copy", "serve", "pack",       "reduce"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
     if (!kernel.ok())
@@ -99,6 +99,7 @@ Status Device::set_up() {
   serve.left = pair.value().second_address;
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, serve));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, PackArguments{}));
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, CombineArguments{}));
   LANYARD_RETURN_IF_ERROR(wait_aside());
   give_ring(ring.value());
   give_pair(pair.value());
@@ -119,6 +120,11 @@ Device::~Device() {
     driver_.free(memory);
 }
 
+uint32_t Device::blocks_for(uint64_t units, uint32_t threads) const {
+  const uint64_t most = uint64_t{8} * static_cast<uint64_t>(facts_.multiprocessors);
+  return static_cast<uint32_t>(std::clamp<uint64_t>((units + threads - 1) / threads, 1, most));
+}
+
 Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments) {
   return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, std::max(arguments.count, 1u),
                         bytes_of(arguments));
@@ -134,12 +140,14 @@ Status Device::launch(StreamHandle stream, const ServeArguments& arguments) {
 }
 
 Status Device::launch(StreamHandle stream, const PackArguments& arguments) {
-  // A few units a thread, and no more blocks than run at a time.
   const uint64_t units = arguments.bytes / std::max(arguments.unit, 1u);
-  const uint64_t most = uint64_t{8} * static_cast<uint64_t>(facts_.multiprocessors);
-  const uint64_t blocks = std::clamp<uint64_t>((units + kPackThreads - 1) / kPackThreads, 1, most);
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kPack)], static_cast<uint32_t>(blocks),
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kPack)], blocks_for(units, kPackThreads),
                         kPackThreads, bytes_of(arguments));
+}
+
+Status Device::launch(StreamHandle stream, const CombineArguments& arguments) {
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kReduce)],
+                        blocks_for(arguments.count, kReduceThreads), kReduceThreads, bytes_of(arguments));
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {

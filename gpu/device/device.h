@@ -13,6 +13,7 @@
 #include <mutex>
 #include <span>
 
+#include "gpu/combine.h"
 #include "gpu/device/census.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
@@ -21,8 +22,8 @@
 
 namespace lanyard::gpu {
 
-enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack };
-inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kPack) + 1;
+enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack, kReduce };
+inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kReduce) + 1;
 
 // Two words of pinned host memory, a cache line each, that the host and the device both reach.
 struct WordPair {
@@ -74,6 +75,7 @@ class Device {
   Status launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments);
   Status launch(StreamHandle stream, const ServeArguments& arguments);
   Status launch(StreamHandle stream, const PackArguments& arguments);
+  Status launch(StreamHandle stream, const CombineArguments& arguments);
 
   // Both words 0. kExhausted: kPairs are taken.
   Result<WordPair> take_pair();
@@ -99,6 +101,8 @@ class Device {
   void give_memory(std::byte* memory);
 
  private:
+  // Blocks for so many units of work: a few a thread, and no more than run at a time.
+  uint32_t blocks_for(uint64_t units, uint32_t threads) const;
   Device(Driver& driver, ContextHandle context, Sharing sharing)
       : driver_(driver), context_(context), sharing_(sharing), pairs_(kPairs), rings_(kRings), counts_(kCounts) {}
   Status set_up();

@@ -193,6 +193,13 @@ void DeviceStream::put_packing(const StreamOp& op) {
   if (op.value == 0)
     return;
   const Packing& packing = *static_cast<const Packing*>(op.object);
+  if (packing.combination != nullptr) {
+    const Combination& combination = *packing.combination;
+    plan_.put(CombineArguments{reinterpret_cast<uint64_t>(packing.memory),
+                               reinterpret_cast<uint64_t>(packing.loops.get()), combination.parts.size(),
+                               combination.count, combination.element, combination.operation});
+    return;
+  }
   PackArguments arguments{};
   arguments.memory = reinterpret_cast<uint64_t>(packing.memory);
   arguments.packed = reinterpret_cast<uint64_t>(packing.packed.get());

@@ -48,6 +48,8 @@ struct PackArguments {
 
 constexpr uint32_t kPackThreads = 256;  // a block
 
+constexpr uint32_t kReduceThreads = 256;  // a block, of reduce, which takes CombineArguments (gpu/combine.h)
+
 // The commands for serve, a ring of copies: the nth ever, from 0, is at n % kCommands. The host writes the words while
 // the device reads them. So the top bit of each says which lap of the ring it is of, and a command is there once all
 // three are of its own: those of the first lap have it, those of the second do not, and so on. Memory of zeros holds no

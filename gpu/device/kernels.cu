@@ -2,6 +2,7 @@
 //
 // Every kernel acquires or releases by itself, at system scope: that a kernel has ended does not tell the host or a NIC
 // anything, and on AMD's devices does not even write coarse-grained memory back.
+#include "gpu/combine.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/kernel_vendor.h"
 #include "gpu/layout_loop.h"
@@ -208,6 +209,11 @@ extern "C" __global__ void pack(PackArguments arguments) {
     case 2: return pack_units<uint16_t>(arguments);
     default: return pack_units<uint8_t>(arguments);
   }
+}
+
+// What a combination says. Any grid. Seen as what pack writes.
+extern "C" __global__ void reduce(CombineArguments arguments) {
+  (void)combine(arguments, uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x);
 }
 
 // Makes the copies of a ring of commands as they come, until none has come for a while. kServeThreads threads.

@@ -11,6 +11,7 @@ void StreamPlan::begin(bool few_stores_by_memory) {
   entries_.clear();
   memory_ops_.clear();
   packings_.clear();
+  combinations_.clear();
 }
 
 bool StreamPlan::joins(const Step& step, Kernel kernel, const WordEntry& entry) {
@@ -57,12 +58,21 @@ void StreamPlan::put(const PackArguments& packing) {
   packings_.push_back(packing);
 }
 
+void StreamPlan::put(const CombineArguments& combination) {
+  steps_.push_back({Engine::kCombining, Kernel::kReduce, combinations_.size(), 1});
+  combinations_.push_back(combination);
+}
+
 Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress released, DeviceAddress marker,
                           uint64_t number) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     if (step.engine == Engine::kPacking) {
       LANYARD_RETURN_IF_ERROR(device.launch(stream, packings_[step.first]));
+      continue;
+    }
+    if (step.engine == Engine::kCombining) {
+      LANYARD_RETURN_IF_ERROR(device.launch(stream, combinations_[step.first]));
       continue;
     }
     const bool marks = marker != 0 && i + 1 == steps_.size();
@@ -93,7 +103,7 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
     std::ranges::copy(entries_of(step), arguments.entries);
     LANYARD_RETURN_IF_ERROR(device.launch(stream, step.kernel, arguments));
   }
-  if (marker == 0 || !ends_with_packing())
+  if (marker == 0 || !ends_unmarked())
     return {};
   WordArguments nothing{};
   nothing.marker = marker;

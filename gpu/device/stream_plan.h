@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/combine.h"
 #include "gpu/device/device.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
@@ -24,9 +25,10 @@ class StreamPlan {
   void put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra = 0);
   void put(const MemoryOp& op);
   void put(const PackArguments& packing);
+  void put(const CombineArguments& combination);
 
   // How many entries of the stream's launch queue it takes.
-  uint64_t steps() const { return steps_.size() + (ends_with_packing() ? 1 : 0); }
+  uint64_t steps() const { return steps_.size() + (ends_unmarked() ? 1 : 0); }
 
   // Submits all, with the context current. When the last step has run, the word at `marker` becomes `number`; 0:
   // nothing does. `released`: see WordArguments. After an error a part may have been submitted.
@@ -36,17 +38,19 @@ class StreamPlan {
   // One less than the driver takes, for the marker.
   static constexpr size_t kMemoryOps = Driver::kMemoryOpsAtOnce - 1;
   static constexpr size_t kFewStores = 2;
-  enum class Engine : uint8_t { kKernel, kMemory, kPacking };
+  enum class Engine : uint8_t { kKernel, kMemory, kPacking, kCombining };
 
   struct Step {
     Engine engine;
     Kernel kernel;  // kKernel
-    size_t first;   // in entries_, memory_ops_ or packings_
+    size_t first;   // in entries_, memory_ops_, packings_ or combinations_
     size_t count;
   };
 
-  // Then a kernel without entries follows, which sets the marker.
-  bool ends_with_packing() const { return !steps_.empty() && steps_.back().engine == Engine::kPacking; }
+  // With a kernel that sets no marker: one without entries follows, which does.
+  bool ends_unmarked() const {
+    return !steps_.empty() && (steps_.back().engine == Engine::kPacking || steps_.back().engine == Engine::kCombining);
+  }
   bool joins(const Step& step, Kernel kernel, const WordEntry& entry);
   std::span<WordEntry> entries_of(const Step& step) { return {entries_.data() + step.first, step.count}; }
 
@@ -55,6 +59,7 @@ class StreamPlan {
   std::vector<WordEntry> entries_;
   std::vector<MemoryOp> memory_ops_;
   std::vector<PackArguments> packings_;
+  std::vector<CombineArguments> combinations_;
 };
 
 }  // namespace lanyard::gpu

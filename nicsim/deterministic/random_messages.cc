@@ -100,7 +100,7 @@ void RandomMessages::draw(Exchange& exchange, const WorldOptions& world) {
                               .checked = checked,
                               .gaps = gaps,
                               .soon = soon,
-                              .may_stand = !gaps && (!all[i].ready || soon),
+                              .may_stand = !all[i].ready || soon,
                               .queue = random_.below(queues_[rank])});
     }
   }

@@ -45,7 +45,8 @@ std::vector<std::vector<RequestPlan*>> RandomStanding::take(HostProgram& host, u
   const std::vector<bool> begins = draw_beginnings(host, rank);
   std::vector<std::vector<RequestPlan*>> taken(begins.size());
   const auto take = [&](RequestPlan* plan) {
-    const bool goes = plan->standing || (begins[plan->queue] && plan->may_stand && random_.percent(75));
+    const bool may_stand = plan->may_stand && !(plan->gaps && standing_[rank][plan->queue].in_kernels);
+    const bool goes = plan->standing || (begins[plan->queue] && may_stand && random_.percent(75));
     if (goes)
       taken[plan->queue].push_back(plan);
     return goes;

@@ -73,14 +73,15 @@ void World::mark(Process& process, const Action& action, size_t before) {
 
 // Where the item packs or unpacks for a request of the action's, or says so: for which.
 void World::mark_move(const Action& action, StepItem& item) {
-  if (item.kind != StepItem::Kind::kMove && item.op.kind != gpu::StreamOp::Kind::kWrite64)
+  using Kind = gpu::StreamOp::Kind;
+  const bool writes = item.op.kind == Kind::kWrite64 || item.op.kind == Kind::kWriteNext64;
+  if (item.kind != StepItem::Kind::kMove && !writes)
     return;
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
     const bool moves =
         core.packing != nullptr && item.kind == StepItem::Kind::kMove && item.op.object == core.packing.get();
-    const bool tells =
-        item.op.kind == gpu::StreamOp::Kind::kWrite64 && core.moved.valid() && item.op.word == core.moved.address;
+    const bool tells = writes && core.moved.valid() && item.op.word == core.moved.address;
     if (!moves && !tells)
       continue;
     item.kind = StepItem::Kind::kMove;

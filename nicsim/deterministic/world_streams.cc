@@ -72,7 +72,7 @@ void World::take_move(Process& process, const StepItem& item) {
     case gpu::StreamOp::Kind::kPack: static_cast<gpu::Packing*>(op.object)->pack(op.value); break;
     case gpu::StreamOp::Kind::kUnpack: static_cast<gpu::Packing*>(op.object)->unpack(op.value); break;
     default:
-      *op.word = op.value;
+      *op.word = op.kind == gpu::StreamOp::Kind::kWriteNext64 ? *op.count += op.value : op.value;
       process.wants_room = false;  // a host that would free the request looks again
       return;
   }

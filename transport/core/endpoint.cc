@@ -333,7 +333,7 @@ void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
 }
 
 bool Endpoint::is_complete(const Request& request) const {
-  return request.standing != nullptr ? standing_.is_complete(request) : request.transferred();
+  return request.standing != nullptr ? standing_.has_transferred(request) : request.transferred();
 }
 
 bool Endpoint::is_beyond_peer(const Request& request) const {

@@ -162,6 +162,7 @@ class Queue {
   void enlist(std::span<Request* const> begun);
   Status record_start(std::span<Request* const> requests, uint64_t capture);
   Status record_wait(std::span<Request* const> requests, uint64_t capture);
+  void record_moves(std::span<Request* const> requests, Direction direction);
   Status pack(std::span<Request* const> requests);
   void unpack(std::span<Request* const> requests);
   Status lower(Request& request);

@@ -22,10 +22,13 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
       return {Code::kUnsupported, "the request (" + request.describe() + ") is a member of the " +
                                       request.exchange->describe() +
                                       ", which no graph or kernel starts: match it without the hint"};
-    if (request.transfer.packing != nullptr)
-      return {Code::kUnsupported, "the request (" + request.describe() +
-                                      ") has a datatype with gaps, which nobody packs for a graph or a kernel: pack by "
-                                      "a kernel of your own, into a contiguous buffer"};
+    if (request.packing != nullptr && in_kernels)
+      return {Code::kUnsupported,
+              "the request (" + request.describe() +
+                  ") has a datatype with gaps, or combines, which no kernel does for a kernel: pack "
+                  "by one of your own, into a contiguous buffer"};
+    if (request.packing != nullptr)
+      LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request.packing));
     if (request.standing == nullptr) {
       if (request.needs_wait() || !request.complete())
         return misuse(request, "the request's last start has not been waited for or has not completed");
@@ -82,6 +85,8 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
   std::vector<Request*> begun;
   LANYARD_RETURN_IF_ERROR(begin_standing(requests, false, begun));
   stream_ops_.clear();
+  record_moves(requests, Direction::kSend);
+  const size_t moves = stream_ops_.size();
   for (const Request* request : requests) {
     const Standing& standing = *request->standing;
     if (!standing.has_bell)
@@ -103,8 +108,28 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
   capture_ = capture;
   recorded_unwaited_ += requests.size();
   unwaited_ += requests.size();
-  figures_.triggers += stream_ops_.size();
+  figures_.triggers += stream_ops_.size() - moves;
   return {};
+}
+
+// As pack() and unpack(), but that `moved` counts on by itself.
+void Queue::record_moves(std::span<Request* const> requests, Direction direction) {
+  using Kind = gpu::StreamOp::Kind;
+  for (const Kind kind : {direction == Direction::kSend ? Kind::kPack : Kind::kUnpack, Kind::kWriteNext64})
+    for (const Request* request : requests) {
+      if (request->packing == nullptr || request->transfer.direction != direction)
+        continue;
+      gpu::StreamOp& op = stream_ops_.emplace_back();
+      op.kind = kind;
+      if (kind == Kind::kWriteNext64) {
+        op.word = request->moved.address;
+        op.value = 1;
+        op.count = request->standing->moves;
+      } else {
+        op.object = request->packing.get();
+        op.value = request->matched_bytes;
+      }
+    }
 }
 
 Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) {
@@ -123,6 +148,7 @@ Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) 
     op.value = request->written_back ? request->completions : 1;
     op.count = request->standing->count;
   }
+  record_moves(requests, Direction::kReceive);
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests)
     request->standing->capture = 0;

@@ -129,9 +129,9 @@ struct Request : Resources {
     return (written_back ? done_base : 0) + completions * iterations;
   }
   // Whether every packing or unpacking that was enqueued has been made: the user's memory is not touched any more.
-  bool has_moved() const {
-    return !moved.valid() || moved.read() - moved_base >= (transfer.direction == Direction::kSend ? starts : waits);
-  }
+  bool has_moved() const { return has_moved(transfer.direction == Direction::kSend ? starts : waits); }
+  // The same for the first so many.
+  bool has_moved(uint64_t iterations) const { return !moved.valid() || moved.read() - moved_base >= iterations; }
   // Whether everything started has been transferred.
   bool transferred() const { return iterations_done() >= starts; }
   // Whether everything started has completed on this side.

@@ -55,6 +55,12 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
     standing->give_counts();
     return status;
   };
+  if (request.packing != nullptr) {
+    const Result<uint64_t*> moves = stream.take_count(request.moved.read());
+    if (!moves.ok())
+      return undo(moves.status());
+    standing->moves = moves.value();
+  }
   if (standing->has_bell && !request.trigger.valid()) {
     const Result<nic::CounterId> trigger = nic_.open_counter();
     if (!trigger.ok())
@@ -120,8 +126,17 @@ Status StandingOrders::can_end(const Request& request) const {
   return {};
 }
 
-bool StandingOrders::is_complete(const Request& request) const {
+bool StandingOrders::has_transferred(const Request& request) const {
   return !request.done.valid() || request.iterations_done() >= started(request);
+}
+
+bool StandingOrders::is_complete(const Request& request) const {
+  if (!has_transferred(request))
+    return false;
+  if (request.standing->moves == nullptr)
+    return true;
+  // Of what was let go of nobody knows any more how often it was started.
+  return request.released ? request.standing->stream->is_empty() : request.has_moved(started(request));
 }
 
 void StandingOrders::abandon(Request& request) {

@@ -35,11 +35,12 @@ struct Standing {
   uint64_t posted = 0;        // iterations handed to the NIC, those before included
   uint64_t* rings = nullptr;  // the sum of the bell's rings, which is stored; null where rings are added
   uint64_t* count = nullptr;  // of kWaitNext64; null where there is nobody to wait for
+  uint64_t* moves = nullptr;  // how often the stream has packed or unpacked, as `moved` tells; null where it does not
   uint64_t capture = 0;       // the capture with a start of it whose wait is still to come; 0: none
   bool in_kernels = false;    // started by kernels (DeviceRequests), not by graphs
 
   void give_counts() {
-    for (uint64_t** each : {&rings, &count}) {
+    for (uint64_t** each : {&rings, &count, &moves}) {
       if (*each != nullptr)
         stream->give_count(std::exchange(*each, nullptr));
     }
@@ -68,7 +69,9 @@ class StandingOrders {
   Status can_end(const Request& request) const;
   // Makes it an ordinary request again that has been started so often. kInvalidState: a start has not completed.
   Status end(Request& request);
-  // Whether every start of it that its stream has reached has completed. Reads counters.
+  // Whether every start of it that its stream has reached has been transferred. Reads counters.
+  bool has_transferred(const Request& request) const;
+  // Whether it is complete: what was transferred has been unpacked, too. Reads counters.
   bool is_complete(const Request& request) const;
   // Of a request that has failed: hands over nothing more. It stands until end().
   void abandon(Request& request);

@@ -178,7 +178,9 @@ void judge_side(World& world, uint32_t index) {
     expect("its done word has grown by", core.iterations_done(), starts);
   if (core.moved.valid())
     expect("its word for packing has grown by", core.moved.read() - core.moved_base,
-           core.transfer.direction == core::Direction::kSend ? core.starts : core.waits);
+           side.standing                                       ? starts
+           : core.transfer.direction == core::Direction::kSend ? core.starts
+                                                               : core.waits);
   if (core.trigger.valid()) {
     uint64_t of_other = 0;
     world.for_each_of_other_set(index, [&](uint32_t member) {
@@ -251,7 +253,7 @@ void judge_usage(World& world, const Process& process) {
                    std::to_string(open.counters) + " and " + std::to_string(open.regions) + " are");
 }
 
-// A stream keeps at most two numbers for each request that its graphs start.
+// A stream keeps at most three numbers for each request that its graphs start.
 void judge_counts(World& world, const Process& process) {
   size_t taken = 0, held = 0;
   for (const auto& lane : process.lanes)
@@ -259,7 +261,8 @@ void judge_counts(World& world, const Process& process) {
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.rank == process.rank && side.standing)
-      held += (side.core->standing->count != nullptr ? 1 : 0) + (side.core->standing->rings != nullptr ? 1 : 0);
+      for (const uint64_t* count : {side.core->standing->count, side.core->standing->rings, side.core->standing->moves})
+        held += count != nullptr ? 1 : 0;
   }
   if (taken > held)
     world.find(Finding::kLeak, "lifetime",

@@ -361,9 +361,12 @@ bool check_moves(World& world, const StepItem& item) {
       return side.started <= side.moved || wrong(Finding::kOrder, "order", next() + ": is packed after its start");
     case gpu::StreamOp::Kind::kUnpack:
       return side.waited > side.moved || wrong(Finding::kOrder, "order", next() + ": is unpacked before its wait");
-    default:
-      return item.op.value - side.core->moved_base <= side.moved - side.before ||
+    default: {
+      const bool counts_on = item.op.kind == gpu::StreamOp::Kind::kWriteNext64;
+      const uint64_t told = counts_on ? *item.op.count + item.op.value : item.op.value;
+      return told - side.core->moved_base <= side.moved - side.before ||
              wrong(Finding::kOrder, "order", next() + ": counts as packed or unpacked before it is");
+    }
   }
 }
 

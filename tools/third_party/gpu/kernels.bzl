@@ -6,16 +6,19 @@ No host code of the vendor's compiler and no run-time library get in, so the res
 load("@gpu_toolkits//:defs.bzl", "HIPCC", "HIPCC_MISSING", "NVCC", "NVCC_MISSING")
 
 def _compile(ctx, image):
-    """The command that makes the image, and what to say if there is no compiler."""
+    """The command that makes the image, and what to say if there is no compiler.
+
+    Products and sums stay what they are on hosts (gpu/combine.h).
+    """
     source = ctx.file.src.path
     common = ["-std=c++20", "-O3", "-I.", source, "-o", image.path]
     if ctx.attr.vendor == "cuda":
         # For today's devices their code, for later ones the newest as PTX.
         codes = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in ctx.attr.archs]
         codes.append("-gencode=arch=compute_%s,code=compute_%s" % (ctx.attr.archs[-1], ctx.attr.archs[-1]))
-        return [NVCC, "--fatbin"] + codes + common if NVCC else None, NVCC_MISSING
+        return [NVCC, "--fatbin", "-fmad=false"] + codes + common if NVCC else None, NVCC_MISSING
     codes = ["--offload-arch=%s" % a for a in ctx.attr.archs]
-    return [HIPCC, "--genco", "-x", "hip"] + codes + common if HIPCC else None, HIPCC_MISSING
+    return [HIPCC, "--genco", "-x", "hip", "-ffp-contract=off"] + codes + common if HIPCC else None, HIPCC_MISSING
 
 def _gpu_kernels_impl(ctx):
     image = ctx.actions.declare_file(ctx.label.name + ".image")

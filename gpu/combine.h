@@ -1,0 +1,315 @@
+// The arithmetic of reductions: one source for hosts and devices, so that both come to the same bits. (Devices must not
+// contract a product and a sum into one operation: gpu/device/kernels.cu is compiled so.)
+#ifndef LANYARD_GPU_COMBINE_H_
+#define LANYARD_GPU_COMBINE_H_
+
+#include <math.h>
+#include <stdint.h>
+
+#include "gpu/host_and_device.h"
+
+namespace lanyard::gpu {
+
+enum class Element : uint32_t {
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kFloat,
+  kDouble,
+  kFloatComplex,
+  kDoubleComplex,
+  kBool,
+  // A value and where it is.
+  kFloatInt32,
+  kDoubleInt32,
+  kInt16Int32,
+  kInt32Int32,
+  kInt64Int32,
+  kFloatFloat,
+  kDoubleDouble,
+  // What devices do not have.
+  kLongDouble,
+  kLongDoubleComplex,
+  kLongDoubleInt32,
+};
+
+enum class Operation : uint32_t {
+  kMax,
+  kMin,
+  kSum,
+  kProduct,
+  kLogicalAnd,
+  kLogicalOr,
+  kLogicalXor,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kMaxLocation,  // of equal values the lower index
+  kMinLocation,
+};
+
+// out[i] = ((parts[0][i] op parts[1][i]) op parts[2][i]) ..., in this order always. `out` may be one of the parts.
+// Addresses are numbers, as devices take them.
+struct CombineArguments {
+  uint64_t out;
+  uint64_t parts;       // of `part_count` addresses
+  uint64_t part_count;  // at least 1
+  uint64_t count;       // elements of each
+  Element element;
+  Operation operation;
+};
+
+namespace combining {
+
+template <typename T>
+struct Complex {
+  T real, imaginary;
+};
+template <typename V, typename I>
+struct Pair {
+  V value;
+  I index;
+};
+
+struct Max {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return b > a ? b : a;
+  }
+};
+struct Min {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+// Of integers that overflow, as of all below: what is left in memory.
+struct WrappedSum {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  }
+};
+struct WrappedProduct {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }
+};
+struct Sum {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return a + b;
+  }
+};
+struct Product {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return a * b;
+  }
+};
+struct ComplexSum {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static Complex<T> of(Complex<T> a, Complex<T> b) {
+    return {a.real + b.real, a.imaginary + b.imaginary};
+  }
+};
+struct ComplexProduct {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static bool is_infinite(T x) {
+    return x == x && x - x != 0;
+  }
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static bool is_infinite(Complex<T> z) {
+    return is_infinite(z.real) || is_infinite(z.imaginary);
+  }
+  // 1 for what is infinite, 0 for what is not, with its sign.
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T boxed(T x) {
+    return copysign(is_infinite(x) ? T(1) : T(0), x);
+  }
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T number_or_zero(T x) {
+    return x == x ? x : copysign(T(0), x);
+  }
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static Complex<T> plain(Complex<T> a, Complex<T> b) {
+    return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
+  }
+  // C11 annex G.5.1: an infinite factor makes an infinite product, unless the other is zero or no number, though both
+  // of its parts come out as no numbers; so do finite factors whose products overflow.
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static Complex<T> of(Complex<T> a, Complex<T> b) {
+    const Complex<T> product = plain(a, b);
+    if (product.real == product.real || product.imaginary == product.imaginary)
+      return product;
+    const bool overflows = is_infinite(a.real * b.real) || is_infinite(a.imaginary * b.imaginary) ||
+                           is_infinite(a.real * b.imaginary) || is_infinite(a.imaginary * b.real);
+    const bool infinite_a = is_infinite(a), infinite_b = is_infinite(b);
+    if (!infinite_a && !infinite_b && !overflows)
+      return product;
+    const auto with_numbers = [](Complex<T> z) {
+      return Complex<T>{number_or_zero(z.real), number_or_zero(z.imaginary)};
+    };
+    const auto in_box = [](Complex<T> z) { return Complex<T>{boxed(z.real), boxed(z.imaginary)}; };
+    const Complex<T> left = infinite_a ? in_box(a) : with_numbers(a);
+    const Complex<T> right = infinite_b ? in_box(b) : with_numbers(b);
+    const Complex<T> direction = plain(left, right);
+    const T infinity = static_cast<T>(HUGE_VAL);
+    return {infinity * direction.real, infinity * direction.imaginary};
+  }
+};
+struct LogicalAnd {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(a && b);
+  }
+};
+struct LogicalOr {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(a || b);
+  }
+};
+struct LogicalXor {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(!a != !b);
+  }
+};
+struct BitAnd {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+struct BitOr {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+struct BitXor {
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+template <typename Better>
+struct Located {
+  template <typename P>
+  LANYARD_HOST_AND_DEVICE static P of(P a, P b) {
+    if (a.value == b.value)
+      return {a.value, b.index < a.index ? b.index : a.index};
+    return Better::of(a.value, b.value) == a.value ? a : b;
+  }
+};
+
+template <typename T, typename Op>
+LANYARD_HOST_AND_DEVICE inline bool run(const CombineArguments& arguments, uint64_t first, uint64_t stride) {
+  const uint64_t* const parts = reinterpret_cast<const uint64_t*>(arguments.parts);
+  T* const out = reinterpret_cast<T*>(arguments.out);
+  for (uint64_t i = first; i < arguments.count; i += stride) {
+    T result = reinterpret_cast<const T*>(parts[0])[i];
+    for (uint64_t part = 1; part < arguments.part_count; ++part)
+      result = Op::of(result, reinterpret_cast<const T*>(parts[part])[i]);
+    out[i] = result;
+  }
+  return true;
+}
+
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline bool run_integer(const CombineArguments& a, uint64_t first, uint64_t stride) {
+  switch (a.operation) {
+    case Operation::kMax: return run<T, Max>(a, first, stride);
+    case Operation::kMin: return run<T, Min>(a, first, stride);
+    case Operation::kSum: return run<T, WrappedSum>(a, first, stride);
+    case Operation::kProduct: return run<T, WrappedProduct>(a, first, stride);
+    case Operation::kLogicalAnd: return run<T, LogicalAnd>(a, first, stride);
+    case Operation::kLogicalOr: return run<T, LogicalOr>(a, first, stride);
+    case Operation::kLogicalXor: return run<T, LogicalXor>(a, first, stride);
+    case Operation::kBitAnd: return run<T, BitAnd>(a, first, stride);
+    case Operation::kBitOr: return run<T, BitOr>(a, first, stride);
+    case Operation::kBitXor: return run<T, BitXor>(a, first, stride);
+    default: return false;
+  }
+}
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline bool run_real(const CombineArguments& a, uint64_t first, uint64_t stride) {
+  switch (a.operation) {
+    case Operation::kMax: return run<T, Max>(a, first, stride);
+    case Operation::kMin: return run<T, Min>(a, first, stride);
+    case Operation::kSum: return run<T, Sum>(a, first, stride);
+    case Operation::kProduct: return run<T, Product>(a, first, stride);
+    default: return false;
+  }
+}
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline bool run_complex(const CombineArguments& a, uint64_t first, uint64_t stride) {
+  switch (a.operation) {
+    case Operation::kSum: return run<Complex<T>, ComplexSum>(a, first, stride);
+    case Operation::kProduct: return run<Complex<T>, ComplexProduct>(a, first, stride);
+    default: return false;
+  }
+}
+LANYARD_HOST_AND_DEVICE inline bool run_bool(const CombineArguments& a, uint64_t first, uint64_t stride) {
+  switch (a.operation) {
+    case Operation::kLogicalAnd: return run<bool, LogicalAnd>(a, first, stride);
+    case Operation::kLogicalOr: return run<bool, LogicalOr>(a, first, stride);
+    case Operation::kLogicalXor: return run<bool, LogicalXor>(a, first, stride);
+    default: return false;
+  }
+}
+template <typename V, typename I>
+LANYARD_HOST_AND_DEVICE inline bool run_pair(const CombineArguments& a, uint64_t first, uint64_t stride) {
+  switch (a.operation) {
+    case Operation::kMaxLocation: return run<Pair<V, I>, Located<Max>>(a, first, stride);
+    case Operation::kMinLocation: return run<Pair<V, I>, Located<Min>>(a, first, stride);
+    default: return false;
+  }
+}
+
+}  // namespace combining
+
+// The elements first, first + stride, ... False, and nothing is done, where the operation is not defined for the
+// element by MPI 4.0 sections 6.9.2 and 6.9.4, or a device does not have the element.
+LANYARD_HOST_AND_DEVICE inline bool combine(const CombineArguments& a, uint64_t first, uint64_t stride) {
+  using namespace combining;
+  switch (a.element) {
+    case Element::kInt8: return run_integer<int8_t>(a, first, stride);
+    case Element::kInt16: return run_integer<int16_t>(a, first, stride);
+    case Element::kInt32: return run_integer<int32_t>(a, first, stride);
+    case Element::kInt64: return run_integer<int64_t>(a, first, stride);
+    case Element::kUint8: return run_integer<uint8_t>(a, first, stride);
+    case Element::kUint16: return run_integer<uint16_t>(a, first, stride);
+    case Element::kUint32: return run_integer<uint32_t>(a, first, stride);
+    case Element::kUint64: return run_integer<uint64_t>(a, first, stride);
+    case Element::kFloat: return run_real<float>(a, first, stride);
+    case Element::kDouble: return run_real<double>(a, first, stride);
+    case Element::kFloatComplex: return run_complex<float>(a, first, stride);
+    case Element::kDoubleComplex: return run_complex<double>(a, first, stride);
+    case Element::kBool: return run_bool(a, first, stride);
+    case Element::kFloatInt32: return run_pair<float, int32_t>(a, first, stride);
+    case Element::kDoubleInt32: return run_pair<double, int32_t>(a, first, stride);
+    case Element::kInt16Int32: return run_pair<int16_t, int32_t>(a, first, stride);
+    case Element::kInt32Int32: return run_pair<int32_t, int32_t>(a, first, stride);
+    case Element::kInt64Int32: return run_pair<int64_t, int32_t>(a, first, stride);
+    case Element::kFloatFloat: return run_pair<float, float>(a, first, stride);
+    case Element::kDoubleDouble: return run_pair<double, double>(a, first, stride);
+#if !LANYARD_FOR_DEVICES
+    case Element::kLongDouble: return run_real<long double>(a, first, stride);
+    case Element::kLongDoubleComplex: return run_complex<long double>(a, first, stride);
+    case Element::kLongDoubleInt32: return run_pair<long double, int32_t>(a, first, stride);
+#endif
+    default: return false;
+  }
+}
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_COMBINE_H_
