@@ -150,15 +150,16 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
  * 2 (P-1) + 1 deferred-work entries a start in place of 4 (P-1), with strategies B and C 3 (P-1) + 1. What messages of
  * point-to-point requests match does not depend on collectives, nor the other way round. MPIX_Allreduce_init: MPI's own
  * operations on MPI's own datatypes, combined on the stream in the order of ranks, which makes the same bits on every
- * process and in every run: ((x0 op x1) op x2) and so on. In memory of the host's, on host streams. Neighbour
- * collectives: on communicators with a topology; what goes towards lower coordinates of a grid comes from higher ones,
- * though both may be the same process. The call gives MPI's errors, and MPI_ERR_UNSUPPORTED_OPERATION where the MPI is
- * one of MPI 3 and not Open MPI, as it has no persistent collectives. Whether Lanyard can do it is said when it is
- * matched: MPI_ERR_OP, MPI_ERR_TYPE (an operation or a datatype of the program's, or one that is not defined for the
- * other), MPI_ERR_COUNT (2 GiB and more to combine), MPI_ERR_NO_MEM (for what the others contribute),
- * MPI_ERR_UNSUPPORTED_OPERATION (a communicator, a datatype or memory that it cannot do), and nothing has changed then.
- * Where a match fails on the way, as for MPI_ERR_TRUNCATE, the collective is not matched: it can be freed, or given to
- * a matching function again. Collective; local in what Lanyard does. */
+ * process and in every run: ((x0 op x1) op x2) and so on. The own contribution and the result in memory of the host's,
+ * on host streams, or of one GPU, on streams of that; no long double there. Neighbour collectives: on communicators
+ * with a topology; what goes towards lower coordinates of a grid comes from higher ones, though both may be the same
+ * process. The call gives MPI's errors, and MPI_ERR_UNSUPPORTED_OPERATION where the MPI is one of MPI 3 and not Open
+ * MPI, as it has no persistent collectives. Whether Lanyard can do it is said when it is matched: MPI_ERR_OP,
+ * MPI_ERR_TYPE (an operation or a datatype of the program's, or one that is not defined for the other), MPI_ERR_COUNT
+ * (2 GiB and more to combine), MPI_ERR_NO_MEM (for what the others contribute), MPI_ERR_UNSUPPORTED_OPERATION (a
+ * communicator, a datatype or memory that it cannot do), and nothing has changed then. Where a match fails on the way,
+ * as for MPI_ERR_TRUNCATE, the collective is not matched: it can be freed, or given to a matching function again.
+ * Collective; local in what Lanyard does. */
 int MPIX_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request);
 int MPIX_Bcast_init(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
                     MPI_Request* request);
@@ -243,15 +244,15 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
  * capture each start must be followed by its wait. From then on the request belongs to graphs captured on this queue:
  * other starts and waits of it give MPI_ERR_REQUEST until it or the queue is freed, which the owner does when no graph
  * will replay it any more. Graphs are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the
- * card cannot (it takes no deferred work back, or has no doorbell that a kernel rings), or the request's datatype has
- * gaps. */
+ * card cannot (it takes no deferred work back, or has no doorbell that a kernel rings). */
 
 /* Makes a set of matched requests, whose last starts were waited for and have completed, that kernels on the queue's
  * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is
  * freed nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
  * MPIX_ERR_QUEUE, MPIX_ERR_NO_ENTRIES, MPIX_ERR_FAILED: a request failed before; MPI_ERR_UNSUPPORTED_OPERATION as for
- * captures. A set's kernel on a host stream whose wait must tell of failures and stalls needs LANYARD_DEADLINE_S, which
- * lets it run on the stream's own thread. */
+ * captures, or a request's datatype has gaps, or it combines (MPIX_Allreduce_init). A set's kernel on a host stream
+ * whose wait must tell of failures and stalls needs LANYARD_DEADLINE_S, which lets it run on the stream's own thread.
+ */
 int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests** set);
 /* Makes them ordinary requests again, sets *set to NULL. The kernels of the set must have ended. MPI_ERR_ARG,
  * MPIX_ERR_QUEUE; MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */
