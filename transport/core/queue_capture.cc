@@ -23,10 +23,9 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
                                       request.exchange->describe() +
                                       ", which no graph or kernel starts: match it without the hint"};
     if (request.packing != nullptr && in_kernels)
-      return {Code::kUnsupported,
-              "the request (" + request.describe() +
-                  ") has a datatype with gaps, or combines, which no kernel does for a kernel: pack "
-                  "by one of your own, into a contiguous buffer"};
+      return {Code::kUnsupported, "the request (" + request.describe() +
+                                      ") has a datatype with gaps, or combines, which nobody does for a kernel: do it "
+                                      "by a kernel of your own, in a contiguous buffer"};
     if (request.packing != nullptr)
       LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request.packing));
     if (request.standing == nullptr) {
