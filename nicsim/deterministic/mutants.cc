@@ -74,7 +74,6 @@ enum Workload : uint32_t {
   kMergedFlag,    // an exchange, of messages of several pieces, whose senders raise flags
   kMergedAsked,   // ... a receiver waits for the answer before it sends what the sender's exchange waits for; a driver
   kCaptureGaps,   // captures that pack and unpack
-  kCaptureKills,  // ... of which the sender is killed
   kMergedAlone,   // an exchange's sends to two, of which one fails after it has landed, and whose receives are single
 };
 
@@ -148,8 +147,7 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1i1_0-1:16t2i1/m0.1_x0.1_s0.1_w0.1_y_f0_s1-_y/m0r.1r_x0r.1r_s0r.1r_w0r.1r_y",
     "2ranks,2req-each-way,3iter,merged,sender-flag,early-acks,bytes=24,max-message=16",
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w0.1r_u1_y/s0r_w0r_y_u0_p1_s1_w1_y,sender-flag,cxi-driver",
-    "program=0-1:16t1xy/p0_s0_w0_c0_b_p0_s0_w0_e_l_l_f0/s0r_w0r_u0_c0r_b_s0r_w0r_u0_e_l_l_f0r",
-    "program=0-1:16t1xy/p0_s0_w0_c0_b_p0_s0_w0_e_l_l_f0/s0r_w0r_u0_c0r_b_s0r_w0r_u0_e_l_l_f0r,sender-flag,kills",
+    "program=0-1:16t1xy/p0_s0_w0_c0_b_p0_s0_w0_e_l_l_y_f0/s0r_w0r_u0_c0r_b_s0r_w0r_u0_e_l_l_y_f0r",
     "program=0-1:16t1i1_0-2:16t2i1/s0.1_w0.1_s0.1_w0.1_y/s0r_w0r_s0r_w0r_y/s1r_w1r_s1r_w1r_y,failures",
     "random programs",
 };
@@ -466,11 +464,6 @@ constexpr Mutant kMutants[] = {
      "Queue::record_moves", kCaptureGaps, nullptr},
     {199, "captured: told from the beginning", "the word that tells of packings begins anew in a graph",
      "StandingOrders::begin", kCaptureGaps, nullptr},
-    {200, "captured: freed before it is unpacked", "a request is freed though a graph will unpack into its buffer",
-     "StandingOrders::is_complete", kCaptureGaps, nullptr},
-    {201, "captured: freed while its stream goes on",
-     "a request that was let go of is freed though a graph will unpack into its buffer", "StandingOrders::is_complete",
-     kCaptureKills, nullptr},
 };
 
 }  // namespace
