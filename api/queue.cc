@@ -3,7 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "api/blocking_call.h"
@@ -117,6 +119,16 @@ int enqueue_with_care(const char* name, Context& context, MPIX_Queue handle, int
   return refusal ? raise(name, refusal->communicator, refusal->error_class, refusal->text) : raise_no_queue(name);
 }
 
+// Writes down, with the first of them, what the core calls these requests.
+void remember(Context& context, RequestRecord& first, std::span<const MPI_Request> handles,
+              const std::vector<core::Request*>& requests) LANYARD_REQUIRES(context_locked) {
+  if (first.call == nullptr)
+    first.call = std::make_unique<RememberedCall>();
+  first.call->handles.assign(handles.begin(), handles.end());
+  first.call->requests = requests;
+  first.call->lives = context.requests().lives();
+}
+
 // Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing. In line
 // for each call, as all that it does is looked at by the instruction (bench/enqueue_instructions.sh).
 template <EnqueueCall call>
@@ -128,19 +140,28 @@ template <EnqueueCall call>
   lanyard_queue* queue = find_queue(context, handle);
   if (queue == nullptr)
     return false;
+  if (count == 0)
+    return (queue->core.get()->*call)({}).ok();
   const auto record_of = [&](MPI_Request request) LANYARD_REQUIRES(context_locked) {
     return request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
   };
-  if (count == 1) {
-    if (const RequestRecord* record = record_of(requests[0]); record != nullptr && record->core != nullptr) [[likely]]
-      return (queue->core.get()->*call)({&record->core, 1}).ok();
-  }
+  RequestRecord* const first = record_of(requests[0]);
+  if (first == nullptr)
+    return false;
+  if (count == 1 && first->core != nullptr) [[likely]]
+    return (queue->core.get()->*call)({&first->core, 1}).ok();
+  const std::span<const MPI_Request> handles(requests, static_cast<size_t>(count));
+  if (first->call != nullptr && first->call->is(handles, context.requests().lives())) [[likely]]
+    return (queue->core.get()->*call)(first->call->requests).ok();
   std::vector<core::Request*>& out = context.scratch();
   out.clear();
   for (int i = 0; i < count; ++i)
     if (!append(record_of(requests[i]), out))
       return false;
-  return (queue->core.get()->*call)(out).ok();
+  if (!(queue->core.get()->*call)(out).ok())
+    return false;
+  remember(context, *first, handles, out);
+  return true;
 }
 
 template <EnqueueCall call>

@@ -101,6 +101,30 @@ TEST_F(Enqueuing, AllocatesNothing) {
   EXPECT_EQ(queue.figure("entries_overflowed"), 0u);
 }
 
+// What the requests of a call were is remembered, and who frees some and makes others, which may get their handles, has
+// others.
+TEST_F(Enqueuing, OthersMayTakeTheHandlesOfThoseThatWereFreed) {
+  enqueue_round();
+  queue.wait();
+  int sent = 1000 + rank(), received = -1;
+  for (int i : {0, 1}) {
+    EXPECT_TRUE(ok(MPI_Request_free(requests.at(i))));
+  }
+  EXPECT_TRUE(ok(MPI_Recv_init(&received, 1, MPI_INT, partner(), 100, MPI_COMM_WORLD, requests.at(0))));
+  EXPECT_TRUE(ok(MPI_Send_init(&sent, 1, MPI_INT, partner(), 100, MPI_COMM_WORLD, requests.at(1))));
+  EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, kRequests, requests.data()), MPI_ERR_REQUEST, {"not matched"}));
+  EXPECT_TRUE(ok(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE)));
+  for (int round = 0; round < 3; ++round) {
+    out.fill(round * ranks() + rank());
+    sent += 10;
+    enqueue_round();
+    queue.wait();
+    EXPECT_EQ(received, 1000 + partner() + 10 * (round + 1));
+    EXPECT_EQ(in.back(), round * ranks() + partner());
+  }
+  EXPECT_EQ(failures, 0);
+}
+
 // The card and the stream may have to be woken when nothing was enqueued for long (gpu/stream.h
 // S3): so each measurement comes right after another round, and does not count if it took long
 // itself.

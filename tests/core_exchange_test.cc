@@ -2,6 +2,7 @@
 // random orders, are in core_random_test.cc. What becomes of failures: core_exchange_failures.cc.
 #include "tests/core_exchange_test.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -25,6 +26,26 @@ TEST_F(ExchangeTest, RegularHaloTakesSeventeenEntriesOneRingAndOneWait) {
     iteration();
   EXPECT_EQ(us().endpoint.entries_posted(), 6 * 17u);
   EXPECT_EQ(us().queue->figures().starts, 6 * 16u);
+  free_all();
+}
+
+// A call that has the members in the order in which they were merged is made at once, another member by member.
+TEST_F(ExchangeTest, CallsInItsOrderAndInOthersMayTakeTurns) {
+  build(3, 3);
+  const std::vector<Request*> merged = ours;
+  for (const bool in_order : {true, true, true, false, true, false, false, true, true}) {
+    ours = merged;
+    if (!in_order)
+      std::reverse(ours.begin(), ours.end());
+    iteration();
+  }
+  EXPECT_EQ(us().endpoint.entries_posted(), 9 * 7u);
+  EXPECT_EQ(us().queue->figures().starts, 9 * 6u);
+  EXPECT_EQ(us().queue->figures().waits, 9 * 6u);
+  EXPECT_EQ(us().queue->figures().bytes, 9 * 3 * kBytes);
+  EXPECT_EQ(us().queue->figures().triggers, 9u);
+  EXPECT_EQ(us().queue->unwaited(), 0u);
+  EXPECT_EQ(us().queue->epoch_entries(), 0u);
   free_all();
 }
 

@@ -75,6 +75,9 @@ enum Workload : uint32_t {
   kMergedAsked,   // ... a receiver waits for the answer before it sends what the sender's exchange waits for; a driver
   kCaptureGaps,   // captures that pack and unpack
   kMergedAlone,   // an exchange's sends to two, of which one fails after it has landed, and whose receives are single
+  kMergedRoam,    // an exchange goes on on another stream as early as it may
+  kMergedGaps,    // ... has a member that is packed
+  kMergedTight,   // ... finds few entries
 };
 
 constexpr const char* kWorkloads[] = {
@@ -149,6 +152,11 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w0.1r_u1_y/s0r_w0r_y_u0_p1_s1_w1_y,sender-flag,cxi-driver",
     "program=0-1:16t1xy/p0_s0_w0_c0_b_p0_s0_w0_e_l_l_y_f0/s0r_w0r_u0_c0r_b_s0r_w0r_u0_e_l_l_y_f0r",
     "program=0-1:16t1i1_0-2:16t2i1/s0.1_w0.1_s0.1_w0.1_y/s0r_w0r_s0r_w0r_y/s1r_w1r_s1r_w1r_y,failures",
+    "program=0-1:16t1i1_0-1:16t2i1/s0.1_w0.1_s0.1_w0.1_q1_s0.1+_w0.1_q0_y_q1_y/"
+    "s0r.1r_w0r.1r_s0r.1r_w0r.1r_s0r.1r_w0r.1r_y",
+    "program=0-1:16t1i1xy_0-1:16t2i1/p0_p1_s0.1_w0.1_p0_p1_s0.1_w0.1_p0_p1_s0.1_w0.1_y/"
+    "s0r.1r_w0r.1r_u0_u1_s0r.1r_w0r.1r_u0_u1_s0r.1r_w0r.1r_u0_u1_y",
+    "2ranks,2req-each-way,3iter,merged,depth=4,stale-reads",
     "random programs",
 };
 constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
@@ -464,6 +472,22 @@ constexpr Mutant kMutants[] = {
      "Queue::record_moves", kCaptureGaps, nullptr},
     {199, "captured: told from the beginning", "the word that tells of packings begins anew in a graph",
      "StandingOrders::begin", kCaptureGaps, nullptr},
+    {200, "merged: one step for all", "all of an exchange's thresholds grow by the step of the first",
+     "MergedPostings::fill", kMerged, nullptr},
+    {201, "merged: failed and started", "a member has failed, and its exchange is started like any other",
+     "FailureBook::add", kSetsFailures, nullptr},
+    {202, "merged: the peer's end overlooked",
+     "a member's peer has ended it, and its exchange is started like any other", "Endpoint::end_peer", kRandom,
+     nullptr},
+    {203, "merged: out of turn", "one of two sets is started whosever turn it is", "Queue::may_start (merged)",
+     kSetsTurn, nullptr},
+    {204, "merged: on another queue", "an exchange is started before its last start on another queue has completed",
+     "Queue::may_start (merged)", kMergedRoam, nullptr},
+    {205, "merged: with gaps, not packed", "an exchange of which a member has gaps is started as if it had none",
+     "bind_exchange", kMergedGaps, nullptr},
+    {206, "merged: overflow without threshold",
+     "the first of an exchange's operations that find no room waits for nothing", "Queue::start_merged", kMergedTight,
+     nullptr},
 };
 
 }  // namespace

@@ -65,16 +65,21 @@ Status ThreadedNic::post_prepared(std::span<const nic::Posting> postings) {
     if (model_.fault_of(posting) != nic::DescriptorFault::kNone) [[unlikely]]
       return model_.validate(posting);
   LANYARD_RETURN_IF_ERROR(take_entries(postings.size()));
-  while (!postings.empty()) {
-    const size_t count = std::min<size_t>(postings.size(), Command::kPostings);
+  constexpr size_t kMost = Command::kPostings;
+  while (postings.size() >= kMost) {
     push([&](Command& command) {
       command.kind = Command::Kind::kPostPrepared;
-      command.postings = static_cast<uint32_t>(count);
-      for (size_t i = 0; i < count; ++i)
-        command.posting[i] = postings[i];
+      command.postings = kMost;
+      std::copy_n(postings.begin(), kMost, command.posting);
     });
-    postings = postings.subspan(count);
+    postings = postings.subspan(kMost);
   }
+  if (!postings.empty())
+    push([&](Command& command) {
+      command.kind = Command::Kind::kPostPrepared;
+      command.postings = static_cast<uint32_t>(postings.size());
+      std::copy(postings.begin(), postings.end(), command.posting);
+    });
   wake_owner_if_asleep();
   return {};
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/core/control_channel.h"
+#include "transport/core/exchange.h"
 #include "transport/core/queue.h"
 
 namespace lanyard::core {
@@ -27,6 +28,8 @@ void FailureBook::add(Request& request, Code code) {
   if (request.failures++ == 0)
     unannounced_.push_back(request.number);
   request.failure_code = code;
+  if (request.exchange != nullptr)
+    request.exchange->undisturbed = false;
   if (!request.released)  // else what its other operations come to is no news
     untold_.push_back(request.number);
 }

@@ -82,10 +82,6 @@ bool Queue::may_each(std::span<Request* const> requests, May may, Extras& extras
          !endpoint_.options().check_ready_sends;
 }
 
-[[gnu::always_inline]] inline bool Queue::may_wait(const Request& request) const {
-  return request.standing == nullptr && request.needs_wait() && request.queue_number == number_;
-}
-
 Status Queue::check_start(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
@@ -219,14 +215,6 @@ void Queue::list(Request& request) {
   under_way_.push_back(&request);
 }
 
-[[gnu::always_inline]] inline void Queue::note_starts(uint64_t starts, uint64_t entries, uint64_t rings) {
-  figures_.starts += starts;
-  unwaited_ += starts;
-  figures_.triggers += rings;
-  epoch_entries_ += entries;
-  reserve_entries();
-}
-
 // What nearly every call of a program that merges nothing comes to: as start_any(), where there is nothing to refuse.
 [[gnu::always_inline]] inline Status Queue::start_plain(std::span<Request* const> only) {
   Request& request = *only.front();
@@ -250,7 +238,10 @@ Status Queue::start(std::span<Request* const> requests) {
   if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
     return record_start(requests, capture);
   endpoint_.collect_failures();
-  return is_plain(requests) && may_start(*requests.front()) ? start_plain(requests) : start_any(requests);
+  if (is_plain(requests) && may_start(*requests.front())) [[likely]]
+    return start_plain(requests);
+  Exchange* const exchange = find_merged(requests);
+  return exchange != nullptr && may_start(*exchange) ? start_merged(*exchange) : start_any(requests);
 }
 
 Status Queue::start_any(std::span<Request* const> requests) {
@@ -398,23 +389,20 @@ Status Queue::check_wait(std::span<Request* const> requests) {
   epoch_entries_ -= request.entries;
 }
 
-[[gnu::always_inline]] inline void Queue::note_waits(uint64_t waits) {
-  figures_.waits += waits;
-  unwaited_ -= waits;
-}
-
 Status Queue::wait(std::span<Request* const> requests) {
   if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
     return record_wait(requests, capture);
   stream_ops_.clear();
-  if (!is_plain(requests) || !may_wait(*requests.front()) || !requests.front()->done.valid())
-    return wait_any(requests);
-  // As there, where there is nothing to refuse.
-  append_wait(*requests.front());
-  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
-  note_wait(*requests.front());
-  note_waits(1);
-  return {};
+  if (is_plain(requests) && may_wait(*requests.front()) && requests.front()->done.valid()) [[likely]] {
+    // As in wait_any(), where there is nothing to refuse.
+    append_wait(*requests.front());
+    LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
+    note_wait(*requests.front());
+    note_waits(1);
+    return {};
+  }
+  Exchange* const exchange = find_merged(requests);
+  return exchange != nullptr && may_wait(*exchange->lead) ? wait_merged(*exchange) : wait_any(requests);
 }
 
 Status Queue::wait_any(std::span<Request* const> requests) {

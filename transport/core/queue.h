@@ -14,6 +14,7 @@
 
 #include "gpu/stream.h"
 #include "transport/core/endpoint.h"
+#include "transport/core/exchange.h"
 #include "transport/core/request.h"
 #include "transport/core/ring.h"
 #include "transport/core/scratch.h"
@@ -141,7 +142,18 @@ class Queue {
     return requests.size() == 1 && requests.front()->exchange == nullptr && requests.front()->packing == nullptr;
   }
   bool may_start(const Request& request) const;
-  bool may_wait(const Request& request) const;
+  bool may_wait(const Request& request) const {
+    return request.standing == nullptr && request.needs_wait() && request.queue_number == number_;
+  }
+  // ---- Calls on exactly one exchange (queue_merged.cc)
+  // That of which the call has all members and nothing else, undisturbed and in their order; null: look at each.
+  static Exchange* find_merged(std::span<Request* const> requests) {
+    Exchange* const exchange = requests.empty() ? nullptr : requests.front()->exchange;
+    return exchange != nullptr && exchange->undisturbed && exchange->is(requests) ? exchange : nullptr;
+  }
+  bool may_start(const Exchange& exchange) const;
+  Status start_merged(Exchange& exchange);
+  Status wait_merged(Exchange& exchange);
   Status start_plain(std::span<Request* const> only);
   Status start_any(std::span<Request* const> requests);
   Status wait_any(std::span<Request* const> requests);
@@ -169,9 +181,18 @@ class Queue {
   Status find_bell(Request& request);
   void append_wait(const Request& request);
   void note_start(Request& request);
-  void note_starts(uint64_t starts, uint64_t entries, uint64_t rings);
+  void note_starts(uint64_t starts, uint64_t entries, uint64_t rings) {
+    figures_.starts += starts;
+    unwaited_ += starts;
+    figures_.triggers += rings;
+    epoch_entries_ += entries;
+    reserve_entries();
+  }
   void note_wait(Request& request);
-  void note_waits(uint64_t waits);
+  void note_waits(uint64_t waits) {
+    figures_.waits += waits;
+    unwaited_ -= waits;
+  }
   void list(Request& request);
   void move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration);
   void hand_over(std::span<Request* const> requests);

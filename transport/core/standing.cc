@@ -6,6 +6,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/service_thread.h"
+#include "transport/core/exchange.h"
 #include "transport/core/prepared_plan.h"
 
 namespace lanyard::core {
@@ -93,6 +94,8 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
       thread_ = std::move(thread.value());
     }
     request.standing = std::move(standing);
+    if (request.exchange != nullptr)
+      request.exchange->undisturbed = false;
     requests_.push_back(&request);
     set_lead();
   }
