@@ -60,6 +60,7 @@ struct Options {
   std::string memory = "host";
   bool doorbell = false;
   bool exchange = false;
+  int buffers = 1;
   Format format = Format::kText;
 
   bool has(const char* mode) const { return std::find(modes.begin(), modes.end(), mode) != modes.end(); }
@@ -94,6 +95,10 @@ void declare(CLI::App& app, Options& o) {
   app.add_flag("--doorbell", o.doorbell, "measure also half of the time from a ring to its being seen to have fired");
   app.add_flag("--exchange", o.exchange,
                "mode send: the ping and the pong of a round trip are an exchange of rank 0's");
+  app.add_option("--buffers", o.buffers,
+                 "1 or 2: messages that take turns, each with its own memory, of which less stays in caches; rsend has "
+                 "2 anyway (default: 1)")
+      ->check(CLI::Range(1, 2));
   add_format(app, o.format);
 }
 
@@ -111,6 +116,8 @@ std::string mistake(const Options& o) {
     return fmt::format("--warmup is above {}", kMaxIterations);
   if (o.exchange && !o.has("send") && !o.has("all"))
     return "--exchange is for mode send, which --mode leaves out";
+  if (o.buffers == 2 && (o.has("graph") || o.has("kernel") || o.memory == "device"))
+    return "--buffers 2 is for memory of the host, and not for modes graph and kernel";
   return "";
 }
 
@@ -125,6 +132,7 @@ class Pingpong {
     report_.ranks = process_.ranks();
     report_.pack = options_.pack == "on";
     report_.exchange = options_.exchange;
+    report_.buffers = options_.buffers;
     report_.trials = options_.trials;
     const PingpongMode baseline = streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv;
     for (const NamedMode& mode : kModes) {
@@ -185,7 +193,8 @@ class Pingpong {
   // Nothing where the mode cannot run.
   std::optional<PingpongRow> measure(const NamedMode& mode, size_t bytes) {
     progress(mode.name, bytes);
-    RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch, false, is_merged(mode)},
+    RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch, false, is_merged(mode),
+                    options_.buffers == 2},
                    process_, mode.has_stream ? stream_.get() : nullptr, mode.has_queue ? queue_.get() : nullptr);
     if (!process_.all(trip.refusal().empty())) {
       skip(mode, trip.refusal());

@@ -22,7 +22,7 @@ void PingpongReport::print(Format format) const {
 }
 
 void PingpongReport::print_text() const {
-  fmt::print("# ping-pong, pack {}, exchange {}\n", pack ? "on" : "off", exchange ? "on" : "off");
+  fmt::print("# ping-pong, pack {}, exchange {}, buffers {}\n", pack ? "on" : "off", exchange ? "on" : "off", buffers);
   fmt::print("# MPI library: {}\n# ranks: {}\n", mpi, ranks);
   fmt::print("# memory: {}\n# NIC: {}\n", place.summary(), nic.summary());
   fmt::print("# half trip: mean of {} trials +- 95 % confidence; ratio to {} of this run\n", trials, baseline);
@@ -43,16 +43,16 @@ void PingpongReport::print_csv() const {
   fmt::print(
       "benchmark,mpi,ranks,mode,bytes,half_trip_us_mean,half_trip_us_ci95,bandwidth_MBps,"
       "ratio_to_baseline,counters,entries_posted,entries_overflowed,verified,baseline,memory,"
-      "stream,device,exchange\n");
+      "stream,device,exchange,buffers\n");
   for (const PingpongRow& row : rows) {
     const auto& ci95 = row.half_trip_us.ci95;
     std::string entries = ",,";
     if (row.entries)
       entries = fmt::format("{},{},{}", row.entries->counters, row.entries->posted, row.entries->overflowed);
-    fmt::print("pingpong,{},{},{},{},{:.4f},{},{:.3f},{:.4f},{},{},{},{},{},{},{}\n", csv_field(mpi), ranks, row.mode,
-               row.bytes, row.half_trip_us.mean, ci95 ? fmt::format("{:.4f}", *ci95) : "", row.bandwidth_MBps(),
-               row.ratio_to_baseline(), entries, row.verified, baseline, place.memory, place.stream,
-               csv_field(place.device), exchange);
+    fmt::print("pingpong,{},{},{},{},{:.4f},{},{:.3f},{:.4f},{},{},{},{},{},{},{},{}\n", csv_field(mpi), ranks,
+               row.mode, row.bytes, row.half_trip_us.mean, ci95 ? fmt::format("{:.4f}", *ci95) : "",
+               row.bandwidth_MBps(), row.ratio_to_baseline(), entries, row.verified, baseline, place.memory,
+               place.stream, csv_field(place.device), exchange, buffers);
   }
   if (doorbells.empty())
     return;
@@ -70,6 +70,7 @@ void PingpongReport::print_json() const {
   out["ranks"] = ranks;
   out["pack"] = pack;
   out["exchange"] = exchange;
+  out["buffers"] = buffers;
   out["trials"] = trials;
   out["memory"] = place.memory;
   out["stream"] = place.stream;

@@ -39,6 +39,7 @@ struct PingpongReport {
   int ranks = 2;
   bool pack = false;
   bool exchange = false;  // of rank 0's, in mode send
+  int buffers = 1;        // that take turns (rsend: 2)
   int trials = 0;
   QueueInfo nic;  // empty when no stream mode ran
   std::vector<PingpongRow> rows;

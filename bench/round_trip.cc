@@ -22,7 +22,7 @@ RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stre
       stream_(stream),
       queue_(queue) {
   for (int index = 0; index < kSlots; ++index)
-    if (index != kOdd || is_rsend())
+    if (index != kOdd || alternates())
       make_slot(index);
   if (shape_.mode == PingpongMode::kGraph)
     capture_graphs();
@@ -118,7 +118,7 @@ RoundTrip::SlotIndex RoundTrip::slot_index(uint64_t i) const {
     return kFirst;
   if (i + 1 == iterations_)
     return kLast;
-  return is_rsend() && i % 2 == 1 ? kOdd : kEven;
+  return alternates() && i % 2 == 1 ? kOdd : kEven;
 }
 
 void RoundTrip::prepare(uint64_t iterations) {

@@ -9,8 +9,8 @@
 // What proves the data: the first and the last timed iteration have slots (buffers and requests) of
 // their own, so their payloads, different for every iteration, still lie there after the last
 // iteration and are compared byte by byte, and nothing of it happens while the clock runs. The
-// iterations between share one slot (two in mode rsend), whose contents are compared too. Receive
-// buffers are poisoned first.
+// iterations between share one slot (two in mode rsend, whose receives must be ready ahead, and where
+// Shape::two_buffers asks for it), whose contents are compared too. Receive buffers are poisoned first.
 //
 // Where the stream is a GPU's the arrays and buffers are the GPU's memory, and kMpi copies messages
 // to and from pinned memory of the host, on the stream.
@@ -26,7 +26,7 @@
 // waits for them together. The other cannot have one: its pong answers a ping that it has waited for by itself, or it
 // would start the pair before the ping has come.
 //
-// Memory a rank: 6 times the message size without pack (rsend: 8 times), twice that with pack.
+// Memory a rank: 6 times the message size without pack (8 times with two slots between), twice that with pack.
 #ifndef LANYARD_BENCH_ROUND_TRIP_H_
 #define LANYARD_BENCH_ROUND_TRIP_H_
 
@@ -63,9 +63,10 @@ class RoundTrip {
     PingpongMode mode = PingpongMode::kSendrecv;
     size_t bytes = 0;
     bool pack = false;
-    uint64_t batch = 64;      // iterations enqueued at a time
-    bool is_to_self = false;  // modes kSend, kGraph, kKernel
-    bool is_merged = false;   // mode kSend: who pings has each pair of send and receive as an exchange
+    uint64_t batch = 64;       // iterations enqueued at a time
+    bool is_to_self = false;   // modes kSend, kGraph, kKernel
+    bool is_merged = false;    // mode kSend: who pings has each pair of send and receive as an exchange
+    bool two_buffers = false;  // not in kGraph and kKernel: iterations take turns at two slots
   };
   static constexpr uint64_t kGraphTrips = 20;
 
@@ -108,6 +109,7 @@ class RoundTrip {
   enum SlotIndex { kFirst, kEven, kOdd, kLast, kSlots };
 
   bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
+  bool alternates() const { return is_rsend() || shape_.two_buffers; }
   // A kernel that sends itself messages sets something going by one ring an iteration: ready sends, in a set with the
   // receives.
   bool rings_once() const { return shape_.is_to_self && shape_.mode == PingpongMode::kKernel; }
