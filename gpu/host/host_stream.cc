@@ -190,7 +190,8 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
       return {};
     if (halted_.load())
       return Status(Code::kInvalidState, "the stream was halted");
-    if (executed != executed_before)
+    // As long as data is on its way, too: a message may take longer than the spin, and to sleep in it costs more.
+    if (executed != executed_before || helper_.activity() != seen)
       spin.renew();
     executed_before = executed;
     std::chrono::nanoseconds left = kLongestSleep;
