@@ -94,6 +94,30 @@ struct WordHelper final : Helper {
   std::atomic<uint64_t> sleeps{0};
 };
 
+// Adds one to a word every fifth call, and tells. Counts when its maker would sleep.
+struct SlowHelper final : Helper {
+  explicit SlowHelper(uint64_t* word) : word(word) {}
+  bool help() override {
+    const auto until = std::chrono::steady_clock::now() + 10us;
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    if (helps.fetch_add(1) % 5 != 0)
+      return false;
+    steps.fetch_add(1);
+    std::atomic_ref(*word).fetch_add(1);
+    return true;
+  }
+  uint64_t activity() override { return steps.load(); }
+  void sleep_since(uint64_t seen, std::chrono::nanoseconds) override {
+    if (seen == steps.load() && std::this_thread::get_id() == maker)
+      ++sleeps;
+  }
+  uint64_t* const word;
+  const std::thread::id maker = std::this_thread::get_id();
+  std::atomic<uint64_t> helps{0}, steps{0};
+  uint64_t sleeps = 0;
+};
+
 double cpu_ms() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -225,6 +249,18 @@ TEST(HostStreamTest, TheStreamsOwnThreadAsksTheHelper) {
   ASSERT_TRUE(happens_without_us([&] { return helper.sleeps.load() > 3; }));
   store(&word, 101);
   EXPECT_TRUE(happens_without_us([&] { return stream.executed() == 2; }));
+}
+
+// A message of 1 MiB takes longer than the 50 us that a caller spins for.
+TEST(HostStreamTest, WhoSynchronizesDoesNotSleepWhileTheHelperGetsOn) {
+  uint64_t word = 0;
+  HostStream stream;
+  SlowHelper helper(&word);
+  stream.set_helper(&helper);
+  ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&word, 400)})));
+  EXPECT_TRUE(is_ok(stream.synchronize()));
+  EXPECT_EQ(helper.sleeps, 0u);
+  stream.set_helper(nullptr);
 }
 
 TEST(HostStreamTest, AHelperThatWasTakenBackIsNotUsedAnyMore) {
