@@ -28,7 +28,7 @@ namespace lanyard::api {
 
 struct Collective;
 
-// What the core knows the requests of one call by, which is often made again as it is.
+// The core's requests that a call of several was about: most programs make the same call again and again.
 struct RememberedCall {
   std::vector<MPI_Request> handles;
   std::vector<core::Request*> requests;
@@ -57,7 +57,7 @@ struct RequestRecord {
   bool in_imatch = false;                  // a match request is out for it, or a blocking call matches it
   bool is_watched = false;                 // among the WatchedHandles
   bool in_call = false;                    // scratch: seen in the call being checked
-  std::unique_ptr<RememberedCall> call;    // the last that began with it, was enqueued, and had more requests
+  std::unique_ptr<RememberedCall> call;    // the last that began with it and was enqueued, of several of the core's
 
   bool matched() const {
     return collective == nullptr ? core != nullptr && core->matched() : is_each_member(&RequestRecord::matched);
