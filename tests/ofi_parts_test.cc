@@ -129,20 +129,6 @@ TEST_F(OnSockets, ANarrowCounterCountsLikeAWideOne) {
   EXPECT_EQ(counter.read(), (CounterValue{kMaxSuccess, 0}));
 }
 
-TEST_F(OnSockets, ASuccessThatIsToComeBecomesAFailure) {
-  OfiCounter counter;
-  ASSERT_TRUE(counter.open(fabric_->domain(), false).ok());
-  counter.add(10);
-  counter.turn_next_into_failure();
-  (void)fi_cntr_add(counter.fid(), 1);
-  EXPECT_EQ(counter.read(), (CounterValue{10, 1}));
-  counter.add_error(kMaxFailure);
-  EXPECT_EQ(counter.read(), (CounterValue{10, kMaxFailure})) << "seven bits stay full";
-  counter.turn_next_into_failure();
-  (void)fi_cntr_add(counter.fid(), 1);
-  EXPECT_EQ(counter.read(), (CounterValue{10, kMaxFailure})) << "and no success comes of it";
-}
-
 TEST_F(OnSockets, AddressesThatAreNoneAreRefused) {
   const nic::Address good = fabric_->address();
   nic::Address longer = good;

@@ -33,6 +33,7 @@ PATCHED = [
     "transport/cxi/ofi_counter.cc",
     "transport/cxi/ofi_drive.cc",
     "transport/cxi/ofi_nic.cc",
+    "transport/cxi/ofi_post.cc",
     "transport/cxi/ofi_region.cc",
     "transport/cxi/work.cc",
 ]

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "nicsim/deterministic/world.h"
 #include "transport/base/check.h"
@@ -123,7 +124,7 @@ int StepFabric::mistake(const std::string& what) {
 int StepFabric::close_counter(fid_cntr& counter) {
   const auto& closing = static_cast<Counter&>(counter);
   if (closing.id.valid()) {
-    if (sockets_ && is_told_to_add(closing.id))
+    if (sockets_ && nic_.rings_under_way(closing.id.value) > 0)
       return mistake("closes a counter that is still to count what has ended");
     nic_.drop_rings(closing.id);  // additions on their way get there first
     if (const Status status = nic_.close_counter(closing.id); !status.ok())
@@ -134,18 +135,10 @@ int StepFabric::close_counter(fid_cntr& counter) {
   return 0;
 }
 
-// Whether work adds to it whose operation has ended.
-bool StepFabric::is_told_to_add(nic::CounterId counter) const {
-  return nic_.rings_under_way(counter.value) > 0 ||
-         std::any_of(given_.begin(), given_.end(), [counter](const Given& given) {
-           return given.ends_in != nullptr && given.ends_in->chain != nullptr && given.ends_in->chain_to == counter;
-         });
-}
-
 uint64_t StepFabric::read(const fid_cntr& counter, bool failures) {
   const auto& reading = static_cast<const Counter&>(counter);
   if (!reading.id.valid())
-    return reading.value;
+    return 0;
   if (sockets_ && failures)
     (void)mistake("reads failures where none are counted");
   const Result<nic::CounterValue> value = sockets_ ? nic_.model().read(reading.id) : nic_.read(reading.id);
@@ -164,11 +157,12 @@ uint64_t StepFabric::read(const fid_cntr& counter, bool failures) {
 
 // On a card what a ring adds is what a doorbell brings, and has a way to go.
 int StepFabric::add(fid_cntr& counter, uint64_t value) {
-  auto& adding = static_cast<Counter&>(counter);
-  const nic::CounterId id = adding.id;
-  if (!id.valid()) {
-    adding.value += value;
-    return take_chain(adding);
+  const nic::CounterId id = static_cast<const Counter&>(counter).id;
+  if (landing_.valid()) {
+    if (id != landing_ || value != 1)
+      return mistake("counts an operation that has ended elsewhere, or not as one");
+    landing_ = {};
+    return 0;
   }
   if (!sockets_ && value == world_.process(rank_).ring_values[id.value] && world_.is_running()) {
     nic_.put_under_way(id.value, value);
@@ -180,33 +174,21 @@ int StepFabric::add(fid_cntr& counter, uint64_t value) {
   return 0;
 }
 
+// An operation's end is counted, and the driver told of it, in one.
 void StepFabric::rings_landed(nic::CounterId counter, uint32_t rings) {
   for (; rings > 0; --rings) {
-    const auto it = std::find_if(adding_.begin(), adding_.end(),
-                                 [counter](const Counter* each) { return each->chain_to == counter; });
-    if (it == adding_.end())
+    const auto it = std::find_if(ending_.begin(), ending_.end(),
+                                 [counter](const Given& given) { return given.completion == counter; });
+    if (it == ending_.end())
       return;
-    adding_.erase(it);
+    fid_cntr* const ends_in = it->ends_in;
+    ending_.erase(it);
+    landing_ = counter;
+    (void)fi_cntr_add(ends_in, 1);
+    if (std::exchange(landing_, {}).valid())
+      (void)mistake("does not count an operation that has ended");
+    changed_ = true;
   }
-}
-
-// Who adds to a counter, if it is nothing, comes after whatever that counter's last step has set off.
-int StepFabric::take_chain(Counter& counter) {
-  changed_ = true;
-  const uint32_t to = counter.chain_to.value;
-  if (const auto it = std::find(adding_.begin(), adding_.end(), &counter); it != adding_.end()) {
-    adding_.erase(it);
-    nic_.rings_landed(to, 1);
-    if (nic_.rings_under_way(to) == 0)
-      world_.no_ring_is_under_way(rank_, to);
-  } else if (counter.chain != nullptr && counter.value >= counter.chain->threshold) {
-    counter.chain = nullptr;
-  } else {
-    return 0;
-  }
-  nic_.model().ring(counter.chain_to, 1);
-  world_.process(rank_).shadow.succeeded(to, 1);
-  return 0;
 }
 
 int StepFabric::add_error(const fid_cntr& counter, uint64_t value) {
@@ -355,12 +337,11 @@ void StepFabric::ended(const nic::Op& op, Code code, nic::CounterValue) {
   }
   cause(given.completion, code);
   if (given.ends_in != nullptr && code == Code::kOk) {
-    Counter& counter = *given.ends_in;
-    ++counter.value;
-    if (counter.chain != nullptr && counter.value >= counter.chain->threshold) {
-      counter.chain = nullptr;
-      adding_.push_back(&counter);
-      nic_.put_under_way(counter.chain_to.value);
+    if (given.completion.valid()) {
+      ending_.push_back(given);
+      nic_.put_under_way(given.completion.value);
+    } else {
+      (void)fi_cntr_add(given.ends_in, 1);
     }
     return;
   }

@@ -6,15 +6,15 @@
 //            (-FI_ENOSPC), as is what finds no transmit slot (-FI_EAGAIN), which an operation holds until its event is
 //            read. The card counts failures, which stand in the queue; additions have a way to go.
 //   sockets  Counters are words that count no failures, and additions take effect at once. Of deferred work nothing is
-//            reported but its failure, which nobody counts; what succeeds is counted, and work that waits for that
-//            count adds to another counter a little later. Descriptors are read as long as the operation is not done.
+//            reported but its failure, which nobody counts; what succeeds adds to its completion counter, which is one
+//            of the driver's making, a little later. Descriptors are read as long as the operation is not done.
 //            There are no writes of no bytes, and local memory needs no region.
 // Either refuses work for good now and then (-FI_ENOMEM, or that there is no way to the peer), where the world has
 // failures or deaths. Keys are their user's, and closing a region waits for what is landing in it. Of what the driver
 // may not do the world is told: closing what an operation names, work that no card could do, descriptors that change.
 //
 // The model's counters have the driver's numbers, as both give away last what came back last. What the driver opens
-// while it is opened itself, the endpoint's counter and those that operations end in, is none of the model's.
+// while it is opened itself, the endpoint's counter, is none of the model's.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_FABRIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_FABRIC_H_
 
@@ -117,10 +117,7 @@ class StepFabric final : public Witness {
     StepFabric* fabric = nullptr;
   };
   struct Counter : Part<fid_cntr> {
-    nic::CounterId id;  // none: the driver's own, of which the rest tells
-    uint64_t value = 0;
-    const fi_deferred_work* chain = nullptr;  // waits for it, to add to another one
-    nic::CounterId chain_to;                  // that one
+    nic::CounterId id;  // none: the endpoint's
   };
   struct Region : Part<fid_mr> {
     void* base = nullptr;
@@ -140,7 +137,7 @@ class StepFabric final : public Witness {
     nic::Op op;
     nic::CounterId completion;               // that counts it in the end, whoever does it
     const fi_deferred_work* work = nullptr;  // whose descriptors it reads; null: none any more
-    Counter* ends_in = nullptr;              // of the driver's own
+    fid_cntr* ends_in = nullptr;             // of the driver's making
   };
   // One that it has refused for good.
   struct Doomed {
@@ -161,9 +158,6 @@ class StepFabric final : public Witness {
   Result<nic::LocalSpan> find_local(const nic::Op& op, const nic::Op& asked, const void* local,
                                     const ofi::Work& work) const;
   ssize_t start(const Result<nic::Op>& op);
-  int queue_chain(const fi_deferred_work& work);
-  int take_chain(Counter& counter);
-  bool is_told_to_add(nic::CounterId counter) const;
   bool refuses(const nic::Op& op) const;
   void tell_due(nic::CounterId counter, uint64_t reached);
   void cause(nic::CounterId completion, Code code);
@@ -192,7 +186,8 @@ class StepFabric final : public Witness {
   std::vector<Given> given_;
   std::vector<Doomed> doomed_;
   std::vector<Doomed> unsaid_;  // that were due when their counter was read, and with the driver are still to come
-  std::vector<const Counter*> adding_;     // whose chains are under way, oldest first
+  std::vector<Given> ending_;   // that have succeeded, and are to be added, oldest first
+  nic::CounterId landing_;      // what has come there while it is added
   std::vector<nic::CounterValue> caused_;  // by counter
   // The successes that the driver has read last, while it has not read the failures.
   struct {

@@ -85,8 +85,6 @@ Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags) 
 
 int StepFabric::queue(const fi_deferred_work& work) {
   const bool atomic = work.op_type == FI_OP_ATOMIC;
-  if (sockets_ && work.op_type == FI_OP_CNTR_ADD)
-    return queue_chain(work);
   if (!atomic && work.op_type != FI_OP_WRITE)
     return mistake("queues work that is neither a write nor a plain atomic");
   const uint64_t flags = atomic ? work.op.atomic->flags : work.op.rma->flags;
@@ -101,9 +99,10 @@ int StepFabric::queue(const fi_deferred_work& work) {
   const nic::CounterId completion = ofi::Work::use_of(reinterpret_cast<void*>(op.value().value)).work->op.completion;
   if (refuses(op.value()))
     return doom({op.value(), completion, deferred.trigger, deferred.threshold});
-  auto* const ends_in = static_cast<Counter*>(work.completion_cntr);
-  if (!sockets_ && ends_in != nullptr)
-    deferred.op.completion = ends_in->id;
+  if (!sockets_ && work.completion_cntr != nullptr)
+    deferred.op.completion = static_cast<const Counter*>(work.completion_cntr)->id;
+  if (sockets_ && work.completion_cntr == nullptr)
+    return mistake("queues work that completes nowhere, which this provider does not take");
   const Status status = nic_.post({&deferred, 1});
   if (status.code() == Code::kAgain) {
     refused_falsely_ = refused_falsely_ || nic_.free_entries() > 0;
@@ -111,23 +110,10 @@ int StepFabric::queue(const fi_deferred_work& work) {
   }
   if (!status.ok())
     return mistake("queues work, but " + status.message());
-  given_.push_back({op.value(), completion, sockets_ ? &work : nullptr, sockets_ ? ends_in : nullptr});
+  given_.push_back({op.value(), completion, sockets_ ? &work : nullptr, sockets_ ? work.completion_cntr : nullptr});
   slots_held_ += sockets_ ? 0 : 1;
   changed_ = true;
   return 0;
-}
-
-// Work that adds to a counter as soon as one of the driver's own has got there. The driver cannot go on without it.
-int StepFabric::queue_chain(const fi_deferred_work& work) {
-  auto& waits_for = *static_cast<Counter*>(work.triggering_cntr);
-  const bool under_way = std::find(adding_.begin(), adding_.end(), &waits_for) != adding_.end();
-  if (waits_for.id.valid() || waits_for.chain != nullptr || work.op.cntr->value != 1)
-    (void)mistake("queues an addition that no operation's end sets off");
-  else if (under_way)
-    (void)mistake("changes the descriptor of an addition that is not done");
-  waits_for.chain = &work;
-  waits_for.chain_to = static_cast<const Counter*>(work.op.cntr->cntr)->id;
-  return under_way ? 0 : take_chain(waits_for);
 }
 
 ssize_t StepFabric::write_now(const fi_msg_rma& message, uint64_t flags) { return start(lower(message, flags)); }

@@ -232,7 +232,7 @@ class NicModel {
   EntryTable entries_;
   std::vector<InFlight> flights_;
   std::vector<nic::Op> held_;  // a ring
-  nic::PreparedTable prepared_;
+  nic::PreparedTable<nic::Op> prepared_;
   nic::FailureLog failures_;
   std::vector<uint32_t> lost_peers_;
   uint32_t first_held_ = 0;

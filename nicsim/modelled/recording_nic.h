@@ -66,7 +66,7 @@ class RecordingNic final : public nic::Nic {
   nic::Caps caps_;
   std::deque<uint64_t> bells_;  // a counter's doorbell word each; in a deque, so that they stay where they are
   std::vector<Region> regions_;
-  nic::PreparedTable prepared_;
+  nic::PreparedTable<nic::Op> prepared_;
   std::vector<nic::DeferredOp> posted_;
 };
 

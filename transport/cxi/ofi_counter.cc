@@ -102,12 +102,4 @@ void OfiCounter::set(uint64_t success) {
     add(success);
 }
 
-void OfiCounter::turn_next_into_failure() {
-  LANYARD_CHECK(!wide_, "a wide counter counts its failures itself");
-  if (failures_ < kMaxFailure)
-    ++failures_;
-  else
-    (void)fi_cntr_add(fid_.get(), ~uint64_t{0});  // 7 bits are full: neither counts, so the success to come must not
-}
-
 }  // namespace lanyard::ofi

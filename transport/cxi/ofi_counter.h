@@ -47,9 +47,6 @@ class OfiCounter {
 
   // An operation failed, and nobody has counted it yet.
   void fail() { add_error(1); }
-  // A failed operation is about to be counted as a success by the provider; this makes it a
-  // failure. Narrow counters only.
-  void turn_next_into_failure();
 
   // Entries, operations and regions that name it.
   uint32_t uses = 0;

@@ -30,21 +30,6 @@ constexpr milliseconds kWarmFor{100};
 
 constexpr int kRounds = 8;  // of one drive: nobody keeps others from driving for long
 
-constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one look at the completions takes
-
-// Whether of the entries of each counter lower thresholds come first. Of many at once it does not try to find out.
-template <typename Each>
-bool in_order(std::span<const Each> ops) {
-  constexpr size_t kFew = 8;
-  if (ops.size() > kFew)
-    return false;
-  for (size_t later = 1; later < ops.size(); ++later)
-    for (size_t earlier = 0; earlier < later; ++earlier)
-      if (ops[earlier].trigger == ops[later].trigger && ops[earlier].threshold > ops[later].threshold)
-        return false;
-  return true;
-}
-
 }  // namespace
 
 size_t OfiNic::progress() {
@@ -65,7 +50,7 @@ size_t OfiNic::drive() {
     size_t done = run_commands();
     done += hand_over();
     done += read_completions();
-    done += look_at_waiting();
+    done += release_ended();
     steps += done;
     if (done == 0)
       break;
@@ -129,135 +114,6 @@ void OfiNic::run_counter_op(const Op& op) {
   free_issues_.fetch_add(1, std::memory_order_relaxed);
 }
 
-inline OfiCounter* OfiNic::completion_of(const Work& work) {
-  return work.op.completion.valid() ? &counters_[work.op.completion.value] : nullptr;
-}
-
-// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
-inline void OfiNic::use(const Work& work, int delta) {
-  const auto count = static_cast<uint32_t>(delta);
-  if (work.deferred())
-    counters_[work.trigger.value].uses += count;
-  use(work.op, delta);
-}
-
-void OfiNic::use(const Op& op, int delta) {
-  const auto count = static_cast<uint32_t>(delta);
-  if (op.completion.valid())
-    counters_[op.completion.value].uses += count;
-  regions_[op.local.region.value].uses += count;
-  if (nic::fetches(op))
-    regions_[op.fetch.region.value].uses += count;
-}
-
-[[gnu::always_inline]] inline Work& OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
-  LANYARD_CHECK(free_work_ != nullptr, "credits let nothing in that there is no place for");
-  Work& work = *free_work_;
-  free_work_ = work.next_free;
-  work.op = op;
-  work.trigger = trigger;
-  work.threshold = threshold;
-  work.state = Work::State::kHeld;
-  work.at_once = false;
-  work.describe(*fabric_, op, local_address(op.local), nic::fetches(op) ? local_address(op.fetch) : nullptr);
-  use(work, 1);
-  return work;
-}
-
-inline Work& OfiNic::take(const nic::DeferredOp& deferred) {
-  return take(deferred.op, deferred.trigger, deferred.threshold);
-}
-
-inline Work& OfiNic::take(const nic::Posting& posting) {
-  const Op* op = prepared_.find(posting.prepared);
-  LANYARD_CHECK(op != nullptr, "an operation was released while another thread posted it");
-  Work& work = take(*op, posting.trigger, posting.threshold);
-  work.op.start = posting.start;
-  return work;
-}
-
-bool OfiNic::is_due(const Work& work) const {
-  return !work.deferred() || counters_[work.trigger.value].reached() >= work.threshold;
-}
-
-// Gives one held operation to the provider. kAgain: it stays with the driver.
-inline Code OfiNic::offer(Work& work) {
-  if (!work.deferred())
-    return work.start(*fabric_);
-  if (no_entries_)
-    return Code::kAgain;
-  const OfiCounter& trigger = counters_[work.trigger.value];
-  const bool waits_there = trigger.waits_in_provider(work.threshold);
-  // Else the provider's counter does not reach so far.
-  if (!waits_there && !is_due(work))
-    return Code::kAgain;
-  const OfiCounter* completion = completion_of(work);
-  const Code code = work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0,
-                              completion == nullptr ? nullptr : completion->fid());
-  no_entries_ = code == Code::kAgain;  // nor for the next one that is tried now
-  return code;
-}
-
-// Other processes may hold the card's entries for as long as they like, even until this very operation has been done:
-// what is due needs none.
-Code OfiNic::run_at_once(Work& work) {
-  if (!fabric_->provider().reports_deferred_work || !is_due(work))
-    return Code::kAgain;
-  const Code code = work.start(*fabric_);
-  work.at_once = code == Code::kOk;
-  return code;
-}
-
-// Whether the provider has it now; else it is still held, or doomed.
-[[gnu::always_inline]] inline bool OfiNic::try_to_give(Work& work) {
-  Code code = offer(work);
-  if (code == Code::kAgain && work.deferred())
-    code = run_at_once(work);
-  if (code == Code::kOk) {
-    work.state = Work::State::kWaiting;
-    if (work.deferred() && !fabric_->provider().reports_deferred_work)
-      waiting_.push_back(&work);
-    return true;
-  }
-  if (code != Code::kAgain) {
-    work.state = Work::State::kDoomed;
-    work.doom = code;
-  }
-  return false;
-}
-
-// What a thread that drives has posted, without the way through the commands.
-template <typename Each>
-void OfiNic::accept(std::span<const Each> ops) {
-  const size_t first_fresh = held_.size();
-  if (first_fresh == 0 && in_order(ops)) {
-    no_entries_ = false;
-    for (const Each& op : ops) {
-      Work& work = take(op);
-      if (!held_.empty() || !try_to_give(work))
-        hold(work, first_fresh);
-    }
-  } else {
-    for (const Each& op : ops)
-      hold(take(op), first_fresh);
-    (void)hand_over();
-  }
-  // Who only posts must not wait for the others to make room.
-  if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery)
-    (void)read_completions();
-}
-
-template void OfiNic::accept(std::span<const nic::DeferredOp>);
-template void OfiNic::accept(std::span<const nic::Posting>);
-
-// Lower thresholds first: some providers fire in the order in which they were given the work. It nearly always comes in
-// this order. `first_fresh`: where what came together begins.
-void OfiNic::hold(Work& work, size_t first_fresh) {
-  held_.push_back(&work);
-  for (size_t at = held_.size(); at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
-    std::swap(held_[at - 2], held_[at - 1]);
-}
-
 // Tries everything that is held, by age.
 size_t OfiNic::hand_over() {
   size_t steps = 0;
@@ -311,19 +167,17 @@ size_t OfiNic::read_completions() {
   }
 }
 
-size_t OfiNic::look_at_waiting() {
-  const size_t before = waiting_.size();
-  for (size_t i = 0; i < waiting_.size();) {
-    Work* work = waiting_[i];
-    if (!work->is_done()) {
-      ++i;
-      continue;
-    }
-    waiting_[i] = waiting_.back();
-    waiting_.pop_back();
-    release(*work);
+// What the provider has said by Work::end().
+size_t OfiNic::release_ended() {
+  if (ended_.load(std::memory_order_relaxed) == nullptr)
+    return 0;
+  size_t count = 0;
+  for (Work* work = ended_.exchange(nullptr, std::memory_order_acquire); work != nullptr; ++count) {
+    Work& ended = *work;
+    work = ended.next_free;
+    release(ended);
   }
-  return before - waiting_.size();
+  return count;
 }
 
 // The completion queue says that it has succeeded. Deferred work has been counted by the provider.
@@ -333,7 +187,7 @@ void OfiNic::finish(Work::Use& use) {
     return;
   }
   Work& work = *use.work;
-  if (OfiCounter* completion = completion_of(work); completion != nullptr && (!work.deferred() || work.at_once))
+  if (OfiCounter* completion = completion_of(work.op); completion != nullptr && (!work.deferred() || work.at_once))
     completion->add(1);
   release(work);
 }
@@ -354,17 +208,9 @@ void OfiNic::fail(Work& work, Code code, bool unreachable) {
                     .code = code,
                     .peer = work.op.remote.peer});  // first: what the count fires must find it
   const bool given = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
-  const bool has_own_counter = given && !fabric_->provider().reports_deferred_work;
-  if (has_own_counter)
-    std::erase(waiting_, &work);
-  if (OfiCounter* completion = completion_of(work); completion != nullptr) {
-    if (has_own_counter) {
-      completion->turn_next_into_failure();
-      work.finish_failed();
-    } else if (!given) {
-      completion->fail();
-    }
-  }
+  const bool counted = given && fabric_->provider().reports_deferred_work;
+  if (OfiCounter* completion = completion_of(work.op); completion != nullptr && !counted)
+    completion->fail();
   release(work);
 }
 
@@ -381,8 +227,12 @@ void OfiNic::remember_failure(const nic::FailureRecord& record) {
 void OfiNic::release(Work& work) {
   use(work, -1);
   work.state = Work::State::kFree;
-  work.next_free = free_work_;
-  free_work_ = &work;
+  work.at_once = false;
+  Work*& free = work.home != nullptr ? work.home->ready : free_work_;
+  if (work.home != nullptr)
+    --work.home->under_way;
+  work.next_free = free;
+  free = &work;
   (work.deferred() ? free_entries_ : free_issues_).fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -124,7 +124,6 @@ OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32
     free_work_ = &works_[i];
   }
   held_.reserve(work_count_);
-  waiting_.reserve(work_count_);
 }
 
 void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
@@ -159,7 +158,7 @@ Status OfiNic::start() {
     return probe.status();
   caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
   for (uint32_t i = 0; i < work_count_; ++i)
-    LANYARD_RETURN_IF_ERROR(works_[i].prepare(*fabric_));
+    works_[i].prepare(*fabric_, ended_);
   if (!own_thread_)
     return {};
   Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
@@ -245,7 +244,7 @@ Status OfiNic::close_counter(CounterId id) {
   };
   return once_over(
       close, [&] { return counters_[id.value].uses; },
-      [&](const Work& work) { return (work.trigger == id) + (work.op.completion == id); });
+      [&](const Work& work) { return (work.trigger == id) + (work.home == nullptr && work.op.completion == id); });
 }
 
 Result<nic::CounterValue> OfiNic::read(CounterId id) {
@@ -400,6 +399,8 @@ Status OfiNic::deregister_region(RegionId id) {
   return once_over(
       deregister, [&] { return regions_[id.value].uses; },
       [&](const Work& work) {
+        if (work.home != nullptr)
+          return 0;
         return (work.op.local.region == id) + (nic::fetches(work.op) && work.op.fetch.region == id);
       });
 }

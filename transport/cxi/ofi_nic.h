@@ -115,6 +115,7 @@ class OfiNic final : public nic::Nic {
   class Driving;
   // What of it descriptors are compared with.
   struct Open;
+  struct Start;
 
   OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
   void fill_caps(const OfiOptions& options, uint32_t depth);
@@ -134,11 +135,14 @@ class OfiNic final : public nic::Nic {
   }
   void run_owner();
 
-  // ---- Driving (ofi_drive.cc)
+  // ---- Taking and driving (ofi_post.cc, ofi_drive.cc)
   // Takes what has been looked at, all or none.
   template <typename Each>
   Status take_in(std::span<const Each> batch);
-  Status take_entries(size_t wanted);
+  template <typename Each>
+  void leave(std::span<const Each> batch);
+  bool try_take_entries(size_t wanted);
+  Status look_for_entries(size_t wanted);
 
   size_t drive() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
@@ -150,16 +154,25 @@ class OfiNic final : public nic::Nic {
     });
   }
   size_t read_completions() LANYARD_REQUIRES(right_);
-  size_t look_at_waiting() LANYARD_REQUIRES(right_);
+  size_t release_ended() LANYARD_REQUIRES(right_);
   size_t hand_over() LANYARD_REQUIRES(right_);
   template <typename Each>
   void accept(std::span<const Each> batch) LANYARD_REQUIRES(right_);
   Code offer(Work& work) LANYARD_REQUIRES(right_);
+  bool give(Work& work) LANYARD_REQUIRES(right_);
   bool try_to_give(Work& work) LANYARD_REQUIRES(right_);
+  bool run_or_keep(Work& work, Code code) LANYARD_REQUIRES(right_);
   Code run_at_once(Work& work) LANYARD_REQUIRES(right_);
   Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold) LANYARD_REQUIRES(right_);
   Work& take(const nic::DeferredOp& deferred) LANYARD_REQUIRES(right_);
   Work& take(const nic::Posting& posting) LANYARD_REQUIRES(right_);
+  Work& take(const Start& start) LANYARD_REQUIRES(right_);
+  Work& any_free() LANYARD_REQUIRES(right_);
+  Work& described(Prepared& prepared) LANYARD_REQUIRES(right_);
+  void describe(Work& work, const nic::Op& op) LANYARD_REQUIRES(right_);
+  void blank(Prepared& home) LANYARD_REQUIRES(right_);
+  void leave_home(Work& work) LANYARD_REQUIRES(right_);
+  void disband(Prepared& home) LANYARD_REQUIRES(right_);
   void hold(Work& work, size_t first_fresh) LANYARD_REQUIRES(right_);
   void run_counter_op(const nic::Op& op) LANYARD_REQUIRES(right_);
   bool is_due(const Work& work) const LANYARD_REQUIRES(right_);
@@ -172,7 +185,9 @@ class OfiNic final : public nic::Nic {
   void use(const Work& work, int delta) LANYARD_REQUIRES(right_);
   void use(const nic::Op& op, int delta) LANYARD_REQUIRES(right_);
   std::byte* local_address(nic::LocalSpan span) const { return regions_[span.region.value].base() + span.offset; }
-  OfiCounter* completion_of(const Work& work) LANYARD_REQUIRES(right_);
+  OfiCounter* completion_of(const nic::Op& op) {
+    return op.completion.valid() ? &counters_[op.completion.value] : nullptr;
+  }
   void remember_failure(const nic::FailureRecord& record) LANYARD_REQUIRES(right_);
   void ring(nic::CounterId id, uint64_t value) LANYARD_REQUIRES(right_);
 
@@ -190,10 +205,11 @@ class OfiNic final : public nic::Nic {
   const uint32_t work_count_;
   const std::unique_ptr<Work[]> works_;  // belong to whoever drives
   Work* free_work_ LANYARD_GUARDED_BY(right_) = nullptr;
-  std::vector<Work*> held_ LANYARD_GUARDED_BY(right_);     // by age, lower thresholds of one look first
-  std::vector<Work*> waiting_ LANYARD_GUARDED_BY(right_);  // deferred work that the provider does not report
-  bool no_entries_ LANYARD_GUARDED_BY(right_) = false;     // the provider has said so in this round of offers
-  uint32_t unread_ LANYARD_GUARDED_BY(right_) = 0;         // entries posted since the completions were read last
+  std::vector<Work*> held_ LANYARD_GUARDED_BY(right_);  // by age, lower thresholds of one look first
+  uint32_t looked_at_ LANYARD_GUARDED_BY(right_) = 0;   // work, when what is free was last looked for
+  std::atomic<Work*> ended_{nullptr};                   // deferred work that the provider does not report, by next_free
+  bool no_entries_ LANYARD_GUARDED_BY(right_) = false;  // the provider has said so in this round of offers
+  uint32_t unread_ LANYARD_GUARDED_BY(right_) = 0;      // entries posted since the completions were read last
   nic::FailureLog failure_log_ LANYARD_GUARDED_BY(right_);
 
   nic::CounterId listened_ LANYARD_GUARDED_BY(right_);
@@ -201,7 +217,7 @@ class OfiNic final : public nic::Nic {
   uint64_t heard_ LANYARD_GUARDED_BY(right_) = 0;  // what the counter had reached when it was looked at last
   std::chrono::steady_clock::time_point next_look_ LANYARD_GUARDED_BY(right_);
 
-  nic::PreparedTable prepared_;  // belongs to whoever drives, but for find()
+  nic::PreparedTable<Prepared> prepared_;  // belongs to whoever drives, but for find()
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;

@@ -1,7 +1,11 @@
-// The part of OfiNic that takes operations: their descriptors, credits, cancelation.
+// The part of OfiNic that takes operations and gives them to libfabric: their descriptors, credits, cancelation. In one
+// place, so that a start of what is prepared goes through without a call.
 #include <algorithm>
+#include <array>
 #include <type_traits>
+#include <utility>
 
+#include "transport/base/check.h"
 #include "transport/cxi/driving.h"
 #include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/ofi_status.h"
@@ -9,9 +13,42 @@
 
 namespace lanyard::ofi {
 
+using nic::CounterId;
 using nic::DeferredOp;
 using nic::DescriptorFault;
 using nic::Op;
+
+namespace {
+
+constexpr size_t kFew = 8;           // postings at a time, for which nothing is looked up twice
+constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one look at the completions takes
+
+// Whether of the entries of each counter lower thresholds come first. Of many at once it does not try to find out.
+template <typename Each>
+[[gnu::always_inline]] inline bool in_order(std::span<const Each> ops) {
+  const auto each = [](const Each& op) -> const auto& {
+    if constexpr (requires { op.posting; })
+      return *op.posting;
+    else
+      return op;
+  };
+  if (ops.size() > kFew)
+    return false;
+  for (size_t later = 1; later < ops.size(); ++later)
+    for (size_t earlier = 0; earlier < later; ++earlier)
+      if (each(ops[earlier]).trigger == each(ops[later]).trigger &&
+          each(ops[earlier]).threshold > each(ops[later]).threshold)
+        return false;
+  return true;
+}
+
+}  // namespace
+
+// A posting, and what it has been found to name.
+struct OfiNic::Start {
+  const nic::Posting* posting;
+  Prepared* prepared;
+};
 
 struct OfiNic::Open {
   bool has_counter(nic::CounterId id) const { return nic.is_open(id); }
@@ -29,6 +66,202 @@ struct OfiNic::Open {
   const OfiNic& nic;
 };
 
+// ---- From an operation to the Work that carries it
+
+// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
+void OfiNic::use(const Work& work, int delta) {
+  if (work.deferred())
+    counters_[work.trigger.value].uses += static_cast<uint32_t>(delta);
+  if (work.home == nullptr)
+    use(work.op, delta);
+}
+
+void OfiNic::use(const Op& op, int delta) {
+  const auto count = static_cast<uint32_t>(delta);
+  if (op.completion.valid())
+    counters_[op.completion.value].uses += count;
+  regions_[op.local.region.value].uses += count;
+  if (nic::fetches(op))
+    regions_[op.fetch.region.value].uses += count;
+}
+
+// Takes one of those that are free and filled in for that operation away from it.
+inline void OfiNic::blank(Prepared& home) {
+  Work& work = *home.ready;
+  home.ready = work.next_free;
+  work.home = nullptr;
+  work.next_free = free_work_;
+  free_work_ = &work;
+}
+
+// From an operation that is under way and was prepared: it holds what it names by itself.
+void OfiNic::leave_home(Work& work) {
+  use(work.op, 1);
+  --work.home->under_way;
+  work.home = nullptr;
+}
+
+void OfiNic::disband(Prepared& home) {
+  while (home.ready != nullptr)
+    blank(home);
+  for (uint32_t i = 0; i < work_count_ && home.under_way > 0; ++i)
+    if (works_[i].home == &home)
+      leave_home(works_[i]);
+}
+
+// Where all that are free are filled in for something it takes them in turn: whose they were may need them least.
+Work& OfiNic::any_free() {
+  for (uint32_t looks = 0; free_work_ == nullptr; ++looks) {
+    LANYARD_CHECK(looks < work_count_, "credits let nothing in that there is no place for");
+    looked_at_ = (looked_at_ + 1) % work_count_;
+    if (works_[looked_at_].state == Work::State::kFree)
+      blank(*works_[looked_at_].home);
+  }
+  Work& work = *free_work_;
+  free_work_ = work.next_free;
+  return work;
+}
+
+void OfiNic::describe(Work& work, const Op& op) {
+  work.op = op;
+  const OfiCounter* completion = completion_of(op);
+  work.describe(*fabric_, op, local_address(op.local), nic::fetches(op) ? local_address(op.fetch) : nullptr,
+                completion == nullptr ? nullptr : completion->fid());
+}
+
+Work& OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
+  Work& work = any_free();
+  describe(work, op);
+  work.trigger = trigger;
+  work.threshold = threshold;
+  work.state = Work::State::kHeld;
+  use(work, 1);
+  return work;
+}
+
+Work& OfiNic::take(const nic::DeferredOp& deferred) { return take(deferred.op, deferred.trigger, deferred.threshold); }
+
+[[gnu::noinline]] Work& OfiNic::described(Prepared& prepared) {
+  Work& work = any_free();
+  describe(work, prepared.op);
+  work.home = &prepared;
+  work.next_free = nullptr;
+  return work;
+}
+
+[[gnu::always_inline]] inline Work& OfiNic::take(const Start& start) {
+  const nic::Posting& posting = *start.posting;
+  Prepared& prepared = *start.prepared;
+  Work& work = prepared.ready != nullptr ? *prepared.ready : described(prepared);
+  prepared.ready = work.next_free;
+  ++prepared.under_way;
+  work.trigger = posting.trigger;
+  work.threshold = posting.threshold;
+  work.op.start = posting.start;
+  work.state = Work::State::kHeld;
+  ++counters_[posting.trigger.value].uses;
+  return work;
+}
+
+Work& OfiNic::take(const nic::Posting& posting) {
+  Prepared* prepared = prepared_.find(posting.prepared);
+  LANYARD_CHECK(prepared != nullptr, "an operation was released while another thread posted it");
+  return take(Start{&posting, prepared});
+}
+
+// ---- From a Work to the provider
+
+bool OfiNic::is_due(const Work& work) const {
+  return !work.deferred() || counters_[work.trigger.value].reached() >= work.threshold;
+}
+
+// Gives one held operation to the provider. kAgain: it stays with the driver.
+[[gnu::always_inline]] inline Code OfiNic::offer(Work& work) {
+  if (!work.deferred())
+    return work.start(*fabric_);
+  if (no_entries_)
+    return Code::kAgain;
+  const OfiCounter& trigger = counters_[work.trigger.value];
+  const bool waits_there = trigger.waits_in_provider(work.threshold);
+  // Else the provider's counter does not reach so far.
+  if (!waits_there && !is_due(work))
+    return Code::kAgain;
+  const Code code = work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0);
+  if (code == Code::kAgain)
+    no_entries_ = true;  // nor for the next one that is tried now
+  return code;
+}
+
+// Other processes may hold the card's entries for as long as they like, even until this very operation has been done:
+// what is due needs none.
+Code OfiNic::run_at_once(Work& work) {
+  if (!fabric_->provider().reports_deferred_work || !is_due(work))
+    return Code::kAgain;
+  const Code code = work.start(*fabric_);
+  work.at_once = code == Code::kOk;
+  return code;
+}
+
+// Whether the provider has it now; else it is still held, or doomed.
+[[gnu::always_inline]] inline bool OfiNic::give(Work& work) {
+  const Code code = offer(work);
+  if (code != Code::kOk) [[unlikely]]
+    return run_or_keep(work, code);
+  work.state = Work::State::kWaiting;
+  return true;
+}
+
+bool OfiNic::try_to_give(Work& work) { return give(work); }
+
+// What the provider has not taken.
+[[gnu::noinline]] bool OfiNic::run_or_keep(Work& work, Code code) {
+  if (code == Code::kAgain && work.deferred())
+    code = run_at_once(work);
+  if (code == Code::kOk) {
+    work.state = Work::State::kWaiting;
+    return true;
+  }
+  if (code != Code::kAgain) {
+    work.state = Work::State::kDoomed;
+    work.doom = code;
+  }
+  return false;
+}
+
+// What a thread that drives has posted, without the way through the commands.
+template <typename Each>
+[[gnu::always_inline]] inline void OfiNic::accept(std::span<const Each> ops) {
+  const size_t first_fresh = held_.size();
+  if (first_fresh == 0 && in_order(ops)) [[likely]] {
+    no_entries_ = false;
+    bool all_given = true;
+    for (const Each& op : ops) {
+      Work& work = take(op);
+      if (all_given && give(work)) [[likely]]
+        continue;
+      all_given = false;
+      hold(work, first_fresh);
+    }
+  } else {
+    for (const Each& op : ops)
+      hold(take(op), first_fresh);
+    (void)hand_over();
+  }
+  // Who only posts must not wait for the others to make room.
+  if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery)
+    (void)read_completions();
+}
+
+// Lower thresholds first: some providers fire in the order in which they were given the work. It nearly always comes in
+// this order. `first_fresh`: where what came together begins.
+void OfiNic::hold(Work& work, size_t first_fresh) {
+  held_.push_back(&work);
+  for (size_t at = held_.size(); at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
+    std::swap(held_[at - 2], held_[at - 1]);
+}
+
+// ---- Taking operations
+
 Status OfiNic::post(std::span<const DeferredOp> ops) {
   const nic::DescriptorCheck check(Open{*this});
   for (const DeferredOp& op : ops) {
@@ -40,49 +273,60 @@ Status OfiNic::post(std::span<const DeferredOp> ops) {
   return take_in(ops);
 }
 
-Status OfiNic::take_entries(size_t entries) {
-  if (entries > caps_.deferred_depth)
-    return {Code::kExhausted,
-            std::to_string(entries) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
-  const auto wanted = static_cast<uint32_t>(entries);
+inline bool OfiNic::try_take_entries(size_t wanted) {
   uint32_t free = free_entries_.load(std::memory_order_relaxed);
-  if (free < wanted) {
-    progress();  // what has ended is known once somebody has looked
-    free = free_entries_.load(std::memory_order_relaxed);
-  }
   do {
-    if (free < wanted)
-      return {Code::kAgain, "too few deferred-work entries are free"};
-  } while (!free_entries_.compare_exchange_weak(free, free - wanted, std::memory_order_relaxed));
-  return {};
+    if (free < wanted) [[unlikely]]
+      return false;
+  } while (!free_entries_.compare_exchange_weak(free, free - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
+  return true;
+}
+
+// What has ended is known once somebody has looked.
+Status OfiNic::look_for_entries(size_t wanted) {
+  if (wanted > caps_.deferred_depth)
+    return {Code::kExhausted,
+            std::to_string(wanted) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+  progress();
+  return try_take_entries(wanted) ? Status() : Status(Code::kAgain, "too few deferred-work entries are free");
 }
 
 template <typename Each>
-Status OfiNic::take_in(std::span<const Each> batch) {
-  LANYARD_RETURN_IF_ERROR(take_entries(batch.size()));
-  if (right_.try_take()) {
-    if (run_all_commands() > 0)
-      (void)hand_over();  // what others posted before comes before
-    accept(batch);
-    activity_.fetch_add(1, std::memory_order_seq_cst);
-    right_.give_back();
-    // A command pushed by a thread that found this one driving is this one's to run.
-    if (!commands_.empty())
-      progress();
+[[gnu::always_inline]] inline Status OfiNic::take_in(std::span<const Each> batch) {
+  if (!try_take_entries(batch.size())) [[unlikely]]
+    LANYARD_RETURN_IF_ERROR(look_for_entries(batch.size()));
+  if (!right_.try_take()) [[unlikely]] {
+    leave(batch);
     return {};
   }
+  if (run_all_commands() > 0) [[unlikely]]
+    (void)hand_over();  // what others posted before comes before
+  accept(batch);
+  activity_.fetch_add(1, std::memory_order_seq_cst);
+  right_.give_back();
+  // A command pushed by a thread that found this one driving is this one's to run.
+  if (!commands_.empty()) [[unlikely]]
+    progress();
+  return {};
+}
+
+// To whoever drives.
+template <typename Each>
+[[gnu::noinline]] void OfiNic::leave(std::span<const Each> batch) {
   for (const Each& each : batch)
     push([&each](Command& command) {
       if constexpr (std::is_same_v<Each, DeferredOp>) {
         command.kind = Command::Kind::kPost;
         command.deferred = each;
-      } else {
+      } else if constexpr (std::is_same_v<Each, nic::Posting>) {
         command.kind = Command::Kind::kPostPrepared;
         command.posting = each;
+      } else {
+        command.kind = Command::Kind::kPostPrepared;
+        command.posting = *each.posting;
       }
     });
   progress();
-  return {};
 }
 
 Result<nic::PreparedId> OfiNic::prepare(const Op& op) {
@@ -92,24 +336,31 @@ Result<nic::PreparedId> OfiNic::prepare(const Op& op) {
   if (const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op); fault != DescriptorFault::kNone)
     return status_of(fault, caps_.max_message_bytes);
   use(op, 1);
-  return prepared_.add(op);
+  return prepared_.add({.op = op});
 }
 
 Status OfiNic::post_prepared(std::span<const nic::Posting> postings) {
   const nic::DescriptorCheck check(Open{*this});
-  for (const nic::Posting& posting : postings)
-    if (const DescriptorFault fault = check.of(posting, prepared_.find(posting.prepared));
-        fault != DescriptorFault::kNone) [[unlikely]]
+  std::array<Start, kFew> starts;  // not looked up again, where they are few
+  size_t count = 0;
+  for (const nic::Posting& posting : postings) {
+    Prepared* prepared = prepared_.find(posting.prepared);
+    const DescriptorFault fault = check.of(posting, prepared == nullptr ? nullptr : &prepared->op);
+    if (fault != DescriptorFault::kNone) [[unlikely]]
       return status_of(fault, caps_.max_message_bytes);
-  return take_in(postings);
+    if (count < kFew) [[likely]]
+      starts[count++] = {&posting, prepared};
+  }
+  return count == postings.size() ? take_in(std::span<const Start>(starts.data(), count)) : take_in(postings);
 }
 
 Status OfiNic::release(nic::PreparedId prepared) {
   Driving driving(*this);
-  const Op* op = prepared_.find(prepared);
-  if (op == nullptr)
+  Prepared* home = prepared_.find(prepared);
+  if (home == nullptr)
     return status_of(DescriptorFault::kNotPrepared, 0);
-  use(*op, -1);
+  disband(*home);
+  use(home->op, -1);
   prepared_.remove(prepared);
   return {};
 }
@@ -150,6 +401,8 @@ Status OfiNic::flush() {
   for (uint32_t i = 0; i < work_count_; ++i) {
     if (!is_given(works_[i]))
       continue;
+    if (works_[i].home != nullptr)
+      leave_home(works_[i]);
     works_[i].give_up();
     release(works_[i]);
   }

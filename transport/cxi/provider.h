@@ -23,8 +23,9 @@ struct Provider {
   // false they hold 31 bits and count no failures: OfiCounter keeps the rest.
   bool wide_counters = false;
   // Deferred work that asks for it is reported by the completion queue when it is done. Where false
-  // each operation completes into a counter of its own, which the driver looks at and which adds to
-  // the operation's completion counter by deferred work of its own.
+  // each operation completes into a counter of the driver's making, whose add() the provider calls when the operation
+  // has succeeded: that adds to the operation's completion counter and tells the driver. The sockets provider asks such
+  // a counter for nothing else (libfabric 1.15 to 2.x); one that looked into it could not be used so.
   bool reports_deferred_work = false;
   // What keys of the user's have; providers may say more than they take.
   size_t key_bytes = sizeof(uint64_t);

@@ -1,7 +1,5 @@
 #include "transport/cxi/work.h"
 
-#include "transport/base/check.h"
-#include "transport/cxi/ofi_counter.h"
 #include "transport/cxi/ofi_region.h"
 #include "transport/cxi/ofi_status.h"
 #include "transport/nic/descriptor.h"
@@ -19,7 +17,7 @@ uint64_t flags_of(const nic::Op& op) {
 
 }  // namespace
 
-Status Work::prepare(const Fabric& fabric) {
+void Work::prepare(const Fabric& fabric, std::atomic<Work*>& ended) {
   write_.ep = fabric.endpoint();
   write_.msg.msg_iov = &source_;
   write_.msg.iov_count = 1;
@@ -36,14 +34,24 @@ Status Work::prepare(const Fabric& fabric) {
   atomic_.msg.datatype = FI_UINT64;
   name_contexts();
   if (fabric.provider().reports_deferred_work)
-    return {};
-  Result<Fid<fid_cntr>> counter = open_provider_counter(fabric.domain());
-  if (counter.ok())
-    done_ = std::move(counter.value());
-  return counter.status();
+    return;
+  static fi_ops_cntr operations{.size = sizeof operations,
+                                .read = {},
+                                .readerr = {},
+                                .add = end,
+                                .set = {},
+                                .wait = {},
+                                .adderr = {},
+                                .seterr = {}};
+  end_.fid.fclass = FI_CLASS_CNTR;
+  end_.ops = &operations;
+  end_.work = this;
+  ended_ = &ended;
 }
 
-void Work::describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch) {
+void Work::describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch, fid_cntr* completion) {
+  completion_ = completion;
+  use_->completion_cntr = ended_ != nullptr ? &end_ : completion;
   if (op.kind == nic::OpKind::kWrite)
     describe_write(fabric, op, local);
   else
@@ -59,8 +67,8 @@ void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* lo
   }
   write_.msg.addr = fabric.peer(op.remote.peer);
   write_.flags = flags_of(op);
-  use().op_type = FI_OP_WRITE;
-  use().op.rma = &write_;
+  use_->op_type = FI_OP_WRITE;
+  use_->op.rma = &write_;
 }
 
 void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch) {
@@ -72,8 +80,8 @@ void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* l
   if (nic::fetches(op))
     return describe_fetching(op, fetch);
   atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
-  use().op_type = FI_OP_ATOMIC;
-  use().op.atomic = &atomic_;
+  use_->op_type = FI_OP_ATOMIC;
+  use_->op.atomic = &atomic_;
 }
 
 void Work::describe_fetching(const nic::Op& op, std::byte* fetch) {
@@ -81,48 +89,27 @@ void Work::describe_fetching(const nic::Op& op, std::byte* fetch) {
   if (op.atomic == nic::AtomicKind::kFetchSum) {
     atomic_.msg.op = FI_SUM;
     fetch_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, atomic_.flags};
-    use().op_type = FI_OP_FETCH_ATOMIC;
-    use().op.fetch_atomic = &fetch_;
+    use_->op_type = FI_OP_FETCH_ATOMIC;
+    use_->op.fetch_atomic = &fetch_;
     return;
   }
   compare_ = op.compare;
   atomic_.msg.op = FI_CSWAP;
   compare_swap_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, {&compare_operand_, nullptr, 1}, atomic_.flags};
-  use().op_type = FI_OP_COMPARE_ATOMIC;
-  use().op.compare_atomic = &compare_swap_;
+  use_->op_type = FI_OP_COMPARE_ATOMIC;
+  use_->op.compare_atomic = &compare_swap_;
 }
 
-Code Work::post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion) {
-  use().threshold = threshold;
-  use().triggering_cntr = trigger;
-  if (done_ == nullptr) {
-    use().completion_cntr = completion;
-    return note(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &use()));
+// Called by the provider, from any thread. It counts first: whoever finds it ended may close the counter.
+int Work::end(fid_cntr* counter, uint64_t) {
+  Work& work = *static_cast<End*>(counter)->work;
+  if (work.completion_ != nullptr)
+    (void)fi_cntr_add(work.completion_, 1);
+  std::atomic<Work*>& ended = *work.ended_;
+  work.next_free = ended.load(std::memory_order_relaxed);
+  while (!ended.compare_exchange_weak(work.next_free, &work, std::memory_order_release, std::memory_order_relaxed)) {
   }
-  // The counter of its own only grows, so that it need not be set each time; far below what 31 bits hold.
-  constexpr uint64_t kMostEnded = uint64_t{1} << 30;
-  if (ended_ == kMostEnded) {
-    (void)fi_cntr_set(done_.get(), 0);
-    ended_ = 0;
-  }
-  use().completion_cntr = done_.get();
-  const Code code = note(fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &use()));
-  // Second, so that nothing is left behind where the first is refused; what is done by now adds at
-  // once.
-  if (code == Code::kOk && completion != nullptr)
-    chain(fabric, completion);
-  return code;
-}
-
-void Work::chain(const Fabric& fabric, fid_cntr* completion) {
-  chain_ = {};
-  chain_.threshold = ended_ + 1;
-  chain_.triggering_cntr = done_.get();
-  chain_.op_type = FI_OP_CNTR_ADD;
-  chain_add_ = {completion, 1};
-  chain_.op.cntr = &chain_add_;
-  const int chained = fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, &chain_);
-  LANYARD_CHECK(chained == 0, "the provider took an operation, but not its completion");
+  return 0;
 }
 
 Code Work::note(int64_t returned) {
@@ -131,20 +118,20 @@ Code Work::note(int64_t returned) {
 }
 
 void Work::name_contexts() {
-  use().given_up = false;
-  write_.msg.context = atomic_.msg.context = &use().context;
+  use_->given_up = false;
+  write_.msg.context = atomic_.msg.context = &use_->context;
 }
 
 void Work::give_up() {
-  use().given_up = true;
-  use().op_context = op.context;
-  use().peer = op.remote.peer;
-  current_ = (current_ + 1) % kUses;
+  use_->given_up = true;
+  use_->op_context = op.context;
+  use_->peer = op.remote.peer;
+  use_ = use_ == uses_ + kUses - 1 ? uses_ : use_ + 1;
   name_contexts();
 }
 
 Code Work::start(const Fabric& fabric) {
-  switch (use().op_type) {
+  switch (use_->op_type) {
     case FI_OP_WRITE: return note(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags));
     case FI_OP_ATOMIC: return note(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
     case FI_OP_FETCH_ATOMIC:
@@ -153,21 +140,6 @@ Code Work::start(const Fabric& fabric) {
       return note(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1, &result_,
                                        nullptr, 1, compare_swap_.flags));
   }
-}
-
-bool Work::is_done() {
-  if (fi_cntr_read(done_.get()) == ended_)
-    return false;
-  ++ended_;
-  // The provider may still be on its way from the count to the chain; its lock on the counter lets
-  // this call pass when it is not.
-  (void)fi_cntr_add(done_.get(), 0);
-  return true;
-}
-
-void Work::finish_failed() {
-  (void)fi_cntr_add(done_.get(), 1);
-  ++ended_;
 }
 
 }  // namespace lanyard::ofi

@@ -5,22 +5,33 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_trigger.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "transport/base/status.h"
 #include "transport/cxi/fabric.h"
-#include "transport/cxi/fid.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::ofi {
 
+class Work;
+
+// An operation that is posted again and again. What libfabric's descriptors say is the same each time: Works that have
+// been filled in for it stay so when they come back.
+struct Prepared {
+  nic::Op op;
+  Work* ready = nullptr;   // that are free, by Work::next_free
+  uint32_t under_way = 0;  // that are not
+};
+
 // Some providers keep pointers to the descriptors until the operation is done, so a Work stays
 // where it is and as it is from post() or start() until the driver has seen its completion.
-// Threads: those of the driver.
+// Threads: those of the driver, but for what the provider calls when the work has ended.
 class Work {
  public:
   // What op_context points to: not the Work but one use of it, because a flush gives a Work back of which an event may
@@ -50,45 +61,47 @@ class Work {
     return *static_cast<Use*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)));
   }
 
-  // Before anything else: fills in what is the same for every operation, and where the provider does not report
-  // deferred work, opens a counter of its own to complete into. The fabric outlives its use.
-  Status prepare(const Fabric& fabric);
+  // Before anything else: fills in what is the same for every operation. Where the provider does not report deferred
+  // work, what has succeeded puts itself on the list `ended`, by next_free, once the provider looks at it no more.
+  void prepare(const Fabric& fabric, std::atomic<Work*>& ended);
 
-  // Fills the rest of the descriptors in for `op`, whose local addresses are given. Requires a peer that exists.
-  void describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch);
-  // Hands it to the deferred-work queue, to add to `completion` (may be null) when it is done.
-  // kAgain: come back.
-  Code post(const Fabric& fabric, fid_cntr* trigger, uint64_t threshold, fid_cntr* completion);
+  // Fills the rest of the descriptors in for `op`, whose local addresses are given, and which adds to `completion` (may
+  // be null) when it is done. Requires a peer that exists.
+  void describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch, fid_cntr* completion);
+  // Hands it to the deferred-work queue. kAgain: come back.
+  Code post(const Fabric& fabric, fid_cntr* trigger, uint64_t at) {
+    use_->threshold = at;
+    use_->triggering_cntr = trigger;
+    const int queued = fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, use_);
+    return queued == 0 ? Code::kOk : note(queued);
+  }
   // Runs it now; the completion queue will report it. kAgain: come back.
   Code start(const Fabric& fabric);
 
-  // Of posted work with a counter of its own: whether it has succeeded, and the provider looks at
-  // it no more. True once.
-  bool is_done();
-  // The same work has failed instead: adds to its completion counter all the same, so that its
-  // chain fires.
-  void finish_failed();
-
   // Whether the provider has refused it because its peer is not there.
   bool found_unreachable() const { return found_unreachable_; }
-  // Nobody waits for its event any more; should it come, it names a Use that has been given up.
+  // Nobody waits for its event any more; should it come, it names a Use that has been given up. To be described again.
   void give_up();
 
  private:
   // So many flushes in a row may give a Work up before its oldest event could be taken for another's.
   static constexpr size_t kUses = 4;
 
+  // What such a provider takes for the counter to add to when the work has succeeded; it asks nothing else of it.
+  struct End : fid_cntr {
+    Work* work = nullptr;
+  };
+  static int end(fid_cntr* counter, uint64_t value);
+
   Use uses_[kUses]{};
-  size_t current_ = 0;
+  Use* use_ = uses_;  // the current one
   bool found_unreachable_ = false;
-  fi_deferred_work chain_{};
   fi_op_rma write_{};
   fi_op_atomic atomic_{};
   union {
     fi_op_fetch_atomic fetch_;
     fi_op_compare_atomic compare_swap_;
   };
-  fi_op_cntr chain_add_{};
   iovec source_{};
   fi_rma_iov target_{};
   fi_ioc operand_{};
@@ -97,13 +110,12 @@ class Work {
   fi_rma_ioc atomic_target_{};
   uint64_t compare_ = 0;
   uint64_t nothing_ = 0;  // what is written for no bytes
-  Fid<fid_cntr> done_;
-  uint64_t ended_ = 0;  // what it stood at before this operation
+  fid_cntr* completion_ = nullptr;
+  End end_{};
+  std::atomic<Work*>* ended_ = nullptr;  // none: the provider reports
 
-  Use& use() { return uses_[current_]; }
   Code note(int64_t returned);
   void name_contexts();
-  void chain(const Fabric& fabric, fid_cntr* completion);
   void describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local);
   void describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch);
   void describe_fetching(const nic::Op& op, std::byte* fetch);
@@ -116,7 +128,8 @@ class Work {
   State state = State::kFree;
   Code doom = Code::kFailed;  // kDoomed: why
   bool at_once = false;       // deferred, but run without an entry: there was none when it was due
-  Work* next_free = nullptr;
+  Prepared* home = nullptr;   // whose descriptors these are, and which holds what they name; else it does so itself
+  Work* next_free = nullptr;  // or the next that has ended
   bool deferred() const { return trigger.valid(); }
 };
 

@@ -1,4 +1,5 @@
-// PreparedTable: the operations that a NIC has been handed to be posted again and again (nic.h, N14).
+// PreparedTable: the operations that a NIC has been handed to be posted again and again (nic.h, N14), as an Op or as
+// whatever the NIC makes of one.
 #ifndef LANYARD_TRANSPORT_NIC_PREPARED_TABLE_H_
 #define LANYARD_TRANSPORT_NIC_PREPARED_TABLE_H_
 
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "transport/base/check.h"
 #include "transport/nic/nic.h"
@@ -23,10 +25,11 @@ inline DeferredOp deferred(const Op& op, const Posting& posting) {
 // and is used again.
 //
 // Threads: one at a time, but for find(), which may run beside calls for other operations.
+template <typename T>
 class PreparedTable {
  public:
   // May allocate.
-  PreparedId add(const Op& op) {
+  PreparedId add(const T& op) {
     if (free_ == kNone)
       grow();
     const uint32_t index = free_;
@@ -46,7 +49,7 @@ class PreparedTable {
       free_ = id.index;
   }
   // Null for what is not prepared, or not any more.
-  const Op* find(PreparedId id) const {
+  const T* find(PreparedId id) const {
     const uint32_t chunk = id.index >> kSlotBits;
     const uint32_t slot = id.index & kSlotMask;
     const Slot* slots = chunks_[chunk].get();
@@ -54,6 +57,7 @@ class PreparedTable {
       return nullptr;
     return &slots[slot].op;
   }
+  T* find(PreparedId id) { return const_cast<T*>(std::as_const(*this).find(id)); }
   size_t count() const { return count_; }
 
  private:
@@ -66,7 +70,7 @@ class PreparedTable {
   static constexpr uint32_t kUsedChunks = 25;  // the largest has as many slots as the bits can say
 
   struct Slot {
-    Op op;
+    T op;
     // The generation of the operation in it, or of the last; above it, where it is free, what is never 0. So one
     // comparison tells whether it is the one that an id names.
     uint64_t state = uint64_t{kNone} << 32;
