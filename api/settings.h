@@ -14,17 +14,16 @@
 namespace lanyard::api {
 
 struct Settings {
-  std::string nic = "sim";                    // LANYARD_NIC: sim, ofi, cxi
-  bool checked = false;                       // LANYARD_CHECK: assert the NIC's contract at every call
-  bool overflow = true;                       // LANYARD_OVERFLOW: on, off
-  std::string fault;                          // LANYARD_SIM_FAULT: stale-device-data
-  bool gpu = true;                            // LANYARD_GPU: on, off
-  bool gpu_blocking = false;                  // LANYARD_GPU_BLOCKING: on, off
-  std::string gpu_shared = "auto";            // LANYARD_GPU_SHARED: auto, yes, no
-  std::chrono::microseconds gpu_linger{200};  // LANYARD_GPU_LINGER_US: 0 to 50000
-  std::optional<core::Strategy>
-      strategy;                           // LANYARD_STRATEGY: auto, target-counter, sender-flag, write-back; none: auto
-  std::chrono::milliseconds deadline{0};  // LANYARD_DEADLINE_S: seconds, fractions allowed; 0: none
+  std::string nic = "sim";                         // LANYARD_NIC: sim, ofi, cxi
+  bool checked = false;                            // LANYARD_CHECK: assert the NIC's contract at every call
+  bool overflow = true;                            // LANYARD_OVERFLOW: on, off
+  std::string fault;                               // LANYARD_SIM_FAULT: stale-device-data
+  bool gpu = true;                                 // LANYARD_GPU: on, off
+  bool gpu_blocking = false;                       // LANYARD_GPU_BLOCKING: on, off
+  std::string gpu_shared = "auto";                 // LANYARD_GPU_SHARED: auto, yes, no
+  std::chrono::microseconds gpu_linger{200};       // LANYARD_GPU_LINGER_US: 0 to 50000
+  std::optional<core::Strategy> strategy;          // LANYARD_STRATEGY: auto, or a core::strategy_name(); none: auto
+  std::chrono::milliseconds deadline{0};           // LANYARD_DEADLINE_S: seconds, fractions allowed; 0: none
   std::chrono::milliseconds warn_after{10'000};    // LANYARD_WARN_S: as above
   std::string wire = "shm";                        // LANYARD_SIM_WIRE: shm, tcp
   uint32_t dwq_depth = 504;                        // LANYARD_SIM_DWQ_DEPTH: 1 to 65536

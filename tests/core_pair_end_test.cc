@@ -202,12 +202,11 @@ std::string name(const ::testing::TestParamInfo<Strategy>& info) {
     case Strategy::kTargetCounter: return "TargetCounter";
     case Strategy::kSenderFlag: return "SenderFlag";
     case Strategy::kWriteBack: return "WriteBack";
+    case Strategy::kLoopbackFlush: return "LoopbackFlush";
   }
   return "";
 }
-INSTANTIATE_TEST_SUITE_P(Of, PairEnd,
-                         ::testing::Values(Strategy::kTargetCounter, Strategy::kSenderFlag, Strategy::kWriteBack),
-                         name);
+INSTANTIATE_TEST_SUITE_P(Of, PairEnd, ::testing::ValuesIn(core::kStrategies), name);
 
 }  // namespace
 }  // namespace lanyard

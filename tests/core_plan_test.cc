@@ -274,6 +274,40 @@ TEST(Plan, ASendersFlagComesAfterDelivery) {
   EXPECT_TRUE(core::make_plan(request(Direction::kReceive, 10, false), ready, with).empty());
 }
 
+// Strategy D: once everything has landed, and not before, a fetch from oneself, and after that the done word.
+TEST(Plan, AReceiveFlushesOnceAllHasLanded) {
+  PlanContext with = context(4);
+  with.strategy = core::Strategy::kLoopbackFlush;
+  with.fetched = {.address = nullptr, .region = {70}, .key = {700}, .offset = 32};
+  with.fetched_to = {.address = nullptr, .region = {70}, .key = {700}, .offset = 40};
+  for (const bool ready : {false, true}) {
+    const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .ready = ready};
+    Request receive = request(Direction::kReceive, 10, false);
+    receive.flushed = {74};
+    const std::vector<PlannedOp> plan = core::make_plan(receive, keys, with);
+    ASSERT_EQ(plan.size(), ready ? 2u : 3u);
+    const nic::DeferredOp& flush = plan[0].op;
+    EXPECT_EQ(flush.op.atomic, AtomicKind::kFetchSum);
+    EXPECT_EQ(flush.op.level, nic::CompletionLevel::kTransmit) << "where delivery is asked for it costs an entry more";
+    EXPECT_EQ(flush.op.remote.peer, kSelf);
+    EXPECT_EQ(flush.op.remote.offset, 32u);
+    EXPECT_EQ(flush.op.fetch.offset, 40u);
+    EXPECT_EQ(flush.op.completion, nic::CounterId{74});
+    EXPECT_EQ(flush.op.context, 42u);
+    EXPECT_EQ(flush.trigger, nic::CounterId{72});
+    EXPECT_EQ(threshold_of(receive, plan[0], 7), 3 * 7u);
+    expect_increment(plan[1], kSelf, 700, 24);
+    EXPECT_EQ(plan[1].op.trigger, nic::CounterId{74});
+    EXPECT_EQ(threshold_of(receive, plan[1], 7), 7u);
+
+    const std::vector<PlannedOp> send = core::make_plan(request(Direction::kSend, 10, ready), keys, with);
+    ASSERT_EQ(send.size(), 4u) << "as with A";
+    for (size_t piece = 0; piece < 3; ++piece)
+      EXPECT_EQ(send[piece].op.op.level, nic::CompletionLevel::kTransmit);
+    EXPECT_EQ(send[3].op.trigger, nic::CounterId{72});
+  }
+}
+
 // A wait is for the word's value after as many iterations as were started, from where it began.
 TEST(Thresholds, AWaitIsForItsOwnIteration) {
   ModelFabric fabric(1);

@@ -272,6 +272,7 @@ INSTANTIATE_TEST_SUITE_P(All, Standing,
                          ::testing::Values(Setting{.name = "TargetCounter"},
                                            Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag},
                                            Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack},
+                                           Setting{.name = "LoopbackFlush", .strategy = core::Strategy::kLoopbackFlush},
                                            Setting{.name = "Pieces", .max_message = 20},
                                            Setting{.name = "EightEntries", .depth = 8},
                                            Setting{.name = "TwoEntries", .depth = 2},
@@ -376,7 +377,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, StandingReady,
     ::testing::Values(Setting{.name = "TargetCounter", .ready = true},
                       Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag, .ready = true},
-                      Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack, .ready = true}),
+                      Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack, .ready = true},
+                      Setting{.name = "LoopbackFlush", .strategy = core::Strategy::kLoopbackFlush, .ready = true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

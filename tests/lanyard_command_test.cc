@@ -102,7 +102,9 @@ TEST(Info, NamesEveryCardAndWhatAStartCosts) {
   for (const char* fact :
        {"LANYARD_NIC=sim\n  card         sim/shm", "504 of 504 free", "LANYARD_NIC=ofi", "LANYARD_NIC=cxi",
         "target-counter                2           2     2              1               32",
-        "sender-flag                   3           3     1              0               32"})
+        "sender-flag                   3           3     1              0               32",
+        "loopback-flush                2           2     3              2               40                32",
+        "halo of 8 as one exchange, loopback-flush: 18 with sends, 10 with ready sends, 10 with two sets"})
     EXPECT_NE(outcome.out.find(fact), std::string::npos) << fact << " in\n" << outcome.out;
 }
 

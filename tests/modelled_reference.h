@@ -212,6 +212,9 @@ class ModelledReference {
       take(rank);
     Card& mine = card(rank);
     mine.queue = std::max(mine.queue, now_) + costs.fire;
+    if (entry.own && entry.word == modelled::kNone)
+      return at(mine.queue + costs.own_word, rank, what(kCompletion, index),
+                [this, rank, &entry] { count(rank, entry.completion, 1); });
     if (entry.own)
       return raise(rank, entry.word, mine.queue + costs.own_word, 1);
     const Picoseconds from = std::max(mine.queue, mine.transmit) + costs.transmit;

@@ -138,7 +138,9 @@ TEST_F(SettingsTest, Strategy) {
   EXPECT_EQ(with("LANYARD_STRATEGY", "target-counter").strategy, Strategy::kTargetCounter);
   EXPECT_EQ(with("LANYARD_STRATEGY", "sender-flag").strategy, Strategy::kSenderFlag);
   EXPECT_EQ(with("LANYARD_STRATEGY", "write-back").strategy, Strategy::kWriteBack);
-  refused("LANYARD_STRATEGY", {"", "A", "flag", "auto "}, "auto or target-counter or sender-flag or write-back");
+  EXPECT_EQ(with("LANYARD_STRATEGY", "loopback-flush").strategy, Strategy::kLoopbackFlush);
+  refused("LANYARD_STRATEGY", {"", "A", "flag", "auto "},
+          "auto or target-counter or sender-flag or write-back or loopback-flush");
 }
 
 TEST_F(SettingsTest, Deadline) {

@@ -28,6 +28,13 @@ struct WorldMerged : ::testing::TestWithParam<const char*> {};
 
 TEST_P(WorldMerged, HasNoFinding) { expect_no_finding(GetParam(), 2'000); }
 
+// Every start of what receives flushes, which is an entry more.
+TEST_P(WorldMerged, HasNoFindingWithFlushes) {
+  const std::string text = GetParam();
+  if (text.find("no-overflow") == std::string::npos)  // starts that fit by strategy A alone
+    expect_no_finding(text + ",loopback-flush,late-data", 500);
+}
+
 // Every send raises a flag, which is an entry more.
 TEST_P(WorldMerged, HasNoFindingWithFlags) {
   const std::string text = GetParam();

@@ -78,6 +78,10 @@ enum Workload : uint32_t {
   kMergedRoam,    // an exchange goes on on another stream as early as it may
   kMergedGaps,    // ... has a member that is packed
   kMergedTight,   // ... finds few entries
+  kFlush,         // these four: strategy D, on cards that count what is not in memory yet; a message has several pieces
+  kFlushFree,     // ... requests are freed as early as they may be
+  kFlushGraphs,   // ... graphs start them
+  kFlushMerged,   // ... the requests of a rank are an exchange
 };
 
 constexpr const char* kWorkloads[] = {
@@ -157,6 +161,11 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1i1xy_0-1:16t2i1/p0_p1_s0.1_w0.1_p0_p1_s0.1_w0.1_p0_p1_s0.1_w0.1_y/"
     "s0r.1r_w0r.1r_u0_u1_s0r.1r_w0r.1r_u0_u1_s0r.1r_w0r.1r_u0_u1_y",
     "2ranks,2req-each-way,3iter,merged,depth=4,stale-reads",
+    "2ranks,1req-each-way,2iter,bytes=24,loopback-flush,late-data,max-message=16",
+    "2ranks,1req-each-way,2iter,free,loopback-flush,late-data",
+    "program=0-1:24t1/p0_s0_w0_y_b_p0_s0_w0_e_l_l_y_f0_m0_x0_b_p0_s0_w0_e_l_l_y_f0_y/s0r_w0r_u0_y_b_s0r_w0r_u0_e_l_l_y_"
+    "f0r_m0r_x0r_b_s0r_w0r_u0_e_l_l_y_f0r_y,loopback-flush,late-data,total-bells,max-message=16",
+    "2ranks,2req-each-way,3iter,merged,loopback-flush,late-data",
     "random programs",
 };
 constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
@@ -488,6 +497,19 @@ constexpr Mutant kMutants[] = {
     {206, "merged: overflow without threshold",
      "the first of an exchange's operations that find no room waits for nothing", "Queue::start_merged", kMergedTight,
      nullptr},
+    {207, "told at the count", "a receive that flushes has its done word grow with the count, not with the flush",
+     "tell_stream (plan.cc)", kFlush, nullptr},
+    {208, "flushed before the last", "the fetch that flushes goes out when one piece is still missing",
+     "flush (plan.cc)", kFlush, nullptr},
+    {209, "flushed once before", "a receive's done word grows with the flush of the start before",
+     "tell_stream (plan.cc)", kFlush, nullptr},
+    {210, "merged: not flushed", "an exchange's done word grows with the count of its messages, which nothing flushes",
+     "bind_exchange (exchange.cc)", kFlushMerged, nullptr},
+    {211, "flushed by a sum", "what is to flush brings no answer: a plain sum", "flush (plan.cc)", kFlush, nullptr},
+    {212, "flush left waiting", "what waits for a standing receive's flush is not taken back when it is freed",
+     "StandingOrders::end", kFlushGraphs, nullptr},
+    {213, "flushes' counter kept", "the counter of a receive's flushes is not closed", "ResourcePool::try_close",
+     kFlushFree, nullptr},
 };
 
 }  // namespace

@@ -98,7 +98,8 @@ class StepFabric final : public Witness {
   int insert(std::span<const uint32_t> names, fi_addr_t* addresses);
   int queue(const fi_deferred_work& work);
   ssize_t write_now(const fi_msg_rma& message, uint64_t flags);
-  ssize_t atomic_now(const fi_msg_atomic& message, uint64_t flags);
+  // `result`: where the old value goes; null: nowhere.
+  ssize_t atomic_now(const fi_msg_atomic& message, uint64_t flags, const void* result = nullptr);
   ssize_t read_queue(fi_cq_entry* entries, size_t count);
   ssize_t read_error(fi_cq_err_entry& entry);
   bool has_entries() const { return !sockets_; }
@@ -152,11 +153,12 @@ class StepFabric final : public Witness {
   void fill_tables();
 
   Result<nic::Op> lower(const fi_msg_rma& message, uint64_t flags) const;
-  Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags) const;
+  Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags, const void* result = nullptr) const;
   Result<nic::Op> lower(const fi_deferred_work& work) const;
   Result<nic::Op> name(nic::Op op, void* context, const void* local, fi_addr_t peer) const;
   Result<nic::LocalSpan> find_local(const nic::Op& op, const nic::Op& asked, const void* local,
                                     const ofi::Work& work) const;
+  Result<nic::LocalSpan> find_registered(nic::RegionId asked, uintptr_t address) const;
   ssize_t start(const Result<nic::Op>& op);
   bool refuses(const nic::Op& op) const;
   void tell_due(nic::CounterId counter, uint64_t reached);

@@ -47,17 +47,30 @@ Result<nic::LocalSpan> StepFabric::find_local(const nic::Op& op, const nic::Op& 
       return bad("it reads memory of the program's for a message of no bytes");
     return nic::LocalSpan{all_memory_, address - kFirstAddress};
   }
-  const Result<nic::RemoteKey> key = world_.process(rank_).card().key(asked.local.region);
+  return find_registered(asked.local.region, address);
+}
+
+// The address in memory of the driver's region.
+Result<nic::LocalSpan> StepFabric::find_registered(nic::RegionId asked, uintptr_t address) const {
+  const Result<nic::RemoteKey> key = world_.process(rank_).card().key(asked);
   const auto region = std::find_if(regions_.begin(), regions_.end(),
                                    [&key](const Region* each) { return key.ok() && each->key == key.value().value; });
   if (region == regions_.end())
-    return bad("it reads memory that is not registered");
+    return bad("it names memory that is not registered");
   return nic::LocalSpan{(*region)->id, address - reinterpret_cast<uintptr_t>((*region)->base)};
 }
 
 Result<nic::Op> StepFabric::lower(const fi_deferred_work& work) const {
-  return work.op_type == FI_OP_ATOMIC ? lower(work.op.atomic->msg, work.op.atomic->flags)
-                                      : lower(work.op.rma->msg, work.op.rma->flags);
+  switch (work.op_type) {
+    case FI_OP_ATOMIC: return lower(work.op.atomic->msg, work.op.atomic->flags);
+    case FI_OP_FETCH_ATOMIC: {
+      const fi_op_fetch_atomic& op = *work.op.fetch_atomic;
+      return op.fetch.iov_count == 1 && op.fetch.msg_iov->count == 1
+                 ? lower(op.msg, op.flags, op.fetch.msg_iov->addr)
+                 : Result<nic::Op>(bad("a fetching atomic has one result"));
+    }
+    default: return lower(work.op.rma->msg, work.op.rma->flags);
+  }
 }
 
 Result<nic::Op> StepFabric::lower(const fi_msg_rma& message, uint64_t flags) const {
@@ -71,7 +84,7 @@ Result<nic::Op> StepFabric::lower(const fi_msg_rma& message, uint64_t flags) con
   return name(op, message.context, message.msg_iov->iov_base, message.addr);
 }
 
-Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags) const {
+Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags, const void* result) const {
   if (message.iov_count != 1 || message.rma_iov_count != 1 || message.msg_iov->count != 1 ||
       message.rma_iov->count != 1 || message.datatype != FI_UINT64 || message.op != FI_SUM)
     return bad("atomics are sums of one 64-bit integer");
@@ -80,14 +93,25 @@ Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags) 
   op.level = level_of(flags);
   op.remote.key = {message.rma_iov->key};
   op.remote.offset = message.rma_iov->addr;
+  if (result != nullptr) {
+    const nic::Op& asked = ofi::Work::use_of(message.context).work->op;
+    const Result<nic::LocalSpan> fetch = find_registered(asked.fetch.region, reinterpret_cast<uintptr_t>(result));
+    if (!fetch.ok())
+      return fetch.status();
+    op.atomic = nic::AtomicKind::kFetchSum;
+    op.fetch = fetch.value();
+  }
   return name(op, message.context, message.msg_iov->addr, message.addr);
 }
 
 int StepFabric::queue(const fi_deferred_work& work) {
-  const bool atomic = work.op_type == FI_OP_ATOMIC;
-  if (!atomic && work.op_type != FI_OP_WRITE)
-    return mistake("queues work that is neither a write nor a plain atomic");
-  const uint64_t flags = atomic ? work.op.atomic->flags : work.op.rma->flags;
+  uint64_t flags = 0;
+  switch (work.op_type) {
+    case FI_OP_WRITE: flags = work.op.rma->flags; break;
+    case FI_OP_ATOMIC: flags = work.op.atomic->flags; break;
+    case FI_OP_FETCH_ATOMIC: flags = work.op.fetch_atomic->flags; break;
+    default: return mistake("queues work that is neither a write nor an atomic");
+  }
   if (work.triggering_cntr == nullptr || (flags & FI_COMPLETION) == 0)
     return mistake("queues work that nothing fires, or of whose end it does not hear");
   const Result<nic::Op> op = lower(work);
@@ -117,7 +141,9 @@ int StepFabric::queue(const fi_deferred_work& work) {
 }
 
 ssize_t StepFabric::write_now(const fi_msg_rma& message, uint64_t flags) { return start(lower(message, flags)); }
-ssize_t StepFabric::atomic_now(const fi_msg_atomic& message, uint64_t flags) { return start(lower(message, flags)); }
+ssize_t StepFabric::atomic_now(const fi_msg_atomic& message, uint64_t flags, const void* result) {
+  return start(lower(message, flags, result));
+}
 
 ssize_t StepFabric::start(const Result<nic::Op>& op) {
   if (!op.ok())

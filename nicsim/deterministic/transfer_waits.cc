@@ -15,7 +15,8 @@ Blame blame_of_free(const Side& side) { return side.failed > 0 || side.ever_rele
 uint64_t TransferWaits::waiting(const Side& side, nic::CounterId counter, Transit::Role role) const {
   const Process& process = world_.process(side.rank);
   const NicModel& model = process.nic.model();
-  const bool by_lead = role == Transit::Role::kDone && side.core->exchange != nullptr &&
+  const bool by_lead = (role == Transit::Role::kDone || role == Transit::Role::kFlush) &&
+                       side.core->exchange != nullptr &&
                        side.core->exchange->lead != nullptr;  // the one done word of all members
   const uint64_t number = by_lead ? side.core->exchange->lead->number : side.number;
   uint64_t count = 0;
@@ -86,7 +87,9 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
     return flag(request, iteration);
   if (core.written_back)
     return copied(what, request, iteration);
-  const uint64_t posted = side.done_fired + waiting(side, core.completion, Transit::Role::kDone);
+  const core::Request& lead = core.exchange != nullptr && core.exchange->lead != nullptr ? *core.exchange->lead : core;
+  const uint64_t posted =
+      side.done_fired + waiting(side, lead.flushes() ? core.flushed : core.completion, Transit::Role::kDone);
   if (side.done_landed >= iteration)
     return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
   if (side.done_fired >= iteration) {
@@ -99,6 +102,8 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   const uint64_t wanted = core.completions * (iteration - side.before);
   if (posted < iteration && (value >= wanted || !overflows(side)))
     return not_posted(what, request, iteration);
+  if (value >= wanted && lead.flushes() && side.flush_acked < iteration)
+    return flush(request, iteration);
   if (value >= wanted)
     return {what + ": its counter holds " + so_many_of(value, wanted) + ", and nothing fires", std::nullopt,
             Blame::kProtocol};
@@ -123,6 +128,17 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   if (core.completions > side.pieces && value + 1 >= wanted)
     return {holds, WaitNode{WaitNode::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
   return {holds, WaitNode{WaitNode::Kind::kData, 0, request.message(), iteration}, Blame::kUser};
+}
+
+// A fetch from itself of a request's NIC, which has counted all that the fetch waits for.
+WaitLink TransferWaits::flush(RequestName request, uint64_t iteration) const {
+  const Side& side = world_.side(request);
+  const std::string what = "flush of " + name_of(world_, request, iteration);
+  if (side.flush_fired >= iteration)
+    return {what + " has fired, and does not complete", std::nullopt, Blame::kProtocol};
+  if (side.flush_fired + waiting(side, side.core->completion, Transit::Role::kFlush) < iteration)
+    return not_posted(what, request, iteration);
+  return {what + " is posted, and nothing fires", std::nullopt, Blame::kProtocol};
 }
 
 // The done word of a send that its NIC copies its completion counter to.

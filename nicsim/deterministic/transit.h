@@ -10,16 +10,19 @@
 namespace lanyard::nicsim {
 
 struct Transit {
-  // kFlag: a sender raises the receive's done word; kMail: of no request, of the control channel.
-  enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail };
-  // What comes next. kLateAck: its initiator's NIC has given it up.
-  enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck, kLateAck };
+  // kFlag: a sender raises the receive's done word; kMail: of no request, of the control channel; kFlush: a receiver
+  // fetches from itself.
+  enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail, kFlush };
+  // What comes next. kLateAck: its initiator's NIC has given it up. kSettle: its initiator has heard of it, its target
+  // has counted it, and its bytes are still to come.
+  enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck, kLateAck, kSettle };
 
   Stage stage = Stage::kFree;
   Role role = Role::kData;
   bool delivery = false;  // its initiator hears of it when it is visible
   bool acked = false;     // its initiator has heard of it though it has not landed
   bool landed = false;    // its bytes are there, whatever its initiator will hear
+  bool late = false;      // its bytes are not there, though they are counted, or about to be
   uint32_t from = 0, to = 0;
   uint32_t request = 0;    // RequestName::index: whose operation it is; of a kMail nobody's
   uint64_t owner = 0;      // the core's number for that request
@@ -32,7 +35,8 @@ struct Transit {
   uint64_t old = 0;              // what an atomic found
   nic::CounterId counter;        // of the target, that will count what lands; none: nothing will
   const std::byte* payload = nullptr;
-  std::vector<std::byte> bytes;  // as read from the source
+  std::vector<std::byte> bytes;   // as read from the source
+  std::vector<uint64_t> covered;  // of a kFlush: numbers of those that were late when it began, and may be still
 };
 
 }  // namespace lanyard::nicsim

@@ -53,6 +53,7 @@ void World::start_clock(uint32_t agent) {
       case StepKind::kLand: return timing.land + timing.per_byte * transit_of(agent)->packet.bytes;
       case StepKind::kCount: return timing.count;
       case StepKind::kAck: return timing.ack;
+      case StepKind::kSettle:
       case StepKind::kCopy: return timing.copy;
       case StepKind::kMail:
       case StepKind::kLoss: return timing.land;
@@ -76,6 +77,7 @@ StepKind World::kind_of(uint32_t agent) const {
     case Transit::Stage::kRead: return StepKind::kRead;
     case Transit::Stage::kLand: return StepKind::kLand;
     case Transit::Stage::kCount: return StepKind::kCount;
+    case Transit::Stage::kSettle: return StepKind::kSettle;
     default: return StepKind::kAck;
   }
 }
@@ -84,7 +86,9 @@ uint32_t World::rank_of(uint32_t agent) const {
   if (agent < first_transit_)
     return agents_[agent].rank;
   const Transit& transit = state_->transits[agent - first_transit_];
-  return transit.stage == Transit::Stage::kLand || transit.stage == Transit::Stage::kCount ? transit.to : transit.from;
+  const bool at_target = transit.stage == Transit::Stage::kLand || transit.stage == Transit::Stage::kCount ||
+                         transit.stage == Transit::Stage::kSettle;
+  return at_target ? transit.to : transit.from;
 }
 
 Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
@@ -92,6 +96,8 @@ Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
     return Transit::Role::kMail;
   if (op.kind == nic::OpKind::kWrite)
     return Transit::Role::kData;
+  if (nic::fetches(op))
+    return Transit::Role::kFlush;
   const core::WordPool::Word& done = process.done_words[op.context - 1];
   const nic::RemoteKey counted = process.counted_words[op.context - 1];
   const bool own = op.remote.peer == process.rank;

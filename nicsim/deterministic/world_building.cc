@@ -66,6 +66,8 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
       from.counters += lives[2 * each];  // of its own writes
     // A receive may be an exchange by itself, or have a sender that merges, which need not be that of its own message.
     to.counters += (message.options.receive_merged == 0 && !merges ? 1 : 2) * lives[2 * each + 1];
+    if (core::flushes(options.strategy))
+      to.counters += lives[2 * each + 1];  // of its fetches
     to.regions += (core::raises_flags(options.strategy) ? 2 : 1) * lives[2 * each + 1];
     // Of an exchange with two sets, the words that tell of the other.
     from.regions += (message.options.send_set == 0 ? 0 : 1) * lives[2 * each];
@@ -94,7 +96,9 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
       if (action.kind != Action::Kind::kStart && action.kind != Action::Kind::kKernelStart)
         continue;
       for (const RequestName request : action.requests)
-        *entries += request.receive() ? 2 : 2 + pieces_of(exchange.messages()[request.message()], options);
+        *entries += !request.receive()                ? 2 + pieces_of(exchange.messages()[request.message()], options)
+                    : core::flushes(options.strategy) ? 3
+                                                      : 2;
     }
     if (options.mail_by_card) {
       mine.counters += CardMail::kCounters;
@@ -367,7 +371,8 @@ void World::begin_match(uint32_t index) {
   if (!status.ok() && !((is_killed(peer) || process.cut_off[peer]) && process.has_lost(peer)))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
-  for (const nic::CounterId counter : {side.core->trigger, side.core->completion, side.core->written})
+  for (const nic::CounterId counter :
+       {side.core->trigger, side.core->completion, side.core->flushed, side.core->written})
     if (counter.valid())
       process.opened(counter, process.nic.model().read(counter).value());
   side.trigger = side.core->trigger;
@@ -405,6 +410,8 @@ void World::grow_old(Side& side, uint32_t index) {
     count(core.completion, core.completions * age);
   if (core.written_back)
     process.nic.model().copy_out(core.completion);
+  if (core.flushes() && first)
+    count(core.flushed, age);
   if (core.written.valid())
     count(core.written, side.pieces * age);
   if (core.flag_word.valid())
@@ -417,6 +424,7 @@ void World::grow_old(Side& side, uint32_t index) {
   side.filled = side.started = side.waited = side.moved = age;
   side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
   side.flag_fired = side.flag_landed = side.flag_counted = side.flag_acked = age;
+  side.flush_fired = side.flush_acked = age;
   side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
 }
 

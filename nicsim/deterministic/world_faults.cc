@@ -36,7 +36,7 @@ void World::kill(Process& process) {
     if (transit.from == process.rank &&
         (transit.stage == Transit::Stage::kRead || transit.stage == Transit::Stage::kAck ||
          transit.stage == Transit::Stage::kLateAck))
-      give_back(place);
+      end(place);
   }
 }
 
@@ -52,7 +52,9 @@ void World::take_loss(Process& process) {
   std::vector<std::pair<uint32_t, nic::CounterId>> failing;  // places, completion counters
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     Transit& transit = state_->transits[place];
-    if (transit.stage == Transit::Stage::kFree || transit.stage == Transit::Stage::kLateAck)
+    // What has been counted comes to memory.
+    if (transit.stage == Transit::Stage::kFree || transit.stage == Transit::Stage::kLateAck ||
+        transit.stage == Transit::Stage::kSettle)
       continue;
     if (transit.from == dead && transit.to == process.rank) {
       // Cards count a clear-to-send as they add to its word: who finds the one finds the other.
@@ -62,7 +64,7 @@ void World::take_loss(Process& process) {
         count_landing(process, transit);
       else if (transit.stage == Transit::Stage::kCount || is_landing(transit))
         process.nic.model().abandoned(transit.packet);
-      give_back(place);
+      transit.stage == Transit::Stage::kAck ? end(place) : give_back(place);
     } else if (transit.from == process.rank && transit.to == dead && transit.acked) {
       give_back(place);
     } else if (transit.from == process.rank && transit.to == dead) {
@@ -135,6 +137,9 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
       flag_has_fired(request);
       ++side.flag_acked;
       return;
+    case Transit::Role::kFlush:
+      for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].flush_fired; });
+      return flush_has_ended(request, Code::kFailed);
     case Transit::Role::kMail: LANYARD_CHECK(false, "mail goes over no driver");
   }
 }

@@ -122,8 +122,13 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.counter = {};
   transit.bytes.clear();
   transit.delivery = op.level == nic::CompletionLevel::kDelivery;
-  transit.acked = transit.landed = false;
+  transit.acked = transit.landed = transit.late = false;
   transit.role = role_of(process, op);
+  transit.covered.clear();
+  if (transit.role == Transit::Role::kFlush)
+    for (const Transit& other : state.transits)
+      if (other.late && other.to == rank && other.stage != Transit::Stage::kCount)
+        transit.covered.push_back(other.number);
   if (transit.request != kNone && state.sides[transit.request].pieces == 0)
     return find(Finding::kOrder, "order",
                 "an operation of the " + exchange_.describe({transit.request}) + " fires, who has nothing to be sent");
@@ -147,6 +152,9 @@ uint64_t World::iteration_of(const Transit& transit) {
     case Transit::Role::kDone:
       for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].done_fired; });
       return side.done_fired;
+    case Transit::Role::kFlush:
+      for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].flush_fired; });
+      return side.flush_fired;
     default: flag_has_fired(transit.request); return side.flag_fired;
   }
 }
@@ -199,10 +207,11 @@ void World::take_transit(uint32_t place) {
       break;
     }
     case Transit::Stage::kLateAck: hear_late(transit); return give_back(place);
-    default: tell_initiator(transit); return give_back(place);
+    case Transit::Stage::kSettle: return settle(place);
+    default: tell_initiator(transit); return end(place);
   }
   if (transit.stage == Transit::Stage::kAck && transit.acked)
-    return give_back(place);
+    return end(place);
   transit_changed(place);
 }
 
@@ -221,7 +230,8 @@ void World::count_landing(Process& target, const Transit& transit) {
 
 // Its source has been read. Who did not ask for delivery may hear of it from now on.
 void World::has_left(Transit& transit) {
-  const bool early = options_.early_acks && !transit.delivery && chance(ChoiceKind::kEarlyAck);
+  const bool answers = transit.role == Transit::Role::kFlush;
+  const bool early = options_.early_acks && !transit.delivery && !answers && chance(ChoiceKind::kEarlyAck);
   transit.stage = early ? Transit::Stage::kEarlyAck : Transit::Stage::kLand;
 }
 
@@ -268,7 +278,8 @@ void World::land(Transit& transit) {
     return;
   }
   const uint64_t before = transit.part;
-  if (draw_part(transit)) {
+  transit.late = draw_late(transit);
+  if (!transit.late && draw_part(transit)) {
     std::memcpy(transit.landing, transit.bytes.data(), transit.part);
     if (!mail)
       oracle::check_landing(*this, transit);
@@ -276,11 +287,11 @@ void World::land(Transit& transit) {
   }
   if (transit.packet.kind == PacketKind::kAtomic)
     transit.old = apply_atomic(transit.landing, transit.packet);
-  else if (!transit.bytes.empty())
+  else if (!transit.bytes.empty() && !transit.late)
     std::memcpy(transit.landing + before, transit.bytes.data() + before, transit.bytes.size() - before);
   transit.part = 0;
-  transit.landed = true;
-  if (!mail)
+  transit.landed = !transit.late;
+  if (!mail && !transit.late)
     oracle::check_landed(*this, transit);
   // Its acknowledgement is lost: the bytes are there, and its initiator hears of a failure.
   if (may_fail && chance(ChoiceKind::kFailure))
@@ -288,6 +299,32 @@ void World::land(Transit& transit) {
   transit.stage = transit.counter.valid() ? Transit::Stage::kCount : Transit::Stage::kAck;
   if (!transit.counter.valid())
     target.nic.model().landed(transit.packet);
+}
+
+// Whether what is about to land is counted before it is in memory: of messages that nobody asked delivery of.
+bool World::draw_late(const Transit& transit) {
+  return options_.late_data && transit.role == Transit::Role::kData && !transit.delivery && !transit.bytes.empty() &&
+         transit.part == 0 && transit.counter.valid() && chance(ChoiceKind::kLateData);
+}
+
+// What is late comes to memory.
+void World::settle(uint32_t place) {
+  Transit& transit = state_->transits[place];
+  transit.late = false;
+  if (!is_killed(transit.to)) {
+    std::memcpy(transit.landing, transit.bytes.data(), transit.bytes.size());
+    transit.landed = true;
+    oracle::check_landed(*this, transit);
+  }
+  if (transit.stage == Transit::Stage::kSettle)
+    give_back(place);
+}
+
+void World::settle_region(uint32_t rank, uint64_t key) {
+  for (uint32_t place = 0; place < state_->transits.size(); ++place)
+    if (const Transit& transit = state_->transits[place];
+        transit.late && transit.to == rank && transit.packet.key == key)
+      settle(place);
 }
 
 // Whether its target has the memory that it names.
@@ -320,6 +357,11 @@ void World::tell_initiator(const Transit& transit) {
   if (process.killed)
     return;
   const nic::CounterId completion = process.nic.model().completion_of(transit.packet.token);
+  if (transit.code == Code::kOk)
+    for (const uint64_t number : transit.covered)
+      for (uint32_t place = 0; place < state_->transits.size(); ++place)
+        if (state_->transits[place].late && state_->transits[place].number == number)
+          settle(place);
   process.nic.model().complete({.kind = PacketKind::kAck,
                                 .code = transit.code,
                                 .source = transit.to,
@@ -347,6 +389,8 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
     ++side.data_acked;
   else if (transit.role == Transit::Role::kFlag)
     ++side.flag_acked;
+  else if (transit.role == Transit::Role::kFlush)
+    flush_has_ended(transit.request, transit.code);
   if (completion.valid()) {
     if (transit.code == Code::kOk)
       process.shadow.succeeded(completion.value, 1);
@@ -358,16 +402,37 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
   process.shadow.ended();
 }
 
+// A fetch of that request's NIC from itself, for it and those that it is merged with. One that has failed tells the
+// stream all the same.
+void World::flush_has_ended(uint32_t request, Code code) {
+  for_each_merged(request, [&](uint32_t member) {
+    Side& side = state_->sides[member];
+    ++side.flush_acked;
+    if (code != Code::kOk && side.first_unflushed == 0)
+      side.first_unflushed = side.flush_acked;
+  });
+}
+
 // An operation of that request has failed.
 void World::fail(Process& process, Side& side) {
   ++side.failed;
   process.orphaned += side.core == nullptr && !side.ever_released ? 1 : 0;
 }
 
+// Nobody has to hear of it any more.
+void World::end(uint32_t place) {
+  Transit& transit = state_->transits[place];
+  if (!transit.late)
+    return give_back(place);
+  transit.stage = Transit::Stage::kSettle;
+  transit_changed(place);
+}
+
 void World::give_back(uint32_t place) {
   const Transit& transit = state_->transits[place];
   disable(transit_agent(place));
   state_->transits[place].stage = Transit::Stage::kFree;
+  state_->transits[place].late = false;
   state_->free_transits.push_back(place);
   if (options_.in_order)
     order_landings(transit.from, transit.to);

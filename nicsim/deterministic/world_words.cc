@@ -12,6 +12,7 @@ const char* role_name(Transit::Role role) {
     case Transit::Role::kDone: return "done word";
     case Transit::Role::kFlag: return "flag";
     case Transit::Role::kMail: return "mail";
+    case Transit::Role::kFlush: return "flush";
   }
   return "";
 }
@@ -33,6 +34,7 @@ const char* step_name(StepKind kind) {
     case StepKind::kLoss: return "loss";
     case StepKind::kKeepUp: return "keep up";
     case StepKind::kDrive: return "drive";
+    case StepKind::kSettle: return "settle";
   }
   return "";
 }
@@ -47,7 +49,8 @@ std::string World::describe(uint32_t agent) const {
     const char* step = kind == StepKind::kRead    ? (rest ? ": the rest of the source is read" : ": the source is read")
                        : kind == StepKind::kLand  ? (rest ? ": the rest lands" : ": lands")
                        : kind == StepKind::kCount ? ": is counted"
-                                                  : ": its initiator hears of it";
+                       : kind == StepKind::kSettle ? ": comes to memory, late"
+                                                   : ": its initiator hears of it";
     if (transit.role == Transit::Role::kMail)
       return who + (transit.packet.kind == PacketKind::kWrite ? "a slot" : "a sum") + " of mail of rank " +
              std::to_string(transit.from) + " to rank " + std::to_string(transit.to) + step;
@@ -132,10 +135,12 @@ std::string World::describe(const Process& process, const nic::Op& op) const {
 std::string World::describe(const Process& process, nic::CounterId counter) const {
   for (const uint32_t request : process.requests) {
     const core::Request* core = state_->sides[request].core;
-    if (core != nullptr && (core->trigger == counter || core->completion == counter || core->written == counter))
+    if (core != nullptr && (core->trigger == counter || core->completion == counter || core->written == counter ||
+                            core->flushed == counter))
       return std::string("the ") +
              (core->trigger == counter   ? "trigger"
               : core->written == counter ? "writes'"
+              : core->flushed == counter ? "flushes'"
                                          : "completion") +
              " counter of (" + exchange_.describe({request}) + ")";
   }

@@ -123,6 +123,9 @@ size_t Domain::under_way() {
 
 void Domain::ended(const nic::Op& op, Code code, nic::CounterValue value) {
   share_->give_back_what_fired();
+  // The answer has gone the way of the data, behind it. Nobody has seen the count yet, which goes with this step.
+  if (nic::fetches(op) && op.remote.peer == peers_->self())
+    settle();
   const std::lock_guard lock(events_mutex_);
   if (op.context == RequestTable::kWriteback) {
     if (Counter* counter = counters_[op.counter.value])

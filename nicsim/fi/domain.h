@@ -51,7 +51,7 @@ class Domain final : public fid_domain, private Witness {
   // Memory of this process as the NIC names it; it need not be registered (CXI maps it by itself).
   nic::LocalSpan local(const void* address) const;
 
-  // The NIC touches the memory of a region that has been deregistered no more.
+  // What has been counted is in memory: the NIC touches that of a region that has been deregistered no more.
   void settle() {
     if (late_wire_ != nullptr)
       late_wire_->settle();

@@ -1,6 +1,6 @@
 // LateWire: a wire behind which a message counts before its bytes are in memory, as a card's may whose count and whose
 // data take different ways. Bytes come some 100 us after their count, in the order in which they were counted; whatever
-// wants delivery, and the end of a region, waits for all that came before.
+// wants delivery, the end of a region, and what the NIC fetches from itself wait for all that came before.
 //
 // Packets do not say whether delivery was asked for, so the initiator's provider marks the offset of those that do
 // (kDeliveryMark); every NIC of a job must have this wire, or none. A NIC's messages to itself take no wire: they are

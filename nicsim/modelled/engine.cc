@@ -193,8 +193,11 @@ class Engine {
       push(now_, rank, Kind::kHost, 0);
     Card& card = card_of(rank);
     card.fires_until = std::max(card.fires_until, now_) + costs_.fire;
+    const Picoseconds done = card.fires_until + costs_.own_word;
+    if (entry.own && entry.word == kNone)  // a fetch: what a word of one's own costs, and its answer nothing more
+      return push(done, rank, Kind::kCompletion, index);
     if (entry.own)
-      return raise(rank, entry.word, card.fires_until + costs_.own_word, words_of(rank)[entry.word].value + 1);
+      return raise(rank, entry.word, done, words_of(rank)[entry.word].value + 1);
     const Picoseconds starts = std::max(card.fires_until, card.transmits_until);
     card.transmits_until = starts + costs_.transmit + times(costs_.transmit_byte, entry.bytes);
     const Picoseconds leaves =

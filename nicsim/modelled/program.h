@@ -35,7 +35,7 @@ struct Entry {
   uint16_t completion = kNone;
   uint16_t copy = kNone;  // the word that the completion counter is copied to when it completes
   bool delivery = false;  // completes once the data is visible
-  bool own = false;       // it raises the process's own `word`, and nothing else
+  bool own = false;       // it raises the process's own `word`, if there is one, and nothing else
   uint16_t word = kNone;
   uint16_t request = 0;  // whose peer it goes to
   Part part = Part::kBuffer;

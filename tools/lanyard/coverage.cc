@@ -49,6 +49,7 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kLeave: return "failures left behind";
     case ChoiceKind::kLateEvent: return "late events";
     case ChoiceKind::kMeanwhile: return "calls while others drive";
+    case ChoiceKind::kLateData: return "late data";
     default: return "";
   }
 }
@@ -87,7 +88,7 @@ std::string Coverage::to_string() const {
        {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
         ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
         ChoiceKind::kLeave, ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck,
-        ChoiceKind::kLateEvent, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+        ChoiceKind::kLateEvent, ChoiceKind::kLateData, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

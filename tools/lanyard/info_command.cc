@@ -137,7 +137,9 @@ void print_strategies() {
     fmt::print("  {:24} {:6}  {:10}  {:4}  {:13}  {:15}  {:16}\n", core::strategy_name(strategy), send, ready, receive,
                of_ready, kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
   }
-  fmt::print("  (write-back: on cards that copy counters to memory without an entry for it)\n");
+  fmt::print(
+      "  (write-back: on cards that copy counters to memory without an entry for it; loopback-flush: only where it is\n"
+      "  asked for, as no card promises what it relies on)\n");
   for (const Strategy strategy : core::kStrategies)
     fmt::print("  halo of 8 as one exchange, {}: {} with sends, {} with ready sends, {} with two sets\n",
                core::strategy_name(strategy), exchange_entries(strategy, kNeighbours, false, 1),

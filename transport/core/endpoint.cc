@@ -198,6 +198,8 @@ PlanContext Endpoint::plan_context(uint64_t longest, uint64_t number) {
           .strategy = options_.strategy,
           .trigger_base = trigger_base(nic_.caps()),
           .one = resources_.one(),
+          .fetched = resources_.fetched(),
+          .fetched_to = resources_.fetched_to(),
           .context = number};
 }
 
@@ -218,7 +220,10 @@ void Endpoint::become_matched(Request& request) {
 
 Status Endpoint::open_sets(std::span<const std::unique_ptr<Exchange>> sets) {
   for (const auto& set : sets) {
-    Result<Resources> shared = resources_.open_exchange();
+    const bool receives = std::any_of(set->members.begin(), set->members.end(), [](const Request* each) {
+      return each->transfer.direction == Direction::kReceive;
+    });
+    Result<Resources> shared = resources_.open_exchange(options_.strategy, receives);
     if (!shared.ok())
       return shared.status();
     set->shared = shared.value();
@@ -479,6 +484,7 @@ void Endpoint::stop(const Resources& resources) {
   if (nic_.caps().cancel) {
     cancel(resources.trigger);
     cancel(resources.completion);
+    cancel(resources.flushed);
   } else if (resources.trigger.valid()) {
     (void)nic_.reset(resources.trigger);
   }

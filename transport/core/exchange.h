@@ -57,6 +57,16 @@
 // side; any other receive, whose sender's offer says that it merges, gets a trigger of its own, and its starts a ring
 // of their own. (Mutant: the queue's shared trigger.)
 //
+// Strategy D (plan.h) is as A, but that C does not tell the stream: F counts fetches of this NIC's from itself, one an
+// iteration for all that has landed, none where nothing is received:
+//
+//   C >= N i --> fetch of a word of one's own --> F >= i --> done word += 1 <-- stream waits for i
+//
+// F >= i means i fetches, and the i-th went out when all N of iteration i had been counted: fetch i+1 needs C >=
+// N(i+1), which needs own writes or others' of iteration i+1, after wait i, as above. (Mutants: told at the count; F >=
+// i-1; the fetch at one less.) The fetch and the done word's increment are operations of a receive, which fails with
+// them. 8 sends and 8 receives take 18 entries, ready or of two sets 10.
+//
 // With C, too, the done word is a word of the exchange's, raised by an entry, and no counter's copy: a copy is promised
 // after own operations (N10), and the last that C counts may be another's flag. So C has the entries of B here: for 8
 // messages each way 17 (two sets, or ready sends), 25 (clear-to-sends), where single requests take 24 and 32 with B,
@@ -100,8 +110,8 @@ struct Exchange {
   bool released = false;    // it was let go of, and a member has been freed since
   uint64_t last_queue = 0;  // of the last start, once a member has been freed
   uint64_t last_start = 0;  // likewise: how many there were
-  // Since all were matched nothing has happened to a member but starts and waits, and nothing is to be packed: then what
-  // holds for the lead holds for all. What has once been disturbed stays so.
+  // Since all were matched nothing has happened to a member but starts and waits, and nothing is to be packed: then
+  // what holds for the lead holds for all. What has once been disturbed stays so.
   bool undisturbed = false;
   uint64_t entries = 0;  // of all members
   uint64_t bytes = 0;    // that a start sends

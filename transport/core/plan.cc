@@ -48,14 +48,14 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
   if (flag)
     plan.push_back(raise_flag(request, keys, context, count));
   if (!request.written_back && request.exchange == nullptr)
-    plan.push_back(tell_stream(request, context, completions_of(request, context)));
+    tell_stream(request, context, completions_of(request, context), /*landed=*/false, plan);
 }
 
 void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
                   std::vector<PlannedOp>& plan) {
   const uint64_t count = pieces_of(request.matched_bytes, context.max_message_bytes);
-  if (context.strategy == Strategy::kTargetCounter && request.exchange == nullptr)
-    plan.push_back(tell_stream(request, context, count));
+  if (!raises_flags(context.strategy) && request.exchange == nullptr)
+    tell_stream(request, context, count, /*landed=*/true, plan);
   if (!keys.ready) {
     const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
     const bool shared = !request.trigger.valid();
@@ -65,11 +65,27 @@ void plan_receive(const Request& request, const PeerKeys& keys, const PlanContex
   }
 }
 
+// Strategy D: the fetch from this NIC itself, once what is to be flushed has been counted. Nobody looks at the words.
+PlannedOp flush(const Request& request, const PlanContext& context, uint64_t completions) {
+  nic::Op op = increment(context, context.self, context.fetched.key, context.fetched.offset);
+  op.atomic = nic::AtomicKind::kFetchSum;
+  op.fetch = {context.fetched_to.region, context.fetched_to.offset};
+  op.completion = request.flushed;
+  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
+}
+
 }  // namespace
 
-PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
+void tell_stream(const Request& request, const PlanContext& context, uint64_t completions, bool landed,
+                 std::vector<PlannedOp>& plan) {
   const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
+  PlannedOp told{.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
+  if (landed && flushes(context.strategy)) {
+    plan.push_back(flush(request, context, completions));
+    told.op.trigger = request.flushed;
+    told.step = 1;
+  }
+  plan.push_back(told);
 }
 
 uint64_t completions_of(const Request& request, const PlanContext& context) {
@@ -95,7 +111,7 @@ uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t
   uint64_t base = request.trigger_base;
   if (planned.op.trigger == request.completion)
     base = request.written_back ? request.done_base : 0;
-  else if (planned.op.trigger == request.written)
+  else if (planned.op.trigger == request.written || planned.op.trigger == request.flushed)
     base = 0;
   return base + planned.step * iteration - planned.before;
 }

@@ -29,9 +29,20 @@
 // the wait of a send that failed passes once that was told (Endpoint::release), not before. A counter goes on from
 // where the last user of its word came to, so that these words, too, only grow.
 //
+// Strategy D, "loopback flush", is A for the same NICs as B: what has landed is counted, and before the stream is told
+// the receiver's NIC fetches a word from itself, which is to push what came before it to memory:
+//
+//   landed >= i --> fetch of a word of one's own --> flushed >= i --> receiver's done word += 1
+//
+// (landed: by messages, as with A.) The fetch runs once everything of iteration i has been counted, and completes when
+// its answer is there, which went the way that the messages went. No NIC promises that this is enough (nic.h, N4), nor
+// is it known of GPU memory, which such a fetch need not touch: so D is never chosen, only asked for. A message that
+// has failed is not counted, as with A, and there is no flag to tell of it. A fetch that fails tells the stream all the
+// same (N1): an operation of the receive has failed then, as the program is told.
+//
 // Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or
-// 0. C: send 2 and what the copy costs (nic::Caps::write_back_entries), else as B. And one more for every further piece
-// of a message longer than the NIC's longest.
+// 0. C: send 2 and what the copy costs (nic::Caps::write_back_entries), else as B. D: receive 3 or 2, else as A. And
+// one more for every further piece of a message longer than the NIC's longest.
 #ifndef LANYARD_TRANSPORT_CORE_PLAN_H_
 #define LANYARD_TRANSPORT_CORE_PLAN_H_
 
@@ -59,7 +70,9 @@ struct PlanContext {
   Strategy strategy = Strategy::kTargetCounter;
   uint64_t trigger_base = 0;  // the NIC's
   WordPool::Word one;         // holds 1: the operand of every increment
-  uint64_t context = 0;       // given back in failure records
+  WordPool::Word fetched;     // strategy D: what is fetched, and where to
+  WordPool::Word fetched_to;
+  uint64_t context = 0;  // given back in failure records
 };
 
 // A request's counter begins with what its word has counted for others before, which is less.
@@ -82,8 +95,10 @@ uint64_t completions_of(const Request& request, const PlanContext& context);
 // Of an operation that hangs on a counter of the request's own. Iterations begin with 1.
 uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration);
 
-// The local atomic that tells the stream: once `completion` has counted so many more.
-PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions);
+// Appends the local atomic that tells the stream: once `completion` has counted so many more. Where they have landed,
+// or some of them, a flush goes before it with strategy D.
+void tell_stream(const Request& request, const PlanContext& context, uint64_t completions, bool landed,
+                 std::vector<PlannedOp>& plan);
 
 // Requires the request's resources and matched_* fields. A member of an exchange has only what hangs on the exchange's
 // trigger, with thresholds that are still to be set (exchange.h).

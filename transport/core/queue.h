@@ -212,6 +212,7 @@ class Queue {
   const Request* first_unassured();
   Progress progress_of_exchange(const Exchange& exchange, uint64_t iteration);
   Explanation explain_exchange(const Request& request, uint64_t iteration);
+  const char* what_is_left(const Request& request, uint64_t iteration);
   Explanation explain_receive(const Request& request, uint64_t iteration);
   Explanation explain_send(const Request& request, uint64_t iteration);
 

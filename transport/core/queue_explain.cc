@@ -130,9 +130,7 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
   const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
   const uint64_t wanted = request.completion_value(iteration);
   if (value.reached() >= wanted)
-    return {text + (request.written_back ? " <- the NIC has not copied its counter there"
-                                         : " <- the NIC's local atomic has not run"),
-            Missing::kNothing};
+    return {text + what_is_left(request, iteration), Missing::kNothing};
   text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, wanted);
   if (value.failure > 0)
     text += ", " + std::to_string(value.failure) + " failed";
@@ -140,6 +138,15 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
     return {text + " <- the message from " + rank_of(request) + " has landed in part", Missing::kPeer};
   const Explanation rest = receive ? explain_receive(request, iteration) : explain_send(request, iteration);
   return {text + rest.text, rest.missing};
+}
+
+// Of an iteration of which everything has been counted.
+const char* Queue::what_is_left(const Request& request, uint64_t iteration) {
+  if (request.written_back)
+    return " <- the NIC has not copied its counter there";
+  if (request.flushes() && endpoint_.nic().read(request.flushed).value().reached() < iteration)
+    return " <- the NIC's fetch from itself has not completed";
+  return " <- the NIC's local atomic has not run";
 }
 
 Queue::Explanation Queue::explain_receive(const Request& request, uint64_t iteration) {

@@ -111,6 +111,8 @@ struct Request : Resources {
 
   bool matched() const { return state == State::kMatched; }
   bool needs_wait() const { return starts != waits; }
+  // Whether a fetch goes before its done word's increment (strategy D). An exchange is asked by its lead.
+  bool flushes() const { return flushed.valid() && transfer.direction == Direction::kReceive; }
   // Iterations that have completed on this side when the done word holds `value`; with a counter's copy, without
   // failing. Requires a done word.
   uint64_t iterations_at(uint64_t value) const {

@@ -27,29 +27,40 @@ ResourcePool::~ResourcePool() {
 }
 
 // What goes before everything that is opened.
-Status ResourcePool::prepare() {
+Status ResourcePool::prepare(Strategy strategy) {
   std::erase_if(closing_, [this](Closing& each) {
     if (--each.left > 0)
       return false;
     each.left = each.pause = std::min(2 * each.pause, kLongestPause);
     return try_close(each.resources);
   });
-  if (one_.valid())
+  if (!one_.valid()) {
+    LANYARD_RETURN_IF_ERROR(take_once(one_));
+    std::atomic_ref<uint64_t>(*one_.address).store(1);
+  }
+  if (!flushes(strategy))
     return {};
-  Result<WordPool::Word> one = words_.take();
-  if (!one.ok())
-    return one.status();
-  one_ = one.value();
-  std::atomic_ref<uint64_t>(*one_.address).store(1);
-  return {};
+  LANYARD_RETURN_IF_ERROR(take_once(fetched_));
+  return take_once(fetched_to_);
 }
 
-Result<Resources> ResourcePool::open_exchange() {
-  LANYARD_RETURN_IF_ERROR(prepare());
+Status ResourcePool::take_once(WordPool::Word& word) {
+  if (word.valid())
+    return {};
+  const Result<WordPool::Word> taken = words_.take();
+  if (taken.ok())
+    word = taken.value();
+  return taken.status();
+}
+
+Result<Resources> ResourcePool::open_exchange(Strategy strategy, bool receives) {
+  LANYARD_RETURN_IF_ERROR(prepare(strategy));
   Resources resources;
   Status status = open_trigger(resources);
   if (status.ok())
     status = open_counter(resources.completion);
+  if (status.ok() && receives && flushes(strategy))
+    status = open_counter(resources.flushed);
   if (status.ok())
     status = take_done_word(resources);
   if (status.ok())
@@ -64,13 +75,14 @@ Status ResourcePool::count_each_other(Resources& first, Resources& second) {
 }
 
 Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy, const Resources* exchange) {
-  LANYARD_RETURN_IF_ERROR(prepare());
+  LANYARD_RETURN_IF_ERROR(prepare(strategy));
   Resources resources;
   if (exchange != nullptr) {
     resources.shared = true;
     resources.trigger = exchange->trigger;
     resources.trigger_base = exchange->trigger_base;
     resources.completion = exchange->completion;
+    resources.flushed = exchange->flushed;
     resources.done = exchange->done;
     resources.done_base = exchange->done_base;
   }
@@ -152,9 +164,11 @@ Status ResourcePool::give_word(Resources& resources) {
 }
 
 Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, Resources& resources) {
-  if (strategy == Strategy::kTargetCounter && !resources.shared)
-    LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
   const bool flag = raises_flags(strategy);
+  if (!flag && !resources.shared)
+    LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
+  if (flushes(strategy) && !resources.shared)
+    LANYARD_RETURN_IF_ERROR(open_counter(resources.flushed));
   const nic::CounterId landed = flag ? nic::CounterId() : resources.completion;
   LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, landed, resources.buffer));
   if (!resources.shared)
@@ -191,7 +205,7 @@ void ResourcePool::close(nic::CounterId counter) {
 // False where the NIC still has something to do with a part of it.
 bool ResourcePool::try_close(Resources& resources) {
   if (resources.shared) {
-    resources.trigger = resources.completion = {};
+    resources.trigger = resources.completion = resources.flushed = {};
     resources.done = {};
   }
   if (resources.last_count > 0) {
@@ -210,7 +224,7 @@ bool ResourcePool::try_close(Resources& resources) {
       *region = {};
     closed = closed && !region->valid();
   }
-  for (nic::CounterId* counter : {&resources.trigger, &resources.completion, &resources.written}) {
+  for (nic::CounterId* counter : {&resources.trigger, &resources.completion, &resources.flushed, &resources.written}) {
     if (counter->valid() && nic_.close_counter(*counter).ok())
       *counter = {};
     closed = closed && !counter->valid();

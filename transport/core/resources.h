@@ -30,6 +30,7 @@ struct PreparedOp {
 struct Resources {
   nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h; few receives: starts (exchange.h)
   nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
+  nic::CounterId flushed;     // strategy D, of what receives: loopback fetches done, after which `done` grows
   nic::RegionId buffer;
   nic::RegionId clear_to_send;  // what lands there `trigger` counts; of an exchange: the done word of its other set
   nic::RegionId flag;           // of `done`, where the peer raises it, or of `flag_word`: its key goes with the request
@@ -45,7 +46,7 @@ struct Resources {
   uint64_t clear_to_send_base = 0;
   uint64_t trigger_base = 0;  // what `trigger` counts before the first iteration (plan.h)
   uint64_t last_count = 0;    // that `trigger` reaches: it still counts what has landed before
-  bool shared = false;        // `trigger`, `completion` and `done` are an exchange's, whoever closes these
+  bool shared = false;        // `trigger`, `completion`, `flushed` and `done` are an exchange's, whoever closes these
   // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
   // it.
   std::shared_ptr<gpu::Packing> packing;
@@ -68,8 +69,8 @@ class ResourcePool {
   // What matching this transfer needs, by its direction; all or nothing. kExhausted: out of counters or regions. With
   // `exchange` its counters and its done word are those.
   Result<Resources> open(const Transfer& transfer, Strategy strategy, const Resources* exchange = nullptr);
-  // What the members of an exchange share.
-  Result<Resources> open_exchange();
+  // What the members of an exchange share, some of which receive or none.
+  Result<Resources> open_exchange(Strategy strategy, bool receives);
   // Of two exchanges that do: from now on each one's trigger counts what lands in the other's done word by the key of
   // its region `clear_to_send`. kExhausted: out of regions.
   Status count_each_other(Resources& first, Resources& second);
@@ -83,15 +84,19 @@ class ResourcePool {
   size_t unclosed() const { return closing_.size(); }
   // A word that holds 1: the operand of every increment. Requires that something has been opened.
   const WordPool::Word& one() const { return one_; }
+  // Where receivers flush: the word that loopback fetches go to, and the one that they bring. Requires the same.
+  const WordPool::Word& fetched() const { return fetched_; }
+  const WordPool::Word& fetched_to() const { return fetched_to_; }
 
  private:
   bool try_close(Resources& resources);
-  Status prepare();
+  Status prepare(Strategy strategy);
   Status open_send(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_receive(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_clear_to_send(Resources& resources);
   Status open_flag(Resources& resources);
   Status give_word(Resources& resources);
+  Status take_once(WordPool::Word& word);
   Status open_counter(nic::CounterId& counter);
   Status enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region);
   Status take_done_word(Resources& resources);
@@ -99,6 +104,7 @@ class ResourcePool {
   nic::Nic& nic_;
   WordPool words_;
   WordPool::Word one_;
+  WordPool::Word fetched_, fetched_to_;
   // What the NIC has not let go of. It may take a second to say so: each is asked for after 1, 2, 4 ... calls of
   // open().
   struct Closing {

@@ -159,7 +159,7 @@ Status StandingOrders::end(Request& request) {
   const nic::CounterId own = request.standing->trigger;
   if (overflow_ != nullptr)
     overflow_->cancel(request.number);
-  for (const nic::CounterId counter : {request.trigger, request.completion, own}) {
+  for (const nic::CounterId counter : {request.trigger, request.completion, request.flushed, own}) {
     if (!counter.valid())
       continue;
     const Status status = nic_.cancel(counter);

@@ -31,7 +31,7 @@ struct Caps {
   bool counter_write_back = false;  // Nic::set_word works
   uint32_t write_back_entries = 0;  // entries that Op::write_back takes besides the operation's own
   // A remote-write counter that counted a message means that the message is visible to every reader of the memory.
-  // Strategy A (target counter) is right only where this holds.
+  // Strategy A (target counter) is right only where this holds; elsewhere D (loopback flush) is where N4 says more.
   bool target_count_means_visible = false;
   // One counter may be the completion counter of operations and count what lands in regions, too.
   bool counters_count_both = false;

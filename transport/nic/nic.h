@@ -10,7 +10,9 @@
 //  N2  Among the waiting entries of one counter, lower thresholds fire first, equal ones in the order of posting.
 //  N3  Payloads and atomic operands are read when the operation runs, not when it is posted.
 //  N4  A message that lands in a region bound to a counter adds exactly 1 to its success, whatever its length, zero
-//      included, and atomics too; where caps().target_count_means_visible, the data is visible by then.
+//      included, and atomics too; where caps().target_count_means_visible, the data is visible by then. Elsewhere it
+//      may be once a fetching atomic of this NIC on memory of its own, begun after the count, has completed: no
+//      capability says so, the contract's row does.
 //  N5  An operation adds exactly 1 to its completion counter: to success when the target has taken it, to failure when
 //      it could not be done; a failure also leaves a record for take_failure(). Nothing fails silently.
 //  N6  An entry occupies one place of caps().deferred_depth from post() until it fires. post() of a batch takes all

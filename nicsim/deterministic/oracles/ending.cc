@@ -64,7 +64,7 @@ bool drivers_tell_all(World& world) {
     Process& process = world.process(side.rank);
     if (process.driver == nullptr || process.killed || side.core == nullptr)
       continue;
-    for (const nic::CounterId counter : {side.core->completion, side.core->written}) {
+    for (const nic::CounterId counter : {side.core->completion, side.core->flushed, side.core->written}) {
       if (!counter.valid())
         continue;
       const nic::CounterValue right = process.driver->fabric.caused(counter);
@@ -170,6 +170,8 @@ void judge_side(World& world, uint32_t index) {
   };
   if (core.completion.valid())
     expect("its completion counter holds", card.read(core.completion).value().success, core.completion_value(starts));
+  if (core.flushes() && side.pieces > 0)
+    expect("its flushes' counter holds", card.read(core.flushed).value().success, starts);
   if (core.written.valid())
     expect("its writes' counter holds", card.read(core.written).value().success, side.pieces * starts);
   if (core.flag_word.valid())
@@ -235,10 +237,11 @@ uint32_t counters_held(const World& world, const Process& process) {
       continue;  // its counters are the first one's
     const core::Resources& resources = exchange == nullptr ? *side.core : exchange->shared;
     held += (resources.trigger.valid() ? 1 : 0) + (resources.completion.valid() ? 1 : 0) +
-            (side.standing && side.core->standing->trigger.valid() ? 1 : 0);
+            (resources.flushed.valid() ? 1 : 0) + (side.standing && side.core->standing->trigger.valid() ? 1 : 0);
     // Of two sets those of one that was freed live as long as the other.
     if (exchange != nullptr && exchange->other != nullptr && exchange->other->members.empty())
-      held += (exchange->other->shared.trigger.valid() ? 1 : 0) + (exchange->other->shared.completion.valid() ? 1 : 0);
+      held += (exchange->other->shared.trigger.valid() ? 1 : 0) + (exchange->other->shared.completion.valid() ? 1 : 0) +
+              (exchange->other->shared.flushed.valid() ? 1 : 0);
   }
   return held;
 }

@@ -54,8 +54,8 @@ bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::Reg
 // Whether the program has freed the other side of the message without that iteration.
 bool was_freed_by_program(const World& world, const Transit& transit) {
   const Side& other = world.side(RequestName{transit.request ^ 1});
-  return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr &&
-         other.started < transit.iteration;
+  const bool own = transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlush;
+  return !own && transit.role != Transit::Role::kFlag && other.core == nullptr && other.started < transit.iteration;
 }
 
 // Whether a side of the message was let go of, once its program had been told of a failure: what was enqueued for it
@@ -124,6 +124,8 @@ void check_part_done(World& world, const Transit& transit, uint32_t request) {
   if (flags && (receive ? side.flag_counted : side.flag_acked) < transit.iteration)
     return broken(world, Finding::kOrder, transit,
                   receive ? "grows before a flag is there" : "grows before its flag has completed");
+  if (receive && side.pieces > 0 && core::flushes(world.options().strategy) && side.flush_acked < transit.iteration)
+    return broken(world, Finding::kOrder, transit, "grows before its flush has completed");
   if (receive && (side.data_landed < wanted || (!flags && side.data_counted < wanted)) &&
       !is_told_falsely(world, request, transit.iteration))
     return broken(world, Finding::kOrder, transit, "grows before the data is there");
@@ -133,6 +135,16 @@ void check_part_done(World& world, const Transit& transit, uint32_t request) {
 
 void check_done_fired(World& world, const Transit& transit) {
   world.for_each_merged(transit.request, [&](uint32_t request) { check_part_done(world, transit, request); });
+}
+
+// It is for what has been counted.
+void check_flush_fired(World& world, const Transit& transit) {
+  world.for_each_merged(transit.request, [&](uint32_t request) {
+    const Side& side = world.side(RequestName{request});
+    const uint64_t wanted = transit.iteration * side.pieces;
+    if ((RequestName{request}.receive() ? side.data_counted : side.data_acked) < wanted)
+      broken(world, Finding::kOrder, transit, "fires before everything has been counted");
+  });
 }
 
 // A write that failed raises its flag too: its sender is told, which is all that this strategy has to offer.
@@ -151,6 +163,9 @@ void check_flag_fired(World& world, const Transit& transit) {
 }  // namespace
 
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
+  const uint64_t unflushed = world.side(RequestName{request}).first_unflushed;
+  if (RequestName{request}.receive() && unflushed > 0 && unflushed <= iteration)
+    return true;
   const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
   return core::raises_flags(world.options().strategy) && RequestName{request}.receive() && lost > 0 &&
          lost <= iteration;
@@ -186,6 +201,7 @@ void check_fired(World& world, const Transit& transit) {
     case Transit::Role::kClear: return check_clear_fired(world, transit);
     case Transit::Role::kDone: return check_done_fired(world, transit);
     case Transit::Role::kFlag: return check_flag_fired(world, transit);
+    case Transit::Role::kFlush: return check_flush_fired(world, transit);
     case Transit::Role::kMail: return;  // of no request
   }
 }
@@ -203,6 +219,8 @@ void check_read(World& world, const Transit& transit) {
 void check_landed(World& world, const Transit& transit) {
   if (transit.role == Transit::Role::kDone && is_anothers(world, transit))
     return broken(world, Finding::kOrder, transit, "is added to the word of another request");
+  if (transit.role == Transit::Role::kFlush)
+    return;
   if (transit.role == Transit::Role::kClear) {
     ++world.side(transit.request).clear_landed;
     return;

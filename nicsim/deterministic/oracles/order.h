@@ -17,7 +17,8 @@
 
 namespace lanyard::nicsim::oracle {
 
-// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
+// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed; or its
+// flush of one of them has.
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration);
 
 // Each is called at its step, and writes that step into the request's books. A finding ends the run.
