@@ -148,18 +148,18 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
  * Every process sends to each that wants something of it, so of P processes each has up to P-1 messages either way, as
  * an exchange where there can be one ("lanyard_exchange", of which the one hint for a collective is "none"): up to
  * 2 (P-1) + 1 deferred-work entries a start in place of 4 (P-1), with strategies B and C 3 (P-1) + 1, with strategy D
- * 2 P. What messages of point-to-point requests match does not depend on collectives, nor the other way round. MPIX_Allreduce_init: MPI's own
- * operations on MPI's own datatypes, combined on the stream in the order of ranks, which makes the same bits on every
- * process and in every run: ((x0 op x1) op x2) and so on. The own contribution and the result in memory of the host's,
- * on host streams, or of one GPU, on streams of that; no long double there. Neighbour collectives: on communicators
- * with a topology; what goes towards lower coordinates of a grid comes from higher ones, though both may be the same
- * process. The call gives MPI's errors, and MPI_ERR_UNSUPPORTED_OPERATION where the MPI is one of MPI 3 and not Open
- * MPI, as it has no persistent collectives. Whether Lanyard can do it is said when it is matched: MPI_ERR_OP,
- * MPI_ERR_TYPE (an operation or a datatype of the program's, or one that is not defined for the other), MPI_ERR_COUNT
- * (2 GiB and more to combine), MPI_ERR_NO_MEM (for what the others contribute), MPI_ERR_UNSUPPORTED_OPERATION (a
- * communicator, a datatype or memory that it cannot do), and nothing has changed then. Where a match fails on the way,
- * as for MPI_ERR_TRUNCATE, the collective is not matched: it can be freed, or given to a matching function again.
- * Collective; local in what Lanyard does. */
+ * 2 P. What messages of point-to-point requests match does not depend on collectives, nor the other way round.
+ * MPIX_Allreduce_init: MPI's own operations on MPI's own datatypes, combined on the stream in the order of ranks, which
+ * makes the same bits on every process and in every run: ((x0 op x1) op x2) and so on. The own contribution and the
+ * result in memory of the host's, on host streams, or of one GPU, on streams of that; no long double there. Neighbour
+ * collectives: on communicators with a topology; what goes towards lower coordinates of a grid comes from higher ones,
+ * though both may be the same process. The call gives MPI's errors, and MPI_ERR_UNSUPPORTED_OPERATION where the MPI is
+ * one of MPI 3 and not Open MPI, as it has no persistent collectives. Whether Lanyard can do it is said when it is
+ * matched: MPI_ERR_OP, MPI_ERR_TYPE (an operation or a datatype of the program's, or one that is not defined for the
+ * other), MPI_ERR_COUNT (2 GiB and more to combine), MPI_ERR_NO_MEM (for what the others contribute),
+ * MPI_ERR_UNSUPPORTED_OPERATION (a communicator, a datatype or memory that it cannot do), and nothing has changed then.
+ * Where a match fails on the way, as for MPI_ERR_TRUNCATE, the collective is not matched: it can be freed, or given to
+ * a matching function again. Collective; local in what Lanyard does. */
 int MPIX_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request);
 int MPIX_Bcast_init(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
                     MPI_Request* request);
