@@ -13,7 +13,6 @@
 #include "transport/core/endpoint.h"
 #include "transport/core/queue.h"
 #include "transport/core/request.h"
-#include "transport/nic/descriptor.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::modelled {
@@ -161,7 +160,7 @@ class Recorder {
       entry.copy = word(request.done.address);
     entry.delivery = op.level == nic::CompletionLevel::kDelivery;
     entry.own = op.remote.peer == kSelf;
-    if (nic::fetches(op))
+    if (op.kind == nic::OpKind::kAtomic && op.atomic == nic::AtomicKind::kFetchSum)
       return entry;  // nobody looks at the word
     if (entry.own) {
       entry.word = word(nic_.address_of(op.remote.key, op.remote.offset));
