@@ -255,7 +255,8 @@ Status Context::open_nic() {
                                                core::Endpoint::Options{.overflow = settings_.overflow,
                                                                        .overflow_thread = true,
                                                                        .check_ready_sends = settings_.checked,
-                                                                       .strategy = strategy});
+                                                                       .strategy = strategy,
+                                                                       .lanes = lanes()});
   helper_ = std::make_unique<NicHelper>(*nic_, *endpoint_);
   channel->connect(std::move(keys));
   plane_ = std::make_unique<core::ControlPlane>(*endpoint_, std::move(channel));

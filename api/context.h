@@ -69,6 +69,11 @@ class Context {
   const Settings& settings() const { return settings_; }
   // Null where there are no GPUs; gpu_status() says why.
   gpu::Backend* gpus() { return gpus_.get(); }
+  // By which messages between GPUs go that need no card; null: none do. (Under tools where no kernel starts while
+  // another waits, lanes would wait for ever.)
+  gpu::Lanes* lanes() {
+    return gpus_ != nullptr && settings_.peer == "auto" && !settings_.gpu_blocking ? &gpus_->lanes() : nullptr;
+  }
   const Status& gpu_status() const { return gpu_status_; }
   Errors& errors() { return errors_; }
   Communicators& communicators() LANYARD_REQUIRES(context_locked) { return communicators_; }

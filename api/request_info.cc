@@ -56,8 +56,9 @@ using Facts = std::vector<std::pair<const char*, std::string>>;
 
 Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
   const bool matched = record.matched();
-  Facts facts = {{"lanyard_route", matched ? "card" : "mpi"}};
-  if (context.nic_status().ok())
+  const bool by_lane = matched && record.core->lane != nullptr;
+  Facts facts = {{"lanyard_route", by_lane ? "lane" : matched ? "card" : "mpi"}};
+  if (context.nic_status().ok() && !by_lane)
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
   // Of a receive the match tells.
   if (matched || record.transfer.direction == core::Direction::kSend)

@@ -90,6 +90,7 @@ constexpr std::string_view kNames[] = {
     "LANYARD_GPU_BLOCKING",
     "LANYARD_GPU_LINGER_US",
     "LANYARD_GPU_SHARED",
+    "LANYARD_PEER",
     "LANYARD_NIC",
     "LANYARD_OFI_COUNTS_BOTH",
     "LANYARD_OFI_DOMAIN",
@@ -174,6 +175,7 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU", settings.gpu));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU_BLOCKING", settings.gpu_blocking));
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_GPU_SHARED", {"auto", "yes", "no"}, settings.gpu_shared));
+  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_PEER", {"off", "auto"}, settings.peer));
   auto linger = static_cast<uint64_t>(settings.gpu_linger.count());
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_GPU_LINGER_US", 0, 50'000, linger));
   settings.gpu_linger = std::chrono::microseconds(linger);

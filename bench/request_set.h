@@ -53,15 +53,9 @@ class RequestSet {
   }
 
   // After the match: why the hint of merge() is not in force for a request, or nothing.
-  std::string why_not_merged(size_t index) const {
-    MPI_Info info = MPI_INFO_NULL;
-    check(MPIX_Request_get_info(requests_[index], &info), "MPIX_Request_get_info");
-    char why[MPI_MAX_INFO_VAL + 1] = "";
-    int found = 0;
-    check(MPI_Info_get(info, "lanyard_exchange_why", MPI_MAX_INFO_VAL, why, &found), "MPI_Info_get");
-    check(MPI_Info_free(&info), "MPI_Info_free");
-    return why;
-  }
+  std::string why_not_merged(size_t index) const { return fact_of(index, "lanyard_exchange_why"); }
+  // After the match: whether GPUs carry its messages themselves.
+  bool goes_by_lane(size_t index) const { return fact_of(index, "lanyard_route") == "lane"; }
 
   // Matches all with the peers, which must do the same at the same time. Why it failed, or nothing.
   std::string try_match() {
@@ -108,6 +102,16 @@ class RequestSet {
   MPI_Request& operator[](size_t index) { return requests_[index]; }
 
  private:
+  // What is in force; empty where it does not apply.
+  std::string fact_of(size_t index, const char* key) const {
+    MPI_Info info = MPI_INFO_NULL;
+    check(MPIX_Request_get_info(requests_[index], &info), "MPIX_Request_get_info");
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int found = 0;
+    check(MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found), "MPI_Info_get");
+    check(MPI_Info_free(&info), "MPI_Info_free");
+    return value;
+  }
   std::vector<MPI_Request> requests_;
   bool has_failed_ = false;
 };

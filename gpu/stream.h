@@ -17,6 +17,8 @@
 //  S5  pack and unpack copy between the memory that a layout names and packed memory, in the order of the stream, and
 //      touch no byte that the layout does not name. A stream does so in memory of its own device, or of the host, only.
 //  S6  unpack of a packing with a combination combines its parts, to the same bits on every stream.
+//  S7  kStartLane and kWaitLane are the starts and waits of gpu/lane.h, in the order of the stream; they count on by
+//      themselves, so that they can be captured. Only a stream of the lane's device has them.
 #ifndef LANYARD_GPU_STREAM_H_
 #define LANYARD_GPU_STREAM_H_
 
@@ -45,12 +47,16 @@ struct StreamOp {
     kWaitNext64,   // *count += value, then block until (*word & kCountBits) >= *count
     kPack,         // the first `value` bytes of the packing, from the memory that its layout names to the packed
     kUnpack,       // the other way
+    kStartLane,    // the next start of a side of a lane
+    kWaitLane,     // block until the last start of a side of a lane has been copied
   };
   Kind kind = Kind::kWait64;
   uint64_t* word = nullptr;  // 8-aligned; outlives the operation's execution
   uint64_t value = 0;
   void (*call)(void* object, uint32_t argument, uint64_t value) = nullptr;
-  void* object = nullptr;  // kPack, kUnpack: the Packing, which outlives the operation's execution and is not changed
+  // kPack, kUnpack: the Packing, kStartLane, kWaitLane: the Lane, which outlives the operation's execution and is not
+  // changed.
+  void* object = nullptr;
   uint32_t argument = 0;
   uint64_t* count = nullptr;  // kWriteNext64, kWaitNext64: from take_count() of this stream
 };

@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <functional>
 
+#include "gpu/lane_protocol.h"
 #include "gpu/layout_loop.h"
 #include "gpu/stream.h"
 
@@ -15,12 +17,13 @@ using gpu::StreamHandle;
 
 namespace {
 
-constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait",  "wait_next",
-                                    "copy", "serve", "pack",       "reduce"};
+constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait",   "wait_next",
+                                    "copy", "serve", "pack",       "reduce", "lanes"};
 constexpr size_t kCopyKernel = 5;
 constexpr size_t kServeKernel = 6;
 constexpr size_t kPackKernel = 7;
 constexpr size_t kReduceKernel = 8;
+constexpr size_t kLanesKernel = 9;
 
 }  // namespace
 
@@ -335,6 +338,13 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
     std::memcpy(&arguments, argument.data(), sizeof arguments);
     return push(stream, kKernels[which], [this, arguments] { reduce(arguments); });
   }
+  if (which == kLanesKernel) {
+    gpu::LaneArguments arguments;
+    if (argument.size() != sizeof arguments || threads > gpu::kLaneThreads || threads < gpu::LaneArguments::kLanes)
+      return fault(Fault::kBadArgument, "launch");
+    std::memcpy(&arguments, argument.data(), sizeof arguments);
+    return push(stream, kKernels[which], [this, arguments] { run_lanes(arguments); });
+  }
   if (which != kCopyKernel) {
     gpu::WordArguments arguments;
     if (argument.size() != sizeof arguments || blocks != 1)
@@ -428,6 +438,80 @@ void FakeDriver::reduce(const gpu::CombineArguments& arguments) {
   for (uint64_t thread = kThreads; thread-- > 0;)
     if (!gpu::combine(here, thread, kThreads))
       lost_ = true;
+}
+
+namespace {
+
+// One thread that is a block. What a device cannot reach reads as nothing, and is not written.
+struct LoneTeam {
+  const std::function<uint64_t*(uint64_t)>& word_at;
+  const std::function<void(uint64_t, uint64_t, uint64_t)>& move;
+
+  template <typename Do>
+  uint64_t with(uint64_t address, Do what) const {
+    uint64_t* const word = word_at(address);
+    return word == nullptr ? 0 : what(std::atomic_ref(*word));
+  }
+  uint64_t load(uint64_t address) const {
+    return with(address, [](auto word) { return word.load(std::memory_order_relaxed); });
+  }
+  uint64_t acquire(uint64_t address) const {
+    return with(address, [](auto word) { return word.load(std::memory_order_acquire); });
+  }
+  // What a fence before it orders: a thread analyser does not know fences.
+  void store(uint64_t address, uint64_t value) const {
+    (void)with(address, [value](auto word) {
+      word.store(value, std::memory_order_release);
+      return value;
+    });
+  }
+  void fence() const {}
+  uint64_t exchange(uint64_t address, uint64_t expected, uint64_t value) const {
+    return with(address, [=](auto word) {
+      uint64_t there = expected;
+      word.compare_exchange_strong(there, value);
+      return there;
+    });
+  }
+  uint64_t add(uint64_t address, uint64_t value) const {
+    return with(address, [value](auto word) { return word.fetch_add(value); });
+  }
+  bool leads() const { return true; }
+  uint64_t share(uint64_t value) const { return value; }
+  void copy(uint64_t to, uint64_t from, uint64_t bytes) const { move(to, from, bytes); }
+};
+
+}  // namespace
+
+void FakeDriver::run_lanes(const gpu::LaneArguments& arguments) {
+  const std::function word_at = [this](uint64_t address) { return this->word_at(address); };
+  const std::function mover = [this](uint64_t to, uint64_t from, uint64_t bytes) { move(to, from, bytes); };
+  LoneTeam team{word_at, mover};
+  std::vector<gpu::LaneView> open;
+  for (uint32_t i = 0; i < arguments.count; ++i)
+    open.push_back(gpu::view_lane(team, arguments.ends[i], arguments.wait == 0));
+  if (arguments.wait == 0) {
+    for (const gpu::LaneView& lane : open) {
+      // The blocks one after another, the last one first.
+      const uint32_t teams = lane.chunks > 1 ? 3 : 1;
+      for (uint32_t which = teams; which-- > 0;)
+        gpu::start_lane(team, lane, which, teams);
+      gpu::end_start(team, lane, teams);
+    }
+  }
+  while (arguments.wait != 0 && !open.empty() && !stopping_ && !lost_) {
+    std::erase_if(open, [&](const gpu::LaneView& lane) {
+      switch (gpu::look_at_lane(team, lane)) {
+        case gpu::LaneLook::kComplete: gpu::tell_host(team, lane); return true;
+        case gpu::LaneLook::kMayCopy: (void)gpu::copy_chunks(team, lane); return false;
+        case gpu::LaneLook::kNothing: break;
+      }
+      return gpu::is_gone(team, lane) || team.load(arguments.released) != 0;
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(open.empty() ? 0 : 20));
+  }
+  if (arguments.marker != 0 && !stopping_ && !lost_)
+    write(arguments.marker, arguments.number);
 }
 
 void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings) {

@@ -44,6 +44,7 @@ class FakeDriver final : public gpu::Driver {
     bool writes_words = true;
     bool awaits_words = true;
     bool peers = true;  // devices reach each other
+    bool adds_indivisibly = true;
     size_t queue = 1024;
   };
 
@@ -91,6 +92,7 @@ class FakeDriver final : public gpu::Driver {
   Result<Place> enter(gpu::ContextHandle context) override;
   void leave(const Place& place) override;
   Status reach_device(int device) override;
+  Result<bool> adds_indivisibly(int) override { return options_.adds_indivisibly; }
   Result<gpu::StreamHandle> make_stream() override;
   void destroy_stream(gpu::StreamHandle stream) override;
   Result<bool> is_empty(gpu::StreamHandle stream) override;
@@ -158,6 +160,7 @@ class FakeDriver final : public gpu::Driver {
   void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
   void pack(const gpu::PackArguments& arguments);
   void reduce(const gpu::CombineArguments& arguments);
+  void run_lanes(const gpu::LaneArguments& arguments);
   void serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings);
   void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes, uint64_t mappings = UINT64_MAX);
 

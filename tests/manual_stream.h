@@ -125,7 +125,9 @@ class ManualStream final : public gpu::Stream {
       case Op::Kind::kPack: static_cast<const gpu::Packing*>(item.op.object)->pack(item.op.value); return;
       case Op::Kind::kUnpack: static_cast<const gpu::Packing*>(item.op.object)->unpack(item.op.value); return;
       case Op::Kind::kWait64:
-      case Op::Kind::kWaitCount64: return;
+      case Op::Kind::kWaitCount64:
+      case Op::Kind::kStartLane:
+      case Op::Kind::kWaitLane: return;
     }
   }
 

@@ -34,6 +34,7 @@ constexpr const char* kNames[] = {
     "LANYARD_SIM_SPIN_MS",
     "LANYARD_GPU_LINGER_US",
     "LANYARD_GPU_SHARED",
+    "LANYARD_PEER",
     "LANYARD_GPU_BLOCKING",
     "LANYARD_SIM_COUNTERS",
     "LANYARD_SIM_REGIONS",
@@ -210,6 +211,12 @@ TEST_F(SettingsTest, Spin) {
   refused("LANYARD_SIM_SPIN_MS", {"", "1000001", "-1", "0.5", "on"}, "from 0 to 1000000");
 }
 
+TEST_F(SettingsTest, Peer) {
+  EXPECT_EQ(with("LANYARD_PEER", "off").peer, "off");
+  EXPECT_EQ(with("LANYARD_PEER", "auto").peer, "auto");
+  refused("LANYARD_PEER", {"", "on", "1"}, "off or auto");
+}
+
 TEST_F(SettingsTest, GpuShared) {
   EXPECT_EQ(with("LANYARD_GPU_SHARED", "yes").gpu_shared, "yes");
   EXPECT_EQ(with("LANYARD_GPU_SHARED", "no").gpu_shared, "no");
@@ -280,8 +287,8 @@ TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim",     "on",  "off", "3",  "4",  "tcp", "off", "17", "10.0.0.1", "4096", "sender-flag",
-                          "sockets", "off", "lo",  "21", "22", "23",  "yes", "on", "24",       "25"};
+  const char* values[] = {"sim",     "on",  "off", "3",  "4",  "tcp", "off", "17",   "10.0.0.1", "4096", "sender-flag",
+                          "sockets", "off", "lo",  "21", "22", "23",  "yes", "auto", "on",       "24",   "25"};
   for (size_t i = 0; i < std::size(kNames); ++i)
     setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
@@ -304,6 +311,7 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.spin, milliseconds(22));
   EXPECT_EQ(settings.gpu_linger, microseconds(23));
   EXPECT_EQ(settings.gpu_shared, "yes");
+  EXPECT_EQ(settings.peer, "auto");
   EXPECT_TRUE(settings.gpu_blocking);
   EXPECT_EQ(settings.counters, 24u);
   EXPECT_EQ(settings.regions, 25u);

@@ -17,7 +17,11 @@ Result<std::unique_ptr<Backend>> Backend::make(std::unique_ptr<Driver> driver, c
 }
 
 Backend::Backend(std::unique_ptr<Driver> driver, const ProcessName& self, const DeviceOptions& options)
-    : driver_(std::move(driver)), devices_(*driver_, options), pages_(*driver_), memory_(devices_, self) {}
+    : driver_(std::move(driver)),
+      devices_(*driver_, options),
+      pages_(*driver_),
+      memory_(devices_, self),
+      lanes_(devices_, pages_, memory_) {}
 
 std::vector<std::string> Backend::describe_devices() {
   std::vector<std::string> lines;

@@ -9,6 +9,7 @@
 
 #include "gpu/device/devices.h"
 #include "gpu/device/driver.h"
+#include "gpu/device/device_lanes.h"
 #include "gpu/device/gpu_memory.h"
 #include "gpu/device/host_pages.h"
 #include "gpu/packing.h"
@@ -46,6 +47,8 @@ class Backend {
   // `stride` bytes apart in memory that the packing owns. kExhausted; kUnsupported: the device has no such elements.
   Result<std::shared_ptr<Packing>> make_combining(Combination combination, uint64_t stride, void* memory, int device);
 
+  Lanes& lanes() { return lanes_; }
+
   // To be called before host memory that streams have had words in is freed: HostPages::forget(); of all such memory.
   void forget_words(const void* memory, uint64_t bytes) { pages_.forget(memory, bytes); }
   void forget_words() { pages_.forget_all(); }
@@ -57,6 +60,7 @@ class Backend {
   Devices devices_;
   HostPages pages_;
   GpuMemory memory_;
+  DeviceLanes lanes_;
 };
 
 // As Backend::make(), over the driver that this build is for. Cheap where there is none; else it initialises the driver

@@ -148,6 +148,16 @@ Status CudaDriver::reach_device(int device) {
   return cuda_.status(result, "cuCtxEnablePeerAccess");
 }
 
+Result<bool> CudaDriver::adds_indivisibly(int device) {
+  CUdevice current = 0;
+  LANYARD_CUDA_TRY(cuCtxGetDevice, &current);
+  int native = current == device ? 1 : 0;
+  if (native == 0)
+    LANYARD_CUDA_TRY(cuDeviceGetP2PAttribute, &native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, current,
+                     device);
+  return native != 0;
+}
+
 Result<StreamHandle> CudaDriver::make_stream() {
   int least = 0;
   int greatest = 0;

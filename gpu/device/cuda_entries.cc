@@ -19,6 +19,7 @@ Fault fault_of(CUresult result) {
     case CUDA_ERROR_INVALID_DEVICE:
     case CUDA_ERROR_NOT_FOUND: return Fault::kBadArgument;
     case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_ALREADY_MAPPED:
     case CUDA_ERROR_NOT_PERMITTED:
     case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
     case CUDA_ERROR_TOO_MANY_PEERS:

@@ -19,6 +19,7 @@
   X(cuDeviceGetUuid, 11040)                   \
   X(cuDeviceGetAttribute, 2000)               \
   X(cuDeviceCanAccessPeer, 4000)              \
+  X(cuDeviceGetP2PAttribute, 8000)            \
   X(cuDevicePrimaryCtxRetain, 7000)           \
   X(cuDevicePrimaryCtxRelease, 11000)         \
   X(cuCtxGetCurrent, 4000)                    \

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -15,7 +17,8 @@ constexpr uint64_t kLine = 64;
 constexpr uint64_t kPairBytes = 2 * kLine;
 constexpr uint64_t kRingBytes = sizeof(CopyCommands);
 constexpr uint64_t kRingsAt = Device::kPairs * kPairBytes;
-constexpr uint64_t kHostBytes = kRingsAt + Device::kRings * kRingBytes;
+constexpr uint64_t kEndAt = kRingsAt + Device::kRings * kRingBytes;
+constexpr uint64_t kHostBytes = kEndAt + sizeof(LaneEnd);
 
 std::string name_of(std::span<const std::byte> uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -55,8 +58,8 @@ Status Device::set_up() {
 
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  constexpr std::array<const char*, kKernels> names = {"ring", "store", "store_next", "wait",  "wait_next",
-                                                       "copy", "serve", "pack",       "reduce"};
+  constexpr std::array<const char*, kKernels> names = {"ring", "store", "store_next", "wait",   "wait_next",
+                                                       "copy", "serve", "pack",       "reduce", "lanes"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
     if (!kernel.ok())
@@ -80,6 +83,10 @@ Status Device::set_up() {
   if (!counts.ok())
     return counts.status();
   count_memory_ = counts.value();
+  const Result<DeviceAddress> ends = driver_.allocate(kEnds * sizeof(LaneEnd));
+  if (!ends.ok())
+    return ends.status();
+  end_memory_ = ends.value();
 
   // A first launch of each kernel, with nothing to do.
   Result<WordPair> pair = take_pair();
@@ -100,6 +107,7 @@ Status Device::set_up() {
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, serve));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, PackArguments{}));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, CombineArguments{}));
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, 1, 0, LaneArguments{}));
   LANYARD_RETURN_IF_ERROR(wait_aside());
   give_ring(ring.value());
   give_pair(pair.value());
@@ -116,6 +124,8 @@ Device::~Device() {
     driver_.free_host(host_memory_);
   if (count_memory_ != 0)
     driver_.free(count_memory_);
+  if (end_memory_ != 0)
+    driver_.free(end_memory_);
   for (const auto& [memory, words] : memory_)
     driver_.free(memory);
 }
@@ -148,6 +158,16 @@ Status Device::launch(StreamHandle stream, const PackArguments& arguments) {
 Status Device::launch(StreamHandle stream, const CombineArguments& arguments) {
   return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kReduce)],
                         blocks_for(arguments.count, kReduceThreads), kReduceThreads, bytes_of(arguments));
+}
+
+// As many blocks as chunks, but no more than are there at the same time beside the program's: a block copies several.
+Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes, const LaneArguments& arguments) {
+  constexpr uint64_t kUnit = 16;
+  const auto most = static_cast<uint64_t>(facts_.multiprocessors);
+  const auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(chunks, 1, most));
+  const auto threads = static_cast<uint32_t>(
+      std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), LaneArguments::kLanes, kLaneThreads));
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kLanes)], blocks, threads, bytes_of(arguments));
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
@@ -262,6 +282,33 @@ void Device::give_memory(std::byte* memory) {
   LANYARD_CHECK(known != memory_.end(), "memory of take_memory() is given back");
   unused_.emplace(known->second, known->first);
 }
+
+Status Device::copy_to_end(DeviceAddress end, const LaneEnd& content, size_t bytes) {
+  const Inside inside(driver_, context_);
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const std::lock_guard lock(side_);
+  std::memcpy(host_memory_ + kEndAt, &content, bytes);
+  LANYARD_RETURN_IF_ERROR(driver_.copy(side_stream_, end, host_address_ + kEndAt, bytes));
+  return wait_aside();
+}
+
+Result<DeviceAddress> Device::take_end() {
+  const std::optional<uint32_t> slot = ends_.take();
+  if (!slot)
+    return Status(Code::kExhausted, std::to_string(kEnds) + " lanes end on " + facts_.name);
+  const DeviceAddress end = end_memory_ + *slot * sizeof(LaneEnd);
+  if (Status status = copy_to_end(end, LaneEnd{}, sizeof(LaneEnd)); !status.ok()) {
+    ends_.give(*slot);
+    return status;
+  }
+  return end;
+}
+
+Status Device::write_end(DeviceAddress end, const LaneEnd& content) {
+  return copy_to_end(end, content, offsetof(LaneEnd, started));
+}
+
+void Device::give_end(DeviceAddress end) { ends_.give(static_cast<uint32_t>((end - end_memory_) / sizeof(LaneEnd))); }
 
 void Device::give_count(uint64_t* count) {
   counts_.give(static_cast<uint32_t>((reinterpret_cast<DeviceAddress>(count) - count_memory_) / sizeof(uint64_t)));

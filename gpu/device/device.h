@@ -18,12 +18,13 @@
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/slots.h"
+#include "gpu/lane_end.h"
 #include "transport/base/status.h"
 
 namespace lanyard::gpu {
 
-enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack, kReduce };
-inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kReduce) + 1;
+enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack, kReduce, kLanes };
+inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kLanes) + 1;
 
 // Two words of pinned host memory, a cache line each, that the host and the device both reach.
 struct WordPair {
@@ -55,6 +56,7 @@ class Device {
   static constexpr uint32_t kPairs = 1024;
   static constexpr uint32_t kRings = 16;
   static constexpr uint32_t kCounts = 16384;
+  static constexpr uint32_t kEnds = 4096;
 
   // Blocks until the kernels are loaded; while a stream of the device is held up, that may be for as long.
   static Result<std::unique_ptr<Device>> open(Driver& driver, ContextHandle context, Sharing sharing);
@@ -76,6 +78,8 @@ class Device {
   Status launch(StreamHandle stream, const ServeArguments& arguments);
   Status launch(StreamHandle stream, const PackArguments& arguments);
   Status launch(StreamHandle stream, const CombineArguments& arguments);
+  // For so many chunks, the longest of so many bytes.
+  Status launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes, const LaneArguments& arguments);
 
   // Both words 0. kExhausted: kPairs are taken.
   Result<WordPair> take_pair();
@@ -100,17 +104,32 @@ class Device {
   Result<std::byte*> take_memory(size_t words);
   void give_memory(std::byte* memory);
 
+  // A side of a lane, all zeros. Blocks as take_count(). kExhausted: kEnds are taken.
+  Result<DeviceAddress> take_end();
+  // Writes what stands in an end before `started`. Blocks likewise.
+  Status write_end(DeviceAddress end, const LaneEnd& content);
+  // Requires: no kernel of any device writes it any more.
+  void give_end(DeviceAddress end);
+
  private:
   // Blocks for so many units of work: a few a thread, and no more than run at a time.
   uint32_t blocks_for(uint64_t units, uint32_t threads) const;
   Device(Driver& driver, ContextHandle context, Sharing sharing)
-      : driver_(driver), context_(context), sharing_(sharing), pairs_(kPairs), rings_(kRings), counts_(kCounts) {}
+      : driver_(driver),
+        context_(context),
+        sharing_(sharing),
+        pairs_(kPairs),
+        rings_(kRings),
+        counts_(kCounts),
+        ends_(kEnds) {}
   Status set_up();
   // Holding side_, with the context current.
   Result<DeviceAddress> find_memory(size_t words);
   // Launches on the side stream and waits for it. Holding side_, with the context current.
   Status run_aside(Kernel kernel, const WordArguments& arguments);
   Status wait_aside();
+  // The first `bytes` of an end. Blocks as take_count().
+  Status copy_to_end(DeviceAddress end, const LaneEnd& content, size_t bytes);
 
   Driver& driver_;
   const ContextHandle context_;
@@ -123,12 +142,14 @@ class Device {
   std::mutex side_;
   StreamHandle side_stream_ = nullptr;
 
-  std::byte* host_memory_ = nullptr;  // the pairs, then the rings
+  std::byte* host_memory_ = nullptr;  // the pairs, then the rings, then what is copied to an end
   DeviceAddress host_address_ = 0;
   Slots pairs_;
   Slots rings_;
   Slots counts_;
   DeviceAddress count_memory_ = 0;
+  Slots ends_;
+  DeviceAddress end_memory_ = 0;
   std::map<DeviceAddress, size_t> memory_;       // of take_memory(): words
   std::multimap<size_t, DeviceAddress> unused_;  // given back, by words
 };

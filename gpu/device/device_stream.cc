@@ -37,6 +37,8 @@ Status check(const StreamOp& op) {
     case Kind::kCall: return Status(Code::kUnsupported, "a device's stream cannot call the host");
     case Kind::kPack:
     case Kind::kUnpack: return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : Status();
+    case Kind::kStartLane:
+    case Kind::kWaitLane: return op.object == nullptr ? Status(Code::kInvalidArgument, "no lane") : Status();
   }
   return Status(Code::kUnsupported, "an unknown kind of operation");
 }
@@ -141,6 +143,15 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
     put_packing(op);
     return {};
   }
+  if (op.kind == Kind::kStartLane || op.kind == Kind::kWaitLane) {
+    const Lane& lane = *static_cast<const Lane*>(op.object);
+    if (lane.device != device_.ordinal())
+      return Status(Code::kUnsupported, "the request's memory is on device " + std::to_string(lane.device) +
+                                            ", and GPUs carry its messages themselves: start it on a stream of that "
+                                            "device, or set LANYARD_PEER=off");
+    plan_.put(lane, op.kind == Kind::kWaitLane);
+    return {};
+  }
   const DeviceFacts& facts = device_.facts();
   const Result<HostPages::Place> place = pages_.reach(device_, op.word);
   if (!place.ok())
@@ -174,7 +185,9 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
       break;
     case Kind::kCall:
     case Kind::kPack:
-    case Kind::kUnpack: break;  // refused by check()
+    case Kind::kUnpack:
+    case Kind::kStartLane:
+    case Kind::kWaitLane: break;  // not here
   }
   return {};
 }
@@ -249,6 +262,10 @@ bool DeviceStream::poll() {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok())
     return false;
+  return halted_ ? executed() == submitted_ : look();
+}
+
+bool DeviceStream::look() {
   const Inside inside(device_.driver(), device_.context());
   if (!note(inside.status()).ok())
     return false;
@@ -318,9 +335,9 @@ void DeviceStream::halt() {
       if (!failure_.ok())
         return;
       raise_words();
+      if (look() || !failure_.ok())
+        return;
     }
-    if (poll())
-      return;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   } while (Clock::now() < deadline);
 }

@@ -11,6 +11,7 @@
 //               never captured
 //   kWriteNext64, kWaitCount64, kWaitNext64  kernels
 //   kPack, kUnpack  a kernel, for memory of this device only
+//   kStartLane, kWaitLane  a kernel for those that follow one another, for lanes of this device only
 //   kCall       never
 //
 // Words are host memory of this process (registered page by page, HostPages) or device memory.
@@ -73,7 +74,8 @@ class DeviceStream final : public Stream {
   // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
   // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
   Status enqueue(std::span<const StreamOp> ops) override;
-  // Everything of the program's too. While the stream is being captured, where nothing can be asked: what is ours.
+  // Everything of the program's too. While the stream is being captured, where nothing can be asked, and once it is
+  // halted, as the program may have destroyed it: what is ours.
   bool poll() override;
   // As the driver has told enqueue() and poll().
   Status health() const override;
@@ -98,6 +100,8 @@ class DeviceStream final : public Stream {
   DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options, const WordPair& words);
   // Whether nothing would be waited for.
   Result<bool> is_met(const StreamOp& op);
+  // Whether the driver says so. Holding mutex_.
+  bool look();
   // Holding mutex_, with the context current.
   Status put(const StreamOp& op, bool captured);
   void put_packing(const StreamOp& op);

@@ -89,6 +89,9 @@ class Driver {
   // Lets the current context reach memory of `device`; once it may, does nothing. kUnsupported: there is no way.
   virtual Status reach_device(int device) = 0;
 
+  // Whether the current context's device adds to words of `device` indivisibly, as that one does.
+  virtual Result<bool> adds_indivisibly(int device) = 0;
+
   // ---- Streams
 
   // Of the highest priority, not ordered with the default stream.

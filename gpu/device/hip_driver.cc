@@ -105,6 +105,14 @@ Status HipDriver::reach_device(int device) {
   return hip_.status(result, "hipDeviceEnablePeerAccess");
 }
 
+Result<bool> HipDriver::adds_indivisibly(int device) {
+  const int current = current_device();
+  int native = current == device ? 1 : 0;
+  if (native == 0)
+    LANYARD_HIP_TRY(hipDeviceGetP2PAttribute, &native, hipDevP2PAttrNativeAtomicSupported, current, device);
+  return native != 0;
+}
+
 Result<StreamHandle> HipDriver::make_stream() {
   int least = 0;
   int greatest = 0;

@@ -31,6 +31,7 @@ class HipDriver final : public Driver {
   Result<Place> enter(ContextHandle context) override;
   void leave(const Place& place) override;
   Status reach_device(int device) override;
+  Result<bool> adds_indivisibly(int device) override;
 
   Result<StreamHandle> make_stream() override;
   void destroy_stream(StreamHandle stream) override;

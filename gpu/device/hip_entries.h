@@ -21,6 +21,7 @@
   X(hipDeviceGetPCIBusId)               \
   X(hipDeviceGetAttribute)              \
   X(hipDeviceCanAccessPeer)             \
+  X(hipDeviceGetP2PAttribute)           \
   X(hipDeviceEnablePeerAccess)          \
   X(hipDeviceGetStreamPriorityRange)    \
   X(hipThreadExchangeStreamCaptureMode) \

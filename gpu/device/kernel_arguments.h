@@ -75,6 +75,20 @@ struct ServeArguments {
   uint64_t life_ns;    // and after so long in any case, between commands
 };
 
+// Of lanes, any number of blocks, with as many threads as lanes at least: of each the start, or the wait for what was
+// started last (gpu/lane_protocol.h).
+struct LaneArguments {
+  static constexpr uint32_t kLanes = 32;
+  uint32_t count;
+  uint32_t wait;      // 1: the waits
+  uint64_t released;  // as in WordArguments
+  uint64_t marker;    // likewise
+  uint64_t number;
+  uint64_t ends[kLanes];  // addresses of LaneEnds, different ones
+};
+
+constexpr uint32_t kLaneThreads = 512;  // a block, at most
+
 constexpr uint32_t kServeThreads = 1024;
 constexpr uint32_t kTeamThreads = 64;  // that make one copy together
 

@@ -29,6 +29,16 @@ __device__ inline void store_word(uint64_t word, uint64_t value) {
 __device__ inline void add_to_word(uint64_t word, uint64_t value) {
   atomicAdd_system(reinterpret_cast<unsigned long long*>(word), value);
 }
+// Returns what was there before. Acquires and releases what this device's kernels see.
+__device__ inline uint64_t exchange_word(uint64_t word, uint64_t expected, uint64_t value) {
+  __hip_atomic_compare_exchange_strong(reinterpret_cast<uint64_t*>(word), &expected, value, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
+  return expected;
+}
+// Indivisible to other devices too. Returns what was there before.
+__device__ inline uint64_t add_to_shared_word(uint64_t word, uint64_t value) {
+  return atomicAdd_system(reinterpret_cast<unsigned long long*>(word), value);
+}
 // Acquiring empties a cache that all of the device's kernels use.
 constexpr uint32_t kEagerLooks = 0;
 // A wavefront that waits leaves its unit to others.
@@ -49,6 +59,19 @@ __device__ inline void store_word(uint64_t word, uint64_t value) {
 // compute-sanitizer takes asking for it as an error.
 __device__ inline void add_to_word(uint64_t word, uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(word), value);
+}
+// Returns what was there before. Acquires and releases what this device's kernels see.
+__device__ inline uint64_t exchange_word(uint64_t word, uint64_t expected, uint64_t value) {
+  uint64_t there;
+  asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
+               : "=l"(there)
+               : "l"(word), "l"(expected), "l"(value)
+               : "memory");
+  return there;
+}
+// Indivisible to other devices too, which the link between them must allow. Returns what was there before.
+__device__ inline uint64_t add_to_shared_word(uint64_t word, uint64_t value) {
+  return atomicAdd_system(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
 }
 // Some 60 us.
 constexpr uint32_t kEagerLooks = 64;

@@ -5,6 +5,7 @@
 #include "gpu/combine.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/kernel_vendor.h"
+#include "gpu/lane_protocol.h"
 #include "gpu/layout_loop.h"
 
 namespace lanyard::gpu {
@@ -214,6 +215,127 @@ extern "C" __global__ void pack(PackArguments arguments) {
 // What a combination says. Any grid. Seen as what pack writes.
 extern "C" __global__ void reduce(CombineArguments arguments) {
   (void)combine(arguments, uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x);
+}
+
+namespace {
+
+// A block as the steps of lanes know it.
+struct BlockTeam {
+  uint64_t* slot;  // shared by the block
+
+  __device__ uint64_t load(uint64_t word) const { return load_word(word); }
+  __device__ uint64_t acquire(uint64_t word) const { return acquire_word(word); }
+  __device__ void store(uint64_t word, uint64_t value) const { store_word(word, value); }
+  __device__ void fence() const { __threadfence_system(); }
+  __device__ uint64_t exchange(uint64_t word, uint64_t expected, uint64_t value) const {
+    return exchange_word(word, expected, value);
+  }
+  __device__ uint64_t add(uint64_t word, uint64_t value) const { return add_to_shared_word(word, value); }
+  __device__ bool leads() const { return threadIdx.x == 0; }
+  __device__ uint64_t share(uint64_t value) const {
+    if (threadIdx.x == 0)
+      *slot = value;
+    __syncthreads();
+    const uint64_t shared = *slot;
+    __syncthreads();  // all have read it
+    return shared;
+  }
+  __device__ void copy(uint64_t to, uint64_t from, uint64_t bytes) const {
+    copy_bytes(Team{threadIdx.x, blockDim.x}, to, from, bytes);
+  }
+};
+
+// A message of one chunk is one block's, which tells that it is there at once.
+__device__ void start_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views) {
+  for (uint32_t i = 0; i < arguments.count; ++i) {
+    const uint32_t lane = (i + blockIdx.x) % arguments.count;
+    if (views[lane].chunks > 1)
+      start_lane(team, views[lane], blockIdx.x, gridDim.x);
+    else if (lane % gridDim.x == blockIdx.x)
+      start_lane(team, views[lane], 0, 1);
+  }
+}
+
+enum LaneState : uint8_t { kWaits, kCopies, kIsCopied, kPassed, kGone };
+
+// A thread a lane looks; the block copies what may be.
+__device__ void wait_for_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views,
+                               LaneState* states) {
+  constexpr uint32_t kLooksPerGone = 64;
+  const uint32_t mine = threadIdx.x;
+  for (uint32_t looks = 1;; ++looks) {
+    if (mine < arguments.count && states[mine] < kPassed) {
+      const LaneView& lane = views[mine];
+      const LaneLook look = look_at_lane(team, lane);
+      if (look == LaneLook::kComplete)
+        states[mine] = kPassed;
+      else if (look == LaneLook::kMayCopy && states[mine] == kWaits)
+        states[mine] = kCopies;
+      else if (looks % kLooksPerGone == 0 && (is_gone(team, lane) || load_word(arguments.released) != 0))
+        states[mine] = kGone;
+    }
+    __syncthreads();
+    bool all = true;
+    bool copied = false;
+    for (uint32_t lane = 0; lane < arguments.count; ++lane) {
+      all = all && states[lane] >= kPassed;
+      if (states[lane] != kCopies)
+        continue;
+      (void)copy_chunks(team, views[lane]);
+      copied = true;
+    }
+    __syncthreads();
+    if (mine < arguments.count && states[mine] == kCopies)
+      states[mine] = kIsCopied;
+    if (all)
+      return;
+    if (!copied)
+      pause();
+  }
+}
+
+}  // namespace
+
+// Starts lanes, or waits for them. Whoever of its blocks is through last does what is left to do once.
+extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments arguments) {
+  __shared__ LaneView views[LaneArguments::kLanes];
+  __shared__ LaneState states[LaneArguments::kLanes];
+  __shared__ uint64_t slot;
+  BlockTeam team{&slot};
+  const uint32_t mine = threadIdx.x;
+  if (mine < arguments.count) {
+    views[mine] = view_lane(team, arguments.ends[mine], arguments.wait == 0);
+    states[mine] = kWaits;
+  }
+  __syncthreads();
+  if (arguments.wait == 0)
+    start_lanes(team, arguments, views);
+  else
+    wait_for_lanes(team, arguments, views, states);
+  __syncthreads();  // all of the block have copied theirs
+  if (gridDim.x > 1) {
+    uint64_t before = 0;
+    const uint64_t arrivals = arguments.ends[0] + offsetof(LaneEnd, arrivals);
+    if (mine == 0) {
+      __threadfence_system();
+      before = add_to_shared_word(arrivals, 1);
+      __threadfence_system();
+    }
+    if (team.share(before) != gridDim.x - 1)
+      return;
+    if (mine == 0)
+      store_word(arrivals, 0);  // for the next kernel
+  }
+  if (mine < arguments.count) {
+    const LaneView& lane = views[mine];
+    if (arguments.wait == 0)
+      end_start(team, lane, lane.chunks > 1 ? gridDim.x : 1);
+    else if (states[mine] == kPassed)
+      tell_host(team, lane);
+  }
+  __syncthreads();
+  if (mine == 0 && arguments.marker != 0)
+    store_word(arguments.marker, arguments.number);
 }
 
 // Makes the copies of a ring of commands as they come, until none has come for a while. kServeThreads threads.

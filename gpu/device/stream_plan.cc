@@ -12,6 +12,7 @@ void StreamPlan::begin(bool few_stores_by_memory) {
   memory_ops_.clear();
   packings_.clear();
   combinations_.clear();
+  lanes_.clear();
 }
 
 bool StreamPlan::joins(const Step& step, Kernel kernel, const WordEntry& entry) {
@@ -63,6 +64,23 @@ void StreamPlan::put(const CombineArguments& combination) {
   combinations_.push_back(combination);
 }
 
+bool StreamPlan::joins(const Step& step, const Lane& lane, bool wait) const {
+  if (step.engine != Engine::kLanes || step.wait != wait || step.count == LaneArguments::kLanes)
+    return false;
+  const std::span ends(lanes_.data() + step.first, step.count);
+  return std::ranges::find(ends, lane.end) == ends.end();
+}
+
+void StreamPlan::put(const Lane& lane, bool wait) {
+  if (steps_.empty() || !joins(steps_.back(), lane, wait))
+    steps_.push_back({Engine::kLanes, Kernel::kLanes, lanes_.size(), 0, wait});
+  Step& step = steps_.back();
+  ++step.count;
+  step.chunks += lane.chunks;
+  step.chunk_bytes = std::max(step.chunk_bytes, lane.chunk_bytes);
+  lanes_.push_back(lane.end);
+}
+
 Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress released, DeviceAddress marker,
                           uint64_t number) {
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -76,6 +94,17 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
       continue;
     }
     const bool marks = marker != 0 && i + 1 == steps_.size();
+    if (step.engine == Engine::kLanes) {
+      LaneArguments arguments{};
+      arguments.count = static_cast<uint32_t>(step.count);
+      arguments.wait = step.wait ? 1 : 0;
+      arguments.released = released;
+      arguments.marker = marks ? marker : 0;
+      arguments.number = number;
+      std::copy_n(lanes_.data() + step.first, step.count, arguments.ends);
+      LANYARD_RETURN_IF_ERROR(device.launch(stream, step.chunks, step.chunk_bytes, arguments));
+      continue;
+    }
     if (few_stores_by_memory_ && step.engine == Engine::kKernel && step.kernel == Kernel::kStore &&
         step.count <= kFewStores) {
       std::array<MemoryOp, kFewStores + 1> ops;

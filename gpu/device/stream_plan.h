@@ -9,6 +9,7 @@
 #include "gpu/device/device.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
+#include "gpu/lane.h"
 #include "transport/base/status.h"
 
 namespace lanyard::gpu {
@@ -26,6 +27,8 @@ class StreamPlan {
   void put(const MemoryOp& op);
   void put(const PackArguments& packing);
   void put(const CombineArguments& combination);
+  // Starts that follow one another become one kernel, as waits do.
+  void put(const Lane& lane, bool wait);
 
   // How many entries of the stream's launch queue it takes.
   uint64_t steps() const { return steps_.size() + (ends_unmarked() ? 1 : 0); }
@@ -38,13 +41,16 @@ class StreamPlan {
   // One less than the driver takes, for the marker.
   static constexpr size_t kMemoryOps = Driver::kMemoryOpsAtOnce - 1;
   static constexpr size_t kFewStores = 2;
-  enum class Engine : uint8_t { kKernel, kMemory, kPacking, kCombining };
+  enum class Engine : uint8_t { kKernel, kMemory, kPacking, kCombining, kLanes };
 
   struct Step {
     Engine engine;
     Kernel kernel;  // kKernel
-    size_t first;   // in entries_, memory_ops_, packings_ or combinations_
+    size_t first;   // in entries_, memory_ops_, packings_, combinations_ or lanes_
     size_t count;
+    bool wait = false;         // kLanes
+    uint64_t chunks = 0;       // kLanes: of all
+    uint64_t chunk_bytes = 0;  // kLanes: the longest
   };
 
   // With a kernel that sets no marker: one without entries follows, which does.
@@ -52,6 +58,7 @@ class StreamPlan {
     return !steps_.empty() && (steps_.back().engine == Engine::kPacking || steps_.back().engine == Engine::kCombining);
   }
   bool joins(const Step& step, Kernel kernel, const WordEntry& entry);
+  bool joins(const Step& step, const Lane& lane, bool wait) const;
   std::span<WordEntry> entries_of(const Step& step) { return {entries_.data() + step.first, step.count}; }
 
   bool few_stores_by_memory_ = false;
@@ -60,6 +67,7 @@ class StreamPlan {
   std::vector<MemoryOp> memory_ops_;
   std::vector<PackArguments> packings_;
   std::vector<CombineArguments> combinations_;
+  std::vector<DeviceAddress> lanes_;  // their ends
 };
 
 }  // namespace lanyard::gpu

@@ -39,6 +39,8 @@ inline bool is_valid(const StreamOp& op) {
     case StreamOp::Kind::kWaitNext64: return is_word(op.word) && op.count != nullptr;
     case StreamOp::Kind::kPack:
     case StreamOp::Kind::kUnpack: return op.object != nullptr && packing_of(op).device == DeviceMemory::kHost;
+    case StreamOp::Kind::kStartLane:
+    case StreamOp::Kind::kWaitLane: return false;
   }
   return false;
 }
@@ -52,6 +54,11 @@ Status not_packed() {
 Status complaint(const StreamOp& op) {
   if (op.kind == StreamOp::Kind::kPack || op.kind == StreamOp::Kind::kUnpack)
     return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : not_packed();
+  if (op.kind == StreamOp::Kind::kStartLane || op.kind == StreamOp::Kind::kWaitLane)
+    return Status(
+        Code::kUnsupported,
+        "the request's memory is a GPU's, and GPUs carry its messages themselves: start it on a stream of that "
+        "GPU, or set LANYARD_PEER=off");
   if (op.kind > StreamOp::Kind::kUnpack)
     return Status(Code::kUnsupported, "an unknown kind of stream operation");
   if (op.kind == StreamOp::Kind::kCall)
@@ -263,7 +270,9 @@ bool HostStream::execute(const WorkItem& item) {
     case StreamOp::Kind::kUnpack: packing_of(op).unpack(op.value); return true;
     case StreamOp::Kind::kWait64:
     case StreamOp::Kind::kWaitCount64:
-    case StreamOp::Kind::kWaitNext64: break;
+    case StreamOp::Kind::kWaitNext64:
+    case StreamOp::Kind::kStartLane:
+    case StreamOp::Kind::kWaitLane: break;
   }
   const bool next = op.kind == StreamOp::Kind::kWaitNext64;
   const uint64_t wanted = next ? *op.count + op.value : op.value;

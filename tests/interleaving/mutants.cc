@@ -53,6 +53,22 @@ constexpr Mutant kMutants[] = {
     {46, "the next is not ordered after what a holder did", "FutexLock::lock", "locking"},
     {47, "who has waited is not ordered after what a holder did", "FutexLock::wait", "locking"},
     {48, "does not wait for a command that another is about to put there", "run_all_before", "releasing"},
+    {49, "copies before the other side has started", "is_open", "lanes"},
+    {50, "says that a message is there before it is", "tell_both", "lanes"},
+    {51, "takes a chunk that another has", "copy_chunks", "lanes_in_chunks"},
+    {52, "leaves the receiver alone with what the sender did not copy", "end_start", "lanes_waited_for_in_turn"},
+    {53, "a wait copies nothing", "look_at_lane", "lanes_waited_for_in_turn"},
+    {54, "tells its own end alone", "tell_both", "lanes"},
+    {55, "a message counts as copied with its last chunk to come", "copy_chunks", "lanes_in_chunks"},
+    {56, "forgets that it has started", "end_start", "lanes"},
+    {57, "a receive does not say that it has started", "start_lane", "lanes_waited_for_in_turn"},
+    {58, "a block decides anew what another has", "decide", "lanes_in_chunks"},
+    {59, "leaves a buffer whose content is not to be seen yet", "end_start", "lanes"},
+    {60, "counts a chunk before it is there", "copy_chunks", "lanes_in_chunks"},
+    {61, "each block decides for itself", "decide", "lanes_in_chunks"},
+    {62, "claims of one iteration stand in for those of the next", "LaneView::claims", "lanes_in_chunks"},
+    {63, "does not begin with claims anew", "end_start", "lanes"},
+    {64, "takes the next start's message for this one's", "is_open", "lanes"},
 };
 
 }  // namespace

@@ -29,6 +29,11 @@ void coming_out_of_sleep();
 // locking_programs.cc
 void locking();
 
+// lane_programs.cc
+void lanes();
+void lanes_in_chunks();
+void lanes_waited_for_in_turn();
+
 // message_programs.cc
 void deregistering();
 void full_inboxes();

@@ -31,6 +31,9 @@ constexpr Workload kWorkloads[] = {
     {"going_to_sleep", false, programs::going_to_sleep},
     {"coming_out_of_sleep", true, programs::coming_out_of_sleep},
     {"locking", false, programs::locking},
+    {"lanes", false, programs::lanes},
+    {"lanes_in_chunks", false, programs::lanes_in_chunks},
+    {"lanes_waited_for_in_turn", false, programs::lanes_waited_for_in_turn},
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 // Of cards in one message: several writes of the channel's, while the peer takes the first in.
 constexpr size_t kMostCardBytes = 16 * 1024;
-static_assert(kMostCardBytes + sizeof(MatchCard) <= ControlChannel::kMaxMessageBytes);
+static_assert(kMostCardBytes + sizeof(MatchCard) + sizeof(gpu::LaneOffer) <= ControlChannel::kMaxMessageBytes);
 
 }  // namespace
 
@@ -74,7 +74,8 @@ std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) 
 
 }  // namespace
 
-Status ControlPlane::send(uint32_t nic, const MatchCard& card) {
+// Requires that the card says whether there is a lane.
+Status ControlPlane::send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane) {
   if (channel_->lost(nic))
     return {Code::kFailed, channel_->why_lost(nic)};
   std::vector<std::byte>& cards = card_bytes_[nic];
@@ -82,6 +83,10 @@ Status ControlPlane::send(uint32_t nic, const MatchCard& card) {
     card_ranks_.push_back(nic);
   const auto bytes = std::as_bytes(std::span(&card, 1));
   cards.insert(cards.end(), bytes.begin(), bytes.end());
+  if (lane != nullptr) {
+    const auto lane_bytes = std::as_bytes(std::span(lane, 1));
+    cards.insert(cards.end(), lane_bytes.begin(), lane_bytes.end());
+  }
   if (batches_ == 0)
     send_cards();
   else if (cards.size() >= kMostCardBytes)
@@ -110,6 +115,10 @@ std::optional<MatchCard> ControlPlane::receive() {
     return std::nullopt;
   const MatchCard card = cards_.front();
   cards_.pop_front();
+  if (card.lane != 0) {
+    lane_ = lanes_.front();
+    lanes_.pop_front();
+  }
   return card;
 }
 
@@ -118,20 +127,38 @@ void ControlPlane::tell(uint32_t rank, std::span<const std::byte> message) {
   channel_->send(rank, with_topic(Topic::kOther, message));
 }
 
+// The first card of what has come; whether there was one.
+bool ControlPlane::take_card(uint32_t from, std::span<const std::byte>& body) {
+  MatchCard card;
+  if (body.size() < sizeof card)
+    return false;
+  std::memcpy(&card, body.data(), sizeof card);
+  body = body.subspan(sizeof card);
+  gpu::LaneOffer lane;
+  if (card.lane != 0) {
+    if (body.size() < sizeof lane)
+      return false;
+    std::memcpy(&lane, body.data(), sizeof lane);
+    body = body.subspan(sizeof lane);
+  }
+  card.from_nic = from;
+  if (card.kind > MatchCard::Kind::kLast)
+    return true;
+  cards_.push_back(card);
+  if (card.lane != 0)
+    lanes_.push_back(lane);
+  return true;
+}
+
 // Messages of no sense are dropped: other processes wrote them.
 void ControlPlane::dispatch(const ControlChannel::Message& message) {
   Topic topic{};
   if (message.bytes.size() < sizeof topic)
     return;
   std::memcpy(&topic, message.bytes.data(), sizeof topic);
-  const std::span body = std::span(message.bytes).subspan(sizeof topic);
-  if (topic == Topic::kMatching && body.size() % sizeof(MatchCard) == 0) {
-    for (size_t at = 0; at < body.size(); at += sizeof(MatchCard)) {
-      MatchCard card;
-      std::memcpy(&card, body.data() + at, sizeof card);
-      card.from_nic = message.from;
-      if (card.kind <= MatchCard::Kind::kSound)
-        cards_.push_back(card);
+  std::span body = std::span(message.bytes).subspan(sizeof topic);
+  if (topic == Topic::kMatching) {
+    while (take_card(message.from, body)) {
     }
   } else if (topic == Topic::kOther && listener_) {
     listener_(message.from, body);

@@ -72,11 +72,17 @@ class ControlPlane final : private Courier {
  private:
   enum class Topic : uint64_t { kMatching, kOther };
 
-  Status send(uint32_t nic, const MatchCard& card) override;
+  Status send(uint32_t nic, const MatchCard& card) override { return send(nic, card, nullptr); }
+  Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer& lane) override {
+    return send(nic, card, &lane);
+  }
+  Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane);
+  const gpu::LaneOffer& lane() const override { return lane_; }
   std::optional<MatchCard> receive() override;
   std::optional<std::string> why_unreachable(uint32_t nic) const override;
   void send_cards();
   void send_cards_to(uint32_t rank);
+  bool take_card(uint32_t from, std::span<const std::byte>& body);
   void dispatch(const ControlChannel::Message& message);
   void look_for_lost_peers();
 
@@ -85,6 +91,8 @@ class ControlPlane final : private Courier {
   Matcher matcher_;
   Listener listener_;
   std::deque<MatchCard> cards_;
+  std::deque<gpu::LaneOffer> lanes_;                // of those that have one, in their order
+  gpu::LaneOffer lane_;                             // of the last
   uint32_t batches_ = 0;                            // that live
   std::vector<std::vector<std::byte>> card_bytes_;  // by rank: cards that wait to be sent
   std::vector<uint32_t> card_ranks_;                // that may have some

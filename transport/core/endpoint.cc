@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -162,12 +163,93 @@ void Endpoint::close_resources(Request& request) {
   }
   resources_.close(request);
   request.plan.clear();
+  if (request.lane == nullptr)
+    return;
+  const uint32_t nic = request.matched() ? request.matched_nic : request.transfer.peer_nic;
+  unparted_.push_back({request.number, nic, request.peer_parted, request.released ? request.queue_number : 0,
+                       std::exchange(request.lane, nullptr)});
+  if (!request.released)
+    options_.lanes->disconnect(*unparted_.back().lane);
+  close_lanes();
+  unmap_lanes();
+}
+
+// ---- Lanes
+
+std::optional<gpu::LaneOffer> Endpoint::open_lane(Request& request) {
+  if (options_.lanes == nullptr || request.exchange != nullptr)
+    return std::nullopt;
+  close_lanes();
+  const Transfer& transfer = request.transfer;
+  Result<gpu::Lanes::Opened> opened =
+      options_.lanes->open(transfer.direction == Direction::kSend, transfer.buffer, transfer.bytes);
+  if (!opened.ok())
+    return std::nullopt;
+  request.lane = std::move(opened.value().lane);
+  request.peer_parted = false;
+  return opened.value().offer;
+}
+
+Status Endpoint::connect_lane(Request& request, const gpu::LaneOffer& other, bool ready) {
+  Result<Resources> resources = resources_.open_lane(request.transfer);
+  if (!resources.ok())
+    return resources.status();
+  const gpu::Lanes::Terms terms{.bytes = request.matched_bytes,
+                                .ready = ready,
+                                .done = resources.value().done.address,
+                                .gone = resources.value().gone.address};
+  if (Status status = options_.lanes->connect(*request.lane, other, terms); !status.ok()) {
+    resources_.close(resources.value());
+    return status;
+  }
+  resources_.close(request);
+  static_cast<Resources&>(request) = std::move(resources.value());
+  return {};
+}
+
+void Endpoint::drop_lane(Request& request) {
+  request.lane = nullptr;
+  request.peer_parted = false;
+}
+
+void Endpoint::part_lane(uint64_t number) {
+  if (Request* request = find(number))
+    request->peer_parted = true;
+  for (Unparted& each : unparted_)
+    each.peer_parted = each.peer_parted || each.number == number;
+  close_lanes();
+}
+
+void Endpoint::part_lanes(uint32_t nic) {
+  for (Unparted& each : unparted_)
+    each.peer_parted = each.peer_parted || each.nic == nic;
+  close_lanes();
+}
+
+void Endpoint::close_lanes() {
+  std::erase_if(unparted_, [this](const Unparted& each) {
+    return each.peer_parted && (each.queue == 0 || has_run_all(each.queue));
+  });
+}
+
+// Not while a stream may wait for what this process does next.
+void Endpoint::unmap_lanes() {
+  if (!options_.lanes->may_unmap())
+    return;
+  const bool idle = std::ranges::all_of(
+      queue_list_, [](Queue* queue) { return queue->stream().capturing() == 0 && queue->stream().is_empty(); });
+  if (idle)
+    options_.lanes->unmap();
 }
 
 void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.matched_number = keys.request;
   request.ready = keys.ready;
   request.matched_set = keys.set;
+  if (request.lane != nullptr) {
+    become_matched(request);
+    return;
+  }
   const PlanContext context = plan_context(keys.longest, request.number);
   request.plan = make_plan(request, keys, context);
   request.completions = completions_of(request, context);
@@ -347,7 +429,8 @@ bool Endpoint::is_beyond_peer(const Request& request) const {
 }
 
 bool Endpoint::is_assured(Request& request, uint64_t iterations) {
-  const bool owed = request.transfer.direction == Direction::kReceive && request.matched_peer != kNobody;
+  const bool owed =
+      request.transfer.direction == Direction::kReceive && request.matched_peer != kNobody && request.lane == nullptr;
   if (!owed || request.failures > 0 || iterations <= request.assured)
     return true;
   if (request.asked <= request.assured) {
@@ -408,7 +491,8 @@ void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
   }
   // Which start it was is not known. Where the sender tells the receive that it is complete, a write that has failed
   // tells that, too (plan.h).
-  const bool told_by_sender = request.transfer.direction == Direction::kReceive && raises_flags();
+  const bool told_by_sender =
+      request.transfer.direction == Direction::kReceive && raises_flags() && request.lane == nullptr;
   const uint64_t mine = started(request);
   request.peer_failed = true;
   request.peer_starts = std::min(mine, starts);
@@ -455,6 +539,10 @@ void Endpoint::release(Request& request) {
   if (request.exchange != nullptr)
     return release_exchange(*request.exchange, request);
   request.released = true;
+  if (request.lane != nullptr) {
+    std::atomic_ref(*request.gone.address).fetch_add(1);
+    return;
+  }
   // Its graphs and kernels may start it any number of times yet.
   constexpr uint64_t kForEver = uint64_t{1} << 46;
   uint64_t starts = request.starts;

@@ -31,6 +31,7 @@ class Endpoint {
     bool whole_pages = true;                       // words stand on pages of their own, as GPUs need it
     bool check_ready_sends = false;                // receives that a ready send came too early for are refused
     Strategy strategy = Strategy::kTargetCounter;  // the same in all processes; strategy_for() chooses
+    gpu::Lanes* lanes = nullptr;  // by which messages may go that need no card; null: none do. Outlives it
   };
 
   // `nic` outlives it, knows its peers, and is `self` among them.
@@ -86,6 +87,19 @@ class Endpoint {
   void bind(Request& request, const PeerKeys& keys);
   // The same for one that has no peer.
   void bind_to_nobody(Request& request);
+  // ---- Lanes: pairs that devices serve by themselves (gpu/lane.h)
+  // Opens this side of one, where its message may go by it, to be offered to the other; null: by the card.
+  std::optional<gpu::LaneOffer> open_lane(Request& request);
+  // Connects to the other side's, before bind(): requires matched_bytes. kUnsupported, kExhausted: it may go by the
+  // card yet, and has lost nothing.
+  Status connect_lane(Request& request, const gpu::LaneOffer& other, bool ready);
+  // The message goes by the card after all, as the other side has not connected to the lane.
+  void drop_lane(Request& request);
+  // The other side of the lane of the request of that number, which may have been freed, is gone.
+  void part_lane(uint64_t number);
+  // And so are those of all that end there.
+  void part_lanes(uint32_t nic);
+  size_t unparted() const { return unparted_.size(); }
 
   // Without overflow: entries that the queues keep for themselves, each as many as its largest epoch so far.
   uint64_t reserved_entries() const { return reserved_entries_; }
@@ -160,6 +174,15 @@ class Endpoint {
     Resources counters;
     uint64_t queue = 0;
   };
+  // This side of a lane, of a request that was freed: nobody is given its memory as long as the other side may write to
+  // it, or a stream, where it was let go of, has starts and waits of it to run.
+  struct Unparted {
+    uint64_t number = 0;
+    uint32_t nic = 0;
+    bool peer_parted = false;
+    uint64_t queue = 0;  // 0: of none
+    std::shared_ptr<gpu::Lane> lane;
+  };
   PlanContext plan_context(uint64_t longest, uint64_t number);
   void become_matched(Request& request);
   Status open_sets(std::span<const std::unique_ptr<Exchange>> sets);
@@ -176,6 +199,8 @@ class Endpoint {
   // Whether everything that was enqueued there has run, or nobody knows the queue any more.
   bool has_run_all(uint64_t queue);
   void close_enqueued();
+  void close_lanes();
+  void unmap_lanes();
 
   nic::Nic& nic_;
   const uint32_t self_;
@@ -195,6 +220,7 @@ class Endpoint {
   size_t ended_pairs_ = 0;         // requests whose other side has come to its end
   std::vector<Queue*> queue_list_;
   std::vector<Enqueued> enqueued_;
+  std::vector<Unparted> unparted_;
   std::vector<uint64_t> questions_;  // numbers of receives
 };
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <type_traits>
 
+#include "gpu/lane.h"
+#include "transport/base/check.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::core {
@@ -24,6 +26,8 @@ struct MatchCard {
     kFailed,     // either to the other: an operation of my side of the pair has failed
     kAsk,        // receiver to sender: have your starts up to `starts` ended, and well?
     kSound,      // sender to receiver: up to `starts` they have
+    kParted,     // either to the other: my side of the lane is gone, and will not write to yours
+    kLast = kParted,
   };
   Kind kind = Kind::kOffer;
   uint32_t from_nic = 0;  // who wrote the card
@@ -39,6 +43,7 @@ struct MatchCard {
   uint32_t merged = 0;    // kOffer: of a member of an exchange, whose trigger others' clear-to-sends reach, too
   uint32_t strategy = 0;  // kOffer, kDiffer: the writer's core::Strategy
   nic::RemoteKey flag;    // kAccept: the receive's done word, where senders raise it
+  uint32_t lane = 0;      // kOffer, kAccept: the offer of a lane goes with the card
   uint64_t set = 0;       // kOffer, kAccept: of the writer's exchange with two sets its Exchange::number; 0: of none
   uint64_t writer = 0;    // kFreed and later kinds: the writer's number for its request
   uint64_t reader = 0;    // likewise: the number of the other's
@@ -52,8 +57,16 @@ class Courier {
   virtual ~Courier() = default;
   // Never blocks; takes a copy.
   virtual Status send(uint32_t nic, const MatchCard& card) = 0;
+  // The same of a card with the offer of a lane. Who carries none takes it away from the card.
+  virtual Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer&) {
+    MatchCard alone = card;
+    alone.lane = 0;
+    return send(nic, alone);
+  }
   // The next card that has arrived, if any. Makes progress.
   virtual std::optional<MatchCard> receive() = 0;
+  // What came with the card that was received last, where it says that something does.
+  virtual const gpu::LaneOffer& lane() const { LANYARD_CHECK(false, "this courier carries no lanes"); }
   // Why no card will ever come from there, where that is known: "rank 3 has ended".
   virtual std::optional<std::string> why_unreachable(uint32_t) const { return std::nullopt; }
 };

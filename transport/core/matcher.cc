@@ -71,12 +71,13 @@ Status Matcher::begin(Request& request) {
       posted_.add(request);
     } else {
       const MatchCard card = offer->card;
+      const std::shared_ptr<const gpu::LaneOffer> lane = offer->lane;
       if (Status status = open_trigger(endpoint_, request, card); !status.ok()) {
         fail(endpoint_, request, status);
         return status;
       }
       offers_.remove(*offer);
-      pair(request, card);
+      pair(request, card, lane.get());
     }
     return {};
   }
@@ -95,9 +96,13 @@ Status Matcher::begin(Request& request) {
   card.longest = endpoint_.nic().caps().max_message_bytes;
   card.set = set_number(request);
   Status status = request.clear_to_send.valid() ? key_of(endpoint_, request.clear_to_send, card.key) : Status();
-  if (status.ok())
-    status = courier_.send(transfer.peer_nic, card);
+  if (status.ok()) {
+    const std::optional<gpu::LaneOffer> lane = endpoint_.open_lane(request);
+    card.lane = lane ? 1 : 0;
+    status = lane ? courier_.send(transfer.peer_nic, card, *lane) : courier_.send(transfer.peer_nic, card);
+  }
   if (!status.ok()) {
+    endpoint_.drop_lane(request);
     endpoint_.close_resources(request);
     return status;
   }
@@ -125,12 +130,12 @@ void Matcher::handle(const MatchCard& card) {
         return;
       Request* receive = posted_.find({card.communicator, card.source, card.tag});
       if (receive == nullptr) {
-        offers_.add(card);
+        offers_.add(card, card.lane != 0 ? std::make_shared<gpu::LaneOffer>(courier_.lane()) : nullptr);
         return;
       }
       posted_.remove(*receive);
       if (Status status = open_trigger(endpoint_, *receive, card); status.ok())
-        pair(*receive, card);
+        pair(*receive, card, card.lane != 0 ? &courier_.lane() : nullptr);
       else
         refuse(*receive, card, std::move(status));
       return;
@@ -147,6 +152,7 @@ void Matcher::handle(const MatchCard& card) {
       if (Request* request = matched_with(card))
         endpoint_.assure(*request, card.starts);
       return;
+    case MatchCard::Kind::kParted: endpoint_.part_lane(card.reader); return;
   }
   LANYARD_CHECK(false, "a card of no kind");
 }
@@ -156,15 +162,18 @@ void Matcher::refuse(Request& receive, const MatchCard& offer, Status why) {
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
   answer.kind = MatchCard::Kind::kNoTrigger;
+  answer.lane = 0;
   (void)courier_.send(offer.from_nic, answer);  // as in pair()
   fail(endpoint_, receive, std::move(why));
 }
 
 // Answers an offer for this receive, which has all that it needs. An answer that cannot be carried fails the receive:
 // its sender waits on, and is told by its own deadline.
-void Matcher::pair(Request& receive, const MatchCard& offer) {
+void Matcher::pair(Request& receive, const MatchCard& offer, const gpu::LaneOffer* lane) {
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
+  answer.lane = 0;
+  gpu::LaneOffer my_lane;
   const auto mine = endpoint_.options().strategy;
   const bool differs = offer.strategy != static_cast<uint32_t>(mine);
   const bool truncated = offer.bytes > receive.transfer.bytes;
@@ -180,17 +189,20 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
     answer.receive = receive.number;
     answer.longest = endpoint_.nic().caps().max_message_bytes;
     answer.set = set_number(receive);
-    status = key_of(endpoint_, receive.buffer, answer.key);
+    answer.lane = connect(receive, offer, lane, my_lane) ? 1 : 0;
+    if (answer.lane == 0)
+      status = key_of(endpoint_, receive.buffer, answer.key);
     if (status.ok() && receive.flag.valid())
       status = key_of(endpoint_, receive.flag, answer.flag);
   }
   if (status.ok())
-    status = courier_.send(offer.from_nic, answer);
+    status = answer.lane != 0 ? courier_.send(offer.from_nic, answer, my_lane) : courier_.send(offer.from_nic, answer);
   if (differs)
     status = differ(mine, offer.strategy);
   else if (truncated)
     status = too_long(offer.bytes, receive.transfer.bytes);
   if (!status.ok()) {
+    endpoint_.drop_lane(receive);
     fail(endpoint_, receive, std::move(status));
     return;
   }
@@ -203,6 +215,21 @@ void Matcher::pair(Request& receive, const MatchCard& offer) {
                            .request = offer.send,
                            .longest = offer.longest,
                            .set = offer.set});
+}
+
+bool Matcher::connect(Request& receive, const MatchCard& offer, const gpu::LaneOffer* theirs, gpu::LaneOffer& mine) {
+  if (theirs == nullptr)
+    return false;
+  const std::optional<gpu::LaneOffer> opened = endpoint_.open_lane(receive);
+  if (!opened)
+    return false;
+  receive.matched_bytes = offer.bytes;
+  if (!endpoint_.connect_lane(receive, *theirs, offer.ready != 0).ok()) {
+    endpoint_.drop_lane(receive);
+    return false;
+  }
+  mine = *opened;
+  return true;
 }
 
 // The send that an answer is to; null where it has been freed since.
@@ -221,6 +248,21 @@ void Matcher::accepted(const MatchCard& card) {
   send->matched_nic = card.from_nic;
   send->matched_tag = send->transfer.tag;
   send->matched_bytes = send->transfer.bytes;
+  if (card.lane == 0) {
+    endpoint_.drop_lane(*send);
+  } else if (Status status = endpoint_.connect_lane(*send, courier_.lane(), send->transfer.ready); !status.ok()) {
+    // The receiver counts on it.
+    MatchCard answer;
+    answer.kind = MatchCard::Kind::kFailed;
+    answer.from_nic = endpoint_.self();
+    answer.writer = send->number;
+    answer.reader = card.receive;
+    (void)courier_.send(card.from_nic, answer);
+    tell_parted(card.from_nic, send->number, card.receive);
+    fail(endpoint_, *send,
+         {status.code(), "GPUs were to carry the message themselves: " + status.message() + " (LANYARD_PEER=off)"});
+    return;
+  }
   endpoint_.bind(*send, {.buffer = card.key,
                          .flag = card.flag,
                          .ready = send->transfer.ready,
@@ -238,14 +280,19 @@ void Matcher::rejected(const MatchCard& card) {
     why = differ(endpoint_.options().strategy, card.strategy);
   else if (card.kind == MatchCard::Kind::kNoTrigger)
     why = {Code::kExhausted, "its receive needs a counter, and the receiver's NIC has none left"};
+  endpoint_.drop_lane(*send);  // nobody has connected to it
   fail(endpoint_, *send, std::move(why));
 }
 
 void Matcher::withdrawn(const MatchCard& card) {
-  if (OfferQueue::Offer* offer = offers_.find_send(card.from_nic, card.send))
+  if (OfferQueue::Offer* offer = offers_.find_send(card.from_nic, card.send)) {
+    if (offer->lane != nullptr)
+      tell_parted(card.from_nic, 0, card.send);
     offers_.remove(*offer);
-  else if (Request* receive = endpoint_.find_matched(card.from_nic, card.send))
+  } else if (Request* receive = endpoint_.find_matched(card.from_nic, card.send)) {
+    receive->peer_parted = true;  // it has not connected
     endpoint_.end_peer(*receive, 0, false);
+  }
 }
 
 // ---- The end of a pair
@@ -277,8 +324,12 @@ Status Matcher::free(Request& request) {
   endpoint_.collect_failures();  // whether it is a failure that the other side is told of
   const std::optional<MatchCard> card = last_card(endpoint_, request);
   const uint32_t peer = request.matched_nic;
-  const bool may_have_failed = endpoint_.nic().caps().failures_lag && request.transfer.direction == Direction::kSend;
+  const bool may_have_failed =
+      endpoint_.nic().caps().failures_lag && request.lane == nullptr && request.transfer.direction == Direction::kSend;
   const uint64_t lost = request.lost_before;
+  const bool by_lane = request.matched() && request.lane != nullptr;
+  const uint64_t mine = request.number;
+  const uint64_t theirs = request.matched_number;
   LANYARD_RETURN_IF_ERROR(endpoint_.free_request(&request));
   if (card && card->kind == MatchCard::Kind::kFreed && may_have_failed) {
     endpoint_.failures().watch(card->writer, lost);
@@ -287,7 +338,18 @@ Status Matcher::free(Request& request) {
   } else if (card) {
     (void)courier_.send(peer, *card);  // who cannot be told is not there
   }
+  if (by_lane)
+    tell_parted(peer, mine, theirs);
   return {};
+}
+
+void Matcher::tell_parted(uint32_t nic, uint64_t mine, uint64_t theirs) {
+  MatchCard card;
+  card.kind = MatchCard::Kind::kParted;
+  card.from_nic = endpoint_.self();
+  card.writer = mine;
+  card.reader = theirs;
+  (void)courier_.send(nic, card);
 }
 
 void Matcher::tell_failures() {
@@ -406,6 +468,7 @@ void Matcher::lose_peer(uint32_t nic, const std::string& why) {
     if (request.matched() && request.matched_nic == nic && receive)
       endpoint_.give_up_asking(request);
   });
+  endpoint_.part_lanes(nic);
 }
 
 }  // namespace lanyard::core

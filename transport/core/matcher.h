@@ -59,12 +59,16 @@ class Matcher {
   };
 
   void handle(const MatchCard& card);
-  void pair(Request& receive, const MatchCard& offer);
+  // `lane`: what came with the offer; null: nothing.
+  void pair(Request& receive, const MatchCard& offer, const gpu::LaneOffer* lane);
+  // Whether the message is going by a lane: then this side's stands in `mine`.
+  bool connect(Request& receive, const MatchCard& offer, const gpu::LaneOffer* theirs, gpu::LaneOffer& mine);
   void refuse(Request& receive, const MatchCard& offer, Status why);
   void accepted(const MatchCard& card);
   void rejected(const MatchCard& card);
   void withdrawn(const MatchCard& card);
   void ended(const MatchCard& card);
+  void tell_parted(uint32_t nic, uint64_t mine, uint64_t theirs);
   Request* matching_send(const MatchCard& card);
   Request* matched_with(const MatchCard& card);
   void tell_failures();

@@ -1,13 +1,15 @@
 #include "transport/core/offer_queue.h"
 
+#include <utility>
+
 namespace lanyard::core {
 
 OfferQueue::OfferQueue() : indices_{Index(0), Index(1), Index(2), Index(3), Index(kBySend)} {
   static_assert(kIndices == 5);
 }
 
-void OfferQueue::add(const MatchCard& card) {
-  offers_.push_back({.card = card, .place = {}});
+void OfferQueue::add(const MatchCard& card, std::shared_ptr<const gpu::LaneOffer> lane) {
+  offers_.push_back({.card = card, .lane = std::move(lane), .place = {}});
   Offer& offer = offers_.back();
   offer.place = std::prev(offers_.end());
   for (Index& index : indices_)

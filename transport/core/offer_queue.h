@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <list>
+#include <memory>
 
 #include "transport/core/envelope.h"
 #include "transport/core/linked_table.h"
@@ -18,7 +19,7 @@ class OfferQueue {
   struct Offer;
 
   OfferQueue();
-  void add(const MatchCard& card);
+  void add(const MatchCard& card, std::shared_ptr<const gpu::LaneOffer> lane = nullptr);
   // The oldest that a receive with that envelope fits, of those that `wanted` says yes to; null if there is none.
   template <typename Wanted>
   Offer* find(const Envelope& receive, Wanted wanted) {
@@ -44,6 +45,7 @@ class OfferQueue {
     Envelope envelope() const { return {card.communicator, card.source, card.tag}; }
 
     MatchCard card;
+    std::shared_ptr<const gpu::LaneOffer> lane;  // where the card says that there is one
     std::list<Offer>::iterator place;
     std::array<Links<Offer>, kIndices> links{};
   };

@@ -173,9 +173,19 @@ void Queue::release_reserve() {
   reserved_entries_ = 0;
 }
 
+void Queue::append_lane(const Request& request, gpu::StreamOp::Kind kind) {
+  gpu::StreamOp& op = stream_ops_.emplace_back();
+  op.kind = kind;
+  op.object = request.lane.get();
+}
+
 // Appends what the request's next iteration needs to the scratch lists.
 [[gnu::always_inline]] inline Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
+  if (request.lane != nullptr) [[unlikely]] {
+    append_lane(request, gpu::StreamOp::Kind::kStartLane);
+    return {};
+  }
   if (!request.is_prepared) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
   append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
@@ -376,6 +386,10 @@ Status Queue::check_wait(std::span<Request* const> requests) {
 }
 
 [[gnu::always_inline]] inline void Queue::append_wait(const Request& request) {
+  if (request.lane != nullptr) [[unlikely]] {
+    append_lane(request, gpu::StreamOp::Kind::kWaitLane);
+    return;
+  }
   gpu::StreamOp& op = stream_ops_.emplace_back();
   const uint64_t iteration = request.starts;
   op.word = request.done.address;
@@ -463,9 +477,9 @@ void Queue::owe(const Request& request, uint64_t starts) {
     else
       owed.push_back({request.number, starts});
   };
-  if (endpoint_.nic().caps().failures_lag)
+  if (endpoint_.nic().caps().failures_lag && request.lane == nullptr)
     put(unconfirmed_);
-  if (endpoint_.raises_flags() && request.transfer.direction == Direction::kReceive)
+  if (endpoint_.raises_flags() && request.transfer.direction == Direction::kReceive && request.lane == nullptr)
     put(unassured_);
 }
 

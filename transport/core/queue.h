@@ -177,6 +177,7 @@ class Queue {
   void record_moves(std::span<Request* const> requests, Direction direction);
   Status pack(std::span<Request* const> requests);
   void unpack(std::span<Request* const> requests);
+  void append_lane(const Request& request, gpu::StreamOp::Kind kind);
   Status lower(Request& request);
   Status find_bell(Request& request);
   void append_wait(const Request& request);

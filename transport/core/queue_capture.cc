@@ -22,6 +22,10 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
       return {Code::kUnsupported, "the request (" + request.describe() + ") is a member of the " +
                                       request.exchange->describe() +
                                       ", which no graph or kernel starts: match it without the hint"};
+    if (request.lane != nullptr && in_kernels)
+      return {Code::kUnsupported, "the request (" + request.describe() +
+                                      ") goes from GPU to GPU without a card, which kernels do not start yet: set "
+                                      "LANYARD_PEER=off"};
     if (request.packing != nullptr && in_kernels)
       return {Code::kUnsupported, "the request (" + request.describe() +
                                       ") has a datatype with gaps, or combines, which nobody does for a kernel: do it "
@@ -88,6 +92,8 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
   const size_t moves = stream_ops_.size();
   for (const Request* request : requests) {
     const Standing& standing = *request->standing;
+    if (request->lane != nullptr)
+      append_lane(*request, gpu::StreamOp::Kind::kStartLane);
     if (!standing.has_bell)
       continue;
     *stream_ops_.extend(1) = ring_of(standing.bell, 1);
@@ -139,8 +145,10 @@ Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) 
   }));
   stream_ops_.clear();
   for (const Request* request : requests) {
+    if (request->lane != nullptr)
+      append_lane(*request, gpu::StreamOp::Kind::kWaitLane);
     if (request->standing->count == nullptr)
-      continue;  // nobody to wait for
+      continue;  // nobody to wait for, or a lane
     gpu::StreamOp& op = stream_ops_.emplace_back();
     op.kind = gpu::StreamOp::Kind::kWaitNext64;
     op.word = request->done.address;

@@ -123,6 +123,8 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
     text += ", " + std::to_string(request.failures) + " operations failed (" + endpoint_.explain_failure(request) + ")";
   if (request.peer_starts < iteration)
     return {text + " <- " + endpoint_.explain_failure(request), Missing::kNothing};
+  if (request.lane != nullptr)
+    return {text + " <- " + rank_of(request) + " has not started its side, which GPUs are to carry", Missing::kPeer};
   if (!request.completion.valid()) {
     const Explanation rest = explain_receive(request, iteration);
     return {text + rest.text, rest.missing};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/base/status.h"
+#include "gpu/lane.h"
 #include "transport/core/linked_table.h"
 #include "transport/core/resources.h"
 #include "transport/core/transfer.h"
@@ -79,6 +80,10 @@ struct Request : Resources {
   // FailureBook::lost() when it was matched, or was last known to have gone well.
   uint64_t lost_before = 0;
 
+  // The message goes by it, and not by the card: no part of the plan, and of the counters, is there then.
+  std::shared_ptr<gpu::Lane> lane;
+  bool peer_parted = false;  // the other side of the lane writes to this one no more
+
   Exchange* exchange = nullptr;  // that it is a member of, from before its match until it is freed
 
   uint64_t completions = 1;  // that `completion` counts in one iteration
@@ -124,8 +129,10 @@ struct Request : Resources {
   uint64_t clearances() const {
     return clear_to_send_word.valid() ? clear_to_send_word.read() - clear_to_send_base : 0;
   }
-  // Nobody's requests have no counter: what is started is done.
-  uint64_t iterations_done() const { return done.valid() ? iterations_at(done.read()) : starts; }
+  // Nobody's requests have no counter: what is started is done. A lane that was let go of tells nothing any more.
+  uint64_t iterations_done() const {
+    return done.valid() && !(lane != nullptr && released) ? iterations_at(done.read()) : starts;
+  }
   // What the completion counter has counted once so many have.
   uint64_t completion_value(uint64_t iterations) const {
     return (written_back ? done_base : 0) + completions * iterations;

@@ -86,16 +86,39 @@ Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy
     resources.done = exchange->done;
     resources.done_base = exchange->done_base;
   }
-  if (transfer.packing != nullptr) {
-    const Result<WordPool::Word> moved = words_.take();
-    if (!moved.ok())
-      return moved.status();
-    resources.packing = transfer.packing;
-    resources.moved = moved.value();
-    resources.moved_base = moved.value().read();
-  }
+  LANYARD_RETURN_IF_ERROR(take_moved_word(transfer, resources));
   Status status = transfer.direction == Direction::kSend ? open_send(transfer, strategy, resources)
                                                          : open_receive(transfer, strategy, resources);
+  if (status.ok())
+    return resources;
+  close(resources);
+  return status;
+}
+
+Status ResourcePool::take_moved_word(const Transfer& transfer, Resources& resources) {
+  if (transfer.packing == nullptr)
+    return {};
+  const Result<WordPool::Word> moved = words_.take();
+  if (!moved.ok())
+    return moved.status();
+  resources.packing = transfer.packing;
+  resources.moved = moved.value();
+  resources.moved_base = moved.value().read();
+  return {};
+}
+
+Result<Resources> ResourcePool::open_lane(const Transfer& transfer) {
+  LANYARD_RETURN_IF_ERROR(prepare());
+  Resources resources;
+  Status status = take_moved_word(transfer, resources);
+  if (status.ok())
+    status = take_done_word(resources);
+  if (status.ok()) {
+    const Result<WordPool::Word> gone = words_.take();
+    status = gone.status();
+    if (gone.ok())
+      resources.gone = gone.value();
+  }
   if (status.ok())
     return resources;
   close(resources);
@@ -238,6 +261,8 @@ bool ResourcePool::try_close(Resources& resources) {
     words_.give_back(resources.clear_to_send_word);
   if (resources.flag_word.valid())
     words_.give_back(resources.flag_word);
+  if (resources.gone.valid())
+    words_.give_back(resources.gone);
   if (!resources.done.valid())
     return true;
   // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.

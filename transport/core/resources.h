@@ -50,6 +50,7 @@ struct Resources {
   // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
   // it.
   std::shared_ptr<gpu::Packing> packing;
+  WordPool::Word gone;   // of a lane: once it grows waits pass
   WordPool::Word moved;  // grows by one with each packing or unpacking that a stream has made
   uint64_t moved_base = 0;
   // In the plan's order, from the first start on (prepared_plan.h); and whether the whole plan is.
@@ -69,6 +70,8 @@ class ResourcePool {
   // What matching this transfer needs, by its direction; all or nothing. kExhausted: out of counters or regions. With
   // `exchange` its counters and its done word are those.
   Result<Resources> open(const Transfer& transfer, Strategy strategy, const Resources* exchange = nullptr);
+  // What a transfer needs that goes by a lane. kExhausted.
+  Result<Resources> open_lane(const Transfer& transfer);
   // What the members of an exchange share, some of which receive or none.
   Result<Resources> open_exchange(Strategy strategy, bool receives);
   // Of two exchanges that do: from now on each one's trigger counts what lands in the other's done word by the key of
@@ -100,6 +103,7 @@ class ResourcePool {
   Status open_counter(nic::CounterId& counter);
   Status enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region);
   Status take_done_word(Resources& resources);
+  Status take_moved_word(const Transfer& transfer, Resources& resources);
 
   nic::Nic& nic_;
   WordPool words_;

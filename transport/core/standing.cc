@@ -32,6 +32,8 @@ Result<nic::Doorbell> word_bell(nic::Nic& nic, nic::CounterId counter) {
 }  // namespace
 
 Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
+  if (request.lane != nullptr)
+    return begin_lane(request, stream);
   if (!nic_.caps().cancel)
     return {Code::kUnsupported,
             "the card " + nic_.caps().name + " cannot take deferred work back, which starts without a host need"};
@@ -103,6 +105,21 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   return {};
 }
 
+// The GPU counts on by itself, and nothing is handed over.
+Status StandingOrders::begin_lane(Request& request, gpu::Stream& stream) {
+  auto standing = std::make_shared<Standing>();
+  standing->stream = &stream;
+  standing->base = request.starts;
+  if (request.packing != nullptr) {
+    const Result<uint64_t*> moves = stream.take_count(request.moved.read());
+    if (!moves.ok())
+      return moves.status();
+    standing->moves = moves.value();
+  }
+  request.standing = std::move(standing);
+  return {};
+}
+
 uint64_t StandingOrders::started(const Request& request) const {
   const Standing& standing = *request.standing;
   // What counters say may lag behind what is seen in memory: whatever has completed was started.
@@ -130,6 +147,9 @@ Status StandingOrders::can_end(const Request& request) const {
 }
 
 bool StandingOrders::has_transferred(const Request& request) const {
+  // Of a lane the host sees the ends of waits alone, and each start has one.
+  if (request.lane != nullptr)
+    return request.standing->stream->capturing() == 0 && request.standing->stream->is_empty();
   return !request.done.valid() || request.iterations_done() >= started(request);
 }
 

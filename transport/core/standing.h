@@ -85,6 +85,7 @@ class StandingOrders {
   uint64_t posted() const { return posted_.load(std::memory_order_relaxed); }
 
  private:
+  Status begin_lane(Request& request, gpu::Stream& stream);
   bool hand_over(Request& request);
   void set_lead();
   void run();

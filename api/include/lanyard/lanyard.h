@@ -128,8 +128,9 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * MPI_ERR_REQUEST: not a persistent request known to Lanyard, or one that is matched or being matched; MPI_ERR_INFO:
  * info is MPI_INFO_NULL; MPI_ERR_INFO_VALUE: such a set there is not. A call that fails has changed nothing. */
 int MPIX_Request_set_info(MPI_Request request, MPI_Info info);
-/* What is in force, as a new info object, to be freed by the caller: "lanyard_route" (card, once it is matched; mpi
- * before: MPI_Start goes by the MPI), "lanyard_strategy", "lanyard_ready" (yes: a ready send; of a receive once it is
+/* What is in force, as a new info object, to be freed by the caller: "lanyard_route" (card, once it is matched, or
+ * lane, where GPUs carry its messages themselves; mpi before: MPI_Start goes by the MPI), "lanyard_strategy" (of what
+ * goes by the card), "lanyard_ready" (yes: a ready send; of a receive once it is
  * matched), "lanyard_entries" (once matched: deferred-work entries that each start takes), "lanyard_exchange" (the
  * name, or none), and where the request has a name that is not in force, "lanyard_exchange_why": it has not been
  * matched, or the strategy or the card cannot (it then works by itself), or another member is not matched or was freed.

@@ -1,0 +1,175 @@
+#include "gpu/device/device_lanes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "gpu/lane_end.h"
+
+namespace lanyard::gpu {
+namespace {
+
+// What a block of 512 threads copies by one load each.
+constexpr uint64_t kLeastChunk = 8 * 1024;
+// No more than blocks of a large device: more would only cost claims.
+constexpr uint64_t kMostChunks = 256;
+// Chunks begin where the widest loads and stores can.
+constexpr uint64_t kAlignment = 256;
+
+uint64_t chunk_bytes_of(uint64_t bytes) {
+  const uint64_t even = (bytes + kMostChunks - 1) / kMostChunks;
+  return (std::max(even, kLeastChunk) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+// A lane, and what of it only this file needs.
+struct DeviceLanes::OwnLane : Lane {
+  DeviceLanes* lanes = nullptr;
+  Device* owner = nullptr;
+  uint64_t buffer = 0;
+  bool sends = false;
+  std::vector<std::byte*> borrowed;
+
+  OwnLane() = default;
+  OwnLane(const OwnLane&) = delete;
+  OwnLane& operator=(const OwnLane&) = delete;
+  ~OwnLane() {
+    give_back();
+    owner->give_end(end);
+  }
+  void give_back() {
+    for (std::byte* const each : std::exchange(borrowed, {}))
+      lanes->retire(each);
+  }
+};
+
+Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes) {
+  const Result<int> on = memory_.device_of(buffer, bytes);
+  if (!on.ok())
+    return on.status();
+  if (on.value() == DeviceMemory::kHost)
+    return Status(Code::kUnsupported, "the buffer is host memory");
+  const Result<Device*> device = devices_.of_ordinal(on.value());
+  if (!device.ok())
+    return device.status();
+  Device& owner = *device.value();
+  // A kernel that waits would keep the others from what it waits for.
+  if (owner.is_shared())
+    return Status(Code::kUnsupported, "other processes use the device too");
+  Opened opened;
+  const Result<DeviceMemory::Loan> lent = memory_.lend(buffer, bytes);
+  if (!lent.ok())
+    return lent.status();
+  opened.offer.buffer = lent.value();
+  const Result<DeviceAddress> end = owner.take_end();
+  if (!end.ok())
+    return end.status();
+  const auto lane = std::make_shared<OwnLane>();
+  lane->lanes = this;
+  lane->owner = &owner;
+  lane->device = on.value();
+  lane->end = end.value();
+  lane->buffer = reinterpret_cast<uint64_t>(buffer);
+  lane->sends = sends;
+  const Result<DeviceMemory::Loan> lent_end = memory_.lend(reinterpret_cast<const void*>(end.value()), sizeof(LaneEnd));
+  if (!lent_end.ok())
+    return lent_end.status();
+  opened.offer.end = lent_end.value();
+  opened.lane = lane;
+  return opened;
+}
+
+void DeviceLanes::retire(std::byte* borrowed) {
+  const std::lock_guard lock(mutex_);
+  retired_.push_back(borrowed);
+}
+
+void DeviceLanes::disconnect(Lane& lane) { static_cast<OwnLane&>(lane).give_back(); }
+
+bool DeviceLanes::may_unmap() const {
+  const std::lock_guard lock(mutex_);
+  return !retired_.empty();
+}
+
+void DeviceLanes::unmap() {
+  std::vector<std::byte*> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(retired_);
+  }
+  for (std::byte* const each : all)
+    memory_.give_back(each);
+}
+
+Result<DeviceAddress> DeviceLanes::reach(OwnLane& lane, const DeviceMemory::Loan& loan) {
+  Device& device = *lane.owner;
+  const Result<std::byte*> there = memory_.borrow(loan, device.ordinal());
+  if (!there.ok())
+    return there.status();
+  lane.borrowed.push_back(there.value());
+  const Result<int> on = memory_.device_of(there.value(), 1);
+  if (!on.ok())
+    return on.status();
+  LANYARD_RETURN_IF_ERROR(device.driver().reach_device(on.value()));
+  const Result<bool> indivisible = device.driver().adds_indivisibly(on.value());
+  if (!indivisible.ok())
+    return indivisible.status();
+  if (!indivisible.value())
+    return Status(Code::kUnsupported, "between devices " + std::to_string(device.ordinal()) + " and " +
+                                          std::to_string(on.value()) + " there are no atomic operations");
+  return reinterpret_cast<DeviceAddress>(there.value());
+}
+
+Result<DeviceAddress> DeviceLanes::reach_word(Device& device, const uint64_t* word) {
+  const Result<HostPages::Place> place = pages_.reach(device, word);
+  return place.ok() ? Result<DeviceAddress>(place.value().address) : Result<DeviceAddress>(place.status());
+}
+
+Status DeviceLanes::connect(Lane& lane, const LaneOffer& other, const Terms& terms) {
+  OwnLane& own = static_cast<OwnLane&>(lane);
+  const Status status = connect_once(own, other, terms);
+  if (status.ok() || !may_unmap())
+    return status;
+  own.give_back();
+  unmap();
+  return connect_once(own, other, terms);
+}
+
+Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Terms& terms) {
+  Device& device = *own.owner;
+  const Inside inside(device.driver(), device.context());
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const Result<DeviceAddress> peer = reach(own, other.end);
+  if (!peer.ok())
+    return peer.status();
+  const Result<DeviceAddress> peer_buffer = reach(own, other.buffer);
+  if (!peer_buffer.ok())
+    return peer_buffer.status();
+  const Result<DeviceAddress> done = reach_word(device, terms.done);
+  if (!done.ok())
+    return done.status();
+  const Result<DeviceAddress> gone = reach_word(device, terms.gone);
+  if (!gone.ok())
+    return gone.status();
+  own.chunk_bytes = std::min(chunk_bytes_of(terms.bytes), terms.bytes);
+  own.chunks = terms.bytes == 0 ? 1 : (terms.bytes + own.chunk_bytes - 1) / own.chunk_bytes;
+  LaneEnd end{};
+  end.buffer = own.buffer;
+  end.peer_buffer = peer_buffer.value();
+  end.peer = peer.value();
+  end.bytes = terms.bytes;
+  end.chunk_bytes = own.chunk_bytes;
+  end.chunks = own.chunks;
+  end.sends = own.sends ? 1 : 0;
+  end.ready = terms.ready ? 1 : 0;
+  end.done = done.value();
+  end.done_base = std::atomic_ref(*terms.done).load();
+  end.gone = gone.value();
+  end.gone_base = std::atomic_ref(*terms.gone).load();
+  return device.write_end(own.end, end);
+}
+
+}  // namespace lanyard::gpu

@@ -1,0 +1,193 @@
+// Programs of two sides of a lane (gpu/lane.h). A side is a stream, whose kernels come one after another; a block of
+// one is a thread.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "tests/interleaving/copies/gpu/lane_protocol.h"
+#include "tests/interleaving/pair.h"
+#include "tests/interleaving/primitives.h"
+#include "tests/interleaving/programs.h"
+
+namespace lanyard::interleaving::programs {
+
+namespace {
+
+using namespace gpu;  // the steps
+
+constexpr uint64_t kWord = sizeof(uint64_t);
+constexpr uint64_t kChunkWords = 2;
+constexpr uint64_t kMostWords = 2 * kChunkWords;
+
+// A block. What is behind a fence is ordered behind what came before it, until the block copies again.
+class LaneTeam {
+ public:
+  uint64_t load(uint64_t address) { return word(address).load(std::memory_order_relaxed); }
+  uint64_t acquire(uint64_t address) { return word(address).load(std::memory_order_acquire); }
+  void store(uint64_t address, uint64_t value) {
+    word(address).store(value, fenced_ ? std::memory_order_release : std::memory_order_relaxed);
+  }
+  void fence() { fenced_ = true; }
+  uint64_t exchange(uint64_t address, uint64_t expected, uint64_t value) {
+    uint64_t there = expected;
+    word(address).compare_exchange_strong(there, value, std::memory_order_acq_rel);
+    return there;
+  }
+  // Who comes last fences behind it, and so sees what the others have fenced before.
+  uint64_t add(uint64_t address, uint64_t value) {
+    return word(address).fetch_add(value, fenced_ ? std::memory_order_acq_rel : std::memory_order_acquire);
+  }
+  bool leads() const { return true; }
+  uint64_t share(uint64_t value) const { return value; }
+  void copy(uint64_t to, uint64_t from, uint64_t bytes) {
+    fenced_ = false;
+    for (uint64_t at = 0; at < bytes; at += kWord) {
+      touch(reinterpret_cast<const void*>(from + at), "what is sent");
+      touch(reinterpret_cast<const void*>(to + at), "what is received");
+      *reinterpret_cast<uint64_t*>(to + at) = *reinterpret_cast<const uint64_t*>(from + at);
+      yield();
+    }
+  }
+
+ private:
+  static Atomic<uint64_t>& word(uint64_t address) { return *reinterpret_cast<Atomic<uint64_t>*>(address); }
+
+  bool fenced_ = false;
+};
+
+struct Side {
+  std::array<Atomic<uint64_t>, sizeof(LaneEnd) / kWord> end{};
+  std::array<uint64_t, kMostWords> buffer{};
+  Atomic<uint64_t> done{0};
+  Atomic<uint64_t> gone{0};
+
+  uint64_t address() const { return reinterpret_cast<uint64_t>(&end); }
+};
+static_assert(sizeof(Atomic<uint64_t>) == kWord);
+
+class LanePair {
+ public:
+  // A message of so many chunks, each side with so many blocks.
+  LanePair(uint64_t chunks, uint32_t blocks) : chunks_(chunks), blocks_(blocks) {
+    connect(send, receive, true);
+    connect(receive, send, false);
+    Scheduler::running()->set_off();
+  }
+
+  Side send, receive;
+
+  void start(Side& side) {
+    run_blocks([&](uint32_t block) {
+      LaneTeam team;
+      const LaneView lane = view_lane(team, side.address(), true);
+      if (lane.chunks > 1 || block == 0)
+        start_lane(team, lane, block, lane.chunks > 1 ? blocks_ : 1);
+    });
+    LaneTeam last;
+    end_start(last, view_lane(last, side.address(), true), chunks_ > 1 ? blocks_ : 1);
+  }
+  void wait(Side& side) {
+    run_blocks([&](uint32_t) {
+      LaneTeam team;
+      const LaneView lane = view_lane(team, side.address(), false);
+      for (LaneLook look; (look = look_at_lane(team, lane)) != LaneLook::kComplete;)
+        if (look == LaneLook::kNothing || !copy_chunks(team, lane))
+          yield();
+    });
+    LaneTeam last;
+    tell_host(last, view_lane(last, side.address(), false));
+  }
+  void fill(uint64_t iteration) {
+    for (uint64_t i = 0; i < chunks_ * kChunkWords; ++i) {
+      touch(&send.buffer[i], "what is sent");
+      send.buffer[i] = 10 * iteration + i;
+    }
+  }
+  void look(uint64_t iteration) {
+    for (uint64_t i = 0; i < chunks_ * kChunkWords; ++i) {
+      touch(&receive.buffer[i], "what is received");
+      expect(receive.buffer[i] == 10 * iteration + i, "a message is another's, or comes in part");
+    }
+  }
+
+ private:
+  void connect(Side& side, const Side& other, bool sends) {
+    const auto set = [&](size_t offset, uint64_t value) { side.end.at(offset / kWord).store(value); };
+    set(offsetof(LaneEnd, buffer), reinterpret_cast<uint64_t>(side.buffer.data()));
+    set(offsetof(LaneEnd, peer_buffer), reinterpret_cast<uint64_t>(other.buffer.data()));
+    set(offsetof(LaneEnd, peer), other.address());
+    set(offsetof(LaneEnd, bytes), chunks_ * kChunkWords * kWord);
+    set(offsetof(LaneEnd, chunk_bytes), kChunkWords * kWord);
+    set(offsetof(LaneEnd, chunks), chunks_);
+    set(offsetof(LaneEnd, sends), sends ? 1 : 0);
+    set(offsetof(LaneEnd, done), reinterpret_cast<uint64_t>(&side.done));
+    set(offsetof(LaneEnd, gone), reinterpret_cast<uint64_t>(&side.gone));
+  }
+  void run_blocks(const std::function<void(uint32_t)>& body) {
+    if (blocks_ == 1)
+      return body(0);
+    Thread other("block", [&] { body(1); });
+    body(0);
+    other.join();
+  }
+
+  const uint64_t chunks_;
+  const uint32_t blocks_;
+};
+
+// Each side starts and waits; whoever is ahead.
+void run_iterations(uint64_t chunks, uint32_t blocks) {
+  constexpr uint64_t kIterations = 3;
+  const auto pair = std::make_unique<LanePair>(chunks, blocks);
+  Thread receiver("receiver", [&] {
+    for (uint64_t i = 1; i <= kIterations; ++i) {
+      pair->start(pair->receive);
+      pair->wait(pair->receive);
+      pair->look(i);
+    }
+  });
+  for (uint64_t i = 1; i <= kIterations; ++i) {
+    pair->fill(i);
+    pair->start(pair->send);
+    pair->wait(pair->send);
+  }
+  receiver.join();
+  expect(pair->send.done.load() == kIterations && pair->receive.done.load() == kIterations,
+         "the host is not told of all");
+}
+
+}  // namespace
+
+void lanes() { run_iterations(1, 1); }
+
+void lanes_in_chunks() { run_iterations(2, 2); }
+
+// A wait needs both starts and no wait: each side's comes when the other's has passed, in turn.
+void lanes_waited_for_in_turn() {
+  constexpr uint64_t kIterations = 4;
+  const auto pair = std::make_unique<LanePair>(1, 1);
+  const auto until = [](const Atomic<uint64_t>& word, uint64_t value) {
+    while (word.load() < value)
+      yield();
+  };
+  Thread receiver("receiver", [&] {
+    for (uint64_t i = 1; i <= kIterations; ++i) {
+      pair->start(pair->receive);
+      if (i % 2 == 0)
+        until(pair->send.done, i);
+      pair->wait(pair->receive);
+      pair->look(i);
+    }
+  });
+  for (uint64_t i = 1; i <= kIterations; ++i) {
+    pair->fill(i);
+    pair->start(pair->send);
+    if (i % 2 == 1)
+      until(pair->receive.done, i);
+    pair->wait(pair->send);
+  }
+  receiver.join();
+}
+
+}  // namespace lanyard::interleaving::programs
