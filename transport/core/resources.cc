@@ -108,7 +108,7 @@ Status ResourcePool::take_moved_word(const Transfer& transfer, Resources& resour
 }
 
 Result<Resources> ResourcePool::open_lane(const Transfer& transfer) {
-  LANYARD_RETURN_IF_ERROR(prepare());
+  LANYARD_RETURN_IF_ERROR(prepare(Strategy::kTargetCounter));
   Resources resources;
   Status status = take_moved_word(transfer, resources);
   if (status.ok())
