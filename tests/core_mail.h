@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/lane.h"
 #include "transport/core/match_card.h"
 
 namespace lanyard {
@@ -44,15 +45,20 @@ class Mail {
   }
 
  private:
+  struct Letter {
+    core::MatchCard card;
+    gpu::LaneOffer lane;  // where the card says that there is one
+  };
   struct Box final : core::Courier {
     Box(Mail& mail, uint32_t rank, uint32_t processes) : mail(mail), rank(rank), from(processes) {}
 
-    Status send(uint32_t to, const core::MatchCard& card) override {
+    Status send(uint32_t to, const core::MatchCard& card) override { return send(to, card, {}); }
+    Status send(uint32_t to, const core::MatchCard& card, const gpu::LaneOffer& lane) override {
       if (left_to_send == 0)
         return {Code::kFailed, "the mail does not work"};
       if (left_to_send)
         --*left_to_send;
-      mail.boxes_.at(to)->from[rank].push_back(card);
+      mail.boxes_.at(to)->from[rank].push_back({card, lane});
       ++mail.sent_;
       return {};
     }
@@ -61,7 +67,7 @@ class Mail {
       return ended ? std::optional("rank " + std::to_string(nic) + " has ended") : std::nullopt;
     }
     std::optional<core::MatchCard> receive() override {
-      std::vector<std::deque<core::MatchCard>*> waiting;
+      std::vector<std::deque<Letter>*> waiting;
       for (auto& cards : from)
         if (!cards.empty())
           waiting.push_back(&cards);
@@ -73,14 +79,17 @@ class Mail {
         if (which == waiting.size())
           return std::nullopt;
       }
-      const core::MatchCard card = waiting[which]->front();
+      const Letter letter = waiting[which]->front();
       waiting[which]->pop_front();
-      return card;
+      last_lane = letter.lane;
+      return letter.card;
     }
+    const gpu::LaneOffer& lane() const override { return last_lane; }
 
     Mail& mail;
     const uint32_t rank;
-    std::vector<std::deque<core::MatchCard>> from;
+    std::vector<std::deque<Letter>> from;
+    gpu::LaneOffer last_lane;
     std::optional<uint64_t> left_to_send;
   };
 
