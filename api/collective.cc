@@ -51,8 +51,11 @@ class Builder {
       return;
     }
     // A single one as well: what it started can then be taken back for it alone where it fails (core/exchange.h).
-    for (const auto& member : members)
-      member->exchange = *record_.collective->name + " #" + std::to_string(scope_.name);
+    for (size_t set = 0; set < collective().sets(); ++set)
+      for (const auto& member : collective().members_of(set)) {
+        member->exchange = *record_.collective->name + " #" + std::to_string(scope_.name);
+        member->exchange_set = collective().two_sets ? std::to_string(set) : "";
+      }
   }
 
  private:
@@ -76,6 +79,7 @@ class Builder {
 };
 
 constexpr int kTag = 0;
+constexpr int kSets[] = {0, 1};  // and the tags of their messages
 constexpr uint64_t kLine = 64;  // of a cache
 const Block kNothing{nullptr, 0, MPI_BYTE};
 
@@ -87,12 +91,14 @@ Block bytes_at(const void* memory, uint64_t bytes) {
 
 void follow_barrier(Context& context, const CollectiveScope& scope, RequestRecord& record) {
   Builder builder(context, "MPI_Barrier", scope, record);
-  for (int peer = 0; peer < builder.size(); ++peer) {
-    if (peer == builder.rank())
-      continue;
-    builder.send({peer, kTag}, kNothing);
-    builder.receive({peer, kTag}, kNothing);
-  }
+  for (const int set : kSets)
+    for (int peer = 0; peer < builder.size(); ++peer) {
+      if (peer == builder.rank())
+        continue;
+      builder.send({peer, set}, kNothing);
+      builder.receive({peer, set}, kNothing);
+    }
+  builder.collective().two_sets = builder.size() > 1;
   builder.finish();
 }
 
@@ -132,12 +138,14 @@ void follow_allreduce(Context& context, const void* from, const Block& into, MPI
     }
     return builder.finish();
   }
-  for (int peer = 0; peer < builder.size(); ++peer) {
-    if (peer == builder.rank())
-      continue;
-    builder.send({peer, kTag}, bytes_at(own, bytes));
-    builder.receive({peer, kTag}, bytes_at(to, bytes));  // where it goes is known at the match: give_arithmetic()
-  }
+  for (const int set : kSets)
+    for (int peer = 0; peer < builder.size(); ++peer) {
+      if (peer == builder.rank())
+        continue;
+      builder.send({peer, set}, bytes_at(own, bytes));
+      builder.receive({peer, set}, bytes_at(to, bytes));  // where it goes is known at the match: give_arithmetic()
+    }
+  builder.collective().two_sets = true;
   std::vector<uint64_t> parts(static_cast<size_t>(builder.size()), 0);
   parts[static_cast<size_t>(builder.rank())] = reinterpret_cast<uint64_t>(own);
   builder.collective().arithmetic = {
@@ -272,11 +280,12 @@ Result<int> place_of(Context& context, const Collective::Arithmetic& arithmetic)
 
 }  // namespace
 
-Status give_arithmetic(Context& context, RequestRecord& record) {
-  if (record.collective == nullptr || !record.collective->arithmetic)
-    return {};
-  const Collective::Arithmetic& arithmetic = *record.collective->arithmetic;
-  RequestRecord& last = *record.collective->members.back();
+namespace {
+
+// To the members of one set, the last of which does the arithmetic.
+Status give_arithmetic(Context& context, const Collective::Arithmetic& arithmetic, Collective::Members members)
+    LANYARD_REQUIRES(context_locked) {
+  RequestRecord& last = *members.back();
   if (last.transfer.packing != nullptr)
     return {};
   const Result<int> device = place_of(context, arithmetic);
@@ -291,7 +300,7 @@ Status give_arithmetic(Context& context, RequestRecord& record) {
   if (!packing.ok())
     return packing.status();
   std::byte* place = packing.value()->packed.get();
-  for (const auto& member : record.collective->members)
+  for (const auto& member : members)
     if (member->transfer.direction == core::Direction::kReceive) {
       member->transfer.buffer = place;
       place += stride;
@@ -299,6 +308,17 @@ Status give_arithmetic(Context& context, RequestRecord& record) {
   // Behind the waits for all messages, as unpacking is: by then everybody's is here, and the own one is no longer read
   // by the card.
   last.transfer.packing = std::move(packing.value());
+  return {};
+}
+
+}  // namespace
+
+Status give_arithmetic(Context& context, RequestRecord& record) {
+  if (record.collective == nullptr || !record.collective->arithmetic)
+    return {};
+  for (size_t set = 0; set < record.collective->sets(); ++set)
+    LANYARD_RETURN_IF_ERROR(
+        give_arithmetic(context, *record.collective->arithmetic, record.collective->members_of(set)));
   return {};
 }
 

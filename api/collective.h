@@ -12,8 +12,11 @@
 //                 the wait, in the order of ranks: all processes get the same bits, and every run gets them again
 //   neighbour alltoall(v,w)  a message an edge
 //
-// A rank of P has up to P-1 messages each way, so 2(P-1)+1 entries at the card where they are merged, 3(P-1)+1 where
-// senders raise flags (plan.h); for dozens of processes and more trees take fewer.
+// Barriers and allreduces have two sets of messages for starts in turn (transport/core/exchange_sets.h), as what comes
+// goes to memory of the collective's own, or nowhere: so no clear-to-sends go with them, and a start takes half the time.
+//
+// A rank of P has up to P-1 messages each way, so 2(P-1)+1 entries at the card where they are merged, with two sets P,
+// and P-1 more where senders raise flags (plan.h); for dozens of processes and more trees take fewer.
 #ifndef LANYARD_API_COLLECTIVE_H_
 #define LANYARD_API_COLLECTIVE_H_
 
@@ -21,6 +24,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,8 +36,10 @@ namespace lanyard::api {
 
 struct Collective {
   std::shared_ptr<const std::string> name;              // "MPI_Allreduce of 4 processes"
-  std::vector<std::unique_ptr<RequestRecord>> members;  // at least one
-  // What the last of the receives is followed by, in an allreduce.
+  // At least one. Where there are two sets the first half are those of set 0, and the others in the same order.
+  std::vector<std::unique_ptr<RequestRecord>> members;
+  bool two_sets = false;
+  // What the last of the receives is followed by, in an allreduce; of each set.
   struct Arithmetic {
     gpu::Combination combination;  // the contributions of others have no places
     const void* own = nullptr;
@@ -41,6 +47,17 @@ struct Collective {
     uint64_t bytes = 0;
   };
   std::optional<Arithmetic> arithmetic;
+
+  using Members = std::span<const std::unique_ptr<RequestRecord>>;
+  size_t sets() const { return two_sets ? 2 : 1; }
+  Members members_of(size_t set) const {
+    const size_t each = members.size() / sets();
+    return Members(members).subspan(set * each, each);
+  }
+  // Those whose turn it is: of the next start, and then of its wait. Requires that they have been given to a match.
+  Members next() const {
+    return members_of(two_sets && members_of(0).front()->core->waits > members_of(1).front()->core->waits ? 1 : 0);
+  }
 };
 
 // What goes to, or comes from, one process.

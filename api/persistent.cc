@@ -80,7 +80,8 @@ lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uin
     context.requests().end_life();
   }
   if (record.collective != nullptr && record.collective->arithmetic && context.endpoint().unclosed() > 0)
-    context.keep(record.collective->members.back()->transfer.packing);
+    for (size_t set = 0; set < record.collective->sets(); ++set)
+      context.keep(record.collective->members_of(set).back()->transfer.packing);
   return {};
 }
 

@@ -41,7 +41,8 @@ bool append(const RequestRecord* record, std::vector<core::Request*>& out) {
   else if (record->collective == nullptr || record->collective->members.front()->core == nullptr)
     return false;
   else
-    for_each_part(*record, [&out](const RequestRecord& part) { out.push_back(part.core); });
+    for (const auto& member : record->collective->next())
+      out.push_back(member->core);
   return true;
 }
 
@@ -119,14 +120,31 @@ int enqueue_with_care(const char* name, Context& context, MPIX_Queue handle, int
   return refusal ? raise(name, refusal->communicator, refusal->error_class, refusal->text) : raise_no_queue(name);
 }
 
-// Writes down, with the first of them, what the core calls these requests.
+// Writes down, with the first of them, what the core calls these requests. Not of several where one has two sets, as
+// those of others may be in the other turn.
 void remember(Context& context, RequestRecord& first, std::span<const MPI_Request> handles,
               const std::vector<core::Request*>& requests) LANYARD_REQUIRES(context_locked) {
+  const auto has_two_sets = [&](MPI_Request handle) LANYARD_REQUIRES(context_locked) {
+    const RequestRecord* record = context.requests().find(handle);
+    return record->collective != nullptr && record->collective->two_sets;
+  };
+  const bool in_turn = std::any_of(handles.begin(), handles.end(), has_two_sets);
+  if (in_turn && handles.size() > 1)
+    return;
   if (first.call == nullptr)
     first.call = std::make_unique<RememberedCall>();
-  first.call->handles.assign(handles.begin(), handles.end());
-  first.call->requests = requests;
-  first.call->lives = context.requests().lives();
+  RememberedCall& call = *first.call;
+  call.handles.assign(handles.begin(), handles.end());
+  call.requests = requests;
+  call.in_turn.clear();
+  call.lives = context.requests().lives();
+  if (!in_turn)
+    return;
+  for (std::vector<core::Request*>* each : {&call.requests, &call.in_turn}) {
+    each->clear();
+    for (const auto& member : first.collective->members_of(each == &call.requests ? 0 : 1))
+      each->push_back(member->core);
+  }
 }
 
 // Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing. In line
@@ -152,7 +170,7 @@ template <EnqueueCall call>
     return (queue->core.get()->*call)({&first->core, 1}).ok();
   const std::span<const MPI_Request> handles(requests, static_cast<size_t>(count));
   if (first->call != nullptr && first->call->is(handles, context.requests().lives())) [[likely]]
-    return (queue->core.get()->*call)(first->call->requests).ok();
+    return (queue->core.get()->*call)(first->call->next()).ok();
   std::vector<core::Request*>& out = context.scratch();
   out.clear();
   for (int i = 0; i < count; ++i)

@@ -92,7 +92,8 @@ Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
   if (record.matched()) {
     uint64_t entries = 0;
-    for_each_part(record, [&entries](const RequestRecord& part) { entries += part.core->entries; });
+    for (const auto& member : record.collective->members_of(0))
+      entries += member->core->entries;
     facts.emplace_back("lanyard_entries", std::to_string(entries));
   }
   std::optional<std::string> why;
@@ -105,13 +106,18 @@ Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD
 }
 
 // Sets the hints of a request whose match has not begun. Of a collective there is one, "none": its messages are to be
-// single requests.
+// single requests, the same at every start.
 void set_hints(RequestRecord& record, const std::optional<std::string>& name, const std::optional<std::string>& set) {
   if (record.collective == nullptr) {
     record.exchange = name.value_or(record.exchange);
     record.exchange_set = set.value_or(record.exchange_set);
   } else if (name && name->empty()) {
-    for_each_part(record, [](RequestRecord& part) { part.exchange.clear(); });
+    record.collective->members.resize(record.collective->members_of(0).size());
+    record.collective->two_sets = false;
+    for_each_part(record, [](RequestRecord& part) {
+      part.exchange.clear();
+      part.exchange_set.clear();
+    });
   }
 }
 
@@ -121,6 +127,8 @@ std::string why_too_late(const RequestRecord& record) {
     return "the request (" + describe(record) + ") is matched already: hints come before the match";
   if (record.in_imatch || record.matching())
     return "the request (" + describe(record) + ") is being matched: hints come before the match";
+  if (record.collective != nullptr && record.collective->members.front()->core != nullptr)
+    return "the request (" + describe(record) + ") was given to a matching function before: hints come before that";
   if (record.core != nullptr && record.core->exchange != nullptr)
     return "the request (" + record.core->describe() + ") is a member of an exchange, until it is freed";
   return "";

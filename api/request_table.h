@@ -32,7 +32,13 @@ struct Collective;
 struct RememberedCall {
   std::vector<MPI_Request> handles;
   std::vector<core::Request*> requests;
-  uint64_t lives = 0;  // RequestTable::lives() at that time
+  std::vector<core::Request*> in_turn;  // of a collective with two sets: every other time these
+  uint64_t lives = 0;                   // RequestTable::lives() at that time
+
+  // Those whose turn it is (Collective::next()).
+  const std::vector<core::Request*>& next() const {
+    return !in_turn.empty() && requests.front()->waits > in_turn.front()->waits ? in_turn : requests;
+  }
 
   bool is(std::span<const MPI_Request> now, uint64_t now_lives) const {
     return lives == now_lives && std::equal(handles.begin(), handles.end(), now.begin(), now.end());

@@ -6,25 +6,35 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// One collective: its messages, rank by rank.
+// The messages of a collective's start, rank by rank: those of one of its sets, where it has two.
 class Collective {
  public:
-  Collective(Exchange& exchange, const CollectivesOptions& options)
-      : exchange_(exchange), options_(options), sent_(options.ranks), received_(options.ranks) {}
+  // `number` is that of the exchange.
+  Collective(Exchange& exchange, const CollectivesOptions& options, uint32_t number, uint32_t set = 0)
+      : exchange_(exchange),
+        options_(options),
+        number_(number),
+        set_(set),
+        sent_(options.ranks),
+        received_(options.ranks) {}
 
   void connect(uint32_t from, uint32_t to) {
     const MessageOptions message = {.bytes = options_.bytes,
                                     .tag = static_cast<int>(exchange_.messages().size()),
                                     .send_gaps = options_.gaps,
-                                    .receive_gaps = options_.gaps};
+                                    .receive_gaps = options_.gaps,
+                                    .send_merged = number_,
+                                    .receive_merged = number_,
+                                    .send_set = set_,
+                                    .receive_set = set_};
     sent_[from].push_back(exchange_.message(from, to, message));
     received_[to].push_back(sent_[from].back());
   }
-  // `number` is the collective's.
-  void merge(uint32_t number) {
-    for (uint32_t rank = 0; rank < options_.ranks; ++rank)
-      for (const RequestName request : requests(rank))
-        exchange_.merge(request, number);
+  void connect_all() {
+    for (uint32_t from = 0; from < options_.ranks; ++from)
+      for (uint32_t to = 0; to < options_.ranks; ++to)
+        if (from != to)
+          connect(from, to);
   }
   void run(uint32_t rank) {
     HostProgram& host = exchange_.rank(rank);
@@ -46,6 +56,8 @@ class Collective {
  private:
   Exchange& exchange_;
   const CollectivesOptions& options_;
+  const uint32_t number_;
+  const uint32_t set_;
   std::vector<std::vector<MessageName>> sent_, received_;
 };
 
@@ -53,29 +65,26 @@ class Collective {
 
 Exchange make_collectives(const CollectivesOptions& options) {
   Exchange exchange(options.ranks);
-  std::vector<Collective> all(3, Collective(exchange, options));
-  for (uint32_t from = 0; from < options.ranks; ++from)
-    for (uint32_t to = 0; to < options.ranks; ++to)
-      if (from != to)
-        all[0].connect(from, to);
-  for (uint32_t to = 1; to < options.ranks; ++to)
-    all[1].connect(0, to);
+  Collective first(exchange, options, 1, 1), second(exchange, options, 1, 2);
+  first.connect_all();
+  second.connect_all();
   const uint32_t last = options.ranks - 1;
+  Collective from_first(exchange, options, 2), from_last(exchange, options, 3);
+  for (uint32_t to = 1; to < options.ranks; ++to)
+    from_first.connect(0, to);
   for (uint32_t to = 0; to < last; ++to)
-    all[2].connect(last, to);
-  for (uint32_t i = 0; i < all.size(); ++i)
-    all[i].merge(i + 1);
+    from_last.connect(last, to);
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
     HostProgram& host = exchange.rank(rank);
     for (uint32_t i = 0; i < options.iterations; ++i) {
-      for (Collective& each : all)
-        each.run(rank);
+      for (Collective* each : {i % 2 == 0 ? &first : &second, &from_first, &from_last})
+        each->run(rank);
       if (options.sync)
         host.sync();
     }
     if (options.free)
-      for (const Collective& each : all)
-        host.free(each.requests(rank));
+      for (const Collective* each : {&first, &second, &from_first, &from_last})
+        host.free(each->requests(rank));
     host.sync();
   }
   return exchange;

@@ -18,8 +18,8 @@ struct CollectivesOptions {
 };
 
 // As a step of a solver has them, on one stream one behind the other: everybody's contribution to everybody, as an
-// allreduce, an allgather and (of no bytes) a barrier; a broadcast from the first rank, and one from the last. A rank's
-// messages of one collective are merged, be it a single one, and packed before its start.
+// allreduce and (of no bytes) a barrier, with two sets of messages in turn; a broadcast from the first rank, and one
+// from the last. A rank's messages of one collective are merged, be it a single one, and packed before its start.
 // That each process has every other's contribution of this iteration behind the wait is what the unpacking looks at; it
 // is also all that a barrier promises.
 Exchange make_collectives(const CollectivesOptions& options);

@@ -258,7 +258,7 @@ Status check_collectives(const Config& config) {
   if (config.halo != halo || halo.ranks < 2)
     return {Code::kInvalidArgument,
             "'collectives' takes two ranks or more, and of a halo 'iter', 'bytes', 'sync', 'free' and 'gaps' alone"};
-  const uint64_t messages = (uint64_t{halo.ranks} + 2) * (halo.ranks - 1);
+  const uint64_t messages = (2 * uint64_t{halo.ranks} + 2) * (halo.ranks - 1);
   if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
     return {Code::kInvalidArgument, "the configuration is too large: " + std::to_string(messages) + " messages of " +
                                         std::to_string(halo.bytes) + " bytes, " + std::to_string(halo.iterations) +

@@ -78,6 +78,7 @@ enum Workload : uint32_t {
   kMergedRoam,    // an exchange goes on on another stream as early as it may
   kMergedGaps,    // ... has a member that is packed
   kMergedTight,   // ... finds few entries
+  kCollectives,   // collectives, whose members are packed and unpacked
   kFlush,         // these four: strategy D, on cards that count what is not in memory yet; a message has several pieces
   kFlushFree,     // ... requests are freed as early as they may be
   kFlushGraphs,   // ... graphs start them
@@ -161,6 +162,7 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:16t1i1xy_0-1:16t2i1/p0_p1_s0.1_w0.1_p0_p1_s0.1_w0.1_p0_p1_s0.1_w0.1_y/"
     "s0r.1r_w0r.1r_u0_u1_s0r.1r_w0r.1r_u0_u1_s0r.1r_w0r.1r_u0_u1_y",
     "2ranks,2req-each-way,3iter,merged,depth=4,stale-reads",
+    "2ranks,1req-each-way,3iter,gaps,collectives",
     "2ranks,1req-each-way,2iter,bytes=24,loopback-flush,late-data,max-message=16",
     "2ranks,1req-each-way,2iter,free,loopback-flush,late-data",
     "program=0-1:24t1/p0_s0_w0_y_b_p0_s0_w0_e_l_l_y_f0_m0_x0_b_p0_s0_w0_e_l_l_y_f0_y/s0r_w0r_u0_y_b_s0r_w0r_u0_e_l_l_y_"
@@ -510,6 +512,10 @@ constexpr Mutant kMutants[] = {
      "StandingOrders::end", kFlushGraphs, nullptr},
     {213, "flushes' counter kept", "the counter of a receive's flushes is not closed", "ResourcePool::try_close",
      kFlushFree, nullptr},
+    {214, "merged: unpacked before the wait", "an exchange's wait unpacks what has not come", "Queue::wait_merged",
+     kCollectives, nullptr},
+    {215, "merged: packed behind the ring", "an exchange's start rings before it has packed", "Queue::start_merged",
+     kMergedGaps, nullptr},
 };
 
 }  // namespace

@@ -124,8 +124,9 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   for (const Request* member : exchange.members) {
     exchange.entries += member->entries;
     exchange.bytes += member->transfer.direction == Direction::kSend ? member->matched_bytes : 0;
-    exchange.undisturbed = exchange.undisturbed && member->packing == nullptr && member->peer_starts == UINT64_MAX &&
-                           member->failures == 0 && member->standing == nullptr;
+    exchange.undisturbed = exchange.undisturbed && member->peer_starts == UINT64_MAX && member->failures == 0 &&
+                           member->standing == nullptr;
+    exchange.packed = exchange.packed || member->packing != nullptr;
   }
 }
 

@@ -110,9 +110,10 @@ struct Exchange {
   bool released = false;    // it was let go of, and a member has been freed since
   uint64_t last_queue = 0;  // of the last start, once a member has been freed
   uint64_t last_start = 0;  // likewise: how many there were
-  // Since all were matched nothing has happened to a member but starts and waits, and nothing is to be packed: then
-  // what holds for the lead holds for all. What has once been disturbed stays so.
+  // Since all were matched nothing has happened to a member but starts and waits: then what holds for the lead holds
+  // for all. What has once been disturbed stays so.
   bool undisturbed = false;
+  bool packed = false;   // something is to be packed, unpacked or combined
   uint64_t entries = 0;  // of all members
   uint64_t bytes = 0;    // that a start sends
   MergedPostings postings;

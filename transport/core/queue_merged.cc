@@ -22,6 +22,9 @@ bool Queue::may_start(const Exchange& exchange) const {
 Status Queue::start_merged(Exchange& exchange) {
   const uint64_t iteration = exchange.lead->starts + 1;
   stream_ops_.clear();
+  if (exchange.packed)
+    LANYARD_RETURN_IF_ERROR(pack(exchange.members));
+  const size_t moves = stream_ops_.size();
   LANYARD_RETURN_IF_ERROR(ring_exchange(exchange, iteration));
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* member : exchange.members) {
@@ -30,7 +33,7 @@ Status Queue::start_merged(Exchange& exchange) {
       list(*member);
   }
   figures_.bytes += exchange.bytes;
-  note_starts(exchange.members.size(), exchange.entries, stream_ops_.size());
+  note_starts(exchange.members.size(), exchange.entries, stream_ops_.size() - moves);
   const std::span<const nic::Posting> postings = exchange.postings.of(exchange.members, iteration);
   endpoint_.count_posted(postings.size());
   if (endpoint_.overflow().empty() && endpoint_.nic().post_prepared(postings).ok()) [[likely]]
@@ -47,6 +50,8 @@ Status Queue::wait_merged(Exchange& exchange) {
   op.kind = gpu::StreamOp::Kind::kWait64;  // an exchange's done word is no counter's copy
   op.word = lead.done.address;
   op.value = lead.done_base + lead.starts;
+  if (exchange.packed)
+    unpack(exchange.members);
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* member : exchange.members)
     ++member->waits;

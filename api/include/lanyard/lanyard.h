@@ -147,9 +147,12 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
  * point-to-point request is: MPIX_Enqueue_start and MPIX_Enqueue_wait, alone or with others in one call,
  * MPI_Request_free, stall reports. Between the two calls nothing of the host's is needed. Its status is empty.
  * Every process sends to each that wants something of it, so of P processes each has up to P-1 messages either way, as
- * an exchange where there can be one ("lanyard_exchange", of which the one hint for a collective is "none"): up to
- * 2 (P-1) + 1 deferred-work entries a start in place of 4 (P-1), with strategies B and C 3 (P-1) + 1, with strategy D
- * 2 P. What messages of point-to-point requests match does not depend on collectives, nor the other way round.
+ * an exchange where there can be one: up to 2 (P-1) + 1 deferred-work entries a start in place of 4 (P-1). Barriers and
+ * allreduces have two sets of messages for starts in turn, so P entries; with strategies B and C P-1 more each, with
+ * strategy D one more. The one hint for a collective is "lanyard_exchange" with "none": its messages are then single
+ * requests, as graphs and kernels need them, and the same at each start. It is to be given by all processes alike,
+ * else barriers and allreduces do not match. What messages of point-to-point requests match does not depend on
+ * collectives, nor the other way round.
  * MPIX_Allreduce_init: MPI's own operations on MPI's own datatypes, combined on the stream in the order of ranks, which
  * makes the same bits on every process and in every run: ((x0 op x1) op x2) and so on. The own contribution and the
  * result in memory of the host's, on host streams, or of one GPU, on streams of that; no long double there. Neighbour
