@@ -15,7 +15,7 @@
 // All words count on for as long as the pair lasts, and each has one writer at a time, but for those of the claims. A
 // start knows its number by itself, so starts may be enqueued, or captured and replayed, in any mixture.
 //
-// tests/lane_protocol_test.cc runs the steps in every order, gpu/lane_protocol.h has them.
+// gpu/lane_protocol.h has the steps; tests/interleaving tries their orders.
 #ifndef LANYARD_GPU_LANE_H_
 #define LANYARD_GPU_LANE_H_
 
@@ -56,13 +56,16 @@ class Lanes {
   virtual Result<Opened> open(bool sends, void* buffer, uint64_t bytes) = 0;
 
   struct Terms {
-    uint64_t bytes = 0;        // of the message
-    bool ready = false;        // a ready send's: the sender need not be told of starts
-    uint64_t* done = nullptr;  // of the host's: each wait that has passed makes it grow by one; outlives the lane
-    uint64_t* gone = nullptr;  // of the host's: once it has grown waits pass; outlives the lane
+    uint64_t bytes = 0;  // of the message
+    bool ready = false;  // a ready send's: the sender need not be told of starts
+    // Words of the host's, which outlive the lane:
+    uint64_t* begun = nullptr;  // each start that the device has made makes it grow by one
+    uint64_t* done = nullptr;   // each wait that has passed makes it grow by one
+    uint64_t* gone = nullptr;   // once it has grown waits pass
+    bool may_wait = false;      // for the device: no stream waits for what the caller does next
   };
   // Makes it usable, once. As open(). kUnsupported: the other side's memory is on another host, or this device has no
-  // way to it.
+  // way to it; kFailed: the memory could not be mapped.
   virtual Status connect(Lane& lane, const LaneOffer& other, const Terms& terms) = 0;
 
   // This side touches the other's memory no more: requires that nothing that was enqueued names the lane.

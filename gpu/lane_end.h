@@ -18,11 +18,13 @@ struct LaneEnd {
   uint64_t chunks;       // at least 1; one of 0 bytes where there is nothing to copy
   uint64_t sends;        // 1: this side
   uint64_t ready;        // 1: a ready send's
-  uint64_t done;         // of the host's: a wait that has passed makes it done_base and the start's number
+  uint64_t begun;        // of the host's: a start makes it begun_base and its number
+  uint64_t begun_base;
+  uint64_t done;  // of the host's: a wait that has passed makes it done_base and the start's number
   uint64_t done_base;
   uint64_t gone;  // of the host's: once it is more than gone_base waits pass
   uint64_t gone_base;
-  uint64_t reserved[4];
+  uint64_t reserved[2];
 
   // This device's own.
   uint64_t started;   // how often

@@ -39,6 +39,8 @@ struct LaneView {
   uint64_t iteration;  // that is started, or waited for
   uint64_t decided;    // as the team came to it
   uint64_t opened;     // likewise
+  uint64_t told;       // the host's word that this start, or wait, makes told_base and the iteration
+  uint64_t told_base;
 
   // Of a send's end: which chunks of an iteration that was left have been claimed, and how many are copied. Two of each
   // in turn: who begins with one of them knows that nobody is left who has it from two iterations ago, as the other
@@ -65,6 +67,8 @@ LANYARD_LANE_STEP LaneView view_lane(Team& team, uint64_t end, bool start) {
   view.sends = team.load(LANYARD_LANE_WORD(end, sends));
   view.ready = team.load(LANYARD_LANE_WORD(end, ready));
   view.iteration = team.load(LANYARD_LANE_WORD(end, started)) + (start ? 1 : 0);
+  view.told = team.load(start ? LANYARD_LANE_WORD(end, begun) : LANYARD_LANE_WORD(end, done));
+  view.told_base = team.load(start ? LANYARD_LANE_WORD(end, begun_base) : LANYARD_LANE_WORD(end, done_base));
   view.decided = team.acquire(LANYARD_LANE_WORD(end, decided));
   view.opened = team.acquire(LANYARD_LANE_WORD(end, opened));
   return view;
@@ -153,10 +157,18 @@ LANYARD_LANE_STEP void start_lane(Team& team, const LaneView& lane, uint32_t whi
     tell_both(team, lane);
 }
 
+// What the host is told of a start that is made, and of a wait that has passed because the iteration is copied. By one
+// thread.
+template <typename Team>
+LANYARD_LANE_STEP void tell_host(Team& team, const LaneView& lane) {
+  team.store(lane.told, lane.told_base + lane.iteration);
+}
+
 // Once all teams have done theirs, by one thread.
 template <typename Team>
 LANYARD_LANE_STEP void end_start(Team& team, const LaneView& lane, uint32_t teams) {
   team.store(LANYARD_LANE_WORD(lane.end, started), lane.iteration);
+  tell_host(team, lane);
   if (lane.sends == 0)
     return;
   if (team.load(LANYARD_LANE_WORD(lane.end, decided)) % 2 != 0) {
@@ -171,10 +183,14 @@ LANYARD_LANE_STEP void end_start(Team& team, const LaneView& lane, uint32_t team
   team.store(LANYARD_LANE_WORD(lane.peer, opened), lane.iteration);
 }
 
-// What a wait finds. By one thread.
+// What a wait finds. By one thread. To acquire with each look disturbs others where it goes on for long: unless `eager`
+// words are looked at by plain loads first.
 enum class LaneLook : uint8_t { kNothing, kMayCopy, kComplete };
 template <typename Team>
-LANYARD_LANE_STEP LaneLook look_at_lane(Team& team, const LaneView& lane) {
+LANYARD_LANE_STEP LaneLook look_at_lane(Team& team, const LaneView& lane, bool eager) {
+  if (!eager && team.load(LANYARD_LANE_WORD(lane.end, completed)) < lane.iteration &&
+      team.load(LANYARD_LANE_WORD(lane.end, opened)) < lane.iteration && (lane.sends == 0 || lane.ready == 0))
+    return LaneLook::kNothing;
   if (team.acquire(LANYARD_LANE_WORD(lane.end, completed)) >= lane.iteration)
     return LaneLook::kComplete;
   return is_open(team, lane) ? LaneLook::kMayCopy : LaneLook::kNothing;
@@ -184,13 +200,6 @@ LANYARD_LANE_STEP LaneLook look_at_lane(Team& team, const LaneView& lane) {
 template <typename Team>
 LANYARD_LANE_STEP bool is_gone(Team& team, const LaneView& lane) {
   return team.load(team.load(LANYARD_LANE_WORD(lane.end, gone))) > team.load(LANYARD_LANE_WORD(lane.end, gone_base));
-}
-
-// What a wait tells the host that has passed because the iteration is copied. By one thread.
-template <typename Team>
-LANYARD_LANE_STEP void tell_host(Team& team, const LaneView& lane) {
-  team.store(team.load(LANYARD_LANE_WORD(lane.end, done)),
-             team.load(LANYARD_LANE_WORD(lane.end, done_base)) + lane.iteration);
 }
 
 }  // namespace lanyard::gpu

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -43,13 +44,14 @@ struct Gpus {
 struct Options {
   std::array<bool, 2> lanes{true, true};
   bool indivisible = true;
+  int confined = -1;
   core::Strategy strategy = core::Strategy::kTargetCounter;
 };
 
 class Job {
  public:
   explicit Job(const Options& options = {})
-      : driver({.devices = 2, .adds_indivisibly = options.indivisible}),
+      : driver({.devices = 2, .confined = options.confined, .adds_indivisibly = options.indivisible}),
         gpus{std::make_unique<Gpus>(driver, 0), std::make_unique<Gpus>(driver, 1)},
         mail(2),
         fabric(2, with_memory()) {
@@ -59,9 +61,8 @@ class Job {
       endpoint.lanes = options.lanes[rank] ? gpus[rank]->lanes.get() : nullptr;
       processes[rank] = std::make_unique<Process>(fabric.nic(rank), rank, mail, endpoint);
       gpu::Device& device = *gpus[rank]->devices.of_ordinal(static_cast<int>(rank)).value();
-      streams[rank] = std::move(
-          gpu::DeviceStream::make(device, gpus[rank]->pages, driver.make_program_stream(static_cast<int>(rank)), {})
-              .value());
+      handles[rank] = driver.make_program_stream(static_cast<int>(rank));
+      streams[rank] = std::move(gpu::DeviceStream::make(device, gpus[rank]->pages, handles[rank], {}).value());
       queues[rank] = std::move(core::Queue::create(process(rank).endpoint, *streams[rank]).value());
     }
   }
@@ -84,9 +85,10 @@ class Job {
     return made;
   }
   void settle() {
-    while (mail.under_way() > 0)
+    do {
       for (auto& each : processes)
         each->matcher.progress();
+    } while (mail.under_way() > 0);
   }
   // 0 sends to 1.
   void pair(uint64_t bytes) {
@@ -135,6 +137,7 @@ class Job {
   Mail mail;
   LocalFabric fabric;
   std::array<std::unique_ptr<Process>, 2> processes;
+  std::array<gpu::StreamHandle, 2> handles{};
   std::array<std::unique_ptr<gpu::DeviceStream>, 2> streams;
   std::array<std::unique_ptr<core::Queue>, 2> queues;
   Request* send = nullptr;
@@ -149,10 +152,11 @@ INSTANTIATE_TEST_SUITE_P(Strategies, CoreLanes,
 
 TEST_P(CoreLanes, AMessageNeedsNoCard) {
   Job job({.strategy = GetParam()});
-  job.pair(5000);
+  const uint64_t bytes = GetParam() == core::Strategy::kWriteBack ? 0 : 5000;
+  job.pair(bytes);
   ASSERT_TRUE(job.send->matched() && job.receive->matched());
   ASSERT_TRUE(job.send->lane != nullptr && job.receive->lane != nullptr);
-  EXPECT_EQ(job.receive->matched_bytes, 5000u);
+  EXPECT_EQ(job.receive->matched_bytes, bytes);
   EXPECT_EQ(job.send->entries + job.receive->entries, 0u);
   job.iterate(20);
   EXPECT_EQ(job.process(0).endpoint.entries_posted() + job.process(1).endpoint.entries_posted(), 0u);
@@ -182,8 +186,8 @@ TEST(CoreLanesTest, PairsComeAndGo) {
 }
 
 TEST(CoreLanesTest, WhereOneSideCannotTheCardCarries) {
-  for (const auto& options :
-       {Options{.lanes = {true, false}}, Options{.lanes = {false, true}}, Options{.indivisible = false}}) {
+  for (const auto& options : {Options{.lanes = {true, false}}, Options{.lanes = {false, true}},
+                              Options{.indivisible = false}, Options{.confined = 0}, Options{.confined = 1}}) {
     Job job(options);
     job.pair(1000);
     ASSERT_TRUE(job.send->matched() && job.receive->matched());
@@ -212,7 +216,7 @@ TEST(CoreLanesTest, WhatDoesNotMatchLeavesNothing) {
   job.expect_nothing_left();
   Request& crossing = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 100));
   Request& taken = job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 100));
-  while (!taken.matched())
+  while (taken.peer_lane == 0)
     job.process(1).matcher.progress();
   job.process(0).matcher.withdraw(crossing);
   job.settle();
@@ -251,6 +255,122 @@ TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
   EXPECT_TRUE(job.run(0));
   job.free(0, *job.send);
   job.free(1, *job.receive);
+  job.expect_nothing_left();
+}
+
+// Nobody is told that a side is gone before its last kernel has run.
+TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
+  Job job;
+  job.pair(64);
+  std::atomic<bool> open{false};
+  job.driver.call_host(job.handles[0], [&open] {
+    while (!open.load())
+      std::this_thread::sleep_for(100us);
+  });
+  job.start_and_wait(0, *job.send);
+  job.free(1, *job.receive);
+  job.settle();
+  EXPECT_EQ(job.process(0).endpoint.take_failed(job.queue(0)), job.send);
+  job.process(0).endpoint.release(*job.send);
+  job.free(0, *job.send);
+  job.settle();
+  EXPECT_EQ(job.process(0).endpoint.unparted(), 1u);
+  EXPECT_EQ(job.process(1).endpoint.unparted(), 1u) << "the sender's kernels may write there yet";
+  open.store(true);
+  EXPECT_TRUE(job.run(0));
+  job.expect_nothing_left();
+}
+
+// A queue is through when all starts have completed, also those without a wait.
+TEST(CoreLanesTest, AQueueIsSettledWithoutTheProgramsWaits) {
+  Job job;
+  job.pair(64);
+  Request* const send[] = {job.send};
+  Request* const receive[] = {job.receive};
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(works(job.queue(0).start(send)));
+    ASSERT_TRUE(works(job.queue(1).start(receive)));
+    ASSERT_TRUE(job.run(0) && job.run(1));
+    ASSERT_TRUE(works(job.queue(0).wait(send)));
+    ASSERT_TRUE(works(job.queue(1).wait(receive)));
+    ASSERT_TRUE(job.run(0) && job.run(1));
+  }
+  job.iterate(2);
+}
+
+TEST(CoreLanesTest, AReceiveIsWithdrawnBeforeItsSenderHasConnected) {
+  for (const int confined : {-1, 0}) {
+    Job job({.confined = confined});
+    Request& send = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 64));
+    Request& receive = job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 64));
+    while (receive.peer_lane == 0)
+      job.process(1).matcher.progress();
+    EXPECT_FALSE(receive.matched());
+    job.process(1).matcher.withdraw(receive);
+    job.settle();
+    if (confined < 0) {
+      ASSERT_TRUE(send.matched());
+      Request* const only[] = {&send};
+      EXPECT_EQ(job.queue(0).start(only).code(), Code::kFailed);
+    } else {
+      // It is still there for another receive.
+      EXPECT_FALSE(send.matched());
+      job.send = &send;
+      job.receive = &job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 64));
+      job.settle();
+      job.iterate(2);
+      job.free(1, *job.receive);
+    }
+    job.free(0, send);
+    job.expect_nothing_left();
+  }
+}
+
+// What a capture began is undone where the stream refuses it.
+TEST(CoreLanesTest, ACaptureThatFailsLeavesTheRequestAsItWas) {
+  Job job;
+  job.pair(64);
+  gpu::Device& other = *job.gpus[0]->devices.of_ordinal(1).value();
+  const gpu::StreamHandle handle = job.driver.make_program_stream(1);
+  const auto stream = std::move(gpu::DeviceStream::make(other, job.gpus[0]->pages, handle, {}).value());
+  {
+    const auto queue = std::move(core::Queue::create(job.process(0).endpoint, *stream).value());
+    Request* const only[] = {job.send};
+    job.driver.begin_capture(handle);
+    EXPECT_EQ(queue->start(only).code(), Code::kUnsupported);
+    EXPECT_EQ(job.send->standing, nullptr);
+    EXPECT_TRUE(job.driver.end_capture(handle).has_value());
+  }
+  stream->halt();
+  job.iterate(2);
+}
+
+// A graph's starts are the host's to see as those of a queue are.
+TEST(CoreLanesTest, AReplayIsUnderWay) {
+  Job job;
+  job.pair(64);
+  Request* const only[] = {job.send};
+  const gpu::StreamHandle handle = job.handles[0];
+  job.driver.begin_capture(handle);
+  ASSERT_TRUE(works(job.queue(0).start(only)));
+  ASSERT_TRUE(works(job.queue(0).wait(only)));
+  const auto graph = job.driver.end_capture(handle);
+  ASSERT_TRUE(graph.has_value());
+  EXPECT_EQ(job.queue(0).first_under_way(), nullptr);
+  job.driver.replay(*graph, handle);
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (job.queue(0).first_under_way() == nullptr && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(100us);
+  EXPECT_EQ(job.queue(0).first_under_way(), job.send);
+  EXPECT_NE(job.queue(0).explain_stall().find("rank 1 has not started its side"), std::string::npos)
+      << job.queue(0).explain_stall();
+  // That the other side is gone is found out.
+  job.free(1, *job.receive);
+  job.settle();
+  EXPECT_EQ(job.process(0).endpoint.take_failed(job.queue(0)), job.send);
+  job.process(0).endpoint.release(*job.send);
+  EXPECT_TRUE(job.run(0));
+  job.free(0, *job.send);
   job.expect_nothing_left();
 }
 

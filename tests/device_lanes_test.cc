@@ -48,6 +48,7 @@ struct Side {
   std::unique_ptr<DeviceStream> stream;
 
   uint64_t done() const { return std::atomic_ref(const_cast<uint64_t&>(words[0])).load(std::memory_order_acquire); }
+  uint64_t begun() const { return std::atomic_ref(const_cast<uint64_t&>(words[16])).load(std::memory_order_acquire); }
   Status enqueue(std::initializer_list<Kind> kinds) {
     std::vector<StreamOp> ops;
     for (const Kind kind : kinds) {
@@ -84,7 +85,8 @@ class DeviceLanes2 : public testing::TestWithParam<bool> {
   }
   Status connect(Side& side, const Side& other, int which, uint64_t bytes, bool ready) {
     return process(which).lanes->connect(
-        *side.lane, other.offer, {.bytes = bytes, .ready = ready, .done = &side.words[0], .gone = &side.words[8]});
+        *side.lane, other.offer,
+        {.bytes = bytes, .ready = ready, .begun = &side.words[16], .done = &side.words[0], .gone = &side.words[8]});
   }
   void pair(uint64_t bytes, bool ready = false) {
     open(send_, 0, true, bytes);
@@ -248,6 +250,11 @@ TEST_F(DeviceLanesRefusals, ASharedDeviceIsTheCards) {
   EXPECT_EQ(open(driver, driver.make_memory(64), Sharing::kShared).code(), Code::kUnsupported);
 }
 
+TEST_F(DeviceLanesRefusals, ADeviceThatDoesNotSeeOthersStoresIsTheCards) {
+  FakeDriver driver({.shares_words = false});
+  EXPECT_EQ(open(driver, driver.make_memory(64)).code(), Code::kUnsupported);
+}
+
 TEST_F(DeviceLanesRefusals, OtherDevicesOfNoUseAreRefusedAtTheConnection) {
   for (const bool peers : {false, true}) {
     FakeDriver driver({.devices = 2, .peers = peers, .adds_indivisibly = false});
@@ -256,8 +263,9 @@ TEST_F(DeviceLanesRefusals, OtherDevicesOfNoUseAreRefusedAtTheConnection) {
     Result<Lanes::Opened> receive = process.lanes->open(false, driver.make_memory(64, 1), 8);
     ASSERT_TRUE(send.ok() && receive.ok());
     alignas(4096) std::array<uint64_t, 512> words{};
-    const Status status = process.lanes->connect(*receive.value().lane, send.value().offer,
-                                                 {.bytes = 8, .done = &words[0], .gone = &words[1]});
+    const Status status =
+        process.lanes->connect(*receive.value().lane, send.value().offer,
+                               {.bytes = 8, .begun = &words[2], .done = &words[0], .gone = &words[1]});
     EXPECT_EQ(status.code(), Code::kUnsupported) << status.to_string();
   }
 }

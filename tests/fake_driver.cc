@@ -49,6 +49,7 @@ Result<gpu::DeviceFacts> FakeDriver::facts(int device) {
   facts.multiprocessors = 4;
   facts.writes_words = options_.writes_words;
   facts.awaits_words = options_.awaits_words;
+  facts.shares_words = options_.shares_words;
   return facts;
 }
 
@@ -106,7 +107,7 @@ Status FakeDriver::reach_device(int device) {
     return current.status();
   if (current.value() == device)
     return {};
-  if (!options_.peers)
+  if (!options_.peers || current.value() == options_.confined)
     return fault(Fault::kUnsupported, "reach_device");
   map_anew(device);
   return {};
@@ -501,7 +502,7 @@ void FakeDriver::run_lanes(const gpu::LaneArguments& arguments) {
   }
   while (arguments.wait != 0 && !open.empty() && !stopping_ && !lost_) {
     std::erase_if(open, [&](const gpu::LaneView& lane) {
-      switch (gpu::look_at_lane(team, lane)) {
+      switch (gpu::look_at_lane(team, lane, true)) {
         case gpu::LaneLook::kComplete: gpu::tell_host(team, lane); return true;
         case gpu::LaneLook::kMayCopy: (void)gpu::copy_chunks(team, lane); return false;
         case gpu::LaneLook::kNothing: break;

@@ -43,7 +43,9 @@ class FakeDriver final : public gpu::Driver {
     int devices = 1;
     bool writes_words = true;
     bool awaits_words = true;
+    bool shares_words = true;
     bool peers = true;  // devices reach each other
+    int confined = -1;  // but this one, which reaches no other
     bool adds_indivisibly = true;
     size_t queue = 1024;
   };

@@ -68,6 +68,7 @@ Result<DeviceFacts> CudaDriver::facts(int device) {
   facts.name = std::string(name) + " (PCI bus " + std::to_string(bus.value()) + ")";
   facts.multiprocessors = processors.value();
   facts.writes_words = facts.awaits_words = words.value() != 0;
+  facts.shares_words = true;
   return facts;
 }
 

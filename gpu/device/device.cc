@@ -161,9 +161,11 @@ Status Device::launch(StreamHandle stream, const CombineArguments& arguments) {
 }
 
 // As many blocks as chunks, but no more than are there at the same time beside the program's: a block copies several.
+// Blocks that wait stay for as long as it takes, so they leave most of the device to what they may be waiting for.
 Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes, const LaneArguments& arguments) {
   constexpr uint64_t kUnit = 16;
-  const auto most = static_cast<uint64_t>(facts_.multiprocessors);
+  const auto all = static_cast<uint64_t>(facts_.multiprocessors);
+  const uint64_t most = arguments.wait != 0 ? std::max<uint64_t>(1, all / 4) : all;
   const auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(chunks, 1, most));
   const auto threads = static_cast<uint32_t>(
       std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), LaneArguments::kLanes, kLaneThreads));

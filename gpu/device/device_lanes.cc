@@ -59,6 +59,8 @@ Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes
   // A kernel that waits would keep the others from what it waits for.
   if (owner.is_shared())
     return Status(Code::kUnsupported, "other processes use the device too");
+  if (!owner.facts().shares_words)
+    return Status(Code::kUnsupported, "the device's kernels may not see what others store");
   Opened opened;
   const Result<DeviceMemory::Loan> lent = memory_.lend(buffer, bytes);
   if (!lent.ok())
@@ -131,9 +133,12 @@ Result<DeviceAddress> DeviceLanes::reach_word(Device& device, const uint64_t* wo
 Status DeviceLanes::connect(Lane& lane, const LaneOffer& other, const Terms& terms) {
   OwnLane& own = static_cast<OwnLane&>(lane);
   const Status status = connect_once(own, other, terms);
-  if (status.ok() || !may_unmap())
+  if (status.ok())
     return status;
   own.give_back();
+  if (status.code() != Code::kFailed || !terms.may_wait)
+    return status;
+  // In its place something may be mapped that its owner has freed since.
   unmap();
   return connect_once(own, other, terms);
 }
@@ -148,6 +153,9 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   const Result<DeviceAddress> peer_buffer = reach(own, other.buffer);
   if (!peer_buffer.ok())
     return peer_buffer.status();
+  const Result<DeviceAddress> begun = reach_word(device, terms.begun);
+  if (!begun.ok())
+    return begun.status();
   const Result<DeviceAddress> done = reach_word(device, terms.done);
   if (!done.ok())
     return done.status();
@@ -165,6 +173,8 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   end.chunks = own.chunks;
   end.sends = own.sends ? 1 : 0;
   end.ready = terms.ready ? 1 : 0;
+  end.begun = begun.value();
+  end.begun_base = std::atomic_ref(*terms.begun).load();
   end.done = done.value();
   end.done_base = std::atomic_ref(*terms.done).load();
   end.gone = gone.value();

@@ -2,7 +2,7 @@
 //
 // What was borrowed for a lane stays mapped until unmap(): it may wait for the device, whose streams may wait for what
 // the caller does next. But memory that its owner has freed and allocated anew cannot be mapped beside what was there
-// before, so connect() unmaps where it must. An allocation is mapped once, however many lanes it serves.
+// before, so connect() unmaps where it must and may. An allocation is mapped once, however many lanes it serves.
 #ifndef LANYARD_GPU_DEVICE_DEVICE_LANES_H_
 #define LANYARD_GPU_DEVICE_DEVICE_LANES_H_
 

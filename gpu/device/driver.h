@@ -32,6 +32,7 @@ struct DeviceFacts {
   int multiprocessors = 1;
   bool writes_words = false;  // memory operations: stream-ordered 64-bit writes
   bool awaits_words = false;  // and 64-bit waits, on any host memory that is registered
+  bool shares_words = false;  // kernels that look for words in its memory see what other devices store there meanwhile
 };
 
 // What an address is.

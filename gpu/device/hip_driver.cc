@@ -48,6 +48,8 @@ Result<DeviceFacts> HipDriver::facts(int device) {
   LANYARD_HIP_TRY(hipDeviceGetAttribute, &facts.multiprocessors, hipDeviceAttributeMultiprocessorCount, device);
   // Each memory operation of HIP's is a launch of its own, and may be a kernel: ours do many at once.
   facts.writes_words = facts.awaits_words = false;
+  // Memory of hipMalloc's may be cached where others' stores are not seen.
+  facts.shares_words = false;
   return facts;
 }
 

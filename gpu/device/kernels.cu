@@ -266,7 +266,7 @@ __device__ void wait_for_lanes(BlockTeam& team, const LaneArguments& arguments, 
   for (uint32_t looks = 1;; ++looks) {
     if (mine < arguments.count && states[mine] < kPassed) {
       const LaneView& lane = views[mine];
-      const LaneLook look = look_at_lane(team, lane);
+      const LaneLook look = look_at_lane(team, lane, looks <= kEagerLooks);
       if (look == LaneLook::kComplete)
         states[mine] = kPassed;
       else if (look == LaneLook::kMayCopy && states[mine] == kWaits)

@@ -32,6 +32,8 @@ static_assert(sizeof(Form) <= sizeof(DeviceMemory::Loan) && std::is_trivially_co
 bool is_within(const Form& form, uint64_t allocated) {
   return form.offset <= allocated && form.bytes <= allocated - form.offset;
 }
+// Of a mapping that holds it, so that its address is found though it may have no bytes.
+uint64_t reach_of(const Form& form) { return form.offset + std::max<uint64_t>(form.bytes, 1); }
 Status outside(const Form& form) {
   return {Code::kInvalidArgument, std::to_string(form.bytes) + " bytes at " + std::to_string(form.offset) +
                                       " are not within the lender's allocation"};
@@ -128,7 +130,7 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
     if (!is_within(form, borrowed.allocated))
       return outside(form);
     ++borrowed.times;
-    borrowed.mapping.bytes = std::max(borrowed.mapping.bytes, form.offset + form.bytes);
+    borrowed.mapping.bytes = std::max(borrowed.mapping.bytes, reach_of(form));
     return reinterpret_cast<std::byte*>(base + form.offset);
   }
   const Result<ContextHandle> context = driver_.context_of_device(mapped_for);
@@ -150,8 +152,7 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
     driver_.give_back(base.value());
     return outside(form);
   }
-  borrowed_[base.value()] = {
-      {form.offset + form.bytes, mapped_for, device.value(), base.value()}, form.handle, allocated, 1};
+  borrowed_[base.value()] = {{reach_of(form), mapped_for, device.value(), base.value()}, form.handle, allocated, 1};
   return reinterpret_cast<std::byte*>(base.value() + form.offset);
 }
 

@@ -59,6 +59,7 @@ class LaneTeam {
 struct Side {
   std::array<Atomic<uint64_t>, sizeof(LaneEnd) / kWord> end{};
   std::array<uint64_t, kMostWords> buffer{};
+  Atomic<uint64_t> begun{0};
   Atomic<uint64_t> done{0};
   Atomic<uint64_t> gone{0};
 
@@ -91,7 +92,8 @@ class LanePair {
     run_blocks([&](uint32_t) {
       LaneTeam team;
       const LaneView lane = view_lane(team, side.address(), false);
-      for (LaneLook look; (look = look_at_lane(team, lane)) != LaneLook::kComplete;)
+      bool eager = true;
+      for (LaneLook look; (look = look_at_lane(team, lane, eager)) != LaneLook::kComplete; eager = !eager)
         if (look == LaneLook::kNothing || !copy_chunks(team, lane))
           yield();
     });
@@ -121,6 +123,7 @@ class LanePair {
     set(offsetof(LaneEnd, chunk_bytes), kChunkWords * kWord);
     set(offsetof(LaneEnd, chunks), chunks_);
     set(offsetof(LaneEnd, sends), sends ? 1 : 0);
+    set(offsetof(LaneEnd, begun), reinterpret_cast<uint64_t>(&side.begun));
     set(offsetof(LaneEnd, done), reinterpret_cast<uint64_t>(&side.done));
     set(offsetof(LaneEnd, gone), reinterpret_cast<uint64_t>(&side.gone));
   }
@@ -153,8 +156,8 @@ void run_iterations(uint64_t chunks, uint32_t blocks) {
     pair->wait(pair->send);
   }
   receiver.join();
-  expect(pair->send.done.load() == kIterations && pair->receive.done.load() == kIterations,
-         "the host is not told of all");
+  for (const Side* side : {&pair->send, &pair->receive})
+    expect(side->begun.load() == kIterations && side->done.load() == kIterations, "the host is not told of all");
 }
 
 }  // namespace

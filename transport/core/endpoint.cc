@@ -165,9 +165,9 @@ void Endpoint::close_resources(Request& request) {
   request.plan.clear();
   if (request.lane == nullptr)
     return;
-  const uint32_t nic = request.matched() ? request.matched_nic : request.transfer.peer_nic;
-  unparted_.push_back({request.number, nic, request.peer_parted, request.released ? request.queue_number : 0,
-                       std::exchange(request.lane, nullptr)});
+  const uint32_t nic = request.peer_lane != 0 ? request.matched_nic : request.transfer.peer_nic;
+  unparted_.push_back({request.lane_number, nic, request.matched_number, request.peer_lane, request.peer_parted,
+                       request.released ? request.queue_number : 0, std::exchange(request.lane, nullptr)});
   if (!request.released)
     options_.lanes->disconnect(*unparted_.back().lane);
   close_lanes();
@@ -179,66 +179,88 @@ void Endpoint::close_resources(Request& request) {
 std::optional<gpu::LaneOffer> Endpoint::open_lane(Request& request) {
   if (options_.lanes == nullptr || request.exchange != nullptr)
     return std::nullopt;
-  close_lanes();
+  unmap_lanes();
   const Transfer& transfer = request.transfer;
   Result<gpu::Lanes::Opened> opened =
       options_.lanes->open(transfer.direction == Direction::kSend, transfer.buffer, transfer.bytes);
   if (!opened.ok())
     return std::nullopt;
   request.lane = std::move(opened.value().lane);
+  request.lane_number = ++lane_numbers_;
+  request.peer_lane = 0;
   request.peer_parted = false;
+  request.followed = 0;
   return opened.value().offer;
 }
 
-Status Endpoint::connect_lane(Request& request, const gpu::LaneOffer& other, bool ready) {
+Status Endpoint::connect_lane(Request& request, const gpu::LaneOffer& other, uint32_t peer_lane, bool ready) {
   Result<Resources> resources = resources_.open_lane(request.transfer);
   if (!resources.ok())
     return resources.status();
   const gpu::Lanes::Terms terms{.bytes = request.matched_bytes,
                                 .ready = ready,
+                                .begun = resources.value().begun.address,
                                 .done = resources.value().done.address,
-                                .gone = resources.value().gone.address};
+                                .gone = resources.value().gone.address,
+                                .may_wait = is_idle()};
   if (Status status = options_.lanes->connect(*request.lane, other, terms); !status.ok()) {
     resources_.close(resources.value());
     return status;
   }
   resources_.close(request);
   static_cast<Resources&>(request) = std::move(resources.value());
+  request.peer_lane = peer_lane;
   return {};
 }
 
 void Endpoint::drop_lane(Request& request) {
   request.lane = nullptr;
+  request.peer_lane = 0;
   request.peer_parted = false;
 }
 
-void Endpoint::part_lane(uint64_t number) {
-  if (Request* request = find(number))
-    request->peer_parted = true;
+void Endpoint::part_lane(uint64_t request, uint32_t lane) {
+  if (Request* found = find(request); found != nullptr && found->lane != nullptr && found->lane_number == lane)
+    found->peer_parted = true;
   for (Unparted& each : unparted_)
-    each.peer_parted = each.peer_parted || each.number == number;
+    each.peer_parted = each.peer_parted || each.number == lane;
   close_lanes();
 }
 
 void Endpoint::part_lanes(uint32_t nic) {
+  for (auto& [_, request] : requests_)
+    request->peer_parted =
+        request->peer_parted || (request->lane != nullptr && request->matched() && request->matched_nic == nic);
   for (Unparted& each : unparted_)
     each.peer_parted = each.peer_parted || each.nic == nic;
   close_lanes();
 }
 
+std::optional<Endpoint::Parted> Endpoint::take_parted() {
+  for (Unparted& each : unparted_) {
+    if (each.peer_lane == 0 || (each.queue != 0 && !has_run_all(each.queue)))
+      continue;
+    const Parted parted{each.nic, each.peer_request, std::exchange(each.peer_lane, 0)};
+    if (std::exchange(each.queue, 0) != 0)
+      options_.lanes->disconnect(*each.lane);
+    close_lanes();
+    return parted;
+  }
+  return std::nullopt;
+}
+
 void Endpoint::close_lanes() {
-  std::erase_if(unparted_, [this](const Unparted& each) {
-    return each.peer_parted && (each.queue == 0 || has_run_all(each.queue));
-  });
+  std::erase_if(unparted_, [](const Unparted& each) { return each.peer_parted && each.peer_lane == 0; });
+}
+
+bool Endpoint::is_idle() {
+  return std::ranges::all_of(
+      queue_list_, [](Queue* queue) { return queue->stream().capturing() == 0 && queue->stream().is_empty(); });
 }
 
 // Not while a stream may wait for what this process does next.
 void Endpoint::unmap_lanes() {
-  if (!options_.lanes->may_unmap())
-    return;
-  const bool idle = std::ranges::all_of(
-      queue_list_, [](Queue* queue) { return queue->stream().capturing() == 0 && queue->stream().is_empty(); });
-  if (idle)
+  if (options_.lanes->may_unmap() && is_idle())
     options_.lanes->unmap();
 }
 

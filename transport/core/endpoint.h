@@ -92,13 +92,21 @@ class Endpoint {
   std::optional<gpu::LaneOffer> open_lane(Request& request);
   // Connects to the other side's, before bind(): requires matched_bytes. kUnsupported, kExhausted: it may go by the
   // card yet, and has lost nothing.
-  Status connect_lane(Request& request, const gpu::LaneOffer& other, bool ready);
-  // The message goes by the card after all, as the other side has not connected to the lane.
+  Status connect_lane(Request& request, const gpu::LaneOffer& other, uint32_t peer_lane, bool ready);
+  // The message goes by the card after all, as the other side has not connected to the lane, or will not start it.
   void drop_lane(Request& request);
-  // The other side of the lane of the request of that number, which may have been freed, is gone.
-  void part_lane(uint64_t number);
+  // The other side of that lane of the request of that number, which may have been freed, is gone.
+  void part_lane(uint64_t request, uint32_t lane);
   // And so are those of all that end there.
   void part_lanes(uint32_t nic);
+  // A lane of this process's that is gone: what the other side calls its request and its own, and where that is.
+  struct Parted {
+    uint32_t nic = 0;
+    uint64_t peer_request = 0;
+    uint32_t peer_lane = 0;
+  };
+  // One of which the other side has not been told; null: none.
+  std::optional<Parted> take_parted();
   size_t unparted() const { return unparted_.size(); }
 
   // Without overflow: entries that the queues keep for themselves, each as many as its largest epoch so far.
@@ -175,10 +183,13 @@ class Endpoint {
     uint64_t queue = 0;
   };
   // This side of a lane, of a request that was freed: nobody is given its memory as long as the other side may write to
-  // it, or a stream, where it was let go of, has starts and waits of it to run.
+  // it, or a stream, where it was let go of, has starts and waits of it to run; and until then the other side is not
+  // told, as these write to its memory.
   struct Unparted {
-    uint64_t number = 0;
+    uint32_t number = 0;
     uint32_t nic = 0;
+    uint64_t peer_request = 0;
+    uint32_t peer_lane = 0;  // 0: there is nobody to be told
     bool peer_parted = false;
     uint64_t queue = 0;  // 0: of none
     std::shared_ptr<gpu::Lane> lane;
@@ -201,6 +212,7 @@ class Endpoint {
   void close_enqueued();
   void close_lanes();
   void unmap_lanes();
+  bool is_idle();
 
   nic::Nic& nic_;
   const uint32_t self_;
@@ -221,6 +233,7 @@ class Endpoint {
   std::vector<Queue*> queue_list_;
   std::vector<Enqueued> enqueued_;
   std::vector<Unparted> unparted_;
+  uint32_t lane_numbers_ = 0;        // used up
   std::vector<uint64_t> questions_;  // numbers of receives
 };
 

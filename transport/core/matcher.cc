@@ -46,6 +46,24 @@ Status open_trigger(Endpoint& endpoint, Request& receive, const MatchCard& offer
   return own ? endpoint.open_trigger(receive) : Status();
 }
 
+// All of an offer but its lane.
+Status write_offer(Endpoint& endpoint, const Request& send, MatchCard& card) {
+  const Transfer& transfer = send.transfer;
+  card.kind = MatchCard::Kind::kOffer;
+  card.from_nic = endpoint.self();
+  card.communicator = transfer.communicator;
+  card.source = transfer.rank;
+  card.tag = transfer.tag;
+  card.bytes = transfer.bytes;
+  card.send = send.number;
+  card.ready = transfer.ready ? 1 : 0;
+  card.merged = send.exchange != nullptr ? 1 : 0;
+  card.strategy = static_cast<uint32_t>(endpoint.options().strategy);
+  card.longest = endpoint.nic().caps().max_message_bytes;
+  card.set = set_number(send);
+  return send.clear_to_send.valid() ? key_of(endpoint, send.clear_to_send, card.key) : Status();
+}
+
 }  // namespace
 
 Status Matcher::begin(Request& request) {
@@ -83,22 +101,10 @@ Status Matcher::begin(Request& request) {
   }
 
   MatchCard card;
-  card.kind = MatchCard::Kind::kOffer;
-  card.from_nic = endpoint_.self();
-  card.communicator = transfer.communicator;
-  card.source = transfer.rank;
-  card.tag = transfer.tag;
-  card.bytes = transfer.bytes;
-  card.send = request.number;
-  card.ready = transfer.ready ? 1 : 0;
-  card.merged = request.exchange != nullptr ? 1 : 0;
-  card.strategy = static_cast<uint32_t>(endpoint_.options().strategy);
-  card.longest = endpoint_.nic().caps().max_message_bytes;
-  card.set = set_number(request);
-  Status status = request.clear_to_send.valid() ? key_of(endpoint_, request.clear_to_send, card.key) : Status();
+  Status status = write_offer(endpoint_, request, card);
   if (status.ok()) {
     const std::optional<gpu::LaneOffer> lane = endpoint_.open_lane(request);
-    card.lane = lane ? 1 : 0;
+    card.lane = lane ? request.lane_number : 0;
     status = lane ? courier_.send(transfer.peer_nic, card, *lane) : courier_.send(transfer.peer_nic, card);
   }
   if (!status.ok()) {
@@ -126,7 +132,7 @@ void Matcher::handle(const MatchCard& card) {
     case MatchCard::Kind::kOffer: {
       // Nobody's card, of which not one message could be cut into pieces; or of a process that has ended meanwhile:
       // what is received from any source may yet come from another.
-      if (card.longest == 0 || courier_.why_unreachable(card.from_nic))
+      if (card.longest == 0 || courier_.why_unreachable(card.from_nic) || fall_back(card))
         return;
       Request* receive = posted_.find({card.communicator, card.source, card.tag});
       if (receive == nullptr) {
@@ -152,7 +158,8 @@ void Matcher::handle(const MatchCard& card) {
       if (Request* request = matched_with(card))
         endpoint_.assure(*request, card.starts);
       return;
-    case MatchCard::Kind::kParted: endpoint_.part_lane(card.reader); return;
+    case MatchCard::Kind::kConnected: confirmed(card); return;
+    case MatchCard::Kind::kParted: endpoint_.part_lane(card.reader, card.peer_lane); return;
   }
   LANYARD_CHECK(false, "a card of no kind");
 }
@@ -163,6 +170,7 @@ void Matcher::refuse(Request& receive, const MatchCard& offer, Status why) {
   answer.from_nic = endpoint_.self();
   answer.kind = MatchCard::Kind::kNoTrigger;
   answer.lane = 0;
+  answer.peer_lane = offer.lane;
   (void)courier_.send(offer.from_nic, answer);  // as in pair()
   fail(endpoint_, receive, std::move(why));
 }
@@ -173,6 +181,7 @@ void Matcher::pair(Request& receive, const MatchCard& offer, const gpu::LaneOffe
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
   answer.lane = 0;
+  answer.peer_lane = offer.lane;
   gpu::LaneOffer my_lane;
   const auto mine = endpoint_.options().strategy;
   const bool differs = offer.strategy != static_cast<uint32_t>(mine);
@@ -189,7 +198,7 @@ void Matcher::pair(Request& receive, const MatchCard& offer, const gpu::LaneOffe
     answer.receive = receive.number;
     answer.longest = endpoint_.nic().caps().max_message_bytes;
     answer.set = set_number(receive);
-    answer.lane = connect(receive, offer, lane, my_lane) ? 1 : 0;
+    answer.lane = connect(receive, offer, lane, my_lane) ? receive.lane_number : 0;
     if (answer.lane == 0)
       status = key_of(endpoint_, receive.buffer, answer.key);
     if (status.ok() && receive.flag.valid())
@@ -206,6 +215,13 @@ void Matcher::pair(Request& receive, const MatchCard& offer, const gpu::LaneOffe
     fail(endpoint_, receive, std::move(status));
     return;
   }
+  if (answer.lane != 0)
+    unconfirmed_.emplace(receive.number, offer);
+  else
+    conclude(receive, offer);
+}
+
+void Matcher::conclude(Request& receive, const MatchCard& offer) {
   receive.matched_peer = offer.source;
   receive.matched_nic = offer.from_nic;
   receive.matched_tag = offer.tag;
@@ -224,11 +240,46 @@ bool Matcher::connect(Request& receive, const MatchCard& offer, const gpu::LaneO
   if (!opened)
     return false;
   receive.matched_bytes = offer.bytes;
-  if (!endpoint_.connect_lane(receive, *theirs, offer.ready != 0).ok()) {
+  receive.matched_nic = offer.from_nic;
+  receive.matched_number = offer.send;
+  if (!endpoint_.connect_lane(receive, *theirs, offer.lane, offer.ready != 0).ok()) {
     endpoint_.drop_lane(receive);
     return false;
   }
   mine = *opened;
+  return true;
+}
+
+Request* Matcher::take_unconfirmed(uint64_t receive, uint32_t from_nic, uint64_t send) {
+  const auto found = unconfirmed_.find(receive);
+  if (found == unconfirmed_.end() || found->second.from_nic != from_nic || found->second.send != send)
+    return nullptr;
+  unconfirmed_.erase(found);
+  return endpoint_.find(receive);
+}
+
+void Matcher::confirmed(const MatchCard& card) {
+  const auto found = unconfirmed_.find(card.reader);
+  const MatchCard offer = found != unconfirmed_.end() ? found->second : MatchCard();
+  if (Request* receive = take_unconfirmed(card.reader, card.from_nic, card.writer))
+    conclude(*receive, offer);
+}
+
+bool Matcher::fall_back(const MatchCard& offer) {
+  Request* receive = take_unconfirmed(offer.reader, offer.from_nic, offer.send);
+  if (receive == nullptr) {
+    endpoint_.part_lane(offer.reader, offer.peer_lane);
+    return false;
+  }
+  endpoint_.drop_lane(*receive);  // nobody has connected to it
+  endpoint_.close_resources(*receive);
+  Status status = endpoint_.open_resources(*receive);
+  if (status.ok())
+    status = open_trigger(endpoint_, *receive, offer);
+  if (status.ok())
+    pair(*receive, offer, nullptr);
+  else
+    refuse(*receive, offer, std::move(status));
   return true;
 }
 
@@ -242,27 +293,39 @@ Request* Matcher::matching_send(const MatchCard& card) {
 
 void Matcher::accepted(const MatchCard& card) {
   Request* send = matching_send(card);
-  if (send == nullptr || card.longest == 0)
+  if (send == nullptr || card.longest == 0) {
+    if (card.lane == 0)
+      endpoint_.part_lane(card.send, card.peer_lane);  // nobody has connected to it
     return;
+  }
+  if (card.lane == 0) {
+    endpoint_.drop_lane(*send);
+  } else {
+    send->matched_nic = card.from_nic;
+    send->matched_bytes = send->transfer.bytes;
+    const Status connected = endpoint_.connect_lane(*send, courier_.lane(), card.lane, send->transfer.ready);
+    MatchCard answer;
+    answer.kind = MatchCard::Kind::kConnected;
+    answer.from_nic = endpoint_.self();
+    answer.writer = send->number;
+    if (!connected.ok()) {
+      endpoint_.drop_lane(*send);  // the receiver starts nothing before it has heard
+      Status status = write_offer(endpoint_, *send, answer);
+      if (!status.ok())
+        return fail(endpoint_, *send, std::move(status));
+    }
+    answer.reader = card.receive;
+    answer.peer_lane = card.lane;
+    Status status = courier_.send(card.from_nic, answer);
+    if (!status.ok())
+      return fail(endpoint_, *send, std::move(status));
+    if (!connected.ok())
+      return;
+  }
   send->matched_peer = send->transfer.peer;
   send->matched_nic = card.from_nic;
   send->matched_tag = send->transfer.tag;
   send->matched_bytes = send->transfer.bytes;
-  if (card.lane == 0) {
-    endpoint_.drop_lane(*send);
-  } else if (Status status = endpoint_.connect_lane(*send, courier_.lane(), send->transfer.ready); !status.ok()) {
-    // The receiver counts on it.
-    MatchCard answer;
-    answer.kind = MatchCard::Kind::kFailed;
-    answer.from_nic = endpoint_.self();
-    answer.writer = send->number;
-    answer.reader = card.receive;
-    (void)courier_.send(card.from_nic, answer);
-    tell_parted(card.from_nic, send->number, card.receive);
-    fail(endpoint_, *send,
-         {status.code(), "GPUs were to carry the message themselves: " + status.message() + " (LANYARD_PEER=off)"});
-    return;
-  }
   endpoint_.bind(*send, {.buffer = card.key,
                          .flag = card.flag,
                          .ready = send->transfer.ready,
@@ -274,7 +337,7 @@ void Matcher::accepted(const MatchCard& card) {
 void Matcher::rejected(const MatchCard& card) {
   Request* send = matching_send(card);
   if (send == nullptr)
-    return;
+    return endpoint_.part_lane(card.send, card.peer_lane);  // nobody has connected to it
   Status why = too_long(send->transfer.bytes, card.bytes);
   if (card.kind == MatchCard::Kind::kDiffer)
     why = differ(endpoint_.options().strategy, card.strategy);
@@ -287,9 +350,18 @@ void Matcher::rejected(const MatchCard& card) {
 void Matcher::withdrawn(const MatchCard& card) {
   if (OfferQueue::Offer* offer = offers_.find_send(card.from_nic, card.send)) {
     if (offer->lane != nullptr)
-      tell_parted(card.from_nic, 0, card.send);
+      tell_parted({card.from_nic, card.send, offer->card.lane});
     offers_.remove(*offer);
-  } else if (Request* receive = endpoint_.find_matched(card.from_nic, card.send)) {
+    return;
+  }
+  const auto unconfirmed = std::ranges::find_if(unconfirmed_, [&](const auto& each) {
+    return each.second.from_nic == card.from_nic && each.second.send == card.send;
+  });
+  if (unconfirmed != unconfirmed_.end()) {
+    const MatchCard offer = unconfirmed->second;
+    conclude(*take_unconfirmed(unconfirmed->first, card.from_nic, card.send), offer);
+  }
+  if (Request* receive = endpoint_.find_matched(card.from_nic, card.send)) {
     receive->peer_parted = true;  // it has not connected
     endpoint_.end_peer(*receive, 0, false);
   }
@@ -313,7 +385,8 @@ MatchCard card_to_other(const Endpoint& endpoint, const Request& request, MatchC
 std::optional<MatchCard> last_card(Endpoint& endpoint, const Request& request) {
   if (!request.matched() || request.matched_peer == kNobody || request.peer_starts != UINT64_MAX)
     return std::nullopt;
-  const bool failed = request.failures > 0 || endpoint.failures().lost() > request.lost_before;
+  const bool may_be_lost = request.lane == nullptr && endpoint.failures().lost() > request.lost_before;
+  const bool failed = request.failures > 0 || may_be_lost;
   return card_to_other(endpoint, request, failed ? MatchCard::Kind::kFailed : MatchCard::Kind::kFreed,
                        endpoint.started(request));
 }
@@ -327,9 +400,6 @@ Status Matcher::free(Request& request) {
   const bool may_have_failed =
       endpoint_.nic().caps().failures_lag && request.lane == nullptr && request.transfer.direction == Direction::kSend;
   const uint64_t lost = request.lost_before;
-  const bool by_lane = request.matched() && request.lane != nullptr;
-  const uint64_t mine = request.number;
-  const uint64_t theirs = request.matched_number;
   LANYARD_RETURN_IF_ERROR(endpoint_.free_request(&request));
   if (card && card->kind == MatchCard::Kind::kFreed && may_have_failed) {
     endpoint_.failures().watch(card->writer, lost);
@@ -338,18 +408,22 @@ Status Matcher::free(Request& request) {
   } else if (card) {
     (void)courier_.send(peer, *card);  // who cannot be told is not there
   }
-  if (by_lane)
-    tell_parted(peer, mine, theirs);
+  tell_parted();
   return {};
 }
 
-void Matcher::tell_parted(uint32_t nic, uint64_t mine, uint64_t theirs) {
+void Matcher::tell_parted(const Endpoint::Parted& lane) {
   MatchCard card;
   card.kind = MatchCard::Kind::kParted;
   card.from_nic = endpoint_.self();
-  card.writer = mine;
-  card.reader = theirs;
-  (void)courier_.send(nic, card);
+  card.reader = lane.peer_request;
+  card.peer_lane = lane.peer_lane;
+  (void)courier_.send(lane.nic, card);  // who cannot be told is not there
+}
+
+void Matcher::tell_parted() {
+  while (const std::optional<Endpoint::Parted> lane = endpoint_.take_parted())
+    tell_parted(*lane);
 }
 
 void Matcher::tell_failures() {
@@ -380,6 +454,7 @@ void Matcher::talk() {
     ask(*receive);
   std::erase_if(answers_, [this](uint64_t number) { return answer(number); });
   std::erase_if(partings_, [this](Parting& parting) { return part(parting); });
+  tell_parted();
 }
 
 // Who has failed has said so and does not answer. (The card came before the counter told of the first start.)
@@ -441,7 +516,16 @@ bool Matcher::part(Parting& parting) {
 
 void Matcher::withdraw(Request& request) {
   LANYARD_CHECK(request.state == Request::State::kMatching, "only a match under way can be withdrawn");
-  if (request.transfer.direction == Direction::kReceive) {
+  if (const auto found = unconfirmed_.find(request.number); found != unconfirmed_.end()) {
+    // The sender may have connected: to it this is the end of a pair.
+    MatchCard card;
+    card.kind = MatchCard::Kind::kFreed;
+    card.from_nic = endpoint_.self();
+    card.writer = request.number;
+    card.reader = found->second.send;
+    (void)courier_.send(found->second.from_nic, card);
+    unconfirmed_.erase(found);
+  } else if (request.transfer.direction == Direction::kReceive) {
     posted_.remove(request);
   } else {
     MatchCard card;
@@ -457,6 +541,13 @@ void Matcher::withdraw(Request& request) {
 void Matcher::lose_peer(uint32_t nic, const std::string& why) {
   const Status gone{Code::kFailed, why};
   offers_.remove_all_of(nic);
+  // They are as good as matched with who is lost.
+  std::erase_if(unconfirmed_, [&](const auto& each) {
+    const bool lost = each.second.from_nic == nic;
+    if (lost)
+      conclude(*endpoint_.find(each.first), each.second);
+    return lost;
+  });
   endpoint_.for_each_request([&](Request& request) {
     const bool receive = request.transfer.direction == Direction::kReceive;
     if (request.state == Request::State::kMatching && request.transfer.peer_nic == nic &&
@@ -468,7 +559,9 @@ void Matcher::lose_peer(uint32_t nic, const std::string& why) {
     if (request.matched() && request.matched_nic == nic && receive)
       endpoint_.give_up_asking(request);
   });
-  endpoint_.part_lanes(nic);
+  // Who is there, and cannot be told anything, may go on writing.
+  if (endpoint_.nic().is_lost(nic))
+    endpoint_.part_lanes(nic);
 }
 
 }  // namespace lanyard::core

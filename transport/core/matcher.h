@@ -12,6 +12,7 @@
 #define LANYARD_TRANSPORT_CORE_MATCHER_H_
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "transport/core/endpoint.h"
@@ -63,12 +64,20 @@ class Matcher {
   void pair(Request& receive, const MatchCard& offer, const gpu::LaneOffer* lane);
   // Whether the message is going by a lane: then this side's stands in `mine`.
   bool connect(Request& receive, const MatchCard& offer, const gpu::LaneOffer* theirs, gpu::LaneOffer& mine);
+  // The receive is matched with what was offered.
+  void conclude(Request& receive, const MatchCard& offer);
+  // What the senders have to say of lanes that this process offered them: null where the receive was withdrawn since.
+  Request* take_unconfirmed(uint64_t receive, uint32_t from_nic, uint64_t send);
+  void confirmed(const MatchCard& card);
+  // Of an offer without a lane in place of one with: whether that one's receive was still there.
+  bool fall_back(const MatchCard& offer);
   void refuse(Request& receive, const MatchCard& offer, Status why);
   void accepted(const MatchCard& card);
   void rejected(const MatchCard& card);
   void withdrawn(const MatchCard& card);
   void ended(const MatchCard& card);
-  void tell_parted(uint32_t nic, uint64_t mine, uint64_t theirs);
+  void tell_parted(const Endpoint::Parted& lane);
+  void tell_parted();
   Request* matching_send(const MatchCard& card);
   Request* matched_with(const MatchCard& card);
   void tell_failures();
@@ -82,6 +91,8 @@ class Matcher {
   Courier& courier_;
   PostedQueue posted_;
   OfferQueue offers_;
+  // Receives whose senders have not said yet whether they connect to the lane, with the offers: by number.
+  std::unordered_map<uint64_t, MatchCard> unconfirmed_;
   std::vector<uint64_t> answers_;  // numbers of sends that were asked about
   std::vector<Parting> partings_;  // of sends that were freed before it was known how they ended
 };

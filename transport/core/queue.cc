@@ -453,7 +453,21 @@ void Queue::unpack(std::span<Request* const> requests) {
 
 // ---- State
 
+// That a start of a lane has completed is told by a wait alone, which may also have to copy the message; and a queue is
+// waited for, too, whose starts have no wait yet. So it waits by itself. To wait once more does no harm.
+void Queue::follow_lanes() {
+  for (Request* request : under_way_) {
+    if (request->lane == nullptr || !request->needs_wait() || request->followed == request->starts) [[likely]]
+      continue;
+    stream_ops_.clear();
+    append_lane(*request, gpu::StreamOp::Kind::kWaitLane);
+    if (stream_.capturing() == 0 && stream_.enqueue(stream_ops_).ok())
+      request->followed = request->starts;
+  }
+}
+
 bool Queue::settled() {
+  follow_lanes();
   std::erase_if(under_way_, [&](Request* request) {
     if (!request->complete())
       return false;

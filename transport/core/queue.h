@@ -178,6 +178,7 @@ class Queue {
   Status pack(std::span<Request* const> requests);
   void unpack(std::span<Request* const> requests);
   void append_lane(const Request& request, gpu::StreamOp::Kind kind);
+  void follow_lanes();
   Status lower(Request& request);
   Status find_bell(Request& request);
   void append_wait(const Request& request);
@@ -214,6 +215,7 @@ class Queue {
   Progress progress_of_exchange(const Exchange& exchange, uint64_t iteration);
   Explanation explain_exchange(const Request& request, uint64_t iteration);
   const char* what_is_left(const Request& request, uint64_t iteration);
+  Explanation explain_lane(const Request& request, uint64_t iteration, const std::string& text);
   Explanation explain_receive(const Request& request, uint64_t iteration);
   Explanation explain_send(const Request& request, uint64_t iteration);
 

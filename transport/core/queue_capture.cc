@@ -52,7 +52,7 @@ Status Queue::begin_standing(std::span<Request* const> requests, bool in_kernels
       continue;
     if (Status status = endpoint_.standing().begin(*request, stream_); !status.ok()) {
       for (Request* each : begun)
-        (void)endpoint_.standing().end(*each);
+        endpoint_.standing().take_back(*each);
       return status;
     }
     request->standing->in_kernels = in_kernels;
@@ -104,7 +104,7 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
   }
   if (Status status = stream_.enqueue(stream_ops_); !status.ok()) {
     for (Request* each : begun)
-      (void)endpoint_.standing().end(*each);
+      endpoint_.standing().take_back(*each);
     return status;
   }
   enlist(begun);

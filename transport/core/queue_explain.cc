@@ -99,6 +99,8 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
     return Progress::kDone;
   if (request.standing != nullptr)
     return endpoint_.standing().started(request) >= iteration ? Progress::kReached : Progress::kNotStarted;
+  if (request.lane != nullptr)
+    return request.begun.read() - request.begun_base >= iteration ? Progress::kReached : Progress::kEnqueued;
   if (request.exchange != nullptr)
     return progress_of_exchange(*request.exchange, iteration);
   if (request.trigger.valid()) {
@@ -124,7 +126,7 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
   if (request.peer_starts < iteration)
     return {text + " <- " + endpoint_.explain_failure(request), Missing::kNothing};
   if (request.lane != nullptr)
-    return {text + " <- " + rank_of(request) + " has not started its side, which GPUs are to carry", Missing::kPeer};
+    return explain_lane(request, iteration, text);
   if (!request.completion.valid()) {
     const Explanation rest = explain_receive(request, iteration);
     return {text + rest.text, rest.missing};
@@ -140,6 +142,16 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
     return {text + " <- the message from " + rank_of(request) + " has landed in part", Missing::kPeer};
   const Explanation rest = receive ? explain_receive(request, iteration) : explain_send(request, iteration);
   return {text + rest.text, rest.missing};
+}
+
+// What is done is told when a wait has passed, which may be for other lanes too.
+Queue::Explanation Queue::explain_lane(const Request& request, uint64_t iteration, const std::string& text) {
+  const Progress progress = progress_of(request, iteration);
+  if (progress == Progress::kNotStarted || progress == Progress::kEnqueued)
+    return {text + " <- this stream has not reached start " + std::to_string(iteration), Missing::kNothing};
+  return {text + " <- no GPU has told that it has carried the message: " + rank_of(request) +
+              " has not started its side, or the wait is for another message too that is missing",
+          Missing::kPeer};
 }
 
 // Of an iteration of which everything has been counted.

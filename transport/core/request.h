@@ -82,7 +82,10 @@ struct Request : Resources {
 
   // The message goes by it, and not by the card: no part of the plan, and of the counters, is there then.
   std::shared_ptr<gpu::Lane> lane;
+  uint32_t lane_number = 0;  // the endpoint's name for this side of it, never used again
+  uint32_t peer_lane = 0;    // the other's for its side; 0: it has not told, and so not connected
   bool peer_parted = false;  // the other side of the lane writes to this one no more
+  uint64_t followed = 0;     // the last start that the queue waits for by itself (Queue::follow_lanes())
 
   Exchange* exchange = nullptr;  // that it is a member of, from before its match until it is freed
 

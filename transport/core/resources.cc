@@ -113,14 +113,18 @@ Result<Resources> ResourcePool::open_lane(const Transfer& transfer) {
   Status status = take_moved_word(transfer, resources);
   if (status.ok())
     status = take_done_word(resources);
-  if (status.ok()) {
-    const Result<WordPool::Word> gone = words_.take();
-    status = gone.status();
-    if (gone.ok())
-      resources.gone = gone.value();
+  for (WordPool::Word* word : {&resources.begun, &resources.gone}) {
+    if (!status.ok())
+      break;
+    const Result<WordPool::Word> taken = words_.take();
+    status = taken.status();
+    if (taken.ok())
+      *word = taken.value();
   }
-  if (status.ok())
+  if (status.ok()) {
+    resources.begun_base = resources.begun.read();
     return resources;
+  }
   close(resources);
   return status;
 }
@@ -261,6 +265,8 @@ bool ResourcePool::try_close(Resources& resources) {
     words_.give_back(resources.clear_to_send_word);
   if (resources.flag_word.valid())
     words_.give_back(resources.flag_word);
+  if (resources.begun.valid())
+    words_.give_back(resources.begun);
   if (resources.gone.valid())
     words_.give_back(resources.gone);
   if (!resources.done.valid())

@@ -50,7 +50,10 @@ struct Resources {
   // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
   // it.
   std::shared_ptr<gpu::Packing> packing;
-  WordPool::Word gone;   // of a lane: once it grows waits pass
+  // Of a lane: grows by one with each start that its device has made; and once it grows waits pass.
+  WordPool::Word begun;
+  uint64_t begun_base = 0;
+  WordPool::Word gone;
   WordPool::Word moved;  // grows by one with each packing or unpacking that a stream has made
   uint64_t moved_base = 0;
   // In the plan's order, from the first start on (prepared_plan.h); and whether the whole plan is.

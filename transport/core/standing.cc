@@ -124,6 +124,8 @@ uint64_t StandingOrders::started(const Request& request) const {
   const Standing& standing = *request.standing;
   // What counters say may lag behind what is seen in memory: whatever has completed was started.
   const uint64_t completed = request.done.valid() ? request.iterations_done() : 0;
+  if (request.lane != nullptr)
+    return std::max(completed, request.begun.read() - request.begun_base);
   if (!standing.has_bell)
     return completed;
   if (!request.trigger.valid())
@@ -147,10 +149,11 @@ Status StandingOrders::can_end(const Request& request) const {
 }
 
 bool StandingOrders::has_transferred(const Request& request) const {
-  // Of a lane the host sees the ends of waits alone, and each start has one.
-  if (request.lane != nullptr)
-    return request.standing->stream->capturing() == 0 && request.standing->stream->is_empty();
-  return !request.done.valid() || request.iterations_done() >= started(request);
+  // What of a lane has been enqueued touches memory of the lane's, reached or not.
+  if (request.lane != nullptr && (request.standing->stream->capturing() != 0 || !request.standing->stream->is_empty()))
+    return false;
+  const bool untold = !request.done.valid() || (request.lane != nullptr && request.released);
+  return untold || request.iterations_done() >= started(request);
 }
 
 bool StandingOrders::is_complete(const Request& request) const {
@@ -170,7 +173,11 @@ void StandingOrders::abandon(Request& request) {
 
 Status StandingOrders::end(Request& request) {
   LANYARD_RETURN_IF_ERROR(can_end(request));
-  const uint64_t starts = started(request);
+  finish(request, started(request));
+  return {};
+}
+
+void StandingOrders::finish(Request& request, uint64_t starts) {
   {
     const std::lock_guard lock(mutex_);
     std::erase(requests_, &request);
@@ -194,7 +201,6 @@ Status StandingOrders::end(Request& request) {
   request.starts = request.waits = starts;
   request.doorbell_queue = 0;  // its bell was rung by others
   request.standing.reset();
-  return {};
 }
 
 void StandingOrders::set_lead() {

@@ -69,6 +69,8 @@ class StandingOrders {
   Status can_end(const Request& request) const;
   // Makes it an ordinary request again that has been started so often. kInvalidState: a start has not completed.
   Status end(Request& request);
+  // Undoes begin(), where nothing that was enqueued or captured starts the request.
+  void take_back(Request& request) { finish(request, request.starts); }
   // Whether every start of it that its stream has reached has been transferred. Reads counters.
   bool has_transferred(const Request& request) const;
   // Whether it is complete: what was transferred has been unpacked, too. Reads counters.
@@ -86,6 +88,7 @@ class StandingOrders {
 
  private:
   Status begin_lane(Request& request, gpu::Stream& stream);
+  void finish(Request& request, uint64_t starts);
   bool hand_over(Request& request);
   void set_lead();
   void run();
