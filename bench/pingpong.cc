@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/mpi_process.h"
+#include "bench/nccl.h"
 #include "bench/options.h"
 #include "bench/pingpong_report.h"
 #include "bench/round_trip.h"
@@ -35,6 +36,8 @@ constexpr NamedMode kModes[] = {
     {"sendrecv", PingpongMode::kSendrecv, false, false, true, false},
     {"persistent", PingpongMode::kPersistent, false, false, true, false},
     {"mpi", PingpongMode::kMpi, true, false, true, true},
+    {"nccl", PingpongMode::kNccl, true, false, false, true},
+    {"nccl-graph", PingpongMode::kNcclGraph, true, false, false, true},
     {"send", PingpongMode::kSend, true, true, true, true},
     {"rsend", PingpongMode::kRsend, true, true, true, true},
     {"graph", PingpongMode::kGraph, true, true, false, true},
@@ -82,11 +85,12 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--batch", o.batch, "stream modes: round trips enqueued before the host waits (default: 64)")
       ->check(CLI::Range(uint64_t{1}, kMaxIterations));
   app.add_option("--mode", o.modes,
-                 "all, or a comma list of sendrecv, persistent, mpi, send, rsend, graph, kernel; all "
-                 "has no graph and kernel on the host, no sendrecv and persistent on a GPU (default: "
-                 "all)")
+                 "all, or a comma list of sendrecv, persistent, mpi, nccl, nccl-graph, send, rsend, graph, kernel; "
+                 "all has none of NCCL's, graph and kernel on the host, no sendrecv and persistent on a GPU "
+                 "(default: all)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"all", "sendrecv", "persistent", "mpi", "send", "rsend", "graph", "kernel"}));
+      ->check(CLI::IsMember(
+          {"all", "sendrecv", "persistent", "mpi", "nccl", "nccl-graph", "send", "rsend", "graph", "kernel"}));
   app.add_option("--pack", o.pack,
                  "on: modes with a stream copy into and out of message buffers by kernels; "
                  "off: no kernels (default: off)")
@@ -147,7 +151,10 @@ class Pingpong {
         skip(mode, "needs host memory");
         continue;
       }
-      open(mode);
+      if (std::string why; !open(mode, why)) {
+        skip(mode, why);
+        continue;
+      }
       for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
         if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes)
           break;
@@ -176,11 +183,23 @@ class Pingpong {
  private:
   bool is_merged(const NamedMode& mode) const { return options_.exchange && mode.mode == PingpongMode::kSend; }
 
-  void open(const NamedMode& mode) {
+  static bool has_nccl(const NamedMode& mode) {
+    return mode.mode == PingpongMode::kNccl || mode.mode == PingpongMode::kNcclGraph;
+  }
+
+  // False where the mode cannot run, which `why` says.
+  bool open(const NamedMode& mode, std::string& why) {
     if (mode.has_stream && stream_ == nullptr)
       stream_ = streams_.make();
+    if (has_nccl(mode) && nccl_ == nullptr) {
+      nccl_ = Nccl::open(process_, *stream_, why);
+      if (nccl_ == nullptr)
+        return false;
+      report_.nccl = nccl_->version();
+    }
     if (mode.has_queue && queue_ == nullptr)
       queue_ = std::make_unique<StreamQueue>(*stream_);
+    return true;
   }
 
   void skip(const NamedMode& mode, const std::string& why) const {
@@ -195,7 +214,8 @@ class Pingpong {
     progress(mode.name, bytes);
     RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch, false, is_merged(mode),
                     options_.buffers == 2},
-                   process_, mode.has_stream ? stream_.get() : nullptr, mode.has_queue ? queue_.get() : nullptr);
+                   process_, mode.has_stream ? stream_.get() : nullptr, mode.has_queue ? queue_.get() : nullptr,
+                   has_nccl(mode) ? nccl_.get() : nullptr);
     if (!process_.all(trip.refusal().empty())) {
       skip(mode, trip.refusal());
       has_exchanges_ = has_exchanges_ && !is_merged(mode);
@@ -232,7 +252,8 @@ class Pingpong {
         continue;
       if (mode.mode == PingpongMode::kGraph && !streams_.has_device())
         continue;
-      open(mode);
+      std::string why;
+      open(mode, why);
       RoundTrip trip({mode.mode, 0, false, options_.batch, true, is_merged(mode)}, process_, stream_.get(),
                      queue_.get());
       if (!process_.all(trip.refusal().empty())) {
@@ -277,6 +298,7 @@ class Pingpong {
   const Streams streams_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<StreamQueue> queue_;
+  std::unique_ptr<Nccl> nccl_;
   std::map<size_t, double> baseline_us_;
   bool baseline_is_right_ = true;
   bool has_exchanges_ = true;

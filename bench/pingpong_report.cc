@@ -26,6 +26,8 @@ void PingpongReport::print_text() const {
   fmt::print("# MPI library: {}\n# ranks: {}\n", mpi, ranks);
   fmt::print("# memory: {}\n# NIC: {}\n", place.summary(), nic.summary());
   fmt::print("# half trip: mean of {} trials +- 95 % confidence; ratio to {} of this run\n", trials, baseline);
+  if (!nccl.empty())
+    fmt::print("# {}\n", nccl);
   for (const DoorbellRow& bell : doorbells)
     fmt::print("# doorbell, mode {}: {:.3f} us (median; half of ring, fire, be seen)\n", bell.mode, bell.median_us);
   fmt::print("{:<10} {:>10} {:>13} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "mode", "bytes", "half trip us", "+-",
@@ -67,6 +69,8 @@ void PingpongReport::print_json() const {
   out["benchmark"] = "pingpong";
   out["verified"] = verified();
   out["mpi"] = mpi;
+  if (!nccl.empty())
+    out["nccl"] = nccl;
   out["ranks"] = ranks;
   out["pack"] = pack;
   out["exchange"] = exchange;

@@ -34,6 +34,7 @@ struct DoorbellRow {
 
 struct PingpongReport {
   std::string mpi;
+  std::string nccl;  // its version, where there are its modes
   Place place;
   std::string baseline = "sendrecv";
   int ranks = 2;

@@ -15,16 +15,17 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 }  // namespace
 
-RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream, StreamQueue* queue)
+RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream, StreamQueue* queue, Nccl* nccl)
     : shape_(shape),
       process_(process),
       peer_(shape.is_to_self ? process.rank() : 1 - process.rank()),
       stream_(stream),
-      queue_(queue) {
+      queue_(queue),
+      nccl_(nccl) {
   for (int index = 0; index < kSlots; ++index)
     if (index != kOdd || alternates())
       make_slot(index);
-  if (shape_.mode == PingpongMode::kGraph)
+  if (has_graphs())
     capture_graphs();
 }
 
@@ -102,15 +103,19 @@ void RoundTrip::capture_graphs() {
     return;
   // As if there were so many iterations as graphs.
   iterations_ = graphs_.size() * kGraphTrips;
+  if (nccl_ != nullptr) {
+    enqueue(0, 1);  // the first call makes connections, which no capture may
+    drain();
+  }
   for (uint64_t i = 0; i < graphs_.size(); ++i) {
     gpu()->begin_capture();
-    enqueue_trips(i * kGraphTrips, (i + 1) * kGraphTrips);
+    enqueue(i * kGraphTrips, (i + 1) * kGraphTrips);
     graphs_[i] = gpu()->end_capture();
   }
 }
 
 uint64_t RoundTrip::rounded(uint64_t iterations) const {
-  if (shape_.mode != PingpongMode::kGraph)
+  if (!has_graphs())
     return iterations;
   const uint64_t graphs = (iterations + kGraphTrips - 1) / kGraphTrips;
   return std::max<uint64_t>(graphs, 2) * kGraphTrips;  // the first and the last
@@ -192,8 +197,10 @@ void RoundTrip::run() {
     case PingpongMode::kSendrecv:
     case PingpongMode::kMpi: return run_cpu();
     case PingpongMode::kPersistent: return run_persistent();
-    case PingpongMode::kSend: return run_send();
+    case PingpongMode::kNccl:
+    case PingpongMode::kSend: return run_batches();
     case PingpongMode::kRsend: return run_rsend();
+    case PingpongMode::kNcclGraph:
     case PingpongMode::kGraph: return run_graph();
     case PingpongMode::kKernel: return run_kernel();
   }
@@ -304,10 +311,40 @@ void RoundTrip::wait_for_ping(uint64_t i, uint64_t begin) {
   queue_->wait_all(2, both);
 }
 
-void RoundTrip::run_send() {
-  for (uint64_t begin = 0; begin < iterations_; begin += shape_.batch) {
-    enqueue_trips(begin, std::min(iterations_, begin + shape_.batch));
+void RoundTrip::enqueue_nccl_trips(uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; ++i) {
+    Slot& s = slot(i);
+    if (is_pinging()) {
+      pack(s);
+      nccl_->send(s.out, shape_.bytes, peer_);
+    }
+    nccl_->receive(s.in, shape_.bytes, peer_);
+    unpack(s);
+    if (!is_pinging()) {
+      pack(s);
+      nccl_->send(s.out, shape_.bytes, peer_);
+    }
+  }
+}
+
+void RoundTrip::enqueue(uint64_t begin, uint64_t end) {
+  if (nccl_ != nullptr)
+    enqueue_nccl_trips(begin, end);
+  else
+    enqueue_trips(begin, end);
+}
+
+void RoundTrip::drain() {
+  if (nccl_ != nullptr)
+    stream_->synchronize();
+  else
     queue_->drain();
+}
+
+void RoundTrip::run_batches() {
+  for (uint64_t begin = 0; begin < iterations_; begin += shape_.batch) {
+    enqueue(begin, std::min(iterations_, begin + shape_.batch));
+    drain();
   }
 }
 
@@ -317,7 +354,7 @@ void RoundTrip::run_graph() {
   for (uint64_t i = 0; i < replays; ++i) {
     gpu()->replay(*graphs_[i == 0 ? 0 : i + 1 == replays ? 2 : 1]);
     if ((i + 1) % batch == 0 || i + 1 == replays)
-      queue_->drain();
+      drain();
   }
 }
 

@@ -1,4 +1,4 @@
-// One ping-pong between ranks 0 and 1 at one message size, in any of seven ways.
+// One ping-pong between ranks 0 and 1 at one message size, in any of nine ways.
 //
 // An iteration is a ping from rank 0 and a pong from rank 1. Rank 1 sends its pong only when the
 // ping has arrived (and been unpacked), rank 0 its next ping only when the pong has: the classic
@@ -14,6 +14,8 @@
 //
 // Where the stream is a GPU's the arrays and buffers are the GPU's memory, and kMpi copies messages
 // to and from pinned memory of the host, on the stream.
+//
+// Modes nccl and nccl-graph are send and graph with the sends and receives of NCCL (nccl.h), in memory of GPUs.
 //
 // Mode graph replays captured graphs of kGraphTrips iterations: one for the first iterations, one
 // for the last, one for all between them, so that each iteration has the slot that it has in mode
@@ -40,6 +42,7 @@
 #include "bench/aligned_buffer.h"
 #include "bench/kernels.h"
 #include "bench/mpi_process.h"
+#include "bench/nccl.h"
 #include "bench/payload.h"
 #include "bench/request_set.h"
 #include "bench/stream.h"
@@ -50,6 +53,8 @@ namespace lanyard::bench {
 enum class PingpongMode {
   kSendrecv,    // MPI_Send and MPI_Recv of the arrays, no stream: the baseline
   kPersistent,  // MPI_Start and MPI_Wait on persistent requests, no stream
+  kNccl,        // pack kernel, NCCL's send and receive, unpack kernel, all enqueued
+  kNcclGraph,   // kNccl, captured and replayed
   kMpi,         // the CPU drives: pack kernel, synchronise the stream, MPI_Send, MPI_Recv, unpack kernel
   kSend,        // stream-triggered persistent sends
   kRsend,       // stream-triggered persistent ready sends, receives started one iteration ahead
@@ -71,8 +76,9 @@ class RoundTrip {
   static constexpr uint64_t kGraphTrips = 20;
 
   // Allocates, and in the stream modes matches: collective over both ranks. stream: null in
-  // kSendrecv and kPersistent; queue: null there and in kMpi. Both outlive this object.
-  RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream, StreamQueue* queue);
+  // kSendrecv and kPersistent; queue: null there, in kMpi, and in NCCL's modes, which alone have `nccl`. All outlive
+  // this object.
+  RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream, StreamQueue* queue, Nccl* nccl = nullptr);
   ~RoundTrip();
   RoundTrip(const RoundTrip&) = delete;
   RoundTrip& operator=(const RoundTrip&) = delete;
@@ -109,6 +115,7 @@ class RoundTrip {
   enum SlotIndex { kFirst, kEven, kOdd, kLast, kSlots };
 
   bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
+  bool has_graphs() const { return shape_.mode == PingpongMode::kGraph || shape_.mode == PingpongMode::kNcclGraph; }
   bool alternates() const { return is_rsend() || shape_.two_buffers; }
   // A kernel that sends itself messages sets something going by one ring an iteration: ready sends, in a set with the
   // receives.
@@ -136,9 +143,12 @@ class RoundTrip {
   // Stream modes.
   void pack(Slot& slot);
   void unpack(Slot& slot);
+  void enqueue(uint64_t begin, uint64_t end);
+  void drain();
   void enqueue_trips(uint64_t begin, uint64_t end);
+  void enqueue_nccl_trips(uint64_t begin, uint64_t end);
   void wait_for_ping(uint64_t i, uint64_t begin);
-  void run_send();
+  void run_batches();
   void run_graph();
   void run_kernel();
   void run_rsend();
@@ -148,6 +158,7 @@ class RoundTrip {
   const int peer_;
   Stream* const stream_;
   StreamQueue* const queue_;
+  Nccl* const nccl_;
   std::array<std::unique_ptr<Slot>, kSlots> slots_;
   // Destroyed before the requests in them: of the first iterations, of those between, of the last.
   std::array<std::unique_ptr<Graph>, 3> graphs_;

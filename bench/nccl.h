@@ -1,0 +1,34 @@
+// Nccl: sends and receives of NVIDIA's NCCL, or of AMD's RCCL, whose library is looked for at run time: what programs
+// with GPUs in one node take else.
+#ifndef LANYARD_BENCH_NCCL_H_
+#define LANYARD_BENCH_NCCL_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "bench/mpi_process.h"
+#include "bench/stream.h"
+
+namespace lanyard::bench {
+
+// One thread at a time. An error of the library's ends the job.
+class Nccl {
+ public:
+  virtual ~Nccl() = default;
+  // A communicator of all ranks, each with the device that is current. Collective. Null on all, and `why` says why on
+  // those that know: `stream` is no GPU's, there is no such library, or it refuses, as it does where ranks share a GPU.
+  static std::unique_ptr<Nccl> open(const MpiProcess& process, Stream& stream, std::string& why);
+
+  // "NCCL 2.28.3"
+  virtual std::string version() const = 0;
+  // Enqueue on the stream. What is between begin() and end() goes together, whoever's turn it is.
+  virtual void begin() = 0;
+  virtual void end() = 0;
+  virtual void send(const std::byte* from, size_t bytes, int peer) = 0;
+  virtual void receive(std::byte* to, size_t bytes, int peer) = 0;
+};
+
+}  // namespace lanyard::bench
+
+#endif  // LANYARD_BENCH_NCCL_H_
