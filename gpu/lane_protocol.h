@@ -157,8 +157,7 @@ LANYARD_LANE_STEP void start_lane(Team& team, const LaneView& lane, uint32_t whi
     tell_both(team, lane);
 }
 
-// What the host is told of a start that is made, and of a wait that has passed because the iteration is copied. By one
-// thread.
+// What the host is told when a start begins, and when a wait has passed because the iteration is copied. By one thread.
 template <typename Team>
 LANYARD_LANE_STEP void tell_host(Team& team, const LaneView& lane) {
   team.store(lane.told, lane.told_base + lane.iteration);
@@ -168,7 +167,6 @@ LANYARD_LANE_STEP void tell_host(Team& team, const LaneView& lane) {
 template <typename Team>
 LANYARD_LANE_STEP void end_start(Team& team, const LaneView& lane, uint32_t teams) {
   team.store(LANYARD_LANE_WORD(lane.end, started), lane.iteration);
-  tell_host(team, lane);
   if (lane.sends == 0)
     return;
   if (team.load(LANYARD_LANE_WORD(lane.end, decided)) % 2 != 0) {

@@ -120,7 +120,7 @@ class DeviceLanes2 : public testing::TestWithParam<bool> {
 
 // Whoever starts first: the message comes, each time that of its own iteration.
 TEST_P(DeviceLanes2, MessagesComeWhicheverSideIsFirst) {
-  for (const uint64_t bytes : {0ul, 1ul, 8ul, 1000ul, 16384ul, 16385ul, 300'001ul}) {
+  for (const uint64_t bytes : {0ul, 1ul, 8ul, 1000ul, 16384ul, 16385ul, 131'072ul, 131'073ul, 300'001ul}) {
     SCOPED_TRACE(bytes);
     send_ = {};
     receive_ = {};

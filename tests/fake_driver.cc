@@ -308,7 +308,7 @@ bool threads_clash(const std::string& kernel, const gpu::WordArguments& argument
 }  // namespace
 
 Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
-                          std::span<const std::byte> argument) {
+                          std::span<const std::byte> argument, Order /*order*/) {
   const Result<int> device = inside("launch");
   if (!device.ok())
     return device.status();
@@ -493,6 +493,7 @@ void FakeDriver::run_lanes(const gpu::LaneArguments& arguments) {
     open.push_back(gpu::view_lane(team, arguments.ends[i], arguments.wait == 0));
   if (arguments.wait == 0) {
     for (const gpu::LaneView& lane : open) {
+      gpu::tell_host(team, lane);
       // The blocks one after another, the last one first.
       const uint32_t teams = lane.chunks > 1 ? 3 : 1;
       for (uint32_t which = teams; which-- > 0;)

@@ -102,7 +102,7 @@ class FakeDriver final : public gpu::Driver {
   Status run_memory_ops(gpu::StreamHandle stream, std::span<const gpu::MemoryOp> ops) override;
   Result<gpu::KernelHandle> load_kernel(const char* name) override;
   Status launch(gpu::StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
-                std::span<const std::byte> argument) override;
+                std::span<const std::byte> argument, Order order) override;
   Status copy(gpu::StreamHandle stream, gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes) override;
   Status register_host(void* memory, uint64_t bytes) override;
   void unregister_host(void* memory) override;

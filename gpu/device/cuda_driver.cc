@@ -27,7 +27,16 @@ Result<std::unique_ptr<Driver>> CudaDriver::open() {
   if (devices == 0)
     return Status(Code::kUnsupported, "this machine has no NVIDIA device, or CUDA_VISIBLE_DEVICES hides them all");
   std::unique_ptr<CudaDriver> driver(new CudaDriver(cuda, devices));
+  // Before, captures do not take such launches.
+  constexpr int kEarliest = 12030;
+  int version = 0;
+  LANYARD_RETURN_IF_ERROR(cuda.status(cuda.cuDriverGetVersion(&version), "cuDriverGetVersion"));
+  driver->begins_early_ = version >= kEarliest;
   for (int device = 0; device < devices; ++device) {
+    const Result<int> generation = driver->attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    if (!generation.ok())
+      return generation.status();
+    driver->begins_early_ = driver->begins_early_ && generation.value() >= 9;
     const Result<int> flush = driver->attribute(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES);
     if (!flush.ok())
       return flush.status();
@@ -239,10 +248,20 @@ Result<KernelHandle> CudaDriver::load_kernel(const char* name) {
 }
 
 Status CudaDriver::launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
-                          std::span<const std::byte> argument) {
+                          std::span<const std::byte> argument, Order order) {
   void* parameters[] = {const_cast<std::byte*>(argument.data())};
-  LANYARD_CUDA_TRY(cuLaunchKernel, static_cast<CUfunction>(kernel), blocks, 1, 1, threads, 1, 1, 0,
-                   static_cast<CUstream>(stream), parameters, nullptr);
+  CUlaunchAttribute early{};
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = blocks;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = threads;
+  config.blockDimY = config.blockDimZ = 1;
+  config.hStream = static_cast<CUstream>(stream);
+  config.attrs = &early;
+  config.numAttrs = order == Order::kBesides && begins_early_ ? 1 : 0;
+  LANYARD_CUDA_TRY(cuLaunchKernelEx, &config, static_cast<CUfunction>(kernel), parameters, nullptr);
   return {};
 }
 

@@ -37,7 +37,7 @@ class CudaDriver final : public Driver {
   Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) override;
   Result<KernelHandle> load_kernel(const char* name) override;
   Status launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
-                std::span<const std::byte> argument) override;
+                std::span<const std::byte> argument, Order order) override;
   Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) override;
 
   Status register_host(void* memory, uint64_t bytes) override;
@@ -58,6 +58,7 @@ class CudaDriver final : public Driver {
   Result<CUmodule> module_of_current();
 
   const CudaEntries cuda_;
+  bool begins_early_ = false;        // all devices begin kernels before those before have ended; set by open()
   std::mutex mutex_;                 // guards the following three
   std::vector<CUcontext> contexts_;  // a device: its primary context, once it was asked for
   std::vector<std::pair<CUcontext, CUmodule>> modules_;

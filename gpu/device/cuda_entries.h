@@ -36,7 +36,8 @@
   X(cuStreamBatchMemOp, 11070)                \
   X(cuModuleLoadData, 2000)                   \
   X(cuModuleGetFunction, 2000)                \
-  X(cuLaunchKernel, 4000)                     \
+  X(cuDriverGetVersion, 2020)                 \
+  X(cuLaunchKernelEx, 11060)                  \
   X(cuMemcpyAsync, 4000)                      \
   X(cuMemHostRegister, 6050)                  \
   X(cuMemHostUnregister, 4000)                \

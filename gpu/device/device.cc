@@ -137,27 +137,29 @@ uint32_t Device::blocks_for(uint64_t units, uint32_t threads) const {
 
 Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments) {
   return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, std::max(arguments.count, 1u),
-                        bytes_of(arguments));
+                        bytes_of(arguments), Driver::Order::kBehind);
 }
 
 Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kCopy)], blocks, kCopyThreads,
-                        bytes_of(arguments));
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kCopy)], blocks, kCopyThreads, bytes_of(arguments),
+                        Driver::Order::kBehind);
 }
 
 Status Device::launch(StreamHandle stream, const ServeArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kServe)], 1, kServeThreads, bytes_of(arguments));
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kServe)], 1, kServeThreads, bytes_of(arguments),
+                        Driver::Order::kBehind);
 }
 
 Status Device::launch(StreamHandle stream, const PackArguments& arguments) {
   const uint64_t units = arguments.bytes / std::max(arguments.unit, 1u);
   return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kPack)], blocks_for(units, kPackThreads),
-                        kPackThreads, bytes_of(arguments));
+                        kPackThreads, bytes_of(arguments), Driver::Order::kBehind);
 }
 
 Status Device::launch(StreamHandle stream, const CombineArguments& arguments) {
   return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kReduce)],
-                        blocks_for(arguments.count, kReduceThreads), kReduceThreads, bytes_of(arguments));
+                        blocks_for(arguments.count, kReduceThreads), kReduceThreads, bytes_of(arguments),
+                        Driver::Order::kBehind);
 }
 
 // As many blocks as chunks, but no more than are there at the same time beside the program's: a block copies several.
@@ -168,8 +170,9 @@ Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes
   const uint64_t most = arguments.wait != 0 ? std::max<uint64_t>(1, all / 4) : all;
   const auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(chunks, 1, most));
   const auto threads = static_cast<uint32_t>(
-      std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), LaneArguments::kLanes, kLaneThreads));
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kLanes)], blocks, threads, bytes_of(arguments));
+      std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), 2 * LaneArguments::kLanes, kLaneThreads));
+  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kLanes)], blocks, threads, bytes_of(arguments),
+                        Driver::Order::kBesides);
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {

@@ -11,14 +11,17 @@
 namespace lanyard::gpu {
 namespace {
 
-// What a block of 512 threads copies by one load each.
-constexpr uint64_t kLeastChunk = 8 * 1024;
+// Up to it one block, which needs nobody else to say that a message is there, is faster than several.
+constexpr uint64_t kMostAlone = 128 * 1024;
+constexpr uint64_t kLeastChunk = 64 * 1024;
 // No more than blocks of a large device: more would only cost claims.
 constexpr uint64_t kMostChunks = 256;
 // Chunks begin where the widest loads and stores can.
 constexpr uint64_t kAlignment = 256;
 
 uint64_t chunk_bytes_of(uint64_t bytes) {
+  if (bytes <= kMostAlone)
+    return bytes;
   const uint64_t even = (bytes + kMostChunks - 1) / kMostChunks;
   return (std::max(even, kLeastChunk) + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -162,7 +165,7 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   const Result<DeviceAddress> gone = reach_word(device, terms.gone);
   if (!gone.ok())
     return gone.status();
-  own.chunk_bytes = std::min(chunk_bytes_of(terms.bytes), terms.bytes);
+  own.chunk_bytes = chunk_bytes_of(terms.bytes);
   own.chunks = terms.bytes == 0 ? 1 : (terms.bytes + own.chunk_bytes - 1) / own.chunk_bytes;
   LaneEnd end{};
   end.buffer = own.buffer;

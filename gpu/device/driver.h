@@ -109,9 +109,14 @@ class Driver {
   virtual Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) = 0;
   // Loads kernels.cu for the current context, for good, and finds one.
   virtual Result<KernelHandle> load_kernel(const char* name) = 0;
+  // How a launch comes behind what is in the stream.
+  enum class Order {
+    kBehind,
+    kBesides,  // it may begin before that has ended, where the device can do so: the kernel waits for it by itself
+  };
   // `argument`, the kernel's only parameter, is copied.
   virtual Status launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
-                        std::span<const std::byte> argument) = 0;
+                        std::span<const std::byte> argument, Order order) = 0;
   // By a copy engine.
   virtual Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) = 0;
 

@@ -176,7 +176,7 @@ Result<KernelHandle> HipDriver::load_kernel(const char* name) {
 }
 
 Status HipDriver::launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
-                         std::span<const std::byte> argument) {
+                         std::span<const std::byte> argument, Order /*order*/) {
   void* parameters[] = {const_cast<std::byte*>(argument.data())};
   LANYARD_HIP_TRY(hipModuleLaunchKernel, static_cast<hipFunction_t>(kernel), blocks, 1, 1, threads, 1, 1, 0,
                   hip_stream(stream), parameters, nullptr);

@@ -41,7 +41,7 @@ class HipDriver final : public Driver {
   Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) override;
   Result<KernelHandle> load_kernel(const char* name) override;
   Status launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
-                std::span<const std::byte> argument) override;
+                std::span<const std::byte> argument, Order order) override;
   Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) override;
 
   Status register_host(void* memory, uint64_t bytes) override;

@@ -87,7 +87,7 @@ struct LaneArguments {
   uint64_t ends[kLanes];  // addresses of LaneEnds, different ones
 };
 
-constexpr uint32_t kLaneThreads = 512;  // a block, at most
+constexpr uint32_t kLaneThreads = 1024;  // a block, at most; at least two for each lane
 
 constexpr uint32_t kServeThreads = 1024;
 constexpr uint32_t kTeamThreads = 64;  // that make one copy together

@@ -35,12 +35,20 @@ __device__ inline uint64_t exchange_word(uint64_t word, uint64_t expected, uint6
                                        __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
   return expected;
 }
+// Indivisible to this device, whose memory it is in. Returns what was there before.
+__device__ inline uint64_t add_to_own_word(uint64_t word, uint64_t value) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(word), value);
+}
 // Indivisible to other devices too. Returns what was there before.
 __device__ inline uint64_t add_to_shared_word(uint64_t word, uint64_t value) {
   return atomicAdd_system(reinterpret_cast<unsigned long long*>(word), value);
 }
 // Acquiring empties a cache that all of the device's kernels use.
 constexpr uint32_t kEagerLooks = 0;
+// Behind it is what comes behind the kernel before this one, which may not have ended when this one begins; and the
+// kernel behind this one may begin, if it waits so too.
+__device__ inline void await_kernel_before() {}
+__device__ inline void let_kernel_behind_begin() {}
 // A wavefront that waits leaves its unit to others.
 __device__ inline void pause() { __builtin_amdgcn_s_sleep(2); }
 // Nanoseconds since some time. The counter of gfx9's devices has 100 MHz.
@@ -69,9 +77,23 @@ __device__ inline uint64_t exchange_word(uint64_t word, uint64_t expected, uint6
                : "memory");
   return there;
 }
+// Indivisible to this device, whose memory it is in. Returns what was there before.
+__device__ inline uint64_t add_to_own_word(uint64_t word, uint64_t value) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
+}
 // Indivisible to other devices too, which the link between them must allow. Returns what was there before.
 __device__ inline uint64_t add_to_shared_word(uint64_t word, uint64_t value) {
   return atomicAdd_system(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
+}
+__device__ inline void await_kernel_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ inline void let_kernel_behind_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 // Some 60 us.
 constexpr uint32_t kEagerLooks = 64;

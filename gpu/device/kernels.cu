@@ -303,23 +303,30 @@ extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments a
   __shared__ uint64_t slot;
   BlockTeam team{&slot};
   const uint32_t mine = threadIdx.x;
+  let_kernel_behind_begin();
+  await_kernel_before();
   if (mine < arguments.count) {
     views[mine] = view_lane(team, arguments.ends[mine], arguments.wait == 0);
     states[mine] = kWaits;
   }
   __syncthreads();
-  if (arguments.wait == 0)
+  if (arguments.wait == 0) {
+    // By threads that wait for no store: one of the host's memory is on its way for longer than the others.
+    if (blockIdx.x == 0 && mine >= LaneArguments::kLanes && mine - LaneArguments::kLanes < arguments.count)
+      tell_host(team, views[mine - LaneArguments::kLanes]);
     start_lanes(team, arguments, views);
-  else
+  } else {
     wait_for_lanes(team, arguments, views, states);
+  }
   __syncthreads();  // all of the block have copied theirs
   if (gridDim.x > 1) {
     uint64_t before = 0;
     const uint64_t arrivals = arguments.ends[0] + offsetof(LaneEnd, arrivals);
     if (mine == 0) {
-      __threadfence_system();
-      before = add_to_shared_word(arrivals, 1);
-      __threadfence_system();
+      if (arguments.wait == 0)  // what a wait has copied has been fenced
+        __threadfence_system();
+      before = add_to_own_word(arrivals, 1);
+      __threadfence();  // who is last sees what the others' have decided; to others it is told behind a fence
     }
     if (team.share(before) != gridDim.x - 1)
       return;

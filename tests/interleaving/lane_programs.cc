@@ -82,6 +82,8 @@ class LanePair {
     run_blocks([&](uint32_t block) {
       LaneTeam team;
       const LaneView lane = view_lane(team, side.address(), true);
+      if (block == 0)
+        tell_host(team, lane);
       if (lane.chunks > 1 || block == 0)
         start_lane(team, lane, block, lane.chunks > 1 ? blocks_ : 1);
     });

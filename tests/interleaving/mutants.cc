@@ -69,7 +69,7 @@ constexpr Mutant kMutants[] = {
     {62, "claims of one iteration stand in for those of the next", "LaneView::claims", "lanes_in_chunks"},
     {63, "does not begin with claims anew", "end_start", "lanes"},
     {64, "takes the next start's message for this one's", "is_open", "lanes"},
-    {65, "a start is not told to the host", "end_start", "lanes"},
+    {65, "the host is told of one start less, and of one wait", "tell_host", "lanes"},
 };
 
 }  // namespace
