@@ -80,7 +80,7 @@ class Builder {
 
 constexpr int kTag = 0;
 constexpr int kSets[] = {0, 1};  // and the tags of their messages
-constexpr uint64_t kLine = 64;  // of a cache
+constexpr uint64_t kLine = 64;   // of a cache
 const Block kNothing{nullptr, 0, MPI_BYTE};
 
 Block bytes_at(const void* memory, uint64_t bytes) {

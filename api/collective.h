@@ -13,7 +13,8 @@
 //   neighbour alltoall(v,w)  a message an edge
 //
 // Barriers and allreduces have two sets of messages for starts in turn (transport/core/exchange_sets.h), as what comes
-// goes to memory of the collective's own, or nowhere: so no clear-to-sends go with them, and a start takes half the time.
+// goes to memory of the collective's own, or nowhere: so no clear-to-sends go with them, and a start takes half the
+// time.
 //
 // A rank of P has up to P-1 messages each way, so 2(P-1)+1 entries at the card where they are merged, with two sets P,
 // and P-1 more where senders raise flags (plan.h); for dozens of processes and more trees take fewer.
@@ -35,7 +36,7 @@
 namespace lanyard::api {
 
 struct Collective {
-  std::shared_ptr<const std::string> name;              // "MPI_Allreduce of 4 processes"
+  std::shared_ptr<const std::string> name;  // "MPI_Allreduce of 4 processes"
   // At least one. Where there are two sets the first half are those of set 0, and the others in the same order.
   std::vector<std::unique_ptr<RequestRecord>> members;
   bool two_sets = false;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/device/backend.h"
 #include "gpu/device/device_stream.h"
 #include "tests/fake_driver.h"
 
@@ -248,6 +249,19 @@ TEST_F(DeviceLanesRefusals, HostMemoryIsTheCards) {
 TEST_F(DeviceLanesRefusals, ASharedDeviceIsTheCards) {
   FakeDriver driver;
   EXPECT_EQ(open(driver, driver.make_memory(64), Sharing::kShared).code(), Code::kUnsupported);
+}
+
+TEST_F(DeviceLanesRefusals, AreToldBeforehand) {
+  const auto lines = [](const FakeDriver::Options& options) {
+    return Backend::make(std::make_unique<FakeDriver>(options), {}).value()->describe_lanes();
+  };
+  EXPECT_EQ(lines({.devices = 2}),
+            (std::vector<std::string>{"devices 0 and 0: yes", "devices 0 and 1: yes", "devices 1 and 1: yes"}));
+  const auto confined = lines({.devices = 2, .confined = 1});
+  EXPECT_EQ(confined[0], "devices 0 and 0: yes");
+  EXPECT_EQ(confined[1].find("devices 0 and 1: no, "), 0u) << confined[1];
+  EXPECT_NE(lines({.devices = 2, .adds_indivisibly = false})[1].find("atomic"), std::string::npos);
+  EXPECT_NE(lines({.shares_words = false})[0].find("no, "), std::string::npos);
 }
 
 TEST_F(DeviceLanesRefusals, ADeviceThatDoesNotSeeOthersStoresIsTheCards) {

@@ -35,6 +35,19 @@ std::vector<std::string> Backend::describe_devices() {
   return lines;
 }
 
+std::vector<std::string> Backend::describe_lanes() {
+  std::vector<std::string> lines;
+  for (int device = 0; device < driver_->device_count(); ++device)
+    for (int other = device; other < driver_->device_count(); ++other) {
+      Status way = lanes_.check_way(device, other);
+      if (way.ok())
+        way = lanes_.check_way(other, device);
+      lines.push_back("devices " + std::to_string(device) + " and " + std::to_string(other) + ": " +
+                      (way.ok() ? "yes" : "no, " + way.message()));
+    }
+  return lines;
+}
+
 Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   const Result<ContextHandle> context = driver_->context_of_stream(handle);
   if (!context.ok())

@@ -29,6 +29,8 @@ class Backend {
 
   // A line for people for each device.
   std::vector<std::string> describe_devices();
+  // And for each two of them, of a device and itself too: whether lanes (gpu/lane.h) may connect them.
+  std::vector<std::string> describe_lanes();
 
   // A stream over a CUstream (cudaStream_t) or hipStream_t of the program's, which outlives it. The first one of a
   // device loads the kernels, which may wait for what the device is doing. kInvalidArgument: not a stream, as far as

@@ -26,6 +26,11 @@ uint64_t chunk_bytes_of(uint64_t bytes) {
   return (std::max(even, kLeastChunk) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+Status check_words(const Device& device) {
+  return device.facts().shares_words ? Status()
+                                     : Status(Code::kUnsupported, "the device's kernels may not see what others store");
+}
+
 }  // namespace
 
 // A lane, and what of it only this file needs.
@@ -62,8 +67,7 @@ Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes
   // A kernel that waits would keep the others from what it waits for.
   if (owner.is_shared())
     return Status(Code::kUnsupported, "other processes use the device too");
-  if (!owner.facts().shares_words)
-    return Status(Code::kUnsupported, "the device's kernels may not see what others store");
+  LANYARD_RETURN_IF_ERROR(check_words(owner));
   Opened opened;
   const Result<DeviceMemory::Loan> lent = memory_.lend(buffer, bytes);
   if (!lent.ok())
@@ -118,14 +122,27 @@ Result<DeviceAddress> DeviceLanes::reach(OwnLane& lane, const DeviceMemory::Loan
   const Result<int> on = memory_.device_of(there.value(), 1);
   if (!on.ok())
     return on.status();
-  LANYARD_RETURN_IF_ERROR(device.driver().reach_device(on.value()));
-  const Result<bool> indivisible = device.driver().adds_indivisibly(on.value());
-  if (!indivisible.ok())
-    return indivisible.status();
-  if (!indivisible.value())
-    return Status(Code::kUnsupported, "between devices " + std::to_string(device.ordinal()) + " and " +
-                                          std::to_string(on.value()) + " there are no atomic operations");
+  LANYARD_RETURN_IF_ERROR(check_way(device, on.value()));
   return reinterpret_cast<DeviceAddress>(there.value());
+}
+
+Status DeviceLanes::check_way(Device& device, int other) {
+  LANYARD_RETURN_IF_ERROR(device.driver().reach_device(other));
+  const Result<bool> indivisible = device.driver().adds_indivisibly(other);
+  if (!indivisible.ok() || indivisible.value())
+    return indivisible.status();
+  return {Code::kUnsupported, "between devices " + std::to_string(device.ordinal()) + " and " + std::to_string(other) +
+                                  " there are no atomic operations"};
+}
+
+Status DeviceLanes::check_way(int device, int other) {
+  const Result<Device*> found = devices_.of_ordinal(device);
+  if (!found.ok())
+    return found.status();
+  LANYARD_RETURN_IF_ERROR(check_words(*found.value()));
+  const Inside inside(found.value()->driver(), found.value()->context());
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  return check_way(*found.value(), other);
 }
 
 Result<DeviceAddress> DeviceLanes::reach_word(Device& device, const uint64_t* word) {

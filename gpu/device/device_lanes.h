@@ -30,10 +30,15 @@ class DeviceLanes final : public Lanes {
   bool may_unmap() const override;
   void unmap() override;
 
+  // Whether the device may carry messages to and from memory of `other`. kUnsupported: why not. Makes a context.
+  Status check_way(int device, int other);
+
  private:
   struct OwnLane;
   Status connect_once(OwnLane& lane, const LaneOffer& other, const Terms& terms);
   void retire(std::byte* borrowed);
+  // With the device's context current.
+  static Status check_way(Device& device, int other);
   // Where the device reaches what another process, or this one, has lent. With its context current.
   Result<DeviceAddress> reach(OwnLane& lane, const DeviceMemory::Loan& loan);
   Result<DeviceAddress> reach_word(Device& device, const uint64_t* word);

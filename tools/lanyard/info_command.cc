@@ -171,6 +171,11 @@ void print_streams() {
   fmt::print("stream kinds   host, {}\n", gpus.value()->kind());
   for (const std::string& device : gpus.value()->describe_devices())
     fmt::print("  there is     {}\n", device);
+  fmt::print("lanes          {}\n", settings.value().peer == "auto"
+                                        ? "between requests of processes that have a GPU each (LANYARD_PEER=auto)"
+                                        : "off; LANYARD_PEER=auto uses them");
+  for (const std::string& lane : gpus.value()->describe_lanes())
+    fmt::print("  {}\n", lane);
 }
 
 int info() {
