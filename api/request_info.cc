@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kExchange = "lanyard_exchange";
 constexpr const char* kSet = "lanyard_exchange_set";
+constexpr const char* kRoute = "lanyard_route";
 constexpr const char* kNone = "none";
 
 // Why the hint that a request was given is not in force; nothing where it is.
@@ -57,7 +58,7 @@ using Facts = std::vector<std::pair<const char*, std::string>>;
 Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
   const bool matched = record.matched();
   const bool by_lane = matched && record.core->lane != nullptr;
-  Facts facts = {{"lanyard_route", by_lane ? "lane" : matched ? "card" : "mpi"}};
+  Facts facts = {{kRoute, by_lane ? "lane" : matched ? "card" : "mpi"}};
   if (context.nic_status().ok() && !by_lane)
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
   // Of a receive the match tells.
@@ -87,7 +88,8 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
 // Of a collective: its members'.
 Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
   const RequestRecord& first = *record.collective->members.front();
-  Facts facts = {{"lanyard_route", record.matched() ? "card" : "mpi"}};
+  const bool by_lane = first.matched() && first.core->lane != nullptr;
+  Facts facts = {{kRoute, !record.matched() ? "mpi" : by_lane ? "lane" : "card"}};
   if (context.nic_status().ok())
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
   if (record.matched()) {
@@ -105,13 +107,24 @@ Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD
   return facts;
 }
 
-// Sets the hints of a request whose match has not begun. Of a collective there is one, "none": its messages are to be
-// single requests, the same at every start.
-void set_hints(RequestRecord& record, const std::optional<std::string>& name, const std::optional<std::string>& set) {
+// What an info says of them; "" is "none".
+struct Hints {
+  std::optional<std::string> name, set, route;
+};
+
+// Sets the hints of a request whose match has not begun. Of a collective's messages "none" makes single requests, the
+// same at every start.
+void set_hints(RequestRecord& record, const Hints& hints) {
+  if (hints.route)
+    for_each_part(record, [&](RequestRecord& part) {
+      part.transfer.by_card = !hints.route->empty();
+      if (part.core != nullptr)
+        part.core->transfer.by_card = part.transfer.by_card;
+    });
   if (record.collective == nullptr) {
-    record.exchange = name.value_or(record.exchange);
-    record.exchange_set = set.value_or(record.exchange_set);
-  } else if (name && name->empty()) {
+    record.exchange = hints.name.value_or(record.exchange);
+    record.exchange_set = hints.set.value_or(record.exchange_set);
+  } else if (hints.name && hints.name->empty()) {
     record.collective->members.resize(record.collective->members_of(0).size());
     record.collective->two_sets = false;
     for_each_part(record, [](RequestRecord& part) {
@@ -205,14 +218,16 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
     return raise_not_initialised("MPIX_Request_set_info");
   if (info == MPI_INFO_NULL)
     return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO, "MPI_INFO_NULL");
-  std::optional<std::string> name, set;
-  if (const int code = value_of(info, kExchange, name); code != MPI_SUCCESS)
-    return code;
-  if (const int code = value_of(info, kSet, set); code != MPI_SUCCESS)
-    return code;
-  if (set && !set->empty() && *set != "0" && *set != "1")
+  Hints hints;
+  for (const auto& [key, value] : {std::pair{kExchange, &hints.name}, {kSet, &hints.set}, {kRoute, &hints.route}})
+    if (const int code = value_of(info, key, *value); code != MPI_SUCCESS)
+      return code;
+  if (hints.set && !hints.set->empty() && *hints.set != "0" && *hints.set != "1")
     return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
-                 std::string(kSet) + " is 0, 1 or none, not " + *set);
+                 std::string(kSet) + " is 0, 1 or none, not " + *hints.set);
+  if (hints.route && !hints.route->empty() && *hints.route != "card")
+    return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
+                 std::string(kRoute) + " is card or none, not " + *hints.route);
   MPI_Comm communicator = MPI_COMM_WORLD;
   std::string obstacle = "not a persistent point-to-point request, nor a collective that can be matched";
   {
@@ -223,7 +238,7 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
       communicator = record->communicator;
       obstacle = why_too_late(*record);
       if (obstacle.empty())
-        set_hints(*record, name, set);
+        set_hints(*record, hints);
     }
   }
   return obstacle.empty() ? MPI_SUCCESS : raise("MPIX_Request_set_info", communicator, MPI_ERR_REQUEST, obstacle);

@@ -200,6 +200,24 @@ TEST(CoreLanesTest, WhereOneSideCannotTheCardCarries) {
   }
 }
 
+TEST(CoreLanesTest, OneSideMayAskForTheCard) {
+  for (const uint32_t asking : {0u, 1u}) {
+    Job job;
+    Transfer send = job.transfer(0, Direction::kSend, 1, 64);
+    Transfer receive = job.transfer(1, Direction::kReceive, 0, 64);
+    (asking == 0 ? send : receive).by_card = true;
+    job.send = &job.process(0).begin(send);
+    job.receive = &job.process(1).begin(receive);
+    job.settle();
+    ASSERT_TRUE(job.send->matched() && job.receive->matched());
+    EXPECT_TRUE(job.send->lane == nullptr && job.receive->lane == nullptr);
+    job.iterate(2);
+    job.free(0, *job.send);
+    job.free(1, *job.receive);
+    job.expect_nothing_left();
+  }
+}
+
 TEST(CoreLanesTest, WhatDoesNotMatchLeavesNothing) {
   Job job;
   // Too long.

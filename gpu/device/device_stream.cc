@@ -148,7 +148,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
     if (lane.device != device_.ordinal())
       return Status(Code::kUnsupported, "the request's memory is on device " + std::to_string(lane.device) +
                                             ", and GPUs carry its messages themselves: start it on a stream of that "
-                                            "device, or set LANYARD_PEER=off");
+                                            "device, or give it the hint lanyard_route, card, before its match");
     plan_.put(lane, op.kind == Kind::kWaitLane);
     return {};
   }

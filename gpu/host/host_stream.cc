@@ -58,7 +58,7 @@ Status complaint(const StreamOp& op) {
     return Status(
         Code::kUnsupported,
         "the request's memory is a GPU's, and GPUs carry its messages themselves: start it on a stream of that "
-        "GPU, or set LANYARD_PEER=off");
+        "GPU, or give it the hint lanyard_route, card, before its match");
   if (op.kind > StreamOp::Kind::kUnpack)
     return Status(Code::kUnsupported, "an unknown kind of stream operation");
   if (op.kind == StreamOp::Kind::kCall)

@@ -177,7 +177,7 @@ void Endpoint::close_resources(Request& request) {
 // ---- Lanes
 
 std::optional<gpu::LaneOffer> Endpoint::open_lane(Request& request) {
-  if (options_.lanes == nullptr || request.exchange != nullptr)
+  if (options_.lanes == nullptr || request.exchange != nullptr || request.transfer.by_card)
     return std::nullopt;
   unmap_lanes();
   const Transfer& transfer = request.transfer;

@@ -24,8 +24,8 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
                                       ", which no graph or kernel starts: match it without the hint"};
     if (request.lane != nullptr && in_kernels)
       return {Code::kUnsupported, "the request (" + request.describe() +
-                                      ") goes from GPU to GPU without a card, which kernels do not start yet: set "
-                                      "LANYARD_PEER=off"};
+                                      ") goes from GPU to GPU without a card, which kernels do not start yet: give it "
+                                      "the hint lanyard_route, card, before its match"};
     if (request.packing != nullptr && in_kernels)
       return {Code::kUnsupported, "the request (" + request.describe() +
                                       ") has a datatype with gaps, or combines, which nobody does for a kernel: do it "

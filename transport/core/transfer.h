@@ -26,6 +26,7 @@ struct Transfer {
   int peer = 0;               // the other in the communicator; kAnySource, kNobody
   uint32_t peer_nic = 0;      // the other's NIC; undefined for kAnySource and kNobody
   int tag = 0;                // or kAnyTag
+  bool by_card = false;       // never by a lane
   // Where the user's memory has gaps: the stream packs at each start of a send, and unpacks after each wait for a
   // receive.
   std::shared_ptr<gpu::Packing> packing{};
