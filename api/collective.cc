@@ -55,6 +55,7 @@ class Builder {
       for (const auto& member : collective().members_of(set)) {
         member->exchange = *record_.collective->name + " #" + std::to_string(scope_.name);
         member->exchange_set = collective().two_sets ? std::to_string(set) : "";
+        member->transfer.in_turn = collective().two_sets;
       }
   }
 

@@ -130,6 +130,7 @@ void set_hints(RequestRecord& record, const Hints& hints) {
     for_each_part(record, [](RequestRecord& part) {
       part.exchange.clear();
       part.exchange_set.clear();
+      part.transfer.in_turn = false;
     });
   }
 }

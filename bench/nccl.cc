@@ -26,8 +26,6 @@ struct Library {
   int (*destroy)(Communicator) = nullptr;
   int (*send)(const void*, size_t, int, int, Communicator, void*) = nullptr;
   int (*receive)(void*, size_t, int, int, Communicator, void*) = nullptr;
-  int (*group_start)() = nullptr;
-  int (*group_end)() = nullptr;
   const char* (*error_text)(int) = nullptr;
 
   // False, and `why` says why: there is none, or it is too old.
@@ -48,8 +46,6 @@ struct Library {
     find(destroy, "ncclCommDestroy");
     find(send, "ncclSend");
     find(receive, "ncclRecv");
-    find(group_start, "ncclGroupStart");
-    find(group_end, "ncclGroupEnd");
     find(error_text, "ncclGetErrorString");
     if (!all)
       why = std::string(name) + " has no ncclSend";
@@ -68,8 +64,6 @@ class LoadedNccl final : public Nccl {
     expect(library_.get_version(&number), "ncclGetVersion");
     return fmt::format("{} {}.{}.{}", name_, number / 10000, number / 100 % 100, number % 100);
   }
-  void begin() override { expect(library_.group_start(), "ncclGroupStart"); }
-  void end() override { expect(library_.group_end(), "ncclGroupEnd"); }
   void send(const std::byte* from, size_t bytes, int peer) override {
     expect(library_.send(from, bytes, kUint8, peer, communicator_, stream_), "ncclSend");
   }
@@ -110,8 +104,12 @@ std::unique_ptr<Nccl> Nccl::open(const MpiProcess& process, Stream& stream, std:
     result = library.init_rank(&communicator, process.ranks(), id, process.rank());
   if (result != 0)
     why = library.error_text(result);
-  if (!process.all(communicator != nullptr))
+  const bool mine = result == 0 && communicator != nullptr;
+  if (!process.all(mine)) {
+    if (mine)
+      library.destroy(communicator);
     return nullptr;
+  }
   return std::make_unique<LoadedNccl>(library, is_cuda ? "NCCL" : "RCCL", communicator,
                                       *static_cast<void**>(stream.address()));
 }

@@ -22,9 +22,7 @@ class Nccl {
 
   // "NCCL 2.28.3"
   virtual std::string version() const = 0;
-  // Enqueue on the stream. What is between begin() and end() goes together, whoever's turn it is.
-  virtual void begin() = 0;
-  virtual void end() = 0;
+  // Enqueue on the stream.
   virtual void send(const std::byte* from, size_t bytes, int peer) = 0;
   virtual void receive(std::byte* to, size_t bytes, int peer) = 0;
 };

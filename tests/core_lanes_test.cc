@@ -294,8 +294,18 @@ TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
   job.settle();
   EXPECT_EQ(job.process(0).endpoint.unparted(), 1u);
   EXPECT_EQ(job.process(1).endpoint.unparted(), 1u) << "the sender's kernels may write there yet";
+  // Nor is anybody given the words that its kernels tell the host by.
+  std::vector<std::pair<uint64_t*, uint64_t>> words;
+  for (int i = 0; i < 40; ++i) {
+    const Request& next = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 64));
+    for (uint64_t* word : {next.done.address, next.moved.address, next.clear_to_send_word.address})
+      if (word != nullptr)
+        words.emplace_back(word, std::atomic_ref(*word).load());
+  }
   open.store(true);
   EXPECT_TRUE(job.run(0));
+  for (const auto& [word, value] : words)
+    EXPECT_EQ(std::atomic_ref(*word).load(), value);
   job.expect_nothing_left();
 }
 
@@ -311,6 +321,7 @@ TEST(CoreLanesTest, AQueueIsSettledWithoutTheProgramsWaits) {
     ASSERT_TRUE(job.run(0) && job.run(1));
     ASSERT_TRUE(works(job.queue(0).wait(send)));
     ASSERT_TRUE(works(job.queue(1).wait(receive)));
+    EXPECT_TRUE(job.streams[0]->poll()) << "the queue has waited already";
     ASSERT_TRUE(job.run(0) && job.run(1));
   }
   job.iterate(2);

@@ -169,8 +169,9 @@ Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes
   const auto all = static_cast<uint64_t>(facts_.multiprocessors);
   const uint64_t most = arguments.wait != 0 ? std::max<uint64_t>(1, all / 4) : all;
   const auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(chunks, 1, most));
+  const uint64_t most_threads = arguments.wait != 0 ? kLaneThreads / 2 : kLaneThreads;
   const auto threads = static_cast<uint32_t>(
-      std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), 2 * LaneArguments::kLanes, kLaneThreads));
+      std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), 2 * LaneArguments::kLanes, most_threads));
   return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kLanes)], blocks, threads, bytes_of(arguments),
                         Driver::Order::kBesides);
 }

@@ -303,8 +303,9 @@ extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments a
   __shared__ uint64_t slot;
   BlockTeam team{&slot};
   const uint32_t mine = threadIdx.x;
-  let_kernel_behind_begin();
   await_kernel_before();
+  if (arguments.wait == 0)
+    let_kernel_behind_begin();
   if (mine < arguments.count) {
     views[mine] = view_lane(team, arguments.ends[mine], arguments.wait == 0);
     states[mine] = kWaits;
@@ -317,6 +318,7 @@ extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments a
     start_lanes(team, arguments, views);
   } else {
     wait_for_lanes(team, arguments, views, states);
+    let_kernel_behind_begin();  // not before: for as long as this one waits others need the device
   }
   __syncthreads();  // all of the block have copied theirs
   if (gridDim.x > 1) {

@@ -154,7 +154,7 @@ void Endpoint::close_resources(Request& request) {
   // An increment may have been on its way when the failure was told and the request let go of, or be on it for starts
   // that were none: nobody gets its word again.
   if (request.released || request.ran_ahead)
-    request.done = request.flag_word = {};
+    request.done = request.flag_word = request.begun = {};
   if (request.released && !request.shared && !has_run_all(request.queue_number)) {
     Resources counters;
     counters.trigger = std::exchange(request.trigger, {});

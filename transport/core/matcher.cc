@@ -454,6 +454,12 @@ void Matcher::talk() {
     ask(*receive);
   std::erase_if(answers_, [this](uint64_t number) { return answer(number); });
   std::erase_if(partings_, [this](Parting& parting) { return part(parting); });
+  std::erase_if(unreachable_, [this](uint32_t nic) {
+    const bool ended = endpoint_.nic().is_lost(nic);
+    if (ended)
+      endpoint_.part_lanes(nic);
+    return ended;
+  });
   tell_parted();
 }
 
@@ -559,9 +565,8 @@ void Matcher::lose_peer(uint32_t nic, const std::string& why) {
     if (request.matched() && request.matched_nic == nic && receive)
       endpoint_.give_up_asking(request);
   });
-  // Who is there, and cannot be told anything, may go on writing.
-  if (endpoint_.nic().is_lost(nic))
-    endpoint_.part_lanes(nic);
+  if (endpoint_.options().lanes != nullptr)
+    unreachable_.push_back(nic);
 }
 
 }  // namespace lanyard::core

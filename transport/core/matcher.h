@@ -93,8 +93,9 @@ class Matcher {
   OfferQueue offers_;
   // Receives whose senders have not said yet whether they connect to the lane, with the offers: by number.
   std::unordered_map<uint64_t, MatchCard> unconfirmed_;
-  std::vector<uint64_t> answers_;  // numbers of sends that were asked about
-  std::vector<Parting> partings_;  // of sends that were freed before it was known how they ended
+  std::vector<uint32_t> unreachable_;  // peers that may go on writing to lanes' ends here
+  std::vector<uint64_t> answers_;      // numbers of sends that were asked about
+  std::vector<Parting> partings_;      // of sends that were freed before it was known how they ended
 };
 
 }  // namespace lanyard::core

@@ -387,7 +387,9 @@ Status Queue::check_wait(std::span<Request* const> requests) {
 
 [[gnu::always_inline]] inline void Queue::append_wait(const Request& request) {
   if (request.lane != nullptr) [[unlikely]] {
-    append_lane(request, gpu::StreamOp::Kind::kWaitLane);
+    // Where the queue has waited by itself nobody may find the request complete, and free it, with a wait to come.
+    if (request.followed != request.starts)
+      append_lane(request, gpu::StreamOp::Kind::kWaitLane);
     return;
   }
   gpu::StreamOp& op = stream_ops_.emplace_back();
@@ -454,7 +456,7 @@ void Queue::unpack(std::span<Request* const> requests) {
 // ---- State
 
 // That a start of a lane has completed is told by a wait alone, which may also have to copy the message; and a queue is
-// waited for, too, whose starts have no wait yet. So it waits by itself. To wait once more does no harm.
+// waited for, too, whose starts have no wait yet. So it waits by itself, in place of the program.
 void Queue::follow_lanes() {
   for (Request* request : under_way_) {
     if (request->lane == nullptr || !request->needs_wait() || request->followed == request->starts) [[likely]]

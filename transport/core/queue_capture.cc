@@ -22,6 +22,10 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
       return {Code::kUnsupported, "the request (" + request.describe() + ") is a member of the " +
                                       request.exchange->describe() +
                                       ", which no graph or kernel starts: match it without the hint"};
+    if (request.transfer.in_turn)
+      return {Code::kUnsupported, "the request (" + request.describe() +
+                                      ") alternates between two messages, which no graph or kernel does: match it with "
+                                      "the hint lanyard_exchange, none"};
     if (request.lane != nullptr && in_kernels)
       return {Code::kUnsupported, "the request (" + request.describe() +
                                       ") goes from GPU to GPU without a card, which kernels do not start yet: give it "

@@ -32,6 +32,8 @@ struct Transfer {
   std::shared_ptr<gpu::Packing> packing{};
   // Where it is one message of several: the name of the whole, "MPI_Allreduce of 4 processes", for who reads of it.
   std::shared_ptr<const std::string> part_of{};
+  bool in_turn =
+      false;  // and the message of another takes turns with it, in which graphs and kernels do not start them
 
   // "recv, peer 2, tag 7, 16384 B"; what may be any is.
   std::string describe() const;
