@@ -159,6 +159,12 @@ class GpuStream final : public Stream, public Gpu {
     return properties.name;
   }
 
+  std::string device_place() const override {
+    char place[32] = {};
+    check(GPU(DeviceGetPCIBusId)(place, sizeof place - 1, device_), "DeviceGetPCIBusId");
+    return place;
+  }
+
   std::byte* allocate(size_t bytes) override {
     void* memory = nullptr;
     check(GPU(Malloc)(&memory, bytes), "Malloc");

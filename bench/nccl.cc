@@ -5,6 +5,8 @@
 #include <mpi.h>
 
 #include <array>
+#include <set>
+#include <string>
 #include <type_traits>
 
 #include "bench/mpi_check.h"
@@ -85,6 +87,22 @@ class LoadedNccl final : public Nccl {
   void* const stream_;
 };
 
+// Whether some of them do. Collective.
+bool share_a_gpu(const MpiProcess& process, const Gpu& gpu) {
+  constexpr int kLength = MPI_MAX_PROCESSOR_NAME + 32;
+  std::string host(MPI_MAX_PROCESSOR_NAME, '\0');
+  int length = 0;
+  check(MPI_Get_processor_name(host.data(), &length), "MPI_Get_processor_name");
+  std::string mine = host.substr(0, static_cast<size_t>(length)) + " " + gpu.device_place();
+  mine.resize(kLength);
+  std::string all(static_cast<size_t>(process.ranks()) * kLength, '\0');
+  check(MPI_Allgather(mine.data(), kLength, MPI_CHAR, all.data(), kLength, MPI_CHAR, MPI_COMM_WORLD), "MPI_Allgather");
+  std::set<std::string> places;
+  for (size_t at = 0; at < all.size(); at += kLength)
+    places.insert(all.substr(at, kLength));
+  return places.size() < static_cast<size_t>(process.ranks());
+}
+
 }  // namespace
 
 std::unique_ptr<Nccl> Nccl::open(const MpiProcess& process, Stream& stream, std::string& why) {
@@ -96,6 +114,10 @@ std::unique_ptr<Nccl> Nccl::open(const MpiProcess& process, Stream& stream, std:
   may = may && library.load(is_cuda ? "libnccl.so.2" : "librccl.so.1", why);
   if (!process.all(may))
     return nullptr;
+  if (share_a_gpu(process, *stream.gpu())) {
+    why = "ranks share a GPU";
+    return nullptr;
+  }
   UniqueId id{};
   int result = process.is_first() ? library.get_unique_id(&id) : 0;
   check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");

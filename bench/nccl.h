@@ -17,7 +17,7 @@ class Nccl {
  public:
   virtual ~Nccl() = default;
   // A communicator of all ranks, each with the device that is current. Collective. Null on all, and `why` says why on
-  // those that know: `stream` is no GPU's, there is no such library, or it refuses, as it does where ranks share a GPU.
+  // those that know: `stream` is no GPU's, there is no such library, ranks share a GPU, or it refuses.
   static std::unique_ptr<Nccl> open(const MpiProcess& process, Stream& stream, std::string& why);
 
   // "NCCL 2.28.3"

@@ -25,6 +25,8 @@ class Gpu {
   virtual ~Gpu() = default;
 
   virtual std::string device_name() const = 0;
+  // Its place on the host's bus.
+  virtual std::string device_place() const = 0;
 
   // Page-aligned memory of the GPU, and host memory that the GPU copies from and to at full speed.
   virtual std::byte* allocate(size_t bytes) = 0;
