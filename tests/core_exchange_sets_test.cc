@@ -167,6 +167,17 @@ TEST_F(SetsTest, AHaloTakesNineEntriesOneRingAndOneWait) {
   free_all();
 }
 
+// Which set an exchange's number stands for does not depend on the exchanges before it.
+TEST_F(SetsTest, ComesBehindAnExchangeWithOneSet) {
+  Request* const alone = job[0].endpoint.new_request(job[0].transfer(Direction::kSend, 1, 100, kBytes));
+  EXPECT_TRUE(works(job[0].endpoint.make_exchange("other", std::array{alone})));
+  build_both(2);
+  EXPECT_EQ(count(0, Clearance::kImplied), 8u);
+  run(1, 4);
+  free(0, alone);
+  free_all();
+}
+
 TEST_F(SetsTest, BelongsToTheExchangeFromTheMatchOn) {
   build_both(1);
   start(0, 1);
@@ -303,7 +314,15 @@ TEST_F(SetsTest, GoesOnOnAnotherQueueOnceTheOtherSetHasCompleted) {
   start(1, 1);
   wait(1, 1);
   job.run();
+  // Nor where its messages have come, and one of them, not the first, is not unpacked yet.
+  uint64_t unpacked = 0;
+  Request& receive = *sides[0][0].back();
+  ASSERT_NE(&receive, receive.exchange->lead);
+  receive.moved.address = &unpacked;
+  EXPECT_EQ(queue->start(sides[0][1]).code(), Code::kInvalidState);
+  unpacked = 1;
   EXPECT_TRUE(works(queue->start(sides[0][1])));
+  receive.moved = {};
   EXPECT_TRUE(works(queue->wait(sides[0][1])));
   start(1, 2);
   for (Request* request : sides[0][1])

@@ -49,6 +49,24 @@ TEST_F(ExchangeTest, CallsInItsOrderAndInOthersMayTakeTurns) {
   free_all();
 }
 
+// Each member is under way again, though a call for the whole looks at one alone.
+TEST_F(ExchangeTest, AllOfItAreUnderWayAgain) {
+  build(2, 2);
+  iteration();
+  ASSERT_TRUE(us().queue->settled());
+  for (const Request* member : ours)
+    EXPECT_EQ(member->listed, nullptr);
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  for (const Request* member : ours)
+    EXPECT_EQ(member->listed, us().queue.get());
+  start_theirs();
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  wait_theirs();
+  job.run();
+  EXPECT_TRUE(job.over());
+  free_all();
+}
+
 TEST_F(ExchangeTest, ReadyHaloTakesNine) {
   build(8, 8, true);
   // As their users have promised: each side's receives have started when the other sends.
