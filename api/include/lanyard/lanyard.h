@@ -128,7 +128,8 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * "lanyard_route": "card", or "none". With "card" its message goes by the card though GPUs could carry it themselves
  * (LANYARD_PEER), as kernels, host streams and other GPUs' streams want it that start it. A hint of one side will do.
  * MPI_ERR_REQUEST: not a persistent request known to Lanyard, or one that is matched or being matched; MPI_ERR_INFO:
- * info is MPI_INFO_NULL; MPI_ERR_INFO_VALUE: such a set, or route, there is not. A call that fails has changed nothing. */
+ * info is MPI_INFO_NULL; MPI_ERR_INFO_VALUE: such a set, or route, there is not. A call that fails has changed nothing.
+ */
 int MPIX_Request_set_info(MPI_Request request, MPI_Info info);
 /* What is in force, as a new info object, to be freed by the caller: "lanyard_route" (card, once it is matched, or
  * lane, where GPUs carry its messages themselves; mpi before: MPI_Start goes by the MPI), "lanyard_strategy" (of what
