@@ -16,7 +16,7 @@
 //
 // Words are host memory of this process (registered page by page, HostPages) or device memory.
 //
-// Rules (tests/device_stream_test.cc cites the numbers):
+// Rules (tests/gpu/device_stream_test.cc cites the numbers):
 //  D1  A launch queue that is full blocks the host, which might have been about to let the stream pass. So the stream
 //      counts what of its own is outstanding (a word that the device sets after each batch) and says kAgain in time.
 //      The program's own launches it cannot count: a program that fills the queue behind a wait blocks itself.

@@ -1,6 +1,6 @@
 // Driver: what the drivers of CUDA and HIP both have, under neutral names, and no more of it than gpu/device needs.
 //
-// Everything above this interface is written once and tested over a driver on host threads (tests/fake_driver.h).
+// Everything above this interface is written once and tested over a driver on host threads (tests/gpu/fake_driver.h).
 // Streams, contexts and kernels are the vendor's own handles. A word or buffer is named by its address as the device
 // sees it (DeviceAddress), which need not be the host's.
 //

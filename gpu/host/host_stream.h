@@ -10,7 +10,7 @@
 // At any time one thread at most is the executor, for a bounded portion of the items, and not
 // while it waits.
 //
-// Invariants (tests/host_stream_test.cc cites the numbers):
+// Invariants (tests/gpu/host_stream_test.cc cites the numbers):
 //  H1  Once warm, enqueue() and launch() allocate nothing and make no system call, unless the
 //      stream's own thread is in deep sleep (asleep()) and nobody attends: then one, to wake it.
 //  H2  No work is left lying: when the stream is not empty and nobody attends, its thread is not

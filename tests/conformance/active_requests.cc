@@ -208,5 +208,3 @@ TEST_F(MatchedPair, MayBeFreedOnOneSideFirst) {
 
 }  // namespace
 }  // namespace lanyard::conformance
-
-int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "tests/api_objects.h"
+#include "tests/api/api_objects.h"
 
 namespace lanyard::conformance {
 

@@ -283,5 +283,3 @@ TEST_F(Envelope, TwoSendsOfOneBuffer) {
 
 }  // namespace
 }  // namespace lanyard::conformance
-
-int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }

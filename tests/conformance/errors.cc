@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "tests/api_misuse.h"
+#include "tests/api/api_misuse.h"
 #include "tests/conformance/conformance.h"
 
 namespace lanyard::conformance {

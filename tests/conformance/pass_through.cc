@@ -213,5 +213,3 @@ TEST_F(PassThrough, MPI_Error_string) {
 
 }  // namespace
 }  // namespace lanyard::conformance
-
-int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }

@@ -175,5 +175,3 @@ TEST_F(ErrorFields, OfOneAreTheCallsResult) {
 
 }  // namespace
 }  // namespace lanyard::conformance
-
-int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }

@@ -185,5 +185,3 @@ TEST_F(Variables, CanBeReadByAnyThreadWhileQueuesWork) {
 
 }  // namespace
 }  // namespace lanyard::conformance
-
-int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }

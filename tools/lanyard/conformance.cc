@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "tests/deterministic_fabric.h"
-#include "tests/local_fabric.h"
-#include "tests/nic_contract.h"
-#include "tests/ofi_fabric.h"
-#include "tests/simulated_fabric.h"
+#include "tests/contract/deterministic_fabric.h"
+#include "tests/contract/local_fabric.h"
+#include "tests/contract/nic_contract.h"
+#include "tests/contract/ofi_fabric.h"
+#include "tests/contract/simulated_fabric.h"
 
 namespace lanyard::nic_contract {
 namespace {

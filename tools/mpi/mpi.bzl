@@ -5,6 +5,8 @@
   mpi_cc_test     <name>_openmpi_n2, <name>_openmpi_n4, <name>_mpich_n2, ...
   mpi_run_test    <name>: an existing mpi_cc_binary under one implementation
 
+Tests of mpi_cc_test are for the night (tag "night"), but for Open MPI with two ranks.
+
 `deps` are targets without MPI. Each label L of `mpi_deps` names an mpi_cc_library and becomes
 L_openmpi or L_mpich.
 """
@@ -95,7 +97,7 @@ def mpi_cc_test(
                 data = data,
                 size = size,
                 timeout = timeout,
-                tags = tags,
+                tags = tags + ([] if impl == "openmpi" and n == 2 else ["night"]),
                 flaky = flaky,
             )
 

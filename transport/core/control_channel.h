@@ -2,7 +2,7 @@
 // besides data: matching, and what somebody waits for. The NIC's own thread takes messages in, so that they arrive
 // whatever the receiving program does; no MPI is needed.
 //
-// Rules (tests/control_channel_contract.h cites the numbers, over every NIC):
+// Rules (tests/contract/control_channel_contract.h cites the numbers, over every NIC):
 //  C1 What one process sends to another arrives unchanged, once, in the order of send().
 //  C2 send() never blocks and takes any number of messages; what does not fit into the peer's memory waits here.
 //  C3 Nothing is asked of the order of NIC operations (N7), nor that a count means that data is visible (N4). No

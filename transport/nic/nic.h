@@ -2,7 +2,7 @@
 //
 // It models what libfabric calls deferred work (fi_trigger(3)) with the CXI provider's extensions (fi_cxi(7)):
 // counters, memory regions whose arriving messages are counted, and operations that the NIC runs by itself once a
-// counter reaches a threshold. tests/nic_contract.h holds every implementation to the rules below.
+// counter reaches a threshold. tests/contract/nic_contract.h holds every implementation to the rules below.
 //
 // The rules (the contract suite cites the numbers):
 //  N1  An entry fires once success + failure of its triggering counter >= threshold; a condition that is already met

@@ -1,0 +1,686 @@
+// Persistent collectives on streams: results of every one of them, on as many processes as the test is run with, and
+// what is refused.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <complex>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/api/api_hints.h"
+#include "tests/api/api_misuse.h"
+
+namespace lanyard::api_test {
+namespace {
+
+// A request that is matched, and freed at the end.
+class Collective {
+ public:
+  explicit Collective(int code) { EXPECT_TRUE(ok(code)); }
+  ~Collective() { free(); }
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+
+  MPI_Request* address() { return &request_; }
+  MPI_Request handle() const { return request_; }
+  void match() { EXPECT_TRUE(ok(MPIX_Match(&request_, MPI_STATUS_IGNORE))); }
+  void start(MPIX_Queue queue) { EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request_))); }
+  void wait(MPIX_Queue queue) { EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request_))); }
+  void free() {
+    if (request_ != MPI_REQUEST_NULL) {
+      EXPECT_TRUE(ok(MPI_Request_free(&request_)));
+    }
+  }
+
+  Collective() = default;
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+struct Collectives : Misuse {
+  void run(Collective& collective) {
+    collective.start(queue);
+    collective.wait(queue);
+    queue.wait();
+  }
+  int value(int of, int i, int round) const { return 1000 * round + 17 * of + i; }
+};
+
+constexpr int kRounds = 5;
+constexpr int kCount = 33;
+
+TEST_F(Collectives, NobodyPassesABarrierBeforeAllHaveCome) {
+  Collective barrier;
+  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  barrier.match();
+  // How far each process is, in memory that all of them see.
+  MPI_Win window = MPI_WIN_NULL;
+  int* own = nullptr;
+  ASSERT_TRUE(ok(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &own, &window)));
+  std::vector<int*> all;
+  for (int other = 0; other < ranks(); ++other) {
+    MPI_Aint bytes = 0;
+    int unit = 0;
+    int* theirs = nullptr;
+    MPI_Win_shared_query(window, other, &bytes, &unit, &theirs);
+    all.push_back(theirs);
+  }
+  *own = 0;
+  step("all have begun");
+  for (int round = 1; round <= kRounds; ++round) {
+    if (rank() == round % ranks())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::atomic_ref(*own).store(round);
+    run(barrier);
+    for (int* theirs : all)
+      EXPECT_GE(std::atomic_ref(*theirs).load(), round);
+  }
+  MPI_Win_free(&window);
+}
+
+TEST_F(Collectives, ABroadcastReachesAll) {
+  for (const int root : {0, ranks() - 1}) {
+    std::vector<int> data(kCount);
+    Collective broadcast;
+    ASSERT_TRUE(
+        ok(MPIX_Bcast_init(data.data(), kCount, MPI_INT, root, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    broadcast.match();
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; i < kCount; ++i)
+        data[static_cast<size_t>(i)] = rank() == root ? value(root, i, round) : -1;
+      run(broadcast);
+      for (int i = 0; i < kCount; ++i)
+        EXPECT_EQ(data[static_cast<size_t>(i)], value(root, i, round));
+    }
+  }
+}
+
+TEST_F(Collectives, AllgatherGathersInPlaceToo) {
+  for (const bool in_place : {false, true}) {
+    std::vector<int> own(kCount), all(static_cast<size_t>(kCount * ranks()));
+    const size_t mine = static_cast<size_t>(kCount * rank());
+    Collective gather;
+    ASSERT_TRUE(ok(MPIX_Allgather_init(in_place ? MPI_IN_PLACE : own.data(), kCount, MPI_INT, all.data(), kCount,
+                                       MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, gather.address())));
+    gather.match();
+    for (int round = 0; round < kRounds; ++round) {
+      std::fill(all.begin(), all.end(), -1);
+      for (int i = 0; i < kCount; ++i)
+        (in_place ? all[mine + static_cast<size_t>(i)] : own[static_cast<size_t>(i)]) = value(rank(), i, round);
+      run(gather);
+      for (int of = 0; of < ranks(); ++of)
+        for (int i = 0; i < kCount; ++i)
+          EXPECT_EQ(all[static_cast<size_t>(kCount * of + i)], value(of, i, round));
+    }
+  }
+}
+
+TEST_F(Collectives, AllgathervTakesUnevenBlocks) {
+  std::vector<int> counts, displacements;
+  int end = 0;
+  for (int of = 0; of < ranks(); ++of) {
+    counts.push_back(of % 3 == 1 ? 0 : of + 1);
+    displacements.push_back(end + 2);
+    end += 2 + counts.back();
+  }
+  std::vector<int> own(static_cast<size_t>(ranks() + 1)), all(static_cast<size_t>(end + 1), -1);
+  Collective gather;
+  ASSERT_TRUE(
+      ok(MPIX_Allgatherv_init(own.data(), counts[static_cast<size_t>(rank())], MPI_INT, all.data(), counts.data(),
+                              displacements.data(), MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, gather.address())));
+  gather.match();
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < own.size(); ++i)
+      own[i] = value(rank(), static_cast<int>(i), round);
+    run(gather);
+    std::vector<int> expected(all.size(), -1);
+    for (size_t of = 0; of < counts.size(); ++of)
+      for (int i = 0; i < counts[of]; ++i)
+        expected[static_cast<size_t>(displacements[of] + i)] = value(static_cast<int>(of), i, round);
+    EXPECT_EQ(all, expected);
+  }
+}
+
+// ---- Allreduce
+
+// What MPI's own collective gives for integers, bit by bit; all operations that both define.
+template <typename T>
+void compare_with_mpi(MPIX_Queue queue, MPI_Datatype datatype, std::initializer_list<MPI_Op> operations) {
+  for (const MPI_Op op : operations) {
+    for (const bool in_place : {false, true}) {
+      std::vector<T> own(kCount), result(kCount), expected(kCount);
+      MPI_Request request = MPI_REQUEST_NULL;
+      ASSERT_TRUE(ok(MPIX_Allreduce_init(in_place ? MPI_IN_PLACE : own.data(), result.data(), kCount, datatype, op,
+                                         MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
+      ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+      for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < kCount; ++i)
+          own[static_cast<size_t>(i)] = static_cast<T>((rank() + 2) * (i - 5) + round);
+        MPI_Allreduce(own.data(), expected.data(), kCount, datatype, op, MPI_COMM_WORLD);
+        if (in_place)
+          result = own;
+        EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+        EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+        EXPECT_TRUE(ok(MPIX_Queue_wait(queue)));
+        EXPECT_EQ(result, expected);
+      }
+      EXPECT_TRUE(ok(MPI_Request_free(&request)));
+    }
+  }
+}
+
+TEST_F(Collectives, IntegersAreReducedAsByMpi) {
+  const auto all = {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR};
+  compare_with_mpi<int>(queue, MPI_INT, all);
+  // (Open MPI 4.1 adds bytes with saturation where the processor can, and MPICH 4.0 compares them with their sign.)
+  compare_with_mpi<unsigned char>(queue, MPI_UNSIGNED_CHAR, {MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR});
+  compare_with_mpi<short>(queue, MPI_SHORT, {MPI_SUM, MPI_MAX});
+  compare_with_mpi<long>(queue, MPI_LONG, {MPI_SUM, MPI_MIN});
+  compare_with_mpi<uint64_t>(queue, MPI_UINT64_T, {MPI_PROD, MPI_BXOR});
+  compare_with_mpi<unsigned char>(queue, MPI_BYTE, {MPI_BAND, MPI_BOR, MPI_BXOR});
+  compare_with_mpi<MPI_Aint>(queue, MPI_AINT, {MPI_SUM, MPI_MAX});
+  compare_with_mpi<int>(queue, MPI_INTEGER, {MPI_SUM, MPI_MAX});
+  compare_with_mpi<double>(queue, MPI_DOUBLE, {MPI_MAX, MPI_MIN});
+}
+
+TEST_F(Collectives, RealNumbersAreAddedInTheOrderOfRanks) {
+  const auto contribution = [](int of, int i) { return 1.0 / (3 * of + i + 1) * (of % 2 == 0 ? 1e10 : 1); };
+  std::vector<double> own(kCount), result(kCount);
+  Collective sum;
+  ASSERT_TRUE(ok(MPIX_Allreduce_init(own.data(), result.data(), kCount, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD,
+                                     MPI_INFO_NULL, sum.address())));
+  sum.match();
+  for (int i = 0; i < kCount; ++i)
+    own[static_cast<size_t>(i)] = contribution(rank(), i);
+  for (int round = 0; round < kRounds; ++round) {
+    std::fill(result.begin(), result.end(), -1);
+    run(sum);
+    for (int i = 0; i < kCount; ++i) {
+      double expected = contribution(0, i);
+      for (int of = 1; of < ranks(); ++of)
+        expected = expected + contribution(of, i);
+      EXPECT_EQ(result[static_cast<size_t>(i)], expected);
+    }
+  }
+}
+
+TEST_F(Collectives, ComplexNumbersAndPairsAreReduced) {
+  std::complex<double> factor(1, rank()), product;
+  Collective complex;
+  ASSERT_TRUE(ok(MPIX_Allreduce_init(&factor, &product, 1, MPI_C_DOUBLE_COMPLEX, MPI_PROD, MPI_COMM_WORLD,
+                                     MPI_INFO_NULL, complex.address())));
+  struct Pair {
+    short value;
+    int index;
+  } own{static_cast<short>(rank() / 2), rank()}, largest{}, smallest{};
+  Collective last, first;
+  ASSERT_TRUE(ok(MPIX_Allreduce_init(&own, &largest, 1, MPI_SHORT_INT, MPI_MAXLOC, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                     last.address())));
+  ASSERT_TRUE(ok(MPIX_Allreduce_init(&own, &smallest, 1, MPI_SHORT_INT, MPI_MINLOC, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                     first.address())));
+  std::vector<MPI_Request> all{complex.handle(), last.handle(), first.handle()};
+  ASSERT_TRUE(ok(MPIX_Matchall(3, all.data(), MPI_STATUSES_IGNORE)));
+  EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, 3, all.data())));
+  EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, 3, all.data())));
+  queue.wait();
+  std::complex<double> expected(1, 0);
+  for (int of = 1; of < ranks(); ++of)
+    expected *= std::complex<double>(1, of);
+  EXPECT_EQ(product, expected);
+  EXPECT_EQ(largest.value, (ranks() - 1) / 2);
+  EXPECT_EQ(largest.index, (ranks() - 1) / 2 * 2) << "of equal values the lower index";
+  EXPECT_EQ(smallest.value, 0);
+  EXPECT_EQ(smallest.index, 0);
+}
+
+TEST_F(Collectives, NothingIsReducedToNothing) {
+  Collective none;
+  ASSERT_TRUE(
+      ok(MPIX_Allreduce_init(nullptr, nullptr, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, none.address())));
+  none.match();
+  run(none);
+}
+
+// ---- Neighbours
+
+// On a grid that is a ring of all processes in one dimension, and closed upon itself in the other.
+TEST_F(Collectives, MessagesGoAlongTheDimensionsOfAGrid) {
+  MPI_Comm grid = MPI_COMM_NULL;
+  const int sizes[] = {ranks(), 1}, periodic[] = {1, 1};
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 2, sizes, periodic, 0, &grid)));
+  int out[4], in[4];
+  Collective exchange;
+  ASSERT_TRUE(
+      ok(MPIX_Neighbor_alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, grid, MPI_INFO_NULL, exchange.address())));
+  exchange.match();
+  const int lower = (rank() + ranks() - 1) % ranks(), higher = (rank() + 1) % ranks();
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < 4; ++i)
+      out[i] = value(rank(), i, round);
+    run(exchange);
+    EXPECT_EQ(in[0], value(lower, 1, round)) << "what the lower one sent upwards";
+    EXPECT_EQ(in[1], value(higher, 0, round));
+    EXPECT_EQ(in[2], value(rank(), 3, round));
+    EXPECT_EQ(in[3], value(rank(), 2, round));
+  }
+  MPI_Comm_free(&grid);
+}
+
+TEST_F(Collectives, AnOpenGridHasNoNeighboursAtItsEnds) {
+  MPI_Comm line = MPI_COMM_NULL;
+  const int size = ranks(), periodic = 0;
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &line)));
+  int out[2] = {value(rank(), 0, 0), value(rank(), 1, 0)}, in[2] = {-1, -1};
+  const int counts[] = {1, 1}, displacements[] = {0, 1};
+  Collective exchange;
+  ASSERT_TRUE(ok(MPIX_Neighbor_alltoallv_init(out, counts, displacements, MPI_INT, in, counts, displacements, MPI_INT,
+                                              line, MPI_INFO_NULL, exchange.address())));
+  exchange.match();
+  run(exchange);
+  EXPECT_EQ(in[0], rank() == 0 ? -1 : value(rank() - 1, 1, 0));
+  EXPECT_EQ(in[1], rank() == ranks() - 1 ? -1 : value(rank() + 1, 0, 0));
+  MPI_Comm_free(&line);
+}
+
+// Every process sends to rank 0 twice, and to nobody else; with columns of a matrix.
+TEST_F(Collectives, AGraphMayHaveSeveralEdgesBetweenTwo) {
+  MPI_Comm graph = MPI_COMM_NULL;
+  std::vector<int> sources;
+  for (int of = 0; of < ranks() && rank() == 0; ++of)
+    sources.insert(sources.end(), 2, of);
+  const int destinations[] = {0, 0};
+  ASSERT_TRUE(
+      ok(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, static_cast<int>(sources.size()), sources.data(),
+                                        MPI_UNWEIGHTED, 2, destinations, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph)));
+  constexpr int kRows = 4, kColumns = 3;
+  MPI_Datatype column = MPI_DATATYPE_NULL;
+  MPI_Type_vector(kRows, 1, kColumns, MPI_INT, &column);
+  MPI_Type_commit(&column);
+  std::vector<int> matrix(kRows * kColumns), in(sources.size() * kRows, -1);
+  std::iota(matrix.begin(), matrix.end(), 100 * rank());
+  const std::vector<int> ones{1, 1};
+  const std::vector<MPI_Aint> from{0, 2 * sizeof(int)};
+  std::vector<MPI_Aint> to;
+  std::vector<int> rows(sources.size(), kRows);
+  for (size_t i = 0; i < sources.size(); ++i)
+    to.push_back(static_cast<MPI_Aint>(i * kRows * sizeof(int)));
+  const std::vector<MPI_Datatype> columns{column, column};
+  std::vector<MPI_Datatype> ints(sources.size(), MPI_INT);
+  // Open MPI takes no null arrays, even where they have no elements.
+  to.reserve(1);
+  rows.reserve(1);
+  ints.reserve(1);
+  in.reserve(1);
+  Collective exchange;
+  ASSERT_TRUE(
+      ok(MPIX_Neighbor_alltoallw_init(matrix.data(), ones.data(), from.data(), columns.data(), in.data(), rows.data(),
+                                      to.data(), ints.data(), graph, MPI_INFO_NULL, exchange.address())));
+  MPI_Type_free(&column);
+  MPI_Comm_free(&graph);
+  exchange.match();
+  run(exchange);
+  for (size_t edge = 0; edge < sources.size(); ++edge)
+    for (int row = 0; row < kRows; ++row)
+      EXPECT_EQ(in[edge * kRows + static_cast<size_t>(row)],
+                100 * sources[edge] + row * kColumns + (edge % 2 == 0 ? 0 : 2));
+}
+
+// From MPI_BOTTOM displacements are addresses, of the one buffer and of the other.
+TEST_F(Collectives, BlocksMayLieAtAddresses) {
+  MPI_Comm ring = MPI_COMM_NULL;
+  const int size = ranks(), periodic = 1;
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring)));
+  int first = value(rank(), 0, 0), from_higher = -1;
+  const auto second = std::make_unique<int>(value(rank(), 1, 0)), from_lower = std::make_unique<int>(-1);
+  MPI_Aint out[2], in[2];
+  MPI_Get_address(&first, &out[0]);
+  MPI_Get_address(second.get(), &out[1]);
+  MPI_Get_address(from_lower.get(), &in[0]);
+  MPI_Get_address(&from_higher, &in[1]);
+  const int ones[] = {1, 1};
+  const MPI_Datatype ints[] = {MPI_INT, MPI_INT};
+  Collective exchange;
+  ASSERT_TRUE(ok(MPIX_Neighbor_alltoallw_init(MPI_BOTTOM, ones, out, ints, MPI_BOTTOM, ones, in, ints, ring,
+                                              MPI_INFO_NULL, exchange.address())));
+  exchange.match();
+  run(exchange);
+  EXPECT_EQ(*from_lower, value((rank() + ranks() - 1) % ranks(), 1, 0));
+  EXPECT_EQ(from_higher, value((rank() + 1) % ranks(), 0, 0));
+  MPI_Comm_free(&ring);
+}
+
+// Nothing that the call was given is needed any more when it is matched.
+TEST_F(Collectives, OutliveWhatTheyWereMadeOf) {
+  MPI_Comm ring = MPI_COMM_NULL;
+  const int size = ranks(), periodic = 1;
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring)));
+  int out[] = {value(rank(), 0, 0), value(rank(), 1, 0)}, in[] = {-1, -1}, blocks_in[] = {-1, -1};
+  std::vector<int> counts(2, 1), displacements{0, 1};
+  int own = rank() + 1, sum = -1, unused = -1;
+  Collective reduce, single, blocks, refused_one;
+  ASSERT_TRUE(ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, ring, MPI_INFO_NULL, reduce.address())));
+  ASSERT_TRUE(ok(MPIX_Neighbor_alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, ring, MPI_INFO_NULL, single.address())));
+  ASSERT_TRUE(
+      ok(MPIX_Neighbor_alltoallv_init(out, counts.data(), displacements.data(), MPI_INT, blocks_in, counts.data(),
+                                      displacements.data(), MPI_INT, ring, MPI_INFO_NULL, blocks.address())));
+  MPI_Op operation = MPI_OP_NULL;
+  MPI_Op_create([](void*, void*, int*, MPI_Datatype*) {}, 0, &operation);
+  ASSERT_TRUE(
+      ok(MPIX_Allreduce_init(&own, &unused, 1, MPI_INT, operation, ring, MPI_INFO_NULL, refused_one.address())));
+  MPI_Op_free(&operation);
+  std::fill(counts.begin(), counts.end(), 1000);
+  std::fill(displacements.begin(), displacements.end(), 1000);
+  MPI_Comm_free(&ring);
+  refused([&] { return MPIX_Match(refused_one.address(), MPI_STATUS_IGNORE); }, MPI_ERR_OP, {"none of MPI's own"});
+  for (Collective* each : {&blocks, &reduce, &single}) {
+    each->match();
+    run(*each);
+  }
+  const int lower = (rank() + ranks() - 1) % ranks(), higher = (rank() + 1) % ranks();
+  EXPECT_EQ(sum, ranks() * (ranks() + 1) / 2);
+  for (const int* got : {in, blocks_in}) {
+    EXPECT_EQ(got[0], value(lower, 1, 0));
+    EXPECT_EQ(got[1], value(higher, 0, 0));
+  }
+}
+
+// ---- Together
+
+#if MPI_VERSION >= 4
+// Whoever makes one by MPI_Bcast_init_c has made one more, as those have who make it by MPI_Bcast_init.
+TEST_F(Collectives, CountTheSameByEveryForm) {
+  int data = -1, own = rank(), sum = -1;
+  std::vector<int> all(static_cast<size_t>(ranks()), -1);
+  Collective broadcast, reduce, gather;
+  if (rank() % 2 == 0) {
+    ASSERT_TRUE(ok(MPI_Bcast_init_c(&data, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    ASSERT_TRUE(
+        ok(MPI_Allreduce_init_c(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+    ASSERT_TRUE(ok(MPI_Allgather_init_c(&own, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                        gather.address())));
+  } else {
+    ASSERT_TRUE(ok(MPIX_Bcast_init(&data, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    ASSERT_TRUE(
+        ok(MPI_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+    ASSERT_TRUE(ok(
+        MPI_Allgather_init(&own, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, gather.address())));
+  }
+  gather.match();
+  reduce.match();
+  broadcast.match();
+  data = rank() == 0 ? 7 : -1;
+  run(broadcast);
+  run(reduce);
+  run(gather);
+  EXPECT_EQ(data, 7);
+  EXPECT_EQ(sum, ranks() * (ranks() - 1) / 2);
+  std::vector<int> expected(all.size());
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+}
+#endif
+
+TEST_F(Collectives, GoOnWithoutTheHostsThread) {
+  double residual = 1.0 + rank(), sum = 0;
+  Collective reduce;
+  ASSERT_TRUE(ok(
+      MPIX_Allreduce_init(&residual, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+  reduce.match();
+  std::atomic<int> rounds{0};
+  {
+    const Gate gate(stream);
+    for (int round = 0; round < kRounds; ++round) {
+      reduce.start(queue);
+      reduce.wait(queue);
+      stream.launch([&] {
+        residual = sum / ranks() + 1;
+        ++rounds;
+      });
+    }
+  }
+  // This thread makes no call while the stream goes on.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (rounds.load() < kRounds && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(rounds.load(), kRounds);
+  double expected = 1.0 * ranks() * (ranks() + 1) / 2;
+  for (int round = 1; round < kRounds; ++round)
+    expected = (expected / ranks() + 1) * ranks();
+  EXPECT_NEAR(sum, expected, 1e-9 * expected);
+  queue.wait();
+}
+
+TEST_F(Collectives, StandBesideOtherRequestsInOneCall) {
+  std::vector<int> own(1), sum(1);
+  Collective reduce, barrier;
+  ASSERT_TRUE(ok(MPIX_Allreduce_init(own.data(), sum.data(), 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                     reduce.address())));
+  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  Requests pair;
+  add_pair(pair);
+  std::vector<MPI_Request> all{*pair.at(0), reduce.handle(), *pair.at(1), barrier.handle()};
+  ASSERT_TRUE(ok(MPIX_Matchall(4, all.data(), MPI_STATUSES_IGNORE)));
+  for (int round = 0; round < kRounds; ++round) {
+    own[0] = rank() + round;
+    out.fill(seed_of(rank(), rank(), round));
+    in.poison();
+    EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, all.data())));
+    EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, all.data())));
+    queue.wait();
+    EXPECT_EQ(sum[0], ranks() * (ranks() - 1) / 2 + ranks() * round);
+    EXPECT_EQ(in.mistakes(seed_of(rank(), rank(), round)), 0u);
+  }
+}
+
+TEST_F(Collectives, AreAnExchangeOrSingleRequestsOnDemand) {
+  for (const bool merged : {true, false}) {
+    Collective barrier;
+    ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+    EXPECT_EQ(facts_of(barrier.handle())["lanyard_route"], "mpi");
+    if (!merged) {
+      EXPECT_TRUE(ok(hint(barrier.handle(), "none")));
+    }
+    barrier.match();
+    Facts facts = facts_of(barrier.handle());
+    EXPECT_EQ(facts["lanyard_route"], "card");
+    const bool is_merged = facts["lanyard_exchange"] != "none";
+    const bool cannot = facts.count("lanyard_exchange_why") == 1;
+    EXPECT_EQ(is_merged, merged && ranks() > 1 && !cannot);
+    // Merged, with its two sets, a write a process, and a flag where senders raise those, and one done word; else a
+    // clear-to-send and two done words more. Where receivers flush each done word that tells of a message takes another
+    // entry.
+    const int flush = facts["lanyard_strategy"] == "loopback-flush" ? 1 : 0;
+    const bool flags = facts["lanyard_strategy"] != "target-counter" && flush == 0;
+    if (ranks() > 1 && facts["lanyard_strategy"] != "write-back") {
+      EXPECT_EQ(facts["lanyard_entries"],
+                std::to_string(is_merged ? (flags ? 2 : 1) * (ranks() - 1) + 1 + flush : (4 + flush) * (ranks() - 1)));
+    }
+    for (int round = 0; round < kRounds; ++round)
+      run(barrier);
+    refused([&] { return hint(barrier.handle(), "none"); }, MPI_ERR_REQUEST, {"MPI_Barrier of", "matched already"});
+  }
+}
+
+// Each start is of the other of an allreduce's two sets, whatever else its call is about.
+TEST_F(Collectives, ChangeTheCallAndTheQueue) {
+  Stream another_stream;
+  Queue another(another_stream);
+  int own = 0, sum = 0;
+  Collective reduce, barrier;
+  ASSERT_TRUE(
+      ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  reduce.match();
+  barrier.match();
+  std::vector<MPI_Request> both{barrier.handle(), reduce.handle()};
+  for (int round = 0; round < 12; ++round) {
+    own = rank() + round;
+    Queue& here = round / 3 % 2 == 0 ? queue : another;
+    const bool alone = round % 3 == 1;
+    MPI_Request* const requests = alone ? reduce.address() : both.data();
+    EXPECT_TRUE(ok(MPIX_Enqueue_startall(here, alone ? 1 : 2, requests)));
+    EXPECT_TRUE(ok(MPIX_Enqueue_waitall(here, alone ? 1 : 2, requests)));
+    here.wait();
+    EXPECT_EQ(sum, ranks() * (ranks() - 1) / 2 + ranks() * round);
+  }
+}
+
+TEST_F(Collectives, AreTheMpisOwnAsLongAsTheyAreNotMatched) {
+  int own = rank() + 1, sum = 0;
+  Collective reduce;
+  ASSERT_TRUE(
+      ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+  EXPECT_TRUE(ok(MPI_Start(reduce.address())));
+  EXPECT_TRUE(ok(MPI_Wait(reduce.address(), MPI_STATUS_IGNORE)));
+  EXPECT_EQ(sum, ranks() * (ranks() + 1) / 2);
+  reduce.match();
+  refused([&] { return MPI_Start(reduce.address()); }, MPI_ERR_REQUEST, {"start it on a queue"});
+  sum = 0;
+  run(reduce);
+  EXPECT_EQ(sum, ranks() * (ranks() + 1) / 2);
+}
+
+// ---- Misuse
+
+void first_of_both(void* in, void* inout, int* count, MPI_Datatype*) {
+  std::memcpy(inout, in, static_cast<size_t>(*count) * sizeof(int));
+}
+
+TEST_F(Collectives, WhatIsNotMpisOwnIsRefusedWhenMatched) {
+  int own = 1, sum = 0;
+  MPI_Op operation = MPI_OP_NULL;
+  MPI_Op_create(first_of_both, 0, &operation);
+  Collective user;
+  ASSERT_TRUE(
+      ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, operation, MPI_COMM_WORLD, MPI_INFO_NULL, user.address())));
+  refused([&] { return MPIX_Match(user.address(), MPI_STATUS_IGNORE); }, MPI_ERR_OP, {"none of MPI's own"});
+  EXPECT_TRUE(ok(MPI_Start(user.address()))) << "the MPI can do it";
+  EXPECT_TRUE(ok(MPI_Wait(user.address(), MPI_STATUS_IGNORE)));
+  user.free();
+  MPI_Op_free(&operation);
+}
+
+// Some of MPI's own, which not every MPI can reduce either.
+TEST_F(Collectives, DatatypesThatStreamsDoNotReduceAreRefusedByName) {
+  double own[4] = {}, result[4] = {};
+  for (const auto& [datatype, name] : {std::pair{MPI_REAL16, "MPI_REAL16"}, {MPI_COMPLEX32, "MPI_COMPLEX32"}}) {
+    Collective sum;
+    if (datatype != MPI_DATATYPE_NULL && MPIX_Allreduce_init(own, result, 1, datatype, MPI_SUM, MPI_COMM_WORLD,
+                                                             MPI_INFO_NULL, sum.address()) == MPI_SUCCESS)
+      refused([&] { return MPIX_Match(sum.address(), MPI_STATUS_IGNORE); }, MPI_ERR_TYPE, {name});
+  }
+}
+
+// Numbers that end where memory begins that nobody may read.
+class Fenced {
+ public:
+  explicit Fenced(int count) : bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+    pages_ =
+        static_cast<std::byte*>(mmap(nullptr, 2 * bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(pages_, MAP_FAILED);
+    EXPECT_EQ(mprotect(pages_ + bytes_, bytes_, PROT_NONE), 0);
+    numbers_ = reinterpret_cast<int*>(pages_ + bytes_) - count;
+  }
+  ~Fenced() { munmap(pages_, 2 * bytes_); }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  int* data() const { return numbers_; }
+
+ private:
+  const size_t bytes_;
+  std::byte* pages_ = nullptr;
+  int* numbers_ = nullptr;
+};
+
+// All but the last process, and that one: the arrays of the former have one element.
+TEST_F(Collectives, ThoseOfAnInterCommunicatorAreTheMpisAlone) {
+  if (ranks() == 1)
+    GTEST_SKIP() << "there is no other group";
+  const bool is_last = rank() == ranks() - 1;
+  MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, is_last ? 1 : 0, rank(), &half);
+  ASSERT_TRUE(ok(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, is_last ? 0 : ranks() - 1, 7, &inter)));
+  MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+  const int others = is_last ? ranks() - 1 : 1;
+  const Fenced counts(others), displacements(others);
+  for (int i = 0; i < others; ++i) {
+    counts.data()[i] = 1;
+    displacements.data()[i] = i;
+  }
+  int own = rank();
+  std::vector<int> all(static_cast<size_t>(others), -1);
+  {
+    Collective gather;
+    ASSERT_TRUE(ok(MPIX_Allgatherv_init(&own, 1, MPI_INT, all.data(), counts.data(), displacements.data(), MPI_INT,
+                                        inter, MPI_INFO_NULL, gather.address())));
+    refused([&] { return MPIX_Match(gather.address(), MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
+            {"inter-communicator"});
+  }
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
+// Where the root has more to say than the others make room for, no message of it is matched.
+TEST_F(Collectives, AMatchThatFailsLeavesNothingBehind) {
+  if (ranks() == 1)
+    GTEST_SKIP() << "a broadcast to nobody fits";
+  std::vector<int> data(kCount);
+  {
+    Collective broadcast;
+    const int count = rank() == 0 ? kCount : kCount - 1;
+    ASSERT_TRUE(
+        ok(MPIX_Bcast_init(data.data(), count, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    for (int i = 0; i < 2; ++i) {
+      refused([&] { return MPIX_Match(broadcast.address(), MPI_STATUS_IGNORE); }, MPI_ERR_TRUNCATE);
+      int matched = 1;
+      EXPECT_TRUE(ok(MPIX_Is_matched(broadcast.handle(), &matched)));
+      EXPECT_EQ(matched, 0);
+      refused([&] { return MPIX_Enqueue_start(queue, broadcast.address()); }, MPI_ERR_REQUEST, {"not matched"});
+    }
+  }
+  Collective barrier;
+  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  barrier.match();
+  run(barrier);
+}
+
+TEST_F(Collectives, StartsAndWaitsTakeTurnsAsOfAllRequests) {
+  Collective barrier;
+  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  refused([&] { return MPIX_Enqueue_start(queue, barrier.address()); }, MPI_ERR_REQUEST, {"not matched"});
+  barrier.match();
+  refused([&] { return MPIX_Enqueue_wait(queue, barrier.address()); }, MPI_ERR_REQUEST, {"no start to wait for"});
+  refused([&] { return MPIX_Match(barrier.address(), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST,
+          {"MPI_Barrier of", "matched already"});
+  barrier.start(queue);
+  refused([&] { return MPIX_Enqueue_start(queue, barrier.address()); }, MPI_ERR_REQUEST,
+          {"previous start was not enqueued"});
+  MPI_Request request = barrier.handle();
+  refused([&] { return MPI_Request_free(&request); }, MPI_ERR_REQUEST, {"was not enqueued"});
+  barrier.wait(queue);
+  queue.wait();
+  run(barrier);
+}
+
+TEST_F(Collectives, MatchInTheBackground) {
+  Collective barrier;
+  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatch(barrier.address(), &match)));
+  EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+  int matched = 0;
+  EXPECT_TRUE(ok(MPIX_Is_matched(barrier.handle(), &matched)));
+  EXPECT_EQ(matched, 1);
+  run(barrier);
+}
+
+}  // namespace
+}  // namespace lanyard::api_test

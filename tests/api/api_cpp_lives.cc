@@ -1,0 +1,256 @@
+// The lives of lanyard.hpp's objects: moved, destroyed in any order, with work outstanding, and after MPI_Finalize.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tests/api/api_cpp_objects.h"
+
+namespace lanyard::cpp_test {
+namespace {
+
+template <typename T>
+constexpr bool is_moved_only =
+    std::is_nothrow_move_constructible_v<T>&& std::is_nothrow_move_assignable_v<T> &&
+    !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T> && std::is_nothrow_destructible_v<T>;
+static_assert(is_moved_only<HostStream> && is_moved_only<Queue> && is_moved_only<Request> &&
+              is_moved_only<DeviceRequests>);
+
+struct Lives : Cpp {
+  // The partner comes so much later.
+  static void dawdle() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+  // For what must be known without a wait for the queue.
+  static void start(Queue& on, Pair& pair) {
+    match_all({pair.receive, pair.send});
+    if (rank() % 2 == 0)
+      dawdle();
+    on.start_all({pair.receive, pair.send});
+  }
+};
+
+// ---- Moves
+
+template <typename T, typename Handle>
+void move_about(T first, T second, Handle handle, decltype(handle(first)) null) {
+  const auto one = handle(first), two = handle(second);
+  ASSERT_NE(one, two);
+  using std::swap;
+  swap(first, second);
+  EXPECT_EQ(handle(first), two);
+  EXPECT_EQ(handle(second), one);
+  T& itself = first;
+  first = std::move(itself);
+  EXPECT_EQ(handle(first), two);
+  T third = std::move(first);
+  EXPECT_EQ(handle(third), two);
+  EXPECT_EQ(handle(first), null);
+  T fourth = std::move(first);  // empty, as what it was made from
+  EXPECT_EQ(handle(fourth), null);
+  first = std::move(second);  // what was moved from may be assigned to
+  EXPECT_EQ(handle(first), one);
+  first = std::move(third);  // frees what it had
+  EXPECT_EQ(handle(first), two);
+}
+
+TEST_F(Lives, OfStreams) {
+  move_about(
+      HostStream(), HostStream(), [](HostStream& s) { return s.handle(); }, MPIX_HOST_STREAM_NULL);
+}
+
+TEST_F(Lives, OfQueues) {
+  HostStream one, two;
+  move_about(
+      Queue(one), Queue(two), [](Queue& q) { return q.handle(); }, MPIX_QUEUE_NULL);
+  Queue again(one), and_again(two);  // the streams are free for it
+}
+
+TEST_F(Lives, OfRequests) {
+  const auto before = held(queue);
+  {
+    Pair one(1), two(2);
+    match_all({one.receive, two.receive, one.send, two.send});
+    const auto handle = [](Request& r) { return r.handle(); };
+    move_about(std::move(one.receive), std::move(two.receive), handle, MPI_REQUEST_NULL);
+    move_about(std::move(one.send), std::move(two.send), handle, MPI_REQUEST_NULL);
+  }
+  EXPECT_EQ(held(queue), before);
+}
+
+TEST_F(Lives, OfSets) {
+  Pair pair(1);
+  match_all({pair.receive, pair.send});
+  move_about(
+      DeviceRequests(queue, {pair.receive}), DeviceRequests(queue, {pair.send}),
+      [](DeviceRequests& s) { return s.get(); }, nullptr);
+  MPI_Barrier(MPI_COMM_WORLD);  // no set is made of a request whose peer was freed
+}
+
+TEST_F(Lives, MovedWhileEnqueued) {
+  Pair pair(1);
+  Request receive;
+  Queue elsewhere;
+  start(queue, pair);
+  elsewhere = std::move(queue);
+  receive = std::move(pair.receive);
+  elsewhere.wait_all({receive, pair.send});
+  queue = std::move(elsewhere);
+  receive = Request();  // waits
+  EXPECT_TRUE(pair.has_arrived());
+}
+
+// ---- Ends
+
+// What the error handler hears, which is where destructors tell what they are refused.
+class Heard {
+ public:
+  Heard() {
+    count() = 0;
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    MPI_Comm_create_errhandler(hear, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    MPI_Errhandler_free(&handler);
+  }
+  ~Heard() { MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
+  Heard(const Heard&) = delete;
+  Heard& operator=(const Heard&) = delete;
+  int errors() const { return count(); }
+
+ private:
+  static void hear(MPI_Comm*, int*, ...) { ++count(); }
+  static int& count() {
+    static int the_count = 0;
+    return the_count;
+  }
+};
+
+// In whatever order a stream, its queue and a pair that is under way are destroyed, nothing is under way after the
+// first of them, and all are freed.
+TEST_F(Lives, EndInAnyOrder) {
+  const auto before = held(queue);
+  const Heard heard;
+  std::array order{0, 1, 2};
+  do {
+    auto own_stream = std::make_unique<HostStream>();
+    auto own_queue = std::make_unique<Queue>(*own_stream);
+    Pair pair(1);
+    bool has_run = false;
+    start(*own_queue, pair);
+    own_queue->wait_all({pair.receive, pair.send});
+    own_stream->launch([&has_run] { has_run = true; });
+    for (const int each : order) {
+      if (each == 0)
+        own_stream.reset();
+      else if (each == 1)
+        own_queue.reset();
+      else
+        pair.free();
+      EXPECT_TRUE(pair.has_arrived()) << order[0] << order[1] << order[2];
+      EXPECT_TRUE(has_run);
+    }
+    EXPECT_EQ(heard.errors(), 0) << order[0] << order[1] << order[2];
+    EXPECT_EQ(held(queue), before) << order[0] << order[1] << order[2];
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(Lives, AStartWithoutAWaitEndsWithItsRequest) {
+  const auto before = held(queue);
+  const Heard heard;
+  {
+    HostStream own_stream;
+    Queue own_queue(own_stream);
+    Pair pair(1);
+    start(own_queue, pair);
+    pair.receive = Request();
+    EXPECT_TRUE(pair.has_arrived());
+    pair.send = Request();
+    own_queue.free();  // is not refused
+  }
+  EXPECT_EQ(held(queue), before);
+  EXPECT_EQ(heard.errors(), 0);
+}
+
+TEST_F(Lives, AnExceptionLeavesNothingUnderWay) {
+  Pair pair(1);
+  const auto fail = [&] {
+    HostStream own_stream;
+    Queue own_queue(own_stream);
+    start(own_queue, pair);
+    const Request receive = std::move(pair.receive), send = std::move(pair.send);
+    throw std::runtime_error("between a start and its wait");
+  };
+  EXPECT_THROW(fail(), std::runtime_error);
+  EXPECT_TRUE(pair.has_arrived());
+}
+
+// The one order that is a mistake: the queue waits for the transfer, but cannot be freed; it stays, and what is its
+// goes on working.
+TEST_F(Lives, AQueueBeforeARequestWhoseStartHasNoWait) {
+  const Heard heard;
+  HostStream own_stream;
+  Pair pair(1);
+  {
+    Queue own_queue(own_stream);
+    start(own_queue, pair);
+    EXPECT_EQ(heard.errors(), 0);
+  }
+  EXPECT_EQ(heard.errors(), 1);
+  EXPECT_TRUE(pair.has_arrived());
+  pair.free();
+  std::error_code code;
+  Queue second(own_stream, code);
+  EXPECT_EQ(error_class(code), MPIX_ERR_BUSY);
+}
+
+TEST_F(Lives, AQueueThatIsAlreadyThroughIsGivenBack) {
+  Pair pair(1);
+  HostStream own_stream;
+  Queue own_queue(own_stream);
+  start(own_queue, pair);
+  own_queue.wait_all({pair.receive, pair.send});
+  own_queue.free();
+  EXPECT_EQ(own_queue.handle(), MPIX_QUEUE_NULL);
+  EXPECT_TRUE(pair.has_arrived());
+  own_queue = Queue(own_stream);
+  own_queue.start(pair.receive);
+  pair.out.assign(pair.out.size(), 4);
+  own_queue.start(pair.send);
+  own_queue.wait_all({pair.receive, pair.send});
+  own_queue.synchronize();
+  EXPECT_EQ(pair.in, std::vector<int>(pair.in.size(), 4));
+}
+
+// ---- After MPI_Finalize
+
+struct Late {
+  HostStream stream;
+  Queue queue{stream};
+  Pair pair{98, 3};
+};
+std::unique_ptr<Late> late;
+
+TEST_F(Lives, BeyondMpiFinalize) {
+  late = std::make_unique<Late>();
+  start(late->queue, late->pair);
+  late->queue.wait_all({late->pair.receive, late->pair.send});
+}
+
+bool ends_well() {
+  if (late == nullptr)  // not in this run
+    return true;
+  std::error_code code;
+  late->queue.synchronize(code);
+  const bool right = late->pair.has_arrived(3) && code && !code.message().empty();
+  late.reset();
+  return right;
+}
+
+[[maybe_unused]] const bool is_registered = (mpi_suite::after_finalize().push_back(ends_well), true);
+
+}  // namespace
+}  // namespace lanyard::cpp_test

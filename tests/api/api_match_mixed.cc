@@ -1,0 +1,292 @@
+// Matches that fail among requests that do not, at every place of an array: each call that completes several requests
+// tells which, why, and the error handler of the right communicator.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tests/api/api_objects.h"
+
+namespace lanyard::api_test {
+namespace {
+
+// How often each handler was called, and with which code last.
+struct Heard {
+  int count = 0;
+  int code = MPI_SUCCESS;
+};
+Heard heard_first, heard_second, heard_world;
+
+void hear_first(MPI_Comm*, int* code, ...) { heard_first = {heard_first.count + 1, *code}; }
+void hear_second(MPI_Comm*, int* code, ...) { heard_second = {heard_second.count + 1, *code}; }
+void hear_world(MPI_Comm*, int* code, ...) { heard_world = {heard_world.count + 1, *code}; }
+
+// Five requests: a receive and a send of the MPI's, a match that succeeds, and two that fail on two communicators.
+struct FailedMatches : ::testing::TestWithParam<int> {
+  static constexpr int kCount = 5;
+  enum Kind { kReceive, kSend, kMatched, kFirst, kSecond };
+
+  MPI_Comm first = MPI_COMM_NULL, second = MPI_COMM_NULL;
+  std::array<MPI_Errhandler, 3> handlers{};
+  std::array<char, 30> memory{};
+  int message_in = -1, message_out = 44;
+  Requests requests;
+  std::array<MPI_Request, kCount> all{};
+  std::array<Kind, kCount> kinds{};
+  std::array<MPI_Status, kCount> statuses{};
+
+  void SetUp() override {
+    heard_first = heard_second = heard_world = {};
+    MPI_Comm_dup(MPI_COMM_SELF, &first);
+    MPI_Comm_dup(MPI_COMM_SELF, &second);
+    MPI_Comm_create_errhandler(hear_first, &handlers[0]);
+    MPI_Comm_create_errhandler(hear_second, &handlers[1]);
+    MPI_Comm_create_errhandler(hear_world, &handlers[2]);
+    MPI_Comm_set_errhandler(first, handlers[0]);
+    MPI_Comm_set_errhandler(second, handlers[1]);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, handlers[2]);
+    for (MPI_Status& status : statuses)
+      status.MPI_ERROR = MPI_ERR_OTHER;  // what was there before the call
+    for (int k = 0; k < kCount; ++k)
+      kinds[static_cast<size_t>((k + GetParam()) % kCount)] = static_cast<Kind>(k);
+    for (size_t i = 0; i < kCount; ++i)
+      all[i] = begin(kinds[i]);
+  }
+  void TearDown() override {
+    for (const MPI_Request request : all)
+      EXPECT_EQ(request, MPI_REQUEST_NULL);
+    EXPECT_EQ(message_in, 44);
+    requests.free();
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    for (MPI_Errhandler& handler : handlers)
+      MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&first);
+    MPI_Comm_free(&second);
+  }
+
+  MPI_Request begin(Kind kind) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    switch (kind) {
+      case kReceive: MPI_Irecv(&message_in, 1, MPI_INT, 0, 9, MPI_COMM_SELF, &request); break;
+      case kSend: MPI_Isend(&message_out, 1, MPI_INT, 0, 9, MPI_COMM_SELF, &request); break;
+      case kMatched: request = match(MPI_COMM_SELF, 10); break;
+      case kFirst: request = match(first, 20); break;
+      case kSecond: request = match(second, 30); break;
+    }
+    return request;
+  }
+  // A match with oneself, of 10 bytes for so many.
+  MPI_Request match(MPI_Comm communicator, int bytes) {
+    const int at = requests.receive(memory.data(), 10, 0, 1, communicator);
+    requests.send(memory.data(), bytes, 0, 1, communicator);
+    MPI_Request request = MPI_REQUEST_NULL;
+    EXPECT_TRUE(ok(MPIX_Imatchall(2, requests.at(at), &request)));
+    return request;
+  }
+
+  static bool has_failed(Kind kind) { return kind == kFirst || kind == kSecond; }
+  static Heard& heard_of(Kind kind) { return kind == kFirst ? heard_first : heard_second; }
+  static int calls() { return heard_first.count + heard_second.count + heard_world.count; }
+  static ::testing::AssertionResult fails_as(Kind kind, int code) {
+    return fails(code, MPI_ERR_TRUNCATE, {kind == kFirst ? "20" : "30", "10"});
+  }
+
+  // The codes of a call that has completed these, in the order of its statuses.
+  void expect_several(int code, const std::vector<int>& done) {
+    int calls_before = calls_so_far_;
+    const auto failed = std::find_if(done.begin(), done.end(), [&](int i) { return has_failed(kind(i)); });
+    if (failed == done.end()) {
+      EXPECT_TRUE(ok(code));
+      EXPECT_EQ(calls(), calls_before);
+      return;
+    }
+    EXPECT_TRUE(fails(code, MPI_ERR_IN_STATUS));
+    EXPECT_EQ(calls(), calls_before + 1);
+    EXPECT_EQ(heard_of(kind(*failed)).code, code) << "the first of those that failed";
+    calls_so_far_ = calls();
+    for (size_t k = 0; k < done.size(); ++k) {
+      if (has_failed(kind(done[k])))
+        EXPECT_TRUE(fails_as(kind(done[k]), statuses[k].MPI_ERROR)) << "status " << k;
+      else
+        EXPECT_EQ(statuses[k].MPI_ERROR, MPI_SUCCESS) << "status " << k;
+    }
+  }
+  void expect_one(int code, int index) {
+    if (!has_failed(kind(index))) {
+      EXPECT_TRUE(ok(code));
+    } else {
+      EXPECT_TRUE(fails_as(kind(index), code));
+      EXPECT_EQ(heard_of(kind(index)).count, 1);
+      EXPECT_EQ(heard_of(kind(index)).code, code);
+      ++calls_so_far_;
+    }
+    EXPECT_EQ(calls(), calls_so_far_);
+  }
+  Kind kind(int index) const { return kinds[static_cast<size_t>(index)]; }
+
+  int calls_so_far_ = 0;
+};
+
+TEST_P(FailedMatches, Waitall) {
+  const int code = MPI_Waitall(kCount, all.data(), statuses.data());
+  expect_several(code, {0, 1, 2, 3, 4});
+}
+
+TEST_P(FailedMatches, WaitallWithoutStatuses) {
+  const int code = MPI_Waitall(kCount, all.data(), MPI_STATUSES_IGNORE);
+  EXPECT_TRUE(fails(code, MPI_ERR_IN_STATUS));
+  EXPECT_EQ(calls(), 1);
+}
+
+TEST_P(FailedMatches, Testall) {
+  int flag = 0, code = MPI_SUCCESS;
+  while (!flag && code == MPI_SUCCESS)
+    code = MPI_Testall(kCount, all.data(), &flag, statuses.data());
+  expect_several(code, {0, 1, 2, 3, 4});
+}
+
+TEST_P(FailedMatches, Waitsome) {
+  for (int total = 0, count = 0; total < kCount; total += count) {
+    std::array<int, kCount> indices;
+    const int code = MPI_Waitsome(kCount, all.data(), &count, indices.data(), statuses.data());
+    ASSERT_GT(count, 0);
+    expect_several(code, {indices.begin(), indices.begin() + count});
+  }
+}
+
+TEST_P(FailedMatches, Testsome) {
+  for (int total = 0, count = 0; total < kCount; total += count) {
+    std::array<int, kCount> indices;
+    const int code = MPI_Testsome(kCount, all.data(), &count, indices.data(), statuses.data());
+    ASSERT_GE(count, 0);
+    expect_several(code, {indices.begin(), indices.begin() + count});
+  }
+}
+
+TEST_P(FailedMatches, Waitany) {
+  for (int i = 0; i < kCount; ++i) {
+    int index = -1;
+    const int code = MPI_Waitany(kCount, all.data(), &index, &statuses[0]);
+    ASSERT_TRUE(index >= 0 && index < kCount);
+    expect_one(code, index);
+  }
+}
+
+TEST_P(FailedMatches, Testany) {
+  for (int i = 0; i < kCount; ++i) {
+    int index = -1, flag = 0, code = MPI_SUCCESS;
+    while (!flag && code == MPI_SUCCESS)
+      code = MPI_Testany(kCount, all.data(), &index, &flag, &statuses[0]);
+    ASSERT_TRUE(index >= 0 && index < kCount);
+    expect_one(code, index);
+  }
+}
+
+TEST_P(FailedMatches, OneByOne) {
+  for (int i = 0; i < kCount; ++i) {
+    // A receive from oneself is complete once the send is posted, which it is.
+    const int code = MPI_Wait(&all[static_cast<size_t>(i)], MPI_STATUS_IGNORE);
+    expect_one(code, i);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TurnedBy, FailedMatches, ::testing::Range(0, FailedMatches::kCount));
+
+// Whether the MPI finds that a message from oneself is too long (Open MPI 4.1 does not).
+bool tells_truncation() {
+  int received = 0, sent[2] = {1, 2};
+  std::array<MPI_Request, 2> requests;
+  MPI_Irecv(&received, 1, MPI_INT, 0, 8, MPI_COMM_SELF, &requests[0]);
+  MPI_Isend(sent, 2, MPI_INT, 0, 8, MPI_COMM_SELF, &requests[1]);
+  const bool tells = PMPI_Wait(&requests[0], MPI_STATUS_IGNORE) != MPI_SUCCESS;
+  PMPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+  return tells;
+}
+
+// A request of the MPI's fails in the same call: its statuses have both errors.
+TEST(FailedMatch, BesideAFailedReceive) {
+  int message[2] = {1, 2};
+  std::array<char, 20> memory{};
+  Requests requests;
+  requests.receive(memory.data(), 10, 0, 1, MPI_COMM_SELF);
+  requests.send(memory.data(), 20, 0, 1, MPI_COMM_SELF);
+  std::array<MPI_Request, 3> all;
+  std::array<MPI_Status, 3> statuses;
+  MPI_Irecv(message, 1, MPI_INT, 0, 9, MPI_COMM_SELF, &all[0]);
+  ASSERT_TRUE(ok(MPIX_Imatchall(2, requests.data(), &all[1])));
+  int long_message[2] = {3, 4};
+  MPI_Isend(long_message, 2, MPI_INT, 0, 9, MPI_COMM_SELF, &all[2]);
+  EXPECT_TRUE(fails(MPI_Waitall(3, all.data(), statuses.data()), MPI_ERR_IN_STATUS));
+  if (tells_truncation()) {
+    EXPECT_TRUE(fails(statuses[0].MPI_ERROR, MPI_ERR_TRUNCATE));
+  }
+  // The MPI may end the call at its own error, with the match still to be collected.
+  const int code = all[1] == MPI_REQUEST_NULL ? statuses[1].MPI_ERROR : MPI_Wait(&all[1], MPI_STATUS_IGNORE);
+  EXPECT_TRUE(fails(code, MPI_ERR_TRUNCATE, {"20", "10"}));
+  for (MPI_Request& request : all)
+    if (request != MPI_REQUEST_NULL) {
+      EXPECT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+    }
+}
+
+// MPIX_Matchall on requests of several communicators, the failing pair at each place.
+struct MatchallOverCommunicators : FailedMatches {
+  void SetUp() override {
+    FailedMatches::SetUp();
+    EXPECT_NE(MPI_Waitall(kCount, all.data(), MPI_STATUSES_IGNORE), MPI_SUCCESS);
+    heard_first = heard_second = heard_world = {};
+  }
+};
+
+TEST_P(MatchallOverCommunicators, TellsTheFirstThatFailed) {
+  // Three pairs, of which two fail; `GetParam()` turns them.
+  const std::array<Kind, 3> pairs{kFirst, kMatched, kSecond};
+  std::array<Kind, 3> order;
+  Requests made;
+  for (size_t i = 0; i < 3; ++i) {
+    order[i] = pairs[(i + static_cast<size_t>(GetParam())) % 3];
+    const MPI_Comm communicator = order[i] == kFirst ? first : order[i] == kSecond ? second : MPI_COMM_SELF;
+    const int bytes = order[i] == kFirst ? 20 : order[i] == kSecond ? 30 : 10;
+    made.receive(memory.data(), 10, 0, 2, communicator);
+    made.send(memory.data(), bytes, 0, 2, communicator);
+  }
+  std::array<MPI_Status, 6> six;
+  const int code = MPIX_Matchall(6, made.data(), six.data());
+  EXPECT_TRUE(fails(code, MPI_ERR_IN_STATUS, {"4 of the matches failed"}));
+  const Kind told = order[0] == kMatched ? order[1] : order[0];
+  EXPECT_EQ(heard_of(told).code, code);
+  EXPECT_EQ(calls(), 1);
+  for (size_t i = 0; i < 6; ++i) {
+    int flag = -1;
+    EXPECT_TRUE(ok(MPIX_Is_matched(made[static_cast<int>(i)], &flag)));
+    EXPECT_EQ(flag, order[i / 2] == kMatched);
+    if (order[i / 2] == kMatched)
+      EXPECT_EQ(six[i].MPI_ERROR, MPI_SUCCESS);
+    else
+      EXPECT_TRUE(fails_as(order[i / 2], six[i].MPI_ERROR));
+  }
+}
+
+// One match request has one code, which is that of the first request whose match failed.
+TEST_P(MatchallOverCommunicators, InOneMatchRequestTellsTheFirstThatFailed) {
+  const std::array<Kind, 3> pairs{kFirst, kMatched, kSecond};
+  Kind told = kMatched;
+  Requests made;
+  for (size_t i = 0; i < 3; ++i) {
+    const Kind pair = pairs[(i + static_cast<size_t>(GetParam())) % 3];
+    told = told == kMatched ? pair : told;
+    const MPI_Comm communicator = pair == kFirst ? first : pair == kSecond ? second : MPI_COMM_SELF;
+    made.receive(memory.data(), 10, 0, 2, communicator);
+    made.send(memory.data(), pair == kFirst ? 20 : pair == kSecond ? 30 : 10, 0, 2, communicator);
+  }
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(6, made.data(), &match)));
+  const int code = MPI_Wait(&match, MPI_STATUS_IGNORE);
+  EXPECT_TRUE(fails_as(told, code));
+  EXPECT_EQ(heard_of(told).code, code);
+  EXPECT_EQ(calls(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(TurnedBy, MatchallOverCommunicators, ::testing::Range(0, 3));
+
+}  // namespace
+}  // namespace lanyard::api_test

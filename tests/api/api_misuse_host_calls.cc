@@ -1,0 +1,356 @@
+// MPI's own calls on requests that belong to a queue are refused and leave the transfer as it is;
+// error handlers see it.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tests/api/api_misuse.h"
+
+namespace lanyard::api_test {
+namespace {
+
+struct HostCalls : Misuse {
+  Requests pair;
+
+  void SetUp() override {
+    add_pair(pair);
+    pair.match();
+    out.fill(1);
+    in.poison();
+  }
+  void TearDown() override {
+    pair.free();
+    Misuse::TearDown();
+  }
+
+  // Every call that MPI has for the completion of requests.
+  void refuse_completion() {
+    int flag = 0, index = 0, count = 0;
+    std::array<int, 2> indices;
+    std::array<MPI_Status, 2> statuses;
+    MPI_Request* one = pair.at(0);
+    MPI_Request* all = pair.data();
+    const std::initializer_list<std::string> facts{"recv", myself(), "tag 3", "40 B", "queue"};
+    refused([&] { return MPI_Wait(one, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Test(one, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Waitall(2, all, statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testall(2, all, &flag, statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Waitany(2, all, &index, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testany(2, all, &index, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Waitsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Cancel(one); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Request_get_status(*one, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    for (int i = 0; i < 2; ++i) {
+      refused([&] { return MPI_Request_free(pair.at(i)); }, MPI_ERR_REQUEST, {i == 0 ? "recv" : "send", "tag 3"});
+      ASSERT_NE(pair[i], MPI_REQUEST_NULL);
+    }
+  }
+  void refuse_start() {
+    refused([&] { return MPI_Start(pair.at(0)); }, MPI_ERR_REQUEST, {"recv", "tag 3", "queue"});
+    refused([&] { return MPI_Start(pair.at(1)); }, MPI_ERR_REQUEST, {"send", "tag 3", "queue"});
+    refused([&] { return MPI_Startall(2, pair.data()); }, MPI_ERR_REQUEST);
+  }
+};
+
+TEST_F(HostCalls, WhileTheTransferIsUnderWay) {
+  Gate gate(stream);
+  pair.start(queue);
+  pair.wait(queue);
+  refuse_start();
+  refuse_completion();
+  EXPECT_TRUE(in.untouched());
+  gate.open();
+  queue.wait();
+  EXPECT_EQ(in.mistakes(1), 0u);
+  verify_pair(pair);
+}
+
+TEST_F(HostCalls, AfterTheTransferWithoutAWait) {
+  pair.start(queue);
+  queue.wait();
+  EXPECT_EQ(in.mistakes(1), 0u);
+  refuse_start();
+  refuse_completion();
+  pair.wait(queue);
+  queue.wait();
+  verify_pair(pair);
+}
+
+// Complete and waited for, a matched request is inactive: MPI's completion calls return at once,
+// but MPI cannot start it.
+TEST_F(HostCalls, OnAnInactiveMatchedRequest) {
+  for (int i = 0; i < 2; ++i) {
+    int flag = 0;
+    MPI_Status status;
+    EXPECT_TRUE(ok(MPI_Wait(pair.at(0), &status)));
+    EXPECT_TRUE(ok(MPI_Test(pair.at(1), &flag, &status)));
+    EXPECT_TRUE(flag);
+    EXPECT_TRUE(ok(MPI_Waitall(2, pair.data(), MPI_STATUSES_IGNORE)));
+    EXPECT_NE(pair[0], MPI_REQUEST_NULL);
+    refuse_start();
+    verify_pair(pair);
+  }
+}
+
+// A started request stops none of the others' completion calls.
+TEST_F(HostCalls, OnOtherRequestsMeanwhile) {
+  Gate gate(stream);
+  pair.start(queue);
+  pair.wait(queue);
+  int sent = 5, received = 0;
+  std::array<MPI_Request, 2> plain;
+  MPI_Irecv(&received, 1, MPI_INT, partner(), 8, MPI_COMM_WORLD, &plain[0]);
+  MPI_Isend(&sent, 1, MPI_INT, partner(), 8, MPI_COMM_WORLD, &plain[1]);
+  EXPECT_TRUE(ok(MPI_Waitall(2, plain.data(), MPI_STATUSES_IGNORE)));
+  EXPECT_EQ(received, 5);
+  // One call on both kinds is refused as a whole.
+  MPI_Irecv(&received, 1, MPI_INT, partner(), 8, MPI_COMM_WORLD, &plain[0]);
+  std::array<MPI_Request, 2> both{plain[0], pair[0]};
+  refused([&] { return MPI_Waitall(2, both.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST);
+  EXPECT_EQ(both[0], plain[0]);
+  sent = 6;
+  MPI_Send(&sent, 1, MPI_INT, partner(), 8, MPI_COMM_WORLD);
+  EXPECT_TRUE(ok(MPI_Wait(&plain[0], MPI_STATUS_IGNORE)));
+  EXPECT_EQ(received, 6);
+  gate.open();
+  queue.wait();
+  EXPECT_EQ(in.mistakes(1), 0u);
+}
+
+// ---- Error handlers
+
+struct Seen {
+  int count = 0;
+  MPI_Comm communicator = MPI_COMM_NULL;
+  int code = MPI_SUCCESS;
+} seen;
+
+void note(MPI_Comm* communicator, int* code, ...) { seen = {seen.count + 1, *communicator, *code}; }
+
+struct Handlers : Misuse {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+
+  void SetUp() override {
+    seen = {};
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_create_errhandler(note, &handler);
+  }
+  void TearDown() override {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Errhandler_free(&handler);
+    if (copy != MPI_COMM_NULL)
+      MPI_Comm_free(&copy);
+    Misuse::TearDown();
+  }
+};
+
+// Calls it once, with the code that the function returns where the handler does.
+TEST_F(Handlers, OfTheRequestsCommunicatorIsInvoked) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count(), rank(), 1, copy);
+  requests.send(out.data(), out.count(), rank(), 1, copy);
+  int calls = 0;
+  const auto expect_call = [&](int code, int error_class_expected) {
+    EXPECT_TRUE(fails(code, error_class_expected));
+    EXPECT_EQ(seen.count, ++calls);
+    EXPECT_EQ(seen.communicator, copy);
+    EXPECT_EQ(seen.code, code);
+  };
+  expect_call(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST);
+  requests.match();
+  EXPECT_EQ(seen.count, calls);
+  expect_call(MPIX_Match(requests.at(1), MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+  expect_call(MPI_Start(requests.at(1)), MPI_ERR_REQUEST);
+  requests.start(queue);
+  expect_call(MPI_Wait(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+  expect_call(MPI_Request_free(requests.at(0)), MPI_ERR_REQUEST);
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_EQ(seen.count, calls);
+}
+
+// Of a call on several requests it is the communicator of the one in error.
+TEST_F(Handlers, OfTheOffendingRequestAmongSeveral) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count(), rank(), 1, copy);
+  requests.send(out.data(), out.count(), rank(), 1, copy);
+  Requests others;
+  add_pair(others, 2);
+  others.match();
+  MPI_Request mixed[] = {others[0], requests[0], others[1]};
+  EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, 3, mixed), MPI_ERR_REQUEST, {"request 1"}));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, copy);
+  requests.match();
+  verify_pair(others);
+}
+
+// A match that fails is told to its request's communicator, whoever completes the match request.
+TEST_F(Handlers, OfAFailedMatchInAMatchRequest) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count() - 1, rank(), 1, copy);
+  requests.send(out.data(), out.count(), rank(), 1, copy);
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(2, requests.data(), &match)));
+  EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, copy);
+}
+
+TEST_F(Handlers, OfTheWorldIsInvokedWhereNoRequestIsConcerned) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Request none = MPI_REQUEST_NULL;
+  const int no_queue = MPIX_Queue_wait(MPIX_QUEUE_NULL);
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, MPI_COMM_WORLD);
+  EXPECT_EQ(seen.code, no_queue);
+  const int no_request = MPIX_Match(&none, MPI_STATUS_IGNORE);
+  EXPECT_EQ(seen.count, 2);
+  EXPECT_EQ(seen.code, no_request);
+  EXPECT_NE(error_text(no_queue), error_text(no_request));
+}
+
+// The request outlives its communicator's handle.
+TEST_F(Handlers, OfTheWorldIsInvokedOnceTheCommunicatorIsFreed) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count(), rank(), 1, copy);
+  MPI_Comm_free(&copy);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, MPI_COMM_WORLD);
+}
+
+// So does a match request, whose match has failed and that nobody has collected yet.
+TEST_F(Handlers, OfTheWorldIsInvokedForAMatchRequestThatOutlivesItsCommunicator) {
+  MPI_Comm_set_errhandler(copy, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count() - 1, rank(), 1, copy);
+  requests.send(out.data(), out.count(), rank(), 1, copy);
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(2, requests.data(), &match)));
+  for (int flag = 0; !flag;)
+    ASSERT_TRUE(ok(MPI_Request_get_status(match, &flag, MPI_STATUS_IGNORE)));
+  requests.free();
+  MPI_Comm_free(&copy);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, MPI_COMM_WORLD);
+}
+
+// A communicator that could not be freed is still its requests'.
+TEST_F(Handlers, OfACommunicatorThatWasNotFreedIsInvokedAsBefore) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  Requests requests;
+  requests.receive(in.data(), in.count(), 0, 1, MPI_COMM_SELF);
+  MPI_Comm self = MPI_COMM_SELF;
+  EXPECT_NE(MPI_Comm_free(&self), MPI_SUCCESS);
+  seen = {};
+  EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST));
+  EXPECT_EQ(seen.count, 1);
+  EXPECT_EQ(seen.communicator, MPI_COMM_SELF);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+}
+
+// ---- Classes and texts
+
+TEST(ErrorCodes, HaveClassesOfTheirOwn) {
+  const std::array<int, 6> classes{MPIX_ERR_QUEUE,  MPIX_ERR_BUSY,    MPIX_ERR_NO_ENTRIES,
+                                   MPIX_ERR_FAILED, MPIX_ERR_STALLED, MPIX_ERR_NIC};
+  for (size_t i = 0; i < classes.size(); ++i) {
+    EXPECT_GT(classes[i], MPI_ERR_LASTCODE) << "a class that MPI has";
+    EXPECT_EQ(error_class(classes[i]), classes[i]);
+    EXPECT_FALSE(error_text(classes[i]).empty());
+    for (size_t j = 0; j < i; ++j)
+      EXPECT_NE(classes[i], classes[j]);
+  }
+  EXPECT_EQ(MPIX_Error_class_of(static_cast<MPIX_Error_kind>(-1)), MPI_ERR_OTHER);
+  EXPECT_EQ(MPIX_Error_class_of(static_cast<MPIX_Error_kind>(6)), MPI_ERR_OTHER);
+}
+
+// A code made earlier still explains itself after many others, of MPI's as well.
+TEST(ErrorCodes, LastForAWhile) {
+  Stream stream;
+  Queue queue(stream);
+  int value = 0;
+  Requests many;
+  std::vector<int> codes;
+  for (int tag = 0; tag < 100; ++tag) {
+    many.receive(&value, sizeof value, MPI_PROC_NULL, tag);
+    EXPECT_TRUE(ok(MPIX_Match(many.at(tag), MPI_STATUS_IGNORE)));
+    codes.push_back(MPIX_Match(many.at(tag), MPI_STATUS_IGNORE));
+  }
+  for (int code : codes)
+    EXPECT_TRUE(fails(code, MPI_ERR_REQUEST, {"recv", "matched already"}));
+  EXPECT_EQ(error_class(MPI_ERR_TRUNCATE), MPI_ERR_TRUNCATE);
+}
+
+// More errors than there are codes: each is right when it is returned, and until as many others have happened. Only
+// their number ends, not their classes.
+TEST(ErrorCodes, AreRightUntilAsManyOthersHaveHappened) {
+  constexpr int kCodes = 256;  // as api/errors.h has it
+  constexpr int kErrors = 3 * kCodes;
+  int value = 0;
+  std::vector<int> codes;
+  const auto expect_right = [&](int error) {
+    const int code = codes[static_cast<size_t>(error)];
+    if (error % 2 == 0) {
+      EXPECT_TRUE(fails(code, MPI_ERR_REQUEST, {"tag " + std::to_string(error) + ",", "matched already"}));
+    } else {
+      EXPECT_TRUE(fails(code, MPI_ERR_TRUNCATE, {std::to_string(error + 1000), std::to_string(error + 999)}));
+    }
+  };
+  std::vector<char> memory(kErrors + 1000);
+  const auto err = [&](int error) {
+    Requests requests;
+    if (error % 2 == 0) {
+      requests.receive(&value, sizeof value, 0, error, MPI_COMM_SELF);
+      requests.send(&value, sizeof value, 0, error, MPI_COMM_SELF);
+      requests.match();
+      return MPIX_Match(requests.at(0), MPI_STATUS_IGNORE);
+    }
+    requests.receive(memory.data(), error + 999, 0, 1, MPI_COMM_SELF);
+    requests.send(memory.data(), error + 1000, 0, 1, MPI_COMM_SELF);
+    MPI_Request match = MPI_REQUEST_NULL;
+    EXPECT_TRUE(ok(MPIX_Imatchall(2, requests.data(), &match)));
+    return MPI_Wait(&match, MPI_STATUS_IGNORE);
+  };
+  for (int error = 0; error < kErrors; ++error) {
+    codes.push_back(err(error));
+    expect_right(error);
+  }
+  for (int error = kErrors - kCodes; error < kErrors; ++error)
+    expect_right(error);
+  std::vector<int> distinct = codes;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  EXPECT_LE(distinct.size(), static_cast<size_t>(kCodes));
+  // An old one that happens again has its code still, and lasts as long as a new one.
+  const int oldest = kErrors - kCodes;
+  EXPECT_EQ(err(oldest), codes[static_cast<size_t>(oldest)]);
+  for (int error = kErrors; error < kErrors + kCodes - 1; ++error) {
+    codes.push_back(err(error));
+    expect_right(oldest);
+  }
+}
+
+// The same mistake again and again uses up nothing.
+TEST(ErrorCodes, DoNotRunOut) {
+  for (int i = 0; i < 3000; ++i) {
+    MPI_Request none = MPI_REQUEST_NULL;
+    MPIX_Queue no_queue = reinterpret_cast<MPIX_Queue>(static_cast<uintptr_t>(i + 1) * 16);
+    ASSERT_TRUE(fails(MPIX_Queue_wait(no_queue), MPIX_ERR_QUEUE));
+    ASSERT_TRUE(fails(MPIX_Match(&none, MPI_STATUS_IGNORE), MPI_ERR_REQUEST));
+  }
+}
+
+}  // namespace
+}  // namespace lanyard::api_test

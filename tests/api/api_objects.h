@@ -1,0 +1,313 @@
+// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures and
+// bytes.
+#ifndef LANYARD_TESTS_API_OBJECTS_H_
+#define LANYARD_TESTS_API_OBJECTS_H_
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <lanyard/lanyard.h>
+#include "tests/api/mpi_suite.h"
+
+namespace lanyard::api_test {
+
+using mpi_suite::rank;
+using mpi_suite::ranks;
+using mpi_suite::step;
+
+// ---- Results
+
+inline int error_class(int code) {
+  int result = MPI_SUCCESS;
+  MPI_Error_class(code, &result);
+  return result;
+}
+
+inline std::string error_text(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return {text, static_cast<size_t>(length)};
+}
+
+inline ::testing::AssertionResult ok(int code) {
+  if (code == MPI_SUCCESS)
+    return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "class " << error_class(code) << ": " << error_text(code);
+}
+
+// Whether the code is of this class and its text has all these facts.
+inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts = {}) {
+  if (code == MPI_SUCCESS)
+    return ::testing::AssertionFailure() << "no error";
+  const std::string text = error_text(code);
+  if (error_class(code) != expected_class)
+    return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
+                                         << text;
+  for (const std::string& fact : facts)
+    if (text.find(fact) == std::string::npos)
+      return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << text;
+  return ::testing::AssertionSuccess() << text;
+}
+
+// A report is longer than MPI's error strings may be: all of it is on stderr. The same as fails() with what `call`
+// wrote there.
+template <typename Call>
+inline ::testing::AssertionResult reports(Call call, int expected_class, std::initializer_list<std::string> facts,
+                                          std::initializer_list<std::string> not_facts = {}) {
+  ::testing::internal::CaptureStderr();
+  const int code = call();
+  const std::string written = ::testing::internal::GetCapturedStderr();
+  const std::string text = error_text(code) + "\n" + written;
+  if (code == MPI_SUCCESS || error_class(code) != expected_class)
+    return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
+                                         << text;
+  for (const std::string& fact : facts)
+    if (text.find(fact) == std::string::npos)
+      return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << text;
+  for (const std::string& fact : not_facts)
+    if (text.find(fact) != std::string::npos)
+      return ::testing::AssertionFailure() << "\"" << fact << "\" is in: " << text;
+  return ::testing::AssertionSuccess() << text;
+}
+
+// ---- Streams and queues
+
+class Stream {
+ public:
+  Stream() { EXPECT_TRUE(ok(MPIX_Host_stream_create(&handle_))); }
+  ~Stream() {
+    if (handle_ != MPIX_HOST_STREAM_NULL) {
+      EXPECT_TRUE(ok(MPIX_Host_stream_free(&handle_)));
+    }
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  MPIX_Host_stream& handle() { return handle_; }
+  void launch(std::function<void()> kernel) {
+    const auto run = [](void* argument) {
+      const std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(argument));
+      (*body)();
+    };
+    EXPECT_TRUE(ok(MPIX_Host_stream_launch(handle_, run, new std::function<void()>(std::move(kernel)))));
+  }
+  void synchronize() { EXPECT_TRUE(ok(MPIX_Host_stream_synchronize(handle_))); }
+
+ private:
+  MPIX_Host_stream handle_ = MPIX_HOST_STREAM_NULL;
+};
+
+class Queue {
+ public:
+  explicit Queue(Stream& stream) { EXPECT_TRUE(ok(MPIX_Queue_init(&handle_, MPIX_QUEUE_HOST, &stream.handle()))); }
+  ~Queue() {
+    if (handle_ != MPIX_QUEUE_NULL) {
+      EXPECT_TRUE(ok(MPIX_Queue_free(&handle_)));
+    }
+  }
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  MPIX_Queue& handle() { return handle_; }
+  operator MPIX_Queue() const { return handle_; }
+  void wait() { EXPECT_TRUE(ok(MPIX_Queue_wait(handle_))); }
+
+  std::map<std::string, std::string> info() const {
+    std::map<std::string, std::string> result;
+    MPI_Info info = MPI_INFO_NULL;
+    EXPECT_TRUE(ok(MPIX_Queue_get_info(handle_, &info)));
+    if (info == MPI_INFO_NULL)
+      return result;
+    int keys = 0;
+    MPI_Info_get_nkeys(info, &keys);
+    for (int i = 0; i < keys; ++i) {
+      char key[MPI_MAX_INFO_KEY + 1];
+      char value[MPI_MAX_INFO_VAL + 1];
+      int found = 0;
+      MPI_Info_get_nthkey(info, i, key);
+      MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
+      result[key] = value;
+    }
+    MPI_Info_free(&info);
+    return result;
+  }
+  uint64_t figure(const char* name) const { return std::strtoull(info()[name].c_str(), nullptr, 10); }
+
+ private:
+  MPIX_Queue handle_ = MPIX_QUEUE_NULL;
+};
+
+// What a refused call must not change.
+struct Enqueued {
+  uint64_t starts = 0, waits = 0, triggers = 0, entries_posted = 0;
+  explicit Enqueued(const Queue& queue)
+      : starts(queue.figure("starts")),
+        waits(queue.figure("waits")),
+        triggers(queue.figure("triggers")),
+        entries_posted(queue.figure("entries_posted")) {}
+  friend bool operator==(const Enqueued&, const Enqueued&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Enqueued& figures) {
+    return out << figures.starts << " starts, " << figures.waits << " waits, " << figures.triggers << " triggers, "
+               << figures.entries_posted << " entries";
+  }
+};
+
+// ---- Requests
+
+enum class Mode { kSend, kRsend, kSsend };
+
+inline const char* name_of(Mode mode) {
+  return mode == Mode::kSend ? "send" : mode == Mode::kRsend ? "rsend" : "ssend";
+}
+
+// Persistent requests, freed at the end.
+class Requests {
+ public:
+  Requests() = default;
+  ~Requests() { free(); }
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  // The index of the new request.
+  int send(const void* buffer, int count, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD,
+           Mode mode = Mode::kSend, MPI_Datatype datatype = MPI_BYTE) {
+    const auto init = mode == Mode::kSend ? MPI_Send_init : mode == Mode::kRsend ? MPI_Rsend_init : MPI_Ssend_init;
+    return add([&](MPI_Request* r) { return init(buffer, count, datatype, peer, tag, communicator, r); });
+  }
+  int receive(void* buffer, int count, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD,
+              MPI_Datatype datatype = MPI_BYTE) {
+    return add([&](MPI_Request* r) { return MPI_Recv_init(buffer, count, datatype, peer, tag, communicator, r); });
+  }
+  void free() {
+    for (MPI_Request& request : requests_)
+      if (request != MPI_REQUEST_NULL) {
+        EXPECT_TRUE(ok(MPI_Request_free(&request)));
+      }
+    requests_.clear();
+  }
+
+  int count() const { return static_cast<int>(requests_.size()); }
+  MPI_Request* data() { return requests_.data(); }
+  MPI_Request* at(int index) { return &requests_[static_cast<size_t>(index)]; }
+  MPI_Request& operator[](int index) { return requests_[static_cast<size_t>(index)]; }
+
+  // The calls on all of them, which must succeed.
+  void match() { EXPECT_TRUE(ok(MPIX_Matchall(count(), data(), MPI_STATUSES_IGNORE))); }
+  void start(Queue& queue) { EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, count(), data()))); }
+  void wait(Queue& queue) { EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, count(), data()))); }
+
+ private:
+  int add(const std::function<int(MPI_Request*)>& init) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    EXPECT_TRUE(ok(init(&request)));
+    requests_.push_back(request);
+    return count() - 1;
+  }
+
+  std::vector<MPI_Request> requests_;
+};
+
+// ---- Bytes
+
+// Content that tells its origin: every seed and place has its own.
+inline uint64_t content_word(uint64_t seed, uint64_t place) {
+  uint64_t x = seed * 0x9e3779b97f4a7c15u + place + 1;
+  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9u;
+  return x ^ (x >> 32);
+}
+
+// A buffer with bytes before and after it that nobody may touch.
+class Buffer {
+ public:
+  explicit Buffer(size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard, kGuardByte) {}
+
+  void* data() { return memory_.data() + kGuard; }
+  int count() const { return static_cast<int>(bytes_); }
+
+  void fill(uint64_t seed) {
+    visit(seed, [](unsigned char& byte, unsigned char expected) { byte = expected; });
+  }
+  void poison() { std::fill_n(memory_.begin() + kGuard, bytes_, kPoison); }
+  // How many of the first `bytes` bytes are not the seed's, and of the rest not poison; guards
+  // count as the rest.
+  size_t mistakes(uint64_t seed, size_t bytes = SIZE_MAX) {
+    size_t wrong = 0;
+    size_t place = 0;
+    visit(seed, [&](unsigned char& byte, unsigned char expected) {
+      wrong += byte != (place++ < bytes ? expected : kPoison);
+    });
+    for (size_t i = 0; i < kGuard; ++i)
+      wrong += (memory_[i] != kGuardByte) + (memory_[kGuard + bytes_ + i] != kGuardByte);
+    return wrong;
+  }
+  // Whether nothing was received.
+  bool untouched() { return mistakes(0, 0) == 0; }
+
+ private:
+  static constexpr size_t kGuard = 64;
+  static constexpr unsigned char kGuardByte = 0xa5;
+  static constexpr unsigned char kPoison = 0xdb;
+
+  template <typename Visitor>
+  void visit(uint64_t seed, Visitor visitor) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < bytes_; ++i, word >>= 8) {
+      if (i % 8 == 0)
+        word = content_word(seed, i);
+      visitor(memory_[kGuard + i], static_cast<unsigned char>(word));
+    }
+  }
+
+  size_t bytes_;
+  std::vector<unsigned char> memory_;
+};
+
+// A seed for what `from` sends to `to` in an iteration.
+inline uint64_t seed_of(int from, int to, int iteration, int extra = 0) {
+  return content_word(static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to),
+                      static_cast<uint64_t>(iteration) << 16 | static_cast<uint32_t>(extra));
+}
+
+// The other of a pair of ranks; the last of an odd number is its own.
+inline int partner() { return (rank() ^ 1) < ranks() ? (rank() ^ 1) : rank(); }
+
+// Proves that the library still works: an exchange with the partner, and with oneself.
+inline void verify_exchange(Queue& queue, Stream& stream, int iterations = 3) {
+  constexpr int kTag = 32'000;
+  for (const int peer : {partner(), rank()}) {
+    Buffer out(1000), in(1000);
+    in.poison();
+    Requests requests;
+    requests.send(out.data(), out.count(), peer, kTag);
+    requests.receive(in.data(), in.count(), peer, kTag);
+    requests.match();
+    size_t wrong = 0;
+    for (int i = 0; i < iterations; ++i) {
+      stream.launch([&, i] { out.fill(seed_of(rank(), peer, i)); });
+      requests.start(queue);
+      requests.wait(queue);
+      stream.launch([&, i] {
+        wrong += in.mistakes(seed_of(peer, rank(), i));
+        in.poison();
+      });
+    }
+    queue.wait();
+    EXPECT_EQ(wrong, 0u);
+  }
+}
+
+}  // namespace lanyard::api_test
+
+#endif  // LANYARD_TESTS_API_OBJECTS_H_

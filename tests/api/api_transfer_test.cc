@@ -1,0 +1,213 @@
+// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to
+// nobody. The program also runs with other settings of the simulated network card (see
+// BUILD.bazel); the tests need not know.
+#include <array>
+#include <string>
+#include <tuple>
+
+#include "tests/api/api_objects.h"
+
+namespace lanyard::api_test {
+namespace {
+
+constexpr int kTag = 7;
+constexpr int kTokenTag = 8;
+
+struct Transfer : ::testing::Test {
+  Stream stream;
+  Queue queue{stream};
+};
+
+// ---- Lengths and modes
+
+struct Lengths : Transfer, ::testing::WithParamInterface<std::tuple<int, Mode>> {
+  static constexpr int kIterations = 50;
+  const int bytes = std::get<0>(GetParam());
+  const Mode mode = std::get<1>(GetParam());
+  Buffer out{static_cast<size_t>(bytes)};
+  Buffer in{static_cast<size_t>(bytes)};
+  Requests data;    // receive, send
+  Requests tokens;  // receive, send
+  size_t wrong = 0;
+
+  void prepare(int peer) {
+    data.receive(in.data(), bytes, peer, kTag);
+    data.send(out.data(), bytes, peer, kTag, MPI_COMM_WORLD, mode);
+    data.match();
+    in.poison();
+  }
+  void fill(int peer, int i) {
+    stream.launch([this, peer, i] { out.fill(seed_of(rank(), peer, i, bytes)); });
+  }
+  // Right after the waits both buffers are ours again.
+  void check(int peer, int i) {
+    stream.launch([this, peer, i] {
+      wrong += in.mistakes(seed_of(peer, rank(), i, bytes));
+      in.poison();
+      out.poison();
+    });
+  }
+};
+
+TEST_P(Lengths, ArriveWholeAndTouchNothingElse) {
+  const int peer = partner();
+  // A ready send promises that the receive has started: a token from the receiver tells.
+  char token = 0, other_token = 0;
+  tokens.receive(&other_token, 1, peer, kTokenTag);
+  tokens.send(&token, 1, peer, kTokenTag);
+  tokens.match();
+  prepare(peer);
+  for (int i = 0; i < kIterations; ++i) {
+    fill(peer, i);
+    if (mode == Mode::kRsend) {
+      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(0))));
+      tokens.start(queue);
+      tokens.wait(queue);
+      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(1))));
+    } else {
+      data.start(queue);
+    }
+    data.wait(queue);
+    check(peer, i);
+    // Long runs of work and short ones.
+    if (i % 10 == 9 || i > 40)
+      queue.wait();
+  }
+  queue.wait();
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_P(Lengths, ArriveFromOneself) {
+  prepare(rank());
+  for (int i = 0; i < kIterations; ++i) {
+    fill(rank(), i);
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(0))));
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(1))));
+    data.wait(queue);
+    check(rank(), i);
+  }
+  queue.wait();
+  EXPECT_EQ(wrong, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Lengths,
+                         ::testing::Combine(::testing::Values(0, 1, 8, 4095, 4096, 4097, (64 << 10) + 1, (1 << 20) + 3),
+                                            ::testing::Values(Mode::kSend, Mode::kRsend, Mode::kSsend)),
+                         [](const auto& info) {
+                           return std::string(name_of(std::get<1>(info.param))) + "_" +
+                                  std::to_string(std::get<0>(info.param));
+                         });
+
+TEST_F(Transfer, TheQueueCountsWhatItDid) {
+  Buffer out(100), in(100);
+  Requests requests;
+  requests.receive(in.data(), in.count(), partner(), kTag);
+  requests.send(out.data(), out.count(), partner(), kTag);
+  requests.match();
+  const Enqueued before(queue);
+  const uint64_t bytes_before = queue.figure("bytes");
+  const uint64_t failures_before = queue.figure("failures");
+  for (int i = 0; i < 5; ++i) {
+    requests.start(queue);
+    requests.wait(queue);
+  }
+  queue.wait();
+  const Enqueued after(queue);
+  EXPECT_EQ(after.starts - before.starts, 10u);
+  EXPECT_EQ(after.waits - before.waits, 10u);
+  EXPECT_GT(after.triggers, before.triggers);
+  EXPECT_GE(after.entries_posted - before.entries_posted, 5u);
+  EXPECT_EQ(queue.figure("bytes") - bytes_before, 500u);
+  EXPECT_EQ(queue.figure("failures"), failures_before);
+  EXPECT_GT(queue.figure("entries_depth"), 0u);
+}
+
+// ---- Nobody
+
+TEST_F(Transfer, ProcNullMovesNothing) {
+  Buffer in(100), out(100);
+  in.poison();
+  Requests requests;
+  requests.receive(in.data(), in.count(), MPI_PROC_NULL, kTag);
+  requests.send(out.data(), out.count(), MPI_PROC_NULL, kTag);
+  std::array<MPI_Status, 2> statuses;
+  ASSERT_TRUE(ok(MPIX_Matchall(2, requests.data(), statuses.data())));
+  EXPECT_EQ(statuses[0].MPI_SOURCE, MPI_PROC_NULL);
+  EXPECT_EQ(statuses[0].MPI_TAG, MPI_ANY_TAG);
+  int count = -1;
+  MPI_Get_count(&statuses[0], MPI_BYTE, &count);
+  EXPECT_EQ(count, 0);
+  for (int i = 0; i < 10; ++i) {
+    requests.start(queue);
+    requests.wait(queue);
+  }
+  queue.wait();
+  EXPECT_TRUE(in.untouched());
+}
+
+// The ends of a chain have a neighbour that is nobody.
+TEST_F(Transfer, ProcNullEndsAChain) {
+  const int left = rank() == 0 ? MPI_PROC_NULL : rank() - 1;
+  const int right = rank() == ranks() - 1 ? MPI_PROC_NULL : rank() + 1;
+  Buffer out(500), from_left(500), from_right(500);
+  from_left.poison();
+  from_right.poison();
+  Requests requests;
+  requests.receive(from_left.data(), 500, left, kTag);
+  requests.receive(from_right.data(), 500, right, kTag);
+  requests.send(out.data(), 500, left, kTag);
+  requests.send(out.data(), 500, right, kTag);
+  requests.match();
+  size_t wrong = 0;
+  for (int i = 0; i < 20; ++i) {
+    stream.launch([&, i] { out.fill(seed_of(rank(), 0, i)); });
+    requests.start(queue);
+    requests.wait(queue);
+    stream.launch([&, i] {
+      wrong += left == MPI_PROC_NULL ? !from_left.untouched() : from_left.mistakes(seed_of(left, 0, i));
+      wrong += right == MPI_PROC_NULL ? !from_right.untouched() : from_right.mistakes(seed_of(right, 0, i));
+      from_left.poison();
+      from_right.poison();
+    });
+  }
+  queue.wait();
+  EXPECT_EQ(wrong, 0u);
+}
+
+// ---- Without the host
+
+// A transfer goes on while the host of either side is in an MPI function that knows nothing of it.
+TEST_F(Transfer, NeedsNoHelpFromTheHost) {
+  Buffer out(10'000), in(10'000);
+  in.poison();
+  Requests requests;
+  requests.receive(in.data(), in.count(), partner(), kTag);
+  requests.send(out.data(), out.count(), partner(), kTag);
+  requests.match();
+  std::atomic<int> done = 0;
+  size_t wrong = 0;
+  constexpr int kIterations = 20;
+  for (int i = 0; i < kIterations; ++i) {
+    stream.launch([&, i] { out.fill(seed_of(rank(), partner(), i)); });
+    requests.start(queue);
+    requests.wait(queue);
+    stream.launch([&, i] {
+      wrong += in.mistakes(seed_of(partner(), rank(), i));
+      in.poison();
+      ++done;
+    });
+  }
+  if (rank() % 2 == 0) {
+    // This rank enters the barrier at once, the other only when its transfers are over.
+    MPI_Barrier(MPI_COMM_WORLD);
+  } else {
+    while (done.load() != kIterations)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  queue.wait();
+  EXPECT_EQ(wrong, 0u);
+}
+
+}  // namespace
+}  // namespace lanyard::api_test

@@ -1,0 +1,311 @@
+// The rules of transport/core/control_channel.h as tests, over whatever keeps the contract of nic.h: instantiate as the
+// NIC contract (nic_contract.h).
+#ifndef LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
+#define LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "tests/contract/nic_contract_fixture.h"
+#include "transport/core/control_channel.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard::nic_contract {
+
+using core::ControlChannel;
+
+// What the channel asks of its NIC.
+class CountingNic final : public nic::ForwardingNic {
+ public:
+  using ForwardingNic::ForwardingNic;
+  Status issue(const Op& op) override {
+    const Status status = inner().issue(op);
+    if (!status.ok())
+      return status;
+    ++(op.kind == OpKind::kWrite ? writes : sums);
+    longest_bytes = std::max(longest_bytes, op.bytes);
+    return {};
+  }
+  uint64_t writes = 0, sums = 0, longest_bytes = 0;
+};
+
+// A NIC on which what is issued at once is delayed and refused at random, so that a later operation overtakes: N7
+// allows it, and N9 that it is full.
+class UnrulyNic final : public nic::ForwardingNic {
+ public:
+  UnrulyNic(Nic& inner, uint64_t seed) : ForwardingNic(inner), random_(seed) {}
+  Status issue(const Op& op) override {
+    if (random_() % 4 == 0)
+      return {Code::kAgain, "full"};
+    held_.push_back(op);
+    return {};
+  }
+  size_t progress() override {
+    while (!held_.empty() && random_() % 3 != 0) {
+      const size_t which = random_() % held_.size();
+      if (!inner().issue(held_[which]).ok())
+        break;
+      held_.erase(held_.begin() + static_cast<ptrdiff_t>(which));
+    }
+    return inner().progress();
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::deque<Op> held_;
+};
+
+class ChannelContract : public NicContract {
+ protected:
+  using Bytes = std::vector<std::byte>;
+
+  // Message `number` from one rank to another: all of its bytes follow from these.
+  static Bytes message(uint32_t from, uint32_t to, uint64_t number, size_t bytes) {
+    Bytes made(bytes);
+    for (size_t i = 0; i < bytes; ++i)
+      made[i] = Memory::pattern(from * 1000 + to * 100 + number * 7919, i);
+    return made;
+  }
+
+  [[nodiscard]] bool open(uint32_t ranks, bool unruly = false, uint32_t slots = ControlChannel::kLeastSlots) {
+    if (!start({.nics = ranks, .max_regions = 64}))
+      return false;
+    std::vector<RemoteKey> keys;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      if (unruly)
+        unruly_.push_back(std::make_unique<UnrulyNic>(nic(rank), rank + 1));
+      Nic& used = unruly ? *unruly_.back() : nic(rank);
+      nics_.push_back(&used);
+      Result<std::unique_ptr<ControlChannel>> channel = ControlChannel::open(used, rank, ranks, slots);
+      EXPECT_TRUE(is_ok(channel.status()));
+      channels_.push_back(std::move(channel.value()));
+      keys.push_back(channels_.back()->key());
+    }
+    for (auto& channel : channels_)
+      channel->connect(keys);
+    return true;
+  }
+  ControlChannel& channel(uint32_t rank) { return *channels_[rank]; }
+  bool all_taken(uint32_t rank) {
+    for (uint32_t peer = 0; peer < channel(rank).ranks(); ++peer)
+      if (!channel(rank).has_taken_all(peer))
+        return false;
+    return true;
+  }
+
+  void drive(uint32_t rank) {
+    nics_[rank]->progress();
+    channel(rank).notice();
+    channel(rank).progress();
+    while (auto failure = nics_[rank]->take_failure())
+      if (failure->context == ControlChannel::kContext)
+        channel(rank).fail(failure->peer);
+    while (auto message = channel(rank).receive())
+      got_[{message->from, rank}].push_back(std::move(message->bytes));
+  }
+  template <typename Done>
+  [[nodiscard]] bool until(Done done) {
+    return eventually([&] {
+      for (uint32_t rank = 0; rank < channels_.size(); ++rank)
+        if (!idle_[rank])
+          drive(rank);
+      return done();
+    });
+  }
+  void TearDown() override {
+    if (!channels_.empty())
+      settle();  // memory that an operation still names would stay for ever
+    channels_.clear();
+    unruly_.clear();
+    NicContract::TearDown();
+  }
+
+  std::vector<std::unique_ptr<UnrulyNic>> unruly_;
+  std::vector<Nic*> nics_;
+  std::vector<std::unique_ptr<ControlChannel>> channels_;
+  std::map<uint32_t, bool> idle_;  // ranks that do nothing
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Bytes>> got_;
+};
+
+// C1, C2: of all lengths where a slot ends, between all pairs, self included, faster than anybody reads.
+TEST_P(ChannelContract, OrderAndContentBetweenAllPairs) {
+  for (const bool unruly : {false, true}) {
+    if (!open(3, unruly))
+      return;
+    const std::vector<size_t> lengths = {0, 1, 7, 8, 223, 224, 225, 447, 448, 449, 896, 1000, 5000, 3};
+    for (uint64_t number = 0; number < lengths.size(); ++number)
+      for (uint32_t from = 0; from < 3; ++from)
+        for (uint32_t to = 0; to < 3; ++to)
+          channel(from).send(to, message(from, to, number, lengths[number]));
+    const auto complete = [&] {
+      for (uint32_t from = 0; from < 3; ++from)
+        for (uint32_t to = 0; to < 3; ++to)
+          if (got_[{from, to}].size() < lengths.size())
+            return false;
+      return true;
+    };
+    EXPECT_TRUE(until(complete));
+    EXPECT_TRUE(until([&] { return all_taken(0) && all_taken(1) && all_taken(2); }));
+    for (uint32_t from = 0; from < 3; ++from)
+      for (uint32_t to = 0; to < 3; ++to) {
+        const auto& got = got_[{from, to}];
+        ASSERT_EQ(got.size(), lengths.size());
+        for (uint64_t number = 0; number < lengths.size(); ++number)
+          EXPECT_EQ(got[number], message(from, to, number, lengths[number])) << from << " to " << to << ": " << number;
+      }
+    got_.clear();
+    TearDown();
+    nics_.clear();
+  }
+}
+
+// C1 with lanes of any length, down to one slot: messages that end where the lane's memory does, and such as wait for
+// room in it, or for the NIC.
+TEST_P(ChannelContract, LanesOfAnyLength) {
+  for (const uint32_t slots : {1u, 2u, 3u, 16u, ControlChannel::kMostSlots}) {
+    for (const bool unruly : {false, true}) {
+      if (!open(2, unruly, slots))
+        return;
+      constexpr uint64_t kMessages = 150;
+      const auto bytes = [](uint64_t number) { return number * 89 % 1500; };
+      for (uint64_t number = 0; number < kMessages; ++number) {
+        channel(0).send(1, message(0, 1, number, bytes(number)));
+        channel(1).send(0, message(1, 0, number, bytes(number + 1)));
+        if (number % 40 == 0)
+          drive(number / 40 % 2);
+      }
+      ASSERT_TRUE(until([&] { return got_[{0, 1}].size() >= kMessages && got_[{1, 0}].size() >= kMessages; })) << slots;
+      EXPECT_TRUE(until([&] { return all_taken(0) && all_taken(1); }));
+      for (uint64_t number = 0; number < kMessages; ++number) {
+        ASSERT_EQ((got_[{0, 1}][number]), message(0, 1, number, bytes(number))) << slots << " slots: " << number;
+        ASSERT_EQ((got_[{1, 0}][number]), message(1, 0, number, bytes(number + 1))) << slots << " slots: " << number;
+      }
+      got_.clear();
+      TearDown();
+      nics_.clear();
+    }
+  }
+}
+
+// C6: what stands in line goes in few operations.
+TEST_P(ChannelContract, WhatStandsInLineGoesTogether) {
+  if (!start({.nics = 2, .max_regions = 64}))
+    return;
+  constexpr uint32_t kSlots = 8;
+  constexpr uint64_t kMessages = 400;
+  CountingNic counting(nic(0));
+  std::vector<RemoteKey> keys;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    nics_.push_back(rank == 0 ? static_cast<Nic*>(&counting) : &nic(1));
+    channels_.push_back(std::move(ControlChannel::open(*nics_.back(), rank, 2, kSlots).value()));
+    keys.push_back(channels_.back()->key());
+  }
+  channel(0).connect(keys);
+  channel(1).connect(keys);
+  for (uint64_t number = 0; number < kMessages; ++number)
+    channel(0).send(1, message(0, 1, number, 100));
+  EXPECT_LE(counting.writes, kSlots);
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == kMessages && all_taken(0); }));
+  for (uint64_t number = 0; number < kMessages; ++number)
+    ASSERT_EQ((got_[{0, 1}][number]), message(0, 1, number, 100)) << number;
+  EXPECT_EQ(counting.sums, counting.writes) << "one announces one write";
+  EXPECT_LE(counting.longest_bytes, kSlots * 256u);
+  if (nic(0).caps().max_message_bytes >= kSlots * 256u) {
+    EXPECT_LE(counting.writes, kSlots + (kMessages - kSlots) / 2) << "of " << kMessages << " slots";
+  }
+  settle();
+  channels_.clear();  // before `counting`
+}
+
+TEST_P(ChannelContract, LongestMessage) {
+  if (!open(2))
+    return;
+  const Bytes longest = message(0, 1, 1, ControlChannel::kMaxMessageBytes);
+  channel(0).send(1, longest);
+  channel(0).send(1, message(0, 1, 2, 10));
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 2; }));
+  EXPECT_EQ((got_[{0, 1}][0]), longest);
+  EXPECT_EQ((got_[{0, 1}][1]), message(0, 1, 2, 10));
+}
+
+// C5, C2, C3: who reads nothing holds up nobody else; no entry is used; all of it arrives once it reads.
+TEST_P(ChannelContract, WhoDoesNotReadHoldsUpNobody) {
+  if (!open(3))
+    return;
+  idle_[2] = true;
+  for (uint64_t number = 0; number < 40; ++number) {
+    channel(0).send(2, message(0, 2, number, 300));
+    channel(1).send(2, message(1, 2, number, 20));
+  }
+  for (uint64_t number = 0; number < 40; ++number) {
+    channel(0).send(1, message(0, 1, number, 300));
+    channel(1).send(0, message(1, 0, number, 100));
+  }
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 40 && got_[{1, 0}].size() == 40; }));
+  EXPECT_FALSE(got_.contains({0, 2}));
+  EXPECT_EQ(nic(0).free_entries(), depth(0));
+  EXPECT_FALSE(all_taken(0));
+  idle_[2] = false;
+  ASSERT_TRUE(until([&] { return got_[{0, 2}].size() == 40 && got_[{1, 2}].size() == 40; }));
+  for (uint64_t number = 0; number < 40; ++number) {
+    EXPECT_EQ((got_[{0, 2}][number]), message(0, 2, number, 300));
+    EXPECT_EQ((got_[{1, 2}][number]), message(1, 2, number, 20));
+  }
+}
+
+// C4: a peer whose memory is gone is lost, and others are not.
+TEST_P(ChannelContract, WhoCannotBeReachedIsLost) {
+  if (!open(3))
+    return;
+  channel(0).send(1, message(0, 1, 0, 10));
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
+  channels_[2].reset();
+  idle_[2] = true;
+  for (uint64_t number = 0; number < 20; ++number)
+    channel(0).send(2, message(0, 2, number, 500));
+  channel(0).send(1, message(0, 1, 1, 10));
+  ASSERT_TRUE(until([&] { return channel(0).lost(2) && got_[{0, 1}].size() == 2; }));
+  EXPECT_FALSE(channel(0).lost(1));
+  EXPECT_TRUE(until([&] { return all_taken(0); }));
+  channel(0).send(2, message(0, 2, 99, 500));
+  EXPECT_TRUE(all_taken(0));
+}
+
+TEST_P(ChannelContract, ProgressIsOneLookWhereNothingIsNoticed) {
+  if (!open(2))
+    return;
+  channel(0).send(1, message(0, 1, 0, 10));
+  ASSERT_TRUE(eventually([&] { return nic(1).read(channel(1).arrivals()).value().success >= 2; }));
+  EXPECT_FALSE(channel(1).noticed());
+  EXPECT_EQ(channel(1).progress(), 0u);
+  EXPECT_FALSE(channel(1).receive().has_value());
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1; }));
+}
+
+TEST_P(ChannelContract, EverythingIsGivenBack) {
+  if (!start({.nics = 2, .max_regions = 64}))
+    return;
+  const State before = state();
+  {
+    std::vector<RemoteKey> keys;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      nics_.push_back(&nic(rank));
+      channels_.push_back(std::move(ControlChannel::open(nic(rank), rank, 2, 16).value()));
+      keys.push_back(channels_.back()->key());
+    }
+    channel(0).connect(keys);
+    channel(1).connect(keys);
+    channel(0).send(1, message(0, 1, 0, 1000));
+    ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
+    settle();
+    channels_.clear();
+  }
+  EXPECT_EQ(state(), before);
+}
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_

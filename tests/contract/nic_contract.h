@@ -1,0 +1,35 @@
+// The contract of transport/nic/nic.h as tests, written once and held to by every implementation.
+// Each row is named for the rule (N1-N14 of nic.h) or the subject that it covers. An
+// implementation's whole test is
+//
+//   #include "tests/contract/nic_contract.h"
+//   using namespace lanyard::nic_contract;
+//   struct MyFabric : NicFabric { ... };  // some NICs that know each other
+//   INSTANTIATE_TEST_SUITE_P(My, NicContract,
+//                            ::testing::Values(NicMaker{"Plain", [](const FabricOptions& options) {
+//                              return std::make_unique<MyFabric>(options);
+//                            }}),
+//                            maker_name);
+//
+// Include it in one source file of a test. What caps() does not claim is skipped, and the report
+// says so. No row depends on time but in two ways: what must happen is given 20 s, and what must
+// not happen is given some milliseconds to show. Memory that a NIC may be writing is only touched
+// atomically, so a right NIC is clean under tsan.
+#ifndef LANYARD_TESTS_NIC_CONTRACT_H_
+#define LANYARD_TESTS_NIC_CONTRACT_H_
+
+#include "tests/contract/nic_contract_confirmations.h"
+#include "tests/contract/nic_contract_control.h"
+#include "tests/contract/nic_contract_counters.h"
+#include "tests/contract/nic_contract_data.h"
+#include "tests/contract/nic_contract_doorbells.h"
+#include "tests/contract/nic_contract_entries.h"
+#include "tests/contract/nic_contract_failures.h"
+#include "tests/contract/nic_contract_fixture.h"
+#include "tests/contract/nic_contract_listeners.h"
+#include "tests/contract/nic_contract_prepared.h"
+#include "tests/contract/nic_contract_refusals.h"
+#include "tests/contract/nic_contract_threads.h"
+#include "tests/contract/nic_contract_words.h"
+
+#endif  // LANYARD_TESTS_NIC_CONTRACT_H_

@@ -1,0 +1,433 @@
+// The NIC contract: counters, thresholds, and which entry fires when (N1, N2).
+#ifndef LANYARD_TESTS_NIC_CONTRACT_COUNTERS_H_
+#define LANYARD_TESTS_NIC_CONTRACT_COUNTERS_H_
+
+#include <limits>
+#include <numeric>
+
+#include "tests/contract/nic_contract_fixture.h"
+
+namespace lanyard::nic_contract {
+
+// ---- The counter itself
+
+TEST_P(NicContract, Counter_AddErrorResetCycles) {
+  if (!start())
+    return;
+  const CounterId a = counter();
+  const CounterId b = counter();
+  const CounterId elsewhere = counter(1);
+  EXPECT_EQ(value(a), (CounterValue{0, 0}));
+  for (uint64_t cycle = 1; cycle <= 20; ++cycle) {
+    add(a, cycle);
+    add(a, 0);
+    EXPECT_TRUE(is_ok(nic().add_error(a, 3)));
+    EXPECT_TRUE(is_ok(nic().add_error(a, 0)));
+    add(a, 1);
+    ASSERT_TRUE(reaches(a, {cycle + 1, 3}));
+    EXPECT_EQ(value(a).reached(), cycle + 4);
+    EXPECT_TRUE(is_ok(nic().reset(a)));
+    ASSERT_TRUE(reaches(a, {0, 0}));
+  }
+  add(b, 7);
+  EXPECT_TRUE(reaches(b, 7));
+  settle();
+  EXPECT_EQ(value(a), (CounterValue{0, 0})) << "another counter's";
+  EXPECT_EQ(value(elsewhere, 1), (CounterValue{0, 0})) << "another NIC's";
+}
+
+// Range errors at both edges (N9: they change nothing).
+TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
+  if (!start())
+    return;
+  const CounterId c = counter();
+  constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
+  refused({Code::kInvalidArgument}, "2^48 on 0", [&] { return nic().add(c, kMaxSuccess + 1); });
+  refused({Code::kInvalidArgument}, "2^64-1 on 0", [&] { return nic().add(c, kHuge); });
+  refused({Code::kInvalidArgument}, "128 errors", [&] { return nic().add_error(c, kMaxFailure + 1); });
+  refused({Code::kInvalidArgument}, "2^32-1 errors", [&] { return nic().add_error(c, UINT32_MAX); });
+
+  add(c, kMaxSuccess - 1);
+  EXPECT_TRUE(reaches(c, {kMaxSuccess - 1, 0}));
+  refused({Code::kInvalidArgument}, "one too many", [&] { return nic().add(c, 2); });
+  refused({Code::kInvalidArgument}, "a sum past 64 bits", [&] { return nic().add(c, kHuge - 1); });
+  add(c, 1);
+  EXPECT_TRUE(is_ok(nic().add_error(c, kMaxFailure - 1)));
+  EXPECT_TRUE(reaches(c, {kMaxSuccess, kMaxFailure - 1}));
+  refused({Code::kInvalidArgument}, "two errors", [&] { return nic().add_error(c, 2); });
+  refused({Code::kInvalidArgument}, "UINT32_MAX errors", [&] { return nic().add_error(c, UINT32_MAX); });
+  EXPECT_TRUE(is_ok(nic().add_error(c, 1)));
+  EXPECT_TRUE(reaches(c, {kMaxSuccess, kMaxFailure}));
+  refused({Code::kInvalidArgument}, "success is full", [&] { return nic().add(c, 1); });
+  refused({Code::kInvalidArgument}, "failure is full", [&] { return nic().add_error(c, 1); });
+  EXPECT_TRUE(is_ok(nic().reset(c)));
+  EXPECT_TRUE(reaches(c, {0, 0}));
+}
+
+TEST_P(NicContract, Counter_IdsComeBackClean) {
+  if (!start())
+    return;
+  const CounterId kept = counter();
+  add(kept, 5);
+  for (int cycle = 0; cycle < 200; ++cycle) {
+    const CounterId c = counter();
+    ASSERT_TRUE(c.valid());
+    ASSERT_NE(c, kept);
+    ASSERT_EQ(value(c), (CounterValue{0, 0})) << "cycle " << cycle;
+    add(c, 9);
+    ASSERT_TRUE(is_ok(nic().add_error(c, 2)));
+    ASSERT_TRUE(is_ok(close(c)));
+    ASSERT_EQ(nic().read(c).status().code(), Code::kNotFound);
+  }
+  EXPECT_TRUE(reaches(kept, 5));
+}
+
+TEST_P(NicContract, Counter_ConcurrentAddsAllCount) {
+  if (!start())
+    return;
+  constexpr uint64_t kAdds = 5000;
+  const CounterId c = counter();
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t t = 1; t <= 4; ++t)
+      threads.emplace_back([&, t] {
+        for (uint64_t i = 0; i < kAdds; ++i)
+          add(c, t);
+      });
+  }
+  EXPECT_TRUE(reaches(c, kAdds * (1 + 2 + 3 + 4)));
+}
+
+// ---- N1: when
+
+// Thresholds that a comparison in 7, 16, 32 or 47 bits would get wrong.
+inline const std::vector<uint64_t>& telling_thresholds() {
+  static const std::vector<uint64_t> thresholds = {1,
+                                                   2,
+                                                   3,
+                                                   127,
+                                                   128,
+                                                   129,
+                                                   65536,
+                                                   (uint64_t{1} << 31) + 1,
+                                                   uint64_t{1} << 32,
+                                                   (uint64_t{1} << 32) + 1,
+                                                   uint64_t{1} << 47,
+                                                   kMaxSuccess};
+  return thresholds;
+}
+
+TEST_P(NicContract, N1_NothingFiresEarly) {
+  if (!start())
+    return;
+  struct Case {
+    CounterId trigger, done;
+    uint64_t threshold;
+  };
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8 * telling_thresholds().size());
+  std::vector<Case> cases;
+  for (uint64_t threshold : telling_thresholds()) {
+    const Case c = {counter(), counter(), threshold};
+    cases.push_back(c);
+    post(when(c.trigger, threshold, sum_op(one, 0, target, 8 * (cases.size() - 1), c.done)));
+    add(c.trigger, threshold - 1);
+  }
+  settle();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(target.load(8 * i), 0u) << "fired at threshold - 1: " << cases[i].threshold;
+    EXPECT_EQ(value(cases[i].done), (CounterValue{0, 0}));
+    EXPECT_TRUE(reaches(cases[i].trigger, cases[i].threshold - 1));
+  }
+  EXPECT_EQ(nic().free_entries(), depth() - cases.size());
+  for (const Case& c : cases)
+    add(c.trigger, 1);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    ASSERT_TRUE(reaches(cases[i].done, 1)) << "threshold " << cases[i].threshold;
+    EXPECT_EQ(target.load(8 * i), 1u);
+  }
+  EXPECT_TRUE(all_free());
+}
+
+TEST_P(NicContract, N1_AlreadyMetFiresAtOnce) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  post(when(trigger, 0, sum_op(one, 0, target, 0, done)));
+  ASSERT_TRUE(reaches(done, 1)) << "threshold 0 is met by any counter";
+  add(trigger, 5);
+  ASSERT_TRUE(reaches(trigger, 5));
+  for (uint64_t threshold = 0; threshold <= 5; ++threshold)
+    post(when(trigger, threshold, sum_op(one, 0, target, 0, done)));
+  ASSERT_TRUE(reaches(done, 7));
+  post(when(trigger, 6, sum_op(one, 0, target, 0, done)));
+  settle();
+  EXPECT_EQ(value(done), (CounterValue{7, 0})) << "exactly once each, and none above the count";
+  EXPECT_EQ(target.load(), 7u);
+  EXPECT_EQ(nic().free_entries(), depth() - 1);
+}
+
+// Increments of more than one pass thresholds without ever equalling them (mutant 19: fires only on
+// ==).
+TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
+  if (!start())
+    return;
+  Memory& ones = memory(0, 8 * 5);
+  Memory& target = memory(1, 8);
+  for (size_t i = 0; i < 5; ++i)
+    ones.store(uint64_t{1} << (8 * i), 8 * i);
+  for (const std::vector<uint64_t>& increments :
+       std::vector<std::vector<uint64_t>>{{5}, {1000}, {2, 2, 2}, {3, 7}, {1, 1, 1, 1, 1}}) {
+    target.store(0);
+    const CounterId trigger = counter();
+    const CounterId done = counter();
+    for (size_t i = 0; i < 5; ++i)
+      post(when(trigger, i + 1, sum_op(ones, 8 * i, target, 0, done)));
+    for (uint64_t increment : increments)
+      add(trigger, increment);
+    ASSERT_TRUE(reaches(done, 5)) << increments.size() << " increments";
+    for (int more = 0; more < 5; ++more)
+      add(trigger, 5);
+    settle();
+    EXPECT_EQ(value(done), (CounterValue{5, 0})) << "no entry fires again";
+    EXPECT_EQ(target.load(), 0x0101010101u);
+    EXPECT_TRUE(is_ok(close(trigger)));
+    EXPECT_TRUE(is_ok(close(done)));
+  }
+  EXPECT_TRUE(all_free());
+}
+
+TEST_P(NicContract, N1_LatePostingAfterTheCountPassed) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  uint64_t posted = 0;
+  for (uint64_t count = 3; count <= 60; count += 3) {
+    add(trigger, 3);
+    // One that the count has passed, one that it equals, and one that the next increment passes.
+    for (uint64_t threshold : {count - 1, count, count + 2})
+      post_patiently(when(trigger, threshold, sum_op(one, 0, target, 0, done))), ++posted;
+    ASSERT_TRUE(reaches(done, posted - 1)) << "count " << count;
+  }
+  add(trigger, 2);
+  ASSERT_TRUE(reaches(done, posted));
+  EXPECT_EQ(target.load(), posted);
+}
+
+// success + failure is what counts (mutant 25).
+TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8);
+  struct Mix {
+    uint64_t success;
+    uint32_t failure;
+  };
+  for (Mix mix : {Mix{0, 1}, Mix{1, 2}, Mix{2, 1}, Mix{0, 127}, Mix{kMaxSuccess - 1, 1}}) {
+    const CounterId trigger = counter();
+    const CounterId done = counter();
+    const uint64_t threshold = mix.success + mix.failure;
+    post(when(trigger, threshold, sum_op(one, 0, target, 0, done)));
+    add(trigger, mix.success);
+    EXPECT_TRUE(is_ok(nic().add_error(trigger, mix.failure - 1)));
+    settle();
+    EXPECT_EQ(value(done), (CounterValue{0, 0})) << "fired early";
+    EXPECT_TRUE(is_ok(nic().add_error(trigger, 1)));
+    ASSERT_TRUE(reaches(done, 1)) << mix.success << " + " << mix.failure;
+    // The same where the condition holds when the entry comes.
+    post(when(trigger, threshold, sum_op(one, 0, target, 0, done)));
+    ASSERT_TRUE(reaches(done, 2)) << mix.success << " + " << mix.failure;
+    EXPECT_TRUE(is_ok(close(trigger)));
+    EXPECT_TRUE(is_ok(close(done)));
+  }
+}
+
+TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  post(when(trigger, 3, sum_op(one, 0, target, 0, done)));
+  for (int cycle = 0; cycle < 5; ++cycle) {
+    add(trigger, 1);
+    EXPECT_TRUE(is_ok(nic().add_error(trigger, 1)));
+    EXPECT_TRUE(is_ok(nic().reset(trigger)));
+  }
+  add(trigger, 2);
+  settle();
+  EXPECT_EQ(value(done), (CounterValue{0, 0})) << "a reset takes back what had been counted";
+  EXPECT_EQ(nic().free_entries(), depth() - 1);
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(done, 1));
+  EXPECT_TRUE(is_ok(nic().reset(trigger)));
+  add(trigger, 3);
+  settle();
+  EXPECT_EQ(value(done), (CounterValue{1, 0}));
+  EXPECT_EQ(target.load(), 1u);
+}
+
+// The counter of one entry's completion is the trigger of the next: a count of threshold + 1 and
+// nothing else.
+TEST_P(NicContract, N1_CompletionTriggersTheNext) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8);
+  std::vector<CounterId> links;
+  for (int i = 0; i < 9; ++i)
+    links.push_back(counter());
+  for (size_t i = 8; i-- > 0;)  // the last link first: the chain must not depend on the order of posting
+    post(when(links[i], 1, sum_op(one, 0, target, 0, links[i + 1])));
+  settle();
+  EXPECT_EQ(target.load(), 0u);
+  add(links[0], 1);
+  ASSERT_TRUE(reaches(links[8], 1));
+  for (CounterId link : links)
+    EXPECT_TRUE(reaches(link, 1));
+  settle(std::chrono::milliseconds(3));
+  for (CounterId link : links)
+    EXPECT_EQ(value(link), (CounterValue{1, 0}));
+  EXPECT_EQ(target.load(), 8u);
+}
+
+// ---- Counter operations
+
+TEST_P(NicContract, CounterOp_AddAndSet) {
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
+  const CounterId trigger = counter();
+  const CounterId sum = counter();
+  const CounterId assigned = counter();
+  EXPECT_TRUE(is_ok(nic().add_error(sum, 2)));
+  EXPECT_TRUE(is_ok(nic().add_error(assigned, 2)));
+  add(assigned, 1000);
+  post(when(trigger, 1, counter_op(OpKind::kCounterAdd, sum, 5)));
+  post(when(trigger, 2, counter_op(OpKind::kCounterAdd, sum, uint64_t{1} << 40)));
+  post(when(trigger, 2, counter_op(OpKind::kCounterSet, assigned, 77)));
+  settle();
+  EXPECT_EQ(value(sum), (CounterValue{0, 2}));
+  EXPECT_EQ(value(assigned), (CounterValue{1000, 2}));
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(sum, {5, 2})) << "add leaves failures as they are";
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(sum, {(uint64_t{1} << 40) + 5, 2}));
+  ASSERT_TRUE(reaches(assigned, {77, 0})) << "set takes the failures back too";
+  EXPECT_TRUE(is_ok(nic().issue(counter_op(OpKind::kCounterAdd, sum, 1))));
+  EXPECT_TRUE(is_ok(nic().issue(counter_op(OpKind::kCounterSet, assigned, kMaxSuccess))));
+  EXPECT_TRUE(reaches(sum, {(uint64_t{1} << 40) + 6, 2}));
+  EXPECT_TRUE(reaches(assigned, {kMaxSuccess, 0}));
+  EXPECT_TRUE(all_free());
+}
+
+// What a counter operation makes true fires; what it makes untrue keeps waiting.
+TEST_P(NicContract, CounterOp_MovesThresholds) {
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8);
+  const CounterId trigger = counter();
+  const CounterId middle = counter();
+  const CounterId done = counter();
+  for (uint64_t threshold : {5, 10, 11, 20})
+    post(when(middle, threshold, sum_op(one, 0, target, 0, done)));
+  post(when(trigger, 1, counter_op(OpKind::kCounterAdd, middle, 5)));
+  post(when(trigger, 2, counter_op(OpKind::kCounterSet, middle, 10)));
+  post(when(trigger, 3, counter_op(OpKind::kCounterSet, middle, 2)));
+  post(when(trigger, 4, counter_op(OpKind::kCounterAdd, middle, 8)));
+  post(when(trigger, 5, counter_op(OpKind::kCounterSet, middle, 500)));
+  const uint64_t middle_after[] = {5, 10, 2, 10, 500};
+  const uint64_t done_after[] = {1, 2, 2, 2, 4};
+  for (size_t step = 0; step < 5; ++step) {
+    add(trigger, 1);
+    ASSERT_TRUE(reaches(middle, middle_after[step])) << "step " << step;
+    ASSERT_TRUE(reaches(done, done_after[step])) << "step " << step;
+    settle();
+    EXPECT_EQ(value(done), (CounterValue{done_after[step], 0})) << "step " << step;
+  }
+  EXPECT_EQ(target.load(), 4u);
+}
+
+// An entry may count its own trigger up: each fires the next, without a host and without recursion
+// in the engine.
+TEST_P(NicContract, CounterOp_OnItsOwnTrigger) {
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
+  const CounterId trigger = counter();
+  const uint64_t links = depth();
+  for (uint64_t i = 1; i <= links; ++i)
+    post(when(trigger, i, counter_op(OpKind::kCounterAdd, trigger, 1)));
+  settle();
+  EXPECT_EQ(value(trigger), (CounterValue{0, 0}));
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(trigger, links + 1));
+  post(when(trigger, links + 1, counter_op(OpKind::kCounterSet, trigger, 0)));
+  ASSERT_TRUE(reaches(trigger, 0));
+  EXPECT_TRUE(all_free());
+}
+
+// ---- N2: in which order
+
+TEST_P(NicContract, N2_LowerThresholdsFirst) {
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
+  ASSERT_NO_FATAL_FAILURE(expect_order({1, 2, 3, 4, 5, 6}, {6}));
+  ASSERT_NO_FATAL_FAILURE(expect_order({6, 5, 4, 3, 2, 1}, {100}));
+  ASSERT_NO_FATAL_FAILURE(expect_order({3, 1, 4, 2, 6, 5}, {3, 3}));
+  const uint64_t high = uint64_t{1} << 33;  // high words must not be compared before or without low ones
+  ASSERT_NO_FATAL_FAILURE(expect_order({high + 1, 2, high, 1}, {high + 7}));
+}
+
+TEST_P(NicContract, N2_TiesInTheOrderOfPosting) {
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
+  ASSERT_NO_FATAL_FAILURE(expect_order({2, 2, 2, 2, 2, 2}, {2}));
+  ASSERT_NO_FATAL_FAILURE(expect_order({2, 1, 2, 1, 2, 1}, {9}));
+  ASSERT_NO_FATAL_FAILURE(expect_order({2, 2, 1, 1}, {1, 1}));
+}
+
+TEST_P(NicContract, N2_RandomThresholds) {
+  if (!start())
+    return;
+  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
+    return;
+  std::mt19937_64 random(19);
+  for (int round = 0; round < 30; ++round) {
+    std::vector<uint64_t> thresholds(2 + random() % 7);
+    for (uint64_t& threshold : thresholds)
+      threshold = 1 + random() % 6;
+    std::vector<uint64_t> increments;
+    for (uint64_t sum = 0; sum < 6; sum += increments.back())
+      increments.push_back(1 + random() % 6);
+    ASSERT_NO_FATAL_FAILURE(expect_order(thresholds, increments)) << "round " << round;
+  }
+}
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_NIC_CONTRACT_COUNTERS_H_

@@ -1,0 +1,592 @@
+// The NIC contract: what moves, when payloads are read, and what arriving messages count (N3, N4,
+// N7).
+#ifndef LANYARD_TESTS_NIC_CONTRACT_DATA_H_
+#define LANYARD_TESTS_NIC_CONTRACT_DATA_H_
+
+#include <set>
+
+#include "tests/contract/nic_contract_fixture.h"
+
+namespace lanyard::nic_contract {
+
+// Around every power of two where an implementation changes its way of copying, and what comes in
+// several portions.
+TEST_P(NicContract, Write_MovesExactlyItsBytes) {
+  if (!start())
+    return;
+  constexpr size_t kLargest = (size_t{1} << 20) + 3;
+  constexpr size_t kShift = 61;  // neither end is aligned, and the region goes on at both sides
+  Memory& source = memory(0, kLargest + 2 * kShift);
+  Memory& target = memory(1, kLargest + 2 * kShift);
+  const CounterId done = counter();
+  const auto untouched = [&](size_t offset, size_t bytes) {
+    return std::all_of(target.data() + offset, target.data() + offset + bytes,
+                       [](std::byte b) { return b == std::byte{0xee}; });
+  };
+  source.fill(99, 0, source.bytes());  // beside a message, too, lies what would show in the target
+  uint64_t writes = 0;
+  for (size_t bytes : {size_t{0}, size_t{1}, size_t{8}, size_t{63}, size_t{64}, size_t{65}, size_t{4095}, size_t{4096},
+                       size_t{4097}, size_t{65535}, size_t{65536}, size_t{65537}, kLargest}) {
+    if (bytes > nic().caps().max_message_bytes)
+      continue;
+    const size_t from = bytes % 7;
+    const size_t to = kShift - bytes % 5;
+    source.fill(bytes, from, bytes);
+    std::memset(target.data(), 0xee, target.bytes());
+    issue(write_op(source, from, target, to, bytes, done));
+    ASSERT_TRUE(reaches(done, ++writes)) << bytes << " bytes";
+    EXPECT_TRUE(target.holds(bytes, to, bytes)) << bytes << " bytes";
+    EXPECT_TRUE(untouched(0, to)) << bytes << " bytes: before";
+    EXPECT_TRUE(untouched(to + bytes, target.bytes() - to - bytes)) << bytes << " bytes: after";
+    EXPECT_TRUE(source.holds(bytes, from, bytes)) << bytes << " bytes: the source itself";
+  }
+}
+
+// To the very first and the very last byte of a region, between every two of three NICs, each to
+// itself included.
+TEST_P(NicContract, Write_BetweenAllPairs) {
+  if (!start({.nics = 3}))
+    return;
+  constexpr size_t kBytes = 1000;
+  for (size_t from = 0; from < 3; ++from) {
+    const CounterId done = counter(from);
+    for (size_t to = 0; to < 3; ++to) {
+      Memory& source = memory(from, kBytes);
+      Memory& target = memory(to, kBytes);
+      source.fill(10 * from + to, 0, kBytes);
+      issue(write_op(source, 0, target, 0, kBytes, done), from);
+      ASSERT_TRUE(reaches(done, to + 1, from)) << from << " to " << to;
+      EXPECT_TRUE(target.holds(10 * from + to, 0, kBytes)) << from << " to " << to;
+    }
+  }
+}
+
+TEST_P(NicContract, Atomic_EveryKindLocalAndRemote) {
+  if (!start())
+    return;
+  const CounterId done = counter();
+  uint64_t ops = 0;
+  for (size_t rank : {size_t{1}, size_t{0}}) {
+    Memory& local = memory(0, 32);
+    Memory& target = memory(rank, 24);
+    target.store(0x1111, 0);
+    target.store(100, 8);
+    target.store(0x3333, 16);
+    const auto run = [&](AtomicKind kind, uint64_t operand, uint64_t compare) {
+      local.store(operand, 8);
+      local.store(0xdead, 16);
+      Op op = atomic_op(kind, local, 8, target, 8, done);
+      op.fetch = {local.region, 16};
+      op.compare = compare;
+      issue(op);
+      return reaches(done, ++ops) << " rank " << rank << ", kind " << static_cast<int>(kind);
+    };
+    ASSERT_TRUE(run(AtomicKind::kSum, 11, 0));
+    EXPECT_EQ(target.load(8), 111u);
+    EXPECT_EQ(local.load(16), 0xdeadu) << "fetches nothing";
+    ASSERT_TRUE(run(AtomicKind::kSum, ~uint64_t{0}, 0));
+    EXPECT_EQ(target.load(8), 110u) << "sums are taken modulo 2^64";
+    ASSERT_TRUE(run(AtomicKind::kReplace, 0xfedcba9876543210u, 0));
+    EXPECT_EQ(target.load(8), 0xfedcba9876543210u);
+    EXPECT_EQ(local.load(16), 0xdeadu) << "fetches nothing";
+    if (nic().caps().fetching_atomics) {
+      ASSERT_TRUE(run(AtomicKind::kFetchSum, 16, 0));
+      EXPECT_EQ(target.load(8), 0xfedcba9876543220u);
+      EXPECT_EQ(local.load(16), 0xfedcba9876543210u);
+      ASSERT_TRUE(run(AtomicKind::kCompareSwap, 5, 6));
+      EXPECT_EQ(target.load(8), 0xfedcba9876543220u) << "it did not compare";
+      EXPECT_EQ(local.load(16), 0xfedcba9876543220u);
+      ASSERT_TRUE(run(AtomicKind::kCompareSwap, 5, 0xfedcba9876543220u));
+      EXPECT_EQ(target.load(8), 5u);
+      EXPECT_EQ(local.load(16), 0xfedcba9876543220u);
+    }
+    EXPECT_EQ(target.load(0), 0x1111u);
+    EXPECT_EQ(target.load(16), 0x3333u);
+    EXPECT_EQ(local.load(0), 0u);
+    EXPECT_EQ(local.load(24), 0u);
+  }
+  if (!needs(nic().caps().fetching_atomics, "fetching atomics (the others were tested)"))
+    return;
+}
+
+TEST_P(NicContract, Atomic_ConcurrentSumsLoseNothing) {
+  if (!start({.nics = 3}))
+    return;
+  constexpr uint64_t kOps = 1000;
+  const CounterId arrived = counter(0);
+  Memory& target = memory(0, 16, arrived);
+  std::vector<CounterId> done;
+  std::vector<Memory*> operands;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    done.push_back(counter(rank));
+    operands.push_back(&memory(rank, 8));
+    operands[rank]->store(uint64_t{1} << (20 * rank));
+  }
+  {
+    std::vector<std::jthread> threads;
+    for (size_t rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&, rank] {
+        for (uint64_t i = 0; i < kOps; ++i)
+          issue(sum_op(*operands[rank], 0, target, 8, done[rank]), rank);
+      });
+  }
+  for (size_t rank = 0; rank < 3; ++rank)
+    ASSERT_TRUE(reaches(done[rank], kOps, rank));
+  EXPECT_EQ(target.load(8), kOps | kOps << 20 | kOps << 40);
+  EXPECT_EQ(target.load(0), 0u);
+  EXPECT_TRUE(reaches(arrived, 3 * kOps));
+}
+
+// Tickets: whoever draws from one word draws a number that nobody else draws.
+TEST_P(NicContract, Atomic_FetchSumGivesEachItsOwn) {
+  if (!start({.nics = 3}))
+    return;
+  if (!needs(nic().caps().fetching_atomics, "fetching atomics"))
+    return;
+  constexpr size_t kDraws = 300;
+  Memory& word = memory(2, 8);
+  std::vector<Memory*> drawn;
+  std::vector<CounterId> done;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    done.push_back(counter(rank));
+    drawn.push_back(&memory(rank, 8 * (kDraws + 1)));
+    drawn[rank]->store(1);
+  }
+  for (size_t i = 1; i <= kDraws; ++i) {
+    for (size_t rank = 0; rank < 3; ++rank) {
+      Op op = atomic_op(AtomicKind::kFetchSum, *drawn[rank], 0, word, 0, done[rank]);
+      op.fetch = {drawn[rank]->region, 8 * i};
+      issue(op, rank);
+    }
+  }
+  std::set<uint64_t> tickets;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(reaches(done[rank], kDraws, rank));
+    for (size_t i = 1; i <= kDraws; ++i)
+      tickets.insert(drawn[rank]->load(8 * i));
+  }
+  EXPECT_EQ(tickets.size(), 3 * kDraws);
+  EXPECT_EQ(*tickets.rbegin(), 3 * kDraws - 1);
+  EXPECT_EQ(word.load(), 3 * kDraws);
+}
+
+// ---- N3
+
+// The payload, the operand and the fetch target belong to the caller until the operation runs.
+TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
+  if (!start())
+    return;
+  constexpr size_t kBytes = 5000;
+  Memory& payload = memory(0, kBytes);
+  Memory& operands = memory(0, 16);
+  Memory& copy = memory(1, kBytes);
+  Memory& words = memory(1, 16);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  for (uint64_t i = 1; i <= 20; ++i) {
+    payload.fill(7000 + i, 0, kBytes);
+    operands.store(1000 * i, 0);
+    operands.store(1000 * i, 8);
+    post(when(trigger, i, write_op(payload, 0, copy, 0, kBytes, done)));
+    post(when(trigger, i, sum_op(operands, 0, words, 0, done)));
+    post(when(trigger, i, atomic_op(AtomicKind::kReplace, operands, 8, words, 8, done)));
+    if (i == 1)
+      settle();
+    payload.fill(i, 0, kBytes);
+    operands.store(1, 0);
+    operands.store(i, 8);
+    add(trigger, 1);
+    ASSERT_TRUE(reaches(done, 3 * i));
+    ASSERT_TRUE(copy.holds(i, 0, kBytes)) << "message " << i;
+    ASSERT_EQ(words.load(0), i);
+    ASSERT_EQ(words.load(8), i);
+  }
+}
+
+// Descriptors, unlike payloads, are copied by post() and issue() (mutant 30).
+TEST_P(NicContract, N3_DescriptorsAreCopied) {
+  if (!start())
+    return;
+  Memory& source = memory(0, 64);
+  Memory& target = memory(1, 64);
+  source.fill(1, 0, 32);
+  source.fill(2, 32, 32);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  const CounterId other = counter();
+  std::vector<DeferredOp> ops;
+  for (uint64_t i = 0; i < 4; ++i)
+    ops.push_back(when(trigger, 1, write_op(source, 8 * i, target, 8 * i, 8, done)));
+  post(ops);
+  for (DeferredOp& op : ops)
+    op = when(other, 0, write_op(source, 32, target, 32, 32, other));
+  settle();
+  EXPECT_EQ(value(done), (CounterValue{0, 0}));
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(done, 4));
+  EXPECT_TRUE(target.holds(1, 0, 32));
+  EXPECT_TRUE(target.is_zero(32, 32));
+  EXPECT_EQ(value(other), (CounterValue{0, 0}));
+}
+
+// ---- N4
+
+TEST_P(NicContract, N4_EveryMessageCountsOne) {
+  if (!start())
+    return;
+  constexpr size_t kLargest = size_t{1} << 20;
+  const CounterId arrived = counter(1);
+  const CounterId unrelated = counter(1);
+  const CounterId done = counter();
+  Memory& source = memory(0, kLargest);
+  Memory& target = memory(1, kLargest, arrived);
+  memory(1, 8, unrelated);
+  uint64_t messages = 0;
+  for (size_t bytes = 1; bytes <= kLargest && bytes <= nic().caps().max_message_bytes; bytes *= 2) {
+    issue(write_op(source, 0, target, 0, bytes, done));
+    ASSERT_TRUE(reaches(arrived, ++messages, 1)) << bytes << " bytes";
+  }
+  issue(write_op(source, 0, target, 0, 0, done));
+  ASSERT_TRUE(reaches(arrived, ++messages, 1)) << "a message of no bytes";
+  for (AtomicKind kind : {AtomicKind::kSum, AtomicKind::kReplace, AtomicKind::kFetchSum, AtomicKind::kCompareSwap}) {
+    if (kind >= AtomicKind::kFetchSum && !nic().caps().fetching_atomics)
+      continue;
+    Op op = atomic_op(kind, source, 0, target, 64, done);
+    op.fetch = {source.region, 8};
+    issue(op);
+    ASSERT_TRUE(reaches(arrived, ++messages, 1)) << "atomic kind " << static_cast<int>(kind);
+  }
+  settle();
+  EXPECT_TRUE(reaches(done, messages));
+  EXPECT_EQ(value(arrived, 1), (CounterValue{messages, 0}));
+  EXPECT_EQ(value(unrelated, 1), (CounterValue{0, 0}));
+}
+
+TEST_P(NicContract, N4_OneCounterForSeveralRegions) {
+  if (!start())
+    return;
+  const CounterId arrived = counter(1);
+  const CounterId self_arrived = counter(0);
+  const CounterId done = counter();
+  Memory& source = memory(0, 64);
+  Memory& a = memory(1, 64, arrived);
+  Memory& b = memory(1, 64, arrived);
+  Memory& uncounted = memory(1, 64);
+  Memory& self = memory(0, 64, self_arrived);
+  for (uint64_t i = 1; i <= 10; ++i) {
+    issue(write_op(source, 0, a, 0, 64, done));
+    issue(write_op(source, 0, b, 0, 64, done));
+    issue(write_op(source, 0, b, 0, 1, done));
+    issue(write_op(source, 0, uncounted, 0, 64, done));
+    issue(write_op(source, 0, self, 0, 64, done));
+  }
+  ASSERT_TRUE(reaches(done, 50));
+  EXPECT_TRUE(reaches(arrived, 30, 1));
+  EXPECT_TRUE(reaches(self_arrived, 10));
+}
+
+// What strategy D relies on where a count does not mean that the data is visible: a fetch of the target's from itself,
+// set off by the count, has completed when it is.
+TEST_P(NicContract, N4_AFetchFromItselfFlushes) {
+  if (!start())
+    return;
+  if (!needs(nic(1).caps().fetching_atomics, "fetching atomics"))
+    return;
+  constexpr size_t kBytes = 4096;
+  constexpr uint64_t kRounds = 100;
+  Memory& source = memory(0, kBytes);
+  const CounterId arrived = counter(1);
+  const CounterId flushed = counter(1);
+  Memory& target = memory(1, kBytes, arrived);
+  Memory& words = memory(1, 24);
+  Op write = write_op(source, 0, target, 0, kBytes);
+  write.level = CompletionLevel::kTransmit;
+  Op fetch = atomic_op(AtomicKind::kFetchSum, words, 0, words, 8, flushed);
+  fetch.level = CompletionLevel::kTransmit;
+  fetch.fetch = {words.region, 16};
+  words.store(1);
+  for (uint64_t i = 1; i <= kRounds; ++i) {
+    source.fill(i, 0, kBytes);
+    post(when(arrived, i, fetch), 1);
+    issue(write);
+    ASSERT_TRUE(reaches(flushed, i, 1));
+    ASSERT_TRUE(target.holds(i, 0, kBytes)) << "message " << i;
+    EXPECT_EQ(words.load(8), i);
+    EXPECT_EQ(words.load(16), i - 1);
+  }
+  EXPECT_TRUE(reaches(arrived, kRounds, 1));
+}
+
+// A region of no bytes is a mere counter that others can ring.
+TEST_P(NicContract, N4_RegionOfNoBytes) {
+  if (!start())
+    return;
+  Memory& source = memory(0, 8);
+  Memory& anchor = memory(1, 0);
+  for (void* base : {static_cast<void*>(anchor.data()), static_cast<void*>(nullptr)}) {
+    const CounterId arrived = counter(1);
+    const CounterId done = counter();
+    Result<RegionId> region = nic(1).register_region(base, 0, arrived);
+    ASSERT_TRUE(is_ok(region.status())) << (base ? "an address" : "no address");
+    Op op = write_op(source, 0, anchor, 0, 0, done);
+    op.remote.key = nic(1).key(region.value()).value();
+    for (int i = 0; i < 3; ++i)
+      issue(op);
+    EXPECT_TRUE(reaches(done, 3)) << (base ? "an address" : "no address");
+    EXPECT_TRUE(reaches(arrived, 3, 1)) << (base ? "an address" : "no address");
+    op.bytes = 1;
+    issue(op);
+    EXPECT_TRUE(reaches(done, {3, 1})) << "one byte does not fit";
+    EXPECT_TRUE(is_ok(nic(1).deregister_region(region.value())));
+  }
+}
+
+// Who has read the count may read the message, whole, at once. The reader's answer lets the next
+// message go.
+TEST_P(NicContract, N4_CountedMeansVisible) {
+  if (!start())
+    return;
+  if (!needs(nic(1).caps().target_count_means_visible, "target_count_means_visible"))
+    return;
+  constexpr size_t kLong = 1'200'000;
+  const CounterId arrived = counter(1);
+  const CounterId done = counter();
+  Memory& source = memory(0, kLong);
+  Memory& target = memory(1, kLong, arrived);
+  for (uint64_t i = 1; i <= 400; ++i) {
+    size_t bytes = i % 40 == 0 ? kLong : i % 2 ? 9000 : 24;
+    if (bytes > nic().caps().max_message_bytes)
+      bytes = 24;
+    source.fill(i, 0, bytes);
+    Op op = write_op(source, 0, target, 0, bytes, done);
+    op.level = CompletionLevel::kTransmit;
+    issue(op);
+    ASSERT_TRUE(eventually([&] { return value(arrived, 1).success == i; }));
+    ASSERT_TRUE(target.holds(i, 0, bytes)) << "message " << i << " of " << bytes;
+    ASSERT_TRUE(reaches(done, i));
+  }
+}
+
+// What is written from here and what is written here, on one counter; an entry waits for the sum.
+TEST_P(NicContract, N5_OneCounterCountsCompletionsAndArrivals) {
+  if (!start())
+    return;
+  if (!needs(nic(0).caps().counters_count_both, "counters_count_both"))
+    return;
+  constexpr size_t kBytes = 500;
+  const CounterId both = counter();
+  const CounterId done = counter();
+  const CounterId theirs = counter(1);
+  Memory& out = memory(0, kBytes);
+  Memory& in = memory(0, kBytes, both);
+  Memory& there = memory(1, kBytes);
+  Memory& source = memory(1, kBytes);
+  for (uint64_t i = 1; i <= 40; ++i) {
+    out.fill(2 * i, 0, kBytes);
+    source.fill(2 * i + 1, 0, kBytes);
+    post_patiently(when(both, 3 * i, write_op(out, 0, there, 0, 8, done)), 0);
+    issue(write_op(out, 0, there, 0, kBytes, both));
+    issue(write_op(out, 0, there, 0, kBytes, both));
+    ASSERT_TRUE(reaches(both, 3 * i - 1));
+    settle();
+    EXPECT_EQ(value(done), (CounterValue{i - 1, 0})) << "one is missing";
+    issue(write_op(source, 0, in, 0, kBytes, theirs), 1);
+    ASSERT_TRUE(reaches(both, 3 * i));
+    ASSERT_TRUE(reaches(done, i));
+    ASSERT_TRUE(reaches(theirs, i, 1));
+    EXPECT_TRUE(there.holds(2 * i, 0, kBytes));
+    EXPECT_TRUE(in.holds(2 * i + 1, 0, kBytes));
+  }
+}
+
+// ---- Chains
+
+// A rings, B's arrival counter sends on what arrived, C's sends it back: three hops without a host.
+TEST_P(NicContract, Chain_ThreeHopsOverArrivalCounters) {
+  if (!start({.nics = 3}))
+    return;
+  constexpr size_t kBytes = 3000;
+  // Without the promise of visibility a NIC may read what lay there before: then only the counts
+  // are held to.
+  bool forwards = true;
+  std::vector<CounterId> arrived;
+  std::vector<Memory*> inbox;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    forwards = forwards && nic(rank).caps().target_count_means_visible;
+    arrived.push_back(counter(rank));
+    inbox.push_back(&memory(rank, kBytes, arrived[rank]));
+  }
+  Memory& source = memory(0, kBytes);
+  const CounterId trigger = counter();
+  for (uint64_t i = 1; i <= 50; ++i) {
+    post_patiently(when(trigger, i, write_op(source, 0, *inbox[1], 0, kBytes)), 0);
+    post_patiently(when(arrived[1], i, write_op(*inbox[1], 0, *inbox[2], 0, kBytes)), 1);
+    post_patiently(when(arrived[2], i, write_op(*inbox[2], 0, *inbox[0], 0, kBytes)), 2);
+    source.fill(i, 0, kBytes);
+    if (i == 1) {
+      settle();
+      for (size_t rank = 0; rank < 3; ++rank)
+        EXPECT_EQ(value(arrived[rank], rank), (CounterValue{0, 0}));
+    }
+    add(trigger, 1);
+    for (size_t rank = 0; rank < 3; ++rank)
+      ASSERT_TRUE(reaches(arrived[rank], i, rank)) << "round " << i << ", NIC " << rank;
+    if (!forwards)
+      continue;
+    for (Memory* box : inbox)
+      ASSERT_TRUE(box->holds(i, 0, kBytes)) << "round " << i;
+  }
+  for (size_t rank = 0; rank < 3; ++rank)
+    EXPECT_TRUE(all_free(rank));
+}
+
+// A token goes 1000 times round a ring while the host only keeps entries coming: early, in time or
+// late.
+TEST_P(NicContract, Chain_RingOfNicsAThousandTimes) {
+  constexpr size_t kNics = 4;
+  constexpr uint64_t kRounds = 1000;
+  if (!start({.nics = kNics, .deferred_depth = 24}))
+    return;
+  std::vector<CounterId> arrived;
+  std::vector<Memory*> word;
+  for (size_t rank = 0; rank < kNics; ++rank) {
+    arrived.push_back(counter(rank));
+    word.push_back(&memory(rank, 8, arrived[rank]));
+    word[rank]->store(1);
+  }
+  // Arrival i of a NIC sends on: round i + 1 from NIC 0, which issues the first itself; round i
+  // from the others.
+  std::vector<uint64_t> next(kNics, 1);
+  const auto last = [&](size_t rank) { return rank == 0 ? kRounds - 1 : kRounds; };
+  const auto refill = [&] {
+    bool all_posted = true;
+    for (size_t rank = 0; rank < kNics; ++rank) {
+      const Memory& to = *word[(rank + 1) % kNics];
+      for (; next[rank] <= last(rank); ++next[rank]) {
+        const DeferredOp op = when(arrived[rank], next[rank], write_op(*word[rank], 0, to, 0, 8));
+        const Status status = nic(rank).post({&op, 1});
+        if (status.code() == Code::kAgain)
+          break;
+        EXPECT_TRUE(is_ok(status));
+      }
+      all_posted = all_posted && next[rank] > last(rank);
+    }
+    return all_posted;
+  };
+  issue(write_op(*word[0], 0, *word[1], 0, 8));
+  ASSERT_TRUE(eventually(refill));
+  for (size_t rank = 0; rank < kNics; ++rank)
+    ASSERT_TRUE(reaches(arrived[rank], kRounds, rank)) << "NIC " << rank;
+  settle();
+  for (size_t rank = 0; rank < kNics; ++rank) {
+    EXPECT_EQ(value(arrived[rank], rank), (CounterValue{kRounds, 0}));
+    EXPECT_TRUE(all_free(rank));
+  }
+}
+
+// N7: what orders a flag behind its data is a counter, and it does so for large data and a small
+// flag.
+TEST_P(NicContract, N7_ACounterOrdersFlagBehindData) {
+  if (!start())
+    return;
+  constexpr size_t kBytes = 300'000;
+  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 300,000 bytes"))
+    return;
+  Memory& data = memory(0, kBytes);
+  Memory& number = memory(0, 8);
+  Memory& target = memory(1, kBytes);
+  Memory& flag = memory(1, 8);
+  const CounterId trigger = counter();
+  const CounterId written = counter();
+  const CounterId flagged = counter();
+  for (uint64_t i = 1; i <= 20; ++i) {
+    data.fill(i, 0, kBytes);
+    number.store(i);
+    post(when(written, i, atomic_op(AtomicKind::kReplace, number, 0, flag, 0, flagged)));
+    post(when(trigger, i, write_op(data, 0, target, 0, kBytes, written)));
+    add(trigger, 1);
+    ASSERT_TRUE(eventually([&] { return flag.load() == i; })) << "message " << i;
+    ASSERT_TRUE(target.holds(i, 0, kBytes)) << "message " << i;
+    ASSERT_TRUE(reaches(flagged, i));
+  }
+}
+
+// ---- Crowds
+
+TEST_P(NicContract, Crowd_TwoNicsHammerOneTarget) {
+  if (!start({.nics = 3}))
+    return;
+  constexpr size_t kBytes = 512;
+  constexpr uint64_t kWrites = 1000;
+  constexpr size_t kSlots = 16;
+  const CounterId arrived = counter(0);
+  Memory& target = memory(0, 2 * kSlots * kBytes, arrived);
+  std::vector<CounterId> done(3);
+  std::vector<Memory*> source(3);
+  for (size_t rank : {1, 2}) {
+    done[rank] = counter(rank);
+    source[rank] = &memory(rank, kSlots * kBytes);
+    for (size_t slot = 0; slot < kSlots; ++slot)
+      source[rank]->fill(100 * rank + slot, slot * kBytes, kBytes);
+  }
+  {
+    std::vector<std::jthread> threads;
+    for (size_t rank : {1, 2})
+      threads.emplace_back([&, rank] {
+        for (uint64_t i = 0; i < kWrites; ++i) {
+          const size_t slot = i % kSlots;
+          issue(
+              write_op(*source[rank], slot * kBytes, target, ((rank - 1) * kSlots + slot) * kBytes, kBytes, done[rank]),
+              rank);
+        }
+      });
+  }
+  for (size_t rank : {1, 2})
+    ASSERT_TRUE(reaches(done[rank], kWrites, rank));
+  ASSERT_TRUE(reaches(arrived, 2 * kWrites));
+  for (size_t rank : {1, 2})
+    for (size_t slot = 0; slot < kSlots; ++slot)
+      EXPECT_TRUE(target.holds(100 * rank + slot, ((rank - 1) * kSlots + slot) * kBytes, kBytes));
+}
+
+// Long messages that arrive together, and short ones between them, take nothing from each other.
+TEST_P(NicContract, Crowd_LongMessagesInterleave) {
+  if (!start({.nics = 3}))
+    return;
+  constexpr size_t kBytes = 1'300'000;
+  constexpr size_t kEach = 3;
+  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 1,300,000 bytes"))
+    return;
+  const CounterId arrived = counter(0);
+  Memory& target = memory(0, 3 * kEach * kBytes, arrived);
+  Memory& tally = memory(0, 8, arrived);
+  std::vector<CounterId> done;
+  std::vector<Memory*> source;
+  std::vector<Memory*> ones;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    done.push_back(counter(rank));
+    source.push_back(&memory(rank, kEach * kBytes));
+    for (size_t i = 0; i < kEach; ++i)
+      source[rank]->fill(10 * rank + i, i * kBytes, kBytes);
+    ones.push_back(&memory(rank, 8));
+    ones[rank]->store(1);
+  }
+  for (size_t i = 0; i < kEach; ++i) {
+    for (size_t rank = 0; rank < 3; ++rank) {
+      issue(write_op(*source[rank], i * kBytes, target, (rank * kEach + i) * kBytes, kBytes, done[rank]), rank);
+      issue(sum_op(*ones[rank], 0, tally, 0, done[rank]), rank);
+    }
+  }
+  for (size_t rank = 0; rank < 3; ++rank)
+    ASSERT_TRUE(reaches(done[rank], 2 * kEach, rank));
+  EXPECT_TRUE(reaches(arrived, 6 * kEach));
+  EXPECT_EQ(tally.load(), 3 * kEach);
+  for (size_t rank = 0; rank < 3; ++rank)
+    for (size_t i = 0; i < kEach; ++i)
+      EXPECT_TRUE(target.holds(10 * rank + i, (rank * kEach + i) * kBytes, kBytes))
+          << "message " << i << " of NIC " << rank;
+}
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_NIC_CONTRACT_DATA_H_

@@ -1,0 +1,454 @@
+// The NIC contract: operations that fail say so, and keys that are gone stay gone (N5, N8).
+#ifndef LANYARD_TESTS_NIC_CONTRACT_FAILURES_H_
+#define LANYARD_TESTS_NIC_CONTRACT_FAILURES_H_
+
+#include <set>
+
+#include "tests/contract/nic_contract_fixture.h"
+
+namespace lanyard::nic_contract {
+
+// A key that no region ever had.
+inline RemoteKey bad_key(const Memory& memory) { return {~memory.key.value}; }
+
+// One operation that must fail at its target, both deferred and issued: N5 in full, and N1 for its
+// chain.
+inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source, const Memory& target,
+                                                          bool fetching_atomics) {
+  std::vector<std::pair<const char*, Op>> doomed;
+  const auto add = [&](const char* what, Op op, RemoteKey key) {
+    op.remote.key = key;
+    doomed.emplace_back(what, op);
+  };
+  const RemoteKey bad = bad_key(target);
+  const RemoteKey good = target.key;
+  const uint64_t end = target.bytes();
+  add("write, bad key", write_op(source, 0, target, 0, 64), bad);
+  add("write of no bytes, bad key", write_op(source, 0, target, 0, 0), bad);
+  add("long write, bad key", write_op(source, 0, target, 0, source.bytes()), bad);
+  add("sum, bad key", sum_op(source, 0, target, 0), bad);
+  add("replace, bad key", atomic_op(AtomicKind::kReplace, source, 0, target, 0), bad);
+  add("write past the end", write_op(source, 0, target, end - 63, 64), good);
+  add("write from past the end", write_op(source, 0, target, end + 1, 1), good);
+  add("write at an offset that wraps", write_op(source, 0, target, ~uint64_t{0} - 7, 64), good);
+  add("write far away", write_op(source, 0, target, uint64_t{1} << 62, 8), good);
+  add("sum past the end", sum_op(source, 0, target, end), good);
+  add("sum at an offset that wraps", sum_op(source, 0, target, ~uint64_t{0} - 7), good);
+  if (fetching_atomics) {
+    for (AtomicKind kind : {AtomicKind::kFetchSum, AtomicKind::kCompareSwap}) {
+      Op op = atomic_op(kind, source, 0, target, 0);
+      op.fetch = {source.region, 8};
+      add("fetching atomic, bad key", op, bad);
+      op.remote.offset = end;
+      add("fetching atomic past the end", op, good);
+    }
+  }
+  return doomed;
+}
+
+TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
+  if (!start())
+    return;
+  constexpr size_t kBytes = 4096;
+  const CounterId arrived = counter(1);
+  const CounterId arrived_here = counter(0);
+  Memory& source = memory(0, kBytes);
+  Memory& remote = memory(1, kBytes, arrived);
+  Memory& local = memory(0, kBytes, arrived_here);
+  Memory& one = memory(0, 8);
+  Memory& mark = memory(0, 8);
+  one.store(1);
+  source.fill(1, 0, kBytes);
+  uint64_t context = 5000;
+  uint64_t failures = 0;
+  uint64_t chained = 0;
+  for (Memory* target : {&remote, &local}) {
+    for (auto& [what, op] : doomed_ops(source, *target, nic().caps().fetching_atomics)) {
+      for (bool deferred : {true, false}) {
+        SCOPED_TRACE(std::string(what) + (target == &local ? ", to itself" : "") +
+                     (deferred ? ", deferred" : ", issued"));
+        const CounterId trigger = counter();
+        const CounterId done = counter();
+        const CounterId after = counter();
+        op.completion = done;
+        op.context = ++context;
+        post(when(done, 1, sum_op(one, 0, mark, 0, after)));
+        if (deferred) {
+          post(when(trigger, 1, op));
+          add(trigger, 1);
+        } else {
+          issue(op);
+        }
+        ASSERT_TRUE(reaches(done, CounterValue{0, 1}));
+        ASSERT_TRUE(reaches(after, 1)) << "a failure, too, fires the chain";
+        ASSERT_EQ(mark.load(), ++chained);
+        std::optional<FailureRecord> record;
+        ASSERT_TRUE(eventually([&] { return (record = nic().take_failure()).has_value(); }));
+        EXPECT_EQ(record->context, context);
+        EXPECT_EQ(record->peer, target->peer());
+        EXPECT_NE(record->code, Code::kOk);
+        EXPECT_NE(record->code, Code::kAgain);
+        EXPECT_EQ(nic().failures(), ++failures);
+        ASSERT_FALSE(nic().take_failure().has_value()) << "one failure, one record";
+        for (CounterId id : {trigger, done, after})
+          ASSERT_TRUE(eventually([&] { return close(id).ok(); }));
+      }
+    }
+  }
+  settle();
+  EXPECT_TRUE(remote.is_zero(0, kBytes)) << "no byte of a failed operation lands";
+  EXPECT_TRUE(local.is_zero(0, kBytes));
+  EXPECT_TRUE(source.holds(1, 0, kBytes)) << "nothing is fetched by an operation that failed";
+  EXPECT_EQ(value(arrived, 1), (CounterValue{0, 0})) << "nor is it counted as arrived";
+  EXPECT_EQ(value(arrived_here), (CounterValue{0, 0}));
+  EXPECT_EQ(nic(1).failures(), 0u) << "the initiator's failure, not the target's";
+  EXPECT_TRUE(all_free());
+  EXPECT_EQ(failures, nic().failures());
+}
+
+// Misaligned targets: refused by the call or failed by the target, never done and never silent.
+TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
+  if (!start())
+    return;
+  Memory& source = memory(0, 16);
+  Memory& target = memory(1, 64);
+  const CounterId done = counter();
+  Memory shifted(1, 64);  // aligned offsets in a region that is not
+  Result<RegionId> region = nic(1).register_region(shifted.data() + 4, 48, {});
+  ASSERT_TRUE(is_ok(region.status()));
+  Op into_shifted = sum_op(source, 0, target, 8, done);
+  into_shifted.remote.key = nic(1).key(region.value()).value();
+  uint32_t failed = 0;
+  for (const Op& op : {sum_op(source, 0, target, 4, done), sum_op(source, 0, target, 9, done), into_shifted}) {
+    const Status status = nic().issue(op);
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.to_string();
+      continue;
+    }
+    ASSERT_TRUE(reaches(done, CounterValue{0, ++failed}));
+  }
+  settle();
+  EXPECT_TRUE(target.is_zero(0, 64));
+  EXPECT_TRUE(shifted.is_zero(0, 64));
+  EXPECT_EQ(value(done), (CounterValue{0, failed}));
+  EXPECT_TRUE(is_ok(nic(1).deregister_region(region.value())));
+}
+
+// Records come oldest first, one for each failure, past what the 7 bits of a counter can tell.
+TEST_P(NicContract, N5_RecordsComeInOrderAndPastTheCountersRange) {
+  if (!start())
+    return;
+  constexpr uint64_t kFailures = 300;
+  Memory& source = memory(0, 8);
+  Memory& target = memory(1, 8);
+  const CounterId done = counter();
+  Op op = write_op(source, 0, target, 0, 8, done);
+  op.remote.key = bad_key(target);
+  for (uint64_t i = 1; i <= kFailures; ++i) {
+    op.context = i;
+    issue(op);
+    ASSERT_TRUE(eventually([&] { return nic().failures() == i; }));
+  }
+  ASSERT_TRUE(reaches(done, CounterValue{0, kMaxFailure})) << "stays at the most that 7 bits hold";
+  for (uint64_t i = 1; i <= kFailures; ++i) {
+    std::optional<FailureRecord> record;
+    ASSERT_TRUE(eventually([&] { return (record = nic().take_failure()).has_value(); }));
+    ASSERT_EQ(record->context, i);
+  }
+  EXPECT_FALSE(nic().take_failure().has_value());
+  EXPECT_EQ(nic().failures(), kFailures) << "taking a record forgets no failure";
+  op.remote.key = target.key;
+  issue(op);
+  EXPECT_TRUE(reaches(done, CounterValue{1, kMaxFailure})) << "and the next one may succeed";
+}
+
+// Without a completion counter the record is all there is.
+TEST_P(NicContract, N5_AFailureWithoutCompletionCounterIsRecorded) {
+  if (!start())
+    return;
+  Memory& source = memory(0, 8);
+  Memory& target = memory(1, 8);
+  Op op = write_op(source, 0, target, 0, 8);
+  op.remote.key = bad_key(target);
+  op.context = 77;
+  issue(op);
+  std::optional<FailureRecord> record;
+  ASSERT_TRUE(eventually([&] { return (record = nic().take_failure()).has_value(); }));
+  EXPECT_EQ(record->context, 77u);
+  EXPECT_EQ(record->peer, 1u);
+  EXPECT_EQ(nic().failures(), 1u);
+}
+
+// failures() tells of each without anything further having to happen, whoever did the work: the
+// device, a thread that reads a counter, or one that calls progress().
+TEST_P(NicContract, N5_FailuresAreToldAtOnce) {
+  if (!start())
+    return;
+  if (!works_alone())
+    return;
+  Memory& source = memory(0, 8);
+  uint64_t failed = 0;
+  for (size_t rank : {0, 1}) {
+    Memory& target = memory(rank, 8);
+    const CounterId done = counter();
+    Op op = write_op(source, 0, target, 0, 8, done);
+    op.remote.key = bad_key(target);
+    for (uint32_t i = 1; i <= 60; ++i) {
+      issue(op);
+      if (i % 3 == 0) {
+        // Through reads alone.
+        ASSERT_TRUE(happens_without_us([&] { return value(done).failure == i; }));
+      }
+      ++failed;
+      ASSERT_TRUE(happens_without_us([&] { return nic().failures() == failed; }))
+          << "failure " << i << " at NIC " << rank;
+      ASSERT_TRUE(reaches(done, CounterValue{0, i}));
+      ASSERT_TRUE(eventually([&] { return nic().take_failure().has_value(); }));
+    }
+  }
+}
+
+// Failures among successes: each counts as what it is, on one counter, whatever lies between.
+TEST_P(NicContract, N5_FailuresAmongSuccesses) {
+  if (!start())
+    return;
+  constexpr uint64_t kOps = 300;
+  Memory& source = memory(0, 8 * kOps);
+  Memory& target = memory(1, 8 * kOps);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  uint32_t doomed = 0;
+  for (uint64_t i = 0; i < kOps; ++i) {
+    source.store(i + 1, 8 * i);
+    Op op = write_op(source, 8 * i, target, 8 * i, 8, done);
+    if (i % 3 == 1)
+      op.remote.key = bad_key(target), ++doomed;
+    post_patiently(when(trigger, i + 1, op));
+    add(trigger, 1);
+  }
+  ASSERT_TRUE(reaches(done, CounterValue{kOps - doomed, doomed}));
+  for (uint64_t i = 0; i < kOps; ++i)
+    ASSERT_EQ(target.load(8 * i), i % 3 == 1 ? 0 : i + 1) << "write " << i;
+  EXPECT_EQ(nic().failures(), doomed);
+  EXPECT_TRUE(all_free());
+}
+
+// Failed entries give their places back (mutant 27).
+TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
+  if (!start({.deferred_depth = 16}))
+    return;
+  Memory& source = memory(0, 8);
+  Memory& target = memory(1, 8);
+  const CounterId trigger = counter();
+  Op op = write_op(source, 0, target, 0, 8);
+  op.remote.key = bad_key(target);
+  const uint64_t total = 5 * uint64_t{depth()};
+  for (uint64_t i = 1; i <= total; ++i) {
+    post_patiently(when(trigger, i, op));
+    add(trigger, 1);
+  }
+  ASSERT_TRUE(eventually([&] { return nic().failures() == total; }));
+  ASSERT_TRUE(all_free());
+  op.remote.key = target.key;
+  const CounterId done = counter();
+  op.completion = done;
+  post(std::vector<DeferredOp>(depth(), when(trigger, 0, op)));
+  EXPECT_TRUE(reaches(done, depth()));
+}
+
+// ---- N8
+
+TEST_P(NicContract, N8_AKeyDiesWithItsRegistration) {
+  if (!start())
+    return;
+  const CounterId arrived = counter(1);
+  const CounterId trigger = counter();
+  const CounterId good = counter();
+  const CounterId stale = counter();
+  Memory& source = memory(0, 8);
+  Memory& target = memory(1, 8, arrived);
+  std::set<uint64_t> keys;
+  uint32_t failed = 0;
+  for (uint64_t i = 1; i <= 60; ++i) {
+    ASSERT_TRUE(keys.insert(target.key.value).second) << "registration " << i << " has an old key";
+    ASSERT_EQ(nic(1).key(target.region).value(), target.key) << "a key stays as it is";
+    source.store(i);
+    issue(write_op(source, 0, target, 0, 8, good));
+    ASSERT_TRUE(reaches(good, i));
+    ASSERT_EQ(target.load(), i);
+
+    // One that fires after the deregistration, posted before it; and one with the new registration
+    // in place.
+    const Op old = write_op(source, 0, target, 0, 8, stale);
+    post(when(trigger, i, old));
+    ASSERT_TRUE(is_ok(nic(1).deregister_region(target.region)));
+    ASSERT_EQ(nic(1).key(target.region).status().code(), Code::kNotFound);
+    source.store(~i);
+    add(trigger, 1);
+    ASSERT_TRUE(reaches(stale, CounterValue{0, ++failed})) << "no registration";
+    ASSERT_NO_FATAL_FAILURE(enroll(target, arrived));
+    issue(old);
+    ASSERT_TRUE(reaches(stale, CounterValue{0, ++failed})) << "another registration";
+    ASSERT_EQ(target.load(), i);
+  }
+  EXPECT_TRUE(reaches(arrived, 60, 1));
+}
+
+TEST_P(NicContract, N8_AKeyOfOneNicIsNoneOfAnother) {
+  if (!start({.nics = 3}))
+    return;
+  Memory& source = memory(0, 8);
+  Memory& target = memory(1, 8);
+  const CounterId done = counter();
+  Op op = write_op(source, 0, target, 0, 8, done);
+  op.remote.peer = 2;  // where no region exists
+  issue(op);
+  ASSERT_TRUE(reaches(done, CounterValue{0, 1}));
+  EXPECT_EQ(target.load(), 0u);
+}
+
+// A region cannot go while an entry would read it or fetch into it; what targets it is the
+// initiator's risk.
+TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
+  if (!start())
+    return;
+  Memory& source = memory(0, 64);
+  Memory& fetched = memory(0, 64);
+  Memory& target = memory(1, 64);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  post(when(trigger, 1, write_op(source, 0, target, 0, 64, done)));
+  const bool fetching = nic().caps().fetching_atomics;
+  if (fetching) {
+    Memory& operand = memory(0, 8);
+    Op op = atomic_op(AtomicKind::kFetchSum, operand, 0, target, 0, done);
+    op.fetch = {fetched.region, 0};
+    post(when(trigger, 2, op));
+    refused({Code::kInvalidState}, "deregister a fetch target",
+            [&] { return nic().deregister_region(fetched.region); });
+  }
+  refused({Code::kInvalidState}, "deregister a source", [&] { return nic().deregister_region(source.region); });
+  EXPECT_EQ(nic().key(source.region).value(), source.key) << "the refused call changed nothing";
+  source.fill(3, 0, 64);
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(done, 1));
+  EXPECT_TRUE(target.holds(3, 0, 64));
+  EXPECT_TRUE(eventually([&] { return nic().deregister_region(source.region).ok(); }));
+  if (fetching) {
+    add(trigger, 1);
+    ASSERT_TRUE(reaches(done, 2));
+  }
+  EXPECT_TRUE(eventually([&] { return nic().deregister_region(fetched.region).ok(); }));
+  EXPECT_TRUE(is_ok(nic(1).deregister_region(target.region)));
+}
+
+// An operation is under way from the call that issued it, also where the NIC is too busy to have
+// begun: until it is done its source cannot be deregistered and its completion counter not be
+// closed.
+TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
+  if (!start())
+    return;
+  constexpr size_t kBulk = 100'000;
+  constexpr uint64_t kCrowd = 1400;
+  if (!needs(nic().caps().max_message_bytes >= kBulk, "messages of 100,000 bytes"))
+    return;
+  Memory& bulk = memory(0, kBulk);
+  Memory& bulk_target = memory(1, kBulk);
+  Memory& target = memory(1, 8 * 4);
+  const CounterId trigger = counter();
+  const CounterId crowd = counter();
+  for (uint64_t round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < kCrowd; ++i)
+      post_patiently(when(trigger, 0, write_op(bulk, 0, bulk_target, 0, kBulk, crowd)));
+    Memory& source = memory(0, 8);
+    source.store(round + 1);
+    const CounterId done = counter();
+    issue(write_op(source, 0, target, 8 * round, 8, done));
+    ASSERT_TRUE(eventually([&] { return nic().deregister_region(source.region).ok(); }));
+    source.store(0xdead);
+    ASSERT_TRUE(eventually([&] { return close(done).ok(); }));
+    EXPECT_EQ(target.load(8 * round), round + 1) << "done, and with what the source held";
+    const CounterId fresh = counter();  // with the same id, perhaps
+    ASSERT_TRUE(reaches(crowd, kCrowd * (round + 1)));
+    EXPECT_EQ(value(fresh), (CounterValue{0, 0}));
+  }
+}
+
+// While one NIC writes without pause the target takes the memory away and frees it. Each write has
+// then either landed, whole, counted on both sides, or failed; none lands later (a sanitizer sees
+// it if one does). Short messages make for many under way, long ones for one that is cut.
+TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
+  if (!start())
+    return;
+  if (!needs(nic(1).caps().fenced_deregistration, "fenced deregistration"))
+    return;
+  std::mt19937_64 random(8);
+  struct Traffic {
+    size_t slot, slots;
+    int rounds;
+  };
+  for (const Traffic& traffic : {Traffic{256, 1024, 30}, Traffic{1'500'000, 4, 12}}) {
+    const size_t slot = traffic.slot;
+    const size_t slots = traffic.slots;
+    if (slot > nic().caps().max_message_bytes)
+      continue;
+    Memory& source = memory(0, slot * slots);
+    for (size_t i = 0; i < slots; ++i)
+      source.fill(i, i * slot, slot);
+    for (int round = 0; round < traffic.rounds; ++round) {
+      SCOPED_TRACE("round " + std::to_string(round) + " with messages of " + std::to_string(slot));
+      const CounterId arrived = counter(1);
+      const CounterId done = counter(0);
+      const uint64_t failed_before = nic().failures();
+      auto target = std::make_unique<Memory>(1, slot * slots);
+      ASSERT_NO_FATAL_FAILURE(enroll(*target, arrived));
+      std::vector<Op> writes;
+      for (size_t i = 0; i < slots; ++i)
+        writes.push_back(write_op(source, i * slot, *target, i * slot, slot, done));
+      // The memory goes when so many were issued: in round 0 after all have landed, in round 1
+      // before the first.
+      const size_t moment = round == 0 ? slots : round == 1 ? 0 : random() % (slots / 2) + 1;
+      std::atomic<bool> go = round != 1;
+      std::atomic<size_t> issued = 0;
+      std::jthread writer([&] {
+        go.wait(false);
+        for (const Op& op : writes) {
+          issue(op);
+          issued.fetch_add(1);
+        }
+      });
+      // Without a sleep, so that the rest is still to come.
+      EXPECT_TRUE(happens_by_progress([&] { return issued.load() >= moment; }));
+      if (round == 0) {
+        EXPECT_TRUE(reaches(done, slots));
+      }
+      EXPECT_TRUE(is_ok(nic(1).deregister_region(target->region)));
+      go = true;
+      go.notify_one();
+      uint64_t landed = 0;
+      for (size_t i = 0; i < slots; ++i) {
+        const bool whole = target->holds(i, i * slot, slot);
+        EXPECT_TRUE(whole || target->is_zero(i * slot, slot)) << "half of write " << i;
+        landed += whole;
+      }
+      EXPECT_TRUE(target->guards_intact());
+      target.reset();
+      writer.join();
+      ASSERT_TRUE(eventually([&] { return value(done).success + nic().failures() - failed_before == slots; }))
+          << value(done).success << " succeeded, " << nic().failures() - failed_before << " failed";
+      EXPECT_EQ(value(done).success, landed) << "by what the target holds";
+      EXPECT_TRUE(reaches(arrived, landed, 1));
+      if (round < 2) {
+        EXPECT_EQ(landed, round == 0 ? slots : 0);
+      }
+      ASSERT_TRUE(is_ok(close(arrived, 1)));
+      ASSERT_TRUE(eventually([&] { return close(done).ok(); }));
+      while (nic().take_failure().has_value())
+        continue;
+    }
+  }
+}
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_NIC_CONTRACT_FAILURES_H_

@@ -1,0 +1,419 @@
+// The NIC contract: limits, what is in use, and calls that are refused (N9).
+#ifndef LANYARD_TESTS_NIC_CONTRACT_REFUSALS_H_
+#define LANYARD_TESTS_NIC_CONTRACT_REFUSALS_H_
+
+#include <set>
+
+#include "tests/contract/nic_contract_fixture.h"
+
+namespace lanyard::nic_contract {
+
+// ---- Limits
+
+TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
+  if (!start({.max_counters = 16}))
+    return;
+  const uint32_t most = nic().caps().max_counters;
+  if (!needs(most <= 1 << 16, "a number of counters small enough to use up"))
+    return;
+  std::set<uint32_t> ids;
+  std::vector<CounterId> opened;
+  for (uint32_t i = 0; i < most; ++i) {
+    opened.push_back(counter());
+    ASSERT_TRUE(ids.insert(opened.back().value).second) << "two counters with one id";
+    add(opened.back(), i + 1);
+  }
+  // Reads may lag, and a refused call is to be seen to change nothing.
+  for (uint32_t i = 0; i < most; ++i)
+    ASSERT_TRUE(reaches(opened[i], i + 1));
+  for (int again = 0; again < 3; ++again)
+    refused({Code::kExhausted}, "one more", [&] { return nic().open_counter().status(); });
+  EXPECT_TRUE(is_ok(close(opened[most / 2])));
+  opened[most / 2] = counter();
+  EXPECT_EQ(value(opened[most / 2]), (CounterValue{0, 0}));
+  add(opened[most / 2], most / 2 + 1);
+  ASSERT_TRUE(reaches(opened[most / 2], most / 2 + 1));
+  refused({Code::kExhausted}, "one more", [&] { return nic().open_counter().status(); });
+  for (uint32_t i = 0; i < most; ++i)
+    ASSERT_TRUE(reaches(opened[i], i + 1));
+}
+
+TEST_P(NicContract, Limits_RegionsRunOutAndComeBack) {
+  if (!start({.max_regions = 16}))
+    return;
+  const uint32_t most = nic(1).caps().max_regions;
+  if (!needs(most <= 1 << 16, "a number of regions small enough to use up"))
+    return;
+  const CounterId arrived = counter(1);
+  const CounterId done = counter();
+  Memory& source = memory(0, 8);
+  source.store(5);
+  std::set<uint32_t> ids;
+  std::set<uint64_t> keys;
+  std::vector<Memory*> targets;
+  for (uint32_t i = 0; i < most; ++i) {
+    targets.push_back(&memory(1, 8, arrived));
+    ASSERT_TRUE(ids.insert(targets[i]->region.value).second) << "two regions with one id";
+    ASSERT_TRUE(keys.insert(targets[i]->key.value).second) << "two regions with one key";
+  }
+  Memory unlucky(1, 8);
+  const auto one_more = [&] { return nic(1).register_region(unlucky.data(), 8, arrived).status(); };
+  for (int again = 0; again < 3; ++again)
+    refused({Code::kExhausted}, "one more", one_more);
+  EXPECT_TRUE(is_ok(nic(1).deregister_region(targets[0]->region)));
+  ASSERT_NO_FATAL_FAILURE(enroll(*targets[0], arrived));
+  EXPECT_TRUE(keys.insert(targets[0]->key.value).second);
+  refused({Code::kExhausted}, "one more", one_more);
+  for (Memory* target : targets)
+    issue(write_op(source, 0, *target, 0, 8, done));
+  ASSERT_TRUE(reaches(done, most));
+  for (Memory* target : targets)
+    EXPECT_EQ(target->load(), 5u);
+  EXPECT_TRUE(reaches(arrived, most, 1));
+}
+
+TEST_P(NicContract, Limits_UsageIsWhatIsOpen) {
+  if (!start())
+    return;
+  const auto usage = [&](uint32_t counters, uint32_t regions) {
+    return nic().usage() == nic::Usage{.counters = counters, .regions = regions};
+  };
+  EXPECT_TRUE(usage(0, 0));
+  const CounterId a = counter();
+  const CounterId b = counter();
+  Memory& first = memory(0, 8, a);
+  EXPECT_TRUE(usage(2, 1));
+  Memory& second = memory(0, 8);
+  EXPECT_TRUE(usage(2, 2));
+  EXPECT_TRUE(is_ok(nic().deregister_region(first.region)));
+  EXPECT_TRUE(is_ok(close(a)));
+  EXPECT_TRUE(usage(1, 1));
+  EXPECT_TRUE(is_ok(close(b)));
+  EXPECT_TRUE(is_ok(nic().deregister_region(second.region)));
+  EXPECT_TRUE(usage(0, 0));
+  EXPECT_EQ(nic(1).usage(), nic::Usage{}) << "another NIC's";
+}
+
+TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
+  if (!start({.max_message_bytes = 10'000}))
+    return;
+  const uint64_t most = nic().caps().max_message_bytes;
+  if (!needs(most <= uint64_t{64} << 20, "a greatest message small enough to test"))
+    return;
+  Memory& source = memory(0, most + 1);
+  Memory& target = memory(1, most + 1);
+  source.fill(1, 0, most + 1);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  const DeferredOp longer = when(trigger, 1, write_op(source, 0, target, 0, most + 1, done));
+  refused({Code::kInvalidArgument}, "a deferred one longer", [&] { return nic().post({&longer, 1}); });
+  refused({Code::kInvalidArgument}, "an issued one longer", [&] { return nic().issue(longer.op); });
+  add(trigger, 1);
+  settle();
+  EXPECT_TRUE(target.is_zero(0, most + 1));
+  issue(write_op(source, 0, target, 0, most, done));
+  ASSERT_TRUE(reaches(done, 1));
+  EXPECT_TRUE(target.holds(1, 0, most));
+  EXPECT_TRUE(target.is_zero(most, 1));
+}
+
+// ---- What is in use stays
+
+TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  Memory& target = memory(1, 8);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  const CounterId bound = counter();
+  Memory& region = memory(0, 8, bound);
+  const DeferredOp op = when(trigger, 1, sum_op(one, 0, target, 0, done));
+  post(op);
+  const auto close_is_refused = [&](const char* what, CounterId id) {
+    refused({Code::kInvalidState}, what, [&] { return nic().close_counter(id); });
+  };
+  close_is_refused("a trigger", trigger);
+  close_is_refused("a completion counter", done);
+  close_is_refused("a region's counter", bound);
+  if (nic().caps().deferred_counter_ops) {
+    const CounterId operand = counter();
+    post(when(trigger, 1, counter_op(OpKind::kCounterAdd, operand, 3)));
+    close_is_refused("a counter operation's operand", operand);
+    add(trigger, 1);
+    ASSERT_TRUE(reaches(operand, 3)) << "a refused close changes nothing";
+    EXPECT_TRUE(eventually([&] { return close(operand).ok(); }));
+  } else {
+    add(trigger, 1);
+  }
+  ASSERT_TRUE(reaches(done, 1));
+  issue(sum_op(one, 0, region, 0, done));
+  ASSERT_TRUE(reaches(bound, 1)) << "and goes on counting";
+  ASSERT_TRUE(reaches(done, 2));
+  EXPECT_TRUE(is_ok(nic().deregister_region(region.region)));
+  for (CounterId id : {trigger, done, bound})
+    EXPECT_TRUE(eventually([&] { return close(id).ok(); }));
+}
+
+// ---- N9
+
+// Ids that are none: the default one, one that was never given, one that is closed, one that
+// another NIC gave.
+TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
+  if (!start())
+    return;
+  Memory& local = memory(0, 64);
+  Memory& target = memory(1, 64);
+  const CounterId good = counter();
+  add(good, 4);
+  ASSERT_TRUE(reaches(good, 4));
+  const CounterId closed = counter();
+  CounterId foreign = counter(1);
+  for (int i = 0; i < 6; ++i)
+    foreign = counter(1);
+  ASSERT_TRUE(is_ok(close(closed)));
+  CounterId never = good;
+  never.value += 1'000'000'007;
+  const Memory spare(0, 8);
+  const std::pair<const char*, CounterId> none[] = {
+      {"the default", CounterId{}}, {"never given", never}, {"closed", closed}, {"another NIC's", foreign}};
+  for (const auto& entry : none) {
+    const auto bad = entry.second;
+    SCOPED_TRACE(entry.first);
+    refused({Code::kNotFound}, "close", [&] { return nic().close_counter(bad); });
+    refused({Code::kNotFound}, "read", [&] { return nic().read(bad).status(); });
+    refused({Code::kNotFound}, "add", [&] { return nic().add(bad, 1); });
+    refused({Code::kNotFound}, "add_error", [&] { return nic().add_error(bad, 1); });
+    refused({Code::kNotFound}, "reset", [&] { return nic().reset(bad); });
+    for (DoorbellKind kind : doorbell_kinds())
+      refused({Code::kNotFound}, "doorbell", [&] { return nic().doorbell(bad, kind).status(); });
+    const auto refused_op = [&](const char* name, const Op& op) {
+      const DeferredOp deferred = when(good, 1, op);
+      const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
+      refused(codes, name, [&] { return nic().post({&deferred, 1}); });
+      refused(codes, name, [&] { return nic().issue(op); });
+    };
+    const DeferredOp triggered = when(bad, 1, sum_op(local, 0, target, 0));
+    refused({Code::kNotFound, Code::kInvalidArgument}, "trigger", [&] { return nic().post({&triggered, 1}); });
+    refused_op("counter add", counter_op(OpKind::kCounterAdd, bad, 1));
+    refused_op("counter set", counter_op(OpKind::kCounterSet, bad, 1));
+    if (!bad.valid())
+      continue;  // where none is allowed, the default means none
+    refused_op("completion", sum_op(local, 0, target, 0, bad));
+    refused({Code::kNotFound}, "remote_write", [&] { return nic().register_region(local.data(), 64, bad).status(); });
+  }
+  const State before = state();
+  settle();
+  EXPECT_EQ(state(), before);
+  EXPECT_EQ(value(good), (CounterValue{4, 0}));
+  EXPECT_TRUE(target.is_zero(0, 64));
+}
+
+TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
+  if (!start())
+    return;
+  const CounterId trigger = counter();
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(trigger, 1));
+  Memory& good = memory(0, 64);
+  Memory& target = memory(1, 64);
+  Memory closed(0, 64);
+  ASSERT_NO_FATAL_FAILURE(enroll(closed));
+  ASSERT_TRUE(is_ok(nic().deregister_region(closed.region)));
+  Memory* foreign = nullptr;
+  for (int i = 0; i < 6; ++i)
+    foreign = &memory(1, 64);
+  RegionId never = good.region;
+  never.value += 1'000'000'007;
+  const std::pair<const char*, RegionId> none[] = {{"the default", RegionId{}},
+                                                   {"never given", never},
+                                                   {"closed", closed.region},
+                                                   {"another NIC's", foreign->region}};
+  for (const auto& entry : none) {
+    const auto bad = entry.second;
+    SCOPED_TRACE(entry.first);
+    refused({Code::kNotFound}, "key", [&] { return nic().key(bad).status(); });
+    refused({Code::kNotFound}, "deregister", [&] { return nic().deregister_region(bad); });
+    Op write = write_op(good, 0, target, 0, 8);
+    write.local.region = bad;
+    Op sum = sum_op(good, 0, target, 0);
+    sum.local.region = bad;
+    Op fetch = atomic_op(AtomicKind::kFetchSum, good, 0, target, 0);
+    fetch.fetch = {bad, 0};
+    for (const Op& op : {write, sum, fetch}) {
+      if (op.atomic == AtomicKind::kFetchSum && !nic().caps().fetching_atomics)
+        continue;
+      const DeferredOp deferred = when(trigger, 1, op);
+      const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
+      refused(codes, "post", [&] { return nic().post({&deferred, 1}); });
+      refused(codes, "issue", [&] { return nic().issue(op); });
+    }
+  }
+  settle();
+  EXPECT_TRUE(target.is_zero(0, 64));
+  EXPECT_EQ(nic().free_entries(), depth());
+}
+
+TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
+  if (!start())
+    return;
+  const CounterId trigger = counter();
+  add(trigger, 1);
+  ASSERT_TRUE(reaches(trigger, 1));
+  const CounterId done = counter();
+  Memory& local = memory(0, 64);
+  Memory& target = memory(1, 4096);
+  std::vector<std::pair<const char*, Op>> bad;
+  bad.emplace_back("a source past its region", write_op(local, 0, target, 0, 65, done));
+  bad.emplace_back("a source that begins past its region", write_op(local, 65, target, 0, 1, done));
+  bad.emplace_back("a source whose end wraps", write_op(local, ~uint64_t{0} - 3, target, 0, 8, done));
+  bad.emplace_back("an operand past its region", sum_op(local, 64, target, 0, done));
+  bad.emplace_back("an operand half past its region", sum_op(local, 60, target, 0, done));
+  bad.emplace_back("a misaligned operand", sum_op(local, 4, target, 0, done));
+  if (nic().caps().fetching_atomics) {
+    for (uint64_t offset : {uint64_t{64}, uint64_t{3}, ~uint64_t{0} - 7}) {
+      Op op = atomic_op(AtomicKind::kFetchSum, local, 0, target, 0, done);
+      op.fetch = {local.region, offset};
+      bad.emplace_back("a bad fetch target", op);
+    }
+  }
+  Op no_peer = write_op(local, 0, target, 0, 8, done);
+  no_peer.remote.peer = static_cast<uint32_t>(size());
+  bad.emplace_back("a peer too many", no_peer);
+  no_peer.remote.peer = UINT32_MAX;
+  bad.emplace_back("no peer", no_peer);
+  if (nic().caps().deferred_counter_ops) {
+    Op op = counter_op(OpKind::kCounterAdd, done, 1);
+    op.completion = done;
+    bad.emplace_back("a counter operation with a completion counter", op);
+    for (OpKind kind : {OpKind::kCounterAdd, OpKind::kCounterSet})
+      bad.emplace_back("a counter value of 49 bits", counter_op(kind, done, kMaxSuccess + 1));
+  }
+  for (const auto& entry : bad) {
+    const char* what = entry.first;
+    const Op& op = entry.second;
+    const DeferredOp deferred = when(trigger, 1, op);
+    // A peer that does not exist is not found; the rest is wrong in itself.
+    std::vector<Code> codes = {Code::kInvalidArgument};
+    if (op.remote.peer >= size())
+      codes.push_back(Code::kNotFound);
+    refused(codes, what, [&] { return nic().post({&deferred, 1}); });
+    refused(codes, what, [&] { return nic().issue(op); });
+  }
+  const DeferredOp high = when(trigger, kMaxSuccess + 1, write_op(local, 0, target, 0, 8, done));
+  refused({Code::kInvalidArgument}, "a threshold of 49 bits", [&] { return nic().post({&high, 1}); });
+  const DeferredOp highest = when(trigger, ~uint64_t{0}, high.op);
+  refused({Code::kInvalidArgument}, "a threshold of 64 bits", [&] { return nic().post({&highest, 1}); });
+  settle();
+  EXPECT_EQ(value(done), (CounterValue{0, 0}));
+  EXPECT_TRUE(target.is_zero(0, 4096));
+  EXPECT_EQ(nic().free_entries(), depth());
+  EXPECT_EQ(nic().failures(), 0u);
+}
+
+TEST_P(NicContract, N9_DoorbellKindsThatAreNotListedAreRefused) {
+  if (!start())
+    return;
+  const CounterId c = counter();
+  const std::vector<DoorbellKind> listed = doorbell_kinds();
+  for (DoorbellKind kind : {DoorbellKind::kMmioAdd, DoorbellKind::kAtomicAdd, DoorbellKind::kHostCall})
+    if (std::find(listed.begin(), listed.end(), kind) == listed.end())
+      refused({Code::kUnsupported}, kind_name(kind), [&] { return nic().doorbell(c, kind).status(); });
+}
+
+TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
+  if (!start())
+    return;
+  if (!nic().caps().doorbell_totals)
+    GTEST_SKIP() << "the NIC lists no totals";
+  const CounterId c = counter();
+  std::atomic_ref<uint64_t> word(*doorbell(c, DoorbellKind::kAtomicAdd).word);
+  uint64_t total = word.load();
+  uint64_t rung = 0;
+  for (const uint64_t value : {1, 1, 5, 1000, 1}) {
+    word.store(total += value);
+    rung += value;
+    ASSERT_TRUE(reaches(c, rung)) << "by " << value;
+  }
+  ring(doorbell(c, DoorbellKind::kAtomicAdd), 3);
+  ASSERT_TRUE(reaches(c, rung + 3)) << "stores and adds in turn";
+  EXPECT_EQ(word.load(), total + 3);
+}
+
+// ---- Who is there
+
+TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
+  if (!start())
+    return;
+  for (size_t rank = 0; rank < size(); ++rank) {
+    const nic::Caps& caps = nic(rank).caps();
+    EXPECT_FALSE(caps.name.empty());
+    EXPECT_GT(caps.deferred_depth, 0u);
+    EXPECT_GT(caps.max_counters, 0u);
+    EXPECT_GT(caps.max_regions, 0u);
+    EXPECT_GT(caps.max_message_bytes, 0u);
+    EXPECT_FALSE(doorbell_kinds(rank).empty()) << "something must be able to ring";
+    EXPECT_EQ(nic(rank).free_entries(), caps.deferred_depth);
+    EXPECT_EQ(nic(rank).failures(), 0u);
+    EXPECT_FALSE(nic(rank).take_failure().has_value());
+    const nic::Address address = nic(rank).address();
+    EXPECT_FALSE(address.bytes.empty());
+    EXPECT_LE(address.bytes.size(), nic::Address::kMaxBytes);
+    EXPECT_EQ(address.bytes, nic(rank).address().bytes) << "an address stays";
+    for (size_t other = 0; other < rank; ++other)
+      EXPECT_NE(address.bytes, nic(other).address().bytes);
+  }
+}
+
+TEST_P(NicContract, Peers_AreSetOnce) {
+  if (!start())
+    return;
+  const std::vector<nic::Address> all = {nic(0).address(), nic(1).address()};
+  refused({Code::kInvalidState}, "the second time", [&] { return nic(0).set_peers(all, 0); });
+  const std::vector<nic::Address> few = {nic(0).address()};
+  refused({Code::kInvalidState}, "fewer the second time", [&] { return nic(0).set_peers(few, 0); });
+  Memory& source = memory(0, 8);
+  Memory& target = memory(1, 8);
+  source.store(9);
+  const CounterId done = counter();
+  issue(write_op(source, 0, target, 0, 8, done));
+  ASSERT_TRUE(reaches(done, 1)) << "the peers stay as they were";
+  EXPECT_EQ(target.load(), 9u);
+}
+
+TEST_P(NicContract, Peers_MustBeRight) {
+  if (!start({.connected = false}))
+    return;
+  const std::vector<nic::Address> all = {nic(0).address(), nic(1).address()};
+  const auto set = [&](size_t rank, const std::vector<nic::Address>& peers, uint32_t self) {
+    return [this, rank, peers, self] { return nic(rank).set_peers(peers, self); };
+  };
+  Memory& source = memory(0, 8);
+  Memory target(1, 8);
+  const CounterId trigger = counter();
+  const DeferredOp op = when(trigger, 0, write_op(source, 0, target, 0, 8));
+  const std::vector<Code> no_peers = {Code::kNotFound, Code::kInvalidArgument, Code::kInvalidState};
+  refused(no_peers, "post before", [&] { return nic().post({&op, 1}); });
+  refused(no_peers, "issue before", [&] { return nic().issue(op.op); });
+  refused({Code::kInvalidArgument}, "self outside", set(0, all, 2));
+  refused({Code::kInvalidArgument}, "self is another", set(0, all, 1));
+  refused({Code::kInvalidArgument}, "nobody", set(0, {}, 0));
+  refused({Code::kInvalidArgument}, "no address", set(0, {all[0], nic::Address{}}, 0));
+  nic::Address garbage;
+  garbage.bytes.assign(nic::Address::kMaxBytes, std::byte{0xee});
+  refused({Code::kInvalidArgument}, "garbage", set(0, {all[0], garbage}, 0));
+  ASSERT_TRUE(is_ok(nic(0).set_peers(all, 0))) << "after all that was refused";
+  ASSERT_TRUE(is_ok(nic(1).set_peers(all, 1)));
+  refused({Code::kInvalidState}, "again", set(0, all, 0));
+  ASSERT_NO_FATAL_FAILURE(enroll(target));
+  source.store(3);
+  const CounterId done = counter();
+  issue(write_op(source, 0, target, 0, 8, done));
+  ASSERT_TRUE(reaches(done, 1));
+  EXPECT_EQ(target.load(), 3u);
+  EXPECT_TRUE(is_ok(nic(1).deregister_region(target.region)));
+}
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_NIC_CONTRACT_REFUSALS_H_

@@ -1,0 +1,107 @@
+// The NIC contract over every implementation: the simulator's model, the threaded NIC on every wire, and the driver
+// over libfabric's CXI provider (on a machine with Slingshot, or the simulated one where FI_PROVIDER_PATH names it;
+// elsewhere these rows are skipped) and over its sockets provider.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <memory>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "tests/contract/deterministic_fabric.h"
+#include "tests/contract/local_fabric.h"
+#include "tests/contract/nic_contract.h"
+#include "tests/contract/ofi_fabric.h"
+#include "tests/contract/simulated_fabric.h"
+#include "tests/nicsim/fake_device_memory.h"
+
+// The sockets provider does not free deferred work that waits on a counter when the counter is closed. LeakSanitizer
+// calls this function.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libfabric.so"; }
+
+namespace lanyard::nic_contract {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Deterministic, NicContract,
+                         ::testing::Values(over_steps("Seed1", 1, false), over_steps("Seed2", 2, false),
+                                           over_steps("Seed3", 3, false), over_steps("Seed4", 4, false),
+                                           over_steps("Seed5", 5, false), over_steps("Checked", 6, true)),
+                         maker_name);
+
+// The rows that want a device which works while nobody calls: with a thread that takes the steps.
+struct RunningFabric final : NicFabric {
+  explicit RunningFabric(const FabricOptions& wish)
+      : fabric(wish, 7, false), device([this](std::stop_token stop) {
+          while (!stop.stop_requested())
+            if (fabric.nic(0).progress() == 0)
+              sched_yield();
+        }) {}
+  size_t size() override { return fabric.size(); }
+  Nic& nic(size_t rank) override { return fabric.nic(rank); }
+
+  DeterministicFabric fabric;
+  std::jthread device;
+};
+INSTANTIATE_TEST_SUITE_P(Running, NicContract,
+                         ::testing::Values(NicMaker{
+                             "Running",
+                             [](const FabricOptions& wish) { return std::make_unique<RunningFabric>(wish); }}),
+                         maker_name);
+
+// One seed is one run: what the rows see is told apart by nothing else.
+TEST(DeterministicFabric, OneSeedIsOneRun) {
+  const auto run = [](uint64_t seed) {
+    DeterministicFabric fabric({.nics = 3}, seed, false);
+    const CounterId trigger = fabric.nic(0).open_counter().value();
+    Memory one(0, 8);
+    one.store(1);
+    one.region = fabric.nic(0).register_region(one.data(), 8).value();
+    std::vector<Memory> targets;
+    for (size_t rank : {1, 2}) {
+      Memory& target = targets.emplace_back(rank, 8);
+      target.region = fabric.nic(rank).register_region(target.data(), 8).value();
+      target.key = fabric.nic(rank).key(target.region).value();
+    }
+    std::vector<DeferredOp> ops;
+    for (uint64_t i = 0; i < 16; ++i)
+      ops.push_back(when(trigger, 1, sum_op(one, 0, targets[i % 2], 0)));
+    EXPECT_TRUE(is_ok(fabric.nic(0).post(ops)));
+    EXPECT_TRUE(is_ok(fabric.nic(0).add(trigger, 1)));
+    std::vector<uint64_t> seen;
+    while (size_t steps = fabric.nic(0).progress())
+      seen.insert(seen.end(), {steps, targets[0].load(), targets[1].load()});
+    EXPECT_EQ(targets[0].load() + targets[1].load(), 16u);
+    return seen;
+  };
+  EXPECT_EQ(run(7), run(7));
+  EXPECT_NE(run(7), run(8));
+}
+
+// Host memory is moved as ever where there could be device memory.
+void with_devices(LocalOptions& options) {
+  static FakeDeviceMemory devices;
+  options.memories = std::vector<DeviceMemory*>(8, &devices);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Threaded, NicContract,
+    ::testing::Values(over_simulation("Shm", [](LocalOptions&) {}),
+                      over_simulation("ShmWithoutCma", [](LocalOptions& options) { options.use_cma = false; }),
+                      // An inbox of two slots: every burst finds it full.
+                      over_simulation("ShmNarrow", [](LocalOptions& options) { options.slots = 2; }),
+                      over_simulation("Tcp", [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; }),
+                      over_simulation("WithDevices", with_devices),
+                      over_simulation("Checked", [](LocalOptions& options) { options.checked = true; })),
+    maker_name);
+
+INSTANTIATE_TEST_SUITE_P(Cxi, NicContract,
+                         ::testing::Values(over_ofi("Plain", "cxi", false), over_ofi("Checked", "cxi", true)),
+                         maker_name);
+
+INSTANTIATE_TEST_SUITE_P(Sockets, NicContract,
+                         ::testing::Values(over_ofi("Plain", "sockets", false), over_ofi("Checked", "sockets", true)),
+                         maker_name);
+
+}  // namespace
+}  // namespace lanyard::nic_contract

@@ -1,0 +1,212 @@
+// The NIC contract: many threads at one NIC, and sleep.
+#ifndef LANYARD_TESTS_NIC_CONTRACT_THREADS_H_
+#define LANYARD_TESTS_NIC_CONTRACT_THREADS_H_
+
+#include "tests/contract/nic_contract_fixture.h"
+
+namespace lanyard::nic_contract {
+
+TEST_P(NicContract, Threads_OpenAndCloseEverything) {
+  if (!start())
+    return;
+  constexpr uint64_t kCycles = 150;
+  Memory& source = memory(1, 8);
+  source.store(1);
+  const CounterId done = counter(1);
+  constexpr uint64_t kThreads = 4;
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        Memory mine(0, 8);
+        for (uint64_t i = 0; i < kCycles; ++i) {
+          Result<CounterId> id = nic().open_counter();
+          ASSERT_TRUE(is_ok(id.status()));
+          ASSERT_EQ(nic().read(id.value()).value(), (CounterValue{0, 0}));
+          Result<RegionId> region = nic().register_region(mine.data(), 8, id.value());
+          ASSERT_TRUE(is_ok(region.status()));
+          mine.region = region.value();
+          mine.key = nic().key(mine.region).value();
+          ASSERT_TRUE(is_ok(nic().add(id.value(), t)));
+          issue(sum_op(source, 0, mine, 0, done), 1);
+          ASSERT_TRUE(eventually([&] {
+            return nic().read(id.value()).value() == CounterValue{t + 1, 0};
+          })) << "another thread's counter, or a lost message";
+          ASSERT_EQ(mine.load(), i + 1);
+          ASSERT_TRUE(is_ok(nic().deregister_region(mine.region)));
+          ASSERT_TRUE(is_ok(nic().close_counter(id.value())));
+        }
+      });
+  }
+  EXPECT_TRUE(reaches(done, kThreads * kCycles, 1));
+  EXPECT_EQ(nic(1).failures(), 0u);
+}
+
+// wait() ends when something happens, not when its time is over.
+TEST_P(NicContract, Threads_WaitEndsWhenSomethingHappens) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  const CounterId arrived = counter(1);
+  Memory& target = memory(1, 8, arrived);
+  const CounterId done = counter();
+  uint64_t messages = 0;
+  // On the NIC where messages arrive, and on the one whose operations complete.
+  for (size_t sleeper : {1, 0}) {
+    std::atomic<bool> awake = false;
+    std::jthread sleeping([&] {
+      nic(sleeper).wait_since(nic(sleeper).activity(), 2 * kBound);
+      awake = true;
+    });
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (!awake && std::chrono::steady_clock::now() < deadline) {
+      issue(sum_op(one, 0, target, 0, done));
+      ++messages;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_TRUE(awake) << "slept through " << messages << " messages at NIC " << sleeper;
+  }
+  EXPECT_TRUE(reaches(done, messages));
+  EXPECT_TRUE(reaches(arrived, messages, 1));
+}
+
+// Who reads activity(), looks in vain, and sleeps since that reading misses nothing: not once in
+// many hand-overs, however the event falls between the look and the sleep. A single miss sleeps
+// past the bound.
+TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
+  if (!start())
+    return;
+  constexpr uint64_t kMessages = 400;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  const CounterId arrived = counter(1);
+  Memory& target = memory(1, 8, arrived);
+  Memory& words = memory(0, 8);
+  Memory& back = memory(1, 8);
+  back.store(1);
+  const CounterId done = counter();
+  // True where looking as the rules say found what it looked for in time.
+  const auto sleeps_until = [&](size_t rank, const auto& pred) {
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (true) {
+      nic(rank).progress();
+      const uint64_t seen = nic(rank).activity();
+      if (pred())
+        return true;
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
+      nic(rank).wait_since(seen, 2 * kBound);
+    }
+  };
+  // NIC 1's sleeper answers every message; NIC 0's sends the next one on the answer.
+  std::atomic<bool> over = false;
+  std::jthread answering([&] {
+    for (uint64_t i = 1; i <= kMessages && !over; ++i) {
+      if (!sleeps_until(1, [&] { return target.load() >= i || over; }))
+        return;
+      issue(sum_op(back, 0, words, 0), 1);
+    }
+  });
+  bool ok = true;
+  for (uint64_t i = 1; ok && i <= kMessages; ++i) {
+    issue(sum_op(one, 0, target, 0, done));
+    ok = sleeps_until(0, [&] { return words.load() == i; });
+    EXPECT_TRUE(ok) << "message " << i << ", " << target.load() << " arrived, " << words.load() << " answered";
+    if (i % 100 == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  over = true;
+  if (!ok)
+    issue(sum_op(one, 0, target, 0, done));  // wakes the other, who sees that it is over
+  answering.join();
+  EXPECT_TRUE(ok);
+  // By a counter, and where one thread is both.
+  for (uint64_t i = 1; ok && i <= 100; ++i) {
+    issue(sum_op(one, 0, target, 0, done));
+    ok = sleeps_until(0, [&] { return value(done).success == kMessages + i; });
+    EXPECT_TRUE(ok) << "completion " << i;
+  }
+  const uint64_t old = nic().activity();
+  issue(sum_op(one, 0, target, 0, done));
+  EXPECT_TRUE(eventually([&] { return nic().activity() != old; })) << "something was done";
+  nic().wait_since(old, 2 * kBound);  // at once
+  EXPECT_GE(nic().activity(), old) << "only grows";
+}
+
+// Threads that are woken for something to do, and go back to sleep without doing it, do not keep
+// the device from it.
+TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
+  if (!start())
+    return;
+  if (!works_alone())
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& back = memory(1, 8);
+  back.store(1);
+  const CounterId arrived = counter(1);
+  Memory& there = memory(1, 8, arrived);
+  Memory& here = memory(0, 8);
+  const CounterId trigger = counter();
+  const Doorbell bell = doorbell(trigger, doorbell_kinds().front());
+  for (uint64_t i = 1; i <= 20; ++i) {
+    post(when(trigger, i, sum_op(one, 0, there, 0)), 0);
+    post(when(arrived, i, sum_op(back, 0, here, 0)), 1);
+  }
+  std::atomic<bool> over = false;
+  {
+    std::vector<std::jthread> sleepers;
+    for (size_t rank : {0, 1})
+      sleepers.emplace_back([&, rank] {
+        while (!over)
+          nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(200));
+      });
+    for (uint64_t i = 1; i <= 20; ++i) {
+      ring(bell);
+      EXPECT_TRUE(happens_without_us([&] { return here.load() == i; })) << "round " << i;
+      if (HasFailure())
+        break;
+    }
+    over = true;
+  }
+}
+
+// Everyone may drive and everyone may sleep; idle is idle for all.
+TEST_P(NicContract, Threads_ProgressAndWaitFromAnywhere) {
+  if (!start())
+    return;
+  Memory& one = memory(0, 8);
+  one.store(1);
+  Memory& target = memory(1, 8);
+  const CounterId done = counter();
+  constexpr uint64_t kMessages = 500;
+  std::atomic<bool> over = false;
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        while (!over.load()) {
+          nic(t % 2).progress();
+          if (t < 2) {
+            std::this_thread::yield();
+          } else {
+            nic(t % 2).wait_since(nic(t % 2).activity(), std::chrono::microseconds(100));
+          }
+        }
+      });
+    for (uint64_t i = 0; i < kMessages; ++i)
+      issue(sum_op(one, 0, target, 0, done));
+    EXPECT_TRUE(reaches(done, kMessages));
+    over = true;
+  }
+  EXPECT_EQ(target.load(), kMessages);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(eventually([&] { return nic(rank).progress() == 0; })) << "idle at last";
+    nic(rank).wait_since(nic(rank).activity(), std::chrono::nanoseconds(0));
+    nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(1));  // returns, though nothing happens
+  }
+}
+
+}  // namespace lanyard::nic_contract
+
+#endif  // LANYARD_TESTS_NIC_CONTRACT_THREADS_H_

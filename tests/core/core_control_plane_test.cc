@@ -1,0 +1,200 @@
+// ControlPlane: what the processes of a job tell each other besides data, between simulated cards.
+#include "transport/core/control_plane.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/core/core_process.h"
+#include "tests/contract/local_fabric.h"
+
+namespace lanyard {
+namespace {
+
+using core::ControlChannel;
+using core::ControlPlane;
+
+constexpr uint32_t kRanks = 2;
+constexpr std::chrono::seconds kBound{60};
+
+class Planes : public ::testing::Test {
+ protected:
+  struct Rank {
+    Rank(nic::Nic& nic, uint32_t rank) : endpoint(nic, rank, {}) {}
+    core::Endpoint endpoint;
+    std::unique_ptr<ControlPlane> plane;
+  };
+
+  void SetUp() override {
+    std::vector<std::unique_ptr<ControlChannel>> channels;
+    std::vector<nic::RemoteKey> keys;
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      channels.push_back(std::move(ControlChannel::open(fabric_.nic(rank), rank, kRanks, 8).value()));
+      keys.push_back(channels.back()->key());
+      arrivals_.push_back(channels.back()->arrivals());
+    }
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      channels[rank]->connect(keys);
+      ranks_.push_back(std::make_unique<Rank>(fabric_.nic(rank), rank));
+      ranks_[rank]->plane = std::make_unique<ControlPlane>(ranks_[rank]->endpoint, std::move(channels[rank]));
+    }
+  }
+  void TearDown() override { settle(); }
+  // What is under way names the channels' memory until it has ended. A message is answered by a credit, that by an
+  // acknowledgement; who reads a counter has dealt with all that has come.
+  void settle() {
+    constexpr int kHops = 4;
+    for (int hop = 0; hop < kHops; ++hop)
+      for (uint32_t rank = 0; rank < kRanks; ++rank)
+        if (ranks_[rank] != nullptr)
+          (void)arrivals(rank);
+  }
+  ControlPlane& plane(uint32_t rank) { return *ranks_[rank]->plane; }
+  core::Endpoint& endpoint(uint32_t rank) { return ranks_[rank]->endpoint; }
+  void tell(uint32_t from, uint32_t to, const std::string& text) {
+    plane(from).tell(to, std::as_bytes(std::span(text.data(), text.size())));
+  }
+  void keep_what_arrives(uint32_t rank) {
+    plane(rank).on_message([this](uint32_t, std::span<const std::byte> message) {
+      got_.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
+    });
+  }
+  void drive(uint32_t rank) {
+    fabric_.nic(rank).progress();
+    plane(rank).notice();
+    plane(rank).progress();
+  }
+  void drive_all() {
+    for (uint32_t rank = 0; rank < kRanks; ++rank)
+      drive(rank);
+  }
+  uint64_t arrivals(uint32_t rank) { return fabric_.nic(rank).read(arrivals_[rank]).value().success; }
+  // Until it holds, with the calls of `drive` between.
+  template <typename Done, typename Drive>
+  [[nodiscard]] bool until(Done done, Drive drive) {
+    const auto end = std::chrono::steady_clock::now() + kBound;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > end)
+        return false;
+      drive();
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  core::Transfer transfer(uint32_t rank, core::Direction direction) {
+    core::Transfer made;
+    made.direction = direction;
+    made.buffer = memory_[rank];
+    made.bytes = sizeof memory_[rank];
+    made.communicator = 1;
+    made.rank = static_cast<int>(rank);
+    made.peer = static_cast<int>(1 - rank);
+    made.peer_nic = 1 - rank;
+    made.tag = 3;
+    return made;
+  }
+
+  uint8_t memory_[kRanks][64] = {};
+  LocalFabric fabric_{kRanks};
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<nic::CounterId> arrivals_;  // what each rank's channel counts
+  std::vector<std::string> got_;
+};
+
+// Nobody calls for what had come by then: who begins to listen looks once by itself.
+TEST_F(Planes, WhatArrivedBeforeSomebodyListenedIsNoticed) {
+  keep_what_arrives(1);
+  tell(0, 1, "first");
+  ASSERT_TRUE(until([&] { return got_.size() == 1 && plane(0).has_taken_all(1); }, [&] { drive_all(); }));
+  const uint64_t a_message = arrivals(1);
+  ASSERT_GT(a_message, 0u);
+  tell(0, 1, "early");
+  ASSERT_TRUE(until([&] { return arrivals(1) == 2 * a_message; }, [&] { drive(0); }));
+  std::atomic<int> calls{0};
+  ASSERT_TRUE(plane(1).listen({[](void* count) { static_cast<std::atomic<int>*>(count)->fetch_add(1); }, &calls}));
+  EXPECT_TRUE(plane(1).pending());
+  while (plane(1).pending())
+    plane(1).progress();
+  EXPECT_EQ(got_, (std::vector<std::string>{"first", "early"}));
+  EXPECT_EQ(calls.load(), 0);
+  plane(1).stop_listening();
+}
+
+// Matching and other messages come by one channel, each to whom it is for, in order.
+TEST_F(Planes, CardsGoToTheMatcherAndMessagesToWhoAsked) {
+  keep_what_arrives(1);
+  core::Request& send = *endpoint(0).new_request(transfer(0, core::Direction::kSend));
+  core::Request& receive = *endpoint(1).new_request(transfer(1, core::Direction::kReceive));
+  tell(0, 1, "first");
+  ASSERT_TRUE(works(plane(0).matcher().begin(send)));
+  tell(0, 1, "");
+  ASSERT_TRUE(works(plane(1).matcher().begin(receive)));
+  tell(0, 1, "last");
+  ASSERT_TRUE(until([&] { return got_.size() == 3 && send.matched() && receive.matched(); }, [&] { drive_all(); }));
+  EXPECT_EQ(got_, (std::vector<std::string>{"first", "", "last"}));
+  EXPECT_EQ(send.matched_bytes, sizeof memory_[0]);
+}
+
+// Cards of a batch stand in line until it ends, and go in few messages, in their order.
+TEST_F(Planes, CardsOfABatchGoTogether) {
+  constexpr size_t kPairs = 100;
+  std::vector<core::Request*> sends, receives;
+  const uint64_t before = arrivals(1);
+  {
+    const ControlPlane::Batch batch(plane(0));
+    for (size_t i = 0; i < kPairs; ++i) {
+      sends.push_back(endpoint(0).new_request(transfer(0, core::Direction::kSend)));
+      ASSERT_TRUE(works(plane(0).matcher().begin(*sends.back())));
+    }
+    EXPECT_FALSE(plane(0).has_taken_all(1));
+    drive(1);
+    EXPECT_EQ(arrivals(1), before) << "they wait";
+  }
+  for (size_t i = 0; i < kPairs; ++i) {
+    receives.push_back(endpoint(1).new_request(transfer(1, core::Direction::kReceive)));
+    ASSERT_TRUE(works(plane(1).matcher().begin(*receives.back())));
+  }
+  ASSERT_TRUE(until([&] { return sends.back()->matched() && receives.back()->matched(); }, [&] { drive_all(); }));
+  for (size_t i = 0; i < kPairs; ++i) {
+    ASSERT_TRUE(sends[i]->matched() && receives[i]->matched()) << i;
+    EXPECT_EQ(sends[i]->matched_number, receives[i]->number);
+  }
+  EXPECT_LT(arrivals(1) - before, kPairs) << "each alone comes as a write and a sum";
+}
+
+// What somebody is told in the midst of a batch comes after its cards, which wait no longer.
+TEST_F(Planes, AMessageSendsWhatWaitsBeforeIt) {
+  keep_what_arrives(1);
+  core::Request& send = *endpoint(0).new_request(transfer(0, core::Direction::kSend));
+  const ControlPlane::Batch batch(plane(0));
+  ASSERT_TRUE(works(plane(0).matcher().begin(send)));
+  tell(0, 1, "and now");
+  ASSERT_TRUE(until([&] { return got_.size() == 1; }, [&] { drive(1); }));
+  EXPECT_NE(plane(1).matcher().unmatched_offer(0, 1), nullptr);
+}
+
+// A peer that has ended is named to who waits for a match with it and to who tells it something.
+TEST_F(Planes, AnEndedPeerFailsItsMatches) {
+  core::Request& before = *endpoint(0).new_request(transfer(0, core::Direction::kReceive));
+  ASSERT_TRUE(works(plane(0).matcher().begin(before)));
+  tell(0, 1, "a contact, without which nobody would look whether it lives");
+  ASSERT_TRUE(until([&] { return plane(0).has_taken_all(1); }, [&] { drive_all(); }));
+  settle();
+  ranks_[1].reset();
+  fabric_.end(1);
+  const auto serve = [&] { drive(0); };
+  ASSERT_TRUE(until([&] { return before.state == core::Request::State::kFresh; }, serve));
+  EXPECT_NE(before.match_error.message().find("rank 1"), std::string::npos) << before.match_error.message();
+  EXPECT_TRUE(plane(0).lost(1));
+  EXPECT_NE(plane(0).why_lost(1).find("rank 1"), std::string::npos) << plane(0).why_lost(1);
+  tell(0, 1, "to nobody");
+  ASSERT_TRUE(until([&] { return plane(0).has_taken_all(1); }, serve));
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,235 @@
+// What fails in an exchange: who is told, what the stream does, and what it says while it waits.
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/core/core_exchange_test.h"
+
+namespace lanyard {
+namespace {
+
+using core::Direction;
+
+struct ExchangeFailures : ExchangeTest {
+  std::string stall() { return us().queue->explain_stall(); }
+  void start_one(size_t which) { EXPECT_TRUE(works(peer().queue->start(std::array{theirs[which]}))); }
+  // Rank 0 goes on and hears what the other has to say.
+  void hear() {
+    job.run();
+    for (uint32_t rank : {0u, 1u})
+      job[rank].matcher.progress();
+    job.match();
+    job.run();
+  }
+  // All of it is over for rank 0, though it has failed.
+  void expect_released() {
+    job.run();
+    EXPECT_TRUE(us().stream.empty());
+    EXPECT_TRUE(us().queue->settled());
+    EXPECT_TRUE(told(us()).empty()) << "each is told once";
+    const Status status = us().queue->start(ours);
+    EXPECT_EQ(status.code(), Code::kFailed) << status.to_string();
+  }
+  void free_ours() {
+    for (Request* request : ours)
+      free(us(), request);
+    ours.clear();
+    hear();
+  }
+};
+
+TEST_F(ExchangeFailures, AReceiverThatWasFreedIsToldAndTheOthersAreTold) {
+  build(3, 2);
+  iteration();
+  free(peer(), theirs[1]);  // the other side of a regular send; the news is still under way
+  theirs.erase(theirs.begin() + 1);
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  start_theirs();
+  wait_theirs();
+  hear();
+  EXPECT_FALSE(us().stream.empty());
+  EXPECT_FALSE(us().queue->settled());
+  EXPECT_EQ(us().endpoint.free_request(ours[0]).code(), Code::kInvalidState);
+  EXPECT_EQ(told(us()), std::vector<const Request*>{ours[1]});
+  expect_released();
+  EXPECT_EQ(us().endpoint.explain_failure(*ours[0]),
+            "its exchange \"halo\" has failed with (send, peer 1, tag 1, 64 B)");
+  EXPECT_EQ(us().endpoint.explain_failure(*ours[1]), "rank 1 has freed its request");
+  // Nothing was sent to the others, who would wait for ever, and were not told by anybody else.
+  hear();
+  EXPECT_EQ(told(peer()).size(), 2u) << "the receives; its sends have completed";
+  job.run();
+  EXPECT_TRUE(peer().stream.empty());
+  EXPECT_EQ(peer().queue->start(std::array{theirs[3]}).code(), Code::kFailed) << "a send whose receive has failed";
+  free_all();
+}
+
+// A failed write counts as a completion: everything else has come by then.
+TEST_F(ExchangeFailures, AWriteThatFailedDoesNotHoldUpTheOthers) {
+  add(2, 1, false);
+  ours.push_back(fresh(us(), Direction::kSend, 7, true));
+  theirs.push_back(fresh(peer(), Direction::kReceive, 7));
+  make(ours);
+  match();
+  iteration();
+  free(peer(), theirs[3]);
+  theirs.pop_back();
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  start_theirs();
+  for (int i = 0; i < 2; ++i) {
+    job.settle();
+    us().stream.step();
+  }
+  EXPECT_FALSE(us().stream.empty()) << "the failure does not stand in for a message that is missing";
+  wait_theirs();
+  hear();
+  EXPECT_TRUE(us().stream.empty());
+  EXPECT_TRUE(peer().stream.empty());
+  EXPECT_EQ(told(us()), std::vector<const Request*>{ours[3]});
+  expect_released();
+  EXPECT_EQ(ours[0]->failures, 0u) << "it has done its part";
+  free_ours();
+  EXPECT_TRUE(told(peer()).empty());
+  free_all();
+}
+
+TEST_F(ExchangeFailures, AMessageThatFailedIsNotTakenForLanded) {
+  build(1, 2);
+  iteration();
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  job.run();
+  start_one(0);
+  start_one(1);
+  job.run();
+  EXPECT_EQ(us().stream.size(), 1u) << "one message is missing";
+  job.fabric.lose(1, 0);  // its NIC sees rank 0 no more, and the last write fails
+  start_one(2);
+  wait_theirs();
+  hear();
+  EXPECT_EQ(us().stream.size(), 1u) << "still";
+  EXPECT_EQ(told(peer()), std::vector<const Request*>{theirs[2]});
+  hear();
+  EXPECT_EQ(told(us()), std::vector<const Request*>{ours[2]});
+  expect_released();
+  EXPECT_GT(ours[0]->failures + ours[1]->failures, 0u);
+  EXPECT_TRUE(us().endpoint.has_unannounced_failures()) << "their peers are to be told";
+  free_ours();
+}
+
+// What it has still enqueued would be taken for another receiver's: its stream goes on.
+TEST_F(ExchangeFailures, AReceiverThatWasLetGoOfSendsNoClearToSendAnyMore) {
+  build(2, 0);
+  iteration();
+  ASSERT_TRUE(theirs[0]->trigger.valid()) << "one of its own";
+  for (int start = 0; start < 2; ++start) {
+    start_one(0);
+    EXPECT_TRUE(works(peer().queue->wait(std::array{theirs[0]})));
+  }
+  job.run();
+  EXPECT_EQ(ours[0]->clearances(), 2u);
+  peer().endpoint.failures().add(*theirs[0], Code::kFailed);
+  EXPECT_EQ(told(peer()), std::vector<const Request*>{theirs[0]});
+  job.run();
+  EXPECT_TRUE(peer().stream.empty());
+  EXPECT_EQ(ours[0]->clearances(), 2u) << "the third start's";
+  hear();
+  EXPECT_EQ(told(us()), std::vector<const Request*>{}) << "none of ours is under way";
+  EXPECT_EQ(us().queue->start(ours).code(), Code::kFailed);
+  free_all();
+}
+
+TEST_F(ExchangeFailures, EachThatFailedByThenIsTold) {
+  build(2, 2);
+  iteration();
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  free(peer(), theirs[0]);
+  free(peer(), theirs[3]);
+  hear();
+  EXPECT_EQ(told(us()).size(), 2u);
+  expect_released();
+  theirs = {theirs[1], theirs[2]};
+  free_ours();
+  free_all();
+}
+
+// Whoever is given the word or the trigger next must not be misled.
+TEST_F(ExchangeFailures, WhatItHeldIsNobodysWhileTheStreamMayRing) {
+  build(1, 1);
+  iteration();
+  us().stream.launch([] {});
+  free(peer(), theirs[0]);
+  uint64_t gate = 0;
+  const gpu::StreamOp closed{.kind = gpu::StreamOp::Kind::kWait64, .word = &gate, .value = 1};
+  EXPECT_TRUE(works(us().stream.enqueue({&closed, 1})));
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  hear();
+  EXPECT_EQ(told(us()).size(), 1u);
+  const uint64_t* word = ours[0]->done.address;
+  for (Request* request : ours)
+    free(us(), request);
+  ours.clear();
+  EXPECT_EQ(us().nic().usage().counters, usage[0] + 2) << "the stream has not rung";
+  EXPECT_EQ(us().endpoint.unclosed(), 1u);
+  gate = 1;
+  hear();
+  EXPECT_TRUE(us().stream.empty());
+  Request* next = fresh(us(), Direction::kReceive, 3);
+  begin(us(), {next});
+  EXPECT_NE(next->done.address, word);
+  EXPECT_EQ(us().nic().usage().counters, usage[0] + 1) << "of the next one";
+  us().matcher.withdraw(*next);
+  free(us(), next);
+  theirs.erase(theirs.begin());
+  free_all();
+}
+
+// ---- What it says while it waits
+
+TEST_F(ExchangeFailures, SaysWhoHasNotCleared) {
+  build(3, 1);
+  iteration();
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  EXPECT_EQ(stall(),
+            "the exchange \"halo\" (3 sends, 1 receives) waits for iteration 2: done word 1 of 2 <- counter of "
+            "messages 4 of 8 <- this stream has not reached start 2");
+  job.run();
+  start_one(0);
+  start_one(3);
+  job.run();
+  EXPECT_EQ(stall(),
+            "the exchange \"halo\" (3 sends, 1 receives) waits for iteration 2: done word 1 of 2 <- counter of "
+            "messages 5 of 8 <- clear-to-send 2 from rank 1 has not arrived (send, peer 1, tag 1, 64 B) <- "
+            "clear-to-send 2 from rank 1 has not arrived (send, peer 1, tag 2, 64 B)");
+  const core::Queue::Explanation why = us().queue->explain(*ours[0], 2);
+  EXPECT_EQ(why.about, ours[1]);
+  EXPECT_EQ(why.missing, core::Queue::Missing::kPeer);
+  EXPECT_EQ(us().queue->head().request, ours[0]);
+  EXPECT_EQ(us().queue->progress_of(*ours[3], 2), core::Queue::Progress::kReached);
+  EXPECT_EQ(us().queue->progress_of(*ours[3], 3), core::Queue::Progress::kNotStarted);
+}
+
+TEST_F(ExchangeFailures, SaysHowManyMessagesAreMissing) {
+  build(1, 2);
+  iteration();
+  EXPECT_TRUE(works(us().queue->start(ours)));
+  EXPECT_TRUE(works(us().queue->wait(ours)));
+  start_one(0);
+  start_one(2);
+  job.run();
+  EXPECT_EQ(stall(),
+            "the exchange \"halo\" (1 sends, 2 receives) waits for iteration 2: done word 1 of 2 <- counter of "
+            "messages 5 of 6 <- 1 missing, of the messages from rank 1, rank 1 and the acknowledgements of rank 1");
+  EXPECT_EQ(us().queue->explain(*ours[0], 2).about, ours[1]);
+  // What it says of one of its parts to who waits for that.
+  EXPECT_EQ(us().queue->explain_part(*ours[0], 2).missing, core::Queue::Missing::kAnswer);
+  EXPECT_EQ(us().queue->explain_part(*ours[2], 2).about, ours[2]);
+}
+
+}  // namespace
+}  // namespace lanyard

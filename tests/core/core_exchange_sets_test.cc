@@ -1,0 +1,724 @@
+// Exchanges with two sets by hand: what their starts cost, what may run ahead and what may not, which starts are
+// refused, where the other sides have no such exchange, and how they end. Random ones are in core_random_test.cc.
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/core/core_exchange_test.h"
+#include "transport/core/exchange_sets.h"
+
+namespace lanyard {
+namespace {
+
+using core::Clearance;
+using core::Direction;
+using Set = std::vector<Request*>;
+
+struct SetsTest : ::testing::Test {
+  explicit SetsTest(uint32_t ranks = 2, const ManualJobOptions& options = {}) : job(ranks, options), sides(ranks) {
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      usage.push_back(job[rank].nic().usage());
+  }
+  // So many messages in each of those sets.
+  void connect(uint32_t from, uint32_t to, size_t count = 1, bool ready = false, std::vector<size_t> of = {0, 1}) {
+    for (const size_t set : of)
+      for (size_t i = 0; i < count; ++i, ++tag)
+        add(from, set, to, set, ready);
+  }
+  void add(uint32_t from, size_t from_set, uint32_t to, size_t to_set, bool ready = false) {
+    core::Transfer sent = job[from].transfer(Direction::kSend, static_cast<int>(to), tag, kBytes);
+    sent.ready = ready;
+    sides[from][from_set].push_back(job[from].endpoint.new_request(sent));
+    sides[to][to_set].push_back(
+        job[to].endpoint.new_request(job[to].transfer(Direction::kReceive, static_cast<int>(from), tag, kBytes)));
+    ++tag;
+  }
+  void make(uint32_t rank) {
+    EXPECT_TRUE(works(job[rank].endpoint.make_exchange("halo", sides[rank][0], sides[rank][1])));
+  }
+  void begin(uint32_t rank) {
+    for (const Set& set : sides[rank])
+      for (Request* request : set)
+        EXPECT_TRUE(works(job[rank].matcher.begin(*request)));
+  }
+  void match() {
+    for (uint32_t rank = 0; rank < job.size(); ++rank)
+      begin(rank);
+    job.match();
+  }
+  // All ranks have two sets.
+  void build() {
+    for (uint32_t rank = 0; rank < job.size(); ++rank)
+      make(rank);
+    match();
+  }
+  void build_both(size_t each_way, bool ready = false) {
+    connect(0, 1, each_way, ready);
+    connect(1, 0, each_way, ready);
+    build();
+  }
+  Set& set(uint32_t rank, uint64_t iteration) { return sides[rank][(iteration + 1) % 2]; }  // iterations from 1
+  static uint64_t seed(const Request& request, uint64_t iteration) {
+    return 1000 * iteration + static_cast<uint64_t>(request.transfer.tag);
+  }
+  // Where an iteration's data is packed and read is the stream's to say.
+  void start(uint32_t rank, uint64_t iteration) {
+    job[rank].stream.launch([this, rank, iteration] {
+      for (Request* request : set(rank, iteration))
+        if (request->transfer.direction == Direction::kSend)
+          fill(*request, seed(*request, iteration));
+    });
+    EXPECT_TRUE(works(job[rank].queue->start(set(rank, iteration))));
+  }
+  void wait_unread(uint32_t rank, uint64_t iteration) {
+    EXPECT_TRUE(works(job[rank].queue->wait(set(rank, iteration))));
+  }
+  void wait(uint32_t rank, uint64_t iteration) {
+    wait_unread(rank, iteration);
+    job[rank].stream.launch([this, rank, iteration] {
+      for (Request* request : set(rank, iteration))
+        if (request->transfer.direction == Direction::kReceive) {
+          EXPECT_TRUE(holds(*request, seed(*request, iteration))) << "rank " << rank << ", iteration " << iteration;
+          clear(*request);
+        }
+    });
+  }
+  void run(uint64_t first, uint64_t last) {
+    for (uint32_t rank = 0; rank < job.size(); ++rank)
+      for (uint64_t i = first; i <= last; ++i) {
+        start(rank, i);
+        wait(rank, i);
+      }
+    job.run();
+    EXPECT_TRUE(job.over());
+  }
+  void refused(uint32_t rank, const Set& requests, const std::string& why, Code code = Code::kInvalidState) {
+    const uint64_t posted = job[rank].endpoint.entries_posted();
+    const size_t items = job[rank].stream.size();
+    const Status status = job[rank].queue->start(requests);
+    EXPECT_EQ(status.code(), code);
+    EXPECT_TRUE(has(status, why)) << status.message();
+    EXPECT_EQ(job[rank].endpoint.entries_posted(), posted);
+    EXPECT_EQ(job[rank].stream.size(), items);
+  }
+  // The members with each clearance of a rank, both sets together.
+  size_t count(uint32_t rank, Clearance clearance) {
+    size_t found = 0;
+    for (const Set& set : sides[rank])
+      for (const Request* request : set)
+        found += request->clearance == clearance ? 1 : 0;
+    return found;
+  }
+  bool has_two_sets(uint32_t rank) { return sides[rank][0].front()->exchange->other != nullptr; }
+  // Rank 0 and the others go on, and hear what each has to say.
+  void hear() {
+    for (int i = 0; i < 3; ++i) {
+      job.run();
+      for (uint32_t rank = 0; rank < job.size(); ++rank)
+        job[rank].matcher.progress();
+      job.match();
+    }
+  }
+  std::vector<const Request*> told(uint32_t rank) {
+    std::vector<const Request*> all;
+    while (const Request* failed = job[rank].endpoint.take_failed(*job[rank].queue)) {
+      all.push_back(failed);
+      job[rank].endpoint.release(*job[rank].endpoint.find(failed->number));
+    }
+    return all;
+  }
+  void free(uint32_t rank, Request* request) { EXPECT_TRUE(works(job[rank].matcher.free(*request))); }
+  void free_set(uint32_t rank, size_t which) {
+    for (Request* request : std::exchange(sides[rank][which], {}))
+      free(rank, request);
+  }
+  void free_all() {
+    for (uint32_t rank = 0; rank < job.size(); ++rank)
+      for (size_t which : {0, 1})
+        free_set(rank, which);
+    job.match();
+    job.run();
+    for (uint32_t rank = 0; rank < job.size(); ++rank) {
+      EXPECT_EQ(job[rank].nic().usage().counters, usage[rank].counters);
+      EXPECT_LE(job[rank].nic().usage().regions, usage[rank].regions + 1) << "a slab of words";
+      EXPECT_EQ(job[rank].endpoint.unclosed(), 0u);
+    }
+  }
+
+  ManualJob job;
+  std::vector<nic::Usage> usage;  // before
+  std::vector<std::array<Set, 2>> sides;
+  int tag = 0;
+};
+
+// ---- What it costs, and what it needs not
+
+TEST_F(SetsTest, AHaloTakesNineEntriesOneRingAndOneWait) {
+  build_both(8);
+  EXPECT_EQ(count(0, Clearance::kImplied), 32u);
+  EXPECT_EQ(job[0].nic().usage().counters, usage[0].counters + 4);
+  run(1, 6);
+  for (uint32_t rank : {0u, 1u}) {
+    EXPECT_EQ(job[rank].endpoint.entries_posted(), 6 * 9u);
+    EXPECT_EQ(job[rank].queue->figures().triggers, 6u);
+    EXPECT_EQ(job[rank].stream.enqueued.size(), 6 * 2u) << "a ring and a wait";
+  }
+  free_all();
+}
+
+// Which set an exchange's number stands for does not depend on the exchanges before it.
+TEST_F(SetsTest, ComesBehindAnExchangeWithOneSet) {
+  Request* const alone = job[0].endpoint.new_request(job[0].transfer(Direction::kSend, 1, 100, kBytes));
+  EXPECT_TRUE(works(job[0].endpoint.make_exchange("other", std::array{alone})));
+  build_both(2);
+  EXPECT_EQ(count(0, Clearance::kImplied), 8u);
+  run(1, 4);
+  free(0, alone);
+  free_all();
+}
+
+TEST_F(SetsTest, BelongsToTheExchangeFromTheMatchOn) {
+  build_both(1);
+  start(0, 1);
+  job.run();
+  EXPECT_TRUE(holds(*sides[1][0][0], seed(*sides[1][0][0], 1))) << "rank 1 has not started";
+  wait(0, 1);
+  job.run();
+  EXPECT_FALSE(job[0].stream.empty()) << "nothing has come from rank 1";
+  start(1, 1);
+  wait(1, 1);
+  run(2, 5);
+  free_all();
+}
+
+// A neighbour is one start ahead at most, and the message that it sends by then is counted elsewhere.
+TEST_F(SetsTest, RunsOneAheadAndNoFurther) {
+  connect(0, 1, 2);
+  connect(1, 0, 2);
+  build();
+  for (uint64_t i = 1; i <= 4; ++i) {
+    start(0, i);
+    wait(0, i);
+  }
+  start(1, 1);
+  job.run();
+  const Request& late = *sides[1][1].back();
+  EXPECT_EQ(job[0].endpoint.nic().read(sides[0][0][0]->completion).value().success, 4u);
+  EXPECT_EQ(late.completion, late.exchange->shared.completion);
+  EXPECT_EQ(job[1].endpoint.nic().read(late.completion).value().success, 2u) << "messages 2, while rank 1 is at 1";
+  EXPECT_EQ(sides[0][1][0]->iterations_done(), 0u) << "rank 0 waits for start 2";
+  wait(1, 1);
+  for (uint64_t i = 2; i <= 4; ++i) {
+    start(1, i);
+    wait(1, i);
+  }
+  job.run();
+  EXPECT_TRUE(job.over());
+  free_all();
+}
+
+TEST_F(SetsTest, ReadySendsAreImpliedLikewise) {
+  build_both(2, true);
+  EXPECT_EQ(count(1, Clearance::kImplied), 8u);
+  run(1, 5);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 5 * 3u);
+  free_all();
+}
+
+struct OneRank : SetsTest {
+  OneRank() : SetsTest(1) {}
+};
+TEST_F(OneRank, IsItsOwnNeighbour) {
+  connect(0, 0, 2);
+  build();
+  EXPECT_EQ(count(0, Clearance::kImplied), 8u);
+  run(1, 5);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 5 * 3u);
+  free_all();
+}
+
+struct SmallPool : SetsTest {
+  SmallPool() : SetsTest(2, {.limits = {.deferred_depth = 4}}) {}
+};
+TEST_F(SmallPool, GoesByTheOverflow) {
+  build_both(3);
+  run(1, 7);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 7 * 4u);
+  free_all();
+}
+
+struct ShortMessages : SetsTest {
+  ShortMessages() : SetsTest(2, {.limits = {.max_message_bytes = kBytes / 4}}) {}
+};
+TEST_F(ShortMessages, CountByPiece) {
+  build_both(2);
+  EXPECT_EQ(sides[0][0][0]->exchange->messages, 16u);
+  run(1, 4);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 4 * 9u);
+  free_all();
+}
+
+// ---- Whose turn it is
+
+TEST_F(SetsTest, AStartOfTheWrongSetIsRefused) {
+  build_both(2);
+  refused(0, sides[0][1],
+          "exchange \"halo\", set 1 (2 sends, 2 receives) cannot be started: it is the other set's turn");
+  start(0, 1);
+  refused(0, sides[0][1], "the wait for the other set's last start was not enqueued");
+  refused(0, sides[0][0], "the wait for the request's previous start was not enqueued");
+  wait(0, 1);
+  refused(0, sides[0][0], "set 0 (2 sends, 2 receives) cannot be started: it is the other set's turn");
+  start(0, 2);
+  wait(0, 2);
+  refused(0, sides[0][1], "it is the other set's turn");
+  for (uint64_t i : {1u, 2u}) {
+    start(1, i);
+    wait(1, i);
+  }
+  run(3, 6);
+  free_all();
+}
+
+TEST_F(SetsTest, NotBothByOneCall) {
+  build_both(1);
+  Set both = sides[0][0];
+  both.insert(both.end(), sides[0][1].begin(), sides[0][1].end());
+  refused(0, both, "it is the other set's turn");
+  run(1, 1);
+  refused(0, both, "it is the other set's turn");
+  run(2, 3);
+  free_all();
+}
+
+TEST_F(SetsTest, PartOfASetIsRefused) {
+  build_both(2);
+  refused(0, {sides[0][0][0]}, "1 of its 4 requests");
+  refused(0, {sides[0][0][0], sides[0][0][1], sides[0][1][2], sides[0][1][3]}, "2 of its 4 requests");
+  run(1, 2);
+  free_all();
+}
+
+TEST_F(SetsTest, GoesOnOnAnotherQueueOnceTheOtherSetHasCompleted) {
+  build_both(1);
+  ManualStream stream;
+  auto queue = std::move(core::Queue::create(job[0].endpoint, stream).value());
+  ++usage[0].counters;
+  start(0, 1);
+  wait(0, 1);
+  const Status status = queue->start(sides[0][1]);
+  EXPECT_EQ(status.code(), Code::kInvalidState);
+  EXPECT_TRUE(has(status, "the other set's last start is on another queue and has not completed")) << status.message();
+  EXPECT_TRUE(stream.empty());
+  start(1, 1);
+  wait(1, 1);
+  job.run();
+  // Nor where its messages have come, and one of them, not the first, is not unpacked yet.
+  uint64_t unpacked = 0;
+  Request& receive = *sides[0][0].back();
+  ASSERT_NE(&receive, receive.exchange->lead);
+  receive.moved.address = &unpacked;
+  EXPECT_EQ(queue->start(sides[0][1]).code(), Code::kInvalidState);
+  unpacked = 1;
+  EXPECT_TRUE(works(queue->start(sides[0][1])));
+  receive.moved = {};
+  EXPECT_TRUE(works(queue->wait(sides[0][1])));
+  start(1, 2);
+  for (Request* request : sides[0][1])
+    fill(*request, seed(*request, 2));
+  wait(1, 2);
+  while (stream.step())
+    job.run();
+  job.run();
+  EXPECT_TRUE(stream.empty());
+  EXPECT_TRUE(queue->settled());
+  run(3, 4);
+  free_all();
+}
+
+// ---- Where clear-to-sends are not implied
+
+TEST_F(SetsTest, AHintThatOneSideGaveIsIgnored) {
+  connect(0, 1, 8);
+  connect(1, 0, 8);
+  make(0);
+  match();
+  EXPECT_EQ(count(0, Clearance::kOneSided), 32u);
+  EXPECT_FALSE(has_two_sets(0));
+  EXPECT_EQ(core::why_not_implied(*sides[0][1][0]), "rank 1 has no exchange with two sets there");
+  EXPECT_EQ(sides[0][0][0]->exchange->describe(), "exchange \"halo\" (8 sends, 8 receives)");
+  run(1, 4);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 4 * 17u);
+  // They are two exchanges: each may be started when it has been waited for.
+  for (uint32_t rank : {0u, 1u}) {
+    start(rank, 1);
+    wait(rank, 1);
+  }
+  job.run();
+  EXPECT_TRUE(job.over());
+  free_set(0, 0);
+  EXPECT_FALSE(sides[0][1][0]->exchange->ended);
+  free_set(1, 0);
+  free_all();
+}
+
+TEST_F(SetsTest, NothingIsImpliedWhereNothingComesBack) {
+  connect(0, 1, 2);
+  build();
+  EXPECT_EQ(count(0, Clearance::kOneWay), 4u);
+  EXPECT_EQ(count(1, Clearance::kOneWay), 4u);
+  EXPECT_FALSE(has_two_sets(0) || has_two_sets(1));
+  EXPECT_EQ(core::why_not_implied(*sides[0][0][0]),
+            "in the other set nothing comes from rank 1, or not between the same exchanges");
+  EXPECT_EQ(core::why_not_implied(*sides[1][0][0]),
+            "in the other set nothing goes to rank 0, or not between the same exchanges");
+  start(0, 1);
+  job.run();
+  EXPECT_TRUE(is_clear(*sides[1][0][0])) << "rank 1 has not started";
+  wait(0, 1);
+  start(1, 1);
+  wait(1, 1);
+  run(2, 5);
+  free_all();
+}
+
+// Set 0 goes there and set 1 comes back: no message of one set answers those of the same.
+TEST_F(SetsTest, AnswersMustComeInTheOtherSet) {
+  connect(0, 1, 1, false, {0});
+  connect(1, 0, 1, false, {1});
+  build();
+  EXPECT_EQ(count(0, Clearance::kImplied), 2u) << "each set's message proves that the other's buffer is free";
+  run(1, 6);
+  free_all();
+}
+
+TEST_F(SetsTest, BothWaysInOneSetAloneIsOneWay) {
+  connect(0, 1, 1, false, {0});
+  connect(1, 0, 1, false, {0});
+  sides[0][1].push_back(job[0].endpoint.new_request(job[0].transfer(Direction::kSend, core::kNobody, 0, kBytes)));
+  make(0);
+  sides[1][1].push_back(job[1].endpoint.new_request(job[1].transfer(Direction::kSend, core::kNobody, 0, kBytes)));
+  make(1);
+  match();
+  EXPECT_EQ(count(0, Clearance::kOneWay), 2u);
+  EXPECT_FALSE(has_two_sets(0));
+  run(1, 4);
+  free_all();
+}
+
+TEST_F(SetsTest, NothingIsImpliedBetweenUnlikeSets) {
+  add(0, 0, 1, 1);
+  add(0, 1, 1, 0);
+  add(1, 0, 0, 1);
+  add(1, 1, 0, 0);
+  build();
+  EXPECT_EQ(count(0, Clearance::kCrossed), 4u);
+  EXPECT_FALSE(has_two_sets(0) || has_two_sets(1));
+  EXPECT_EQ(core::why_not_implied(*sides[0][0][0]), "rank 1 has its request in the other set");
+  free_all();
+}
+
+struct ThreeRanks : SetsTest {
+  ThreeRanks() : SetsTest(3) {}
+};
+
+TEST_F(ThreeRanks, OneExchangeMayHaveBoth) {
+  for (uint32_t other : {1u, 2u}) {
+    connect(0, other, 2);
+    connect(other, 0, 2);
+  }
+  make(0);
+  make(1);  // rank 2 has single requests
+  match();
+  EXPECT_EQ(count(0, Clearance::kImplied), 8u);
+  EXPECT_EQ(count(0, Clearance::kOneSided), 8u);
+  EXPECT_TRUE(has_two_sets(0) && has_two_sets(1));
+  EXPECT_EQ(sides[0][0][0]->exchange->sends, 2u);
+  EXPECT_EQ(sides[0][0][0]->exchange->ring_value(), 4u);
+  run(1, 6);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 6 * (4 + 2 + 1u)) << "writes, clear-to-sends to rank 2, the done word";
+  EXPECT_EQ(job[1].endpoint.entries_posted(), 6 * 3u);
+  refused(0, sides[0][1], "it is the other set's turn");
+  // Each waits for what it needs: rank 2 has not started 7, so that nothing of rank 0 goes out.
+  start(0, 7);
+  start(1, 7);
+  job.run();
+  EXPECT_TRUE(is_clear(*sides[2][0][1]));
+  wait(0, 7);
+  wait(1, 7);
+  start(2, 7);
+  wait(2, 7);
+  job.run();
+  EXPECT_TRUE(job.over());
+  free_all();
+}
+
+TEST_F(ThreeRanks, InARing) {
+  for (uint32_t rank : {0u, 1u, 2u}) {
+    connect(rank, (rank + 1) % 3);
+    connect((rank + 1) % 3, rank);
+  }
+  build();
+  for (uint32_t rank : {0u, 1u, 2u})
+    EXPECT_EQ(count(rank, Clearance::kImplied), 8u);
+  run(1, 9);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 9 * 3u);
+  free_all();
+}
+
+// A ring that goes round one way: who is sent to is not received from.
+TEST_F(ThreeRanks, RoundOneWayNothingIsImplied) {
+  for (uint32_t rank : {0u, 1u, 2u})
+    connect(rank, (rank + 1) % 3);
+  build();
+  EXPECT_EQ(count(0, Clearance::kOneWay), 4u);
+  run(1, 4);
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 4 * 3u);
+  free_all();
+}
+
+// ---- How it begins and ends
+
+struct FewForSets : SetsTest {
+  FewForSets() : SetsTest(2, {.limits = {.max_counters = 4}}) {}
+};
+TEST_F(FewForSets, IsRefusedAndNothingHasChanged) {
+  connect(0, 1);
+  EXPECT_EQ(job[0].endpoint.make_exchange("halo", sides[0][0], sides[0][1]).code(), Code::kExhausted);
+  EXPECT_EQ(sides[0][0][0]->exchange, nullptr);
+  EXPECT_EQ(sides[0][1][0]->exchange, nullptr);
+  free_all();
+}
+
+TEST_F(SetsTest, StartsOnceAllOfBothAreMatched) {
+  connect(0, 1);
+  connect(1, 0);
+  make(0);
+  make(1);
+  for (Request* request : sides[0][0])
+    EXPECT_TRUE(works(job[0].matcher.begin(*request)));
+  begin(1);
+  job.match();
+  EXPECT_TRUE(sides[0][0][0]->matched() && sides[0][0][1]->matched());
+  refused(0, sides[0][0], "has a member of its other set that is not matched (send, peer 1, tag 2, 64 B)");
+  for (Request* request : sides[0][1])
+    EXPECT_TRUE(works(job[0].matcher.begin(*request)));
+  job.match();
+  run(1, 4);
+  free_all();
+}
+
+TEST_F(SetsTest, EndsWithTheFirstThatIsFreedOfEither) {
+  build_both(2);
+  run(1, 3);
+  free(0, sides[0][0].front());
+  sides[0][0].erase(sides[0][0].begin());
+  job.match();
+  refused(0, sides[0][0], "has lost a member, which was freed");
+  refused(0, sides[0][1], "has lost a member, which was freed");
+  free_all();
+}
+
+// What is under way of one set completes though all of the other have been freed.
+TEST_F(SetsTest, OneSetMayBeFreedWhileTheOtherIsUnderWay) {
+  build_both(2);
+  run(1, 1);
+  start(0, 2);
+  wait(0, 2);
+  free_set(0, 0);
+  start(1, 2);
+  wait(1, 2);
+  job.run();
+  EXPECT_TRUE(job.over());
+  free_all();
+}
+
+// Before it is known whether it would find out by what it sends.
+TEST_F(SetsTest, AReceiveHearsOfAnEndBeforeAllAreMatched) {
+  connect(0, 1);
+  connect(1, 0);
+  make(0);
+  make(1);
+  begin(1);
+  for (Request* request : sides[0][0])
+    EXPECT_TRUE(works(job[0].matcher.begin(*request)));
+  EXPECT_TRUE(works(job[0].matcher.begin(*sides[0][1][0])));
+  job.match();
+  free(1, sides[1][0][1]);  // the send of set 0 to rank 0
+  sides[1][0].pop_back();
+  job.match();
+  EXPECT_TRUE(works(job[0].matcher.begin(*sides[0][1][1])));
+  job.match();
+  EXPECT_EQ(sides[0][0][1]->clearance, Clearance::kImplied);
+  refused(0, sides[0][0], "rank 1 has freed its request", Code::kFailed);
+  free_all();
+}
+
+// Nothing that it sends would tell it.
+TEST_F(SetsTest, AReceiveHearsOfItsSendersEnd) {
+  connect(0, 1, 1, false, {0});
+  connect(1, 0, 1, false, {1});
+  build();
+  run(1, 2);
+  free_set(0, 0);
+  job.match();
+  refused(1, sides[1][0], "rank 0 has freed its request", Code::kFailed);
+  free_all();
+}
+
+// The done word has been raised by then, and a trigger is still to count that.
+TEST_F(SetsTest, IsClosedWhenItsTriggersHaveCounted) {
+  build_both(1);
+  job.fabric.held = [](const ModelFabric::Transit& transit) {
+    return transit.from == transit.to && transit.stage == ModelFabric::Transit::Stage::kPlaced;
+  };
+  for (uint32_t rank : {0u, 1u}) {
+    start(rank, 1);
+    wait(rank, 1);
+  }
+  job.run();
+  for (uint32_t rank : {0u, 1u}) {
+    EXPECT_TRUE(job[rank].stream.empty() && job[rank].queue->settled());
+    free_set(rank, 0);
+    free_set(rank, 1);
+    EXPECT_EQ(job[rank].endpoint.unclosed(), 1u) << "the trigger of set 1";
+  }
+  job.fabric.held = {};
+  job.run();
+  for (uint32_t rank : {0u, 1u}) {
+    Request* next = job[rank].endpoint.new_request(job[rank].transfer(Direction::kReceive, 1, 99, kBytes));
+    EXPECT_TRUE(works(job[rank].endpoint.open_resources(*next)));
+    job[rank].endpoint.close_resources(*next);
+    free(rank, next);
+  }
+  free_all();
+}
+
+// ---- What fails
+
+struct SetsFailures : ThreeRanks {
+  // All with all, and rank 0 with nobody, too. Rank 1 has the last iteration's data in set 1 still to read.
+  void build_triangle() {
+    for (uint32_t rank : {0u, 1u, 2u}) {
+      connect(rank, (rank + 1) % 3);
+      connect((rank + 1) % 3, rank);
+    }
+    for (Set& set : sides[0])
+      set.insert(set.begin(),
+                 job[0].endpoint.new_request(job[0].transfer(Direction::kSend, core::kNobody, 99, kBytes)));
+    build();
+    run(1, 4);
+  }
+  Request* receive_of(uint32_t rank, size_t which, uint32_t from) {
+    for (Request* request : sides[rank][which])
+      if (request->transfer.direction == Direction::kReceive && request->matched_nic == from)
+        return request;
+    return nullptr;
+  }
+};
+
+TEST_F(SetsFailures, LetsGoOfBothSetsAndAllAreTold) {
+  build_triangle();
+  Request* const freed = receive_of(2, 0, 0);
+  free(2, freed);
+  std::erase(sides[2][0], freed);
+  for (uint64_t i : {5u, 6u}) {
+    start(0, i);
+    wait_unread(0, i);
+  }
+  start(1, 5);
+  wait_unread(1, 5);
+  hear();
+  const std::vector<const Request*> first = told(0);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0]->transfer.direction, Direction::kSend);
+  hear();
+  EXPECT_TRUE(told(0).empty()) << "told once";
+  EXPECT_TRUE(job[0].stream.empty());
+  EXPECT_TRUE(job[0].queue->settled());
+  refused(0, sides[0][0], "", Code::kFailed);
+  EXPECT_EQ(job[0].queue->start(sides[0][1]).code(), Code::kFailed);
+  EXPECT_EQ(job[0].endpoint.explain_failure(*sides[0][1].back()).find("its exchange \"halo\" has failed with (send"),
+            0u);
+  hear();
+  EXPECT_FALSE(told(1).empty()) << "who waits for messages of rank 0";
+  hear();
+  EXPECT_TRUE(job[1].stream.empty());
+}
+
+// The stream is let past the wait of a start that failed, and rings for the next ones. Nothing may be written by that,
+// on a NIC that takes nothing back: nobody has proven that the buffers of the others are free.
+TEST_F(SetsFailures, WritesNothingThatIsNotProven) {
+  for (uint32_t rank : {0u, 1u, 2u})
+    job.fabric.nic(rank).mutable_caps().cancel = false;
+  build_triangle();
+  for (uint64_t i = 5; i <= 12; ++i) {
+    start(0, i);
+    wait_unread(0, i);
+  }
+  job.run();
+  Request* unread = receive_of(1, 1, 0);
+  EXPECT_TRUE(is_clear(*unread)) << "rank 1 has not started 5";
+  // An operation of rank 1's sending side has failed, it says, whose message 5 has not come.
+  job[0].endpoint.end_peer(*receive_of(0, 0, 1), 4, true);
+  EXPECT_EQ(told(0).size(), 1u);
+  hear();
+  EXPECT_TRUE(job[0].stream.empty()) << "it has been let go of";
+  EXPECT_TRUE(is_clear(*unread));
+  EXPECT_EQ(job[1].nic().read(unread->completion).value().success, 2 * 4u) << "of two starts of set 1";
+}
+
+TEST_F(SetsFailures, AStartIsRefusedWhereTheOtherSetHasFailed) {
+  build_triangle();
+  start(0, 5);
+  wait_unread(0, 5);
+  job[0].endpoint.end_peer(*receive_of(0, 0, 1), 4, true);
+  refused(0, sides[0][1], "an operation of the other set of the exchange \"halo\", set 1 (3 sends, 2 receives) failed",
+          Code::kFailed);
+  EXPECT_EQ(told(0).size(), 1u);
+  job.run();
+  EXPECT_TRUE(job[0].stream.empty());
+}
+
+// ---- What it says while it waits
+
+TEST_F(SetsTest, SaysWhichSetWaitsAndForWhat) {
+  build_both(1);
+  run(1, 4);
+  start(0, 5);
+  wait_unread(0, 5);
+  EXPECT_EQ(job[0].queue->explain_stall(),
+            "the exchange \"halo\", set 0 (1 sends, 1 receives) waits for iteration 3: done word 2 of 3 <- counter of "
+            "messages 4 of 6 <- this stream has not reached start 3");
+  job.run();
+  EXPECT_EQ(job[0].queue->explain_stall(),
+            "the exchange \"halo\", set 0 (1 sends, 1 receives) waits for iteration 3: done word 2 of 3 <- counter of "
+            "messages 5 of 6 <- 1 missing, of the messages from rank 1 and the acknowledgements of rank 1");
+  EXPECT_EQ(job[0].queue->explain_part(*sides[0][0][0], 3).missing, core::Queue::Missing::kAnswer);
+  EXPECT_EQ(job[0].queue->explain_part(*sides[0][0][1], 3).about, sides[0][0][1]);
+  start(1, 5);
+  wait_unread(1, 5);
+  job.run();
+  EXPECT_TRUE(job.over());
+  free_all();
+}
+
+// A ready send whose clear-to-sends are implied goes out with the regular ones.
+TEST_F(ThreeRanks, SaysThatAReadySendWaitsForOthersClearToSends) {
+  connect(0, 1, 1, true);
+  connect(1, 0, 1, true);
+  connect(0, 2);
+  make(0);
+  make(1);
+  match();
+  start(0, 1);
+  wait_unread(0, 1);
+  job.run();
+  const core::Queue::Explanation why = job[0].queue->explain_part(*sides[0][0][0], 1);
+  EXPECT_EQ(why.missing, core::Queue::Missing::kPeer);
+  EXPECT_EQ(why.about, sides[0][0][2]) << why.text;
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,114 @@
+// LocalJob: the processes of a job in one, each with a threaded NIC, a host stream and a queue.
+#ifndef LANYARD_TESTS_CORE_LOCAL_JOB_H_
+#define LANYARD_TESTS_CORE_LOCAL_JOB_H_
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gpu/host/host_stream.h"
+#include "tests/core/core_mail.h"
+#include "tests/core/core_process.h"
+#include "tests/contract/local_fabric.h"
+
+namespace lanyard {
+
+struct LocalJobOptions {
+  LocalOptions local = {};
+  bool overflow_thread = true;
+  // Whether a stream that waits helps the NIC and the overflow along; else only their own threads
+  // do anything.
+  bool helpers = true;
+  core::Strategy strategy = core::Strategy::kTargetCounter;
+};
+
+class LocalJob {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Longer than anything that works ever takes, under any sanitizer.
+  static constexpr std::chrono::seconds kBound{120};
+
+  struct Rank : Process {
+    Rank(nic::Nic& nic, uint32_t rank, Mail& mail, const LocalJobOptions& options)
+        : Process(nic, rank, mail,
+                  {.overflow = true, .overflow_thread = options.overflow_thread, .strategy = options.strategy}),
+          helper(endpoint) {
+      if (options.helpers)
+        stream.set_helper(&helper);
+      queue = std::move(core::Queue::create(endpoint, stream).value());
+    }
+    ~Rank() { stream.set_helper(nullptr); }
+
+    void start(std::span<Request* const> requests) { EXPECT_TRUE(works(queue->start(requests))); }
+    void wait(std::span<Request* const> requests) { EXPECT_TRUE(works(queue->wait(requests))); }
+    // Kernels live as long as the rank.
+    void launch(std::function<void()> kernel) {
+      kernels_.push_back(std::move(kernel));
+      EXPECT_TRUE(works(
+          stream.launch([](void* argument) { (*static_cast<std::function<void()>*>(argument))(); }, &kernels_.back())));
+    }
+    void enqueue(const gpu::StreamOp& op) { EXPECT_TRUE(works(stream.enqueue({&op, 1}))); }
+    // Until everything enqueued has run, with the calling thread's help.
+    void synchronize() {
+      const Status status = stream.synchronize(Clock::now() + kBound);
+      EXPECT_TRUE(works(status)) << "rank " << rank << "\n" << queue->explain_stall();
+    }
+    // The same without a call into anything of the job's.
+    void watch() {
+      const auto deadline = Clock::now() + kBound;
+      while (stream.executed() < stream.enqueued() && Clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      EXPECT_EQ(stream.executed(), stream.enqueued()) << "rank " << rank << "\n" << queue->explain_stall();
+    }
+
+    struct NicHelper final : gpu::Helper {
+      explicit NicHelper(core::Endpoint& endpoint) : endpoint(endpoint) {}
+      bool help() override { return endpoint.nic().progress() + endpoint.overflow().drain() > 0; }
+      uint64_t activity() override { return endpoint.nic().activity(); }
+      void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) override {
+        endpoint.nic().wait_since(seen, timeout);
+      }
+      core::Endpoint& endpoint;
+    };
+
+    NicHelper helper;
+
+   private:
+    std::deque<std::function<void()>> kernels_;
+
+   public:
+    gpu::HostStream stream;
+    std::unique_ptr<core::Queue> queue;
+  };
+
+  LocalJob(uint32_t ranks, const LocalJobOptions& options) : mail(ranks), fabric(ranks, options.local) {
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      ranks_.push_back(std::make_unique<Rank>(fabric.nic(rank), rank, mail, options));
+  }
+
+  uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
+  Rank& operator[](uint32_t rank) { return *ranks_[rank]; }
+  void match() {
+    while (mail.under_way() > 0)
+      for (auto& rank : ranks_)
+        rank->matcher.progress();
+  }
+
+  Mail mail;
+  LocalFabric fabric;
+
+ private:
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+}  // namespace lanyard
+
+#endif  // LANYARD_TESTS_CORE_LOCAL_JOB_H_

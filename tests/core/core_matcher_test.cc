@@ -1,0 +1,413 @@
+// Matcher: MPI's rules of matching, between processes that exchange cards in memory.
+#include "transport/core/matcher.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/core/core_process.h"
+#include "tests/contract/model_fabric.h"
+
+namespace lanyard {
+namespace {
+
+using core::Direction;
+using core::kAnySource;
+using core::kAnyTag;
+using core::Transfer;
+
+class MatcherTest : public ::testing::Test {
+ protected:
+  void build(uint32_t ranks, const nicsim::ModelLimits& limits = {}) {
+    fabric = std::make_unique<ModelFabric>(ranks, limits);
+    mail = std::make_unique<Mail>(ranks);
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      processes.push_back(std::make_unique<Process>(fabric->nic(rank), rank, *mail, core::Endpoint::Options{}));
+  }
+  Process& rank(uint32_t which) { return *processes[which]; }
+  void carry() {
+    while (mail->under_way() > 0)
+      for (auto& process : processes)
+        process->matcher.progress();
+  }
+  nic::Usage usage(uint32_t which) { return fabric->nic(which).usage(); }
+
+  // The two are each other's: the send writes where the receive is.
+  static ::testing::AssertionResult paired(const Request& send, const Request& receive) {
+    if (!send.matched() || !receive.matched())
+      return ::testing::AssertionFailure() << "not matched";
+    if (receive.matched_bytes != send.transfer.bytes || receive.matched_tag != send.transfer.tag ||
+        receive.matched_peer != send.transfer.rank)
+      return ::testing::AssertionFailure() << "the receive has matched " << receive.describe();
+    return ::testing::AssertionSuccess();
+  }
+
+  std::unique_ptr<ModelFabric> fabric;
+  std::unique_ptr<Mail> mail;
+  std::vector<std::unique_ptr<Process>> processes;
+};
+
+TEST_F(MatcherTest, EitherSideMayComeFirst) {
+  build(2);
+  for (const bool send_first : {true, false}) {
+    Request* send = nullptr;
+    Request* receive = nullptr;
+    const auto post = [&](bool sending) {
+      Request*& request = sending ? send : receive;
+      request = sending ? &rank(0).send(1, 5, 10) : &rank(1).receive(0, 5, 20);
+      carry();
+    };
+    post(send_first);
+    EXPECT_EQ((send_first ? send : receive)->state, Request::State::kMatching);
+    post(!send_first);
+    EXPECT_TRUE(paired(*send, *receive));
+    EXPECT_EQ(receive->matched_bytes, 10u) << "the message's length, not the buffer's";
+    EXPECT_EQ(receive->matched_nic, 0u);
+    EXPECT_EQ(send->matched_nic, 1u);
+    EXPECT_TRUE(send->match_error.ok() && receive->match_error.ok());
+  }
+}
+
+// Processes that do not agree on who tells a receive are told so, on both sides, and nothing is kept.
+TEST_F(MatcherTest, StrategiesMustBeTheSame) {
+  fabric = std::make_unique<ModelFabric>(2, nicsim::ModelLimits{});
+  mail = std::make_unique<Mail>(2);
+  for (const core::Strategy strategy : {core::Strategy::kTargetCounter, core::Strategy::kSenderFlag}) {
+    const auto rank = static_cast<uint32_t>(processes.size());
+    processes.push_back(
+        std::make_unique<Process>(fabric->nic(rank), rank, *mail, core::Endpoint::Options{.strategy = strategy}));
+  }
+  Request& send = rank(0).send(1, 5, 10);
+  Request& receive = rank(1).receive(0, 5, 10);
+  carry();
+  for (const Request* request : {&send, &receive}) {
+    EXPECT_EQ(request->state, Request::State::kFresh);
+    EXPECT_EQ(request->match_error.code(), Code::kInvalidArgument);
+    EXPECT_NE(request->match_error.message().find("LANYARD_STRATEGY"), std::string::npos)
+        << request->match_error.message();
+  }
+  EXPECT_EQ(usage(0).counters, 0u);
+  EXPECT_EQ(usage(1).counters, 0u);
+}
+
+// Of sends and receives that fit each other the oldest are paired (told apart by their lengths).
+TEST_F(MatcherTest, OrderIsKept) {
+  for (const bool sends_first : {true, false}) {
+    build(2);
+    std::vector<Request*> sends, receives;
+    const auto post = [&](bool sending) {
+      for (uint64_t i = 1; i <= 10; ++i)
+        if (sending)
+          sends.push_back(&rank(0).send(1, 5, i));
+        else
+          receives.push_back(&rank(1).receive(0, 5, 100));
+      carry();
+    };
+    post(sends_first);
+    post(!sends_first);
+    for (size_t i = 0; i < 10; ++i)
+      EXPECT_TRUE(paired(*sends[i], *receives[i])) << i;
+    processes.clear();
+  }
+}
+
+TEST_F(MatcherTest, TagsChoose) {
+  build(2);
+  Request& send1 = rank(0).send(1, 1, 11);
+  Request& send2 = rank(0).send(1, 2, 12);
+  Request& again = rank(0).send(1, 1, 13);
+  carry();
+  Request& other = rank(1).receive(0, 3, 100);
+  Request& receive2 = rank(1).receive(0, 2, 100);
+  Request& receive1 = rank(1).receive(0, 1, 100);
+  carry();
+  EXPECT_TRUE(paired(send1, receive1));
+  EXPECT_TRUE(paired(send2, receive2));
+  EXPECT_FALSE(again.matched());
+  EXPECT_FALSE(other.matched());
+  Request& any = rank(1).receive(0, kAnyTag, 100);
+  carry();
+  EXPECT_TRUE(paired(again, any));
+  EXPECT_EQ(any.matched_tag, 1);
+}
+
+TEST_F(MatcherTest, WildcardsBindToWhatTheyMatch) {
+  build(3);
+  Request& any = rank(2).receive(kAnySource, kAnyTag, 100);
+  Request& from1 = rank(2).receive(1, kAnyTag, 100);
+  Request& tag9 = rank(2).receive(kAnySource, 9, 100);
+  EXPECT_EQ(any.describe(), "recv, peer any, tag any, 100 B");
+  Request& send1 = rank(1).send(2, 9, 41);
+  carry();
+  EXPECT_TRUE(paired(send1, any)) << "the oldest that fits";
+  EXPECT_EQ(any.describe(), "recv, peer 1, tag 9, 41 B");
+  Request& send0 = rank(0).send(2, 8, 42);
+  carry();
+  EXPECT_FALSE(send0.matched()) << "from rank 0 with tag 8 nobody receives";
+  Request& send0_tag9 = rank(0).send(2, 9, 43);
+  carry();
+  EXPECT_TRUE(paired(send0_tag9, tag9));
+  EXPECT_EQ(tag9.matched_nic, 0u);
+  Request& send1_again = rank(1).send(2, 3, 44);
+  carry();
+  EXPECT_TRUE(paired(send1_again, from1));
+  Request& last = rank(2).receive(kAnySource, 8, 100);
+  EXPECT_TRUE(last.matched()) << "an offer that waits is taken at once";
+  carry();
+  EXPECT_TRUE(paired(send0, last));
+}
+
+// The same ranks and tags in two communicators never meet, wildcards or not.
+TEST_F(MatcherTest, CommunicatorsNeverCross) {
+  build(2);
+  Transfer in2 = rank(1).transfer(Direction::kReceive, kAnySource, kAnyTag, 100);
+  in2.communicator = 2;
+  Request& receive2 = rank(1).begin(in2);
+  Request& send1 = rank(0).send(1, 5, 11);
+  carry();
+  EXPECT_FALSE(send1.matched() || receive2.matched());
+  Transfer out2 = rank(0).transfer(Direction::kSend, 1, 5, 12);
+  out2.communicator = 2;
+  Request& send2 = rank(0).begin(out2);
+  Request& receive1 = rank(1).receive(0, 5, 100);
+  carry();
+  EXPECT_TRUE(paired(send1, receive1));
+  EXPECT_TRUE(paired(send2, receive2));
+}
+
+// Ranks are the communicator's, NICs are the job's.
+TEST_F(MatcherTest, RanksOfACommunicatorAreNotNics) {
+  build(3);
+  Transfer out = rank(2).transfer(Direction::kSend, 1, 5, 8);  // to its rank 1, which is NIC 0
+  out.communicator = 9;
+  out.rank = 0;
+  out.peer_nic = 0;
+  Transfer in = rank(0).transfer(Direction::kReceive, 0, 5, 8);
+  in.communicator = 9;
+  in.rank = 1;
+  Request& send = rank(2).begin(out);
+  Request& receive = rank(0).begin(in);
+  carry();
+  EXPECT_TRUE(paired(send, receive));
+  EXPECT_EQ(receive.matched_peer, 0);
+  EXPECT_EQ(receive.matched_nic, 2u);
+  EXPECT_EQ(send.matched_nic, 0u);
+}
+
+TEST_F(MatcherTest, ToItself) {
+  build(1);
+  Request& receive = rank(0).receive(0, 1, 10);
+  Request& send = rank(0).send(0, 1, 10);
+  carry();
+  EXPECT_TRUE(paired(send, receive));
+}
+
+TEST_F(MatcherTest, NobodyMatchesAtOnceWithoutACard) {
+  build(1);
+  for (Request* request : {&rank(0).send(core::kNobody, 1, 10), &rank(0).receive(core::kNobody, kAnyTag, 10)}) {
+    EXPECT_TRUE(request->matched());
+    EXPECT_EQ(request->matched_bytes, 0u);
+    EXPECT_EQ(request->matched_peer, core::kNobody);
+    EXPECT_EQ(request->describe().find(request->transfer.direction == Direction::kSend ? "send" : "recv"), 0u);
+    EXPECT_NE(request->describe().find("peer none"), std::string::npos);
+  }
+  EXPECT_EQ(mail->sent(), 0u);
+  EXPECT_EQ(usage(0).counters, 0u);
+  EXPECT_EQ(usage(0).regions, 0u);
+}
+
+TEST_F(MatcherTest, AMatchedOrMatchingRequestDoesNotMatchAgain) {
+  build(2);
+  Request& send = rank(0).send(1, 5, 8);
+  EXPECT_EQ(rank(0).matcher.begin(send).code(), Code::kInvalidState);
+  Request& receive = rank(1).receive(0, 5, 8);
+  carry();
+  const nic::Usage before = usage(0);
+  EXPECT_EQ(rank(0).matcher.begin(send).code(), Code::kInvalidState);
+  EXPECT_EQ(rank(1).matcher.begin(receive).code(), Code::kInvalidState);
+  EXPECT_TRUE(paired(send, receive));
+  EXPECT_EQ(usage(0).counters, before.counters);
+  EXPECT_EQ(mail->under_way(), 0u);
+}
+
+// ---- Failure
+
+// A send that is longer than its receive fails on both sides, uses both up, leaves nothing open,
+// and each may be matched again.
+TEST_F(MatcherTest, TruncationFailsBothSides) {
+  for (const bool send_first : {true, false}) {
+    build(2);
+    Request* send = nullptr;
+    Request* receive = nullptr;
+    const auto post = [&](bool sending) {
+      if (sending)
+        send = &rank(0).send(1, 5, 101);
+      else
+        receive = &rank(1).receive(0, 5, 100);
+      carry();
+    };
+    post(send_first);
+    post(!send_first);
+    for (Request* request : {send, receive}) {
+      EXPECT_EQ(request->state, Request::State::kFresh);
+      EXPECT_EQ(request->match_error.code(), Code::kTruncated);
+      EXPECT_NE(request->match_error.message().find("101"), std::string::npos);
+      EXPECT_NE(request->match_error.message().find("100"), std::string::npos);
+      EXPECT_EQ(request->failures, 0u);
+    }
+    for (uint32_t which : {0u, 1u}) {
+      EXPECT_EQ(usage(which).counters, 0u);
+      EXPECT_LE(usage(which).regions, 1u) << "a slab of words stays";
+    }
+    Request& fits = rank(0).send(1, 5, 100);
+    EXPECT_TRUE(works(rank(1).matcher.begin(*receive)));
+    EXPECT_TRUE(receive->match_error.ok()) << "a new attempt has no error yet";
+    carry();
+    EXPECT_TRUE(paired(fits, *receive));
+    EXPECT_TRUE(works(rank(0).matcher.begin(*send)));
+    Request& roomy = rank(1).receive(0, 5, 101);
+    carry();
+    EXPECT_TRUE(paired(*send, roomy));
+    processes.clear();
+  }
+}
+
+// Whatever runs out, wherever: the attempt is refused, nothing stays open and no card is sent.
+TEST_F(MatcherTest, ExhaustionHalfWayLeavesNothingOpen) {
+  struct Case {
+    uint32_t counters, regions;
+    bool sending, ready, fits;
+  };
+  for (const Case& c : {Case{2, 3, true, false, true}, Case{1, 3, true, false, false}, Case{2, 2, true, false, false},
+                        Case{2, 1, true, false, false}, Case{1, 2, true, true, true}, Case{1, 1, true, true, false},
+                        Case{1, 2, false, false, true}, Case{1, 1, false, false, false}}) {
+    SCOPED_TRACE(std::to_string(c.counters) + " counters, " + std::to_string(c.regions) + " regions");
+    build(2, {.max_counters = c.counters, .max_regions = c.regions});
+    Transfer transfer = rank(0).transfer(c.sending ? Direction::kSend : Direction::kReceive, 1, 5, 8);
+    transfer.ready = c.ready;
+    Request& request = *rank(0).endpoint.new_request(transfer);
+    for (int tries = 0; tries < 3; ++tries) {
+      const Status status = rank(0).matcher.begin(request);
+      ASSERT_EQ(status.ok(), c.fits) << status.to_string();
+      if (c.fits)
+        break;
+      EXPECT_EQ(status.code(), Code::kExhausted);
+      EXPECT_EQ(request.state, Request::State::kFresh);
+      EXPECT_EQ(usage(0).counters, 0u);
+      EXPECT_LE(usage(0).regions, 1u);
+      EXPECT_EQ(mail->sent(), 0u);
+    }
+    if (!c.fits) {
+      EXPECT_TRUE(works(rank(0).endpoint.free_request(&request)));
+    }
+    processes.clear();
+  }
+}
+
+TEST_F(MatcherTest, AnOfferThatCannotBeSentIsAsIfNeverMade) {
+  build(2);
+  mail->break_down(0);
+  Request& send = *rank(0).endpoint.new_request(rank(0).transfer(Direction::kSend, 1, 5, 8));
+  EXPECT_EQ(rank(0).matcher.begin(send).code(), Code::kFailed);
+  EXPECT_EQ(send.state, Request::State::kFresh);
+  EXPECT_EQ(usage(0).counters, 0u);
+  mail->repair(0);
+  EXPECT_TRUE(works(rank(0).matcher.begin(send)));
+  Request& receive = rank(1).receive(0, 5, 8);
+  carry();
+  EXPECT_TRUE(paired(send, receive));
+}
+
+// What begins after its peer was found to have ended waits for nobody.
+TEST_F(MatcherTest, AReceiveFromWhoHasEndedFailsAtOnce) {
+  build(3);
+  mail->end(1);
+  Request& receive = *rank(0).endpoint.new_request(rank(0).transfer(Direction::kReceive, 1, 5, 8));
+  const Status status = rank(0).matcher.begin(receive);
+  EXPECT_EQ(status.code(), Code::kFailed);
+  EXPECT_NE(status.message().find("rank 1 has ended"), std::string::npos) << status.message();
+  EXPECT_EQ(receive.state, Request::State::kFresh);
+  EXPECT_EQ(usage(0).counters, 0u);
+  Request& from_any = rank(0).receive(kAnySource, 5, 8);
+  Request& send = rank(2).send(0, 5, 8);
+  carry();
+  EXPECT_TRUE(paired(send, from_any)) << "others may come";
+}
+
+// Other processes write the cards: what makes no sense harms nobody.
+TEST_F(MatcherTest, CardsOfNoSenseAreNobodys) {
+  build(3);
+  core::Courier& forger = mail->courier(2);
+  Request& receive = rank(0).receive(1, 5, 8);
+  Request& send = rank(0).send(1, 6, 8);
+  core::MatchCard offer;
+  offer.from_nic = 2;
+  offer.communicator = receive.transfer.communicator;
+  offer.source = 1;
+  offer.tag = 5;
+  offer.bytes = 8;
+  ASSERT_EQ(offer.longest, 0u);
+  ASSERT_TRUE(works(forger.send(0, offer)));
+  core::MatchCard answer;
+  answer.kind = core::MatchCard::Kind::kAccept;
+  answer.from_nic = 2;
+  answer.send = send.number;
+  answer.longest = 64;
+  ASSERT_TRUE(works(forger.send(0, answer)));
+  answer.send = receive.number;
+  ASSERT_TRUE(works(forger.send(0, answer)));
+  carry();
+  EXPECT_EQ(receive.state, Request::State::kMatching);
+  EXPECT_EQ(send.state, Request::State::kMatching);
+  Request& theirs = rank(1).send(0, 5, 8);
+  Request& in = rank(1).receive(0, 6, 8);
+  carry();
+  EXPECT_TRUE(paired(theirs, receive));
+  EXPECT_TRUE(paired(send, in));
+}
+
+TEST_F(MatcherTest, AnAnswerThatCannotBeSentFailsTheReceive) {
+  build(2);
+  rank(0).send(1, 5, 8);
+  rank(0).send(1, 6, 8);
+  carry();
+  mail->break_down(1);
+  Request& offered = rank(1).receive(0, 5, 8);  // the offer is here
+  EXPECT_EQ(offered.state, Request::State::kFresh);
+  EXPECT_EQ(offered.match_error.code(), Code::kFailed);
+  EXPECT_EQ(usage(1).counters, 0u);
+  Request& posted = rank(1).receive(0, 7, 8);  // the offer comes later
+  rank(0).send(1, 7, 8);
+  carry();
+  EXPECT_EQ(posted.state, Request::State::kFresh);
+  EXPECT_EQ(posted.match_error.code(), Code::kFailed);
+  EXPECT_EQ(usage(1).counters, 0u);
+  mail->repair(1);
+  Request& fine = rank(1).receive(0, 6, 8);
+  carry();
+  EXPECT_TRUE(fine.matched()) << "and nothing else was lost with it";
+}
+
+TEST_F(MatcherTest, AnOfferOfAProcessThatHasEndedIsNobodys) {
+  build(3);
+  Request& receive = rank(2).receive(kAnySource, 5, 8);
+  rank(0).send(2, 5, 8);
+  mail->end(0);
+  carry();
+  EXPECT_EQ(receive.state, Request::State::kMatching) << "somebody else may send it";
+  Request& send = rank(1).send(2, 5, 8);
+  carry();
+  EXPECT_TRUE(paired(send, receive));
+
+  rank(1).send(2, 6, 8);
+  carry();
+  mail->end(1);
+  Request& later = rank(2).receive(kAnySource, 6, 8);
+  EXPECT_EQ(later.state, Request::State::kMatching) << "the offer was here before it ended";
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,322 @@
+// Overflow: more operations than the NIC has entries, in single steps.
+#include "transport/core/overflow.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/core/core_manual_job.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard {
+namespace {
+
+using core::Overflow;
+using nic::CounterId;
+using nic::DeferredOp;
+
+// Notes what the overflow hands over, and how often it looks at a counter.
+struct WatchedNic final : nic::ForwardingNic {
+  using ForwardingNic::ForwardingNic;
+  Result<nic::CounterValue> read(CounterId counter) override {
+    ++reads;
+    return inner().read(counter);
+  }
+  Status post(std::span<const DeferredOp> ops) override {
+    Status status = inner().post(ops);
+    if (status.ok())
+      for (const DeferredOp& op : ops)
+        posted.push_back(op.op.context);
+    return status;
+  }
+  Result<nic::PreparedId> prepare(const nic::Op& op) override {
+    Result<nic::PreparedId> id = inner().prepare(op);
+    if (id.ok())
+      contexts[{id.value().index, id.value().generation}] = op.context;
+    return id;
+  }
+  Status post_prepared(std::span<const nic::Posting> postings) override {
+    Status status = inner().post_prepared(postings);
+    if (status.ok())
+      for (const nic::Posting& posting : postings)
+        posted.push_back(contexts.at({posting.prepared.index, posting.prepared.generation}));
+    return status;
+  }
+  Status issue(const nic::Op& op) override {
+    Status status = inner().issue(op);
+    if (status.ok())
+      issued.push_back(op.context);
+    return status;
+  }
+  uint64_t reads = 0;
+  std::vector<uint64_t> posted, issued;  // contexts
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> contexts;
+};
+
+class OverflowTest : public ::testing::Test {
+ protected:
+  void build(uint32_t depth) {
+    fabric = std::make_unique<ModelFabric>(1, nicsim::ModelLimits{.deferred_depth = depth});
+    nic = std::make_unique<WatchedNic>(fabric->nic(0));
+    overflow = std::make_unique<Overflow>(*nic, false);
+    log = nic->open_counter().value();
+  }
+  CounterId counter() { return nic->open_counter().value(); }
+  // An operation that adds one to `log` when it runs.
+  DeferredOp when(CounterId trigger, uint64_t threshold, uint64_t name) {
+    DeferredOp op{.op = {}, .trigger = trigger, .threshold = threshold};
+    op.op.kind = nic::OpKind::kCounterAdd;
+    op.op.counter = log;
+    op.op.value = 1;
+    op.op.context = name;
+    return op;
+  }
+  void ring(CounterId trigger, uint64_t value) { ASSERT_TRUE(works(nic->add(trigger, value))); }
+  uint64_t ran() { return fabric->nic(0).read(log).value().success; }
+  // Until nothing comes of it any more.
+  void drain() {
+    for (int fruitless = 0; fruitless < 64;) {
+      const size_t moved = overflow->drain() + fabric->quiesce();
+      fruitless = moved > 0 || overflow->empty() ? (overflow->empty() ? 64 : 0) : fruitless + 1;
+    }
+  }
+
+  std::unique_ptr<ModelFabric> fabric;
+  std::unique_ptr<WatchedNic> nic;
+  std::unique_ptr<Overflow> overflow;
+  CounterId log;
+};
+
+TEST_F(OverflowTest, EntriesAreFilledInOrder) {
+  build(2);
+  const CounterId trigger = counter();
+  std::vector<DeferredOp> ops;
+  for (uint64_t i = 1; i <= 6; ++i)
+    ops.push_back(when(trigger, i, i));
+  EXPECT_TRUE(overflow->empty());
+  EXPECT_EQ(overflow->drain(), 0u);
+  overflow->add(std::span(ops).first(4));
+  overflow->add(std::span(ops).subspan(4));
+  EXPECT_FALSE(overflow->empty());
+  EXPECT_EQ(overflow->overflowed(), 6u);
+  EXPECT_EQ(overflow->drain(), 2u);
+  drain();
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2})) << "no more fit";
+  EXPECT_EQ(ran(), 0u);
+  for (uint64_t i = 1; i <= 6; ++i) {
+    ring(trigger, 1);
+    drain();
+    EXPECT_EQ(ran(), i);
+  }
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(overflow->by_software(), 0u);
+  EXPECT_EQ(overflow->overflowed(), 6u);
+  EXPECT_TRUE(overflow->empty());
+}
+
+// Entries that never become free hold nobody up: what has fired is run, what has not is not.
+TEST_F(OverflowTest, WhatHasFiredRunsWithoutAnEntry) {
+  build(1);
+  const CounterId stuck = counter();
+  const CounterId a = counter();
+  const CounterId b = counter();
+  const DeferredOp ops[] = {when(stuck, 1, 1), when(a, 1, 2), when(b, 2, 3),
+                            when(a, 2, 4),     when(b, 1, 5), when(stuck, 2, 6)};
+  overflow->add(ops);
+  ring(a, 1);
+  drain();
+  EXPECT_EQ(nic->issued, (std::vector<uint64_t>{2}));
+  ring(b, 1);
+  drain();
+  EXPECT_EQ(nic->issued, (std::vector<uint64_t>{2, 5}));
+  // A failure is as good as a success (N1), and more than enough is enough.
+  ASSERT_TRUE(works(nic->add_error(b, 1)));
+  ring(a, 5);
+  drain();
+  EXPECT_EQ(overflow->by_software(), 4u);
+  EXPECT_EQ(ran(), 4u);
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1}));
+  EXPECT_FALSE(overflow->empty());
+  ring(stuck, 2);
+  drain();
+  EXPECT_TRUE(overflow->empty());
+  EXPECT_EQ(ran(), 6u);
+  EXPECT_EQ(nic->posted.size() + nic->issued.size(), 6u) << "each runs once";
+}
+
+TEST_F(OverflowTest, AFullNicIsTriedAgain) {
+  fabric = std::make_unique<ModelFabric>(1, nicsim::ModelLimits{.deferred_depth = 1, .max_in_flight = 1});
+  nic = std::make_unique<WatchedNic>(fabric->nic(0));
+  overflow = std::make_unique<Overflow>(*nic, false);
+  uint64_t words[2] = {1, 0};
+  const nic::RegionId region = nic->register_region(words, sizeof words).value();
+  const CounterId stuck = counter();
+  const CounterId trigger = counter();
+  nic::Op sum;
+  sum.kind = nic::OpKind::kAtomic;
+  sum.local = {region, 0};
+  sum.remote = {0, nic->key(region).value(), 8};
+  std::vector<DeferredOp> ops = {{.op = sum, .trigger = stuck, .threshold = 1}};
+  ops.resize(10, {.op = sum, .trigger = trigger, .threshold = 1});
+  overflow->add(ops);
+  ring(trigger, 1);
+  drain();
+  EXPECT_EQ(words[1], 9u) << "one at a time is under way, and all have run";
+  EXPECT_EQ(overflow->by_software(), 9u);
+}
+
+// ---- Long queues: the work for an operation does not grow with the number of those that wait
+
+// A request that is let go of takes its operations with it, whatever they wait for: what they name may be closed. The
+// others stay in their order.
+TEST_F(OverflowTest, WhatIsTakenBackIsOneRequests) {
+  build(1);
+  const CounterId shared = counter(), own = counter();
+  ASSERT_TRUE(works(nic->post(std::vector{when(counter(), 1, 9)})));  // takes the entry
+  overflow->add(std::vector{when(shared, 1, 1), when(shared, 1, 2), when(own, 1, 1), when(shared, 1, 3)});
+  overflow->cancel(1);
+  ASSERT_TRUE(works(nic->add(shared, 1)));
+  ASSERT_TRUE(works(nic->add(own, 1)));
+  for (int call = 0; call < 1000 && !overflow->empty(); ++call)
+    (void)overflow->drain();
+  EXPECT_TRUE(overflow->empty());
+  EXPECT_EQ(nic->issued, (std::vector<uint64_t>{2, 3}));
+  EXPECT_TRUE(works(nic->close_counter(own)));
+}
+
+TEST_F(OverflowTest, ALongQueueInOrder) {
+  constexpr uint64_t kOps = 20'000;
+  build(5);
+  const CounterId trigger = counter();
+  std::vector<DeferredOp> ops;
+  for (uint64_t i = 1; i <= kOps; ++i)
+    ops.push_back(when(trigger, i, i));
+  overflow->add(ops);
+  overflow->drain();
+  for (uint64_t i = 1; i <= kOps; ++i) {
+    ring(trigger, 1);
+    ASSERT_GT(fabric->quiesce(), 0u);
+    overflow->drain();
+  }
+  drain();
+  EXPECT_EQ(ran(), kOps);
+  EXPECT_TRUE(overflow->empty());
+  EXPECT_LE(nic->reads, 2 * kOps);
+  for (uint64_t i = 0; i < kOps; ++i)
+    ASSERT_EQ(nic->posted[i], i + 1);
+}
+
+TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
+  constexpr uint64_t kOps = 20'000;
+  build(5);
+  const CounterId stuck = counter();
+  std::vector<DeferredOp> ops(5, when(stuck, 1, 0));
+  std::vector<CounterId> triggers;
+  for (uint64_t i = 0; i < 100; ++i)
+    triggers.push_back(counter());
+  for (uint64_t i = 0; i < kOps; ++i)
+    ops.push_back(when(triggers[i * 7919 % 100], 1 + i % 3, i));
+  overflow->add(ops);
+  for (uint64_t round = 1; round <= 3; ++round)
+    for (const CounterId trigger : triggers)
+      ring(trigger, 1);
+  uint64_t calls = 0;
+  while (!overflow->empty() && ++calls < kOps) {
+    overflow->drain();
+    fabric->quiesce();
+  }
+  EXPECT_TRUE(overflow->empty());
+  EXPECT_EQ(ran(), kOps);
+  EXPECT_EQ(overflow->by_software(), kOps);
+  EXPECT_LE(nic->reads, 2 * kOps);
+}
+
+// ---- With the protocol on top
+
+class OverflowProtocol : public ::testing::TestWithParam<uint32_t> {};
+
+// Two sends and two receives a rank. With five entries or fewer, all of one rank's can wait for an
+// operation for which the other has no entry left, and the other way round.
+TEST_P(OverflowProtocol, TheClassicDeadlock) {
+  ManualJob job(2, {.limits = {.deferred_depth = GetParam()}});
+  std::vector<std::unique_ptr<Pair>> pairs;
+  for (int tag = 1; tag <= 4; ++tag)
+    pairs.push_back(std::make_unique<Pair>(job, tag % 2, 1 - tag % 2, 64, false, tag));
+  for (uint64_t i = 1; i <= 5; ++i) {
+    // Sends first: they are what takes the entries.
+    for (const bool sends : {true, false})
+      for (const auto& pair : pairs)
+        sends ? pair->start_send() : pair->start_receive();
+    for (size_t p = 0; p < pairs.size(); ++p)
+      fill(pairs[p]->send, 10 * i + p);
+    for (const auto& pair : pairs)
+      pair->wait_send(), pair->wait_receive();
+    job.run();
+    ASSERT_TRUE(job.over()) << job[0].queue->explain_stall();
+    for (size_t p = 0; p < pairs.size(); ++p)
+      ASSERT_TRUE(holds(pairs[p]->receive, 10 * i + p));
+    for (uint32_t rank : {0u, 1u}) {
+      EXPECT_TRUE(job[rank].endpoint.overflow().empty());
+      EXPECT_EQ(job[rank].nic().free_entries(), GetParam());
+      EXPECT_EQ(job[rank].endpoint.overflow().overflowed() > 0, GetParam() < 8);
+      EXPECT_LE(job[rank].endpoint.overflow().by_software(), job[rank].endpoint.overflow().overflowed());
+      EXPECT_EQ(job[rank].endpoint.entries_posted(), 8 * i);
+    }
+    if (GetParam() <= 5) {
+      EXPECT_GT(job[0].endpoint.overflow().by_software(), 0u);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Core, OverflowProtocol, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
+
+// What starts behind an overflow goes behind it, though entries may be free by then.
+TEST(OverflowOrder, NothingOvertakesTheOverflow) {
+  ModelFabric fabric(1, {.deferred_depth = 3});
+  WatchedNic nic(fabric.nic(0));
+  Mail mail(1);
+  Process process(nic, 0, mail, {.overflow = true, .overflow_thread = false});
+  ManualStream stream;
+  const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
+  std::vector<Request*> requests;
+  for (int tag = 0; tag < 3; ++tag) {
+    requests.push_back(&process.receive(0, tag, 8));
+    requests.push_back(&process.send(0, tag, 8));
+  }
+  process.matcher.progress();
+  process.matcher.progress();
+  const auto start = [&](size_t i) { ASSERT_TRUE(works(queue->start(std::span(requests).subspan(i, 1)))); };
+  start(0);
+  start(1);  // one of its two does not fit
+  EXPECT_EQ(process.endpoint.overflow().overflowed(), 1u);
+  stream.poll();
+  fabric.quiesce();
+  EXPECT_GT(nic.free_entries(), 0u);
+  start(2);
+  EXPECT_EQ(process.endpoint.overflow().overflowed(), 3u);
+  while (!process.endpoint.overflow().empty() || fabric.under_way() > 0) {
+    process.endpoint.overflow().drain();
+    stream.poll();
+    fabric.quiesce();
+    if (nic.posted.size() + nic.issued.size() == 6)
+      break;
+  }
+  const uint64_t a = requests[0]->number, b = requests[1]->number, c = requests[2]->number;
+  EXPECT_EQ(nic.posted, (std::vector<uint64_t>{a, a, b, b, c, c}));
+  start(3);
+  stream.poll();
+  while (!process.endpoint.overflow().empty()) {
+    process.endpoint.overflow().drain();
+    fabric.quiesce();
+  }
+  fabric.quiesce();
+  EXPECT_TRUE(queue->settled());
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,122 @@
+// Requests whose buffers have gaps: what starts and waits give the stream, and when the request is done with the
+// buffer.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "gpu/packing.h"
+#include "tests/core/core_local_job.h"
+
+namespace lanyard {
+namespace {
+
+// Every other word of a rank's own memory, from a send to a receive of its own.
+struct Packing : ::testing::Test {
+  static constexpr size_t kWords = 8;
+
+  core::Transfer transfer(core::Direction direction, std::array<uint64_t, 2 * kWords>& memory, int device) {
+    gpu::Shape word;
+    word.length = sizeof(uint64_t);
+    auto packing = std::make_shared<gpu::Packing>();
+    packing->layout = std::make_shared<const gpu::Layout>(repeat(word, kWords, 2 * sizeof(uint64_t)));
+    packing->packed = {new std::byte[kWords * sizeof(uint64_t)], std::default_delete<std::byte[]>()};
+    packing->memory = memory.data();
+    packing->device = device;
+    core::Transfer made = rank().transfer(direction, 0, 5, kWords * sizeof(uint64_t));
+    made.buffer = packing->packed.get();
+    made.packing = std::move(packing);
+    return made;
+  }
+  LocalJob::Rank& rank() { return job_[0]; }
+  void connect(int device = DeviceMemory::kHost) {
+    send = &rank().begin(transfer(core::Direction::kSend, out, DeviceMemory::kHost));
+    receive = &rank().begin(transfer(core::Direction::kReceive, in, device));
+    job_.match();
+    ASSERT_TRUE(send->matched() && receive->matched());
+  }
+  void free(Request* request) { EXPECT_TRUE(works(rank().endpoint.free_request(request))); }
+
+  LocalJob job_{1, {}};
+  std::array<uint64_t, 2 * kWords> out{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, in{};
+  Request* send = nullptr;
+  Request* receive = nullptr;
+};
+
+TEST_F(Packing, MovesWhatTheLayoutsName) {
+  connect();
+  for (uint64_t i = 0; i < 20; ++i) {
+    const std::array both{send, receive};
+    rank().start(both);
+    rank().wait(both);
+    rank().launch([this, i] {
+      EXPECT_EQ(in[0], 1 + i);
+      EXPECT_EQ(in[1], 0u);
+      EXPECT_EQ(in[14], 15u);
+      out[0] = 2 + i;
+    });
+  }
+  rank().synchronize();
+  EXPECT_TRUE(rank().queue->settled());
+  const std::weak_ptr<gpu::Packing> packing = send->transfer.packing;
+  free(send);
+  free(receive);
+  EXPECT_TRUE(packing.expired()) << "its packed memory goes with it";
+}
+
+// The message is there, and the stream is not: the buffer will yet be written.
+TEST_F(Packing, IsNotCompleteBeforeItIsUnpacked) {
+  connect();
+  const std::array both{send, receive};
+  std::atomic<bool> go{false};
+  rank().start(both);
+  rank().launch([&go] {
+    while (!go.load())
+      std::this_thread::yield();
+  });
+  rank().wait(both);
+  const auto deadline = LocalJob::Clock::now() + LocalJob::kBound;
+  while (!receive->transferred() && LocalJob::Clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_TRUE(receive->transferred());
+  EXPECT_FALSE(receive->complete());
+  EXPECT_EQ(rank().endpoint.free_request(receive).code(), Code::kInvalidState);
+  // Nor where it was let go of.
+  rank().endpoint.release(*receive);
+  EXPECT_EQ(rank().endpoint.free_request(receive).code(), Code::kInvalidState);
+  EXPECT_EQ(in[0], 0u);
+  go.store(true);
+  rank().synchronize();
+  EXPECT_EQ(in[0], 1u);
+  free(receive);
+  free(send);
+}
+
+// A wait that the stream cannot unpack behind could never be enqueued.
+TEST_F(Packing, AStreamThatCannotUnpackStartsNothing) {
+  connect(7);
+  const std::array both{send, receive};
+  EXPECT_EQ(rank().queue->start(both).code(), Code::kUnsupported);
+  EXPECT_EQ(send->starts, 0u);
+  EXPECT_EQ(receive->starts, 0u);
+  EXPECT_EQ(rank().stream.enqueued(), 0u);
+  free(send);
+  free(receive);
+}
+
+TEST_F(Packing, DoesNotStand) {
+  connect();
+  const std::array both{send, receive};
+  EXPECT_EQ(rank().queue->stand(both).code(), Code::kUnsupported);
+  rank().start(both);
+  rank().wait(both);
+  rank().synchronize();
+  EXPECT_EQ(in[2], 3u);
+  free(send);
+  free(receive);
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,349 @@
+// Plans: what a matched request hands to the NIC, operation by operation, and with which
+// thresholds.
+#include "transport/core/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/core/core_process.h"
+#include "tests/core/manual_stream.h"
+#include "tests/contract/model_fabric.h"
+#include "transport/core/queue.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard {
+namespace {
+
+using core::Direction;
+using core::PeerKeys;
+using core::PlanContext;
+using core::PlannedOp;
+using nic::AtomicKind;
+using nic::OpKind;
+
+constexpr uint32_t kSelf = 3;
+constexpr uint32_t kPeer = 5;
+
+PlanContext context(uint64_t max_message_bytes) {
+  PlanContext made;
+  made.self = kSelf;
+  made.max_message_bytes = max_message_bytes;
+  made.one = {.address = nullptr, .region = {70}, .key = {700}, .offset = 16};
+  made.context = 42;
+  return made;
+}
+
+Request request(Direction direction, uint64_t bytes, bool ready) {
+  Request made;
+  made.transfer.direction = direction;
+  made.transfer.ready = ready;
+  made.transfer.bytes = bytes;
+  made.matched_nic = kPeer;
+  made.matched_bytes = bytes;
+  made.buffer = {71};
+  made.completion = {72};
+  if (direction == Direction::kSend && !ready)
+    made.trigger = {73};
+  made.done = {.address = nullptr, .region = {70}, .key = {700}, .offset = 24};
+  return made;
+}
+
+// The increment of a word, wherever it is.
+void expect_increment(const PlannedOp& planned, uint32_t peer, uint64_t key, uint64_t offset) {
+  const nic::Op& op = planned.op.op;
+  EXPECT_EQ(op.kind, OpKind::kAtomic);
+  EXPECT_EQ(op.atomic, AtomicKind::kSum);
+  EXPECT_EQ(op.local.region, nic::RegionId{70});
+  EXPECT_EQ(op.local.offset, 16u);
+  EXPECT_EQ(op.remote.peer, peer);
+  EXPECT_EQ(op.remote.key.value, key);
+  EXPECT_EQ(op.remote.offset, offset);
+  EXPECT_FALSE(op.completion.valid());
+  EXPECT_EQ(op.context, 42u);
+}
+
+void expect_send(uint64_t bytes, uint64_t longest, const std::vector<uint64_t>& pieces) {
+  SCOPED_TRACE(std::to_string(bytes) + " bytes by " + std::to_string(longest));
+  for (const bool ready : {false, true}) {
+    const Request send = request(Direction::kSend, bytes, ready);
+    const auto plan = make_plan(send, {.buffer = {900}, .clear_to_send = {}, .ready = ready}, context(longest));
+    ASSERT_EQ(plan.size(), pieces.size() + 1);
+    uint64_t offset = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const nic::Op& op = plan[i].op.op;
+      EXPECT_EQ(op.kind, OpKind::kWrite);
+      EXPECT_EQ(op.bytes, pieces[i]);
+      EXPECT_EQ(op.local.region, nic::RegionId{71});
+      EXPECT_EQ(op.local.offset, offset);
+      EXPECT_EQ(op.remote.peer, kPeer);
+      EXPECT_EQ(op.remote.key.value, 900u);
+      EXPECT_EQ(op.remote.offset, offset);
+      EXPECT_EQ(op.completion, nic::CounterId{72});
+      EXPECT_EQ(op.context, 42u);
+      EXPECT_EQ(plan[i].shared, ready) << "a ready send hangs on the queue's trigger";
+      if (!ready) {
+        EXPECT_EQ(plan[i].op.trigger, nic::CounterId{73});
+        EXPECT_EQ(plan[i].step, 2u) << "a start and a clear-to-send an iteration";
+      }
+      offset += pieces[i];
+    }
+    expect_increment(plan.back(), kSelf, 700, 24);
+    EXPECT_FALSE(plan.back().shared);
+    EXPECT_EQ(plan.back().op.trigger, nic::CounterId{72});
+    EXPECT_EQ(plan.back().step, pieces.size());
+  }
+}
+
+TEST(Plan, SendInPieces) {
+  expect_send(0, 100, {0});
+  expect_send(1, 100, {1});
+  expect_send(99, 100, {99});
+  expect_send(100, 100, {100});
+  expect_send(101, 100, {100, 1});
+  expect_send(250, 100, {100, 100, 50});
+  expect_send(3, 1, {1, 1, 1});
+}
+
+TEST(Plan, Receive) {
+  for (const uint64_t bytes : {0u, 100u, 101u, 250u}) {
+    for (const bool ready : {false, true}) {
+      Request receive = request(Direction::kReceive, 1000, false);
+      receive.matched_bytes = bytes;  // what comes, not what there is room for
+      const auto plan = make_plan(receive, {.buffer = {}, .clear_to_send = {901}, .ready = ready}, context(100));
+      ASSERT_EQ(plan.size(), ready ? 1u : 2u);
+      expect_increment(plan[0], kSelf, 700, 24);
+      EXPECT_EQ(plan[0].op.trigger, nic::CounterId{72});
+      EXPECT_EQ(plan[0].step, std::max<uint64_t>(1, (bytes + 99) / 100));
+      EXPECT_FALSE(plan[0].shared);
+      if (ready)
+        continue;
+      expect_increment(plan[1], kPeer, 901, 0);
+      EXPECT_TRUE(plan[1].shared) << "the stream's, not the call's";
+    }
+  }
+}
+
+// ---- What a queue makes of it
+
+struct RecordingNic final : nic::ForwardingNic {
+  using ForwardingNic::ForwardingNic;
+  Status post_prepared(std::span<const nic::Posting> postings) override {
+    for (const nic::Posting& posting : postings)
+      posted.push_back({posting.trigger.value, posting.threshold});
+    return inner().post_prepared(postings);
+  }
+  using Condition = std::pair<uint32_t, uint64_t>;
+  std::vector<Condition> posted;
+};
+
+TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
+  ModelFabric fabric(1, {.max_message_bytes = 10});
+  RecordingNic nic(fabric.nic(0));
+  Mail mail(1);
+  Process process(nic, 0, mail, {.overflow = true, .overflow_thread = false});
+  ManualStream stream;
+  const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
+  Request& receive = process.receive(0, 1, 25);
+  Request& send = process.send(0, 1, 25);
+  Request& ready_receive = process.receive(0, 2, 5);
+  Request& ready_send = process.send(0, 2, 5, true);
+  while (mail.under_way() > 0)
+    process.matcher.progress();
+
+  Request* const both[] = {&receive, &send};
+  Request* const readies[] = {&ready_receive, &ready_send};
+  Request* const all[] = {&receive, &ready_receive, &ready_send, &send};
+  uint64_t rings = 0;
+  std::optional<uint32_t> shared;
+  const auto expect = [&](const std::vector<RecordingNic::Condition>& conditions) {
+    EXPECT_EQ(nic.posted, conditions);
+    nic.posted.clear();
+    for (std::span<Request* const> requests : {std::span<Request* const>(both), std::span<Request* const>(readies)}) {
+      if (!requests[0]->needs_wait())
+        continue;
+      ASSERT_TRUE(works(queue->wait(requests)));
+    }
+    do
+      fabric.quiesce();
+    while (!stream.poll());
+  };
+  for (uint64_t i = 1; i <= 4; ++i) {
+    SCOPED_TRACE("iteration " + std::to_string(i));
+    const uint32_t in = receive.completion.value;
+    const uint32_t out = send.completion.value;
+    const uint32_t go = send.trigger.value;
+    ASSERT_TRUE(works(queue->start(both)));
+    ++rings;
+    ASSERT_EQ(nic.posted.size(), 6u);
+    if (!shared)
+      shared = nic.posted[1].first;
+    const uint64_t n = 2 * i - 1;  // each of the two requests starts twice a round
+    expect({{in, 3 * n}, {*shared, rings}, {go, 2 * n}, {go, 2 * n}, {go, 2 * n}, {out, 3 * n}});
+    const uint32_t ready_in = ready_receive.completion.value;
+    const uint32_t ready_out = ready_send.completion.value;
+    if (i % 2 == 0) {
+      ASSERT_TRUE(works(queue->start(readies)));
+      ++rings;
+      expect({{ready_in, ready_send.starts}, {*shared, rings}, {ready_out, ready_send.starts}});
+    }
+    ASSERT_TRUE(works(queue->start(all)));
+    ++rings;  // one for the clear-to-send and the ready send together
+    const uint64_t m = 2 * i;
+    const uint64_t r = ready_send.starts;
+    expect({{in, 3 * m},
+            {*shared, rings},
+            {ready_in, r},
+            {*shared, rings},
+            {ready_out, r},
+            {go, 2 * m},
+            {go, 2 * m},
+            {go, 2 * m},
+            {out, 3 * m}});
+  }
+  EXPECT_EQ(ready_send.starts, 6u);
+  EXPECT_EQ(nic.failures(), 0u);
+}
+
+TEST(Strategy, FollowsWhatTheNicPromises) {
+  nic::Caps caps;
+  caps.target_count_means_visible = true;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kTargetCounter);
+  caps.target_count_means_visible = false;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag);
+  EXPECT_NE(core::obstacle(core::Strategy::kWriteBack, caps), nullptr);
+  caps.counter_write_back = true;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kWriteBack) << "one entry less";
+  EXPECT_EQ(core::obstacle(core::Strategy::kWriteBack, caps), nullptr);
+  caps.write_back_entries = 1;
+  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag) << "and no trip over the card itself";
+}
+
+// Strategy C: as B, but the flag has the sender's counter copied to its word, and there is no other.
+TEST(Plan, AWriteBackTakesThePlaceOfTheSendersOwnWord) {
+  PlanContext with = context(4);
+  with.strategy = core::Strategy::kWriteBack;
+  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}};
+  Request send = request(Direction::kSend, 10, false);
+  send.written_back = true;
+  const std::vector<PlannedOp> plan = core::make_plan(send, keys, with);
+  ASSERT_EQ(plan.size(), 4u) << "three pieces and the flag";
+  for (size_t piece = 0; piece < 3; ++piece)
+    EXPECT_FALSE(plan[piece].op.op.write_back);
+  const nic::DeferredOp& flag = plan[3].op;
+  EXPECT_TRUE(flag.op.write_back);
+  EXPECT_EQ(flag.trigger, flag.op.completion);
+  EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
+  EXPECT_EQ(plan[3].step, 4u);
+  EXPECT_EQ(plan[3].before, 1u);
+  EXPECT_EQ(core::make_plan(request(Direction::kReceive, 10, false), keys, with).size(), 1u);
+}
+
+// Strategy B: the sender's NIC raises the receive's done word once all writes are delivered; a receive has no counter.
+TEST(Plan, ASendersFlagComesAfterDelivery) {
+  PlanContext with = context(4);
+  with.strategy = core::Strategy::kSenderFlag;
+  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}};
+  const std::vector<PlannedOp> plan = core::make_plan(request(Direction::kSend, 10, false), keys, with);
+  ASSERT_EQ(plan.size(), 5u) << "three pieces, the flag, the sender's own word";
+  for (size_t piece = 0; piece < 3; ++piece) {
+    EXPECT_EQ(plan[piece].op.op.kind, OpKind::kWrite);
+    EXPECT_EQ(plan[piece].op.op.level, nic::CompletionLevel::kDelivery);
+  }
+  const nic::DeferredOp& flag = plan[3].op;
+  EXPECT_EQ(flag.op.kind, OpKind::kAtomic);
+  EXPECT_EQ(flag.op.remote.peer, kPeer);
+  EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
+  EXPECT_EQ(flag.op.remote.offset, 0u) << "a region of its own";
+  EXPECT_EQ(flag.trigger, nic::CounterId{72});
+  EXPECT_EQ(plan[3].step, 4u) << "three pieces and the flag";
+  EXPECT_EQ(plan[3].before, 1u);
+  EXPECT_EQ(flag.op.completion, nic::CounterId{72}) << "so that the sender's word comes last";
+  EXPECT_EQ(plan[4].step, 4u);
+  EXPECT_EQ(plan[4].before, 0u);
+  EXPECT_EQ(plan[4].op.op.remote.peer, kSelf);
+
+  const auto receive = core::make_plan(request(Direction::kReceive, 10, false), keys, with);
+  ASSERT_EQ(receive.size(), 1u) << "the clear-to-send alone";
+  EXPECT_TRUE(receive[0].shared);
+  PeerKeys ready = keys;
+  ready.ready = true;
+  EXPECT_EQ(core::make_plan(request(Direction::kSend, 10, true), ready, with).size(), 5u);
+  EXPECT_TRUE(core::make_plan(request(Direction::kReceive, 10, false), ready, with).empty());
+}
+
+// Strategy D: once everything has landed, and not before, a fetch from oneself, and after that the done word.
+TEST(Plan, AReceiveFlushesOnceAllHasLanded) {
+  PlanContext with = context(4);
+  with.strategy = core::Strategy::kLoopbackFlush;
+  with.fetched = {.address = nullptr, .region = {70}, .key = {700}, .offset = 32};
+  with.fetched_to = {.address = nullptr, .region = {70}, .key = {700}, .offset = 40};
+  for (const bool ready : {false, true}) {
+    const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .ready = ready};
+    Request receive = request(Direction::kReceive, 10, false);
+    receive.flushed = {74};
+    const std::vector<PlannedOp> plan = core::make_plan(receive, keys, with);
+    ASSERT_EQ(plan.size(), ready ? 2u : 3u);
+    const nic::DeferredOp& flush = plan[0].op;
+    EXPECT_EQ(flush.op.atomic, AtomicKind::kFetchSum);
+    EXPECT_EQ(flush.op.level, nic::CompletionLevel::kTransmit) << "where delivery is asked for it costs an entry more";
+    EXPECT_EQ(flush.op.remote.peer, kSelf);
+    EXPECT_EQ(flush.op.remote.offset, 32u);
+    EXPECT_EQ(flush.op.fetch.offset, 40u);
+    EXPECT_EQ(flush.op.completion, nic::CounterId{74});
+    EXPECT_EQ(flush.op.context, 42u);
+    EXPECT_EQ(flush.trigger, nic::CounterId{72});
+    EXPECT_EQ(threshold_of(receive, plan[0], 7), 3 * 7u);
+    expect_increment(plan[1], kSelf, 700, 24);
+    EXPECT_EQ(plan[1].op.trigger, nic::CounterId{74});
+    EXPECT_EQ(threshold_of(receive, plan[1], 7), 7u);
+
+    const std::vector<PlannedOp> send = core::make_plan(request(Direction::kSend, 10, ready), keys, with);
+    ASSERT_EQ(send.size(), 4u) << "as with A";
+    for (size_t piece = 0; piece < 3; ++piece)
+      EXPECT_EQ(send[piece].op.op.level, nic::CompletionLevel::kTransmit);
+    EXPECT_EQ(send[3].op.trigger, nic::CounterId{72});
+  }
+}
+
+// A wait is for the word's value after as many iterations as were started, from where it began.
+TEST(Thresholds, AWaitIsForItsOwnIteration) {
+  ModelFabric fabric(1);
+  Mail mail(1);
+  Process process(fabric.nic(0), 0, mail, {.overflow = true, .overflow_thread = false});
+  ManualStream stream;
+  const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
+  uint64_t used = 0;  // iterations of the words before
+  for (int life = 0; life < 3; ++life) {
+    Request& receive = process.receive(0, 1, 8);
+    Request& send = process.send(0, 1, 8);
+    while (mail.under_way() > 0)
+      process.matcher.progress();
+    Request* const both[] = {&receive, &send};
+    for (uint64_t i = 1; i <= 3; ++i) {
+      ASSERT_TRUE(works(queue->start(both)));
+      const size_t before = stream.enqueued.size();
+      ASSERT_TRUE(works(queue->wait(both)));
+      ASSERT_EQ(stream.enqueued.size(), before + 2);
+      for (size_t k = 0; k < 2; ++k) {
+        const gpu::StreamOp& op = stream.enqueued[before + k];
+        EXPECT_EQ(op.kind, gpu::StreamOp::Kind::kWait64);
+        EXPECT_EQ(op.word, both[k]->done.address);
+        EXPECT_EQ(op.value, both[k]->done_base + i);
+      }
+      do
+        fabric.quiesce();
+      while (!stream.poll());
+    }
+    for (Request* request : both) {
+      used = std::max(used, request->done.read());
+      ASSERT_TRUE(works(process.endpoint.free_request(request)));
+    }
+  }
+  EXPECT_GT(used, 3u) << "words were used again, and went on counting";
+}
+
+}  // namespace
+}  // namespace lanyard

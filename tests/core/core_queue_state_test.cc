@@ -1,0 +1,412 @@
+// Queue: what start and wait refuse, that a refusal changes nothing, and what a start costs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/core/core_manual_job.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard {
+namespace {
+
+// All that can be seen of a rank and some of its requests.
+struct Snapshot {
+  Snapshot(ManualJob::Rank& rank, const std::vector<Request*>& requests) {
+    const core::Queue::Figures& figures = rank.queue->figures();
+    values = {figures.starts,
+              figures.waits,
+              figures.triggers,
+              figures.bytes,
+              rank.queue->unwaited(),
+              rank.queue->epoch_entries(),
+              rank.endpoint.entries_posted(),
+              rank.endpoint.overflow().overflowed(),
+              rank.nic().free_entries(),
+              rank.nic().usage().counters,
+              rank.nic().usage().regions,
+              rank.stream.size()};
+    for (const Request* request : requests)
+      for (const uint64_t value : {request->starts, request->waits, uint64_t{request->listed ? 1u : 0u},
+                                   uint64_t{request->in_call}, uint64_t{request->matched()}})
+        values.push_back(value);
+  }
+  std::vector<uint64_t> values;
+};
+
+class QueueState : public ::testing::Test {
+ protected:
+  void build(const ManualJobOptions& options = {}) { job = std::make_unique<ManualJob>(2, options); }
+  ManualJob::Rank& rank(uint32_t which) { return (*job)[which]; }
+
+  // The call is refused so, with a message that holds `text`, and changes nothing.
+  template <typename Call>
+  void refused(Code code, const std::string& text, const std::vector<Request*>& requests, Call call) {
+    const Snapshot before(rank(0), requests);
+    const Status status = call();
+    EXPECT_EQ(status.code(), code) << status.to_string();
+    EXPECT_NE(status.message().find(text), std::string::npos) << status.to_string();
+    const Snapshot after(rank(0), requests);
+    EXPECT_EQ(before.values, after.values);
+  }
+  void refused_start(Code code, const std::string& text, const std::vector<Request*>& requests) {
+    refused(code, text, requests, [&] { return rank(0).queue->start(requests); });
+  }
+  void refused_wait(Code code, const std::string& text, const std::vector<Request*>& requests) {
+    refused(code, text, requests, [&] { return rank(0).queue->wait(requests); });
+  }
+
+  std::unique_ptr<ManualJob> job;
+};
+
+TEST_F(QueueState, OnlyMatchedRequestsStart) {
+  build();
+  Pair good(*job, 0, 1, 8, false, 1);
+  Request& matching = rank(0).send(1, 2, 8);
+  Request& fresh = *rank(0).endpoint.new_request(rank(0).transfer(core::Direction::kReceive, 1, 3, 8));
+  for (Request* bad : {&matching, &fresh}) {
+    refused_start(Code::kInvalidState, bad->describe(), {bad});
+    refused_start(Code::kInvalidState, bad->describe(), {&good.send, bad});
+    refused_start(Code::kInvalidState, bad->describe(), {bad, &good.send});
+  }
+  good.start_send();
+}
+
+TEST_F(QueueState, OneStartBeforeTheWait) {
+  build();
+  Pair a(*job, 0, 1, 8, false, 1);
+  Pair b(*job, 0, 1, 8, false, 2);
+  refused_start(Code::kInvalidState, "twice", {&a.send, &b.send, &a.send});
+  ASSERT_TRUE(works(rank(0).start({&a.send})));
+  refused_start(Code::kInvalidState, a.send.describe(), {&a.send});
+  refused_start(Code::kInvalidState, a.send.describe(), {&b.send, &a.send});
+  job->run();
+  refused_start(Code::kInvalidState, a.send.describe(), {&a.send});
+  // Even when it has completed: what counts is the wait.
+  a.start_receive();
+  job->run();
+  ASSERT_TRUE(a.send.complete());
+  refused_start(Code::kInvalidState, a.send.describe(), {&a.send});
+  a.wait_send();
+  a.start_send();
+}
+
+TEST_F(QueueState, OneWaitAStart) {
+  build();
+  Pair a(*job, 0, 1, 8, false, 1);
+  Pair b(*job, 0, 1, 8, false, 2);
+  refused_wait(Code::kInvalidState, a.send.describe(), {&a.send});
+  ASSERT_TRUE(works(rank(0).start({&a.send, &b.send})));
+  refused_wait(Code::kInvalidState, "twice", {&a.send, &a.send});
+  ASSERT_TRUE(works(rank(0).wait({&a.send})));
+  refused_wait(Code::kInvalidState, a.send.describe(), {&a.send});
+  refused_wait(Code::kInvalidState, a.send.describe(), {&b.send, &a.send});
+  ASSERT_TRUE(works(rank(0).wait({&b.send})));
+  EXPECT_EQ(rank(0).queue->unwaited(), 0u);
+}
+
+// For messages: a request whose wait is missing, if there is one.
+TEST_F(QueueState, NamesARequestThatWasNotWaitedFor) {
+  build();
+  ManualStream other_stream;
+  const auto other = std::move(core::Queue::create(rank(0).endpoint, other_stream).value());
+  Pair a(*job, 0, 1, 8, false, 1);
+  Pair b(*job, 0, 1, 8, false, 2);
+  const core::Queue& queue = *rank(0).queue;
+  const auto unwaited = [&](const core::Queue& of) { return rank(0).endpoint.find_unwaited(of); };
+  EXPECT_EQ(unwaited(queue), nullptr);
+  ASSERT_TRUE(works(rank(0).start({&a.send, &b.send})));
+  ASSERT_TRUE(works(rank(0).wait({&a.send})));
+  EXPECT_EQ(unwaited(queue), &b.send);
+  EXPECT_EQ(unwaited(*other), nullptr);
+  ASSERT_TRUE(works(rank(0).wait({&b.send})));
+  EXPECT_EQ(unwaited(queue), nullptr);
+}
+
+// A wait on another stream would not be ordered after the start.
+TEST_F(QueueState, TheWaitIsOnTheQueueOfTheStart) {
+  build();
+  ManualStream other_stream;
+  const auto other = std::move(core::Queue::create(rank(0).endpoint, other_stream).value());
+  Pair pair(*job, 0, 1, 8);
+  Request* const send[] = {&pair.send};
+  ASSERT_TRUE(works(other->start(send)));
+  refused_wait(Code::kInvalidState, "another queue", {&pair.send});
+  EXPECT_EQ(other->unwaited(), 1u);
+  ASSERT_TRUE(works(other->wait(send)));
+  pair.start_receive();
+  job->run();
+  while (!other_stream.poll())
+    job->run();
+  EXPECT_TRUE(other->settled());
+  // After the wait it may go to any queue.
+  ASSERT_TRUE(works(rank(0).start({&pair.send})));
+  ASSERT_TRUE(works(rank(0).wait({&pair.send})));
+}
+
+// Thresholds have 48 bits. A pair that has counted so far is refused on both sides in the same iteration, so that
+// neither waits for the other for ever, and both may be freed.
+TEST_F(QueueState, WhatNoCounterCanCountIsRefused) {
+  build();
+  Pair pair(*job, 0, 1, 8);
+  Pair ready(*job, 0, 1, 8, true, 8);
+  EXPECT_EQ(pair.send.most_starts, nic::kMaxSuccess / 2);
+  EXPECT_EQ(ready.send.most_starts, nic::kMaxSuccess);
+  const auto grow_old = [](ManualJob::Rank& rank, Request& request) {
+    request.starts = request.waits = request.most_starts - 1;
+    *request.done.address += request.starts;
+    EXPECT_TRUE(works(rank.nic().add(request.completion, request.starts)));
+    if (!request.trigger.valid())
+      return;
+    EXPECT_TRUE(works(rank.nic().add(request.trigger, 2 * request.starts)));
+    *request.clear_to_send_word.address += request.starts;
+  };
+  for (const Pair& each : {pair, ready}) {
+    grow_old(each.sender, each.send);
+    grow_old(each.receiver, each.receive);
+  }
+  ASSERT_TRUE(works(rank(1).start({&pair.receive, &ready.receive})));
+  ASSERT_TRUE(works(rank(0).start({&pair.send, &ready.send})));
+  ASSERT_TRUE(works(rank(0).wait({&pair.send, &ready.send})));
+  ASSERT_TRUE(works(rank(1).wait({&pair.receive, &ready.receive})));
+  job->run();
+  ASSERT_TRUE(job->over());
+  for (const Pair& each : {pair, ready}) {
+    refused_start(Code::kInvalidState, "cannot count", {&each.send});
+    EXPECT_EQ(each.receiver.start({&each.receive}).code(), Code::kInvalidState);
+    EXPECT_TRUE(works(each.sender.endpoint.free_request(&each.send)));
+    EXPECT_TRUE(works(each.receiver.endpoint.free_request(&each.receive)));
+  }
+}
+
+// The rings of starts that the stream still has before it would add up to clear-to-sends that have not come.
+TEST_F(QueueState, WhatWasLetGoOfWritesNothing) {
+  for (const bool cancel : {true, false}) {
+    SCOPED_TRACE(cancel ? "a NIC that takes entries back" : "one that does not");
+    build();
+    job->fabric.nic(0).mutable_caps().cancel = cancel;
+    Pair pair(*job, 0, 1, 8);
+    EXPECT_EQ(pair.send.most_starts, (nic::kMaxSuccess - pair.send.trigger_base) / 2);
+    for (int i = 0; i < 9; ++i) {
+      pair.start_send();
+      pair.wait_send();
+    }
+    pair.start_receive();
+    job->run();
+    EXPECT_EQ(rank(1).nic().read(pair.receive.completion).value().success, 1u);
+    rank(0).endpoint.end_peer(pair.send, 1, true);
+    ASSERT_EQ(rank(0).endpoint.take_failed(*rank(0).queue), &pair.send);
+    rank(0).endpoint.release(pair.send);
+    job->run();
+    EXPECT_TRUE(rank(0).stream.empty());
+    EXPECT_EQ(rank(1).nic().read(pair.receive.completion).value().success, 1u) << "it was started once";
+    EXPECT_TRUE(works(rank(0).endpoint.free_request(&pair.send)));
+  }
+}
+
+TEST_F(QueueState, NothingIsAlwaysWelcome) {
+  build();
+  refused(Code::kOk, "", {}, [&] { return rank(0).start({}); });
+  refused(Code::kOk, "", {}, [&] { return rank(0).wait({}); });
+}
+
+TEST_F(QueueState, AFullStreamRefusesAllOrNothing) {
+  build();
+  Pair a(*job, 0, 1, 8, false, 1);
+  Pair b(*job, 1, 0, 8, false, 2);
+  rank(0).stream.full = true;
+  refused_start(Code::kAgain, "full", {&a.send, &b.receive});
+  job->run();
+  EXPECT_EQ(rank(0).nic().free_entries(), rank(0).nic().caps().deferred_depth);
+  rank(0).stream.full = false;
+  ASSERT_TRUE(works(rank(0).start({&a.send, &b.receive})));
+  rank(0).stream.full = true;
+  refused_wait(Code::kAgain, "full", {&a.send, &b.receive});
+  rank(0).stream.full = false;
+  ASSERT_TRUE(works(rank(0).wait({&a.send, &b.receive})));
+  fill(a.send, 1), fill(b.send, 2);
+  ASSERT_TRUE(works(rank(1).start({&a.receive, &b.send})));
+  ASSERT_TRUE(works(rank(1).wait({&a.receive, &b.send})));
+  job->run();
+  EXPECT_TRUE(holds(a.receive, 1));
+  EXPECT_TRUE(holds(b.receive, 2));
+  EXPECT_TRUE(job->over());
+}
+
+// ---- Entries
+
+TEST_F(QueueState, EntriesAStart) {
+  build({.limits = {.max_message_bytes = 100}});
+  struct Case {
+    uint64_t bytes;
+    bool ready;
+    uint32_t send, receive;
+  };
+  for (const Case& c : {Case{100, false, 2, 2}, Case{0, false, 2, 2}, Case{100, true, 2, 1}, Case{101, false, 3, 2},
+                        Case{450, false, 6, 2}, Case{450, true, 6, 1}}) {
+    SCOPED_TRACE(std::to_string(c.bytes) + (c.ready ? " B, ready" : " B"));
+    Pair pair(*job, 0, 1, c.bytes, c.ready);
+    const uint32_t depth = rank(0).nic().caps().deferred_depth;
+    for (int i = 0; i < 3; ++i) {
+      pair.start_receive();
+      EXPECT_EQ(rank(1).nic().free_entries(), depth - c.receive);
+      EXPECT_EQ(rank(1).queue->epoch_entries(), c.receive);
+      pair.start_send();
+      EXPECT_EQ(rank(0).nic().free_entries(), depth - c.send);
+      EXPECT_EQ(rank(0).queue->epoch_entries(), c.send);
+      pair.wait_send();
+      pair.wait_receive();
+      EXPECT_EQ(rank(0).queue->epoch_entries(), 0u) << "the epoch ends with the wait";
+      job->run();
+      ASSERT_TRUE(job->over());
+    }
+  }
+  EXPECT_EQ(rank(0).endpoint.entries_posted(), 3u * (2 + 2 + 2 + 3 + 6 + 6));
+  EXPECT_EQ(rank(1).endpoint.entries_posted(), 3u * (2 + 2 + 1 + 2 + 2 + 1));
+  EXPECT_EQ(rank(0).endpoint.overflow().overflowed(), 0u);
+}
+
+TEST_F(QueueState, OneRingForAllThatShareATrigger) {
+  build();
+  Pair in1(*job, 1, 0, 8, false, 1);
+  Pair in2(*job, 1, 0, 8, false, 2);
+  Pair out_ready(*job, 0, 1, 8, true, 3);
+  Pair out(*job, 0, 1, 8, false, 4);
+  Pair in_ready(*job, 1, 0, 8, true, 5);
+  ASSERT_TRUE(works(rank(0).start({&in1.receive, &in2.receive, &out_ready.send})));
+  EXPECT_EQ(rank(0).stream.size(), 1u);
+  ASSERT_TRUE(works(rank(0).start({&in_ready.receive})));
+  EXPECT_EQ(rank(0).stream.size(), 1u) << "a receive from a ready send rings nothing";
+  ASSERT_TRUE(works(rank(0).start({&out.send})));
+  EXPECT_EQ(rank(0).stream.size(), 2u);
+  EXPECT_EQ(rank(0).queue->figures().triggers, 2u);
+}
+
+// Without overflow an epoch that can never fit is refused, with the figures that the user needs.
+TEST_F(QueueState, WithoutOverflowAnEpochMustFit) {
+  build({.limits = {.deferred_depth = 5}, .overflow = false});
+  Pair a(*job, 0, 1, 8, false, 1);
+  Pair b(*job, 0, 1, 8, false, 2);
+  Pair c(*job, 1, 0, 8, false, 3);
+  refused_start(Code::kExhausted, "6 deferred-work entries, the NIC has 5", {&a.send, &b.send, &c.receive});
+  ASSERT_TRUE(works(rank(0).start({&a.send, &b.send})));
+  refused_start(Code::kExhausted, "6 deferred-work entries, the NIC has 5", {&c.receive});
+  // Waits make the epochs two; now it is a matter of time.
+  ASSERT_TRUE(works(rank(0).wait({&a.send, &b.send})));
+  refused_start(Code::kAgain, "entries", {&c.receive});
+  ASSERT_TRUE(works(rank(1).start({&a.receive, &b.receive})));
+  job->run();
+  ASSERT_TRUE(works(rank(0).start({&c.receive})));
+  EXPECT_EQ(rank(0).endpoint.overflow().overflowed(), 0u);
+}
+
+TEST_F(QueueState, WithOverflowEverythingStarts) {
+  build({.limits = {.deferred_depth = 3}});
+  Pair a(*job, 0, 1, 8, false, 1);
+  Pair b(*job, 1, 0, 8, false, 2);
+  ASSERT_TRUE(works(rank(0).start({&a.send, &b.receive})));
+  EXPECT_EQ(rank(0).nic().free_entries(), 0u) << "what fits goes to the NIC";
+  EXPECT_EQ(rank(0).endpoint.overflow().overflowed(), 1u);
+  EXPECT_EQ(rank(0).endpoint.entries_posted(), 4u);
+}
+
+// ---- Doorbells
+
+// A NIC with registers, as far as a queue needs them.
+struct RegisterNic final : nic::ForwardingNic {
+  using ForwardingNic::ForwardingNic;
+  const nic::Caps& caps() const override { return made_up; }
+  Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override {
+    EXPECT_EQ(kind, nic::DoorbellKind::kMmioAdd);
+    return nic::Doorbell{.kind = kind, .word = &registers[counter.value % 16]};
+  }
+  nic::Caps made_up;
+  uint64_t registers[16] = {};
+};
+
+TEST_F(QueueState, RegistersAreStoredToAndWordsAddedTo) {
+  build({.limits = {}, .overflow = true, .stream_calls = false});
+  RegisterNic nic(rank(0).nic());
+  nic.made_up = rank(0).nic().caps();
+  nic.made_up.doorbell_mmio_add = true;
+  core::Endpoint endpoint(nic, 0, {});
+  ManualStream stream;
+  stream.calls = false;
+  {
+    const auto queue = std::move(core::Queue::create(endpoint, stream).value());
+    Request& request = *endpoint.new_request(rank(0).transfer(core::Direction::kSend, 0, 0, 8));
+    request.state = Request::State::kMatched;
+    ASSERT_TRUE(works(endpoint.open_resources(request)));
+    Request* const requests[] = {&request};
+    ASSERT_TRUE(works(queue->start(requests)));
+  }
+  ASSERT_EQ(stream.enqueued.size(), 1u);
+  EXPECT_EQ(stream.enqueued[0].kind, gpu::StreamOp::Kind::kWrite64);
+  EXPECT_EQ(stream.enqueued[0].value, 1u);
+
+  Pair pair(*job, 0, 1, 8);
+  pair.start_send();
+  ASSERT_EQ(rank(0).stream.enqueued.size(), 1u);
+  EXPECT_EQ(rank(0).stream.enqueued[0].kind, gpu::StreamOp::Kind::kAdd64);
+}
+
+TEST_F(QueueState, AQueueThatCannotBeMadeLeavesNothing) {
+  build({.limits = {.max_counters = 2}});
+  core::Endpoint& endpoint = rank(0).endpoint;
+  ManualStream stream;
+  {
+    const auto second = core::Queue::create(endpoint, stream);
+    ASSERT_TRUE(works(second.status()));
+    EXPECT_EQ(core::Queue::create(endpoint, stream).status().code(), Code::kExhausted);
+    EXPECT_EQ(rank(0).nic().usage().counters, 2u);
+  }
+  EXPECT_EQ(rank(0).nic().usage().counters, 1u);
+  stream.calls = false;
+  job->fabric.nic(0).mutable_caps().doorbell_atomic_add = false;
+  const Status status = core::Queue::create(endpoint, stream).status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("manual"), std::string::npos) << status.message();
+  EXPECT_EQ(rank(0).nic().usage().counters, 1u);
+}
+
+// The kind of a doorbell is its stream's, also where a later queue has an earlier one's address.
+TEST_F(QueueState, ARequestMovesToAnotherStream) {
+  build();
+  Pair pair(*job, 0, 1, 8);
+  Request* const send[] = {&pair.send};
+  // Called, added to, and stored to, in every order.
+  for (const int kind : {0, 1, 2, 0, 2, 1, 0, 0, 1, 1, 2, 2}) {
+    ManualStream stream;
+    stream.calls = kind == 0;
+    job->fabric.nic(0).mutable_caps().doorbell_totals = kind == 2;
+    const auto queue = std::move(core::Queue::create(rank(0).endpoint, stream).value());
+    for (int i = 0; i < 3; ++i) {
+      pair.start_receive();
+      pair.wait_receive();
+      stream.full = true;
+      EXPECT_EQ(queue->start(send).code(), Code::kAgain) << "a refused start counts no ring";
+      stream.full = false;
+      ASSERT_TRUE(works(queue->start(send))) << "kind " << kind;
+      ASSERT_TRUE(works(queue->wait(send)));
+    }
+    const auto enqueued = [&](gpu::StreamOp::Kind each) {
+      return std::count_if(stream.enqueued.begin(), stream.enqueued.end(),
+                           [&](const auto& op) { return op.kind == each; });
+    };
+    EXPECT_EQ(enqueued(gpu::StreamOp::Kind::kWrite64), kind == 2 ? 3 : 0);
+    EXPECT_EQ(enqueued(gpu::StreamOp::Kind::kAdd64), kind == 1 ? 3 : 0);
+    do
+      job->run();
+    while (!stream.poll());
+    ASSERT_TRUE(queue->settled());
+    // A ring and a clear-to-send each, and nothing more.
+    EXPECT_EQ(rank(0).nic().read(pair.send.trigger).value().success, 2 * pair.send.starts) << "kind " << kind;
+  }
+}
+
+}  // namespace
+}  // namespace lanyard

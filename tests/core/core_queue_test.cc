@@ -1,0 +1,198 @@
+// Queue over threaded NICs and host streams: whole exchanges, with the threads that a job has.
+#include "transport/core/queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/core/core_local_job.h"
+
+namespace lanyard {
+namespace {
+
+constexpr uint64_t kIterations = 12;
+
+struct Setting {
+  std::string name;
+  uint32_t ranks = 2;
+  uint32_t depth = 504;
+  bool overflow_thread = true;
+  bool helpers = true;
+  LocalOptions::Wire wire = LocalOptions::Wire::kShm;
+  bool use_cma = true;
+  bool checked = false;
+};
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+// Every rank sends to every rank, itself included, messages of several lengths.
+class Exchange {
+ public:
+  explicit Exchange(const Setting& setting) : setting_(setting), job_(setting.ranks, options()) {
+    for (uint32_t from = 0; from < setting.ranks; ++from)
+      for (uint32_t to = 0; to < setting.ranks; ++to)
+        add_links(from, to);
+    job_.match();
+    for (const auto& link : links_) {
+      EXPECT_TRUE(link->send.matched() && link->receive.matched());
+    }
+  }
+
+  // Enqueues one iteration of a rank. Any one thread a rank.
+  void enqueue(uint32_t which, uint64_t i) {
+    LocalJob::Rank& rank = job_[which];
+    std::vector<Request*> receives, sends, all;
+    for (const auto& link : links_) {
+      if (link->to == which)
+        receives.push_back(&link->receive);
+      if (link->from == which)
+        sends.push_back(&link->send);
+    }
+    all = receives;
+    all.insert(all.end(), sends.begin(), sends.end());
+    rank.launch([this, which, i] {
+      for (const auto& link : links_)
+        if (link->from == which)
+          fill(link->send, link->seed(i));
+    });
+    rank.start(receives);
+    for (const auto& link : links_)  // a ready send is one once the receive has started
+      if (link->to == which && link->ready)
+        rank.enqueue({.kind = gpu::StreamOp::Kind::kWrite64, .word = &link->started, .value = i});
+    for (const auto& link : links_)
+      if (link->from == which && link->ready)
+        rank.enqueue({.kind = gpu::StreamOp::Kind::kWait64, .word = &link->started, .value = i});
+    rank.start(sends);
+    rank.wait(all);
+    rank.launch([this, which, i] {
+      for (const auto& link : links_) {
+        if (link->from == which)
+          clear(link->send);
+        if (link->to != which)
+          continue;
+        if (holds(link->receive, link->seed(i)))
+          right_.fetch_add(1);
+        clear(link->receive);
+      }
+    });
+  }
+
+  void check() {
+    EXPECT_EQ(right_.load(), kIterations * links_.size());
+    for (const auto& link : links_) {
+      EXPECT_TRUE(works(job_[link->from].endpoint.free_request(&link->send)));
+      EXPECT_TRUE(works(job_[link->to].endpoint.free_request(&link->receive)));
+    }
+    for (uint32_t which = 0; which < job_.size(); ++which) {
+      LocalJob::Rank& rank = job_[which];
+      nic::Nic& nic = rank.endpoint.nic();
+      EXPECT_TRUE(rank.queue->settled());
+      EXPECT_EQ(rank.endpoint.take_failed(*rank.queue), nullptr);
+      EXPECT_EQ(nic.free_entries(), nic.caps().deferred_depth);
+      EXPECT_EQ(rank.queue->epoch_entries(), 0u);
+      EXPECT_EQ(rank.queue->unwaited(), 0u);
+      if (setting_.depth < 100) {
+        EXPECT_GT(rank.endpoint.overflow().overflowed(), 0u);
+      }
+      EXPECT_EQ(nic.usage().counters, 1u) << "the queue's";
+    }
+  }
+
+  LocalJob& job() { return job_; }
+
+ private:
+  struct Link {
+    uint64_t seed(uint64_t i) const { return 1'000 * number + i; }
+    uint64_t number;
+    uint32_t from, to;
+    bool ready;
+    Request& send;
+    Request& receive;
+    uint64_t started = 0;
+  };
+
+  LocalJobOptions options() const {
+    LocalJobOptions options;
+    options.local.limits.deferred_depth = setting_.depth;
+    options.local.limits.max_message_bytes = 10'000;
+    options.local.wire = setting_.wire;
+    options.local.use_cma = setting_.use_cma;
+    options.local.checked = setting_.checked;
+    options.overflow_thread = setting_.overflow_thread;
+    options.helpers = setting_.helpers;
+    return options;
+  }
+  void add_links(uint32_t from, uint32_t to) {
+    int tag = 0;
+    for (const uint64_t bytes : {0u, 8u, 5'000u, 32'000u}) {
+      const bool ready = tag % 2 != 0;
+      links_.push_back(std::make_unique<Link>(Link{links_.size() + 1, from, to, ready,
+                                                   job_[from].send(static_cast<int>(to), tag, bytes, ready),
+                                                   job_[to].receive(static_cast<int>(from), tag, bytes + from)}));
+      ++tag;
+    }
+  }
+
+  const Setting setting_;
+  LocalJob job_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::atomic<uint64_t> right_{0};
+};
+
+class QueueExchange : public ::testing::TestWithParam<Setting> {};
+
+// A thread a rank, which waits for each iteration before it enqueues the next.
+TEST_P(QueueExchange, StepByStep) {
+  Exchange exchange(GetParam());
+  {
+    std::vector<std::jthread> hosts;
+    for (uint32_t rank = 0; rank < exchange.job().size(); ++rank)
+      hosts.emplace_back([&exchange, rank] {
+        for (uint64_t i = 1; i <= kIterations; ++i) {
+          exchange.enqueue(rank, i);
+          if (GetParam().helpers)
+            exchange.job()[rank].synchronize();
+          else
+            exchange.job()[rank].watch();
+        }
+      });
+  }
+  exchange.check();
+}
+
+// One host for all ranks, which enqueues everything and then only waits.
+TEST_P(QueueExchange, EverythingAhead) {
+  Exchange exchange(GetParam());
+  for (uint64_t i = 1; i <= kIterations; ++i)
+    for (uint32_t rank = 0; rank < exchange.job().size(); ++rank)
+      exchange.enqueue(rank, i);
+  for (uint32_t rank = 0; rank < exchange.job().size(); ++rank) {
+    if (GetParam().helpers)
+      exchange.job()[rank].synchronize();
+    else
+      exchange.job()[rank].watch();
+  }
+  exchange.check();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Local, QueueExchange,
+    ::testing::Values(Setting{.name = "OneRank", .ranks = 1}, Setting{.name = "TwoRanks"},
+                      Setting{.name = "ThreeRanks", .ranks = 3}, Setting{.name = "FourRanks", .ranks = 4},
+                      Setting{.name = "Alone", .ranks = 2, .helpers = false},
+                      Setting{.name = "WithoutCma", .ranks = 2, .use_cma = false},
+                      Setting{.name = "Tcp", .ranks = 2, .wire = LocalOptions::Wire::kTcp},
+                      Setting{.name = "Checked", .ranks = 2, .checked = true},
+                      Setting{.name = "FiveEntries", .ranks = 2, .depth = 5},
+                      Setting{.name = "FiveEntriesWithoutThread", .depth = 5, .overflow_thread = false},
+                      Setting{.name = "FiveEntriesAlone", .depth = 5, .helpers = false},
+                      Setting{.name = "OneEntry", .ranks = 3, .depth = 1},
+                      Setting{.name = "OneEntryWithoutThread", .depth = 1, .overflow_thread = false}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,94 @@
+// ResourcePool: what a NIC does not let go of stays, and is asked for less and less often.
+#include "transport/core/resources.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "tests/core/core_process.h"
+#include "tests/contract/local_fabric.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard {
+namespace {
+
+using core::ResourcePool;
+using core::Resources;
+
+// Lets go of no region while `holds`, as where a dead peer's message is still landing there.
+class HoldingNic final : public nic::ForwardingNic {
+ public:
+  using ForwardingNic::ForwardingNic;
+  Status deregister_region(nic::RegionId region) override {
+    if (!holds)
+      return ForwardingNic::deregister_region(region);
+    ++asked;
+    return {Code::kAgain, "messages are landing in the region"};
+  }
+  bool holds = false;
+  uint64_t asked = 0;
+};
+
+class Pool : public ::testing::Test {
+ protected:
+  Resources open() {
+    core::Transfer transfer;
+    transfer.direction = core::Direction::kReceive;
+    transfer.buffer = buffer_;
+    transfer.bytes = sizeof buffer_;
+    return pool_.open(transfer, core::Strategy::kTargetCounter).value();
+  }
+
+  uint8_t buffer_[64] = {};
+  LocalFabric fabric_{1};
+  HoldingNic nic_{fabric_.nic(0)};
+  ResourcePool pool_{nic_, /*whole_pages=*/false};
+};
+
+TEST_F(Pool, WhatCannotBeClosedIsAskedForLessAndLessOften) {
+  constexpr uint64_t kCalls = 200;
+  Resources held = open();
+  nic_.holds = true;
+  pool_.close(held);
+  EXPECT_FALSE(held.buffer.valid());
+  ASSERT_EQ(pool_.unclosed(), 1u);
+  const uint64_t asked_at_once = nic_.asked;
+  std::vector<Resources> others;
+  for (uint64_t call = 0; call < kCalls; ++call)
+    others.push_back(open());
+  // After 1, 2, 4 ... calls.
+  const uint64_t asked = nic_.asked - asked_at_once;
+  EXPECT_GE(asked, 2u);
+  EXPECT_LE(asked, static_cast<uint64_t>(std::bit_width(kCalls)));
+  EXPECT_EQ(pool_.unclosed(), 1u);
+
+  // Once the NIC lets go, it is gone before as many calls again have been made.
+  nic_.holds = false;
+  for (uint64_t call = 0; call < 2 * kCalls && pool_.unclosed() > 0; ++call)
+    others.push_back(open());
+  EXPECT_EQ(pool_.unclosed(), 0u);
+  for (Resources& other : others)
+    pool_.close(other);
+  EXPECT_EQ(pool_.unclosed(), 0u);
+}
+
+// Nobody else gets a word that something may still be added to.
+TEST_F(Pool, TheWordOfWhatIsHeldIsNobodyElses) {
+  Resources held = open();
+  const uint64_t* const word = held.done.address;
+  nic_.holds = true;
+  pool_.close(held);
+  std::vector<Resources> others;
+  for (int call = 0; call < 20; ++call) {
+    others.push_back(open());
+    EXPECT_NE(others.back().done.address, word);
+  }
+  nic_.holds = false;
+  for (Resources& other : others)
+    pool_.close(other);
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,210 @@
+// Queue::explain_stall: at every stage it names the first thing that has not happened.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tests/core/core_manual_job.h"
+
+namespace lanyard {
+namespace {
+
+using nicsim::PacketKind;
+
+constexpr uint64_t kBytes = 200;
+
+::testing::AssertionResult ends(const std::string& text, const std::string& end) {
+  if (text.ends_with(end))
+    return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "not the end of\n" << text;
+}
+::testing::AssertionResult has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos)
+    return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "\"" << part << "\" is not in\n" << text;
+}
+
+class Stall : public ::testing::Test {
+ protected:
+  std::string at(uint32_t rank) { return job[rank].queue->explain_stall(); }
+  // Stops that rank's stream before whatever is enqueued next.
+  void block(uint32_t rank) {
+    const gpu::StreamOp op{.kind = gpu::StreamOp::Kind::kWait64, .word = &gate, .value = 1};
+    ASSERT_TRUE(works(job[rank].stream.enqueue({&op, 1})));
+  }
+  void hold(PacketKind kind, bool to_self) {
+    job.fabric.held = [kind, to_self](const ModelFabric::Transit& transit) {
+      return transit.packet.kind == kind && (transit.from == transit.to) == to_self;
+    };
+  }
+
+  ManualJob job{2, {.limits = {.max_message_bytes = 64}}};
+  uint64_t gate = 0;
+};
+
+TEST_F(Stall, NothingUnderWay) {
+  EXPECT_TRUE(has(at(0), "nothing is under way"));
+  Pair pair(job, 0, 1, kBytes);
+  EXPECT_TRUE(has(at(0), "nothing is under way"));
+  pair.start_send();
+  pair.start_receive();
+  job.run();
+  EXPECT_TRUE(has(at(0), "nothing is under way")) << "over, though not waited for";
+}
+
+// Of a stream that runs a kernel it is not said that it waits.
+TEST_F(Stall, WhatTheStreamDoesWhileNothingIsUnderWay) {
+  std::string while_it_ran;
+  job[0].stream.launch([&] { while_it_ran = at(0); });
+  job.run();
+  EXPECT_TRUE(has(while_it_ran, "nothing is under way: the stream runs a kernel"));
+  EXPECT_FALSE(has(while_it_ran, "waits"));
+  block(0);
+  EXPECT_TRUE(has(at(0), "nothing is under way: the stream waits for something else"));
+  gate = 1;
+  EXPECT_TRUE(has(at(0), "the stream runs or waits for something else")) << "which it does not tell";
+}
+
+// A send: its own stream, the clear-to-send, the write's way, the word that the stream waits on.
+TEST_F(Stall, Send) {
+  Pair pair(job, 0, 1, kBytes);
+  block(0);
+  pair.start_send();
+  job.run();
+  const std::string line =
+      "request (send, peer 1, tag 7, 200 B) waits for iteration 1: done word 0 of 1"
+      " <- write completion 0 of 4";
+  EXPECT_TRUE(has(at(0), line + " <- trigger counter 0 of 2")) << "four pieces of 64 bytes";
+  EXPECT_TRUE(ends(at(0), "clear-to-send 1 from rank 1 has not arrived <- this stream has not reached start 1"));
+  pair.start_receive();
+  job.run();
+  EXPECT_TRUE(ends(at(0), "<- trigger counter 1 of 2 <- this stream has not reached start 1"));
+  hold(PacketKind::kWrite, false);
+  gate = 1;
+  job.run();
+  EXPECT_TRUE(ends(at(0), "<- trigger counter 2 of 2 <- rank 1 has not acknowledged the write"));
+  hold(PacketKind::kAtomic, true);
+  job.run();
+  EXPECT_TRUE(ends(at(0), "done word 0 of 1 <- the NIC's local atomic has not run"));
+  job.fabric.held = nullptr;
+  job.run();
+  EXPECT_TRUE(has(at(0), "nothing is under way"));
+}
+
+TEST_F(Stall, Receive) {
+  Pair pair(job, 0, 1, kBytes);
+  block(1);
+  pair.start_receive();
+  job.run();
+  EXPECT_TRUE(has(at(1),
+                  "request (recv, peer 0, tag 7, 200 B) waits for iteration 1: done word 0 of 1 <- "
+                  "remote-write counter 0 of 4"));
+  EXPECT_TRUE(has(at(1), "<- this stream has not reached"));
+  gate = 1;
+  job.run();
+  EXPECT_TRUE(ends(at(1), "<- the message from rank 0 has not landed"));
+  // Some of the pieces.
+  job.fabric.held = [](const ModelFabric::Transit& transit) {
+    return transit.packet.kind == PacketKind::kWrite && transit.packet.offset > 0;
+  };
+  pair.start_send();
+  job.run();
+  EXPECT_TRUE(has(at(1), "remote-write counter 1 of 4 <- the message from rank 0"));
+  hold(PacketKind::kAtomic, true);
+  job.run();
+  EXPECT_TRUE(ends(at(1), "<- the NIC's local atomic has not run"));
+  job.fabric.held = nullptr;
+  job.run();
+  EXPECT_TRUE(has(at(1), "nothing is under way"));
+}
+
+TEST_F(Stall, ReadySendAndItsReceive) {
+  Pair pair(job, 0, 1, kBytes, true);
+  pair.start_receive();
+  job.run();
+  EXPECT_TRUE(ends(at(1), "<- the message from rank 0 has not landed"));
+  block(0);
+  pair.start_send();
+  job.run();
+  EXPECT_TRUE(has(at(0), "rsend, peer 1"));
+  EXPECT_TRUE(ends(at(0), "<- trigger counter 0 of 1 (the queue's) <- this stream has not reached start 1"));
+  gate = 1;
+  job.run();
+  EXPECT_TRUE(job.over() || has(at(0), "nothing is under way"));
+}
+
+// One line for each request that has not completed, and none for those that have.
+TEST_F(Stall, ALineEach) {
+  Pair a(job, 0, 1, 8, false, 1);
+  Pair b(job, 0, 1, 8, false, 2);
+  Pair c(job, 1, 0, 8, false, 3);
+  ASSERT_TRUE(works(job[0].start({&a.send, &b.send, &c.receive})));
+  job.run();
+  std::string text = at(0);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  b.start_receive();
+  job.run();
+  text = at(0);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_TRUE(has(text, "send, peer 1, tag 1, 8 B"));
+  EXPECT_TRUE(has(text, "recv, peer 1, tag 3, 8 B"));
+  EXPECT_FALSE(has(text, "tag 2"));
+}
+
+TEST_F(Stall, FailuresAreTold) {
+  Pair pair(job, 0, 1, kBytes);
+  pair.start_send();
+  job.run();
+  ASSERT_TRUE(works(job[0].nic().add_error(pair.send.completion, 2)));
+  EXPECT_TRUE(has(at(0), "write completion 0 of 4, 2 failed"));
+}
+
+// Iterations are usually enqueued far ahead: the one that is missing is named, not the latest.
+TEST_F(Stall, TheMissingIterationAmongManyEnqueued) {
+  Pair pair(job, 0, 1, 8);
+  for (int i = 0; i < 5; ++i) {
+    pair.start_send();
+    pair.wait_send();
+  }
+  pair.start_receive();
+  pair.wait_receive();
+  job.run();
+  EXPECT_TRUE(has(at(0), "waits for iteration 2"));
+  EXPECT_TRUE(has(at(0), "clear-to-send 2 from rank 1 has not arrived"));
+  pair.start_receive();
+  pair.wait_receive();
+  job.run();
+  EXPECT_TRUE(has(at(0), "waits for iteration 3"));
+  EXPECT_TRUE(has(at(0), "clear-to-send 3 from rank 1 has not arrived"));
+}
+
+TEST_F(Stall, TheMissingMessageAmongManyEnqueued) {
+  Pair pair(job, 0, 1, 8);
+  for (int i = 0; i < 5; ++i) {
+    pair.start_receive();
+    pair.wait_receive();
+  }
+  pair.start_send();
+  pair.wait_send();
+  job.run();
+  EXPECT_TRUE(has(at(1), "waits for iteration 2"));
+  EXPECT_TRUE(has(at(1), "the message from rank 0 has not landed"));
+  EXPECT_FALSE(has(at(1), "this stream has not reached"));
+}
+
+// The same where it is another request that was started behind the wait.
+TEST_F(Stall, AStartBehindTheWaitIsNoReason) {
+  Pair first(job, 0, 1, 8, false, 1);
+  Pair second(job, 0, 1, 8, false, 2);
+  first.start_receive();
+  first.wait_receive();
+  second.start_receive();
+  job.run();
+  const std::string text = at(1);
+  EXPECT_TRUE(has(text.substr(0, text.find('\n')), "the message from rank 0 has not landed"));
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,488 @@
+// Standing requests step by step: what is counted while counters move, what a refusal leaves, captures that are
+// given up, and the NIC's entries where there is no overflow.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/core/core_manual_job.h"
+#include "transport/core/standing.h"
+#include "transport/nic/forwarding_nic.h"
+
+namespace lanyard {
+namespace {
+
+using nicsim::PacketKind;
+
+constexpr uint64_t kBytes = 64;
+
+// As a kernel does it.
+void ring(const Request& request) {
+  const core::Standing& standing = *request.standing;
+  const std::atomic_ref word(*standing.bell.word);
+  if (standing.rings != nullptr) {
+    word.store(++*standing.rings);
+  } else {
+    word.fetch_add(1);
+  }
+}
+void count_on(const Request& request) { ++*request.standing->count; }
+
+// ---- Counting starts
+
+// Lets something happen just before or just after a counter is read.
+struct InterruptedNic final : nic::ForwardingNic {
+  using ForwardingNic::ForwardingNic;
+  Result<nic::CounterValue> read(nic::CounterId counter) override {
+    if (counter == interrupted && before)
+      std::exchange(before, nullptr)();
+    const Result<nic::CounterValue> value = inner().read(counter);
+    if (counter == interrupted && after)
+      std::exchange(after, nullptr)();
+    return value;
+  }
+  nic::CounterId interrupted;
+  std::function<void()> before, after;
+};
+
+// A send of rank 0 that stands, and a receive of rank 1 that is started by hand.
+class StartsCounted : public ::testing::TestWithParam<bool> {
+ protected:
+  StartsCounted() {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const auto options = core::Endpoint::Options{.overflow = true, .overflow_thread = false};
+      nic::Nic& used = rank == 0 ? static_cast<nic::Nic&>(nic) : fabric.nic(1);
+      processes[rank] = std::make_unique<Process>(used, rank, mail, options);
+      queues[rank] = std::move(core::Queue::create(processes[rank]->endpoint, streams[rank]).value());
+    }
+    send = &processes[0]->send(1, 7, kBytes);
+    receive = &processes[1]->receive(0, 7, kBytes);
+    while (mail.under_way() > 0)
+      for (const auto& process : processes)
+        process->matcher.progress();
+    EXPECT_TRUE(works(queues[0]->stand(sends())));
+    nic.interrupted = send->trigger;
+  }
+  std::span<Request* const> sends() { return {&send, 1}; }
+  core::StandingOrders& standing() { return processes[0]->endpoint.standing(); }
+  void start_receive() {
+    EXPECT_TRUE(works(queues[1]->start({&receive, 1})));
+    EXPECT_TRUE(works(queues[1]->wait({&receive, 1})));
+    streams[1].poll();
+  }
+  void run() {
+    fabric.held = nullptr;
+    fabric.quiesce();
+    streams[1].poll();
+    fabric.quiesce();
+    EXPECT_TRUE(streams[1].poll());
+  }
+
+  ModelFabric fabric{2};
+  InterruptedNic nic{fabric.nic(0)};
+  Mail mail{2};
+  ManualStream streams[2];
+  std::unique_ptr<Process> processes[2];
+  std::unique_ptr<core::Queue> queues[2];
+  Request* send = nullptr;
+  Request* receive = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(ClearToSend, StartsCounted, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "AfterTheReading" : "BeforeTheReading"; });
+
+// The trigger counter counts starts and clear-to-sends, the word clear-to-sends alone: one that comes between the two
+// readings is no start, and hides none.
+TEST_P(StartsCounted, AClearToSendInBetweenIsNoStart) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    // The clear-to-send waits in the network; the write will.
+    fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
+    start_receive();
+    fabric.quiesce();
+    const auto arrives = [this] {
+      fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
+      fabric.quiesce();
+    };
+    (GetParam() ? nic.after : nic.before) = arrives;
+    EXPECT_EQ(standing().started(*send), i - 1) << "it has not been started";
+    EXPECT_EQ(send->clear_to_send_word.read() - send->clear_to_send_base, i) << "which came meanwhile";
+    ring(*send);
+    run();
+    count_on(*send);
+    EXPECT_EQ(standing().started(*send), i);
+    EXPECT_EQ(send->iterations_done(), i);
+  }
+  EXPECT_TRUE(works(queues[0]->dismiss()));
+  EXPECT_EQ(send->starts, 3u);
+}
+
+// What is worst: the start under way would not be seen, and the request ended under it.
+TEST_P(StartsCounted, AStartUnderWayIsSeenThoughAClearToSendComes) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
+    start_receive();
+    ring(*send);
+    fabric.quiesce();
+    const auto arrives = [this] {
+      fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
+      fabric.quiesce();
+    };
+    (GetParam() ? nic.after : nic.before) = arrives;
+    EXPECT_EQ(standing().can_end(*send).code(), Code::kInvalidState);
+    EXPECT_EQ(send->clear_to_send_word.read() - send->clear_to_send_base, i) << "which came meanwhile";
+    EXPECT_EQ(standing().started(*send), i);
+    EXPECT_EQ(queues[0]->dismiss(sends()).code(), Code::kInvalidState);
+    ASSERT_NE(send->standing, nullptr);
+    run();
+    count_on(*send);
+    EXPECT_EQ(send->iterations_done(), i);
+  }
+  EXPECT_TRUE(works(queues[0]->dismiss(sends())));
+  EXPECT_EQ(send->starts, 3u);
+}
+
+// ---- Ending all or none
+
+// Two pairs from rank 0 to rank 1, of which rank 0's sends stand, on a card that takes sums.
+class Standing : public ::testing::Test {
+ protected:
+  explicit Standing(const ManualJobOptions& options = {.stream_calls = false})
+      : job(2, options), a(job, 0, 1, kBytes, false, 1), b(job, 0, 1, kBytes, false, 2) {
+    job.fabric.nic(0).mutable_caps().doorbell_totals = true;
+  }
+  core::Queue& queue() { return *job[0].queue; }
+  core::StandingOrders& standing() { return job[0].endpoint.standing(); }
+  Status stand(std::initializer_list<Request*> requests) { return queue().stand({requests.begin(), requests.size()}); }
+  Status dismiss(std::initializer_list<Request*> requests) {
+    return queue().dismiss({requests.begin(), requests.size()});
+  }
+  void receive(Pair& pair) {
+    pair.start_receive();
+    pair.wait_receive();
+    run();
+  }
+  // The streams and the NICs, and what standing requests need.
+  void run() {
+    do {
+      job.run();
+    } while (standing().keep_up() > 0);
+  }
+  // A start by a kernel, and all of the iteration.
+  void iterate(Pair& pair, uint64_t seed) {
+    fill(pair.send, seed);
+    ring(pair.send);
+    receive(pair);
+    count_on(pair.send);
+    EXPECT_TRUE(holds(pair.receive, seed));
+  }
+  // As a host starts it.
+  void iterate_by_host(Pair& pair, uint64_t seed) {
+    fill(pair.send, seed);
+    pair.start_send();
+    pair.wait_send();
+    receive(pair);
+    EXPECT_TRUE(holds(pair.receive, seed));
+  }
+
+  ManualJob job;
+  Pair a, b;
+};
+
+class EndingAllOrNone : public Standing {};
+
+TEST_F(EndingAllOrNone, ARequestUnderWayKeepsTheOthersStanding) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send})));
+  iterate(a, 1);
+  ring(b.send);
+  run();
+  const nic::Usage usage = job[0].nic().usage();
+  const uint32_t free_entries = job[0].nic().free_entries();
+  const uint64_t held = standing().held();
+  const auto refused = [&](const Status& status) {
+    EXPECT_EQ(status.code(), Code::kInvalidState);
+    EXPECT_NE(status.message().find(b.send.describe()), std::string::npos) << status.message();
+    for (const Pair* pair : {&a, &b}) {
+      EXPECT_NE(pair->send.standing, nullptr);
+      EXPECT_EQ(pair->send.listed, &queue());
+      EXPECT_EQ(pair->send.starts, 0u);
+    }
+    EXPECT_EQ(job[0].stream.counts, 4) << "a sum and what is waited for, each";
+    EXPECT_EQ(standing().held(), held);
+    EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
+    EXPECT_EQ(job[0].nic().usage().regions, usage.regions);
+    EXPECT_EQ(job[0].nic().free_entries(), free_entries);
+  };
+  refused(dismiss({&a.send, &b.send}));
+  refused(dismiss({&b.send, &a.send}));
+  refused(queue().dismiss());
+  // Both go on as if nobody had asked.
+  iterate(a, 2);
+  refused(dismiss({&a.send, &b.send}));
+  receive(b);
+  count_on(b.send);
+  iterate(b, 3);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 2u);
+  EXPECT_EQ(b.send.starts, 2u);
+  EXPECT_EQ(job[0].stream.counts, 0);
+  iterate_by_host(a, 4);
+  iterate_by_host(b, 5);
+}
+
+TEST_F(EndingAllOrNone, TheOthersCanBeEndedAlone) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send})));
+  ring(b.send);
+  run();
+  EXPECT_EQ(dismiss({&a.send, &b.send}).code(), Code::kInvalidState);
+  EXPECT_TRUE(works(dismiss({&a.send})));
+  EXPECT_EQ(a.send.standing, nullptr);
+  iterate_by_host(a, 1);
+  receive(b);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(b.send.starts, 1u);
+}
+
+TEST_F(EndingAllOrNone, WithoutACountNothingStands) {
+  const nic::Usage before = job[0].nic().usage();
+  for (const int left : {0, 1, 2, 3}) {
+    job[0].stream.most_counts = left;
+    EXPECT_EQ(stand({&a.send, &b.send}).code(), Code::kExhausted);
+    job[0].stream.capture = 1;
+    EXPECT_EQ(job[0].start({&a.send, &b.send}).code(), Code::kExhausted);
+    job[0].stream.capture = 0;
+    EXPECT_TRUE(job[0].stream.captured.empty());
+    for (const Pair* pair : {&a, &b})
+      EXPECT_EQ(pair->send.standing, nullptr);
+    EXPECT_EQ(job[0].stream.counts, 0);
+    EXPECT_EQ(job[0].nic().usage().counters, before.counters);
+  }
+  iterate_by_host(a, 1);
+}
+
+TEST_F(EndingAllOrNone, AQueueThatGoesGivesTheCountsOfWhatIsUnderWayBack) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send})));
+  iterate(a, 1);
+  ring(b.send);
+  run();
+  job[0].queue.reset();
+  EXPECT_EQ(job[0].stream.counts, 0);
+}
+
+// ---- Started by nobody
+
+// A receive that was let go of goes on through what was enqueued for it, and its clear-to-sends alone make due what was
+// handed over for a start that nobody makes. What is under way of that ends in a word that nobody gets again.
+TEST_F(Standing, WhatNobodyStartedReachesNobodyElsesWord) {
+  ASSERT_TRUE(works(stand({&a.send})));
+  for (int start = 0; start < 2; ++start) {
+    a.start_receive();
+    a.wait_receive();
+  }
+  job[1].endpoint.release(a.receive);
+  const core::WordPool::Word done = a.send.done;
+  job.fabric.held = [&done](const ModelFabric::Transit& transit) {
+    return transit.packet.kind == PacketKind::kAtomic && transit.from == 0 && transit.to == 0 &&
+           transit.packet.key == done.key.value && transit.packet.offset == done.offset;
+  };
+  job.run();
+  EXPECT_EQ(job.fabric.under_way(), 1u) << "a write has completed, and its done word has not grown";
+  ASSERT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 0u);
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kFailed) << "nobody knows what completes of which start";
+  EXPECT_EQ(a.send.starts, 0u);
+  EXPECT_EQ(job[0].endpoint.take_failed(queue()), nullptr) << "nothing that was started has failed";
+  ASSERT_TRUE(works(job[0].endpoint.free_request(&a.send)));
+
+  Pair later(job, 0, 1, kBytes, false, 3);
+  iterate_by_host(later, 1);
+  job.fabric.held = nullptr;
+  run();
+  EXPECT_EQ(later.send.iterations_done(), 1u);
+}
+
+// ---- Captures that are given up
+
+class CaptureGivenUp : public Standing {
+ protected:
+  // A capture that has a start and never gets its wait.
+  void give_up(Pair& pair) {
+    job[0].stream.capture = ++captures_;
+    pair.start_send();
+    EXPECT_EQ(queue().unwaited(), 1u);
+    EXPECT_EQ(queue().dismiss().code(), Code::kInvalidState) << "its wait may still come";
+    EXPECT_EQ(job[0].endpoint.free_request(&pair.send).code(), Code::kInvalidState);
+    EXPECT_NE(pair.send.standing, nullptr);
+    EXPECT_EQ(queue().unwaited(), 1u);
+    job[0].stream.capture = 0;
+  }
+  // A capture, replayed a few times.
+  void capture_and_replay(Pair& pair) {
+    job[0].stream.captured.clear();
+    job[0].stream.capture = ++captures_;
+    pair.start_send();
+    pair.wait_send();
+    job[0].stream.capture = 0;
+    EXPECT_EQ(queue().unwaited(), 0u);
+    for (uint64_t i = 1; i <= 3; ++i) {
+      fill(pair.send, 10 * captures_ + i);
+      job[0].stream.replay();
+      receive(pair);
+      EXPECT_TRUE(job[0].stream.empty());
+      EXPECT_TRUE(holds(pair.receive, 10 * captures_ + i));
+    }
+  }
+
+ private:
+  uint64_t captures_ = 0;
+};
+
+TEST_F(CaptureGivenUp, ItsRequestsBecomeOrdinaryOnes) {
+  give_up(a);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.standing, nullptr);
+  EXPECT_EQ(queue().unwaited(), 0u);
+  EXPECT_EQ(job[0].endpoint.find_unwaited(queue()), nullptr);
+  EXPECT_EQ(job[0].stream.counts, 0);
+  iterate_by_host(a, 1);
+  capture_and_replay(a);
+  capture_and_replay(b);
+  EXPECT_TRUE(works(queue().dismiss()));
+}
+
+TEST_F(CaptureGivenUp, ItsRequestsCanBeFreed) {
+  give_up(a);
+  EXPECT_TRUE(works(job[0].endpoint.free_request(&a.send)));
+  EXPECT_EQ(queue().unwaited(), 0u);
+  EXPECT_EQ(job[0].stream.counts, 0);
+  capture_and_replay(b);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(queue().unwaited(), 0u);
+  iterate_by_host(b, 1);
+}
+
+// They ring the same word: each goes on from what the other has rung.
+TEST_F(CaptureGivenUp, TwoCapturesOfARequestTakeTurns) {
+  iterate_by_host(a, 1);
+  std::vector<gpu::StreamOp> captures[2];
+  for (auto& capture : captures) {
+    capture_and_replay(a);
+    capture = job[0].stream.captured;
+  }
+  for (uint64_t i = 0; i < 6; ++i) {
+    fill(a.send, 100 + i);
+    job[0].stream.captured = captures[i % 2];
+    job[0].stream.replay();
+    receive(a);
+    EXPECT_TRUE(holds(a.receive, 100 + i));
+  }
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 13u);
+  iterate_by_host(a, 2);
+}
+
+// Another capture has begun by then: the one before is over all the same.
+TEST_F(CaptureGivenUp, TheNextOneNeedNotWaitForIt) {
+  give_up(a);
+  job[0].stream.captured.clear();
+  job[0].stream.capture = 100;
+  EXPECT_EQ(job[0].start({&b.send}).code(), Code::kInvalidState) << "the last capture lacks a wait";
+  EXPECT_EQ(b.send.standing, nullptr);
+  EXPECT_TRUE(works(dismiss({&a.send})));
+  EXPECT_TRUE(works(job[0].start({&b.send})));
+  EXPECT_EQ(queue().unwaited(), 1u);
+  EXPECT_TRUE(works(job[0].wait({&b.send})));
+  EXPECT_EQ(queue().unwaited(), 0u);
+  job[0].stream.capture = 0;
+  fill(b.send, 1);
+  job[0].stream.replay();
+  receive(b);
+  EXPECT_TRUE(holds(b.receive, 1));
+  EXPECT_TRUE(works(queue().dismiss()));
+  iterate_by_host(a, 2);
+}
+
+// ---- Without overflow
+
+// Eight entries: four sends that stand can have no more than one iteration each, and leave nothing.
+class WithoutOverflow : public Standing {
+ protected:
+  WithoutOverflow()
+      : Standing({.limits = {.deferred_depth = 8}, .overflow = false, .stream_calls = false}),
+        c(job, 0, 1, kBytes, false, 3),
+        d(job, 0, 1, kBytes, false, 4),
+        e(job, 0, 1, kBytes, false, 5) {}
+  uint64_t used() { return 8 - job[0].nic().free_entries(); }
+
+  Pair c, d, e;
+};
+
+TEST_F(WithoutOverflow, MoreThanTheNicHasCannotStand) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send, &c.send})));
+  const nic::Usage usage = job[0].nic().usage();
+  const uint64_t held = standing().held();
+  const Status status = stand({&d.send, &e.send});
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  for (const char* fact : {"10", "8", "overflow"})
+    EXPECT_NE(status.message().find(fact), std::string::npos) << status.message();
+  EXPECT_EQ(d.send.standing, nullptr) << "which would have fitted alone";
+  EXPECT_EQ(e.send.standing, nullptr);
+  EXPECT_EQ(job[0].stream.counts, 6) << "two each";
+  EXPECT_EQ(standing().held(), held);
+  EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
+  ASSERT_TRUE(works(stand({&d.send})));
+  for (Pair* pair : {&a, &b, &c, &d})
+    iterate(*pair, 1);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(standing().held(), 0u);
+  EXPECT_EQ(used(), 0u);
+  for (Pair* pair : {&a, &b, &c, &d, &e})
+    iterate_by_host(*pair, 2);
+}
+
+// However the requests came to stand, each has the entries of its next iteration: the last may be started first.
+TEST_F(WithoutOverflow, WhoeverStandsHasEntries) {
+  for (Pair* pair : {&a, &b, &c, &d}) {
+    ASSERT_TRUE(works(stand({&pair->send})));
+    EXPECT_GE(standing().held(), used()) << "what others are told to leave alone";
+  }
+  for (uint64_t i = 1; i <= 3; ++i)
+    for (Pair* pair : {&d, &c, &b, &a}) {
+      iterate(*pair, i);
+      ASSERT_EQ(pair->send.iterations_done(), i);
+    }
+  EXPECT_TRUE(works(queue().dismiss()));
+}
+
+// What standing requests hold is nobody else's: a start that can never fit beside it is told so, and does not wait.
+TEST_F(WithoutOverflow, OrdinaryStartsHaveWhatIsLeft) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send, &c.send})));
+  EXPECT_EQ(standing().held(), 6u);
+  EXPECT_EQ(used(), 6u);
+  const uint64_t epoch = job[0].queue->epoch_entries();
+  const Status status = job[0].start({&d.send, &e.send});
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_NE(status.message().find("4 deferred-work entries, the NIC has 2"), std::string::npos) << status.message();
+  EXPECT_EQ(d.send.starts, 0u);
+  EXPECT_EQ(job[0].queue->epoch_entries(), epoch);
+  EXPECT_TRUE(job[0].stream.empty());
+  iterate_by_host(d, 1);
+  iterate_by_host(e, 1);
+  iterate(a, 2);
+  EXPECT_TRUE(works(dismiss({&c.send})));
+  EXPECT_EQ(standing().held(), 4u);
+  ASSERT_TRUE(works(job[0].start({&d.send, &e.send})));
+  ASSERT_TRUE(works(job[0].wait({&d.send, &e.send})));
+  receive(d);
+  receive(e);
+  EXPECT_TRUE(job[0].stream.empty());
+  EXPECT_TRUE(works(queue().dismiss()));
+}
+
+}  // namespace
+}  // namespace lanyard

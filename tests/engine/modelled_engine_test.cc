@@ -1,0 +1,314 @@
+// The engine against times worked out by hand, and against a reference that simulates every single thing.
+#include "nicsim/modelled/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nicsim/modelled/calendar.h"
+#include "nicsim/modelled/halo.h"
+#include "nicsim/modelled/lowering.h"
+#include "nicsim/modelled/step_builder.h"
+#include "tests/engine/modelled_reference.h"
+
+namespace lanyard {
+namespace {
+
+using namespace modelled;  // NOLINT: all of it is under test
+using core::Strategy;
+
+// Primes, so that no sum looks like another one.
+Costs costs() {
+  Costs costs;
+  costs.ring = 1'009;
+  costs.wait = 2'003;
+  costs.next_wait = 53;
+  costs.doorbell = 307;
+  costs.fire = 101;
+  costs.own_word = 503;
+  costs.transmit = 211;
+  costs.transmit_byte = 40'000;
+  costs.receive = 401;
+  costs.chunk_bytes = 64;
+  costs.chunk_byte = 10'000;
+  costs.delivery = 601;
+  costs.link = {70'001, 80'021, 90'001, 100'003};
+  return costs;
+}
+
+Placement far_apart() { return {.ranks_per_node = 1, .nics_per_node = 1, .nodes_per_group = 1}; }
+
+Result<Timing> run_steps(const Job& job, uint32_t steps) { return run(job, {.steps = steps}); }
+
+std::vector<Picoseconds> ends(const Job& job, uint32_t steps) {
+  const Result<Timing> run = run_steps(job, steps);
+  EXPECT_TRUE(run.ok()) << run.status().message();
+  return run.ok() ? run.value().ends : std::vector<Picoseconds>();
+}
+
+// Rank 0 sends to rank 1, which receives; a kernel before the send.
+Job one_way(const Costs& costs, uint64_t bytes, bool ready, Strategy strategy, Picoseconds kernel) {
+  JobBuilder job(costs, far_apart());
+  StepBuilder sender(strategy, false), receiver(strategy, false);
+  sender.kernel(kernel);
+  const uint32_t send = sender.send(bytes, ready, {1, 0});
+  sender.start({send});
+  sender.wait({send});
+  const uint32_t receive = receiver.receive(bytes, ready, {0, 0});
+  receiver.start({receive});
+  receiver.wait({receive});
+  EXPECT_TRUE(job.add(sender).ok());
+  EXPECT_TRUE(job.add(receiver).ok());
+  return job.take();
+}
+
+TEST(ModelledLowering, TakesTheShippedProtocolsEntries) {
+  const auto entries = [](bool ready, bool exchange, Strategy strategy) {
+    StepBuilder builder(strategy, exchange);
+    const Grid grid{.cells = {80, 80, 1}, .ranks = {4, 4, 1}};
+    const Halo halo = add_halo(builder, grid, 0, ready);
+    builder.start(halo.requests);
+    builder.wait(halo.requests);
+    return lower(builder.step()).value().entries.size();
+  };
+  EXPECT_EQ(entries(true, false, Strategy::kTargetCounter), 24u);
+  EXPECT_EQ(entries(false, false, Strategy::kTargetCounter), 32u);
+  EXPECT_EQ(entries(true, true, Strategy::kTargetCounter), 9u);
+  EXPECT_EQ(entries(false, true, Strategy::kTargetCounter), 17u);
+  EXPECT_EQ(entries(true, false, Strategy::kSenderFlag), 24u);
+  EXPECT_EQ(entries(false, false, Strategy::kSenderFlag), 32u);
+  EXPECT_EQ(entries(true, false, Strategy::kWriteBack), 16u);
+  EXPECT_EQ(entries(false, false, Strategy::kWriteBack), 24u);
+  EXPECT_EQ(entries(true, false, Strategy::kLoopbackFlush), 32u);
+  EXPECT_EQ(entries(false, false, Strategy::kLoopbackFlush), 40u);
+  EXPECT_EQ(entries(true, true, Strategy::kLoopbackFlush), 10u);
+  EXPECT_EQ(entries(false, true, Strategy::kLoopbackFlush), 18u);
+}
+
+TEST(ModelledLowering, SaysWhatTheProtocolRefuses) {
+  StepBuilder builder(Strategy::kTargetCounter, false);
+  const uint32_t send = builder.send(8, false, {0, 0});
+  builder.start({send});
+  builder.start({send});
+  const Result<Program> program = lower(builder.step());
+  ASSERT_FALSE(program.ok());
+  EXPECT_NE(program.status().message().find("wait"), std::string::npos) << program.status().message();
+}
+
+TEST(ModelledEngine, ReadySendTakesWhatItsPartsTake) {
+  const Costs c = costs();
+  const Picoseconds kernel = 50'021;
+  for (const uint64_t bytes : {8u, 64u, 4096u}) {
+    const Job job = one_way(c, bytes, true, Strategy::kTargetCounter, kernel);
+    const Picoseconds wire = c.transmit + times(c.chunk_byte, std::min<uint64_t>(bytes, c.chunk_bytes)) + c.link[3] +
+                             c.receive + times(c.transmit_byte, bytes);
+    const Picoseconds landed = kernel + c.ring + c.doorbell + c.fire + wire;
+    const Picoseconds told = c.fire + c.own_word + c.wait;
+    // The receiver's stream waits from the beginning; the sender's has the acknowledgement to wait for.
+    EXPECT_EQ(ends(job, 1), std::vector<Picoseconds>{landed + c.link[3] + told}) << bytes;
+  }
+}
+
+TEST(ModelledEngine, RegularSendWaitsForTheLaterOfRingAndClearToSend) {
+  const Costs c = costs();
+  const auto carried = [&](uint64_t bytes) {
+    return c.fire + c.transmit + times(c.chunk_byte, std::min<uint64_t>(bytes, c.chunk_bytes)) + c.link[3] + c.receive +
+           times(c.transmit_byte, bytes);
+  };
+  const Picoseconds cleared = c.ring + c.doorbell + carried(8);
+  const Picoseconds end = c.link[3] + c.fire + c.own_word + c.wait;
+  for (const Picoseconds kernel : {Picoseconds{1'000}, Picoseconds{900'000}}) {
+    const Picoseconds rung = kernel + c.ring + c.doorbell;
+    const Job job = one_way(c, 4096, false, Strategy::kTargetCounter, kernel);
+    EXPECT_EQ(ends(job, 1), std::vector<Picoseconds>{std::max(rung, cleared) + carried(4096) + end}) << kernel;
+  }
+}
+
+TEST(ModelledEngine, SenderRaisesTheFlagOnceItsWriteIsDelivered) {
+  const Costs c = costs();
+  const Picoseconds kernel = 500'009;
+  const Picoseconds flag = c.fire + c.transmit + times(c.chunk_byte, 8) + c.link[3] + c.receive +
+                           times(c.transmit_byte, 8) + c.delivery + c.link[3];
+  const Picoseconds write = c.fire + c.transmit + times(c.chunk_byte, 64) + c.link[3] + c.receive +
+                            times(c.transmit_byte, 4096) + c.delivery + c.link[3];
+  const Picoseconds both = kernel + c.ring + c.doorbell + write + flag;
+  EXPECT_EQ(ends(one_way(c, 4096, true, Strategy::kSenderFlag, kernel), 1),
+            std::vector<Picoseconds>{both + c.fire + c.own_word + c.wait});
+  EXPECT_EQ(ends(one_way(c, 4096, true, Strategy::kWriteBack, kernel), 1),
+            std::vector<Picoseconds>{both + c.own_word + c.wait});
+}
+
+TEST(ModelledEngine, HostThatPostsSlowerThanAllElseIsTheStep) {
+  Costs c = costs();
+  c.post = 3 * kMicrosecond;
+  c.launch = 2 * kMicrosecond;
+  c.enqueue = kMicrosecond / 2;
+  // A kernel, a ring, a wait, two entries.
+  const Job job = one_way(c, 8, true, Strategy::kTargetCounter, 1'000);
+  const std::vector<Picoseconds> times = ends(job, 12);
+  const Picoseconds step = 2 * c.post + c.launch + 2 * c.enqueue;
+  for (size_t i = 1; i < times.size(); ++i)
+    EXPECT_EQ(times[i] - times[i - 1], step) << i;
+  EXPECT_EQ(run_steps(job, 12).value().step_time(), step);
+}
+
+TEST(ModelledEngine, StepsOfManyRanksAreThoseOfOne) {
+  // All are alike, so a rank whose neighbours are itself has the same step as one among many.
+  Costs c = costs();
+  c.link = {90'001, 90'001, 90'001, 90'001};
+  const auto halo = [&](uint32_t side) {
+    JobBuilder job(c, far_apart());
+    const Grid grid{.cells = {64u * side, 64u * side, 1}, .ranks = {side, side, 1}};
+    for (uint32_t rank = 0; rank < grid.size(); ++rank) {
+      StepBuilder builder(Strategy::kTargetCounter, false);
+      const Halo halo = add_halo(builder, grid, rank, true);
+      builder.kernel(10'007);
+      builder.start(halo.requests);
+      builder.wait(halo.requests);
+      EXPECT_TRUE(job.add(builder).ok());
+    }
+    return ends(job.take(), 10);
+  };
+  EXPECT_EQ(halo(1), halo(3));
+  EXPECT_EQ(halo(1), halo(8));
+}
+
+TEST(ModelledEngine, EntriesThatTheCardLacksHoldUpTheHost) {
+  Costs c = costs();
+  c.deferred_depth = 1;
+  const Result<Timing> refused = run_steps(one_way(c, 8, true, Strategy::kTargetCounter, 0), 2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  // With two the host begins a step when that before has fired its last entry, and not earlier.
+  c.deferred_depth = 2;
+  c.post = 10'007;
+  const std::vector<Picoseconds> tight = ends(one_way(c, 8, true, Strategy::kTargetCounter, 0), 6);
+  c.deferred_depth = 504;
+  const std::vector<Picoseconds> roomy = ends(one_way(c, 8, true, Strategy::kTargetCounter, 0), 6);
+  const Picoseconds trip =
+      c.fire + c.transmit + times(c.chunk_byte, 8) + c.link[3] + c.receive + times(c.transmit_byte, 8) + c.link[3];
+  EXPECT_EQ(tight[5] - tight[4], c.post + trip);
+  // Else the next step's write is there when the stream rings.
+  EXPECT_EQ(roomy[5] - roomy[4], trip + c.fire + c.own_word + c.wait + c.ring + c.doorbell);
+}
+
+TEST(ModelledEngine, SaysWhereAJobStandsStill) {
+  // Two sends to each other, of which one is received by nobody's wait: each waits for the other's clear-to-send first.
+  JobBuilder job(costs(), far_apart());
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    StepBuilder builder(Strategy::kTargetCounter, false);
+    const uint32_t send = builder.send(8, false, {1 - rank, 1});
+    const uint32_t receive = builder.receive(8, false, {1 - rank, 0});
+    builder.start({send});
+    builder.wait({send});
+    builder.start({receive});
+    builder.wait({receive});
+    EXPECT_TRUE(job.add(builder).ok());
+  }
+  const Result<Timing> run = run_steps(job.take(), 3);
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.status().message(), "rank 0 stands still in step 1: its stream waits for a message");
+}
+
+TEST(ModelledCalendar, GivesEventsInTheOrderOfAPriorityQueue) {
+  std::mt19937_64 random(7);
+  for (const int width : {4, 9, 16}) {
+    Calendar calendar(width, 5);
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> queue;
+    Picoseconds now = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      if (queue.empty() || random() % 5 < 3) {
+        const Picoseconds ahead = random() % 8 == 0 ? random() % 200'000 : random() % 300;
+        const Event event{now + ahead, static_cast<uint32_t>(random() % 4), static_cast<uint32_t>(random() % 4)};
+        calendar.push(event);
+        queue.push(event);
+        continue;
+      }
+      Event event;
+      ASSERT_TRUE(calendar.pop(event));
+      ASSERT_EQ(event, queue.top());
+      now = event.time;
+      queue.pop();
+    }
+  }
+}
+
+// ---- Against the reference
+
+struct Variant {
+  uint32_t ranks = 1;
+  uint32_t ranks_per_node = 1;
+  uint32_t nics_per_node = 1;
+  Strategy strategy = Strategy::kTargetCounter;
+  bool ready = false;
+  bool exchange = false;
+  uint32_t depth = 504;
+  Picoseconds post = 0;
+  uint32_t run_ahead = 64;
+};
+
+// A halo on a grid of uneven cells, so that ranks differ.
+Job halo_job(const Variant& v, const std::array<uint32_t, 3>& ranks, int dimensions) {
+  Costs c = costs();
+  c.deferred_depth = v.depth;
+  c.post = v.post;
+  c.launch = v.post / 2;
+  c.enqueue = v.post / 3;
+  c.run_ahead = v.run_ahead;
+  JobBuilder job(c, {.ranks_per_node = v.ranks_per_node, .nics_per_node = v.nics_per_node, .nodes_per_group = 2});
+  const Grid grid{.dimensions = dimensions, .cells = {71, 53, dimensions == 3 ? 37u : 1u}, .ranks = ranks};
+  for (uint32_t rank = 0; rank < grid.size(); ++rank) {
+    StepBuilder builder(v.strategy, v.exchange);
+    const Halo halo = add_halo(builder, grid, rank, v.ready);
+    builder.kernel(20'011 + 7 * rank);
+    builder.start(halo.requests);
+    builder.wait(halo.requests);
+    builder.kernel(times(60'000, grid.cells_of(rank)) + 13 * rank);
+    EXPECT_TRUE(job.add(builder).ok());
+  }
+  return job.take();
+}
+
+TEST(ModelledEngine, AgreesWithTheReferenceToThePicosecond) {
+  const std::array<uint32_t, 3> grids[] = {{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 4, 1}, {8, 8, 1}, {2, 2, 2}, {4, 4, 4}};
+  constexpr uint32_t kSteps = 8;
+  for (const auto& grid : grids)
+    for (const Strategy strategy : core::kStrategies)
+      for (const bool ready : {false, true})
+        for (const bool exchange : {false, true})
+          for (const uint32_t per_node : {1u, 4u})
+            for (const Picoseconds post : {Picoseconds{0}, Picoseconds{4'001}}) {
+              if (exchange && core::raises_flags(strategy))
+                continue;  // merges nothing there
+              const bool large = grid[0] * grid[1] * grid[2] >= 64;
+              if (large && (per_node == 1 || post == 0))
+                continue;  // the reference takes its time
+              const int dimensions = grid[2] > 1 ? 3 : 2;
+              Variant v{.strategy = strategy, .ready = ready, .exchange = exchange, .post = post};
+              v.ranks_per_node = per_node;
+              v.nics_per_node = 2;
+              const Job job = halo_job(v, grid, dimensions);
+              ASSERT_EQ(ends(job, kSteps), ModelledReference(job, kSteps).run())
+                  << grid[0] << 'x' << grid[1] << 'x' << grid[2] << ' ' << core::strategy_name(strategy)
+                  << (ready ? " ready" : " regular") << (exchange ? " exchange" : "") << " per node " << per_node
+                  << " post " << post;
+            }
+}
+
+TEST(ModelledEngine, AgreesWithTheReferenceWhereEntriesOrStreamHoldUpTheHost) {
+  for (const bool ready : {false, true})
+    for (const uint32_t depth : {32u, 40u, 64u, 70u, 150u})
+      for (const uint32_t run_ahead : {1u, 2u, 64u}) {
+        Variant v{.ready = ready, .depth = depth, .post = 3'001, .run_ahead = run_ahead};
+        const Job job = halo_job(v, {4, 3, 1}, 2);
+        ASSERT_EQ(ends(job, 10), ModelledReference(job, 10).run()) << ready << ' ' << depth << ' ' << run_ahead;
+      }
+}
+
+}  // namespace
+}  // namespace lanyard

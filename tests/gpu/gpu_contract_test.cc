@@ -1,0 +1,394 @@
+// The contracts of streams and device memory over a real GPU, and what only one can tell. Built with --config=cuda or
+// --config=hip; the program can be carried to another machine. Without a GPU every row skips.
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "gpu/device/backend.h"
+#include "gpu/device/driver.h"
+#include "gpu/device/open_driver.h"
+#include "tests/gpu/device_memory_contract.h"
+#include "tests/gpu/gpu_program.h"
+#include "tests/gpu/stream_contract.h"
+
+namespace lanyard {
+namespace {
+
+using gpu::Backend;
+using gpu::Stream;
+using gpu::StreamHandle;
+using gpu::StreamOp;
+using memory_contract::copy;
+using memory_contract::fill;
+using memory_contract::holds;
+using memory_contract::is_ok;
+using stream_contract::add64;
+using stream_contract::load;
+using stream_contract::store;
+using stream_contract::wait64;
+using stream_contract::write64;
+
+// A backend, and a program's streams and memory on its devices.
+class Gpu {
+ public:
+  // Null: no driver, or no device.
+  static std::unique_ptr<Gpu> open(gpu::Sharing sharing = gpu::Sharing::kAlone) {
+    Result<std::unique_ptr<gpu::Driver>> driver = gpu::open_driver();
+    if (!driver.ok())
+      return nullptr;
+    return std::unique_ptr<Gpu>(new Gpu(std::move(driver.value()), sharing));
+  }
+  // In this order: streams end before what they use, device memory goes while there is a driver.
+  ~Gpu() {
+    for (const auto& [device, stream] : streams_) {
+      const gpu::Inside inside(*driver_, context(device));
+      driver_->destroy_stream(stream);
+    }
+    for (const auto& [device, memory] : memory_) {
+      const gpu::Inside inside(*driver_, context(device));
+      driver_->free(memory);
+    }
+  }
+
+  gpu::Driver& driver() { return *driver_; }
+  Backend& backend() { return *backend_; }
+  GpuProgram& program() { return program_; }
+  gpu::ContextHandle context(int device = 0) { return driver_->context_of_device(device).value(); }
+
+  std::unique_ptr<Stream> make_stream(int device = 0) {
+    const gpu::Inside inside(*driver_, context(device));
+    const StreamHandle handle = driver_->make_stream().value();
+    Result<std::unique_ptr<Stream>> stream = backend_->make_stream(handle);
+    LANYARD_CHECK(stream.ok(), stream.status().message().c_str());
+    const std::lock_guard lock(mutex_);
+    streams_.emplace_back(device, handle);
+    handles_[stream.value().get()] = handle;
+    return std::move(stream.value());
+  }
+  StreamHandle handle_of(const Stream& stream) {
+    const std::lock_guard lock(mutex_);
+    return handles_.at(&stream);
+  }
+  Status call_host(const Stream& stream, std::function<void()> body) {
+    const gpu::Inside inside(*driver_, context());
+    return program_.call_host(handle_of(stream), std::move(body));
+  }
+  std::byte* make_memory(uint64_t bytes, int device) {
+    const gpu::Inside inside(*driver_, context(device));
+    const gpu::DeviceAddress memory = driver_->allocate(bytes).value();
+    const std::lock_guard lock(mutex_);
+    memory_.emplace_back(device, memory);
+    return reinterpret_cast<std::byte*>(memory);
+  }
+
+ private:
+  Gpu(std::unique_ptr<gpu::Driver> driver, gpu::Sharing sharing)
+      : driver_(driver.get()),
+        backend_(std::move(Backend::make(std::move(driver), {sharing, std::chrono::microseconds(200)}).value())),
+        program_(driver_->kind()) {}
+
+  gpu::Driver* const driver_;  // the backend's
+  const std::unique_ptr<Backend> backend_;
+  GpuProgram program_;
+  std::mutex mutex_;
+  std::vector<std::pair<int, StreamHandle>> streams_;
+  std::vector<std::pair<int, gpu::DeviceAddress>> memory_;
+  std::map<const Stream*, StreamHandle> handles_;
+};
+
+// ---- The contracts
+
+struct GpuStreamLab final : stream_contract::StreamLab {
+  explicit GpuStreamLab(std::unique_ptr<Gpu> opened) : gpu(std::move(opened)) {}
+  std::unique_ptr<Stream> make_stream() override { return gpu->make_stream(); }
+  Status launch(Stream& stream, std::function<void()> body) override { return gpu->call_host(stream, std::move(body)); }
+  std::shared_ptr<gpu::Packing> make_packing(std::shared_ptr<const gpu::Layout> layout, size_t origin,
+                                             size_t bytes) override {
+    return gpu->backend().make_packing(std::move(layout), gpu->make_memory(bytes, 0) + origin, 0).value();
+  }
+  std::shared_ptr<gpu::Packing> make_combining(gpu::Combination combination, uint64_t stride, size_t bytes) override {
+    return gpu->backend().make_combining(std::move(combination), stride, gpu->make_memory(bytes, 0), 0).value();
+  }
+  void put(std::byte* there, const std::vector<std::byte>& content) override {
+    std::byte* const staging = gpu->backend().memory().take_staging(content.size()).value();
+    std::copy(content.begin(), content.end(), staging);
+    move(there, staging, content.size());
+    gpu->backend().memory().give_staging(staging);
+  }
+  std::vector<std::byte> get(const std::byte* there, size_t bytes) override {
+    std::byte* const staging = gpu->backend().memory().take_staging(bytes).value();
+    move(staging, there, bytes);
+    const std::vector<std::byte> content(staging, staging + bytes);
+    gpu->backend().memory().give_staging(staging);
+    return content;
+  }
+  void move(void* to, const void* from, size_t bytes) {
+    const DeviceMemory::Copy copy = gpu->backend().memory().start_copy(to, from, bytes).value();
+    while (!gpu->backend().memory().has_ended(copy).value())
+      std::this_thread::yield();
+  }
+  std::unique_ptr<Gpu> gpu;  // goes, and unregisters the words, before the words do
+};
+
+struct GpuMemoryLab final : memory_contract::MemoryLab {
+  explicit GpuMemoryLab(std::unique_ptr<Gpu> opened) : gpu(std::move(opened)) {}
+  DeviceMemory& memory() override { return gpu->backend().memory(); }
+  int devices() override { return gpu->driver().device_count(); }
+  std::byte* make_memory(uint64_t bytes, int device) override { return gpu->make_memory(bytes, device); }
+  std::unique_ptr<Gpu> gpu;
+};
+
+template <typename Base, typename Lab, gpu::Sharing kSharing>
+std::unique_ptr<Base> make_lab() {
+  std::unique_ptr<Gpu> gpu = Gpu::open(kSharing);
+  return gpu == nullptr ? nullptr : std::make_unique<Lab>(std::move(gpu));
+}
+
+}  // namespace
+
+namespace stream_contract {
+INSTANTIATE_TEST_SUITE_P(Gpu, StreamContract,
+                         ::testing::Values(StreamMaker{.name = "Alone",
+                                                       .make = make_lab<StreamLab, GpuStreamLab, gpu::Sharing::kAlone>,
+                                                       .host_adds = false},
+                                           StreamMaker{.name = "Shared",
+                                                       .make = make_lab<StreamLab, GpuStreamLab, gpu::Sharing::kShared>,
+                                                       .host_adds = false}),
+                         maker_name);
+}  // namespace stream_contract
+
+namespace memory_contract {
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, DeviceMemoryContract,
+    ::testing::Values(MemoryMaker{"Alone", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kAlone>},
+                      MemoryMaker{"Shared", make_lab<MemoryLab, GpuMemoryLab, gpu::Sharing::kShared>}),
+    memory_maker_name);
+}  // namespace memory_contract
+
+namespace {
+
+// ---- What only a GPU can tell
+
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    gpu_ = Gpu::open();
+    if (gpu_ == nullptr)
+      GTEST_SKIP() << gpu::open_driver().status().to_string();
+  }
+  Gpu& gpu() { return *gpu_; }
+  DeviceMemory& memory() { return gpu_->backend().memory(); }
+  uint64_t* words() { return words_; }
+
+  static bool eventually(const std::function<bool()>& happens) {
+    const auto deadline = std::chrono::steady_clock::now() + stream_contract::kBound;
+    while (!happens()) {
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  static bool runs_empty(Stream& stream) {
+    return eventually([&] { return stream.poll() || !stream.health().ok(); }) && stream.health().ok();
+  }
+
+ private:
+  alignas(4096) uint64_t words_[512] = {};
+  std::unique_ptr<Gpu> gpu_;  // goes before the words
+};
+
+TEST_F(GpuTest, IsThere) {
+  for (int device = 0; device < gpu().driver().device_count(); ++device) {
+    const gpu::DeviceFacts facts = gpu().driver().facts(device).value();
+    std::printf("device %d: %s, %d multiprocessors, memory operations: writes %d, waits %d\n", device,
+                facts.name.c_str(), facts.multiprocessors, facts.writes_words, facts.awaits_words);
+  }
+}
+
+// All that a call may need to do for the first time, while a stream waits for whoever calls.
+TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
+  const std::unique_ptr<Stream> held = gpu().make_stream();
+  ASSERT_TRUE(is_ok(held->enqueue(std::vector{wait64(words(), 1), add64(words() + 1, 1)})));
+  EXPECT_FALSE(held->poll());
+  std::byte* const device = gpu().make_memory(10'000, 0);
+  std::byte* const host = memory().take_staging(10'000).value();
+  fill(host, 10'000, 1);
+  EXPECT_TRUE(is_ok(copy(memory(), device, host, 10'000)));
+  std::memset(host, 0, 10'000);
+  EXPECT_TRUE(is_ok(copy(memory(), host, device, 10'000)));
+  EXPECT_TRUE(holds(host, 10'000, 1));
+  std::byte* const more = memory().take_staging(uint64_t{20} << 20).value();
+  EXPECT_TRUE(is_ok(memory().lend(device, 10'000).status()));
+  uint64_t* const count = held->take_count(0).value();
+  const std::unique_ptr<Stream> other = gpu().make_stream();
+  auto far = std::make_unique<std::array<uint64_t, 100'000>>();
+  far->fill(0);
+  uint64_t* const far_word = far->data() + 50'000;
+  EXPECT_TRUE(is_ok(other->enqueue(std::vector{write64(far_word, 1), add64(far_word, 1), wait64(far_word, 2)})));
+  EXPECT_TRUE(runs_empty(*other));
+  EXPECT_EQ(load(far_word), 2u);
+  EXPECT_FALSE(held->poll());
+  store(words(), 1);
+  EXPECT_TRUE(runs_empty(*held));
+  EXPECT_EQ(load(words() + 1), 1u);
+  gpu().backend().forget_words(far->data(), sizeof *far);
+  held->give_count(count);
+  memory().give_staging(more);
+  memory().give_staging(host);
+}
+
+TEST_F(GpuTest, HaltLetsEveryWaitPass) {
+  const std::unique_ptr<Stream> stream = gpu().make_stream();
+  uint64_t* const count = stream->take_count(7).value();
+  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = words() + 1, .value = 1};
+  next.count = count;
+  ASSERT_TRUE(is_ok(stream->enqueue(std::vector{wait64(words(), 3), next, wait64(words() + 2, 9)})));
+  EXPECT_FALSE(stream->poll());
+  stream->halt();
+  EXPECT_TRUE(stream->poll());
+}
+
+TEST_F(GpuTest, AGraphCountsOnForEver) {
+  const std::unique_ptr<Stream> stream = gpu().make_stream();
+  const StreamHandle handle = gpu().handle_of(*stream);
+  uint64_t* const count = stream->take_count(0).value();
+  uint64_t* const word = words();
+  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = word + 8, .value = 1};
+  next.count = count;
+  const gpu::Inside inside(gpu().driver(), gpu().context());
+  ASSERT_TRUE(is_ok(gpu().program().begin_capture(handle)));
+  EXPECT_NE(stream->capturing(), 0u);
+  EXPECT_EQ(stream->enqueue(std::vector{wait64(word, 1)}).code(), Code::kUnsupported);
+  EXPECT_TRUE(is_ok(stream->enqueue(std::vector{add64(word, 1), next, add64(word + 16, 1), write64(word + 24, 5)})));
+  EXPECT_TRUE(stream->poll());
+  const Result<void*> graph = gpu().program().end_capture(handle);
+  ASSERT_TRUE(is_ok(graph.status()));
+  EXPECT_EQ(stream->capturing(), 0u);
+  for (uint64_t round = 1; round <= 1000; ++round) {
+    ASSERT_TRUE(is_ok(gpu().program().replay(graph.value(), handle)));
+    ASSERT_TRUE(eventually([&] { return load(word) == round; }));
+    EXPECT_EQ(load(word + 16), round - 1);
+    store(word + 8, round);
+    ASSERT_TRUE(eventually([&] { return load(word + 16) == round; }));
+  }
+  EXPECT_TRUE(runs_empty(*stream));
+  EXPECT_EQ(load(word + 24), 5u);
+}
+
+TEST_F(GpuTest, StreamsOfTwoDevicesHandATokenToAndFro) {
+  if (gpu().driver().device_count() < 2)
+    GTEST_SKIP() << "there is one device";
+  const std::unique_ptr<Stream> first = gpu().make_stream(0);
+  const std::unique_ptr<Stream> second = gpu().make_stream(1);
+  for (uint64_t round = 1; round <= 200; ++round) {
+    ASSERT_TRUE(is_ok(first->enqueue(std::vector{wait64(words(), round - 1), write64(words() + 8, round)})));
+    ASSERT_TRUE(is_ok(second->enqueue(std::vector{wait64(words() + 8, round), add64(words(), 1)})));
+  }
+  EXPECT_TRUE(runs_empty(*first) && runs_empty(*second));
+  EXPECT_EQ(load(words()), 200u);
+}
+
+// ---- Another process
+
+constexpr uint64_t kLent = 300'000;
+
+std::string hex_of(const DeviceMemory::Loan& loan) {
+  std::string text;
+  for (const std::byte each : loan.bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(each));
+    text += digits;
+  }
+  return text;
+}
+
+DeviceMemory::Loan loan_of(const std::string& hex) {
+  DeviceMemory::Loan loan;
+  for (size_t i = 0; i < loan.bytes.size(); ++i)
+    loan.bytes[i] = static_cast<std::byte>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  return loan;
+}
+
+// The other process: checks what it borrows, through memory of `device`, and writes something else there.
+Status use_loan(const std::string& hex, int device) {
+  const std::unique_ptr<Gpu> gpu = Gpu::open();
+  if (gpu == nullptr)
+    return Status(Code::kUnsupported, "no device in the other process");
+  DeviceMemory& memory = gpu->backend().memory();
+  const gpu::Inside inside(gpu->driver(), gpu->context(device));
+  const Result<std::byte*> borrowed = memory.borrow(loan_of(hex), DeviceMemory::kHost);
+  if (!borrowed.ok())
+    return borrowed.status();
+  std::byte* const near = gpu->make_memory(kLent, device);
+  const Result<std::byte*> host = memory.take_staging(kLent);
+  if (!host.ok())
+    return host.status();
+  LANYARD_RETURN_IF_ERROR(copy(memory, near, borrowed.value(), kLent));
+  LANYARD_RETURN_IF_ERROR(copy(memory, host.value(), near, kLent));
+  if (!holds(host.value(), kLent, 1))
+    return Status(Code::kFailed, "read what was not written");
+  fill(host.value(), kLent, 2);
+  LANYARD_RETURN_IF_ERROR(copy(memory, near, host.value(), kLent));
+  LANYARD_RETURN_IF_ERROR(copy(memory, borrowed.value(), near, kLent));
+  memory.give_back(borrowed.value());
+  memory.give_staging(host.value());
+  return {};
+}
+
+TEST_F(GpuTest, AnotherProcessReachesWhatIsLent) {
+  std::byte* const device = gpu().make_memory(kLent + 1000, 0);
+  std::byte* const host = memory().take_staging(kLent).value();
+  for (int other = 0; other < gpu().driver().device_count(); ++other) {
+    fill(host, kLent, 1);
+    ASSERT_TRUE(is_ok(copy(memory(), device + 1000, host, kLent)));
+    const Result<DeviceMemory::Loan> loan = memory().lend(device + 1000, kLent);
+    ASSERT_TRUE(is_ok(loan.status()));
+    std::string self(4096, '\0');
+    self.resize(static_cast<size_t>(std::max<ssize_t>(readlink("/proc/self/exe", self.data(), self.size()), 0)));
+    std::string arguments[] = {self, "--borrow", hex_of(loan.value()), std::to_string(other)};
+    char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(), nullptr};
+    pid_t child = 0;
+    ASSERT_EQ(posix_spawn(&child, self.c_str(), nullptr, nullptr, argv, environ), 0);
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "device " << other;
+    ASSERT_TRUE(is_ok(copy(memory(), host, device + 1000, kLent)));
+    EXPECT_TRUE(holds(host, kLent, 2)) << "device " << other;
+  }
+  memory().give_staging(host);
+}
+
+}  // namespace
+}  // namespace lanyard
+
+int main(int argc, char** argv) {
+  // Streams that share a hardware queue wait for each other, and these tests hold some of them up.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  setenv("GPU_MAX_HW_QUEUES", "16", 0);
+  if (argc == 4 && std::string(argv[1]) == "--borrow") {
+    const lanyard::Status status = lanyard::use_loan(argv[2], std::atoi(argv[3]));
+    if (!status.ok())
+      std::fprintf(stderr, "the other process: %s\n", status.to_string().c_str());
+    return status.ok() ? 0 : 1;
+  }
+  ::testing::InitGoogleTest(&argc, argv);
+  // Keeps the devices' contexts alive between the tests.
+  const auto driver = lanyard::gpu::open_driver();
+  if (!driver.ok())
+    std::printf("No GPU: %s\n", driver.status().to_string().c_str());
+  for (int device = 0; driver.ok() && device < driver.value()->device_count(); ++device) {
+    const auto context = driver.value()->context_of_device(device);
+    if (!context.ok())
+      std::printf("device %d: %s\n", device, context.status().to_string().c_str());
+  }
+  return RUN_ALL_TESTS();
+}

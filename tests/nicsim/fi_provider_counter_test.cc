@@ -1,0 +1,344 @@
+// The simulated provider's counters by CXI's rules (nicsim/fi/README.md): ranges, what a read sees,
+// writeback, registers.
+#include <atomic>
+
+#include "tests/nicsim/fi_harness.h"
+#include "tests/support/sanitizers.h"
+
+namespace lanyard {
+namespace {
+
+constexpr uint64_t kValid = uint64_t{1} << 63;  // in a counter's word that was written back
+
+// CXI's extension, declared as its users do.
+struct CounterOps {
+  int (*set_wb_buffer)(struct fid*, void*, size_t);
+  int (*get_mmio_addr)(struct fid*, void**, size_t*);
+};
+
+CounterOps& extensions(const Owned<fid_cntr>& counter) {
+  void* ops = nullptr;
+  EXPECT_EQ(fi_open_ops(&counter->fid, "cxi_counter_ops", 0, &ops, nullptr), 0);
+  return *static_cast<CounterOps*>(ops);
+}
+
+TEST(FiCounter, RangesAreErrors) {
+  Loner node;
+  const auto counter = node.counter();
+  EXPECT_EQ(fi_cntr_add(counter.get(), kMaxSuccess + 1), -FI_EINVAL);
+  EXPECT_EQ(fi_cntr_set(counter.get(), kMaxSuccess + 1), -FI_EINVAL);
+  EXPECT_EQ(fi_cntr_adderr(counter.get(), 128), -FI_EINVAL);
+  EXPECT_EQ(fi_cntr_seterr(counter.get(), 128), -FI_EINVAL);
+  EXPECT_EQ(successes(counter), 0u);
+  EXPECT_EQ(failures(counter), 0u);
+}
+
+TEST(FiCounter, AddsSetsAndWraps) {
+  Loner node;
+  const auto counter = node.counter();
+  ASSERT_EQ(fi_cntr_set(counter.get(), kMaxSuccess), 0);
+  EXPECT_EQ(successes(counter), kMaxSuccess);
+  ASSERT_EQ(fi_cntr_adderr(counter.get(), 100), 0);
+  EXPECT_EQ(fi_cntr_adderr(counter.get(), 28), -FI_EINVAL);
+  EXPECT_EQ(failures(counter), 100u);
+  ASSERT_EQ(fi_cntr_add(counter.get(), 3), 0);  // a register of 48 bits
+  EXPECT_EQ(successes(counter), 2u);
+  ASSERT_EQ(fi_cntr_set(counter.get(), 0), 0);
+  EXPECT_EQ(successes(counter), 0u);
+  EXPECT_EQ(failures(counter), 100u);  // the other half stays
+  ASSERT_EQ(fi_cntr_seterr(counter.get(), 0), 0);
+  EXPECT_EQ(failures(counter), 0u);
+}
+
+TEST(FiCounter, SettingFiresWhatWaits) {
+  Loner node;
+  const auto trigger = node.counter(), target = node.counter();
+  ASSERT_EQ(defer_counter(node, FI_OP_CNTR_ADD, target.get(), 1, {trigger.get(), 50}), 0);
+  ASSERT_EQ(fi_cntr_set(trigger.get(), 49), 0);
+  EXPECT_EQ(successes(target), 0u);
+  ASSERT_EQ(fi_cntr_set(trigger.get(), 50), 0);
+  EXPECT_EQ(successes(target), 1u);
+}
+
+TEST(FiCounter, ReadsAreCachedOrFresh) {
+  for (const char* read : {"cached", "fresh"}) {
+    const Variable setting("LANYARD_FI_CNTR_READ", read);
+    Loner node;
+    const auto counter = node.counter();
+    ASSERT_EQ(fi_cntr_add(counter.get(), 5), 0);
+    const bool cached = std::string(read) == "cached";
+    EXPECT_EQ(fi_cntr_read(counter.get()), cached ? 0u : 5u);
+    EXPECT_EQ(fi_cntr_read(counter.get()), 5u);
+    ASSERT_EQ(fi_cntr_add(counter.get(), 1), 0);
+    EXPECT_EQ(fi_cntr_read(counter.get()), cached ? 5u : 6u);
+  }
+}
+
+TEST(FiCounter, WaitsForValuesErrorsAndTime) {
+  const Variable limited("LANYARD_FI_POOL", "enospc"), depth("LANYARD_FI_DWQ_DEPTH", "2");
+  Loner node;
+  const auto counter = node.counter();
+  ASSERT_EQ(fi_cntr_add(counter.get(), 3), 0);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 3, 0), 0);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, 1), -FI_ETIMEDOUT);
+  std::thread adder([&] {
+    breathe();
+    fi_cntr_add(counter.get(), 1);
+  });
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, -1), 0);
+  adder.join();
+  std::thread failer([&] {
+    breathe();
+    fi_cntr_adderr(counter.get(), 1);
+  });
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 100, -1), -FI_EAVAIL);
+  failer.join();
+  // Those that were in vain have left an entry each.
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 100, 1), -FI_ETIMEDOUT);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 100, 1), -FI_ENOSPC);
+  EXPECT_EQ(node.flush(), 0);
+}
+
+TEST(FiCounter, IsWrittenBackOnItsEventsOnly) {
+  Loner node;
+  alignas(8) uint64_t word = 0;
+  uint64_t payload = 1, target = 0;
+  const auto landed = node.counter(), trigger = node.counter();
+  const auto region = node.region(&target, sizeof target, landed.get());
+  const Remote here{0, fi_mr_key(region.get())};
+  CounterOps& ops = extensions(trigger);
+  EXPECT_EQ(ops.set_wb_buffer(&trigger->fid, &word, 4), -FI_EINVAL);
+  EXPECT_EQ(ops.set_wb_buffer(&trigger->fid, reinterpret_cast<std::byte*>(&word) + 1, 8), -FI_EINVAL);
+  ASSERT_EQ(ops.set_wb_buffer(&trigger->fid, &word, sizeof word), 0);
+  const auto written = [&] { return std::atomic_ref<uint64_t>(word).load(); };
+
+  // Neither additions nor work that fires.
+  ASSERT_EQ(defer_write(node, &payload, 8, here, {trigger.get(), 1}), 0);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  ASSERT_TRUE(eventually([&] { return successes(landed) == 1; }));
+  EXPECT_EQ(written(), 0u);
+  fi_cntr_read(trigger.get());
+  EXPECT_EQ(written(), kValid | 1);
+  // Work that asks for it, at its threshold + 1.
+  ASSERT_EQ(defer_write(node, &payload, 8, here, {trigger.get(), 2}, kWriteback), 0);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  ASSERT_TRUE(eventually([&] { return successes(landed) == 2; }));
+  EXPECT_EQ(written(), kValid | 1);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  EXPECT_TRUE(eventually([&] { return written() == (kValid | 3); }));
+  // The first failure, and setting.
+  ASSERT_EQ(fi_cntr_adderr(trigger.get(), 2), 0);
+  EXPECT_EQ(written(), kValid | uint64_t{2} << 48 | 3);
+  ASSERT_EQ(fi_cntr_adderr(trigger.get(), 1), 0);
+  EXPECT_EQ(written(), kValid | uint64_t{2} << 48 | 3);
+  ASSERT_EQ(fi_cntr_set(trigger.get(), 0), 0);
+  EXPECT_EQ(written(), kValid | uint64_t{3} << 48);
+  fi_cq_read(node.cq.get(), nullptr, 0);
+}
+
+// Of operations that fail, too, the first alone.
+TEST(FiCounter, IsWrittenBackOnTheFirstFailureOnly) {
+  alignas(8) uint64_t word = 0;
+  uint64_t payload = 1;
+  Loner node;
+  const auto trigger = node.counter(), done = node.counter();
+  ASSERT_EQ(extensions(done).set_wb_buffer(&done->fid, &word, sizeof word), 0);
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_EQ(defer_write(node, &payload, 8, {0, 0xdead}, {trigger.get(), 0, done.get()}), 0);
+    fi_cq_err_entry entry = {};
+    ASSERT_TRUE(eventually([&] { return fi_cq_readerr(node.cq.get(), &entry, 0) == 1; }));
+    EXPECT_EQ(std::atomic_ref<uint64_t>(word).load(), kValid | uint64_t{1} << 48) << "failure " << i;
+  }
+  EXPECT_EQ(failures(done), 3u);
+}
+
+TEST(FiCounter, RegistersAreRefusedUnlessTrapped) {
+  Loner node;
+  const auto counter = node.counter();
+  void* address = nullptr;
+  size_t bytes = 0;
+  EXPECT_EQ(extensions(counter).get_mmio_addr(&counter->fid, &address, &bytes), -FI_ENOSYS);
+}
+
+#if defined(__x86_64__)
+TEST(FiCounter, TrappedStoresAreAllCounted) {
+#ifdef LANYARD_THREAD_SANITIZER
+  GTEST_SKIP() << "stores of several threads to one register are no race, but look like one";
+#endif
+  const Variable trap("LANYARD_FI_MMIO", "trap");
+  Loner node;
+  const auto counter = node.counter(), other = node.counter();
+  void* address = nullptr;
+  size_t bytes = 0;
+  ASSERT_EQ(extensions(counter).get_mmio_addr(&counter->fid, &address, &bytes), 0);
+  EXPECT_EQ(bytes, sizeof(uint64_t));
+  auto* registers = static_cast<volatile uint64_t*>(address);
+  constexpr int kThreads = 3, kStores = 2000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int store = 0; store < kStores; ++store) {
+        if (i == 0)
+          *registers = 2;  // a constant, a register, an exchange
+        else if (i == 1)
+          *registers = static_cast<uint64_t>(store);
+        else
+          std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(address)).store(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(successes(counter), uint64_t{kStores} * (2 + 1) + uint64_t{kStores} * (kStores - 1) / 2);
+  registers[8] = 5;
+  EXPECT_EQ(failures(counter), 5u);
+  registers[16] = 1;  // only zero can be set
+  EXPECT_NE(successes(counter), 0u);
+  registers[16] = 0;
+  EXPECT_EQ(successes(counter), 0u);
+  registers[24] = 0;
+  EXPECT_EQ(failures(counter), 0u);
+  EXPECT_EQ(*registers, 0u);  // reading is no fault, and tells nothing
+  ASSERT_EQ(extensions(other).get_mmio_addr(&other->fid, &address, &bytes), 0);
+  EXPECT_NE(const_cast<void*>(static_cast<volatile void*>(registers)), address);
+}
+
+TEST(FiCounterDeathTest, OtherFaultsStayFaults) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const Variable trap("LANYARD_FI_MMIO", "trap");
+        Loner node;
+        const auto counter = node.counter();
+        void* address = nullptr;
+        size_t bytes = 0;
+        extensions(counter).get_mmio_addr(&counter->fid, &address, &bytes);
+        static volatile uintptr_t nowhere = 64;
+        *reinterpret_cast<volatile uint64_t*>(nowhere) = 1;
+      },
+      "");
+}
+#endif
+
+TEST(FiCounter, IsNotClosedWhileItIsBound) {
+  Loner node;
+  uint64_t word = 0;
+  fid_cntr* counter = nullptr;
+  ASSERT_EQ(fi_cntr_open(node.domain.get(), nullptr, &counter, nullptr), 0);
+  auto region = node.region(&word, sizeof word, counter);
+  EXPECT_EQ(fi_close(&counter->fid), -FI_EBUSY);
+  region.reset();
+  EXPECT_EQ(fi_close(&counter->fid), 0);
+  EXPECT_EQ(fi_close(&node.domain->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(&node.cq->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(&node.av->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(&node.fabric->fid), -FI_EBUSY);
+}
+
+// What waits for it goes with it: its entries and slots are free at once, and nothing of it ever runs.
+TEST(FiCounter, TakesWhatWaitsForItAlong) {
+  for (const char* pool : {"enospc", "stall"}) {
+    const Variable setting("LANYARD_FI_POOL", pool), depth("LANYARD_FI_DWQ_DEPTH", "2");
+    const bool stalls = std::string(pool) == "stall";
+    Loner node({.tx_size = 4});
+    uint64_t one = 1, sum = 0;
+    const auto region = node.region(&sum, sizeof sum);
+    const Remote here{0, fi_mr_key(region.get())};
+    const auto done = node.counter();
+    for (int round = 0; round < 3; ++round) {
+      auto counter = node.counter();
+      for (int i = 0; i < 2; ++i)
+        ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {counter.get(), 1, done.get()}), 0);
+      EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {counter.get(), 2, done.get()}), stalls ? 0 : -FI_ENOSPC);
+      counter.reset();
+    }
+    const auto counter = node.counter();
+    for (int i = 0; i < 2; ++i)
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {counter.get(), 1, done.get()}), 0);
+    ASSERT_EQ(fi_cntr_add(counter.get(), 1), 0);
+    EXPECT_TRUE(eventually([&] { return successes(done) == 2; }));
+    EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 2u);
+  }
+}
+
+TEST(FiCounter, IsClosedWhileOthersWorkCountsThere) {
+  Loner node;
+  uint64_t word = 7, target = 0;
+  const auto region = node.region(&target, sizeof target);
+  const auto trigger = node.counter();
+  auto done = node.counter();
+  ASSERT_EQ(defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), 1, done.get()}), 0);
+  done.reset();
+  const auto other = node.counter();
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(target).load() == 7; }));
+  breathe();
+  EXPECT_EQ(successes(other), 0u) << "a new counter is not the old one";
+}
+
+TEST(FiCounter, IsClosedAfterAWaitInVain) {
+  Loner node;
+  auto counter = node.counter();
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, 1), -FI_ETIMEDOUT);
+}
+
+// While the queue stalls a reading brings nothing new; a flush ends that.
+TEST(FiCounter, ReadsAnewOnceAStallWasFlushed) {
+  for (const char* read : {"cached", "fresh"}) {
+    const Variable setting("LANYARD_FI_CNTR_READ", read), depth("LANYARD_FI_DWQ_DEPTH", "1");
+    Loner node;
+    uint64_t one = 1, sum = 0;
+    const auto region = node.region(&sum, sizeof sum);
+    const auto trigger = node.counter(), counter = node.counter();
+    for (int i = 0; i < 3; ++i)
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, {0, fi_mr_key(region.get())}, {trigger.get(), 1}), 0);
+    ASSERT_EQ(fi_cntr_add(counter.get(), 5), 0);
+    std::atomic<bool> has_read{false};
+    std::thread reader([&] {
+      const uint64_t first = fi_cntr_read(counter.get());
+      EXPECT_EQ(first, std::string(read) == "cached" ? 0u : 5u);
+      has_read = true;
+    });
+    if (std::string(read) == "cached") {
+      EXPECT_TRUE(eventually([&] { return has_read.load(); }));
+      EXPECT_EQ(successes(counter), 0u);
+    } else {
+      breathe();
+      EXPECT_FALSE(has_read.load()) << "it waits for the command queue";
+    }
+    ASSERT_EQ(node.flush(), 0);
+    reader.join();
+    EXPECT_EQ(successes(counter), 5u);
+  }
+}
+
+// Several read one counter while it grows: what is read is never older than what was certain before, nor than what the
+// same thread has read already.
+TEST(FiCounter, FreshReadsNeverFallBack) {
+  const Variable setting("LANYARD_FI_CNTR_READ", "fresh");
+  Loner node;
+  const auto counter = node.counter();
+  constexpr uint64_t kAdds = 10'000;
+  std::atomic<uint64_t> added{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i)
+    readers.emplace_back([&] {
+      for (uint64_t last = 0; last < kAdds;) {
+        const uint64_t certain = added.load();
+        const uint64_t value = fi_cntr_read(counter.get());
+        wrong += value < certain || value < last;
+        last = value;
+      }
+    });
+  for (uint64_t i = 1; i <= kAdds; ++i) {
+    fi_cntr_add(counter.get(), 1);
+    added.store(i);
+  }
+  for (std::thread& reader : readers)
+    reader.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,99 @@
+// The simulated provider's answer to what hardware may do: data that comes after its count (nicsim/fi/README.md).
+#include <algorithm>
+#include <vector>
+
+#include "tests/nicsim/fi_harness.h"
+
+namespace lanyard {
+namespace {
+
+constexpr int kRounds = 200;
+constexpr size_t kBytes = 4096;
+
+// Two nodes, a message after the other; each is looked at right when it has been counted. Bytes are read while they may
+// be written, which tsan is kept from seeing.
+class Pair {
+ public:
+  explicit Pair(const char* visibility) : setting_("LANYARD_FI_VISIBILITY", visibility) { introduce({&from_, &to_}); }
+
+  // How many of the rounds saw old bytes, once `counted` had been counted.
+  template <typename Counted>
+  int stale_rounds(uint64_t flags, Counted counted) {
+    int stale = 0;
+    for (int round = 1; round <= kRounds; ++round) {
+      std::fill(source_.begin(), source_.end(), static_cast<unsigned char>(round));
+      EXPECT_EQ(defer_write(from_, source_.data(), kBytes, {1, fi_mr_key(region_.get())},
+                            {trigger_.get(), 0, written_.get()}, flags),
+                0);
+      const auto wanted = static_cast<uint64_t>(round);
+      EXPECT_TRUE(eventually([&] { return successes(counted(*this)) == wanted; }));
+      stale += !is_whole(round);
+      EXPECT_TRUE(eventually([&] { return is_whole(round); })) << "round " << round << " never comes";
+      EXPECT_TRUE(eventually([&] { return successes(written_) == wanted && successes(landed_) == wanted; }));
+      fi_cq_msg_entry entry;
+      fi_cq_read(from_.cq.get(), &entry, 1);
+    }
+    return stale;
+  }
+
+  static const Owned<fid_cntr>& landed(const Pair& pair) { return pair.landed_; }
+  static const Owned<fid_cntr>& written(const Pair& pair) { return pair.written_; }
+
+ private:
+  bool is_whole(int round) const {
+    const volatile unsigned char* bytes = target_.data();
+    for (size_t i = 0; i < kBytes; ++i)
+      if (bytes[i] != static_cast<unsigned char>(round))
+        return false;
+    return true;
+  }
+
+  const Variable setting_;
+  std::vector<unsigned char> source_ = std::vector<unsigned char>(kBytes);
+  std::vector<unsigned char> target_ = std::vector<unsigned char>(kBytes);
+  Node from_, to_;
+  Owned<fid_cntr> trigger_ = from_.counter(), written_ = from_.counter(), landed_ = to_.counter();
+  Owned<fid_mr> region_ = to_.region(target_.data(), kBytes, landed_.get());
+};
+
+TEST(FiVisibility, OrderedIsNeverStale) { EXPECT_EQ(Pair("ordered").stale_rounds(0, Pair::landed), 0); }
+
+TEST(FiVisibility, LateIsStaleWhereTheTargetCounts) {
+  EXPECT_GT(Pair("late").stale_rounds(0, Pair::landed), kRounds / 4);
+}
+
+TEST(FiVisibility, LateIsStaleWhereTheInitiatorHearsOfTransmission) {
+  EXPECT_GT(Pair("late").stale_rounds(FI_TRANSMIT_COMPLETE, Pair::written), 0);
+}
+
+TEST(FiVisibility, DeliveryIsNeverStale) {
+  EXPECT_EQ(Pair("late").stale_rounds(FI_DELIVERY_COMPLETE, Pair::written), 0);
+}
+
+// The end of a region waits for what was counted: nothing is written there afterwards.
+TEST(FiVisibility, AClosedRegionIsLeftAlone) {
+  const Variable setting("LANYARD_FI_VISIBILITY", "late");
+  Node from, to;
+  introduce({&from, &to});
+  const auto trigger = from.counter(), landed = to.counter();
+  uint64_t word = 7;
+  for (int round = 0; round < 50; ++round) {
+    uint64_t target = 0;
+    auto region = to.region(&target, sizeof target, landed.get());
+    ASSERT_EQ(defer_write(from, &word, sizeof word, {1, fi_mr_key(region.get())}, {trigger.get(), 0}), 0);
+    const auto wanted = static_cast<uint64_t>(round + 1);
+    ASSERT_TRUE(eventually([&] { return successes(landed) == wanted; }));
+    region.reset();
+    EXPECT_EQ(target, 7u) << "what was counted has come";
+    fi_cq_msg_entry entry;
+    fi_cq_read(from.cq.get(), &entry, 1);
+  }
+}
+
+TEST(FiVisibility, IsOneOfTwo) {
+  const Variable setting("LANYARD_FI_VISIBILITY", "never");
+  EXPECT_EQ(get_info({}), nullptr);
+}
+
+}  // namespace
+}  // namespace lanyard

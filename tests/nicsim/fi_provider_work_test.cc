@@ -1,0 +1,299 @@
+// The simulated provider's deferred work by CXI's rules (nicsim/fi/README.md): what is refused,
+// exhaustion, slots, flush.
+#include <rdma/fi_collective.h>
+#include <rdma/fi_tagged.h>
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "tests/nicsim/fi_harness.h"
+
+namespace lanyard {
+namespace {
+
+// CXI's extension, declared as its users do.
+struct DomainOps {
+  void* others[4];
+  int (*get_dwq_depth)(struct fid*, size_t*);
+};
+
+TEST(FiWork, RefusesWhatCxiRefuses) {
+  Loner node;
+  uint64_t word = 0;
+  const auto trigger = node.counter();
+  const auto region = node.region(&word, sizeof word);
+  const Remote here{0, fi_mr_key(region.get())};
+  const When when{trigger.get(), 1};
+  for (const uint64_t flag : {FI_FENCE, FI_INJECT, FI_REMOTE_CQ_DATA}) {
+    EXPECT_EQ(defer_write(node, &word, 8, here, when, flag), -FI_EINVAL) << flag;
+    EXPECT_EQ(defer_atomic(node, {.operand = &word}, here, when, flag), -FI_EINVAL) << flag;
+  }
+  EXPECT_EQ(defer_write(node, &word, 8, here, {nullptr, 1}), -FI_EINVAL);
+  EXPECT_EQ(defer_write(node, &word, 8, here, {trigger.get(), kMaxSuccess + 1}), -FI_EINVAL);
+  EXPECT_EQ(defer_write(node, &word, 8, {7, here.key}, when), -FI_EINVAL);
+  EXPECT_EQ(defer_write(node, &word, (size_t{1} << 30) + 1, here, when), -FI_EINVAL);
+  EXPECT_EQ(defer_atomic(node, {.operand = &word}, {0, here.key, 4}, when), -FI_EINVAL);
+  fi_op_msg message = {};
+  message.ep = node.ep.get();
+  fi_deferred_work work = work_of(when, FI_OP_RECV);
+  work.op.msg = &message;
+  EXPECT_EQ(node.queue(work), -FI_EINVAL);  // receives only at threshold 0
+  work.op_type = FI_OP_SEND;
+  EXPECT_EQ(node.queue(work), -FI_ENOSYS);
+  EXPECT_EQ(fi_control(&node.domain->fid, FI_CANCEL_WORK, &work), -FI_EINVAL);
+  // Nothing of all that has left anything behind.
+  EXPECT_EQ(node.flush(), 0);
+  EXPECT_EQ(word, 0u);
+}
+
+// Nobody can ask for these, but everybody can call them.
+TEST(FiWork, RefusesMessagesAndCollectives) {
+  Loner node;
+  uint64_t word = 0;
+  fid_ep* const ep = node.ep.get();
+  EXPECT_EQ(fi_tsend(ep, &word, 8, nullptr, 0, 1, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_tinject(ep, &word, 8, 0, 1), -FI_ENOSYS);
+  EXPECT_EQ(fi_trecv(ep, &word, 8, nullptr, 0, 1, 0, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_send(ep, &word, 8, nullptr, 0, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_recv(ep, &word, 8, nullptr, 0, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_barrier(ep, 0, nullptr), -FI_ENOSYS);
+}
+
+TEST(FiWork, NeedsAnEnabledEndpoint) {
+  Loner node({.enable = false});
+  uint64_t word = 0;
+  const auto trigger = node.counter();
+  EXPECT_EQ(defer_write(node, &word, 8, {}, {trigger.get(), 1}), -FI_EOPBADSTATE);
+  size_t bytes = 0;
+  EXPECT_EQ(fi_getname(&node.ep->fid, nullptr, &bytes), -FI_EOPBADSTATE);
+  ASSERT_EQ(fi_enable(node.ep.get()), 0);
+  EXPECT_EQ(fi_ep_bind(node.ep.get(), &trigger->fid, FI_WRITE), -FI_EOPBADSTATE);
+}
+
+TEST(FiWork, DepthIsTold) {
+  const Variable depth("LANYARD_FI_DWQ_DEPTH", "77");
+  Loner node;
+  for (const char* name : {"dom_ops_v2", "dom_ops_v3", "dom_ops_v6"}) {
+    void* ops = nullptr;
+    ASSERT_EQ(fi_open_ops(&node.domain->fid, name, 0, &ops, nullptr), 0) << name;
+    size_t told = 0;
+    EXPECT_EQ(static_cast<DomainOps*>(ops)->get_dwq_depth(&node.domain->fid, &told), 0);
+    EXPECT_EQ(told, 77u);
+  }
+  void* ops = nullptr;
+  EXPECT_EQ(fi_open_ops(&node.domain->fid, "dom_ops_v7", 0, &ops, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_open_ops(&node.domain->fid, "other", 0, &ops, nullptr), -FI_EINVAL);
+}
+
+TEST(FiWork, EntriesAreCountedWhereTheyAreLimited) {
+  const Variable limited("FI_CXI_ENABLE_TRIG_OP_LIMIT", "1"), depth("LANYARD_FI_DWQ_DEPTH", "8");
+  Loner node;
+  uint64_t one = 1, sum = 0, old = 0;
+  const auto trigger = node.counter(), completion = node.counter();
+  const auto region = node.region(&sum, sizeof sum);
+  const Remote here{0, fi_mr_key(region.get())};
+  const When when{trigger.get(), 1, completion.get()};
+  for (int round = 1; round <= 3; ++round) {
+    for (int i = 0; i < 8; ++i)
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, when), 0) << i;
+    EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, when), -FI_ENOSPC);
+    ASSERT_EQ(node.flush(), 0);
+    EXPECT_EQ(successes(completion), 0u);
+  }
+  // With a writeback two; so does a fetching atomic that is delivered; and both together three.
+  ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, when, kWriteback), 0);
+  ASSERT_EQ(defer_atomic(node, {.operand = &one, .result = &old}, here, when, FI_DELIVERY_COMPLETE), 0);
+  ASSERT_EQ(defer_atomic(node, {.operand = &one, .result = &old}, here, when, FI_DELIVERY_COMPLETE | kWriteback), 0);
+  EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, when, kWriteback), -FI_ENOSPC);
+  ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, when), 0);
+  EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, when), -FI_ENOSPC);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 2), 0);
+  EXPECT_TRUE(eventually([&] { return successes(completion) == 4; }));
+  EXPECT_EQ(sum, 4u);
+}
+
+// A boolean of libfabric's, in all its spellings; what is none leaves the provider's default.
+TEST(FiWork, TheLimitIsABoolean) {
+  const Variable depth("LANYARD_FI_DWQ_DEPTH", "1");
+  for (const auto& [word, limited] : std::vector<std::pair<const char*, bool>>{{"yes", true},
+                                                                               {"true", true},
+                                                                               {"on", true},
+                                                                               {"ON", true},
+                                                                               {"1", true},
+                                                                               {"no", false},
+                                                                               {"False", false},
+                                                                               {"off", false},
+                                                                               {"0", false},
+                                                                               {"perhaps", false}}) {
+    SCOPED_TRACE(word);
+    const Variable limit("FI_CXI_ENABLE_TRIG_OP_LIMIT", word);
+    Loner node;
+    uint64_t one = 1, sum = 0;
+    const auto trigger = node.counter();
+    const auto region = node.region(&sum, sizeof sum);
+    const Remote here{0, fi_mr_key(region.get())};
+    ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 1}), 0);
+    EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 1}), limited ? -FI_ENOSPC : 0);
+  }
+}
+
+TEST(FiWork, StallsWhereEntriesAreNotLimited) {
+  const Variable depth("LANYARD_FI_DWQ_DEPTH", "2");
+  Loner node;
+  uint64_t one = 1, sum = 0;
+  const auto first = node.counter(), second = node.counter(), completion = node.counter();
+  const auto region = node.region(&sum, sizeof sum);
+  const Remote here{0, fi_mr_key(region.get())};
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {first.get(), 1, completion.get()}), 0);
+  // These find no entry. Their condition is met, and yet nothing happens.
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {second.get(), 0, completion.get()}), 0);
+  breathe();
+  EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 0u);
+  // The host's reads stand in the same queue: no new value comes. Registers do not.
+  ASSERT_EQ(fi_cntr_add(second.get(), 5), 0);
+  EXPECT_EQ(successes(second), 0u);
+  ASSERT_EQ(fi_cntr_add(first.get(), 1), 0);
+  EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(sum).load() == 4; }));
+  EXPECT_TRUE(eventually([&] { return successes(completion) == 4; }));
+  EXPECT_EQ(successes(second), 5u);
+}
+
+TEST(FiWork, FlushTakesBackWhatStalls) {
+  const Variable depth("LANYARD_FI_DWQ_DEPTH", "1");
+  Loner node({.tx_size = 3});
+  uint64_t one = 1, sum = 0;
+  const auto trigger = node.counter();
+  const auto region = node.region(&sum, sizeof sum);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 3; ++i)
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, {0, fi_mr_key(region.get())}, {trigger.get(), 1}), 0);
+    ASSERT_EQ(node.flush(), 0);
+  }
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  breathe();
+  EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 0u);
+}
+
+TEST(FiWork, SlotsAreHeldUntilTheQueueIsRead) {
+  Loner node({.tx_size = 4});
+  EXPECT_EQ(node.info->tx_attr->size, 4u);
+  uint64_t one = 1, sum = 0;
+  const auto trigger = node.counter(), completion = node.counter();
+  const auto region = node.region(&sum, sizeof sum);
+  const Remote here{0, fi_mr_key(region.get())};
+  const auto defer = [&] { return defer_atomic(node, {.operand = &one}, here, {trigger.get(), 0, completion.get()}); };
+  for (int i = 0; i < 4; ++i)
+    ASSERT_EQ(defer(), 0);
+  ASSERT_TRUE(eventually([&] { return successes(completion) == 4; }));
+  EXPECT_EQ(defer(), -FI_EAGAIN);
+  EXPECT_EQ(fi_write(node.ep.get(), &one, 8, nullptr, 0, 0, here.key, nullptr), -FI_EAGAIN);
+  EXPECT_EQ(fi_cq_read(node.cq.get(), nullptr, 0), -FI_EAGAIN);
+  for (int i = 0; i < 4; ++i)
+    ASSERT_EQ(defer(), 0);
+  EXPECT_EQ(defer(), -FI_EAGAIN);
+  EXPECT_TRUE(eventually([&] { return successes(completion) == 8; }));
+}
+
+TEST(FiWork, QueueReportsWhatIsNotSelective) {
+  Loner node({.selective = false});
+  uint64_t one = 1, sum = 0;
+  std::array<int, 3> contexts;
+  const auto trigger = node.counter();
+  const auto region = node.region(&sum, sizeof sum);
+  for (int& context : contexts)
+    ASSERT_EQ(defer_write(node, &one, 8, {0, fi_mr_key(region.get())}, {trigger.get(), 1}, 0, &context), 0);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  std::array<fi_cq_msg_entry, 4> entries;
+  size_t count = 0;
+  EXPECT_TRUE(eventually([&] {
+    const ssize_t got = fi_cq_read(node.cq.get(), &entries[count], entries.size() - count);
+    if (got > 0)
+      count += static_cast<size_t>(got);
+    return count == 3;
+  }));
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(entries[i].op_context, &contexts[i]);
+}
+
+TEST(FiWork, FlushCancelsEveryCounterOfTheDomain) {
+  Loner node({.tx_size = 4});
+  uint64_t one = 1, sum = 0;
+  const auto first = node.counter(), second = node.counter(), completion = node.counter();
+  const auto region = node.region(&sum, sizeof sum);
+  const Remote here{0, fi_mr_key(region.get())};
+  for (const auto* trigger : {&first, &second}) {
+    for (int i = 0; i < 2; ++i)
+      ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger->get(), 1, completion.get()}), 0);
+  }
+  ASSERT_EQ(node.flush(), 0);
+  ASSERT_EQ(fi_cntr_add(first.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(second.get(), 1), 0);
+  breathe();
+  EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 0u);
+  EXPECT_EQ(successes(completion), 0u);
+  EXPECT_EQ(failures(completion), 0u);
+  // The slots are free.
+  for (int i = 0; i < 4; ++i)
+    ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {first.get(), 1, completion.get()}), 0);
+  EXPECT_TRUE(eventually([&] { return successes(completion) == 4; }));
+}
+
+TEST(FiWork, TiesGoByAgeOrAgainstIt) {
+  for (const char* ties : {"oldest", "newest"}) {
+    const Variable setting("LANYARD_FI_TIES", ties);
+    Loner node;
+    uint64_t one = 1, two = 2, word = 0;
+    const auto trigger = node.counter(), completion = node.counter();
+    const auto region = node.region(&word, sizeof word);
+    for (const uint64_t* operand : {&one, &two})
+      ASSERT_EQ(defer_atomic(node, {.op = FI_ATOMIC_WRITE, .operand = operand}, {0, fi_mr_key(region.get())},
+                             {trigger.get(), 1, completion.get()}),
+                0);
+    ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+    ASSERT_TRUE(eventually([&] { return successes(completion) == 2; }));
+    EXPECT_EQ(word, std::string(ties) == "oldest" ? 2u : 1u);
+  }
+}
+
+TEST(FiWork, FailuresTriggerOrNot) {
+  for (const char* failing : {"trigger", "ignored"}) {
+    const Variable setting("LANYARD_FI_FAILURES", failing);
+    Loner node;
+    const auto trigger = node.counter(), target = node.counter();
+    ASSERT_EQ(defer_counter(node, FI_OP_CNTR_ADD, target.get(), 1, {trigger.get(), 1}), 0);
+    ASSERT_EQ(fi_cntr_adderr(trigger.get(), 1), 0);
+    EXPECT_EQ(successes(target), std::string(failing) == "trigger" ? 1u : 0u);
+    ASSERT_EQ(node.flush(), 0);
+  }
+}
+
+TEST(FiWork, AtomicsMayNeedTheEndpointsCounters) {
+  const Variable setting("LANYARD_FI_AMO_CNTRS", "required");
+  for (const bool bound : {false, true}) {
+    uint64_t one = 1, sum = 0;
+    Node node({.enable = false});
+    const auto trigger = node.counter(), writes = node.counter(), reads = node.counter();
+    if (bound) {
+      ASSERT_EQ(fi_ep_bind(node.ep.get(), &writes->fid, FI_WRITE), 0);
+      ASSERT_EQ(fi_ep_bind(node.ep.get(), &reads->fid, FI_READ), 0);
+    }
+    ASSERT_EQ(fi_enable(node.ep.get()), 0);
+    introduce({&node});
+    auto region = node.region(&sum, sizeof sum);
+    const Remote here{0, fi_mr_key(region.get())};
+    EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 0}), bound ? 0 : -FI_EINVAL);
+    if (bound) {
+      EXPECT_EQ(fi_write(node.ep.get(), &one, 8, nullptr, 0, 0, here.key, nullptr), 0);
+      EXPECT_TRUE(eventually([&] { return successes(writes) == 1; }));
+      EXPECT_EQ(successes(reads), 0u);
+    }
+    region.reset();
+    node.ep.reset();  // before the counters that are bound to it
+  }
+}
+
+}  // namespace
+}  // namespace lanyard

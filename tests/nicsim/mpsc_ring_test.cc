@@ -1,0 +1,194 @@
+// MpscRing: order, fullness, wrapping, and several producers at once.
+#include "transport/base/mpsc_ring.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/support/allocation_counter.h"
+
+namespace lanyard {
+namespace {
+
+struct Item {
+  uint32_t producer = 0;
+  uint64_t number = 0;
+  uint64_t check = 0;  // a torn item shows
+
+  static Item make(uint32_t producer, uint64_t number) {
+    return {producer, number, (number + 1) * 0x9e3779b97f4a7c15u ^ producer};
+  }
+  bool whole() const { return check == make(producer, number).check; }
+};
+
+TEST(MpscRing, StartsEmptyAndKeepsOrder) {
+  MpscRing<uint64_t> ring(8);
+  EXPECT_TRUE(ring.empty());
+  EXPECT_EQ(ring.front(), nullptr);
+  for (uint64_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(ring.push(i));
+  EXPECT_FALSE(ring.empty());
+  for (uint64_t i = 0; i < 8; ++i) {
+    ASSERT_NE(ring.front(), nullptr);
+    EXPECT_EQ(*ring.front(), i);
+    EXPECT_EQ(*ring.front(), i) << "front() takes nothing";
+    ring.pop();
+  }
+  EXPECT_TRUE(ring.empty());
+  EXPECT_EQ(ring.front(), nullptr);
+}
+
+// At least the capacity asked for, and a full ring stays as it is. (One cell could not tell full
+// from empty: the smallest ring has two.)
+TEST(MpscRing, FullRefusesAndLosesNothing) {
+  for (const size_t capacity : {2u, 3u, 5u, 8u, 100u}) {
+    MpscRing<uint64_t> ring(capacity);
+    uint64_t pushed = 0;
+    while (pushed < 1'000 && ring.push(pushed))
+      ++pushed;
+    EXPECT_EQ(pushed, std::max<size_t>(2, std::bit_ceil(capacity)));
+    for (int again = 0; again < 3; ++again)
+      EXPECT_FALSE(ring.push(999));
+    for (uint64_t i = 0; i < pushed; ++i) {
+      ASSERT_NE(ring.front(), nullptr) << "capacity " << capacity;
+      EXPECT_EQ(*ring.front(), i);
+      ring.pop();
+    }
+    EXPECT_TRUE(ring.empty());
+    EXPECT_TRUE(ring.push(1)) << "and takes items again";
+  }
+}
+
+TEST(MpscRing, AgainstADequeThroughManyWraps) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const size_t capacity = size_t{2} << seed % 5;  // a power of two is kept exactly
+    MpscRing<uint64_t> ring(capacity);
+    std::deque<uint64_t> expected;
+    std::mt19937_64 random(seed);
+    for (uint64_t i = 0; i < 5'000; ++i) {
+      if (random() % 2 == 0) {
+        const bool room = expected.size() < capacity;
+        ASSERT_EQ(ring.push(i), room);
+        if (room)
+          expected.push_back(i);
+      } else if (!expected.empty()) {
+        ASSERT_EQ(*ring.front(), expected.front());
+        ring.pop();
+        expected.pop_front();
+      }
+      ASSERT_EQ(ring.empty(), expected.empty());
+      ASSERT_EQ(ring.front() == nullptr, expected.empty());
+    }
+  }
+}
+
+TEST(MpscRing, AllocatesNothingAfterConstruction) {
+  if (!allocations_are_counted())
+    GTEST_SKIP() << "a sanitizer owns operator new";
+  MpscRing<Item> ring(4);
+  const uint64_t before = allocation_count();
+  for (uint64_t i = 0; i < 1'000; ++i) {
+    ring.push(Item::make(0, i));
+    if (i % 3 == 2)
+      while (ring.front() != nullptr)
+        ring.pop();
+  }
+  EXPECT_EQ(allocation_count(), before);
+}
+
+// Gives the processor away only after a while: the other thread is usually quick.
+class Patience {
+ public:
+  void wait() {
+    if (++tries_ % 256 == 0)
+      sched_yield();
+  }
+
+ private:
+  uint32_t tries_ = 0;
+};
+
+// Each producer's items arrive whole, once, and in its order, with rings that are full most of the
+// time and rings that hardly ever are.
+TEST(MpscRing, ProducersAtTheSameTime) {
+  constexpr uint32_t kProducers = 4;
+  for (const size_t capacity : {1u, 2u, 64u, 4096u}) {
+    SCOPED_TRACE("capacity " + std::to_string(capacity));
+    const uint64_t items = capacity < 64 ? 500 : 20'000;
+    MpscRing<Item> ring(capacity);
+    std::vector<std::jthread> producers;
+    for (uint32_t producer = 0; producer < kProducers; ++producer)
+      producers.emplace_back([&ring, producer, items] {
+        Patience patience;
+        for (uint64_t i = 0; i < items; ++i)
+          while (!ring.push(Item::make(producer, i)))
+            patience.wait();
+      });
+    uint64_t next[kProducers] = {};
+    Patience patience;
+    for (uint64_t taken = 0; taken < kProducers * items;) {
+      const Item* item = ring.front();
+      if (item == nullptr) {
+        patience.wait();
+        continue;
+      }
+      ASSERT_TRUE(item->whole());
+      ASSERT_EQ(item->number, next[item->producer]++) << "producer " << item->producer;
+      ring.pop();
+      ++taken;
+    }
+    EXPECT_TRUE(ring.empty());
+  }
+}
+
+// push() against "set a flag, then ask empty()": one of the two sees the other, or a consumer that
+// goes to sleep would sleep for ever.
+TEST(MpscRing, APusherAndASleeperNeverMissEachOther) {
+  constexpr int kRounds = 20'000;
+  constexpr int kLast = -1;
+  MpscRing<int> ring(2);
+  std::atomic<bool> sleeping{false};
+  std::atomic<int> go{0};
+  std::atomic<bool> pusher_saw{false};
+  std::atomic<int> pushed{0};
+  std::jthread pusher([&] {
+    Patience patience;
+    for (int round = 1;; ++round) {
+      while (go.load() != round && go.load() != kLast)
+        patience.wait();
+      if (go.load() == kLast)
+        return;
+      ring.push(round);
+      pusher_saw.store(sleeping.load(std::memory_order_seq_cst), std::memory_order_relaxed);
+      pushed.store(round);
+    }
+  });
+  // As many rounds as a second allows, on machines with more to do than processors.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  Patience patience;
+  for (int round = 1; round <= kRounds && std::chrono::steady_clock::now() < end; ++round) {
+    go.store(round);
+    sleeping.store(true, std::memory_order_seq_cst);
+    const bool sleeper_saw = !ring.empty();
+    while (pushed.load() != round)
+      patience.wait();
+    EXPECT_TRUE(sleeper_saw || pusher_saw.load()) << "round " << round;
+    sleeping.store(false);
+    EXPECT_EQ(*ring.front(), round);
+    ring.pop();
+  }
+  go.store(kLast);
+}
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,475 @@
+// What OfiNic says and does where something is missing, refused or dies: an error with what to do, within a bound, and
+// nothing left behind. The peer that dies is this very program in another process.
+#include <dirent.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/child_process.h"
+#include "tests/nicsim/fi_harness.h"
+#include "transport/cxi/ofi_nic.h"
+
+namespace lanyard {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr const char* kPeer = "LANYARD_TEST_PEER";
+constexpr const char* kHolds = "LANYARD_TEST_HOLDS";
+constexpr size_t kBytes = 64;
+
+// Longer than the driver's own patience (a second) by what a busy machine needs.
+constexpr milliseconds kBound{5000};
+
+// The simulated card's, or another one: libfabric knows one of the two in a process.
+std::string provider() {
+  const char* const name = std::getenv("LANYARD_TEST_PROVIDER");
+  return name == nullptr ? "cxi" : name;
+}
+
+std::unique_ptr<ofi::OfiNic> open_nic() {
+  if (provider() == "cxi")
+    use_provider();
+  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = provider()});
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  return std::move(opened.value());
+}
+
+template <typename Call>
+auto within_bound(Call call) {
+  const auto begin = steady_clock::now();
+  auto result = call();
+  EXPECT_LT(steady_clock::now() - begin, kBound);
+  return result;
+}
+
+// ---- A peer that dies
+
+struct Introduction {
+  std::array<std::byte, nic::Address::kMaxBytes> address{};
+  size_t bytes = 0;
+
+  static Introduction of(const nic::Nic& nic) {
+    Introduction made;
+    const nic::Address address = nic.address();
+    made.bytes = address.bytes.size();
+    std::memcpy(made.address.data(), address.bytes.data(), made.bytes);
+    return made;
+  }
+  nic::Address address_of() const { return {{address.begin(), address.begin() + static_cast<ptrdiff_t>(bytes)}}; }
+};
+
+// Takes entries that the two processes share, as many as it is told, for work that never fires.
+void hold_entries(nic::Nic& nic) {
+  const char* const number = std::getenv(kHolds);
+  alignas(8) static std::array<std::byte, kBytes> memory{};
+  for (int i = number == nullptr ? 0 : std::atoi(number); i > 0; --i) {
+    nic::DeferredOp op;
+    op.op.local = {nic.register_region(memory.data(), kBytes, {}).value(), 0};
+    op.op.remote = {1, nic.key(op.op.local.region).value(), 0};
+    op.op.bytes = 8;
+    op.trigger = nic.open_counter().value();
+    op.threshold = 1000;
+    EXPECT_TRUE(nic.post({&op, 1}).ok());
+  }
+}
+
+// Rank 1: has a region and waits.
+int be_peer() {
+  const std::unique_ptr<ofi::OfiNic> nic = open_nic();
+  const Introduction mine = Introduction::of(*nic);
+  Introduction other;
+  if (!write_all(STDOUT_FILENO, &mine, sizeof mine) || !read_all(STDIN_FILENO, &other, sizeof other))
+    return 1;
+  const std::vector<nic::Address> peers{other.address_of(), nic->address()};
+  if (!nic->set_peers(peers, 1).ok())
+    return 1;
+  alignas(8) std::array<std::byte, kBytes> memory{};
+  const nic::RemoteKey key = nic->key(nic->register_region(memory.data(), kBytes, {}).value()).value();
+  hold_entries(*nic);
+  if (!write_all(STDOUT_FILENO, &key, sizeof key))
+    return 1;
+  wait_for_end_of_input();
+  return 0;
+}
+
+class OfiFailures : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    peer_ = std::make_unique<ChildProcess>(kPeer, "1");
+    nic_ = open_nic();
+    Introduction theirs;
+    const Introduction mine = Introduction::of(*nic_);
+    ASSERT_TRUE(peer_->hear(&theirs, sizeof theirs) && peer_->tell(&mine, sizeof mine));
+    const std::vector<nic::Address> peers{nic_->address(), theirs.address_of()};
+    ASSERT_TRUE(nic_->set_peers(peers, 0).ok());
+    ASSERT_TRUE(peer_->hear(&key_, sizeof key_));
+    trigger_ = nic_->open_counter().value();
+    done_ = nic_->open_counter().value();
+    region_ = nic_->register_region(memory_.data(), kBytes, {}).value();
+  }
+  nic::DeferredOp write(uint64_t threshold) const {
+    nic::DeferredOp op;
+    op.op.completion = done_;
+    op.op.level = nic::CompletionLevel::kDelivery;
+    op.op.local = {region_, 0};
+    op.op.remote = {1, key_, 0};
+    op.op.bytes = kBytes;
+    op.op.context = 42;
+    op.trigger = trigger_;
+    op.threshold = threshold;
+    return op;
+  }
+  bool reaches(nic::CounterValue wanted) {
+    return eventually([&] {
+      nic_->progress();
+      return nic_->read(done_).value() == wanted;
+    });
+  }
+
+  alignas(8) std::array<std::byte, kBytes> memory_{};
+  std::unique_ptr<ChildProcess> peer_;
+  std::unique_ptr<ofi::OfiNic> nic_;
+  nic::CounterId trigger_, done_;
+  nic::RegionId region_;
+  nic::RemoteKey key_;
+};
+
+TEST_F(OfiFailures, WhatGoesToADeadPeerFailsAndSaysSo) {
+  const std::array<nic::DeferredOp, 2> ops{write(1), write(2)};
+  ASSERT_TRUE(nic_->post(ops).ok());
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(reaches({1, 0})) << "it lives";
+  peer_->die();
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(reaches({1, 1}));
+  const std::optional<nic::FailureRecord> record = nic_->take_failure();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->context, 42u);
+  EXPECT_EQ(record->peer, 1u);
+  EXPECT_EQ(record->code, Code::kFailed);
+  EXPECT_EQ(nic_->lost_peers(), 1u);
+  EXPECT_TRUE(nic_->is_lost(1));
+  EXPECT_FALSE(nic_->is_lost(0));
+  ASSERT_TRUE(nic_->issue(write(0).op).ok());
+  ASSERT_TRUE(reaches({1, 2}));
+  EXPECT_EQ(nic_->lost_peers(), 1u) << "lost once";
+  // Nothing is under way any more: everything closes.
+  EXPECT_TRUE(within_bound([&] { return nic_->deregister_region(region_); }).ok());
+  EXPECT_TRUE(within_bound([&] { return nic_->close_counter(trigger_); }).ok());
+  EXPECT_TRUE(within_bound([&] { return nic_->close_counter(done_); }).ok());
+}
+
+// An entry that waits for what a dead peer would have done holds what it names: that is an error, at once, and not for
+// ever: a flush takes it back.
+TEST_F(OfiFailures, WhatWaitsForADeadPeerIsAnErrorUntilItIsFlushed) {
+  const nic::DeferredOp never = write(100);
+  ASSERT_TRUE(nic_->post({&never, 1}).ok());
+  peer_->die();
+  const auto refused = [&](Status status) {
+    EXPECT_EQ(status.code(), Code::kInvalidState);
+    EXPECT_NE(status.message().find("named by 1 "), std::string::npos) << status.message();
+  };
+  refused(within_bound([&] { return nic_->deregister_region(region_); }));
+  refused(within_bound([&] { return nic_->close_counter(trigger_); }));
+  refused(within_bound([&] { return nic_->close_counter(done_); }));
+  ASSERT_TRUE(within_bound([&] { return nic_->flush(); }).ok());
+  EXPECT_TRUE(nic_->deregister_region(region_).ok());
+  EXPECT_TRUE(nic_->close_counter(trigger_).ok());
+  EXPECT_TRUE(nic_->close_counter(done_).ok());
+}
+
+// A flush gives up what a peer has not answered; its answer may come after all, when others use what it used.
+TEST_F(OfiFailures, WhatEndsAfterAFlushGaveItUpIsNobodysEnd) {
+  const uint32_t depth = nic_->caps().deferred_depth;
+  nic::DeferredOp op = write(1);
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->stop();
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(nic_->flush().ok());
+  EXPECT_EQ(nic_->free_entries(), depth);
+  op = write(1000);
+  op.op.context = 43;
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->resume();
+  ASSERT_TRUE(reaches({1, 0})) << "the card has counted it";
+  const std::array waiting{nic::ContextStarts{43}};
+  for (int i = 0; i < 50; ++i) {
+    nic_->progress();
+    ASSERT_FALSE(nic_->confirms(waiting));
+    ASSERT_EQ(nic_->free_entries(), depth - 1);
+    breathe();
+  }
+  ASSERT_TRUE(nic_->add(trigger_, 999).ok());
+  ASSERT_TRUE(reaches({2, 0}));
+  EXPECT_TRUE(eventually([&] { return nic_->confirms(waiting); }));
+  EXPECT_EQ(nic_->free_entries(), depth);
+  EXPECT_EQ(nic_->failures(), 0u);
+}
+
+TEST_F(OfiFailures, WhatFailsAfterAFlushGaveItUpIsRecordedAsItsOwn) {
+  nic::DeferredOp op = write(1);
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->stop();
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(nic_->flush().ok());
+  op = write(1000);
+  op.op.context = 43;
+  op.op.remote.peer = 0;
+  ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  peer_->die();
+  ASSERT_TRUE(reaches({0, 1}));
+  ASSERT_TRUE(eventually([&] { return nic_->failures() == 1; }));
+  const std::optional<nic::FailureRecord> record = nic_->take_failure();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->context, 42u);
+  EXPECT_EQ(record->peer, 1u);
+  EXPECT_TRUE(nic_->is_lost(1));
+  EXPECT_FALSE(nic_->is_lost(0));
+  EXPECT_EQ(nic_->free_entries(), nic_->caps().deferred_depth - 1) << "the new one waits";
+}
+
+TEST_F(OfiFailures, ADeadPeerDoesNotKeepTheNicFromEnding) {
+  for (uint64_t i = 1; i <= 8; ++i) {
+    const nic::DeferredOp op = write(i);
+    ASSERT_TRUE(nic_->post({&op, 1}).ok());
+  }
+  ASSERT_TRUE(nic_->add(trigger_, 4).ok());
+  peer_->die();
+  within_bound([&] {
+    nic_.reset();
+    return 0;
+  });
+}
+
+// ---- Work that runs without an entry, because the peer holds them all, or all but one
+
+class OfiWithoutEntries : public OfiFailures {
+ protected:
+  static constexpr uint32_t kDepth = 4;
+  explicit OfiWithoutEntries(uint32_t held = kDepth)
+      : depth_("LANYARD_FI_SHARED_DEPTH", std::to_string(kDepth)),
+        job_("LANYARD_FI_JOB", "without-" + std::to_string(::getpid())),
+        pool_("LANYARD_FI_POOL", "enospc"),
+        held_(kHolds, std::to_string(held)) {}
+  bool settles() {
+    return eventually([&] {
+      nic_->progress();
+      return nic_->free_entries() == kDepth;
+    });
+  }
+
+ private:
+  const Variable depth_, job_, pool_, held_;
+};
+
+TEST_F(OfiWithoutEntries, WhatFailsIsCountedOnceAndFiresItsChain) {
+  nic::DeferredOp op = write(1);
+  op.op.remote.key.value = ~key_.value;
+  nic::DeferredOp chained = write(1);
+  chained.trigger = done_;
+  chained.op.completion = nic_->open_counter().value();
+  const std::array<nic::DeferredOp, 2> both{op, chained};
+  ASSERT_TRUE(nic_->post(both).ok());
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  ASSERT_TRUE(reaches({0, 1}));
+  ASSERT_TRUE(eventually([&] {
+    nic_->progress();
+    return nic_->read(chained.op.completion).value() == nic::CounterValue{1, 0};
+  }));
+  EXPECT_TRUE(settles());
+  EXPECT_EQ(nic_->failures(), 1u);
+  EXPECT_EQ(nic_->take_failure().value().context, 42u);
+  EXPECT_EQ(nic_->read(done_).value(), (nic::CounterValue{0, 1}));
+  EXPECT_EQ(nic_->lost_peers(), 0u);
+}
+
+TEST_F(OfiWithoutEntries, WhatWaitsIsFlushedByTheDriverAlone) {
+  const std::array<nic::DeferredOp, 2> ops{write(1), write(2)};
+  ASSERT_TRUE(nic_->post(ops).ok());
+  EXPECT_EQ(nic_->free_entries(), kDepth - 2);
+  ASSERT_TRUE(nic_->flush().ok());
+  EXPECT_EQ(nic_->free_entries(), kDepth);
+  ASSERT_TRUE(nic_->add(trigger_, 2).ok());
+  breathe();
+  EXPECT_EQ(nic_->read(done_).value().reached(), 0u);
+  EXPECT_TRUE(nic_->deregister_region(region_).ok());
+}
+
+struct OfiWithOneEntry : OfiWithoutEntries {
+  OfiWithOneEntry() : OfiWithoutEntries(kDepth - 1) {}
+};
+
+// A flush takes back what waits with the card; what runs without an entry is under way, and goes on.
+TEST_F(OfiWithOneEntry, AFlushLeavesWhatRunsAtOnceToItsEnd) {
+  const std::array<nic::DeferredOp, 2> ops{write(1000), write(1)};
+  ASSERT_TRUE(nic_->post({&ops[0], 1}).ok());
+  peer_->stop();
+  ASSERT_TRUE(nic_->post({&ops[1], 1}).ok());
+  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
+  nic_->progress();
+  ASSERT_TRUE(nic_->flush().ok());
+  EXPECT_EQ(nic_->free_entries(), kDepth - 1);
+  EXPECT_EQ(nic_->deregister_region(region_).code(), Code::kInvalidState) << "it is read";
+  peer_->resume();
+  ASSERT_TRUE(reaches({1, 0}));
+  EXPECT_TRUE(settles());
+  EXPECT_TRUE(nic_->deregister_region(region_).ok());
+}
+
+// ---- A flush of nothing
+
+// The provider's own takes a minute here.
+TEST(OfiFlush, TakesNoTimeWhereNothingWaits) {
+  const Variable pause("LANYARD_FI_FLUSH_MS", "60000");
+  std::unique_ptr<ofi::OfiNic> nic = open_nic();
+  const nic::Address self = nic->address();
+  ASSERT_TRUE(nic->set_peers({&self, 1}, 0).ok());
+  alignas(8) std::array<std::byte, kBytes> memory{};
+  nic::DeferredOp op;
+  op.trigger = nic->open_counter().value();
+  op.op.completion = nic->open_counter().value();
+  op.op.local = {nic->register_region(memory.data(), kBytes, {}).value(), 0};
+  op.op.remote = {0, nic->key(op.op.local.region).value(), 8};
+  op.op.bytes = 8;
+  ASSERT_TRUE(nic->post({&op, 1}).ok());
+  ASSERT_TRUE(eventually([&] { return nic->read(op.op.completion).value().success == 1; }));
+  EXPECT_TRUE(within_bound([&] { return nic->flush(); }).ok());
+  within_bound([&] {
+    nic.reset();
+    return 0;
+  });
+}
+
+// ---- What is missing
+
+TEST(OfiMissing, ADomainThatIsNotThere) {
+  use_provider();
+  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.provider = "cxi", .domain = "cxi7"});
+  EXPECT_EQ(none.status().code(), Code::kUnsupported);
+  EXPECT_NE(none.status().message().find("but: cxi0"), std::string::npos) << none.status().message();
+}
+
+TEST(OfiMissing, ADeviceToBeNearThatIsNone) {
+  use_provider();
+  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.provider = "cxi", .near_pci = "gpu0"});
+  EXPECT_EQ(none.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(none.status().message().find("gpu0"), std::string::npos);
+  EXPECT_TRUE(ofi::OfiNic::open({.provider = "cxi", .near_pci = "0000:01:00.0"}).ok());
+}
+
+// Registers that the provider does not map are not claimed; the bell that remains rings.
+TEST(OfiMissing, RegistersThatAreRefused) {
+  const Variable refused("LANYARD_FI_MMIO", "refused");
+  const std::unique_ptr<ofi::OfiNic> nic = open_nic();
+  EXPECT_FALSE(nic->caps().doorbell_mmio_add);
+  ASSERT_TRUE(nic->caps().doorbell_host_call);
+  const nic::CounterId counter = nic->open_counter().value();
+  const Result<nic::Doorbell> none = nic->doorbell(counter, nic::DoorbellKind::kMmioAdd);
+  EXPECT_EQ(none.status().code(), Code::kUnsupported);
+  EXPECT_NE(none.status().message().find("host call"), std::string::npos) << none.status().message();
+  const nic::Doorbell bell = nic->doorbell(counter, nic::DoorbellKind::kHostCall).value();
+  bell.call(bell.object, bell.counter, 3);
+  EXPECT_TRUE(eventually([&] { return nic->read(counter).value().success == 3; }));
+}
+
+TEST(OfiMissing, Entries) {
+  use_provider();
+  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = "cxi", .deferred_depth = 2});
+  ASSERT_TRUE(opened.ok());
+  ofi::OfiNic& nic = *opened.value();
+  const nic::Address self = nic.address();
+  ASSERT_TRUE(nic.set_peers({&self, 1}, 0).ok());
+  std::array<uint64_t, 2> words{};
+  nic::DeferredOp op;
+  op.trigger = nic.open_counter().value();
+  op.threshold = 1;
+  op.op.local = {nic.register_region(words.data(), sizeof words, {}).value(), 0};
+  op.op.remote = {0, nic.key(op.op.local.region).value(), 8};
+  op.op.bytes = 8;
+  const std::vector<nic::DeferredOp> three(3, op);
+  const Status never = nic.post(three);
+  EXPECT_EQ(never.code(), Code::kExhausted);
+  EXPECT_NE(never.message().find("3 entries wanted, 2 exist"), std::string::npos) << never.message();
+  ASSERT_TRUE(nic.post(std::span(three).first(2)).ok());
+  EXPECT_EQ(within_bound([&] { return nic.post({&op, 1}); }).code(), Code::kAgain);
+  ASSERT_TRUE(nic.add(op.trigger, 1).ok());
+  EXPECT_TRUE(eventually([&] { return nic.post({&op, 1}).ok(); }));
+}
+
+// ---- Nothing is left behind
+
+size_t entries_of(const char* folder) {
+  DIR* opened = ::opendir(folder);
+  size_t count = 0;
+  while (::readdir(opened) != nullptr)
+    ++count;
+  ::closedir(opened);
+  return count;
+}
+
+struct Left {
+  size_t files = entries_of("/proc/self/fd");
+  size_t threads = entries_of("/proc/self/task");
+  friend bool operator==(const Left&, const Left&) = default;
+};
+
+void expect_nothing_new(const Left& before) {
+  EXPECT_TRUE(eventually([&] { return Left() == before; }))
+      << Left().files << " files for " << before.files << ", " << Left().threads << " threads for " << before.threads;
+}
+
+// Libfabric keeps what it opens for itself once.
+TEST(OfiLeavesNothing, OpenedAndClosed) {
+  open_nic().reset();
+  const Left before;
+  for (int i = 0; i < 5; ++i)
+    open_nic().reset();
+  expect_nothing_new(before);
+}
+
+// The system allows one file more each time, so that opening fails at every place where a file is wanted.
+TEST(OfiLeavesNothing, WhereOpeningFailsHalfWay) {
+  open_nic().reset();
+  const Left before;
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  int failed = 0;
+  bool opened = false;
+  for (rlim_t most = 1; most < 256 && !opened; ++most) {
+    const rlimit little{most, usual.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &little), 0);
+    const Status status = ofi::OfiNic::open({.provider = "cxi"}).status();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    opened = status.ok();
+    failed += !opened;
+    EXPECT_TRUE(opened || !status.message().empty());
+    expect_nothing_new(before);
+  }
+  EXPECT_TRUE(opened);
+  EXPECT_GT(failed, 1);
+}
+
+// The provider's domain cannot be opened, after libfabric's fabric has been.
+TEST(OfiLeavesNothing, WhereTheDomainIsRefused) {
+  open_nic().reset();
+  const Left before;
+  const Variable job("LANYARD_FI_JOB", "no/job");
+  const Variable depth("LANYARD_FI_SHARED_DEPTH", "8");
+  const Status status = ofi::OfiNic::open({.provider = "cxi"}).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("fi_domain"), std::string::npos) << status.message();
+  expect_nothing_new(before);
+}
+
+const ChildRole kPeerRole(kPeer, [](const char*) { return be_peer(); });
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,183 @@
+// One pool of deferred-work entries for several processes: what the provider says and what the driver makes of it when
+// another process holds them all. The other process is this very program, started anew with kHolder set.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/support/child_process.h"
+#include "tests/nicsim/fi_harness.h"
+#include "transport/cxi/ofi_nic.h"
+
+namespace lanyard {
+namespace {
+
+constexpr const char* kHolder = "LANYARD_TEST_HOLDS";
+constexpr int kDepth = 12;
+constexpr uint64_t kNever = 1000;
+
+// Holds so many entries, says how many it has got, and lets go when its input ends.
+int hold(int entries) {
+  Loner node;
+  uint64_t word = 0, target = 0;
+  const auto trigger = node.counter();
+  const auto region = node.region(&target, sizeof target);
+  unsigned char got = 0;
+  for (int i = 0; i < entries; ++i)
+    got += defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), kNever}) == 0;
+  if (!write_all(STDOUT_FILENO, &got, 1))
+    return 1;
+  wait_for_end_of_input();
+  return node.flush() == 0 ? 0 : 1;
+}
+
+class Holder : public ChildProcess {
+ public:
+  explicit Holder(int entries) : ChildProcess(kHolder, std::to_string(entries)) {
+    unsigned char got = 0;
+    EXPECT_TRUE(hear(&got, 1));
+    EXPECT_EQ(got, entries);
+  }
+};
+
+// What the environment says to both processes.
+class OfiSharedEntries : public ::testing::TestWithParam<const char*> {
+ protected:
+  OfiSharedEntries()
+      : depth_("LANYARD_FI_SHARED_DEPTH", std::to_string(kDepth)),
+        job_("LANYARD_FI_JOB", "test-" + std::to_string(::getpid())),
+        pool_("LANYARD_FI_POOL", GetParam()) {
+    use_provider();
+  }
+  bool stalls() const { return std::string(GetParam()) == "stall"; }
+
+ private:
+  const Variable depth_, job_, pool_;
+};
+
+TEST_P(OfiSharedEntries, TheProviderSharesThem) {
+  Loner node;
+  uint64_t word = 5, target = 0;
+  const auto trigger = node.counter(), done = node.counter();
+  const auto region = node.region(&target, sizeof target);
+  const auto post = [&](uint64_t threshold) {
+    return defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), threshold, done.get()});
+  };
+  Holder other(kDepth - 2);
+  EXPECT_EQ(post(1), 0);
+  EXPECT_EQ(post(1), 0);
+  EXPECT_EQ(post(2), stalls() ? 0 : -FI_ENOSPC);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);  // both fire: their entries come back
+  EXPECT_TRUE(eventually([&] { return post(2) == 0; }));
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  EXPECT_TRUE(eventually([&] { return successes(done) >= 3; }));
+  EXPECT_EQ(target, 5u);
+}
+
+TEST_P(OfiSharedEntries, AnEndedProcessGivesThemBack) {
+  Loner node;
+  uint64_t word = 5, target = 0;
+  const auto trigger = node.counter(), done = node.counter();
+  const auto region = node.region(&target, sizeof target);
+  const auto post = [&] {
+    return defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), 0, done.get()});
+  };
+  Holder other(kDepth);
+  if (stalls()) {
+    EXPECT_EQ(post(), 0);
+    breathe();
+    EXPECT_EQ(successes(done), 0u) << "it waits for an entry";
+  } else {
+    EXPECT_EQ(post(), -FI_ENOSPC);
+  }
+  other.die();
+  EXPECT_TRUE(eventually([&] { return stalls() || post() == 0; }));
+  EXPECT_TRUE(eventually([&] { return successes(done) == 1; }));
+  EXPECT_EQ(target, 5u);
+}
+
+TEST_P(OfiSharedEntries, AnotherDepthIsRefused) {
+  const Loner node;
+  const Variable depth("LANYARD_FI_SHARED_DEPTH", std::to_string(kDepth + 1));
+  const Info info = get_info({});
+  fid_domain* domain = nullptr;
+  EXPECT_EQ(fi_domain(node.fabric.get(), info.get(), &domain, nullptr), -FI_EINVAL);
+}
+
+// A driver that talks to itself.
+struct DriverAlone {
+  DriverAlone() {
+    Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = "cxi"});
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    nic = std::move(opened.value());
+    const nic::Address self = nic->address();
+    EXPECT_TRUE(nic->set_peers({&self, 1}, 0).ok());
+    trigger = nic->open_counter().value();
+    done = nic->open_counter().value();
+    one_region = nic->register_region(&one, sizeof one, {}).value();
+    target_key = nic->key(nic->register_region(&target, sizeof target, {}).value()).value();
+  }
+  Status post(uint64_t threshold) {
+    nic::DeferredOp op;
+    op.op.kind = nic::OpKind::kAtomic;
+    op.op.local = {one_region, 0};
+    op.op.remote = {0, target_key, 0};
+    op.op.completion = done;
+    op.trigger = trigger;
+    op.threshold = threshold;
+    return nic->post({&op, 1});
+  }
+  bool counts(uint64_t wanted) {
+    return eventually([&] {
+      nic->progress();
+      return nic->read(done).value() == nic::CounterValue{wanted, 0};
+    });
+  }
+
+  uint64_t one = 1, target = 0;
+  std::unique_ptr<ofi::OfiNic> nic;
+  nic::CounterId trigger, done;
+  nic::RegionId one_region;
+  nic::RemoteKey target_key;
+};
+
+// Nothing is lost while another process holds everything; and where the provider says so, what is due runs without an
+// entry, so that two processes cannot wait for each other's.
+TEST_P(OfiSharedEntries, TheDriverLivesWithoutAny) {
+  DriverAlone mine;
+  EXPECT_EQ(mine.nic->caps().deferred_depth, static_cast<uint32_t>(kDepth));
+  Holder other(kDepth);
+  for (uint64_t i = 1; i <= 4; ++i)
+    ASSERT_TRUE(mine.post(i).ok());
+  ASSERT_TRUE(mine.nic->add(mine.trigger, 2).ok());
+  if (stalls()) {
+    breathe();
+    EXPECT_EQ(mine.nic->read(mine.done).value().reached(), 0u);
+  } else {
+    EXPECT_TRUE(mine.counts(2));
+  }
+  other.die();
+  EXPECT_TRUE(mine.counts(2));
+  ASSERT_TRUE(mine.nic->add(mine.trigger, 2).ok());
+  EXPECT_TRUE(mine.counts(4));
+  EXPECT_EQ(mine.nic->free_entries(), static_cast<uint32_t>(kDepth));
+  EXPECT_EQ(mine.nic->failures(), 0u);
+}
+
+// The other way about: the driver holds them all, and another process gets what it lets go of.
+TEST_P(OfiSharedEntries, TheDriverGivesThemBack) {
+  DriverAlone mine;
+  for (int i = 0; i < kDepth; ++i)
+    ASSERT_TRUE(mine.post(1).ok());
+  EXPECT_EQ(mine.post(1).code(), Code::kAgain);
+  ASSERT_TRUE(mine.nic->add(mine.trigger, 1).ok());
+  EXPECT_TRUE(mine.counts(kDepth));
+  Holder other(kDepth);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pool, OfiSharedEntries, ::testing::Values("stall", "enospc"),
+                         [](const auto& info) { return std::string(info.param); });
+
+const ChildRole kHolderRole(kHolder, [](const char* entries) { return hold(std::atoi(entries)); });
+
+}  // namespace
+}  // namespace lanyard

@@ -1,0 +1,215 @@
+// What the rows of the wire contract share: the wires under test, a sink that writes down what
+// arrives, and ways to move things on.
+#ifndef LANYARD_TESTS_WIRE_CONTRACT_FIXTURE_H_
+#define LANYARD_TESTS_WIRE_CONTRACT_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nicsim/wire/wire.h"
+#include "tests/support/sanitizers.h"
+
+namespace lanyard::wire_contract {
+
+using nicsim::Packet;
+using nicsim::PacketKind;
+using nicsim::Sink;
+using nicsim::Wire;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using Sleeper = Wire::Sleeper;
+
+#if defined(LANYARD_ADDRESS_SANITIZER) || defined(LANYARD_THREAD_SANITIZER)
+inline constexpr int kSlow = 10;  // what is a matter of numbers is done this much less
+#else
+inline constexpr int kSlow = 1;
+#endif
+inline constexpr seconds kPatience{60};  // for what must happen; only a failure waits so long
+
+// One implementation: what INSTANTIATE_TEST_SUITE_P gives to the suite.
+struct WireCase {
+  std::string name;  // letters and digits
+  std::function<std::unique_ptr<Wire>()> make;
+  uint32_t room = 50;  // how many short packets send() gets out while the receiver does not look
+  // One whose sleeps never end by themselves, so that a lost wake-up is not made good.
+  std::function<std::unique_ptr<Wire>()> make_patient = make;
+};
+
+inline void PrintTo(const WireCase& wire, std::ostream* out) { *out << wire.name; }
+inline std::string case_name(const ::testing::TestParamInfo<WireCase>& info) { return info.param.name; }
+
+// Memory with guards around it.
+class Buffer {
+ public:
+  static constexpr size_t kGuard = 64;
+  static constexpr std::byte kGuardByte{0xA5};
+
+  explicit Buffer(size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard, kGuardByte) {}
+  std::byte* data() { return memory_.data() + kGuard; }
+  size_t size() const { return bytes_; }
+  bool guards_hold() const {
+    for (size_t i = 0; i < kGuard; ++i) {
+      if (memory_[i] != kGuardByte || memory_[kGuard + bytes_ + i] != kGuardByte)
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t bytes_;
+  std::vector<std::byte> memory_;
+};
+
+// Different for different seeds, and with a period that no chunk or page has.
+inline void fill(std::byte* data, size_t bytes, uint32_t seed) {
+  for (size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<std::byte>((i * 7 + i / 251 + seed * 13 + 1) & 0xff);
+}
+
+inline size_t first_difference(const std::byte* data, size_t bytes, uint32_t seed) {
+  for (size_t i = 0; i < bytes; ++i) {
+    if (data[i] != static_cast<std::byte>((i * 7 + i / 251 + seed * 13 + 1) & 0xff))
+      return i;
+  }
+  return bytes;
+}
+
+struct Event {
+  enum class What { kPlaced, kRefused, kLanded, kThrownAway, kAbandoned, kAtomic, kAck, kPull, kCannotPull, kLost };
+  What what;
+  Packet packet;  // kLost: its source is the peer
+};
+using What = Event::What;
+
+// Writes down what arrives. Writes go to the buffer that their key names; without one they are
+// refused. Optionally answers as a NIC does.
+class TestSink : public Sink {
+ public:
+  std::byte* place(const Packet& packet) override {
+    const auto found = memory.find(packet.key);
+    note(found == memory.end() ? What::kRefused : What::kPlaced, packet);
+    return found == memory.end() ? nullptr : found->second + packet.offset;
+  }
+  void landed(const Packet& packet, bool placed) override {
+    note(placed ? What::kLanded : What::kThrownAway, packet);
+    if (answers != nullptr) {
+      answers->send(packet.source, {.kind = PacketKind::kAck, .source = self, .token = packet.token}, nullptr);
+    }
+  }
+  void abandoned(const Packet& packet, Code code) override {
+    abandoned_for.push_back(code);
+    note(What::kAbandoned, packet);
+  }
+  void atomic_arrived(const Packet& packet) override { note(What::kAtomic, packet); }
+  void ack_arrived(const Packet& packet) override { note(What::kAck, packet); }
+  void pull_arrived(const Packet& packet, const std::byte* loan) override {
+    loans.emplace_back(loan, loan + nicsim::kLoanBytes);
+    note(What::kPull, packet);
+  }
+  void pull_refused(const Packet& packet) override { note(What::kCannotPull, packet); }
+  void peer_lost(uint32_t peer) override { note(What::kLost, {.source = peer}); }
+
+  size_t count(What what) const {
+    const auto found = counts.find(what);
+    return found == counts.end() ? 0 : found->second;
+  }
+
+  std::map<uint64_t, std::byte*> memory;
+  std::vector<Event> events;
+  std::vector<std::vector<std::byte>> loans;
+  std::vector<Code> abandoned_for;
+  Wire* answers = nullptr;
+  uint32_t self = 0;
+  std::function<void(const Event&)> on_event;
+
+ private:
+  void note(What what, const Packet& packet) {
+    events.push_back({what, packet});
+    ++counts[what];
+    if (on_event)
+      on_event(events.back());
+  }
+
+  std::map<What, size_t> counts;
+};
+
+// Some wires of one job in this process, rank i at index i.
+struct Job {
+  std::vector<std::unique_ptr<Wire>> wires;
+  std::vector<TestSink> sinks;
+
+  Job(const WireCase& wire, size_t size) : sinks(size) {
+    std::vector<nic::Address> addresses;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      wires.push_back(wire.make());
+      addresses.push_back(wires.back()->address());
+      sinks[rank].self = rank;
+    }
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      const Status status = wires[rank]->set_peers(addresses, rank);
+      EXPECT_TRUE(status.ok()) << status.to_string();
+    }
+  }
+
+  size_t poll(size_t rank) { return wires[rank]->poll(sinks[rank]); }
+
+  // Polls all in turn until done() or out of patience.
+  bool pump(const std::function<bool()>& done, steady_clock::duration patience = kPatience) {
+    const steady_clock::time_point deadline = steady_clock::now() + patience;
+    while (!done()) {
+      size_t steps = 0;
+      for (size_t rank = 0; rank < wires.size(); ++rank) {
+        if (wires[rank] != nullptr)
+          steps += poll(rank);
+      }
+      if (steps > 0)
+        continue;
+      if (steady_clock::now() > deadline)
+        return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  // Polls all until nothing has happened for a while.
+  void settle(milliseconds quiet = milliseconds(20)) {
+    steady_clock::time_point last = steady_clock::now();
+    pump([&] {
+      for (size_t rank = 0; rank < wires.size(); ++rank) {
+        if (poll(rank) > 0)
+          last = steady_clock::now();
+      }
+      return steady_clock::now() - last > quiet;
+    });
+  }
+};
+
+inline Packet write_packet(uint32_t source, uint32_t token, uint64_t bytes, uint64_t key = 1, uint64_t offset = 0) {
+  return {.kind = PacketKind::kWrite, .source = source, .token = token, .key = key, .offset = offset, .bytes = bytes};
+}
+
+inline Packet atomic_packet(uint32_t source, uint32_t token) {
+  return {.kind = PacketKind::kAtomic,
+          .atomic = nic::AtomicKind::kCompareSwap,
+          .source = source,
+          .token = token,
+          .key = 0x1122334455667788,
+          .offset = 8,
+          .operand = 0x99aabbccddeeff00 + token,
+          .compare = ~uint64_t{token}};
+}
+
+class WireContract : public ::testing::TestWithParam<WireCase> {};
+
+}  // namespace lanyard::wire_contract
+
+#endif  // LANYARD_TESTS_WIRE_CONTRACT_FIXTURE_H_

@@ -1,0 +1,659 @@
+// The parts of the wires by themselves: the inbox and its bell, and what rubbish from another
+// process does to a wire (nothing).
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "nicsim/wire/claims.h"
+#include "nicsim/wire/fifo.h"
+#include "nicsim/wire/inbox.h"
+#include "nicsim/wire/shm_segment.h"
+#include "nicsim/wire/shm_wire.h"
+#include "tests/nicsim/wire_contract_fixture.h"
+
+namespace lanyard::wire_contract {
+namespace {
+
+using nicsim::Bell;
+using nicsim::Claims;
+using nicsim::Fifo;
+using nicsim::Frame;
+using nicsim::FrameKind;
+using nicsim::Inbox;
+using nicsim::InboxHeader;
+using nicsim::InboxPort;
+using nicsim::PeerSegment;
+using nicsim::ShmAddress;
+using nicsim::ShmWire;
+
+constexpr uint64_t kNonce = 0x0123456789abcdef;
+
+TEST(Fifo, KeepsItsOrderWhileItGrowsAndWraps) {
+  Fifo<int> fifo;
+  int in = 0, out = 0;
+  for (int round = 1; round < 200; ++round) {
+    for (int i = 0; i < round % 37; ++i)
+      fifo.push_back(in++);
+    for (int i = 0; i < round % 31 && !fifo.empty(); ++i) {
+      ASSERT_EQ(fifo.front(), out++);
+      fifo.pop_front();
+    }
+    ASSERT_EQ(fifo.size(), static_cast<size_t>(in - out));
+    for (size_t i = 0; i < fifo.size(); ++i)
+      ASSERT_EQ(fifo[i], out + static_cast<int>(i));
+  }
+  fifo.clear();
+  EXPECT_TRUE(fifo.empty());
+}
+
+TEST(Fifo, LosesWhatIsErasedAndKeepsTheOrderOfTheRest) {
+  Fifo<int> fifo;
+  for (int i = 0; i < 50; ++i)
+    fifo.push_back(i);
+  for (int i = 0; i < 10; ++i)
+    fifo.pop_front();
+  fifo.erase_if([](int item) { return item % 3 != 0; });
+  for (int i = 12; i < 50; i += 3) {
+    ASSERT_EQ(fifo.front(), i);
+    fifo.pop_front();
+  }
+  EXPECT_TRUE(fifo.empty());
+}
+
+// ---- Claims
+
+TEST(Claims, PortionsCoverTheWriteInWholePages) {
+  for (uint64_t bytes : {uint64_t{1}, uint64_t{131072}, uint64_t{131073}, uint64_t{300001}, uint64_t{512} << 10,
+                         (uint64_t{1} << 20) + 1, (uint64_t{1} << 40) + 5}) {
+    const uint64_t portion = Claims::portion(bytes);
+    EXPECT_EQ(portion % 4096, 0u);
+    EXPECT_LE(portion, Claims::kMaxPortion);
+    EXPECT_GE(portion, Claims::kMinPortion);
+    EXPECT_GE(Claims::portions(bytes) * portion, bytes);
+    EXPECT_LT((Claims::portions(bytes) - 1) * portion, bytes);
+  }
+}
+
+TEST(Claims, EachPortionIsTakenOnceByWhoeverComesFirst) {
+  for (int round = 0; round < 200 / kSlow; ++round) {
+    Claims claims;
+    constexpr uint64_t kPortions = 500;
+    claims.open(kPortions);
+    uint64_t pushed = 0, taken = 0;
+    std::thread sender([&] {
+      while (claims.push()) {
+        ++pushed;
+        EXPECT_TRUE(claims.pushing());
+        claims.pushed();
+      }
+    });
+    while (taken < 100 && claims.take())
+      ++taken;
+    if (round % 2 == 0) {
+      taken += claims.take_all();
+    } else {
+      while (claims.take())
+        ++taken;
+    }
+    EXPECT_FALSE(claims.take());
+    sender.join();
+    EXPECT_FALSE(claims.push());
+    EXPECT_FALSE(claims.pushing());
+    EXPECT_EQ(pushed + taken, kPortions);
+  }
+}
+
+// An inbox on the heap and a producer's view of it.
+struct InboxTest : ::testing::Test {
+  void open(uint32_t slots) {
+    const size_t bytes = Inbox::bytes_for(slots);
+    memory.reset(std::aligned_alloc(128, (bytes + 127) / 128 * 128));
+    inbox = std::make_unique<Inbox>(memory.get(), slots, kNonce);
+    header = static_cast<InboxHeader*>(memory.get());
+    Result<InboxPort> attached = InboxPort::attach(memory.get(), bytes, kNonce);
+    ASSERT_TRUE(attached.ok()) << attached.status().to_string();
+    port = attached.value();
+  }
+  bool take(Packet& packet, Frame& frame) {
+    if (!inbox->front(packet, frame))
+      return false;
+    inbox->pop();
+    return true;
+  }
+  std::vector<uint32_t> give_back() {
+    std::vector<uint32_t> nudged;
+    inbox->give_back(/*all=*/true, [&](uint32_t rank) { nudged.push_back(rank); });
+    return nudged;
+  }
+
+  struct Free {
+    void operator()(void* pointer) const { std::free(pointer); }
+  };
+  std::unique_ptr<void, Free> memory;
+  std::unique_ptr<Inbox> inbox;
+  InboxHeader* header = nullptr;
+  InboxPort port;
+};
+
+TEST_F(InboxTest, AttachRefusesWhatIsNoInboxOfThisNonce) {
+  open(4);
+  const size_t bytes = Inbox::bytes_for(4);
+  const auto code = [&](size_t size) { return InboxPort::attach(memory.get(), size, kNonce).status().code(); };
+  EXPECT_EQ(InboxPort::attach(memory.get(), bytes, kNonce + 1).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(code(bytes - 1), Code::kInvalidArgument);
+  EXPECT_EQ(code(16), Code::kInvalidArgument);
+  for (const uint32_t slots : {0u, 1u, 3u, 8u, 1u << 20, ~0u}) {
+    header->slots = slots;
+    EXPECT_EQ(code(bytes), Code::kInvalidArgument) << slots;
+  }
+  header->slots = 4;
+  header->slot_bytes += 64;
+  EXPECT_EQ(code(bytes), Code::kInvalidArgument);
+  header->slot_bytes -= 64;
+  ++header->version;
+  EXPECT_EQ(code(bytes), Code::kInvalidArgument);
+  --header->version;
+  ++header->magic;
+  EXPECT_EQ(code(bytes), Code::kInvalidArgument);
+}
+
+TEST_F(InboxTest, FramesComeOutAsTheyWentIn) {
+  open(8);
+  std::vector<std::byte> payload(Inbox::kInlineBytes);
+  fill(payload.data(), payload.size(), 3);
+  ASSERT_TRUE(port.push(atomic_packet(5, 1), {}));
+  ASSERT_TRUE(port.push(write_packet(5, 2, 99), {.payload_bytes = 99, .payload = payload.data()}));
+  ASSERT_TRUE(port.push(write_packet(5, 3, 4096), {.kind = FrameKind::kChunk,
+                                                   .payload_bytes = Inbox::kInlineBytes,
+                                                   .value = 0xfeedface12345678,
+                                                   .payload = payload.data()}));
+  ASSERT_TRUE(port.push(write_packet(5, 4, 1 << 20), {.kind = FrameKind::kOffer, .value = 77}));
+  Packet packet;
+  Frame frame;
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.kind, FrameKind::kPacket);
+  EXPECT_EQ(frame.payload_bytes, 0u);
+  EXPECT_EQ(packet.compare, atomic_packet(5, 1).compare);
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.payload_bytes, 99u);
+  EXPECT_EQ(first_difference(frame.payload, 99, 3), 99u);
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.kind, FrameKind::kChunk);
+  EXPECT_EQ(frame.value, 0xfeedface12345678);
+  EXPECT_EQ(first_difference(frame.payload, frame.payload_bytes, 3), Inbox::kInlineBytes);
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.kind, FrameKind::kOffer);
+  EXPECT_EQ(frame.value, 77u);
+  EXPECT_EQ(packet.token, 4u);
+  EXPECT_FALSE(take(packet, frame));
+}
+
+TEST_F(InboxTest, WhoeverFindsItFullIsNudgedWhenThereIsRoom) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  for (int round = 0; round < 3; ++round) {
+    for (uint32_t i = 0; i < 4; ++i)
+      ASSERT_TRUE(port.push(atomic_packet(0, i), {}));
+    ASSERT_FALSE(port.push(atomic_packet(0, 9), {}));
+    EXPECT_FALSE(port.await_room(3));
+    EXPECT_FALSE(port.await_room(4000));
+    EXPECT_TRUE(inbox->waiting());
+    for (uint32_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(take(packet, frame));
+      EXPECT_EQ(packet.token, i);
+    }
+    ASSERT_FALSE(port.push(atomic_packet(0, 9), {}));  // popped, but not given back
+    EXPECT_FALSE(inbox->waiting());
+    EXPECT_EQ(give_back(), (std::vector<uint32_t>{3, 4000}));
+    EXPECT_TRUE(port.await_room(3));
+  }
+  EXPECT_EQ(header->nudged.load(), 0u);
+  port.nudge();
+  EXPECT_TRUE(inbox->waiting());
+  EXPECT_TRUE(inbox->take_nudge());
+  EXPECT_FALSE(inbox->take_nudge());
+  EXPECT_FALSE(inbox->waiting());
+}
+
+TEST_F(InboxTest, ManyProducersEachKeepTheirOrder) {
+  open(16);
+  constexpr uint32_t kProducers = 4, kCount = 20000 / kSlow;
+  std::vector<std::thread> producers;
+  for (uint32_t rank = 0; rank < kProducers; ++rank) {
+    producers.emplace_back([&, rank] {
+      InboxPort own = port;
+      for (uint32_t i = 0; i < kCount; ++i) {
+        std::byte payload[40];
+        fill(payload, sizeof payload, rank + i);
+        while (
+            !own.push(write_packet(rank, i, sizeof payload), {.payload_bytes = sizeof payload, .payload = payload})) {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  std::vector<uint32_t> next(kProducers, 0);
+  Packet packet;
+  Frame frame;
+  while (std::accumulate(next.begin(), next.end(), 0u) < kProducers * kCount) {
+    if (!inbox->front(packet, frame)) {
+      give_back();
+      std::this_thread::yield();
+      continue;
+    }
+    ASSERT_LT(packet.source, kProducers);
+    ASSERT_EQ(packet.token, next[packet.source]++);
+    ASSERT_EQ(first_difference(frame.payload, 40, packet.source + packet.token), 40u);
+    inbox->pop();
+    inbox->give_back(/*all=*/false, [](uint32_t) {});
+  }
+  for (std::thread& producer : producers)
+    producer.join();
+}
+
+// It took a slot and never filled it. Its consumer steps over it when it knows, and everything else arrives.
+TEST_F(InboxTest, ASlotThatIsNeverFilledNamesItsProducerAndIsSteppedOver) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  EXPECT_EQ(inbox->unfinished(), std::nullopt);
+  ASSERT_TRUE(port.push(atomic_packet(0, 1), {}));
+  ASSERT_TRUE(port.take(InboxHeader::kMaxProducers - 1));
+  EXPECT_EQ(inbox->unfinished(), std::nullopt) << "not at the front";
+  ASSERT_TRUE(port.push(atomic_packet(0, 2), {}));
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(packet.token, 1u);
+  EXPECT_FALSE(take(packet, frame));
+  EXPECT_FALSE(inbox->waiting());  // nobody spins on it
+  EXPECT_EQ(inbox->unfinished(), InboxHeader::kMaxProducers - 1);
+  inbox->skip_unfinished();
+  EXPECT_EQ(inbox->unfinished(), std::nullopt);
+  for (uint32_t token = 2; token < 20; ++token) {
+    ASSERT_TRUE(take(packet, frame)) << token;
+    EXPECT_EQ(packet.token, token);
+    give_back();
+    ASSERT_TRUE(port.push(atomic_packet(0, token + 1), {}));
+  }
+}
+
+// A producer that is slow fills its slot in the end, and is waited for.
+TEST_F(InboxTest, ASlowProducerKeepsItsPlace) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  const std::optional<uint64_t> position = port.take(3);
+  ASSERT_TRUE(position);
+  ASSERT_TRUE(port.push(atomic_packet(0, 2), {}));
+  EXPECT_FALSE(take(packet, frame));
+  port.fill(*position, atomic_packet(3, 1), {});
+  EXPECT_EQ(inbox->unfinished(), std::nullopt);
+  for (uint32_t token = 1; token <= 2; ++token) {
+    ASSERT_TRUE(take(packet, frame));
+    EXPECT_EQ(packet.token, token);
+  }
+}
+
+// The tail is a hint: whoever was slow to store it may put it back by rounds.
+TEST_F(InboxTest, ATailThatLagsCostsALookAndNothingElse) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  uint32_t token = 0;
+  for (const uint64_t lag : {1u, 3u, 4u, 5u, 40u, 41u, 43u}) {
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(port.push(atomic_packet(0, ++token), {}));
+      ASSERT_TRUE(take(packet, frame));
+      ASSERT_EQ(packet.token, token);
+      give_back();
+    }
+    const uint64_t tail = header->tail;
+    header->tail = tail - lag;
+    for (int i = 1; i <= 4; ++i)
+      ASSERT_TRUE(port.push(atomic_packet(0, token + static_cast<uint32_t>(i)), {})) << lag;
+    header->tail = tail - lag;
+    EXPECT_FALSE(port.push(atomic_packet(0, 0), {})) << lag;
+    EXPECT_FALSE(port.await_room(1)) << "it is full wherever the tail is, by " << lag;
+    for (int i = 1; i <= 4; ++i) {
+      ASSERT_TRUE(take(packet, frame));
+      ASSERT_EQ(packet.token, ++token);
+    }
+    give_back();
+  }
+}
+
+TEST_F(InboxTest, RubbishInTheRingHangsNoProducerAndBringsNoConsumerOutOfBounds) {
+  open(4);
+  Packet packet;
+  Frame frame;
+  const std::byte payload[8] = {};
+  ASSERT_TRUE(port.push(write_packet(0, 1, 8), {.payload_bytes = 8, .payload = payload}));
+  auto* slots = reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(memory.get()) + Inbox::bytes_for(0));
+  slots[0].payload_bytes = ~0u;
+  ASSERT_TRUE(take(packet, frame));
+  EXPECT_EQ(frame.payload_bytes, Inbox::kInlineBytes);
+  for (uint32_t i = 0; i < 4; ++i)
+    slots[i].state = ~uint64_t{0} >> 8;
+  EXPECT_FALSE(port.push(atomic_packet(0, 1), {}));
+  EXPECT_FALSE(take(packet, frame));
+}
+
+// Frames that no wire sends, put straight into its inbox.
+TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& sender = *made[0].value();
+  Wire& wire = *made[1].value();
+  const std::vector<nic::Address> addresses{sender.address(), wire.address()};
+  ASSERT_TRUE(sender.set_peers(addresses, 0).ok() && wire.set_peers(addresses, 1).ok());
+  const ShmAddress address = *ShmAddress::decode(wire.address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  std::vector<std::byte> payload(4096);
+  const Frame short_frame{.payload_bytes = 8, .payload = payload.data()};
+  Packet strange = atomic_packet(0, 0);
+  strange.kind = static_cast<PacketKind>(77);
+  port.push(strange, {});
+  port.push(atomic_packet(2, 0), {});  // no such rank
+  port.push(atomic_packet(~0u, 0), {});
+  port.push(write_packet(1, 0, 5000), {.kind = FrameKind::kOffer, .value = 16});  // from itself, where nothing is
+  port.push(write_packet(0, 0, 9), short_frame);
+  port.push(write_packet(0, 0, uint64_t{1} << 60), short_frame);
+  port.push(write_packet(0, 0, 8), {});  // a payload that is not there
+  port.push(write_packet(0, 0, 8), {.kind = FrameKind::kOffer, .value = 1});
+  port.push(atomic_packet(0, 0), {.kind = FrameKind::kOffer, .value = 1});
+  port.push(write_packet(0, 0, 1 << 20), {.kind = FrameKind::kPull});
+  port.push(write_packet(0, 0, 4096), {.kind = FrameKind::kChunk, .payload_bytes = 4096, .payload = payload.data()});
+  Packet strange_share = write_packet(0, 0, 1 << 20);
+  for (uint64_t index : {uint64_t{0}, uint64_t{InboxHeader::kMaxShared}, ~uint64_t{0}}) {
+    strange_share.operand = index;
+    port.push(strange_share, {.kind = FrameKind::kInvite, .value = 1});
+    port.push(strange_share, {.kind = FrameKind::kHelped, .value = 1 << 20});
+  }
+  port.push(write_packet(0, 0, 8), {.kind = static_cast<FrameKind>(99)});
+  TestSink sink;
+  sink.memory[1] = payload.data();
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_TRUE(sink.events.empty());
+  sender.send(1, atomic_packet(0, 5), nullptr);
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_EQ(sink.count(What::kAtomic), 1u);
+}
+
+// Whoever can send to an inbox can spoil it. Its owner reads nothing any more, and nobody hangs who sends to it.
+TEST(ShmWire, APeerWhoseInboxIsSpoiledIsLostAndHangsNobody) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create({.slots = 4}), ShmWire::create({.slots = 4})};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& wire = *made[0].value();
+  const std::vector<nic::Address> addresses{wire.address(), made[1].value()->address()};
+  ASSERT_TRUE(wire.set_peers(addresses, 0).ok());
+  const ShmAddress address = *ShmAddress::decode(addresses[1]);
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  TestSink sink;
+  wire.send(1, atomic_packet(0, 1), nullptr);
+  auto* slots = reinterpret_cast<nicsim::Slot*>(static_cast<std::byte*>(segment.value().base()) + Inbox::bytes_for(0));
+  for (int i = 0; i < 4; ++i)
+    slots[i].state = ~uint64_t{0} >> 8;
+  for (int i = 0; i < 3; ++i) {
+    wire.send(1, atomic_packet(0, 2), nullptr);
+    wire.poll(sink);
+  }
+  EXPECT_EQ(sink.count(What::kLost), 1u);
+}
+
+// A process that is killed while it fills a slot: what others send arrives, and nobody hangs. It may have had to do
+// with the receiver before or not.
+TEST(ShmWire, AProducerKilledInTheMiddleOfAFrameKeepsNobodyBack) {
+  for (const bool known : {false, true}) {
+    SCOPED_TRACE(known ? "it had sent before" : "its first frame");
+    int channel[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, channel), 0);
+    const pid_t child = ::fork();
+    const auto exchange = [](int fd, const nic::Address& mine, size_t count) {
+      std::vector<nic::Address> others(count);
+      EXPECT_EQ(::write(fd, mine.bytes.data(), mine.bytes.size()), static_cast<ssize_t>(mine.bytes.size()));
+      for (nic::Address& other : others) {
+        other.bytes.resize(mine.bytes.size());
+        EXPECT_EQ(::recv(fd, other.bytes.data(), other.bytes.size(), MSG_WAITALL),
+                  static_cast<ssize_t>(other.bytes.size()));
+      }
+      return others;
+    };
+    if (child == 0) {
+      std::unique_ptr<ShmWire> wire = std::move(ShmWire::create().value());
+      const std::vector<nic::Address> parents = exchange(channel[1], wire->address(), 2);
+      if (!wire->set_peers(std::vector{parents[0], wire->address(), parents[1]}, 1).ok())
+        ::_exit(1);
+      if (known)
+        wire->send(0, atomic_packet(1, 7), nullptr);
+      const ShmAddress address = *ShmAddress::decode(parents[0]);
+      const Result<PeerSegment> segment = PeerSegment::open(address);
+      InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+      if (!port.take(1))
+        ::_exit(1);
+      ::raise(SIGKILL);
+    }
+    Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+    ASSERT_TRUE(made[0].ok() && made[1].ok());
+    Wire& wire = *made[0].value();
+    Wire& other = *made[1].value();
+    EXPECT_EQ(::write(channel[0], wire.address().bytes.data(), wire.address().bytes.size()),
+              static_cast<ssize_t>(wire.address().bytes.size()));
+    const nic::Address childs = exchange(channel[0], other.address(), 1)[0];
+    const std::vector<nic::Address> peers{wire.address(), childs, other.address()};
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_TRUE(wire.set_peers(peers, 0).ok() && other.set_peers(peers, 2).ok());
+    TestSink sink;
+    for (uint32_t token = 0; token < 1000; ++token)  // more than the inbox holds
+      other.send(0, atomic_packet(2, token), nullptr);
+    TestSink none;
+    const auto deadline = steady_clock::now() + kPatience;
+    const size_t expected = known ? 1001 : 1000;
+    while (sink.count(What::kAtomic) < expected && steady_clock::now() < deadline) {
+      other.poll(none);
+      if (wire.poll(sink) == 0)
+        wire.sleep(Sleeper::kHelper, milliseconds(100), nullptr, nullptr);
+    }
+    EXPECT_EQ(sink.count(What::kAtomic), expected);
+    EXPECT_EQ(sink.count(What::kLost), 1u);
+    ::close(channel[0]);
+    ::close(channel[1]);
+  }
+}
+
+// A source that stands still while it copies: its target cannot be let go of until it has copied, and can be then
+// though it never answers.
+TEST(ShmWire, AWriteIsNotGivenUpWhileItsSourceCopies) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& wire = *made[1].value();
+  const std::vector<nic::Address> addresses{made[0].value()->address(), wire.address()};
+  ASSERT_TRUE(wire.set_peers(addresses, 1).ok());
+  const ShmAddress address = *ShmAddress::decode(wire.address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  constexpr uint64_t kBytes = 4 * Wire::kPortionBytes;
+  const std::vector<std::byte> source(kBytes);
+  std::vector<std::byte> target(kBytes);
+  TestSink sink;
+  sink.memory[7] = target.data();
+  const Packet packet = write_packet(0, 1, kBytes, /*key=*/7);
+  ASSERT_TRUE(port.push(packet, {.kind = FrameKind::kOffer, .value = reinterpret_cast<uint64_t>(source.data())}));
+  wire.poll(sink);
+  ASSERT_TRUE(port.claims(0).push());
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_TRUE(wire.give_up_stalled(7, sink)) << "the first time it only looks";
+  EXPECT_TRUE(wire.give_up_stalled(8, sink)) << "another region";
+  EXPECT_FALSE(wire.give_up_stalled(7, sink));
+  EXPECT_EQ(sink.count(What::kAbandoned), 0u);
+  port.claims(0).pushed();
+  EXPECT_TRUE(wire.give_up_stalled(7, sink));
+  EXPECT_EQ(sink.abandoned_for, std::vector{Code::kNotFound});
+  EXPECT_FALSE(port.claims(0).push());
+  Packet answer = packet;
+  answer.operand = 0;
+  ASSERT_TRUE(port.push(answer, {.kind = FrameKind::kHelped, .value = nicsim::Claims::kMaxPortion}));
+  while (wire.poll(sink) > 0) {
+  }
+  EXPECT_EQ(sink.count(What::kLanded), 0u);
+  EXPECT_EQ(sink.count(What::kAbandoned), 1u);
+}
+
+// Its source says that it has copied more than there was: no byte beyond the write is touched, and it lands.
+TEST(ShmWire, ASourceThatHasCopiedTooMuchHarmsNobody) {
+  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create(), ShmWire::create()};
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  Wire& wire = *made[1].value();
+  const std::vector<nic::Address> addresses{made[0].value()->address(), wire.address()};
+  ASSERT_TRUE(wire.set_peers(addresses, 1).ok());
+  const ShmAddress address = *ShmAddress::decode(wire.address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  ASSERT_TRUE(segment.ok());
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  constexpr uint64_t kBytes = 4 * Wire::kPortionBytes;
+  const std::vector<std::byte> source(2 * kBytes, std::byte{1});
+  Buffer target(kBytes);
+  TestSink sink;
+  sink.memory[7] = target.data();
+  const Packet packet = write_packet(0, 1, kBytes, /*key=*/7);
+  ASSERT_TRUE(port.push(packet, {.kind = FrameKind::kOffer, .value = reinterpret_cast<uint64_t>(source.data())}));
+  wire.poll(sink);
+  Packet answer = packet;
+  answer.operand = 0;
+  ASSERT_TRUE(port.push(answer, {.kind = FrameKind::kHelped, .value = ~uint64_t{0} - 5}));
+  for (int i = 0; i < 1000; ++i)
+    wire.poll(sink);
+  EXPECT_EQ(sink.count(What::kLanded), 1u);
+  EXPECT_TRUE(target.guards_hold());
+}
+
+// A producer that is only slow is waited for, though another peer has gone.
+TEST(ShmWire, ASlowProducersFrameIsNotSteppedOver) {
+  Job job(WireCase{"", [] { return std::unique_ptr<Wire>(std::move(ShmWire::create().value())); }}, 3);
+  job.wires[1]->send(0, atomic_packet(1, 1), nullptr);
+  job.wires[2]->send(0, atomic_packet(2, 1), nullptr);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) == 2; }));
+  const ShmAddress address = *ShmAddress::decode(job.wires[0]->address());
+  Result<PeerSegment> segment = PeerSegment::open(address);
+  InboxPort port = InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
+  const std::optional<uint64_t> position = port.take(1);
+  ASSERT_TRUE(position);
+  job.wires[2].reset();
+  ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) == 1; }));
+  job.pump([] { return false; }, milliseconds(300));  // for longer than anybody looks
+  EXPECT_EQ(job.sinks[0].count(What::kAtomic), 2u);
+  port.fill(*position, atomic_packet(1, 2), {});
+  EXPECT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) == 3; }));
+}
+
+// A process that has ended, and memory that is not there, are two things.
+TEST(ReadRemote, TellsWhatIsNotThere) {
+  std::vector<std::byte> here(64);
+  EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()), nicsim::RemoteCopy::kUnmapped);
+  const pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(0);
+  const auto there = reinterpret_cast<uint64_t>(here.data());
+  siginfo_t ended;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(nicsim::read_remote(child, there, here.data(), here.size()), nicsim::RemoteCopy::kGone)
+      << "nobody asked yet";
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(nicsim::read_remote(child, there, here.data(), here.size()), nicsim::RemoteCopy::kGone);
+}
+
+TEST(WriteRemote, PutsBytesThereOrFindsThatTheMemoryIsNot) {
+  std::vector<std::byte> here(64), there(64);
+  fill(here.data(), here.size(), 4);
+  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), reinterpret_cast<uint64_t>(there.data()), here.size()),
+            nicsim::RemoteCopy::kDone);
+  EXPECT_EQ(here, there);
+  EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), 16, here.size()), nicsim::RemoteCopy::kUnmapped);
+}
+
+// ---- The bell
+
+TEST(Bell, MakesNoCallWhereNobodySleepsOrSomebodyAttends) {
+  Bell bell;
+  bell.ring();
+  bell.wake(Sleeper::kHelper);
+  bell.wake(Sleeper::kOwner);
+  bell.hand_over();
+  bell.attend();
+  bell.ring();
+  bell.hand_over();
+  bell.leave([] { return true; });
+  EXPECT_EQ(bell.calls(), 0u);
+}
+
+TEST(Bell, OneCallBringsASleeperAndMoreAreMadeOnlyForTheNext) {
+  Bell bell;
+  std::atomic<int> visible{0};
+  std::atomic<bool> waiting{false};
+  const auto sleep = [&](Sleeper who) {
+    bell.sleep(
+        who, seconds(60), [&] { return waiting.load(); },
+        [&] {
+          ++visible;
+          return true;
+        });
+  };
+  std::thread helper([&] { sleep(Sleeper::kHelper); });
+  std::thread owner([&] { sleep(Sleeper::kOwner); });
+  while (visible < 2)
+    std::this_thread::yield();
+  bell.ring();
+  helper.join();
+  EXPECT_EQ(bell.calls(), 1u);
+  bell.hand_over();
+  owner.join();
+  EXPECT_EQ(bell.calls(), 2u);
+  bell.ring();
+  EXPECT_EQ(bell.calls(), 2u);
+  // What waits keeps everybody awake.
+  waiting = true;
+  sleep(Sleeper::kHelper);
+  sleep(Sleeper::kOwner);
+}
+
+// A helper whose time is over may have been the one that a sender counted on.
+TEST(Bell, AHelperThatGoesElsewhereRingsOn) {
+  Bell bell;
+  std::atomic<bool> visible{false};
+  std::thread owner([&] {
+    bell.sleep(
+        Sleeper::kOwner, seconds(60), [] { return false; },
+        [&] {
+          visible = true;
+          return true;
+        });
+  });
+  while (!visible)
+    std::this_thread::yield();
+  // It finds something waiting as it is about to sleep, and has no reason to look itself.
+  bell.sleep(
+      Sleeper::kHelper, seconds(60), [] { return true; }, [] { return false; });
+  owner.join();
+  EXPECT_EQ(bell.calls(), 1u);
+}
+
+}  // namespace
+}  // namespace lanyard::wire_contract

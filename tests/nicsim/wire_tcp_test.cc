@@ -1,0 +1,447 @@
+// The TCP wire against a peer that is played by hand: whatever the pieces are in which bytes come and go, and wherever
+// a connection ends.
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/nicsim/tcp_peer.h"
+
+namespace lanyard::wire_contract {
+namespace {
+
+using nicsim::kLoanBytes;
+
+// ---- In
+
+// One of each kind, twice with a payload that the sink refuses. Writes go to memory[1] and memory[2].
+struct Script {
+  explicit Script(uint32_t first_token) {
+    uint32_t token = first_token;
+    add_write(token++, 10, 1);
+    add_pull(token++);
+    append(bytes, atomic_packet(1, token++));
+    add_write(token++, 0, 1);
+    add_write(token++, 33, /*key=*/666);
+    append(bytes, Packet{.kind = PacketKind::kAck, .code = Code::kNotFound, .source = 1, .token = token++});
+    add_write(token++, 1, 2);
+    append(bytes, Packet{.kind = PacketKind::kCannotPull, .source = 1, .token = token++});
+    add_pull(token++);
+    next_token = token;
+  }
+  void add_write(uint32_t token, size_t size, uint64_t key) {
+    append(bytes, write_packet(1, token, size, key));
+    Bytes payload(size);
+    fill(payload.data(), size, token);
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+  }
+  void add_pull(uint32_t token) {
+    append(bytes, Packet{.kind = PacketKind::kPull, .source = 1, .token = token, .bytes = uint64_t{1} << 40});
+    Bytes loan(kLoanBytes);
+    fill(loan.data(), loan.size(), token);
+    bytes.insert(bytes.end(), loan.begin(), loan.end());
+  }
+
+  Bytes bytes;
+  uint32_t next_token = 0;
+};
+
+// What a script does to the sink, `targets` being memory[1] and memory[2].
+void expect_script(const TestSink& sink, uint32_t first, const Bytes& ten, const Bytes& one, const std::string& where) {
+  const std::vector<std::pair<What, uint32_t>> expected{
+      {What::kPlaced, 0}, {What::kLanded, 0},     {What::kPull, 1},       {What::kAtomic, 2}, {What::kPlaced, 3},
+      {What::kLanded, 3}, {What::kRefused, 4},    {What::kThrownAway, 4}, {What::kAck, 5},    {What::kPlaced, 6},
+      {What::kLanded, 6}, {What::kCannotPull, 7}, {What::kPull, 8}};
+  ASSERT_EQ(sink.events.size(), expected.size()) << where;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(sink.events[i].what, expected[i].first) << where << ", event " << i;
+    ASSERT_EQ(sink.events[i].packet.token, first + expected[i].second) << where << ", event " << i;
+  }
+  ASSERT_EQ(first_difference(ten.data(), 10, first), 10u) << where;
+  ASSERT_EQ(first_difference(one.data(), 1, first + 6), 1u) << where;
+  ASSERT_EQ(sink.loans.size(), 2u);
+  ASSERT_EQ(first_difference(sink.loans[0].data(), kLoanBytes, first + 1), kLoanBytes) << where;
+  ASSERT_EQ(first_difference(sink.loans[1].data(), kLoanBytes, first + 8), kLoanBytes) << where;
+}
+
+void poll_until_taken(HandJob& job, RawSocket& socket) {
+  int left = 0;
+  job.pump([&] { return ::ioctl(socket.fd(), TIOCOUTQ, &left) == 0 && left == 0; });
+  while (job.wire->poll(job.sink) > 0) {
+  }
+}
+
+TEST(TcpInLink, TakesBytesInAnyPieces) {
+  HandJob job;
+  Bytes ten(10), one(1);
+  job.sink.memory[1] = ten.data();
+  job.sink.memory[2] = one.data();
+  RawSocket socket = job.admitted();
+  uint32_t token = 0;
+  const auto run = [&](const std::vector<size_t>& cuts) {
+    const Script script(token);
+    size_t from = 0;
+    std::string where = "cut at";
+    for (const size_t cut : cuts) {
+      ASSERT_TRUE(socket.send(script.bytes.data() + from, cut - from));
+      poll_until_taken(job, socket);
+      from = cut;
+      where += " " + std::to_string(cut);
+    }
+    ASSERT_TRUE(socket.send(script.bytes.data() + from, script.bytes.size() - from));
+    ASSERT_TRUE(job.pump([&] { return job.sink.events.size() >= 13; })) << where;
+    poll_until_taken(job, socket);
+    expect_script(job.sink, token, ten, one, where);
+    job.sink.events.clear();
+    job.sink.loans.clear();
+    std::fill(ten.begin(), ten.end(), std::byte{0});
+    one[0] = std::byte{0};
+    token = script.next_token;
+  };
+  const size_t size = Script(0).bytes.size();
+  for (size_t cut = 1; cut < size && !HasFatalFailure(); ++cut)
+    run({cut});
+  for (size_t step : {1, 2, 3, 7, 63, 64, 65, 160, 223}) {
+    std::vector<size_t> cuts;
+    for (size_t cut = step; cut < size; cut += step)
+      cuts.push_back(cut);
+    run(cuts);
+    if (HasFatalFailure())
+      return;
+  }
+}
+
+// Many more bytes than the reader's buffer holds, in one piece and in pieces that end anywhere.
+TEST(TcpInLink, TakesMorePullsThanItsBufferHolds) {
+  HandJob job;
+  RawSocket socket = job.admitted();
+  constexpr uint32_t kPulls = 2000;
+  Script script(0);
+  script.bytes.clear();
+  for (uint32_t i = 0; i < kPulls; ++i)
+    script.add_pull(i);
+  uint32_t before = 0;
+  for (const size_t piece : {size_t{100'000}, size_t{65'537}, size_t{4'099}}) {
+    for (size_t from = 0; from < script.bytes.size();) {
+      const size_t now = std::min(piece, script.bytes.size() - from);
+      const ssize_t sent = ::send(socket.fd(), script.bytes.data() + from, now, MSG_NOSIGNAL | MSG_DONTWAIT);
+      from += sent > 0 ? static_cast<size_t>(sent) : 0;
+      job.wire->poll(job.sink);
+    }
+    before += kPulls;
+    ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kPull) == before; }));
+    for (uint32_t i = 0; i < kPulls; ++i) {
+      ASSERT_EQ(job.sink.events[i].packet.token, i);
+      ASSERT_EQ(first_difference(job.sink.loans[i].data(), kLoanBytes, i), kLoanBytes);
+    }
+    job.sink.events.clear();
+    job.sink.loans.clear();
+  }
+  EXPECT_EQ(job.sink.count(What::kLost), 0u);
+}
+
+// Payloads of which the head's piece has a part, and what comes behind them.
+TEST(TcpInLink, PutsPayloadsWhereTheyGoAndNothingElse) {
+  HandJob job;
+  RawSocket socket = job.admitted();
+  uint32_t token = 0;
+  for (const size_t size :
+       {size_t{1}, size_t{65'535}, size_t{65'536}, size_t{65'537}, size_t{131'072}, size_t{400'001}}) {
+    for (const size_t with_head : {size_t{0}, size_t{1}, size / 2, size - 1}) {
+      Buffer target(size), next(9);
+      job.sink.memory[1] = target.data();
+      job.sink.memory[2] = next.data();
+      Script script(0);
+      script.bytes.clear();
+      script.add_write(token, size, 1);
+      script.add_write(token + 1, 9, 2);
+      const size_t first = sizeof(Packet) + with_head;
+      for (size_t from = 0; from < script.bytes.size();) {
+        const size_t end = from < first ? first : script.bytes.size();
+        const ssize_t sent = ::send(socket.fd(), script.bytes.data() + from, end - from, MSG_NOSIGNAL | MSG_DONTWAIT);
+        from += sent > 0 ? static_cast<size_t>(sent) : 0;
+        while (job.wire->poll(job.sink) > 0) {
+        }
+      }
+      ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLanded) == token + 2; }));
+      ASSERT_EQ(first_difference(target.data(), size, token), size) << with_head;
+      ASSERT_EQ(first_difference(next.data(), 9, token + 1), 9u) << with_head;
+      ASSERT_TRUE(target.guards_hold() && next.guards_hold());
+      token += 2;
+    }
+  }
+}
+
+// W4: one poll() reads a portion, however many peers send.
+TEST(TcpInLink, W4_AllLinksTogetherReadOnePortionAPoll) {
+  constexpr uint32_t kPeers = 24;
+  constexpr uint64_t kBytes = 64 << 20;  // more than comes
+  HandJob job(kPeers + 1);
+  std::vector<RawSocket> sockets(1);
+  const Bytes source(1 << 20);
+  const std::unique_ptr<std::byte[]> target(new std::byte[kBytes]);
+  job.sink.memory[1] = target.get();
+  for (uint32_t rank = 1; rank <= kPeers; ++rank)
+    sockets.push_back(job.admitted(rank));
+  job.settle();
+  uint64_t sent = 0;
+  for (uint32_t rank = 1; rank <= kPeers; ++rank) {
+    const Packet head = write_packet(rank, 1, kBytes);
+    ASSERT_TRUE(sockets[rank].send(&head, sizeof head));
+    const ssize_t bytes = ::send(sockets[rank].fd(), source.data(), source.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ASSERT_GT(bytes, 0);
+    sent += sizeof head + static_cast<uint64_t>(bytes);
+    ASSERT_EQ(::shutdown(sockets[rank].fd(), SHUT_WR), 0);
+  }
+  ASSERT_GT(sent, 3 * Wire::kPortionBytes) << "this system's sockets take too little for this test";
+  size_t polls = 0;
+  ASSERT_TRUE(job.pump([&] {
+    polls += job.wire->poll(job.sink) > 0;
+    return job.sink.count(What::kLost) == kPeers;
+  }));
+  EXPECT_GE(2 * polls, sent / Wire::kPortionBytes);  // pump() makes every other one
+  EXPECT_EQ(job.sink.count(What::kAbandoned), kPeers);
+}
+
+struct End {
+  const char* name;
+  size_t bytes;  // of a write of 1000 bytes behind an atomic
+  size_t atomics, abandoned;
+};
+
+TEST(TcpInLink, AConnectionMayEndAnywhere) {
+  constexpr size_t kHead = sizeof(Packet);
+  for (const End& end :
+       {End{"before anything", 0, 0, 0}, End{"in the first head", kHead / 2, 0, 0}, End{"between two", kHead, 1, 0},
+        End{"in the second head", 2 * kHead - 1, 1, 0}, End{"before the payload", 2 * kHead, 1, 1},
+        End{"in the payload", 2 * kHead + 500, 1, 1}, End{"before its last byte", 2 * kHead + 999, 1, 1}}) {
+    HandJob job;
+    Buffer target(1000);
+    job.sink.memory[1] = target.data();
+    RawSocket socket = job.admitted();
+    Bytes bytes;
+    append(bytes, atomic_packet(1, 1));
+    append(bytes, write_packet(1, 2, 1000));
+    bytes.resize(end.bytes <= 2 * kHead ? end.bytes : 2 * kHead);
+    if (end.bytes > 2 * kHead) {
+      Bytes payload(1000);
+      fill(payload.data(), 1000, 3);
+      bytes.insert(bytes.end(), payload.begin(), payload.begin() + static_cast<ptrdiff_t>(end.bytes - 2 * kHead));
+    }
+    ASSERT_TRUE(socket.send(bytes));
+    socket.close();
+    ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 1; })) << end.name;
+    EXPECT_EQ(job.sink.count(What::kAtomic), end.atomics) << end.name;
+    EXPECT_EQ(job.sink.count(What::kAbandoned), end.abandoned) << end.name;
+    EXPECT_EQ(job.sink.count(What::kLanded), 0u) << end.name;
+    EXPECT_EQ(job.sink.events.back().what, What::kLost) << end.name;
+    job.settle();
+    EXPECT_EQ(job.sink.count(What::kLost), 1u) << end.name;
+    EXPECT_TRUE(target.guards_hold());
+  }
+  // In a loan; and a write that was refused is not abandoned.
+  HandJob job(3);
+  Script script(0);
+  script.bytes.clear();
+  script.add_pull(1);
+  script.bytes.pop_back();
+  RawSocket one = job.admitted(1), two = job.admitted(2);
+  ASSERT_TRUE(one.send(script.bytes));
+  one.close();
+  Bytes refused;
+  append(refused, write_packet(2, 1, 1000, 666));
+  ASSERT_TRUE(two.send(refused));
+  two.close();
+  ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 2; }));
+  EXPECT_EQ(job.sink.count(What::kPull) + job.sink.count(What::kAbandoned), 0u);
+}
+
+TEST(TcpInLink, AStrangerThatEndsInItsGreetingLosesNobody) {
+  HandJob job;
+  for (size_t bytes = 0; bytes <= sizeof(TcpHello); ++bytes) {
+    RawSocket socket = job.connect();
+    const TcpHello hello{.source = 1};
+    ASSERT_TRUE(bytes == 0 || socket.send(&hello, bytes));
+    job.settle(milliseconds(0));
+    socket.close();
+  }
+  RawSocket socket = job.admitted();
+  EXPECT_EQ(job.sink.count(What::kLost), 0u);
+}
+
+TEST(TcpInLink, APeerThatTalksNonsenseIsLost) {
+  Packet strange = atomic_packet(1, 1);
+  strange.kind = static_cast<PacketKind>(77);
+  for (const Packet& packet : {strange, atomic_packet(0, 1), atomic_packet(2, 1)}) {
+    HandJob job(3);
+    RawSocket socket = job.admitted();
+    ASSERT_TRUE(socket.send(&packet, sizeof packet));
+    EXPECT_TRUE(job.ends(socket));
+    EXPECT_EQ(job.sink.events.size(), 1u);
+    EXPECT_EQ(job.sink.count(What::kLost), 1u);
+  }
+}
+
+// ---- Out
+
+// Everything that is sent comes out of the socket in order, whatever its sizes and however little the system takes.
+TEST(TcpOutLink, SendsAllBytesInOrder) {
+  HandJob job;
+  std::vector<Packet> packets;
+  std::vector<Bytes> payloads;
+  uint32_t token = 0;
+  const auto send = [&](Packet packet, size_t size) {
+    payloads.emplace_back(size);
+    fill(payloads.back().data(), size, token);
+    packets.push_back(packet);
+    job.wire->send(1, packet, size == 0 ? nullptr : payloads.back().data());
+    ++token;
+  };
+  for (int i = 0; i < 300; ++i) {
+    send(write_packet(0, token, static_cast<size_t>(i % 5)), static_cast<size_t>(i % 5));
+    send(atomic_packet(0, token), 0);
+    send({.kind = PacketKind::kPull, .source = 0, .token = token, .bytes = 5}, kLoanBytes);
+  }
+  constexpr size_t kPortion = Wire::kPortionBytes;
+  for (const size_t size : {kPortion - sizeof(Packet), kPortion, kPortion + 1, 3 * kPortion + 17, size_t{1}}) {
+    send(write_packet(0, token, size), size);
+    send(atomic_packet(0, token), 0);
+  }
+  RawSocket socket = job.welcomed();
+  for (uint32_t i = 0; i < packets.size(); ++i) {
+    Packet got;
+    ASSERT_TRUE(job.read_into(socket, got));
+    ASSERT_TRUE(got.kind == packets[i].kind && got.source == 0 && got.token == i && got.bytes == packets[i].bytes &&
+                got.operand == packets[i].operand && got.compare == packets[i].compare)
+        << i;
+    const Bytes got_payload = job.read(socket, payloads[i].size());
+    ASSERT_EQ(got_payload.size(), payloads[i].size()) << i;
+    ASSERT_EQ(first_difference(got_payload.data(), got_payload.size(), i), got_payload.size()) << i;
+  }
+  job.settle();
+  EXPECT_TRUE(socket.receive(1).empty());
+  EXPECT_FALSE(socket.ended());
+}
+
+// The peer refuses a write of which it has read the head; what follows is where it belongs.
+TEST(TcpOutLink, SendsZerosInPlaceOfAPayloadThatWasRefused) {
+  HandJob job;
+  constexpr size_t kFirst = 16 << 20,
+                   kBytes = kFirst + (8 << 20) + 700'003;  // the last portion is more than one piece of zeros
+  auto payload = std::make_unique<Bytes>(kBytes, std::byte{1});
+  job.wire->send(1, write_packet(0, 1, kBytes), payload->data());
+  const Bytes next(2000, std::byte{2});
+  job.wire->send(1, write_packet(0, 2, next.size()), next.data());
+  RawSocket out = job.welcomed();
+  out.limit_kept(64 << 10);  // else the whole payload may be on its way before the peer has read half of it
+  RawSocket in = job.admitted();
+  ASSERT_EQ(job.read(out, sizeof(Packet)).size(), sizeof(Packet));
+  job.sink.on_event = [&](const Event& event) {
+    if (event.what == What::kAck && event.packet.token == 1)
+      payload.reset();
+  };
+  const auto acknowledge = [&](uint32_t token) {
+    const size_t before = job.sink.count(What::kAck);
+    const Packet ack{.kind = PacketKind::kAck, .code = Code::kNotFound, .source = 1, .token = token};
+    return in.send(&ack, sizeof ack) && job.pump([&] { return job.sink.count(What::kAck) > before; });
+  };
+  // Others change nothing: of one that waits behind it, and a strange one.
+  ASSERT_TRUE(acknowledge(2) && acknowledge(3));
+  EXPECT_EQ(job.read(out, kFirst), Bytes(kFirst, std::byte{1}));
+  ASSERT_TRUE(acknowledge(1));
+  const Bytes got = job.read(out, kBytes - kFirst);
+  ASSERT_EQ(got.size(), kBytes - kFirst);
+  const auto first_zero = std::find(got.begin(), got.end(), std::byte{0});
+  EXPECT_TRUE(std::all_of(first_zero, got.end(), [](std::byte byte) { return byte == std::byte{0}; }));
+  EXPECT_EQ(got.back(), std::byte{0});
+  Packet packet;
+  ASSERT_TRUE(job.read_into(out, packet));
+  EXPECT_EQ(packet.token, 2u);
+  EXPECT_EQ(job.read(out, next.size()), next);
+}
+
+TEST(TcpOutLink, TriesAgainWhereTheConnectionBreaksBeforeItIsAdmitted) {
+  HandJob job;
+  job.wire->send(1, atomic_packet(0, 5), nullptr);
+  job.accept().close();  // before the hello is read
+  {
+    RawSocket second = job.accept();
+    TcpHello hello;
+    ASSERT_TRUE(job.read_into(second, hello));
+    const TcpAnswer half;
+    ASSERT_TRUE(second.send(&half, sizeof half / 2));
+  }
+  {
+    RawSocket third = job.accept();
+    ASSERT_TRUE(job.answer(third));
+  }
+  RawSocket fourth = job.welcomed();
+  Packet got;
+  ASSERT_TRUE(job.read_into(fourth, got));
+  EXPECT_EQ(got.kind, PacketKind::kAtomic);
+  EXPECT_EQ(got.token, 5u);
+  EXPECT_EQ(job.sink.count(What::kLost), 0u);
+}
+
+TEST(TcpOutLink, SendsNothingBeforeItIsWelcome) {
+  HandJob job;
+  job.wire->send(1, atomic_packet(0, 5), nullptr);
+  RawSocket socket = job.accept();
+  ASSERT_TRUE(job.answer(socket));
+  job.settle();
+  EXPECT_TRUE(socket.receive(1).empty());
+  const std::byte wrong{0};
+  ASSERT_TRUE(socket.send(&wrong, 1));
+  EXPECT_TRUE(job.ends(socket));
+  EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 1; }));
+}
+
+TEST(TcpOutLink, APeerThatRefusesOrSaysMoreThanItsGreetingIsLost) {
+  HandJob job(3);
+  job.listeners[1].close();
+  job.wire->send(1, atomic_packet(0, 5), nullptr);
+  ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 1; }));
+  job.wire->send(2, atomic_packet(0, 5), nullptr);
+  RawSocket socket = job.welcomed(2);
+  ASSERT_TRUE(socket.send("?", 1));
+  ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 2; }));
+}
+
+// ---- The end of a peer
+
+TEST(TcpWire, W6_BothConnectionsToALostPeerAreClosed) {
+  HandJob job;
+  RawSocket in = job.admitted();
+  job.wire->send(1, atomic_packet(0, 1), nullptr);
+  RawSocket out = job.welcomed();
+  in.close();
+  ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 1; }));
+  EXPECT_TRUE(job.ends(out));
+}
+
+// Of the two connections the wire's own has broken; as long as something comes on the other the peer is there.
+TEST(TcpWire, W6_APeerIsLostOnceNothingComesAnyMoreThoughItKeepsItsConnection) {
+  HandJob job;
+  RawSocket in = job.admitted();
+  job.wire->send(1, atomic_packet(0, 1), nullptr);
+  RawSocket out = job.welcomed();
+  Packet packet;
+  ASSERT_TRUE(job.read_into(out, packet));
+  out.close();
+  size_t sent = 0;
+  const auto start = steady_clock::now();
+  while (steady_clock::now() - start < milliseconds(300)) {
+    packet = atomic_packet(1, 1);
+    ASSERT_TRUE(in.send(&packet, sizeof packet));
+    ++sent;
+    ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == sent; }));
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 1; }));
+  EXPECT_TRUE(job.ends(in));
+}
+
+}  // namespace
+}  // namespace lanyard::wire_contract

@@ -1,0 +1,320 @@
+// The wires: the contract over each, and what only one of them has.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "nicsim/wire/shm_segment.h"
+#include "nicsim/wire/shm_wire.h"
+#include "nicsim/wire/tcp_wire.h"
+#include "tests/nicsim/wire_contract.h"
+
+namespace lanyard::wire_contract {
+namespace {
+
+using nicsim::make_tcp_wire;
+using nicsim::ShmAddress;
+using nicsim::ShmOptions;
+using nicsim::ShmWire;
+
+std::unique_ptr<ShmWire> make_shm(const ShmOptions& options = {}) {
+  Result<std::unique_ptr<ShmWire>> wire = ShmWire::create(options);
+  EXPECT_TRUE(wire.ok()) << wire.status().to_string();
+  return std::move(wire.value());
+}
+
+std::unique_ptr<Wire> make_tcp() {
+  Result<std::unique_ptr<Wire>> wire = make_tcp_wire({.interface = "127.0.0.1"});
+  EXPECT_TRUE(wire.ok()) << wire.status().to_string();
+  return std::move(wire.value());
+}
+
+WireCase shm_case(std::string name, const ShmOptions& options, uint32_t room = 50) {
+  ShmOptions patient = options;
+  patient.watch_period = std::chrono::hours(1);
+  return {.name = std::move(name),
+          .make = [options] { return make_shm(options); },
+          .room = room,
+          .make_patient = [patient] { return make_shm(patient); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, WireContract,
+                         ::testing::Values(shm_case("Shm", {}), shm_case("ShmWithoutCma", {.use_cma = false}),
+                                           // Every burst finds the inbox full, and so does nearly every chunk.
+                                           shm_case("ShmNarrow", {.use_cma = false, .slots = 2}, 2),
+                                           WireCase{"Tcp", make_tcp}),
+                         case_name);
+
+// ---- Shared memory
+
+TEST(ShmWire, RefusesPeersThatItCannotReachAndSaysWhatToDo) {
+  const auto wire = make_shm();
+  const auto refusal = [&](auto change) {
+    ShmAddress other = *ShmAddress::decode(make_shm()->address());
+    change(other);
+    const Status status = wire->set_peers(std::vector{wire->address(), other.encode()}, 0);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(refusal([](ShmAddress& other) { other.host ^= 1; }),
+            "peer 1 is on another host: set LANYARD_SIM_WIRE=tcp on all ranks");
+  EXPECT_NE(refusal([](ShmAddress& other) { ++other.pid_namespace; }).find("another container"), std::string::npos);
+  const Status tcp = wire->set_peers(std::vector{wire->address(), make_tcp()->address()}, 0);
+  EXPECT_EQ(tcp.message(), "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
+}
+
+TEST(ShmWire, RefusesImpossibleSizes) {
+  for (const uint32_t slots : {0u, 1u, 3u, 65537u, 1u << 17})
+    EXPECT_EQ(ShmWire::create({.slots = slots}).status().code(), Code::kInvalidArgument) << slots;
+}
+
+// The nonce: the same process and descriptor number, but another segment.
+TEST(ShmWire, AStrangersSegmentIsNotTakenForThePeers) {
+  const auto wire = make_shm();
+  const auto other = make_shm();
+  ShmAddress stale = *ShmAddress::decode(other->address());
+  stale.nonce ^= 1;
+  ASSERT_TRUE(wire->set_peers(std::vector{wire->address(), stale.encode()}, 0).ok());
+  TestSink sink;
+  wire->send(1, atomic_packet(0, 1), nullptr);
+  wire->poll(sink);
+  EXPECT_EQ(sink.count(What::kLost), 1u);
+}
+
+TEST(ShmWire, NothingIsLeftOpen) {
+  const auto open_descriptors = [] {
+    int count = 0;
+    for (int fd = 0; fd < 1024; ++fd)
+      count += ::fcntl(fd, F_GETFD) >= 0;
+    return count;
+  };
+  const int before = open_descriptors();
+  {
+    Job job(WireCase{"", [] { return make_shm(); }}, 4);
+    for (uint32_t peer : {1u, 2u, 3u})
+      job.wires[0]->send(peer, atomic_packet(0, 0), nullptr);
+    job.settle();
+    EXPECT_EQ(open_descriptors(), before + 4);  // in one process peers cost none
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+// W5 in system calls: one wakes a sleeper, and the packets behind it make none while it is coming.
+TEST(ShmWire, W5_WakingIsCounted) {
+  Job job(WireCase{"", [] { return make_shm(); }}, 2);
+  auto& receiver = static_cast<ShmWire&>(*job.wires[1]);
+  job.wires[1]->attend();
+  for (int i = 0; i < 100; ++i)
+    job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  job.settle();
+  EXPECT_EQ(receiver.wake_calls(), 0u);
+  job.wires[1]->leave();
+  for (int i = 0; i < 100; ++i)
+    job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  EXPECT_EQ(receiver.wake_calls(), 0u);  // nobody sleeps
+  job.settle();
+  OneSleep helper(receiver, Sleeper::kHelper);
+  OneSleep owner(receiver, Sleeper::kOwner);
+  job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  EXPECT_EQ(receiver.wake_calls(), 1u);
+  helper.was_woken();
+  const uint64_t calls = receiver.wake_calls();
+  EXPECT_LE(calls, 2u);  // the helper's time may have been over by itself
+  job.settle();
+}
+
+// ---- Shared memory: long writes that both sides copy
+
+// One poll of either is enough for what each of them can do: the receiver has the front, the sender
+// the back.
+TEST(ShmWire, BothSidesCopyALongWrite) {
+  Job job(WireCase{"", [] { return make_shm(); }}, 2);
+  constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
+  std::vector<std::byte> source(kBytes);
+  fill(source.data(), kBytes, 6);
+  Buffer target(kBytes);
+  job.sinks[1].memory[1] = target.data();
+  job.wires[0]->send(1, write_packet(0, 1, kBytes), source.data());
+  job.poll(1);
+  EXPECT_EQ(target.data()[kBytes - 1], Buffer::kGuardByte);
+  std::fill(source.begin(), source.begin() + kBytes / 2, std::byte{0});  // has been read
+  job.poll(0);
+  EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+  EXPECT_EQ(job.sinks[1].count(What::kLanded), 0u);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kLanded) == 1; }));
+  job.settle();
+  EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+  EXPECT_TRUE(target.guards_hold());
+}
+
+// The sender may sleep for ever.
+TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
+  Job job(WireCase{"", [] { return make_shm(); }}, 2);
+  constexpr uint64_t kBytes = 200000;
+  constexpr uint32_t kCount = 3 * nicsim::InboxHeader::kMaxShared;  // more than can be shared
+  std::vector<std::byte> source(kBytes);
+  fill(source.data(), kBytes, 6);
+  Buffer target(kBytes);
+  job.sinks[1].memory[1] = target.data();
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t i = 0; i < kCount; ++i)
+      job.wires[0]->send(1, write_packet(0, i, kBytes), source.data());
+    for (int polls = 0; polls < 10000; ++polls)
+      job.poll(1);
+    EXPECT_EQ(job.sinks[1].count(What::kLanded), (round + 1) * kCount);
+    EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+    job.settle();
+  }
+}
+
+// Each of its shares: the next sender is asked to copy again.
+TEST(ShmWire, WhatAPeerThatHasGoneSharedIsFreeAgain) {
+  Job job(WireCase{"", [] { return make_shm(); }}, 3);
+  constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
+  std::vector<std::byte> source(kBytes);
+  fill(source.data(), kBytes, 6);
+  Buffer target(kBytes);
+  job.sinks[1].memory[1] = target.data();
+  for (uint32_t i = 0; i < nicsim::InboxHeader::kMaxShared; ++i)
+    job.wires[0]->send(1, write_packet(0, i, kBytes), source.data());
+  while (job.sinks[1].count(What::kPlaced) < nicsim::InboxHeader::kMaxShared)
+    job.poll(1);
+  job.wires[0].reset();
+  ASSERT_TRUE(job.pump([&] { return job.sinks[1].count(What::kLost) == 1; }));
+  std::fill(target.data(), target.data() + kBytes, std::byte{0});
+
+  job.wires[2]->send(1, write_packet(2, 1, kBytes), source.data());
+  job.poll(1);
+  EXPECT_EQ(target.data()[kBytes - 1], std::byte{0});
+  job.poll(2);
+  EXPECT_EQ(target.data()[kBytes - 1], source[kBytes - 1]) << "the sender has copied from the back";
+  ASSERT_TRUE(
+      job.pump([&] { return job.sinks[1].count(What::kLanded) > 0 && job.sinks[1].events.back().packet.source == 2; }));
+  EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
+}
+
+// Whoever destroys a wire may free the memory at once.
+TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
+  constexpr uint64_t kBytes = uint64_t{8} << 20;
+  const std::vector<std::byte> source(kBytes, std::byte{1});
+  for (int round = 0; round < 20; ++round) {
+    TwoProcesses two([&](Rank& child) {
+      if (!child.connect(WireCase{"", [] { return make_shm(); }}) || !child.shake_hands())
+        return false;
+      child.wire->send(0, write_packet(1, 1, kBytes), source.data());
+      return child.wait_for([&] { return child.sink.count(What::kLost) == 1; });
+    });
+    Rank& parent = two.parent;
+    Buffer target(kBytes);
+    parent.sink.memory[1] = target.data();
+    ASSERT_TRUE(parent.connect(WireCase{"", [] { return make_shm(); }}) && parent.shake_hands());
+    int polls = 0;
+    parent.wait_for([&] { return parent.sink.events.size() > 1 && ++polls > round / 4; });
+    parent.wire.reset();
+    std::fill(target.data(), target.data() + kBytes, std::byte{7});
+    EXPECT_TRUE(two.child_ended_well());
+    EXPECT_TRUE(
+        std::all_of(target.data(), target.data() + kBytes, [](std::byte byte) { return byte == std::byte{7}; }));
+  }
+}
+
+// From now on the system refuses this call to this process.
+bool refuse(int call) {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{.len = static_cast<unsigned short>(std::size(code)), .filter = code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Refused from the start, or only when all is connected.
+class ShmWireRefusal : public ::testing::TestWithParam<std::tuple<int, bool>> {};
+
+TEST_P(ShmWireRefusal, LongWritesArriveAllTheSame) {
+  const int call = std::get<0>(GetParam());
+  const bool at_once = std::get<1>(GetParam());
+  const WireCase wire_case{"", [] { return make_shm(); }};
+  TwoProcesses two([&](Rank& child) {
+    return (!at_once || refuse(call)) && child.connect(wire_case) && child.shake_hands() && (at_once || refuse(call)) &&
+           exchange_long_writes(child);
+  });
+  ASSERT_TRUE(two.parent.connect(wire_case) && two.parent.shake_hands());
+  EXPECT_TRUE(exchange_long_writes(two.parent));
+  EXPECT_TRUE(two.child_ended_well());
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, ShmWireRefusal,
+                         ::testing::Combine(::testing::Values(SYS_process_vm_readv, SYS_process_vm_writev),
+                                            ::testing::Bool()));
+
+// ---- TCP
+
+TEST(TcpWire, RefusesWhatIsNoAddressOfThisHost) {
+  for (const char* interface : {"nonsense", "0.0.0.0", "192.0.2.1", "224.0.0.1"}) {
+    EXPECT_EQ(make_tcp_wire({.interface = interface}).status().code(), Code::kInvalidArgument) << interface;
+  }
+}
+
+TEST(TcpWire, ListensOnTheInterfaceOfThatName) {
+  Result<std::unique_ptr<Wire>> wire = make_tcp_wire({.interface = "lo"});
+  ASSERT_TRUE(wire.ok()) << wire.status().to_string();
+  const in_addr_t loopback = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(std::memcmp(wire.value()->address().bytes.data() + 16, &loopback, sizeof loopback), 0);
+}
+
+TEST(TcpWire, FindsAnInterfaceByItself) { EXPECT_TRUE(make_tcp_wire().ok()); }
+
+TEST(TcpWire, WorksOverIpVersion6) {
+  Result<std::unique_ptr<Wire>> probe = make_tcp_wire({.interface = "::1"});
+  if (!probe.ok())
+    GTEST_SKIP() << "no IPv6 here: " << probe.status().to_string();
+  Job job(WireCase{"", [] { return std::move(make_tcp_wire({.interface = "::1"}).value()); }}, 2);
+  job.wires[0]->send(1, atomic_packet(0, 3), nullptr);
+  EXPECT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 1; }));
+}
+
+TEST(TcpWire, StrangersAtThePortAreTurnedAway) {
+  Job job(WireCase{"", [] { return make_tcp(); }}, 2);
+  uint32_t port = 0;
+  std::memcpy(&port, job.wires[1]->address().bytes.data() + 12, sizeof port);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<int> strangers;
+  for (int i = 0; i < 3; ++i) {
+    strangers.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(strangers[i], reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  const std::vector<char> garbage(100000, 'x');
+  ASSERT_GT(::send(strangers[0], garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+  ::close(strangers[1]);  // at once; the third never says anything
+  job.settle();
+  for (uint32_t i = 0; i < 100; ++i)
+    job.wires[0]->send(1, atomic_packet(0, i), nullptr);
+  EXPECT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 100; }));
+  EXPECT_EQ(job.sinks[1].count(What::kLost), 0u);
+  char byte = 0;
+  EXPECT_LE(::recv(strangers[0], &byte, 1, MSG_DONTWAIT), 0);
+  ::close(strangers[0]);
+  ::close(strangers[2]);
+}
+
+}  // namespace
+}  // namespace lanyard::wire_contract
