@@ -5,11 +5,7 @@ namespace lanyard::nicsim {
 
 using nic::CounterId;
 
-namespace {
-
-using Kind = TraceEvent::Kind;
-
-}  // namespace
+namespace {}  // namespace
 
 std::byte* ThreadedNic::place(const Packet& packet) {
   const Landing landing = model_.locate(packet);
@@ -34,11 +30,8 @@ void ThreadedNic::landed(const Packet& packet, bool placed) {
     moved(packet, Code::kOk);
 }
 
-// Before the answer, so that the initiator's completion comes later in the trace too.
 void ThreadedNic::count(const Packet& packet) {
   const CounterId counter = model_.counter_of(packet);
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kArrived, .counter = counter, .peer = packet.source, .token = packet.token});
   model_.landed(packet);
   if (counter == listened_ && counter.valid())
     heard_ = true;
@@ -92,8 +85,6 @@ void ThreadedNic::pull_refused(const Packet& packet) {
 }
 
 void ThreadedNic::peer_lost(uint32_t peer) {
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kPeerLost, .peer = peer});
   if (mover_ != nullptr)
     mover_->peer_lost(peer);
   // Whoever sees an operation fail for this sees the cause.
@@ -105,8 +96,6 @@ void ThreadedNic::peer_lost(uint32_t peer) {
 void ThreadedNic::complete(const Packet& ack) {
   if (mover_ != nullptr)
     mover_->acknowledged(ack.token);
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kCompleted, .code = ack.code, .peer = ack.source, .token = ack.token});
   model_.complete(ack);
 }
 

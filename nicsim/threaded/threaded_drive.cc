@@ -7,11 +7,7 @@ namespace lanyard::nicsim {
 
 using nic::CounterId;
 
-namespace {
-
-using Kind = TraceEvent::Kind;
-
-}  // namespace
+namespace {}  // namespace
 
 size_t ThreadedNic::progress() {
   size_t steps = 0;
@@ -80,8 +76,6 @@ size_t ThreadedNic::read_doorbells() {
 size_t ThreadedNic::fire_ready() {
   size_t steps = 0;
   while (model_.held() > 0 && model_.room_in_flight()) {
-    if (trace_ != nullptr)
-      trace_->write({.kind = Kind::kStarted});
     const std::optional<Launch> launch = model_.start_held();
     free_issues_.fetch_add(1, std::memory_order_relaxed);
     if (launch)
@@ -91,11 +85,6 @@ size_t ThreadedNic::fire_ready() {
   while (const std::optional<uint32_t> entry = model_.ready()) {
     // Whoever sees what this entry does sees the failures that came before it.
     failures_.store(model_.failures(), std::memory_order_release);
-    if (trace_ != nullptr)
-      trace_->write({.kind = Kind::kFired,
-                     .counter = model_.trigger_of(*entry),
-                     .value = model_.threshold_of(*entry),
-                     .op = model_.op_of(*entry)});
     const std::optional<Launch> launch = model_.fire(*entry);
     free_entries_.fetch_add(1, std::memory_order_relaxed);
     if (launch)
@@ -117,8 +106,6 @@ size_t ThreadedNic::copy_words() {
 
 // To this NIC itself at once, to another over the wire, and from or to device memory by and by.
 void ThreadedNic::carry(const Launch& launch) {
-  if (trace_ != nullptr)
-    trace_->set_token(launch.packet.token);
   const nic::LocalSpan from = model_.under_way(launch.packet.token).local;
   const bool from_device = launch.payload != nullptr && is_device(from.region);
   if (launch.peer != self_) {

@@ -13,8 +13,6 @@ using std::chrono::steady_clock;
 
 namespace {
 
-using Kind = TraceEvent::Kind;
-
 // Beyond the entries, room for rings and issued operations that the driver has not seen yet.
 constexpr uint32_t kSpareCommands = 1024;
 
@@ -29,7 +27,6 @@ constexpr int kMostStuck = 4;  // looks at one that cannot be given up
 ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, const ThreadedOptions& options)
     : mover_(options.memory == nullptr ? nullptr : new DeviceMover(*options.memory, limits, *this)),
       wire_(std::move(wire)),
-      trace_(options.trace),
       model_(limits, 0),
       commands_(limits.deferred_depth + kSpareCommands),
       free_entries_(limits.deferred_depth),
@@ -95,8 +92,6 @@ Result<CounterId> ThreadedNic::open_counter() {
   Result<CounterId> counter = model_.open_counter();
   if (!counter.ok())
     return counter;
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kOpened, .counter = counter.value()});
   return counter;
 }
 
@@ -107,8 +102,6 @@ Status ThreadedNic::close_counter(CounterId counter) {
   LANYARD_RETURN_IF_ERROR(model_.close_counter(counter));
   words_.take_back(counter);
   armed_count_.store(words_.handed_out());
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kClosed, .counter = counter});
   return {};
 }
 
@@ -117,33 +110,24 @@ Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   publish(read_doorbells());  // what was rung before this call counts
   const Result<nic::CounterValue> value = model_.read(counter);
   model_.want_copy(counter);
-  if (trace_ != nullptr && value.ok())
-    trace_->write(
-        {.kind = Kind::kRead, .counter = counter, .value = value.value().success, .failures = value.value().failure});
   return value;
 }
 
 Status ThreadedNic::add(CounterId counter, uint64_t value) {
   Driving driving(*this);
   LANYARD_RETURN_IF_ERROR(model_.add(counter, value));
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kAdded, .counter = counter, .value = value});
   return {};
 }
 
 Status ThreadedNic::add_error(CounterId counter, uint32_t value) {
   Driving driving(*this);
   LANYARD_RETURN_IF_ERROR(model_.add_error(counter, value));
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kAddedFailures, .counter = counter, .failures = value});
   return {};
 }
 
 Status ThreadedNic::reset(CounterId counter) {
   Driving driving(*this);
   LANYARD_RETURN_IF_ERROR(model_.reset(counter));
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kReset, .counter = counter});
   return {};
 }
 
@@ -214,9 +198,6 @@ Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, Counte
   const Result<RegionId> region = model_.register_region(base, bytes, remote_write, options);
   if (mover_ != nullptr && region.ok())
     mover_->add_region(region.value(), base, bytes, device.value());
-  if (trace_ != nullptr && region.ok())
-    trace_->write(
-        {.kind = Kind::kRegistered, .counter = remote_write, .value = model_.key(region.value()).value().value});
   return region;
 }
 
@@ -230,7 +211,7 @@ Status ThreadedNic::deregister_region(RegionId region) {
     key = model_.key(region);
     if (!key.ok())
       return key.status();
-    status = remove_region(region, key.value());
+    status = remove_region(region);
   }
   steady_clock::time_point next_look = steady_clock::now();
   int stuck = 0;
@@ -239,7 +220,7 @@ Status ThreadedNic::deregister_region(RegionId region) {
     if (progress() == 0)
       wait_since(seen, kLandingNap);
     Driving driving(*this);
-    status = remove_region(region, key.value());
+    status = remove_region(region);
     if (status.code() != Code::kAgain || steady_clock::now() < next_look)
       continue;
     next_look = steady_clock::now() + kStandstill;
@@ -253,13 +234,11 @@ Status ThreadedNic::deregister_region(RegionId region) {
 }
 
 // kAgain while something touches the memory; nothing new does then.
-Status ThreadedNic::remove_region(RegionId region, nic::RemoteKey key) {
+Status ThreadedNic::remove_region(RegionId region) {
   const bool busy = mover_ != nullptr && mover_->is_busy(region);
   LANYARD_RETURN_IF_ERROR(model_.deregister_region(region, busy));
   if (mover_ != nullptr)
     mover_->remove_region(region);
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kDeregistered, .value = key.value});
   return {};
 }
 

@@ -21,7 +21,6 @@
 #include "nicsim/model/nic_model.h"
 #include "nicsim/threaded/device_mover.h"
 #include "nicsim/threaded/doorbell_words.h"
-#include "nicsim/threaded/trace.h"
 #include "nicsim/wire/wire.h"
 #include "transport/base/device_memory.h"
 #include "transport/base/mpsc_ring.h"
@@ -32,7 +31,6 @@
 namespace lanyard::nicsim {
 
 struct ThreadedOptions {
-  TraceLog* trace = nullptr;  // gets the NIC's steps; outlives it
   // How long after something has happened the NIC's own thread goes on looking at doorbell words; 0: it never does, but
   // looks now and then.
   std::chrono::milliseconds spin_for{20};
@@ -58,7 +56,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Status add(nic::CounterId counter, uint64_t value) override;
   Status add_error(nic::CounterId counter, uint32_t value) override;
   Status reset(nic::CounterId counter) override;
-  // As NicModel's. A trace knows neither.
+  // As NicModel's.
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
   Status set_word(nic::CounterId counter, uint64_t* word) override;
@@ -127,7 +125,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   }
   size_t read_doorbells() LANYARD_REQUIRES(right_);
   bool has_work() const;
-  Status remove_region(nic::RegionId region, nic::RemoteKey key) LANYARD_REQUIRES(right_);
+  Status remove_region(nic::RegionId region) LANYARD_REQUIRES(right_);
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
   Status check_operands(const nic::Op& op) const;
   Status take_entries(size_t wanted);
@@ -173,8 +171,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   // Where there is device memory; belongs to whoever drives; outlives the wire, which uses its staging memory.
   const std::unique_ptr<DeviceMover> mover_;
   const std::unique_ptr<Wire> wire_;
-  TraceLog* const trace_;  // may be null; belongs to whoever drives
-  NicModel model_;         // belongs to whoever drives; validate() also to posters
+  NicModel model_;  // belongs to whoever drives; validate() also to posters
   nic::DriveRight right_;
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;

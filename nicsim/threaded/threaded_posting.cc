@@ -14,8 +14,6 @@ using nic::Op;
 
 namespace {
 
-using Kind = TraceEvent::Kind;
-
 Status no_peer() { return {Code::kNotFound, "no such peer"}; }
 
 }  // namespace
@@ -116,7 +114,6 @@ Status ThreadedNic::issue(const Op& op) {
   return {};
 }
 
-// A trace knows nothing of it.
 Status ThreadedNic::cancel(CounterId trigger) {
   Driving driving(*this);
   if (!model_.is_open(trigger))
@@ -131,8 +128,6 @@ Status ThreadedNic::flush() {
   Driving driving(*this);
   const uint32_t before = model_.free_entries();
   model_.flush();
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kFlushed});
   free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
   return {};
 }
@@ -148,11 +143,7 @@ size_t ThreadedNic::run_commands() {
         for (const nic::Posting& posting : std::span(command->posting, command->postings))
           post_to_model(nic::deferred(*model_.prepared(posting.prepared), posting));
         break;
-      case Command::Kind::kIssue:
-        if (trace_ != nullptr)
-          trace_->write({.kind = Kind::kIssued, .op = command->deferred.op});
-        model_.hold(command->deferred.op);
-        break;
+      case Command::Kind::kIssue: model_.hold(command->deferred.op); break;
       case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
     }
     commands_.pop();
@@ -161,16 +152,8 @@ size_t ThreadedNic::run_commands() {
   return steps;
 }
 
-void ThreadedNic::post_to_model(const DeferredOp& deferred) {
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kPosted, .counter = deferred.trigger, .value = deferred.threshold, .op = deferred.op});
-  model_.post(deferred);
-}
+void ThreadedNic::post_to_model(const DeferredOp& deferred) { model_.post(deferred); }
 
-void ThreadedNic::ring(CounterId counter, uint64_t value) {
-  if (trace_ != nullptr)
-    trace_->write({.kind = Kind::kRang, .counter = counter, .value = value});
-  model_.ring(counter, value);
-}
+void ThreadedNic::ring(CounterId counter, uint64_t value) { model_.ring(counter, value); }
 
 }  // namespace lanyard::nicsim

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "nicsim/threaded/threaded_nic.h"
-#include "nicsim/threaded/trace.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/tcp_wire.h"
 #include "nicsim/wire/wire.h"
@@ -30,7 +29,6 @@ struct LocalOptions {
   uint32_t slots = 256;                      // kShm: of an inbox
   bool checked = false;                      // each NIC behind a CheckedNic
   bool connected = true;                     // false: set_peers() is left to the test
-  nicsim::TraceLogs* traces = nullptr;       // gets a log for each NIC; outlives the fabric
   std::chrono::milliseconds spin_for{20};    // as ThreadedOptions'
   std::vector<DeviceMemory*> memories = {};  // by rank; for none where it is too short; they outlive the fabric
 };
@@ -67,8 +65,7 @@ class LocalFabric {
   static std::unique_ptr<nic::Nic> make_nic(const LocalOptions& options, size_t rank) {
     std::unique_ptr<nic::Nic> nic = std::make_unique<nicsim::ThreadedNic>(
         options.limits, make_wire(options),
-        nicsim::ThreadedOptions{.trace = options.traces != nullptr ? &options.traces->add() : nullptr,
-                                .spin_for = options.spin_for,
+        nicsim::ThreadedOptions{.spin_for = options.spin_for,
                                 .memory = rank < options.memories.size() ? options.memories[rank] : nullptr});
     if (options.checked)
       nic = std::make_unique<nic::CheckedNic>(std::move(nic));
