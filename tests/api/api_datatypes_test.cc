@@ -39,6 +39,18 @@ TEST_F(Gaps, OfTwoKinds) {
   EXPECT_EQ(in, expected);
 }
 
+// The extent of a column is one element, so three of them begin side by side.
+TEST_F(Gaps, SeveralColumnsArriveOneAfterAnother) {
+  constexpr int kRows = 4, kRowLength = 8, kColumns = 3;
+  const Type strided([](MPI_Datatype* type) { MPI_Type_vector(kRows, 1, kRowLength, MPI_INT, type); });
+  const Type column([&](MPI_Datatype* type) { MPI_Type_create_resized(strided, 0, sizeof(int), type); });
+  requests.send(out.data(), kColumns, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, column);
+  requests.receive(in.data(), kRows * kColumns, partner(), kTag, MPI_COMM_WORLD, MPI_INT);
+  exchange();
+  for (int i = 0; i < kRows * kColumns; ++i)
+    EXPECT_EQ(in[static_cast<size_t>(i)], 100 + i % kRows * kRowLength + i / kRows) << i;
+}
+
 TEST_F(Gaps, StructuresWithPadding) {
   struct Particle {
     char kind;
