@@ -36,12 +36,14 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, Devic
       limits, std::move(wire.value()), nicsim::ThreadedOptions{.spin_for = settings.spin, .memory = memory}));
 }
 
-Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemory* memory) {
-  Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.provider = settings.ofi_provider,
-                                                                .domain = settings.ofi_domain,
-                                                                .device_memory = memory,
-                                                                .deferred_depth = settings.ofi_dwq_depth,
-                                                                .counts_both = settings.ofi_counts_both});
+Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, gpu::Backend* gpus, DeviceMemory* memory) {
+  Result<std::unique_ptr<ofi::OfiNic>> nic =
+      ofi::OfiNic::open({.provider = settings.ofi_provider,
+                         .domain = settings.ofi_domain,
+                         .near_pci = gpus != nullptr ? gpus->pci_of_only_device() : "",
+                         .device_memory = memory,
+                         .deferred_depth = settings.ofi_dwq_depth,
+                         .counts_both = settings.ofi_counts_both});
   if (nic.ok())
     return std::unique_ptr<nic::Nic>(std::move(nic.value()));
   const bool may_simulate = settings.ofi_provider == "cxi" && ::getenv("FI_PROVIDER_PATH") == nullptr;
@@ -73,9 +75,10 @@ Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, De
   return nicsim::make_lagging_memory(memory, kLag);
 }
 
-Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory, const JobSecret& secret) {
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, gpu::Backend* gpus, DeviceMemory* memory,
+                                           const JobSecret& secret) {
   Result<std::unique_ptr<nic::Nic>> nic =
-      settings.nic == "sim" ? open_simulated(settings, memory, secret) : open_ofi(settings, memory);
+      settings.nic == "sim" ? open_simulated(settings, memory, secret) : open_ofi(settings, gpus, memory);
   if (nic.ok() && settings.checked)
     return std::unique_ptr<nic::Nic>(std::make_unique<nic::CheckedNic>(std::move(nic.value())));
   return nic;

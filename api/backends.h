@@ -18,9 +18,11 @@ Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings);
 // itself.
 Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory);
 
-// The NIC that the settings ask for, without peers yet. `memory` (may be null) outlives it. kUnsupported, or whatever
-// kept the device from opening. NICs that have to find out who belongs to the job do so by `secret`.
-Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory, const JobSecret& secret);
+// The NIC that the settings ask for, without peers yet, of several the nearest to the process's only GPU (may be null).
+// `memory` (may be null) outlives it. kUnsupported, or whatever kept the device from opening. NICs that have to find
+// out who belongs to the job do so by `secret`.
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, gpu::Backend* gpus, DeviceMemory* memory,
+                                           const JobSecret& secret);
 
 }  // namespace lanyard::api
 

@@ -11,6 +11,7 @@
 
 #include "api/collective.h"
 #include "api/context.h"
+#include "api/errors.h"
 #include "api/type_map.h"
 #include <lanyard/lanyard.h>
 
@@ -116,6 +117,19 @@ std::vector<Block> blocks(const void* buffer, size_t blocks, const Count counts[
   for (size_t i = 0; i < blocks; ++i)
     result.push_back(block_at(buffer, displacements[i], counts[i], datatypes[i]));
   return result;
+}
+
+// Some MPICH read the numbers of neighbours that they have not set where there is no topology, so the MPI is not asked
+// then. What else is wrong with a communicator, the MPI says.
+int check_topology(const char* call, MPI_Comm communicator) {
+  if (communicator == MPI_COMM_NULL)
+    return MPI_SUCCESS;
+  int topology = MPI_UNDEFINED;
+  const int code = PMPI_Topo_test(communicator, &topology);
+  if (code != MPI_SUCCESS || topology != MPI_UNDEFINED)
+    return code;
+  return lanyard::api::raise(call, communicator, MPI_ERR_TOPOLOGY,
+                             "the communicator has no topology, so nobody has neighbours");
 }
 
 // Each of these has the code that the MPI's call returned, and the call's arguments.
@@ -270,6 +284,8 @@ extern "C" {
   int prefix##_Neighbor_alltoall_init##suffix(const void* from, Count from_count, MPI_Datatype from_type, void* to,    \
                                               Count to_count, MPI_Datatype to_type, MPI_Comm communicator,             \
                                               MPI_Info info, MPI_Request* request) {                                   \
+    if (const int code = check_topology(#prefix "_Neighbor_alltoall_init" #suffix, communicator); code != MPI_SUCCESS) \
+      return code;                                                                                                     \
     return neighbor_alltoall(of_mpi##_Neighbor_alltoall_init##suffix(from, from_count, from_type, to, to_count,        \
                                                                      to_type, communicator, info, request),            \
                              {const_cast<void*>(from), from_count, from_type}, {to, to_count, to_type}, communicator,  \
@@ -279,6 +295,9 @@ extern "C" {
       const void* from, const Count from_counts[], const Displacement from_displacements[], MPI_Datatype from_type,    \
       void* to, const Count to_counts[], const Displacement to_displacements[], MPI_Datatype to_type,                  \
       MPI_Comm communicator, MPI_Info info, MPI_Request* request) {                                                    \
+    if (const int code = check_topology(#prefix "_Neighbor_alltoallv_init" #suffix, communicator);                     \
+        code != MPI_SUCCESS)                                                                                           \
+      return code;                                                                                                     \
     return neighbor_alltoallv(                                                                                         \
         of_mpi##_Neighbor_alltoallv_init##suffix(from, from_counts, from_displacements, from_type, to, to_counts,      \
                                                  to_displacements, to_type, communicator, info, request),              \
@@ -289,6 +308,9 @@ extern "C" {
       const void* from, const Count from_counts[], const MPI_Aint from_displacements[],                                \
       const MPI_Datatype from_types[], void* to, const Count to_counts[], const MPI_Aint to_displacements[],           \
       const MPI_Datatype to_types[], MPI_Comm communicator, MPI_Info info, MPI_Request* request) {                     \
+    if (const int code = check_topology(#prefix "_Neighbor_alltoallw_init" #suffix, communicator);                     \
+        code != MPI_SUCCESS)                                                                                           \
+      return code;                                                                                                     \
     return neighbor_alltoallv(                                                                                         \
         of_mpi##_Neighbor_alltoallw_init##suffix(from, from_counts, from_displacements, from_types, to, to_counts,     \
                                                  to_displacements, to_types, communicator, info, request),             \

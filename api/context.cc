@@ -221,7 +221,7 @@ Status Context::open_nic() {
         memory = faulty_memory_.get();
       }
     }
-    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, memory, secret);
+    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, gpus_.get(), memory, secret);
     status = nic.status();
     if (nic.ok())
       nic_ = std::move(nic.value());
@@ -251,12 +251,14 @@ Status Context::open_nic() {
   if (const char* obstacle = core::obstacle(strategy, nic_->caps()))
     return {Code::kUnsupported, std::string("LANYARD_STRATEGY=") + strategy_name(strategy) + ": the card " +
                                     nic_->caps().name + " " + obstacle + "; leave the strategy to Lanyard"};
-  endpoint_ = std::make_unique<core::Endpoint>(*nic_, rank_,
-                                               core::Endpoint::Options{.overflow = settings_.overflow,
-                                                                       .overflow_thread = true,
-                                                                       .check_ready_sends = settings_.checked,
-                                                                       .strategy = strategy,
-                                                                       .lanes = lanes()});
+  endpoint_ = std::make_unique<core::Endpoint>(
+      *nic_, rank_,
+      core::Endpoint::Options{.overflow = settings_.overflow,
+                              .overflow_thread = true,
+                              .check_ready_sends = settings_.checked,
+                              .strategy = strategy,
+                              .lanes = lanes(),
+                              .memory = gpus_ != nullptr ? &gpus_->memory() : nullptr});
   helper_ = std::make_unique<NicHelper>(*nic_, *endpoint_);
   channel->connect(std::move(keys));
   plane_ = std::make_unique<core::ControlPlane>(*endpoint_, std::move(channel));

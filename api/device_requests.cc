@@ -8,48 +8,65 @@
 #include "api/context.h"
 #include <lanyard/lanyard_device.h>
 #include "api/queue.h"
+#include "gpu/device_words.h"
 
 namespace {
 
 using namespace lanyard;
 using namespace lanyard::api;
 
+Result<MPIX_Device_bell> describe_bell(gpu::DeviceWords& words, const core::Standing& standing) {
+  const Result<uint64_t*> word = words.reach(standing.bell.word);
+  if (!word.ok())
+    return word.status();
+  const uint64_t how = standing.total != nullptr                           ? LANYARD_STORE_TOTAL
+                       : standing.bell.kind == nic::DoorbellKind::kMmioAdd ? LANYARD_STORE_ONE
+                                                                           : LANYARD_ADD_ONE;
+  return MPIX_Device_bell{reinterpret_cast<uint64_t>(word.value()), how, reinterpret_cast<uint64_t>(standing.total)};
+}
+
+Result<MPIX_Device_completion> describe_completion(gpu::DeviceWords& words, const core::Request& request) {
+  const Result<uint64_t*> word = words.reach(request.done.address);
+  if (!word.ok())
+    return word.status();
+  return MPIX_Device_completion{reinterpret_cast<uint64_t>(word.value()),
+                                reinterpret_cast<uint64_t>(request.standing->count),
+                                request.written_back ? request.completions : 1};
+}
+
 // What the kernel sees of the requests, in words. Requires that they stand.
-Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Request* const> requests) {
-  std::vector<MPIX_Device_bell> bells;
-  std::vector<MPIX_Device_completion> completions;
+Result<std::vector<uint64_t>> describe(gpu::DeviceWords& words, std::span<core::Request* const> requests) {
+  const Result<const uint64_t*> released = words.released();
+  if (!released.ok())
+    return released.status();
+  MPIX_Device_requests head{};
+  head.requests = requests.size();
+  head.released = reinterpret_cast<uint64_t>(released.value());
+  std::vector<MPIX_Device_request> table;
   for (const core::Request* request : requests) {
-    const core::Standing& standing = *request->standing;
-    if (standing.has_bell) {
-      const Result<uint64_t*> word = stream.reach(standing.bell.word);
-      if (!word.ok())
-        return word.status();
-      const bool is_register = standing.bell.kind == nic::DoorbellKind::kMmioAdd;
-      const uint64_t how = standing.rings != nullptr ? LANYARD_STORE_SUM
-                           : is_register             ? LANYARD_STORE_ONE
-                                                     : LANYARD_ADD_ONE;
-      bells.push_back({reinterpret_cast<uint64_t>(word.value()), how, reinterpret_cast<uint64_t>(standing.rings)});
+    MPIX_Device_request& row = table.emplace_back();
+    if (request->lane != nullptr) {
+      row.lane = request->lane->end;
+      ++head.lanes;
     }
-    if (standing.count != nullptr) {
-      const Result<uint64_t*> word = stream.reach(request->done.address);
-      if (!word.ok())
-        return word.status();
-      completions.push_back({reinterpret_cast<uint64_t>(word.value()), reinterpret_cast<uint64_t>(standing.count),
-                             request->written_back ? request->completions : 1});
+    if (request->standing->has_bell) {
+      const Result<MPIX_Device_bell> bell = describe_bell(words, *request->standing);
+      if (!bell.ok())
+        return bell.status();
+      row.bell = bell.value();
+    }
+    if (request->standing->count != nullptr) {
+      const Result<MPIX_Device_completion> completion = describe_completion(words, *request);
+      if (!completion.ok())
+        return completion.status();
+      row.completion = completion.value();
     }
   }
-  const MPIX_Device_requests head{bells.size(), completions.size()};
-  std::vector<uint64_t> words(
-      (sizeof head + bells.size() * sizeof bells[0] + completions.size() * sizeof completions[0]) / sizeof(uint64_t));
-  auto* to = reinterpret_cast<std::byte*>(words.data());
-  std::memcpy(to, &head, sizeof head);
-  to += sizeof head;
-  if (!bells.empty())
-    std::memcpy(to, bells.data(), bells.size() * sizeof bells[0]);
-  to += bells.size() * sizeof bells[0];
-  if (!completions.empty())
-    std::memcpy(to, completions.data(), completions.size() * sizeof completions[0]);
-  return words;
+  std::vector<uint64_t> content((sizeof head + table.size() * sizeof table[0]) / sizeof(uint64_t));
+  std::memcpy(content.data(), &head, sizeof head);
+  if (!table.empty())
+    std::memcpy(content.data() + sizeof head / sizeof(uint64_t), table.data(), table.size() * sizeof table[0]);
+  return content;
 }
 
 // Makes the set; where it cannot be made the requests are as before.

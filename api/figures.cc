@@ -31,6 +31,8 @@ constexpr Figure kCardFigures[] = {
      [](Context& context) -> uint64_t { return context.nic().usage().counters; }},
     {"regions", "regions of memory that the card knows", Kind::kLevel,
      [](Context& context) -> uint64_t { return context.nic().usage().regions; }},
+    {"loans", "allocations of GPU memory of other processes that are mapped here", Kind::kLevel,
+     [](Context& context) -> uint64_t { return context.gpus() == nullptr ? 0 : context.gpus()->mapped_loans(); }},
     {"failures", "operations that failed", Kind::kCount, [](Context& context) { return context.nic().failures(); }},
 };
 

@@ -14,10 +14,11 @@ extern "C" {
 void lanyard_follow_init(void);
 
 typedef enum lanyard_request_kind {
-  LANYARD_SEND, /* a regular or a synchronous one */
+  LANYARD_SEND,
   LANYARD_READY_SEND,
   LANYARD_BUFFERED_SEND,
-  LANYARD_RECEIVE
+  LANYARD_RECEIVE,
+  LANYARD_SYNCHRONOUS_SEND /* differs from a regular one where short messages of those go by lanes */
 } lanyard_request_kind;
 
 /* MPI_Send_init and its like, with the call's arguments and the request that it has made. */

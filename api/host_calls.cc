@@ -19,6 +19,7 @@ namespace {
 
 using lanyard::api::BlockingCall;
 using lanyard::api::Context;
+using lanyard::api::context_locked;
 using lanyard::api::ContextLock;
 using lanyard::api::describe;
 using lanyard::api::MatchCall;
@@ -42,6 +43,14 @@ inline bool are_plain(int count, const MPI_Request requests[]) {
   return watched.empty() || requests == nullptr || !watched.may_have_any(count, requests);
 }
 
+// RequestRecord::busy(), of what GPUs have done by themselves too.
+bool is_busy(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+  if (!record.busy())
+    return false;
+  context.endpoint().refresh_lanes();
+  return record.busy();
+}
+
 // Refuses a call on requests that it may not be made on: MPI_SUCCESS, or an error that has been raised. Finds the match
 // requests among them.
 int check(const char* name, Call call, int count, const MPI_Request requests[], Matches* matches) {
@@ -60,7 +69,7 @@ int check(const char* name, Call call, int count, const MPI_Request requests[], 
         communicator = record->communicator;
         if (call == Call::kStart && (record->matched() || record->matching()))
           error = "the request (" + describe(*record) + ") is matched: start it on a queue";
-        else if (call == Call::kComplete && record->busy())
+        else if (call == Call::kComplete && is_busy(*context, *record))
           error = "the request (" + describe(*record) + ") is enqueued: wait for it on its queue";
       } else if (const MatchCall* match = MatchCall::find(*context, requests[i])) {
         matches->push_back({i, match->outcome()});

@@ -128,7 +128,6 @@ bool forget_noted(Context& context, MPI_Request request) {
 
 extern "C" {
 
-// A regular send waits for the receiver's clear-to-send, so it is synchronous as it stands.
 #define LANYARD_REQUEST_INIT(name, kind, buffer_type, count_type)                                                 \
   int name(buffer_type buffer, count_type count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator, \
            MPI_Request* request) {                                                                                \
@@ -137,14 +136,14 @@ extern "C" {
   }
 
 LANYARD_REQUEST_INIT(MPI_Send_init, LANYARD_SEND, const void*, int)
-LANYARD_REQUEST_INIT(MPI_Ssend_init, LANYARD_SEND, const void*, int)
+LANYARD_REQUEST_INIT(MPI_Ssend_init, LANYARD_SYNCHRONOUS_SEND, const void*, int)
 LANYARD_REQUEST_INIT(MPI_Rsend_init, LANYARD_READY_SEND, const void*, int)
 LANYARD_REQUEST_INIT(MPI_Bsend_init, LANYARD_BUFFERED_SEND, const void*, int)
 LANYARD_REQUEST_INIT(MPI_Recv_init, LANYARD_RECEIVE, void*, int)
 
 #if MPI_VERSION >= 4
 LANYARD_REQUEST_INIT(MPI_Send_init_c, LANYARD_SEND, const void*, MPI_Count)
-LANYARD_REQUEST_INIT(MPI_Ssend_init_c, LANYARD_SEND, const void*, MPI_Count)
+LANYARD_REQUEST_INIT(MPI_Ssend_init_c, LANYARD_SYNCHRONOUS_SEND, const void*, MPI_Count)
 LANYARD_REQUEST_INIT(MPI_Rsend_init_c, LANYARD_READY_SEND, const void*, MPI_Count)
 LANYARD_REQUEST_INIT(MPI_Bsend_init_c, LANYARD_BUFFERED_SEND, const void*, MPI_Count)
 LANYARD_REQUEST_INIT(MPI_Recv_init_c, LANYARD_RECEIVE, void*, MPI_Count)

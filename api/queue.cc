@@ -217,15 +217,17 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_ty
   if (!context.nic_status().ok())
     return {MPIX_ERR_NIC, context.nic_status().message()};
   queue.device_handle = *static_cast<void**>(address);
-  {
-    const ContextLock lock(context);
-    for (const auto& other : context.queues())
-      if (other->device_stream != nullptr && other->device_handle == queue.device_handle)
-        return {MPIX_ERR_BUSY, "the stream has a queue already"};
-  }
   Result<std::unique_ptr<gpu::Stream>> stream = context.gpus()->make_stream(queue.device_handle);
   if (!stream.ok())
     return {error_class_for(context, stream.status().code()), stream.status().message()};
+  {
+    // The default streams of all devices have one handle.
+    const ContextLock lock(context);
+    for (const auto& other : context.queues())
+      if (other->device_stream != nullptr && other->device_handle == queue.device_handle &&
+          other->device_stream->device() == stream.value()->device())
+        return {MPIX_ERR_BUSY, "the stream has a queue already"};
+  }
   queue.device_stream = std::move(stream.value());
   return {};
 }

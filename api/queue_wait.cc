@@ -102,6 +102,8 @@ class QueueWait {
     // The senders may have to be asked, and their answers be read: at once, for each is waited for.
     if (!settled && context_.endpoint().raises_flags() && context_.plane().pending())
       context_.plane().progress();
+    if (settled)
+      context_.endpoint().unmap_memory();
     return take_failure();
   }
 

@@ -42,6 +42,7 @@ void resolve(Context& context, const RequestArguments& arguments, RequestRecord&
   Transfer& transfer = record.transfer;
   transfer.direction = arguments.kind == LANYARD_RECEIVE ? core::Direction::kReceive : core::Direction::kSend;
   transfer.ready = arguments.kind == LANYARD_READY_SEND;
+  transfer.synchronous = arguments.kind == LANYARD_SYNCHRONOUS_SEND;
   transfer.tag = arguments.tag == MPI_ANY_TAG ? core::kAnyTag : arguments.tag;
   transfer.peer = core_peer(arguments.peer);
   transfer.rank = name.rank;

@@ -85,12 +85,22 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
   return facts;
 }
 
+// "card", "lane", or "card, lane" where some of its messages go the one way and some the other. Requires a match.
+std::string routes_of(const RequestRecord& record) {
+  bool card = false, lane = false;
+  for_each_part(record, [&](const RequestRecord& part) {
+    card = card || part.core->goes_by_card();
+    lane = lane || part.core->lane != nullptr;
+  });
+  return !lane ? "card" : card ? "card, lane" : "lane";
+}
+
 // Of a collective: its members'.
 Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
   const RequestRecord& first = *record.collective->members.front();
-  const bool by_lane = first.matched() && first.core->lane != nullptr;
-  Facts facts = {{kRoute, !record.matched() ? "mpi" : by_lane ? "lane" : "card"}};
-  if (context.nic_status().ok())
+  const std::string routes = record.matched() ? routes_of(record) : "mpi";
+  Facts facts = {{kRoute, routes}};
+  if (context.nic_status().ok() && routes != "lane")
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
   if (record.matched()) {
     uint64_t entries = 0;

@@ -116,6 +116,7 @@ constexpr std::string_view kNames[] = {
     "LANYARD_FI_FLUSH_MS",
     "LANYARD_FI_HMEM",
     "LANYARD_FI_JOB",
+    "LANYARD_FI_LIKE",
     "LANYARD_FI_MMIO",
     "LANYARD_FI_NAME",
     "LANYARD_FI_POOL",
@@ -175,7 +176,7 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU", settings.gpu));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU_BLOCKING", settings.gpu_blocking));
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_GPU_SHARED", {"auto", "yes", "no"}, settings.gpu_shared));
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_PEER", {"off", "auto"}, settings.peer));
+  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_PEER", {"auto", "off"}, settings.peer));
   auto linger = static_cast<uint64_t>(settings.gpu_linger.count());
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_GPU_LINGER_US", 0, 50'000, linger));
   settings.gpu_linger = std::chrono::microseconds(linger);

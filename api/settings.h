@@ -21,7 +21,7 @@ struct Settings {
   bool gpu = true;                                 // LANYARD_GPU: on, off
   bool gpu_blocking = false;                       // LANYARD_GPU_BLOCKING: on, off
   std::string gpu_shared = "auto";                 // LANYARD_GPU_SHARED: auto, yes, no
-  std::string peer = "off";                        // LANYARD_PEER: off, auto: GPUs of a host carry messages themselves
+  std::string peer = "auto";                       // LANYARD_PEER: auto, off: GPUs of a host carry messages themselves
   std::chrono::microseconds gpu_linger{200};       // LANYARD_GPU_LINGER_US: 0 to 50000
   std::optional<core::Strategy> strategy;          // LANYARD_STRATEGY: auto, or a core::strategy_name(); none: auto
   std::chrono::milliseconds deadline{0};           // LANYARD_DEADLINE_S: seconds, fractions allowed; 0: none

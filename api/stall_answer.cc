@@ -73,10 +73,14 @@ StallAnswer answer_of(const Queue::Explanation& why, const Request& request, uin
     answer.next = hop_to_peer(about, iteration);
   else if (why.missing == Queue::Missing::kAnswer)
     answer.next = StallHop{.rank = about.matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
-  if (about.exchange == nullptr || !answer.next || about.transfer.direction != Direction::kReceive)
+  const auto waits_for_peer = [&](const Request& member) {
+    const bool waits = member.transfer.direction == Direction::kReceive || member.lane != nullptr;
+    return waits && member.matched_peer != core::kNobody && member.iterations_done() < iteration;
+  };
+  if (about.exchange == nullptr || !answer.next || !waits_for_peer(about))
     return answer;
   for (const Request* member : about.exchange->members)
-    if (member != &about && member->transfer.direction == Direction::kReceive && member->matched_peer != core::kNobody)
+    if (member != &about && waits_for_peer(*member))
       answer.others.push_back(hop_to_peer(*member, iteration));
   return answer;
 }

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <span>
 #include <vector>
 
+#include "bench/mpi_check.h"
 #include "bench/stream.h"
 
 namespace lanyard::bench {
@@ -26,7 +26,7 @@ class AlignedBuffer {
     else
       data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
     if (data_ == nullptr)
-      throw std::bad_alloc();
+      out_of_memory();
   }
   // Of the host, pinned for the GPU.
   static AlignedBuffer pinned(size_t bytes, Gpu& gpu) {

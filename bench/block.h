@@ -34,13 +34,15 @@ class Block {
   std::vector<T> cells_;
 };
 
-// A rectangle of a block, in the block's rows and columns.
+// A rectangle of a block, in the block's rows and columns; of a three-dimensional one the same in several planes.
 struct Region {
   long row = 0;
   long column = 0;
   long rows = 0;
   long columns = 0;
-  long cells() const { return rows * columns; }
+  long plane = 0;
+  long planes = 1;
+  long cells() const { return planes * rows * columns; }
 };
 
 namespace block_detail {
@@ -62,14 +64,14 @@ inline Region owned_region(int direction, long rows, long columns) {
   const Direction d = kDirection[static_cast<size_t>(direction)];
   const Extent y = block_detail::owned_extent(d.dy, rows);
   const Extent x = block_detail::owned_extent(d.dx, columns);
-  return {y.first, x.first, y.count, x.count};
+  return {.row = y.first, .column = x.first, .rows = y.count, .columns = x.count};
 }
 // The ghost cells that the neighbour in a direction owns.
 inline Region ghost_region(int direction, long rows, long columns) {
   const Direction d = kDirection[static_cast<size_t>(direction)];
   const Extent y = block_detail::ghost_extent(d.dy, rows);
   const Extent x = block_detail::ghost_extent(d.dx, columns);
-  return {y.first, x.first, y.count, x.count};
+  return {.row = y.first, .column = x.first, .rows = y.count, .columns = x.count};
 }
 
 }  // namespace lanyard::bench

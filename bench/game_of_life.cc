@@ -3,33 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/halo_check.h"
 #include "bench/life.h"
-#include "bench/life_report.h"
 #include "bench/life_run.h"
 #include "bench/mpi_process.h"
 #include "bench/options.h"
+#include "bench/results.h"
+#include "bench/step_report.h"
 #include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
 
-struct NamedMode {
-  const char* name;
-  HaloMode mode;
+// The baseline first: it runs before there is a network card, as do those without one.
+constexpr NamedMode kModes[] = {
+    {"mpi", HaloMode::kMpi},
+    {"mpi-gpu", HaloMode::kMpiGpu, false, true},
+    {"nccl", HaloMode::kNccl, false, true},
+    {"nccl-graph", HaloMode::kNccl, true, true},
+    {"send", HaloMode::kSend},
+    {"rsend", HaloMode::kRsend},
+    {"graph", HaloMode::kSend, true, true},
 };
-// The baseline first: it runs before there is a network card.
-constexpr NamedMode kModes[] = {{"mpi", HaloMode::kMpi}, {"send", HaloMode::kSend}, {"rsend", HaloMode::kRsend}};
 
 struct Options {
   std::vector<long> size = {512};
   long steps = 100;
-  std::string mode = "all";
+  std::vector<std::string> modes = {"all"};
   uint64_t seed = 1;
   double density = 0.35;
   std::string pattern = "random";
@@ -44,14 +48,16 @@ struct Options {
 
   long rows() const { return size.front(); }
   long columns() const { return size.back(); }
-  // A collective has no ready sends.
-  bool wants(const NamedMode& m) const {
-    return mode == m.name || (mode == "all" && !(collective && m.mode == HaloMode::kRsend));
+  bool has(const char* mode) const { return std::find(modes.begin(), modes.end(), mode) != modes.end(); }
+  // A collective has no ready sends, and is not captured.
+  bool wants(const NamedMode& m, bool on_device) const {
+    const bool is_other = collective && (m.mode == HaloMode::kRsend || (m.mode == HaloMode::kSend && m.is_captured));
+    return has(m.name) || (has("all") && (on_device || !m.needs_device) && !is_other);
   }
   HaloMode halo(const NamedMode& m) const {
-    if (collective)
+    if (collective && !m.is_captured)
       return lanyard::bench::collective(m.mode);
-    return exchange == "off" ? m.mode : exchange == "1" ? merged(m.mode) : paired(m.mode);
+    return exchanged(m, exchange);
   }
 };
 
@@ -61,8 +67,12 @@ void declare(CLI::App& app, Options& o) {
       ->expected(1, 2)
       ->check(CLI::Range(1L, kMany));
   app.add_option("--steps", o.steps, "timed generations (default: 100)")->check(CLI::Range(1L, kMany));
-  app.add_option("--mode", o.mode, "mpi, send, rsend or all (default: all)")
-      ->check(CLI::IsMember({"mpi", "send", "rsend", "all"}));
+  app.add_option(
+         "--mode", o.modes,
+         "all, or a comma list of mpi, mpi-gpu, nccl, nccl-graph, send, rsend, graph; all has none that needs a GPU "
+         "on the host (default: all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"all", "mpi", "mpi-gpu", "nccl", "nccl-graph", "send", "rsend", "graph"}));
   app.add_option("--seed", o.seed, "of the random pattern (default: 1)");
   app.add_option("--density", o.density, "share of live cells in the random pattern (default: 0.35)")
       ->check(CLI::Range(0.0, 1.0));
@@ -71,17 +81,16 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--verify", o.verify, "full: every cell against a serial reference; none (default: full)")
       ->check(CLI::IsMember({"full", "none"}));
   app.add_option("--warmup", o.warmup, "generations before the timed ones (default: 8)")->check(CLI::Range(0L, kMany));
-  app.add_option("--batch", o.batch, "stream modes: steps enqueued before the host waits (default: 12)")
+  app.add_option("--batch", o.batch, "where the host does not send: steps enqueued before the host waits (default: 12)")
       ->check(CLI::Range(1L, kMany));
   app.add_flag("--scatter-check", o.scatter_check,
                "check gather and scatter of the halo against closed forms instead of playing");
-  app.add_option(
-         "--exchange", o.exchange,
-         "stream modes: off; or 1: the messages of a step are an exchange; or 2: one with two sets, for steps in "
-         "turn (default: off)")
+  app.add_option("--exchange", o.exchange,
+                 "modes send and rsend: off; or 1: the messages of a step are an exchange; or 2: one with two sets, "
+                 "for steps in turn (default: off)")
       ->check(CLI::IsMember({"off", "1", "2"}));
   app.add_flag("--collective", o.collective,
-               "mode send: the messages of a step are one neighbour collective; all has no rsend then");
+               "mode send: the messages of a step are one neighbour collective; all has no rsend and graph then");
   add_memory(app, o.memory);
   add_format(app, o.format);
 }
@@ -105,8 +114,11 @@ std::string mistake(const Options& o, const CartesianLayout& layout) {
                        layout.ranks_x);
   if (o.scatter_check && o.memory == "device")
     return "--scatter-check runs on host streams only: --memory must be host";
-  if (o.collective && o.mode != "all" && o.mode != "send")
-    return fmt::format("--collective is for mode send, not for mode {}", o.mode);
+  for (const NamedMode& mode : kModes)
+    if (o.scatter_check && mode.needs_device && o.has(mode.name))
+      return fmt::format("--scatter-check runs on host streams only, and mode {} on none", mode.name);
+  if (o.collective && (o.has("rsend") || o.has("graph") || !(o.has("send") || o.has("all"))))
+    return "--collective is for mode send, and not for modes rsend and graph";
   if (o.collective && o.exchange != "off")
     return "--collective and --exchange exclude each other: a collective's messages are an exchange by themselves";
   if (o.pattern != "gliders")
@@ -128,55 +140,55 @@ class GameOfLife {
         pattern_(options.pattern == "gliders" ? LifePattern::gliders(options.rows(), options.columns())
                                               : LifePattern::random(options.seed, options.density)) {}
 
-  LifeReport run() {
-    LifeReport report{mpi_library(),
-                      streams_.place(),
-                      process_.ranks(),
-                      layout_.ranks_x,
-                      layout_.ranks_y,
-                      layout_.rows,
-                      layout_.columns,
-                      options_.steps,
-                      options_.pattern,
-                      options_.exchange,
-                      options_.collective,
-                      options_.mode == "all",
-                      {}};
+  StepReport run() {
+    StepReport report;
+    report.benchmark = "game_of_life";
+    report.title = fmt::format("Game of Life, {} x {} cells, {} steps, pattern {}", layout_.rows, layout_.columns,
+                               options_.steps, options_.pattern);
+    report.headings = {
+        fmt::format("exchange: {}, collective: {}", options_.exchange, options_.collective ? "on" : "off")};
+    report.place = streams_.place();
+    report.ranks = process_.ranks();
+    report.ranks_text = fmt::format("{} x {}", layout_.ranks_y, layout_.ranks_x);
+    report.steps = options_.steps;
+    report.facts = {{"ranks_y", layout_.ranks_y},    {"ranks_x", layout_.ranks_x},        {"rows", layout_.rows},
+                    {"columns", layout_.columns},    {"steps", options_.steps},           {"pattern", options_.pattern},
+                    {"exchange", options_.exchange}, {"collective", options_.collective}, {"batch", options_.batch}};
     double baseline = 0;
     for (const NamedMode& mode : kModes) {
       const bool is_baseline = mode.mode == HaloMode::kMpi;
-      if (!is_baseline && !options_.wants(mode))
+      const bool wanted = options_.wants(mode, streams_.has_device());
+      if (!is_baseline && !wanted)
         continue;
-      const LifeRow row = measure(mode);
+      std::optional<StepRow> row = measure(mode, report);
+      if (!row)
+        continue;
       if (is_baseline)
-        baseline = row.us_per_step;
-      if (!options_.wants(mode)) {
-        baseline_is_right_ = row.verified.value_or(true);
-        continue;
-      }
-      report.runs.push_back(row);
-      report.runs.back().baseline_us_per_step = baseline;
+        baseline = row->us_per_step;
+      row->baseline_us_per_step = baseline;
+      if (wanted)
+        report.runs.push_back(*row);
+      else
+        report.baseline_verified = row->verified;
     }
     return report;
   }
-  // Whether an unlisted baseline was right.
-  bool baseline_is_right() const { return baseline_is_right_; }
 
  private:
-  LifeRow measure(const NamedMode& mode) {
+  // Nothing where the mode cannot run.
+  std::optional<StepRow> measure(const NamedMode& mode, StepReport& report) {
     const bool verify = options_.verify == "full";
     LifeResult result =
-        run_life(options_.halo(mode), mode.name, {options_.steps, options_.warmup, options_.batch, verify}, layout_,
-                 pattern_, streams_, process_);
-    LifeRow row;
-    row.mode = mode.name;
-    row.seconds = result.seconds;
-    row.us_per_step = result.us_per_step(options_.steps);
-    row.entries = result.entries;
-    row.nic = result.nic;
-    if (process_.is_first() && row.entries && row.entries->overflowed > 0)
-      fmt::print(stderr, "game_of_life: mode {}: {} of {} deferred-work entries overflowed\n", mode.name,
-                 row.entries->overflowed, row.entries->posted);
+        run_life(options_.halo(mode), mode.name, {options_.steps, options_.warmup, options_.batch, mode.is_captured},
+                 verify, layout_, pattern_, streams_, process_);
+    if (result.is_refused) {
+      say_skipped("game_of_life", mode.name, result, process_);
+      return std::nullopt;
+    }
+    if (!result.nccl.empty())
+      report.nccl = result.nccl;
+    StepRow row(mode.name, result, options_.steps);
+    say_overflowed("game_of_life", row, process_);
     if (verify) {
       const std::string wrong = process_.is_first() ? difference(*result.grid) : "";
       if (!wrong.empty())
@@ -204,38 +216,30 @@ class GameOfLife {
   const MpiProcess& process_;
   const LifePattern pattern_;
   std::optional<LifeGrid> reference_;
-  bool baseline_is_right_ = true;
 };
 
 int run_scatter_check(const Options& options, const CartesianLayout& layout, const MpiProcess& process) {
   bool all_right = true;
-  nlohmann::ordered_json modes = nlohmann::ordered_json::array();
-  if (process.is_first() && options.format == Format::kCsv)
-    fmt::print("benchmark,ranks,mode,rows,columns,verified\n");
+  Results results("scatter_check", process.ranks(), Place());
+  results.set("rows", layout.rows);
+  results.set("columns", layout.columns);
   for (const NamedMode& mode : kModes) {
-    if (!options.wants(mode))
+    if (!options.wants(mode, false))
       continue;
     const std::string wrong = check_halo(options.halo(mode), layout, process.ranks());
     if (!wrong.empty())
       fmt::print(stderr, "game_of_life: mode {}: {}\n", mode.name, wrong);
     const bool is_right = process.all(wrong.empty());
     all_right = all_right && is_right;
-    modes.push_back({{"mode", mode.name}, {"verified", is_right}});
-    if (!process.is_first())
-      continue;
-    if (options.format == Format::kText)
+    results.add({{"mode", mode.name}, {"verified", is_right}});
+    if (process.is_first() && options.format == Format::kText)
       fmt::print("scatter check, mode {}, {} x {} cells, {} x {} ranks: {}\n", mode.name, layout.rows, layout.columns,
                  layout.ranks_y, layout.ranks_x, is_right ? "verified" : "WRONG");
-    else if (options.format == Format::kCsv)
-      fmt::print("scatter_check,{},{},{},{},{}\n", process.ranks(), mode.name, layout.rows, layout.columns, is_right);
   }
-  const nlohmann::ordered_json out = {{"benchmark", "scatter_check"},
-                                      {"verified", all_right},
-                                      {"ranks", process.ranks()},
-                                      {"size", {layout.rows, layout.columns}},
-                                      {"modes", modes}};
+  if (process.is_first() && options.format == Format::kCsv)
+    results.print_csv();
   if (process.is_first() && options.format == Format::kJson)
-    fmt::print("{}\n", out.dump(2));
+    results.print_json({{"verified", all_right}});
   return all_right ? 0 : kExitMismatch;
 }
 
@@ -251,10 +255,10 @@ int run(int argc, char** argv, const MpiProcess& process) {
   if (options.scatter_check)
     return run_scatter_check(options, layout, process);
   GameOfLife game(options, layout, process);
-  const LifeReport report = game.run();
+  const StepReport report = game.run();
   if (process.is_first())
     report.print(options.format);
-  return report.verified().value_or(true) && game.baseline_is_right() ? 0 : kExitMismatch;
+  return report.verified().value_or(true) ? 0 : kExitMismatch;
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class HaloCheck {
         columns_(layout.my_columns()),
         block_(rows_.count, columns_.count),
         expected_(rows_.count, columns_.count),
-        halo_(mode, MPI_COMM_WORLD, layout, stream_, HaloKinds::kGatherAndScatter) {}
+        halo_(mode, MPI_COMM_WORLD, halo_shape(layout), stream_, nullptr, HaloKinds::kGatherAndScatter) {}
 
   std::string run() {
     std::string error;

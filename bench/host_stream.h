@@ -33,11 +33,14 @@ class HostStream final : public Stream {
   void launch(const CopyKernel& kernel) override { launch(copy, mutable_address(kernel)); }
   void launch(const HaloKernel& kernel) override { launch(kernel.on_host, mutable_address(kernel)); }
   void launch(const LifeKernel& kernel) override { launch(life_kernel, mutable_address(kernel)); }
+  void launch(const JacobiKernel& kernel) override { launch(kernel.on_host, mutable_address(kernel)); }
+  void launch(const JacobiLoop& kernel) override { launch(kernel.on_host, mutable_address(kernel)); }
   void launch(const TripsKernel& kernel) override { launch(trips, mutable_address(kernel)); }
+  void launch(const ComputeKernel& kernel) override { launch(compute_alone, mutable_address(kernel)); }
+  void launch(const ContributionKernel& kernel) override { launch(contribute, mutable_address(kernel)); }
 
  private:
   struct OnlyThread {
-    bool is_leader() const { return true; }
     void copy(const CopyKernel& what) const { std::memcpy(what.to, what.from, what.bytes); }
   };
 
@@ -47,6 +50,16 @@ class HostStream final : public Stream {
     return const_cast<Kernel*>(&kernel);
   }
   static void copy(void* argument) { OnlyThread().copy(*static_cast<const CopyKernel*>(argument)); }
+  static void compute_alone(void* argument) {
+    const ComputeKernel& kernel = *static_cast<const ComputeKernel*>(argument);
+    *kernel.result = compute(kernel.rounds);
+  }
+  static void contribute(void* argument) {
+    const ContributionKernel& kernel = *static_cast<const ContributionKernel*>(argument);
+    const uint64_t round = ++*kernel.rounds;
+    for (size_t i = 0; i < kernel.count; ++i)
+      kernel.to[i] = contribution(round, kernel.rank, i);
+  }
   static void trips(void* argument) { make_trips(*static_cast<const TripsKernel*>(argument), OnlyThread()); }
 
   MPIX_Host_stream stream_ = MPIX_HOST_STREAM_NULL;

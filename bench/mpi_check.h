@@ -31,6 +31,16 @@ inline std::string mpi_error_text(int code) {
   __builtin_unreachable();
 }
 
+// For std::set_new_handler().
+[[noreturn]] inline void out_of_memory() {
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "rank %d: there is not enough memory for a problem of this size\n", rank);
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  __builtin_unreachable();
+}
+
 inline void check(int code, const char* call) {
   if (code != MPI_SUCCESS) [[unlikely]]
     mpi_failed(code, call);

@@ -1,10 +1,11 @@
 // This process in MPI_COMM_WORLD: MPI_Init to MPI_Finalize, rank, number of ranks, and what all
-// ranks agree on.
+// ranks agree on. Where there is not enough memory, the whole job ends.
 #ifndef LANYARD_BENCH_MPI_PROCESS_H_
 #define LANYARD_BENCH_MPI_PROCESS_H_
 
 #include <mpi.h>
 
+#include <new>
 #include <string>
 
 #include "bench/mpi_check.h"
@@ -18,6 +19,7 @@ class MpiProcess {
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
+    std::set_new_handler(out_of_memory);
   }
   // What was printed is out before any rank ends: mpirun may kill the others once one has failed.
   ~MpiProcess() {

@@ -19,7 +19,8 @@ struct UniqueId {
   std::array<char, 128> bytes;
 };
 using Communicator = void*;
-constexpr int kUint8 = 1;
+constexpr int kUint8 = 1, kFloat64 = 8;
+constexpr int kSum = 0;
 
 struct Library {
   int (*get_version)(int*) = nullptr;
@@ -28,6 +29,9 @@ struct Library {
   int (*destroy)(Communicator) = nullptr;
   int (*send)(const void*, size_t, int, int, Communicator, void*) = nullptr;
   int (*receive)(void*, size_t, int, int, Communicator, void*) = nullptr;
+  int (*all_reduce)(const void*, void*, size_t, int, int, Communicator, void*) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
   const char* (*error_text)(int) = nullptr;
 
   // False, and `why` says why: there is none, or it is too old.
@@ -48,6 +52,9 @@ struct Library {
     find(destroy, "ncclCommDestroy");
     find(send, "ncclSend");
     find(receive, "ncclRecv");
+    find(all_reduce, "ncclAllReduce");
+    find(group_start, "ncclGroupStart");
+    find(group_end, "ncclGroupEnd");
     find(error_text, "ncclGetErrorString");
     if (!all)
       why = std::string(name) + " has no ncclSend";
@@ -66,11 +73,16 @@ class LoadedNccl final : public Nccl {
     expect(library_.get_version(&number), "ncclGetVersion");
     return fmt::format("{} {}.{}.{}", name_, number / 10000, number / 100 % 100, number % 100);
   }
+  void begin_group() override { expect(library_.group_start(), "ncclGroupStart"); }
+  void end_group() override { expect(library_.group_end(), "ncclGroupEnd"); }
   void send(const std::byte* from, size_t bytes, int peer) override {
     expect(library_.send(from, bytes, kUint8, peer, communicator_, stream_), "ncclSend");
   }
   void receive(std::byte* to, size_t bytes, int peer) override {
     expect(library_.receive(to, bytes, kUint8, peer, communicator_, stream_), "ncclRecv");
+  }
+  void sum(const double* from, double* to, size_t count) override {
+    expect(library_.all_reduce(from, to, count, kFloat64, kSum, communicator_, stream_), "ncclAllReduce");
   }
 
  private:

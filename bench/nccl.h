@@ -1,5 +1,5 @@
-// Nccl: sends and receives of NVIDIA's NCCL, or of AMD's RCCL, whose library is looked for at run time: what programs
-// with GPUs in one node take else.
+// Nccl: sends, receives and sums of NVIDIA's NCCL, or of AMD's RCCL, whose library is looked for at run time: what
+// programs with GPUs in one node take else.
 #ifndef LANYARD_BENCH_NCCL_H_
 #define LANYARD_BENCH_NCCL_H_
 
@@ -22,9 +22,15 @@ class Nccl {
 
   // "NCCL 2.28.3"
   virtual std::string version() const = 0;
-  // Enqueue on the stream.
+  // What is enqueued between the two is one operation, whose messages do not wait for each other; several to or from
+  // one peer keep their order.
+  virtual void begin_group() = 0;
+  virtual void end_group() = 0;
+  // Enqueue on the stream. To and from oneself in one group only.
   virtual void send(const std::byte* from, size_t bytes, int peer) = 0;
   virtual void receive(std::byte* to, size_t bytes, int peer) = 0;
+  // Enqueues: adds up what all ranks have, number by number. Collective.
+  virtual void sum(const double* from, double* to, size_t count) = 0;
 };
 
 }  // namespace lanyard::bench

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/computation.h"
+#include "bench/gpu_aware_mpi.h"
 #include "bench/mpi_process.h"
 #include "bench/nccl.h"
 #include "bench/options.h"
@@ -36,12 +39,14 @@ constexpr NamedMode kModes[] = {
     {"sendrecv", PingpongMode::kSendrecv, false, false, true, false},
     {"persistent", PingpongMode::kPersistent, false, false, true, false},
     {"mpi", PingpongMode::kMpi, true, false, true, true},
+    {"mpi-gpu", PingpongMode::kMpiGpu, true, false, false, true},
     {"nccl", PingpongMode::kNccl, true, false, false, true},
     {"nccl-graph", PingpongMode::kNcclGraph, true, false, false, true},
     {"send", PingpongMode::kSend, true, true, true, true},
     {"rsend", PingpongMode::kRsend, true, true, true, true},
     {"graph", PingpongMode::kGraph, true, true, false, true},
     {"kernel", PingpongMode::kKernel, true, true, false, true},
+    {"fused", PingpongMode::kFused, true, true, false, true},
 };
 constexpr size_t kMaxKernelBytes = size_t{64} << 10;  // one block copies them
 constexpr int kDoorbellTrials = 31;
@@ -50,6 +55,8 @@ constexpr size_t kMaxBytes = size_t{1} << 30;
 constexpr uint64_t kMinIterations = 20;
 constexpr uint64_t kMaxIterations = 1000000;
 constexpr double kTrialSeconds = 0.2;
+constexpr uint64_t kOverlapShare = 10;   // of a trial, that a computation lasts
+constexpr uint64_t kMinRounds = 100000;  // of a computation
 
 struct Options {
   size_t min_bytes = 8;
@@ -64,6 +71,8 @@ struct Options {
   bool doorbell = false;
   bool exchange = false;
   int buffers = 1;
+  double silence_ms = 0;
+  bool overlap = false;
   Format format = Format::kText;
 
   bool has(const char* mode) const { return std::find(modes.begin(), modes.end(), mode) != modes.end(); }
@@ -84,13 +93,14 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 10000));
   app.add_option("--batch", o.batch, "stream modes: round trips enqueued before the host waits (default: 64)")
       ->check(CLI::Range(uint64_t{1}, kMaxIterations));
-  app.add_option("--mode", o.modes,
-                 "all, or a comma list of sendrecv, persistent, mpi, nccl, nccl-graph, send, rsend, graph, kernel; "
-                 "all has none of NCCL's, graph and kernel on the host, no sendrecv and persistent on a GPU "
-                 "(default: all)")
+  app.add_option(
+         "--mode", o.modes,
+         "all, or a comma list of sendrecv, persistent, mpi, mpi-gpu, nccl, nccl-graph, send, rsend, graph, kernel, "
+         "fused; all has no mpi-gpu, graph, kernel, fused and none of NCCL's on the host, no sendrecv and persistent "
+         "on a GPU (default: all)")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"all", "sendrecv", "persistent", "mpi", "nccl", "nccl-graph", "send", "rsend", "graph", "kernel"}));
+      ->check(CLI::IsMember({"all", "sendrecv", "persistent", "mpi", "mpi-gpu", "nccl", "nccl-graph", "send", "rsend",
+                             "graph", "kernel", "fused"}));
   app.add_option("--pack", o.pack,
                  "on: modes with a stream copy into and out of message buffers by kernels; "
                  "off: no kernels (default: off)")
@@ -103,6 +113,12 @@ void declare(CLI::App& app, Options& o) {
                  "1 or 2: messages that take turns, each with its own memory, of which less stays in caches; rsend has "
                  "2 anyway (default: 1)")
       ->check(CLI::Range(1, 2));
+  app.add_option("--silence", o.silence_ms,
+                 "a pause of so many ms before each round trip, which is timed by itself then; trials have 20, where "
+                 "--iterations says nothing else (default: 0)")
+      ->check(CLI::Range(0.0, 5000.0));
+  app.add_flag("--overlap", o.overlap,
+               "measure also a computation on a stream of its own, the round trips, and both at once");
   add_format(app, o.format);
 }
 
@@ -120,8 +136,8 @@ std::string mistake(const Options& o) {
     return fmt::format("--warmup is above {}", kMaxIterations);
   if (o.exchange && !o.has("send") && !o.has("all"))
     return "--exchange is for mode send, which --mode leaves out";
-  if (o.buffers == 2 && (o.has("graph") || o.has("kernel") || o.memory == "device"))
-    return "--buffers 2 is for memory of the host, and not for modes graph and kernel";
+  if (o.buffers == 2 && (o.has("graph") || o.has("kernel") || o.has("fused") || o.memory == "device"))
+    return "--buffers 2 is for memory of the host, and not for modes graph, kernel and fused";
   return "";
 }
 
@@ -131,12 +147,13 @@ class Pingpong {
       : options_(options), process_(process), streams_(options.memory == "device", "pingpong", process) {}
 
   PingpongReport run() {
-    report_.mpi = mpi_library();
     report_.place = streams_.place();
     report_.ranks = process_.ranks();
     report_.pack = options_.pack == "on";
     report_.exchange = options_.exchange;
     report_.buffers = options_.buffers;
+    report_.batch = options_.batch;
+    report_.silence_ms = options_.silence_ms;
     report_.trials = options_.trials;
     const PingpongMode baseline = streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv;
     for (const NamedMode& mode : kModes) {
@@ -171,6 +188,8 @@ class Pingpong {
     }
     if (options_.doorbell)
       measure_doorbells();
+    if (options_.overlap)
+      measure_overlaps();
     std::stable_sort(report_.rows.begin(), report_.rows.end(),
                      [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
     return report_;
@@ -191,6 +210,10 @@ class Pingpong {
   bool open(const NamedMode& mode, std::string& why) {
     if (mode.has_stream && stream_ == nullptr)
       stream_ = streams_.make();
+    if (mode.mode == PingpongMode::kMpiGpu)
+      why = why_not_gpu_aware(*stream_);
+    if (!process_.all(why.empty()))
+      return false;
     if (has_nccl(mode) && nccl_ == nullptr) {
       nccl_ = Nccl::open(process_, *stream_, why);
       if (nccl_ == nullptr)
@@ -209,13 +232,22 @@ class Pingpong {
                why.empty() ? "not possible on the other rank" : why);
   }
 
+  RoundTrip make_trip(const NamedMode& mode, size_t bytes, double silence_ms) {
+    const RoundTrip::Shape shape{.mode = mode.mode,
+                                 .bytes = bytes,
+                                 .pack = report_.pack && mode.has_stream,
+                                 .batch = options_.batch,
+                                 .is_merged = is_merged(mode),
+                                 .silence = std::chrono::duration<double, std::milli>(silence_ms),
+                                 .two_buffers = options_.buffers == 2};
+    return RoundTrip(shape, process_, mode.has_stream ? stream_.get() : nullptr,
+                     mode.has_queue ? queue_.get() : nullptr, has_nccl(mode) ? nccl_.get() : nullptr);
+  }
+
   // Nothing where the mode cannot run.
   std::optional<PingpongRow> measure(const NamedMode& mode, size_t bytes) {
     progress(mode.name, bytes);
-    RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch, false, is_merged(mode),
-                    options_.buffers == 2},
-                   process_, mode.has_stream ? stream_.get() : nullptr, mode.has_queue ? queue_.get() : nullptr,
-                   has_nccl(mode) ? nccl_.get() : nullptr);
+    RoundTrip trip = make_trip(mode, bytes, options_.silence_ms);
     if (!process_.all(trip.refusal().empty())) {
       skip(mode, trip.refusal());
       has_exchanges_ = has_exchanges_ && !is_merged(mode);
@@ -223,17 +255,21 @@ class Pingpong {
     }
     if (options_.warmup > 0)
       trip.trial(trip.rounded(options_.warmup));
-    const uint64_t iterations = trip.rounded(options_.iterations > 0 ? options_.iterations : calibrate(trip));
+    const uint64_t iterations = trip.rounded(iterations_for(trip));
     const QueueInfo before = mode.has_queue ? queue_->info() : QueueInfo();
-    std::vector<double> half_trips_us;
+    std::vector<double> half_trips_us, batches_us;
     for (int t = 0; t < options_.trials; ++t) {
       const double seconds = process_.from_first(trip.trial(iterations));
       half_trips_us.push_back(seconds * 1e6 / (2 * static_cast<double>(iterations)));
+      batches_us.insert(batches_us.end(), trip.batches_us().begin(), trip.batches_us().end());
     }
     PingpongRow row;
     row.mode = mode.name;
     row.bytes = bytes;
+    row.iterations = iterations;
     row.half_trip_us = estimate(half_trips_us);
+    row.p50_us = percentile(batches_us, 50);
+    row.p99_us = percentile(batches_us, 99);
     if (mode.has_queue) {
       report_.nic = queue_->info();
       row.entries = entry_figures(before, report_.nic);
@@ -250,7 +286,7 @@ class Pingpong {
     for (const NamedMode& mode : kModes) {
       if (!mode.has_queue || mode.mode == PingpongMode::kRsend)
         continue;
-      if (mode.mode == PingpongMode::kGraph && !streams_.has_device())
+      if (!streams_.has_device() && (mode.mode == PingpongMode::kGraph || mode.mode == PingpongMode::kFused))
         continue;
       std::string why;
       open(mode, why);
@@ -269,9 +305,64 @@ class Pingpong {
         const double seconds = process_.from_first(trip.trial(iterations));
         halves_us.push_back(seconds * 1e6 / (2 * static_cast<double>(iterations)));
       }
-      std::nth_element(halves_us.begin(), halves_us.begin() + kDoorbellTrials / 2, halves_us.end());
-      report_.doorbells.push_back({mode.name, halves_us[kDoorbellTrials / 2]});
+      report_.doorbells.push_back({mode.name, percentile(halves_us, 50)});
     }
+  }
+
+  // After all else, as the computation has a stream of its own.
+  void measure_overlaps() {
+    Computation computation(streams_.make());
+    for (const NamedMode& mode : kModes) {
+      std::string why;
+      if (!options_.wants(mode, streams_.has_device()) || (streams_.has_device() && !mode.has_stream) ||
+          !open(mode, why))
+        continue;
+      for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
+        if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes)
+          break;
+        RoundTrip trip = make_trip(mode, bytes, 0);
+        if (!process_.all(trip.refusal().empty()))
+          break;
+        report_.overlaps.push_back(measure_overlap(mode, bytes, trip, computation));
+      }
+    }
+  }
+
+  // The computation is as long as the round trips, on rank 0.
+  OverlapRow measure_overlap(const NamedMode& mode, size_t bytes, RoundTrip& trip, Computation& computation) {
+    const uint64_t iterations = trip.rounded(calibrate(trip) / kOverlapShare + 1);
+    const double wanted = process_.from_first(trip.trial(iterations));
+    computation.set_rounds(kMinRounds);
+    while (process_.from_first(computation.alone()) < kTrialSeconds / kOverlapShare)
+      computation.set_rounds(computation.rounds() * 2);
+    const double scale = wanted / process_.from_first(computation.alone());
+    computation.set_rounds(static_cast<uint64_t>(static_cast<double>(computation.rounds()) * scale) + 1);
+    std::vector<double> compute, transfer, both;
+    for (int t = 0; t < options_.trials; ++t) {
+      process_.barrier();
+      compute.push_back(computation.alone());
+      transfer.push_back(trip.trial(iterations));
+      both.push_back(trip.trial(iterations, &computation));
+    }
+    if (!trip.error().empty())
+      fmt::print(stderr, "pingpong: mode {}, beside a computation, {}\n", mode.name, trip.error());
+    const auto each_us = [&](const std::vector<double>& seconds) {
+      return percentile(seconds, 50) * 1e6 / static_cast<double>(iterations);
+    };
+    return {mode.name,
+            bytes,
+            iterations,
+            each_us(compute),
+            each_us(transfer),
+            each_us(both),
+            process_.all(trip.error().empty())};
+  }
+
+  // Of a trial, as the options say.
+  uint64_t iterations_for(RoundTrip& trip) {
+    if (options_.iterations > 0)
+      return options_.iterations;
+    return options_.silence_ms > 0 ? kMinIterations : calibrate(trip);
   }
 
   // Round trips that take about kTrialSeconds: two guesses, as the first few round trips run slower

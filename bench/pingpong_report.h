@@ -2,13 +2,16 @@
 #ifndef LANYARD_BENCH_PINGPONG_REPORT_H_
 #define LANYARD_BENCH_PINGPONG_REPORT_H_
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/options.h"
+#include "bench/format.h"
 #include "bench/queue_info.h"
+#include "bench/results.h"
 #include "bench/statistics.h"
 #include "bench/streams.h"
 
@@ -17,7 +20,9 @@ namespace lanyard::bench {
 struct PingpongRow {
   std::string mode;
   size_t bytes = 0;
+  uint64_t iterations = 0;  // of each trial
   Estimate half_trip_us;
+  double p50_us = 0, p99_us = 0;        // of half a round trip, each sample the mean of a batch
   double baseline_us = 0;               // the baseline mode at this size, same run
   std::optional<EntryFigures> entries;  // stream modes
   bool verified = false;
@@ -32,8 +37,21 @@ struct DoorbellRow {
   double median_us = 0;
 };
 
+// A computation and round trips by themselves, and both at once: medians of the trials, us for each round trip.
+struct OverlapRow {
+  std::string mode;
+  size_t bytes = 0;
+  uint64_t iterations = 0;
+  double compute_us = 0;
+  double transfer_us = 0;
+  double both_us = 0;
+  bool verified = false;
+
+  // Of the shorter one, the part that the longer one hid: 1 all, 0 none, less than 0 where they disturb each other.
+  double overlap() const { return (compute_us + transfer_us - both_us) / std::min(compute_us, transfer_us); }
+};
+
 struct PingpongReport {
-  std::string mpi;
   std::string nccl;  // its version, where there are its modes
   Place place;
   std::string baseline = "sendrecv";
@@ -41,10 +59,13 @@ struct PingpongReport {
   bool pack = false;
   bool exchange = false;  // of rank 0's, in mode send
   int buffers = 1;        // that take turns (rsend: 2)
+  uint64_t batch = 0;
+  double silence_ms = 0;  // before each round trip of rows
   int trials = 0;
   QueueInfo nic;  // empty when no stream mode ran
   std::vector<PingpongRow> rows;
   std::vector<DoorbellRow> doorbells;
+  std::vector<OverlapRow> overlaps;
 
   bool verified() const;
   // To stdout.
@@ -52,8 +73,7 @@ struct PingpongReport {
 
  private:
   void print_text() const;
-  void print_csv() const;
-  void print_json() const;
+  Results results() const;
 };
 
 }  // namespace lanyard::bench

@@ -7,6 +7,7 @@
 #define LANYARD_BENCH_REQUEST_SET_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -56,6 +57,9 @@ class RequestSet {
   std::string why_not_merged(size_t index) const { return fact_of(index, "lanyard_exchange_why"); }
   // After the match: whether GPUs carry its messages themselves.
   bool goes_by_lane(size_t index) const { return fact_of(index, "lanyard_route") == "lane"; }
+
+  // After the match: deferred-work entries that a start takes of the card.
+  uint64_t entries(size_t index) const { return std::stoull(fact_of(index, "lanyard_entries")); }
 
   // Matches all with the peers, which must do the same at the same time. Why it failed, or nothing.
   std::string try_match() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 
 namespace lanyard::bench {
 namespace {
@@ -19,9 +20,12 @@ RoundTrip::RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stre
     : shape_(shape),
       process_(process),
       peer_(shape.is_to_self ? process.rank() : 1 - process.rank()),
+      graph_trips_(shape.silence.count() > 0 ? 1 : kGraphTrips),
       stream_(stream),
       queue_(queue),
       nccl_(nccl) {
+  if (shape.mode == PingpongMode::kKernel && shape.silence.count() > 0)
+    refusal_ = "one kernel makes all round trips, and no pause";
   for (int index = 0; index < kSlots; ++index)
     if (index != kOdd || alternates())
       make_slot(index);
@@ -41,17 +45,13 @@ void RoundTrip::make_slot(int index) {
   slot->destination = AlignedBuffer(shape_.bytes, gpu());
   slot->out = slot->source.data();
   slot->in = slot->destination.data();
-  if (shape_.pack) {
-    slot->staging_out = AlignedBuffer(shape_.bytes, gpu());
-    slot->staging_in = AlignedBuffer(shape_.bytes, gpu());
+  if (shape_.pack || is_pinned()) {
+    for (AlignedBuffer* staging : {&slot->staging_out, &slot->staging_in})
+      *staging = is_pinned() ? AlignedBuffer::pinned(shape_.bytes, *gpu()) : AlignedBuffer(shape_.bytes, gpu());
     slot->out = slot->staging_out.data();
     slot->in = slot->staging_in.data();
     slot->pack = {slot->out, slot->source.data(), shape_.bytes};
     slot->unpack = {slot->destination.data(), slot->in, shape_.bytes};
-  }
-  if (shape_.mode == PingpongMode::kMpi && gpu() != nullptr) {
-    slot->pinned_out = AlignedBuffer::pinned(shape_.bytes, *gpu());
-    slot->pinned_in = AlignedBuffer::pinned(shape_.bytes, *gpu());
   }
   if (queue_ != nullptr || shape_.mode == PingpongMode::kPersistent) {
     const SendKind kind = is_rsend() || rings_once() ? SendKind::kReady : SendKind::kRegular;
@@ -66,7 +66,8 @@ void RoundTrip::make_slot(int index) {
     if (is_merged && refusal_.empty())
       refusal_ = slot->requests->why_not_merged(0);
   }
-  if (shape_.mode == PingpongMode::kKernel || shape_.mode == PingpongMode::kGraph)
+  if (shape_.mode == PingpongMode::kKernel || shape_.mode == PingpongMode::kGraph ||
+      shape_.mode == PingpongMode::kFused)
     make_sets(*slot);
   slots_[static_cast<size_t>(index)] = std::move(slot);
 }
@@ -102,14 +103,14 @@ void RoundTrip::capture_graphs() {
   if (!refusal_.empty())
     return;
   // As if there were so many iterations as graphs.
-  iterations_ = graphs_.size() * kGraphTrips;
+  iterations_ = graphs_.size() * graph_trips_;
   if (nccl_ != nullptr) {
     enqueue(0, 1);  // the first call makes connections, which no capture may
     drain();
   }
   for (uint64_t i = 0; i < graphs_.size(); ++i) {
     gpu()->begin_capture();
-    enqueue(i * kGraphTrips, (i + 1) * kGraphTrips);
+    enqueue(i * graph_trips_, (i + 1) * graph_trips_);
     graphs_[i] = gpu()->end_capture();
   }
 }
@@ -117,8 +118,8 @@ void RoundTrip::capture_graphs() {
 uint64_t RoundTrip::rounded(uint64_t iterations) const {
   if (!has_graphs())
     return iterations;
-  const uint64_t graphs = (iterations + kGraphTrips - 1) / kGraphTrips;
-  return std::max<uint64_t>(graphs, 2) * kGraphTrips;  // the first and the last
+  const uint64_t graphs = (iterations + graph_trips_ - 1) / graph_trips_;
+  return std::max<uint64_t>(graphs, 2) * graph_trips_;  // the first and the last
 }
 
 RoundTrip::SlotIndex RoundTrip::slot_index(uint64_t i) const {
@@ -144,7 +145,7 @@ void RoundTrip::prepare(uint64_t iterations) {
     };
     slot.source.write([&](std::span<std::byte> bytes) { mine.fill(bytes); });
     slot.destination.write(poison(theirs));
-    if (!shape_.pack)
+    if (slot.staging_out.data() == nullptr)
       continue;
     slot.staging_out.write(poison(mine));
     slot.staging_in.write(poison(theirs));
@@ -175,7 +176,7 @@ void RoundTrip::compare() {
   next_iteration_ += iterations_;
 }
 
-double RoundTrip::trial(uint64_t iterations) {
+double RoundTrip::trial(uint64_t iterations, Computation* beside) {
   prepare(iterations);
   if (is_rsend()) {
     // The first receive is ready before the barrier, the peer's first ready send comes after it.
@@ -184,71 +185,107 @@ double RoundTrip::trial(uint64_t iterations) {
     queue_->start(slot(0).receive());
     stream_->synchronize();
   }
+  if (is_cpu_driven() && !is_pinging())
+    cpu_post(0);
+  batches_us_.clear();
+  batches_us_.reserve((iterations + batch() - 1) / batch());
   process_.barrier();
-  const double begin = now();
-  run();
-  const double seconds = now() - begin;
+  const double start = now();
+  if (beside != nullptr)
+    beside->begin();
+  double silent = 0, last = start;
+  for (uint64_t begin = 0; begin < iterations; begin += batch()) {
+    const uint64_t end = std::min(iterations, begin + batch());
+    if (shape_.silence.count() > 0 && is_pinging()) {
+      std::this_thread::sleep_for(shape_.silence);
+      silent += now() - last;
+      last = now();
+    }
+    run(begin, end);
+    const double over = now();
+    batches_us_.push_back((over - last) * 1e6 / (2 * static_cast<double>(end - begin)));
+    last = over;
+  }
+  if (beside != nullptr)
+    beside->end();
+  const double seconds = now() - start - silent;
   compare();
   return seconds;
 }
 
-void RoundTrip::run() {
+uint64_t RoundTrip::batch() const {
+  if (shape_.silence.count() > 0)
+    return 1;
+  if (shape_.mode == PingpongMode::kKernel)
+    return iterations_;
+  return has_graphs() ? std::max<uint64_t>(shape_.batch / graph_trips_, 1) * graph_trips_ : shape_.batch;
+}
+
+void RoundTrip::run(uint64_t begin, uint64_t end) {
   switch (shape_.mode) {
-    case PingpongMode::kSendrecv:
-    case PingpongMode::kMpi: return run_cpu();
-    case PingpongMode::kPersistent: return run_persistent();
+    case PingpongMode::kSendrecv: return run_sendrecv(begin, end);
+    case PingpongMode::kMpi:
+    case PingpongMode::kMpiGpu: return run_cpu(begin, end);
+    case PingpongMode::kPersistent: return run_persistent(begin, end);
     case PingpongMode::kNccl:
-    case PingpongMode::kSend: return run_batches();
-    case PingpongMode::kRsend: return run_rsend();
+    case PingpongMode::kSend: enqueue(begin, end); return drain();
+    case PingpongMode::kRsend: return run_rsend(begin, end);
     case PingpongMode::kNcclGraph:
-    case PingpongMode::kGraph: return run_graph();
+    case PingpongMode::kFused:
+    case PingpongMode::kGraph: return run_graph(begin, end);
     case PingpongMode::kKernel: return run_kernel();
   }
 }
 
+void RoundTrip::run_sendrecv(uint64_t begin, uint64_t end) {
+  const int count = static_cast<int>(shape_.bytes);
+  const auto send = [&](Slot& s) { check(MPI_Send(s.out, count, MPI_BYTE, peer_, kTag, MPI_COMM_WORLD), "MPI_Send"); };
+  for (uint64_t i = begin; i < end; ++i) {
+    Slot& s = slot(i);
+    if (is_pinging())
+      send(s);
+    check(MPI_Recv(s.in, count, MPI_BYTE, peer_, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+    if (!is_pinging())
+      send(s);
+  }
+}
+
+// It may be posted while the stream still unpacks from its buffer: the message comes only after the peer has got what
+// is sent next, and before that the stream is synchronised.
+void RoundTrip::cpu_post(uint64_t i) {
+  check(MPI_Irecv(slot(i).in, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD, &ahead_),
+        "MPI_Irecv");
+}
+
 void RoundTrip::cpu_send(Slot& slot) {
-  const std::byte* out = slot.out;
-  if (stream_ != nullptr) {
-    pack(slot);
-    if (gpu() != nullptr) {
-      gpu()->transfer(slot.pinned_out.data(), slot.out, shape_.bytes);
-      out = slot.pinned_out.data();
+  pack(slot);
+  stream_->synchronize();
+  check(MPI_Send(slot.out, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD), "MPI_Send");
+}
+
+void RoundTrip::run_cpu(uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; ++i) {
+    if (is_pinging()) {
+      cpu_post(i);
+      cpu_send(slot(i));
     }
+    check(MPI_Wait(&ahead_, MPI_STATUS_IGNORE), "MPI_Wait");
+    unpack(slot(i));
+    if (is_pinging())
+      continue;
+    if (i + 1 < iterations_)
+      cpu_post(i + 1);
+    cpu_send(slot(i));
+  }
+  // What was unpacked last: else the next pack comes behind it.
+  if (end == iterations_ || shape_.silence.count() > 0)
     stream_->synchronize();
-  }
-  check(MPI_Send(out, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD), "MPI_Send");
 }
 
-// The stream has done with the pinned buffer before the next receive into it: a rank that has
-// received synchronises before it sends, and sends before it receives again.
-void RoundTrip::cpu_receive(Slot& slot) {
-  std::byte* const in = gpu() != nullptr ? slot.pinned_in.data() : slot.in;
-  check(MPI_Recv(in, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-        "MPI_Recv");
-  if (gpu() != nullptr)
-    gpu()->transfer(slot.in, in, shape_.bytes);
-  if (stream_ != nullptr)
-    unpack(slot);
-}
-
-void RoundTrip::run_cpu() {
-  for (uint64_t i = 0; i < iterations_; ++i) {
-    if (process_.is_first()) {
-      cpu_send(slot(i));
-      cpu_receive(slot(i));
-    } else {
-      cpu_receive(slot(i));
-      cpu_send(slot(i));
-    }
-  }
-  if (stream_ != nullptr)
-    stream_->synchronize();  // the last unpack kernel
-}
-
-void RoundTrip::run_persistent() {
+void RoundTrip::run_persistent(uint64_t begin, uint64_t end) {
   const auto start = [](MPI_Request& request) { check(MPI_Start(&request), "MPI_Start"); };
   const auto wait = [](MPI_Request& request) { check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait"); };
-  for (uint64_t i = 0; i < iterations_; ++i) {
+  for (uint64_t i = begin; i < end; ++i) {
     Slot& s = slot(i);
     start(s.receive());
     if (process_.is_first()) {
@@ -266,11 +303,15 @@ void RoundTrip::run_persistent() {
 void RoundTrip::pack(Slot& slot) {
   if (shape_.pack)
     stream_->launch(slot.pack);
+  else if (is_pinned())
+    gpu()->transfer(slot.out, slot.source.data(), shape_.bytes);
 }
 
 void RoundTrip::unpack(Slot& slot) {
   if (shape_.pack)
     stream_->launch(slot.unpack);
+  else if (is_pinned())
+    gpu()->transfer(slot.destination.data(), slot.in, shape_.bytes);
 }
 
 // Regular sends wait for the peer's receive by themselves, so any order is correct. Rank 1 starts
@@ -311,6 +352,26 @@ void RoundTrip::wait_for_ping(uint64_t i, uint64_t begin) {
   queue_->wait_all(2, both);
 }
 
+// As enqueue_trips(), whose calls are here parts of the two kernels.
+void RoundTrip::enqueue_fused_trips(uint64_t begin, uint64_t end) {
+  if (!is_pinging())
+    gpu()->launch_send({.bytes = shape_.bytes, .receive = slot(begin).receive_set});
+  for (uint64_t i = begin; i < end; ++i) {
+    const Slot& s = slot(i);
+    if (is_pinging()) {
+      gpu()->launch_send({shape_.bytes, s.receive_set, s.send_set, s.pack});
+      gpu()->launch_wait({shape_.bytes, s.send_set, s.receive_set, s.unpack});
+      continue;
+    }
+    const MPIX_Device_requests* const before = i > begin ? slot(i - 1).send_set : nullptr;
+    const MPIX_Device_requests* const next = i + 1 < end ? slot(i + 1).receive_set : nullptr;
+    gpu()->launch_wait({shape_.bytes, before, s.receive_set, s.unpack});
+    gpu()->launch_send({shape_.bytes, next, s.send_set, s.pack});
+    if (i + 1 == end)
+      gpu()->launch_wait({.bytes = shape_.bytes, .sent = s.send_set});
+  }
+}
+
 void RoundTrip::enqueue_nccl_trips(uint64_t begin, uint64_t end) {
   for (uint64_t i = begin; i < end; ++i) {
     Slot& s = slot(i);
@@ -330,6 +391,8 @@ void RoundTrip::enqueue_nccl_trips(uint64_t begin, uint64_t end) {
 void RoundTrip::enqueue(uint64_t begin, uint64_t end) {
   if (nccl_ != nullptr)
     enqueue_nccl_trips(begin, end);
+  else if (shape_.mode == PingpongMode::kFused)
+    enqueue_fused_trips(begin, end);
   else
     enqueue_trips(begin, end);
 }
@@ -341,25 +404,16 @@ void RoundTrip::drain() {
     queue_->drain();
 }
 
-void RoundTrip::run_batches() {
-  for (uint64_t begin = 0; begin < iterations_; begin += shape_.batch) {
-    enqueue(begin, std::min(iterations_, begin + shape_.batch));
-    drain();
-  }
-}
-
-void RoundTrip::run_graph() {
-  const uint64_t replays = iterations_ / kGraphTrips;
-  const uint64_t batch = std::max<uint64_t>(shape_.batch / kGraphTrips, 1);
-  for (uint64_t i = 0; i < replays; ++i) {
-    gpu()->replay(*graphs_[i == 0 ? 0 : i + 1 == replays ? 2 : 1]);
-    if ((i + 1) % batch == 0 || i + 1 == replays)
-      drain();
-  }
+void RoundTrip::run_graph(uint64_t begin, uint64_t end) {
+  const uint64_t graphs = iterations_ / graph_trips_;
+  for (uint64_t i = begin / graph_trips_; i < end / graph_trips_; ++i)
+    gpu()->replay(*graphs_[i == 0 ? 0 : i + 1 == graphs ? 2 : 1]);
+  drain();
 }
 
 void RoundTrip::run_kernel() {
-  trips_ = {slots_[kFirst]->sets(), slots_[kEven]->sets(), slots_[kLast]->sets(), iterations_, is_pinging()};
+  trips_ = {slots_[kFirst]->sets(), slots_[kEven]->sets(), slots_[kLast]->sets(), iterations_,
+            is_pinging(),           shape_.bytes};
   stream_->launch(trips_);
   queue_->drain();
 }
@@ -376,35 +430,32 @@ void RoundTrip::run_kernel() {
 // The receive of the next batch's first iteration is outstanding at the end of a batch, where only
 // the stream can be waited for; the queue's wait would never return, as the peer sends that message
 // in the next batch.
-void RoundTrip::run_rsend() {
-  for (uint64_t begin = 0; begin < iterations_; begin += shape_.batch) {
-    const uint64_t end = std::min(iterations_, begin + shape_.batch);
-    for (uint64_t i = begin; i < end; ++i) {
-      Slot& s = slot(i);
-      const bool has_next = i + 1 < iterations_;
-      if (process_.is_first()) {
-        pack(s);
-        queue_->start(s.send());
-        if (has_next)
-          queue_->start(slot(i + 1).receive());
-        queue_->wait_all(*s.requests);
-        unpack(s);
-      } else {
-        if (has_next)
-          queue_->start(slot(i + 1).receive());
-        wait_for_ping(i, begin);
-        unpack(s);
-        pack(s);
-        queue_->start(s.send());
-        if (i + 1 == end)
-          queue_->wait(s.send());
-      }
+void RoundTrip::run_rsend(uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; ++i) {
+    Slot& s = slot(i);
+    const bool has_next = i + 1 < iterations_;
+    if (process_.is_first()) {
+      pack(s);
+      queue_->start(s.send());
+      if (has_next)
+        queue_->start(slot(i + 1).receive());
+      queue_->wait_all(*s.requests);
+      unpack(s);
+    } else {
+      if (has_next)
+        queue_->start(slot(i + 1).receive());
+      wait_for_ping(i, begin);
+      unpack(s);
+      pack(s);
+      queue_->start(s.send());
+      if (i + 1 == end)
+        queue_->wait(s.send());
     }
-    if (end < iterations_)
-      stream_->synchronize();
-    else
-      queue_->drain();
   }
+  if (end < iterations_)
+    stream_->synchronize();
+  else
+    queue_->drain();
 }
 
 }  // namespace lanyard::bench

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "bench/jacobi_kernels.h"
 #include "bench/kernels.h"
 
 namespace lanyard::bench {
@@ -27,6 +28,9 @@ class Gpu {
   virtual std::string device_name() const = 0;
   // Its place on the host's bus.
   virtual std::string device_place() const = 0;
+  // Of CUDA or HIP: the latest that the driver knows, and the run-time library's. "13.0"
+  virtual std::string driver_version() const = 0;
+  virtual std::string runtime_version() const = 0;
 
   // Page-aligned memory of the GPU, and host memory that the GPU copies from and to at full speed.
   virtual std::byte* allocate(size_t bytes) = 0;
@@ -39,6 +43,10 @@ class Gpu {
   virtual void read(std::byte* to, const std::byte* from, size_t bytes) = 0;
   // Enqueues a copy between pinned memory and the GPU's, by the copy engine.
   virtual void transfer(std::byte* to, const std::byte* from, size_t bytes) = 0;
+
+  // Enqueue a kernel, as Stream::launch.
+  virtual void launch_send(const SendKernel& kernel) = 0;
+  virtual void launch_wait(const WaitKernel& kernel) = 0;
 
   // What is enqueued between the two is captured, not run.
   virtual void begin_capture() = 0;
@@ -68,7 +76,11 @@ class Stream {
   virtual void launch(const CopyKernel& kernel) = 0;
   virtual void launch(const HaloKernel& kernel) = 0;
   virtual void launch(const LifeKernel& kernel) = 0;
+  virtual void launch(const JacobiKernel& kernel) = 0;
+  virtual void launch(const JacobiLoop& kernel) = 0;
   virtual void launch(const TripsKernel& kernel) = 0;
+  virtual void launch(const ComputeKernel& kernel) = 0;
+  virtual void launch(const ContributionKernel& kernel) = 0;
 
   // Null for a host stream.
   virtual Gpu* gpu() { return nullptr; }

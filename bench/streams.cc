@@ -42,7 +42,9 @@ Streams::Streams(bool wants_device, const char* program, const MpiProcess& proce
   if (refused != process.ranks())
     return;
   has_device_ = true;
-  place_ = {"device", stream->kind() == Stream::Kind::kCuda ? "cuda" : "hip", stream->gpu()->device_name()};
+  const Gpu& gpu = *stream->gpu();
+  place_ = {"device", stream->kind() == Stream::Kind::kCuda ? "cuda" : "hip", gpu.device_name(), gpu.driver_version(),
+            gpu.runtime_version()};
 }
 
 std::unique_ptr<Stream> Streams::make() const {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "bench/mpi_process.h"
-#include "bench/options.h"
 #include "bench/stream.h"
 
 namespace lanyard::bench {
@@ -15,17 +14,11 @@ namespace lanyard::bench {
 struct Place {
   std::string memory = "host";
   std::string stream = "host";
-  std::string device;  // rank 0's; empty for host memory
+  // Rank 0's; empty for host memory. The versions of CUDA or HIP that the driver and the run-time library have.
+  std::string device, driver, runtime;
 
   std::string summary() const { return memory + (device.empty() ? "" : " (" + device + ")") + ", streams: " + stream; }
 };
-
-inline void add_memory(CLI::App& app, std::string& memory) {
-  app.add_option("--memory", memory,
-                 "host; device: buffers, kernels and streams of a GPU, where there is one (default: "
-                 "host)")
-      ->check(CLI::IsMember({"host", "device"}));
-}
 
 class Streams {
  public:

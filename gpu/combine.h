@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "gpu/host_and_device.h"
+#include "lanyard/detail/host_and_device.h"
 
 namespace lanyard::gpu {
 

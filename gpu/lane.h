@@ -12,10 +12,15 @@
 // host. Of a message that was left, pieces (chunks) are claimed one by one at the sender's end. Whoever copies the last
 // one tells both ends.
 //
-// All words count on for as long as the pair lasts, and each has one writer at a time, but for those of the claims. A
-// start knows its number by itself, so starts may be enqueued, or captured and replayed, in any mixture.
+// A small message may go another way, by a slot at the receiver (LaneEnd::slots), whose words say by themselves that
+// they have come. Its sender is through with it at once, before the receiver's start; it may be one start ahead of the
+// receiver, who empties the slot into its buffer as it waits. Not a synchronous send's (Terms::synchronous).
 //
-// gpu/lane_protocol.h has the steps; tests/interleaving tries their orders.
+// All words count on for as long as the pair lasts, and each has one writer at a time, but for those of the claims. A
+// start knows its number by itself, as does a wait, so they may be enqueued, or captured and replayed, in any mixture.
+// The host asks the devices how far they are (refresh()): to tell it took a kernel's start 0.6 to 1.1 us.
+//
+// lanyard/detail/lane_protocol.h has the steps; tests/interleaving tries their orders.
 #ifndef LANYARD_GPU_LANE_H_
 #define LANYARD_GPU_LANE_H_
 
@@ -39,6 +44,9 @@ struct Lane {
 struct LaneOffer {
   DeviceMemory::Loan end;
   DeviceMemory::Loan buffer;
+  // A receive's, of so many bytes; 0: it has none.
+  DeviceMemory::Loan slots;
+  uint64_t slots_bytes = 0;
 };
 
 // Makes lanes. Threads: any.
@@ -54,19 +62,26 @@ class Lanes {
   // requires that nothing that was enqueued names it, and that the other side starts it no more. kUnsupported: the
   // memory is not a device's, or cannot be lent, or the device is shared with other processes.
   virtual Result<Opened> open(bool sends, void* buffer, uint64_t bytes) = 0;
+  // The same for a message of no bytes, which has no memory that says which device it is of.
+  virtual Result<Opened> open_empty(bool sends, int device) = 0;
 
   struct Terms {
-    uint64_t bytes = 0;  // of the message
-    bool ready = false;  // a ready send's: the sender need not be told of starts
-    // Words of the host's, which outlive the lane:
-    uint64_t* begun = nullptr;  // each start that the device has made makes it grow by one
-    uint64_t* done = nullptr;   // each wait that has passed makes it grow by one
+    uint64_t bytes = 0;        // of the message
+    bool ready = false;        // a ready send's: the sender need not be told of starts
+    bool synchronous = false;  // this side's send is not complete before the receive was started
+    // Words of the host's, which outlive the lane. refresh() makes two of them grow:
+    uint64_t* begun = nullptr;  // by one for each start that the device has made
+    uint64_t* done = nullptr;   // by one for each wait that has passed as its message was there
     uint64_t* gone = nullptr;   // once it has grown waits pass
     bool may_wait = false;      // for the device: no stream waits for what the caller does next
   };
   // Makes it usable, once. As open(). kUnsupported: the other side's memory is on another host, or this device has no
   // way to it; kFailed: the memory could not be mapped.
   virtual Status connect(Lane& lane, const LaneOffer& other, const Terms& terms) = 0;
+
+  // Asks the devices how far the starts and waits of all lanes are, as Terms says. Waits for devices, not for streams.
+  // What cannot be asked stays as it was.
+  virtual void refresh() = 0;
 
   // This side touches the other's memory no more: requires that nothing that was enqueued names the lane.
   virtual void disconnect(Lane& lane) = 0;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "gpu/host_and_device.h"
+#include "lanyard/detail/host_and_device.h"
 
 namespace lanyard::gpu {
 

@@ -23,79 +23,35 @@
 #define LANYARD_GPU_STREAM_H_
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "gpu/device_words.h"
+#include "gpu/host_executor.h"
+#include "gpu/stream_op.h"
+#include "transport/base/device_memory.h"
 #include "transport/base/status.h"
 
 namespace lanyard::gpu {
 
-// Of a counter's copy the bits that count what succeeded; those above mark failures (transport/nic/nic.h, N10).
-inline constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
-
-struct Packing;  // gpu/packing.h
-
-struct StreamOp {
-  enum class Kind : uint8_t {
-    kWrite64,      // *word = value
-    kWriteNext64,  // *count += value, then *word = *count
-    kAdd64,        // atomic *word += value
-    kCall,         // call(object, argument, value) on a host thread; must not block
-    kWait64,       // block the stream until *word >= value
-    kWaitCount64,  // block until (*word & kCountBits) >= value: *word is the copy of a device's counter
-    kWaitNext64,   // *count += value, then block until (*word & kCountBits) >= *count
-    kPack,         // the first `value` bytes of the packing, from the memory that its layout names to the packed
-    kUnpack,       // the other way
-    kStartLane,    // the next start of a side of a lane
-    kWaitLane,     // block until the last start of a side of a lane has been copied
-  };
-  Kind kind = Kind::kWait64;
-  uint64_t* word = nullptr;  // 8-aligned; outlives the operation's execution
-  uint64_t value = 0;
-  void (*call)(void* object, uint32_t argument, uint64_t value) = nullptr;
-  // kPack, kUnpack: the Packing, kStartLane, kWaitLane: the Lane, which outlives the operation's execution and is not
-  // changed.
-  void* object = nullptr;
-  uint32_t argument = 0;
-  uint64_t* count = nullptr;  // kWriteNext64, kWaitNext64: from take_count() of this stream
-};
-
-// What a stream that runs on a host thread does while a wait is not met: helps whoever will meet it.
-class Helper {
+class Stream : public HostExecutor, public DeviceWords {
  public:
-  virtual ~Helper() = default;
-  // One bounded portion of help; returns whether anything was done.
-  virtual bool help() = 0;
-  // Grows whenever anybody helped with success.
-  virtual uint64_t activity() = 0;
-  // Sleeps until something may have changed, at most `timeout`; returns at once where activity() is not `seen` any
-  // more: who reads it before looking for what it wants, and sleeps since that reading, misses nothing.
-  virtual void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) = 0;
-};
-
-class Stream {
- public:
-  virtual ~Stream() = default;
-
   virtual const char* kind() const = 0;  // "host", "cuda", "hip"
+  // The device that runs it, as DeviceMemory numbers them; DeviceMemory::kHost: none does.
+  virtual int device() const { return DeviceMemory::kHost; }
   // Whether kCall is supported (else only word operations).
   virtual bool can_call() const = 0;
   // Whether kPack and kUnpack of it are supported; kUnsupported says why not.
   virtual Status can_pack(const Packing&) const {
     return {Code::kUnsupported, "the stream does not pack datatypes with gaps"};
   }
+  // Whether kStartLane and kWaitLane of it are supported, and starts by its kernels; kUnsupported says why not.
+  virtual Status can_start(const Lane&) const { return {Code::kUnsupported, "the stream starts no lanes"}; }
   // kInvalidArgument for a null or misaligned word; kUnsupported for a kind it cannot do, or cannot capture; kAgain
   // when the stream's own queue is full and enqueuing would block; kFailed: the device is lost.
   virtual Status enqueue(std::span<const StreamOp> ops) = 0;
-  // Helps the stream along from the calling thread where the stream runs on host threads; returns whether it is empty
-  // (everything enqueued so far has run). Never blocks.
-  virtual bool poll() = 0;
   // Why the stream will not go on (a lost device, a failed kernel), for as long as it is so; ok() else.
   virtual Status health() const { return {}; }
-  // Between attend() and leave() the calling thread calls poll() in a loop, so that no other need run the stream.
-  virtual void attend() {}
-  virtual void leave() {}
   // Grows while the stream goes on, as far as the stream can tell.
   virtual uint64_t executed() const { return 0; }
   // What stands at the stream's head, as far as the stream can tell; for reports.
@@ -118,18 +74,9 @@ class Stream {
 
   // The capture (into a graph) under way on the stream, never 0 and never used again; 0: none.
   virtual uint64_t capturing() const { return 0; }
-  // A number that operations count on, where the stream reaches it fastest. Does not wait for the stream. kUnsupported,
-  // kExhausted.
-  virtual Result<uint64_t*> take_count(uint64_t) { return Status(Code::kUnsupported, "the stream keeps no counts"); }
-  virtual void give_count(uint64_t*) {}
-
-  // For kernels of the stream that use words themselves. Where they reach a word of the host's; kUnsupported.
-  virtual Result<uint64_t*> reach(uint64_t* word) { return word; }
-  // Memory of theirs with that content; may wait for the device, as giving it back may. kUnsupported, kExhausted.
-  virtual Result<std::byte*> take_memory(std::span<const uint64_t>) {
-    return Status(Code::kUnsupported, "the stream has no memory for kernels");
-  }
-  virtual void give_memory(std::byte*) {}
+  // Whether nothing that was captured then can run any more: no graph came of it, or that and all that came of it has
+  // been destroyed and is through. False where the stream cannot tell.
+  virtual bool is_gone(uint64_t /*capture*/) const { return false; }
 };
 
 }  // namespace lanyard::gpu

@@ -628,6 +628,32 @@ TEST_F(Collectives, ThoseOfAnInterCommunicatorAreTheMpisAlone) {
   MPI_Comm_free(&half);
 }
 
+TEST_F(Collectives, WithoutATopologyNobodyHasNeighbours) {
+  int out[1] = {1}, in[1] = {2};
+  const int counts[1] = {1}, displacements[1] = {0};
+  const MPI_Aint bytes[1] = {0};
+  const MPI_Datatype types[1] = {MPI_INT};
+  MPI_Request request = MPI_REQUEST_NULL;
+  refused(
+      [&] {
+        return MPIX_Neighbor_alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+      },
+      MPI_ERR_TOPOLOGY, {"no topology"});
+  refused(
+      [&] {
+        return MPIX_Neighbor_alltoallv_init(out, counts, displacements, MPI_INT, in, counts, displacements, MPI_INT,
+                                            MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+      },
+      MPI_ERR_TOPOLOGY, {"no topology"});
+  refused(
+      [&] {
+        return MPIX_Neighbor_alltoallw_init(out, counts, bytes, types, in, counts, bytes, types, MPI_COMM_WORLD,
+                                            MPI_INFO_NULL, &request);
+      },
+      MPI_ERR_TOPOLOGY, {"no topology"});
+  EXPECT_EQ(request, MPI_REQUEST_NULL);
+}
+
 // Where the root has more to say than the others make room for, no message of it is matched.
 TEST_F(Collectives, AMatchThatFailsLeavesNothingBehind) {
   if (ranks() == 1)

@@ -266,8 +266,8 @@ TEST_F(TwoSets, OneWay) {
   Facts facts = facts_of(*requests.at(1));
   EXPECT_EQ(facts["lanyard_exchange"], "ring");
   EXPECT_EQ(facts[kSet], "none");
-  EXPECT_EQ(facts[kWhy],
-            "in the other set nothing comes from rank " + std::to_string(next) + ", or not between the same exchanges");
+  EXPECT_EQ(facts[kWhy], "in the other set nothing comes from rank " + std::to_string(next) +
+                             ", or not by the card between the same exchanges");
   for (int i = 0; i < 20; ++i) {
     out.fill(seed_of(rank(), next, i));
     EXPECT_TRUE(ok(start_set(requests, i % 2)));

@@ -370,9 +370,9 @@ TEST_F(SetsTest, NothingIsImpliedWhereNothingComesBack) {
   EXPECT_EQ(count(1, Clearance::kOneWay), 4u);
   EXPECT_FALSE(has_two_sets(0) || has_two_sets(1));
   EXPECT_EQ(core::why_not_implied(*sides[0][0][0]),
-            "in the other set nothing comes from rank 1, or not between the same exchanges");
+            "in the other set nothing comes from rank 1, or not by the card between the same exchanges");
   EXPECT_EQ(core::why_not_implied(*sides[1][0][0]),
-            "in the other set nothing goes to rank 0, or not between the same exchanges");
+            "in the other set nothing goes to rank 0, or not by the card between the same exchanges");
   start(0, 1);
   job.run();
   EXPECT_TRUE(is_clear(*sides[1][0][0])) << "rank 1 has not started";

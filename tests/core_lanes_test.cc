@@ -2,7 +2,6 @@
 // do on streams: device_lanes_test.cc.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,13 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/device/device_lanes.h"
 #include "gpu/device/device_stream.h"
-#include "gpu/device/gpu_memory.h"
-#include "tests/core_mail.h"
-#include "tests/core_process.h"
-#include "tests/fake_driver.h"
-#include "tests/local_fabric.h"
+#include "lanyard/detail/lane_list.h"
+#include "tests/core_lanes_job.h"
 
 namespace lanyard {
 namespace {
@@ -27,123 +22,6 @@ using core::Request;
 using core::Transfer;
 using namespace std::chrono_literals;
 
-// What a process has of devices.
-struct Gpus {
-  Gpus(FakeDriver& driver, uint64_t pid) : devices(driver, {}), pages(driver) {
-    gpu::ProcessName name = gpu::ProcessName::own().value();
-    name.pid += pid;
-    memory = std::make_unique<gpu::GpuMemory>(devices, name);
-    lanes = std::make_unique<gpu::DeviceLanes>(devices, pages, *memory);
-  }
-  gpu::Devices devices;
-  gpu::HostPages pages;
-  std::unique_ptr<gpu::GpuMemory> memory;
-  std::unique_ptr<gpu::DeviceLanes> lanes;
-};
-
-struct Options {
-  std::array<bool, 2> lanes{true, true};
-  bool indivisible = true;
-  int confined = -1;
-  core::Strategy strategy = core::Strategy::kTargetCounter;
-};
-
-class Job {
- public:
-  explicit Job(const Options& options = {})
-      : driver({.devices = 2, .confined = options.confined, .adds_indivisibly = options.indivisible}),
-        gpus{std::make_unique<Gpus>(driver, 0), std::make_unique<Gpus>(driver, 1)},
-        mail(2),
-        fabric(2, with_memory()) {
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      core::Endpoint::Options endpoint;
-      endpoint.strategy = options.strategy;
-      endpoint.lanes = options.lanes[rank] ? gpus[rank]->lanes.get() : nullptr;
-      processes[rank] = std::make_unique<Process>(fabric.nic(rank), rank, mail, endpoint);
-      gpu::Device& device = *gpus[rank]->devices.of_ordinal(static_cast<int>(rank)).value();
-      handles[rank] = driver.make_program_stream(static_cast<int>(rank));
-      streams[rank] = std::move(gpu::DeviceStream::make(device, gpus[rank]->pages, handles[rank], {}).value());
-      queues[rank] = std::move(core::Queue::create(process(rank).endpoint, *streams[rank]).value());
-    }
-  }
-  ~Job() {
-    for (auto& stream : streams)
-      stream->halt();
-  }
-
-  LocalOptions with_memory() const {
-    LocalOptions options;
-    options.memories = {gpus[0]->memory.get(), gpus[1]->memory.get()};
-    return options;
-  }
-  Process& process(uint32_t rank) { return *processes[rank]; }
-  core::Queue& queue(uint32_t rank) { return *queues[rank]; }
-  // Of memory of the rank's device.
-  Transfer transfer(uint32_t rank, Direction direction, int peer, uint64_t bytes) {
-    Transfer made = process(rank).transfer(direction, peer, 7, bytes);
-    made.buffer = driver.make_memory(bytes + 64, static_cast<int>(rank));
-    return made;
-  }
-  void settle() {
-    do {
-      for (auto& each : processes)
-        each->matcher.progress();
-    } while (mail.under_way() > 0);
-  }
-  // 0 sends to 1.
-  void pair(uint64_t bytes) {
-    send = &process(0).begin(transfer(0, Direction::kSend, 1, bytes));
-    receive = &process(1).begin(transfer(1, Direction::kReceive, 0, bytes));
-    settle();
-  }
-  void start_and_wait(uint32_t rank, Request& request) {
-    Request* const only[] = {&request};
-    ASSERT_TRUE(works(queue(rank).start(only)));
-    ASSERT_TRUE(works(queue(rank).wait(only)));
-  }
-  testing::AssertionResult run(uint32_t rank) {
-    const auto until = std::chrono::steady_clock::now() + 60s;
-    while (!(streams[rank]->poll() && queue(rank).settled())) {
-      if (std::chrono::steady_clock::now() > until)
-        return testing::AssertionFailure() << queue(rank).explain_stall();
-      fabric.progress_all();
-      for (auto& each : processes)
-        each->matcher.progress();
-      std::this_thread::sleep_for(50us);
-    }
-    return testing::AssertionSuccess();
-  }
-  std::byte* content(const Request& request) { return driver.at(request.transfer.buffer); }
-  void iterate(uint64_t iterations) {
-    for (uint64_t i = 1; i <= iterations; ++i) {
-      for (uint64_t at = 0; at < send->transfer.bytes; ++at)
-        content(*send)[at] = static_cast<std::byte>(pattern(i, at));
-      start_and_wait(0, *send);
-      start_and_wait(1, *receive);
-      ASSERT_TRUE(run(0) && run(1));
-      for (uint64_t at = 0; at < send->transfer.bytes; ++at)
-        ASSERT_EQ(content(*receive)[at], static_cast<std::byte>(pattern(i, at))) << i << ", " << at;
-    }
-  }
-  void expect_nothing_left() {
-    settle();
-    for (auto& each : processes)
-      EXPECT_EQ(each->endpoint.unparted(), 0u) << "rank " << each->rank;
-  }
-  void free(uint32_t rank, Request& request) { EXPECT_TRUE(works(process(rank).matcher.free(request))); }
-
-  FakeDriver driver;
-  std::array<std::unique_ptr<Gpus>, 2> gpus;
-  Mail mail;
-  LocalFabric fabric;
-  std::array<std::unique_ptr<Process>, 2> processes;
-  std::array<gpu::StreamHandle, 2> handles{};
-  std::array<std::unique_ptr<gpu::DeviceStream>, 2> streams;
-  std::array<std::unique_ptr<core::Queue>, 2> queues;
-  Request* send = nullptr;
-  Request* receive = nullptr;
-};
-
 // Whatever the strategy is that the card would follow.
 class CoreLanes : public testing::TestWithParam<core::Strategy> {};
 INSTANTIATE_TEST_SUITE_P(Strategies, CoreLanes,
@@ -151,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, CoreLanes,
                                          core::Strategy::kWriteBack));
 
 TEST_P(CoreLanes, AMessageNeedsNoCard) {
-  Job job({.strategy = GetParam()});
+  LaneJob job({.strategy = GetParam()});
   const uint64_t bytes = GetParam() == core::Strategy::kWriteBack ? 0 : 5000;
   job.pair(bytes);
   ASSERT_TRUE(job.send->matched() && job.receive->matched());
@@ -168,7 +46,7 @@ TEST_P(CoreLanes, AMessageNeedsNoCard) {
 
 // Lanes are used up and used again, in either order of freeing.
 TEST(CoreLanesTest, PairsComeAndGo) {
-  Job job;
+  LaneJob job;
   for (int i = 0; i < 200; ++i) {
     job.pair(64);
     ASSERT_TRUE(job.send->lane != nullptr && job.receive->lane != nullptr) << i;
@@ -185,10 +63,106 @@ TEST(CoreLanesTest, PairsComeAndGo) {
   }
 }
 
+// To unmap waits for the device, whose stream waits for a start that comes later: it is put off until then.
+TEST(CoreLanesTest, NothingIsUnmappedWhileAStreamWaits) {
+  LaneJob job({.unmap_waits = true});
+  job.pair(kBeyondSlots);
+  Request& first_send = *job.send;
+  Request& first_receive = *job.receive;
+  job.pair(5000);
+  job.start_and_wait(0, first_send);
+  for (int i = 0; i < 3; ++i) {
+    job.free(0, *job.send);
+    job.free(1, *job.receive);
+    job.settle();
+    job.pair(5000);
+    ASSERT_TRUE(job.send->lane != nullptr && job.receive->lane != nullptr) << i;
+  }
+  EXPECT_FALSE(job.streams[0]->poll());
+  EXPECT_GT(job.driver.mapped_loans(), 0u);
+  job.start_and_wait(1, first_receive);
+  ASSERT_TRUE(job.run(0) && job.run(1));
+  job.iterate(1);
+  job.free(0, *job.send);
+  job.free(1, *job.receive);
+  job.free(0, first_send);
+  job.free(1, first_receive);
+  job.expect_nothing_left();
+  EXPECT_EQ(job.driver.mapped_loans(), 0u);
+}
+
+// Nor of what the card has borrowed, whose own thread would wait.
+TEST(CoreLanesTest, NothingOfTheCardsIsUnmappedWhileAStreamWaits) {
+  LaneJob job({.lanes = {false, false}, .unmap_waits = true});
+  job.pair(64);
+  Request& first_send = *job.send;
+  Request& first_receive = *job.receive;
+  for (int i = 0; i < 3; ++i) {
+    job.pair(5000);
+    ASSERT_TRUE(job.send->lane == nullptr && job.receive->lane == nullptr);
+    job.iterate(1);
+    EXPECT_GT(job.driver.mapped_loans(), 0u) << "the receiver's card pulls";
+    job.start_and_wait(1, first_receive);
+    job.free(0, *job.send);
+    job.free(1, *job.receive);
+    job.settle();
+    EXPECT_FALSE(job.streams[1]->poll());
+    job.start_and_wait(0, first_send);
+    ASSERT_TRUE(job.run(0) && job.run(1));
+  }
+  job.free(0, first_send);
+  job.free(1, first_receive);
+  job.settle();
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (job.driver.mapped_loans() > 0 && std::chrono::steady_clock::now() < until) {
+    job.fabric.progress_all();
+    job.process(1).endpoint.unmap_memory();
+  }
+  EXPECT_EQ(job.driver.mapped_loans(), 0u);
+}
+
+// Neither of ends, of which a device has fewer, nor of words, counters or mappings.
+TEST(CoreLanesTest, TenThousandPairsLeaveNothing) {
+  constexpr uint64_t kPairs = 10'000, kWarm = 100;
+  static_assert(kPairs > 2 * gpu::Device::kEnds);
+  LaneJob job;
+  const Transfer send = job.transfer(0, Direction::kSend, 1, 64);
+  const Transfer receive = job.transfer(1, Direction::kReceive, 0, 64);
+  std::array<nic::Usage, 2> before;
+  for (uint64_t i = 1; i <= kPairs; ++i) {
+    // Which comes first, and who goes first.
+    if (i % 2 == 0)
+      job.send = &job.process(0).begin(send);
+    job.receive = &job.process(1).begin(receive);
+    if (i % 2 != 0)
+      job.send = &job.process(0).begin(send);
+    job.settle();
+    ASSERT_TRUE(job.send->lane != nullptr && job.receive->lane != nullptr) << i;
+    if (i % 1000 == 0)
+      job.iterate(1);
+    const uint32_t first = i / 2 % 2;
+    for (const uint32_t rank : {first, 1 - first}) {
+      job.free(rank, rank == 0 ? *job.send : *job.receive);
+      if (i % 3 == 0)
+        job.settle();
+    }
+    job.expect_nothing_left();
+    ASSERT_EQ(job.driver.mapped_loans(), 0u) << i;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const nic::Usage now = job.fabric.nic(rank).usage();
+      if (i <= kWarm)
+        before[rank] = now;
+      ASSERT_EQ(now.counters, before[rank].counters) << "pair " << i << ", rank " << rank;
+      ASSERT_EQ(now.regions, before[rank].regions) << "pair " << i << ", rank " << rank;
+    }
+  }
+}
+
 TEST(CoreLanesTest, WhereOneSideCannotTheCardCarries) {
-  for (const auto& options : {Options{.lanes = {true, false}}, Options{.lanes = {false, true}},
-                              Options{.indivisible = false}, Options{.confined = 0}, Options{.confined = 1}}) {
-    Job job(options);
+  for (const auto& options :
+       {LaneJobOptions{.lanes = {true, false}}, LaneJobOptions{.lanes = {false, true}},
+        LaneJobOptions{.indivisible = false}, LaneJobOptions{.confined = 0}, LaneJobOptions{.confined = 1}}) {
+    LaneJob job(options);
     job.pair(1000);
     ASSERT_TRUE(job.send->matched() && job.receive->matched());
     EXPECT_TRUE(job.send->lane == nullptr && job.receive->lane == nullptr);
@@ -200,9 +174,50 @@ TEST(CoreLanesTest, WhereOneSideCannotTheCardCarries) {
   }
 }
 
+TEST(CoreLanesTest, MemoryThatCannotBeLentIsTheCards) {
+  for (const uint32_t pooled : {0u, 1u}) {
+    LaneJob job;
+    Transfer send = job.transfer(0, Direction::kSend, 1, 1000);
+    Transfer receive = job.transfer(1, Direction::kReceive, 0, 1000);
+    (pooled == 0 ? send : receive).buffer = job.driver.make_pool_memory(1000, static_cast<int>(pooled));
+    job.send = &job.process(0).begin(send);
+    job.receive = &job.process(1).begin(receive);
+    job.settle();
+    ASSERT_TRUE(job.send->matched() && job.receive->matched());
+    EXPECT_TRUE(job.send->lane == nullptr && job.receive->lane == nullptr);
+    job.iterate(3);
+    job.free(0, *job.send);
+    job.free(1, *job.receive);
+    job.expect_nothing_left();
+  }
+}
+
+// It could not be started there.
+TEST(CoreLanesTest, WhereAQueueIsOfAnotherDeviceTheCardCarries) {
+  LaneJob job;
+  for (const uint32_t rank : {0u, 1u}) {
+    gpu::Device& other = *job.gpus[rank]->devices.of_ordinal(rank == 0 ? 1 : 0).value();
+    const gpu::StreamHandle handle = job.driver.make_program_stream(rank == 0 ? 1 : 0);
+    const auto stream = std::move(gpu::DeviceStream::make(other, job.gpus[rank]->pages, handle, {}).value());
+    for (const bool has_other : {true, false}) {
+      auto queue = std::move(core::Queue::create(job.process(rank).endpoint, *stream).value());
+      if (!has_other)
+        queue.reset();
+      job.pair(1000);
+      EXPECT_EQ(job.send->lane == nullptr, has_other) << "rank " << rank;
+      EXPECT_EQ(job.receive->lane == nullptr, has_other) << "rank " << rank;
+      job.iterate(2);
+      job.free(0, *job.send);
+      job.free(1, *job.receive);
+    }
+    stream->halt();
+  }
+  job.expect_nothing_left();
+}
+
 TEST(CoreLanesTest, OneSideMayAskForTheCard) {
   for (const uint32_t asking : {0u, 1u}) {
-    Job job;
+    LaneJob job;
     Transfer send = job.transfer(0, Direction::kSend, 1, 64);
     Transfer receive = job.transfer(1, Direction::kReceive, 0, 64);
     (asking == 0 ? send : receive).by_card = true;
@@ -219,7 +234,7 @@ TEST(CoreLanesTest, OneSideMayAskForTheCard) {
 }
 
 TEST(CoreLanesTest, WhatDoesNotMatchLeavesNothing) {
-  Job job;
+  LaneJob job;
   // Too long.
   Request& send = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 100));
   Request& receive = job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 10));
@@ -246,7 +261,7 @@ TEST(CoreLanesTest, WhatDoesNotMatchLeavesNothing) {
 }
 
 TEST(CoreLanesTest, WhoIsFreedIsNotStartedWith) {
-  Job job;
+  LaneJob job;
   job.pair(64);
   job.iterate(1);
   job.free(1, *job.receive);
@@ -260,10 +275,13 @@ TEST(CoreLanesTest, WhoIsFreedIsNotStartedWith) {
 
 // A wait that will never be met is let pass once the failure has been told.
 TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
-  Job job;
-  job.pair(64);
+  LaneJob job;
+  job.pair(kBeyondSlots);
   job.start_and_wait(0, *job.send);
-  std::this_thread::sleep_for(2ms);
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (job.queue(0).progress_of(*job.send, 1) != core::Queue::Progress::kReached &&
+         std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(100us);
   EXPECT_FALSE(job.streams[0]->poll());
   EXPECT_NE(job.queue(0).explain_stall().find("has not started its side"), std::string::npos)
       << job.queue(0).explain_stall();
@@ -278,8 +296,8 @@ TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
 
 // Nobody is told that a side is gone before its last kernel has run.
 TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
-  Job job;
-  job.pair(64);
+  LaneJob job;
+  job.pair(kBeyondSlots);
   std::atomic<bool> open{false};
   job.driver.call_host(job.handles[0], [&open] {
     while (!open.load())
@@ -311,7 +329,7 @@ TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
 
 // A queue is through when all starts have completed, also those without a wait.
 TEST(CoreLanesTest, AQueueIsSettledWithoutTheProgramsWaits) {
-  Job job;
+  LaneJob job;
   job.pair(64);
   Request* const send[] = {job.send};
   Request* const receive[] = {job.receive};
@@ -329,7 +347,7 @@ TEST(CoreLanesTest, AQueueIsSettledWithoutTheProgramsWaits) {
 
 TEST(CoreLanesTest, AReceiveIsWithdrawnBeforeItsSenderHasConnected) {
   for (const int confined : {-1, 0}) {
-    Job job({.confined = confined});
+    LaneJob job({.confined = confined});
     Request& send = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 64));
     Request& receive = job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 64));
     while (receive.peer_lane == 0)
@@ -355,9 +373,40 @@ TEST(CoreLanesTest, AReceiveIsWithdrawnBeforeItsSenderHasConnected) {
   }
 }
 
+// Each takes its side back before it has heard of the other.
+TEST(CoreLanesTest, BothSidesAreWithdrawnAtOnce) {
+  LaneJob job;
+  Request& send = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 64));
+  Request& receive = job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 64));
+  while (receive.peer_lane == 0)
+    job.process(1).matcher.progress();
+  job.process(0).matcher.withdraw(send);
+  job.process(1).matcher.withdraw(receive);
+  job.free(0, send);
+  job.free(1, receive);
+  job.expect_nothing_left();
+}
+
+// Not by its first start.
+TEST(CoreLanesTest, AQueueWhoseStreamDoesNotReachTheCardsBellIsRefused) {
+  LaneJob job;
+  gpu::HostPages pages(job.driver);
+  gpu::Device& device = *job.gpus[0]->devices.of_ordinal(0).value();
+  const gpu::StreamHandle handle = job.driver.make_program_stream(0);
+  const auto stream = std::move(gpu::DeviceStream::make(device, pages, handle, {}).value());
+  core::Endpoint& endpoint = job.process(0).endpoint;
+  const nic::Usage before = endpoint.nic().usage();
+  job.gpus[0]->pages.forget_all();  // of the job's own queue
+  job.driver.refuse_registration(true);
+  EXPECT_FALSE(core::Queue::create(endpoint, *stream).ok());
+  EXPECT_EQ(endpoint.nic().usage().counters, before.counters);
+  job.driver.refuse_registration(false);
+  EXPECT_TRUE(core::Queue::create(endpoint, *stream).ok());
+}
+
 // What a capture began is undone where the stream refuses it.
 TEST(CoreLanesTest, ACaptureThatFailsLeavesTheRequestAsItWas) {
-  Job job;
+  LaneJob job;
   job.pair(64);
   gpu::Device& other = *job.gpus[0]->devices.of_ordinal(1).value();
   const gpu::StreamHandle handle = job.driver.make_program_stream(1);
@@ -374,10 +423,80 @@ TEST(CoreLanesTest, ACaptureThatFailsLeavesTheRequestAsItWas) {
   job.iterate(2);
 }
 
+// As MPI has it, of short messages too.
+TEST(CoreLanesTest, ASynchronousSendWaitsForItsReceiver) {
+  LaneJob job;
+  core::Transfer sent = job.transfer(0, core::Direction::kSend, 1, 64);
+  sent.synchronous = true;
+  job.send = &job.process(0).begin(sent);
+  job.receive = &job.process(1).begin(job.transfer(1, core::Direction::kReceive, 0, 64));
+  job.settle();
+  job.start_and_wait(0, *job.send);
+  std::this_thread::sleep_for(5ms);
+  EXPECT_FALSE(job.streams[0]->poll());
+  job.start_and_wait(1, *job.receive);
+  ASSERT_TRUE(job.run(0) && job.run(1));
+  job.iterate(3);
+}
+
+// What the program knows from its stream alone is asked of the device.
+TEST(CoreLanesTest, WhatAStreamHasPassedIsStartedOnAnother) {
+  LaneJob job;
+  job.pair(64);
+  job.start_and_wait(0, *job.send);
+  job.start_and_wait(1, *job.receive);
+  for (const auto& each : job.streams) {
+    const auto until = std::chrono::steady_clock::now() + 60s;
+    while (!each->poll() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(100us);
+  }
+  const gpu::StreamHandle handle = job.driver.make_program_stream(0);
+  const auto stream = std::move(
+      gpu::DeviceStream::make(*job.gpus[0]->devices.of_ordinal(0).value(), job.gpus[0]->pages, handle, {}).value());
+  const auto queue = std::move(core::Queue::create(job.process(0).endpoint, *stream).value());
+  Request* const only[] = {job.send};
+  ASSERT_TRUE(works(queue->start(only)));
+  ASSERT_TRUE(works(queue->wait(only)));
+  job.start_and_wait(1, *job.receive);
+  ASSERT_TRUE(job.run(1));
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (!(stream->poll() && queue->settled()) && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(100us);
+  EXPECT_TRUE(queue->settled());
+  stream->halt();
+}
+
+// Of a capture that came to nothing nothing is left, whatever else is in the stream.
+TEST(CoreLanesTest, ACaptureThatDiesLeavesTheRequestToBeStartedOtherwise) {
+  LaneJob job;
+  job.pair(64);
+  Request* const only[] = {job.send};
+  std::atomic<bool> go{false};
+  for (const bool captured_again : {false, true}) {
+    job.driver.begin_capture(job.handles[0]);
+    ASSERT_TRUE(works(job.queue(0).start(only)));
+    job.driver.drop_capture(job.handles[0]);
+    if (captured_again) {
+      job.driver.begin_capture(job.handles[0]);
+      ASSERT_TRUE(works(job.queue(0).start(only)));
+      ASSERT_TRUE(works(job.queue(0).wait(only)));
+      job.driver.drop_capture(job.handles[0]);
+    }
+    go = false;
+    job.driver.call_host(job.handles[0], [&] { go.wait(false); });
+    job.start_and_wait(0, *job.send);
+    go = true;
+    go.notify_all();
+    job.start_and_wait(1, *job.receive);
+    ASSERT_TRUE(job.run(0) && job.run(1));
+    job.iterate(2);
+  }
+}
+
 // A graph's starts are the host's to see as those of a queue are.
 TEST(CoreLanesTest, AReplayIsUnderWay) {
-  Job job;
-  job.pair(64);
+  LaneJob job;
+  job.pair(kBeyondSlots);
   Request* const only[] = {job.send};
   const gpu::StreamHandle handle = job.handles[0];
   job.driver.begin_capture(handle);
@@ -403,11 +522,84 @@ TEST(CoreLanesTest, AReplayIsUnderWay) {
   job.expect_nothing_left();
 }
 
-TEST(CoreLanesTest, KernelsAreRefused) {
-  Job job;
+// What a kernel starts and waits for is an ordinary request again once it is dismissed.
+TEST(CoreLanesTest, KernelsStartAndWait) {
+  LaneJob job;
+  job.pair(5000);
+  job.iterate(2);
+  Request* const send[] = {job.send};
+  Request* const receive[] = {job.receive};
+  ASSERT_TRUE(works(job.queue(0).stand(send)));
+  ASSERT_TRUE(works(job.queue(1).stand(receive)));
+  EXPECT_EQ(job.queue(0).start(send).code(), Code::kInvalidState);
+  constexpr uint64_t kStarts = 10;
+  const auto launch = [&](uint32_t rank, uint64_t end) {
+    job.driver.launch_block(job.handles[rank], [end](FakeTeam& team) {
+      const gpu::LaneList lanes{&end, 1, 1};
+      gpu::LaneGroup<2> group;
+      for (uint64_t i = 0; i < kStarts; ++i) {
+        start_lanes(team, group, lanes, 0, 1);
+        (void)wait_for_lanes(
+            team, group, lanes, 0, 1, [](uint32_t) { return false; },
+            [&](uint32_t count) { end_waits_in_hand(team, group, 0, count, 1, 1); });
+      }
+    });
+  };
+  launch(0, job.send->lane->end);
+  std::this_thread::sleep_for(2ms);
+  EXPECT_EQ(job.queue(0).first_under_way(), job.send);
+  EXPECT_EQ(job.queue(0).dismiss(send).code(), Code::kInvalidState);
+  launch(1, job.receive->lane->end);
+  ASSERT_TRUE(job.run(0) && job.run(1));
+  ASSERT_TRUE(works(job.queue(0).dismiss(send)));
+  ASSERT_TRUE(works(job.queue(1).dismiss(receive)));
+  EXPECT_EQ(job.send->starts, 2 + kStarts);
+  job.iterate(3);
+}
+
+// A kernel that waits ends with what it waits for.
+TEST(CoreLanesTest, KernelsAreLetGoOf) {
+  LaneJob job;
+  job.pair(kBeyondSlots);
+  Request* const send[] = {job.send};
+  ASSERT_TRUE(works(job.queue(0).stand(send)));
+  std::atomic<bool> passed{true};
+  job.driver.launch_block(job.handles[0], [&passed, end = job.send->lane->end](FakeTeam& team) {
+    const gpu::LaneList lanes{&end, 1, 1};
+    gpu::LaneGroup<1> group;
+    start_lanes(team, group, lanes, 0, 1);
+    passed = wait_for_lanes(
+        team, group, lanes, 0, 1, [&](uint32_t) { return gpu::is_gone(team, gpu::view_lane(team, end, false)); },
+        [](uint32_t) {});
+  });
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (job.queue(0).first_under_way() == nullptr && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(100us);
+  job.free(1, *job.receive);
+  job.settle();
+  EXPECT_EQ(job.process(0).endpoint.take_failed(job.queue(0)), job.send);
+  job.process(0).endpoint.release(*job.send);
+  EXPECT_TRUE(job.run(0));
+  EXPECT_FALSE(passed);
+  ASSERT_TRUE(works(job.queue(0).dismiss(send)));
+  job.free(0, *job.send);
+  job.expect_nothing_left();
+}
+
+// A stream of another device does not reach the lane's end as it has to.
+TEST(CoreLanesTest, KernelsOfAnotherDeviceAreRefused) {
+  LaneJob job;
   job.pair(64);
-  Request* const only[] = {job.send};
-  EXPECT_EQ(job.queue(0).stand(only).code(), Code::kUnsupported);
+  gpu::Device& other = *job.gpus[0]->devices.of_ordinal(1).value();
+  const auto stream =
+      std::move(gpu::DeviceStream::make(other, job.gpus[0]->pages, job.driver.make_program_stream(1), {}).value());
+  {
+    const auto queue = std::move(core::Queue::create(job.process(0).endpoint, *stream).value());
+    Request* const only[] = {job.send};
+    EXPECT_EQ(queue->stand(only).code(), Code::kUnsupported);
+    EXPECT_EQ(job.send->standing, nullptr);
+  }
+  stream->halt();
   job.iterate(1);
 }
 

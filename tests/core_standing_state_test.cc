@@ -27,8 +27,8 @@ constexpr uint64_t kBytes = 64;
 void ring(const Request& request) {
   const core::Standing& standing = *request.standing;
   const std::atomic_ref word(*standing.bell.word);
-  if (standing.rings != nullptr) {
-    word.store(++*standing.rings);
+  if (standing.total != nullptr) {
+    word.store(++*standing.total);
   } else {
     word.fetch_add(1);
   }
@@ -405,6 +405,80 @@ TEST_F(CaptureGivenUp, TheNextOneNeedNotWaitForIt) {
   EXPECT_TRUE(holds(b.receive, 1));
   EXPECT_TRUE(works(queue().dismiss()));
   iterate_by_host(a, 2);
+}
+
+// Nobody has to end anything: what the stream tells of the capture is enough.
+TEST_F(CaptureGivenUp, OnceItIsGoneItsRequestsAreStartedAsBefore) {
+  iterate_by_host(a, 1);
+  give_up(a);
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kInvalidState) << "a graph may have come of it";
+  job[0].stream.gone.insert(1);
+  EXPECT_EQ(queue().unwaited(), 0u);
+  iterate_by_host(a, 2);
+  EXPECT_EQ(a.send.starts, 2u);
+  EXPECT_EQ(job[0].stream.counts, 0);
+}
+
+TEST_F(CaptureGivenUp, OnceItIsGoneTheNextOneMayBegin) {
+  give_up(a);
+  job[0].stream.gone.insert(1);
+  capture_and_replay(b);
+  capture_and_replay(a);
+  EXPECT_TRUE(works(queue().dismiss()));
+  iterate_by_host(a, 1);
+}
+
+TEST_F(CaptureGivenUp, OnceAllItsGraphsAreGoneARequestIsStartedOtherwise) {
+  capture_and_replay(a);
+  capture_and_replay(a);
+  job[0].stream.gone.insert(1);
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kInvalidState) << "the second graph is left";
+  EXPECT_EQ(stand({&a.send}).code(), Code::kInvalidState);
+  job[0].stream.gone.insert(2);
+  ASSERT_TRUE(works(stand({&a.send})));
+  EXPECT_TRUE(a.send.standing->in_kernels);
+  iterate(a, 7);
+  EXPECT_TRUE(works(queue().dismiss()));
+  iterate_by_host(a, 8);
+  EXPECT_EQ(a.send.starts, 8u);
+}
+
+// The graph has been destroyed, and what it started is still on its way.
+TEST_F(CaptureGivenUp, WhatHasNotCompletedStaysTheGraphs) {
+  job[0].stream.capture = 1;
+  a.start_send();
+  a.wait_send();
+  job[0].stream.capture = 0;
+  fill(a.send, 1);
+  job[0].stream.replay();
+  run();
+  job[0].stream.gone.insert(1);
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kInvalidState);
+  receive(a);
+  EXPECT_TRUE(holds(a.receive, 1));
+  iterate_by_host(a, 2);
+}
+
+// Another queue may start it, too.
+TEST_F(CaptureGivenUp, AnotherQueueIsToldOfAGraphThatIsGone) {
+  capture_and_replay(a);
+  ManualStream stream;
+  stream.calls = false;
+  const auto other = std::move(core::Queue::create(job[0].endpoint, stream).value());
+  Request* const only[] = {&a.send};
+  EXPECT_EQ(other->start(only).code(), Code::kInvalidState);
+  job[0].stream.gone.insert(1);
+  fill(a.send, 9);
+  ASSERT_TRUE(works(other->start(only)));
+  ASSERT_TRUE(works(other->wait(only)));
+  while (stream.step()) {
+  }
+  receive(a);
+  while (stream.step()) {
+  }
+  EXPECT_TRUE(stream.empty());
+  EXPECT_TRUE(holds(a.receive, 9));
+  EXPECT_TRUE(other->settled());
 }
 
 // ---- Without overflow

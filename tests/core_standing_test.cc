@@ -213,8 +213,8 @@ TEST_P(Standing, AKernelStartsByItself) {
       fill(*side.send, seed(rank, i));
       for (Request* request : side.both) {
         const core::Standing& standing = *request->standing;
-        ASSERT_NE(standing.rings, nullptr);
-        std::atomic_ref<uint64_t>(*standing.bell.word).store(++*standing.rings, std::memory_order_release);
+        ASSERT_NE(standing.total, nullptr);
+        std::atomic_ref<uint64_t>(*standing.bell.word).store(++*standing.total, std::memory_order_release);
       }
       for (Request* request : side.both) {
         const uint64_t wanted = *request->standing->count + (request->written_back ? request->completions : 1);

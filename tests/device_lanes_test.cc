@@ -17,6 +17,8 @@
 
 #include "gpu/device/backend.h"
 #include "gpu/device/device_stream.h"
+#include "gpu/device/kernel_arguments.h"
+#include "gpu/packing.h"
 #include "tests/fake_driver.h"
 
 namespace lanyard::gpu {
@@ -46,10 +48,15 @@ struct Side {
   LaneOffer offer;
   // On pages of their own, as a driver wants them.
   alignas(4096) std::array<uint64_t, 512> words{};
+  DeviceLanes* lanes = nullptr;
   std::unique_ptr<DeviceStream> stream;
 
-  uint64_t done() const { return std::atomic_ref(const_cast<uint64_t&>(words[0])).load(std::memory_order_acquire); }
-  uint64_t begun() const { return std::atomic_ref(const_cast<uint64_t&>(words[16])).load(std::memory_order_acquire); }
+  uint64_t done() const { return asked(0); }
+  uint64_t begun() const { return asked(16); }
+  uint64_t asked(size_t word) const {
+    lanes->refresh();
+    return std::atomic_ref(const_cast<uint64_t&>(words[word])).load();
+  }
   Status enqueue(std::initializer_list<Kind> kinds) {
     std::vector<StreamOp> ops;
     for (const Kind kind : kinds) {
@@ -75,6 +82,7 @@ class DeviceLanes2 : public testing::TestWithParam<bool> {
     side.buffer = driver_.make_memory(bytes + 64, which);
     Result<Lanes::Opened> opened = process(which).lanes->open(sends, side.buffer, bytes);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    side.lanes = process(which).lanes.get();
     side.lane = std::move(opened.value().lane);
     side.offer = opened.value().offer;
     EXPECT_EQ(side.lane->device, which);
@@ -142,6 +150,74 @@ TEST_P(DeviceLanes2, MessagesComeWhicheverSideIsFirst) {
   }
 }
 
+// With a wait for short messages one kernel combines real numbers, too; anything else has a kernel of its own.
+TEST_P(DeviceLanes2, AWaitForShortMessagesCombinesRealNumbers) {
+  struct Row {
+    Element element;
+    uint64_t elements;
+    bool is_short, together;
+  };
+  for (const Row& row : {Row{Element::kDouble, 1, true, true}, Row{Element::kDouble, 128, true, true},
+                         Row{Element::kDouble, 129, false, false}, Row{Element::kInt64, 2, true, false}}) {
+    SCOPED_TRACE(std::to_string(row.elements) + (row.element == Element::kDouble ? " doubles" : " integers"));
+    const auto put = [&](std::byte* array, uint64_t index, int64_t value) {
+      const double real = static_cast<double>(value);
+      const void* const from = row.element == Element::kDouble ? static_cast<const void*>(&real) : &value;
+      std::memcpy(driver_.at(array) + index * sizeof value, from, sizeof value);
+    };
+    const auto get = [&](std::byte* array, uint64_t index) {
+      int64_t whole = 0;
+      double real = 0;
+      std::memcpy(&whole, driver_.at(array) + index * sizeof whole, sizeof whole);
+      std::memcpy(&real, &whole, sizeof real);
+      return row.element == Element::kDouble ? static_cast<int64_t>(real) : whole;
+    };
+    const uint64_t bytes = row.elements * sizeof(int64_t);
+    send_ = {};
+    receive_ = {};
+    pair(bytes);
+    std::byte* const own = driver_.make_memory(bytes, 1);
+    std::byte* const sum = driver_.make_memory(bytes, 1);
+    std::byte* const parts = driver_.make_memory(2 * sizeof(uint64_t), 1);
+    const std::vector<uint64_t> addresses{reinterpret_cast<uint64_t>(own), reinterpret_cast<uint64_t>(receive_.buffer)};
+    std::memcpy(driver_.at(parts), addresses.data(), addresses.size() * sizeof addresses[0]);
+    Packing packing;
+    packing.combination =
+        std::make_shared<Combination>(Combination{row.element, Operation::kSum, row.elements, addresses});
+    packing.memory = sum;
+    packing.loops = std::shared_ptr<std::byte>(parts, [](std::byte*) {});
+    packing.device = 1;
+    const uint64_t shorts = driver_.submissions("small_lanes"), others = driver_.submissions("lanes");
+    const uint64_t alone = driver_.submissions("reduce");
+    for (uint64_t i = 1; i <= 4; ++i) {
+      const auto there = [i](uint64_t k) { return static_cast<int64_t>(1000 * i + k); };
+      const auto here = [i](uint64_t k) { return -static_cast<int64_t>(i * k); };
+      for (uint64_t k = 0; k < row.elements; ++k) {
+        put(send_.buffer, k, there(k));
+        put(own, k, here(k));
+      }
+      ASSERT_TRUE(receive_.enqueue({Kind::kStartLane}).ok());
+      std::array<StreamOp, 2> ops;
+      ops[0].kind = Kind::kWaitLane;
+      ops[0].object = receive_.lane.get();
+      ops[1].kind = Kind::kUnpack;
+      ops[1].object = &packing;
+      ops[1].value = bytes;
+      ASSERT_TRUE(receive_.stream->enqueue(ops).ok());
+      ASSERT_TRUE(send_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
+      ASSERT_TRUE(becomes(send_, i));
+      ASSERT_TRUE(becomes(receive_, i));
+      while (!receive_.stream->poll())
+        std::this_thread::sleep_for(100us);
+      for (uint64_t k = 0; k < row.elements; ++k)
+        ASSERT_EQ(get(sum, k), there(k) + here(k)) << i << ", " << k;
+    }
+    EXPECT_EQ(driver_.submissions("reduce") - alone, row.together ? 0u : 4u);
+    EXPECT_EQ(driver_.submissions("small_lanes") - shorts, row.is_short ? 4 * 4u : 0u) << "of two sides";
+    EXPECT_EQ(driver_.submissions("lanes") - others, row.is_short ? 0u : 4 * 4u) << "of two sides";
+  }
+}
+
 // A wait needs both starts, and nothing else: not the other side's wait.
 TEST_P(DeviceLanes2, AWaitNeedsBothStartsAlone) {
   pair(100'000);
@@ -167,8 +243,36 @@ TEST_P(DeviceLanes2, AWaitNeedsBothStartsAlone) {
   EXPECT_TRUE(becomes(send_, 2));
 }
 
+// The sender's device computes between start and wait: a receiver that comes late fetches the message.
+TEST_P(DeviceLanes2, ALateReceiverDoesNotWaitForASenderThatComputes) {
+  const StreamHandle sender = driver_.make_program_stream(0);
+  std::atomic<bool> computes{true};
+  for (const uint64_t bytes : {8ul, 300'001ul}) {
+    send_ = {};
+    receive_ = {};
+    pair(bytes);
+    Device& device = *process(0).devices.of_ordinal(0).value();
+    send_.stream = std::move(DeviceStream::make(device, process(0).pages, sender, {}).value());
+    fill(1);
+    computes = true;
+    ASSERT_TRUE(send_.enqueue({Kind::kStartLane}).ok());
+    driver_.call_host(sender, [&computes] {
+      while (computes)
+        std::this_thread::sleep_for(100us);
+    });
+    ASSERT_TRUE(send_.enqueue({Kind::kWaitLane}).ok());
+    std::this_thread::sleep_for(2ms);
+    ASSERT_TRUE(receive_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
+    EXPECT_TRUE(becomes(receive_, 1));
+    EXPECT_EQ(send_.done(), 0u);
+    expect_received(1);
+    computes = false;
+    ASSERT_TRUE(becomes(send_, 1));
+  }
+}
+
 TEST_P(DeviceLanes2, NothingIsWrittenBeforeTheReceiverHasStarted) {
-  pair(5000);
+  pair(20000);  // more than goes by slots
   fill(1);
   ASSERT_TRUE(send_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
   std::this_thread::sleep_for(5ms);
@@ -176,7 +280,34 @@ TEST_P(DeviceLanes2, NothingIsWrittenBeforeTheReceiverHasStarted) {
   ASSERT_TRUE(receive_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
   ASSERT_TRUE(becomes(receive_, 1));
   expect_received(1);
-  EXPECT_EQ(driver_.at(receive_.buffer)[5000], std::byte{0});
+  EXPECT_EQ(driver_.at(receive_.buffer)[20000], std::byte{0});
+}
+
+// A small message waits for its receiver by itself; the next one's sender waits for the receiver.
+TEST_P(DeviceLanes2, ASenderMayBeOneSmallMessageAhead) {
+  for (const uint64_t bytes : {0ul, 8ul, 5001ul}) {
+    send_ = {};
+    receive_ = {};
+    pair(bytes);
+    for (uint64_t i = 1; i <= 7; i += 2) {
+      fill(i);
+      ASSERT_TRUE(send_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
+      ASSERT_TRUE(becomes(send_, i));
+      fill(i + 1);
+      ASSERT_TRUE(send_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
+      std::this_thread::sleep_for(2ms);
+      EXPECT_EQ(send_.done(), i);
+      EXPECT_EQ(receive_.done(), i - 1);
+      ASSERT_TRUE(receive_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
+      ASSERT_TRUE(becomes(receive_, i));
+      expect_received(i);
+      ASSERT_TRUE(receive_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
+      ASSERT_TRUE(becomes(receive_, i + 1));
+      ASSERT_TRUE(becomes(send_, i + 1));
+      expect_received(i + 1);
+      EXPECT_EQ(send_.begun(), i + 1);
+    }
+  }
 }
 
 TEST_P(DeviceLanes2, AReadySendAsksNobody) {
@@ -201,6 +332,30 @@ TEST_P(DeviceLanes2, WhatIsGoneIsLetPass) {
     std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(receive_.stream->poll());
   EXPECT_EQ(receive_.done(), 0u);
+}
+
+// Whoever gives up on its peers lets every wait pass, also those of graphs that are replayed later.
+TEST_P(DeviceLanes2, HaltLetsEveryWaitPass) {
+  pair(20'000);
+  const StreamHandle sender = driver_.make_program_stream(0);
+  Device& device = *process(0).devices.of_ordinal(0).value();
+  send_.stream = std::move(DeviceStream::make(device, process(0).pages, sender, {}).value());
+  driver_.begin_capture(sender);
+  ASSERT_TRUE(send_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
+  const std::optional<FakeDriver::Graph> graph = driver_.end_capture(sender);
+  ASSERT_TRUE(graph.has_value());
+  driver_.replay(*graph, sender);
+  std::this_thread::sleep_for(2ms);
+  EXPECT_FALSE(send_.stream->poll());
+  send_.stream->halt();
+  driver_.replay(*graph, sender);
+  std::atomic<bool> ran{false};
+  driver_.call_host(sender, [&ran] { ran = true; });
+  const auto until = std::chrono::steady_clock::now() + 30s;
+  while (!ran && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(send_.done(), 0u);
 }
 
 // A graph counts on by itself, and enqueued starts go on from where it came to.
@@ -244,6 +399,11 @@ TEST_F(DeviceLanesRefusals, HostMemoryIsTheCards) {
   FakeDriver driver;
   const uint64_t word = 0;
   EXPECT_EQ(open(driver, &word).code(), Code::kUnsupported);
+}
+
+TEST_F(DeviceLanesRefusals, MemoryThatCannotBeLentIsTheCards) {
+  FakeDriver driver;
+  EXPECT_EQ(open(driver, driver.make_pool_memory(64)).code(), Code::kUnsupported);
 }
 
 TEST_F(DeviceLanesRefusals, ASharedDeviceIsTheCards) {

@@ -341,6 +341,20 @@ TEST_F(DeviceStreamTest, D2HaltLetsEveryWaitPass) {
   EXPECT_EQ(stream().enqueue(std::vector{write64(word, 1)}).code(), Code::kInvalidState);
 }
 
+TEST_F(DeviceStreamTest, D2HaltLetsKernelsOfTheProgramPass) {
+  const auto released = reinterpret_cast<uint64_t>(stream().released().value());
+  std::atomic<bool> ended{false};
+  driver().launch_block(handle(), [released, &ended](FakeTeam& team) {
+    while (team.load(released) == 0)
+      team.pause();
+    ended = true;
+  });
+  EXPECT_FALSE(stream().poll());
+  stream().halt();
+  ASSERT_TRUE(eventually([&] { return ended.load(); }));  // before its words go
+  EXPECT_TRUE(runs_empty(stream()));
+}
+
 TEST_F(DeviceStreamTest, D2HaltLeavesWordsOfMetWaitsAlone) {
   uint64_t* const word = words(2);
   store(word, 5);
@@ -392,7 +406,7 @@ TEST_F(DeviceStreamTest, AWaitForAValueIsNotCaptured) {
   EXPECT_EQ(stream().enqueue(std::vector{add64(word, 1), wait64(word, 1)}).code(), Code::kUnsupported);
   const std::optional<FakeDriver::Graph> graph = driver().end_capture(handle());
   ASSERT_TRUE(graph.has_value());
-  EXPECT_TRUE(graph->empty());
+  EXPECT_TRUE(graph->items.empty());
 }
 
 TEST_F(DeviceStreamTest, AnInvalidCaptureIsReported) {
@@ -423,6 +437,96 @@ TEST_F(DeviceStreamTest, D3AGraphOutlivesTheStream) {
   }
   store(word, 1);
   EXPECT_TRUE(eventually([&] { return load(word + 1) == 1; }));
+}
+
+// The device has fewer pairs of words than streams are made here, one after the other, each with a graph.
+TEST_F(DeviceStreamTest, D3WordsComeBackOnceTheGraphIsGone) {
+  uint64_t* const word = words();
+  for (uint32_t i = 0; i < 2 * gpu::Device::kPairs; ++i) {
+    const gpu::StreamHandle handle = driver().make_program_stream();
+    const auto made = lab_.backend->make_stream(handle);
+    ASSERT_TRUE(made.ok()) << i << ": " << made.status().to_string();
+    Stream& each = *made.value();
+    driver().begin_capture(handle);
+    const uint64_t capture = each.capturing();
+    ASSERT_TRUE(enqueued(each, {add64(word, 1)}));
+    std::optional<FakeDriver::Graph> graph;
+    if (i % 2 == 0)
+      graph = driver().end_capture(handle);
+    else
+      driver().drop_capture(handle);
+    EXPECT_EQ(each.is_gone(capture), i % 2 != 0);
+    graph.reset();
+    EXPECT_TRUE(each.is_gone(capture));
+    driver().destroy_stream(handle);
+  }
+}
+
+// A replay keeps its graph until it is through.
+TEST_F(DeviceStreamTest, D3AGraphThatRunsIsNotGone) {
+  uint64_t* const word = words(2);
+  uint64_t* const count = stream().take_count(0).value();
+  driver().begin_capture(handle());
+  const uint64_t capture = stream().capturing();
+  ASSERT_TRUE(enqueued(stream(), {next(word, count)}));
+  std::optional<FakeDriver::Graph> graph = driver().end_capture(handle());
+  driver().replay(*graph, handle());
+  graph.reset();
+  EXPECT_FALSE(stream().is_gone(capture));
+  store(word, 1);
+  EXPECT_TRUE(eventually([&] { return stream().is_gone(capture); }));
+}
+
+TEST_F(DeviceStreamTest, D3WhereTheDriverDoesNotTellWordsStayAndTheErrorSaysSo) {
+  FakeLab lab({.follows_captures = false});
+  uint64_t* const word = lab.make_words(1);
+  for (uint32_t i = 0; i <= gpu::Device::kPairs; ++i) {
+    const gpu::StreamHandle handle = lab.driver->make_program_stream();
+    const auto made = lab.backend->make_stream(handle);
+    if (i == gpu::Device::kPairs) {
+      EXPECT_EQ(made.status().code(), Code::kExhausted);
+      EXPECT_NE(made.status().message().find("destroy graphs"), std::string::npos) << made.status().message();
+      return;
+    }
+    ASSERT_TRUE(made.ok()) << i << ": " << made.status().to_string();
+    lab.driver->begin_capture(handle);
+    ASSERT_TRUE(enqueued(*made.value(), {add64(word, 1)}));
+    lab.driver->drop_capture(handle);
+    lab.driver->destroy_stream(handle);
+  }
+}
+
+TEST_F(DeviceStreamTest, D2HaltWaitsForGraphsAndForKernelsOfSets) {
+  for (const bool graph : {false, true}) {
+    const auto made = lab_.make_stream();
+    const gpu::StreamHandle on = lab_.handle_of(*made);
+    uint64_t* const word = words();
+    std::byte* const set = graph ? nullptr : made->take_memory(std::vector<uint64_t>{1}).value();
+    std::atomic<bool> ended{false};
+    std::optional<FakeDriver::Graph> captured;
+    if (graph) {
+      uint64_t* const count = made->take_count(0).value();
+      driver().begin_capture(on);
+      ASSERT_TRUE(enqueued(*made, {next(word, count)}));
+      captured = driver().end_capture(on);
+      driver().replay(*captured, on);
+    } else {
+      const auto released = reinterpret_cast<uint64_t>(made->released().value());
+      driver().launch_block(on, [released](FakeTeam& team) {
+        while (team.load(released) == 0)
+          team.pause();
+      });
+    }
+    driver().call_host(on, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ended = true;
+    });
+    made->halt();
+    EXPECT_TRUE(ended) << (graph ? "graph" : "set");
+    ASSERT_TRUE(eventually([&] { return ended.load(); }));
+    if (set != nullptr)
+      made->give_memory(set);
+  }
 }
 
 // ---- Failures
@@ -527,6 +631,27 @@ TEST_F(DeviceStreamTest, PagesAreRegisteredOnceForAllStreams) {
   std::free(memory);
 }
 
+// What a network card maps for a process is refused as memory.
+TEST_F(DeviceStreamTest, RegistersOfACardAreReachedAsSuch) {
+  constexpr size_t kPage = 4096;
+  std::byte* const pages = static_cast<std::byte*>(std::aligned_alloc(kPage, 2 * kPage));
+  uint64_t* const bell = reinterpret_cast<uint64_t*>(pages + 64);
+  uint64_t* const unreachable = reinterpret_cast<uint64_t*>(pages + kPage);
+  *bell = 0;
+  driver().make_registers(pages);
+  ASSERT_TRUE(stream().reach(bell).ok());
+  ASSERT_TRUE(enqueued(stream(), {write64(bell, 1)}));
+  ASSERT_TRUE(runs_empty(stream()));
+  EXPECT_EQ(load(bell), 1u);
+  driver().refuse_registration(true);
+  const Status refused = stream().reach(unreachable).status();
+  driver().refuse_registration(false);
+  EXPECT_EQ(refused.code(), Code::kUnsupported);
+  EXPECT_NE(refused.message().find("as a card's registers"), std::string::npos) << refused.to_string();
+  lab_.backend->forget_words(pages, 2 * kPage);
+  std::free(pages);
+}
+
 TEST_F(DeviceStreamTest, AllPagesThatAreForgottenAreUnregistered) {
   constexpr size_t kPage = 4096;
   std::byte* const memory = static_cast<std::byte*>(std::aligned_alloc(kPage, 4 * kPage));
@@ -540,6 +665,11 @@ TEST_F(DeviceStreamTest, AllPagesThatAreForgottenAreUnregistered) {
   lab_.backend->forget_words(memory, 4 * kPage);
   EXPECT_EQ(driver().registered_ranges(), before) << "those behind pages that nobody registered, too";
   std::free(memory);
+}
+
+TEST(Backend, SaysWhereTheOnlyDeviceIs) {
+  EXPECT_EQ(FakeLab({.devices = 1}).backend->pci_of_only_device(), "0000:c1:00.0");
+  EXPECT_EQ(FakeLab({.devices = 2}).backend->pci_of_only_device(), "") << "it may use either";
 }
 
 TEST_F(DeviceStreamTest, StreamsWorkOnTheDeviceTheyAreOf) {

@@ -79,6 +79,18 @@ TEST(DoorbellWords, Wrap) {
   EXPECT_EQ(load(word), 3u);
 }
 
+// Of totals that are stored on two ways, the smaller may come last.
+TEST(DoorbellWords, ATotalThatComesLateRingsNothing) {
+  DoorbellWords words(10);
+  uint64_t* const word = words.hand_out({4});
+  std::atomic_ref<uint64_t>(*word).store(3);
+  EXPECT_EQ(read(words), (Rung{{4, 3}}));
+  std::atomic_ref<uint64_t>(*word).store(2);
+  EXPECT_EQ(read(words), Rung{});
+  std::atomic_ref<uint64_t>(*word).store(5);
+  EXPECT_EQ(read(words), (Rung{{4, 2}}));
+}
+
 TEST(DoorbellWords, HaveWholePages) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   DoorbellWords words(3);

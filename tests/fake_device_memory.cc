@@ -47,10 +47,10 @@ FakeDeviceMemory::~FakeDeviceMemory() {
   changed_.notify_all();
   thread_.join();
   for (const auto& [address, range] : ranges_)
-    unmap(const_cast<std::byte*>(address), range);
+    remove(const_cast<std::byte*>(address), range);
 }
 
-void FakeDeviceMemory::unmap(std::byte* address, const Range& range) {
+void FakeDeviceMemory::remove(std::byte* address, const Range& range) {
   if (range.device == kHost) {
     delete[] address;
     return;
@@ -82,7 +82,7 @@ void FakeDeviceMemory::free(std::byte* memory) {
     const bool written = copy.to >= memory && copy.to < memory + found->second.bytes;
     LANYARD_CHECK(copy.ended || (!read && !written), "device memory that is freed is not being copied");
   }
-  unmap(memory, found->second);
+  remove(memory, found->second);
   ranges_.erase(found);
 }
 

@@ -93,7 +93,7 @@ class FakeDeviceMemory final : public DeviceMemory {
 
   // Of the range that holds all of it; null where none does. Requires mutex_.
   const Range* range_of(const void* address, uint64_t bytes, std::byte** seen) const;
-  void unmap(std::byte* address, const Range& range);
+  static void remove(std::byte* address, const Range& range);
   void run();
 
   const Options options_;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <functional>
 
-#include "gpu/lane_protocol.h"
+#include "lanyard/detail/lane_protocol.h"
 #include "gpu/layout_loop.h"
 #include "gpu/stream.h"
 
@@ -17,13 +17,14 @@ using gpu::StreamHandle;
 
 namespace {
 
-constexpr const char* kKernels[] = {"ring", "store", "store_next", "wait",   "wait_next",
-                                    "copy", "serve", "pack",       "reduce", "lanes"};
+constexpr const char* kKernels[] = {"ring",  "store", "store_next", "wait",  "wait_next",  "copy",
+                                    "serve", "pack",  "reduce",     "lanes", "small_lanes"};
 constexpr size_t kCopyKernel = 5;
 constexpr size_t kServeKernel = 6;
 constexpr size_t kPackKernel = 7;
 constexpr size_t kReduceKernel = 8;
 constexpr size_t kLanesKernel = 9;
+constexpr size_t kSmallLanesKernel = 10;
 
 }  // namespace
 
@@ -45,6 +46,7 @@ Status FakeDriver::alive(const char* call) const { return lost_ ? fault(Fault::k
 Result<gpu::DeviceFacts> FakeDriver::facts(int device) {
   gpu::DeviceFacts facts;
   facts.name = "fake device " + std::to_string(device);
+  facts.pci = "0000:c" + std::to_string(device + 1) + ":00.0";
   facts.uuid.fill(static_cast<std::byte>(device + 1));
   facts.multiprocessors = 4;
   facts.writes_words = options_.writes_words;
@@ -64,6 +66,8 @@ Result<int> FakeDriver::device_of_context(ContextHandle context) {
 }
 
 Result<ContextHandle> FakeDriver::context_of_stream(StreamHandle stream) {
+  if (stream == nullptr)
+    return context_of_device(current_device());
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Stream>& known : streams_)
     if (known.get() == stream && !known->stop)
@@ -132,6 +136,20 @@ Result<StreamHandle> FakeDriver::make_stream() {
   return start_stream(device.value());
 }
 
+FakeDriver::Stream& FakeDriver::stream_of(StreamHandle handle) {
+  if (handle != nullptr)
+    return *static_cast<Stream*>(handle);
+  const int device = current_device();
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = default_streams_.find(device); known != default_streams_.end())
+      return *static_cast<Stream*>(known->second);
+  }
+  const StreamHandle made = start_stream(device);
+  const std::lock_guard lock(mutex_);
+  return *static_cast<Stream*>(default_streams_.emplace(device, made).first->second);
+}
+
 void FakeDriver::destroy_stream(StreamHandle handle) {
   Stream& stream = *static_cast<Stream*>(handle);
   {
@@ -163,7 +181,7 @@ void FakeDriver::serve(Stream& stream) {
 
 Status FakeDriver::push(StreamHandle handle, std::string what, Item item) {
   LANYARD_RETURN_IF_ERROR(alive(what.c_str()));
-  Stream& stream = *static_cast<Stream*>(handle);
+  Stream& stream = stream_of(handle);
   std::unique_lock lock(mutex_);
   ++submissions_[what];
   if (stream.capture != 0) {
@@ -184,7 +202,7 @@ void FakeDriver::call_host(StreamHandle stream, Item body) {
 
 Result<bool> FakeDriver::is_empty(StreamHandle handle) {
   LANYARD_RETURN_IF_ERROR(alive("is_empty"));
-  Stream& stream = *static_cast<Stream*>(handle);
+  Stream& stream = stream_of(handle);
   const std::lock_guard lock(mutex_);
   if (stream.capture != 0) {
     stream.capture_void = true;
@@ -196,36 +214,52 @@ Result<bool> FakeDriver::is_empty(StreamHandle handle) {
 }
 
 void FakeDriver::begin_capture(StreamHandle handle) {
-  Stream& stream = *static_cast<Stream*>(handle);
+  Stream& stream = stream_of(handle);
   const std::lock_guard lock(mutex_);
   stream.capture = ++captures_;
   stream.capture_void = false;
   stream.captured.clear();
+  stream.life = std::make_shared<Life>();
 }
 
 std::optional<FakeDriver::Graph> FakeDriver::end_capture(StreamHandle handle) {
-  Stream& stream = *static_cast<Stream*>(handle);
+  Stream& stream = stream_of(handle);
   const std::lock_guard lock(mutex_);
   stream.capture = 0;
+  const std::shared_ptr<Life> life = std::move(stream.life);
   if (stream.capture_void)
     return std::nullopt;
-  return std::move(stream.captured);
+  return Graph{std::move(stream.captured), life};
+}
+
+void FakeDriver::drop_capture(StreamHandle handle) {
+  static_cast<void>(is_empty(handle));
+  LANYARD_CHECK(!end_capture(handle).has_value(), "the capture was void");
 }
 
 void FakeDriver::replay(const Graph& graph, StreamHandle stream) {
   static_cast<void>(push(stream, "graph", [graph] {
-    for (const Item& item : graph)
+    for (const Item& item : graph.items)
       item();
   }));
 }
 
 Result<uint64_t> FakeDriver::capture_of(StreamHandle handle) {
   LANYARD_RETURN_IF_ERROR(alive("capture_of"));
-  Stream& stream = *static_cast<Stream*>(handle);
+  Stream& stream = stream_of(handle);
   const std::lock_guard lock(mutex_);
   if (stream.capture_void && stream.capture != 0)
     return fault(Fault::kCapture, "capture_of");
   return stream.capture;
+}
+
+Status FakeDriver::follow_capture(StreamHandle handle, std::shared_ptr<std::atomic<bool>> gone) {
+  Stream& stream = stream_of(handle);
+  const std::lock_guard lock(mutex_);
+  if (!options_.follows_captures || stream.life == nullptr)
+    return fault(Fault::kUnsupported, "follow_capture");
+  stream.life->followers.push_back(std::move(gone));
+  return {};
 }
 
 uint64_t FakeDriver::submissions(const std::string& what) {
@@ -339,11 +373,19 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
     std::memcpy(&arguments, argument.data(), sizeof arguments);
     return push(stream, kKernels[which], [this, arguments] { reduce(arguments); });
   }
-  if (which == kLanesKernel) {
+  if (which == kLanesKernel || which == kSmallLanesKernel) {
     gpu::LaneArguments arguments;
-    if (argument.size() != sizeof arguments || threads > gpu::kLaneThreads || threads < gpu::LaneArguments::kLanes)
+    if (argument.size() != sizeof arguments || threads > gpu::kLaneThreads)
       return fault(Fault::kBadArgument, "launch");
     std::memcpy(&arguments, argument.data(), sizeof arguments);
+    const bool fits =
+        which == kLanesKernel
+            ? threads >= gpu::LaneArguments::kLanes && arguments.combination.part_count == 0
+            : blocks == 1 && threads >= 32 * arguments.count &&
+                  (arguments.combination.part_count == 0 || arguments.combination.element == gpu::Element::kDouble ||
+                   arguments.combination.element == gpu::Element::kFloat);
+    if (!fits)
+      return fault(Fault::kBadArgument, "launch");
     return push(stream, kKernels[which], [this, arguments] { run_lanes(arguments); });
   }
   if (which != kCopyKernel) {
@@ -389,6 +431,15 @@ void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments
   }
   if (arguments.marker != 0 && !stopping_ && !lost_)
     write(arguments.marker, arguments.number);
+}
+
+// Each of them indivisible, beside kernels that write them.
+void FakeDriver::move_words(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
+  auto* const target = reinterpret_cast<uint64_t*>(reach(to, bytes));
+  auto* const source = reinterpret_cast<uint64_t*>(reach(from, bytes));
+  for (uint64_t i = 0; target != nullptr && source != nullptr && i < bytes / sizeof(uint64_t); ++i)
+    std::atomic_ref(target[i]).store(std::atomic_ref(source[i]).load(std::memory_order_acquire),
+                                     std::memory_order_release);
 }
 
 void FakeDriver::move(DeviceAddress to, DeviceAddress from, uint64_t bytes, uint64_t mappings) {
@@ -441,59 +492,24 @@ void FakeDriver::reduce(const gpu::CombineArguments& arguments) {
       lost_ = true;
 }
 
-namespace {
-
-// One thread that is a block. What a device cannot reach reads as nothing, and is not written.
-struct LoneTeam {
-  const std::function<uint64_t*(uint64_t)>& word_at;
-  const std::function<void(uint64_t, uint64_t, uint64_t)>& move;
-
-  template <typename Do>
-  uint64_t with(uint64_t address, Do what) const {
-    uint64_t* const word = word_at(address);
-    return word == nullptr ? 0 : what(std::atomic_ref(*word));
-  }
-  uint64_t load(uint64_t address) const {
-    return with(address, [](auto word) { return word.load(std::memory_order_relaxed); });
-  }
-  uint64_t acquire(uint64_t address) const {
-    return with(address, [](auto word) { return word.load(std::memory_order_acquire); });
-  }
-  // What a fence before it orders: a thread analyser does not know fences.
-  void store(uint64_t address, uint64_t value) const {
-    (void)with(address, [value](auto word) {
-      word.store(value, std::memory_order_release);
-      return value;
-    });
-  }
-  void fence() const {}
-  uint64_t exchange(uint64_t address, uint64_t expected, uint64_t value) const {
-    return with(address, [=](auto word) {
-      uint64_t there = expected;
-      word.compare_exchange_strong(there, value);
-      return there;
-    });
-  }
-  uint64_t add(uint64_t address, uint64_t value) const {
-    return with(address, [value](auto word) { return word.fetch_add(value); });
-  }
-  bool leads() const { return true; }
-  uint64_t share(uint64_t value) const { return value; }
-  void copy(uint64_t to, uint64_t from, uint64_t bytes) const { move(to, from, bytes); }
-};
-
-}  // namespace
+void FakeDriver::launch_block(StreamHandle stream, std::function<void(FakeTeam&)> kernel) {
+  static_cast<void>(push(stream, "kernel of the program", [this, kernel = std::move(kernel)] {
+    const std::function reacher = [this](uint64_t address, uint64_t bytes) { return reach(address, bytes); };
+    const std::function mover = [this](uint64_t to, uint64_t from, uint64_t bytes) { move(to, from, bytes); };
+    FakeTeam team{reacher, mover};
+    kernel(team);
+  }));
+}
 
 void FakeDriver::run_lanes(const gpu::LaneArguments& arguments) {
-  const std::function word_at = [this](uint64_t address) { return this->word_at(address); };
+  const std::function reacher = [this](uint64_t address, uint64_t bytes) { return reach(address, bytes); };
   const std::function mover = [this](uint64_t to, uint64_t from, uint64_t bytes) { move(to, from, bytes); };
-  LoneTeam team{word_at, mover};
+  FakeTeam team{reacher, mover};
   std::vector<gpu::LaneView> open;
   for (uint32_t i = 0; i < arguments.count; ++i)
     open.push_back(gpu::view_lane(team, arguments.ends[i], arguments.wait == 0));
   if (arguments.wait == 0) {
     for (const gpu::LaneView& lane : open) {
-      gpu::tell_host(team, lane);
       // The blocks one after another, the last one first.
       const uint32_t teams = lane.chunks > 1 ? 3 : 1;
       for (uint32_t which = teams; which-- > 0;)
@@ -504,14 +520,20 @@ void FakeDriver::run_lanes(const gpu::LaneArguments& arguments) {
   while (arguments.wait != 0 && !open.empty() && !stopping_ && !lost_) {
     std::erase_if(open, [&](const gpu::LaneView& lane) {
       switch (gpu::look_at_lane(team, lane, true)) {
-        case gpu::LaneLook::kComplete: gpu::tell_host(team, lane); return true;
+        case gpu::LaneLook::kComplete: gpu::end_wait(team, lane); return true;
         case gpu::LaneLook::kMayCopy: (void)gpu::copy_chunks(team, lane); return false;
         case gpu::LaneLook::kNothing: break;
+      }
+      if (gpu::looks_in_slot(lane) && gpu::empty_slot(team, lane)) {
+        gpu::end_wait(team, lane);
+        return true;
       }
       return gpu::is_gone(team, lane) || team.load(arguments.released) != 0;
     });
     std::this_thread::sleep_for(std::chrono::microseconds(open.empty() ? 0 : 20));
   }
+  if (arguments.combination.part_count != 0)
+    reduce(arguments.combination);
   if (arguments.marker != 0 && !stopping_ && !lost_)
     write(arguments.marker, arguments.number);
 }
@@ -554,7 +576,9 @@ Status FakeDriver::copy(StreamHandle stream, DeviceAddress to, DeviceAddress fro
   const Result<int> device = inside("copy engine");
   if (!device.ok())
     return device.status();
-  return push(stream, "copy engine", [this, to, from, bytes] { move(to, from, bytes); });
+  return push(stream, "copy engine", [this, to, from, bytes] {
+    (to | from | bytes) % sizeof(uint64_t) == 0 ? move_words(to, from, bytes) : move(to, from, bytes);
+  });
 }
 
 }  // namespace lanyard

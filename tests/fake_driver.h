@@ -4,8 +4,8 @@
 // a memfd: mapped without access at its device address, so that a host that touches it faults, and readable elsewhere
 // for the "device". Host memory has device addresses that are no host addresses, and only once it is registered.
 // Kernels are host functions with the names of kernels.cu; what is mapped after a launch of `serve` is out of its
-// reach, as it is for tools that check memory. Asking a stream that is being captured whether it is empty voids the
-// capture, as it does with the vendors.
+// reach, as it is for tools that check memory. The null handle is the current device's default stream. Asking a stream
+// that is being captured whether it is empty voids the capture, as it does with the vendors.
 #ifndef LANYARD_TESTS_FAKE_DRIVER_H_
 #define LANYARD_TESTS_FAKE_DRIVER_H_
 
@@ -30,6 +30,7 @@
 #include "gpu/device/driver_error.h"
 #include "gpu/combination.h"
 #include "gpu/device/kernel_arguments.h"
+#include "tests/fake_team.h"
 
 namespace lanyard {
 
@@ -37,9 +38,14 @@ namespace lanyard {
 class FakeDriver final : public gpu::Driver {
  public:
   using Item = std::function<void()>;
-  using Graph = std::vector<Item>;
+  // What was captured, with all that it is kept alive by: its copies, and replays that have not ended.
+  struct Graph {
+    std::vector<Item> items;
+    std::shared_ptr<void> life;
+  };
 
   struct Options {
+    const char* kind = "fake";
     int devices = 1;
     bool writes_words = true;
     bool awaits_words = true;
@@ -47,6 +53,9 @@ class FakeDriver final : public gpu::Driver {
     bool peers = true;  // devices reach each other
     int confined = -1;  // but this one, which reaches no other
     bool adds_indivisibly = true;
+    bool follows_captures = true;
+    bool maps_once = false;    // what is lent is mapped at one address, for whichever device
+    bool unmap_waits = false;  // to give a loan back waits until no stream of the device has anything to do
     size_t queue = 1024;
   };
 
@@ -58,12 +67,18 @@ class FakeDriver final : public gpu::Driver {
 
   gpu::StreamHandle make_program_stream(int device = 0);
   void call_host(gpu::StreamHandle stream, Item body);
+  // A kernel of one block.
+  void launch_block(gpu::StreamHandle stream, std::function<void(FakeTeam&)> kernel);
   void begin_capture(gpu::StreamHandle stream);
   // Null: the capture was voided.
   std::optional<Graph> end_capture(gpu::StreamHandle stream);
+  // Something not allowed in it voids it, and it is ended: nothing comes of it.
+  void drop_capture(gpu::StreamHandle stream);
   void replay(const Graph& graph, gpu::StreamHandle stream);
   // Device memory, which the caller may not touch but through at().
   std::byte* make_memory(uint64_t bytes, int device = 0);
+  // The same of a pool's (cudaMallocAsync), which cannot be lent.
+  std::byte* make_pool_memory(uint64_t bytes, int device = 0);
   std::byte* at(const void* device_memory) { return reach(reinterpret_cast<uint64_t>(device_memory), 1); }
   // Sets the calling thread's current device, as a run-time library does.
   void set_device(int device);
@@ -73,6 +88,8 @@ class FakeDriver final : public gpu::Driver {
   // From now on every call fails, and streams stand still, as after a kernel's illegal access.
   void lose_device() { lost_ = true; }
   void refuse_registration(bool refuse) { refuse_registration_ = refuse; }
+  // The page of this address is no memory, but a card's registers.
+  void make_registers(const void* page);
   // Launches but for so many next ones.
   void refuse_launches_after(int launches) { launches_left_ = launches; }
   // The kernel `serve` finds no command meanwhile, nor ends.
@@ -84,7 +101,7 @@ class FakeDriver final : public gpu::Driver {
 
   // ---- Driver
 
-  const char* kind() const override { return "fake"; }
+  const char* kind() const override { return options_.kind; }
   int device_count() const override { return options_.devices; }
   Result<gpu::DeviceFacts> facts(int device) override;
   Result<gpu::ContextHandle> context_of_device(int device) override;
@@ -99,12 +116,13 @@ class FakeDriver final : public gpu::Driver {
   void destroy_stream(gpu::StreamHandle stream) override;
   Result<bool> is_empty(gpu::StreamHandle stream) override;
   Result<uint64_t> capture_of(gpu::StreamHandle stream) override;
+  Status follow_capture(gpu::StreamHandle stream, std::shared_ptr<std::atomic<bool>> gone) override;
   Status run_memory_ops(gpu::StreamHandle stream, std::span<const gpu::MemoryOp> ops) override;
   Result<gpu::KernelHandle> load_kernel(const char* name) override;
   Status launch(gpu::StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
                 std::span<const std::byte> argument, Order order) override;
   Status copy(gpu::StreamHandle stream, gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes) override;
-  Status register_host(void* memory, uint64_t bytes) override;
+  Status register_host(void* memory, uint64_t bytes, Pages pages) override;
   void unregister_host(void* memory) override;
   Result<void*> allocate_host(uint64_t bytes) override;
   void free_host(void* memory) override;
@@ -116,6 +134,14 @@ class FakeDriver final : public gpu::Driver {
   void give_back(gpu::DeviceAddress base) override;
 
  private:
+  // What those who follow a capture wait for happens with its destruction.
+  struct Life {
+    ~Life() {
+      for (const auto& each : followers)
+        each->store(true);
+    }
+    std::vector<std::shared_ptr<std::atomic<bool>>> followers;
+  };
   struct Stream {
     int device = 0;
     bool stop = false;
@@ -123,7 +149,8 @@ class FakeDriver final : public gpu::Driver {
     std::deque<Item> items;
     uint64_t capture = 0;
     bool capture_void = false;
-    Graph captured;
+    std::vector<Item> captured;
+    std::shared_ptr<Life> life;
     std::condition_variable changed;
     std::thread thread;
   };
@@ -138,13 +165,18 @@ class FakeDriver final : public gpu::Driver {
     std::shared_ptr<void> file;  // what it is a mapping of
     std::byte* window = nullptr;
     bool borrowed = false;
+    bool pooled = false;
   };
 
   static Status fault(gpu::Fault fault, const char* call);
   Status alive(const char* call) const;
   // The calling thread's context's device, or why there is none.
   Result<int> inside(const char* call);
+  // That of the handle; null is the current device's default stream.
+  Stream& stream_of(gpu::StreamHandle handle);
   void serve(Stream& stream);
+  // Whether no stream of the device has anything to do.
+  bool is_idle(int device);
   Status push(gpu::StreamHandle stream, std::string what, Item item);
   gpu::StreamHandle start_stream(int device);
   gpu::DeviceAddress map(uint64_t bytes, int device, std::shared_ptr<void> file, bool borrowed);
@@ -164,12 +196,14 @@ class FakeDriver final : public gpu::Driver {
   void reduce(const gpu::CombineArguments& arguments);
   void run_lanes(const gpu::LaneArguments& arguments);
   void serve_copies(const gpu::ServeArguments& arguments, uint64_t mappings);
+  void move_words(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes);
   void move(gpu::DeviceAddress to, gpu::DeviceAddress from, uint64_t bytes, uint64_t mappings = UINT64_MAX);
 
   const Options options_;
   std::atomic<bool> lost_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> refuse_registration_{false};
+  std::set<const void*> registers_;  // pages
   std::atomic<int> launches_left_{1 << 30};
   std::atomic<bool> server_held_{false};
 
@@ -177,6 +211,7 @@ class FakeDriver final : public gpu::Driver {
   std::vector<int> contexts_;  // a context is the address of its device's place
   std::map<std::thread::id, gpu::ContextHandle> current_;
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::map<int, gpu::StreamHandle> default_streams_;  // by device, once they are used
   std::map<std::string, uint64_t> submissions_;
   uint64_t captures_ = 0;
 

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <thread>
 
 #include "tests/fake_driver.h"
 
@@ -62,13 +64,20 @@ void FakeDriver::free_all() {
     std::free(memory);
 }
 
-Status FakeDriver::register_host(void* memory, uint64_t bytes) {
+void FakeDriver::make_registers(const void* page) {
+  const std::lock_guard lock(memory_mutex_);
+  registers_.insert(page);
+}
+
+Status FakeDriver::register_host(void* memory, uint64_t bytes, Pages pages) {
   const Result<int> device = inside("register_host");
   if (!device.ok())
     return device.status();
   if (refuse_registration_)
     return fault(Fault::kNoMemory, "register_host");
   const std::lock_guard lock(memory_mutex_);
+  if (registers_.contains(memory) != (pages == Pages::kRegisters))
+    return fault(Fault::kNoMemory, "register_host");
   const bool is_new = registered_.emplace(reinterpret_cast<uint64_t>(memory), HostRange{bytes, mappings_ + 1}).second;
   mappings_ += is_new ? 1 : 0;
   return is_new ? Status{} : fault(Fault::kAlreadyRegistered, "register_host");
@@ -92,7 +101,7 @@ uint64_t FakeDriver::mapped_loans() {
 
 Result<void*> FakeDriver::allocate_host(uint64_t bytes) {
   void* const memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  const Status status = register_host(memory, bytes);
+  const Status status = register_host(memory, bytes, Pages::kMemory);
   if (!status.ok()) {
     std::free(memory);
     return status;
@@ -142,6 +151,13 @@ std::byte* FakeDriver::make_memory(uint64_t bytes, int device) {
   return reinterpret_cast<std::byte*>(allocate(bytes).value());
 }
 
+std::byte* FakeDriver::make_pool_memory(uint64_t bytes, int device) {
+  std::byte* const made = make_memory(bytes, device);
+  const std::lock_guard lock(memory_mutex_);
+  memory_.at(reinterpret_cast<DeviceAddress>(made)).pooled = true;
+  return made;
+}
+
 void FakeDriver::free(DeviceAddress base) {
   const std::lock_guard lock(memory_mutex_);
   const auto found = memory_.find(base);
@@ -171,6 +187,11 @@ Result<gpu::Driver::IpcHandle> FakeDriver::lend(DeviceAddress base) {
   const Result<int> device = inside("lend");
   if (!device.ok())
     return device.status();
+  {
+    const std::lock_guard lock(memory_mutex_);
+    if (const auto found = memory_.find(base); found != memory_.end() && found->second.pooled)
+      return fault(Fault::kUnsupported, "lend");
+  }
   IpcHandle handle{};
   std::memcpy(handle.data(), &base, sizeof base);
   return handle;
@@ -189,12 +210,32 @@ Result<DeviceAddress> FakeDriver::borrow(const IpcHandle& handle) {
     if (found == memory_.end())
       return fault(Fault::kBadArgument, "borrow");
     lent = found->second;
+    const auto mapped = std::find_if(memory_.begin(), memory_.end(), [&](const auto& each) {
+      return each.second.borrowed && each.second.file == lent.file;
+    });
+    if (options_.maps_once && mapped != memory_.end())
+      return mapped->first;
   }
   if (lent.device != device.value() && !options_.peers)
     return fault(Fault::kUnsupported, "borrow");
   return map(lent.bytes, lent.device, lent.file, true);
 }
 
-void FakeDriver::give_back(DeviceAddress base) { free(base); }
+void FakeDriver::give_back(DeviceAddress base) {
+  const Result<int> device = inside("give_back");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (options_.unmap_waits && device.ok() && !stopping_ && !is_idle(device.value())) {
+    LANYARD_CHECK(std::chrono::steady_clock::now() < deadline, "no stream waits for whoever unmaps");
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  free(base);
+}
+
+bool FakeDriver::is_idle(int device) {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(streams_.begin(), streams_.end(), [device](const auto& stream) {
+    return stream->device != device || (stream->items.empty() && !stream->busy);
+  });
+}
 
 }  // namespace lanyard

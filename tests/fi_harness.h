@@ -76,7 +76,7 @@ using Owned = std::unique_ptr<T, CloseFid>;
 
 struct NodeOptions {
   uint64_t caps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER;
-  int mr_mode = FI_MR_ENDPOINT | FI_MR_PROV_KEY;
+  int mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   size_t tx_size = 0;     // 0: what the provider offers
   bool selective = true;  // entries in the queue only on FI_COMPLETION
   bool enable = true;     // the endpoint

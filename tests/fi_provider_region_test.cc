@@ -60,14 +60,9 @@ TEST(FiRegion, UsersMayChooseKeys) {
   ASSERT_EQ(defer_write(node, &word, 8, {0, kKey}, {trigger.get(), 0}), 0);
   EXPECT_TRUE(eventually([&] { return successes(landed) == 1; }));
   EXPECT_EQ(target, 6u);
-  const auto second = node.raw_region(&word, sizeof word, kKey);
-  ASSERT_EQ(fi_mr_bind(second.get(), &node.ep->fid, 0), 0);
-  EXPECT_EQ(fi_mr_enable(second.get()), -FI_EADDRINUSE);
   region.reset();
-  EXPECT_EQ(fi_mr_enable(second.get()), 0);
-  fid_mr* large = nullptr;
-  EXPECT_EQ(fi_mr_reg(node.domain.get(), &word, 8, FI_REMOTE_WRITE, 0, uint64_t{1} << 40, 0, &large, nullptr),
-            -FI_EINVAL);
+  const auto second = node.region(&word, sizeof word, nullptr, kKey);
+  EXPECT_EQ(fi_mr_key(second.get()), kKey);
 }
 
 TEST(FiAddresses, AreCompleteOnceUsed) {
@@ -93,6 +88,7 @@ TEST(FiSettings, MistakesAreNoDomain) {
                                                                   {"LANYARD_FI_POOL", "deep"},
                                                                   {"LANYARD_FI_MMIO", "yes"},
                                                                   {"LANYARD_FI_TIES", ""},
+                                                                  {"LANYARD_FI_LIKE", "2.1"},
                                                                   {"LANYARD_SIM_WIRE", "string"}}) {
     const Variable wrong(name, value);
     EXPECT_EQ(get_info({}), nullptr) << name;
@@ -102,6 +98,18 @@ TEST(FiSettings, MistakesAreNoDomain) {
     fid_domain* domain = nullptr;
     EXPECT_EQ(fi_domain(fabric, info.get(), &domain, nullptr), -FI_EINVAL) << name;
   }
+}
+
+TEST(FiAddresses, SymmetricVectorsAreTaken) {
+  Loner node;
+  fi_av_attr attributes = {};
+  attributes.type = FI_AV_TABLE;
+  attributes.flags = FI_SYMMETRIC;
+  fid_av* made = nullptr;
+  ASSERT_EQ(fi_av_open(node.domain.get(), &attributes, &made, nullptr), 0);
+  const Owned<fid_av> symmetric(made);
+  attributes.flags = FI_SYMMETRIC | FI_EVENT;
+  EXPECT_LT(fi_av_open(node.domain.get(), &attributes, &made, nullptr), 0);
 }
 
 }  // namespace

@@ -19,8 +19,25 @@ TEST(FiProvider, IsListed) {
   EXPECT_EQ(info->ep_attr->type, FI_EP_RDM);
   EXPECT_EQ(info->ep_attr->max_msg_size, size_t{1} << 30);
   EXPECT_EQ(info->tx_attr->size, 1024u);
-  EXPECT_EQ(info->domain_attr->mr_mode, FI_MR_ENDPOINT | FI_MR_PROV_KEY);
+  EXPECT_EQ(info->domain_attr->mr_mode, FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
   EXPECT_EQ(info->caps & FI_RMA_EVENT, FI_RMA_EVENT);
+}
+
+// Programs look at the card's place on the bus without asking whether there is one.
+TEST(FiProvider, DescribesItsCard) {
+  const Info info = get_info({});
+  ASSERT_NE(info, nullptr);
+  const Info copy(fi_dupinfo(info.get()));
+  ASSERT_NE(copy, nullptr);
+  EXPECT_NE(copy->nic, info->nic);
+  for (const fi_info* one : {info.get(), copy.get()}) {
+    ASSERT_NE(one->nic, nullptr);
+    ASSERT_NE(one->nic->bus_attr, nullptr);
+    EXPECT_EQ(one->nic->bus_attr->bus_type, FI_BUS_UNKNOWN);
+    EXPECT_STREQ(one->nic->device_attr->name, "cxi0");
+    EXPECT_EQ(one->nic->link_attr->state, FI_LINK_UP);
+  }
+  EXPECT_NE(fi_tostr(info.get(), FI_TYPE_INFO), nullptr);
 }
 
 TEST(FiProvider, OffersNothingThatItCannotDo) {
@@ -29,7 +46,7 @@ TEST(FiProvider, OffersNothingThatItCannotDo) {
   EXPECT_EQ(get_info({.mr_mode = FI_MR_PROV_KEY}), nullptr);  // not bound to endpoints
   EXPECT_EQ(get_info({.tx_size = 4096}), nullptr);
   const Info ordered = hints_of({});
-  ordered->tx_attr->msg_order = FI_ORDER_WAW;
+  ordered->tx_attr->msg_order = FI_ORDER_RAW;
   fi_info* info = nullptr;
   EXPECT_EQ(fi_getinfo(FI_VERSION(1, 15), nullptr, nullptr, 0, ordered.get(), &info), -FI_ENODATA);
 }
@@ -65,6 +82,9 @@ class FiTransfer : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Wires, FiTransfer, testing::Values("shm", "tcp"));
+
+// MPIs keep no more for a name.
+TEST_P(FiTransfer, NamesAreShort) { EXPECT_LE(Node::name_of(a_->ep.get()).size(), size_t{FI_NAME_MAX}); }
 
 TEST_P(FiTransfer, DeferredWriteWaitsForItsTriggerAndIsCountedAtBothEnds) {
   for (size_t bytes = 1; bytes <= size_t{1} << 20; bytes *= 32) {

@@ -236,7 +236,7 @@ contains
     call check_class(code, MPI_ERR_COUNT, "a negative count")
     call MPIX_Neighbor_alltoallw_init(numbers, [1], [0_MPI_ADDRESS_KIND], [MPI_INTEGER], more, [1], &
                                       [0_MPI_ADDRESS_KIND], [MPI_INTEGER], MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
-    call check(code /= MPI_SUCCESS, "neighbours without a topology")
+    call check_class(code, MPI_ERR_TOPOLOGY, "neighbours without a topology")
     call check(request == MPI_REQUEST_NULL, "a refused call makes no request")
     call barriers()
   end subroutine

@@ -1,135 +1,14 @@
 // The API on GPU streams and GPU memory, on real ranks: --config=cuda or --config=hip. Without a GPU it says so, and
 // ends well. The program can be carried to another machine; mpi_suite.h says how its ranks work together.
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <optional>
+#include <string>
 
-#include "gpu/device/driver.h"
-#include "gpu/device/open_driver.h"
-#include "tests/api_objects.h"
-#include "tests/gpu_program.h"
+#include "tests/gpu_api.h"
+#include "tests/gpu_test_kernels.h"
 
 namespace lanyard::api_test {
 namespace {
-
-using gpu::DeviceAddress;
-using gpu::Inside;
-using gpu::StreamHandle;
-
-// The program's own use of the vendor's driver: one for the process.
-class Gpu {
- public:
-  static Gpu* get() {
-    static std::unique_ptr<Gpu> the_gpu = open();
-    return the_gpu.get();
-  }
-  gpu::Driver& driver() { return *driver_; }
-  GpuProgram& program() { return program_; }
-  gpu::ContextHandle context() const { return context_; }
-  MPIX_Queue_type type() const { return std::string(driver_->kind()) == "cuda" ? MPIX_QUEUE_CUDA : MPIX_QUEUE_HIP; }
-  MPIX_Queue_type other_type() const { return type() == MPIX_QUEUE_CUDA ? MPIX_QUEUE_HIP : MPIX_QUEUE_CUDA; }
-
- private:
-  explicit Gpu(std::unique_ptr<gpu::Driver> driver) : driver_(std::move(driver)), program_(driver_->kind()) {
-    const int device = rank() % driver_->device_count();
-    context_ = driver_->context_of_device(device).value();
-  }
-  static std::unique_ptr<Gpu> open() {
-    Result<std::unique_ptr<gpu::Driver>> driver = gpu::open_driver();
-    if (driver.ok() && driver.value()->device_count() > 0)
-      return std::unique_ptr<Gpu>(new Gpu(std::move(driver.value())));
-    if (rank() == 0)
-      std::printf("no GPU: %s\n", driver.status().message().c_str());
-    return nullptr;
-  }
-
-  std::unique_ptr<gpu::Driver> driver_;
-  GpuProgram program_;
-  gpu::ContextHandle context_ = nullptr;
-};
-
-// The rank's device is current while it lives.
-class GpuApi : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (Gpu::get() == nullptr)
-      GTEST_SKIP() << "this machine has no GPU";
-    inside_.emplace(gpu().driver(), gpu().context());
-    handle_ = gpu().driver().make_stream().value();
-    ASSERT_TRUE(ok(MPIX_Queue_init(&queue_, gpu().type(), &handle_)));
-  }
-  void TearDown() override {
-    if (Gpu::get() == nullptr)
-      return;
-    if (queue_ != MPIX_QUEUE_NULL) {
-      EXPECT_TRUE(ok(MPIX_Queue_free(&queue_)));
-    }
-    for (const DeviceAddress memory : memory_)
-      gpu().driver().free(memory);
-    for (void* memory : pinned_)
-      gpu().driver().free_host(memory);
-    gpu().driver().destroy_stream(handle_);
-    inside_.reset();
-  }
-  static Gpu& gpu() { return *Gpu::get(); }
-
-  std::byte* device_memory(size_t bytes) {
-    memory_.push_back(gpu().driver().allocate(bytes + 1).value());
-    return reinterpret_cast<std::byte*>(memory_.back());
-  }
-  std::byte* pinned(size_t bytes) {
-    pinned_.push_back(gpu().driver().allocate_host(bytes + 1).value());
-    return static_cast<std::byte*>(pinned_.back());
-  }
-  // In the stream.
-  void copy(void* to, const void* from, size_t bytes) {
-    if (bytes > 0) {
-      EXPECT_TRUE(gpu()
-                      .driver()
-                      .copy(handle_, reinterpret_cast<DeviceAddress>(to), reinterpret_cast<DeviceAddress>(from), bytes)
-                      .ok());
-    }
-  }
-  void synchronize() {
-    while (true) {
-      const Result<bool> empty = gpu().driver().is_empty(handle_);
-      ASSERT_TRUE(empty.ok()) << empty.status().to_string();
-      if (empty.value())
-        return;
-    }
-  }
-  static void fill(std::byte* memory, size_t bytes, uint64_t seed) {
-    for (size_t i = 0; i < bytes; ++i)
-      memory[i] = static_cast<std::byte>(content_word(seed, i / 8) >> (8 * (i % 8)));
-  }
-  static size_t mistakes(const std::byte* memory, size_t bytes, uint64_t seed) {
-    size_t wrong = 0;
-    for (size_t i = 0; i < bytes; ++i)
-      wrong += memory[i] != static_cast<std::byte>(content_word(seed, i / 8) >> (8 * (i % 8)));
-    return wrong;
-  }
-  // Whether it is all ranks' content as numbers of 64 bits, added up.
-  static bool is_sum(const std::byte* memory, size_t bytes, int round, int number) {
-    for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
-      uint64_t sum = 0;
-      for (int each = 0; each < ranks(); ++each)
-        sum += content_word(seed_of(each, 0, round, number), i);
-      uint64_t found = 0;
-      std::memcpy(&found, memory + i * sizeof found, sizeof found);
-      if (found != sum)
-        return false;
-    }
-    return true;
-  }
-
-  StreamHandle handle_ = nullptr;
-  MPIX_Queue queue_ = MPIX_QUEUE_NULL;
-
- private:
-  std::optional<Inside> inside_;
-  std::vector<DeviceAddress> memory_;
-  std::vector<void*> pinned_;
-};
 
 // Every combination of host and device memory on the two sides, to the partner and to oneself.
 TEST_F(GpuApi, MessagesOfEveryLengthBetweenEveryKindOfMemory) {
@@ -335,6 +214,84 @@ TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
   }
 }
 
+// Where each rank has a GPU of its own: no card takes part.
+TEST_F(GpuApi, ExchangesAndCollectivesGoByLanes) {
+  const char* const peer = std::getenv("LANYARD_PEER");
+  const char* const shared = std::getenv("LANYARD_GPU_SHARED");
+  const bool together = shared != nullptr && std::strcmp(shared, "no") == 0;  // by NVIDIA's MPS
+  if ((peer != nullptr && std::strcmp(peer, "off") == 0) || ranks() < 2 ||
+      (gpu().driver().device_count() < ranks() && !together))
+    GTEST_SKIP() << "LANYARD_PEER is off, or the ranks have no GPU each";
+  constexpr int kIterations = 50, kDownwards = 0, kUpwards = 1;
+  const int size = ranks(), periodic = 1;
+  MPI_Comm ring = MPI_COMM_NULL;
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring)));
+  const int lower = (rank() + size - 1) % size, higher = (rank() + 1) % size;
+  for (const size_t bytes : {size_t{8}, size_t{4096}, (size_t{1} << 20) + 8}) {
+    const int count = static_cast<int>(bytes);
+    std::byte* const source = pinned(2 * kIterations * bytes);
+    std::byte* const found = pinned(2 * kIterations * bytes);
+    std::byte* const summed = pinned(kIterations * bytes);
+    std::byte* const out = device_memory(2 * bytes);
+    std::byte* const in = device_memory(2 * bytes);
+    std::byte* const sums = device_memory(bytes);
+    constexpr int kEach = 3;
+    MPI_Request each[kEach];
+    ASSERT_TRUE(
+        ok(MPIX_Neighbor_alltoall_init(out, count, MPI_BYTE, in, count, MPI_BYTE, ring, MPI_INFO_NULL, &each[0])));
+    ASSERT_TRUE(ok(MPIX_Allreduce_init(out, sums, count / static_cast<int>(sizeof(uint64_t)), MPI_UINT64_T, MPI_SUM,
+                                       MPI_COMM_WORLD, MPI_INFO_NULL, &each[1])));
+    ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &each[2])));
+    step("matching collectives");
+    ASSERT_TRUE(ok(MPIX_Matchall(kEach, each, MPI_STATUSES_IGNORE)));
+    for (const MPI_Request request : each) {
+      EXPECT_EQ(route_of(request), "lane");
+      EXPECT_EQ(fact_of(request, "lanyard_entries"), "0");
+    }
+    void* graph = nullptr;
+    for (const bool replayed : {false, true}) {
+      if (replayed) {
+        ASSERT_TRUE(gpu().program().begin_capture(handle_).ok());
+        EXPECT_TRUE(ok(MPIX_Enqueue_start(queue_, &each[0])));
+        EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue_, &each[0])));
+        for (MPI_Request* alternating : {&each[1], &each[2]})
+          EXPECT_TRUE(fails(MPIX_Enqueue_start(queue_, alternating), MPI_ERR_UNSUPPORTED_OPERATION,
+                            {"alternates between two"}));
+        const Result<void*> captured = gpu().program().end_capture(handle_);
+        ASSERT_TRUE(captured.ok()) << captured.status().to_string();
+        graph = captured.value();
+      }
+      step("collectives");
+      for (size_t i = 0; i < kIterations; ++i) {
+        for (const int way : {kDownwards, kUpwards})
+          fill(source + (2 * i + static_cast<size_t>(way)) * bytes, bytes,
+               seed_of(rank(), way, static_cast<int>(i), replayed));
+        copy(out, source + 2 * i * bytes, 2 * bytes);
+        if (replayed) {
+          ASSERT_TRUE(gpu().program().replay(graph, handle_).ok());
+        } else {
+          ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, kEach, each)));
+          ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, kEach, each)));
+        }
+        copy(found + 2 * i * bytes, in, 2 * bytes);
+        copy(summed + i * bytes, sums, bytes);
+      }
+      ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
+      for (size_t i = 0; i < kIterations; ++i) {
+        const int round = static_cast<int>(i);
+        ASSERT_EQ(mistakes(found + 2 * i * bytes, bytes, seed_of(lower, kUpwards, round, replayed)), 0u) << i;
+        ASSERT_EQ(mistakes(found + (2 * i + 1) * bytes, bytes, seed_of(higher, kDownwards, round, replayed)), 0u) << i;
+        if (!replayed) {
+          ASSERT_TRUE(is_sum(summed + i * bytes, bytes, round, 0)) << i;
+        }
+      }
+    }
+    for (MPI_Request& request : each)
+      EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  }
+  MPI_Comm_free(&ring);
+}
+
 // In the order of ranks, to the bits that hosts come to.
 TEST_F(GpuApi, ContributionsOfGpusCombineToTheBitsOfHosts) {
   constexpr size_t kCount = 1000;
@@ -383,6 +340,61 @@ TEST_F(GpuApi, ContributionsThatAGpuCannotCombineAreRefused) {
   }
 }
 
+// By the card, and by lanes where there are any; every word is looked at by the kernel.
+TEST_F(GpuApi, AKernelStartsAndWaits) {
+  using How = ExchangeArguments::How;
+  constexpr uint64_t kLaunches = 3, kIterations = 10;
+  const Result<void*> kernel = gpu().program().load_kernel(kTestKernels, "exchange");
+  ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+  auto* const counts = reinterpret_cast<unsigned long long*>(pinned(2 * sizeof(unsigned long long)));
+  for (const uint64_t words : {1u, 1000u, 100'000u}) {
+    const int bytes = static_cast<int>(words * sizeof(uint64_t));
+    for (const How how : {How::kByThread, How::kByBlocks, How::kStored}) {
+      step("a kernel");
+      std::byte* const out = device_memory(static_cast<size_t>(bytes));
+      std::byte* const in = device_memory(static_cast<size_t>(bytes));
+      Requests requests;
+      requests.send(out, bytes, partner(), 12);
+      requests.receive(in, bytes, partner(), 12);
+      requests.match();
+      MPIX_Device_requests *sends = nullptr, *receives = nullptr;
+      ASSERT_TRUE(ok(MPIX_Device_requests_create(queue_, 1, requests.at(0), &sends)));
+      ASSERT_TRUE(ok(MPIX_Device_requests_create(queue_, 1, requests.at(1), &receives)));
+      counts[0] = counts[1] = 0;
+      const unsigned blocks = how == How::kByThread ? 1 : 4;
+      for (uint64_t launch = 0; launch < kLaunches; ++launch) {
+        const ExchangeArguments arguments{
+            how,
+            sends,
+            receives,
+            reinterpret_cast<uint64_t*>(out),
+            reinterpret_cast<const uint64_t*>(in),
+            words,
+            launch * kIterations,
+            (launch + 1) * kIterations,
+            static_cast<uint64_t>(rank()),
+            static_cast<uint64_t>(partner()),
+            &counts[0],
+            &counts[1],
+        };
+        ASSERT_TRUE(gpu().program().launch(handle_, kernel.value(), blocks, 256, arguments).ok());
+      }
+      ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
+      EXPECT_EQ(counts[0], 0u) << words << " words, in way " << how;
+      EXPECT_EQ(counts[1] % blocks, 0u) << "the blocks are not of one mind";
+      if (how != How::kStored) {
+        EXPECT_EQ(counts[1], 0u);
+      }
+      EXPECT_TRUE(ok(MPIX_Device_requests_free(queue_, &sends)));
+      EXPECT_TRUE(ok(MPIX_Device_requests_free(queue_, &receives)));
+      // Ordinary requests again.
+      ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, requests.count(), requests.data())));
+      ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, requests.count(), requests.data())));
+      ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
+    }
+  }
+}
+
 TEST_F(GpuApi, WhatIsWrongIsSaid) {
   MPIX_Queue another = MPIX_QUEUE_NULL;
   EXPECT_TRUE(fails(MPIX_Queue_init(&another, gpu().type(), &handle_), MPIX_ERR_BUSY));
@@ -419,9 +431,14 @@ TEST_F(GpuApi, AnUnfinishedCaptureIsRefused) {
   (void)gpu().program().end_capture(handle_);
   EXPECT_TRUE(fails(MPIX_Queue_free(&queue_), MPIX_ERR_BUSY));
   queue_ = MPIX_QUEUE_NULL;
+  handle_ = nullptr;  // what has a queue must not be destroyed
 }
 
 }  // namespace
 }  // namespace lanyard::api_test
 
-int main(int argc, char** argv) { return lanyard::mpi_suite::run(&argc, &argv); }
+int main(int argc, char** argv) {
+  // Well before a test's patience ends.
+  setenv("LANYARD_DEADLINE_S", std::to_string(lanyard::mpi_suite::patience().count() / 6).c_str(), 0);
+  return lanyard::mpi_suite::run(&argc, &argv);
+}

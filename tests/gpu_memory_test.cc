@@ -251,7 +251,16 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   lab.other.give_back(borrowed.value());
   EXPECT_EQ(lab.driver.mapped_loans(), 1u);
   ASSERT_TRUE(is_ok(copy(lab.other, host, more.value(), 8000)));
+  EXPECT_FALSE(lab.other.may_unmap());
   lab.other.give_back(more.value());
+  // Until somebody may wait for the device; or somebody wants it again.
+  EXPECT_EQ(lab.driver.mapped_loans(), 1u);
+  EXPECT_EQ(lab.other.borrow(second.value(), DeviceMemory::kHost).value(), more.value());
+  EXPECT_FALSE(lab.other.may_unmap());
+  lab.other.give_back(more.value());
+  EXPECT_TRUE(lab.other.may_unmap());
+  lab.other.unmap();
+  EXPECT_FALSE(lab.other.may_unmap());
   EXPECT_EQ(lab.driver.mapped_loans(), 0u);
   lab.other.give_staging(host);
 }
@@ -267,12 +276,50 @@ TEST(GpuMemoryTest, WhatIsLentIsMappedForEachDeviceThatAsks) {
   EXPECT_NE(first, second);
   EXPECT_EQ(lab.driver.mapped_loans(), 2u);
   lab.other.give_back(first);
+  lab.other.unmap();
   EXPECT_EQ(lab.driver.mapped_loans(), 1u);
   std::byte* const near = lab.make_memory(1000, 1);
   ASSERT_TRUE(is_ok(copy(lab.other, near, second, 1000)));
   EXPECT_TRUE(holds(lab.driver.at(near), 1000, 5));
   lab.other.give_back(second);
+  lab.other.unmap();
   EXPECT_EQ(lab.driver.mapped_loans(), 0u);
+}
+
+// As HIP does: the first device keeps what it has.
+TEST(GpuMemoryTest, WhereADriverMapsOnceTheSecondDeviceIsRefused) {
+  FakeLab lab({.devices = 2, .maps_once = true});
+  std::byte* const lent = lab.make_memory(1000, 0);
+  fill(lab.driver.at(lent), 1000, 5);
+  const DeviceMemory::Loan loan = lab.own.lend(lent, 1000).value();
+  std::byte* const first = lab.other.borrow(loan, 0).value();
+  EXPECT_EQ(lab.other.borrow(loan, 1).status().code(), Code::kUnsupported);
+  std::byte* const near = lab.make_memory(1000, 0);
+  ASSERT_TRUE(is_ok(copy(lab.other, near, first, 1000)));
+  EXPECT_TRUE(holds(lab.driver.at(near), 1000, 5));
+  lab.other.give_back(first);
+}
+
+// The stream waits for what the thread that gives back does next.
+TEST(GpuMemoryTest, ToGiveBackDoesNotWaitForTheDevice) {
+  FakeLab lab({.unmap_waits = true});
+  const DeviceMemory::Loan loan = lab.own.lend(lab.make_memory(1000, 0), 1000).value();
+  std::byte* const borrowed = lab.other.borrow(loan, 0).value();
+  std::atomic<bool> given{false};
+  lab.driver.call_host(lab.driver.make_program_stream(), [&] { given.wait(false); });
+  lab.other.give_back(borrowed);
+  EXPECT_TRUE(lab.other.may_unmap());
+  // Nor does who wants something else meanwhile wait for who unmaps.
+  std::thread unmapper([&] { lab.other.unmap(); });
+  while (lab.other.may_unmap())
+    std::this_thread::yield();
+  EXPECT_EQ(lab.other.borrow(loan, 0).status().code(), Code::kUnsupported);
+  const DeviceMemory::Loan second = lab.own.lend(lab.make_memory(1000, 0), 1000).value();
+  EXPECT_TRUE(lab.other.borrow(second, 0).ok());
+  given = true;
+  given.notify_all();
+  unmapper.join();
+  EXPECT_TRUE(lab.other.borrow(loan, 0).ok());
 }
 
 // A loan comes from another process, which may have written there what it likes.
@@ -296,6 +343,7 @@ TEST(GpuMemoryTest, LoansLieWithinTheLendersAllocation) {
   for (int known = 0; known < 2; ++known) {
     for (const DeviceMemory::Loan& forged : {with(3000, 9001), with(1000, 7001), with(1000, ~uint64_t{0} - 1000)})
       EXPECT_EQ(lab.other.borrow(forged, DeviceMemory::kHost).status().code(), Code::kInvalidArgument);
+    lab.other.unmap();
     EXPECT_EQ(lab.driver.mapped_loans(), static_cast<uint64_t>(known));
     const Result<std::byte*> largest = lab.other.borrow(with(3000, 9000), DeviceMemory::kHost);
     ASSERT_TRUE(is_ok(largest.status()));

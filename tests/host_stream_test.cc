@@ -495,6 +495,20 @@ TEST(HostStreamTest, NothingRunsAfterAHalt) {
   EXPECT_EQ(std::atomic_ref(after).load(), 0u);
 }
 
+TEST(HostStreamTest, AHaltLetsKernelsPassThatWait) {
+  HostStream stream;
+  const uint64_t* const released = stream.released().value();
+  const auto load = [](const uint64_t* word) { return std::atomic_ref(const_cast<uint64_t&>(*word)).load(); };
+  EXPECT_EQ(load(released), 0u);
+  const auto waits = [](void* word) {
+    while (std::atomic_ref(*static_cast<uint64_t*>(word)).load() == 0)
+      std::this_thread::yield();
+  };
+  ASSERT_TRUE(is_ok(stream.launch(waits, const_cast<uint64_t*>(released))));
+  stream.halt();
+  EXPECT_NE(load(released), 0u);
+}
+
 TEST(HostStreamTest, TheDestructorEndsEveryKindOfRest) {
   uint64_t gate = 0;
   { HostStream never_used; }

@@ -172,6 +172,18 @@ TEST(Conformance, SaysWhichRowsPassed) {
   EXPECT_NE(outcome.out.find("3 passed, 0 failed, 0 skipped\n"), std::string::npos) << outcome.out;
 }
 
+TEST(Conformance, TellsTheRulesOfAProvider) {
+  const Outcome outcome = lanyard("conformance --provider cxi --list --rows CounterAdd*");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("cxip_cntr.c: cxip_cntr_add(); "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("4 rows\n"), std::string::npos) << outcome.out;
+  EXPECT_EQ(lanyard("conformance --provider cxi --list --rows Nothing*").status, 1);
+  EXPECT_EQ(lanyard("conformance --provider abacus").status, 2);
+  EXPECT_EQ(lanyard("conformance --nic sim --provider cxi").status, 2);
+  EXPECT_EQ(lanyard("conformance --list").status, 2);
+  EXPECT_EQ(lanyard("conformance --provider cxi --like 3.0").status, 2);
+}
+
 TEST(Conformance, NoRowAndNoCardAreNoSuccess) {
   EXPECT_EQ(lanyard("conformance --nic sim --rows Nothing*").status, 1);
   EXPECT_EQ(lanyard("conformance --nic abacus").status, 2);

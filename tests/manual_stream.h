@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,7 +27,8 @@ class ManualStream final : public gpu::Stream {
   std::vector<Op> enqueued;  // all it ever took, for tests that look at them
   uint64_t capture = 0;      // not 0: what is enqueued is kept in `captured` instead, for replay()
   std::vector<Op> captured;
-  int counts = 0;  // taken and not given back
+  std::set<uint64_t> gone;  // captures of which nothing is left
+  int counts = 0;           // taken and not given back
   int most_counts = 1000;
 
   const char* kind() const override { return "manual"; }
@@ -48,6 +50,7 @@ class ManualStream final : public gpu::Stream {
     return {};
   }
   uint64_t capturing() const override { return capture; }
+  bool is_gone(uint64_t capture) const override { return gone.contains(capture); }
   Result<uint64_t*> take_count(uint64_t value) override {
     if (counts == most_counts)
       return Status(Code::kExhausted, "no count is left");

@@ -32,7 +32,7 @@ read -ra flags_f <<<"$(pkg-config --cflags "lanyard-$mpi-fortran")"
 
 # Each function and each class of errors has a page, which names it, and each page is one's.
 cd "$work"
-sed -n -E 's/^(int|LANYARD_DEVICE_FUNCTION [a-z]+) (MPIX_[A-Za-z_]+)\(.*/\2/p' prefix/include/lanyard/*.h >functions
+sed -n -E 's/^(int|LANYARD_DEVICE_FUNCTION [a-z]+\*?) (MPIX_[A-Za-z_]+)\(.*/\2/p' prefix/include/lanyard/*.h >functions
 {
   cat functions
   sed -n -E 's/^#define (MPIX_ERR_[A-Z_]+) .*/\1/p' prefix/include/lanyard/lanyard.h

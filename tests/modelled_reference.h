@@ -26,7 +26,7 @@ class ModelledReference {
 
   ModelledReference(const modelled::Job& job, uint32_t steps) : job_(job), steps_(steps), ends_(steps) {
     ranks_.resize(job.ranks());
-    cards_.resize(job.placement.nic(job.ranks() - 1) + 1);
+    cards_.resize(job.placement.nics(job.ranks()));
     for (uint32_t rank = 0; rank < job.ranks(); ++rank) {
       ranks_[rank].free = job.costs.deferred_depth / job.placement.ranks_per_nic();
       ranks_[rank].counters.resize(job.program(rank).counters);

@@ -37,12 +37,16 @@ for header in "$@"; do
   printf '#include <%s>\n#include <%s>\nint nothing_else;\n' "$name" "$name" >"$scratch/${header##*/}.cc"
 done
 for mpi in openmpi mpich; do
-  folders=$(folders "$mpi")
+  folders=$(folders "$mpi") asked=' '
   [[ -n $folders ]] || { echo "FAILED: no headers of $mpi"; failed=$((failed + 1)); continue; }
   for family in 'gcc g++' 'clang clang++' gcc-{11..16}' g++' clang-{13..22}' clang++'; do
     read -r cc cxx <<<"$family"
     [[ $cc != *-* ]] || cxx+=-${cc#*-}
     command -v "$cxx" >/dev/null || { [[ $cc == *-* ]] || echo "skipped: $cxx is not installed"; continue; }
+    # g++ is one of those with a version, by another name.
+    binary=$(readlink -f "$(command -v "$cxx")")
+    [[ $asked != *" $binary "* ]] || continue
+    asked+="$binary "
     for standard in c11 c17; do
       for source in "$scratch"/*.h.cc; do compiles "$cc" c "$standard" "$source"; done
     done

@@ -79,6 +79,7 @@ TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(settings.nic, "sim");
   EXPECT_FALSE(settings.checked);
   EXPECT_TRUE(settings.overflow);
+  EXPECT_EQ(settings.peer, "auto");
   EXPECT_EQ(settings.strategy, std::nullopt);
   EXPECT_EQ(settings.deadline, milliseconds(0));
   EXPECT_EQ(settings.warn_after, milliseconds(10'000));
@@ -214,7 +215,7 @@ TEST_F(SettingsTest, Spin) {
 TEST_F(SettingsTest, Peer) {
   EXPECT_EQ(with("LANYARD_PEER", "off").peer, "off");
   EXPECT_EQ(with("LANYARD_PEER", "auto").peer, "auto");
-  refused("LANYARD_PEER", {"", "on", "1"}, "off or auto");
+  refused("LANYARD_PEER", {"", "on", "1"}, "auto or off");
 }
 
 TEST_F(SettingsTest, GpuShared) {

@@ -1,6 +1,6 @@
 # Reads the benchmarks' CSV (columns by name, from each header line) and prints a short table.
 # Prints "verified" and exits 0 only when every row says so and every needed mode has a row:
-#   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" FILE...
+#   awk -f demo_table.awk -v need="pingpong/mpi pingpong/send game_of_life/mpi" FILE...
 
 function get(name) { return (name in column) ? $column[name] : "" }
 
@@ -10,10 +10,17 @@ function ratio(value, base) { return base > 0 ? sprintf("%.2fx", value / base) :
 
 function complain(text) { wrong[++wrongs] = text }
 
-function check_modes(benchmark, needed,    modes, i, n) {
-  n = split(needed, modes, " ")
-  for (i = 1; i <= n; ++i)
-    if (!((benchmark, modes[i]) in seen)) complain(benchmark " has no result for mode " modes[i])
+function check_modes(    pairs, parts, i, n) {
+  n = split(need, pairs, " ")
+  for (i = 1; i <= n; ++i) {
+    split(pairs[i], parts, "/")
+    if (!((parts[1], parts[2]) in seen)) complain(parts[1] " has no result for mode " parts[2])
+  }
+}
+
+# A row of those that have one figure each.
+function note(what, mode, figure, unit, relative) {
+  row[++rows] = sprintf("%-28s %-18s %10s %-14s %s", what, mode, number(figure), unit, relative)
 }
 
 # Largest of the rows: the counts are those of a run so far.
@@ -41,7 +48,7 @@ $1 == "benchmark" {
   next
 }
 
-$1 == "pingpong" || $1 == "game_of_life" {
+{
   mode = get("mode")
   key = $1 " " mode
   seen[$1, mode] = 1
@@ -57,10 +64,18 @@ $1 == "pingpong" {
   time[bytes, mode] = number(get("half_trip_us_mean"))
 }
 
-$1 == "game_of_life" {
-  life[++lives] = sprintf("%-10s %12s %14s  %s", mode, number(get("us_per_step")), \
-    number(get("baseline_us_per_step")), ratio(get("us_per_step"), get("baseline_us_per_step")))
-  board = get("rows") " x " get("columns") " cells, " get("steps") " steps, " get("ranks") " ranks"
+$1 == "game_of_life" || $1 == "jacobi" {
+  what = ($1 == "jacobi" ? "Jacobi, " : "Game of Life, ") get("rows") " x " get("columns")
+  note(what, mode, get("us_per_step"), "us a step", ratio(get("us_per_step"), get("baseline_us_per_step")))
+}
+
+$1 == "cg" {
+  what = get("solver") == "cg" ? "CG" : "pipelined CG"
+  note(what ", " get("rows") " rows", mode, get("iterations_per_s"), "iterations/s", ratio(get("ratio_to_baseline"), 1))
+}
+
+$1 == "patterns" {
+  note("pattern " get("pattern") ", " get("direction"), mode, get("us_median"), "us", ratio(get("ratio_to_baseline"), 1))
 }
 
 END {
@@ -75,17 +90,16 @@ END {
     print ""
   }
   print ""
-  print "Game of Life, " board ": time of a step"
-  printf "%-10s %12s %14s  %s\n", "mode", "us per step", "plain MPI, us", "ratio"
-  for (i = 1; i <= lives; ++i) print life[i]
+  print "Workloads, 4 ranks"
+  printf "%-28s %-18s %10s %-14s %s\n", "workload", "mode", "", "", "time / plain MPI\047s"
+  for (i = 1; i <= rows; ++i) print row[i]
   print ""
   print "Used of the NIC"
   printf "%-24s %10s %16s %12s\n", "run", "counters", "entries posted", "overflowed"
   for (i = 1; i <= nics; ++i)
     printf "%-24s %10d %16d %12d\n", nic[i], counters[nic[i]], posted[nic[i]], overflowed[nic[i]]
   print ""
-  check_modes("pingpong", need_pingpong)
-  check_modes("game_of_life", need_game_of_life)
+  check_modes()
   for (i = 1; i <= wrongs; ++i) print "WRONG: " wrong[i]
   if (wrongs) exit 1
   print "verified: every run checked its own data"

@@ -1,6 +1,6 @@
 """Libraries that exist twice: as they are shipped, and as NAME_mutants with known mistakes compiled in.
 
-The second is for tests and tools alone: it compiles copies of the sources named in PATCHED, with the patches of
+The second is for tests and tools alone, and has the tag "mutants": it compiles copies of the sources named in PATCHED, with the patches of
 tools/mutants applied, and depends on the second form of the libraries named in _WITH_MUTANTS. A program links either
 form of all of them. See tools/mutants/README.md.
 """
@@ -83,6 +83,7 @@ def cc_library_with_mutants(name, srcs, deps = [], **kw):
     cc_library(
         name = name + "_mutants",
         testonly = True,
+        tags = ["mutants"],
         srcs = [_mutated(src) for src in srcs],
         deps = [_mutant_of(dep) for dep in deps] + ["//tools/mutants:mutant"],
         **kw

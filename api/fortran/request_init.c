@@ -34,7 +34,7 @@ static const void* buffer_of(const void* buffer) { return buffer == &mpi_fortran
   }
 
 REQUEST_INIT(send_init, LANYARD_SEND)
-REQUEST_INIT(ssend_init, LANYARD_SEND)
+REQUEST_INIT(ssend_init, LANYARD_SYNCHRONOUS_SEND)
 REQUEST_INIT(rsend_init, LANYARD_READY_SEND)
 REQUEST_INIT(bsend_init, LANYARD_BUFFERED_SEND)
 REQUEST_INIT(recv_init, LANYARD_RECEIVE)

@@ -23,6 +23,11 @@ Backend::Backend(std::unique_ptr<Driver> driver, const ProcessName& self, const 
       memory_(devices_, self),
       lanes_(devices_, pages_, memory_) {}
 
+std::string Backend::pci_of_only_device() {
+  const Result<DeviceFacts> facts = driver_->facts(0);
+  return driver_->device_count() == 1 && facts.ok() ? facts.value().pci : "";
+}
+
 std::vector<std::string> Backend::describe_devices() {
   std::vector<std::string> lines;
   for (int device = 0; device < driver_->device_count(); ++device) {

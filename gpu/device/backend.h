@@ -27,6 +27,10 @@ class Backend {
 
   const char* kind() const { return driver_->kind(); }  // "cuda", "hip"
 
+  // Where on the bus the process's only device is; empty where it has several: which of them it will use it may not
+  // have said yet.
+  std::string pci_of_only_device();
+
   // A line for people for each device.
   std::vector<std::string> describe_devices();
   // And for each two of them, of a device and itself too: whether lanes (gpu/lane.h) may connect them.
@@ -38,6 +42,8 @@ class Backend {
   Result<std::unique_ptr<Stream>> make_stream(void* handle);
 
   DeviceMemory& memory() { return memory_; }
+  // Allocations of other processes that are mapped here.
+  size_t mapped_loans() const { return memory_.mapped_loans(); }
 
   // A packing of device memory, with packed memory on the same device. The memory that it gives back is kept for others
   // until the end, since freeing it would wait for the device. May wait for the device, not for its streams. The

@@ -68,14 +68,18 @@ Result<DeviceFacts> CudaDriver::facts(int device) {
   std::memcpy(facts.uuid.data(), uuid.bytes, sizeof uuid.bytes);
   char name[128] = {};
   LANYARD_CUDA_TRY(cuDeviceGetName, name, sizeof name - 1, handle);
-  const Result<int> bus = attribute(device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+  char bus[32] = {};
+  LANYARD_CUDA_TRY(cuDeviceGetPCIBusId, bus, sizeof bus - 1, handle);
   const Result<int> processors = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  const Result<int> warp = attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
   const Result<int> words = attribute(device, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
-  for (const Result<int>* value : {&bus, &processors, &words})
+  for (const Result<int>* value : {&processors, &warp, &words})
     if (!value->ok())
       return value->status();
-  facts.name = std::string(name) + " (PCI bus " + std::to_string(bus.value()) + ")";
+  facts.name = std::string(name) + " (PCI " + bus + ")";
+  facts.pci = bus;
   facts.multiprocessors = processors.value();
+  facts.warp_threads = warp.value();
   facts.writes_words = facts.awaits_words = words.value() != 0;
   facts.shares_words = true;
   return facts;
@@ -190,12 +194,33 @@ Result<bool> CudaDriver::is_empty(StreamHandle stream) {
 Result<uint64_t> CudaDriver::capture_of(StreamHandle stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
-  LANYARD_CUDA_TRY(cuStreamGetCaptureInfo, static_cast<CUstream>(stream), &status, &id);
+  LANYARD_CUDA_TRY(cuStreamGetCaptureInfo, static_cast<CUstream>(stream), &status, &id, nullptr, nullptr, nullptr);
   if (status == CU_STREAM_CAPTURE_STATUS_NONE)
     return uint64_t{0};
   if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
     return Status(Code::kInvalidState, "the stream's capture has become invalid: end it");
   return uint64_t{id} + 1;  // the driver's numbers may begin at 0
+}
+
+// By an object that the graph and all that comes of it own, and that tells of its destruction.
+Status CudaDriver::follow_capture(StreamHandle stream, std::shared_ptr<std::atomic<bool>> gone) {
+  using Gone = std::shared_ptr<std::atomic<bool>>;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUgraph graph = nullptr;
+  LANYARD_CUDA_TRY(cuStreamGetCaptureInfo, static_cast<CUstream>(stream), &status, nullptr, &graph, nullptr, nullptr);
+  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return {Code::kInvalidState, "the stream is not being captured, or its capture has become invalid"};
+  auto owned = std::make_unique<Gone>(std::move(gone));
+  const CUhostFn tell = [](void* owned_by_graph) {
+    const std::unique_ptr<Gone> last(static_cast<Gone*>(owned_by_graph));
+    (*last)->store(true);
+  };
+  CUuserObject object = nullptr;
+  LANYARD_CUDA_TRY(cuUserObjectCreate, &object, owned.get(), tell, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  // The driver's. Should the graph refuse it, it is never released: that would say that the graph is gone.
+  static_cast<void>(owned.release());
+  LANYARD_CUDA_TRY(cuGraphRetainUserObject, graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  return {};
 }
 
 Status CudaDriver::run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) {
@@ -270,8 +295,10 @@ Status CudaDriver::copy(StreamHandle stream, DeviceAddress to, DeviceAddress fro
   return {};
 }
 
-Status CudaDriver::register_host(void* memory, uint64_t bytes) {
-  LANYARD_CUDA_TRY(cuMemHostRegister, memory, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+Status CudaDriver::register_host(void* memory, uint64_t bytes, Pages pages) {
+  const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  LANYARD_CUDA_TRY(cuMemHostRegister, memory, bytes,
+                   pages == Pages::kRegisters ? flags | CU_MEMHOSTREGISTER_IOMEMORY : flags);
   return {};
 }
 

@@ -18,6 +18,7 @@
   X(cuDeviceGetName, 2000)                    \
   X(cuDeviceGetUuid, 11040)                   \
   X(cuDeviceGetAttribute, 2000)               \
+  X(cuDeviceGetPCIBusId, 4010)                \
   X(cuDeviceCanAccessPeer, 4000)              \
   X(cuDeviceGetP2PAttribute, 8000)            \
   X(cuDevicePrimaryCtxRetain, 7000)           \
@@ -32,7 +33,9 @@
   X(cuStreamDestroy, 4000)                    \
   X(cuStreamGetCtx, 9020)                     \
   X(cuStreamQuery, 2000)                      \
-  X(cuStreamGetCaptureInfo, 10010)            \
+  X(cuStreamGetCaptureInfo, 11030)            \
+  X(cuUserObjectCreate, 11030)                \
+  X(cuGraphRetainUserObject, 11030)           \
   X(cuStreamBatchMemOp, 11070)                \
   X(cuModuleLoadData, 2000)                   \
   X(cuModuleGetFunction, 2000)                \

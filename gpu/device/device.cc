@@ -17,8 +17,10 @@ constexpr uint64_t kLine = 64;
 constexpr uint64_t kPairBytes = 2 * kLine;
 constexpr uint64_t kRingBytes = sizeof(CopyCommands);
 constexpr uint64_t kRingsAt = Device::kPairs * kPairBytes;
-constexpr uint64_t kEndAt = kRingsAt + Device::kRings * kRingBytes;
-constexpr uint64_t kHostBytes = kEndAt + sizeof(LaneEnd);
+constexpr uint64_t kAsideAt = kRingsAt + Device::kRings * kRingBytes;
+constexpr uint64_t kEndsAside = 64;
+constexpr uint64_t kAsideBytes = kEndsAside * sizeof(LaneEnd);
+constexpr uint64_t kHostBytes = kAsideAt + kAsideBytes;
 
 std::string name_of(std::span<const std::byte> uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -58,8 +60,8 @@ Status Device::set_up() {
 
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  constexpr std::array<const char*, kKernels> names = {"ring", "store", "store_next", "wait",   "wait_next",
-                                                       "copy", "serve", "pack",       "reduce", "lanes"};
+  constexpr std::array<const char*, kKernels> names = {"ring",  "store", "store_next", "wait",  "wait_next",  "copy",
+                                                       "serve", "pack",  "reduce",     "lanes", "small_lanes"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
     if (!kernel.ok())
@@ -107,7 +109,8 @@ Status Device::set_up() {
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, serve));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, PackArguments{}));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, CombineArguments{}));
-  LANYARD_RETURN_IF_ERROR(launch(side_stream_, 1, 0, LaneArguments{}));
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, Kernel::kLanes, 1, 0, LaneArguments{}));
+  LANYARD_RETURN_IF_ERROR(launch(side_stream_, Kernel::kSmallLanes, 1, 0, LaneArguments{}));
   LANYARD_RETURN_IF_ERROR(wait_aside());
   give_ring(ring.value());
   give_pair(pair.value());
@@ -128,6 +131,8 @@ Device::~Device() {
     driver_.free(end_memory_);
   for (const auto& [memory, words] : memory_)
     driver_.free(memory);
+  for (const DeviceAddress slab : slabs_)
+    driver_.free(slab);
 }
 
 uint32_t Device::blocks_for(uint64_t units, uint32_t threads) const {
@@ -164,7 +169,13 @@ Status Device::launch(StreamHandle stream, const CombineArguments& arguments) {
 
 // As many blocks as chunks, but no more than are there at the same time beside the program's: a block copies several.
 // Blocks that wait stay for as long as it takes, so they leave most of the device to what they may be waiting for.
-Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes, const LaneArguments& arguments) {
+Status Device::launch(StreamHandle stream, Kernel kernel, uint64_t chunks, uint64_t chunk_bytes,
+                      const LaneArguments& arguments) {
+  if (kernel == Kernel::kSmallLanes) {
+    const uint32_t threads = std::max(arguments.count, 1u) * static_cast<uint32_t>(facts_.warp_threads);
+    return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, threads, bytes_of(arguments),
+                          Driver::Order::kBesides);
+  }
   constexpr uint64_t kUnit = 16;
   const auto all = static_cast<uint64_t>(facts_.multiprocessors);
   const uint64_t most = arguments.wait != 0 ? std::max<uint64_t>(1, all / 4) : all;
@@ -172,7 +183,7 @@ Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes
   const uint64_t most_threads = arguments.wait != 0 ? kLaneThreads / 2 : kLaneThreads;
   const auto threads = static_cast<uint32_t>(
       std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), 2 * LaneArguments::kLanes, most_threads));
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kLanes)], blocks, threads, bytes_of(arguments),
+  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], blocks, threads, bytes_of(arguments),
                         Driver::Order::kBesides);
 }
 
@@ -193,9 +204,16 @@ Status Device::wait_aside() {
 }
 
 Result<WordPair> Device::take_pair() {
-  const std::optional<uint32_t> slot = pairs_.take();
+  std::optional<uint32_t> slot = pairs_.take();
+  if (!slot) {
+    collect_pairs();
+    slot = pairs_.take();
+  }
   if (!slot)
-    return Status(Code::kExhausted, std::to_string(kPairs) + " streams and copy queues exist on " + facts_.name);
+    return Status(Code::kExhausted, std::to_string(kPairs) +
+                                        " streams, copy queues and streams that graphs were "
+                                        "captured on exist on " +
+                                        facts_.name + ": destroy graphs that are done with");
   const uint64_t offset = *slot * kPairBytes;
   WordPair pair;
   pair.first = reinterpret_cast<uint64_t*>(host_memory_ + offset);
@@ -217,7 +235,23 @@ Result<CommandRing> Device::take_ring() {
   return CommandRing{reinterpret_cast<CopyCommands*>(host_memory_ + offset), host_address_ + offset, *slot};
 }
 
-void Device::give_pair(const WordPair& pair) { pairs_.give(pair.slot); }
+void Device::give_pair(const WordPair& pair, Captures named) {
+  {
+    const std::lock_guard lock(named_mutex_);
+    named_.emplace_back(pair.slot, std::move(named));
+  }
+  collect_pairs();
+}
+
+void Device::collect_pairs() {
+  const std::lock_guard lock(named_mutex_);
+  std::erase_if(named_, [this](auto& each) {
+    if (!each.second.all_gone())
+      return false;
+    pairs_.give(each.first);
+    return true;
+  });
+}
 
 Result<uint64_t*> Device::take_count(uint64_t value) {
   const std::optional<uint32_t> slot = counts_.take();
@@ -293,8 +327,12 @@ Status Device::copy_to_end(DeviceAddress end, const LaneEnd& content, size_t byt
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
   const std::lock_guard lock(side_);
-  std::memcpy(host_memory_ + kEndAt, &content, bytes);
-  LANYARD_RETURN_IF_ERROR(driver_.copy(side_stream_, end, host_address_ + kEndAt, bytes));
+  std::memcpy(host_memory_ + kAsideAt, &content, bytes);
+  return copy_aside(end, host_address_ + kAsideAt, bytes);
+}
+
+Status Device::copy_aside(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
+  LANYARD_RETURN_IF_ERROR(driver_.copy(side_stream_, to, from, bytes));
   return wait_aside();
 }
 
@@ -312,6 +350,67 @@ Result<DeviceAddress> Device::take_end() {
 
 Status Device::write_end(DeviceAddress end, const LaneEnd& content) {
   return copy_to_end(end, content, offsetof(LaneEnd, started));
+}
+
+// As many at once as there is memory for: those that lie next to each other, or nearly.
+Status Device::read_ends(std::span<const DeviceAddress> ends, std::span<LaneEnd> content) {
+  const Inside inside(driver_, context_);
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const std::lock_guard lock(side_);
+  for (size_t first = 0; first < ends.size();) {
+    size_t behind = first + 1;
+    while (behind < ends.size() && ends[behind] - ends[first] < kAsideBytes)
+      ++behind;
+    LANYARD_RETURN_IF_ERROR(
+        copy_aside(host_address_ + kAsideAt, ends[first], ends[behind - 1] - ends[first] + sizeof(LaneEnd)));
+    for (size_t i = first; i < behind; ++i)
+      std::memcpy(&content[i], host_memory_ + kAsideAt + (ends[i] - ends[first]), sizeof(LaneEnd));
+    first = behind;
+  }
+  return {};
+}
+
+Result<DeviceAddress> Device::find_slots(uint64_t bytes) {
+  if (const auto unused = unused_slots_.find(bytes); unused != unused_slots_.end()) {
+    const DeviceAddress slots = unused->second;
+    unused_slots_.erase(unused);
+    return slots;
+  }
+  LANYARD_CHECK(bytes <= kSlab, "slots are as long as a slab at most");
+  if (kSlab - slab_used_ < bytes) {
+    const Result<DeviceAddress> slab = driver_.allocate(kSlab);
+    if (!slab.ok())
+      return slab.status();
+    slabs_.push_back(slab.value());
+    slab_used_ = 0;
+  }
+  const DeviceAddress slots = slabs_.back() + slab_used_;
+  slab_used_ += bytes;
+  return slots;
+}
+
+Result<DeviceAddress> Device::take_slots(uint64_t bytes) {
+  const Inside inside(driver_, context_);
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const std::lock_guard lock(side_);
+  const uint64_t rounded = std::bit_ceil(std::max(bytes, kLine));
+  Result<DeviceAddress> slots = find_slots(rounded);
+  if (!slots.ok())
+    return slots;
+  std::memset(host_memory_ + kAsideAt, 0, kAsideBytes);
+  for (uint64_t done = 0; done < rounded; done += kAsideBytes) {
+    const uint64_t length = std::min(kAsideBytes, rounded - done);
+    if (Status status = copy_aside(slots.value() + done, host_address_ + kAsideAt, length); !status.ok()) {
+      unused_slots_.emplace(rounded, slots.value());
+      return status;
+    }
+  }
+  return slots;
+}
+
+void Device::give_slots(DeviceAddress slots, uint64_t bytes) {
+  const std::lock_guard lock(side_);
+  unused_slots_.emplace(std::bit_ceil(std::max(bytes, kLine)), slots);
 }
 
 void Device::give_end(DeviceAddress end) { ends_.give(static_cast<uint32_t>((end - end_memory_) / sizeof(LaneEnd))); }

@@ -12,19 +12,22 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "gpu/combine.h"
+#include "gpu/device/captures.h"
 #include "gpu/device/census.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/slots.h"
-#include "gpu/lane_end.h"
+#include "lanyard/detail/lane_end.h"
 #include "transport/base/status.h"
 
 namespace lanyard::gpu {
 
-enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack, kReduce, kLanes };
-inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kLanes) + 1;
+enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack, kReduce, kLanes, kSmallLanes };
+inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kSmallLanes) + 1;
 
 // Two words of pinned host memory, a cache line each, that the host and the device both reach.
 struct WordPair {
@@ -78,13 +81,14 @@ class Device {
   Status launch(StreamHandle stream, const ServeArguments& arguments);
   Status launch(StreamHandle stream, const PackArguments& arguments);
   Status launch(StreamHandle stream, const CombineArguments& arguments);
-  // For so many chunks, the longest of so many bytes.
-  Status launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes, const LaneArguments& arguments);
+  // `kernel` is kLanes, for so many chunks, the longest of so many bytes, or kSmallLanes.
+  Status launch(StreamHandle stream, Kernel kernel, uint64_t chunks, uint64_t chunk_bytes,
+                const LaneArguments& arguments);
 
   // Both words 0. kExhausted: kPairs are taken.
   Result<WordPair> take_pair();
-  // Requires: nothing that was enqueued or captured names it.
-  void give_pair(const WordPair& pair);
+  // Requires: nothing that was enqueued names it, nor any capture but `named`, which it is kept for.
+  void give_pair(const WordPair& pair, Captures named = {});
   // All zeros. kExhausted: kRings are taken.
   Result<CommandRing> take_ring();
   // Requires: no kernel reads it.
@@ -108,10 +112,23 @@ class Device {
   Result<DeviceAddress> take_end();
   // Writes what stands in an end before `started`. Blocks likewise.
   Status write_end(DeviceAddress end, const LaneEnd& content);
+  // Copies the ends, which are in the order of their addresses, to `content`. Blocks for copies on a stream of our own,
+  // which no other stream holds up.
+  Status read_ends(std::span<const DeviceAddress> ends, std::span<LaneEnd> content);
   // Requires: no kernel of any device writes it any more.
   void give_end(DeviceAddress end);
 
+  // All zeros, for what another device writes (LaneEnd::slots): pieces of few allocations, as who borrows one maps all
+  // of it. At most kSlab bytes. Blocks as take_memory().
+  Result<DeviceAddress> take_slots(uint64_t bytes);
+  // Requires: no kernel of any device touches it any more.
+  void give_slots(DeviceAddress slots, uint64_t bytes);
+
  private:
+  static constexpr uint64_t kSlab = uint64_t{2} << 20;
+
+  // Gives back the pairs of graphs that are gone.
+  void collect_pairs();
   // Blocks for so many units of work: a few a thread, and no more than run at a time.
   uint32_t blocks_for(uint64_t units, uint32_t threads) const;
   Device(Driver& driver, ContextHandle context, Sharing sharing)
@@ -130,6 +147,9 @@ class Device {
   Status wait_aside();
   // The first `bytes` of an end. Blocks as take_count().
   Status copy_to_end(DeviceAddress end, const LaneEnd& content, size_t bytes);
+  // Holding side_, with the context current.
+  Result<DeviceAddress> find_slots(uint64_t bytes);
+  Status copy_aside(DeviceAddress to, DeviceAddress from, uint64_t bytes);
 
   Driver& driver_;
   const ContextHandle context_;
@@ -142,9 +162,11 @@ class Device {
   std::mutex side_;
   StreamHandle side_stream_ = nullptr;
 
-  std::byte* host_memory_ = nullptr;  // the pairs, then the rings, then what is copied to an end
+  std::byte* host_memory_ = nullptr;  // the pairs, then the rings, then what is copied aside
   DeviceAddress host_address_ = 0;
   Slots pairs_;
+  std::mutex named_mutex_;
+  std::vector<std::pair<uint32_t, Captures>> named_;  // pairs that were given back, by slot, and graphs name
   Slots rings_;
   Slots counts_;
   DeviceAddress count_memory_ = 0;
@@ -152,6 +174,9 @@ class Device {
   DeviceAddress end_memory_ = 0;
   std::map<DeviceAddress, size_t> memory_;       // of take_memory(): words
   std::multimap<size_t, DeviceAddress> unused_;  // given back, by words
+  std::vector<DeviceAddress> slabs_;
+  uint64_t slab_used_ = kSlab;                           // of the last one
+  std::multimap<uint64_t, DeviceAddress> unused_slots_;  // given back, by bytes
 };
 
 }  // namespace lanyard::gpu

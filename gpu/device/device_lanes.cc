@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "gpu/lane_end.h"
+#include "lanyard/detail/lane_end.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -16,6 +16,9 @@ constexpr uint64_t kMostAlone = 128 * 1024;
 constexpr uint64_t kLeastChunk = 64 * 1024;
 // No more than blocks of a large device: more would only cost claims.
 constexpr uint64_t kMostChunks = 256;
+// Longer messages gain nothing from slots, which take twice the memory and the bytes that are sent.
+constexpr uint64_t kMostInSlots = 16 * 1024;
+static_assert(kMostInSlots <= kMostAlone);
 // Chunks begin where the widest loads and stores can.
 constexpr uint64_t kAlignment = 256;
 
@@ -39,18 +42,26 @@ struct DeviceLanes::OwnLane : Lane {
   Device* owner = nullptr;
   uint64_t buffer = 0;
   bool sends = false;
+  DeviceAddress slots = 0;
+  uint64_t slots_bytes = 0;
   std::vector<std::byte*> borrowed;
+  // Once connected:
+  Terms terms;
+  uint64_t begun_base = 0, done_base = 0;
 
   OwnLane() = default;
   OwnLane(const OwnLane&) = delete;
   OwnLane& operator=(const OwnLane&) = delete;
   ~OwnLane() {
+    lanes->forget(*this);
     give_back();
+    if (slots != 0)
+      owner->give_slots(slots, slots_bytes);
     owner->give_end(end);
   }
   void give_back() {
     for (std::byte* const each : std::exchange(borrowed, {}))
-      lanes->retire(each);
+      lanes->memory_.give_back(each);
   }
 };
 
@@ -60,7 +71,13 @@ Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes
     return on.status();
   if (on.value() == DeviceMemory::kHost)
     return Status(Code::kUnsupported, "the buffer is host memory");
-  const Result<Device*> device = devices_.of_ordinal(on.value());
+  return open_on(on.value(), sends, buffer, bytes);
+}
+
+Result<Lanes::Opened> DeviceLanes::open_empty(bool sends, int device) { return open_on(device, sends, nullptr, 0); }
+
+Result<Lanes::Opened> DeviceLanes::open_on(int on, bool sends, void* buffer, uint64_t bytes) {
+  const Result<Device*> device = devices_.of_ordinal(on);
   if (!device.ok())
     return device.status();
   Device& owner = *device.value();
@@ -69,48 +86,80 @@ Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes
     return Status(Code::kUnsupported, "other processes use the device too");
   LANYARD_RETURN_IF_ERROR(check_words(owner));
   Opened opened;
-  const Result<DeviceMemory::Loan> lent = memory_.lend(buffer, bytes);
-  if (!lent.ok())
-    return lent.status();
-  opened.offer.buffer = lent.value();
+  if (buffer != nullptr) {
+    const Result<DeviceMemory::Loan> lent = memory_.lend(buffer, bytes);
+    if (!lent.ok())
+      return lent.status();
+    opened.offer.buffer = lent.value();
+  }
   const Result<DeviceAddress> end = owner.take_end();
   if (!end.ok())
     return end.status();
   const auto lane = std::make_shared<OwnLane>();
   lane->lanes = this;
   lane->owner = &owner;
-  lane->device = on.value();
+  lane->device = on;
   lane->end = end.value();
-  lane->buffer = reinterpret_cast<uint64_t>(buffer);
+  lane->buffer = buffer != nullptr ? reinterpret_cast<uint64_t>(buffer) : end.value();
   lane->sends = sends;
   const Result<DeviceMemory::Loan> lent_end = memory_.lend(reinterpret_cast<const void*>(end.value()), sizeof(LaneEnd));
   if (!lent_end.ok())
     return lent_end.status();
   opened.offer.end = lent_end.value();
+  if (buffer == nullptr)
+    opened.offer.buffer = lent_end.value();
+  if (!sends && bytes <= kMostInSlots)
+    LANYARD_RETURN_IF_ERROR(lend_slots(*lane, bytes, opened.offer));
   opened.lane = lane;
   return opened;
 }
 
-void DeviceLanes::retire(std::byte* borrowed) {
-  const std::lock_guard lock(mutex_);
-  retired_.push_back(borrowed);
+Status DeviceLanes::lend_slots(OwnLane& lane, uint64_t bytes, LaneOffer& offer) {
+  const uint64_t both = 2 * slot_bytes(bytes);
+  const Result<DeviceAddress> slots = lane.owner->take_slots(both);
+  if (!slots.ok())
+    return slots.status();
+  lane.slots = slots.value();
+  lane.slots_bytes = both;
+  const Result<DeviceMemory::Loan> lent = memory_.lend(reinterpret_cast<const void*>(lane.slots), both);
+  if (!lent.ok())
+    return lent.status();
+  offer.slots = lent.value();
+  offer.slots_bytes = both;
+  return {};
 }
 
-void DeviceLanes::disconnect(Lane& lane) { static_cast<OwnLane&>(lane).give_back(); }
-
-bool DeviceLanes::may_unmap() const {
+void DeviceLanes::refresh() {
   const std::lock_guard lock(mutex_);
-  return !retired_.empty();
-}
-
-void DeviceLanes::unmap() {
-  std::vector<std::byte*> all;
-  {
-    const std::lock_guard lock(mutex_);
-    all.swap(retired_);
+  std::vector<DeviceAddress> ends;
+  std::vector<LaneEnd> content;
+  for (auto first = connected_.begin(); first != connected_.end();) {
+    Device& device = *first->second->owner;
+    auto behind = first;
+    ends.clear();
+    for (; behind != connected_.end() && behind->second->owner == &device; ++behind)
+      ends.push_back(behind->first);
+    content.resize(ends.size());
+    const bool asked = device.read_ends(ends, content).ok();
+    for (size_t i = 0; first != behind; ++first, ++i) {
+      const OwnLane& lane = *first->second;
+      if (!asked)
+        continue;
+      std::atomic_ref(*lane.terms.begun).store(lane.begun_base + content[i].started);
+      std::atomic_ref(*lane.terms.done).store(lane.done_base + content[i].waited);
+    }
   }
-  for (std::byte* const each : all)
-    memory_.give_back(each);
+}
+
+void DeviceLanes::forget(OwnLane& lane) {
+  const std::lock_guard lock(mutex_);
+  connected_.erase(lane.end);
+}
+
+void DeviceLanes::disconnect(Lane& lane) {
+  OwnLane& own = static_cast<OwnLane&>(lane);
+  forget(own);
+  own.give_back();
 }
 
 Result<DeviceAddress> DeviceLanes::reach(OwnLane& lane, const DeviceMemory::Loan& loan) {
@@ -173,12 +222,17 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   const Result<DeviceAddress> peer_buffer = reach(own, other.buffer);
   if (!peer_buffer.ok())
     return peer_buffer.status();
-  const Result<DeviceAddress> begun = reach_word(device, terms.begun);
-  if (!begun.ok())
-    return begun.status();
-  const Result<DeviceAddress> done = reach_word(device, terms.done);
-  if (!done.ok())
-    return done.status();
+  DeviceAddress slots = own.slots;
+  if (own.sends && other.slots_bytes != 0) {
+    const Result<DeviceAddress> there = reach(own, other.slots);
+    if (!there.ok())
+      return there.status();
+    slots = there.value();
+  }
+  const uint64_t slots_bytes = own.sends ? other.slots_bytes : own.slots_bytes;
+  // A receive that finds nothing in its slots looks at what has been left, too.
+  if (slots_bytes < 2 * slot_bytes(terms.bytes) || (own.sends && terms.synchronous))
+    slots = 0;
   const Result<DeviceAddress> gone = reach_word(device, terms.gone);
   if (!gone.ok())
     return gone.status();
@@ -193,13 +247,16 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   end.chunks = own.chunks;
   end.sends = own.sends ? 1 : 0;
   end.ready = terms.ready ? 1 : 0;
-  end.begun = begun.value();
-  end.begun_base = std::atomic_ref(*terms.begun).load();
-  end.done = done.value();
-  end.done_base = std::atomic_ref(*terms.done).load();
+  end.slots = slots;
   end.gone = gone.value();
   end.gone_base = std::atomic_ref(*terms.gone).load();
-  return device.write_end(own.end, end);
+  own.terms = terms;
+  own.begun_base = std::atomic_ref(*terms.begun).load();
+  own.done_base = std::atomic_ref(*terms.done).load();
+  LANYARD_RETURN_IF_ERROR(device.write_end(own.end, end));
+  const std::lock_guard lock(mutex_);
+  connected_.emplace(own.end, &own);
+  return {};
 }
 
 }  // namespace lanyard::gpu

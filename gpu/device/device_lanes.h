@@ -1,14 +1,15 @@
 // DeviceLanes: Lanes between devices of one driver.
 //
-// What was borrowed for a lane stays mapped until unmap(): it may wait for the device, whose streams may wait for what
-// the caller does next. But memory that its owner has freed and allocated anew cannot be mapped beside what was there
-// before, so connect() unmaps where it must and may. An allocation is mapped once, however many lanes it serves.
+// What was borrowed for a lane stays mapped until unmap(), as DeviceMemory has it. But memory that its owner has freed
+// and allocated anew cannot be mapped beside what was there before, so connect() unmaps where it must and may. An
+// allocation is mapped once, however many lanes it serves.
 #ifndef LANYARD_GPU_DEVICE_DEVICE_LANES_H_
 #define LANYARD_GPU_DEVICE_DEVICE_LANES_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <mutex>
-#include <vector>
 
 #include "gpu/device/devices.h"
 #include "gpu/device/gpu_memory.h"
@@ -25,18 +26,24 @@ class DeviceLanes final : public Lanes {
       : devices_(devices), pages_(pages), memory_(memory) {}
 
   Result<Opened> open(bool sends, void* buffer, uint64_t bytes) override;
+  Result<Opened> open_empty(bool sends, int device) override;
   Status connect(Lane& lane, const LaneOffer& other, const Terms& terms) override;
+  void refresh() override;
   void disconnect(Lane& lane) override;
-  bool may_unmap() const override;
-  void unmap() override;
+  bool may_unmap() const override { return memory_.may_unmap(); }
+  void unmap() override { memory_.unmap(); }
 
   // Whether the device may carry messages to and from memory of `other`. kUnsupported: why not. Makes a context.
   Status check_way(int device, int other);
 
  private:
   struct OwnLane;
+  // Without a buffer: its end stands for one, of which nothing is copied.
+  Result<Opened> open_on(int device, bool sends, void* buffer, uint64_t bytes);
+  // The slots of a receive of so many bytes.
+  Status lend_slots(OwnLane& lane, uint64_t bytes, LaneOffer& offer);
+  void forget(OwnLane& lane);
   Status connect_once(OwnLane& lane, const LaneOffer& other, const Terms& terms);
-  void retire(std::byte* borrowed);
   // With the device's context current.
   static Status check_way(Device& device, int other);
   // Where the device reaches what another process, or this one, has lent. With its context current.
@@ -46,8 +53,8 @@ class DeviceLanes final : public Lanes {
   Devices& devices_;
   HostPages& pages_;
   DeviceMemory& memory_;
-  mutable std::mutex mutex_;  // guards the following
-  std::vector<std::byte*> retired_;
+  mutable std::mutex mutex_;                     // guards connected_
+  std::map<DeviceAddress, OwnLane*> connected_;  // by their ends
 };
 
 }  // namespace lanyard::gpu

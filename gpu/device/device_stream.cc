@@ -69,8 +69,8 @@ DeviceStream::DeviceStream(Device& device, HostPages& pages, StreamHandle handle
 
 DeviceStream::~DeviceStream() {
   // The driver is not asked: the program may have destroyed its stream.
-  if (executed() == submitted_ && !captured_)
-    device_.give_pair(words_);  // D3
+  if (executed() == submitted_)
+    device_.give_pair(words_, std::move(captures_));  // D3
 }
 
 Status DeviceStream::note(Status status) {
@@ -112,7 +112,7 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
     LANYARD_RETURN_IF_ERROR(put(op, captured));
   }
   if (captured) {
-    captured_ = true;
+    LANYARD_RETURN_IF_ERROR(note(captures_.add(device_.driver(), handle_, capture.value())));
     const Status status = plan_.submit(device_, handle_, words_.first_address, 0, 0);
     // Of an invalid capture no graph comes; another one might have a part of the batch.
     if (status.ok() || status.code() == Code::kInvalidState)
@@ -145,10 +145,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
   }
   if (op.kind == Kind::kStartLane || op.kind == Kind::kWaitLane) {
     const Lane& lane = *static_cast<const Lane*>(op.object);
-    if (lane.device != device_.ordinal())
-      return Status(Code::kUnsupported, "the request's memory is on device " + std::to_string(lane.device) +
-                                            ", and GPUs carry its messages themselves: start it on a stream of that "
-                                            "device, or give it the hint lanyard_route, card, before its match");
+    LANYARD_RETURN_IF_ERROR(can_start(lane));
     plan_.put(lane, op.kind == Kind::kWaitLane);
     return {};
   }
@@ -200,6 +197,14 @@ Status DeviceStream::can_pack(const Packing& packing) const {
                     ? "a GPU's stream does not pack or unpack host memory: use a host stream, memory of the GPU, or a "
                       "contiguous buffer and a kernel of your own"
                     : "the memory that is to be packed or unpacked is another GPU's than the stream");
+}
+
+Status DeviceStream::can_start(const Lane& lane) const {
+  if (lane.device == device_.ordinal())
+    return {};
+  return Status(Code::kUnsupported, "the request's memory is on device " + std::to_string(lane.device) +
+                                        ", and GPUs carry its messages themselves: start it on a stream of that "
+                                        "device, or give it the hint lanyard_route, card, before its match");
 }
 
 void DeviceStream::put_packing(const StreamOp& op) {
@@ -297,6 +302,24 @@ uint64_t DeviceStream::capturing() const {
   return capture.ok() ? capture.value() : 0;
 }
 
+bool DeviceStream::is_gone(uint64_t capture) const {
+  const std::lock_guard lock(mutex_);
+  return captures_.is_gone(capture);
+}
+
+Result<std::byte*> DeviceStream::take_memory(std::span<const uint64_t> content) {
+  Result<std::byte*> memory = device_.take_memory(content);
+  const std::lock_guard lock(mutex_);
+  memories_ += memory.ok() ? 1 : 0;
+  return memory;
+}
+
+void DeviceStream::give_memory(std::byte* memory) {
+  device_.give_memory(memory);
+  const std::lock_guard lock(mutex_);
+  --memories_;
+}
+
 Result<uint64_t*> DeviceStream::reach(uint64_t* word) {
   LANYARD_RETURN_IF_ERROR(check_word(word));
   const Inside inside(device_.driver(), device_.context());
@@ -325,7 +348,7 @@ void DeviceStream::halt() {
   {
     const std::lock_guard lock(mutex_);
     halted_ = true;
-    if (executed() == submitted_)
+    if (executed() == submitted_ && captures_.all_gone() && memories_ == 0)
       return;
   }
   do {

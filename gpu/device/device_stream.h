@@ -23,7 +23,7 @@
 //  D2  A wait by memory operation cannot be taken back. halt() raises the word instead; waits of kernels look at a word
 //      of the stream's as well.
 //  D3  What was captured may be replayed after the DeviceStream has gone: the words of its own that kernels name then
-//      stay for as long as the Device.
+//      are nobody else's until all its captures have gone, as the driver tells; where it does not, never.
 #ifndef LANYARD_GPU_DEVICE_DEVICE_STREAM_H_
 #define LANYARD_GPU_DEVICE_DEVICE_STREAM_H_
 
@@ -34,6 +34,7 @@
 #include <span>
 #include <vector>
 
+#include "gpu/device/captures.h"
 #include "gpu/device/device.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/host_pages.h"
@@ -68,8 +69,10 @@ class DeviceStream final : public Stream {
   ~DeviceStream() override;
 
   const char* kind() const override { return device_.driver().kind(); }
+  int device() const override { return device_.ordinal(); }
   bool can_call() const override { return false; }
   Status can_pack(const Packing& packing) const override;
+  Status can_start(const Lane& lane) const override;
   // As Stream::enqueue. Besides: kExhausted: the batch alone is more than max_outstanding; kInvalidState: halted, or
   // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
   // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
@@ -81,14 +84,17 @@ class DeviceStream final : public Stream {
   Status health() const override;
   uint64_t executed() const override { return std::atomic_ref(*words_.second).load(std::memory_order_acquire); }
   // Blocks until the stream is empty or has failed, at most 1 s; asks nothing of the driver where nothing of ours is
-  // left to run. Nothing is enqueued from then on.
+  // left to run, nor may be by graphs or by kernels that have memory of take_memory(). Nothing is enqueued from then
+  // on.
   void halt() override;
   uint64_t capturing() const override;
+  bool is_gone(uint64_t capture) const override;
   Result<uint64_t*> take_count(uint64_t value) override { return device_.take_count(value); }
   void give_count(uint64_t* count) override { device_.give_count(count); }
   Result<uint64_t*> reach(uint64_t* word) override;
-  Result<std::byte*> take_memory(std::span<const uint64_t> content) override { return device_.take_memory(content); }
-  void give_memory(std::byte* memory) override { device_.give_memory(memory); }
+  Result<std::byte*> take_memory(std::span<const uint64_t> content) override;
+  void give_memory(std::byte* memory) override;
+  Result<const uint64_t*> released() const override { return reinterpret_cast<const uint64_t*>(words_.first_address); }
 
  private:
   struct Wait {
@@ -121,7 +127,8 @@ class DeviceStream final : public Stream {
   mutable std::mutex mutex_;  // guards the rest
   Status failure_;
   bool halted_ = false;
-  bool captured_ = false;   // ever
+  Captures captures_;
+  size_t memories_ = 0;     // taken and not given back
   uint64_t submitted_ = 0;  // steps, ever
   StreamPlan plan_;
   std::vector<Wait> planned_waits_;

@@ -11,8 +11,10 @@
 #define LANYARD_GPU_DEVICE_DRIVER_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -28,8 +30,10 @@ using DeviceAddress = uint64_t;
 // What a device is and can do.
 struct DeviceFacts {
   std::string name;                  // with its place on the bus, for messages
+  std::string pci;                   // "0000:c1:00.0"
   std::array<std::byte, 16> uuid{};  // the same in every process of the host
   int multiprocessors = 1;
+  int warp_threads = 32;
   bool writes_words = false;  // memory operations: stream-ordered 64-bit writes
   bool awaits_words = false;  // and 64-bit waits, on any host memory that is registered
   bool shares_words = false;  // kernels that look for words in its memory see what other devices store there meanwhile
@@ -102,6 +106,10 @@ class Driver {
   virtual Result<bool> is_empty(StreamHandle stream) = 0;
   // The capture under way, 0 for none.
   virtual Result<uint64_t> capture_of(StreamHandle stream) = 0;
+  // Sets *gone once nothing of the capture under way can run any more: no graph came of it, or that graph and all that
+  // was instantiated of it have been destroyed and are through. Later than that, by a thread of the driver's; never
+  // where this fails. kUnsupported: the driver does not tell.
+  virtual Status follow_capture(StreamHandle stream, std::shared_ptr<std::atomic<bool>> gone) = 0;
 
   // ---- Work. All may block while the stream's launch queue (some 1000 entries) is full.
 
@@ -122,8 +130,12 @@ class Driver {
 
   // ---- Memory
 
+  enum class Pages {
+    kMemory,
+    kRegisters,  // of some other device, which the process has mapped: not memory
+  };
   // Makes host memory (whole pages) reachable by every device. kInvalidState: it, or a part of it, is already.
-  virtual Status register_host(void* memory, uint64_t bytes) = 0;
+  virtual Status register_host(void* memory, uint64_t bytes, Pages pages) = 0;
   virtual void unregister_host(void* memory) = 0;
   // Host memory that every device reaches. May wait for devices when it is given back.
   virtual Result<void*> allocate_host(uint64_t bytes) = 0;

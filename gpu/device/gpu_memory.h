@@ -2,8 +2,7 @@
 //
 // A copy runs on the device whose memory it writes, or reads where it writes the host's; one with borrowed memory runs
 // on the device that the memory is mapped for. No call waits for a stream of the program's, with two exceptions that
-// are the drivers': the first use of a device (Device::open), and the last give_back() of an allocation of another
-// process.
+// are the drivers': the first use of a device (Device::open), and unmap().
 #ifndef LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 #define LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 
@@ -42,7 +41,11 @@ class GpuMemory final : public DeviceMemory {
   Result<Loan> lend(const void* address, uint64_t bytes) override;
   Result<std::byte*> borrow(const Loan& loan, int device) override;
   void give_back(std::byte* borrowed) override { loans_.give_back(borrowed); }
+  bool may_unmap() const override { return loans_.may_unmap(); }
+  void unmap() override { loans_.unmap(); }
   uint64_t lent_bytes(const Loan& loan) const override { return Loans::lent_bytes(loan); }
+  // Allocations of other processes that are mapped here.
+  size_t mapped_loans() const { return loans_.mapped(); }
 
  private:
   // One side of a copy.

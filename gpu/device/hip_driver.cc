@@ -1,5 +1,6 @@
 #include "gpu/device/hip_driver.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -24,6 +25,9 @@ hipStream_t hip_stream(StreamHandle stream) { return static_cast<hipStream_t>(st
   } while (false)
 
 Result<std::unique_ptr<Driver>> HipDriver::open() {
+  // HIP spreads all streams over four hardware queues, unless it is told otherwise before it is first used. Lanyard has
+  // up to three on a device, and one that waits holds up those that share its hardware queue.
+  setenv("GPU_MAX_HW_QUEUES", "8", 0);
   const Result<HipEntries> entries = HipEntries::load();
   if (!entries.ok())
     return entries.status();
@@ -41,14 +45,19 @@ Result<DeviceFacts> HipDriver::facts(int device) {
   char bus[32] = {};
   LANYARD_HIP_TRY(hipDeviceGetPCIBusId, bus, sizeof bus - 1, device);
   facts.name = std::string(name) + " (PCI " + bus + ")";
+  facts.pci = bus;
   hipUUID uuid{};
   LANYARD_HIP_TRY(hipDeviceGetUuid, &uuid, device);
   static_assert(sizeof uuid.bytes == sizeof facts.uuid);
   std::memcpy(facts.uuid.data(), uuid.bytes, sizeof uuid.bytes);
   LANYARD_HIP_TRY(hipDeviceGetAttribute, &facts.multiprocessors, hipDeviceAttributeMultiprocessorCount, device);
+  LANYARD_HIP_TRY(hipDeviceGetAttribute, &facts.warp_threads, hipDeviceAttributeWarpSize, device);
   // Each memory operation of HIP's is a launch of its own, and may be a kernel: ours do many at once.
   facts.writes_words = facts.awaits_words = false;
-  // Memory of hipMalloc's may be cached where others' stores are not seen.
+  // Memory of hipMalloc's is coarse-grained: HIP promises that what others have written there is seen after
+  // hipDeviceSynchronize, hipStreamSynchronize or a call that waits for the null stream, and no earlier; not by the
+  // next kernel of a stream, let alone by one that waits ("Coherence control" of HIP's manual, ROCm 7.2). Ends of lanes
+  // could lie in uncached memory (hipDeviceMallocUncached); the program's buffers are what they are.
   facts.shares_words = false;
   return facts;
 }
@@ -145,6 +154,32 @@ Result<uint64_t> HipDriver::capture_of(StreamHandle stream) {
   return uint64_t{id} + 1;  // the library's numbers may begin at 0
 }
 
+// By an object that the graph and all that comes of it own, and that tells of its destruction.
+Status HipDriver::follow_capture(StreamHandle stream, std::shared_ptr<std::atomic<bool>> gone) {
+  using Gone = std::shared_ptr<std::atomic<bool>>;
+  constexpr unsigned kNoDestructorSync = 1;
+  constexpr unsigned kMove = 1;
+  if (hip_.hipUserObjectCreate == nullptr || hip_.hipGraphRetainUserObject == nullptr)
+    return {Code::kUnsupported, "HIP tells of the end of graphs since its version 5.3"};
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  hipGraph_t graph = nullptr;
+  LANYARD_HIP_TRY(hipStreamGetCaptureInfo_v2, hip_stream(stream), &status, &id, &graph, nullptr, nullptr);
+  if (status != hipStreamCaptureStatusActive)
+    return {Code::kInvalidState, "the stream is not being captured, or its capture has become invalid"};
+  auto owned = std::make_unique<Gone>(std::move(gone));
+  const auto tell = [](void* owned_by_graph) {
+    const std::unique_ptr<Gone> last(static_cast<Gone*>(owned_by_graph));
+    (*last)->store(true);
+  };
+  void* object = nullptr;
+  LANYARD_HIP_TRY(hipUserObjectCreate, &object, owned.get(), tell, 1, kNoDestructorSync);
+  // The library's. Should the graph refuse it, it is never released: that would say that the graph is gone.
+  static_cast<void>(owned.release());
+  LANYARD_HIP_TRY(hipGraphRetainUserObject, graph, object, 1, kMove);
+  return {};
+}
+
 Status HipDriver::run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) {
   for (const MemoryOp& op : ops) {
     if (op.kind == MemoryOp::Kind::kWait)
@@ -188,8 +223,9 @@ Status HipDriver::copy(StreamHandle stream, DeviceAddress to, DeviceAddress from
   return {};
 }
 
-Status HipDriver::register_host(void* memory, uint64_t bytes) {
-  LANYARD_HIP_TRY(hipHostRegister, memory, bytes, hipHostRegisterPortable | hipHostRegisterMapped);
+Status HipDriver::register_host(void* memory, uint64_t bytes, Pages pages) {
+  const unsigned flags = hipHostRegisterPortable | hipHostRegisterMapped;
+  LANYARD_HIP_TRY(hipHostRegister, memory, bytes, pages == Pages::kRegisters ? flags | hipHostRegisterIoMemory : flags);
   return {};
 }
 

@@ -37,6 +37,7 @@ class HipDriver final : public Driver {
   void destroy_stream(StreamHandle stream) override;
   Result<bool> is_empty(StreamHandle stream) override;
   Result<uint64_t> capture_of(StreamHandle stream) override;
+  Status follow_capture(StreamHandle stream, std::shared_ptr<std::atomic<bool>> gone) override;
 
   Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) override;
   Result<KernelHandle> load_kernel(const char* name) override;
@@ -44,7 +45,7 @@ class HipDriver final : public Driver {
                 std::span<const std::byte> argument, Order order) override;
   Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) override;
 
-  Status register_host(void* memory, uint64_t bytes) override;
+  Status register_host(void* memory, uint64_t bytes, Pages pages) override;
   void unregister_host(void* memory) override;
   Result<void*> allocate_host(uint64_t bytes) override;
   void free_host(void* memory) override;

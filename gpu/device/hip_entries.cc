@@ -69,6 +69,9 @@ Result<HipEntries> HipEntries::load() {
 #undef LANYARD_HIP_LOOK_UP
   if (missing != nullptr)
     return Status(Code::kUnsupported, std::string("the HIP library has no ") + missing);
+#define LANYARD_HIP_LOOK_UP(name, type) entries.name = reinterpret_cast<type>(dlsym(library, #name));
+  LANYARD_HIP_LATER_ENTRIES(LANYARD_HIP_LOOK_UP)
+#undef LANYARD_HIP_LOOK_UP
   int version = 0;
   LANYARD_RETURN_IF_ERROR(entries.status(entries.hipRuntimeGetVersion(&version), "hipRuntimeGetVersion"));
   if (version / 10'000'000 != HIP_VERSION_MAJOR)

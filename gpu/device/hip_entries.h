@@ -30,6 +30,7 @@
   X(hipGetStreamDeviceId)               \
   X(hipStreamQuery)                     \
   X(hipStreamGetCaptureInfo)            \
+  X(hipStreamGetCaptureInfo_v2)         \
   X(hipStreamWriteValue64)              \
   X(hipModuleLoadData)                  \
   X(hipModuleGetFunction)               \
@@ -50,15 +51,22 @@
   X(hipMalloc, hipError_t (*)(void** memory, size_t bytes)) \
   X(hipHostMalloc, hipError_t (*)(void** memory, size_t bytes, unsigned flags))
 
+// Those that came with HIP 5.3, whose header need not be here.
+#define LANYARD_HIP_LATER_ENTRIES(X)                                                                      \
+  X(hipUserObjectCreate,                                                                                  \
+    hipError_t (*)(void** object, void* pointer, void (*destroy)(void*), unsigned count, unsigned flags)) \
+  X(hipGraphRetainUserObject, hipError_t (*)(hipGraph_t graph, void* object, unsigned count, unsigned flags))
+
 namespace lanyard::gpu {
 
-// Plain pointers, all set. The library stays loaded until the process ends.
+// Plain pointers, all set but for the later ones, which may be null. The library stays loaded until the process ends.
 struct HipEntries {
 #define LANYARD_HIP_MEMBER(name) decltype(&::name) name = nullptr;
   LANYARD_HIP_ENTRIES(LANYARD_HIP_MEMBER)
 #undef LANYARD_HIP_MEMBER
 #define LANYARD_HIP_MEMBER(name, type) std::type_identity_t<type> name = nullptr;
   LANYARD_HIP_TYPED_ENTRIES(LANYARD_HIP_MEMBER)
+  LANYARD_HIP_LATER_ENTRIES(LANYARD_HIP_MEMBER)
 #undef LANYARD_HIP_MEMBER
 
   // kUnsupported: no library, or one of another major version, whose numbers mean other things.

@@ -71,17 +71,21 @@ Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t
 Status HostPages::register_page(const Device& device, uint64_t page) {
   if (registered_.contains(page))
     return {};
-  const Status status = driver_.register_host(pointer_to(page), page_bytes_);
-  if (status.code() == Code::kInvalidState)
+  const Status as_memory = driver_.register_host(pointer_to(page), page_bytes_, Driver::Pages::kMemory);
+  if (as_memory.code() == Code::kInvalidState)
     return {};  // somebody else has, a part of it at least
-  if (!status.ok() && status.code() != Code::kFailed)
-    return Status(Code::kUnsupported,
-                  "a page of words cannot be registered with the device (shared, mapped from a device, "
-                  "or beyond ulimit -l?): " +
-                      status.message());
-  if (status.ok())
-    registered_.emplace(page, device.context());
-  return status;
+  if (as_memory.code() == Code::kFailed)
+    return as_memory;
+  if (!as_memory.ok()) {
+    // What a network card has mapped for a process are no pages of memory.
+    const Status as_registers = driver_.register_host(pointer_to(page), page_bytes_, Driver::Pages::kRegisters);
+    if (!as_registers.ok())
+      return Status(Code::kUnsupported,
+                    "a page of words cannot be registered with the device (shared, or beyond ulimit -l?): as memory: " +
+                        as_memory.message() + "; as a card's registers: " + as_registers.message());
+  }
+  registered_.emplace(page, device.context());
+  return {};
 }
 
 void HostPages::forget(const void* memory, uint64_t bytes) {

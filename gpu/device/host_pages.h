@@ -1,7 +1,8 @@
 // HostPages: ordinary host memory as devices reach it, page by page.
 //
 // The words that streams ring and wait for are host memory of whoever made them. A page is registered with the driver
-// when a device first asks for a word of it, for all devices, and stays so until forget() or the end.
+// when a device first asks for a word of it, for all devices, and stays so until forget() or the end. The registers of
+// a network card's counters are such words too, as far as the driver takes them.
 #ifndef LANYARD_GPU_DEVICE_HOST_PAGES_H_
 #define LANYARD_GPU_DEVICE_HOST_PAGES_H_
 

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "gpu/combine.h"
+
 namespace lanyard::gpu {
 
 // One word, of host or device memory, and what to do with it.
@@ -76,18 +78,26 @@ struct ServeArguments {
 };
 
 // Of lanes, any number of blocks, with as many threads as lanes at least: of each the start, or the wait for what was
-// started last (gpu/lane_protocol.h).
+// started last (lanyard/detail/lane_protocol.h).
 struct LaneArguments {
   static constexpr uint32_t kLanes = 32;
   uint32_t count;
-  uint32_t wait;      // 1: the waits
+  uint16_t wait;      // 1: the waits
+  uint16_t divided;   // 1: of a lane the message has several chunks, which the blocks share
   uint64_t released;  // as in WordArguments
   uint64_t marker;    // likewise
   uint64_t number;
-  uint64_t ends[kLanes];  // addresses of LaneEnds, different ones
+  CombineArguments combination;  // small_lanes: of floats or doubles, behind them all; of no parts: none
+  uint64_t ends[kLanes];         // addresses of LaneEnds, different ones
 };
 
 constexpr uint32_t kLaneThreads = 1024;  // a block, at most; at least two for each lane
+
+// Of small_lanes, which takes LaneArguments, too: one block, in which each lane has a warp. So many lanes of so many
+// bytes, and elements that are combined, are not worth more.
+constexpr uint32_t kMostSmallLanes = 16;
+constexpr uint64_t kMostSmallBytes = 1024;
+constexpr uint64_t kMostSmallElements = 1024;
 
 constexpr uint32_t kServeThreads = 1024;
 constexpr uint32_t kTeamThreads = 64;  // that make one copy together

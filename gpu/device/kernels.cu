@@ -4,8 +4,11 @@
 // anything, and on AMD's devices does not even write coarse-grained memory back.
 #include "gpu/combine.h"
 #include "gpu/device/kernel_arguments.h"
-#include "gpu/device/kernel_vendor.h"
-#include "gpu/lane_protocol.h"
+#include "gpu/device/warp_team.h"
+#include "lanyard/detail/block_team.h"
+#include "lanyard/detail/device_copy.h"
+#include "lanyard/detail/kernel_vendor.h"
+#include "lanyard/detail/lane_list.h"
 #include "gpu/layout_loop.h"
 
 namespace lanyard::gpu {
@@ -33,60 +36,6 @@ __device__ void await(uint64_t word, uint64_t bits, uint64_t value, uint64_t rel
       return;
     }
     pause();
-  }
-}
-
-// Who copies together, and which of them the calling thread is.
-struct Team {
-  uint64_t member;
-  uint64_t members;
-};
-
-template <typename Unit>
-__device__ void copy_units(Team team, uint64_t to, uint64_t from, uint64_t units) {
-  Unit* const target = reinterpret_cast<Unit*>(to);
-  const Unit* const source = reinterpret_cast<const Unit*>(from);
-  const uint64_t stride = team.members;
-  uint64_t i = team.member;
-  // Four loads under way at a time: one alone does not fill a link.
-  for (; i + 3 * stride < units; i += 4 * stride) {
-    const Unit a = source[i];
-    const Unit b = source[i + stride];
-    const Unit c = source[i + 2 * stride];
-    const Unit d = source[i + 3 * stride];
-    target[i] = a;
-    target[i + stride] = b;
-    target[i + 2 * stride] = c;
-    target[i + 3 * stride] = d;
-  }
-  for (; i < units; i += stride)
-    target[i] = source[i];
-}
-
-// As many bytes as come before an address that is a multiple of `unit`, then units, then the rest.
-template <typename Unit>
-__device__ void copy_aligned(Team team, uint64_t to, uint64_t from, uint64_t bytes) {
-  uint64_t head = (sizeof(Unit) - to % sizeof(Unit)) % sizeof(Unit);
-  if (head > bytes)
-    head = bytes;
-  const uint64_t units = (bytes - head) / sizeof(Unit);
-  const uint64_t tail = head + units * sizeof(Unit);
-  copy_units<uint8_t>(team, to, from, head);
-  copy_units<Unit>(team, to + head, from + head, units);
-  copy_units<uint8_t>(team, to + tail, from + tail, bytes - tail);
-}
-
-// In the widest units that both sides are aligned for alike.
-__device__ void copy_bytes(Team team, uint64_t to, uint64_t from, uint64_t bytes) {
-  const uint64_t difference = to ^ from;
-  if (difference % 16 == 0) {
-    copy_aligned<uint4>(team, to, from, bytes);
-  } else if (difference % 8 == 0) {
-    copy_aligned<uint2>(team, to, from, bytes);
-  } else if (difference % 4 == 0) {
-    copy_aligned<uint32_t>(team, to, from, bytes);
-  } else {
-    copy_units<uint8_t>(team, to, from, bytes);
   }
 }
 
@@ -184,7 +133,7 @@ extern "C" __global__ void wait_next(WordArguments arguments) {
 
 // bytes from anywhere to anywhere. Any grid.
 extern "C" __global__ void copy(CopyArguments arguments) {
-  const Team team{uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x};
+  const Copiers team{uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x};
   copy_bytes(team, arguments.to, arguments.from, arguments.bytes);
   __syncthreads();
   if (threadIdx.x != 0)
@@ -217,133 +166,119 @@ extern "C" __global__ void reduce(CombineArguments arguments) {
   (void)combine(arguments, uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x);
 }
 
-namespace {
-
-// A block as the steps of lanes know it.
-struct BlockTeam {
-  uint64_t* slot;  // shared by the block
-
-  __device__ uint64_t load(uint64_t word) const { return load_word(word); }
-  __device__ uint64_t acquire(uint64_t word) const { return acquire_word(word); }
-  __device__ void store(uint64_t word, uint64_t value) const { store_word(word, value); }
-  __device__ void fence() const { __threadfence_system(); }
-  __device__ uint64_t exchange(uint64_t word, uint64_t expected, uint64_t value) const {
-    return exchange_word(word, expected, value);
-  }
-  __device__ uint64_t add(uint64_t word, uint64_t value) const { return add_to_shared_word(word, value); }
-  __device__ bool leads() const { return threadIdx.x == 0; }
-  __device__ uint64_t share(uint64_t value) const {
-    if (threadIdx.x == 0)
-      *slot = value;
-    __syncthreads();
-    const uint64_t shared = *slot;
-    __syncthreads();  // all have read it
-    return shared;
-  }
-  __device__ void copy(uint64_t to, uint64_t from, uint64_t bytes) const {
-    copy_bytes(Team{threadIdx.x, blockDim.x}, to, from, bytes);
-  }
-};
-
-// A message of one chunk is one block's, which tells that it is there at once.
-__device__ void start_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views) {
-  for (uint32_t i = 0; i < arguments.count; ++i) {
-    const uint32_t lane = (i + blockIdx.x) % arguments.count;
-    if (views[lane].chunks > 1)
-      start_lane(team, views[lane], blockIdx.x, gridDim.x);
-    else if (lane % gridDim.x == blockIdx.x)
-      start_lane(team, views[lane], 0, 1);
-  }
-}
-
-enum LaneState : uint8_t { kWaits, kCopies, kIsCopied, kPassed, kGone };
-
-// A thread a lane looks; the block copies what may be.
-__device__ void wait_for_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views,
-                               LaneState* states) {
-  constexpr uint32_t kLooksPerGone = 64;
-  const uint32_t mine = threadIdx.x;
-  for (uint32_t looks = 1;; ++looks) {
-    if (mine < arguments.count && states[mine] < kPassed) {
-      const LaneView& lane = views[mine];
-      const LaneLook look = look_at_lane(team, lane, looks <= kEagerLooks);
-      if (look == LaneLook::kComplete)
-        states[mine] = kPassed;
-      else if (look == LaneLook::kMayCopy && states[mine] == kWaits)
-        states[mine] = kCopies;
-      else if (looks % kLooksPerGone == 0 && (is_gone(team, lane) || load_word(arguments.released) != 0))
-        states[mine] = kGone;
-    }
-    __syncthreads();
-    bool all = true;
-    bool copied = false;
-    for (uint32_t lane = 0; lane < arguments.count; ++lane) {
-      all = all && states[lane] >= kPassed;
-      if (states[lane] != kCopies)
-        continue;
-      (void)copy_chunks(team, views[lane]);
-      copied = true;
-    }
-    __syncthreads();
-    if (mine < arguments.count && states[mine] == kCopies)
-      states[mine] = kIsCopied;
-    if (all)
-      return;
-    if (!copied)
-      pause();
-  }
-}
-
-}  // namespace
-
-// Starts lanes, or waits for them. Whoever of its blocks is through last does what is left to do once.
+// Starts lanes, or waits for them. What blocks share is ended by whoever of them is through last.
 extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments arguments) {
-  __shared__ LaneView views[LaneArguments::kLanes];
-  __shared__ LaneState states[LaneArguments::kLanes];
+  __shared__ LaneGroup<LaneArguments::kLanes> group;
   __shared__ uint64_t slot;
   BlockTeam team{&slot};
   const uint32_t mine = threadIdx.x;
-  await_kernel_before();
-  if (arguments.wait == 0)
-    let_kernel_behind_begin();
-  if (mine < arguments.count) {
-    views[mine] = view_lane(team, arguments.ends[mine], arguments.wait == 0);
-    states[mine] = kWaits;
-  }
-  __syncthreads();
+  // Where no message is divided each block has lanes of its own.
+  const bool divided = arguments.divided != 0;
+  const uint32_t first = divided ? 0 : blockIdx.x, stride = divided ? 1 : gridDim.x;
+  const uint32_t which = divided ? blockIdx.x : 0, teams = divided ? gridDim.x : 1;
+  const LaneList lanes{arguments.ends + first, stride, (arguments.count - first + stride - 1) / stride};
+  // Whether blocks count, at the first end, those of them that are through.
+  const bool is_counted = gridDim.x > 1 && (divided || arguments.marker != 0);
+  bool counts_for_first = false, first_passed = false;
   if (arguments.wait == 0) {
-    // By threads that wait for no store: one of the host's memory is on its way for longer than the others.
-    if (blockIdx.x == 0 && mine >= LaneArguments::kLanes && mine - LaneArguments::kLanes < arguments.count)
-      tell_host(team, views[mine - LaneArguments::kLanes]);
-    start_lanes(team, arguments, views);
+    await_kernel_before();
+    let_kernel_behind_begin();
+    (void)start_lanes(team, group, lanes, which, teams);
   } else {
-    wait_for_lanes(team, arguments, views, states);
+    // Begins while the starts before it, which have waited for everything before them, are still being made.
+    const auto let_go = [&](uint32_t count) {
+      __syncthreads();  // all have looked
+      if (mine < count && group.states[mine] < group.kNone &&
+          (is_gone(team, group.views[mine]) || load_word(arguments.released) != 0))
+        group.states[mine] = group.kGone;
+      __syncthreads();
+      return false;
+    };
+    (void)wait_for_lanes(team, group, lanes, which, teams, let_go, [](uint32_t) {});
+    // Not before: once a wait is known to have passed the end may be another pair's. So whoever is through last ends
+    // the one that they count at.
+    await_kernel_before();
+    counts_for_first = is_counted && blockIdx.x == 0 && group.views[0].chunks == 1;
+    first_passed = counts_for_first && group.states[0] != group.kGone;
+    end_waits_in_hand(team, group, counts_for_first ? 1 : 0, static_cast<uint32_t>(lanes.count), 1, teams);
     let_kernel_behind_begin();  // not before: for as long as this one waits others need the device
   }
-  __syncthreads();  // all of the block have copied theirs
-  if (gridDim.x > 1) {
-    uint64_t before = 0;
-    const uint64_t arrivals = arguments.ends[0] + offsetof(LaneEnd, arrivals);
+  if (!is_counted && arguments.marker == 0)
+    return;
+  if (is_counted) {
+    constexpr uint64_t kFirstPassed = uint64_t{1} << 32;
+    uint64_t through = 0;
+    const uint64_t end = arguments.ends[0];
+    __syncthreads();  // all of the block are through
     if (mine == 0) {
-      if (arguments.wait == 0)  // what a wait has copied has been fenced
-        __threadfence_system();
-      before = add_to_own_word(arrivals, 1);
+      if (arguments.wait == 0)
+        fence_system();
+      else
+        __threadfence();  // what a wait has copied has been fenced
+      const uint64_t own = first_passed ? 1 + kFirstPassed : 1;
+      through = add_to_own_word(end + offsetof(LaneEnd, arrivals), own) + own;
       __threadfence();  // who is last sees what the others' have decided; to others it is told behind a fence
     }
-    if (team.share(before) != gridDim.x - 1)
+    through = team.share(through);
+    if (through % kFirstPassed != gridDim.x)
       return;
     if (mine == 0)
-      store_word(arrivals, 0);  // for the next kernel
-  }
-  if (mine < arguments.count) {
-    const LaneView& lane = views[mine];
-    if (arguments.wait == 0)
-      end_start(team, lane, lane.chunks > 1 ? gridDim.x : 1);
-    else if (states[mine] == kPassed)
-      tell_host(team, lane);
+      store_word(end + offsetof(LaneEnd, arrivals), 0);  // for the next kernel
+    if (divided && arguments.wait == 0)
+      end_starts(team, group, lanes, teams);
+    else if (divided)
+      end_waits(team, group, lanes, teams);
+    if (mine == 0 && through >= kFirstPassed)
+      end_wait(team, view_lane(team, end, false));
   }
   __syncthreads();
   if (mine == 0 && arguments.marker != 0)
+    store_word(arguments.marker, arguments.number);
+}
+
+// As lanes, of a few with small messages: a warp each, which waits for no other. One block of so many warps, which may
+// take all registers of its multiprocessor.
+extern "C" __global__ void __launch_bounds__(kMostSmallLanes* kWarpThreads, 1) small_lanes(LaneArguments arguments) {
+  WarpTeam team;
+  const uint32_t mine = threadIdx.x / kWarpThreads;
+  const uint64_t end = mine < arguments.count ? arguments.ends[mine] : 0;
+  if (arguments.wait == 0) {
+    await_kernel_before();
+    let_kernel_behind_begin();
+    if (end != 0) {
+      const LaneView lane = view_lane(team, end, true);
+      start_lane(team, lane, 0, 1);
+      team.barrier();
+      if (team.leads())
+        end_start(team, lane, 1);
+    }
+  } else {
+    // As in lanes: begins while the starts before it are still being made, and ends behind them.
+    if (end != 0) {
+      const LaneView lane = view_lane(team, end, false);
+      const auto is_let_pass = [&] {
+        return team.share(is_gone(team, lane) || load_word(arguments.released) != 0 ? 1 : 0) != 0;
+      };
+      const bool passed = wait_for_lane(team, lane, is_let_pass);
+      await_kernel_before();
+      if (passed && team.leads())
+        end_wait(team, lane);
+    } else {
+      await_kernel_before();
+    }
+    if (arguments.combination.part_count != 0) {
+      __syncthreads();  // all messages are there
+      if (arguments.combination.element == Element::kDouble)
+        (void)combining::run_real<double>(arguments.combination, threadIdx.x, blockDim.x);
+      else
+        (void)combining::run_real<float>(arguments.combination, threadIdx.x, blockDim.x);
+    }
+    let_kernel_behind_begin();
+  }
+  if (arguments.marker == 0)
+    return;
+  __syncthreads();
+  if (threadIdx.x == 0)
     store_word(arguments.marker, arguments.number);
 }
 
@@ -378,7 +313,7 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
       const uint32_t which = team % count;
       const uint32_t teams = (kTeams - which + count - 1) / count;
       const Copy& copy = copies[which];
-      const Team members{team / count * kTeamThreads + threadIdx.x % kTeamThreads, teams * kTeamThreads};
+      const Copiers members{team / count * kTeamThreads + threadIdx.x % kTeamThreads, teams * kTeamThreads};
       copy_bytes(members, copy.to, copy.from, copy.bytes);
     }
     __syncthreads();  // all have copied, and read what is shared

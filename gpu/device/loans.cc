@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace lanyard::gpu {
 namespace {
@@ -70,7 +71,7 @@ Result<ProcessName> ProcessName::own() {
 
 Loans::~Loans() {
   for (const auto& [base, borrowed] : borrowed_)
-    unmap(borrowed.mapping);
+    close(borrowed.mapping);
 }
 
 Result<Loans::Loan> Loans::lend(const PointerFacts& facts, const void* address, uint64_t bytes) {
@@ -129,7 +130,10 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
       continue;
     if (!is_within(form, borrowed.allocated))
       return outside(form);
-    ++borrowed.times;
+    if (borrowed.going)
+      return Status(Code::kUnsupported, "the memory is being unmapped");
+    if (borrowed.times++ == 0)
+      --unused_;
     borrowed.mapping.bytes = std::max(borrowed.mapping.bytes, reach_of(form));
     return reinterpret_cast<std::byte*>(base + form.offset);
   }
@@ -145,18 +149,22 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
                                           std::to_string(device.value()) + ": " + base.status().message());
   if (!base.ok())
     return base.status();
+  if (borrowed_.contains(base.value()))
+    return Status(Code::kUnsupported, "the memory is mapped for another device already, and this driver maps it once");
   const Result<PointerFacts> facts = driver_.facts_of(reinterpret_cast<const void*>(base.value()));
   const bool sized = facts.ok() && facts.value().kind == PointerFacts::Kind::kDevice;
   const uint64_t allocated = sized ? facts.value().bytes : UINT64_MAX;
-  if (!is_within(form, allocated)) {
-    driver_.give_back(base.value());
+  const bool right = is_within(form, allocated);
+  const Mapping mapping{right ? reach_of(form) : 0, mapped_for, device.value(), base.value()};
+  borrowed_[base.value()] = {mapping, form.handle, allocated, right ? 1u : 0u};
+  if (!right) {
+    ++unused_;
     return outside(form);
   }
-  borrowed_[base.value()] = {{reach_of(form), mapped_for, device.value(), base.value()}, form.handle, allocated, 1};
   return reinterpret_cast<std::byte*>(base.value() + form.offset);
 }
 
-void Loans::unmap(const Mapping& mapping) {
+void Loans::close(const Mapping& mapping) {
   const Result<ContextHandle> context = driver_.context_of_device(mapping.mapped_for);
   if (!context.ok())
     return;
@@ -171,10 +179,32 @@ void Loans::give_back(std::byte* borrowed) {
   if (found == borrowed_.end())
     return;  // this process's own
   Borrowed& entry = borrowed_.at(found->first);
-  if (--entry.times > 0)
-    return;
-  unmap(entry.mapping);
-  borrowed_.erase(found);
+  if (--entry.times == 0)
+    ++unused_;
+}
+
+void Loans::unmap() {
+  std::vector<Mapping> going;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [base, entry] : borrowed_) {
+      if (entry.times > 0 || entry.going)
+        continue;
+      entry.going = true;
+      going.push_back(entry.mapping);
+      --unused_;
+    }
+  }
+  for (const Mapping& each : going) {
+    close(each);
+    const std::lock_guard lock(mutex_);
+    borrowed_.erase(each.base);
+  }
+}
+
+size_t Loans::mapped() const {
+  const std::lock_guard lock(mutex_);
+  return borrowed_.size();
 }
 
 std::optional<Loans::Mapping> Loans::find(const void* address) const {

@@ -3,6 +3,7 @@
 #define LANYARD_GPU_DEVICE_LOANS_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -52,10 +53,16 @@ class Loans {
   // Mapped for `device`. Allocations are mapped once a device, however often they are borrowed. kInvalidArgument for a
   // range that the lender's allocation does not have.
   Result<std::byte*> borrow(const Loan& loan, int device);
-  // The last one for an allocation unmaps it, which may wait for the device. Nothing for memory of this process.
+  // What nobody has borrowed any more stays mapped, for whoever borrows it again or unmaps it. Nothing for memory of
+  // this process.
   void give_back(std::byte* borrowed);
+  bool may_unmap() const { return unused_.load(std::memory_order_relaxed) > 0; }
+  // May wait for devices, and keeps no other call waiting meanwhile.
+  void unmap();
 
   std::optional<Mapping> find(const void* address) const;
+  // Allocations that are mapped, for one device each.
+  size_t mapped() const;
 
  private:
   struct Borrowed {
@@ -63,16 +70,18 @@ class Loans {
     Driver::IpcHandle handle;
     uint64_t allocated = 0;  // bytes; more than there can be where the driver does not say
     uint64_t times = 0;
+    bool going = false;  // unmap() is at it
   };
   // Holding mutex_.
   std::map<DeviceAddress, Borrowed>::const_iterator locate(const void* address) const;
-  void unmap(const Mapping& mapping);
+  void close(const Mapping& mapping);
   Result<int> device_named(const std::array<std::byte, 16>& uuid);
 
   Driver& driver_;
   const ProcessName self_;
   mutable std::mutex mutex_;
   std::map<DeviceAddress, Borrowed> borrowed_;  // by base
+  std::atomic<size_t> unused_{0};               // of them, that nobody has borrowed
 };
 
 }  // namespace lanyard::gpu

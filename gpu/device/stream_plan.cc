@@ -60,12 +60,21 @@ void StreamPlan::put(const PackArguments& packing) {
 }
 
 void StreamPlan::put(const CombineArguments& combination) {
+  // What solvers wait for. The rest is long, and would make the kernel slow that has it all.
+  const bool is_real = combination.element == Element::kDouble || combination.element == Element::kFloat;
+  if (!steps_.empty() && is_small(steps_.back()) && steps_.back().wait && !steps_.back().combines && is_real &&
+      combination.count <= kMostSmallElements) {
+    steps_.back().combines = true;
+    steps_.back().combination = combinations_.size();
+    combinations_.push_back(combination);
+    return;
+  }
   steps_.push_back({Engine::kCombining, Kernel::kReduce, combinations_.size(), 1});
   combinations_.push_back(combination);
 }
 
 bool StreamPlan::joins(const Step& step, const Lane& lane, bool wait) const {
-  if (step.engine != Engine::kLanes || step.wait != wait || step.count == LaneArguments::kLanes)
+  if (step.engine != Engine::kLanes || step.wait != wait || step.combines || step.count == LaneArguments::kLanes)
     return false;
   const std::span ends(lanes_.data() + step.first, step.count);
   return std::ranges::find(ends, lane.end) == ends.end();
@@ -98,11 +107,15 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
       LaneArguments arguments{};
       arguments.count = static_cast<uint32_t>(step.count);
       arguments.wait = step.wait ? 1 : 0;
+      arguments.divided = step.chunks > step.count ? 1 : 0;
       arguments.released = released;
       arguments.marker = marks ? marker : 0;
       arguments.number = number;
       std::copy_n(lanes_.data() + step.first, step.count, arguments.ends);
-      LANYARD_RETURN_IF_ERROR(device.launch(stream, step.chunks, step.chunk_bytes, arguments));
+      if (step.combines)
+        arguments.combination = combinations_[step.combination];
+      const Kernel kernel = is_small(step) ? Kernel::kSmallLanes : Kernel::kLanes;
+      LANYARD_RETURN_IF_ERROR(device.launch(stream, kernel, step.chunks, step.chunk_bytes, arguments));
       continue;
     }
     if (few_stores_by_memory_ && step.engine == Engine::kKernel && step.kernel == Kernel::kStore &&

@@ -27,7 +27,8 @@ class StreamPlan {
   void put(const MemoryOp& op);
   void put(const PackArguments& packing);
   void put(const CombineArguments& combination);
-  // Starts that follow one another become one kernel, as waits do.
+  // Starts that follow one another become one kernel, as waits do, with a combination of real numbers behind them where
+  // all are small.
   void put(const Lane& lane, bool wait);
 
   // How many entries of the stream's launch queue it takes.
@@ -51,6 +52,8 @@ class StreamPlan {
     bool wait = false;         // kLanes
     uint64_t chunks = 0;       // kLanes: of all
     uint64_t chunk_bytes = 0;  // kLanes: the longest
+    bool combines = false;     // kLanes: small_lanes does the combination, too
+    size_t combination = 0;    // which, of combinations_
   };
 
   // With a kernel that sets no marker: one without entries follows, which does.
@@ -59,6 +62,11 @@ class StreamPlan {
   }
   bool joins(const Step& step, Kernel kernel, const WordEntry& entry);
   bool joins(const Step& step, const Lane& lane, bool wait) const;
+  // Whether small_lanes is for it.
+  static bool is_small(const Step& step) {
+    return step.engine == Engine::kLanes && step.count <= kMostSmallLanes && step.chunks == step.count &&
+           step.chunk_bytes <= kMostSmallBytes;
+  }
   std::span<WordEntry> entries_of(const Step& step) { return {entries_.data() + step.first, step.count}; }
 
   bool few_stores_by_memory_ = false;

@@ -216,6 +216,7 @@ void HostStream::halt() { (void)try_halt(std::chrono::nanoseconds::max()); }
 
 bool HostStream::try_halt(std::chrono::nanoseconds limit) {
   const Clock::time_point begin = Clock::now();
+  std::atomic_ref(released_).store(1);  // a kernel that is running may wait for what does not come any more
   while (!executor_.try_lock()) {
     if (Clock::now() - begin > limit)
       return false;

@@ -121,6 +121,7 @@ class HostStream final : public Stream {
   void give_count(uint64_t* count) override { delete count; }
   Result<std::byte*> take_memory(std::span<const uint64_t> content) override;
   void give_memory(std::byte* memory) override { delete[] reinterpret_cast<uint64_t*>(memory); }
+  Result<const uint64_t*> released() const override { return &released_; }
 
   // The wait at the head, if it was not met when an executor last looked. Does not read the word.
   std::optional<Blockage> blocked_on();
@@ -186,6 +187,7 @@ class HostStream final : public Stream {
   std::atomic<uint32_t> attendants_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> halted_{false};
+  uint64_t released_ = 0;                       // 1: kernels that wait are let pass
   alignas(64) std::atomic<uint64_t> polls_{0};  // changes when somebody polls; may miss some
   uint64_t polls_seen_ = 0;
   uint64_t enqueued_seen_ = 0;

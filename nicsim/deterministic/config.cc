@@ -138,7 +138,7 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.world.bells == Bells::kRegisters}; }},
       {"word-bells", "", 0, 0, "streams ring by adding to words that the NIC reads",
        [](C& c, N) { c.world.bells = Bells::kWords; }, [](const C& c) { return N{c.world.bells == Bells::kWords}; }},
-      {"total-bells", "", 0, 0, "... by storing the sum of all rings there",
+      {"total-bells", "", 0, 0, "... by storing the total of all rings there",
        [](C& c, N) { c.world.bells = Bells::kTotals; }, [](const C& c) { return N{c.world.bells == Bells::kTotals}; }},
       {"max-message=", "", 1, uint64_t{1} << 40, "bytes of one write; longer messages go in pieces (1048576)",
        [](C& c, N n) { c.world.max_message_bytes = n; }, [](const C& c) { return c.world.max_message_bytes; }},
@@ -148,6 +148,10 @@ const std::vector<Item>& items() {
        [](const C& c) { return N{c.world.failures}; }},
       {"cut-mail", "", 0, 0, "fault: the way between two cards fails, as mail goes over it",
        [](C& c, N) { c.world.cut_mail = true; }, [](const C& c) { return N{c.world.cut_mail}; }},
+      {"lanes", "", 0, 0, "streams are of GPUs that reach each other: messages go by lanes, and not by the card",
+       [](C& c, N) { c.world.lanes = true; }, [](const C& c) { return N{c.world.lanes}; }},
+      {"no-way", "", 0, 0, "fault: of one side or the other the GPU takes no part in a lane",
+       [](C& c, N) { c.world.no_way = true; }, [](const C& c) { return N{c.world.no_way}; }},
       {"lost-rings", "", 0, 0, "fault that no NIC may have: a ring never lands",
        [](C& c, N) { c.world.lost_rings = true; }, [](const C& c) { return N{c.world.lost_rings}; }},
       {"no-room", "", 0, 0, "fault: the NIC says that it has no entry though it has",
@@ -311,6 +315,15 @@ Status check_mail(const Config& config) {
   return {};
 }
 
+Status check_lanes(const Config& config) {
+  if (!config.world.lanes)
+    return config.world.no_way ? Status(Code::kInvalidArgument, "'no-way' takes 'lanes'") : Status();
+  if (may_have_lanes(config))
+    return {};
+  return {Code::kInvalidArgument,
+          "'lanes' goes without another strategy, a driver, 'stale-lines', 'age', 'max-message', graphs and kernels"};
+}
+
 Status check_program(const Config& config) {
   constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter can count on from
   if (config.world.age > kOldest)
@@ -319,6 +332,18 @@ Status check_program(const Config& config) {
 }
 
 }  // namespace
+
+bool may_have_lanes(const Config& config) {
+  const WorldOptions& world = config.world;
+  if (world.strategy != core::Strategy::kTargetCounter || world.has_driver() || world.stale_lines || world.age > 0 ||
+      world.longest(0, 1) < WorldOptions().max_message_bytes)
+    return false;
+  for (uint32_t rank = 0; config.program != nullptr && rank < config.program->ranks(); ++rank)
+    for (const Action& action : config.program->program(rank).actions())
+      if (action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand)
+        return false;
+  return true;
+}
 
 Exchange Config::exchange() const {
   if (program != nullptr)
@@ -374,6 +399,7 @@ Result<Config> Config::parse(const std::string& text) {
   LANYARD_RETURN_IF_ERROR(check_driver(config));
   LANYARD_RETURN_IF_ERROR(check_mail(config));
   LANYARD_RETURN_IF_ERROR(check_merged(config));
+  LANYARD_RETURN_IF_ERROR(check_lanes(config));
   Status fits = config.program != nullptr ? check_program(config) : check_halo(config);
   if (!fits.ok())
     return fits;

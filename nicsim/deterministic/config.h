@@ -25,8 +25,8 @@ struct Config {
   //   2ranks 1req-each-way 1req-one-way 2iter bytes=0 neighbours=1 queues=1 ready single-starts sends-first sync
   //   roam free misuse merged two-sets gaps collectives beyond age=7
   //   depth=5 no-overflow blocking-post sender-flag cxi-driver early-acks late-data torn in-order max-message=64 uneven
-  //   mail-by-card failures cut-mail lost-rings no-room scarce stale-reads frozen-reads late-events stolen-entries
-  //   stale-lines kills timed slow
+  //   mail-by-card lanes failures cut-mail no-way lost-rings no-room scarce stale-reads frozen-reads late-events
+  //   stolen-entries stale-lines kills timed slow
   // or, in place of the first two lines, program=... (Exchange::parse()).
   // kInvalidArgument names the item.
   static Result<Config> parse(const std::string& text);
@@ -35,6 +35,9 @@ struct Config {
   // The items and what they mean, a line each, for a program's --help.
   static std::string help();
 };
+
+// Whether the pairs of such a world may go by lanes.
+bool may_have_lanes(const Config& config);
 
 }  // namespace lanyard::nicsim
 

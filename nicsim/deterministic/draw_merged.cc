@@ -106,6 +106,19 @@ HaloOptions draw_two_sets(Random& random) {
   return halo;
 }
 
+void match_first(Exchange& exchange) {
+  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
+    std::vector<RequestName> requests;
+    for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index)
+      if (exchange.rank_of({index}) == rank)
+        requests.push_back({index});
+    std::vector<Action>& actions = exchange.rank(rank).actions();
+    for (const Action::Kind kind : {Action::Kind::kMatched, Action::Kind::kMatch})
+      if (!requests.empty())
+        actions.insert(actions.begin(), {.kind = kind, .requests = requests});
+  }
+}
+
 void draw_parts(Exchange& exchange, Random& random, bool faulty) {
   if (random.percent(50))
     for (uint32_t alone = 1 + random.below(3); alone > 0; --alone)

@@ -22,6 +22,9 @@ void draw_merged(Exchange& exchange, Random& random, bool faulty);
 // Ranks that all have exchanges with two sets, for worlds that may_merge().
 HaloOptions draw_two_sets(Random& random);
 
+// Ranks match all their requests as they run: which of those go by lanes is chosen then.
+void match_first(Exchange& exchange);
+
 // Some of their requests are single ones after all, on one side or both; and some calls lack a member, and are refused.
 void draw_parts(Exchange& exchange, Random& random, bool faulty);
 

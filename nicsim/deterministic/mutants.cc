@@ -83,6 +83,13 @@ enum Workload : uint32_t {
   kFlushFree,     // ... requests are freed as early as they may be
   kFlushGraphs,   // ... graphs start them
   kFlushMerged,   // ... the requests of a rank are an exchange
+  kLanes,         // these six: pairs go by lanes, or by the card after all; they are freed, and matched anew
+  kLanesWithdrawn,  // ... or taken back, on both sides
+  kLanesLonger,     // ... receives are longer than their messages
+  kLanesBeside,     // ... on another stream, beside one that waits
+  kLanesKills,      // ... and the other process dies
+  kLanesMerged,     // ... and beside it another member of an exchange fails
+  kLanesSets,       // two sets, some of whose messages go by lanes
 };
 
 constexpr const char* kWorkloads[] = {
@@ -168,6 +175,19 @@ constexpr const char* kWorkloads[] = {
     "program=0-1:24t1/p0_s0_w0_y_b_p0_s0_w0_e_l_l_y_f0_m0_x0_b_p0_s0_w0_e_l_l_y_f0_y/s0r_w0r_u0_y_b_s0r_w0r_u0_e_l_l_y_"
     "f0r_m0r_x0r_b_s0r_w0r_u0_e_l_l_y_f0r_y,loopback-flush,late-data,total-bells,max-message=16",
     "2ranks,2req-each-way,3iter,merged,loopback-flush,late-data",
+    "program=0-1:8t1/m0_x0_p0_s0_w0_y_f0_m0_x0_p0_s0_w0_y_f0/m0r_x0r_s0r_w0r_u0_y_f0r_m0r_x0r_s0r_w0r_u0_y_f0r,lanes,"
+    "no-way",
+    "program=0-1:8t1/m0_t0/m0r_t0r,lanes,no-way",
+    "program=0-1:8t1p8_1-0:8t2p4/m0.1r_x0.1r_p0_s0.1r_w0.1r_u1_y_f0.1r/m0r.1_x0r.1_p1_s0r.1_w0r.1_u0_y_f0r.1,lanes",
+    "program=0-1:8t1_0-1:8t2/m0.1_x0.1_s0_w0_y_f0_q1_s1_w1_q0_m0_x0_s0_w0_y_f0_q1_y_f1/m0r.1r_x0r.1r_s0r_w0r_y_f0r_"
+    "m0r_x0r_s0r_w0r_y_f0r_q1_s1r_w1r_y_f1r,lanes",
+    "program=0-1:8t1_1-0:8t2/m0.1r_x0.1r_s0_w0_s0_w0_s1r_w1r_y_f0.1r/m0r.1_x0r.1_s0r_w0r_s0r_w0r_s1_w1_y_f0r.1,lanes,"
+    "kills",
+    "program=0-1:8t1j1_1-0:8t2i1/m0.1r_x0.1r_s1r_w1r_s0_w0_y_f0.1r/"
+    "m0r.1_x0r.1_s0r.1_w0r.1_y_f0r.1,lanes,no-way,failures",
+    "program=0-1:8t1i1aj1a_1-0:8t2i1aj1a_0-1:8t3i1bj1b_1-0:8t4i1bj1b/m0.1r.2.3r_x0.1r.2.3r_p0_s0.1r_w0.1r_u1_p2_s2.3r_"
+    "w2.3r_u3_p0_s0.1r_w0.1r_u1_y/m0r.1.2r.3_x0r.1.2r.3_p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p1_s0r.1_w0r.1_u0_y,"
+    "lanes,no-way",
     "random programs",
 };
 constexpr uint32_t kRandom = std::size(kWorkloads) - 1;
@@ -516,6 +536,38 @@ constexpr Mutant kMutants[] = {
      kCollectives, nullptr},
     {215, "merged: packed behind the ring", "an exchange's start rings before it has packed", "Queue::start_merged",
      kMergedGaps, nullptr},
+    {230, "lane: matched before the sender is", "a receive with a lane is matched once it has connected itself",
+     "Matcher::pair", kLanes, nullptr},
+    {231, "lane: kept for the card", "a send that could not connect is offered anew, and keeps its end",
+     "Matcher::accepted", kLanesWithdrawn, nullptr},
+    {232, "lane: connected to nothing", "a send that could not connect counts as matched by lane", "Matcher::accepted",
+     kLanes, nullptr},
+    {233, "lane: withdrawn, and not told", "an answer with a lane to a send that was freed is dropped without a word",
+     "Matcher::accepted", kLanesWithdrawn, nullptr},
+    {235, "lane: given up unheard", "that a send does not connect is not told a receive that was withdrawn",
+     "Matcher::fall_back", kLanesWithdrawn, nullptr},
+    {236, "lane: an offer forgotten", "an offer with a lane that was withdrawn is not answered", "Matcher::withdrawn",
+     kLanesWithdrawn, nullptr},
+    {237, "lane: the receive's length", "the receiving side of a lane copies as much as there is room for",
+     "Matcher::connect", kLanesLonger, nullptr},
+    {238, "lane: let go of by itself", "an end is given to others as soon as its own side is gone",
+     "Endpoint::close_lanes", kLanes, nullptr},
+    {239, "lane: let go of unasked", "an end is given to others as soon as the other side is gone",
+     "Endpoint::close_lanes", kLanesKills, nullptr},
+    {240, "lane: unmapped at once", "memory of others is unmapped while streams may wait", "Endpoint::unmap_lanes",
+     kLanesBeside, nullptr},
+    {241, "lane: connects and waits", "to connect may unmap while streams may wait", "Endpoint::connect_lane",
+     kLanesBeside, nullptr},
+    {242, "lane: parted before its stream", "a side is said to be gone while its stream comes to it yet",
+     "Endpoint::take_parted", kLanesKills, nullptr},
+    {243, "lane: parted and forgotten", "that the other side is gone is forgotten where this one is not freed yet",
+     "Endpoint::part_lane", kLanes, nullptr},
+    {244, "lane: waited for without end", "what waits for a lane that was let go of waits on", "Endpoint::release",
+     kLanesKills, nullptr},
+    {245, "lane: freed with its exchange", "what a lane carries may be freed as soon as its exchange has failed",
+     "Endpoint::release_set", kLanesMerged, nullptr},
+    {246, "lane: an answer to clear-to-sends", "what comes back by a lane stands for clear-to-sends of the card's",
+     "has_answer (exchange_sets.cc)", kLanesSets, nullptr},
 };
 
 }  // namespace

@@ -26,6 +26,13 @@ Status Mailbox::send(uint32_t nic, const MatchCard& card) {
   return {};
 }
 
+Status Mailbox::send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer& lane) {
+  const Status status = send(nic, card);
+  if (status.ok())
+    world_.process(nic).mail.lanes_.push_back({card.from_nic, card.lane, lane});
+  return status;
+}
+
 std::optional<std::string> Mailbox::why_unreachable(uint32_t nic) const {
   if (!world_.process(rank_).nic.is_lost(nic))
     return std::nullopt;
@@ -34,6 +41,13 @@ std::optional<std::string> Mailbox::why_unreachable(uint32_t nic) const {
 
 std::optional<MatchCard> Mailbox::receive() {
   std::optional<MatchCard> card = std::exchange(arrived_, std::nullopt);
+  if (card && card->lane != 0) {
+    const auto found = std::find_if(lanes_.begin(), lanes_.end(), [&](const LaneMail& each) {
+      return each.from == card->from_nic && each.lane == card->lane;
+    });
+    lane_ = found->offer;
+    lanes_.erase(found);
+  }
   if (card && card->kind == MatchCard::Kind::kOffer)
     offers_.push_back({card->from_nic, card->send});
   if (card && card->kind == MatchCard::Kind::kWithdraw)
@@ -61,11 +75,17 @@ void Mailbox::arrive(uint32_t which) {
 
 void Mailbox::lose(uint32_t sender) {
   std::erase_if(under_way_, [sender](const MatchCard& card) { return card.from_nic == sender; });
+  std::erase_if(lanes_, [sender](const LaneMail& each) { return each.from == sender; });
 }
 
 std::unique_ptr<CardMail> Process::open_card_mail(World& world, StepNic& nic, core::Endpoint& endpoint, uint32_t rank,
                                                   uint32_t ranks) {
   return world.options().mail_by_card ? std::make_unique<CardMail>(world, nic, endpoint, rank, ranks) : nullptr;
+}
+
+core::Endpoint::Options Process::with_lanes(const World& world, core::Endpoint::Options options) {
+  options.lanes = world.options().lanes ? &gpu_lanes : nullptr;
+  return options;
 }
 
 }  // namespace lanyard::nicsim

@@ -13,6 +13,7 @@
 #include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/oracles/shadow_nic.h"
 #include "nicsim/deterministic/step_fabric.h"
+#include "nicsim/deterministic/step_lanes.h"
 #include "nicsim/deterministic/step_nic.h"
 #include "nicsim/deterministic/step_stream.h"
 #include "transport/core/endpoint.h"
@@ -30,8 +31,10 @@ class Mailbox final : public core::Courier {
   Mailbox(World& world, uint32_t rank) : world_(world), rank_(rank) {}
 
   Status send(uint32_t nic, const core::MatchCard& card) override;
+  Status send(uint32_t nic, const core::MatchCard& card, const gpu::LaneOffer& lane) override;
   std::optional<std::string> why_unreachable(uint32_t nic) const override;
   std::optional<core::MatchCard> receive() override;
+  const gpu::LaneOffer& lane() const override { return lane_; }
 
   std::span<const core::MatchCard> under_way() const { return under_way_; }
   // Processes with cards under way, and the oldest card of the one that stands `which`th among them arrives. Requires
@@ -52,6 +55,13 @@ class Mailbox final : public core::Courier {
   const uint32_t rank_;
   std::vector<core::MatchCard> under_way_;  // oldest first
   std::optional<core::MatchCard> arrived_;
+  // The offers that go with cards that are under way; and that of the card that was received last.
+  struct LaneMail {
+    uint32_t from = 0, lane = 0;
+    gpu::LaneOffer offer;
+  };
+  std::vector<LaneMail> lanes_;
+  gpu::LaneOffer lane_;
   std::vector<Offer> offers_;
 };
 
@@ -77,7 +87,8 @@ struct Process {
         program(host.actions()),
         nic(world, rank, ranks, limits),
         driver(open_driver(world, nic, rank, limits)),
-        endpoint(card(), rank, options),
+        gpu_lanes(world, rank),
+        endpoint(card(), rank, with_lanes(world, options)),
         card_mail(open_card_mail(world, nic, endpoint, rank, ranks)),
         mail(world, rank),
         own_matcher(endpoint, mail),
@@ -90,6 +101,7 @@ struct Process {
   static std::unique_ptr<Driver> open_driver(World& world, StepNic& nic, uint32_t rank, const ModelLimits& limits);
   static std::unique_ptr<CardMail> open_card_mail(World& world, StepNic& nic, core::Endpoint& endpoint, uint32_t rank,
                                                   uint32_t ranks);
+  core::Endpoint::Options with_lanes(const World& world, core::Endpoint::Options options);
   // What the core has for its NIC.
   nic::Nic& card() { return driver == nullptr ? static_cast<nic::Nic&>(nic) : *driver->nic; }
   const nic::Nic& card() const { return driver == nullptr ? static_cast<const nic::Nic&>(nic) : *driver->nic; }
@@ -113,6 +125,7 @@ struct Process {
   const std::span<const Action> program;
   StepNic nic;
   const std::unique_ptr<Driver> driver;
+  StepLanes gpu_lanes;
   core::Endpoint endpoint;
   std::unique_ptr<CardMail> card_mail;  // null where messages of the control channel are handed over
   Mailbox mail;
@@ -137,6 +150,7 @@ struct Process {
   size_t asked = SIZE_MAX;          // the action that is a MPIX_Queue_wait which was called
   uint64_t failures_announced = 0;  // ... when it last told the other sides
   bool knows_nothing = false;       // ... it could not answer who asks it; whatever changes lets it try again
+  bool may_have_parted = false;     // its streams have run something since it last told who has lanes with it
   bool hears_of_failures = false;   // another process has told it of some, and it has not looked since
   // How often it looked for what waits for lost peers since its NIC lost one: the first look leaves time for what the
   // peer's last message has set going. Something standing that is rung is a reason to look once more.

@@ -124,7 +124,17 @@ WaitLink ProgramWaits::stream(uint32_t rank, uint32_t queue) const {
   if (stream.empty())
     return {who + " is empty", WaitNode{WaitNode::Kind::kHost, rank, 0, 0}, Blame::kUser};
   const StepItem& item = stream.front();
-  if (item.kind != StepItem::Kind::kWait)
+  const bool lane = item.kind == StepItem::Kind::kWaitLane;
+  if (lane && item.request == StepItem::kNothing) {
+    const core::Request* const request = world_.request_of(process, lane_of(item.op));
+    if (request == nullptr)
+      return {who + " waits for a lane of a request that was freed", std::nullopt, Blame::kProtocol};
+    const RequestName name{process.requests[request->number - 1]};
+    const uint64_t iteration = world_.side(name).starts;
+    return {who + " waits by itself for " + name_of(world_, name, iteration),
+            WaitNode{WaitNode::Kind::kDone, 0, name.index, iteration}, Blame::kUser};
+  }
+  if (item.kind != StepItem::Kind::kWait && !lane)
     return {who + " could go on, and does not", std::nullopt, Blame::kProtocol};
   if (item.request == StepItem::kNothing)
     return {who + " awaits the promise of " + name_of(world_, {2 * item.message + 1}, item.op.value),

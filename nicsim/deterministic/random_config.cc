@@ -38,6 +38,14 @@ void draw_flush(Random random, WorldOptions& world) {
   world.late_data = random.percent(75);
 }
 
+// Where the rest allows it.
+void draw_lanes(Random random, Config& config) {
+  config.world.lanes = random.percent(50);
+  config.world.no_way = config.world.lanes && random.percent(60);
+  if (!may_have_lanes(config))
+    config.world.lanes = config.world.no_way = false;
+}
+
 Config draw(uint64_t seed) {
   constexpr uint64_t kFlush = 0x666c757368;  // so that the programs are the same whether receivers flush or not
   constexpr uint32_t kMostEpochs = 4;
@@ -74,12 +82,16 @@ Config random_config(uint64_t seed) {
   constexpr uint64_t kAnother = 0x6d65726765;  // so that the programs are the same whether something is merged or not
   constexpr uint64_t kSets = 0x73657473;       // likewise
   constexpr uint64_t kLate = 0x6c617465;       // likewise
+  constexpr uint64_t kLanes = 0x6c616e6573;    // likewise
   constexpr uint32_t kMerges = 40, kTwoSets = 10;  // percent
   Config config = draw(seed);
   config.world.late_events = config.world.has_driver() && Random(seed ^ kLate).percent(30);
+  draw_lanes(Random(seed ^ kLanes), config);
   if (Random random(seed ^ kSets); may_merge(config.world) && random.below(100) < kTwoSets) {
     Exchange sets = make_halo(draw_two_sets(random));
     draw_parts(sets, random, is_faulty(config.world));
+    if (config.world.lanes && random.percent(75))
+      match_first(sets);
     config.program = std::make_shared<const Exchange>(std::move(sets));
     if (!config.world.overflow && config.world.depth > 0)
       config.world.depth = entries_of(*config.program, config.world);

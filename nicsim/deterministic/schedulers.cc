@@ -29,6 +29,8 @@ class Seeded : public Scheduler {
     if (kind == ChoiceKind::kCoalesce || kind == ChoiceKind::kMail || kind == ChoiceKind::kLeave ||
         kind == ChoiceKind::kMeanwhile || kind == ChoiceKind::kLateAck || kind == ChoiceKind::kLateData)
       return random_.below(n);
+    if (kind == ChoiceKind::kNoWay)
+      return random_.percent(25) ? 1 : 0;  // of the few that a pair has
     if (random_.below(1024) >= rates_[static_cast<size_t>(kind)])
       return 0;
     return n == 2 ? 1 : 1 + random_.below(n - 1);

@@ -20,7 +20,7 @@ struct Side {
   uint32_t queue = 0;                         // of the last start
   std::vector<uint64_t> starts_on;            // by queue that it was started on: `starts` of the last one there
   uint64_t number = 0;                        // the core's for its request, the last one
-  nic::CounterId trigger;                     // the core's for its request, as far as is known here
+  nic::CounterId trigger, completion;         // the core's for its request, as far as is known here
   uint64_t before = 0;                        // starts of its requests that were freed
   uint64_t starts = 0;                        // that the host has enqueued, of all of them
   uint64_t waits = 0;                         // likewise
@@ -55,6 +55,7 @@ struct Side {
   // The program was told, so that waits pass and the request may be freed whatever is under way; of this request, and
   // of any in this place.
   bool released = false, ever_released = false;
+  bool by_lane = false;  // the request was matched by a lane
 };
 
 // All messages of a world are of one communicator.

@@ -2,13 +2,24 @@
 
 #include <algorithm>
 
+#include "nicsim/deterministic/step_lanes.h"
+
 namespace lanyard::nicsim {
 
 namespace {
 
-bool is_wait(gpu::StreamOp::Kind kind) {
+StepItem::Kind kind_of(gpu::StreamOp::Kind kind) {
   using Kind = gpu::StreamOp::Kind;
-  return kind == Kind::kWait64 || kind == Kind::kWaitCount64 || kind == Kind::kWaitNext64;
+  switch (kind) {
+    case Kind::kWait64:
+    case Kind::kWaitCount64:
+    case Kind::kWaitNext64: return StepItem::Kind::kWait;
+    case Kind::kPack:
+    case Kind::kUnpack: return StepItem::Kind::kMove;
+    case Kind::kStartLane: return StepItem::Kind::kStartLane;
+    case Kind::kWaitLane: return StepItem::Kind::kWaitLane;
+    default: return StepItem::Kind::kRing;
+  }
 }
 
 }  // namespace
@@ -21,8 +32,7 @@ Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
   for (const gpu::StreamOp& op : ops) {
     StepItem item;
     item.op = op;
-    const bool moves = op.kind == Kind::kPack || op.kind == Kind::kUnpack;
-    item.kind = moves ? StepItem::Kind::kMove : is_wait(op.kind) ? StepItem::Kind::kWait : StepItem::Kind::kRing;
+    item.kind = kind_of(op.kind);
     push(item);
   }
   return {};
@@ -45,6 +55,10 @@ bool StepStream::ready() const {
   if (empty())
     return false;
   const StepItem& item = front();
+  if (item.kind == StepItem::Kind::kWaitLane) {
+    const StepLane& lane = lane_of(item.op);
+    return lane.is_complete() || lane.is_gone();
+  }
   if (item.kind != StepItem::Kind::kWait)
     return true;
   const gpu::StreamOp& op = item.op;
@@ -53,6 +67,11 @@ bool StepStream::ready() const {
     case gpu::StreamOp::Kind::kWaitCount64: return (*op.word & gpu::kCountBits) >= op.value;
     default: return *op.word >= op.value;
   }
+}
+
+bool StepStream::names(const gpu::Lane* lane) const {
+  return std::any_of(items_.begin() + static_cast<ptrdiff_t>(head_), items_.end(),
+                     [lane](const StepItem& item) { return item.op.object == lane; });
 }
 
 bool StepStream::counts_for(uint32_t request) const {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "gpu/lane.h"
 #include "gpu/stream.h"
 #include "nicsim/deterministic/exchange.h"
 
@@ -14,29 +15,36 @@ namespace lanyard::nicsim {
 
 struct StepItem {
   enum class Kind : uint8_t {
-    kRing,    // op: what rings a doorbell
-    kMark,    // nothing: the place of a start that rings nobody, or of a wait for nobody
-    kWait,    // op: a wait64 that a request's wait became, or an await's
-    kKernel,  // action: kPack, kUnpack or kPromise
-    kMove,    // op: packs or unpacks for a request whose buffer has gaps, or says in its word that this was done
+    kRing,       // op: what rings a doorbell
+    kMark,       // nothing: the place of a start that rings nobody, or of a wait for nobody
+    kWait,       // op: a wait64 that a request's wait became, or an await's
+    kKernel,     // action: kPack, kUnpack or kPromise
+    kMove,       // op: packs or unpacks for a request whose buffer has gaps, or says in its word that this was done
+    kStartLane,  // op: starts a lane
+    kWaitLane,   // op: waits for its last start, of the program's or by itself
   };
   static constexpr uint32_t kNothing = UINT32_MAX;
 
   Kind kind = Kind::kRing;
   Action::Kind action = Action::Kind::kPack;
   uint32_t message = kNothing;  // kKernel
-  uint32_t request = kNothing;  // kWait, kMark: RequestName::index of the request waited for; kMove: whose buffer
-  uint64_t iteration = 0;       // kWait, kMark: of it
-  uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
-  uint64_t number = 0;        // ... and the core's for it; kMove: likewise
-  uint32_t first_start = 0;   // kRing of a shared trigger: the place in StepStream::started of the requests ...
-  uint32_t starts = 0;        // ... and their number; of an exchange's, and of its kWait: its others
+  // kWait, kMark, kWaitLane of the program's: RequestName::index of the request waited for; kMove: whose buffer
+  uint32_t request = kNothing;
+  uint64_t iteration = 0;  // of what is waited for
+  // kRing: RequestName::index of the request whose own trigger it rings; kMark, kStartLane: whose start
+  uint32_t start = kNothing;
+  uint64_t number = 0;       // ... and the core's for it; kMove: likewise
+  uint32_t first_start = 0;  // kRing of a shared trigger: the place in StepStream::started of the requests ...
+  uint32_t starts = 0;       // ... and their number; of an exchange's, and of its kWait: its others
   gpu::StreamOp op;
+
+  bool is_of_lane() const { return kind == Kind::kStartLane || kind == Kind::kWaitLane; }
 };
 
 class StepStream final : public gpu::Stream {
  public:
   const char* kind() const override { return "host"; }
+  int device() const override { return device_; }
   bool can_call() const override { return true; }
   Status can_pack(const gpu::Packing&) const override { return {}; }
   Status enqueue(std::span<const gpu::StreamOp> ops) override;
@@ -47,6 +55,8 @@ class StepStream final : public gpu::Stream {
   Result<uint64_t*> take_count(uint64_t value) override;
   void give_count(uint64_t* count) override;
 
+  // Whose stream it is from now on; the host's before.
+  void set_device(int device) { device_ = device; }
   void reserve(size_t items) { items_.reserve(items); }
   void push(const StepItem& item) { (capture_ != 0 ? graph_ : items_).push_back(item); }
   // How many items have been appended, or captured where a capture is under way, and those since then. Nothing runs in
@@ -66,12 +76,15 @@ class StepStream final : public gpu::Stream {
   bool ready() const;
   void pop();
   uint64_t executed() const override { return executed_; }
+  // Whether something that has not run yet starts the lane or waits for it.
+  bool names(const gpu::Lane* lane) const;
   // Whether something of that request that has not run yet reads or writes one of the counts taken here.
   bool counts_for(uint32_t request) const;
 
   std::vector<uint32_t> started;  // RequestName::index of requests that items name besides
 
  private:
+  int device_ = DeviceMemory::kHost;
   std::vector<StepItem> items_;
   std::vector<StepItem> graph_;
   uint64_t capture_ = 0, captures_ = 0;

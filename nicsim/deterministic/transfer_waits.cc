@@ -45,7 +45,7 @@ WaitLink TransferWaits::not_posted(const std::string& what, RequestName request,
   if (side.standing && side.failed > 0)
     return {what + " is not handed over: an earlier one has failed", std::nullopt, Blame::kFailure};
   bool doomed = false;  // it may be in the name of another one that it is merged with
-  world_.for_each_merged(request.index, [&](uint32_t member) {
+  world_.for_each_counted_with(request.index, [&](uint32_t member) {
     doomed = doomed || (process.driver != nullptr && process.driver->fabric.keeps_doomed(world_.side({member}).number));
   });
   if (doomed)
@@ -82,6 +82,8 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   if (side.ahead > 0)
     return {what + " is of another start than that: its receive has failed, and it ran ahead of its own", std::nullopt,
             Blame::kFailure};
+  if (core.lane != nullptr)
+    return carried(request, iteration);
   const bool flags = core::raises_flags(world_.options().strategy);
   if (request.receive() && flags && core.exchange == nullptr)
     return flag(request, iteration);
@@ -94,8 +96,8 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
     return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
   if (side.done_fired >= iteration) {
     bool failed = false;
-    world_.for_each_merged(request.index,
-                           [&](uint32_t member) { failed = failed || world_.side(RequestName{member}).failed > 0; });
+    world_.for_each_counted_with(
+        request.index, [&](uint32_t member) { failed = failed || world_.side(RequestName{member}).failed > 0; });
     return {what + " did not grow", std::nullopt, failed ? Blame::kFailure : Blame::kProtocol};
   }
   const uint64_t value = world_.process(side.rank).nic.model().read(core.completion).value().reached();
@@ -110,7 +112,7 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   const std::string holds = what + ": its counter holds " + so_many_of(value, wanted);
   // Of what is merged whatever is missing.
   std::optional<uint32_t> missing, unflagged;
-  world_.for_each_merged(request.index, [&](uint32_t other) {
+  world_.for_each_counted_with(request.index, [&](uint32_t other) {
     const Side& part = world_.side(RequestName{other});
     const bool receive = RequestName{other}.receive();
     if (flags && part.pieces > 0 && (receive ? part.flag_counted : part.flag_acked) < iteration)
@@ -128,6 +130,27 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   if (core.completions > side.pieces && value + 1 >= wanted)
     return {holds, WaitNode{WaitNode::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
   return {holds, WaitNode{WaitNode::Kind::kData, 0, request.message(), iteration}, Blame::kUser};
+}
+
+// A message that goes by a lane: whoever starts second copies it.
+WaitLink TransferWaits::carried(RequestName request, uint64_t iteration) const {
+  const std::string what = "lane of " + name_of(world_, request, iteration);
+  for (const RequestName side : {request, RequestName{request.index ^ 1}}) {
+    const Side& books = world_.side(side);
+    if (books.started >= iteration)
+      continue;
+    if (world_.is_killed(books.rank))
+      return was_killed(books.rank);
+    if (books.core == nullptr)
+      return {what + ": its other side was freed", std::nullopt, blame_of_free(books)};
+    return {what + " waits for the start of the " + world_.exchange().describe(side),
+            WaitNode{WaitNode::Kind::kStart, 0, side.index, iteration}, Blame::kUser};
+  }
+  const Side& side = world_.side(request);
+  if ((request.receive() ? side.data_landed : side.data_acked) >= iteration)
+    return {what + " has carried the message, which a wait of its stream alone tells",
+            WaitNode{WaitNode::Kind::kStream, side.rank, side.queue, 0}, Blame::kUser};
+  return {what + " carries nothing though both sides have started", std::nullopt, Blame::kProtocol};
 }
 
 // A fetch from itself of a request's NIC, which has counted all that the fetch waits for.
@@ -209,7 +232,7 @@ WaitLink TransferWaits::data(uint32_t message, uint64_t iteration) const {
   if (implied && side.released)
     return {what + " was let go of: its exchange has failed", std::nullopt, Blame::kFailure};
   std::optional<uint32_t> uncleared;
-  world_.for_each_merged(send.index, [&](uint32_t other) {
+  world_.for_each_counted_with(send.index, [&](uint32_t other) {
     const MessageOptions& options = world_.exchange().messages()[other / 2].options;
     if (!RequestName{other}.receive() && !options.ready && !options.nobody && !world_.is_implied(other) &&
         world_.side(RequestName{other | 1}).clear_counted < iteration)

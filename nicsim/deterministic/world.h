@@ -65,9 +65,13 @@ struct WorldOptions {
   // Cards carry the messages of the control channel; else they are handed over. Not with `scarce`, as who has no region
   // for a peer gives it up, nor with a driver; takes CardMail::kLeastMessageBytes.
   bool mail_by_card = false;
+  // Streams are devices' that reach each other's memory: pairs go by lanes (gpu/lane.h). With kTargetCounter and
+  // without a driver, graphs and kernels, or an age.
+  bool lanes = false;
   // Which faults a Chooser is asked about.
   bool failures = false;
   bool cut_mail = false;  // with `mail_by_card` and `failures`: the way between two NICs fails, as mail goes over it
+  bool no_way = false;    // with `lanes`: of one side or the other the device takes no part
   bool lost_rings = false;
   bool no_room = false;
   bool scarce = false;  // a counter or a region is refused once, and there when it is asked for again
@@ -189,6 +193,8 @@ class World {
 
   // ---- For the parts of the world, during a step
   Process& process(uint32_t rank) { return *state_->processes[rank]; }
+  // The core's request that has the lane; null: it was freed.
+  const core::Request* request_of(const Process& process, const gpu::Lane& lane) const;
   Side& side(uint32_t request) { return state_->sides[request]; }
   // The run is over; the first finding stands. Cold: what makes up the text of a finding is out of every step's way.
   [[gnu::cold]] void find(Finding finding, const char* oracle, const std::string& text);
@@ -209,6 +215,19 @@ class World {
     for (const core::Request* member : side.core->exchange->members)
       visit(process(side.rank).requests[member->number - 1]);
   }
+  // Likewise of those only whose operations count where its own do: what a lane carries counts by itself.
+  template <typename Visit>
+  void for_each_counted_with(uint32_t request, Visit visit) const {
+    const auto goes_by_lane = [&](uint32_t index) {
+      return state_->sides[index].core != nullptr && state_->sides[index].core->lane != nullptr;
+    };
+    if (goes_by_lane(request))
+      return visit(request);
+    for_each_merged(request, [&](uint32_t member) {
+      if (!goes_by_lane(member))
+        visit(member);
+    });
+  }
   // visit(index) of each request of the other set of its rank's, where the program has it in one of two.
   template <typename Visit>
   void for_each_of_other_set(uint32_t request, Visit visit) const {
@@ -219,9 +238,17 @@ class World {
                                           state_->sides[index].rank == state_->sides[request].rank)
         visit(index);
   }
-  // By its program: whether messages of the other set stand for clear-to-sends of this message; and whether they do for
-  // any of the two sets that the request is of, so that these must be started in turn.
-  bool is_implied(uint32_t request) const { return implied_[request / 2]; }
+  // Whether messages of the other set stand for clear-to-sends of this message; and whether they do for any of the two
+  // sets that the request is of, so that these must be started in turn. By the program, and by which way messages go,
+  // which is known once one side has been matched.
+  bool is_implied(uint32_t request) const {
+    const std::vector<uint32_t>& answers = answers_[request / 2];
+    return !answers.empty() && !is_by_lane(request / 2) &&
+           !std::all_of(answers.begin(), answers.end(), [this](uint32_t answer) { return is_by_lane(answer); });
+  }
+  bool is_by_lane(uint32_t message) const {
+    return state_->sides[2 * message].by_lane || state_->sides[2 * message + 1].by_lane;
+  }
   // Whether the flag of the message is an increment of its receive's done word: of one that is merged it is not.
   bool flags_tell_stream(uint32_t request) const { return exchange_.merged({request | 1}) == 0; }
   void flag_has_fired(uint32_t send);
@@ -229,6 +256,8 @@ class World {
   // Whether its program has given the receive's buffer to the exchange for that iteration, which is implied: from the
   // match on, and by the start before, which is of the other set.
   bool is_given(uint32_t receive, uint64_t iteration) const;
+  // Whether no start of the request follows, though it did not fail: its program was told of a failure of its exchange.
+  bool has_ended(RequestName request) const;
   // Whether a step is being taken; else the world is built or judged.
   bool is_running() const { return chooser_ != nullptr; }
   // Whatever has landed in that region of that rank's, and has not been counted, is.
@@ -293,9 +322,9 @@ class World {
   void new_request(uint32_t index);
   void grow_old(Side& side, uint32_t index);
   void begin_match(uint32_t index);
-  void note_trigger(Side& side);
+  void note_resources(Side& side);
   void merge(Process& process, std::span<const RequestName> requests);
-  static std::vector<bool> find_implied(const Exchange& exchange);
+  static std::vector<std::vector<uint32_t>> find_answers(const Exchange& exchange);
   void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
   std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
@@ -336,8 +365,10 @@ class World {
   bool call(Process& process, const Action& action);
   void mark(Process& process, const Action& action, size_t before);
   void mark_move(const Action& action, StepItem& item);
+  void mark_lane(const Action& action, StepItem& item);
   void enter(uint32_t queue, StepStream& stream, std::span<StepItem> items);
   bool is_complete(const Action& action) const;
+  bool is_transferred(RequestName request) const;
   const char* mistake_in_turn(const Action& action, RequestName request) const;
   const char* mistake_in(const Action& action) const;
   uint64_t unread_failures(const Side& side) const;
@@ -386,6 +417,8 @@ class World {
   void take_stream(Process& process, uint32_t queue);
   void take_kernel(Process& process, const StepItem& item);
   void take_move(Process& process, const StepItem& item);
+  void start_lane(Process& process, const StepItem& item);
+  void pass_lane(Process& process, const StepItem& item);
   void take_ring(Process& process, uint32_t counter);
   void take_fire(Process& process, uint32_t counter);
   void take_copy(Process& process, uint32_t counter);
@@ -420,7 +453,8 @@ class World {
   void note(uint64_t what) { state_->trace_hash = (state_->trace_hash ^ what) * 0x100000001b3u; }
 
   const Exchange& exchange_;
-  const std::vector<bool> implied_;  // by message; outside the arena
+  // By message: those that stand for its clear-to-sends where both go by the card. Outside the arena.
+  const std::vector<std::vector<uint32_t>> answers_;
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
   bool has_mail_ = false, programs_stand_ = false;

@@ -142,7 +142,7 @@ std::shared_ptr<gpu::Packing> packing_of(Side& side) {
 
 World::World(const Exchange& exchange, const WorldOptions& options)
     : exchange_(exchange),
-      implied_(find_implied(exchange)),
+      answers_(find_answers(exchange)),
       options_(options),
       arena_(exchange.messages().size() > kMany ? kLarge : kUsual) {
   const Arena::Scope scope(arena_);
@@ -224,6 +224,8 @@ void World::build() {
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
       process.lanes.push_back(std::make_unique<Process::Lane>());
       Process::Lane& lane = *process.lanes.back();
+      if (options_.lanes)
+        lane.stream.set_device(StepLanes::kDevice);
       lane.stream.reserve(std::min<size_t>(2 * exchange_.program(rank).actions().size(), 16));
       lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
     }
@@ -308,8 +310,8 @@ void World::match() {
     begin_match(index);
     if (options_.mail_by_card)
       deliver_mail();
-    // An offer goes to the receive's rank, the answer back: nobody else has mail.
-    for (const uint32_t rank : {message.to, message.from}) {
+    // An offer goes to the receive's rank, the answer back, and of lanes another one there: nobody else has mail.
+    for (const uint32_t rank : {message.to, message.from, message.to}) {
       Process& process = *state_->processes[rank];
       while (!process.mail.under_way().empty()) {
         process.mail.arrive(0);
@@ -324,7 +326,7 @@ void World::match() {
       continue;
     if (!state_->sides[index].core->matched())
       return find(Finding::kOrder, "matching", "the " + exchange_.describe({index}) + " is not matched");
-    note_trigger(state_->sides[index]);
+    note_resources(state_->sides[index]);
     grow_old(state_->sides[index], index);
   }
 }
@@ -353,6 +355,7 @@ void World::new_request(uint32_t index) {
                                             .packing = packing});
   side.number = side.core->number;
   side.released = false;
+  side.by_lane = false;
   side.reported = 0;
   process.requests.push_back(index);
   process.done_words.emplace_back();
@@ -376,15 +379,25 @@ void World::begin_match(uint32_t index) {
     if (counter.valid())
       process.opened(counter, process.nic.model().read(counter).value());
   side.trigger = side.core->trigger;
+  side.completion = side.core->completion;
 }
 
-// A receive whose sender merges may have been given a trigger, as it was matched.
-void World::note_trigger(Side& side) {
-  if (side.core == nullptr || !side.core->trigger.valid() || side.core->trigger == side.trigger)
+// A receive whose sender merges may have been given a trigger, as it was matched; one that was to go by a lane has
+// given all back that it had, and where that came to nothing it has taken others. Which way it goes is kept when it has
+// been freed.
+void World::note_resources(Side& side) {
+  if (side.core == nullptr)
     return;
-  side.trigger = side.core->trigger;
   Process& process = *state_->processes[side.rank];
-  process.opened(side.trigger, process.nic.model().read(side.trigger).value());
+  side.by_lane = side.by_lane || (side.core->matched() && side.core->lane != nullptr);
+  process.done_words[side.number - 1] = side.core->done;
+  for (const auto& [mine, now] :
+       {std::pair{&side.trigger, side.core->trigger}, std::pair{&side.completion, side.core->completion}}) {
+    const bool changed = now.valid() && now != *mine;
+    *mine = now;
+    if (changed)
+      process.opened(now, process.nic.model().read(now).value());
+  }
 }
 
 // Everybody's books on the request as if options_.age iterations had gone by.

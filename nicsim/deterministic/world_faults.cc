@@ -132,13 +132,13 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
     }
     case Transit::Role::kClear: ++side.clear_fired; return;
     case Transit::Role::kDone:
-      return for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].done_fired; });
+      return for_each_counted_with(request, [this](uint32_t member) { ++state_->sides[member].done_fired; });
     case Transit::Role::kFlag:
       flag_has_fired(request);
       ++side.flag_acked;
       return;
     case Transit::Role::kFlush:
-      for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].flush_fired; });
+      for_each_counted_with(request, [this](uint32_t member) { ++state_->sides[member].flush_fired; });
       return flush_has_ended(request, Code::kFailed);
     case Transit::Role::kMail: LANYARD_CHECK(false, "mail goes over no driver");
   }
@@ -190,7 +190,8 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
     process.hears_of_failures = true;
     const Side& other = state_->sides[request ^ 1];
     const uint32_t peer = side.core->matched_nic;
-    if ((is_killed(peer) && process.has_lost(peer)) || other.failed > 0 || are_cut(process.rank, peer))
+    if ((is_killed(peer) && process.has_lost(peer)) || other.failed > 0 || has_ended({request ^ 1}) ||
+        are_cut(process.rank, peer))
       continue;
     const std::string who = "the " + exchange_.describe({request}) + " fails: its other side ";
     if (other.core == nullptr && side.starts > other.before)

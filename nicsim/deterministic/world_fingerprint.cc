@@ -99,7 +99,7 @@ void add_side(Digest& digest, const Side& side) {
         side.moved,         side.flag_fired,   side.flag_landed,    side.flag_counted,  side.flag_acked,
         side.flush_fired,   side.flush_acked,  side.first_unflushed})
     digest.add(count);
-  digest.add((side.released ? 2 : 0) | (side.ever_released ? 1 : 0));
+  digest.add((side.by_lane ? 4 : 0) | (side.released ? 2 : 0) | (side.ever_released ? 1 : 0));
   digest.add_bytes(side.buffer);
   digest.add_bytes(side.last_read);
   if (side.core == nullptr)
@@ -112,6 +112,20 @@ void add_side(Digest& digest, const Side& side) {
     digest.add(side.core->moved.read() - side.core->moved_base);
     digest.add_bytes({side.core->packing->packed.get(), side.layout->bytes()});
   }
+  if (side.core->lane != nullptr) {
+    const auto& lane = static_cast<const StepLane&>(*side.core->lane);
+    const StepLanes::End& end = lane.owner->ends()[lane.end - 1];
+    digest.add(end.started << 2 | (lane.connected ? 2 : 0) | (side.core->peer_parted ? 1 : 0));
+    digest.add(end.opened);
+    digest.add(end.completed);
+    digest.add(lane.waited);
+    for (const StepLane::Slot& slot : lane.slots) {
+      digest.add(slot.start);
+      digest.add_bytes(slot.content);
+    }
+    digest.add(side.core->peer_lane);
+    digest.add(side.core->followed);
+  }
   digest.add(side.core->asked);
   digest.add(side.core->assured);
   if (side.core->written_back)
@@ -119,7 +133,7 @@ void add_side(Digest& digest, const Side& side) {
   if (const core::Standing* standing = side.core->standing.get()) {
     digest.add(standing->posted << 1 | 1);
     digest.add(standing->count == nullptr ? 0 : *standing->count);
-    digest.add(standing->rings == nullptr ? 0 : *standing->rings);
+    digest.add(standing->total == nullptr ? 0 : *standing->total);
   }
 }
 
@@ -141,6 +155,12 @@ World::Fingerprint World::fingerprint() const {
       digest.add(lane->stream.executed());
       digest.add(lane->stream.size());
       digest.add(lane->stream.capturing());
+    }
+    if (options_.lanes) {
+      digest.add(process->endpoint.unparted() << 2 | (process->may_have_parted ? 2 : 0) |
+                 (process->gpu_lanes.may_unmap() ? 1 : 0));
+      for (const core::MatchCard& card : process->mail.under_way())
+        digest.add(card.reader << 32 | uint64_t{card.peer_lane} << 16 | card.lane);
     }
     for (const core::MatchCard& card : process->mail.under_way())
       digest.add((card.send + card.writer) << 16 | card.starts << 32 | uint64_t{card.from_nic} << 4 |

@@ -55,7 +55,8 @@ void World::take_host(Process& process) {
         const uint32_t other = state_->sides[request.index ^ 1].rank;
         if (const Side& side = state_->sides[request.index];
             side.core != nullptr && !side.core->matched() && (is_killed(other) || process.cut_off[other])) {
-          if (request.receive() && exchange_.messages()[request.message()].options.any_source)
+          // One by a lane may have answered who is lost already.
+          if (request.receive() && exchange_.messages()[request.message()].options.any_source && !options_.lanes)
             return find(Finding::kOrder, "matching",
                         "the " + exchange_.describe(request) +
                             " from any source fails as one has ended: " + side.core->match_error.message());
@@ -174,6 +175,17 @@ bool World::is_complete(const Action& action) const {
                      [this](RequestName request) { return side(request).core->complete(); });
 }
 
+// The same by the world's own books, of one.
+bool World::is_transferred(RequestName request) const {
+  const Side& side = this->side(request);
+  const uint64_t wanted = side.starts * side.pieces;
+  const bool told = side.pieces == 0 || side.done_landed >= side.starts;
+  if (!request.receive())
+    return side.by_lane ? told : side.data_acked >= wanted;
+  const bool landed = side.data_landed >= wanted || oracle::is_told_falsely(*this, request.index, side.starts);
+  return landed && told && oracle::has_moved(*this, request);
+}
+
 // What makes the call a mistake, by the world's own books; null where it is none.
 const char* World::mistake_in(const Action& action) const {
   for (const RequestName request : action.requests) {
@@ -202,12 +214,7 @@ const char* World::mistake_in(const Action& action) const {
       return "an operation of it has failed";
     if (side.core->starts >= side.core->peer_starts)
       return "its other side has come to its end";
-    const uint64_t wanted = side.starts * side.pieces;
-    const bool told = side.pieces == 0 || side.done_landed >= side.starts;
-    const bool landed = side.data_landed >= wanted || oracle::is_told_falsely(*this, request.index, side.starts);
-    const bool complete =
-        request.receive() ? landed && told && oracle::has_moved(*this, request) : side.data_acked >= wanted;
-    if (side.queue != action.queue && !complete)
+    if (side.queue != action.queue && !is_transferred(request))
       return "its last start is on another queue and goes on";
   }
   return nullptr;
@@ -216,7 +223,8 @@ const char* World::mistake_in(const Action& action) const {
 // Whether a start is refused for a good reason: a failure here or on the other side.
 bool World::is_told_of_failure(const Action& action) const {
   return std::any_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
-    bool failed = side(request).failed > 0 || side(RequestName{request.index ^ 1}).failed > 0;
+    bool failed = side(request).failed > 0 || side(RequestName{request.index ^ 1}).failed > 0 ||
+                  has_ended(RequestName{request.index ^ 1});
     for_each_of_other_set(request.index, [&](uint32_t other) { failed = failed || state_->sides[other].failed > 0; });
     return failed;
   });
@@ -261,31 +269,34 @@ void World::release(Process& process, const core::Request& failed) {
   side.reported = failed.failures;
   if (side.released)
     return;  // with its exchange
-  const bool complete = side.core->transferred();
-  const core::Exchange* exchange = side.core->exchange;
-  const core::Exchange* other = exchange != nullptr ? exchange->other : nullptr;
-  const core::Request* other_lead = other != nullptr ? other->lead : nullptr;
-  const bool other_complete = other_lead != nullptr && other_lead->transferred();
+  const uint32_t index = process.requests[failed.number - 1];
+  std::vector<std::pair<uint32_t, bool>> members;  // and whether they are complete; what lanes carry fails by itself
+  const auto add = [&](uint32_t member) {
+    const Side& each = state_->sides[member];
+    if (each.core == &failed || (each.core->lane == nullptr && !each.released))
+      members.emplace_back(member, each.core->transferred());
+  };
+  for_each_merged(index, add);
+  if (const core::Exchange* exchange = failed.exchange; exchange != nullptr && exchange->other != nullptr)
+    for (const core::Request* member : exchange->other->members)
+      add(process.requests[member->number - 1]);
   const nic::CounterId completion = side.core->completion;
   const auto counted = [&] { return process.nic.model().read(completion).value().success; };
   const uint64_t before = completion.valid() ? counted() : 0;
   process.endpoint.release(*side.core);
   if (completion.valid() && process.driver == nullptr)
     process.shadow.succeeded(completion.value, counted() - before);
-  for_each_merged(process.requests[failed.number - 1],
-                  [&](uint32_t member) { note_released(state_->sides[member], complete); });
-  if (other_lead != nullptr)
-    for_each_merged(process.requests[other_lead->number - 1],
-                    [&](uint32_t member) { note_released(state_->sides[member], other_complete); });
+  for (const auto& [member, complete] : members)
+    note_released(state_->sides[member], complete);
 }
 
-// The request was let go of, and fails along with its exchange where that was not complete.
+// The request was let go of, and fails along with its exchange where it was not complete.
 void World::note_released(Side& side, bool complete) {
   const bool along = side.core->failed_along;
   if (complete ? along : side.pieces > 0 && side.core->failures == 0)
     find(Finding::kLeak, "honesty",
          "the exchange of (" + side.core->describe() + ") has failed " +
-             (along ? "when it was complete, and this member counts as failed" : "and this member does not"));
+             (along ? "when this member was complete, and it counts as failed" : "and this member does not"));
   side.failed += along ? 1 : 0;
   side.released = side.ever_released = true;
 }
@@ -445,6 +456,9 @@ void World::withdraw(Process& process, const Action& action) {
 
 void World::host_changed(Process& process) {
   set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process));
+  // A queue may wait for lanes by itself as it is asked.
+  for (uint32_t queue = 0; options_.lanes && queue < process.lanes.size(); ++queue)
+    set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.lanes[queue]->stream.ready());
   if (!has_mail_ || (chooser_ == nullptr && process.card_mail == nullptr))
     return;
   process.knows_nothing = false;

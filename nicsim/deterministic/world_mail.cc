@@ -40,7 +40,7 @@ bool World::has_mail(const Process& process) const {
 
 bool World::has_news_by_mail(const Process& process) const {
   const bool called = process.card_mail != nullptr && process.card_mail->wants_to_look();
-  return called || !process.mail.under_way().empty() || process.endpoint.has_questions() ||
+  return called || process.may_have_parted || !process.mail.under_way().empty() || process.endpoint.has_questions() ||
          process.endpoint.has_unannounced_failures() || process.card().failures() != process.failures_announced;
 }
 
@@ -51,6 +51,7 @@ void World::take_mail(Process& process) {
   if (const uint32_t senders = process.mail.senders(); senders > 0)
     process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
   process.failures_announced = process.card().failures();
+  process.may_have_parted = false;
   (void)process.nic.gave_stale_value();
   process.nic.have_plenty(true);  // nobody would ask again for what a posted receive lacks
   note_failures_told(process, [&] {
@@ -61,7 +62,7 @@ void World::take_mail(Process& process) {
   });
   process.nic.have_plenty(false);
   for (const uint32_t request : process.requests)
-    note_trigger(state_->sides[request]);
+    note_resources(state_->sides[request]);
   if (by_card == nullptr)
     oracle::check_offers(*this, process);
   if (news || process.matcher.owes() != owed)

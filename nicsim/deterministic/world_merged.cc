@@ -12,36 +12,48 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// Whether a message of the other set goes the other way, between the same two exchanges.
-bool has_answer(const Exchange& exchange, RequestName send) {
+// Messages of the other set that go the other way, between the same two exchanges.
+std::vector<uint32_t> answers_to(const Exchange& exchange, RequestName send) {
   const RequestName receive{send.index | 1};
+  std::vector<uint32_t> answers;
   for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index) {
     const RequestName back{index}, from{index ^ 1};
     if (back.receive() && !exchange.messages()[back.message()].options.nobody &&
         exchange.rank_of(back) == exchange.rank_of(send) && exchange.rank_of(from) == exchange.rank_of(receive) &&
         exchange.merged(back) == exchange.merged(send) && exchange.merged(from) == exchange.merged(receive) &&
         exchange.set(back) == 3 - exchange.set(send) && exchange.set(from) == exchange.set(back))
-      return true;
+      answers.push_back(back.message());
   }
-  return false;
+  return answers;
 }
 
 }  // namespace
 
-std::vector<bool> World::find_implied(const Exchange& exchange) {
-  std::vector<bool> implied;
-  for (uint32_t message = 0; message < exchange.messages().size(); ++message) {
+std::vector<std::vector<uint32_t>> World::find_answers(const Exchange& exchange) {
+  std::vector<std::vector<uint32_t>> answers(exchange.messages().size());
+  for (uint32_t message = 0; message < answers.size(); ++message) {
     const RequestName send{2 * message};
-    implied.push_back(exchange.set(send) != 0 && exchange.set(send) == exchange.set({send.index | 1}) &&
-                      !exchange.messages()[message].options.nobody && has_answer(exchange, send));
+    if (exchange.set(send) != 0 && exchange.set(send) == exchange.set({send.index | 1}) &&
+        !exchange.messages()[message].options.nobody)
+      answers[message] = answers_to(exchange, send);
   }
-  return implied;
+  return answers;
 }
 
 bool World::takes_turns(uint32_t request) const {
   bool implied = false;
   for_each_of_other_set(request, [&](uint32_t other) { implied = implied || is_implied(other); });
   return implied;  // what is implied has its answer in the other set, which is implied, too
+}
+
+bool World::has_ended(RequestName request) const {
+  bool ended = false;
+  const bool alone = !takes_turns(request.index);
+  for (uint32_t index = 0; exchange_.merged(request) != 0 && index < state_->sides.size(); ++index)
+    ended = ended || (exchange_.merged({index}) == exchange_.merged(request) && state_->sides[index].reported > 0 &&
+                      exchange_.rank_of({index}) == exchange_.rank_of(request) &&
+                      (!alone || exchange_.set({index}) == exchange_.set(request)));
+  return ended;
 }
 
 bool World::is_given(uint32_t receive, uint64_t iteration) const {
@@ -90,28 +102,26 @@ const char* World::mistake_in_turn(const Action& action, RequestName request) co
   for_each_of_other_set(request.index, [&](uint32_t index) {
     const Side& other = state_->sides[index];
     const uint64_t mine = side.starts - side.before, theirs = other.starts - other.before;
-    const bool complete = RequestName{index}.receive()
-                              ? (other.data_landed >= other.starts * other.pieces ||
-                                 oracle::is_told_falsely(*this, index, other.starts)) &&
-                                    other.done_landed >= other.starts && oracle::has_moved(*this, RequestName{index})
-                              : other.data_acked >= other.starts * other.pieces;
     if (other.failed > unread_failures(other))
       mistake = "an operation of the other set has failed";
     else if ((exchange_.set(request) == 1) != (mine == theirs))
       mistake = "it is the other set's turn";
     else if (other.starts != other.waits)
       mistake = "the other set's last start was not waited for";
-    else if (other.queue != action.queue && !complete)
+    else if (other.queue != action.queue && !is_transferred(RequestName{index}))
       mistake = "the other set's last start is on another queue and goes on";
   });
   return mistake;
 }
 
-// The ring of an exchange's trigger is the place of all its members' starts, and its wait that of all their waits.
+// The ring of an exchange's trigger is the place of the starts of all its members that go by the card, and its wait
+// that of all their waits.
 void World::mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items) {
   if (!exchange_.merges())
     return;
   for (StepItem& item : items) {
+    if (item.is_of_lane())
+      continue;
     const uint32_t lead = item.kind == StepItem::Kind::kWait ? item.request : item.start;
     const core::Exchange* exchange = lead == StepItem::kNothing ? nullptr : state_->sides[lead].core->exchange;
     if (exchange == nullptr)
@@ -121,7 +131,8 @@ void World::mark_merged(const Action& action, StepStream& stream, std::span<Step
         static_cast<uint32_t>(exchange->ring_value());
     item.first_start = static_cast<uint32_t>(stream.started.size());
     for (const RequestName request : action.requests)
-      if (request.index != lead && state_->sides[request.index].core->exchange == exchange)
+      if (const core::Request& core = *state_->sides[request.index].core;
+          request.index != lead && core.exchange == exchange && core.lane == nullptr)
         stream.started.push_back(request.index);
     item.starts = static_cast<uint32_t>(stream.started.size()) - item.first_start;
   }

@@ -12,17 +12,19 @@ void World::mark(Process& process, const Action& action, size_t before) {
   StepStream& stream = process.lanes[action.queue]->stream;
   const bool captured = stream.capturing() != 0;
   const std::span<StepItem> items = stream.since(before);
-  for (StepItem& item : items)
+  for (StepItem& item : items) {
     mark_move(action, item);
-  const auto moves_nothing = [](const StepItem& item) { return item.kind != StepItem::Kind::kMove; };
+    mark_lane(action, item);
+  }
+  const auto is_by_card = [](const StepItem& item) { return item.kind != StepItem::Kind::kMove && !item.is_of_lane(); };
   auto next = [&, at = items.begin()]() mutable -> StepItem* {  // null: there is none
-    at = std::find_if(at, items.end(), moves_nothing);
+    at = std::find_if(at, items.end(), is_by_card);
     return at == items.end() ? nullptr : &*at++;
   };
   if (action.kind == Action::Kind::kWait) {
     for (const RequestName request : action.requests) {
       const core::Request& core = *state_->sides[request.index].core;
-      if (!core.done.valid() || (core.exchange != nullptr && core.exchange->lead != &core))
+      if (!core.done.valid() || core.lane != nullptr || (core.exchange != nullptr && core.exchange->lead != &core))
         continue;
       if (StepItem* item = next())
         item->request = request.index;
@@ -30,7 +32,9 @@ void World::mark(Process& process, const Action& action, size_t before) {
     mark_merged(action, stream, items);
     for (const RequestName request : action.requests) {
       const core::Request& core = *state_->sides[request.index].core;
-      if (!core.done.valid() && (core.exchange == nullptr || core.exchange->lead == nullptr))
+      const bool nobody = !core.done.valid() && (core.exchange == nullptr || core.exchange->lead == nullptr);
+      // What its queue has waited for by itself has no wait of the program's.
+      if (nobody || (core.lane != nullptr && core.followed == core.starts))
         stream.push(wait_for_nobody(request));
     }
     return;
@@ -38,6 +42,8 @@ void World::mark(Process& process, const Action& action, size_t before) {
   // A ring for each request with a bell of its own, in order, then one for all that share the queue's.
   size_t shared = 0;
   const auto rings_alone = [&](const core::Request& core) {
+    if (core.lane != nullptr)
+      return false;
     return core.exchange == nullptr ? core.trigger.valid() : core.exchange->rings && core.exchange->lead == &core;
   };
   for (const RequestName request : action.requests) {
@@ -54,7 +60,7 @@ void World::mark(Process& process, const Action& action, size_t before) {
     }
   }
   if (shared > 0) {
-    StepItem& ring = *std::find_if(items.rbegin(), items.rend(), moves_nothing);
+    StepItem& ring = *std::find_if(items.rbegin(), items.rend(), is_by_card);
     ring.starts = static_cast<uint32_t>(shared);
     ring.first_start = static_cast<uint32_t>(stream.started.size() - shared);
   }
@@ -62,7 +68,7 @@ void World::mark(Process& process, const Action& action, size_t before) {
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
     const bool reached = core.exchange == nullptr ? core.trigger.valid() : core.exchange->rings;
-    if (reached || core.shares_trigger || (captured && core.standing->has_bell))
+    if (reached || core.lane != nullptr || core.shares_trigger || (captured && core.standing->has_bell))
       continue;
     StepItem mark;
     mark.kind = StepItem::Kind::kMark;
@@ -92,6 +98,21 @@ void World::mark_move(const Action& action, StepItem& item) {
     find(Finding::kOrder, "order", describe(action) + ": packs or unpacks for a request that it is not about");
 }
 
+// Where the item starts the lane of a request of the action's, or waits for it: of which.
+void World::mark_lane(const Action& action, StepItem& item) {
+  if (!item.is_of_lane())
+    return;
+  for (const RequestName request : action.requests) {
+    const core::Request& core = *state_->sides[request.index].core;
+    if (core.lane.get() != item.op.object)
+      continue;
+    (item.kind == StepItem::Kind::kWaitLane ? item.request : item.start) = request.index;
+    item.number = core.number;
+    return;
+  }
+  find(Finding::kOrder, "order", describe(action) + ": starts or waits for a lane that it is not about");
+}
+
 // The host has enqueued these items.
 void World::enter(uint32_t queue, StepStream& stream, std::span<StepItem> items) {
   const auto start = [&](uint32_t request) {
@@ -103,7 +124,7 @@ void World::enter(uint32_t queue, StepStream& stream, std::span<StepItem> items)
     side.starts_on[queue] = side.starts;
   };
   for (StepItem& item : items) {
-    if (item.kind == StepItem::Kind::kWait ||
+    if (item.kind == StepItem::Kind::kWait || item.kind == StepItem::Kind::kWaitLane ||
         (item.kind == StepItem::Kind::kMark && item.request != StepItem::kNothing)) {
       item.iteration = ++state_->sides[item.request].waits;
       for (uint32_t i = 0; i < item.starts; ++i)
@@ -237,12 +258,12 @@ StepItem World::start_by_kernel(RequestName request, const core::Request& core) 
     return item;
   }
   item.kind = StepItem::Kind::kRing;
-  item.op.kind = standing.rings != nullptr                           ? Kind::kWriteNext64
+  item.op.kind = standing.total != nullptr                           ? Kind::kWriteNext64
                  : standing.bell.kind == nic::DoorbellKind::kMmioAdd ? Kind::kWrite64
                                                                      : Kind::kAdd64;
   item.op.word = standing.bell.word;
   item.op.value = 1;
-  item.op.count = standing.rings;
+  item.op.count = standing.total;
   return item;
 }
 

@@ -150,10 +150,10 @@ uint64_t World::iteration_of(const Transit& transit) {
     case Transit::Role::kData: return side.data_fired++ / side.pieces + 1;
     case Transit::Role::kClear: return ++side.clear_fired;
     case Transit::Role::kDone:
-      for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].done_fired; });
+      for_each_counted_with(transit.request, [this](uint32_t request) { ++state_->sides[request].done_fired; });
       return side.done_fired;
     case Transit::Role::kFlush:
-      for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].flush_fired; });
+      for_each_counted_with(transit.request, [this](uint32_t request) { ++state_->sides[request].flush_fired; });
       return side.flush_fired;
     default: flag_has_fired(transit.request); return side.flag_fired;
   }
@@ -405,7 +405,7 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
 // A fetch of that request's NIC from itself, for it and those that it is merged with. One that has failed tells the
 // stream all the same.
 void World::flush_has_ended(uint32_t request, Code code) {
-  for_each_merged(request, [&](uint32_t member) {
+  for_each_counted_with(request, [&](uint32_t member) {
     Side& side = state_->sides[member];
     ++side.flush_acked;
     if (code != Code::kOk && side.first_unflushed == 0)

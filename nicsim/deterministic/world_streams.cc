@@ -20,6 +20,8 @@ void World::take_stream(Process& process, uint32_t queue) {
         oracle::check_waited(*this, item.request, item.iteration);
       break;
     case StepItem::Kind::kMove: take_move(process, item); break;
+    case StepItem::Kind::kStartLane: break;
+    case StepItem::Kind::kWaitLane: pass_lane(process, item); break;
     case StepItem::Kind::kRing:
       process.nic.take_ring(item.op);
       if (process.driver != nullptr)
@@ -32,8 +34,63 @@ void World::take_stream(Process& process, uint32_t queue) {
     oracle::check_started(*this, item.start);
   for (uint32_t i = 0; i < item.starts && item.kind != StepItem::Kind::kWait; ++i)
     oracle::check_started(*this, stream.started[item.first_start + i]);
+  if (item.kind == StepItem::Kind::kStartLane)
+    start_lane(process, item);
   stream.pop();
+  process.may_have_parted = process.may_have_parted || process.endpoint.unparted() > 0;
   streams_changed(process);
+}
+
+const core::Request* World::request_of(const Process& process, const gpu::Lane& lane) const {
+  for (const uint32_t request : process.requests)
+    if (const Side& side = state_->sides[request]; side.rank == process.rank && side.core != nullptr &&
+                                                   process.requests[side.number - 1] == request &&
+                                                   side.core->lane.get() == &lane)
+      return side.core;
+  return nullptr;
+}
+
+// Of what was freed as its failure was told nobody keeps books any more.
+void World::start_lane(Process& process, const StepItem& item) {
+  StepLane& lane = lane_of(item.op);
+  const StepLanes::Copied copied = process.gpu_lanes.start(lane);
+  if (!report_.ok())
+    return;
+  // In the books of a request whose next match may be by the card.
+  if (Side& side = state_->sides[item.start]; !lane.sends && !lane.terms.ready) {
+    ++side.clear_fired;
+    ++side.clear_landed;
+    ++side.clear_counted;
+  }
+  if (copied.other != nullptr) {
+    const uint32_t message = item.start / 2;
+    oracle::check_lane_read(*this, message, (lane.sends ? lane : *copied.other).buffer, lane.terms.bytes);
+    if (!copied.in_slot)
+      oracle::check_lane_written(*this, message);
+  }
+  if (Process& peer = *state_->processes[lane.peer_rank]; peer.rank != process.rank)
+    streams_changed(peer);
+}
+
+void World::pass_lane(Process& process, const StepItem& item) {
+  StepLane& lane = lane_of(item.op);
+  const core::Request* const request = request_of(process, lane);
+  const uint32_t index = request == nullptr ? StepItem::kNothing : process.requests[request->number - 1];
+  if (lane.is_complete()) {
+    const bool from_slot = process.gpu_lanes.pass(lane);
+    if (request != nullptr) {
+      if (from_slot)
+        oracle::check_lane_written(*this, index / 2);
+      Side& side = state_->sides[index];
+      ++side.done_fired;
+      ++side.done_landed;
+    }
+  }
+  process.wants_room = false;  // a host that would free the request looks again
+  if (item.request != StepItem::kNothing)
+    oracle::check_waited(*this, item.request, item.iteration);
+  else if (request != nullptr)
+    oracle::check_waited(*this, index, state_->sides[index].starts);
 }
 
 void World::take_kernel(Process& process, const StepItem& item) {

@@ -118,6 +118,10 @@ std::string World::describe(const StepItem& item) const {
                        : item.op.kind == gpu::StreamOp::Kind::kUnpack ? "unpacks for ("
                                                                       : "has packed or unpacked for (") +
            exchange_.describe({item.request}) + ")";
+  if (item.kind == StepItem::Kind::kStartLane)
+    return "starts the lane of (" + exchange_.describe({item.start}) + ")";
+  if (item.kind == StepItem::Kind::kWaitLane && item.request == StepItem::kNothing)
+    return "the queue's own wait for a lane passes";
   if (item.kind == StepItem::Kind::kMark && item.start != StepItem::kNothing)
     return "start (" + exchange_.describe({item.start}) + ") is reached";
   if (item.kind == StepItem::Kind::kRing)

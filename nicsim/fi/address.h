@@ -3,6 +3,8 @@
 #ifndef LANYARD_NICSIM_FI_ADDRESS_H_
 #define LANYARD_NICSIM_FI_ADDRESS_H_
 
+#include <rdma/fabric.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,15 +15,15 @@
 
 namespace lanyard::nicsim::fi {
 
-// Of one size for every wire, so that addresses can stand in an array. Plain data, to be carried to
-// other processes.
+// Of one size for every wire, so that addresses can stand in an array, and no larger than what MPIs keep for a name.
+// Plain data, to be carried to other processes.
 struct EndpointAddress {
   static constexpr uint16_t kMagic = 0x4c43;  // "CL"
 
   uint16_t magic = kMagic;
   uint16_t endpoint = 0;  // told apart by their owner only: regions and counters are the NIC's
   uint32_t nic_bytes = 0;
-  std::byte nic[88] = {};
+  std::byte nic[56] = {};
 
   // Nothing where the NIC's address does not fit.
   static std::optional<EndpointAddress> of(const nic::Address& nic, uint16_t endpoint) {
@@ -40,7 +42,7 @@ struct EndpointAddress {
     return nic::Address{.bytes = {nic, nic + nic_bytes}};
   }
 };
-static_assert(std::is_trivially_copyable_v<EndpointAddress> && sizeof(EndpointAddress) == 96);
+static_assert(std::is_trivially_copyable_v<EndpointAddress> && sizeof(EndpointAddress) == FI_NAME_MAX);
 
 }  // namespace lanyard::nicsim::fi
 

@@ -79,6 +79,8 @@ int insert(struct fid_av* fid, const void* addresses, size_t count, fi_addr_t* p
 }
 
 int remove(struct fid_av* fid, fi_addr_t* places, size_t count, uint64_t) {
+  if (places == nullptr && count > 0)
+    return -FI_EINVAL;
   for (size_t i = 0; i < count; ++i)
     vector_of(fid)->remove(places[i]);
   return 0;
@@ -86,14 +88,17 @@ int remove(struct fid_av* fid, fi_addr_t* places, size_t count, uint64_t) {
 
 int lookup(struct fid_av* fid, fi_addr_t place, void* buffer, size_t* bytes) {
   const std::optional<EndpointAddress> address = vector_of(fid)->address(place);
-  if (!address.has_value())
+  if (!address.has_value() || bytes == nullptr || (buffer == nullptr && *bytes > 0))
     return -FI_EINVAL;
-  std::memcpy(buffer, &*address, std::min(*bytes, sizeof *address));
+  if (buffer != nullptr)
+    std::memcpy(buffer, &*address, std::min(*bytes, sizeof *address));
   *bytes = sizeof *address;
   return 0;
 }
 
 const char* print(struct fid_av*, const void* bytes, char* buffer, size_t* length) {
+  if (bytes == nullptr || length == nullptr || (buffer == nullptr && *length > 0))
+    return nullptr;
   EndpointAddress address;
   std::memcpy(static_cast<void*>(&address), bytes, sizeof address);
   uint32_t hash = 0;
@@ -128,8 +133,11 @@ fi_ops_av vector_ops = {
 }  // namespace
 
 int open_address_vector(struct fid_domain* fid, struct fi_av_attr* attributes, struct fid_av** out, void* context) {
+  if (out == nullptr)
+    return -FI_EINVAL;
   if (attributes != nullptr) {
-    if (attributes->flags != 0 || attributes->name != nullptr || attributes->rx_ctx_bits != 0)
+    // cxip_av.c: cxip_av_open(): a promise of the user's, that all have the same vector.
+    if ((attributes->flags & ~FI_SYMMETRIC) != 0 || attributes->name != nullptr || attributes->rx_ctx_bits != 0)
       return refuse(FI_ENOSYS, FI_LOG_AV, "the simulated vectors are private and synchronous");
     attributes->type = attributes->type == FI_AV_UNSPEC ? FI_AV_TABLE : attributes->type;
   }

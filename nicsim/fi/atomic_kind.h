@@ -13,6 +13,12 @@ namespace lanyard::nicsim::fi {
 
 enum class AtomicForm { kPlain, kFetch, kCompare };
 
+// cxip_atomic.c: _cxip_atomic_opcode(): what is not even that is an invalid argument.
+inline bool is_known_atomic(enum fi_datatype type, enum fi_op op) {
+  return static_cast<unsigned>(type) < static_cast<unsigned>(FI_DATATYPE_LAST) &&
+         static_cast<unsigned>(op) < static_cast<unsigned>(FI_ATOMIC_OP_LAST);
+}
+
 inline std::optional<nic::AtomicKind> atomic_kind(AtomicForm form, enum fi_datatype type, enum fi_op op) {
   if (type != FI_UINT64 && type != FI_INT64)
     return std::nullopt;

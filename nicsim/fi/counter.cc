@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "nicsim/fi/cxi_ext.h"
+#include "nicsim/fi/endpoint.h"
 #include "nicsim/fi/provider.h"
+#include "nicsim/fi/queue.h"
 #include "nicsim/fi/request.h"
 
 namespace lanyard::nicsim::fi {
@@ -60,9 +62,33 @@ void Counter::refresh() {
   }
 }
 
-nic::CounterValue Counter::read() {
+void Counter::bind(Endpoint& endpoint) {
+  bound.fetch_add(1);
+  const std::lock_guard lock(domain_.events_mutex());
+  endpoints_.push_back(&endpoint);
+}
+
+void Counter::unbind(const Endpoint& endpoint) {
+  {
+    const std::lock_guard lock(domain_.events_mutex());
+    endpoints_.erase(std::find(endpoints_.begin(), endpoints_.end(), &endpoint));
+  }
+  bound.fetch_sub(1);
+}
+
+// cxip_cntr.c: cxip_cntr_progress()
+void Counter::progress() {
   domain_.progress();
-  if (domain_.settings().counter_read == Settings::CounterRead::kFresh) {
+  const std::lock_guard lock(domain_.events_mutex());
+  for (Endpoint* endpoint : endpoints_) {
+    if (endpoint->enabled())
+      endpoint->queue()->read_events_of(*endpoint);
+  }
+}
+
+nic::CounterValue Counter::read() {
+  progress();
+  if (!options_.cached) {
     while (domain_.trigger_queue().stalled()) {
       if (domain_.nic().progress() == 0)
         sched_yield();
@@ -109,28 +135,24 @@ Status Counter::set_error(uint64_t value) {
   return {};
 }
 
+// cxip_cntr.c: cxip_cntr_wait(), cxip_cntr_emit_trig_event_cmd(), which knows of no limit of entries.
 int Counter::wait(uint64_t threshold, int timeout) {
+  if (!options_.waiting || threshold > nic::kMaxSuccess)
+    return refuse(FI_EINVAL, FI_LOG_CNTR, "the counter has no FI_WAIT_NONE, and no more than 48 bits");
   ThreadedNic& nic = domain_.nic();
-  const Result<nic::CounterValue> first = nic.read(id_);
-  if (!first.ok())
-    return error_of(first.status(), FI_LOG_CNTR);
-  // The entry that wakes the host up on a real card; here it does nothing but be there.
-  const nic::DeferredOp entry{counter_op(nic::OpKind::kCounterAdd, id_, 0, RequestTable::kNobody), id_, threshold};
-  if (const Status status = domain_.trigger_queue().post({&entry, 1}); !status.ok())
+  const uint32_t failures = value_of(word_.load(std::memory_order_acquire)).failure;
+  const nic::DeferredOp entry{counter_op(nic::OpKind::kCounterAdd, id_, 0, RequestTable::kWriteback), id_, threshold};
+  if (const Status status = domain_.trigger_queue().post_or_wait({&entry, 1}); !status.ok())
     return error_of(status, FI_LOG_CNTR);
   const steady_clock::time_point end = steady_clock::now() + milliseconds(std::max(timeout, 0));
   while (true) {
     const uint64_t seen = nic.activity();
-    domain_.progress();
-    const Result<nic::CounterValue> now = nic.read(id_);
-    if (!now.ok())
-      return error_of(now.status(), FI_LOG_CNTR);
-    if (now.value().failure > first.value().failure)
-      return -FI_EAVAIL;
-    if (now.value().success >= threshold) {
-      refresh();
+    progress();
+    const nic::CounterValue now = value_of(word_.load(std::memory_order_acquire));
+    if (now.success >= threshold)
       return 0;
-    }
+    if (now.failure != failures)
+      return -FI_EAVAIL;
     if (timeout >= 0 && steady_clock::now() >= end)
       return -FI_ETIMEDOUT;
     nic.wait_since(seen, kLongestNap);
@@ -140,14 +162,21 @@ int Counter::wait(uint64_t threshold, int timeout) {
 int Counter::set_writeback_buffer(void* buffer, size_t bytes) {
   if (buffer == nullptr || bytes < sizeof(uint64_t) || reinterpret_cast<uintptr_t>(buffer) % sizeof(uint64_t) != 0)
     return -FI_EINVAL;
-  const std::lock_guard lock(domain_.events_mutex());
-  buffer_ = static_cast<uint64_t*>(buffer);
+  {
+    const std::lock_guard lock(domain_.events_mutex());
+    buffer_ = static_cast<uint64_t*>(buffer);
+  }
+  // cxip_cntr.c: cxip_set_wb_buffer() asks for a first word.
+  if (!domain_.trigger_queue().stalled())
+    refresh();
   return 0;
 }
 
 int Counter::registers(void** address, size_t* bytes) {
   if (domain_.settings().mmio == Settings::Mmio::kRefused)
     return -FI_ENOSYS;
+  if (address == nullptr || bytes == nullptr)
+    return -FI_EINVAL;
   const std::lock_guard lock(domain_.events_mutex());
   if (page_ == nullptr) {
     Result<std::unique_ptr<MmioPage>> page = MmioPage::map(*this);
@@ -200,7 +229,7 @@ CxiCounterOps cxi_counter_ops = {
 };
 
 int open_counter_ops(struct fid*, const char* name, uint64_t, void** ops, void*) {
-  if (std::string_view(name) != kCounterOpsName)
+  if (name == nullptr || ops == nullptr || std::string_view(name) != kCounterOpsName)
     return -FI_EINVAL;
   *ops = &cxi_counter_ops;
   return 0;
@@ -230,21 +259,30 @@ fi_ops_cntr counter_ops = {
 }  // namespace
 
 int open_counter(struct fid_domain* fid, struct fi_cntr_attr* attributes, struct fid_cntr** out, void* context) {
-  if (attributes != nullptr) {
-    if (attributes->events != FI_CNTR_EVENTS_COMP)
-      return -FI_ENOSYS;
-    if (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC)
-      return -FI_ENOSYS;
-    if (attributes->flags != 0)
-      return -FI_EINVAL;
-  }
+  if (out == nullptr)
+    return -FI_EINVAL;
   auto* domain = &static_cast<Domain&>(*fid);
+  Counter::Options options{.cached = domain->settings().counter_read == Settings::CounterRead::kCached};
+  // cxip_cntr.c: cxip_cntr_verify_attr()
+  if (attributes != nullptr) {
+    // Of bytes: what the endpoint's direction counts are messages; others count events all the same.
+    if (attributes->events != FI_CNTR_EVENTS_COMP && attributes->events != kCountBytes)
+      return -FI_ENOSYS;
+    if (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC &&
+        attributes->wait_obj != FI_WAIT_YIELD)
+      return -FI_ENOSYS;
+    const uint64_t known = domain->settings().like == Settings::Like::k2 ? kCachedCounter : 0;
+    if ((attributes->flags & ~known) != 0)
+      return -FI_ENOSYS;
+    options.waiting = attributes->wait_obj != FI_WAIT_NONE;
+    options.cached |= attributes->flags != 0;
+  }
   domain->close_retired();
   const Result<nic::CounterId> id = domain->nic().open_counter();
   if (!id.ok())
     return error_of(id.status(), FI_LOG_CNTR);
   const Result<nic::Doorbell> bell = domain->nic().doorbell(id.value(), nic::DoorbellKind::kHostCall);
-  auto* counter = bell.ok() ? new (std::nothrow) Counter(*domain, id.value(), bell.value()) : nullptr;
+  auto* counter = bell.ok() ? new (std::nothrow) Counter(*domain, id.value(), bell.value(), options) : nullptr;
   if (counter == nullptr) {
     static_cast<void>(domain->nic().close_counter(id.value()).ok());
     return -FI_ENOMEM;

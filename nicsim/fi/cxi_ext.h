@@ -45,6 +45,20 @@ struct CxiDomainOps {
   int (*enable_optimized_mrs)(struct fid* domain, bool enable);
 };
 
+// What a counter may count instead of events (`events` of its attributes), and a flag of 2.x's: its reads do not wait.
+inline constexpr int kCountBytes = 1;
+inline constexpr uint64_t kCachedCounter = uint64_t{1} << 32;
+
+// Commands of fi_control() for a domain: switches of its regions to be.
+enum class RegionControl : int {
+  kSetMatchEvents = -(0xccc << 16) + 3,
+  kGetMatchEvents,
+  kSetOptimized,
+  kGetOptimized,
+  kSetCachedKeys,
+  kGetCachedKeys,
+};
+
 // Flag of deferred work: writes the triggering counter back once it has reached threshold + 1.
 inline constexpr uint64_t kCounterWriteback = uint64_t{1} << 62;
 
@@ -66,6 +80,7 @@ static_assert(sizeof(CxiCounterOps) == sizeof(struct fi_cxi_cntr_ops));
 static_assert(offsetof(CxiCounterOps, get_mmio_addr) == offsetof(struct fi_cxi_cntr_ops, get_mmio_addr));
 static_assert(offsetof(CxiDomainOps, get_dwq_depth) == offsetof(struct fi_cxi_dom_ops, get_dwq_depth));
 static_assert(kCounterWriteback == FI_CXI_CNTR_WB);
+static_assert(static_cast<int>(RegionControl::kGetCachedKeys) == FI_OPT_CXI_GET_PROV_KEY_CACHE);
 #endif
 
 }  // namespace lanyard::nicsim::fi

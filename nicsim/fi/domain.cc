@@ -28,6 +28,8 @@ Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings, st
       counts_remote_writes_((info.caps & FI_RMA_EVENT) != 0),
       provider_keys_((info.domain_attr->mr_mode & FI_MR_PROV_KEY) != 0),
       takes_device_memory_((info.caps & FI_HMEM) != 0),
+      traffic_class_(info.domain_attr->tclass == FI_TC_UNSPEC ? uint32_t{FI_TC_BEST_EFFORT} : info.domain_attr->tclass),
+      region_rules_{settings.optimized_regions, settings.cached_keys, settings.match_events},
       counters_(settings.limits().max_counters),
       late_wire_(late_wire),
       nic_(std::make_unique<ThreadedNic>(settings.limits(), std::move(wire))) {
@@ -71,13 +73,23 @@ Status Domain::prepare() {
     return window.status();
   window_ = window.value();
   peers_ = std::make_unique<PeerTable>(*nic_);
-  trigger_queue_ = std::make_unique<TriggerQueue>(*nic_, *share_, settings_.pool,
-                                                  [this](const nic::Op& op) { ended(op, Code::kNotFound, {}); });
+  trigger_queue_ =
+      std::make_unique<TriggerQueue>(*nic_, *share_, settings_.pool, [this](const nic::Op& op) { lost(op); });
   return {};
 }
 
 nic::LocalSpan Domain::local(const void* address) const {
   return {.region = window_, .offset = reinterpret_cast<uintptr_t>(address) - kWindowBase};
+}
+
+bool Domain::claim_key(uint64_t key) {
+  const std::lock_guard lock(keys_mutex_);
+  return claimed_keys_.insert(key).second;
+}
+
+void Domain::release_key(uint64_t key) {
+  const std::lock_guard lock(keys_mutex_);
+  claimed_keys_.erase(key);
 }
 
 void Domain::progress() {
@@ -90,14 +102,16 @@ void Domain::progress() {
 
 std::optional<uint64_t> Domain::begin(const Request& request) {
   const std::lock_guard lock(events_mutex_);
-  if (request.endpoint->slots_held == request.endpoint->slots())
-    return std::nullopt;
-  ++request.endpoint->slots_held;
+  if (request.holds_slot) {
+    if (request.endpoint->slots_held == request.endpoint->slots())
+      return std::nullopt;
+    ++request.endpoint->slots_held;
+  }
   return requests_.add(request);
 }
 
 void Domain::release(const Request& request) {
-  if (request.endpoint != nullptr)
+  if (request.endpoint != nullptr && request.holds_slot)
     --request.endpoint->slots_held;
 }
 
@@ -191,9 +205,15 @@ void Domain::read_all_events() {
 }
 
 int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** out, void* context) {
+  if (out == nullptr)
+    return -FI_EINVAL;
   if (info == nullptr || info->domain_attr == nullptr || info->domain_attr->name == nullptr ||
       std::string_view(info->domain_attr->name) != kDomainName)
     return refuse(FI_EINVAL, FI_LOG_DOMAIN, "the info is not of this provider");
+  // cxip_dom.c: cxip_domain()
+  const uint32_t traffic_class = info->domain_attr->tclass;
+  if (traffic_class != FI_TC_UNSPEC && (traffic_class < FI_TC_LABEL || traffic_class > FI_TC_SCAVENGER))
+    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "no such traffic class");
   const Result<Settings> settings = Settings::from_environment();
   if (!settings.ok())
     return error_of(settings.status(), FI_LOG_DOMAIN);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "nicsim/fi/entry_share.h"
@@ -46,7 +47,18 @@ class Domain final : public fid_domain, private Witness {
   bool takes_device_memory() const { return takes_device_memory_; }
   // Whether the provider chooses the regions' keys, or its user.
   bool provider_keys() const { return provider_keys_; }
+  uint32_t traffic_class() const { return traffic_class_; }
   uint16_t next_endpoint() { return next_endpoint_.fetch_add(1); }
+
+  // What a domain's user may choose for the regions to come (fi_cxi(7)).
+  struct RegionRules {
+    std::atomic<bool> optimized, cached_keys, match_events;
+  };
+  RegionRules& region_rules() { return region_rules_; }
+  // Keys that users chose are of one region each: false where it is taken.
+  bool claim_key(uint64_t key);
+  void release_key(uint64_t key);
+  uint64_t next_key() { return next_key_.fetch_add(1); }
 
   // Memory of this process as the NIC names it; it need not be registered (CXI maps it by itself).
   nic::LocalSpan local(const void* address) const;
@@ -64,6 +76,8 @@ class Domain final : public fid_domain, private Witness {
   std::optional<uint64_t> begin(const Request& request);
   // The operation has not been taken by the NIC, or has been taken back: there is no event.
   void drop(uint64_t number);
+  // The NIC would not have it after all: it fails.
+  void lost(const nic::Op& op) { ended(op, Code::kNotFound, {}); }
   // An endpoint is closed: what it has begun goes on without events.
   void forget(Endpoint& endpoint);
   // How many requests have not ended.
@@ -102,8 +116,13 @@ class Domain final : public fid_domain, private Witness {
   const bool counts_remote_writes_;
   const bool provider_keys_;
   const bool takes_device_memory_;
+  const uint32_t traffic_class_;
   std::atomic<int> children_{0};
   std::atomic<uint16_t> next_endpoint_{0};
+  std::atomic<uint64_t> next_key_{1};
+  RegionRules region_rules_;
+  std::mutex keys_mutex_;
+  std::set<uint64_t> claimed_keys_;
 
   std::mutex retired_mutex_;
   std::vector<nic::CounterId> retired_;  // not closed yet

@@ -1,8 +1,6 @@
 #include "nicsim/fi/endpoint.h"
 
 #include <rdma/fi_cm.h>
-#include <rdma/fi_collective.h>
-#include <rdma/fi_tagged.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,6 +13,7 @@
 #include "nicsim/fi/info.h"
 #include "nicsim/fi/provider.h"
 #include "nicsim/fi/queue.h"
+#include "nicsim/fi/refusals.h"
 
 namespace lanyard::nicsim::fi {
 
@@ -23,12 +22,14 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info)
       domain_(domain),
       caps_(info.caps),
       op_flags_(info.tx_attr == nullptr ? 0 : info.tx_attr->op_flags),
+      message_order_(info.tx_attr == nullptr ? 0 : info.tx_attr->msg_order),
+      traffic_class_(info.tx_attr == nullptr || info.tx_attr->tclass == FI_TC_UNSPEC ? domain.traffic_class()
+                                                                                     : info.tx_attr->tclass),
       slots_(info.tx_attr == nullptr || info.tx_attr->size == 0 ? kMaxTransmitSize : info.tx_attr->size),
       number_(domain.next_endpoint()) {}
 
+// cxip_ep.c: cxip_ep_bind(), cxip_ep_bind_cntr(): at any time, each place once.
 int Endpoint::bind(struct fid& to, uint64_t flags) {
-  if (enabled())
-    return -FI_EOPBADSTATE;
   if (to.fclass == FI_CLASS_AV) {
     auto* vector = object_of<AddressVector, fid_av>(&to);
     if (&vector->domain() != &domain_ || vector_ != nullptr)
@@ -56,11 +57,16 @@ int Endpoint::bind(struct fid& to, uint64_t flags) {
   if (&counter->domain() != &domain_)
     return -FI_EINVAL;
   // Other directions, FI_REMOTE_WRITE among them, are ignored without a word, as CXI does.
+  const auto taken = [&](uint64_t direction, const Counter* place) {
+    return (flags & direction) != 0 && place != nullptr;
+  };
+  if (taken(FI_WRITE, write_counter_) || taken(FI_READ, read_counter_))
+    return refuse(FI_EINVAL, FI_LOG_EP_CTRL, "the endpoint has a counter for this direction");
   const auto count = [&](uint64_t direction, Counter*& place) {
-    if ((flags & direction) == 0 || place != nullptr)
+    if ((flags & direction) == 0)
       return;
     place = counter;
-    counter->bound.fetch_add(1);
+    counter->bind(*this);
   };
   count(FI_WRITE, write_counter_);
   count(FI_READ, read_counter_);
@@ -72,6 +78,10 @@ int Endpoint::enable() {
     return -FI_ENOAV;
   if (queue_ == nullptr)
     return -FI_ENOCQ;
+  if ((caps_ & FI_RMA) != 0)
+    rma = &rma_ops();
+  if ((caps_ & FI_ATOMIC) != 0)
+    atomic = &atomic_ops();
   enabled_.store(true, std::memory_order_release);
   return 0;
 }
@@ -80,15 +90,34 @@ int Endpoint::close() {
   if (regions.load() > 0)
     return -FI_EBUSY;
   domain_.forget(*this);
+  for (const nic::Op& op : held_)
+    domain_.drop(op.context);
   if (vector_ != nullptr)
     vector_->endpoints.fetch_sub(1);
+  if (write_counter_ != nullptr)
+    write_counter_->unbind(*this);
+  if (read_counter_ != nullptr)
+    read_counter_->unbind(*this);
   if (queue_ != nullptr)
     queue_->endpoints.fetch_sub(1);
-  if (write_counter_ != nullptr)
-    write_counter_->bound.fetch_sub(1);
-  if (read_counter_ != nullptr)
-    read_counter_->bound.fetch_sub(1);
   return 0;
+}
+
+// cxip.h: cxip_txq_ring(): commands with FI_MORE wait for the doorbell of one without.
+Status Endpoint::issue(const nic::Op& op, bool more) {
+  const std::lock_guard lock(held_mutex_);
+  if (more) {
+    held_.push_back(op);
+    return {};
+  }
+  for (; !held_.empty(); held_.pop_front()) {
+    const Status status = domain_.nic().issue(held_.front());
+    if (status.code() == Code::kAgain)
+      return status;
+    if (!status.ok())
+      domain_.lost(held_.front());
+  }
+  return domain_.nic().issue(op);
 }
 
 namespace {
@@ -113,6 +142,8 @@ int control_endpoint(struct fid* fid, int command, void*) {
 }
 
 int name_of_endpoint(fid_t fid, void* buffer, size_t* bytes) {
+  if (bytes == nullptr)
+    return -FI_EINVAL;
   Endpoint* endpoint = endpoint_of(fid);
   if (!endpoint->enabled())
     return -FI_EOPBADSTATE;
@@ -164,51 +195,11 @@ fi_ops_cm name_ops = {
     .join = not_simulated,
 };
 
-// Capabilities that the info does not have cannot ask for these.
-fi_ops_msg message_ops = {
-    .size = sizeof(fi_ops_msg),
-    .recv = not_simulated,
-    .recvv = not_simulated,
-    .recvmsg = not_simulated,
-    .send = not_simulated,
-    .sendv = not_simulated,
-    .sendmsg = not_simulated,
-    .inject = not_simulated,
-    .senddata = not_simulated,
-    .injectdata = not_simulated,
-};
-
-fi_ops_tagged tagged_ops = {
-    .size = sizeof(fi_ops_tagged),
-    .recv = not_simulated,
-    .recvv = not_simulated,
-    .recvmsg = not_simulated,
-    .send = not_simulated,
-    .sendv = not_simulated,
-    .sendmsg = not_simulated,
-    .inject = not_simulated,
-    .senddata = not_simulated,
-    .injectdata = not_simulated,
-};
-
-fi_ops_collective collective_ops = {
-    .size = sizeof(fi_ops_collective),
-    .barrier = not_simulated,
-    .broadcast = not_simulated,
-    .alltoall = not_simulated,
-    .allreduce = not_simulated,
-    .allgather = not_simulated,
-    .reduce_scatter = not_simulated,
-    .reduce = not_simulated,
-    .scatter = not_simulated,
-    .gather = not_simulated,
-    .msg = not_simulated,
-    .barrier2 = not_simulated,
-};
-
 }  // namespace
 
 int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** out, void* context) {
+  if (out == nullptr)
+    return -FI_EINVAL;
   if (info == nullptr || info->ep_attr == nullptr || info->ep_attr->type != FI_EP_RDM)
     return refuse(FI_EINVAL, FI_LOG_EP_CTRL, "endpoints are FI_EP_RDM");
   auto* domain = &static_cast<Domain&>(*fid);
@@ -218,11 +209,7 @@ int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** 
   endpoint->fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &endpoint_fid_ops};
   endpoint->ops = &endpoint_ops;
   endpoint->cm = &name_ops;
-  endpoint->msg = &message_ops;
-  endpoint->tagged = &tagged_ops;
-  endpoint->collective = &collective_ops;
-  endpoint->rma = &rma_ops();
-  endpoint->atomic = &atomic_ops();
+  refuse_transfers(*endpoint);
   domain->open_child();
   *out = endpoint;
   return 0;

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 
 #include "nicsim/fi/domain.h"
 
@@ -26,11 +28,12 @@ class Endpoint : public fid_ep {
   Domain& domain() { return domain_; }
   uint64_t caps() const { return caps_; }
   uint64_t op_flags() const { return op_flags_; }
+  uint64_t message_order() const { return message_order_; }
+  uint32_t traffic_class() const { return traffic_class_; }
   size_t slots() const { return slots_; }
   uint16_t number() const { return number_; }
 
-  // As fi_ep_bind() and fi_enable(): bound while it is not enabled (-FI_EOPBADSTATE). Needs a
-  // vector and a queue.
+  // As fi_ep_bind() and fi_enable(). Needs a vector and a queue.
   int bind(struct fid& fid, uint64_t flags);
   int enable();
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
@@ -46,6 +49,10 @@ class Endpoint : public fid_ep {
   // Whether success makes an entry in the queue.
   bool reports(uint64_t flags) const { return !selective_ || (flags & FI_COMPLETION) != 0; }
 
+  // Hands an operation to the NIC, or holds it back until one comes that is not followed by `more`. Errors as
+  // Nic::issue().
+  Status issue(const nic::Op& op, bool more);
+
   size_t slots_held = 0;        // by requests; the domain's events lock guards it
   std::atomic<int> regions{0};  // bound
 
@@ -53,6 +60,8 @@ class Endpoint : public fid_ep {
   Domain& domain_;
   const uint64_t caps_;
   const uint64_t op_flags_;
+  const uint64_t message_order_;
+  const uint32_t traffic_class_;
   const size_t slots_;
   const uint16_t number_;
   AddressVector* vector_ = nullptr;
@@ -61,6 +70,8 @@ class Endpoint : public fid_ep {
   Counter* read_counter_ = nullptr;
   bool selective_ = false;
   std::atomic<bool> enabled_{false};
+  std::mutex held_mutex_;
+  std::deque<nic::Op> held_;
 };
 
 // As struct fi_ops_domain's endpoint. Closed by fi_close().

@@ -46,6 +46,8 @@ fi_ops_fabric fabric_ops = {
 int open_fabric(struct fi_fabric_attr* attributes, struct fid_fabric** out, void* context) {
   if (attributes == nullptr || attributes->name == nullptr || std::string_view(attributes->name) != kFabricName)
     return -FI_ENODATA;
+  if (out == nullptr)
+    return -FI_EINVAL;
   auto* fabric = new (std::nothrow) Fabric();
   if (fabric == nullptr)
     return -FI_ENOMEM;

@@ -5,21 +5,51 @@
 #include "nicsim/fi/counter.h"
 #include "nicsim/fi/endpoint.h"
 #include "nicsim/fi/provider.h"
+#include "nicsim/fi/remote_key.h"
 #include "nicsim/fi/transfer.h"
 
 namespace lanyard::nicsim::fi {
 
 namespace {
 
-constexpr uint64_t kFlags = FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE;
+// A fence costs nothing here: what goes to one peer stays in order, and is done in order.
+constexpr uint64_t kFlags =
+    FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_FENCE;
 
 Endpoint& endpoint_of(struct fid_ep* endpoint) { return *static_cast<Endpoint*>(endpoint); }
 
-ssize_t begin(Endpoint& endpoint, Result<Transfer> transfer, uint64_t flags) {
+// cxip_rma.c: cxip_rma_writemsg(), cxip_atomic.c: cxip_ep_atomic_writemsg(), which look at the flags first.
+int check(Endpoint& endpoint, uint64_t caps, uint64_t flags) {
+  if (endpoint.enabled() && (endpoint.caps() & caps) != caps)
+    return refuse(FI_ENOSYS, FI_LOG_EP_DATA, "the endpoint was opened without this capability");
   if ((flags & ~kFlags) != 0)
-    return refuse(FI_EINVAL, FI_LOG_EP_DATA, "a flag that is not simulated");
+    return refuse(FI_EBADFLAGS, FI_LOG_EP_DATA, "no flag of such operations");
+  if ((flags & FI_FENCE) != 0 && (endpoint.caps() & FI_FENCE) == 0)
+    return refuse(FI_EINVAL, FI_LOG_EP_DATA, "the endpoint was opened without FI_FENCE");
+  return 0;
+}
+
+// cxip_rma.c: cxip_rma_is_idc(), cxip_atomic.c: cxip_amo_is_idc()
+bool fits_into_command(Endpoint& endpoint, const Transfer& transfer) {
+  constexpr uint64_t kOrdered = 192, kUnordered = 224;
+  const uint64_t key = transfer.op.remote.key.value;
+  if (!RemoteKey(key).optimized())
+    return false;
+  return transfer.op.kind == nic::OpKind::kAtomic
+             ? !transfer.fetches()
+             : transfer.op.bytes <= (is_restricted(endpoint, key) ? kUnordered : kOrdered);
+}
+
+ssize_t begin(Endpoint& endpoint, Result<Transfer> transfer, uint64_t flags) {
   if (!transfer.ok())
     return error_of(transfer.status(), FI_LOG_EP_DATA);
+  if (const int error = objection(transfer.value(), flags); error != 0)
+    return error;
+  if (!transfer.value().request.visible && fits_into_command(endpoint, transfer.value())) {
+    // Nothing but its failure is ever heard of it, and that in the name of the endpoint.
+    transfer.value().request.holds_slot = false;
+    transfer.value().request.context = endpoint.fid.context;
+  }
   Domain& domain = endpoint.domain();
   nic::Op& op = transfer.value().op;
   Counter* counter = transfer.value().fetches() ? endpoint.read_counter() : endpoint.write_counter();
@@ -29,7 +59,7 @@ ssize_t begin(Endpoint& endpoint, Result<Transfer> transfer, uint64_t flags) {
   if (!number.has_value())
     return -FI_EAGAIN;
   op.context = *number;
-  if (const Status status = domain.nic().issue(op); !status.ok()) {
+  if (const Status status = endpoint.issue(op, (flags & FI_MORE) != 0); !status.ok()) {
     domain.drop(*number);
     return error_of(status, FI_LOG_EP_DATA);
   }
@@ -43,12 +73,14 @@ ssize_t write_message(struct fid_ep* fid, const struct fi_msg_rma* message, uint
   if (message == nullptr)
     return -FI_EINVAL;
   Endpoint& endpoint = endpoint_of(fid);
+  if (const int error = check(endpoint, FI_RMA, flags); error != 0)
+    return error;
   return begin(endpoint, write_of(endpoint, *message, flags), flags);
 }
 
 ssize_t write_vector(struct fid_ep* fid, const struct iovec* pieces, void**, size_t count, fi_addr_t to,
                      uint64_t offset, uint64_t key, void* context) {
-  const fi_rma_iov target{.addr = offset, .len = count > 0 ? pieces[0].iov_len : 0, .key = key};
+  const fi_rma_iov target{.addr = offset, .len = pieces != nullptr && count > 0 ? pieces[0].iov_len : 0, .key = key};
   fi_msg_rma message = {};
   message.msg_iov = pieces;
   message.iov_count = count;
@@ -72,6 +104,8 @@ ssize_t atomic(struct fid_ep* fid, AtomicForm form, const fi_msg_atomic* message
   if (message == nullptr)
     return -FI_EINVAL;
   Endpoint& endpoint = endpoint_of(fid);
+  if (const int error = check(endpoint, FI_ATOMIC, flags); error != 0)
+    return error;
   return begin(endpoint, atomic_of(endpoint, form, *message, operands, flags), flags);
 }
 
@@ -119,6 +153,22 @@ ssize_t fetch_plain(struct fid_ep* fid, const void* operand, size_t count, void*
   const fi_ioc into = one(result, count);
   return atomic(fid, AtomicForm::kFetch, &piece, 1, {.result = &into, .result_count = 1}, to, offset, key, type, op,
                 context);
+}
+
+ssize_t fetch_vector(struct fid_ep* fid, const struct fi_ioc* operand, void**, size_t count, struct fi_ioc* result,
+                     void**, size_t result_count, fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type,
+                     enum fi_op op, void* context) {
+  return atomic(fid, AtomicForm::kFetch, operand, count, {.result = result, .result_count = result_count}, to, offset,
+                key, type, op, context);
+}
+
+ssize_t compare_vector(struct fid_ep* fid, const struct fi_ioc* operand, void**, size_t count,
+                       const struct fi_ioc* compare, void**, size_t compare_count, struct fi_ioc* result, void**,
+                       size_t result_count, fi_addr_t to, uint64_t offset, uint64_t key, enum fi_datatype type,
+                       enum fi_op op, void* context) {
+  return atomic(fid, AtomicForm::kCompare, operand, count,
+                {.result = result, .result_count = result_count, .compare = compare, .compare_count = compare_count},
+                to, offset, key, type, op, context);
 }
 
 ssize_t compare_message(struct fid_ep* fid, const struct fi_msg_atomic* message, const struct fi_ioc* compare, void**,
@@ -174,10 +224,10 @@ fi_ops_atomic& atomic_ops() {
       .writemsg = atomic_message,
       .inject = not_simulated,
       .readwrite = fetch_plain,
-      .readwritev = not_simulated,
+      .readwritev = fetch_vector,
       .readwritemsg = fetch_message,
       .compwrite = compare_plain,
-      .compwritev = not_simulated,
+      .compwritev = compare_vector,
       .compwritemsg = compare_message,
       .writevalid = valid<AtomicForm::kPlain>,
       .readwritevalid = valid<AtomicForm::kFetch>,

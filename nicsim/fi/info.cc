@@ -7,9 +7,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "nicsim/fi/card.h"
 #include "nicsim/fi/provider.h"
 #include "nicsim/fi/settings.h"
-#include "nicsim/model/nic_model.h"
 
 namespace lanyard::nicsim::fi {
 
@@ -17,10 +17,16 @@ namespace {
 
 constexpr uint64_t kDirections = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kPlaces = FI_LOCAL_COMM | FI_REMOTE_COMM;
-constexpr uint64_t kCaps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER | kDirections | kPlaces;
-constexpr uint64_t kTransmitCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_READ | FI_WRITE;
+constexpr uint64_t kCaps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER | FI_FENCE | kDirections | kPlaces;
+constexpr uint64_t kTransmitCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_FENCE | FI_READ | FI_WRITE;
 constexpr uint64_t kReceiveCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_RMA_EVENT | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kOpFlags = FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+// cxip.h: CXIP_MSG_ORDER, but for messages'. The simulated wires keep the order of what goes to one peer.
+constexpr uint64_t kOrder = FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_WAR |
+                            FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_RAR;
+// cxip_info.c: cxip_prov_key_domain_attr. What a card has is more.
+constexpr size_t kCounters = 16, kRegions = 100, kQueues = 32, kEndpoints = 128;
+constexpr size_t kMaxReceiveSize = 16384;
 constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM;
 
 bool within(uint64_t asked, uint64_t offered) { return (asked & ~offered) == 0; }
@@ -41,31 +47,36 @@ const char* objection(const fi_info& hints, const Settings& settings) {
       return "the protocol is FI_PROTO_CXI";
     if (endpoint->max_msg_size > settings.max_message_bytes)
       return "messages are not so long";
-    if (endpoint->max_order_raw_size + endpoint->max_order_war_size + endpoint->max_order_waw_size > 0)
-      return "nothing keeps messages in order";
   }
   if (const fi_tx_attr* transmit = hints.tx_attr) {
-    if (!within(transmit->caps, kTransmitCaps | kPlaces | kReceiveCaps))
+    if (!within(transmit->caps, kTransmitCaps | kPlaces | kReceiveCaps | (hints.caps & FI_HMEM)))
       return "a transmit capability that is not simulated";
     if (!within(transmit->op_flags, kOpFlags))
       return "an operation flag that is not simulated";
-    if (transmit->msg_order != 0 || transmit->comp_order != 0)
-      return "nothing keeps messages in order";
+    if (!within(transmit->msg_order, kOrder) || transmit->comp_order != 0)
+      return "an order that nothing keeps";
     if (transmit->size > kMaxTransmitSize || transmit->inject_size > 0 || transmit->iov_limit > 1 ||
         transmit->rma_iov_limit > 1)
       return "a transmit limit is too high";
   }
   if (const fi_rx_attr* receive = hints.rx_attr) {
-    if (!within(receive->caps, kTransmitCaps | kPlaces | kReceiveCaps))
+    if (!within(receive->caps, kTransmitCaps | kPlaces | kReceiveCaps | (hints.caps & FI_HMEM)))
       return "a receive capability that is not simulated";
-    if (receive->msg_order != 0)
-      return "nothing keeps messages in order";
+    if (!within(receive->msg_order, kOrder) || receive->comp_order != 0)
+      return "an order that nothing keeps";
+    if (receive->size > kMaxReceiveSize || receive->iov_limit > 1)
+      return "a receive limit is too high";
   }
   if (const fi_domain_attr* domain = hints.domain_attr) {
     if (!named(domain->name, kDomainName))
       return "the domain is called otherwise";
     if ((domain->mr_mode & FI_MR_ENDPOINT) == 0)
       return "regions are bound to endpoints (FI_MR_ENDPOINT)";
+    // cxip_info.c: cxip_getinfo() forgives who asks for FI_MR_ENDPOINT alone.
+    if ((domain->mr_mode & FI_MR_ALLOCATED) == 0 && domain->mr_mode != FI_MR_ENDPOINT)
+      return "memory is allocated when it is registered (FI_MR_ALLOCATED)";
+    if (domain->cntr_cnt > kCounters || domain->mr_cnt > kRegions || domain->mr_iov_limit > 1)
+      return "a limit of the domain is too high";
     if (domain->cq_data_size > 0)
       return "no data goes with writes";
   }
@@ -82,17 +93,17 @@ uint64_t granted_caps(const fi_info* hints) {
 }
 
 void describe_transfers(fi_info& info, const fi_info* hints) {
-  info.tx_attr->caps = info.caps & kTransmitCaps;
+  info.tx_attr->caps = info.caps & (kTransmitCaps | FI_HMEM);
   info.tx_attr->size = kMaxTransmitSize;
   info.tx_attr->iov_limit = 1;
   info.tx_attr->rma_iov_limit = 1;
-  info.tx_attr->tclass = FI_TC_BEST_EFFORT;
+  info.tx_attr->msg_order = info.rx_attr->msg_order = kOrder;
   if (hints != nullptr && hints->tx_attr != nullptr) {
     info.tx_attr->op_flags = hints->tx_attr->op_flags;
     if (hints->tx_attr->size > 0)
       info.tx_attr->size = hints->tx_attr->size;
   }
-  info.rx_attr->caps = info.caps & kReceiveCaps;
+  info.rx_attr->caps = info.caps & (kReceiveCaps | FI_HMEM);
   info.rx_attr->size = 1024;
   info.rx_attr->iov_limit = 1;
 }
@@ -103,7 +114,7 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
   domain.data_progress = FI_PROGRESS_MANUAL;
   domain.resource_mgmt = FI_RM_ENABLED;
   domain.av_type = FI_AV_TABLE;
-  domain.mr_mode = FI_MR_ENDPOINT | FI_MR_PROV_KEY;
+  domain.mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   if (hints != nullptr) {
     // The simulated NIC has a thread of its own, so that either kind of progress can be promised.
     if (hints->control_progress != FI_PROGRESS_UNSPEC)
@@ -112,17 +123,16 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
       domain.data_progress = hints->data_progress;
     if (hints->av_type != FI_AV_UNSPEC)
       domain.av_type = hints->av_type;
-    domain.mr_mode = hints->mr_mode & kMemoryModes;
+    domain.mr_mode = (hints->mr_mode & kMemoryModes) | FI_MR_ALLOCATED;
   }
-  const ModelLimits limits;
   domain.mr_key_size = (domain.mr_mode & FI_MR_PROV_KEY) != 0 ? sizeof(uint64_t) : sizeof(uint32_t);
-  domain.cq_cnt = 1024;
-  domain.ep_cnt = 1024;
+  domain.cq_cnt = kQueues;
+  domain.ep_cnt = kEndpoints;
   domain.tx_ctx_cnt = domain.rx_ctx_cnt = 1;
   domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = 1;
-  domain.cntr_cnt = limits.max_counters;
+  domain.cntr_cnt = kCounters;
   domain.mr_iov_limit = 1;
-  domain.mr_cnt = limits.max_regions;
+  domain.mr_cnt = kRegions;
   domain.caps = kPlaces;
 }
 
@@ -147,7 +157,8 @@ int get_info(uint32_t, const char* node, const char*, uint64_t, const struct fi_
     return -FI_ENOMEM;
   info->fabric_attr->name = strdup(kFabricName);
   info->domain_attr->name = strdup(kDomainName);
-  if (info->fabric_attr->name == nullptr || info->domain_attr->name == nullptr) {
+  info->nic = describe_card();
+  if (info->fabric_attr->name == nullptr || info->domain_attr->name == nullptr || info->nic == nullptr) {
     fi_freeinfo(info);
     return -FI_ENOMEM;
   }

@@ -1,9 +1,11 @@
 #include "nicsim/fi/queue.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "nicsim/fi/endpoint.h"
 #include "nicsim/fi/provider.h"
@@ -14,11 +16,20 @@ void CompletionQueue::read_events() {
   for (const Event& event : events_) {
     if (event.request.endpoint == nullptr)
       continue;
-    --event.request.endpoint->slots_held;
+    event.request.endpoint->slots_held -= event.request.holds_slot ? 1 : 0;
     if (event.request.visible || event.code != Code::kOk)
       entries_.push_back(event);
   }
   events_.clear();
+}
+
+void CompletionQueue::read_events_of(const Endpoint& endpoint) {
+  const auto others = std::stable_partition(events_.begin(), events_.end(),
+                                            [&](const Event& event) { return event.request.endpoint == &endpoint; });
+  std::deque<Event> left(others, events_.end());
+  events_.erase(others, events_.end());
+  read_events();
+  events_ = std::move(left);
 }
 
 void CompletionQueue::forget(const Endpoint& endpoint) {
@@ -47,6 +58,8 @@ ssize_t CompletionQueue::read(void* buffer, size_t count) {
     return -FI_EAGAIN;
   if (entries_.front().code != Code::kOk)
     return -FI_EAVAIL;
+  if (buffer == nullptr && count > 0)
+    return -FI_EINVAL;
   auto* to = static_cast<std::byte*>(buffer);
   size_t written = 0;
   for (; written < count && !entries_.empty() && entries_.front().code == Code::kOk; ++written) {
@@ -140,6 +153,8 @@ fi_ops_cq queue_ops = {
 }  // namespace
 
 int open_queue(struct fid_domain* fid, struct fi_cq_attr* attributes, struct fid_cq** out, void* context) {
+  if (out == nullptr)
+    return -FI_EINVAL;
   enum fi_cq_format format = FI_CQ_FORMAT_CONTEXT;
   if (attributes != nullptr) {
     if (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC)

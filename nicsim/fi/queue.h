@@ -32,6 +32,8 @@ class CompletionQueue : public fid_cq {
   void arrived(const Request& request, Code code) { events_.push_back({request, code}); }
   // Makes entries of the events, and gives their slots back.
   void read_events();
+  // Those of one endpoint.
+  void read_events_of(const Endpoint& endpoint);
   void forget(const Endpoint& endpoint);
 
   std::atomic<int> endpoints{0};  // bound

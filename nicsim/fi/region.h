@@ -1,5 +1,6 @@
 // The memory region, in CXI's order: it is registered, bound to an enabled endpoint and perhaps to
-// a counter, and enabled; only then has it a key.
+// a counter, and enabled. A key that its user chose it has from the start, one of the provider's
+// only then, and none where nobody else reaches it.
 #ifndef LANYARD_NICSIM_FI_REGION_H_
 #define LANYARD_NICSIM_FI_REGION_H_
 
@@ -20,9 +21,14 @@ class Endpoint;
 class Region : public fid_mr {
  public:
   // The memory is the user's until the region is closed.
-  Region(Domain& domain, const iovec& memory, uint64_t access, uint64_t requested_key);
+  Region(Domain& domain, const fi_mr_attr& attributes, uint64_t flags);
 
   Domain& domain() { return domain_; }
+
+  // Whether others reach it at all: else it needs no key.
+  bool is_remote() const { return (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0; }
+  // Requires that it is remote and its user chooses keys: -FI_EKEYREJECTED, -FI_ENOKEY where it is another's.
+  int claim_key();
 
   // As fi_mr_bind() and fi_mr_enable(); -FI_EINVAL where the order is wrong.
   int bind(Endpoint& endpoint);
@@ -36,10 +42,15 @@ class Region : public fid_mr {
   const iovec memory_;
   const uint64_t access_;
   const uint64_t requested_key_;
+  const bool wants_events_;  // FI_RMA_EVENT
+  const bool match_events_;
+  bool key_is_claimed_ = false;
   std::mutex mutex_;  // guards what follows
   Endpoint* endpoint_ = nullptr;
   Counter* counter_ = nullptr;
   nic::RegionId id_;  // once enabled
+
+  uint64_t provider_key() const;
 };
 
 // As struct fi_ops_mr's reg, regv and regattr.

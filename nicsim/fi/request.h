@@ -17,7 +17,8 @@ struct Request {
   void* context = nullptr;       // the user's
   uint64_t flags = 0;            // of the completion entry: FI_RMA | FI_WRITE, ...
   size_t bytes = 0;
-  bool visible = false;  // success makes a completion entry; failure always does
+  bool visible = false;    // success makes a completion entry; failure always does
+  bool holds_slot = true;  // until its event has been read
 };
 
 // The requests of a domain by the number that travels in nic::Op::context. Threads: its owner's

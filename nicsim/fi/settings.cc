@@ -32,9 +32,11 @@ Status read_either(const char* name, const char* no, const char* yes, bool& out)
 }
 
 // As libfabric reads its providers' booleans; what is none is as if it were unset.
-bool read_boolean(const char* name) {
+bool read_boolean(const char* name, bool unset = false) {
   const char* value = std::getenv(name);
   const auto is = [value](const char* word) { return value != nullptr && ::strcasecmp(value, word) == 0; };
+  if (unset)
+    return !(is("0") || is("false") || is("no") || is("off"));
   return is("1") || is("true") || is("yes") || is("on");
 }
 
@@ -44,6 +46,25 @@ Status read_choice(const char* name, std::pair<const char*, Choice> first, std::
   bool chosen = out == second.second;
   LANYARD_RETURN_IF_ERROR(read_either(name, first.first, second.first, chosen));
   out = chosen ? second.second : first.second;
+  return {};
+}
+
+Status read_like(Settings& settings) {
+  const char* value = std::getenv("LANYARD_FI_LIKE");
+  if (value == nullptr)
+    return {};
+  const std::string_view word(value);
+  if (word == "1.15")
+    settings.like = Settings::Like::k1_15;
+  else if (word == "1.22")
+    settings.like = Settings::Like::k1_22;
+  else if (word == "2.x")
+    settings.like = Settings::Like::k2;
+  else
+    return wrong("LANYARD_FI_LIKE", word, "1.15, 1.22 or 2.x");
+  // cxip_cntr.c: cxip_cntr_read_wb() of 2.x waits for the new value.
+  if (settings.like == Settings::Like::k2)
+    settings.counter_read = Settings::CounterRead::kFresh;
   return {};
 }
 
@@ -64,6 +85,7 @@ Status read_number(const char* name, uint64_t least, uint64_t most, uint64_t& ou
 
 Result<Settings> Settings::from_environment() {
   Settings settings;
+  LANYARD_RETURN_IF_ERROR(read_like(settings));
   bool tcp = false;
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_SIM_WIRE", "shm", "tcp", tcp));
   settings.wire = tcp ? "tcp" : "shm";
@@ -92,6 +114,9 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_AMO_CNTRS", "optional", "required", settings.amo_needs_counters));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_HMEM", "refused", "accepted", settings.device_memory));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_VISIBILITY", "ordered", "late", settings.late_data));
+  settings.optimized_regions = read_boolean("FI_CXI_OPTIMIZED_MRS", settings.optimized_regions);
+  settings.cached_keys = read_boolean("FI_CXI_PROV_KEY_CACHE", settings.cached_keys);
+  settings.match_events = read_boolean("FI_CXI_MR_MATCH_EVENTS", settings.match_events);
   uint64_t pause = static_cast<uint64_t>(settings.flush_pause.count());
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_FLUSH_MS", 0, 60000, pause));
   settings.flush_pause = std::chrono::milliseconds(pause);

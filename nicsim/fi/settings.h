@@ -16,10 +16,12 @@
 namespace lanyard::nicsim::fi {
 
 struct Settings {
+  enum class Like { k1_15, k1_22, k2 };
   enum class CounterRead { kCached, kFresh };
   enum class Pool { kStall, kNoSpace };
   enum class Mmio { kRefused, kTrap };
 
+  Like like = Like::k1_22;                          // LANYARD_FI_LIKE: 1.15, 1.22, 2.x; whose rules, where they differ
   std::string wire = "shm";                         // LANYARD_SIM_WIRE: shm, tcp
   std::string interface;                            // LANYARD_SIM_INTERFACE: tcp's IP address
   bool cma = true;                                  // LANYARD_SIM_CMA: on, off
@@ -27,7 +29,7 @@ struct Settings {
   uint32_t dwq_depth = 504;                         // LANYARD_FI_DWQ_DEPTH: 1 to 65536
   uint32_t shared_depth = 0;                        // LANYARD_FI_SHARED_DEPTH: 1 to 65536; 0: entries of its own
   std::string job;                                  // of shared_depth: LANYARD_FI_JOB
-  CounterRead counter_read = CounterRead::kCached;  // LANYARD_FI_CNTR_READ: cached, fresh
+  CounterRead counter_read = CounterRead::kCached;  // LANYARD_FI_CNTR_READ: cached, fresh; the default is like's
   Pool pool = Pool::kStall;                         // LANYARD_FI_POOL: stall, enospc
   Mmio mmio = Mmio::kRefused;                       // LANYARD_FI_MMIO: refused, trap
   bool newest_tie_first = false;                    // LANYARD_FI_TIES: oldest, newest
@@ -35,6 +37,9 @@ struct Settings {
   bool device_memory = false;                       // LANYARD_FI_HMEM: refused, accepted
   bool late_data = false;                           // LANYARD_FI_VISIBILITY: ordered, late
   bool amo_needs_counters = false;                  // LANYARD_FI_AMO_CNTRS: optional, required
+  bool optimized_regions = true;                    // FI_CXI_OPTIMIZED_MRS, of keys that the provider chooses
+  bool cached_keys = true;                          // FI_CXI_PROV_KEY_CACHE
+  bool match_events = false;                        // FI_CXI_MR_MATCH_EVENTS
   std::chrono::milliseconds flush_pause{1000};      // LANYARD_FI_FLUSH_MS: 0 to 60000
 
   // kInvalidArgument names the variable, its value and what is allowed.

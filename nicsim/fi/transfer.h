@@ -33,10 +33,18 @@ struct AtomicOperands {
 };
 
 // kInvalidState where the endpoint is not enabled, kInvalidArgument for a message that no CXI
-// takes, kUnsupported for one that a real one might. The flags are the caller's to check.
+// takes, kUnsupported for one that a real one might. The flags and the endpoint's capabilities are
+// the caller's to check: for deferred work nobody asks for FI_RMA or FI_ATOMIC.
 Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_t flags);
 Result<Transfer> atomic_of(Endpoint& endpoint, AtomicForm form, const fi_msg_atomic& message,
                            const AtomicOperands& operands, uint64_t flags);
+
+// What a CXI finds wrong with a transfer at its initiator, deferred or not: a negative error number, or 0.
+int objection(const Transfer& transfer, uint64_t flags);
+
+// Whether it goes unordered, in packets that only optimized regions take (cxip_rma.c:
+// cxip_rma_is_unrestricted()). Of writes.
+bool is_restricted(Endpoint& endpoint, uint64_t key);
 
 }  // namespace lanyard::nicsim::fi
 

@@ -28,13 +28,13 @@ TriggerQueue::~TriggerQueue() {
     thread_.join();
 }
 
-Status TriggerQueue::post(std::span<const nic::DeferredOp> ops) {
+Status TriggerQueue::post(std::span<const nic::DeferredOp> ops, Settings::Pool pool) {
   const std::lock_guard lock(mutex_);
   if (waiting_.empty()) {
     Status status = share_.post(ops);
     if (status.code() != Code::kAgain)
       return status;
-    if (pool_ == Settings::Pool::kNoSpace)
+    if (pool == Settings::Pool::kNoSpace)
       return {Code::kExhausted, "the deferred-work entries are exhausted"};
   }
   LANYARD_RETURN_IF_ERROR(start());

@@ -43,7 +43,9 @@ class TriggerQueue {
   // Hands work to the NIC, all or none. Where the pool has no room: kExhausted (Pool::kNoSpace), or
   // it waits here, and everything posted later behind it (Pool::kStall). Else as Nic::post. Does
   // not block.
-  Status post(std::span<const nic::DeferredOp> ops);
+  Status post(std::span<const nic::DeferredOp> ops) { return post(ops, pool_); }
+  // The same for what nobody counts: it always waits.
+  Status post_or_wait(std::span<const nic::DeferredOp> ops) { return post(ops, Settings::Pool::kStall); }
   // Whether something waits here, so that no other command gets through to the NIC either.
   bool stalled() const { return waiting_count_.load(std::memory_order_acquire) > 0; }
   // Takes back what waits here: all of it, or what is for this counter.
@@ -55,6 +57,7 @@ class TriggerQueue {
 
   template <typename Condition>
   std::vector<nic::Op> take_back(Condition condition);
+  Status post(std::span<const nic::DeferredOp> ops, Settings::Pool pool);
   Status start();
   void run();
   void drain();

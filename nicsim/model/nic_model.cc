@@ -322,6 +322,8 @@ Landing NicModel::locate(const Packet& packet) {
     return refused(Code::kNotFound);
   RegionTable::Region& region = regions_[*target];
   const bool atomic = packet.kind == PacketKind::kAtomic;
+  if ((atomic || packet.kind == PacketKind::kWrite || packet.kind == PacketKind::kPull) && !region.writable)
+    return refused(Code::kNotFound);
   if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
     return refused(Code::kInvalidArgument);
   const uint64_t bytes = atomic ? kWord : packet.bytes;

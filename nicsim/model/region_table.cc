@@ -51,6 +51,7 @@ Result<RegionId> RegionTable::add(void* base, uint64_t bytes, nic::CounterId rem
   region.bytes = bytes;
   region.generation = next_generation_++;
   region.remote = options.remote;
+  region.writable = options.writable;
   region.chosen_key = options.key;
   region.remote_write = remote_write;
   region.open = true;

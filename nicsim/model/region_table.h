@@ -14,7 +14,8 @@ namespace lanyard::nicsim {
 
 // How a region differs from what nic::Nic::register_region makes.
 struct RegionOptions {
-  bool remote = true;  // messages may land in it; else it serves as local memory only
+  bool remote = true;    // messages may land in it; else it serves as local memory only
+  bool writable = true;  // of those: what writes, atomics among them
   // The region's key, where its user chooses it; such a key is valid again in the next region that has it. Who chooses
   // keys chooses them for all regions of the NIC that messages land in.
   std::optional<uint64_t> key = {};
@@ -36,6 +37,7 @@ class RegionTable {
     bool open = false;
     bool closing = false;
     bool remote = true;
+    bool writable = true;
     std::optional<uint64_t> chosen_key;
   };
 

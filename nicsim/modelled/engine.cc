@@ -96,7 +96,7 @@ class Engine {
     words_.resize(words);
     fired_.resize(entries);
     begins_.resize(size_t{job_.ranks()} * ahead_);
-    cards_.resize(job_.placement.nic(job_.ranks() - 1) + 1);
+    cards_.resize(job_.placement.nics(job_.ranks()));
     timing_.ends.resize(options_.steps);
     through_.resize(options_.steps);
     return {};

@@ -17,17 +17,24 @@ struct Link {
   uint32_t request = 0;
 };
 
-// Ranks fill one node after another; those of a node are dealt to its cards in portions.
+// How the ranks of a node are dealt to its cards: in portions of neighbours, or in turn.
+enum class NicDeal : uint8_t { kPortions, kInTurn };
+
+// Ranks fill one node after another.
 struct Placement {
   uint32_t ranks_per_node = 1;
   uint32_t nics_per_node = 1;
   uint32_t nodes_per_group = 1;
+  NicDeal deal = NicDeal::kPortions;
 
   uint32_t node(uint32_t rank) const { return rank / ranks_per_node; }
+  uint32_t nics_of_node() const { return std::min(nics_per_node, ranks_per_node); }
   uint32_t nic(uint32_t rank) const {
-    const uint32_t of_node = std::min(nics_per_node, ranks_per_node);
-    return node(rank) * of_node + rank % ranks_per_node * of_node / ranks_per_node;
+    const uint32_t place = rank % ranks_per_node, nics = nics_of_node();
+    return node(rank) * nics + (deal == NicDeal::kInTurn ? place % nics : place * nics / ranks_per_node);
   }
+  // Of so many ranks.
+  uint32_t nics(uint32_t ranks) const { return (node(ranks - 1) + 1) * nics_of_node(); }
   uint32_t ranks_per_nic() const { return (ranks_per_node + nics_per_node - 1) / nics_per_node; }
   Hop hop(uint32_t from, uint32_t to) const {
     if (from == to)

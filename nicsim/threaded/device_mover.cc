@@ -102,7 +102,8 @@ void DeviceMover::send(uint32_t peer, const Packet& packet, LocalSpan from) {
   Sent& sent = sent_[packet.token];
   sent = {.peer = peer, .packet = packet, .from = from};
   Region& region = regions_[from.region.value];
-  if (!pulls_[peer] || !lend(region))
+  const bool refused = std::find(region.refused.begin(), region.refused.end(), peer) != region.refused.end();
+  if (!pulls_[peer] || refused || !lend(region))
     return stage(sent);
   sent.state = Sent::State::kOffered;
   Packet offer = packet;
@@ -136,7 +137,7 @@ void DeviceMover::pull_refused(const Packet& packet) {
   const Sent& sent = sent_[packet.token];
   if (sent.state != Sent::State::kOffered || sent.peer != packet.source)
     return;
-  pulls_[packet.source] = false;
+  regions_[sent.from.region.value].refused.push_back(packet.source);
   stage(sent);
 }
 

@@ -103,6 +103,7 @@ class DeviceMover {
     uint32_t moves = 0;  // under way that touch it
     bool lendable = true;
     std::unique_ptr<const DeviceMemory::Loan> loan;  // once it has been lent
+    std::vector<uint32_t> refused;                   // by these peers
   };
   // An operation of this NIC from device memory, by its token.
   struct Sent {

@@ -1,10 +1,11 @@
 // DoorbellWords: one word a counter, for rings by whatever can add to memory (nic.h, DoorbellKind::kAtomicAdd).
 //
 // The card only reads them, as a GPU's add is not indivisible against a write of the host's: it keeps what it has seen
-// of each word and rings the difference, modulo 2^64. A word is never set back. When its counter is closed it keeps its
-// value, and counts from there when it is handed out again; so rings that land in between vanish. One that lands still
-// later, of a counter that was closed while its ring was on the way, is taken for the next counter's: whoever closes a
-// counter sees to it that none is.
+// of each word and rings the difference, modulo 2^64. A word is never set back: a total that is seen to be less than
+// one before it was stored earlier and has come late, and rings nothing. When its counter is closed it keeps its value,
+// and counts from there when it is handed out again; so rings that land in between vanish. One that lands still later,
+// of a counter that was closed while its ring was on the way, is taken for the next counter's: whoever closes a counter
+// sees to it that none is.
 //
 // The words have pages to themselves, because a GPU's driver makes whole pages known to the GPU.
 //
@@ -38,7 +39,7 @@ class DoorbellWords {
     size_t rung = 0;
     for (Armed& armed : armed_) {
       const uint64_t now = load(armed.counter);
-      if (now == armed.seen)
+      if (static_cast<int64_t>(now - armed.seen) <= 0)
         continue;
       const uint64_t before = armed.seen;
       armed.seen = now;

@@ -36,6 +36,8 @@ class LaggingMemory final : public DeviceMemory {
   Result<Loan> lend(const void* address, uint64_t bytes) override { return memory_.lend(address, bytes); }
   Result<std::byte*> borrow(const Loan& loan, int device) override { return memory_.borrow(loan, device); }
   void give_back(std::byte* borrowed) override { memory_.give_back(borrowed); }
+  bool may_unmap() const override { return memory_.may_unmap(); }
+  void unmap() override { memory_.unmap(); }
   uint64_t lent_bytes(const Loan& loan) const override { return memory_.lent_bytes(loan); }
 
  private:

@@ -49,6 +49,7 @@ TEST_F(Variables, AreListedAndFoundByName) {
       {"lanyard_entries_depth", MPI_T_PVAR_CLASS_SIZE},
       {"lanyard_counters", MPI_T_PVAR_CLASS_LEVEL},
       {"lanyard_regions", MPI_T_PVAR_CLASS_LEVEL},
+      {"lanyard_loans", MPI_T_PVAR_CLASS_LEVEL},
       {"lanyard_failures", MPI_T_PVAR_CLASS_COUNTER},
       {"lanyard_starts", MPI_T_PVAR_CLASS_COUNTER},
       {"lanyard_waits", MPI_T_PVAR_CLASS_COUNTER},
@@ -125,7 +126,7 @@ TEST_F(Variables, TellWhatTheQueuesDo) {
 TEST_F(Variables, AreWhatTheQueueInfoSays) {
   const std::map<std::string, std::string> info = queue.info();
   for (const char* name : {"entries_posted", "entries_overflowed", "entries_by_software", "entries_in_use",
-                           "entries_depth", "counters", "regions", "failures"}) {
+                           "entries_depth", "counters", "regions", "loans", "failures"}) {
     ASSERT_EQ(info.count(name), 1u) << name;
     EXPECT_EQ(std::to_string(read(std::string("lanyard_") + name)), info.at(name)) << name;
   }

@@ -4,7 +4,9 @@ load("@rules_cc//cc:defs.bzl", "cc_library")
 
 # Copied are all that have threads, clocks or atomics, and all that include one that is copied.
 COPIED = [
-    "gpu/lane_protocol.h",
+    "api/include/lanyard/detail/device_set.h",
+    "api/include/lanyard/detail/lane_list.h",
+    "api/include/lanyard/detail/lane_protocol.h",
     "nicsim/threaded/borrowings.cc",
     "nicsim/threaded/borrowings.h",
     "nicsim/threaded/device_mover.cc",

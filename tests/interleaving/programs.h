@@ -32,7 +32,10 @@ void locking();
 // lane_programs.cc
 void lanes();
 void lanes_in_chunks();
+void lanes_by_slots();
 void lanes_waited_for_in_turn();
+void lanes_by_blocks();
+void lanes_raised();
 
 // message_programs.cc
 void deregistering();

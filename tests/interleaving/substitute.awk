@@ -24,8 +24,11 @@ function replaced(line, was, is,    at, done) {
 
 BEGIN {
   split(copied, list, " ")
-  for (i in list)
-    is_copied[list[i]] = 1
+  for (i in list) {
+    included = list[i]
+    sub(/^api\/include\//, "", included)
+    copy_of[included] = list[i]
+  }
 }
 
 FNR == 1 { ++files; section = "" }
@@ -54,8 +57,8 @@ files < 3 { next }
     line = replaced(line, everywhere_was[i], everywhere_is[i])
   if (line ~ /^#include "/) {
     split(line, part, "\"")
-    if (part[2] in is_copied)
-      line = "#include \"tests/interleaving/copies/" part[2] "\""
+    if (part[2] in copy_of)
+      line = "#include \"tests/interleaving/copies/" copy_of[part[2]] "\""
   }
   if (line ~ /std::(atomic|thread|jthread|this_thread|mutex|shared_mutex|condition_variable|call_once)/ ||
       line ~ /std::chrono::(steady|system)_clock|sched_yield|usleep|nanosleep|pthread_|SYS_futex|__atomic_/)

@@ -33,7 +33,10 @@ constexpr Workload kWorkloads[] = {
     {"locking", false, programs::locking},
     {"lanes", false, programs::lanes},
     {"lanes_in_chunks", false, programs::lanes_in_chunks},
+    {"lanes_by_slots", false, programs::lanes_by_slots},
     {"lanes_waited_for_in_turn", false, programs::lanes_waited_for_in_turn},
+    {"lanes_by_blocks", false, programs::lanes_by_blocks},
+    {"lanes_raised", false, programs::lanes_raised},
 };
 
 }  // namespace

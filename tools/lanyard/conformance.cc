@@ -14,6 +14,7 @@
 #include "tests/nic_contract.h"
 #include "tests/ofi_fabric.h"
 #include "tests/simulated_fabric.h"
+#include "tools/lanyard/provider_report.h"
 
 namespace lanyard::nic_contract {
 namespace {
@@ -107,10 +108,13 @@ bool print_head(const std::string& nic, uint64_t seed) {
 
 int main(int argc, char** argv) {
   using namespace lanyard::nic_contract;
-  std::string nic = "sim", rows = "*";
+  std::string nic = "sim", rows = "*", provider;
+  lanyard::tools::ProviderReport report;
   uint64_t seed = 1;
   CLI::App app{
-      "Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
+      "Runs every row of the NIC contract on a NIC of this machine, all ranks in one process; or, with --provider, "
+      "the\n"
+      "rules of HPE's CXI provider over the provider of that name that libfabric finds, each in a process of its own.\n"
       "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
   app.name("lanyard conformance");
   app.add_option("--nic", nic,
@@ -119,6 +123,18 @@ int main(int argc, char** argv) {
       ->type_name("NAME");
   app.add_option("--seed", seed, "of sim-deterministic: the order of its steps (default: 1)")->type_name("N");
   app.add_option("--rows", rows, "only these, as N1_* (default: all)")->type_name("PATTERN");
+  CLI::Option* const of_provider = app.add_option("--provider", provider, "cxi")
+                                       ->check(CLI::IsMember({"cxi"}).description(""))
+                                       ->type_name("NAME")
+                                       ->excludes("--nic")
+                                       ->excludes("--seed");
+  app.add_option("--like", report.like,
+                 "of --provider: as libfabric 1.15, 1.22 or 2.x has it (default: the loaded one)")
+      ->check(CLI::IsMember({"1.15", "1.22", "2.x"}).description(""))
+      ->type_name("VERSION")
+      ->needs(of_provider);
+  app.add_flag("--list", report.list, "of --provider: tells the rules and where they stand, and runs nothing")
+      ->needs(of_provider);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -128,6 +144,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
+  if (!provider.empty()) {
+    report.rows = rows;
+    return lanyard::tools::report_provider(report);
+  }
   chosen() = maker_of(nic, seed);
   if (!print_head(nic, seed))
     return 1;

@@ -50,6 +50,7 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kLateEvent: return "late events";
     case ChoiceKind::kMeanwhile: return "calls while others drive";
     case ChoiceKind::kLateData: return "late data";
+    case ChoiceKind::kNoWay: return "no way for a lane";
     default: return "";
   }
 }
@@ -85,10 +86,11 @@ std::string Coverage::to_string() const {
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (const ChoiceKind kind :
-       {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
-        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
-        ChoiceKind::kLeave, ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck,
-        ChoiceKind::kLateEvent, ChoiceKind::kLateData, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+       {ChoiceKind::kCoalesce,  ChoiceKind::kFailure, ChoiceKind::kNoRoom,   ChoiceKind::kStale,
+        ChoiceKind::kFreeze,    ChoiceKind::kSteal,   ChoiceKind::kEarlyAck, ChoiceKind::kKill,
+        ChoiceKind::kSlow,      ChoiceKind::kCopy,    ChoiceKind::kLeave,    ChoiceKind::kScarce,
+        ChoiceKind::kMeanwhile, ChoiceKind::kTorn,    ChoiceKind::kLateAck,  ChoiceKind::kLateEvent,
+        ChoiceKind::kLateData,  ChoiceKind::kNoWay,   ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

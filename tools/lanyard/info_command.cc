@@ -52,8 +52,11 @@ void print_cards(const std::string& provider) {
 void print_nic(const char* name) {
   setenv("LANYARD_NIC", name, 1);
   const Result<api::Settings> settings = api::Settings::from_environment();
+  const Result<std::unique_ptr<gpu::Backend>> gpus =
+      settings.ok() ? api::open_gpus(settings.value()) : settings.status();
+  gpu::Backend* const near = gpus.ok() ? gpus.value().get() : nullptr;
   const Result<std::unique_ptr<nic::Nic>> nic =
-      settings.ok() ? api::open_nic(settings.value(), nullptr, JobSecret{}) : settings.status();
+      settings.ok() ? api::open_nic(settings.value(), near, nullptr, JobSecret{}) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
   if (settings.ok() && !settings.value().ofi_provider.empty())
     print_cards(settings.value().ofi_provider);
@@ -171,9 +174,10 @@ void print_streams() {
   fmt::print("stream kinds   host, {}\n", gpus.value()->kind());
   for (const std::string& device : gpus.value()->describe_devices())
     fmt::print("  there is     {}\n", device);
-  fmt::print("lanes          {}\n", settings.value().peer == "auto"
-                                        ? "between requests of processes that have a GPU each (LANYARD_PEER=auto)"
-                                        : "off; LANYARD_PEER=auto uses them");
+  fmt::print("lanes          {}\n",
+             settings.value().peer == "auto"
+                 ? "between requests of processes that have a GPU each (LANYARD_PEER=auto, the default)"
+                 : "off (LANYARD_PEER)");
   for (const std::string& lane : gpus.value()->describe_lanes())
     fmt::print("  {}\n", lane);
 }

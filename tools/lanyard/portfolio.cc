@@ -79,6 +79,18 @@ std::vector<nicsim::Config> portfolio() {
       "3ranks,1req-each-way,2iter,loopback-flush,late-data,kills,free",
       "2ranks,2req-each-way,2iter,loopback-flush,late-data,cxi-driver,depth=3,no-room",
       "2ranks,2req-each-way,3iter,loopback-flush,late-data,two-sets,in-order",
+      "3ranks,1req-each-way,3iter,lanes,free,gaps",
+      "2ranks,1req-each-way,2iter,lanes,ready,free,no-way",
+      ("program=0-1:8t1/m0_x0_p0_s0_w0_y_f0_m0_x0_p0_s0_w0_y_f0/"
+       "m0r_x0r_s0r_w0r_u0_y_f0r_m0r_x0r_s0r_w0r_u0_y_f0r,lanes,"
+       "no-way,mail-by-card"),
+      "program=0-1:8t1_0-1:8t2/m0.1_t0_x1_s1_w1_y_f1/m0r.1r_t0r_x1r_s1r_w1r_y_f1r,lanes,no-way,kills",
+      "program=1-2:8t1i1_0-1:8t2j1/m1_x1_s1_w1_y_f1/m0.1r_x0.1r_s1r.0_w0.1r_y_f0.1r/m0r_x0r_s0r_w0r_y_f0r,lanes,no-way,"
+      "kills",
+      "program=0-1:8t1i1aj1a_1-0:8t2i1aj1a_0-1:8t3i1bj1b_1-0:8t4i1bj1b/"
+      "m0.1r.2.3r_x0.1r.2.3r_p0_s0.1r_w0.1r_u1_p2_s2.3r_"
+      "w2.3r_u3_p0_s0.1r_w0.1r_u1_y/m0r.1.2r.3_x0r.1.2r.3_p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p1_s0r.1_w0r.1_u0_y,"
+      "lanes,no-way",
       "2ranks,2req-each-way,3iter,cxi-driver",
       "2ranks,2req-each-way,2iter,depth=3,sender-flag,cxi-driver,early-acks,no-room,stolen-entries",
       "2ranks,1req-each-way,2iter,cxi-driver,failures,free",

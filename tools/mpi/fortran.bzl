@@ -53,6 +53,7 @@ def mpi_fortran_library(name, src, module, mpi_deps = [], testonly = False, **kw
             testonly = testonly,
             srcs = [compiled],
             linkopts = ["-lgfortran"],
+            tags = [impl],
             deps = ["%s_%s" % (d, impl) for d in mpi_deps] + ["@%s//:mpi_fortran" % impl],
             **kw
         )

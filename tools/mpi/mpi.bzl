@@ -5,8 +5,8 @@
   mpi_cc_test     <name>_openmpi_n2, <name>_openmpi_n4, <name>_mpich_n2, ...
   mpi_run_test    <name>: an existing mpi_cc_binary under one implementation
 
-`deps` are targets without MPI. Each label L of `mpi_deps` names an mpi_cc_library and becomes
-L_openmpi or L_mpich.
+Libraries and binaries have the implementation's name as a tag. `deps` are targets without MPI. Each label L of
+`mpi_deps` names an mpi_cc_library and becomes L_openmpi or L_mpich.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
@@ -29,13 +29,13 @@ def _with_suffix(label, suffix):
 def _all_deps(impl, deps, mpi_deps):
     return deps + [_with_suffix(d, "_" + impl) for d in mpi_deps] + ["@%s//:mpi" % impl]
 
-def mpi_cc_library(name, deps = [], mpi_deps = [], **kw):
+def mpi_cc_library(name, deps = [], mpi_deps = [], tags = [], **kw):
     for impl in IMPLEMENTATIONS:
-        cc_library(name = name + "_" + impl, deps = _all_deps(impl, deps, mpi_deps), **kw)
+        cc_library(name = name + "_" + impl, deps = _all_deps(impl, deps, mpi_deps), tags = tags + [impl], **kw)
 
-def mpi_cc_binary(name, deps = [], mpi_deps = [], **kw):
+def mpi_cc_binary(name, deps = [], mpi_deps = [], tags = [], **kw):
     for impl, target in [("openmpi", name), ("mpich", name + "_mpich")]:
-        cc_binary(name = target, deps = _all_deps(impl, deps, mpi_deps), **kw)
+        cc_binary(name = target, deps = _all_deps(impl, deps, mpi_deps), tags = tags + [impl], **kw)
 
 def _mpirun_test(name, impl, ranks, program, args, env, data = [], tags = [], **kw):
     settings = []

@@ -1,7 +1,7 @@
 // DeviceMemory: memory of a device (a GPU), which the host may not touch. Whoever must tell such memory from the
 // host's, copy from or to it, or lend it to another process of the same host does so through this; gpu/ implements it.
 //
-// Threads: any, but one at a time for one Copy. No call waits for a stream of the user's.
+// Threads: any, but one at a time for one Copy. No call but unmap() waits for a stream of the user's.
 #ifndef LANYARD_TRANSPORT_BASE_DEVICE_MEMORY_H_
 #define LANYARD_TRANSPORT_BASE_DEVICE_MEMORY_H_
 
@@ -54,7 +54,12 @@ class DeviceMemory {
   // share that in time slices. kUnsupported where it cannot (another host, a device out of reach); the message says
   // why.
   virtual Result<std::byte*> borrow(const Loan& loan, int device) = 0;
+  // What nobody has borrowed any more stays mapped until unmap(), or is borrowed again: to unmap waits for devices.
   virtual void give_back(std::byte* borrowed) = 0;
+  // Whether there is such memory, and unmaps it. May wait for the devices, all streams of the user's there too: not to
+  // be called while one may wait for what the caller, or who waits for the caller, does next.
+  virtual bool may_unmap() const { return false; }
+  virtual void unmap() {}
   // How long the range is that a loan is of; 0 for what is no loan. To be asked of one that was borrowed, as its lender
   // may write there what it likes: what can be borrowed lies within an allocation.
   virtual uint64_t lent_bytes(const Loan& loan) const = 0;

@@ -18,10 +18,10 @@ bool is_matched(const Exchange& exchange) {
                      [](const Request* each) { return each->matched(); });
 }
 
-// A member that transfers something; null: none is left.
-const Request* first_mover(const Exchange& exchange) {
+// A member whose messages the card carries; null: none is left.
+const Request* first_by_card(const Exchange& exchange) {
   const auto found = std::find_if(exchange.members.begin(), exchange.members.end(),
-                                  [](const Request* each) { return each->matched_peer != kNobody; });
+                                  [](const Request* each) { return each->goes_by_card(); });
   return found == exchange.members.end() ? nullptr : *found;
 }
 
@@ -83,6 +83,7 @@ void Endpoint::close_enqueued() {
 }
 
 Request* Endpoint::new_request(const Transfer& transfer) {
+  unmap_memory();
   auto request = std::make_unique<Request>();
   request->number = next_number_++;
   request->transfer = transfer;
@@ -109,6 +110,7 @@ Status Endpoint::check_free(const Request& request) {
   if (request.needs_wait())
     return {Code::kInvalidState,
             "the wait for the last start of the request (" + request.describe() + ") was not enqueued"};
+  refresh_lane(request);
   if (request.standing != nullptr && request.standing->in_kernels)
     return {Code::kInvalidState, "the request (" + request.describe() + ") stands in a set that kernels start"};
   if (request.standing != nullptr)
@@ -176,13 +178,31 @@ void Endpoint::close_resources(Request& request) {
 
 // ---- Lanes
 
+// On streams of other devices, or of the host, it could not be started: so not where there are queues of any. A message
+// without memory goes by a lane of the device that all queues are of.
+Result<gpu::Lanes::Opened> Endpoint::open_end(const Transfer& transfer) {
+  const bool sends = transfer.direction == Direction::kSend;
+  const Status elsewhere(Code::kUnsupported, "there are queues that are not of the memory's device");
+  const auto has_others = [&](int device) {
+    return std::ranges::any_of(queue_list_, [&](Queue* each) { return each->stream().device() != device; });
+  };
+  if (transfer.bytes > 0 || transfer.buffer != nullptr) {
+    Result<gpu::Lanes::Opened> opened = options_.lanes->open(sends, transfer.buffer, transfer.bytes);
+    if (opened.ok() && has_others(opened.value().lane->device))
+      return elsewhere;
+    return opened;
+  }
+  const int device = queue_list_.empty() ? DeviceMemory::kHost : queue_list_.front()->stream().device();
+  if (device == DeviceMemory::kHost || has_others(device))
+    return elsewhere;
+  return options_.lanes->open_empty(sends, device);
+}
+
 std::optional<gpu::LaneOffer> Endpoint::open_lane(Request& request) {
-  if (options_.lanes == nullptr || request.exchange != nullptr || request.transfer.by_card)
+  if (options_.lanes == nullptr || request.transfer.by_card)
     return std::nullopt;
   unmap_lanes();
-  const Transfer& transfer = request.transfer;
-  Result<gpu::Lanes::Opened> opened =
-      options_.lanes->open(transfer.direction == Direction::kSend, transfer.buffer, transfer.bytes);
+  Result<gpu::Lanes::Opened> opened = open_end(request.transfer);
   if (!opened.ok())
     return std::nullopt;
   request.lane = std::move(opened.value().lane);
@@ -199,6 +219,7 @@ Status Endpoint::connect_lane(Request& request, const gpu::LaneOffer& other, uin
     return resources.status();
   const gpu::Lanes::Terms terms{.bytes = request.matched_bytes,
                                 .ready = ready,
+                                .synchronous = request.transfer.synchronous,
                                 .begun = resources.value().begun.address,
                                 .done = resources.value().done.address,
                                 .gone = resources.value().gone.address,
@@ -212,6 +233,19 @@ Status Endpoint::connect_lane(Request& request, const gpu::LaneOffer& other, uin
   request.peer_lane = peer_lane;
   return {};
 }
+
+void Endpoint::refresh_lanes() {
+  if (options_.lanes != nullptr)
+    options_.lanes->refresh();
+}
+
+void Endpoint::refresh_lane(const Request& request) {
+  if (request.lane != nullptr && (request.standing != nullptr || !request.transferred()))
+    refresh_lanes();
+}
+
+// Its waits pass.
+void Endpoint::let_go_of_lane(const Request& request) { std::atomic_ref(*request.gone.address).fetch_add(1); }
 
 void Endpoint::drop_lane(Request& request) {
   request.lane = nullptr;
@@ -264,11 +298,17 @@ void Endpoint::unmap_lanes() {
     options_.lanes->unmap();
 }
 
+void Endpoint::unmap_memory() {
+  if (options_.memory != nullptr && options_.memory->may_unmap() && is_idle())
+    options_.memory->unmap();
+}
+
 void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.matched_number = keys.request;
   request.ready = keys.ready;
   request.matched_set = keys.set;
   if (request.lane != nullptr) {
+    request.clearance = Clearance::kLane;
     become_matched(request);
     return;
   }
@@ -314,10 +354,16 @@ void Endpoint::become_matched(Request& request) {
   Exchange* exchange = request.exchange;
   if (exchange == nullptr || exchange->ended || !is_matched(*exchange))
     return;
-  if (exchange->other == nullptr)
+  Exchange* const other = exchange->other;
+  if (other != nullptr && !is_matched(*other))
+    return;
+  if (other == nullptr)
     bind_exchange(*exchange, plan_context(UINT64_MAX, 0));
-  else if (is_matched(*exchange->other))
-    bind_sets(*exchange, *exchange->other, plan_context(UINT64_MAX, 0));
+  else
+    bind_sets(*exchange, *other, plan_context(UINT64_MAX, 0));
+  for (Exchange* const each : {exchange, other})
+    if (each != nullptr && each->is_without_card())
+      resources_.close(each->shared);
 }
 
 // ---- Exchanges
@@ -377,7 +423,6 @@ void Endpoint::leave_exchange(Request& request) {
   Exchange* other = exchange.other;
   exchange.ended = true;
   exchange.undisturbed = false;
-  exchange.released = exchange.released || request.released;
   exchange.last_queue = request.queue_number;
   exchange.last_start = request.starts;
   std::erase(exchange.members, &request);
@@ -410,17 +455,32 @@ void Endpoint::close_exchange(Exchange& exchange) {
 
 // The program is told of the request that failed alone, as nothing of the others has; they cannot be started any more.
 void Endpoint::release_set(Exchange& set, const Request& failed) {
-  const Request* mover = first_mover(set);
-  const bool complete = mover == nullptr || mover->transferred();
-  if (!complete)
-    set.failure = failed.describe();
+  set.released = true;
+  if (set.has_lanes)
+    refresh_lanes();
   for (Request* member : set.members) {
+    if (member->lane != nullptr) {
+      end_lane(*member);
+      continue;
+    }
+    const bool complete = member->matched_peer == kNobody || is_complete(*member);
     member->released = true;
-    if (complete || member->failures > 0 || member->matched_peer == kNobody)
+    if (complete)
+      continue;
+    set.failure = failed.describe();
+    if (member->failures > 0)
       continue;
     member->failed_along = true;
     failures_.add(*member, failed.failure_code);
   }
+}
+
+// What its lane carries is not lost with the exchange, and its other side may come to it yet: it would copy to memory
+// that is somebody else's. So it has to complete, or to fail by itself. That nothing follows the other side is told,
+// but where graphs and kernels may go on with it.
+void Endpoint::end_lane(const Request& member) {
+  if (member.failures == 0 && member.standing == nullptr)
+    failures_.announce(member);
 }
 
 void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
@@ -438,8 +498,8 @@ void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
     stop(set->shared);
   }
   for (const Exchange* set : all)
-    if (const Request* mover = first_mover(*set))
-      raise_done_word(set->shared, mover->starts);
+    if (const Request* member = first_by_card(*set))
+      raise_done_word(set->shared, member->starts);
 }
 
 bool Endpoint::is_complete(const Request& request) const {
@@ -498,6 +558,7 @@ Status Endpoint::end_standing(Request& request) {
 void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
   if (request.failures > 0 || request.peer_starts != UINT64_MAX)
     return;  // it is over already
+  refresh_lane(request);
   if (request.exchange != nullptr)
     request.exchange->undisturbed = false;
   if (!failed) {
@@ -529,6 +590,7 @@ void Endpoint::fail_requests_of_lost_peers() {
   const bool may_have_lost = std::exchange(lost_seen_, lost) == lost && lost > 0;
   if (!may_have_lost && ended_pairs_ == 0)
     return;
+  refresh_lanes();
   for (const auto& [number, request] : requests_) {
     if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody)
       continue;
@@ -558,13 +620,15 @@ std::string Endpoint::explain_failure(const Request& request) const {
 void Endpoint::release(Request& request) {
   if (request.released || !request.done.valid())
     return;
-  if (request.exchange != nullptr)
-    return release_exchange(*request.exchange, request);
-  request.released = true;
   if (request.lane != nullptr) {
-    std::atomic_ref(*request.gone.address).fetch_add(1);
-    return;
+    request.released = true;
+    let_go_of_lane(request);
   }
+  if (Exchange* const exchange = request.exchange; exchange != nullptr && !exchange->released)
+    release_exchange(*exchange, request);
+  if (request.lane != nullptr || request.exchange != nullptr)
+    return;
+  request.released = true;
   // Its graphs and kernels may start it any number of times yet.
   constexpr uint64_t kForEver = uint64_t{1} << 46;
   uint64_t starts = request.starts;

@@ -31,7 +31,8 @@ class Endpoint {
     bool whole_pages = true;                       // words stand on pages of their own, as GPUs need it
     bool check_ready_sends = false;                // receives that a ready send came too early for are refused
     Strategy strategy = Strategy::kTargetCounter;  // the same in all processes; strategy_for() chooses
-    gpu::Lanes* lanes = nullptr;  // by which messages may go that need no card; null: none do. Outlives it
+    gpu::Lanes* lanes = nullptr;     // by which messages may go that need no card; null: none do. Outlives it
+    DeviceMemory* memory = nullptr;  // that the NIC borrows in, and does not unmap; null: none. Outlives it
   };
 
   // `nic` outlives it, knows its peers, and is `self` among them.
@@ -95,10 +96,17 @@ class Endpoint {
   Status connect_lane(Request& request, const gpu::LaneOffer& other, uint32_t peer_lane, bool ready);
   // The message goes by the card after all, as the other side has not connected to the lane, or will not start it.
   void drop_lane(Request& request);
+  // Asks the devices how far lanes are: until then `begun` and `done` of those that go by them may lag behind.
+  void refresh_lanes();
+  // The same where it may have to do with the request.
+  void refresh_lane(const Request& request);
   // The other side of that lane of the request of that number, which may have been freed, is gone.
   void part_lane(uint64_t request, uint32_t lane);
   // And so are those of all that end there.
   void part_lanes(uint32_t nic);
+  // What the NIC has borrowed and given back is unmapped here, unless a stream may wait for what this process does
+  // next: the NIC's own thread would be what it waits for.
+  void unmap_memory();
   // A lane of this process's that is gone: what the other side calls its request and its own, and where that is.
   struct Parted {
     uint32_t nic = 0;
@@ -166,8 +174,8 @@ class Endpoint {
   std::string explain_failure(const Request& request) const;
   // Of a request whose failure has been told: what its streams still wait for is let pass, as it will never happen.
   // What waits for its counters in the NIC is taken back where the NIC can. It can be freed then, and not be started
-  // again. With it goes its exchange: where that has not completed, the other members' part will never be done either,
-  // and their peers are told.
+  // again. With it goes its exchange: where that has not completed, the part of the other members by card will never be
+  // done either, and their peers are told. Those by lanes complete, or fail by themselves.
   void release(Request& request);
   // Whether that was done with the request of that number, which may have been freed since.
   bool was_released(uint64_t number);
@@ -201,7 +209,9 @@ class Endpoint {
   void close_exchange(Exchange& exchange);
   void release_exchange(Exchange& exchange, const Request& failed);
   void release_set(Exchange& set, const Request& failed);
+  void end_lane(const Request& member);
   void raise_done_word(const Resources& resources, uint64_t starts);
+  void let_go_of_lane(const Request& request);
   void stop(const Resources& resources);
   void cancel(nic::CounterId counter);
   bool is_complete(const Request& request) const;
@@ -213,6 +223,7 @@ class Endpoint {
   void close_lanes();
   void unmap_lanes();
   bool is_idle();
+  Result<gpu::Lanes::Opened> open_end(const Transfer& transfer);
 
   nic::Nic& nic_;
   const uint32_t self_;

@@ -6,7 +6,6 @@ namespace lanyard::core {
 
 namespace {
 
-bool moves(const Request& request) { return request.matched_peer != kNobody; }
 // Of its writes' threshold: what of an iteration's counts they do not wait for.
 uint64_t not_waited_for(const Exchange& exchange, const Request& member) {
   if (!needs_clearance(member) && member.clearance != Clearance::kImplied)
@@ -27,7 +26,7 @@ Request* choose_lead(const Exchange& exchange, Strategy strategy) {
     return needs_clearance(member) || member.clearance == Clearance::kImplied ? 1 : 0;
   };
   for (Request* member : exchange.members)
-    if (moves(*member) && (first == nullptr || rank(*member) > rank(*first)))
+    if (member->goes_by_card() && (first == nullptr || rank(*member) > rank(*first)))
       first = member;
   return first;
 }
@@ -66,7 +65,7 @@ Status check_whole(const Exchange& exchange, std::span<Request* const> requests)
 }  // namespace
 
 bool needs_clearance(const Request& member) {
-  return moves(member) && member.transfer.direction == Direction::kSend && !member.ready &&
+  return member.goes_by_card() && member.transfer.direction == Direction::kSend && !member.ready &&
          member.clearance != Clearance::kImplied;
 }
 
@@ -84,17 +83,10 @@ std::optional<std::string> obstacle_to_exchanges(const nic::Caps& caps) {
   return std::nullopt;
 }
 
-void bind_exchange(Exchange& exchange, const PlanContext& context) {
-  for (Request* member : exchange.members) {
-    if (!moves(*member))
-      continue;
-    exchange.sends += needs_clearance(*member) ? 1 : 0;
-    exchange.messages += member->completions;
-  }
-  exchange.bound = true;
-  exchange.lead = choose_lead(exchange, context.strategy);
-  if (exchange.lead == nullptr)
-    return;
+namespace {
+
+// Those of an exchange with a lead.
+void bind_counters(Exchange& exchange, const PlanContext& context) {
   uint64_t most = (nic::kMaxSuccess - context.trigger_base) / std::max(exchange.messages, exchange.trigger_step());
   for (Request* member : exchange.members) {
     for (PlannedOp& planned : member->plan) {
@@ -104,7 +96,7 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
       planned.before = not_waited_for(exchange, *member);
       exchange.rings = true;
     }
-    if (moves(*member))
+    if (member->goes_by_card())
       most = std::min(most, member->most_starts);
   }
   for (Request* member : exchange.members) {
@@ -120,6 +112,21 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   if (exchange.other != nullptr)
     lead.plan.back().op.op.remote = {context.self, exchange.counted_done, 0};
   lead.entries += lead.plan.size() - before;
+}
+
+}  // namespace
+
+void bind_exchange(Exchange& exchange, const PlanContext& context) {
+  for (Request* member : exchange.members) {
+    if (!member->goes_by_card())
+      continue;
+    exchange.sends += needs_clearance(*member) ? 1 : 0;
+    exchange.messages += member->completions;
+  }
+  exchange.bound = true;
+  exchange.lead = choose_lead(exchange, context.strategy);
+  if (exchange.lead != nullptr)
+    bind_counters(exchange, context);
   exchange.undisturbed = true;
   for (const Request* member : exchange.members) {
     exchange.entries += member->entries;
@@ -127,6 +134,7 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
     exchange.undisturbed = exchange.undisturbed && member->peer_starts == UINT64_MAX && member->failures == 0 &&
                            member->standing == nullptr;
     exchange.packed = exchange.packed || member->packing != nullptr;
+    exchange.has_lanes = exchange.has_lanes || member->lane != nullptr;
   }
 }
 

@@ -72,6 +72,22 @@
 // messages each way 17 (two sets, or ready sends), 25 (clear-to-sends), where single requests take 24 and 32 with B,
 // 16 and 24 with C. It saves rings and waits.
 //
+// Members by lanes (gpu/lane.h). Which way a pair goes its two sides agree on as they are matched, whatever is merged
+// around it. So an exchange may have members that the card carries and others that devices do, and all above is of the
+// former alone: T, C, the done word, n and N. A member by a lane has a done word of its own, and tells of starts by
+// itself. One call still does for all:
+//
+//   start: pack -> ring -> starts of all lanes
+//   wait: waits of all lanes -> wait for the done word -> unpack
+//
+// so that wait i is over when both parts are, and what is said above of starts after waits holds. A message of no bytes
+// goes by a lane of the device that all queues are of when it is matched, if it is one. An exchange with nothing for
+// the card gives back T, C and the done word once it is bound. As lanes count on by themselves it may be captured, as a
+// whole like any start. Where a member fails its lanes are not let go of: what was started there the other sides may
+// come to yet, and copy, when a buffer that was freed would be somebody else's. So each of them has to complete, or to
+// fail by itself, before it can be freed; the other sides are told that no start follows. (Mutant: lanes that are let
+// go of with their exchange.) What a stall is for each lane says by itself.
+//
 // An exchange can count fewer starts than the ordinary requests of its peers: some 2^48 by the larger of N and 2n+1.
 // Whose start is refused then frees it, and so they are told. The price: the slowest receiver holds up the regular
 // sends to all, so no receiver may wait for another message of the same exchange before it starts to receive. And what
@@ -100,17 +116,18 @@ struct Exchange {
   std::vector<Request*> members;  // that have not been freed
   Resources shared;               // trigger: T; completion: C; and the done word
   nic::RemoteKey counted_done;    // of the done word, where the other set's trigger counts it
-  Request* lead = nullptr;  // whose plan has the done word's increment; null where nothing moves, or before bind()
+  Request* lead = nullptr;  // whose plan has the done word's increment; null where nothing goes by card, or not bound
   bool bound = false;       // all have been matched
+  bool has_lanes = false;   // some members go by lanes
   bool ended = false;       // one was freed since, or before: the others cannot be started any more
   uint64_t sends = 0;       // regular ones with clear-to-sends: n
   uint64_t messages = 0;    // N: what C counts in one iteration
   bool rings = false;       // something waits for T
   std::string failure;      // of which member it was let go of incomplete; empty: of none
-  bool released = false;    // it was let go of, and a member has been freed since
+  bool released = false;    // it was let go of
   uint64_t last_queue = 0;  // of the last start, once a member has been freed
   uint64_t last_start = 0;  // likewise: how many there were
-  // Since all were matched nothing has happened to a member but starts and waits: then what holds for the lead holds
+  // Since all were matched nothing has happened to a member but starts and waits: then what holds for one holds
   // for all. What has once been disturbed stays so.
   bool undisturbed = false;
   bool packed = false;   // something is to be packed, unpacked or combined
@@ -123,6 +140,8 @@ struct Exchange {
   uint64_t doorbell_base = 0;  // what its word would hold before the first start
   size_t in_call = 0;          // scratch: members in the call being checked
 
+  // Whether nothing of it goes by the card: then it counts on by itself.
+  bool is_without_card() const { return bound && lead == nullptr; }
   // Whether these are all members, in the order in which they were merged.
   bool is(std::span<Request* const> requests) const {
     return std::equal(requests.begin(), requests.end(), members.begin(), members.end());

@@ -16,14 +16,14 @@ std::string rank_of(const Request& request) { return "rank " + std::to_string(re
 std::string peers_of(const Exchange& exchange, Direction direction) {
   std::string text;
   for (const Request* member : exchange.members)
-    if (member->transfer.direction == direction && member->matched_peer != kNobody)
+    if (member->transfer.direction == direction && member->goes_by_card())
       text += (text.empty() ? "" : ", ") + rank_of(*member);
   return text;
 }
 
 const Request* first_of(const Exchange& exchange, Direction direction) {
   for (const Request* member : exchange.members)
-    if (member->transfer.direction == direction && member->matched_peer != kNobody)
+    if (member->transfer.direction == direction && member->goes_by_card())
       return member;
   return nullptr;
 }
@@ -82,7 +82,7 @@ Queue::Explanation Queue::explain_exchange(const Request& request, uint64_t iter
 }
 
 Queue::Explanation Queue::explain_part(const Request& request, uint64_t iteration) {
-  if (request.exchange == nullptr || request.failures > 0 || request.peer_starts < iteration)
+  if (request.exchange == nullptr || request.lane != nullptr || request.failures > 0 || request.peer_starts < iteration)
     return explain(request, iteration);
   const Exchange& exchange = *request.exchange;
   const bool reached = progress_of_exchange(exchange, iteration) != Progress::kEnqueued;

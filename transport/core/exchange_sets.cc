@@ -11,14 +11,14 @@ namespace {
 bool has_answer(const Request& member) {
   const std::vector<Request*>& others = member.exchange->other->members;
   return std::any_of(others.begin(), others.end(), [&](const Request* each) {
-    return each->transfer.direction != member.transfer.direction && each->matched_nic == member.matched_nic &&
-           each->matched_set == other_set(member.matched_set);
+    return each->lane == nullptr && each->transfer.direction != member.transfer.direction &&
+           each->matched_nic == member.matched_nic && each->matched_set == other_set(member.matched_set);
   });
 }
 
 Clearance clearance_of(const Request& member) {
-  if (member.matched_peer == kNobody)
-    return Clearance::kMessage;
+  if (!member.goes_by_card())
+    return member.clearance;
   if (member.matched_set == 0)
     return Clearance::kOneSided;
   if (set_of(member.matched_set) != set_of(member.exchange->number))
@@ -27,6 +27,8 @@ Clearance clearance_of(const Request& member) {
 }
 
 void apply(Request& member) {
+  if (!member.goes_by_card())
+    return;
   const bool send = member.transfer.direction == Direction::kSend;
   const bool implied = member.clearance == Clearance::kImplied;
   member.finds_out = send == (member.ready || implied);
@@ -88,12 +90,13 @@ std::string why_not_implied(const Request& request) {
   switch (request.clearance) {
     case Clearance::kMessage:
     case Clearance::kImplied: return "";
+    case Clearance::kLane: return "its lane to " + peer + " tells of starts by itself";
     case Clearance::kOneSided: return peer + " has no exchange with two sets there";
     case Clearance::kCrossed: return peer + " has its request in the other set";
     case Clearance::kOneWay:
       return std::string("in the other set nothing ") +
              (request.transfer.direction == Direction::kSend ? "comes from " : "goes to ") + peer +
-             ", or not between the same exchanges";
+             ", or not by the card between the same exchanges";
   }
   return "";
 }

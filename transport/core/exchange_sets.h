@@ -48,10 +48,14 @@
 //    (exchange.h). Where a message is meant above, its flag has come, which its write went before; of a write that
 //    failed it says as much: q had started i-1.
 //  - With strategy D a fetch stands between C_p and the done word, as in an exchange with one set.
-//  - Both sides decide alike: each knows both numbers of all pairs between the two exchanges once its own members are
-//    all matched, before which it starts nothing. What one rank decides with another is no matter of third ones, so an
-//    exchange may have implied pairs and others. Without any its sets are two exchanges that know nothing of each
-//    other.
+//  - Of a pair by a lane (exchange.h) nothing is implied, as its ends tell of starts themselves, and nothing is by it:
+//    the done word of start i-1 does not count its messages. So of the above all is meant of the card's, q's waits
+//    excepted, which are for all that it receives. (What lanes bring back would prove as much to the stream, but not to
+//    the trigger. Mutant: an answer by a lane.)
+//  - Both sides decide alike: each knows both numbers of all pairs between the two exchanges, and which go by lanes,
+//    once its own members are all matched, before which it starts nothing. What one rank decides with another is no
+//    matter of third ones, so an exchange may have implied pairs and others. Without any its sets are two exchanges
+//    that know nothing of each other.
 #ifndef LANYARD_TRANSPORT_CORE_EXCHANGE_SETS_H_
 #define LANYARD_TRANSPORT_CORE_EXCHANGE_SETS_H_
 

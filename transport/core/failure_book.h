@@ -33,6 +33,8 @@ class FailureBook {
   // An operation of this request has failed, without a record of the NIC's. A request that was released has been told
   // of: its later failures are counted only.
   void add(Request& request, Code code);
+  // The request has not failed, and will not be started any more: its peer has to be told.
+  void announce(const Request& request) { unannounced_.push_back(request.number); }
   // The request is about to be freed: what was not told of it is nobody's.
   void forget(const Request& request);
 
@@ -45,7 +47,7 @@ class FailureBook {
   // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
   // request was freed before its program heard of them.
   uint64_t take_unrecorded();
-  // A request that has failed since the last call, whose peer has to be told; null if there is none.
+  // A request that has failed since the last call, or was announced, whose peer has to be told; null if there is none.
   Request* take_unannounced();
   bool has_unannounced() const { return !unannounced_.empty(); }
   // Whether the program has yet to be told of a request that it failed.

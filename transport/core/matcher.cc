@@ -296,6 +296,8 @@ void Matcher::accepted(const MatchCard& card) {
   if (send == nullptr || card.longest == 0) {
     if (card.lane == 0)
       endpoint_.part_lane(card.send, card.peer_lane);  // nobody has connected to it
+    else if (send == nullptr)
+      tell_parted({card.from_nic, card.receive, card.lane});  // nor will anybody to that one
     return;
   }
   if (card.lane == 0) {
@@ -361,10 +363,8 @@ void Matcher::withdrawn(const MatchCard& card) {
     const MatchCard offer = unconfirmed->second;
     conclude(*take_unconfirmed(unconfirmed->first, card.from_nic, card.send), offer);
   }
-  if (Request* receive = endpoint_.find_matched(card.from_nic, card.send)) {
-    receive->peer_parted = true;  // it has not connected
+  if (Request* receive = endpoint_.find_matched(card.from_nic, card.send))
     endpoint_.end_peer(*receive, 0, false);
-  }
 }
 
 // ---- The end of a pair
@@ -395,6 +395,8 @@ std::optional<MatchCard> last_card(Endpoint& endpoint, const Request& request) {
 
 Status Matcher::free(Request& request) {
   endpoint_.collect_failures();  // whether it is a failure that the other side is told of
+  if (request.standing != nullptr)
+    endpoint_.refresh_lanes();  // how often it was started
   const std::optional<MatchCard> card = last_card(endpoint_, request);
   const uint32_t peer = request.matched_nic;
   const bool may_have_failed =
@@ -547,11 +549,12 @@ void Matcher::withdraw(Request& request) {
 void Matcher::lose_peer(uint32_t nic, const std::string& why) {
   const Status gone{Code::kFailed, why};
   offers_.remove_all_of(nic);
-  // They are as good as matched with who is lost.
+  // From any source, too, they are as good as matched with who is lost. Whether it has connected will not be heard: so
+  // they must not be started.
   std::erase_if(unconfirmed_, [&](const auto& each) {
     const bool lost = each.second.from_nic == nic;
     if (lost)
-      conclude(*endpoint_.find(each.first), each.second);
+      fail(endpoint_, *endpoint_.find(each.first), gone);
     return lost;
   });
   endpoint_.for_each_request([&](Request& request) {

@@ -28,6 +28,9 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
   Result<nic::Doorbell> bell = queue->doorbell_for(queue->shared_trigger_);
   if (!bell.ok())
     return bell.status();
+  // Else the first start would find out.
+  if (bell.value().kind != nic::DoorbellKind::kHostCall)
+    LANYARD_RETURN_IF_ERROR(stream.reach(bell.value().word).status());
   queue->shared_bell_ = bell.value();
   queue->shared_base_ = nic::total_of(bell.value());
   endpoint.add_queue(*queue);
@@ -92,6 +95,8 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the wait for the request's previous start was not enqueued");
     // Another stream might get here before that of the last start has passed its wait, and the trigger counter could
     // then no longer tell the two starts apart.
+    if (request.queue_number != number_ && !request.complete())
+      endpoint_.refresh_lane(request);
     if (request.queue_number != number_ && !request.complete())
       return misuse(request, "the request's last start is on another queue and has not completed");
     if (request.failures > 0)
@@ -179,13 +184,19 @@ void Queue::append_lane(const Request& request, gpu::StreamOp::Kind kind) {
   op.object = request.lane.get();
 }
 
+// Of those that go by lanes. One behind the other they become one kernel.
+void Queue::append_lanes(std::span<Request* const> requests, gpu::StreamOp::Kind kind) {
+  for (const Request* request : requests) {
+    // Where the queue has waited by itself nobody may find the request complete, and free it, with a wait to come.
+    const bool followed = kind == gpu::StreamOp::Kind::kWaitLane && request->followed == request->starts;
+    if (request->lane != nullptr && !followed)
+      append_lane(*request, kind);
+  }
+}
+
 // Appends what the request's next iteration needs to the scratch lists.
 [[gnu::always_inline]] inline Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
-  if (request.lane != nullptr) [[unlikely]] {
-    append_lane(request, gpu::StreamOp::Kind::kStartLane);
-    return {};
-  }
   if (!request.is_prepared) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
   append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
@@ -228,7 +239,7 @@ void Queue::list(Request& request) {
 // What nearly every call of a program that merges nothing comes to: as start_any(), where there is nothing to refuse.
 [[gnu::always_inline]] inline Status Queue::start_plain(std::span<Request* const> only) {
   Request& request = *only.front();
-  if (shared_rings_ == nic::kMaxSuccess || !endpoint_.options().overflow) [[unlikely]]
+  if (shared_rings_ == nic::kMaxSuccess || !endpoint_.options().overflow || request.lane != nullptr) [[unlikely]]
     return start_any(only);
   postings_.clear();
   stream_ops_.clear();
@@ -257,11 +268,16 @@ Status Queue::start(std::span<Request* const> requests) {
 Status Queue::start_any(std::span<Request* const> requests) {
   Extras extras;
   if (!may_each(
-          requests, [this](const Request& request) { return may_start(request); }, extras)) [[unlikely]]
+          requests, [this](const Request& request) { return may_start(request); }, extras)) [[unlikely]] {
+    leave_graphs(requests);
     LANYARD_RETURN_IF_ERROR(check_start(requests));
+  }
   if (extras.merged) {
     LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
-    LANYARD_RETURN_IF_ERROR(check_turns(requests, number_));
+    if (!check_turns(requests, number_).ok()) {
+      endpoint_.refresh_lanes();
+      LANYARD_RETURN_IF_ERROR(check_turns(requests, number_));
+    }
   }
   if (shared_rings_ == nic::kMaxSuccess) [[unlikely]]
     return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
@@ -273,12 +289,16 @@ Status Queue::start_any(std::span<Request* const> requests) {
   bool shared = false;
   uint64_t entries = 0;
   for (Request* request : requests) {
+    if (request->lane != nullptr)
+      continue;
     LANYARD_RETURN_IF_ERROR(lower(*request));
     entries += request->entries;
     shared = shared || request->shares_trigger;
   }
   if (shared)
     ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
+  if (extras.lanes)
+    append_lanes(requests, gpu::StreamOp::Kind::kStartLane);
 
   if (!endpoint_.options().overflow) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(check_entries(entries));
@@ -386,12 +406,6 @@ Status Queue::check_wait(std::span<Request* const> requests) {
 }
 
 [[gnu::always_inline]] inline void Queue::append_wait(const Request& request) {
-  if (request.lane != nullptr) [[unlikely]] {
-    // Where the queue has waited by itself nobody may find the request complete, and free it, with a wait to come.
-    if (request.followed != request.starts)
-      append_lane(request, gpu::StreamOp::Kind::kWaitLane);
-    return;
-  }
   gpu::StreamOp& op = stream_ops_.emplace_back();
   const uint64_t iteration = request.starts;
   op.word = request.done.address;
@@ -409,7 +423,8 @@ Status Queue::wait(std::span<Request* const> requests) {
   if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
     return record_wait(requests, capture);
   stream_ops_.clear();
-  if (is_plain(requests) && may_wait(*requests.front()) && requests.front()->done.valid()) [[likely]] {
+  if (is_plain(requests) && may_wait(*requests.front()) && requests.front()->done.valid() &&
+      requests.front()->lane == nullptr) [[likely]] {
     // As in wait_any(), where there is nothing to refuse.
     append_wait(*requests.front());
     LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
@@ -418,7 +433,7 @@ Status Queue::wait(std::span<Request* const> requests) {
     return {};
   }
   Exchange* const exchange = find_merged(requests);
-  return exchange != nullptr && may_wait(*exchange->lead) ? wait_merged(*exchange) : wait_any(requests);
+  return exchange != nullptr && may_wait(*exchange->members.front()) ? wait_merged(*exchange) : wait_any(requests);
 }
 
 Status Queue::wait_any(std::span<Request* const> requests) {
@@ -428,9 +443,12 @@ Status Queue::wait_any(std::span<Request* const> requests) {
     LANYARD_RETURN_IF_ERROR(check_wait(requests));
   if (extras.merged)
     LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
+  // First, as they may have messages to copy, while the card is at its own.
+  if (extras.lanes)
+    append_lanes(requests, gpu::StreamOp::Kind::kWaitLane);
   for (const Request* request : requests) {
-    if (!request->done.valid())
-      continue;  // nobody to wait for
+    if (!request->done.valid() || request->lane != nullptr)
+      continue;  // nobody to wait for, or a lane
     if (request->exchange != nullptr && request->exchange->lead != request)
       continue;  // one waits for all
     append_wait(*request);
@@ -458,18 +476,21 @@ void Queue::unpack(std::span<Request* const> requests) {
 // That a start of a lane has completed is told by a wait alone, which may also have to copy the message; and a queue is
 // waited for, too, whose starts have no wait yet. So it waits by itself, in place of the program.
 void Queue::follow_lanes() {
-  for (Request* request : under_way_) {
-    if (request->lane == nullptr || !request->needs_wait() || request->followed == request->starts) [[likely]]
-      continue;
-    stream_ops_.clear();
-    append_lane(*request, gpu::StreamOp::Kind::kWaitLane);
-    if (stream_.capturing() == 0 && stream_.enqueue(stream_ops_).ok())
+  const auto is_unwaited = [](const Request& request) {
+    return request.lane != nullptr && request.needs_wait() && request.followed != request.starts;
+  };
+  stream_ops_.clear();
+  for (const Request* request : under_way_)
+    if (is_unwaited(*request)) [[unlikely]]
+      append_lane(*request, gpu::StreamOp::Kind::kWaitLane);
+  if (stream_ops_.empty() || stream_.capturing() != 0 || !stream_.enqueue(stream_ops_).ok()) [[likely]]
+    return;
+  for (Request* request : under_way_)
+    if (is_unwaited(*request))
       request->followed = request->starts;
-  }
 }
 
-bool Queue::settled() {
-  follow_lanes();
+void Queue::drop_complete() {
   std::erase_if(under_way_, [&](Request* request) {
     if (!request->complete())
       return false;
@@ -477,6 +498,19 @@ bool Queue::settled() {
     owe(*request, request->starts);
     return true;
   });
+}
+
+bool Queue::has_lanes_under_way() const {
+  return std::ranges::any_of(under_way_, [](const Request* each) { return each->lane != nullptr; });
+}
+
+bool Queue::settled() {
+  follow_lanes();
+  drop_complete();
+  if (has_lanes_under_way() && stream_.is_empty()) {
+    endpoint_.refresh_lanes();
+    drop_complete();
+  }
   if (!under_way_.empty())
     return false;
   const bool assured = is_all_assured();  // so that the senders are asked meanwhile

@@ -45,8 +45,9 @@ class Queue {
   // entries; kAgain: without overflow, they do not fit now, or the stream is full: let it run, and repeat.
   Status start(std::span<Request* const> requests);
   // The same where the stream is being captured: the start is not made now but by every replay, and the request stands
-  // (standing.h) until it is freed. It may not be started otherwise any more, and not be waited for by other means than
-  // a captured wait, which the capture must have after each start. Besides kUnsupported: the card or the stream cannot.
+  // (standing.h) until it is freed, or is started otherwise once all its graphs are gone, as far as the stream can
+  // tell, and it is complete. Until then it may not be started otherwise, and not be waited for by other means than a
+  // captured wait, which the capture must have after each start. Besides kUnsupported: the card or the stream cannot.
 
   // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice, or
   // of an exchange not all members do; kAgain: the stream is full.
@@ -66,8 +67,11 @@ class Queue {
   bool settled();
   // Entries of the NIC that the starts without an enqueued wait need: without overflow they must be there all at once.
   uint64_t epoch_entries() const { return epoch_entries_; }
-  // How many requests were started here and have no wait enqueued.
-  uint64_t unwaited() const { return unwaited_; }
+  // How many requests were started here and have no wait enqueued. Those of captures that nothing came of never will.
+  uint64_t unwaited() {
+    forget_gone_captures();
+    return unwaited_;
+  }
 
   // ---- For reports (queue_explain.cc)
   // What the requests under way are waiting for, a line each.
@@ -130,9 +134,11 @@ class Queue {
   struct Extras {
     bool merged = false;
     bool packed = false;
+    bool lanes = false;
     void note(const Request& request) {
       merged = merged || request.exchange != nullptr;
       packed = packed || request.packing != nullptr;
+      lanes = lanes || request.lane != nullptr;
     }
   };
   template <typename May>
@@ -172,12 +178,15 @@ class Queue {
   Status check_standing(std::span<Request* const> requests, bool in_kernels);
   Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);
   void enlist(std::span<Request* const> begun);
+  static void leave_graphs(std::span<Request* const> requests);
+  void forget_gone_captures();
   Status record_start(std::span<Request* const> requests, uint64_t capture);
   Status record_wait(std::span<Request* const> requests, uint64_t capture);
   void record_moves(std::span<Request* const> requests, Direction direction);
   Status pack(std::span<Request* const> requests);
   void unpack(std::span<Request* const> requests);
   void append_lane(const Request& request, gpu::StreamOp::Kind kind);
+  void append_lanes(std::span<Request* const> requests, gpu::StreamOp::Kind kind);
   void follow_lanes();
   Status lower(Request& request);
   Status find_bell(Request& request);
@@ -206,6 +215,9 @@ class Queue {
   }
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   bool is_under_way(const Request& request) const;
+  bool has_lanes_under_way() const;
+  // From under_way_, as settled() says.
+  void drop_complete();
   void owe(const Request& request, uint64_t starts);
   bool is_all_confirmed();
   bool is_all_assured();

@@ -9,6 +9,7 @@ namespace lanyard::core {
 
 Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels) {
   endpoint_.collect_failures();
+  endpoint_.refresh_lanes();
   return check_each(requests, [&](const Request& request) -> Status {
     if (!request.matched())
       return misuse(request, "the request is not matched");
@@ -18,7 +19,7 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
     if (endpoint_.started(request) >= request.peer_starts)
       return {Code::kFailed,
               endpoint_.explain_failure(request) + ": free it and match a new one (" + request.describe() + ")"};
-    if (request.exchange != nullptr)
+    if (request.exchange != nullptr && (in_kernels || !request.exchange->is_without_card()))
       return {Code::kUnsupported, "the request (" + request.describe() + ") is a member of the " +
                                       request.exchange->describe() +
                                       ", which no graph or kernel starts: match it without the hint"};
@@ -27,9 +28,7 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
                                       ") alternates between two messages, which no graph or kernel does: match it with "
                                       "the hint lanyard_exchange, none"};
     if (request.lane != nullptr && in_kernels)
-      return {Code::kUnsupported, "the request (" + request.describe() +
-                                      ") goes from GPU to GPU without a card, which kernels do not start yet: give it "
-                                      "the hint lanyard_route, card, before its match"};
+      LANYARD_RETURN_IF_ERROR(stream_.can_start(*request.lane));
     if (request.packing != nullptr && in_kernels)
       return {Code::kUnsupported, "the request (" + request.describe() +
                                       ") has a datatype with gaps, or combines, which nobody does for a kernel: do it "
@@ -49,6 +48,33 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
   });
 }
 
+// Requests of which no graph is left are ordinary ones again, if they are complete.
+void Queue::leave_graphs(std::span<Request* const> requests) {
+  for (Request* request : requests) {
+    if (request->standing == nullptr || request->standing->in_kernels)
+      continue;
+    Queue& owner = *request->listed;
+    owner.forget_gone_captures();
+    std::erase_if(request->standing->captures, [&](uint64_t capture) { return owner.stream_.is_gone(capture); });
+    if (request->standing->captures.empty())
+      (void)owner.dismiss({&request, 1});
+  }
+}
+
+// What a capture lacks that nothing came of is not missed.
+void Queue::forget_gone_captures() {
+  if (recorded_unwaited_ == 0)
+    return;
+  for (const Request* request : standing_) {
+    uint64_t& capture = request->standing->capture;
+    if (capture == 0 || !stream_.is_gone(capture))
+      continue;
+    capture = 0;
+    --recorded_unwaited_;
+    --unwaited_;
+  }
+}
+
 // Makes those stand that do not; all or none.
 Status Queue::begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun) {
   for (Request* request : requests) {
@@ -66,6 +92,7 @@ Status Queue::begin_standing(std::span<Request* const> requests, bool in_kernels
 }
 
 Status Queue::stand(std::span<Request* const> requests) {
+  leave_graphs(requests);
   LANYARD_RETURN_IF_ERROR(check_standing(requests, true));
   std::vector<Request*> begun;
   LANYARD_RETURN_IF_ERROR(begin_standing(requests, true, begun));
@@ -84,11 +111,14 @@ void Queue::enlist(std::span<Request* const> begun) {
 }
 
 Status Queue::record_start(std::span<Request* const> requests, uint64_t capture) {
+  forget_gone_captures();
+  leave_graphs(requests);
   if (recorded_unwaited_ > 0 && capture != capture_)
     return {Code::kInvalidState,
             "the last capture has " + std::to_string(recorded_unwaited_) +
                 " starts without a wait: its graph would start requests again before they have completed"};
   LANYARD_RETURN_IF_ERROR(check_standing(requests, false));
+  LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
   std::vector<Request*> begun;
   LANYARD_RETURN_IF_ERROR(begin_standing(requests, false, begun));
   stream_ops_.clear();
@@ -101,10 +131,10 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
     if (!standing.has_bell)
       continue;
     *stream_ops_.extend(1) = ring_of(standing.bell, 1);
-    if (standing.rings == nullptr)
+    if (standing.total == nullptr)
       continue;
     stream_ops_.back().kind = gpu::StreamOp::Kind::kWriteNext64;
-    stream_ops_.back().count = standing.rings;
+    stream_ops_.back().count = standing.total;
   }
   if (Status status = stream_.enqueue(stream_ops_); !status.ok()) {
     for (Request* each : begun)
@@ -112,8 +142,11 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
     return status;
   }
   enlist(begun);
-  for (Request* request : requests)
+  for (Request* request : requests) {
     request->standing->capture = capture;
+    if (std::vector<uint64_t>& all = request->standing->captures; all.empty() || all.back() != capture)
+      all.push_back(capture);
+  }
   capture_ = capture;
   recorded_unwaited_ += requests.size();
   unwaited_ += requests.size();
@@ -147,6 +180,7 @@ Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) 
       return misuse(request, "the capture has no start of the request to wait for");
     return {};
   }));
+  LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
   stream_ops_.clear();
   for (const Request* request : requests) {
     if (request->lane != nullptr)
@@ -169,6 +203,7 @@ Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) 
 }
 
 Status Queue::dismiss(std::span<Request* const> requests) {
+  endpoint_.refresh_lanes();
   for (const Request* request : requests)
     LANYARD_RETURN_IF_ERROR(endpoint_.standing().can_end(*request));
   for (Request* request : requests) {

@@ -10,12 +10,15 @@ namespace {
 
 std::string of(uint64_t value, uint64_t wanted) { return std::to_string(value) + " of " + std::to_string(wanted); }
 std::string rank_of(const Request& request) { return "rank " + std::to_string(request.matched_nic); }
-// One of an exchange does for all.
-bool speaks(const Request& request) { return request.exchange == nullptr || request.exchange->lead == &request; }
+// Of an exchange one does for all that go by the card.
+bool speaks(const Request& request) {
+  return request.exchange == nullptr || request.lane != nullptr || request.exchange->lead == &request;
+}
 
 }  // namespace
 
 std::string Queue::explain_stall() {
+  endpoint_.refresh_lanes();
   std::string text;
   for (const std::vector<Request*>* requests : {&under_way_, &standing_})
     for (const Request* request : *requests)
@@ -62,6 +65,8 @@ bool Queue::is_under_way(const Request& request) const {
 }
 
 Queue::Head Queue::head() {
+  if (has_lanes_under_way())
+    endpoint_.refresh_lanes();
   const gpu::Stream::Head head = stream_.head();
   Head result{.request = nullptr, .iteration = 0, .kernel = head.kernel, .item = head.item};
   const Request* only = nullptr;
@@ -71,7 +76,9 @@ Queue::Head Queue::head() {
       continue;
     if (request->done.address == head.waits_for)
       result.request = request;
-    if (request->waits > request->iterations_done()) {
+    // All of an exchange are waited for at once.
+    const bool again = only != nullptr && only->exchange != nullptr && only->exchange == request->exchange;
+    if (request->waits > request->iterations_done() && !again) {
       only = request;
       ++waited_for;
     }
@@ -85,6 +92,7 @@ Queue::Head Queue::head() {
 }
 
 const Request* Queue::first_under_way() const {
+  endpoint_.refresh_lanes();
   for (const std::vector<Request*>* requests : {&under_way_, &standing_})
     for (const Request* request : *requests)
       if (is_under_way(*request))
@@ -93,6 +101,7 @@ const Request* Queue::first_under_way() const {
 }
 
 Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
+  endpoint_.refresh_lanes();
   if (request.starts < iteration && request.standing == nullptr)
     return Progress::kNotStarted;
   if (request.iterations_done() >= iteration)
@@ -115,7 +124,7 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
 }
 
 Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
-  if (request.exchange != nullptr)
+  if (request.exchange != nullptr && request.lane == nullptr)
     return explain_exchange(request, iteration);
   const uint64_t done = request.iterations_done();
   const bool receive = request.transfer.direction == Direction::kReceive;

@@ -27,6 +27,7 @@ struct Standing;  // standing.h
 enum class Clearance : uint8_t {
   kMessage,  // by a clear-to-send; of a ready send its user knows
   kImplied,  // by a message of the other set (exchange_sets.h)
+  kLane,     // by its lane
   // By a clear-to-send, though its exchange has two sets:
   kOneSided,  // that of the other side has not
   kCrossed,   // the other side's request is of the other set
@@ -118,6 +119,8 @@ struct Request : Resources {
   bool in_call = false;                // scratch: seen in the call being checked
 
   bool matched() const { return state == State::kMatched; }
+  // Whether the card carries its messages, once it is matched.
+  bool goes_by_card() const { return matched_peer != kNobody && lane == nullptr; }
   bool needs_wait() const { return starts != waits; }
   // Whether a fetch goes before its done word's increment (strategy D). An exchange is asked by its lead.
   bool flushes() const { return flushed.valid() && transfer.direction == Direction::kReceive; }

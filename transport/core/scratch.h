@@ -27,6 +27,7 @@ class Scratch {
   T& emplace_back() { return *extend(1) = T{}; }
 
   size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
   T* data() const { return items_.get(); }
   T* begin() const { return data(); }
   T* end() const { return data() + size_; }

@@ -76,10 +76,10 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
       return undo(bell.status());
     standing->bell = bell.value();
     if (nic::takes_totals(nic_.caps(), bell.value())) {
-      const Result<uint64_t*> rings = stream.take_count(nic::total_of(bell.value()));
-      if (!rings.ok())
-        return undo(rings.status());
-      standing->rings = rings.value();
+      const Result<uint64_t*> total = stream.take_count(nic::total_of(bell.value()));
+      if (!total.ok())
+        return undo(total.status());
+      standing->total = total.value();
     }
   }
   {
@@ -117,6 +117,8 @@ Status StandingOrders::begin_lane(Request& request, gpu::Stream& stream) {
     standing->moves = moves.value();
   }
   request.standing = std::move(standing);
+  if (request.exchange != nullptr)
+    request.exchange->undisturbed = false;
   return {};
 }
 
@@ -150,7 +152,9 @@ Status StandingOrders::can_end(const Request& request) const {
 
 bool StandingOrders::has_transferred(const Request& request) const {
   // What of a lane has been enqueued touches memory of the lane's, reached or not.
-  if (request.lane != nullptr && (request.standing->stream->capturing() != 0 || !request.standing->stream->is_empty()))
+  const Standing& standing = *request.standing;
+  const bool may_be_enqueued = standing.in_kernels || !standing.captures.empty();
+  if (request.lane != nullptr && may_be_enqueued && (standing.stream->capturing() != 0 || !standing.stream->is_empty()))
     return false;
   const bool untold = !request.done.valid() || (request.lane != nullptr && request.released);
   return untold || request.iterations_done() >= started(request);

@@ -4,7 +4,7 @@
 //
 // A standing request has one bell, rung once a start (nobody's request has none): its own trigger counter, or, for what
 // else hangs on its queue's shared trigger and for what starts without an operation, a counter of its own. So
-// thresholds count on by themselves, and in the stream's memory so do the sum that a ring stores
+// thresholds count on by themselves, and in the stream's memory so do the total that a ring stores
 // (gpu::StreamOp::Kind::kWriteNext64) and the value that a wait is for (kWaitNext64).
 #ifndef LANYARD_TRANSPORT_CORE_STANDING_H_
 #define LANYARD_TRANSPORT_CORE_STANDING_H_
@@ -33,14 +33,15 @@ struct Standing {
   nic::Doorbell bell;         // a word
   uint64_t base = 0;          // iterations from before
   uint64_t posted = 0;        // iterations handed to the NIC, those before included
-  uint64_t* rings = nullptr;  // the sum of the bell's rings, which is stored; null where rings are added
+  uint64_t* total = nullptr;  // of the bell's rings, which is stored; null where rings are added
   uint64_t* count = nullptr;  // of kWaitNext64; null where there is nobody to wait for
   uint64_t* moves = nullptr;  // how often the stream has packed or unpacked, as `moved` tells; null where it does not
   uint64_t capture = 0;       // the capture with a start of it whose wait is still to come; 0: none
-  bool in_kernels = false;    // started by kernels (DeviceRequests), not by graphs
+  std::vector<uint64_t> captures;  // in whose graphs it may be
+  bool in_kernels = false;         // started by kernels (DeviceRequests), not by graphs
 
   void give_counts() {
-    for (uint64_t** each : {&rings, &count, &moves}) {
+    for (uint64_t** each : {&total, &count, &moves}) {
       if (*each != nullptr)
         stream->give_count(std::exchange(*each, nullptr));
     }

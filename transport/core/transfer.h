@@ -18,8 +18,9 @@ enum class Direction : uint8_t { kSend, kReceive };
 
 struct Transfer {
   Direction direction = Direction::kSend;
-  bool ready = false;      // a ready send: the user promises that the receive was started
-  void* buffer = nullptr;  // the user's, `bytes` long, valid while the request lives; or the packing's
+  bool ready = false;        // a ready send: the user promises that the receive was started
+  bool synchronous = false;  // a send is not complete before its receive was started, which short ones by lanes may be
+  void* buffer = nullptr;    // the user's, `bytes` long, valid while the request lives; or the packing's
   uint64_t bytes = 0;
   uint64_t communicator = 0;  // identity of the communicator, the same on all its members
   int rank = 0;               // this process in the communicator

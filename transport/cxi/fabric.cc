@@ -112,7 +112,7 @@ Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near,
     all = find_cards(library_, provider_, 0);
   if (!all.ok())
     return all.status();
-  const std::string& wanted = domain.empty() && !near ? provider_.usual_domain : domain;
+  const std::string& wanted = domain.empty() ? provider_.usual_domain : domain;
   const fi_info* best = wanted.empty() ? all.value().get() : nullptr;
   std::string known;
   for (const fi_info* info = all.value().get(); info != nullptr; info = info->next) {

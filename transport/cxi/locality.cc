@@ -118,11 +118,12 @@ uint32_t Locality::levels_in_common(PciAddress one, PciAddress other) const {
 }
 
 const fi_info* nearest(const fi_info* list, const Locality& locality, std::optional<PciAddress> near) {
+  const bool known = near && locality.place_of(*near).has_value();
   const auto nearness = [&](const fi_info& info) -> uint32_t {
     const std::optional<PciAddress> card = PciAddress::of(info);
     if (!card)
       return 0;
-    if (near)
+    if (known)
       return locality.levels_in_common(*card, *near);
     const std::optional<Locality::Place> place = locality.place_of(*card);
     return place ? place->shared_cores : 0;

@@ -55,8 +55,8 @@ class Locality {
   std::unique_ptr<hwloc_topology, Destroy> topology_;
 };
 
-// The card of a list (getinfo's) that is nearest: to the device `near`, or without one to the calling thread's cores.
-// The first of several that are equally near. Requires a list that is not empty.
+// The card of a list (getinfo's) that is nearest: to the device `near`, or without one, or where hwloc does not know
+// it, to the calling thread's cores. The first of several that are equally near. Requires a list that is not empty.
 const fi_info* nearest(const fi_info* list, const Locality& locality, std::optional<PciAddress> near);
 
 }  // namespace lanyard::ofi

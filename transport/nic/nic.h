@@ -107,7 +107,7 @@ enum class DoorbellKind {
   // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the
   // streams of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing
   // but such words in it, for drivers that make whole pages known to the device. Where caps().doorbell_totals the NIC
-  // counts what the word has grown by, modulo 2^64: whoever alone rings it may store the sum instead of adding.
+  // counts what the word has grown by, modulo 2^64: whoever alone rings it may store the total instead of adding.
   kAtomicAdd,
   kHostCall,  // call(object, counter, v) from a host thread adds v; never blocks
 };
@@ -120,11 +120,11 @@ struct Doorbell {
   uint32_t counter = 0;
 };
 
-// Whether it may be rung by storing the sum of its rings, by whoever alone rings it.
+// Whether it may be rung by storing the total of its rings, by whoever alone rings it.
 inline bool takes_totals(const Caps& caps, const Doorbell& bell) {
   return bell.kind == DoorbellKind::kAtomicAdd && caps.doorbell_totals;
 }
-// That sum, of rings that have all landed; 0 for what is no memory and not to be read.
+// That total, of rings that have all landed; 0 for what is no memory and not to be read.
 inline uint64_t total_of(const Doorbell& bell) {
   return bell.kind == DoorbellKind::kAtomicAdd ? std::atomic_ref(*bell.word).load(std::memory_order_relaxed) : 0;
 }

@@ -94,8 +94,9 @@ int MPIX_Queue_wait(MPIX_Queue queue);
  * "nic", "strategy" (chosen by LANYARD_STRATEGY or by what the card promises), "entries_posted" (deferred-work entries
  * that starts needed, those that overflowed included), "entries_overflowed" (did not fit at their start: posted later
  * or run by software), "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters"
- * (that this process has open on the card), "regions", "failures", "device_memory" (yes: buffers may be GPU memory).
- * Numbers are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
+ * (that this process has open on the card), "regions", "loans" (allocations of GPU memory of other processes that are
+ * mapped here), "failures", "device_memory" (yes: buffers may be GPU memory). Numbers are decimal. Local.
+ * MPIX_ERR_QUEUE, MPI_ERR_ARG. */
 int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
 
 /* ---- Hints on requests -------------------------------------------------------------------------------------------
@@ -113,34 +114,37 @@ int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
  * receiver's stream has passed the wait for the exchange's last start, and the buffer may be written: the receive need
  * not have been started. The first freed ends the exchange: the others can then only be freed. They fail
  * together: when MPIX_Queue_wait has told that one of them failed and not all messages had come, the data of all is
- * undefined, their peers are told, and all are to be freed and matched anew. Graphs and kernels start no exchange
- * (MPI_ERR_UNSUPPORTED_OPERATION).
+ * undefined, their peers are told, and all are to be freed and matched anew; those that GPUs carry themselves
+ * (LANYARD_PEER) complete, or fail by themselves, before they can be freed. Kernels start no exchange, and graphs those
+ * alone of which GPUs carry all messages themselves: MPI_ERR_UNSUPPORTED_OPERATION.
  * "lanyard_exchange_set": "0", "1", or "none". Of requests of one name that are given to one call those of set 0 and
  * those of set 1 are the two sets of one exchange, for double-buffered codes: each set is started and waited for by a
  * call, and starts go to the sets in turn, set 0 first, each after the wait for the one before; anything else gives
  * MPI_ERR_REQUEST. Where a peer's side of a pair is of the same set of such an exchange, and in the other set something
  * goes the other way between the two exchanges, no clear-to-send is needed: a halo step takes 9 entries with regular
- * sends. With other peers they are sent as before, and where all are such each set is an exchange by itself, whose
- * starts need no turn. It asks of the program that the receive buffers are the exchange's from the match on, as a
- * message may come before the first start; and that what a start received has been read, in the order of the stream,
- * before the next start, which is that of the other set. Both sets end and fail together.
+ * sends. With other peers, or where GPUs carry what goes the other way, they are sent as before, and where all are such
+ * each set is an exchange by itself, whose starts need no turn. It asks of the program that the receive buffers are the
+ * exchange's from the match on, as a message may come before the first start; and that what a start received has been
+ * read, in the order of the stream, before the next start, which is that of the other set. Both sets end and fail
+ * together.
  * A request has one name and one set: the last hint counts.
  * "lanyard_route": "card", or "none". With "card" its message goes by the card though GPUs could carry it themselves
- * (LANYARD_PEER), as kernels, host streams and other GPUs' streams want it that start it. A hint of one side will do.
+ * (LANYARD_PEER), as host streams and other GPUs' streams want it that start it. A hint of one side will do.
  * MPI_ERR_REQUEST: not a persistent request known to Lanyard, or one that is matched or being matched; MPI_ERR_INFO:
  * info is MPI_INFO_NULL; MPI_ERR_INFO_VALUE: such a set, or route, there is not. A call that fails has changed nothing.
  */
 int MPIX_Request_set_info(MPI_Request request, MPI_Info info);
 /* What is in force, as a new info object, to be freed by the caller: "lanyard_route" (card, once it is matched, or
- * lane, where GPUs carry its messages themselves; mpi before: MPI_Start goes by the MPI), "lanyard_strategy" (of what
- * goes by the card), "lanyard_ready" (yes: a ready send; of a receive once it is
- * matched), "lanyard_entries" (once matched: deferred-work entries that each start takes), "lanyard_exchange" (the
- * name, or none), and where the request has a name that is not in force, "lanyard_exchange_why": it has not been
- * matched, or the strategy or the card cannot (it then works by itself), or another member is not matched or was freed.
- * Of a request that was given a set, "lanyard_exchange_set" (the set, where starts go to two in turn, or none), and
- * where clear-to-sends go with it all the same "lanyard_exchange_set_why": what is said of its exchange, or the call
- * that matched it was given no request of the other set, or the peer's side is of no exchange with two sets or of the
- * other set, or nothing of the other set goes the other way. Local. MPI_ERR_REQUEST, MPI_ERR_ARG. */
+ * lane, where GPUs carry its messages themselves; of a collective "card, lane" where some go the one way and some the
+ * other; mpi before: MPI_Start goes by the MPI), "lanyard_strategy" (of what goes by the card), "lanyard_ready" (yes:
+ * a ready send; of a receive once it is matched), "lanyard_entries" (once matched: deferred-work entries that each
+ * start takes), "lanyard_exchange" (the name, or none), and where the request has a name that is not in force,
+ * "lanyard_exchange_why": it has not been matched, or the strategy or the card cannot (it then works by itself), or
+ * another member is not matched or was freed. Of a request that was given a set, "lanyard_exchange_set" (the set,
+ * where starts go to two in turn, or none), and where clear-to-sends go with it all the same
+ * "lanyard_exchange_set_why": what is said of its exchange, or the call that matched it was given no request of the
+ * other set, or the peer's side is of no exchange with two sets or of the other set, or nothing of the other set goes
+ * the other way by the card, or its own messages do not. Local. MPI_ERR_REQUEST, MPI_ERR_ARG. */
 int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
 
 /* ---- Persistent collectives ---------------------------------------------------------------------------------------
@@ -197,6 +201,8 @@ int MPIX_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[], co
  * for a receive, which touches no byte between. The two sides' datatypes may differ, as MPI has it. The datatype may be
  * freed once the request is made. A host stream packs host memory and a GPU's stream that GPU's, by a kernel; for
  * graphs and kernels pack by a kernel of your own.
+ * A buffer stays where it is until its request is freed: memory of a GPU is lent to the peer's process meanwhile, and
+ * freeing it (cudaFree, hipFree) while it is lent is undefined by CUDA and HIP.
  * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
  * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, matched (or matching) before, or twice in the
  * call;
@@ -249,17 +255,19 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
  * Starts and waits that are enqueued while the queue's stream is being captured into a graph (CUDA, HIP) are made by
  * every replay of the graph, with no call of this header: the card is kept supplied by a thread of Lanyard's. Within a
  * capture each start must be followed by its wait. From then on the request belongs to graphs captured on this queue:
- * other starts and waits of it give MPI_ERR_REQUEST until it or the queue is freed, which the owner does when no graph
- * will replay it any more. Graphs are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the
- * card cannot (it takes no deferred work back, or has no doorbell that a kernel rings). */
+ * other starts and waits of it give MPI_ERR_REQUEST until those graphs, and all that was instantiated of them, have
+ * been destroyed (CUDA, HIP since 5.3; a capture that came to nothing leaves none), or until it or the queue is freed,
+ * which the owner does when no graph will replay it any more. Graphs are launched on the queue's stream, one at a
+ * time. MPI_ERR_UNSUPPORTED_OPERATION: the card cannot (it takes no deferred work back, or has no doorbell that a
+ * kernel rings). */
 
 /* Makes a set of matched requests, whose last starts were waited for and have completed, that kernels on the queue's
  * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is
  * freed nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
  * MPIX_ERR_QUEUE, MPIX_ERR_NO_ENTRIES, MPIX_ERR_FAILED: a request failed before; MPI_ERR_UNSUPPORTED_OPERATION as for
- * captures, or a request's datatype has gaps, or it combines (MPIX_Allreduce_init). A set's kernel on a host stream
- * whose wait must tell of failures and stalls needs LANYARD_DEADLINE_S, which lets it run on the stream's own thread.
- */
+ * captures, or a request's datatype has gaps, or it combines (MPIX_Allreduce_init), or it goes by a lane of another
+ * GPU's. A set's kernel on a host stream whose wait must tell of failures and stalls needs LANYARD_DEADLINE_S, which
+ * lets it run on the stream's own thread. */
 int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests** set);
 /* Makes them ordinary requests again, sets *set to NULL. The kernels of the set must have ended. MPI_ERR_ARG,
  * MPIX_ERR_QUEUE; MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */

@@ -2,170 +2,131 @@
  * streams).
  *
  * A set of matched requests is made by MPIX_Device_requests_create (lanyard.h), which gives the pointer that these
- * functions take. One thread of the kernel calls them for the whole kernel; what other threads wrote before, or read
- * afterwards, is ordered by the kernel's own barriers around the call:
+ * functions take. Requests by the card and by lanes (from GPU to GPU, without a card) may be in one set.
+ *
+ * By one thread, for the whole kernel; what others wrote before, or read afterwards, is ordered by the kernel's own
+ * barriers around the call:
  *
  *     pack(...); __syncthreads();
  *     if (threadIdx.x == 0) { MPIX_Device_startall(set); MPIX_Device_waitall(set); }
  *     __syncthreads(); unpack(...);
  *
+ * By all threads of a block, which then copy what goes by lanes together; each call begins with a barrier of the
+ * block's, tests and waits end with one, and they take some 2 KiB of its shared memory:
+ *
+ *     pack(...); MPIX_Device_block_startall(set, 0, 1); MPIX_Device_block_waitall(set, 1); unpack(...);
+ *
+ * By several blocks, which share the work: block `which` of `blocks`, from 0, each of them once a call.
+ *
+ * Without a copy, packing straight into the receiver's buffer, where a lane allows that:
+ *
+ *     int direct = MPIX_Device_block_may_store(set, 0);
+ *     pack(direct ? MPIX_Device_remote(set, 0) : mine);
+ *     if (direct) MPIX_Device_block_raiseall(set, 1); else MPIX_Device_block_startall(set, 0, 1);
+ *
  * A kernel that waits occupies its multiprocessors: all blocks that the transfer depends on must be resident at once.
+ * Once a wait was let pass, because a request by a lane has failed (MPIX_Queue_wait tells) or the process ends, all
+ * that the set's kernels call does nothing and returns at once; data is then missing.
+ *
+ * Needs C++17 where it is compiled for a device. On a host stream a block is the thread that calls, and the only one.
  * Source: Bridges et al., section VI (kernel-triggered communication as future work).
  */
 #ifndef LANYARD_LANYARD_DEVICE_H_
 #define LANYARD_LANYARD_DEVICE_H_
 
-#include <stdint.h>
-#if defined(__HIPCC__)
-#include <hip/hip_runtime.h>
-#endif
+#include "lanyard/detail/device_requests.h"
+#include "lanyard/detail/device_set.h"
 
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define LANYARD_DEVICE_FUNCTION static inline __host__ __device__
-#else
-#define LANYARD_DEVICE_FUNCTION static inline
-#endif
+/* ---- By one thread at a time */
 
-#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
-#define LANYARD_ON_DEVICE 1
-#else
-#define LANYARD_ON_DEVICE 0
-#endif
-
-/* How a start is rung: decided by the card when the set is made. */
-enum { LANYARD_STORE_ONE, LANYARD_ADD_ONE, LANYARD_STORE_SUM };
-
-/* Where a start is rung. */
-typedef struct MPIX_Device_bell {
-  uint64_t word; /* its address */
-  uint64_t how;  /* LANYARD_STORE_ONE: to a card's register, which adds it; LANYARD_ADD_ONE; LANYARD_STORE_SUM */
-  uint64_t sum;  /* LANYARD_STORE_SUM: the address of the sum of its rings, in memory of the set's kernels */
-} MPIX_Device_bell;
-
-/* What tells that a start has completed. */
-typedef struct MPIX_Device_completion {
-  uint64_t word;  /* the address of a number that the card counts up */
-  uint64_t count; /* the address of the number that it was waited for, in memory of the set's kernels */
-  uint64_t step;  /* so much a start */
-} MPIX_Device_completion;
-
-/* Followed by its bells and its completions. To be used by the functions below only. */
-typedef struct MPIX_Device_requests {
-  uint64_t bells;
-  uint64_t completions;
-} MPIX_Device_requests;
-
-LANYARD_DEVICE_FUNCTION const MPIX_Device_bell* lanyard_bells(const MPIX_Device_requests* set) {
-  return (const MPIX_Device_bell*)(set + 1);
-}
-LANYARD_DEVICE_FUNCTION const MPIX_Device_completion* lanyard_completions(const MPIX_Device_requests* set) {
-  return (const MPIX_Device_completion*)(lanyard_bells(set) + set->bells);
-}
-
-LANYARD_DEVICE_FUNCTION uint64_t lanyard_load(uint64_t word) {
-#if LANYARD_ON_DEVICE && defined(__HIP__)
-  return __hip_atomic_load((const uint64_t*)word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
-#elif LANYARD_ON_DEVICE
-  return *(const volatile uint64_t*)word;
-#else
-  return __atomic_load_n((const uint64_t*)(uintptr_t)word, __ATOMIC_ACQUIRE);
-#endif
-}
-
-LANYARD_DEVICE_FUNCTION void lanyard_store(uint64_t word, uint64_t value) {
-#if LANYARD_ON_DEVICE
-  *(volatile uint64_t*)word = value;
-#else
-  __atomic_store_n((uint64_t*)(uintptr_t)word, value, __ATOMIC_RELEASE);
-#endif
-}
-
-/* Indivisible to this device, which alone adds to the word. A bus without atomics grants no more on CUDA's devices. */
-LANYARD_DEVICE_FUNCTION void lanyard_add(uint64_t word) {
-#if LANYARD_ON_DEVICE && defined(__HIP__)
-  atomicAdd_system((unsigned long long*)word, 1ull);
-#elif LANYARD_ON_DEVICE
-  atomicAdd((unsigned long long*)word, 1ull);
-#else
-  __atomic_fetch_add((uint64_t*)(uintptr_t)word, 1, __ATOMIC_RELEASE);
-#endif
-}
-
-/* Starts every request of the set, once everything that the calling thread has seen is visible to the card. Requires
- * that the last start was waited for. Does not block. */
+/* Starts every request of the set, once everything that the calling thread has seen is visible to whoever carries the
+ * message. Requires that the last start was waited for. Does not block; the thread copies what goes by a lane whose
+ * receiver has started, and has been told so. */
 LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests* set) {
-  for (uint64_t i = 0; i < set->bells; ++i) {
-    const MPIX_Device_bell bell = lanyard_bells(set)[i];
-    const uint64_t sum = bell.how == LANYARD_STORE_SUM ? lanyard_load(bell.sum) + 1 : 1;
-#if LANYARD_ON_DEVICE
-    if (i == 0)
-      __threadfence_system(); /* not sooner: it would make the loads above slow */
-#endif
-    if (bell.how == LANYARD_ADD_ONE)
-      lanyard_add(bell.word);
-    else
-      lanyard_store(bell.word, sum);
-    if (bell.how == LANYARD_STORE_SUM)
-      *(uint64_t*)bell.sum = sum;
-  }
+  lanyard_start(set, 0, set->requests);
 }
 
-/* So many completions are looked at together: each is a trip over a bus, and trips under way together take as long as
- * one. */
-#define LANYARD_LOOKS_AT_ONCE 4
-
-/* Whether the `count` completions from `first` on, at most LANYARD_LOOKS_AT_ONCE, have got to the end of the last
- * start. */
-LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const MPIX_Device_requests* set, uint64_t first, uint64_t count) {
-  const MPIX_Device_completion* const completions = lanyard_completions(set) + first;
-  const uint64_t count_bits = ((uint64_t)1 << 48) - 1; /* what stands above marks failures */
-  uint64_t seen[LANYARD_LOOKS_AT_ONCE] = {0};
-  for (uint64_t i = 0; i < LANYARD_LOOKS_AT_ONCE; ++i)
-    if (i < count)
-      seen[i] = lanyard_load(completions[i].word);
-  for (uint64_t i = 0; i < LANYARD_LOOKS_AT_ONCE; ++i)
-    if (i < count && (seen[i] & count_bits) < lanyard_load(completions[i].count) + completions[i].step)
-      return 0;
-  return 1;
-}
-
-/* How many of the completions from `first` on are looked at together. */
-LANYARD_DEVICE_FUNCTION uint64_t lanyard_looks(const MPIX_Device_requests* set, uint64_t first) {
-  const uint64_t left = set->completions - first;
-  return left < LANYARD_LOOKS_AT_ONCE ? left : LANYARD_LOOKS_AT_ONCE;
-}
-
-/* Counts the last start of every request as waited for, whose completion has been seen. */
-LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests* set) {
-#if LANYARD_ON_DEVICE
-  __threadfence_system(); /* of the completions; not later: it would wait for the stores below */
-#endif
-  for (uint64_t i = 0; i < set->completions; ++i) {
-    const MPIX_Device_completion completion = lanyard_completions(set)[i];
-    *(uint64_t*)completion.count = lanyard_load(completion.count) + completion.step;
-  }
+/* The same of one request: number i of the array that the set was made of. All are to be started before the next wait,
+ * by this call or another, and each once. Different ones may be started by different threads at the same time. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_start(const MPIX_Device_requests* set, uint64_t i) {
+  lanyard_start(set, i, i + 1);
 }
 
 /* Nonzero once the last start of every request has completed, which then counts as waited for: what was received is
- * there, and what was sent may be overwritten. To be called no more until the next start. Does not block. */
-LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests* set) {
-  for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE)
-    if (!lanyard_are_complete(set, i, lanyard_looks(set, i)))
-      return 0;
-  lanyard_count_on(set);
-  return 1;
-}
+ * there, and what was sent may be overwritten. To be called no more until the next start. Does not block; the thread
+ * copies what nobody has copied yet. */
+LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests* set) { return lanyard_test(set); }
 
 /* Blocks the calling thread until MPIX_Device_testall would say so. A stall shows in MPIX_Queue_wait's report. */
-LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests* set) {
-  for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE) {
-    while (!lanyard_are_complete(set, i, lanyard_looks(set, i))) {
-#if defined(__CUDA_ARCH__)
-      __nanosleep(64);
-#endif
-    }
-  }
-  lanyard_count_on(set);
+LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests* set) { lanyard_wait(set); }
+
+/* ---- Messages that the kernel stores itself */
+
+/* Where the message of request i can be stored at its receiver, from the beginning: the receive's buffer as this device
+ * reaches it. NULL: nowhere, since it is a receive, or goes by the card, or has 16 KiB or less: to start a short
+ * message is faster, as it waits for no receiver. The same for as long as the set. Requires, before anything is stored
+ * there, MPIX_Device_may_store. Any thread. */
+LANYARD_DEVICE_FUNCTION void* MPIX_Device_remote(const MPIX_Device_requests* set, uint64_t i) {
+  return lanyard_remote(set, i);
+}
+
+/* Nonzero once the message of the next start of send i may be stored at MPIX_Device_remote: its receiver has started,
+ * or it is a ready send's; until that start is made it stays so. Zero: store it in the send's own buffer, and start it
+ * (or ask again; but a receiver may be waiting for what comes behind). Does not block. Any thread; those that store
+ * come behind one that has asked. */
+LANYARD_DEVICE_FUNCTION int MPIX_Device_may_store(const MPIX_Device_requests* set, uint64_t i) {
+  return lanyard_may_store(set, i);
+}
+
+/* As MPIX_Device_start, but nothing is copied: the message of send i has been stored at MPIX_Device_remote by this
+ * thread or those that it has seen. Requires MPIX_Device_may_store. A receive, or what has no such place, is started.
+ */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_raise(const MPIX_Device_requests* set, uint64_t i) {
+  lanyard_raise(set, i, i + 1);
+}
+
+/* MPIX_Device_raise for every request of the set. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_raiseall(const MPIX_Device_requests* set) {
+  lanyard_raise(set, 0, set->requests);
+}
+
+/* ---- By all threads of a block, or of each of several blocks */
+
+/* MPIX_Device_startall by `blocks` blocks, this one being number `which` of them, of which each calls once; a large
+ * message is copied by all of them. What any of their threads has written before is sent: blocks wait until all have
+ * called, and for nothing else. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_block_startall(const MPIX_Device_requests* set, uint32_t which,
+                                                        uint32_t blocks) {
+  lanyard_block_start(set, 0, set->requests, which, blocks);
+}
+
+/* MPIX_Device_start by one block. One call of one block at a time for request i, of different blocks for others. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_block_start(const MPIX_Device_requests* set, uint64_t i) {
+  lanyard_block_start(set, i, i + 1, 0, 1);
+}
+
+/* MPIX_Device_raiseall by `blocks` blocks, of which each calls once: the messages that any of their threads have stored
+ * are sent once the last one calls. No block waits for another. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_block_raiseall(const MPIX_Device_requests* set, uint32_t blocks) {
+  lanyard_block_raise(set, blocks);
+}
+
+/* MPIX_Device_may_store for each block that will store a part of the message: the same to all their threads, until the
+ * next start of send i. It is decided by whoever asks first; where it is zero, asking again before that start is of no
+ * use. */
+LANYARD_DEVICE_FUNCTION int MPIX_Device_block_may_store(const MPIX_Device_requests* set, uint64_t i) {
+  return lanyard_block_may_store(set, i);
+}
+
+/* MPIX_Device_testall by one block; the same to all its threads. */
+LANYARD_DEVICE_FUNCTION int MPIX_Device_block_testall(const MPIX_Device_requests* set) {
+  return lanyard_block_test(set);
+}
+
+/* MPIX_Device_waitall by `blocks` blocks, of which each calls once. Blocks each until all have called and all has
+ * completed. */
+LANYARD_DEVICE_FUNCTION void MPIX_Device_block_waitall(const MPIX_Device_requests* set, uint32_t blocks) {
+  lanyard_block_wait(set, blocks);
 }
 
 #endif /* LANYARD_LANYARD_DEVICE_H_ */

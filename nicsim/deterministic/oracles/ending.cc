@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "nicsim/deterministic/oracles/order.h"
 #include "nicsim/deterministic/wait_chain.h"
 #include "transport/core/standing.h"
 
@@ -91,7 +92,8 @@ void judge_pairs(World& world) {
         side.core->failures > 0 || side.pieces == 0)
       continue;
     // Nothing more is started then, and what has completed is not taken back.
-    if (side.core->peer_starts != UINT64_MAX && (side.standing || side.core->transferred()))
+    const bool over = side.core->peer_starts != UINT64_MAX || (side.by_lane && world.has_ended({index}));
+    if (over && (side.standing || side.core->transferred()))
       continue;
     const auto untold = [&](const char* what) {
       world.find(Finding::kLeak, "honesty",
@@ -176,8 +178,10 @@ void judge_side(World& world, uint32_t index) {
     expect("its writes' counter holds", card.read(core.written).value().success, side.pieces * starts);
   if (core.flag_word.valid())
     expect("its flag has grown by", core.flag_word.read() - core.flag_base, starts);
+  // A lane is told of by its waits alone, which a program that gives up does not make.
+  const bool waits_for_all = core.lane == nullptr || core.followed == core.starts;
   if (core.done.valid())
-    expect("its done word has grown by", core.iterations_done(), starts);
+    expect("its done word has grown by", core.iterations_done(), waits_for_all ? starts : core.waits);
   if (core.moved.valid())
     expect("its word for packing has grown by", core.moved.read() - core.moved_base,
            side.standing                                       ? starts
@@ -264,7 +268,7 @@ void judge_counts(World& world, const Process& process) {
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.rank == process.rank && side.standing)
-      for (const uint64_t* count : {side.core->standing->count, side.core->standing->rings, side.core->standing->moves})
+      for (const uint64_t* count : {side.core->standing->count, side.core->standing->total, side.core->standing->moves})
         held += count != nullptr ? 1 : 0;
   }
   if (taken > held)
@@ -309,6 +313,35 @@ void judge_matching(World& world, const Process& process) {
     const Side& side = world.side(RequestName{world.process(from).requests[offer->send - 1]});
     if (!is_matching(side) || side.number != offer->send)
       keeps("an offer of rank " + std::to_string(from));
+  }
+}
+
+// Pairs go one way on both sides. Of what was freed nobody holds an end but for a peer that has its own side yet.
+void judge_lanes(World& world) {
+  const uint32_t sides = static_cast<uint32_t>(2 * world.exchange().messages().size());
+  for (uint32_t index = 0; index < sides; ++index)
+    check_route(world, index);
+  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+    Process& process = world.process(rank);
+    if (process.killed || world.killed())
+      continue;
+    size_t taken = 0, held = 0, owed = 0;
+    for (const StepLanes::End& end : process.gpu_lanes.ends())
+      taken += end.lane != nullptr ? 1 : 0;
+    for (uint32_t index = 0; index < sides; ++index) {
+      const Side& side = world.side(RequestName{index});
+      if (side.core == nullptr || side.core->lane == nullptr)
+        continue;
+      held += side.rank == rank ? 1 : 0;
+      const Side& other = world.side(RequestName{index ^ 1});
+      const bool parted = other.core == nullptr || other.number != side.core->matched_number;
+      owed += other.rank == rank && side.core->matched() && parted ? 1 : 0;
+    }
+    if (taken != held + owed)
+      world.find(Finding::kLeak, "lanes",
+                 "rank " + std::to_string(rank) + " has " + std::to_string(taken) +
+                     " ends of lanes, its requests hold " + std::to_string(held) + ", and peers may be started with " +
+                     std::to_string(owed) + " more");
   }
 }
 
@@ -477,6 +510,7 @@ void judge_quiescence(World& world) {
   }
   for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index)
     judge_side(world, index);
+  judge_lanes(world);
   judge_mail(world);
 }
 

@@ -134,12 +134,12 @@ void check_part_done(World& world, const Transit& transit, uint32_t request) {
 }
 
 void check_done_fired(World& world, const Transit& transit) {
-  world.for_each_merged(transit.request, [&](uint32_t request) { check_part_done(world, transit, request); });
+  world.for_each_counted_with(transit.request, [&](uint32_t request) { check_part_done(world, transit, request); });
 }
 
 // It is for what has been counted.
 void check_flush_fired(World& world, const Transit& transit) {
-  world.for_each_merged(transit.request, [&](uint32_t request) {
+  world.for_each_counted_with(transit.request, [&](uint32_t request) {
     const Side& side = world.side(RequestName{request});
     const uint64_t wanted = transit.iteration * side.pieces;
     if ((RequestName{request}.receive() ? side.data_counted : side.data_acked) < wanted)
@@ -226,7 +226,7 @@ void check_landed(World& world, const Transit& transit) {
     return;
   }
   if (transit.role == Transit::Role::kDone) {
-    world.for_each_merged(transit.request, [&](uint32_t request) { ++world.side(request).done_landed; });
+    world.for_each_counted_with(transit.request, [&](uint32_t request) { ++world.side(request).done_landed; });
     return;
   }
   if (transit.role == Transit::Role::kFlag) {
@@ -274,6 +274,34 @@ void check_refused(World& world, const Transit& transit) {
   if (was_freed_by_program(world, transit))
     return broken(world, Finding::kUser, transit, "finds the other side freed");
   broken(world, Finding::kOrder, transit, "names memory that is not registered (any more)");
+}
+
+void check_lane_read(World& world, uint32_t message, const std::byte* source, uint64_t bytes) {
+  Side& send = world.side(2 * message);
+  const Side& receive = world.side(2 * message + 1);
+  const uint64_t iteration = ++send.data_fired;
+  ++send.data_read;
+  ++send.data_acked;
+  if (send.ever_released || receive.ever_released)
+    return;
+  const std::string lane = "the lane of " + name(world, 2 * message, iteration);
+  if (send.core != nullptr && send.core->transfer.ready && receive.started < iteration)
+    return world.find(Finding::kUser, "order", lane + ": copies before its receive was started");
+  if (send.checked && !is_content(source, bytes, 0, message, iteration))
+    world.find(Finding::kIntegrity, "order", lane + ": copies a source that does not hold that content");
+}
+
+void check_lane_written(World& world, uint32_t message) {
+  Side& receive = world.side(2 * message + 1);
+  const uint64_t iteration = ++receive.data_landed;
+  ++receive.data_counted;
+  if (receive.ever_released || world.side(2 * message).ever_released)
+    return;
+  const std::string lane = "the lane of " + name(world, 2 * message + 1, iteration);
+  if (receive.started < iteration)
+    return world.find(Finding::kIntegrity, "order", lane + ": writes before its receive was started");
+  if (receive.checked && receive.filled + 1 < iteration)
+    world.find(Finding::kIntegrity, "order", lane + ": overwrites content that was not read yet");
 }
 
 void check_rung(World& world, const Process& process, const StepItem& item) {
@@ -445,6 +473,21 @@ void check_matched(World& world, uint32_t request) {
     return wrong("is matched with another request");
   if (core.matched_bytes != message.options.bytes || core.matched_tag != message.options.tag)
     return wrong("is matched, but says: " + core.describe());
+  check_route(world, request);
+}
+
+void check_route(World& world, uint32_t request) {
+  const core::Request* const mine = world.side(RequestName{request}).core;
+  const core::Request* const other = world.side(RequestName{request ^ 1}).core;
+  const bool is_pair = mine != nullptr && other != nullptr && mine->matched() && other->matched() &&
+                       mine->matched_number == other->number && other->matched_number == mine->number;
+  if (!is_pair || mine->matched_peer == core::kNobody)
+    return;
+  const bool by_lane = mine->lane != nullptr;
+  if (by_lane != (other->lane != nullptr) ||
+      (by_lane && (mine->peer_lane != other->lane_number || other->peer_lane != mine->lane_number)))
+    world.find(Finding::kOrder, "lanes",
+               "the two sides of the " + world.exchange().describe({request}) + " do not go the same way");
 }
 
 void check_unmatched(World& world, uint32_t request) {

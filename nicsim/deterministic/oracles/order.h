@@ -30,6 +30,9 @@ void check_landed(World& world, const Transit& transit);
 void check_counted(World& world, const Transit& transit);
 // The target's NIC would not have it: it names a region that is gone, or memory outside.
 void check_refused(World& world, const Transit& transit);
+// A lane has read so many bytes there, to the receive's buffer or to a slot; and has written them to the buffer.
+void check_lane_read(World& world, uint32_t message, const std::byte* source, uint64_t bytes);
+void check_lane_written(World& world, uint32_t message);
 // A ring of a request's own trigger is under way.
 void check_rung(World& world, const Process& process, const StepItem& item);
 // The stream gets to a start's last ring, to a wait, to a kernel.
@@ -54,6 +57,8 @@ void check_counter(World& world, const Process& process, uint32_t counter);
 // MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
 void check_unsettled(World& world, const Process& process, uint32_t queue);
 void check_matched(World& world, uint32_t request);
+// The two sides of the pair go the same way, where both are matched.
+void check_route(World& world, uint32_t request);
 // Its match has failed, as it must.
 void check_unmatched(World& world, uint32_t request);
 // The process's matcher has dealt with its mail: it keeps what nobody matches until it is withdrawn, and no longer.

@@ -11,7 +11,7 @@ def _compile(ctx, image):
     Products and sums stay what they are on hosts (gpu/combine.h).
     """
     source = ctx.file.src.path
-    common = ["-std=c++20", "-O3", "-I.", source, "-o", image.path]
+    common = ["-std=c++20", "-O3", "-I.", "-Iapi/include", source, "-o", image.path]
     if ctx.attr.vendor == "cuda":
         # For today's devices their code, for later ones the newest as PTX.
         codes = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in ctx.attr.archs]

@@ -44,6 +44,13 @@ def _first(ctx, candidates, file):
             return folder
     return ""
 
+def _hip_archs(ctx, hipcc):
+    """MI200, and MI300 where the compiler knows it (LLVM 17, ROCm 6), which it is asked; without one, both."""
+    if not hipcc:
+        return ["gfx90a", "gfx942"]
+    probe = ctx.execute([hipcc, "--genco", "-x", "hip", "--offload-arch=gfx942", "-o", "/dev/null", "/dev/null"])
+    return ["gfx90a"] + (["gfx942"] if probe.return_code == 0 else [])
+
 def _gpu_toolkits_impl(ctx):
     environ = ctx.os.environ
     cuda = _first(ctx, [environ.get("CUDA_HOME"), "/usr/local/cuda", "/opt/cuda"], "bin/nvcc")
@@ -96,9 +103,10 @@ def _gpu_toolkits_impl(ctx):
         linkopts = (["-L" + rocm + "/lib", "-Wl,-rpath," + rocm + "/lib"] if rocm else []) + ["-lamdhip64"],
     )
     ctx.file("BUILD.bazel", build)
-    ctx.file("defs.bzl", "NVCC = %r\nHIPCC = %r\nNVCC_MISSING = %r\nHIPCC_MISSING = %r\n" % (
+    ctx.file("defs.bzl", "NVCC = %r\nHIPCC = %r\nHIP_ARCHS = %r\nNVCC_MISSING = %r\nHIPCC_MISSING = %r\n" % (
         nvcc,
         hipcc,
+        _hip_archs(ctx, hipcc),
         nvcc_missing,
         hip_missing,
     ))

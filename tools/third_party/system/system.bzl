@@ -66,7 +66,7 @@ def _multiarch(pattern):
     return [pattern % arch for arch in ["x86_64-linux-gnu", "aarch64-linux-gnu"]]
 
 def _header_only(name, folder, package, **kw):
-    """Headers on the compiler's own path; the repository only proves that they are there."""
+    """Headers on the compiler's own path (a folder, or one); the repository only proves that they are there."""
     system_library(
         name = name,
         build_file = "//tools/third_party/system:%s.BUILD" % name,
@@ -126,3 +126,5 @@ def system_repositories():
     _header_only("nettle", "nettle", "nettle-dev")
     _header_only("nlohmann_json", "nlohmann", "nlohmann-json3-dev")
     _header_only("google_benchmark", "benchmark", "libbenchmark-dev")
+    _header_only("metis", "metis.h", "libmetis-dev")
+    _header_only("zlib", "zlib.h", "zlib1g-dev")

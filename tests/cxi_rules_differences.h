@@ -1,0 +1,153 @@
+// Rows of tests/cxi_rules that the simulated provider does not keep, each with the reason. The list only shrinks.
+#ifndef LANYARD_TESTS_CXI_RULES_DIFFERENCES_H_
+#define LANYARD_TESTS_CXI_RULES_DIFFERENCES_H_
+
+namespace lanyard::cxi_rules {
+
+struct Difference {
+  const char* row;
+  const char* reason;
+  const char* version = "";  // the one libfabric that has it so; empty: all
+};
+
+inline constexpr char kMessages[] = "no messages yet";
+inline constexpr char kReads[] = "no reads yet";
+inline constexpr char kInjection[] = "no injected operations yet";
+inline constexpr char kAtomics[] = "not all atomics yet";
+inline constexpr char kObjects[] = "no event queues, aliases, operation flags and wait objects yet";
+inline constexpr char kVectors[] = "vectors keep to the wires' table of peers";
+inline constexpr char kKeys[] = "regions are not told apart by their keys";
+inline constexpr char kOther[] = "no collectives; device memory by LANYARD_FI_HMEM";
+inline constexpr char kOffers[] = "offers are those of the simulated card";
+inline constexpr char kArguments[] = "arguments and options that are not looked at yet";
+
+inline constexpr Difference kDifferences[] = {
+    {"Cancel", kMessages},
+    {"CancelFindsNothing", kMessages},
+    {"DeferredInject", kMessages},
+    {"DeferredReceive", kMessages},
+    {"DeferredSend", kMessages},
+    {"InfoCompletionData", kMessages},
+    {"InfoMessageSize", kMessages},
+    {"InfoMessages", kMessages},
+    {"InfoMultiReceive", kMessages},
+    {"InfoNoHints", kMessages},
+    {"InfoSource", kMessages},
+    {"InfoTagBits", kMessages},
+    {"MessageCounters", kMessages},
+    {"MessageData", kMessages},
+    {"MessageFlags", kMessages},
+    {"MessageInject", kMessages},
+    {"MessageOrder", kMessages},
+    {"MessagePieces", kMessages},
+    {"OptionMultiReceive", kMessages},
+    {"Peek", kMessages},
+    {"ReceivesNeedQueue", kMessages},
+    {"TagRange", kMessages},
+    {"TaggedEntries", kMessages},
+    {"TaggedSizes", kMessages},
+    {"TagsMatch", kMessages},
+    {"Truncation", kMessages},
+    {"Unexpected", kMessages},
+    {"UnexpectedMessages", kMessages},
+    {"Untagged", kMessages},
+    {"EntryOfRead", kReads},
+    {"KeyRejected", kReads},
+    {"ReadBeyond", kReads},
+    {"ReadCounter", kReads},
+    {"ReadFlags", kReads},
+    {"ReadNothing", kReads},
+    {"ReadSizes", kReads},
+    {"RegionNoReadAccess", kReads},
+    {"WorkFlagsOfReads", kReads},
+    {"WorkReads", kReads},
+    {"WriteNoBuffer", kReads},
+    {"WriteNoMessage", kReads},
+    {"WriteNoPieces", kReads},
+    {"WriteTargets", kReads},
+    {"WriteTooLong", kReads},
+    {"WriteTwoPieces", kReads},
+    {"AtomicInject", kInjection},
+    {"InfoInjectSize", kInjection},
+    {"InjectFlag", kInjection},
+    {"InjectIsSilent", kInjection},
+    {"InjectLands", kInjection},
+    {"InjectTooLong", kInjection},
+    {"Levels", kInjection},
+    {"WriteOrder", kInjection},
+    {"AtomicBitAnd", kAtomics},
+    {"AtomicBitOr", kAtomics},
+    {"AtomicBitXor", kAtomics},
+    {"AtomicLogicAnd", kAtomics},
+    {"AtomicLogicOr", kAtomics},
+    {"AtomicLogicXor", kAtomics},
+    {"AtomicMax", kAtomics},
+    {"AtomicMin", kAtomics},
+    {"AtomicNeighbours", kAtomics},
+    {"AtomicQuery", kAtomics},
+    {"AtomicSigns", kAtomics},
+    {"AtomicSum", kAtomics},
+    {"AtomicValid", kAtomics},
+    {"AtomicWraps", kAtomics},
+    {"AtomicWrite", kAtomics},
+    {"CompareEqual", kAtomics},
+    {"CompareGreater", kAtomics},
+    {"CompareLess", kAtomics},
+    {"CompareMasked", kAtomics},
+    {"CompareUnequal", kAtomics},
+    {"FetchBits", kAtomics},
+    {"FetchLogic", kAtomics},
+    {"FetchMinMax", kAtomics},
+    {"FetchRead", kAtomics},
+    {"FetchSum", kAtomics},
+    {"FetchWrite", kAtomics},
+    {"AliasCloses", kObjects},
+    {"AliasCompletes", kObjects},
+    {"AliasFlags", kObjects},
+    {"CounterControl", kObjects},
+    {"EndpointControl", kObjects},
+    {"EventQueue", kObjects},
+    {"EventQueueBusy", kObjects},
+    {"OperationFlags", kObjects},
+    {"OperationFlagsDirection", kObjects},
+    {"QueueWaitObjects", kObjects},
+    {"QueueWaits", kObjects},
+    {"VectorArguments", kVectors},
+    {"VectorAttributes", kVectors},
+    {"VectorPrints", kVectors},
+    {"VectorRemoveFlags", kVectors},
+    {"VectorSamePlace", kVectors},
+    {"VectorServices", kVectors},
+    {"VectorTypes", kVectors},
+    {"WorkUncountedRegion", kKeys},
+    {"InfoCollective", kOther},
+    {"InfoDeviceMemory", kOther},
+    {"InfoAddress", kOffers},
+    {"InfoDefaultSizes", kOffers, "1.15"},
+    {"InfoDefaultSizes", kOffers, "1.22"},
+    {"InfoOrderSizes", kOffers},
+    {"InfoOrders", kOffers},
+    {"InfoProgress", kOffers},
+    {"InfoReceiveSize", kOffers},
+    {"InfoServiceRange", kOffers},
+    {"InfoSizeKept", kOffers},
+    {"InfoThreading", kOffers},
+    {"InfoVersion", kOffers},
+    {"BindFlags", kArguments},
+    {"DefaultSizes", kArguments},
+    {"DeviceName", kArguments},
+    {"DomainLimits", kArguments},
+    {"DomainTopology", kArguments},
+    {"EndpointOptions", kArguments},
+    {"EndpointTrafficClass", kArguments},
+    {"EndpointTransmitSize", kArguments},
+    {"ErrorEntry", kArguments},
+    {"QueueUnknownFormat", kArguments},
+    {"RegionPieces", kArguments},
+    {"QueueWaitsWithout", kObjects, "2.x"},
+    {"SlotsByCounter", "not a rule of 2.2 and later", "2.x"},
+};
+
+}  // namespace lanyard::cxi_rules
+
+#endif  // LANYARD_TESTS_CXI_RULES_DIFFERENCES_H_
