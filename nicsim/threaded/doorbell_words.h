@@ -2,10 +2,11 @@
 //
 // The card only reads them, as a GPU's add is not indivisible against a write of the host's: it keeps what it has seen
 // of each word and rings the difference, modulo 2^64. A total below the last one seen was stored earlier and arrived
-// late: it rings nothing. When its counter is closed a word keeps its value, and counts from there when it is handed out
-// again; so rings that land in between vanish. One that lands still later,
-// of a counter that was closed while its ring was on the way, is taken for the next counter's: whoever closes a counter
-// sees to it that none is.
+// late: it rings nothing.
+//
+// A word keeps its value when its counter is closed, and counts from there when it is handed out again: rings that land
+// in between vanish. A ring that lands still later counts for the next counter. Close a counter only when no ring of it
+// is in flight.
 //
 // The words have pages to themselves, because a GPU's driver makes whole pages known to the GPU.
 //
