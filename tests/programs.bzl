@@ -5,7 +5,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 
-def gtest_program(name, srcs, deps, night = [], runs = {}, main = True, args = [], env = {}, data = [], tags = [], **kw):
+def gtest_program(name, srcs, deps, night = [], runs = {}, main = True, env = {}, data = [], tags = [], **kw):
     """One GoogleTest program.
 
     Args:
@@ -30,7 +30,7 @@ def gtest_program(name, srcs, deps, night = [], runs = {}, main = True, args = [
     for suffix, (filter, more_env) in every_run.items():
         cc_test(
             name = name + suffix,
-            args = args + (["'--gtest_filter=%s'" % filter] if filter else []),
+            args = ["'--gtest_filter=%s'" % filter] if filter else [],
             data = data,
             env = dict(env.items() + more_env.items()),
             tags = tags + (["night"] if suffix else []),

@@ -1,5 +1,5 @@
 // CheckedNic: what it tells the caller, and what it catches a driver at. That it is a NIC itself,
-// and has no complaint of a right one, is threaded_nic_test.cc's to show, by the contract.
+// and has no complaint of a right one, is nic_contract_test.cc's to show, by the contract.
 #include "transport/nic/checked_nic.h"
 
 #include <gtest/gtest.h>
