@@ -248,9 +248,6 @@ Status Context::open_nic() {
   }
   LANYARD_RETURN_IF_ERROR(nic_->set_peers(addresses, rank_));
   const core::Strategy strategy = settings_.strategy.value_or(core::strategy_for(nic_->caps()));
-  if (const char* obstacle = core::obstacle(strategy, nic_->caps()))
-    return {Code::kUnsupported, std::string("LANYARD_STRATEGY=") + strategy_name(strategy) + ": the card " +
-                                    nic_->caps().name + " " + obstacle + "; leave the strategy to Lanyard"};
   endpoint_ = std::make_unique<core::Endpoint>(*nic_, rank_,
                                                core::Endpoint::Options{.overflow = settings_.overflow,
                                                                        .overflow_thread = true,

@@ -34,8 +34,7 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
       const Result<uint64_t*> word = stream.reach(request->done.address);
       if (!word.ok())
         return word.status();
-      completions.push_back({reinterpret_cast<uint64_t>(word.value()), reinterpret_cast<uint64_t>(standing.count),
-                             request->written_back ? request->completions : 1});
+      completions.push_back({reinterpret_cast<uint64_t>(word.value()), reinterpret_cast<uint64_t>(standing.count)});
     }
   }
   const MPIX_Device_requests head{bells.size(), completions.size()};

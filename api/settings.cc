@@ -45,11 +45,8 @@ Status read_switch(const char* name, bool& out) {
 Status read_strategy(const char* name, std::optional<core::Strategy>& out) {
   using core::Strategy;
   std::string value = "auto";
-  LANYARD_RETURN_IF_ERROR(
-      read_choice(name,
-                  {"auto", strategy_name(Strategy::kTargetCounter), strategy_name(Strategy::kSenderFlag),
-                   strategy_name(Strategy::kWriteBack), strategy_name(Strategy::kLoopbackFlush)},
-                  value));
+  LANYARD_RETURN_IF_ERROR(read_choice(
+      name, {"auto", strategy_name(Strategy::kTargetCounter), strategy_name(Strategy::kSenderFlag)}, value));
   for (const Strategy strategy : core::kStrategies)
     if (value == strategy_name(strategy))
       out = strategy;

@@ -8,10 +8,9 @@
 //      But adds that follow one another in a batch may be made in any order, as one, and so may writes to different
 //      words. An add is atomic to those of other streams of the kind; to a device without native host atomics it is not
 //      to the host's: let one side add to a word at a time.
-//  S3  A captured operation (capturing() while it is enqueued) runs whenever what captured it is replayed. kWait64 and
-//  kWaitCount64
-//      wait for a value that is known now and cannot be captured; kWaitNext64 counts on by itself, so that it can. A
-//      kWrite64 writes the same value each time; kWriteNext64 counts on.
+//  S3  A captured operation (capturing() while it is enqueued) runs at each replay of its capture. kWait64 waits for a
+//      fixed value and cannot be captured; kWaitNext64 counts on by itself and can. A kWrite64 writes the same value
+//      each time; kWriteNext64 counts on.
 //  S4  enqueue() takes a batch as a whole or not at all, never blocks on the stream's progress, and once warm neither
 //      allocates nor enters the kernel, unless the stream has slept for long and must be woken.
 //  S5  pack and unpack copy between the memory that a layout names and packed memory, in the order of the stream, and
@@ -31,9 +30,6 @@
 
 namespace lanyard::gpu {
 
-// Of a counter's copy the bits that count what succeeded; those above mark failures (transport/nic/nic.h, N10).
-inline constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
-
 struct Packing;  // gpu/packing.h
 
 struct StreamOp {
@@ -43,8 +39,7 @@ struct StreamOp {
     kAdd64,        // atomic *word += value
     kCall,         // call(object, argument, value) on a host thread; must not block
     kWait64,       // block the stream until *word >= value
-    kWaitCount64,  // block until (*word & kCountBits) >= value: *word is the copy of a device's counter
-    kWaitNext64,   // *count += value, then block until (*word & kCountBits) >= *count
+    kWaitNext64,   // *count += value, then block until *word >= *count
     kPack,         // the first `value` bytes of the packing, from the memory that its layout names to the packed
     kUnpack,       // the other way
     kStartLane,    // the next start of a side of a lane

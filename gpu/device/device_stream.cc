@@ -32,8 +32,7 @@ Status check(const StreamOp& op) {
     case Kind::kWaitNext64: LANYARD_RETURN_IF_ERROR(check_word(op.count)); [[fallthrough]];
     case Kind::kWrite64:
     case Kind::kAdd64:
-    case Kind::kWait64:
-    case Kind::kWaitCount64: return check_word(op.word);
+    case Kind::kWait64: return check_word(op.word);
     case Kind::kCall: return Status(Code::kUnsupported, "a device's stream cannot call the host");
     case Kind::kPack:
     case Kind::kUnpack: return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : Status();
@@ -124,19 +123,18 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
 }
 
 Result<bool> DeviceStream::is_met(const StreamOp& op) {
-  if (op.kind != Kind::kWait64 && op.kind != Kind::kWaitCount64)
+  if (op.kind != Kind::kWait64)
     return true;
   const Result<HostPages::Place> place = pages_.reach(device_, op.word);
   if (!place.ok())
     return note(place.status());
   if (place.value().on_device)
     return true;  // it is not the host's to look
-  const uint64_t bits = op.kind == Kind::kWaitCount64 ? kCountBits : ~uint64_t{0};
-  return (std::atomic_ref(*op.word).load(std::memory_order_acquire) & bits) >= op.value;
+  return std::atomic_ref(*op.word).load(std::memory_order_acquire) >= op.value;
 }
 
 Status DeviceStream::put(const StreamOp& op, bool captured) {
-  if ((op.kind == Kind::kWait64 || op.kind == Kind::kWaitCount64) && captured)
+  if (op.kind == Kind::kWait64 && captured)
     return Status(Code::kUnsupported, "a wait for a value that is known now cannot be captured: kWaitNext64 can");
   if (op.kind == Kind::kPack || op.kind == Kind::kUnpack) {
     LANYARD_RETURN_IF_ERROR(can_pack(*static_cast<const Packing*>(op.object)));
@@ -172,10 +170,9 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
         plan_.put({MemoryOp::Kind::kWait, word, op.value});
         planned_waits_.push_back({op.word, op.value, 0});
       } else {
-        plan_.put(Kernel::kWait, word, op.value, ~uint64_t{0});
+        plan_.put(Kernel::kWait, word, op.value);
       }
       break;
-    case Kind::kWaitCount64: plan_.put(Kernel::kWait, word, op.value, kCountBits); break;
     case Kind::kWriteNext64:
     case Kind::kWaitNext64:
       if (!device_.has_count(op.count))

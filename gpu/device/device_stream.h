@@ -1,15 +1,14 @@
 // DeviceStream: Stream over a stream of CUDA's or HIP's that the program made.
 //
 //   kAdd64      a kernel; adds that follow one another in a batch are one kernel, for up to 16 words
-//   kWrite64    memory operations for one or two that follow one another, a kernel for up to 16 words that do; always
-//   memory
-//               operations where the device is shared with other processes, which a kernel would have to wait for;
-//               always a kernel while the stream is being captured, or where the vendor has no other
+//   kWrite64    memory operations for one or two that follow one another, a kernel for up to 16 words that do. Always
+//               memory operations where other processes share the device: a kernel would have to wait for them. Always
+//               a kernel while the stream is being captured, or where the vendor has no other
 //   kWait64     a kernel, which the next one follows sooner than a memory operation; but a memory operation where the
 //               device is shared with other processes, which a kernel would keep from going on, or a card writes its
 //               memory, which a kernel does not flush, and the vendor has one, unless the word is in device memory;
 //               never captured
-//   kWriteNext64, kWaitCount64, kWaitNext64  kernels
+//   kWriteNext64, kWaitNext64  kernels
 //   kPack, kUnpack  a kernel, for memory of this device only
 //   kStartLane, kWaitLane  a kernel for those that follow one another, for lanes of this device only
 //   kCall       never

@@ -10,7 +10,7 @@ namespace lanyard::gpu {
 struct WordEntry {
   uint64_t word;   // its address
   uint64_t value;  // ring: is added; store: is stored; wait: is waited for; of those that count on: the count's address
-  uint64_t extra;  // wait: the bits of the word that count; of those that count on: what is added to the count first
+  uint64_t extra;  // store_next, wait_next: what is added to the count first
 };
 
 // Of ring, store and wait, and of store_next and wait_next, which count on. As many threads as entries.

@@ -18,16 +18,13 @@ __device__ void mark(const WordArguments& arguments) {
     store_word(arguments.marker, arguments.number);
 }
 
-// Of a counter's copy those that count what succeeded (gpu/stream.h).
-constexpr uint64_t kCountBits = (uint64_t{1} << 48) - 1;
-
-__device__ void await(uint64_t word, uint64_t bits, uint64_t value, uint64_t released) {
+__device__ void await(uint64_t word, uint64_t value, uint64_t released) {
   for (uint32_t looks = 0;; ++looks) {
     const bool eager = looks < kEagerLooks;
     // Both loads are under way together: each is a trip over the bus.
     const uint64_t is_released = load_word(released);
     const uint64_t seen = eager ? acquire_word(word) : load_word(word);
-    if ((seen & bits) >= value || is_released != 0) {
+    if (seen >= value || is_released != 0) {
       if (!eager)
         __threadfence_system();
       return;
@@ -163,21 +160,20 @@ extern "C" __global__ void store_next(WordArguments arguments) {
   mark(arguments);
 }
 
-// Until (*word & extra) >= value for each entry.
+// Until *word >= value for each entry.
 extern "C" __global__ void wait(WordArguments arguments) {
   if (threadIdx.x < arguments.count)
-    await(arguments.entries[threadIdx.x].word, arguments.entries[threadIdx.x].extra,
-          arguments.entries[threadIdx.x].value, arguments.released);
+    await(arguments.entries[threadIdx.x].word, arguments.entries[threadIdx.x].value, arguments.released);
   mark(arguments);
 }
 
-// *count += extra, then until the count of *word >= *count, for each entry. Requires: the counts are different ones.
+// *count += extra, then until *word >= *count, for each entry. Requires: the counts are different ones.
 extern "C" __global__ void wait_next(WordArguments arguments) {
   if (threadIdx.x < arguments.count) {
     const WordEntry entry = arguments.entries[threadIdx.x];
     const uint64_t value = load_word(entry.value) + entry.extra;
     store_word(entry.value, value);
-    await(entry.word, kCountBits, value, arguments.released);
+    await(entry.word, value, arguments.released);
   }
   mark(arguments);
 }

@@ -33,8 +33,7 @@ inline bool is_valid(const StreamOp& op) {
     case StreamOp::Kind::kCall:
     case StreamOp::Kind::kWrite64:
     case StreamOp::Kind::kAdd64:
-    case StreamOp::Kind::kWait64:
-    case StreamOp::Kind::kWaitCount64: return is_word(op.word);
+    case StreamOp::Kind::kWait64: return is_word(op.word);
     case StreamOp::Kind::kWriteNext64:
     case StreamOp::Kind::kWaitNext64: return is_word(op.word) && op.count != nullptr;
     case StreamOp::Kind::kPack:
@@ -269,16 +268,13 @@ bool HostStream::execute(const WorkItem& item) {
     case StreamOp::Kind::kPack: packing_of(op).pack(op.value); return true;
     case StreamOp::Kind::kUnpack: packing_of(op).unpack(op.value); return true;
     case StreamOp::Kind::kWait64:
-    case StreamOp::Kind::kWaitCount64:
     case StreamOp::Kind::kWaitNext64:
     case StreamOp::Kind::kStartLane:
     case StreamOp::Kind::kWaitLane: break;
   }
   const bool next = op.kind == StreamOp::Kind::kWaitNext64;
   const uint64_t wanted = next ? *op.count + op.value : op.value;
-  const uint64_t word = std::atomic_ref(*op.word).load(std::memory_order_acquire);
-  const uint64_t seen = op.kind == StreamOp::Kind::kWait64 ? word : word & kCountBits;
-  if (seen >= wanted) {
+  if (std::atomic_ref(*op.word).load(std::memory_order_acquire) >= wanted) {
     if (next)
       *op.count = wanted;
     return true;

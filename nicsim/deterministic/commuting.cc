@@ -37,15 +37,6 @@ bool entries_may_come(const Process& process, uint32_t counter) {
          });
 }
 
-// Whether what fires next is a fetch of the NIC's from itself, which covers what is late by then.
-bool fires_flush(const Process& process, uint32_t counter) {
-  const NicModel& model = process.nic.model();
-  auto entry = model.ready();
-  while (entry && model.trigger_of(*entry).value != counter)
-    entry = model.next_ready(*entry);
-  return entry && nic::fetches(model.op_of(*entry));
-}
-
 bool is_met(const Process& process, const nic::DeferredOp& op) {
   const nic::CounterValue value = process.nic.model().read(op.trigger).value();
   return value.success + value.failure >= op.threshold;
@@ -91,17 +82,13 @@ bool commutes_with_all(const World& world, uint32_t agent) {
              std::all_of(process.lanes.begin(), process.lanes.end(),
                          [](const auto& lane) { return lane->stream.empty(); });
     // Of the entries of a counter the oldest goes first.
-    case StepKind::kFire:
-      return !entries_may_come(process, world.counter_of(agent)) &&
-             !(world.options().late_data && fires_flush(process, world.counter_of(agent)));
+    case StepKind::kFire: return !entries_may_come(process, world.counter_of(agent));
     case StepKind::kCount: {
       const Transit& transit = *world.transit_of(agent);
       return !transit.late && counting_commutes(world.process(transit.to), transit.counter.value);
     }
     case StepKind::kAck: {
       const Transit& transit = *world.transit_of(agent);
-      if (!transit.covered.empty())
-        return false;  // data comes to memory
       const Process& initiator = world.process(transit.from);
       const nic::CounterId completion = initiator.nic.model().completion_of(transit.packet.token);
       return !completion.valid() || counting_commutes(initiator, completion.value);

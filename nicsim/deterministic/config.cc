@@ -109,12 +109,6 @@ const std::vector<Item>& items() {
       {"sender-flag", "", 0, 0, "strategy B: senders raise the receives' done words",
        [](C& c, N) { c.world.strategy = core::Strategy::kSenderFlag; },
        [](const C& c) { return N{c.world.strategy == core::Strategy::kSenderFlag}; }},
-      {"write-back", "", 0, 0, "strategy C: as B, and senders' streams read counters that the NIC copies to memory",
-       [](C& c, N) { c.world.strategy = core::Strategy::kWriteBack; },
-       [](const C& c) { return N{c.world.strategy == core::Strategy::kWriteBack}; }},
-      {"loopback-flush", "", 0, 0, "strategy D: receivers' NICs fetch from themselves before they raise done words",
-       [](C& c, N) { c.world.strategy = core::Strategy::kLoopbackFlush; },
-       [](const C& c) { return N{c.world.strategy == core::Strategy::kLoopbackFlush}; }},
       {"cxi-driver", "", 0, 0, "the driver for Slingshot stands between the protocol and the card",
        [](C& c, N) { c.world.provider = Provider::kCxi; },
        [](const C& c) { return N{c.world.provider == Provider::kCxi}; }},
@@ -126,8 +120,7 @@ const std::vector<Item>& items() {
       {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
        [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
       {"late-data", "", 0, 0,
-       "what was counted may come to memory later, until its NIC has fetched from itself; not where counts tell "
-       "streams",
+       "what was counted may come to memory later, where no delivery was asked for; breaks strategy A",
        [](C& c, N) { c.world.late_data = true; }, [](const C& c) { return N{c.world.late_data}; }},
       {"torn", "", 0, 0, "a message may be read, and may land, in two steps", [](C& c, N) { c.world.torn = true; },
        [](const C& c) { return N{c.world.torn}; }},
@@ -271,10 +264,9 @@ Status check_driver(const Config& config) {
   const WorldOptions& world = config.world;
   if (!world.has_driver())
     return world.late_events ? Status(Code::kInvalidArgument, "'late-events' takes a driver") : Status();
-  if (world.strategy == core::Strategy::kWriteBack || world.blocking_post || world.in_flight > 0 ||
-      world.bells != Bells::kCalls)
+  if (world.blocking_post || world.in_flight > 0 || world.bells != Bells::kCalls)
     return {Code::kInvalidArgument,
-            "a driver goes without 'write-back', 'blocking-post', 'in-flight' and other bells than host calls"};
+            "a driver goes without 'blocking-post', 'in-flight' and other bells than host calls"};
   if (world.provider == Provider::kSockets && (world.stolen_entries || world.stale_reads || world.frozen_reads))
     return {Code::kInvalidArgument,
             "'sockets-driver' goes without 'stolen-entries', 'stale-reads' and 'frozen-reads': that provider has no "
@@ -360,9 +352,6 @@ Result<Config> Config::parse(const std::string& text) {
       std::any_of(seen.begin(), seen.end(), [](const Item* item) { return of_halo(*item); }))
     return Status(Code::kInvalidArgument,
                   "a program says itself what it does: beside it there are items for its world only");
-  if (seen_both(seen, "sender-flag", "write-back") || seen_both(seen, "sender-flag", "loopback-flush") ||
-      seen_both(seen, "write-back", "loopback-flush"))
-    return Status(Code::kInvalidArgument, "'sender-flag', 'write-back' and 'loopback-flush' are three strategies");
   if (seen_both(seen, "cxi-driver", "sockets-driver"))
     return Status(Code::kInvalidArgument, "'cxi-driver' and 'sockets-driver' are two providers");
   if (seen_both(seen, "register-bells", "word-bells") || seen_both(seen, "register-bells", "total-bells") ||

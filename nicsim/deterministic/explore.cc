@@ -178,8 +178,7 @@ class Search {
 bool allows_reduction(const WorldOptions& options) {
   return options.depth == 0 && !options.blocking_post && !options.failures && !options.lost_rings && !options.no_room &&
          !options.scarce && !options.stale_reads && !options.frozen_reads && !options.stolen_entries &&
-         !options.stale_lines && !options.kills && !options.early_acks && !options.torn &&
-         options.strategy != core::Strategy::kWriteBack;
+         !options.stale_lines && !options.kills && !options.early_acks && !options.torn;
 }
 
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
@@ -197,8 +196,7 @@ Result<Exploration> explore(World& world, const ExploreOptions& options) {
     return Status(Code::kUnsupported,
                   "fingerprints do not look into the overflow: explore with 'no-overflow' or enough entries");
   if (options.reduced && !allows_reduction(world.options()))
-    return Status(Code::kUnsupported,
-                  "the reduction is right only where nothing is scarce, nothing fails, and no counters are copied");
+    return Status(Code::kUnsupported, "the reduction is right only where nothing is scarce and nothing fails");
   return Search(world, options).run();
 }
 

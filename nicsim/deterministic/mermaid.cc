@@ -102,7 +102,6 @@ class Drawing {
         if (event.text.starts_with("stream: rings"))
           return std::nullopt;
         return Message{stream, stream, "->>", text};
-      case StepKind::kCopy: return Message{nic, stream, "->>", text};
       case StepKind::kRing: return Message{stream, nic, "->>", text};
       case StepKind::kFire:
       case StepKind::kOverflow:

@@ -148,7 +148,6 @@ struct Process {
   bool kept_up = true;            // it handed over all that was due then
   bool overflow_idle = false;     // its overflow could do nothing; whatever changes lets it try again
   std::vector<uint32_t> firing;   // counters with entries that are ready, whose agents are enabled
-  std::vector<uint32_t> copying;  // counters whose copies' agents are enabled
   std::vector<core::Request*> scratch;
 };
 

@@ -106,7 +106,7 @@ WaitLink ProgramWaits::no_room(uint32_t rank, const std::string& who) const {
       continue;
     if (role == Transit::Role::kData)
       link.next = WaitNode{WaitNode::Kind::kData, 0, request / 2, side.data_fired / side.pieces + 1};
-    else if (role == Transit::Role::kDone || role == Transit::Role::kFlush)
+    else if (role == Transit::Role::kDone)
       link.next = WaitNode{WaitNode::Kind::kDone, 0, request, side.done_fired + 1};
     else if (role == Transit::Role::kClear)
       link.next = WaitNode{WaitNode::Kind::kClear, 0, request / 2, side.clear_fired + 1};

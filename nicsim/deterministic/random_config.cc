@@ -18,33 +18,20 @@ namespace {
 
 // Entries that every rank's requests need for one start of each.
 uint32_t entries_of(const Exchange& exchange, const WorldOptions& world) {
-  constexpr uint64_t kSend = 2;
-  const uint64_t receive = core::flushes(world.strategy) ? 3 : 2;
   std::vector<uint64_t> entries(exchange.ranks());
   for (const Exchange::Message& message : exchange.messages()) {
     const uint64_t pieces = core::pieces_of(message.options.bytes, world.longest(message.from, message.to));
-    const uint64_t copies = world.strategy == core::Strategy::kWriteBack ? 1 : 0;
-    entries[message.from] += kSend + pieces + copies;
-    entries[message.to] += receive + copies;
+    entries[message.from] += 2 + pieces;
+    entries[message.to] += 2;
   }
   return static_cast<uint32_t>(*std::max_element(entries.begin(), entries.end()));
 }
 
-// What is counted early, or where streams are told by counts alone.
-void draw_flush(Random random, WorldOptions& world) {
-  if (world.strategy != core::Strategy::kTargetCounter || !random.percent(25))
-    return;
-  world.strategy = core::Strategy::kLoopbackFlush;
-  world.late_data = random.percent(75);
-}
-
 Config draw(uint64_t seed) {
-  constexpr uint64_t kFlush = 0x666c757368;  // so that the programs are the same whether receivers flush or not
   constexpr uint32_t kMostEpochs = 4;
   Random random(seed);
   Config config;
   config.world = draw_world(random);
-  draw_flush(Random(seed ^ kFlush), config.world);
   const bool faulty = is_faulty(config.world);
   Exchange exchange(random.one_of({1u, 2u, 2u, 2u, 2u, 2u, 3u, 3u, 4u}));
   const bool stands = random.percent(25);

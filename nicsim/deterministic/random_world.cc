@@ -26,8 +26,8 @@ void draw_provider(Random& random, WorldOptions& world) {
 
 WorldOptions draw_world(Random& random) {
   WorldOptions world;
-  world.strategy = random.one_of({core::Strategy::kTargetCounter, core::Strategy::kTargetCounter,
-                                  core::Strategy::kSenderFlag, core::Strategy::kWriteBack});
+  world.strategy = random.percent(50) ? core::Strategy::kTargetCounter : core::Strategy::kSenderFlag;
+  world.late_data = world.strategy == core::Strategy::kSenderFlag && random.percent(50);
   world.early_acks = random.percent(50);
   world.in_order = random.percent(25);
   world.torn = random.percent(25);
@@ -57,8 +57,7 @@ WorldOptions draw_world(Random& random) {
 }
 
 void draw_carriers(Random& random, WorldOptions& world, bool stands) {
-  if (!stands && world.strategy != core::Strategy::kWriteBack && world.bells == Bells::kCalls && world.in_flight == 0 &&
-      random.percent(50))
+  if (!stands && world.bells == Bells::kCalls && world.in_flight == 0 && random.percent(50))
     draw_provider(random, world);
   world.mail_by_card =
       !world.has_driver() && !world.scarce && world.longest(0, 1) >= CardMail::kLeastMessageBytes && random.percent(60);

@@ -45,8 +45,6 @@ struct Side {
   // Flags, where senders raise them: of a send, its own; of a receive, its sender's. They are increments of the done
   // word, too, but of a merged receive.
   uint64_t flag_fired = 0, flag_landed = 0, flag_counted = 0, flag_acked = 0;
-  // Where receivers flush, of it or what it is merged with: fetches; and the iteration of the first that failed, or 0.
-  uint64_t flush_fired = 0, flush_acked = 0, first_unflushed = 0;
   uint64_t moved = 0;          // with gaps: times that the stream has packed or unpacked
   uint64_t seen_complete = 0;  // starts that the host has seen complete
   uint64_t failed = 0;         // operations of it that failed

@@ -99,7 +99,7 @@ class StepFabric final : public Witness {
   int queue(const fi_deferred_work& work);
   ssize_t write_now(const fi_msg_rma& message, uint64_t flags);
   // `result`: where the old value goes; null: nowhere.
-  ssize_t atomic_now(const fi_msg_atomic& message, uint64_t flags, const void* result = nullptr);
+  ssize_t atomic_now(const fi_msg_atomic& message, uint64_t flags);
   ssize_t read_queue(fi_cq_entry* entries, size_t count);
   ssize_t read_error(fi_cq_err_entry& entry);
   bool has_entries() const { return !sockets_; }
@@ -153,7 +153,7 @@ class StepFabric final : public Witness {
   void fill_tables();
 
   Result<nic::Op> lower(const fi_msg_rma& message, uint64_t flags) const;
-  Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags, const void* result = nullptr) const;
+  Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags) const;
   Result<nic::Op> lower(const fi_deferred_work& work) const;
   Result<nic::Op> name(nic::Op op, void* context, const void* local, fi_addr_t peer) const;
   Result<nic::LocalSpan> find_local(const nic::Op& op, const nic::Op& asked, const void* local,

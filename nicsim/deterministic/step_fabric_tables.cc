@@ -151,8 +151,6 @@ struct StepFabric::Tables {
     ops.writemsg = [](fid_ep* endpoint, const fi_msg_atomic* message, uint64_t flags) {
       return fabric_of(endpoint).atomic_now(*message, flags);
     };
-    ops.readwritemsg = [](fid_ep* endpoint, const fi_msg_atomic* message, fi_ioc* result, void**, size_t,
-                          uint64_t flags) { return fabric_of(endpoint).atomic_now(*message, flags, result->addr); };
   });
 };
 

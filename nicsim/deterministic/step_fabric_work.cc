@@ -63,12 +63,6 @@ Result<nic::LocalSpan> StepFabric::find_registered(nic::RegionId asked, uintptr_
 Result<nic::Op> StepFabric::lower(const fi_deferred_work& work) const {
   switch (work.op_type) {
     case FI_OP_ATOMIC: return lower(work.op.atomic->msg, work.op.atomic->flags);
-    case FI_OP_FETCH_ATOMIC: {
-      const fi_op_fetch_atomic& op = *work.op.fetch_atomic;
-      return op.fetch.iov_count == 1 && op.fetch.msg_iov->count == 1
-                 ? lower(op.msg, op.flags, op.fetch.msg_iov->addr)
-                 : Result<nic::Op>(bad("a fetching atomic has one result"));
-    }
     default: return lower(work.op.rma->msg, work.op.rma->flags);
   }
 }
@@ -84,7 +78,7 @@ Result<nic::Op> StepFabric::lower(const fi_msg_rma& message, uint64_t flags) con
   return name(op, message.context, message.msg_iov->iov_base, message.addr);
 }
 
-Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags, const void* result) const {
+Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags) const {
   if (message.iov_count != 1 || message.rma_iov_count != 1 || message.msg_iov->count != 1 ||
       message.rma_iov->count != 1 || message.datatype != FI_UINT64 || message.op != FI_SUM)
     return bad("atomics are sums of one 64-bit integer");
@@ -93,14 +87,6 @@ Result<nic::Op> StepFabric::lower(const fi_msg_atomic& message, uint64_t flags, 
   op.level = level_of(flags);
   op.remote.key = {message.rma_iov->key};
   op.remote.offset = message.rma_iov->addr;
-  if (result != nullptr) {
-    const nic::Op& asked = ofi::Work::use_of(message.context).work->op;
-    const Result<nic::LocalSpan> fetch = find_registered(asked.fetch.region, reinterpret_cast<uintptr_t>(result));
-    if (!fetch.ok())
-      return fetch.status();
-    op.atomic = nic::AtomicKind::kFetchSum;
-    op.fetch = fetch.value();
-  }
   return name(op, message.context, message.msg_iov->addr, message.addr);
 }
 
@@ -109,7 +95,6 @@ int StepFabric::queue(const fi_deferred_work& work) {
   switch (work.op_type) {
     case FI_OP_WRITE: flags = work.op.rma->flags; break;
     case FI_OP_ATOMIC: flags = work.op.atomic->flags; break;
-    case FI_OP_FETCH_ATOMIC: flags = work.op.fetch_atomic->flags; break;
     default: return mistake("queues work that is neither a write nor an atomic");
   }
   if (work.triggering_cntr == nullptr || (flags & FI_COMPLETION) == 0)
@@ -141,9 +126,7 @@ int StepFabric::queue(const fi_deferred_work& work) {
 }
 
 ssize_t StepFabric::write_now(const fi_msg_rma& message, uint64_t flags) { return start(lower(message, flags)); }
-ssize_t StepFabric::atomic_now(const fi_msg_atomic& message, uint64_t flags, const void* result) {
-  return start(lower(message, flags, result));
-}
+ssize_t StepFabric::atomic_now(const fi_msg_atomic& message, uint64_t flags) { return start(lower(message, flags)); }
 
 ssize_t StepFabric::start(const Result<nic::Op>& op) {
   if (!op.ok())

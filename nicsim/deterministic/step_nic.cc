@@ -33,7 +33,6 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
   caps_.cancel = true;
-  caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
   caps_.counters_count_both = true;
 }
@@ -87,9 +86,6 @@ Result<nic::CounterValue> StepNic::read(nic::CounterId counter) {
   const Result<nic::CounterValue> value = model_.read(counter);
   if (!value.ok())
     return value;
-  // N10; to copy the same again would change nothing.
-  if (model_.has_word(counter) && !model_.is_copied(counter))
-    model_.want_copy(counter);
   if (world_.options().stale_reads && world_.chance(ChoiceKind::kStale)) {
     gave_stale_value_ |= last_read_[counter.value] != value.value();
     return last_read_[counter.value];

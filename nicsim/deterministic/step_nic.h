@@ -33,7 +33,6 @@ class StepNic final : public nic::Nic {
   Status add(nic::CounterId counter, uint64_t value) override { return model_.add(counter, value); }
   Status add_error(nic::CounterId counter, uint32_t value) override { return model_.add_error(counter, value); }
   Status reset(nic::CounterId counter) override { return model_.reset(counter); }
-  Status set_word(nic::CounterId counter, uint64_t* word) override { return model_.set_word(counter, word); }
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {

@@ -8,7 +8,7 @@ namespace {
 
 bool is_wait(gpu::StreamOp::Kind kind) {
   using Kind = gpu::StreamOp::Kind;
-  return kind == Kind::kWait64 || kind == Kind::kWaitCount64 || kind == Kind::kWaitNext64;
+  return kind == Kind::kWait64 || kind == Kind::kWaitNext64;
 }
 
 }  // namespace
@@ -16,7 +16,7 @@ bool is_wait(gpu::StreamOp::Kind kind) {
 Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
   using Kind = gpu::StreamOp::Kind;
   for (const gpu::StreamOp& op : ops)
-    if (capture_ != 0 && (op.kind == Kind::kWait64 || op.kind == Kind::kWaitCount64 || op.kind == Kind::kCall))
+    if (capture_ != 0 && (op.kind == Kind::kWait64 || op.kind == Kind::kCall))
       return {Code::kUnsupported, "this cannot be captured"};
   for (const gpu::StreamOp& op : ops) {
     StepItem item;
@@ -48,11 +48,7 @@ bool StepStream::ready() const {
   if (item.kind != StepItem::Kind::kWait)
     return true;
   const gpu::StreamOp& op = item.op;
-  switch (op.kind) {
-    case gpu::StreamOp::Kind::kWaitNext64: return (*op.word & gpu::kCountBits) >= *op.count + op.value;
-    case gpu::StreamOp::Kind::kWaitCount64: return (*op.word & gpu::kCountBits) >= op.value;
-    default: return *op.word >= op.value;
-  }
+  return *op.word >= (op.kind == gpu::StreamOp::Kind::kWaitNext64 ? *op.count : 0) + op.value;
 }
 
 bool StepStream::counts_for(uint32_t request) const {

@@ -15,8 +15,7 @@ Blame blame_of_free(const Side& side) { return side.failed > 0 || side.ever_rele
 uint64_t TransferWaits::waiting(const Side& side, nic::CounterId counter, Transit::Role role) const {
   const Process& process = world_.process(side.rank);
   const NicModel& model = process.nic.model();
-  const bool by_lead = (role == Transit::Role::kDone || role == Transit::Role::kFlush) &&
-                       side.core->exchange != nullptr &&
+  const bool by_lead = role == Transit::Role::kDone && side.core->exchange != nullptr &&
                        side.core->exchange->lead != nullptr;  // the one done word of all members
   const uint64_t number = by_lead ? side.core->exchange->lead->number : side.number;
   uint64_t count = 0;
@@ -85,11 +84,7 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   const bool flags = core::raises_flags(world_.options().strategy);
   if (request.receive() && flags && core.exchange == nullptr)
     return flag(request, iteration);
-  if (core.written_back)
-    return copied(what, request, iteration);
-  const core::Request& lead = core.exchange != nullptr && core.exchange->lead != nullptr ? *core.exchange->lead : core;
-  const uint64_t posted =
-      side.done_fired + waiting(side, lead.flushes() ? core.flushed : core.completion, Transit::Role::kDone);
+  const uint64_t posted = side.done_fired + waiting(side, core.completion, Transit::Role::kDone);
   if (side.done_landed >= iteration)
     return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
   if (side.done_fired >= iteration) {
@@ -102,8 +97,6 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   const uint64_t wanted = core.completions * (iteration - side.before);
   if (posted < iteration && (value >= wanted || !overflows(side)))
     return not_posted(what, request, iteration);
-  if (value >= wanted && lead.flushes() && side.flush_acked < iteration)
-    return flush(request, iteration);
   if (value >= wanted)
     return {what + ": its counter holds " + so_many_of(value, wanted) + ", and nothing fires", std::nullopt,
             Blame::kProtocol};
@@ -128,36 +121,6 @@ WaitLink TransferWaits::done(RequestName request, uint64_t iteration) const {
   if (core.completions > side.pieces && value + 1 >= wanted)
     return {holds, WaitNode{WaitNode::Kind::kDone, 0, request.index ^ 1, iteration}, Blame::kUser};  // the flag
   return {holds, WaitNode{WaitNode::Kind::kData, 0, request.message(), iteration}, Blame::kUser};
-}
-
-// A fetch from itself of a request's NIC, which has counted all that the fetch waits for.
-WaitLink TransferWaits::flush(RequestName request, uint64_t iteration) const {
-  const Side& side = world_.side(request);
-  const std::string what = "flush of " + name_of(world_, request, iteration);
-  if (side.flush_fired >= iteration)
-    return {what + " has fired, and does not complete", std::nullopt, Blame::kProtocol};
-  if (side.flush_fired + waiting(side, side.core->completion, Transit::Role::kFlush) < iteration)
-    return not_posted(what, request, iteration);
-  return {what + " is posted, and nothing fires", std::nullopt, Blame::kProtocol};
-}
-
-// The done word of a send that its NIC copies its completion counter to.
-WaitLink TransferWaits::copied(const std::string& what, RequestName send, uint64_t iteration) const {
-  const Side& side = world_.side(send);
-  const uint64_t value = world_.process(side.rank).nic.model().read(side.core->completion).value().success;
-  const uint64_t wanted = side.core->completion_value(iteration - side.before);
-  if (side.before + side.core->iterations_done() >= iteration)
-    return {what + " has grown, and is not seen", std::nullopt, Blame::kProtocol};
-  const std::string holds = what + ": its counter holds " + so_many_of(value, wanted);
-  if (side.failed > 0)
-    return {holds + ", failures among them", std::nullopt, Blame::kFailure};
-  if (value >= wanted)
-    return {holds + ", and is not copied there: the word holds " +
-                so_many_of(nic::from_word(side.core->done.read()).success, side.core->done_base + wanted),
-            std::nullopt, Blame::kProtocol};
-  if (value + 1 >= wanted)
-    return {holds, WaitNode{WaitNode::Kind::kDone, 0, send.index ^ 1, iteration}, Blame::kUser};  // the flag
-  return {holds, WaitNode{WaitNode::Kind::kData, 0, send.message(), iteration}, Blame::kUser};
 }
 
 // Whether a program can know that an operation of the request failed.

@@ -26,8 +26,6 @@ class TransferWaits {
   bool overflows(const Side& side) const;
   bool was_told(const Side& side) const;
   WaitLink not_posted(const std::string& what, RequestName request, uint64_t iteration) const;
-  WaitLink copied(const std::string& what, RequestName send, uint64_t iteration) const;
-  WaitLink flush(RequestName request, uint64_t iteration) const;
   WaitLink flag(RequestName receive, uint64_t iteration) const;
   WaitLink on_shared_trigger(const std::string& what, RequestName request, uint64_t iteration,
                              Transit::Role role) const;

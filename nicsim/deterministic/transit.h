@@ -10,9 +10,8 @@
 namespace lanyard::nicsim {
 
 struct Transit {
-  // kFlag: a sender raises the receive's done word; kMail: of no request, of the control channel; kFlush: a receiver
-  // fetches from itself.
-  enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail, kFlush };
+  // kFlag: a sender raises the receive's done word; kMail: of the control channel, of no request.
+  enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail };
   // What comes next. kLateAck: its initiator's NIC has given it up. kSettle: its initiator has heard of it, its target
   // has counted it, and its bytes are still to come.
   enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck, kLateAck, kSettle };
@@ -35,8 +34,7 @@ struct Transit {
   uint64_t old = 0;              // what an atomic found
   nic::CounterId counter;        // of the target, that will count what lands; none: nothing will
   const std::byte* payload = nullptr;
-  std::vector<std::byte> bytes;   // as read from the source
-  std::vector<uint64_t> covered;  // of a kFlush: numbers of those that were late when it began, and may be still
+  std::vector<std::byte> bytes;  // as read from the source
 };
 
 }  // namespace lanyard::nicsim

@@ -53,8 +53,7 @@ void World::start_clock(uint32_t agent) {
       case StepKind::kLand: return timing.land + timing.per_byte * transit_of(agent)->packet.bytes;
       case StepKind::kCount: return timing.count;
       case StepKind::kAck: return timing.ack;
-      case StepKind::kSettle:
-      case StepKind::kCopy: return timing.copy;
+      case StepKind::kSettle: return timing.settle;
       case StepKind::kMail:
       case StepKind::kLoss: return timing.land;
     }
@@ -96,8 +95,6 @@ Transit::Role World::role_of(const Process& process, const nic::Op& op) const {
     return Transit::Role::kMail;
   if (op.kind == nic::OpKind::kWrite)
     return Transit::Role::kData;
-  if (nic::fetches(op))
-    return Transit::Role::kFlush;
   const core::WordPool::Word& done = process.done_words[op.context - 1];
   const nic::RemoteKey counted = process.counted_words[op.context - 1];
   const bool own = op.remote.peer == process.rank;

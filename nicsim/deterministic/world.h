@@ -7,7 +7,7 @@
 //
 //   host: an action -> each entry posted -> stream: an item -> a ring under way -> it lands on its counter
 //   an entry fires -> its source is read -> the bytes land -> the target counts -> the initiator hears of it
-//   (-> its counter is copied to memory) (-> bytes that are late settle)
+//   (-> bytes that are late settle)
 //
 // A World lives in an arena of its own: save() and restore() take it to any earlier state for the price of a copy.
 // Threads: a world belongs to one at a time; several worlds may live in several threads.
@@ -49,8 +49,7 @@ struct WorldOptions {
   bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
   core::Strategy strategy = core::Strategy::kTargetCounter;
   bool early_acks = false;  // who did not ask for delivery may hear of an operation before it lands
-  // What a NIC counts may come to memory later, but by the end of what the NIC fetches from itself after the count.
-  // With kTargetCounter streams then see what is not there.
+  // What a NIC counts may come to memory later. With kTargetCounter streams then see what is not there.
   bool late_data = false;
   bool torn = false;      // a source may be read, and bytes may land, in two steps
   bool in_order = false;  // from one NIC to another bytes land in the order in which the operations fired
@@ -58,8 +57,8 @@ struct WorldOptions {
   bool uneven = false;  // of odd ranks' NICs it is half of that
   Bells bells = Bells::kCalls;
   // Else than kNone the core's card is the driver over libfabric (transport/cxi), over one of the world's. Not with
-  // kWriteBack, `blocking_post`, bells other than calls, or programs that capture: no such driver can do those. Nor
-  // kSockets with faults of what that has not: entries that others take, and counters that are read late.
+  // `blocking_post`, bells other than calls, or programs that capture: no such driver can do those. kSockets goes
+  // without faults that it cannot have: entries that others take, and counters that are read late.
   Provider provider = Provider::kNone;
   bool has_driver() const { return provider != Provider::kNone; }
   // Cards carry the messages of the control channel; else they are handed over. Not with `scarce`, as who has no region
@@ -101,7 +100,6 @@ enum class StepKind : uint8_t {
   kLand,
   kCount,
   kAck,
-  kCopy,
   kMail,
   kLoss,
   kKeepUp,
@@ -110,7 +108,7 @@ enum class StepKind : uint8_t {
 };
 inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kSettle) + 1;
 const char* step_name(StepKind kind);
-const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag", "flush"
+const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
 class World {
  public:
@@ -140,7 +138,7 @@ class World {
   uint32_t agents() const;
   StepKind kind_of(uint32_t agent) const;  // of its next step
   uint32_t rank_of(uint32_t agent) const;
-  uint32_t counter_of(uint32_t agent) const { return agents_[agent].index; }  // that a kRing, kFire or kCopy is about
+  uint32_t counter_of(uint32_t agent) const { return agents_[agent].index; }  // that a kRing or kFire is about
   // The operation that the agent stands for; null where it is no operation under way.
   const Transit* transit_of(uint32_t agent) const {
     return agent < first_transit_ ? nullptr : &state_->transits[agent - first_transit_];
@@ -302,9 +300,6 @@ class World {
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
   uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
   uint32_t fire_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counters_ + counter); }
-  uint32_t copy_agent(uint32_t rank, uint32_t counter) const {
-    return agent(rank, first_ring_ + 2 * counters_ + counter);
-  }
   uint32_t keep_up_agent(uint32_t rank) const {
     return agent(rank, stride_ - (has_mail_ ? 1 : 0) - (options_.kills ? 1 : 0) - 1);
   }
@@ -388,7 +383,6 @@ class World {
   void take_move(Process& process, const StepItem& item);
   void take_ring(Process& process, uint32_t counter);
   void take_fire(Process& process, uint32_t counter);
-  void take_copy(Process& process, uint32_t counter);
   void take_transit(uint32_t place);
   void take_loss(Process& process);
   bool draw_part(Transit& transit);
@@ -401,7 +395,6 @@ class World {
   uint64_t iteration_of(const Transit& transit);
   void tell_initiator(const Transit& transit);
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);
-  void flush_has_ended(uint32_t request, Code code);
   bool draw_late(const Transit& transit);
   void settle(uint32_t place);
   void fail(Process& process, Side& side);

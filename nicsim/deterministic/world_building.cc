@@ -66,8 +66,6 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
       from.counters += lives[2 * each];  // of its own writes
     // A receive may be an exchange by itself, or have a sender that merges, which need not be that of its own message.
     to.counters += (message.options.receive_merged == 0 && !merges ? 1 : 2) * lives[2 * each + 1];
-    if (core::flushes(options.strategy))
-      to.counters += lives[2 * each + 1];  // of its fetches
     to.regions += (core::raises_flags(options.strategy) ? 2 : 1) * lives[2 * each + 1];
     // Of an exchange with two sets, the words that tell of the other.
     from.regions += (message.options.send_set == 0 ? 0 : 1) * lives[2 * each];
@@ -96,9 +94,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
       if (action.kind != Action::Kind::kStart && action.kind != Action::Kind::kKernelStart)
         continue;
       for (const RequestName request : action.requests)
-        *entries += !request.receive()                ? 2 + pieces_of(exchange.messages()[request.message()], options)
-                    : core::flushes(options.strategy) ? 3
-                                                      : 2;
+        *entries += request.receive() ? 2 : 2 + pieces_of(exchange.messages()[request.message()], options);
     }
     if (options.mail_by_card) {
       mine.counters += CardMail::kCounters;
@@ -177,7 +173,7 @@ void World::build() {
   if (options_.max_steps == 0)
     options_.max_steps = kPlenty * (operations + 1);
   first_ring_ = kFirstStreamAgent + queues;
-  stride_ = first_ring_ + (options_.strategy == core::Strategy::kWriteBack ? 3 : 2) * counters_;
+  stride_ = first_ring_ + 2 * counters_;
   // Of failures the other sides are told, and whether there were any is asked where senders raise flags.
   has_mail_ = options_.mail_by_card || options_.failures || options_.kills || core::raises_flags(options_.strategy);
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
@@ -185,9 +181,9 @@ void World::build() {
       has_mail_ = has_mail_ || has(exchange_.program(rank), kind);
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
-  LANYARD_CHECK(!options_.has_driver() || (options_.strategy != core::Strategy::kWriteBack && !options_.blocking_post &&
-                                           options_.bells == Bells::kCalls && !programs_stand_),
-                "the driver cannot do that");
+  LANYARD_CHECK(
+      !options_.has_driver() || (!options_.blocking_post && options_.bells == Bells::kCalls && !programs_stand_),
+      "the driver cannot do that");
   LANYARD_CHECK(!options_.mail_by_card || (!options_.has_driver() && !options_.scarce &&
                                            options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
@@ -260,8 +256,6 @@ void World::name_agents() {
     for (uint32_t counter = 0; counter < counters_; ++counter) {
       name(ring_agent(rank, counter), StepKind::kRing, counter);
       name(fire_agent(rank, counter), StepKind::kFire, counter);
-      if (options_.strategy == core::Strategy::kWriteBack)
-        name(copy_agent(rank, counter), StepKind::kCopy, counter);
     }
     if (options_.has_driver())
       name(drive_agent(rank), StepKind::kDrive);
@@ -402,16 +396,12 @@ void World::grow_old(Side& side, uint32_t index) {
   };
   core.starts = core.waits = side.starts = side.waits = age;
   const bool first = core.exchange == nullptr || core.exchange->lead == &core;  // of those that share counters
-  if (!core.written_back && first && core.done.valid())
+  if (first && core.done.valid())
     *core.done.address += age;
   if (core.moved.valid())
     *core.moved.address += age;
   if (core.completion.valid() && first)
     count(core.completion, core.completions * age);
-  if (core.written_back)
-    process.nic.model().copy_out(core.completion);
-  if (core.flushes() && first)
-    count(core.flushed, age);
   if (core.written.valid())
     count(core.written, side.pieces * age);
   if (core.flag_word.valid())
@@ -424,7 +414,6 @@ void World::grow_old(Side& side, uint32_t index) {
   side.filled = side.started = side.waited = side.moved = age;
   side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
   side.flag_fired = side.flag_landed = side.flag_counted = side.flag_acked = age;
-  side.flush_fired = side.flush_acked = age;
   side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
 }
 

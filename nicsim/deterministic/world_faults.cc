@@ -137,9 +137,6 @@ void World::failed_refused(uint32_t rank, const nic::Op& op) {
       flag_has_fired(request);
       ++side.flag_acked;
       return;
-    case Transit::Role::kFlush:
-      for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].flush_fired; });
-      return flush_has_ended(request, Code::kFailed);
     case Transit::Role::kMail: LANYARD_CHECK(false, "mail goes over no driver");
   }
 }

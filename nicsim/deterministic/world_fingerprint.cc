@@ -65,8 +65,6 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
       continue;
     digest.add(value.value().success << 8 | value.value().failure);
     digest.add(nic.rings_under_way(counter));
-    if (const auto copies = model.wanted_copies(); std::find(copies.begin(), copies.end(), counter) != copies.end())
-      digest.add(~uint64_t{counter});
     if (stale_reads)
       digest.add(nic.last_read(counter).reached() << 1 | (nic.frozen(counter) ? 1 : 0));
     for (auto entry = model.first_waiting({counter}); entry; entry = model.next_waiting(*entry))
@@ -92,12 +90,11 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
 
 void add_side(Digest& digest, const Side& side) {
   for (const uint64_t count :
-       {side.filled,        side.started,      side.waited,         side.data_fired,    side.data_read,
-        side.data_landed,   side.data_counted, side.data_acked,     side.clear_fired,   side.clear_landed,
-        side.clear_counted, side.done_fired,   side.done_landed,    side.seen_complete, side.before,
-        side.starts,        side.waits,        side.failed,         side.first_lost,    side.reported,
-        side.moved,         side.flag_fired,   side.flag_landed,    side.flag_counted,  side.flag_acked,
-        side.flush_fired,   side.flush_acked,  side.first_unflushed})
+       {side.filled,        side.started,      side.waited,      side.data_fired,    side.data_read,
+        side.data_landed,   side.data_counted, side.data_acked,  side.clear_fired,   side.clear_landed,
+        side.clear_counted, side.done_fired,   side.done_landed, side.seen_complete, side.before,
+        side.starts,        side.waits,        side.failed,      side.first_lost,    side.reported,
+        side.moved,         side.flag_fired,   side.flag_landed, side.flag_counted,  side.flag_acked})
     digest.add(count);
   digest.add((side.released ? 2 : 0) | (side.ever_released ? 1 : 0));
   digest.add_bytes(side.buffer);
@@ -114,8 +111,6 @@ void add_side(Digest& digest, const Side& side) {
   }
   digest.add(side.core->asked);
   digest.add(side.core->assured);
-  if (side.core->written_back)
-    digest.add(side.core->done.read());
   if (const core::Standing* standing = side.core->standing.get()) {
     digest.add(standing->posted << 1 | 1);
     digest.add(standing->count == nullptr ? 0 : *standing->count);
@@ -159,15 +154,6 @@ World::Fingerprint World::fingerprint() const {
             static_cast<uint64_t>(transit.role));
     one.add(transit.iteration << 8 | static_cast<uint64_t>(transit.code));
     one.add(transit.packet.offset << 2 | (transit.late ? 2 : 0) | (transit.acked ? 1 : 0));
-    for (const Transit& late : state_->transits)
-      if (late.late &&
-          std::find(transit.covered.begin(), transit.covered.end(), late.number) != transit.covered.end()) {
-        Digest covered;
-        covered.add(late.request);
-        covered.add(late.iteration);
-        covered.add(late.packet.offset);
-        one.add_one_of_many(covered);
-      }
     one.add(transit.part);
     one.add_bytes(transit.bytes);
     digest.add_one_of_many(one);

@@ -347,7 +347,6 @@ bool World::free_requests(Process& process, const Action& action) {
     const RequestName request = action.requests[process.next_free];
     Side& side = state_->sides[request.index];
     const uint64_t wanted = side.starts * side.pieces;
-    // A flush that failed may be another member's operation.
     const bool failed = side.failed > 0 || this->side(RequestName{request.index ^ 1}).failed > 0 ||
                         oracle::is_told_falsely(*this, request.index, side.starts);
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;

@@ -74,7 +74,7 @@ void World::merge(Process& process, std::span<const RequestName> requests) {
       if (set.empty())
         continue;
       const core::Resources& shared = set.front()->exchange->shared;
-      for (const nic::CounterId counter : {shared.trigger, shared.completion, shared.flushed})
+      for (const nic::CounterId counter : {shared.trigger, shared.completion})
         if (counter.valid())
           process.opened(counter, process.nic.model().read(counter).value());
     }

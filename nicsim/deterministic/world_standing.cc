@@ -262,7 +262,7 @@ StepItem World::wait_by_kernel(RequestName request, const core::Request& core) {
   item.request = request.index;
   item.op.kind = gpu::StreamOp::Kind::kWaitNext64;
   item.op.word = core.done.address;
-  item.op.value = core.written_back ? core.completions : 1;
+  item.op.value = 1;
   item.op.count = core.standing->count;
   return item;
 }

@@ -20,7 +20,6 @@ void World::take(uint32_t number) {
     case StepKind::kStream: return take_stream(process, agent.index);
     case StepKind::kRing: return take_ring(process, agent.index);
     case StepKind::kFire: return take_fire(process, agent.index);
-    case StepKind::kCopy: return take_copy(process, agent.index);
     case StepKind::kDrive: return take_drive(process);
     case StepKind::kKeepUp: return take_keep_up(process);
     case StepKind::kLoss: return take_loss(process);
@@ -124,11 +123,6 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.delivery = op.level == nic::CompletionLevel::kDelivery;
   transit.acked = transit.landed = transit.late = false;
   transit.role = role_of(process, op);
-  transit.covered.clear();
-  if (transit.role == Transit::Role::kFlush)
-    for (const Transit& other : state.transits)
-      if (other.late && other.to == rank && other.stage != Transit::Stage::kCount)
-        transit.covered.push_back(other.number);
   if (transit.request != kNone && state.sides[transit.request].pieces == 0)
     return find(Finding::kOrder, "order",
                 "an operation of the " + exchange_.describe({transit.request}) + " fires, who has nothing to be sent");
@@ -152,9 +146,6 @@ uint64_t World::iteration_of(const Transit& transit) {
     case Transit::Role::kDone:
       for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].done_fired; });
       return side.done_fired;
-    case Transit::Role::kFlush:
-      for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].flush_fired; });
-      return side.flush_fired;
     default: flag_has_fired(transit.request); return side.flag_fired;
   }
 }
@@ -163,13 +154,6 @@ void World::flag_has_fired(uint32_t send) {
   ++state_->sides[send].flag_fired;
   if (flags_tell_stream(send))
     ++state_->sides[send | 1].done_fired;
-}
-
-void World::take_copy(Process& process, uint32_t counter) {
-  process.nic.model().copy_out({counter});
-  oracle::check_copied(*this, process, counter);
-  nic_changed(process);
-  streams_changed(process);
 }
 
 // ---- Operations under way
@@ -230,8 +214,7 @@ void World::count_landing(Process& target, const Transit& transit) {
 
 // Its source has been read. Who did not ask for delivery may hear of it from now on.
 void World::has_left(Transit& transit) {
-  const bool answers = transit.role == Transit::Role::kFlush;
-  const bool early = options_.early_acks && !transit.delivery && !answers && chance(ChoiceKind::kEarlyAck);
+  const bool early = options_.early_acks && !transit.delivery && chance(ChoiceKind::kEarlyAck);
   transit.stage = early ? Transit::Stage::kEarlyAck : Transit::Stage::kLand;
 }
 
@@ -357,11 +340,6 @@ void World::tell_initiator(const Transit& transit) {
   if (process.killed)
     return;
   const nic::CounterId completion = process.nic.model().completion_of(transit.packet.token);
-  if (transit.code == Code::kOk)
-    for (const uint64_t number : transit.covered)
-      for (uint32_t place = 0; place < state_->transits.size(); ++place)
-        if (state_->transits[place].late && state_->transits[place].number == number)
-          settle(place);
   process.nic.model().complete({.kind = PacketKind::kAck,
                                 .code = transit.code,
                                 .source = transit.to,
@@ -389,28 +367,13 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
     ++side.data_acked;
   else if (transit.role == Transit::Role::kFlag)
     ++side.flag_acked;
-  else if (transit.role == Transit::Role::kFlush)
-    flush_has_ended(transit.request, transit.code);
   if (completion.valid()) {
     if (transit.code == Code::kOk)
       process.shadow.succeeded(completion.value, 1);
     else
       process.shadow.failed(completion.value);
-    if (process.nic.model().has_word(completion) && chance(ChoiceKind::kCopy))
-      process.nic.model().want_copy(completion);
   }
   process.shadow.ended();
-}
-
-// A fetch of that request's NIC from itself, for it and those that it is merged with. One that has failed tells the
-// stream all the same.
-void World::flush_has_ended(uint32_t request, Code code) {
-  for_each_merged(request, [&](uint32_t member) {
-    Side& side = state_->sides[member];
-    ++side.flush_acked;
-    if (code != Code::kOk && side.first_unflushed == 0)
-      side.first_unflushed = side.flush_acked;
-  });
 }
 
 // An operation of that request has failed.
@@ -459,17 +422,6 @@ void World::nic_changed(Process& process) {
       enable(fire_agent(process.rank, counter));
       process.firing.push_back(counter);
     }
-  }
-  if (!process.copying.empty() || !model.wanted_copies().empty()) {
-    for (const uint32_t counter : process.copying)
-      disable(copy_agent(process.rank, counter));
-    process.copying.assign(model.wanted_copies().begin(), model.wanted_copies().end());
-    if (std::any_of(process.copying.begin(), process.copying.end(),
-                    [&](uint32_t counter) { return !model.is_open({counter}); }))
-      find(Finding::kOrder, "NIC",
-           "rank " + std::to_string(process.rank) + ": a counter that is closed is to be copied");
-    for (const uint32_t counter : process.copying)
-      enable(copy_agent(process.rank, counter));
   }
   set_enabled(agent(process.rank, kPostAgent), process.nic.can_arrive());
   process.overflow_idle = false;

@@ -12,7 +12,6 @@ const char* role_name(Transit::Role role) {
     case Transit::Role::kDone: return "done word";
     case Transit::Role::kFlag: return "flag";
     case Transit::Role::kMail: return "mail";
-    case Transit::Role::kFlush: return "flush";
   }
   return "";
 }
@@ -29,7 +28,6 @@ const char* step_name(StepKind kind) {
     case StepKind::kLand: return "land";
     case StepKind::kCount: return "count";
     case StepKind::kAck: return "ack";
-    case StepKind::kCopy: return "copy";
     case StepKind::kMail: return "mail";
     case StepKind::kLoss: return "loss";
     case StepKind::kKeepUp: return "keep up";
@@ -70,7 +68,6 @@ std::string World::describe(uint32_t agent) const {
     case StepKind::kLoss:
       return who + "its NIC finds that rank " + std::to_string(process.unfound.front()) + " has ended";
     case StepKind::kRing: return who + "a ring lands on " + describe(process, nic::CounterId{index});
-    case StepKind::kCopy: return who + describe(process, nic::CounterId{index}) + " is copied to memory";
     default: {
       const nic::CounterId counter{index};
       const NicModel& model = process.nic.model();
@@ -135,12 +132,10 @@ std::string World::describe(const Process& process, const nic::Op& op) const {
 std::string World::describe(const Process& process, nic::CounterId counter) const {
   for (const uint32_t request : process.requests) {
     const core::Request* core = state_->sides[request].core;
-    if (core != nullptr && (core->trigger == counter || core->completion == counter || core->written == counter ||
-                            core->flushed == counter))
+    if (core != nullptr && (core->trigger == counter || core->completion == counter || core->written == counter))
       return std::string("the ") +
              (core->trigger == counter   ? "trigger"
               : core->written == counter ? "writes'"
-              : core->flushed == counter ? "flushes'"
                                          : "completion") +
              " counter of (" + exchange_.describe({request}) + ")";
   }

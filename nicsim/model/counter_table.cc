@@ -1,7 +1,5 @@
 #include "nicsim/model/counter_table.h"
 
-#include <algorithm>
-#include <atomic>
 #include <string>
 
 namespace lanyard::nicsim {
@@ -15,7 +13,6 @@ Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
 }  // namespace
 
 CounterTable::CounterTable(uint32_t most) : most_(most), counters_(most) {
-  wanted_copies_.reserve(most);
   for (uint32_t i = 0; i + 1 < most; ++i)
     counters_[i].next_free = i + 1;
 }
@@ -40,34 +37,10 @@ Status CounterTable::remove(CounterId id) {
     return {Code::kInvalidState,
             "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
   counter.open = false;
-  std::erase(wanted_copies_, id.value);
   counter.next_free = free_;
   free_ = id.value;
   --open_;
   return {};
-}
-
-Status CounterTable::set_word(CounterId id, uint64_t* word) {
-  if (!is_open(id))
-    return no_counter();
-  if (word == nullptr || reinterpret_cast<uintptr_t>(word) % sizeof *word != 0)
-    return {Code::kInvalidArgument, "a counter's word is 8 bytes, aligned to 8"};
-  if (counters_[id.value].word != nullptr)
-    return {Code::kInvalidState, "the counter has a word"};
-  counters_[id.value].word = word;
-  copy_out(id);
-  return {};
-}
-
-void CounterTable::want_copy(CounterId id) {
-  if (has_word(id) && std::find(wanted_copies_.begin(), wanted_copies_.end(), id.value) == wanted_copies_.end())
-    wanted_copies_.push_back(id.value);
-}
-
-void CounterTable::copy_out(CounterId id) {
-  std::erase(wanted_copies_, id.value);
-  std::atomic_ref<uint64_t>(*counters_[id.value].word)
-      .store(nic::to_word(counters_[id.value].value), std::memory_order_release);
 }
 
 }  // namespace lanyard::nicsim

@@ -66,7 +66,6 @@ Status NicModel::reset(CounterId id) {
   if (!is_open(id))
     return no_counter();
   counters_[id].value = {};
-  counters_.want_copy(id);
   return {};
 }
 
@@ -76,7 +75,6 @@ Status NicModel::set(CounterId id, uint64_t value) {
   if (value > kMaxSuccess)
     return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
   counters_[id].value.success = value;
-  counters_.want_copy(id);
   release_ready(id);
   return {};
 }
@@ -87,7 +85,6 @@ Status NicModel::set_error(CounterId id, uint32_t value) {
   if (value > kMaxFailure)
     return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
   counters_[id].value.failure = value;
-  counters_.want_copy(id);
   release_ready(id);
   return {};
 }
@@ -100,8 +97,6 @@ void NicModel::ring(CounterId id, uint64_t value) {
 void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
   CounterValue& value = counters_[id].value;
   value.success = (value.success + success) & kMaxSuccess;  // a register of 48 bits: it wraps
-  if (value.failure == 0 && failure > 0)
-    counters_.want_copy(id);
   value.failure = std::min(kMaxFailure, value.failure + failure);
   release_ready(id);
 }
@@ -276,7 +271,6 @@ std::optional<Launch> NicModel::start(const Op& op) {
     use(op, -1);
     CounterValue& value = counters_[op.counter].value;
     value = {.failure = limits_.set_clears_failures ? 0 : value.failure};
-    counters_.want_copy(op.counter);
     advance(op.counter, op.value, 0);
     if (witness_ != nullptr)
       witness_->ended(op, Code::kOk, counters_[op.counter].value);
@@ -374,8 +368,6 @@ void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
     failures_.add({op.context, code, op.remote.peer});
   if (op.completion.valid())
     advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
-  if (op.write_back)
-    counters_.want_copy(op.completion);
   if (witness_ != nullptr)
     witness_->ended(op, code, op.completion.valid() ? counters_[op.completion].value : CounterValue{});
 }

@@ -91,10 +91,6 @@ class NicModel {
   // success = value, or failure = value; the other part stays. Errors as add() and add_error().
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
-  // As Nic::set_word. The copy itself is a step, see below.
-  Status set_word(nic::CounterId counter, uint64_t* word) { return counters_.set_word(counter, word); }
-  // The counter, if it has a word, is to be copied there.
-  void want_copy(nic::CounterId counter) { counters_.want_copy(counter); }
   // A doorbell has landed: adds like a register of 48 bits. Rings of closed counters vanish.
   void ring(nic::CounterId counter, uint64_t value);
   // kInvalidState where there is a region of options.key. Regions with such keys allocate.
@@ -157,11 +153,6 @@ class NicModel {
   // Requires held() > 0 and room_in_flight().
   std::optional<Launch> start_held();
   bool room_in_flight() const { return free_in_flight_ != kNone; }
-  // Counters that are to be copied to their words (N10), in no order; copy_out() does it for one of them.
-  std::span<const uint32_t> wanted_copies() const { return counters_.wanted_copies(); }
-  void copy_out(nic::CounterId counter) { counters_.copy_out(counter); }
-  bool has_word(nic::CounterId counter) const { return counters_.has_word(counter); }
-  bool is_copied(nic::CounterId counter) const { return counters_.is_copied(counter); }
   uint32_t in_flight() const { return in_flight_; }
 
   // ---- Arrivals
@@ -204,7 +195,6 @@ class NicModel {
   struct Open {
     const NicModel& model;
     bool has_counter(nic::CounterId id) const { return model.is_open(id); }
-    bool has_word(nic::CounterId id) const { return model.has_word(id); }
     bool has_peer(uint32_t) const { return true; }
     bool misaligned(nic::RemoteKey) const { return false; }
     nic::Extent extent(nic::RegionId id) const {

@@ -194,8 +194,6 @@ class Engine {
     Card& card = card_of(rank);
     card.fires_until = std::max(card.fires_until, now_) + costs_.fire;
     const Picoseconds done = card.fires_until + costs_.own_word;
-    if (entry.own && entry.word == kNone)  // a fetch: what a word of one's own costs, and its answer nothing more
-      return push(done, rank, Kind::kCompletion, index);
     if (entry.own)
       return raise(rank, entry.word, done, words_of(rank)[entry.word].value + 1);
     const Picoseconds starts = std::max(card.fires_until, card.transmits_until);
@@ -231,8 +229,6 @@ class Engine {
   void complete(uint32_t rank, uint32_t index) {
     const Entry& entry = job_.program(rank).entries[index];
     count(rank, entry.completion, 1);
-    if (entry.copy != kNone)
-      raise(rank, entry.copy, now_ + costs_.own_word, counters_[processes_[rank].counters + entry.completion]);
   }
 
   // ---- Stream

@@ -153,15 +153,10 @@ class Recorder {
     const auto found = indices_.find(op.context);
     LANYARD_CHECK(found != indices_.end(), "an operation's context is its request");
     entry.request = found->second;
-    const core::Request& request = *requests_[entry.request];
     if (op.completion.valid())
       entry.completion = static_cast<uint16_t>(op.completion.value);
-    if (op.write_back)
-      entry.copy = word(request.done.address);
     entry.delivery = op.level == nic::CompletionLevel::kDelivery;
     entry.own = op.remote.peer == kSelf;
-    if (op.kind == nic::OpKind::kAtomic && op.atomic == nic::AtomicKind::kFetchSum)
-      return entry;  // nobody looks at the word
     if (entry.own) {
       entry.word = word(nic_.address_of(op.remote.key, op.remote.offset));
     } else {

@@ -33,7 +33,6 @@ struct Entry {
   uint32_t step = 0;
   uint32_t before = 0;
   uint16_t completion = kNone;
-  uint16_t copy = kNone;  // the word that the completion counter is copied to when it completes
   bool delivery = false;  // completes once the data is visible
   bool own = false;       // it raises the process's own `word`, if there is one, and nothing else
   uint16_t word = kNone;

@@ -14,7 +14,6 @@ RecordingNic::RecordingNic(uint64_t max_message_bytes) {
   caps_.max_message_bytes = max_message_bytes;
   caps_.doorbell_mmio_add = true;  // as on Slingshot
   caps_.cancel = true;             // so that triggers count from 0, though Slingshot takes nothing back
-  caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
   caps_.counters_count_both = true;
 }
@@ -31,11 +30,6 @@ nic::CounterId RecordingNic::counter_of_bell(const uint64_t* word) const {
 Result<nic::CounterId> RecordingNic::open_counter() {
   bells_.push_back(0);
   return nic::CounterId{counters() - 1};
-}
-
-Status RecordingNic::set_word(nic::CounterId, uint64_t* word) {
-  *word = nic::to_word({});
-  return {};
 }
 
 Result<nic::Doorbell> RecordingNic::doorbell(nic::CounterId counter, nic::DoorbellKind kind) {

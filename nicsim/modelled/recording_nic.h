@@ -43,7 +43,6 @@ class RecordingNic final : public nic::Nic {
   Status add(nic::CounterId, uint64_t) override { return {}; }
   Status add_error(nic::CounterId, uint32_t) override { return {}; }
   Status reset(nic::CounterId) override { return {}; }
-  Status set_word(nic::CounterId, uint64_t* word) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
   Status deregister_region(nic::RegionId) override { return {}; }

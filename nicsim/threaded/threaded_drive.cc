@@ -32,7 +32,6 @@ size_t ThreadedNic::drive() {
   if (mover_ != nullptr)
     steps += mover_->poll();
   steps += fire_ready();
-  steps += copy_words();
   watch_moves();
   publish(steps);
   if (heard_) [[unlikely]]
@@ -91,16 +90,6 @@ size_t ThreadedNic::fire_ready() {
       carry(*launch);
     ++steps;
   }
-  return steps;
-}
-
-size_t ThreadedNic::copy_words() {
-  const size_t steps = model_.wanted_copies().size();
-  // As in fire_ready(): whoever sees the word sees the failures that came before it.
-  if (steps > 0)
-    failures_.store(model_.failures(), std::memory_order_release);
-  while (!model_.wanted_copies().empty())
-    model_.copy_out({model_.wanted_copies().back()});
   return steps;
 }
 

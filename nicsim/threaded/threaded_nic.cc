@@ -45,7 +45,6 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
   caps_.cancel = true;
-  caps_.counter_write_back = true;
   caps_.target_count_means_visible = true;
   caps_.counters_count_both = true;
   caps_.device_memory = mover_ != nullptr;
@@ -108,9 +107,7 @@ Status ThreadedNic::close_counter(CounterId counter) {
 Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   Driving driving(*this);
   publish(read_doorbells());  // what was rung before this call counts
-  const Result<nic::CounterValue> value = model_.read(counter);
-  model_.want_copy(counter);
-  return value;
+  return model_.read(counter);
 }
 
 Status ThreadedNic::add(CounterId counter, uint64_t value) {
@@ -139,11 +136,6 @@ Status ThreadedNic::set(CounterId counter, uint64_t value) {
 Status ThreadedNic::set_error(CounterId counter, uint32_t value) {
   Driving driving(*this);
   return model_.set_error(counter, value);
-}
-
-Status ThreadedNic::set_word(CounterId counter, uint64_t* word) {
-  Driving driving(*this);
-  return model_.set_word(counter, word);
 }
 
 // Who calls a listener has the right to drive, so nobody is calling it now.

@@ -59,7 +59,6 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   // As NicModel's.
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
-  Status set_word(nic::CounterId counter, uint64_t* word) override;
   Status listen(nic::CounterId counter, nic::Listener listener) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
@@ -110,9 +109,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
 
   size_t drive() LANYARD_REQUIRES(right_);
   // Whether something is to be done that is in the model already.
-  bool has_made_ready() const LANYARD_REQUIRES(right_) {
-    return model_.ready() || model_.held() > 0 || !model_.wanted_copies().empty();
-  }
+  bool has_made_ready() const LANYARD_REQUIRES(right_) { return model_.ready() || model_.held() > 0; }
   void publish(size_t steps) LANYARD_REQUIRES(right_);
   void tell_listener() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
@@ -132,7 +129,6 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void post_to_model(const nic::DeferredOp& deferred) LANYARD_REQUIRES(right_);
   void watch_moves() LANYARD_REQUIRES(right_);
   size_t fire_ready() LANYARD_REQUIRES(right_);
-  size_t copy_words() LANYARD_REQUIRES(right_);
   void ring(nic::CounterId counter, uint64_t value) LANYARD_REQUIRES(right_);
   void carry(const Launch& launch) LANYARD_REQUIRES(right_);
   void complete(const Packet& ack) LANYARD_REQUIRES(right_);

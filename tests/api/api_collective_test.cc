@@ -495,13 +495,11 @@ TEST_F(Collectives, AreAnExchangeOrSingleRequestsOnDemand) {
     const bool cannot = facts.count("lanyard_exchange_why") == 1;
     EXPECT_EQ(is_merged, merged && ranks() > 1 && !cannot);
     // Merged, with its two sets, a write a process, and a flag where senders raise those, and one done word; else a
-    // clear-to-send and two done words more. Where receivers flush each done word that tells of a message takes another
-    // entry.
-    const int flush = facts["lanyard_strategy"] == "loopback-flush" ? 1 : 0;
-    const bool flags = facts["lanyard_strategy"] != "target-counter" && flush == 0;
-    if (ranks() > 1 && facts["lanyard_strategy"] != "write-back") {
+    // clear-to-send and two done words more.
+    const bool flags = facts["lanyard_strategy"] == "sender-flag";
+    if (ranks() > 1) {
       EXPECT_EQ(facts["lanyard_entries"],
-                std::to_string(is_merged ? (flags ? 2 : 1) * (ranks() - 1) + 1 + flush : (4 + flush) * (ranks() - 1)));
+                std::to_string(is_merged ? (flags ? 2 : 1) * (ranks() - 1) + 1 : 4 * (ranks() - 1)));
     }
     for (int round = 0; round < kRounds; ++round)
       run(barrier);

@@ -44,12 +44,8 @@ inline void hint_all(Requests& requests, const char* name) {
     EXPECT_TRUE(ok(hint(*requests.at(i), name)));
 }
 
-// Whether senders raise flags, or receivers flush.
-inline bool flags(Queue& queue) {
-  const std::string strategy = queue.info()["strategy"];
-  return strategy == "sender-flag" || strategy == "write-back";
-}
-inline bool flushes(Queue& queue) { return queue.info()["strategy"] == "loopback-flush"; }
+// Whether senders raise flags.
+inline bool flags(Queue& queue) { return queue.info()["strategy"] == "sender-flag"; }
 
 }  // namespace lanyard::api_test
 

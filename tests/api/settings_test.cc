@@ -138,10 +138,7 @@ TEST_F(SettingsTest, Strategy) {
   EXPECT_EQ(with("LANYARD_STRATEGY", "auto").strategy, std::nullopt);
   EXPECT_EQ(with("LANYARD_STRATEGY", "target-counter").strategy, Strategy::kTargetCounter);
   EXPECT_EQ(with("LANYARD_STRATEGY", "sender-flag").strategy, Strategy::kSenderFlag);
-  EXPECT_EQ(with("LANYARD_STRATEGY", "write-back").strategy, Strategy::kWriteBack);
-  EXPECT_EQ(with("LANYARD_STRATEGY", "loopback-flush").strategy, Strategy::kLoopbackFlush);
-  refused("LANYARD_STRATEGY", {"", "A", "flag", "auto "},
-          "auto or target-counter or sender-flag or write-back or loopback-flush");
+  refused("LANYARD_STRATEGY", {"", "A", "flag", "auto "}, "auto or target-counter or sender-flag");
 }
 
 TEST_F(SettingsTest, Deadline) {

@@ -30,6 +30,5 @@
 #include "tests/contract/nic_contract_prepared.h"
 #include "tests/contract/nic_contract_refusals.h"
 #include "tests/contract/nic_contract_threads.h"
-#include "tests/contract/nic_contract_words.h"
 
 #endif  // LANYARD_TESTS_NIC_CONTRACT_H_

@@ -285,38 +285,6 @@ TEST_P(NicContract, N4_OneCounterForSeveralRegions) {
   EXPECT_TRUE(reaches(self_arrived, 10));
 }
 
-// What strategy D relies on where a count does not mean that the data is visible: a fetch of the target's from itself,
-// set off by the count, has completed when it is.
-TEST_P(NicContract, N4_AFetchFromItselfFlushes) {
-  if (!start())
-    return;
-  if (!needs(nic(1).caps().fetching_atomics, "fetching atomics"))
-    return;
-  constexpr size_t kBytes = 4096;
-  constexpr uint64_t kRounds = 100;
-  Memory& source = memory(0, kBytes);
-  const CounterId arrived = counter(1);
-  const CounterId flushed = counter(1);
-  Memory& target = memory(1, kBytes, arrived);
-  Memory& words = memory(1, 24);
-  Op write = write_op(source, 0, target, 0, kBytes);
-  write.level = CompletionLevel::kTransmit;
-  Op fetch = atomic_op(AtomicKind::kFetchSum, words, 0, words, 8, flushed);
-  fetch.level = CompletionLevel::kTransmit;
-  fetch.fetch = {words.region, 16};
-  words.store(1);
-  for (uint64_t i = 1; i <= kRounds; ++i) {
-    source.fill(i, 0, kBytes);
-    post(when(arrived, i, fetch), 1);
-    issue(write);
-    ASSERT_TRUE(reaches(flushed, i, 1));
-    ASSERT_TRUE(target.holds(i, 0, kBytes)) << "message " << i;
-    EXPECT_EQ(words.load(8), i);
-    EXPECT_EQ(words.load(16), i - 1);
-  }
-  EXPECT_TRUE(reaches(arrived, kRounds, 1));
-}
-
 // A region of no bytes is a mere counter that others can ring.
 TEST_P(NicContract, N4_RegionOfNoBytes) {
   if (!start())

@@ -247,32 +247,6 @@ TEST_P(NicContract, N14_CounterOperations) {
   EXPECT_TRUE(is_ok(close(sum)));
 }
 
-// A copy of a counter is asked for by what completes on its trigger (N10).
-TEST_P(NicContract, N14_WriteBack) {
-  if (!start() || !needs(nic().caps().counter_write_back, "counter_write_back"))
-    return;
-  Memory& one = memory(0, 8);
-  Memory& sum = memory(1, 8);
-  one.store(1);
-  const CounterId trigger = counter();
-  const CounterId done = counter();
-  const CounterId plain = counter();
-  uint64_t word = 0;
-  ASSERT_TRUE(is_ok(nic().set_word(done, &word)));
-  Op op = sum_op(one, 0, sum, 0, plain);
-  op.write_back = true;
-  refused({Code::kInvalidArgument}, "a counter without a word", [&] { return nic().prepare(op).status(); });
-  op.completion = done;
-  const PreparedId prepared = prepare(op);
-  refuse_posting({Code::kInvalidArgument}, "another trigger", {prepared, trigger, 1});
-  post_prepared({prepared, done, 1});
-  add(done, 1);
-  ASSERT_TRUE(reaches(done, 2));
-  EXPECT_TRUE(eventually([&] {
-    return nic::from_word(std::atomic_ref(word).load(std::memory_order_acquire)) == CounterValue{2, 0};
-  }));
-}
-
 // More than any table begins with, given back in another order; places are used again, ids are not.
 TEST_P(NicContract, N14_ManyAtATime) {
   if (!start())

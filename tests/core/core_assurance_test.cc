@@ -43,7 +43,7 @@ class LaggingNic final : public nic::ForwardingNic {
   std::atomic<bool> lags_;
 };
 
-class Assurance : public ::testing::TestWithParam<Strategy> {
+class Assurance : public ::testing::Test {
  protected:
   void build(bool lagging, bool ready = false) {
     for (auto& rank : ranks_)
@@ -52,7 +52,7 @@ class Assurance : public ::testing::TestWithParam<Strategy> {
     for (uint32_t rank = 0; rank < 2; ++rank) {
       nics_[rank] = std::make_unique<LaggingNic>(fabric_->nic(rank), lagging && rank == 0);
       ranks_[rank] = std::make_unique<LocalJob::Rank>(*nics_[rank], rank, mail_,
-                                                      LocalJobOptions{.local = {}, .strategy = GetParam()});
+                                                      LocalJobOptions{.local = {}, .strategy = Strategy::kSenderFlag});
     }
     send = &sender().send(1, 7, kBytes, ready);
     receive = &receiver().receive(0, 7, kBytes);
@@ -110,7 +110,7 @@ class Assurance : public ::testing::TestWithParam<Strategy> {
   Request* receive = nullptr;
 };
 
-TEST_P(Assurance, AReceiverAsksOnceAWait) {
+TEST_F(Assurance, AReceiverAsksOnceAWait) {
   build(false);
   for (int i = 0; i < 3; ++i) {
     const uint64_t before = cards();
@@ -127,7 +127,7 @@ TEST_P(Assurance, AReceiverAsksOnceAWait) {
   }
 }
 
-TEST_P(Assurance, OneQuestionIsForAllStartsSinceTheLast) {
+TEST_F(Assurance, OneQuestionIsForAllStartsSinceTheLast) {
   build(false);
   const uint64_t before = cards();
   for (int i = 0; i < 3; ++i)
@@ -136,7 +136,7 @@ TEST_P(Assurance, OneQuestionIsForAllStartsSinceTheLast) {
   EXPECT_EQ(cards() - before, 2u);
 }
 
-TEST_P(Assurance, AWriteThatFailedIsToldBeforeTheQueueIsSettled) {
+TEST_F(Assurance, AWriteThatFailedIsToldBeforeTheQueueIsSettled) {
   build(false, true);
   take_memory_away();
   start();
@@ -146,7 +146,7 @@ TEST_P(Assurance, AWriteThatFailedIsToldBeforeTheQueueIsSettled) {
   EXPECT_EQ(failed(), receive);
 }
 
-TEST_P(Assurance, FailuresThatLagAreWaitedFor) {
+TEST_F(Assurance, FailuresThatLagAreWaitedFor) {
   build(true, true);
   take_memory_away();
   start();
@@ -162,7 +162,7 @@ TEST_P(Assurance, FailuresThatLagAreWaitedFor) {
 }
 
 // The sender is a start ahead, which waits for the receiver, which waits for the answer.
-TEST_P(Assurance, AnAnswerDoesNotWaitForALaterStart) {
+TEST_F(Assurance, AnAnswerDoesNotWaitForALaterStart) {
   build(true);
   transfer();
   sender().start(std::array{send});
@@ -179,15 +179,13 @@ TEST_P(Assurance, AnAnswerDoesNotWaitForALaterStart) {
 }
 
 // Whoever frees a send right after its stream has passed the wait does not know yet how it ended.
-TEST_P(Assurance, ASendThatIsFreedTellsNothingBeforeItIsKnown) {
+TEST_F(Assurance, ASendThatIsFreedTellsNothingBeforeItIsKnown) {
   for (const bool fails : {true, false}) {
     build(true, true);
     if (fails)
       take_memory_away();
     start();
     receiver().synchronize();
-    if (GetParam() == Strategy::kWriteBack && fails)
-      return;  // its wait does not pass before it is told
     sender().synchronize();
     EXPECT_FALSE(settled());
     EXPECT_TRUE(works(sender().matcher.free(*send)));
@@ -203,7 +201,7 @@ TEST_P(Assurance, ASendThatIsFreedTellsNothingBeforeItIsKnown) {
   }
 }
 
-TEST_P(Assurance, ASendThatWasFreedIsAnswerEnough) {
+TEST_F(Assurance, ASendThatWasFreedIsAnswerEnough) {
   build(false);
   transfer();
   EXPECT_TRUE(works(sender().matcher.free(*send)));
@@ -212,7 +210,7 @@ TEST_P(Assurance, ASendThatWasFreedIsAnswerEnough) {
   EXPECT_EQ(failed(), nullptr);
 }
 
-TEST_P(Assurance, AReceiveThatWasFreedOwesNothing) {
+TEST_F(Assurance, AReceiveThatWasFreedOwesNothing) {
   build(false);
   transfer();
   EXPECT_FALSE(settled());
@@ -222,7 +220,7 @@ TEST_P(Assurance, AReceiveThatWasFreedOwesNothing) {
   EXPECT_EQ(sender().matcher.owes(), 0u);
 }
 
-TEST_P(Assurance, WhoCannotAskIsTold) {
+TEST_F(Assurance, WhoCannotAskIsTold) {
   build(false);
   transfer();
   break_mail_down();
@@ -231,7 +229,7 @@ TEST_P(Assurance, WhoCannotAskIsTold) {
   EXPECT_EQ(failed(), receive);
 }
 
-TEST_P(Assurance, WhoWillNotAnswerIsNotWaitedFor) {
+TEST_F(Assurance, WhoWillNotAnswerIsNotWaitedFor) {
   build(true);
   transfer();
   EXPECT_FALSE(settled());
@@ -243,7 +241,7 @@ TEST_P(Assurance, WhoWillNotAnswerIsNotWaitedFor) {
 }
 
 // The start on the first queue failed, and nobody knows yet; a start on a second one does not hide it.
-TEST_P(Assurance, AStartOnAnotherQueueHidesNoFailure) {
+TEST_F(Assurance, AStartOnAnotherQueueHidesNoFailure) {
   build(false, true);
   take_memory_away();
   start();
@@ -266,7 +264,7 @@ TEST_P(Assurance, AStartOnAnotherQueueHidesNoFailure) {
 }
 
 // Without a failure either queue is settled when its own starts are known to have gone well.
-TEST_P(Assurance, AStartOnAnotherQueueIsAskedForThere) {
+TEST_F(Assurance, AStartOnAnotherQueueIsAskedForThere) {
   build(false);
   transfer();
   gpu::HostStream other_stream;
@@ -281,11 +279,6 @@ TEST_P(Assurance, AStartOnAnotherQueueIsAskedForThere) {
   EXPECT_EQ(failed(), nullptr);
   EXPECT_TRUE(works(receiver().matcher.free(*receive)));
 }
-
-INSTANTIATE_TEST_SUITE_P(Of, Assurance, ::testing::Values(Strategy::kSenderFlag, Strategy::kWriteBack),
-                         [](const auto& info) {
-                           return info.param == Strategy::kSenderFlag ? "SenderFlag" : "WriteBack";
-                         });
 
 // The receiver's card knows by itself.
 class NoAssurance : public Assurance {};
@@ -316,12 +309,12 @@ TEST_P(NoAssurance, ASendThatIsFreedTellsOfAFailureThatIsKnownLater) {
 INSTANTIATE_TEST_SUITE_P(Of, NoAssurance, ::testing::Values(Strategy::kTargetCounter));
 
 // More operations fail than the card keeps records of, before anybody looks: whose the rest were is not known.
-class LostRecords : public ::testing::TestWithParam<Strategy> {
+class LostRecords : public ::testing::Test {
  protected:
   static constexpr uint64_t kKept = 8, kPieces = 20;
 
   LostRecords() {
-    LocalJobOptions options{.local = {}, .strategy = GetParam()};
+    LocalJobOptions options{.local = {}, .strategy = Strategy::kSenderFlag};
     options.local.limits.max_message_bytes = 1;
     options.local.limits.kept_failures = kKept;
     job = std::make_unique<LocalJob>(2, options);
@@ -358,7 +351,7 @@ class LostRecords : public ::testing::TestWithParam<Strategy> {
   std::array<Request*, 2> sends{}, receives{};
 };
 
-TEST_P(LostRecords, NobodySaysThatAllWentWell) {
+TEST_F(LostRecords, NobodySaysThatAllWentWell) {
   LocalJob::Rank& receiver = (*job)[1];
   std::vector<const Request*> failed;
   EXPECT_TRUE(eventually([&] {
@@ -378,9 +371,7 @@ TEST_P(LostRecords, NobodySaysThatAllWentWell) {
 }
 
 // Nor does who frees its send: what it leaves behind is a failure, as far as anybody knows.
-TEST_P(LostRecords, ASendThatIsFreedMayHaveFailed) {
-  if (GetParam() == Strategy::kWriteBack)
-    GTEST_SKIP() << "the wait of a send that failed does not pass";
+TEST_F(LostRecords, ASendThatIsFreedMayHaveFailed) {
   ASSERT_TRUE(eventually([&] { return (*job)[0].stream.poll(); }, false));
   for (Request* send : sends)
     EXPECT_TRUE(works((*job)[0].matcher.free(*send)));
@@ -389,10 +380,6 @@ TEST_P(LostRecords, ASendThatIsFreedMayHaveFailed) {
     (*job)[1].endpoint.release(*receive);
   EXPECT_TRUE(eventually([&] { return (*job)[1].stream.poll(); }));
 }
-INSTANTIATE_TEST_SUITE_P(Of, LostRecords, ::testing::Values(Strategy::kSenderFlag, Strategy::kWriteBack),
-                         [](const auto& info) {
-                           return info.param == Strategy::kSenderFlag ? "SenderFlag" : "WriteBack";
-                         });
 
 }  // namespace
 }  // namespace lanyard

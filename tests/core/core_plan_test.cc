@@ -213,32 +213,6 @@ TEST(Strategy, FollowsWhatTheNicPromises) {
   EXPECT_EQ(core::strategy_for(caps), core::Strategy::kTargetCounter);
   caps.target_count_means_visible = false;
   EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag);
-  EXPECT_NE(core::obstacle(core::Strategy::kWriteBack, caps), nullptr);
-  caps.counter_write_back = true;
-  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kWriteBack) << "one entry less";
-  EXPECT_EQ(core::obstacle(core::Strategy::kWriteBack, caps), nullptr);
-  caps.write_back_entries = 1;
-  EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag) << "and no trip over the card itself";
-}
-
-// Strategy C: as B, but the flag has the sender's counter copied to its word, and there is no other.
-TEST(Plan, AWriteBackTakesThePlaceOfTheSendersOwnWord) {
-  PlanContext with = context(4);
-  with.strategy = core::Strategy::kWriteBack;
-  const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}};
-  Request send = request(Direction::kSend, 10, false);
-  send.written_back = true;
-  const std::vector<PlannedOp> plan = core::make_plan(send, keys, with);
-  ASSERT_EQ(plan.size(), 4u) << "three pieces and the flag";
-  for (size_t piece = 0; piece < 3; ++piece)
-    EXPECT_FALSE(plan[piece].op.op.write_back);
-  const nic::DeferredOp& flag = plan[3].op;
-  EXPECT_TRUE(flag.op.write_back);
-  EXPECT_EQ(flag.trigger, flag.op.completion);
-  EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
-  EXPECT_EQ(plan[3].step, 4u);
-  EXPECT_EQ(plan[3].before, 1u);
-  EXPECT_EQ(core::make_plan(request(Direction::kReceive, 10, false), keys, with).size(), 1u);
 }
 
 // Strategy B: the sender's NIC raises the receive's done word once all writes are delivered; a receive has no counter.
@@ -272,40 +246,6 @@ TEST(Plan, ASendersFlagComesAfterDelivery) {
   ready.ready = true;
   EXPECT_EQ(core::make_plan(request(Direction::kSend, 10, true), ready, with).size(), 5u);
   EXPECT_TRUE(core::make_plan(request(Direction::kReceive, 10, false), ready, with).empty());
-}
-
-// Strategy D: once everything has landed, and not before, a fetch from oneself, and after that the done word.
-TEST(Plan, AReceiveFlushesOnceAllHasLanded) {
-  PlanContext with = context(4);
-  with.strategy = core::Strategy::kLoopbackFlush;
-  with.fetched = {.address = nullptr, .region = {70}, .key = {700}, .offset = 32};
-  with.fetched_to = {.address = nullptr, .region = {70}, .key = {700}, .offset = 40};
-  for (const bool ready : {false, true}) {
-    const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .ready = ready};
-    Request receive = request(Direction::kReceive, 10, false);
-    receive.flushed = {74};
-    const std::vector<PlannedOp> plan = core::make_plan(receive, keys, with);
-    ASSERT_EQ(plan.size(), ready ? 2u : 3u);
-    const nic::DeferredOp& flush = plan[0].op;
-    EXPECT_EQ(flush.op.atomic, AtomicKind::kFetchSum);
-    EXPECT_EQ(flush.op.level, nic::CompletionLevel::kTransmit) << "where delivery is asked for it costs an entry more";
-    EXPECT_EQ(flush.op.remote.peer, kSelf);
-    EXPECT_EQ(flush.op.remote.offset, 32u);
-    EXPECT_EQ(flush.op.fetch.offset, 40u);
-    EXPECT_EQ(flush.op.completion, nic::CounterId{74});
-    EXPECT_EQ(flush.op.context, 42u);
-    EXPECT_EQ(flush.trigger, nic::CounterId{72});
-    EXPECT_EQ(threshold_of(receive, plan[0], 7), 3 * 7u);
-    expect_increment(plan[1], kSelf, 700, 24);
-    EXPECT_EQ(plan[1].op.trigger, nic::CounterId{74});
-    EXPECT_EQ(threshold_of(receive, plan[1], 7), 7u);
-
-    const std::vector<PlannedOp> send = core::make_plan(request(Direction::kSend, 10, ready), keys, with);
-    ASSERT_EQ(send.size(), 4u) << "as with A";
-    for (size_t piece = 0; piece < 3; ++piece)
-      EXPECT_EQ(send[piece].op.op.level, nic::CompletionLevel::kTransmit);
-    EXPECT_EQ(send[3].op.trigger, nic::CounterId{72});
-  }
 }
 
 // A wait is for the word's value after as many iterations as were started, from where it began.

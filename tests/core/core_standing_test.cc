@@ -217,10 +217,9 @@ TEST_P(Standing, AKernelStartsByItself) {
         std::atomic_ref<uint64_t>(*standing.bell.word).store(++*standing.rings, std::memory_order_release);
       }
       for (Request* request : side.both) {
-        const uint64_t wanted = *request->standing->count + (request->written_back ? request->completions : 1);
+        const uint64_t wanted = *request->standing->count + 1;
         const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-        while ((std::atomic_ref<uint64_t>(*request->done.address).load(std::memory_order_acquire) & gpu::kCountBits) <
-               wanted) {
+        while (request->done.read() < wanted) {
           ASSERT_LT(LocalJob::Clock::now(), end) << "iteration " << i;
           std::this_thread::yield();
         }
@@ -271,8 +270,6 @@ TEST_P(Standing, FreeingGivesEverythingBack) {
 INSTANTIATE_TEST_SUITE_P(All, Standing,
                          ::testing::Values(Setting{.name = "TargetCounter"},
                                            Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag},
-                                           Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack},
-                                           Setting{.name = "LoopbackFlush", .strategy = core::Strategy::kLoopbackFlush},
                                            Setting{.name = "Pieces", .max_message = 20},
                                            Setting{.name = "EightEntries", .depth = 8},
                                            Setting{.name = "TwoEntries", .depth = 2},
@@ -376,9 +373,7 @@ TEST_P(StandingReady, AReceiveWhoseSenderIsFreedIsTold) {
 INSTANTIATE_TEST_SUITE_P(
     All, StandingReady,
     ::testing::Values(Setting{.name = "TargetCounter", .ready = true},
-                      Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag, .ready = true},
-                      Setting{.name = "WriteBack", .strategy = core::Strategy::kWriteBack, .ready = true},
-                      Setting{.name = "LoopbackFlush", .strategy = core::Strategy::kLoopbackFlush, .ready = true}),
+                      Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag, .ready = true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -106,8 +106,7 @@ class ManualStream final : public gpu::Stream {
     const auto seen = [&] { return std::atomic_ref<uint64_t>(*item.op.word).load(); };
     switch (item.op.kind) {
       case Op::Kind::kWait64: return seen() < item.op.value;
-      case Op::Kind::kWaitCount64: return (seen() & gpu::kCountBits) < item.op.value;
-      case Op::Kind::kWaitNext64: return (seen() & gpu::kCountBits) < *item.op.count + item.op.value;
+      case Op::Kind::kWaitNext64: return seen() < *item.op.count + item.op.value;
       default: return false;
     }
   }
@@ -125,7 +124,6 @@ class ManualStream final : public gpu::Stream {
       case Op::Kind::kPack: static_cast<const gpu::Packing*>(item.op.object)->pack(item.op.value); return;
       case Op::Kind::kUnpack: static_cast<const gpu::Packing*>(item.op.object)->unpack(item.op.value); return;
       case Op::Kind::kWait64:
-      case Op::Kind::kWaitCount64:
       case Op::Kind::kStartLane:
       case Op::Kind::kWaitLane: return;
     }

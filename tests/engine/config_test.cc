@@ -17,11 +17,12 @@ TEST(Config, TextComesBackAsItWas) {
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);
   }
-  for (const char* text : {"program=0-1:16/p0_s0_w0_y/s0r_w0r_u0_y",
-                           "program=0-0:0t3p8rsg/m0.0r_x0.0r_s0.0r-_q2_s0+_w0-_c0_f0_q0_y,depth=3",
-                           "program=0-1:8r_1-0:8/o1_a0/o0_a1,write-back,kills", "program=0-1:9t1h3g/m0_x0-_t0/m0r_x0r-",
-                           "program=0-1:8t1i1_1-0:8t2i2j1/s0.1r_w0.1r_y/s0r.1_w0r.1_y",
-                           "program=0-1:8t1i1aj2b_1-0:8t2i2bj1/s0.1r_w0.1r_y/s0r.1_w0r.1_y"}) {
+  for (const char* text :
+       {"program=0-1:16/p0_s0_w0_y/s0r_w0r_u0_y",
+        "program=0-0:0t3p8rsg/m0.0r_x0.0r_s0.0r-_q2_s0+_w0-_c0_f0_q0_y,depth=3",
+        "program=0-1:8r_1-0:8/o1_a0/o0_a1,sender-flag,kills", "program=0-1:9t1h3g/m0_x0-_t0/m0r_x0r-",
+        "program=0-1:8t1i1_1-0:8t2i2j1/s0.1r_w0.1r_y/s0r.1_w0r.1_y",
+        "program=0-1:8t1i1aj2b_1-0:8t2i2bj1/s0.1r_w0.1r_y/s0r.1_w0r.1_y"}) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);

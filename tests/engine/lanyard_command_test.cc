@@ -103,8 +103,7 @@ TEST(Info, NamesEveryCardAndWhatAStartCosts) {
        {"LANYARD_NIC=sim\n  card         sim/shm", "504 of 504 free", "LANYARD_NIC=ofi", "LANYARD_NIC=cxi",
         "target-counter                2           2     2              1               32",
         "sender-flag                   3           3     1              0               32",
-        "loopback-flush                2           2     3              2               40                32",
-        "halo of 8 as one exchange, loopback-flush: 18 with sends, 10 with ready sends, 10 with two sets"})
+        "halo of 8 as one exchange, sender-flag: 25 with sends, 17 with ready sends, 17 with two sets"})
     EXPECT_NE(outcome.out.find(fact), std::string::npos) << fact << " in\n" << outcome.out;
 }
 
@@ -123,14 +122,14 @@ TEST(Model, SaysThatItIsModelledAndWhatBoundsIt) {
 TEST(Model, ALineOfCsvForEachOfASweep) {
   const Outcome outcome = lanyard("model --workload pingpong --bytes 8,1024 --send regular,ready --csv");
   EXPECT_EQ(outcome.status, 2);  // one kind of sends at a time
-  const Outcome sweep = lanyard("model --workload pingpong --bytes 8,1024 --strategy target-counter,write-back --csv");
+  const Outcome sweep = lanyard("model --workload pingpong --bytes 8,1024 --strategy target-counter,sender-flag --csv");
   EXPECT_EQ(sweep.status, 0) << sweep.err;
   size_t lines = 0;
   for (size_t at = sweep.out.find("\nmodelled,frontier,pingpong,2,1,"); at != std::string::npos;
        at = sweep.out.find("\nmodelled,frontier,pingpong,2,1,", at + 1))
     ++lines;
   EXPECT_EQ(lines, 4u) << sweep.out;
-  EXPECT_EQ(lanyard("model --workload pingpong --bytes 8,1024 --strategy target-counter,write-back --csv").out,
+  EXPECT_EQ(lanyard("model --workload pingpong --bytes 8,1024 --strategy target-counter,sender-flag --csv").out,
             sweep.out);
 }
 

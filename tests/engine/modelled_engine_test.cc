@@ -82,12 +82,6 @@ TEST(ModelledLowering, TakesTheShippedProtocolsEntries) {
   EXPECT_EQ(entries(false, true, Strategy::kTargetCounter), 17u);
   EXPECT_EQ(entries(true, false, Strategy::kSenderFlag), 24u);
   EXPECT_EQ(entries(false, false, Strategy::kSenderFlag), 32u);
-  EXPECT_EQ(entries(true, false, Strategy::kWriteBack), 16u);
-  EXPECT_EQ(entries(false, false, Strategy::kWriteBack), 24u);
-  EXPECT_EQ(entries(true, false, Strategy::kLoopbackFlush), 32u);
-  EXPECT_EQ(entries(false, false, Strategy::kLoopbackFlush), 40u);
-  EXPECT_EQ(entries(true, true, Strategy::kLoopbackFlush), 10u);
-  EXPECT_EQ(entries(false, true, Strategy::kLoopbackFlush), 18u);
 }
 
 TEST(ModelledLowering, SaysWhatTheProtocolRefuses) {
@@ -139,8 +133,6 @@ TEST(ModelledEngine, SenderRaisesTheFlagOnceItsWriteIsDelivered) {
   const Picoseconds both = kernel + c.ring + c.doorbell + write + flag;
   EXPECT_EQ(ends(one_way(c, 4096, true, Strategy::kSenderFlag, kernel), 1),
             std::vector<Picoseconds>{both + c.fire + c.own_word + c.wait});
-  EXPECT_EQ(ends(one_way(c, 4096, true, Strategy::kWriteBack, kernel), 1),
-            std::vector<Picoseconds>{both + c.own_word + c.wait});
 }
 
 TEST(ModelledEngine, HostThatPostsSlowerThanAllElseIsTheStep) {

@@ -235,14 +235,7 @@ class ModelledReference {
     const modelled::Landing landing = program(link.rank).landings[link.request][static_cast<size_t>(entry.part)];
     if (entry.completion != modelled::kNone)
       at(now_ + (entry.delivery ? costs.delivery : 0) + latency(link.rank, rank), rank, what(kCompletion, index),
-         [this, rank, &entry] {
-           if (entry.copy != modelled::kNone) {
-             const uint64_t value = ranks_[rank].counters[entry.completion].value + 1;
-             raise(rank, entry.copy, now_ + job_.costs.own_word, value - copied_[{rank, entry.copy}]);
-             copied_[{rank, entry.copy}] = value;
-           }
-           count(rank, entry.completion, 1);
-         });
+         [this, rank, &entry] { count(rank, entry.completion, 1); });
     if (landing.word != modelled::kNone)
       raise(link.rank, landing.word, now_ + costs.own_word, 1);
     if (landing.counter != modelled::kNone)
@@ -254,7 +247,6 @@ class ModelledReference {
   std::vector<Picoseconds> ends_;
   std::vector<Rank> ranks_;
   std::vector<Card> cards_;
-  std::map<std::pair<uint32_t, uint16_t>, uint64_t> copied_;  // what a counter's copy was last given
   std::priority_queue<Pending> events_;
   uint64_t sequence_ = 0;
   Picoseconds now_ = 0;

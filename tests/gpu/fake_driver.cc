@@ -245,13 +245,13 @@ void FakeDriver::write(DeviceAddress address, uint64_t value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
 }
 
-void FakeDriver::await(DeviceAddress address, uint64_t bits, uint64_t value, DeviceAddress released_address) {
+void FakeDriver::await(DeviceAddress address, uint64_t value, DeviceAddress released_address) {
   uint64_t* const word = word_at(address);
   uint64_t* const released = released_address == 0 ? nullptr : word_at(released_address);
   if (word == nullptr)
     return;
   for (int turn = 0; !stopping_ && !lost_; ++turn) {
-    if ((std::atomic_ref(*word).load(std::memory_order_acquire) & bits) >= value)
+    if (std::atomic_ref(*word).load(std::memory_order_acquire) >= value)
       return;
     if (released != nullptr && std::atomic_ref(*released).load() != 0)
       return;
@@ -277,7 +277,7 @@ Status FakeDriver::run_memory_ops(StreamHandle stream, std::span<const gpu::Memo
       if (op.kind == gpu::MemoryOp::Kind::kWrite) {
         write(op.word, op.value);
       } else {
-        await(op.word, ~uint64_t{0}, op.value, 0);
+        await(op.word, op.value, 0);
       }
     }
   });
@@ -377,13 +377,13 @@ void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments
     } else if (name == "store") {
       write(word, value);
     } else if (name == "wait") {
-      await(word, extra, value, arguments.released);
+      await(word, value, arguments.released);
     } else if (uint64_t* const count = word_at(value); count != nullptr) {
       const uint64_t next = std::atomic_ref(*count).fetch_add(extra) + extra;
       if (name == "store_next") {
         write(word, next);
       } else {
-        await(word, gpu::kCountBits, next, arguments.released);
+        await(word, next, arguments.released);
       }
     }
   }

@@ -157,7 +157,7 @@ class FakeDriver final : public gpu::Driver {
   // The device's memory, for another one.
   void map_anew(int device);
   uint64_t* word_at(gpu::DeviceAddress address);
-  void await(gpu::DeviceAddress word, uint64_t bits, uint64_t value, gpu::DeviceAddress released);
+  void await(gpu::DeviceAddress word, uint64_t value, gpu::DeviceAddress released);
   void write(gpu::DeviceAddress word, uint64_t value);
   void run_on_words(size_t kernel, const gpu::WordArguments& arguments);
   void pack(const gpu::PackArguments& arguments);

@@ -152,16 +152,6 @@ TEST_P(StreamContract, WhatWasWrittenBeforeTheFlagIsSeenAfterTheWait) {
   EXPECT_EQ(wrong, 0u);
 }
 
-TEST_P(StreamContract, AWaitForACountLooksAtNothingElseInTheWord) {
-  uint64_t* const word = words();
-  constexpr uint64_t kMark = uint64_t{1} << 63, kFailures = uint64_t{3} << 48;
-  store(word, kMark | kFailures | 41);
-  enqueue({{.kind = Kind::kWaitCount64, .word = word, .value = 42}});
-  settle(stream());
-  store(word, kMark | 42);
-  EXPECT_TRUE(runs_empty());
-}
-
 TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
   Result<uint64_t*> count = stream().take_count(10);
   if (count.status().code() == Code::kUnsupported)

@@ -108,21 +108,6 @@ TEST(NicModelDescriptors, StayInsideTheRegionsThatTheyName) {
   EXPECT_EQ(code(0, 1), Code::kNotFound);
 }
 
-// ---- Words (N10)
-
-// What was to be copied of a counter goes with it: the next counter of that id may have no word.
-TEST(NicModelWords, AClosedCounterIsNotCopied) {
-  Card card;
-  uint64_t word = 0;
-  const CounterId first = card.counter();
-  ASSERT_TRUE(card.model.set_word(first, &word).ok());
-  ASSERT_TRUE(card.model.reset(first).ok());
-  ASSERT_EQ(card.model.wanted_copies().size(), 1u);
-  ASSERT_TRUE(card.model.close_counter(first).ok());
-  EXPECT_EQ(card.counter(), first);
-  EXPECT_TRUE(card.model.wanted_copies().empty());
-}
-
 // ---- Thresholds and order (N1, N2)
 
 TEST(NicModelOrder, ByThresholdThenByAge) {

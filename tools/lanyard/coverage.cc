@@ -44,7 +44,6 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kEarlyAck: return "early acks";
     case ChoiceKind::kKill: return "kills";
     case ChoiceKind::kSlow: return "slowness";
-    case ChoiceKind::kCopy: return "copies unasked";
     case ChoiceKind::kScarce: return "scarcity";
     case ChoiceKind::kLeave: return "failures left behind";
     case ChoiceKind::kLateEvent: return "late events";
@@ -86,9 +85,9 @@ std::string Coverage::to_string() const {
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (const ChoiceKind kind :
        {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
-        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kCopy,
-        ChoiceKind::kLeave, ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck,
-        ChoiceKind::kLateEvent, ChoiceKind::kLateData, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kLeave,
+        ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck, ChoiceKind::kLateEvent,
+        ChoiceKind::kLateData, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

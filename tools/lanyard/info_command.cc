@@ -83,7 +83,6 @@ size_t entries(Strategy strategy, core::Direction direction, bool ready) {
   request.transfer.direction = direction;
   request.transfer.bytes = 8;
   request.matched_bytes = 8;
-  request.written_back = strategy == Strategy::kWriteBack && direction == core::Direction::kSend;
   core::PeerKeys keys;
   keys.ready = ready;
   core::PlanContext context;
@@ -137,9 +136,6 @@ void print_strategies() {
     fmt::print("  {:24} {:6}  {:10}  {:4}  {:13}  {:15}  {:16}\n", core::strategy_name(strategy), send, ready, receive,
                of_ready, kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
   }
-  fmt::print(
-      "  (write-back: on cards that copy counters to memory without an entry for it; loopback-flush: only where it is\n"
-      "  asked for, as no card promises what it relies on)\n");
   for (const Strategy strategy : core::kStrategies)
     fmt::print("  halo of 8 as one exchange, {}: {} with sends, {} with ready sends, {} with two sets\n",
                core::strategy_name(strategy), exchange_entries(strategy, kNeighbours, false, 1),

@@ -64,8 +64,7 @@ void declare(CLI::App& app, Options& o) {
   list(app.add_option("--bytes", o.bytes, "of pingpong and allreduce: a message's (default: 8)")
            ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30).description("")),
        "N,...");
-  list(app.add_option("--strategy", o.strategies, "target-counter (default), sender-flag, write-back, loopback-flush"),
-       "NAME,...");
+  list(app.add_option("--strategy", o.strategies, "target-counter (default), sender-flag"), "NAME,...");
   app.add_option("--send", o.send, "regular (default) or ready")
       ->check(CLI::IsMember({"regular", "ready"}).description(""));
   app.add_option("--memory", o.memory, "where messages are: coarse (default) or fine")

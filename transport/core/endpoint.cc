@@ -281,8 +281,6 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.most_starts = most_starts(options_.strategy, keys.ready,
                                     pieces_of(request.matched_bytes, context.max_message_bytes), context.trigger_base);
   request.entries = request.plan.size();
-  for (const PlannedOp& planned : request.plan)
-    request.entries += planned.op.op.write_back ? nic_.caps().write_back_entries : 0;
   request.shares_trigger =
       std::any_of(request.plan.begin(), request.plan.end(), [](const PlannedOp& op) { return op.shared; });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
@@ -302,8 +300,6 @@ PlanContext Endpoint::plan_context(uint64_t longest, uint64_t number) {
           .strategy = options_.strategy,
           .trigger_base = trigger_base(nic_.caps()),
           .one = resources_.one(),
-          .fetched = resources_.fetched(),
-          .fetched_to = resources_.fetched_to(),
           .context = number};
 }
 
@@ -324,10 +320,7 @@ void Endpoint::become_matched(Request& request) {
 
 Status Endpoint::open_sets(std::span<const std::unique_ptr<Exchange>> sets) {
   for (const auto& set : sets) {
-    const bool receives = std::any_of(set->members.begin(), set->members.end(), [](const Request* each) {
-      return each->transfer.direction == Direction::kReceive;
-    });
-    Result<Resources> shared = resources_.open_exchange(options_.strategy, receives);
+    Result<Resources> shared = resources_.open_exchange();
     if (!shared.ok())
       return shared.status();
     set->shared = shared.value();
@@ -576,15 +569,6 @@ void Endpoint::release(Request& request) {
   // Of what has no entry yet the NIC knows nothing: it would let go of the counters and regions that it names.
   overflow_.cancel(request.number);
   stop(request);
-  if (request.written_back) {
-    const uint64_t wanted = request.completion_value(starts);
-    const Result<nic::CounterValue> value = nic_.read(request.completion);
-    if (value.ok() && value.value().success < wanted)
-      (void)nic_.add(request.completion, wanted - value.value().success);
-    // To add asks for no copy, to read does (N10).
-    (void)nic_.read(request.completion);
-    return;
-  }
   raise_done_word(request, starts);
 }
 
@@ -594,7 +578,6 @@ void Endpoint::stop(const Resources& resources) {
   if (nic_.caps().cancel) {
     cancel(resources.trigger);
     cancel(resources.completion);
-    cancel(resources.flushed);
   } else if (resources.trigger.valid()) {
     (void)nic_.reset(resources.trigger);
   }

@@ -15,12 +15,11 @@ uint64_t not_waited_for(const Exchange& exchange, const Request& member) {
 }
 
 // Where senders are asked how their sends went, one that is asked of an operation that waits for others' messages could
-// not answer before these come: so it is a receive, which nobody asks, or else a send whose write goes last. Where
-// receivers flush it is a receive that fails with the flush.
+// not answer before these come: so it is a receive, which nobody asks, or else a send whose write goes last.
 Request* choose_lead(const Exchange& exchange, Strategy strategy) {
   Request* first = nullptr;
   const auto rank = [&](const Request& member) {
-    if (!raises_flags(strategy) && !flushes(strategy))
+    if (!raises_flags(strategy))
       return 0;
     if (member.transfer.direction == Direction::kReceive)
       return 2;
@@ -114,12 +113,10 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   Request& lead = *exchange.lead;
   PlanContext of_lead = context;
   of_lead.context = lead.number;
-  const size_t before = lead.plan.size();
-  const bool landed = lead.transfer.direction == Direction::kReceive;  // if anything has: see choose_lead()
-  tell_stream(lead, of_lead, exchange.messages, landed, lead.plan);
+  lead.plan.push_back(tell_stream(lead, of_lead, exchange.messages));
   if (exchange.other != nullptr)
     lead.plan.back().op.op.remote = {context.self, exchange.counted_done, 0};
-  lead.entries += lead.plan.size() - before;
+  ++lead.entries;
   exchange.undisturbed = true;
   for (const Request* member : exchange.members) {
     exchange.entries += member->entries;

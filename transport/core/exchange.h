@@ -28,7 +28,7 @@
 //    receives' clear-to-sends expected.)
 //  - T >= (2n+1)(i-1) + n+1 means i rings: after i-1 of them at most n clear-to-sends i are there, and none of i+1.
 //    (Mutants: n, which the others' clear-to-sends reach without our start, so that ours would come too early.)
-// Strategies B and C (plan.h), where what has landed need not be visible: it is the flags that are counted, for only
+// Strategy B (plan.h), where what has landed need not be visible: it is the flags that are counted, for only
 // their senders know when their writes are visible. W, one for each send, counts that send's writes, p a start:
 //
 //   writes of a send --1 each--> W >= p i --> flag: an atomic on the receive's word at the other side
@@ -56,21 +56,6 @@
 // failed.) So it waits for a counter from which it can be taken back: of a member of an exchange that is T of its own
 // side; any other receive, whose sender's offer says that it merges, gets a trigger of its own, and its starts a ring
 // of their own. (Mutant: the queue's shared trigger.)
-//
-// Strategy D (plan.h) is as A, but that C does not tell the stream: F counts fetches of this NIC's from itself, one an
-// iteration for all that has landed, none where nothing is received:
-//
-//   C >= N i --> fetch of a word of one's own --> F >= i --> done word += 1 <-- stream waits for i
-//
-// F >= i means i fetches, and the i-th went out when all N of iteration i had been counted: fetch i+1 needs C >=
-// N(i+1), which needs own writes or others' of iteration i+1, after wait i, as above. (Mutants: told at the count; F >=
-// i-1; the fetch at one less.) The fetch and the done word's increment are operations of a receive, which fails with
-// them. 8 sends and 8 receives take 18 entries, ready or of two sets 10.
-//
-// With C, too, the done word is a word of the exchange's, raised by an entry, and no counter's copy: a copy is promised
-// after own operations (N10), and the last that C counts may be another's flag. So C has the entries of B here: for 8
-// messages each way 17 (two sets, or ready sends), 25 (clear-to-sends), where single requests take 24 and 32 with B,
-// 16 and 24 with C. It saves rings and waits.
 //
 // An exchange can count fewer starts than the ordinary requests of its peers: some 2^48 by the larger of N and 2n+1.
 // Whose start is refused then frees it, and so they are told. The price: the slowest receiver holds up the regular

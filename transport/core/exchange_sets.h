@@ -44,10 +44,9 @@
 //    less in set 0, whose first start has none before it, means all of these. And (2m+1)(k-1) + m+1 means k rings: with
 //    k-1 of them there are at most n clear-to-sends and one done word besides what went before, and m+1 is more.
 //    (Mutant: clear-to-sends that are sent all the same.)
-//  - With strategies B and C it is flags that C_p counts, in place of what lands and of own writes' completions
+//  - With strategy B it is flags that C_p counts, in place of what lands and of own writes' completions
 //    (exchange.h). Where a message is meant above, its flag has come, which its write went before; of a write that
 //    failed it says as much: q had started i-1.
-//  - With strategy D a fetch stands between C_p and the done word, as in an exchange with one set.
 //  - Both sides decide alike: each knows both numbers of all pairs between the two exchanges once its own members are
 //    all matched, before which it starts nothing. What one rank decides with another is no matter of third ones, so an
 //    exchange may have implied pairs and others. Without any its sets are two exchanges that know nothing of each

@@ -490,7 +490,6 @@ bool Matcher::answer(uint64_t number) {
   const bool over = endpoint_.has_sent(*send, send->asked) && endpoint_.nic().confirms(asked);
   tell_failures();
   if (send->failures == 0 && endpoint_.failures().lost() > send->lost_before) {
-    // With write-back it would never be over.
     endpoint_.failures().add(*send, Code::kExhausted);
     tell_failures();
   }

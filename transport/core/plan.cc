@@ -22,7 +22,6 @@ PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanCon
   nic::Op op = increment(context, request.matched_nic, keys.flag, 0);
   op.level = nic::CompletionLevel::kDelivery;
   op.completion = request.completion;
-  op.write_back = request.written_back;
   if (request.exchange != nullptr)
     return {.op = {.op = op, .trigger = request.written, .threshold = 0}, .step = count};
   return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count + 1, .before = 1};
@@ -47,15 +46,15 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
   }
   if (flag)
     plan.push_back(raise_flag(request, keys, context, count));
-  if (!request.written_back && request.exchange == nullptr)
-    tell_stream(request, context, completions_of(request, context), /*landed=*/false, plan);
+  if (request.exchange == nullptr)
+    plan.push_back(tell_stream(request, context, completions_of(request, context)));
 }
 
 void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
                   std::vector<PlannedOp>& plan) {
   const uint64_t count = pieces_of(request.matched_bytes, context.max_message_bytes);
   if (!raises_flags(context.strategy) && request.exchange == nullptr)
-    tell_stream(request, context, count, /*landed=*/true, plan);
+    plan.push_back(tell_stream(request, context, count));
   if (!keys.ready) {
     const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
     const bool shared = !request.trigger.valid();
@@ -65,27 +64,11 @@ void plan_receive(const Request& request, const PeerKeys& keys, const PlanContex
   }
 }
 
-// Strategy D: the fetch from this NIC itself, once what is to be flushed has been counted. Nobody looks at the words.
-PlannedOp flush(const Request& request, const PlanContext& context, uint64_t completions) {
-  nic::Op op = increment(context, context.self, context.fetched.key, context.fetched.offset);
-  op.atomic = nic::AtomicKind::kFetchSum;
-  op.fetch = {context.fetched_to.region, context.fetched_to.offset};
-  op.completion = request.flushed;
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
-}
-
 }  // namespace
 
-void tell_stream(const Request& request, const PlanContext& context, uint64_t completions, bool landed,
-                 std::vector<PlannedOp>& plan) {
+PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
   const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
-  PlannedOp told{.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
-  if (landed && flushes(context.strategy)) {
-    plan.push_back(flush(request, context, completions));
-    told.op.trigger = request.flushed;
-    told.step = 1;
-  }
-  plan.push_back(told);
+  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
 }
 
 uint64_t completions_of(const Request& request, const PlanContext& context) {
@@ -96,24 +79,20 @@ uint64_t completions_of(const Request& request, const PlanContext& context) {
 }
 
 uint64_t trigger_base(const nic::Caps& caps) {
-  return caps.cancel ? 0 : std::min(kMostCountedBefore, caps.card_thresholds / 2);
+  constexpr uint64_t kFar = uint64_t{1} << 40;
+  return caps.cancel ? 0 : std::min(kFar, caps.card_thresholds / 2);
 }
 
 uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces, uint64_t trigger_base) {
-  const uint64_t before = strategy == Strategy::kWriteBack ? kMostCountedBefore : trigger_base;
-  const uint64_t left = nic::kMaxSuccess - before;
+  const uint64_t left = nic::kMaxSuccess - trigger_base;
   return left / std::max<uint64_t>(ready ? 1 : 2, pieces + (raises_flags(strategy) ? 1 : 0));
 }
 
 uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 
 uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration) {
-  uint64_t base = request.trigger_base;
-  if (planned.op.trigger == request.completion)
-    base = request.written_back ? request.done_base : 0;
-  else if (planned.op.trigger == request.written || planned.op.trigger == request.flushed)
-    base = 0;
-  return base + planned.step * iteration - planned.before;
+  const bool from_zero = planned.op.trigger == request.completion || planned.op.trigger == request.written;
+  return (from_zero ? 0 : request.trigger_base) + planned.step * iteration - planned.before;
 }
 
 std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context) {

@@ -24,25 +24,8 @@
 // its wait by then. So the receiver's asks whether there was any before its queue is settled (matcher.h). With A the
 // receive of a failed write stays incomplete until it is told.
 //
-// Strategy C, "write-back", is B without the sender's done word: once the flag is delivered, and with it everything,
-// the NIC copies the completion counter to memory (N10), and there the sender's stream waits for what has succeeded:
-// the wait of a send that failed passes once that was told (Endpoint::release), not before. A counter goes on from
-// where the last user of its word came to, so that these words, too, only grow.
-//
-// Strategy D, "loopback flush", is A for the same NICs as B: what has landed is counted, and before the stream is told
-// the receiver's NIC fetches a word from itself, which is to push what came before it to memory:
-//
-//   landed >= i --> fetch of a word of one's own --> flushed >= i --> receiver's done word += 1
-//
-// (landed: by messages, as with A.) The fetch runs once everything of iteration i has been counted, and completes when
-// its answer is there, which went the way that the messages went. No NIC promises that this is enough (nic.h, N4), nor
-// is it known of GPU memory, which such a fetch need not touch: so D is never chosen, only asked for. A message that
-// has failed is not counted, as with A, and there is no flag to tell of it. A fetch that fails tells the stream all the
-// same (N1): an operation of the receive has failed then, as the program is told.
-//
 // Entries a start: A: send 2, ready send 2, receive 2 or (from a ready send) 1. B: send 3, ready send 3, receive 1 or
-// 0. C: send 2 and what the copy costs (nic::Caps::write_back_entries), else as B. D: receive 3 or 2, else as A. And
-// one more for every further piece of a message longer than the NIC's longest.
+// 0. One more for each further piece of a message longer than the NIC's longest.
 #ifndef LANYARD_TRANSPORT_CORE_PLAN_H_
 #define LANYARD_TRANSPORT_CORE_PLAN_H_
 
@@ -57,7 +40,7 @@ namespace lanyard::core {
 struct PeerKeys {
   nic::RemoteKey buffer = {};         // a send's target
   nic::RemoteKey clear_to_send = {};  // a receive's target; unused from a ready send
-  nic::RemoteKey flag = {};           // strategies B and C, a send's: the receive's done word
+  nic::RemoteKey flag = {};           // strategy B, a send's: the receive's done word
   bool ready = false;                 // the pair is a ready send
   uint64_t request = 0;               // the peer's number for its request
   uint64_t longest = UINT64_MAX;      // the longest message of its NIC
@@ -70,13 +53,8 @@ struct PlanContext {
   Strategy strategy = Strategy::kTargetCounter;
   uint64_t trigger_base = 0;  // the NIC's
   WordPool::Word one;         // holds 1: the operand of every increment
-  WordPool::Word fetched;     // strategy D: what is fetched, and where to
-  WordPool::Word fetched_to;
-  uint64_t context = 0;  // given back in failure records
+  uint64_t context = 0;       // given back in failure records
 };
-
-// A request's counter begins with what its word has counted for others before, which is less.
-inline constexpr uint64_t kMostCountedBefore = uint64_t{1} << 40;
 
 // What a trigger counts before the first iteration. Where the NIC cannot take deferred work back what waits for a
 // trigger can be made to wait for ever by a reset alone: then nothing that a stream has been given to ring gets that
@@ -95,10 +73,8 @@ uint64_t completions_of(const Request& request, const PlanContext& context);
 // Of an operation that hangs on a counter of the request's own. Iterations begin with 1.
 uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration);
 
-// Appends the local atomic that tells the stream: once `completion` has counted so many more. Where they have landed,
-// or some of them, a flush goes before it with strategy D.
-void tell_stream(const Request& request, const PlanContext& context, uint64_t completions, bool landed,
-                 std::vector<PlannedOp>& plan);
+// The local atomic that tells the stream, once `completion` has counted so many more.
+PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions);
 
 // Requires the request's resources and matched_* fields. A member of an exchange has only what hangs on the exchange's
 // trigger, with thresholds that are still to be set (exchange.h).

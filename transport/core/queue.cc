@@ -393,11 +393,9 @@ Status Queue::check_wait(std::span<Request* const> requests) {
     return;
   }
   gpu::StreamOp& op = stream_ops_.emplace_back();
-  const uint64_t iteration = request.starts;
   op.word = request.done.address;
-  // Failures stand in the upper bits of a counter's copy: no wait passes for them.
-  op.kind = request.written_back ? gpu::StreamOp::Kind::kWaitCount64 : gpu::StreamOp::Kind::kWait64;
-  op.value = request.written_back ? request.completion_value(iteration) : request.done_base + iteration;
+  op.kind = gpu::StreamOp::Kind::kWait64;
+  op.value = request.done_base + request.starts;
 }
 
 [[gnu::always_inline]] inline void Queue::note_wait(Request& request) {

@@ -214,7 +214,7 @@ class Queue {
   const Request* first_unassured();
   Progress progress_of_exchange(const Exchange& exchange, uint64_t iteration);
   Explanation explain_exchange(const Request& request, uint64_t iteration);
-  const char* what_is_left(const Request& request, uint64_t iteration);
+  static constexpr const char* kAtomicMissing = " <- the NIC's local atomic has not run";
   Explanation explain_lane(const Request& request, uint64_t iteration, const std::string& text);
   Explanation explain_receive(const Request& request, uint64_t iteration);
   Explanation explain_send(const Request& request, uint64_t iteration);

@@ -156,7 +156,7 @@ Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) 
     gpu::StreamOp& op = stream_ops_.emplace_back();
     op.kind = gpu::StreamOp::Kind::kWaitNext64;
     op.word = request->done.address;
-    op.value = request->written_back ? request->completions : 1;
+    op.value = 1;
     op.count = request->standing->count;
   }
   record_moves(requests, Direction::kReceive);

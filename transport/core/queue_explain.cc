@@ -134,7 +134,7 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
   const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
   const uint64_t wanted = request.completion_value(iteration);
   if (value.reached() >= wanted)
-    return {text + what_is_left(request, iteration), Missing::kNothing};
+    return {text + kAtomicMissing, Missing::kNothing};
   text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, wanted);
   if (value.failure > 0)
     text += ", " + std::to_string(value.failure) + " failed";
@@ -152,15 +152,6 @@ Queue::Explanation Queue::explain_lane(const Request& request, uint64_t iteratio
   return {text + " <- no GPU has told that it has carried the message: " + rank_of(request) +
               " has not started its side, or the wait is for another message too that is missing",
           Missing::kPeer};
-}
-
-// Of an iteration of which everything has been counted.
-const char* Queue::what_is_left(const Request& request, uint64_t iteration) {
-  if (request.written_back)
-    return " <- the NIC has not copied its counter there";
-  if (request.flushes() && endpoint_.nic().read(request.flushed).value().reached() < iteration)
-    return " <- the NIC's fetch from itself has not completed";
-  return " <- the NIC's local atomic has not run";
 }
 
 Queue::Explanation Queue::explain_receive(const Request& request, uint64_t iteration) {

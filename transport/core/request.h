@@ -119,13 +119,8 @@ struct Request : Resources {
 
   bool matched() const { return state == State::kMatched; }
   bool needs_wait() const { return starts != waits; }
-  // Whether a fetch goes before its done word's increment (strategy D). An exchange is asked by its lead.
-  bool flushes() const { return flushed.valid() && transfer.direction == Direction::kReceive; }
-  // Iterations that have completed on this side when the done word holds `value`; with a counter's copy, without
-  // failing. Requires a done word.
-  uint64_t iterations_at(uint64_t value) const {
-    return written_back ? (nic::from_word(value).success - done_base) / completions : value - done_base;
-  }
+  // Iterations that have completed on this side when the done word holds `value`. Requires a done word.
+  uint64_t iterations_at(uint64_t value) const { return value - done_base; }
   // What its trigger counts in one iteration, where that is no exchange's: its start, and of a send a clear-to-send.
   uint64_t trigger_step() const { return transfer.direction == Direction::kSend ? 2 : 1; }
   // How many clear-to-sends have come; to a receive none do.
@@ -137,9 +132,7 @@ struct Request : Resources {
     return done.valid() && !(lane != nullptr && released) ? iterations_at(done.read()) : starts;
   }
   // What the completion counter has counted once so many have.
-  uint64_t completion_value(uint64_t iterations) const {
-    return (written_back ? done_base : 0) + completions * iterations;
-  }
+  uint64_t completion_value(uint64_t iterations) const { return completions * iterations; }
   // Whether every packing or unpacking that was enqueued has been made: the user's memory is not touched any more.
   bool has_moved() const { return has_moved(transfer.direction == Direction::kSend ? starts : waits); }
   // The same for the first so many.

@@ -18,49 +18,36 @@ ResourcePool::~ResourcePool() {
   for (Closing& each : closing_) {
     if (try_close(each.resources))
       continue;
-    // A counter that stays open may yet be copied to its word, and a region be written to.
-    if (each.resources.written_back)
-      words_.keep();
+    // A region that stays open may yet be written to.
     if (each.resources.packing != nullptr)
       new std::shared_ptr(each.resources.packing);
   }
 }
 
 // What goes before everything that is opened.
-Status ResourcePool::prepare(Strategy strategy) {
+Status ResourcePool::prepare() {
   std::erase_if(closing_, [this](Closing& each) {
     if (--each.left > 0)
       return false;
     each.left = each.pause = std::min(2 * each.pause, kLongestPause);
     return try_close(each.resources);
   });
-  if (!one_.valid()) {
-    LANYARD_RETURN_IF_ERROR(take_once(one_));
-    std::atomic_ref<uint64_t>(*one_.address).store(1);
-  }
-  if (!flushes(strategy))
-    return {};
-  LANYARD_RETURN_IF_ERROR(take_once(fetched_));
-  return take_once(fetched_to_);
-}
-
-Status ResourcePool::take_once(WordPool::Word& word) {
-  if (word.valid())
+  if (one_.valid())
     return {};
   const Result<WordPool::Word> taken = words_.take();
-  if (taken.ok())
-    word = taken.value();
-  return taken.status();
+  if (!taken.ok())
+    return taken.status();
+  one_ = taken.value();
+  std::atomic_ref<uint64_t>(*one_.address).store(1);
+  return {};
 }
 
-Result<Resources> ResourcePool::open_exchange(Strategy strategy, bool receives) {
-  LANYARD_RETURN_IF_ERROR(prepare(strategy));
+Result<Resources> ResourcePool::open_exchange() {
+  LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
   Status status = open_trigger(resources);
   if (status.ok())
     status = open_counter(resources.completion);
-  if (status.ok() && receives && flushes(strategy))
-    status = open_counter(resources.flushed);
   if (status.ok())
     status = take_done_word(resources);
   if (status.ok())
@@ -75,14 +62,13 @@ Status ResourcePool::count_each_other(Resources& first, Resources& second) {
 }
 
 Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy, const Resources* exchange) {
-  LANYARD_RETURN_IF_ERROR(prepare(strategy));
+  LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
   if (exchange != nullptr) {
     resources.shared = true;
     resources.trigger = exchange->trigger;
     resources.trigger_base = exchange->trigger_base;
     resources.completion = exchange->completion;
-    resources.flushed = exchange->flushed;
     resources.done = exchange->done;
     resources.done_base = exchange->done_base;
   }
@@ -108,7 +94,7 @@ Status ResourcePool::take_moved_word(const Transfer& transfer, Resources& resour
 }
 
 Result<Resources> ResourcePool::open_lane(const Transfer& transfer) {
-  LANYARD_RETURN_IF_ERROR(prepare(Strategy::kTargetCounter));
+  LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
   Status status = take_moved_word(transfer, resources);
   if (status.ok())
@@ -166,8 +152,6 @@ Status ResourcePool::open_send(const Transfer& transfer, Strategy strategy, Reso
   LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, {}, resources.buffer));
   if (!resources.shared)
     LANYARD_RETURN_IF_ERROR(take_done_word(resources));
-  if (strategy == Strategy::kWriteBack && !resources.shared)
-    LANYARD_RETURN_IF_ERROR(give_word(resources));
   return transfer.ready ? Status() : open_clear_to_send(resources);
 }
 
@@ -182,20 +166,10 @@ Status ResourcePool::open_clear_to_send(Resources& resources) {
   return enroll(word.value().address, sizeof(uint64_t), resources.trigger, resources.clear_to_send);
 }
 
-// Makes the done word of a send its completion counter's. The counter goes on from what stands in the word.
-Status ResourcePool::give_word(Resources& resources) {
-  resources.written_back = true;
-  resources.done_base = nic::from_word(resources.done_base).success;
-  LANYARD_RETURN_IF_ERROR(nic_.add(resources.completion, resources.done_base));
-  return nic_.set_word(resources.completion, resources.done.address);
-}
-
 Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, Resources& resources) {
   const bool flag = raises_flags(strategy);
   if (!flag && !resources.shared)
     LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
-  if (flushes(strategy) && !resources.shared)
-    LANYARD_RETURN_IF_ERROR(open_counter(resources.flushed));
   const nic::CounterId landed = flag ? nic::CounterId() : resources.completion;
   LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, landed, resources.buffer));
   if (!resources.shared)
@@ -232,7 +206,7 @@ void ResourcePool::close(nic::CounterId counter) {
 // False where the NIC still has something to do with a part of it.
 bool ResourcePool::try_close(Resources& resources) {
   if (resources.shared) {
-    resources.trigger = resources.completion = resources.flushed = {};
+    resources.trigger = resources.completion = {};
     resources.done = {};
   }
   if (resources.last_count > 0) {
@@ -251,7 +225,7 @@ bool ResourcePool::try_close(Resources& resources) {
       *region = {};
     closed = closed && !region->valid();
   }
-  for (nic::CounterId* counter : {&resources.trigger, &resources.completion, &resources.flushed, &resources.written}) {
+  for (nic::CounterId* counter : {&resources.trigger, &resources.completion, &resources.written}) {
     if (counter->valid() && nic_.close_counter(*counter).ok())
       *counter = {};
     closed = closed && !counter->valid();
@@ -259,23 +233,10 @@ bool ResourcePool::try_close(Resources& resources) {
   if (!closed)
     return false;
   resources.packing.reset();
-  if (resources.moved.valid())
-    words_.give_back(resources.moved);
-  if (resources.clear_to_send_word.valid())
-    words_.give_back(resources.clear_to_send_word);
-  if (resources.flag_word.valid())
-    words_.give_back(resources.flag_word);
-  if (resources.begun.valid())
-    words_.give_back(resources.begun);
-  if (resources.gone.valid())
-    words_.give_back(resources.gone);
-  if (!resources.done.valid())
-    return true;
-  // A word that tells of failures, or would soon use up a counter, is larger than any that a new counter starts with.
-  const WordPool::Word& done = resources.done;
-  const nic::CounterValue last = resources.written_back ? nic::from_word(done.read()) : nic::CounterValue{};
-  if (last.failure == 0 && last.success < kMostCountedBefore)
-    words_.give_back(done);
+  for (const WordPool::Word* word : {&resources.moved, &resources.clear_to_send_word, &resources.flag_word,
+                                     &resources.begun, &resources.gone, &resources.done})
+    if (word->valid())
+      words_.give_back(*word);
   return true;
 }
 

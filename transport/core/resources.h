@@ -30,7 +30,6 @@ struct PreparedOp {
 struct Resources {
   nic::CounterId trigger;     // regular sends: starts and clear-to-sends, see plan.h; few receives: starts (exchange.h)
   nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
-  nic::CounterId flushed;     // strategy D, of what receives: loopback fetches done, after which `done` grows
   nic::RegionId buffer;
   nic::RegionId clear_to_send;  // what lands there `trigger` counts; of an exchange: the done word of its other set
   nic::RegionId flag;           // of `done`, where the peer raises it, or of `flag_word`: its key goes with the request
@@ -40,13 +39,12 @@ struct Resources {
   WordPool::Word flag_word;
   uint64_t flag_base = 0;
   WordPool::Word clear_to_send_word;
-  WordPool::Word done;        // grows by one a completed iteration
-  bool written_back = false;  // `done` is the completion counter's word instead (nic::to_word)
-  uint64_t done_base = 0;     // the word's value, or the counter's, before the first iteration
+  WordPool::Word done;     // grows by one a completed iteration
+  uint64_t done_base = 0;  // the word's value before the first iteration
   uint64_t clear_to_send_base = 0;
   uint64_t trigger_base = 0;  // what `trigger` counts before the first iteration (plan.h)
   uint64_t last_count = 0;    // that `trigger` reaches: it still counts what has landed before
-  bool shared = false;        // `trigger`, `completion`, `flushed` and `done` are an exchange's, whoever closes these
+  bool shared = false;        // `trigger`, `completion` and `done` are an exchange's, whoever closes these
   // Of a transfer with a packing. Lives until the NIC has let go of the packed memory, and the stream is through with
   // it.
   std::shared_ptr<gpu::Packing> packing;
@@ -75,8 +73,8 @@ class ResourcePool {
   Result<Resources> open(const Transfer& transfer, Strategy strategy, const Resources* exchange = nullptr);
   // What a transfer needs that goes by a lane. kExhausted.
   Result<Resources> open_lane(const Transfer& transfer);
-  // What the members of an exchange share, some of which receive or none.
-  Result<Resources> open_exchange(Strategy strategy, bool receives);
+  // What the members of an exchange share.
+  Result<Resources> open_exchange();
   // Of two exchanges that do: from now on each one's trigger counts what lands in the other's done word by the key of
   // its region `clear_to_send`. kExhausted: out of regions.
   Status count_each_other(Resources& first, Resources& second);
@@ -90,19 +88,14 @@ class ResourcePool {
   size_t unclosed() const { return closing_.size(); }
   // A word that holds 1: the operand of every increment. Requires that something has been opened.
   const WordPool::Word& one() const { return one_; }
-  // Where receivers flush: the word that loopback fetches go to, and the one that they bring. Requires the same.
-  const WordPool::Word& fetched() const { return fetched_; }
-  const WordPool::Word& fetched_to() const { return fetched_to_; }
 
  private:
   bool try_close(Resources& resources);
-  Status prepare(Strategy strategy);
+  Status prepare();
   Status open_send(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_receive(const Transfer& transfer, Strategy strategy, Resources& resources);
   Status open_clear_to_send(Resources& resources);
   Status open_flag(Resources& resources);
-  Status give_word(Resources& resources);
-  Status take_once(WordPool::Word& word);
   Status open_counter(nic::CounterId& counter);
   Status enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region);
   Status take_done_word(Resources& resources);
@@ -111,7 +104,6 @@ class ResourcePool {
   nic::Nic& nic_;
   WordPool words_;
   WordPool::Word one_;
-  WordPool::Word fetched_, fetched_to_;
   // What the NIC has not let go of. It may take a second to say so: each is asked for after 1, 2, 4 ... calls of
   // open().
   struct Closing {

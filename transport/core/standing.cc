@@ -45,9 +45,7 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   // message will never come is known to be one.
   standing->has_bell = request.done.valid();
   if (request.done.valid()) {
-    const uint64_t reached =
-        request.written_back ? request.completion_value(request.starts) : request.done_base + request.starts;
-    const Result<uint64_t*> count = stream.take_count(reached & gpu::kCountBits);
+    const Result<uint64_t*> count = stream.take_count(request.done_base + request.starts);
     if (!count.ok())
       return count.status();
     standing->count = count.value();
@@ -186,7 +184,7 @@ void StandingOrders::finish(Request& request, uint64_t starts) {
   const nic::CounterId own = request.standing->trigger;
   if (overflow_ != nullptr)
     overflow_->cancel(request.number);
-  for (const nic::CounterId counter : {request.trigger, request.completion, request.flushed, own}) {
+  for (const nic::CounterId counter : {request.trigger, request.completion, own}) {
     if (!counter.valid())
       continue;
     const Status status = nic_.cancel(counter);

@@ -9,7 +9,7 @@ namespace lanyard::core {
 WordPool::~WordPool() {
   // A slab that an operation under way still names is never freed: the NIC may touch it until its own end.
   for (size_t i = 0; i < slabs_.size(); ++i)
-    if (!nic_.deregister_region(regions_[i]).ok() || kept_)
+    if (!nic_.deregister_region(regions_[i]).ok())
       (void)slabs_[i].release();
 }
 

@@ -44,8 +44,6 @@ class WordPool {
 
   // May register a slab. Errors: as Nic::register_region.
   Result<Word> take();
-  // The slabs are never freed: somebody may still write to them.
-  void keep() { kept_ = true; }
   void give_back(const Word& word) { free_.push_back(word); }
 
  private:
@@ -62,7 +60,6 @@ class WordPool {
   Word unused_;               // the first word of the newest slab that was never taken
   uint32_t unused_left_ = 0;  // how many there are
   uint32_t next_slab_words_;
-  bool kept_ = false;
 };
 
 }  // namespace lanyard::core

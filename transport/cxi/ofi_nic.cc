@@ -139,7 +139,6 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
   caps_.card_thresholds = provider.wide_counters ? kMaxSuccess : OfiCounter::kReach;
   caps_.doorbell_host_call = true;
-  caps_.fetching_atomics = true;
   // The sockets provider deadlocks where a counter adds to the one that fired it, and the CXI
   // provider's deferred set leaves failures as they are.
   caps_.deferred_counter_ops = false;
@@ -398,11 +397,7 @@ Status OfiNic::deregister_region(RegionId id) {
   };
   return once_over(
       deregister, [&] { return regions_[id.value].uses; },
-      [&](const Work& work) {
-        if (work.home != nullptr)
-          return 0;
-        return (work.op.local.region == id) + (nic::fetches(work.op) && work.op.fetch.region == id);
-      });
+      [&](const Work& work) { return work.home == nullptr && work.op.local.region == id ? 1 : 0; });
 }
 
 Result<nic::RemoteKey> OfiNic::key(RegionId id) const {

@@ -136,6 +136,7 @@ class OfiNic final : public nic::Nic {
   void run_owner();
 
   // ---- Taking and driving (ofi_post.cc, ofi_drive.cc)
+  static Status check_kind(const nic::Op& op);
   // Takes what has been looked at, all or none.
   template <typename Each>
   Status take_in(std::span<const Each> batch);

@@ -52,7 +52,6 @@ struct OfiNic::Start {
 
 struct OfiNic::Open {
   bool has_counter(nic::CounterId id) const { return nic.is_open(id); }
-  bool has_word(nic::CounterId) const { return false; }
   bool has_peer(uint32_t peer) const { return peer < nic.peer_count_.load(std::memory_order_relaxed); }
   bool misaligned(nic::RemoteKey key) const { return KeyMaker::misaligned(key); }
   nic::Extent extent(nic::RegionId id) const {
@@ -81,8 +80,6 @@ void OfiNic::use(const Op& op, int delta) {
   if (op.completion.valid())
     counters_[op.completion.value].uses += count;
   regions_[op.local.region.value].uses += count;
-  if (nic::fetches(op))
-    regions_[op.fetch.region.value].uses += count;
 }
 
 // Takes one of those that are free and filled in for that operation away from it.
@@ -125,8 +122,7 @@ Work& OfiNic::any_free() {
 void OfiNic::describe(Work& work, const Op& op) {
   work.op = op;
   const OfiCounter* completion = completion_of(op);
-  work.describe(*fabric_, op, local_address(op.local), nic::fetches(op) ? local_address(op.fetch) : nullptr,
-                completion == nullptr ? nullptr : completion->fid());
+  work.describe(*fabric_, op, local_address(op.local), completion == nullptr ? nullptr : completion->fid());
 }
 
 Work& OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
@@ -262,13 +258,19 @@ void OfiNic::hold(Work& work, size_t first_fresh) {
 
 // ---- Taking operations
 
+// What caps() does not list.
+Status OfiNic::check_kind(const Op& op) {
+  if (!op.moves_data())
+    return {Code::kUnsupported, "this device has no deferred counter operations"};
+  return nic::fetches(op) ? Status(Code::kUnsupported, "this device has no fetching atomics") : Status();
+}
+
 Status OfiNic::post(std::span<const DeferredOp> ops) {
   const nic::DescriptorCheck check(Open{*this});
   for (const DeferredOp& op : ops) {
     if (const DescriptorFault fault = check.of(op); fault != DescriptorFault::kNone)
       return status_of(fault, caps_.max_message_bytes);
-    if (!op.op.moves_data())
-      return {Code::kUnsupported, "this device has no deferred counter operations"};
+    LANYARD_RETURN_IF_ERROR(check_kind(op.op));
   }
   return take_in(ops);
 }
@@ -330,8 +332,7 @@ template <typename Each>
 }
 
 Result<nic::PreparedId> OfiNic::prepare(const Op& op) {
-  if (!op.moves_data())
-    return Status(Code::kUnsupported, "this device has no deferred counter operations");
+  LANYARD_RETURN_IF_ERROR(check_kind(op));
   Driving driving(*this);
   if (const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op); fault != DescriptorFault::kNone)
     return status_of(fault, caps_.max_message_bytes);
@@ -368,6 +369,8 @@ Status OfiNic::release(nic::PreparedId prepared) {
 Status OfiNic::issue(const Op& op) {
   if (const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op); fault != DescriptorFault::kNone)
     return status_of(fault, caps_.max_message_bytes);
+  if (op.moves_data())
+    LANYARD_RETURN_IF_ERROR(check_kind(op));
   uint32_t free = free_issues_.load(std::memory_order_relaxed);
   do {
     if (free == 0)

@@ -9,10 +9,8 @@ namespace lanyard::ofi {
 namespace {
 
 uint64_t flags_of(const nic::Op& op) {
-  // Deferred work is not reported unless it asks for it. What fetches is delivered when its answer
-  // is here.
-  const bool delivery = op.level == nic::CompletionLevel::kDelivery && !nic::fetches(op);
-  return FI_COMPLETION | (delivery ? FI_DELIVERY_COMPLETE : 0);
+  // Deferred work is not reported unless it asks for it.
+  return FI_COMPLETION | (op.level == nic::CompletionLevel::kDelivery ? FI_DELIVERY_COMPLETE : 0);
 }
 
 }  // namespace
@@ -23,8 +21,7 @@ void Work::prepare(const Fabric& fabric, std::atomic<Work*>& ended) {
   write_.msg.iov_count = 1;
   write_.msg.rma_iov = &target_;
   write_.msg.rma_iov_count = 1;
-  operand_.count = result_.count = compare_operand_.count = 1;
-  compare_operand_.addr = &compare_;
+  operand_.count = 1;
   atomic_target_.count = 1;
   atomic_.ep = fabric.endpoint();
   atomic_.msg.msg_iov = &operand_;
@@ -49,13 +46,13 @@ void Work::prepare(const Fabric& fabric, std::atomic<Work*>& ended) {
   ended_ = &ended;
 }
 
-void Work::describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch, fid_cntr* completion) {
+void Work::describe(const Fabric& fabric, const nic::Op& op, std::byte* local, fid_cntr* completion) {
   completion_ = completion;
   use_->completion_cntr = ended_ != nullptr ? &end_ : completion;
   if (op.kind == nic::OpKind::kWrite)
     describe_write(fabric, op, local);
   else
-    describe_atomic(fabric, op, local, fetch);
+    describe_atomic(fabric, op, local);
 }
 
 void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local) {
@@ -71,33 +68,15 @@ void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* lo
   use_->op.rma = &write_;
 }
 
-void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch) {
+void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local) {
   operand_.addr = local;
   atomic_target_.addr = op.remote.offset;
   atomic_target_.key = op.remote.key.value;
   atomic_.msg.addr = fabric.peer(op.remote.peer);
   atomic_.flags = flags_of(op);
-  if (nic::fetches(op))
-    return describe_fetching(op, fetch);
   atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
   use_->op_type = FI_OP_ATOMIC;
   use_->op.atomic = &atomic_;
-}
-
-void Work::describe_fetching(const nic::Op& op, std::byte* fetch) {
-  result_.addr = fetch;
-  if (op.atomic == nic::AtomicKind::kFetchSum) {
-    atomic_.msg.op = FI_SUM;
-    fetch_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, atomic_.flags};
-    use_->op_type = FI_OP_FETCH_ATOMIC;
-    use_->op.fetch_atomic = &fetch_;
-    return;
-  }
-  compare_ = op.compare;
-  atomic_.msg.op = FI_CSWAP;
-  compare_swap_ = {atomic_.ep, atomic_.msg, {&result_, nullptr, 1}, {&compare_operand_, nullptr, 1}, atomic_.flags};
-  use_->op_type = FI_OP_COMPARE_ATOMIC;
-  use_->op.compare_atomic = &compare_swap_;
 }
 
 // Called by the provider, from any thread. It counts first: whoever finds it ended may close the counter.
@@ -131,15 +110,8 @@ void Work::give_up() {
 }
 
 Code Work::start(const Fabric& fabric) {
-  switch (use_->op_type) {
-    case FI_OP_WRITE: return note(fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags));
-    case FI_OP_ATOMIC: return note(fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
-    case FI_OP_FETCH_ATOMIC:
-      return note(fi_fetch_atomicmsg(fabric.endpoint(), &fetch_.msg, &result_, nullptr, 1, fetch_.flags));
-    default:
-      return note(fi_compare_atomicmsg(fabric.endpoint(), &compare_swap_.msg, &compare_operand_, nullptr, 1, &result_,
-                                       nullptr, 1, compare_swap_.flags));
-  }
+  return note(use_->op_type == FI_OP_WRITE ? fi_writemsg(fabric.endpoint(), &write_.msg, write_.flags)
+                                           : fi_atomicmsg(fabric.endpoint(), &atomic_.msg, atomic_.flags));
 }
 
 }  // namespace lanyard::ofi

@@ -67,7 +67,7 @@ class Work {
 
   // Fills the rest of the descriptors in for `op`, whose local addresses are given, and which adds to `completion` (may
   // be null) when it is done. Requires a peer that exists.
-  void describe(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch, fid_cntr* completion);
+  void describe(const Fabric& fabric, const nic::Op& op, std::byte* local, fid_cntr* completion);
   // Hands it to the deferred-work queue. kAgain: come back.
   Code post(const Fabric& fabric, fid_cntr* trigger, uint64_t at) {
     use_->threshold = at;
@@ -98,17 +98,10 @@ class Work {
   bool found_unreachable_ = false;
   fi_op_rma write_{};
   fi_op_atomic atomic_{};
-  union {
-    fi_op_fetch_atomic fetch_;
-    fi_op_compare_atomic compare_swap_;
-  };
   iovec source_{};
   fi_rma_iov target_{};
   fi_ioc operand_{};
-  fi_ioc result_{};
-  fi_ioc compare_operand_{};
   fi_rma_ioc atomic_target_{};
-  uint64_t compare_ = 0;
   uint64_t nothing_ = 0;  // what is written for no bytes
   fid_cntr* completion_ = nullptr;
   End end_{};
@@ -117,8 +110,7 @@ class Work {
   Code note(int64_t returned);
   void name_contexts();
   void describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local);
-  void describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local, std::byte* fetch);
-  void describe_fetching(const nic::Op& op, std::byte* fetch);
+  void describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local);
 
  public:
   // ---- The driver's own notes

@@ -26,12 +26,10 @@ struct Caps {
   bool doorbell_host_call = false;
   bool fetching_atomics = false;  // kFetchSum and kCompareSwap
   bool deferred_counter_ops = false;
-  bool flush = false;               // Nic::flush works
-  bool cancel = false;              // Nic::cancel works
-  bool counter_write_back = false;  // Nic::set_word works
-  uint32_t write_back_entries = 0;  // entries that Op::write_back takes besides the operation's own
+  bool flush = false;   // Nic::flush works
+  bool cancel = false;  // Nic::cancel works
   // A remote-write counter that counted a message means that the message is visible to every reader of the memory.
-  // Strategy A (target counter) is right only where this holds; elsewhere D (loopback flush) is where N4 says more.
+  // Strategy A (target counter) is right only where this holds.
   bool target_count_means_visible = false;
   // One counter may be the completion counter of operations and count what lands in regions, too.
   bool counters_count_both = false;

@@ -143,23 +143,6 @@ Status CheckedNic::reset(CounterId counter) {
   return status;
 }
 
-Status CheckedNic::set_word(CounterId counter, uint64_t* word) {
-  Lock lock(lock_);
-  if (!is_open(counter))
-    return no_counter();
-  if (!caps().counter_write_back)
-    return {Code::kUnsupported, "caps() lists no counter write-back"};
-  if (word == nullptr || reinterpret_cast<uintptr_t>(word) % kWord != 0)
-    return invalid("a counter's word is 8 bytes, aligned to 8");
-  if (at(counter).has_word)
-    return {Code::kInvalidState, "the counter has a word"};
-  Status status = inner().set_word(counter, word);
-  at(counter).has_word = status.ok();
-  if (status.ok())
-    LANYARD_CHECK((*word & kWrittenBack) != 0, "driver: a counter's word does not hold its value from the beginning");
-  return status;
-}
-
 Result<Doorbell> CheckedNic::doorbell(CounterId counter, DoorbellKind kind) {
   Lock lock(lock_);
   if (!is_open(counter))
@@ -308,8 +291,6 @@ Status CheckedNic::check_trigger(CounterId trigger, uint64_t threshold) const {
 Status CheckedNic::check_deferred(const DeferredOp& op) const {
   LANYARD_RETURN_IF_ERROR(check_trigger(op.trigger, op.threshold));
   LANYARD_RETURN_IF_ERROR(check_op(op.op));
-  if (op.op.write_back && (op.op.completion != op.trigger || !counters_.at(op.trigger.value).has_word))
-    return invalid("write_back is for operations that complete on their trigger, which has a word");
   if (is_counter_op(op.op) && !caps().deferred_counter_ops)
     return {Code::kUnsupported, "caps() lists no deferred counter operations"};
   return {};
@@ -335,13 +316,9 @@ void CheckedNic::sample_named(const Op& op) {
 }
 
 Status CheckedNic::check_posting(const Posting& posting) const {
-  const Op* op = find(posting.prepared);
-  if (op == nullptr)
+  if (find(posting.prepared) == nullptr)
     return no_prepared();
-  LANYARD_RETURN_IF_ERROR(check_trigger(posting.trigger, posting.threshold));
-  return op->write_back && op->completion != posting.trigger
-             ? invalid("write_back is for operations that complete on their trigger")
-             : Status();
+  return check_trigger(posting.trigger, posting.threshold);
 }
 
 // A batch of valid ones, by `post`.
@@ -403,8 +380,6 @@ void CheckedNic::name(const Op& op, int delta) {
 Result<PreparedId> CheckedNic::prepare(const Op& op) {
   Lock lock(lock_);
   LANYARD_RETURN_IF_ERROR(check_op(op));
-  if (op.write_back && (!op.completion.valid() || !at(op.completion).has_word))
-    return invalid("write_back is for a completion counter with a word");
   if (is_counter_op(op) && !caps().deferred_counter_ops)
     return Status(Code::kUnsupported, "caps() lists no deferred counter operations");
   Result<PreparedId> prepared = inner().prepare(op);
@@ -442,8 +417,6 @@ Status CheckedNic::release(PreparedId prepared) {
 Status CheckedNic::issue(const Op& op) {
   Lock lock(lock_);
   LANYARD_RETURN_IF_ERROR(check_op(op));
-  if (op.write_back && (!op.completion.valid() || !at(op.completion).has_word))
-    return invalid("write_back is for a completion counter with a word");
   Status status = inner().issue(op);
   if (status.ok()) {
     account(op);

@@ -56,7 +56,6 @@ class CheckedNic final : public ForwardingNic {
   Status add(CounterId counter, uint64_t value) override;
   Status add_error(CounterId counter, uint32_t value) override;
   Status reset(CounterId counter) override;
-  Status set_word(CounterId counter, uint64_t* word) override;
   Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override;
 
   Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) override;
@@ -86,7 +85,6 @@ class CheckedNic final : public ForwardingNic {
     bool bounded = true;     // until a doorbell or a region leads to it
     uint32_t regions = 0;
     uint32_t prepared = 0;  // operations that name it
-    bool has_word = false;
   };
   struct Region {
     std::byte* base = nullptr;

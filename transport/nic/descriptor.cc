@@ -22,8 +22,6 @@ Status status_of(DescriptorFault fault, uint64_t max_message_bytes) {
     case DescriptorFault::kCompletes: return invalid("counter operations have no completion counter");
     case DescriptorFault::kValue: return invalid("a counter holds 48 bits of success");
     case DescriptorFault::kThreshold: return invalid("a threshold has at most 48 bits");
-    case DescriptorFault::kWriteBack:
-      return invalid("write_back is for deferred operations that complete on their trigger, which has a word");
   }
   LANYARD_CHECK(false, "a fault of no kind");
 }

@@ -23,7 +23,6 @@ enum class DescriptorFault : uint8_t {
   kCompletes,
   kValue,
   kThreshold,
-  kWriteBack,
 };
 
 // What the caller is told. kOk for kNone.
@@ -42,7 +41,6 @@ struct Extent {
 
 // `Open`, which is copied, says what is open now, for any id:
 //   bool has_counter(CounterId) const;
-//   bool has_word(CounterId) const;         // such a counter, and a word
 //   bool has_peer(uint32_t) const;
 //   bool misaligned(RemoteKey) const;       // as far as a key tells
 //   Extent extent(RegionId) const;
@@ -55,48 +53,6 @@ class DescriptorCheck {
 
   // Of an operation that is to run at once.
   [[gnu::always_inline]] DescriptorFault of(const Op& op) const {
-    const DescriptorFault fault = of_any(op);
-    return fault == DescriptorFault::kNone && op.write_back && !open_.has_word(op.completion)
-               ? DescriptorFault::kWriteBack
-               : fault;
-  }
-  [[gnu::always_inline]] DescriptorFault of(const DeferredOp& deferred) const {
-    if (!open_.has_counter(deferred.trigger))
-      return DescriptorFault::kNoCounter;
-    if (deferred.threshold > kMaxSuccess)
-      return DescriptorFault::kThreshold;
-    const DescriptorFault fault = of_any(deferred.op);
-    const bool copies_another =
-        deferred.op.write_back && (deferred.op.completion != deferred.trigger || !open_.has_word(deferred.trigger));
-    return fault == DescriptorFault::kNone && copies_another ? DescriptorFault::kWriteBack : fault;
-  }
-  // Of a posting of `prepared`, which is null where there is no such operation.
-  [[gnu::always_inline]] DescriptorFault of(const Posting& posting, const Op* prepared) const {
-    if (prepared == nullptr)
-      return DescriptorFault::kNotPrepared;
-    if (!open_.has_counter(posting.trigger))
-      return DescriptorFault::kNoCounter;
-    if (posting.threshold > kMaxSuccess)
-      return DescriptorFault::kThreshold;
-    return prepared->write_back && prepared->completion != posting.trigger ? DescriptorFault::kWriteBack
-                                                                           : DescriptorFault::kNone;
-  }
-
- private:
-  static constexpr uint64_t kWord = sizeof(uint64_t);
-
-  [[gnu::always_inline]] DescriptorFault of(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
-    const Extent extent = open_.extent(span.region);
-    if (!extent.open)
-      return DescriptorFault::kNoRegion;
-    if (span.offset > extent.bytes || bytes > extent.bytes - span.offset)
-      return DescriptorFault::kOutside;
-    if (reinterpret_cast<uintptr_t>(extent.base + span.offset) % alignment != 0)
-      return DescriptorFault::kMisalignedOperand;
-    return DescriptorFault::kNone;
-  }
-
-  [[gnu::always_inline]] DescriptorFault of_any(const Op& op) const {
     if (op.completion.valid() && !open_.has_counter(op.completion))
       return DescriptorFault::kNoCounter;
     if (!op.moves_data()) {
@@ -117,6 +73,37 @@ class DescriptorCheck {
         return fault;
     }
     return of(op.local, kWord, kWord);
+  }
+  [[gnu::always_inline]] DescriptorFault of(const DeferredOp& deferred) const {
+    if (!open_.has_counter(deferred.trigger))
+      return DescriptorFault::kNoCounter;
+    if (deferred.threshold > kMaxSuccess)
+      return DescriptorFault::kThreshold;
+    return of(deferred.op);
+  }
+  // Of a posting of `prepared`, which is null where there is no such operation.
+  [[gnu::always_inline]] DescriptorFault of(const Posting& posting, const Op* prepared) const {
+    if (prepared == nullptr)
+      return DescriptorFault::kNotPrepared;
+    if (!open_.has_counter(posting.trigger))
+      return DescriptorFault::kNoCounter;
+    if (posting.threshold > kMaxSuccess)
+      return DescriptorFault::kThreshold;
+    return DescriptorFault::kNone;
+  }
+
+ private:
+  static constexpr uint64_t kWord = sizeof(uint64_t);
+
+  [[gnu::always_inline]] DescriptorFault of(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
+    const Extent extent = open_.extent(span.region);
+    if (!extent.open)
+      return DescriptorFault::kNoRegion;
+    if (span.offset > extent.bytes || bytes > extent.bytes - span.offset)
+      return DescriptorFault::kOutside;
+    if (reinterpret_cast<uintptr_t>(extent.base + span.offset) % alignment != 0)
+      return DescriptorFault::kMisalignedOperand;
+    return DescriptorFault::kNone;
   }
 
   const Open open_;

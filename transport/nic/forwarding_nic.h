@@ -31,7 +31,6 @@ class ForwardingNic : public Nic {
   Status add(CounterId counter, uint64_t value) override { return inner_->add(counter, value); }
   Status add_error(CounterId counter, uint32_t value) override { return inner_->add_error(counter, value); }
   Status reset(CounterId counter) override { return inner_->reset(counter); }
-  Status set_word(CounterId counter, uint64_t* word) override { return inner_->set_word(counter, word); }
   Status listen(CounterId counter, Listener listener) override { return inner_->listen(counter, listener); }
   Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) override { return inner_->doorbell(counter, kind); }
 

@@ -10,9 +10,7 @@
 //  N2  Among the waiting entries of one counter, lower thresholds fire first, equal ones in the order of posting.
 //  N3  Payloads and atomic operands are read when the operation runs, not when it is posted.
 //  N4  A message that lands in a region bound to a counter adds exactly 1 to its success, whatever its length, zero
-//      included, and atomics too; where caps().target_count_means_visible, the data is visible by then. Elsewhere it
-//      may be once a fetching atomic of this NIC on memory of its own, begun after the count, has completed: no
-//      capability says so, the contract's row does.
+//      included, and atomics too. Where caps().target_count_means_visible, the data is visible by then.
 //  N5  An operation adds exactly 1 to its completion counter: to success when the target has taken it, to failure when
 //      it could not be done; a failure also leaves a record for take_failure(). Nothing fails silently.
 //  N6  An entry occupies one place of caps().deferred_depth from post() until it fires. post() of a batch takes all
@@ -20,17 +18,11 @@
 //  N7  Between two operations of one NIC to one peer there is no order but the one that counters make.
 //  N8  A key is valid until its region is deregistered, and never again: what arrives later fails at its initiator.
 //  N9  A call that returns an error has changed nothing.
-//  N10 A counter with a word (set_word) is copied to it some time after it was set, read, or counted its first failure,
-//      and some time after an operation with write_back that completes on it. A device may copy it at other times too;
-//      a copy never holds less than one before it, as long as nobody resets the counter.
-//  N11 Who listens to a counter (listen) is called soon after a message has been counted there (N4), by whichever
-//  thread
-//      drives, and with no call of this process needed for it: the NIC's own thread takes messages in when nobody
-//      drives.
-//  N12 That a peer's process has ended, or its NIC is closed, is known (is_lost) in the end to every NIC that has had
-//      an operation with it in either direction; what is under way to it fails, and whoever sleeps in wait_since()
-//      wakes.
-//      A NIC that learns of it by failing operations only says so (caps().watches_peers).
+//  N11 The listener of a counter (listen) is called soon after a message has been counted there (N4), by the thread
+//      that drives. No call of this process is needed: the NIC's own thread takes messages in when nobody drives.
+//  N12 If a peer's process ends, or its NIC is closed, every NIC that has had an operation with it in either direction
+//      learns it (is_lost). Operations under way to it fail, and threads in wait_since() wake. A NIC that learns of it
+//      only by failing operations says so (caps().watches_peers).
 //  N13 A failure counts (failures()) before anything that its operation's chain does is visible; where
 //      caps().failures_lag, it counts once confirms() has said so of its context.
 //  N14 A prepared operation holds what it names: its counters and regions of this NIC stay open until release(). A
@@ -89,17 +81,6 @@ struct CounterValue {
   uint64_t reached() const { return success + failure; }  // what thresholds compare with
   friend bool operator==(CounterValue, CounterValue) = default;
 };
-
-// What a device writes into a counter's word (N10): success in bits 0 to 47, failure in 48 to 54, bit 63 is set.
-// Of two words of one counter the one with more success, or with failures, is the larger number.
-inline constexpr uint64_t kWrittenBack = uint64_t{1} << 63;
-inline constexpr int kWrittenFailureShift = 48;
-constexpr uint64_t to_word(CounterValue value) {
-  return kWrittenBack | uint64_t{value.failure} << kWrittenFailureShift | value.success;
-}
-constexpr CounterValue from_word(uint64_t word) {
-  return {.success = word & kMaxSuccess, .failure = static_cast<uint32_t>(word >> kWrittenFailureShift) & kMaxFailure};
-}
 
 // How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
 enum class DoorbellKind {
@@ -172,8 +153,6 @@ struct Op {
   AtomicKind atomic = AtomicKind::kSum;
   CompletionLevel level = CompletionLevel::kTransmit;
   CounterId completion;  // +1 on completion (N5); none where invalid; must be none for counter ops
-  bool write_back =
-      false;  // copies the completion counter to its word then (N10), which it has; of deferred ops only their trigger
   LocalSpan local;       // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
   LocalSpan fetch;       // kFetchSum, kCompareSwap: where the old value goes, 8-aligned
   RemoteSpan remote;     // kWrite, kAtomic; atomics need 8-aligned targets
@@ -257,10 +236,6 @@ class Nic {
   virtual Status add_error(CounterId counter, uint32_t value) = 0;
   // Back to {0, 0}. Waiting entries stay and wait for the new count. kNotFound.
   virtual Status reset(CounterId counter) = 0;
-  // Memory that the counter's value is copied to (N10), 8-aligned, host memory that the caller owns, until the counter
-  // is closed; on return it holds the present value. Once a counter. kUnsupported unless caps().counter_write_back;
-  // kInvalidState the second time; kInvalidArgument for a null or misaligned word; kNotFound.
-  virtual Status set_word(CounterId, uint64_t*) { return {Code::kUnsupported, "the NIC does not write counters back"}; }
   // Calls `listener` as N11 says, until it is replaced by a null one: on return of that call it is not being called any
   // more. One a NIC. The listener must neither block nor call the NIC. kInvalidState where there is one already;
   // kNotFound; kUnsupported where the NIC has no thread of its own: look at the counter instead.
@@ -285,11 +260,10 @@ class Nic {
   virtual Status post(std::span<const DeferredOp> ops) = 0;
   // Hands over, once, what is the same at every start of an operation (N14), and looks once whether it is right: its
   // postings are looked at for no more than what they bring. Takes no entry; op.start has no meaning. May allocate.
-  // Errors as post(), of an operation with write_back as issue().
+  // Errors as post().
   virtual Result<PreparedId> prepare(const Op& op) = 0;
   // As post(): all or none. kNotFound for what is not prepared, or has been released, and for a trigger that is not
-  // open; kInvalidArgument for a threshold of more than 48 bits, and where an operation with write_back does not
-  // complete on its trigger.
+  // open; kInvalidArgument for a threshold of more than 48 bits.
   virtual Status post_prepared(std::span<const Posting> postings) = 0;
   // It will not be posted again: lets go of what it names. kNotFound. No other thread may be posting it.
   virtual Status release(PreparedId prepared) = 0;

@@ -151,8 +151,8 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
  * MPI_Request_free, stall reports. Between the two calls nothing of the host's is needed. Its status is empty.
  * Every process sends to each that wants something of it, so of P processes each has up to P-1 messages either way, as
  * an exchange where there can be one: up to 2 (P-1) + 1 deferred-work entries a start in place of 4 (P-1). Barriers and
- * allreduces have two sets of messages for starts in turn, so P entries; with strategies B and C P-1 more each, with
- * strategy D one more. The one hint for a collective is "lanyard_exchange" with "none": its messages are then single
+ * allreduces have two sets of messages for starts in turn, so P entries; with strategy B P-1 more each.
+ * The one hint for a collective is "lanyard_exchange" with "none": its messages are then single
  * requests, as graphs and kernels need them, and the same at each start. It is to be given by all processes alike,
  * else barriers and allreduces do not match. What messages of point-to-point requests match does not depend on
  * collectives, nor the other way round.

@@ -46,7 +46,6 @@ typedef struct MPIX_Device_bell {
 typedef struct MPIX_Device_completion {
   uint64_t word;  /* the address of a number that the card counts up */
   uint64_t count; /* the address of the number that it was waited for, in memory of the set's kernels */
-  uint64_t step;  /* so much a start */
 } MPIX_Device_completion;
 
 /* Followed by its bells and its completions. To be used by the functions below only. */
@@ -118,13 +117,12 @@ LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests* se
  * start. */
 LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const MPIX_Device_requests* set, uint64_t first, uint64_t count) {
   const MPIX_Device_completion* const completions = lanyard_completions(set) + first;
-  const uint64_t count_bits = ((uint64_t)1 << 48) - 1; /* what stands above marks failures */
   uint64_t seen[LANYARD_LOOKS_AT_ONCE] = {0};
   for (uint64_t i = 0; i < LANYARD_LOOKS_AT_ONCE; ++i)
     if (i < count)
       seen[i] = lanyard_load(completions[i].word);
   for (uint64_t i = 0; i < LANYARD_LOOKS_AT_ONCE; ++i)
-    if (i < count && (seen[i] & count_bits) < lanyard_load(completions[i].count) + completions[i].step)
+    if (i < count && seen[i] <= lanyard_load(completions[i].count))
       return 0;
   return 1;
 }
@@ -142,7 +140,7 @@ LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests* set) {
 #endif
   for (uint64_t i = 0; i < set->completions; ++i) {
     const MPIX_Device_completion completion = lanyard_completions(set)[i];
-    *(uint64_t*)completion.count = lanyard_load(completion.count) + completion.step;
+    *(uint64_t*)completion.count = lanyard_load(completion.count) + 1;
   }
 }
 

@@ -64,7 +64,7 @@ bool drivers_tell_all(World& world) {
     Process& process = world.process(side.rank);
     if (process.driver == nullptr || process.killed || side.core == nullptr)
       continue;
-    for (const nic::CounterId counter : {side.core->completion, side.core->flushed, side.core->written}) {
+    for (const nic::CounterId counter : {side.core->completion, side.core->written}) {
       if (!counter.valid())
         continue;
       const nic::CounterValue right = process.driver->fabric.caused(counter);
@@ -111,24 +111,6 @@ void judge_pairs(World& world) {
   }
 }
 
-// The first failure that a counter counts is copied to its word (N10), whoever asks for it or not.
-bool words_tell_of_failures(World& world) {
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    const Process& process = world.process(side.rank);
-    if (process.killed || side.core == nullptr || !side.core->written_back)
-      continue;
-    const bool failed = process.nic.model().read(side.core->completion).value().failure > 0;
-    if (failed && nic::from_word(side.core->done.read()).failure == 0) {
-      world.find(Finding::kLeak, "copy",
-                 "the completion counter of the " + world.exchange().describe({index}) +
-                     " has counted failures, and its word does not tell of any (N10)");
-      return false;
-    }
-  }
-  return true;
-}
-
 bool talks_to_killed(const World& world, uint32_t rank) {
   const auto& messages = world.exchange().messages();
   return std::any_of(messages.begin(), messages.end(), [&](const Exchange::Message& message) {
@@ -170,8 +152,6 @@ void judge_side(World& world, uint32_t index) {
   };
   if (core.completion.valid())
     expect("its completion counter holds", card.read(core.completion).value().success, core.completion_value(starts));
-  if (core.flushes() && side.pieces > 0)
-    expect("its flushes' counter holds", card.read(core.flushed).value().success, starts);
   if (core.written.valid())
     expect("its writes' counter holds", card.read(core.written).value().success, side.pieces * starts);
   if (core.flag_word.valid())
@@ -237,11 +217,10 @@ uint32_t counters_held(const World& world, const Process& process) {
       continue;  // its counters are the first one's
     const core::Resources& resources = exchange == nullptr ? *side.core : exchange->shared;
     held += (resources.trigger.valid() ? 1 : 0) + (resources.completion.valid() ? 1 : 0) +
-            (resources.flushed.valid() ? 1 : 0) + (side.standing && side.core->standing->trigger.valid() ? 1 : 0);
+            (side.standing && side.core->standing->trigger.valid() ? 1 : 0);
     // Of two sets those of one that was freed live as long as the other.
     if (exchange != nullptr && exchange->other != nullptr && exchange->other->members.empty())
-      held += (exchange->other->shared.trigger.valid() ? 1 : 0) + (exchange->other->shared.completion.valid() ? 1 : 0) +
-              (exchange->other->shared.flushed.valid() ? 1 : 0);
+      held += (exchange->other->shared.trigger.valid() ? 1 : 0) + (exchange->other->shared.completion.valid() ? 1 : 0);
   }
   return held;
 }
@@ -430,7 +409,7 @@ void judge_cut(World& world) {
 void judge_quiescence(World& world) {
   if (is_any_cut(world))
     return judge_cut(world);
-  if (!drivers_tell_all(world) || !failures_are_known(world) || !words_tell_of_failures(world))
+  if (!drivers_tell_all(world) || !failures_are_known(world))
     return;
   judge_pairs(world);
   bool all_went_on = true, all_closes = true;
@@ -483,8 +462,8 @@ void judge_quiescence(World& world) {
 void judge_stall(World& world) {
   if (is_any_cut(world))
     return judge_cut(world);
-  if (!words_tell_of_failures(world) || !drivers_tell_all(world) || !waits_are_told(world) ||
-      !failures_are_known(world) || !losses_are_told(world) || !questions_are_answered(world))
+  if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world) ||
+      !questions_are_answered(world))
     return;
   judge_pairs(world);
   const WaitChain chain = WaitChain::of(world);

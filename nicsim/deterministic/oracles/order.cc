@@ -54,8 +54,8 @@ bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::Reg
 // Whether the program has freed the other side of the message without that iteration.
 bool was_freed_by_program(const World& world, const Transit& transit) {
   const Side& other = world.side(RequestName{transit.request ^ 1});
-  const bool own = transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlush;
-  return !own && transit.role != Transit::Role::kFlag && other.core == nullptr && other.started < transit.iteration;
+  return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr &&
+         other.started < transit.iteration;
 }
 
 // Whether a side of the message was let go of, once its program had been told of a failure: what was enqueued for it
@@ -124,8 +124,6 @@ void check_part_done(World& world, const Transit& transit, uint32_t request) {
   if (flags && (receive ? side.flag_counted : side.flag_acked) < transit.iteration)
     return broken(world, Finding::kOrder, transit,
                   receive ? "grows before a flag is there" : "grows before its flag has completed");
-  if (receive && side.pieces > 0 && core::flushes(world.options().strategy) && side.flush_acked < transit.iteration)
-    return broken(world, Finding::kOrder, transit, "grows before its flush has completed");
   if (receive && (side.data_landed < wanted || (!flags && side.data_counted < wanted)) &&
       !is_told_falsely(world, request, transit.iteration))
     return broken(world, Finding::kOrder, transit, "grows before the data is there");
@@ -135,16 +133,6 @@ void check_part_done(World& world, const Transit& transit, uint32_t request) {
 
 void check_done_fired(World& world, const Transit& transit) {
   world.for_each_merged(transit.request, [&](uint32_t request) { check_part_done(world, transit, request); });
-}
-
-// It is for what has been counted.
-void check_flush_fired(World& world, const Transit& transit) {
-  world.for_each_merged(transit.request, [&](uint32_t request) {
-    const Side& side = world.side(RequestName{request});
-    const uint64_t wanted = transit.iteration * side.pieces;
-    if ((RequestName{request}.receive() ? side.data_counted : side.data_acked) < wanted)
-      broken(world, Finding::kOrder, transit, "fires before everything has been counted");
-  });
 }
 
 // A write that failed raises its flag too: its sender is told, which is all that this strategy has to offer.
@@ -163,9 +151,6 @@ void check_flag_fired(World& world, const Transit& transit) {
 }  // namespace
 
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
-  const uint64_t unflushed = world.side(RequestName{request}).first_unflushed;
-  if (RequestName{request}.receive() && unflushed > 0 && unflushed <= iteration)
-    return true;
   const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
   return core::raises_flags(world.options().strategy) && RequestName{request}.receive() && lost > 0 &&
          lost <= iteration;
@@ -201,7 +186,6 @@ void check_fired(World& world, const Transit& transit) {
     case Transit::Role::kClear: return check_clear_fired(world, transit);
     case Transit::Role::kDone: return check_done_fired(world, transit);
     case Transit::Role::kFlag: return check_flag_fired(world, transit);
-    case Transit::Role::kFlush: return check_flush_fired(world, transit);
     case Transit::Role::kMail: return;  // of no request
   }
 }
@@ -219,8 +203,6 @@ void check_read(World& world, const Transit& transit) {
 void check_landed(World& world, const Transit& transit) {
   if (transit.role == Transit::Role::kDone && is_anothers(world, transit))
     return broken(world, Finding::kOrder, transit, "is added to the word of another request");
-  if (transit.role == Transit::Role::kFlush)
-    return;
   if (transit.role == Transit::Role::kClear) {
     ++world.side(transit.request).clear_landed;
     return;
@@ -315,13 +297,8 @@ void check_started(World& world, uint32_t request) {
 void check_waited(World& world, uint32_t request, uint64_t iteration) {
   Side& side = world.side(request);
   side.waited = std::max(side.waited, iteration);  // another queue may be late with its own
-  const bool send = !RequestName{request}.receive();
   // Clear-to-sends of a receive that was let go of go on, and let later writes count for the one that failed.
   const bool peer_let_go = world.side(RequestName{request ^ 1}).ever_released;
-  if (send && side.core != nullptr && side.core->written_back && !side.core->released && side.first_lost > 0 &&
-      side.first_lost <= side.waited && !peer_let_go)
-    return world.find(Finding::kIntegrity, "order",
-                      name(world, request, side.waited) + ": its wait passes though its write has failed");
   if (side.released || peer_let_go || is_told_falsely(world, request, side.waited))
     return;
   const uint64_t wanted = side.waited * side.pieces;
@@ -480,16 +457,6 @@ void check_offers(World& world, const Process& process) {
     if (right == offers.end() && oldest != nullptr && unmatched(from, oldest->send))
       return world.find(Finding::kOrder, "matching",
                         who() + "keeps an offer of rank " + std::to_string(from) + " that was withdrawn");
-  }
-}
-
-void check_copied(World& world, const Process& process, uint32_t counter) {
-  for (const uint32_t request : process.requests) {
-    const core::Request* core = world.side(request).core;
-    if (core != nullptr && core->written_back && core->completion.value == counter &&
-        nic::from_word(core->done.read()) != process.shadow.value(counter))
-      world.find(Finding::kOrder, "NIC",
-                 name(world, request, core->starts) + ": its counter's word holds something else (N10)");
   }
 }
 

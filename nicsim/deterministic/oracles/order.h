@@ -17,8 +17,7 @@
 
 namespace lanyard::nicsim::oracle {
 
-// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed; or its
-// flush of one of them has.
+// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration);
 
 // Each is called at its step, and writes that step into the request's books. A finding ends the run.
@@ -48,7 +47,6 @@ void check_moved(World& world, uint32_t request);
 void check_seen_complete(World& world, uint32_t request);
 // After something happened to a counter of the process's NIC.
 // The counter's word holds what causes say, or less only in what has not been counted yet.
-void check_copied(World& world, const Process& process, uint32_t counter);
 void check_counter(World& world, const Process& process, uint32_t counter);
 // The program goes on because this request is matched.
 // MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
