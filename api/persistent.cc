@@ -77,7 +77,6 @@ lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uin
     const lanyard::Status freed = context.matcher().free(*part->core);
     LANYARD_CHECK(freed.ok(), freed.message().c_str());
     part->core = nullptr;
-    context.requests().end_life();
   }
   if (record.collective != nullptr && record.collective->arithmetic && context.endpoint().unclosed() > 0)
     for (size_t set = 0; set < record.collective->sets(); ++set)

@@ -71,45 +71,43 @@ namespace {
 using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
 
 // Until there is room, or an error has been raised.
-int enqueue_with_care(const char* name, Context& context, MPIX_Queue handle, int count, MPI_Request requests[],
-                      EnqueueCall call) {
-  std::optional<Refusal> refusal;
+int enqueue(const char* name, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
+  Context* const found = Context::get();
+  if (found == nullptr)
+    return raise_not_initialised(name);
+  Context& context = *found;
   std::string obstacle;
-  lanyard_queue* queue = nullptr;
-  {
-    const ContextLock lock(context);
-    queue = find_queue(context, handle);
-  }
-  if (queue == nullptr)
-    return raise_no_queue(name);
-  BlockingCall blocking(context, {.name = name, .queue = queue, .extra = [&obstacle] {
-                                    return "it cannot enqueue: " + obstacle + "\n";
-                                  }});
+  std::optional<BlockingCall> blocking;
   while (true) {
+    std::optional<Refusal> refusal;
+    lanyard_queue* queue = nullptr;
     {
       const ContextLock lock(context);
       queue = find_queue(context, handle);
-      if (queue == nullptr)
-        break;
-      refusal = collect_requests(context, count, requests);
-      if (refusal)
-        break;
-      const Status status = (queue->core.get()->*call)(context.scratch());
-      if (status.ok())
-        return MPI_SUCCESS;
-      if (status.code() != Code::kAgain) {
-        refusal = {error_class_for(context, status.code()), status.message(),
-                   count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
-        break;
-      }
-      obstacle = status.message();
-      context.plane().progress();
-      if (blocking.overdue() && blocking.report_ready()) {
-        refusal = {context.errors().class_of(MPIX_ERROR_STALLED), "the deadline passed: " + blocking.report(),
-                   count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD};
-        break;
+      if (queue != nullptr && !(refusal = collect_requests(context, count, requests))) {
+        const Status status = (queue->core.get()->*call)(context.scratch());
+        if (status.ok())
+          return MPI_SUCCESS;
+        const MPI_Comm communicator = count > 0 ? communicator_of(context, requests[0]) : MPI_COMM_WORLD;
+        obstacle = status.message();
+        if (status.code() != Code::kAgain) {
+          refusal = {error_class_for(context, status.code()), obstacle, communicator};
+        } else {
+          context.plane().progress();
+          if (blocking && blocking->overdue() && blocking->report_ready())
+            refusal = {context.errors().class_of(MPIX_ERROR_STALLED), "the deadline passed: " + blocking->report(),
+                       communicator};
+        }
       }
     }
+    if (queue == nullptr)
+      return raise_no_queue(name);
+    if (refusal)
+      return raise(name, refusal->communicator, refusal->error_class, refusal->text);
+    if (!blocking)
+      blocking.emplace(context, BlockingCall::Subject{.name = name, .queue = queue, .extra = [&obstacle] {
+                                                        return "it cannot enqueue: " + obstacle + "\n";
+                                                      }});
     // The stream is full, or without overflow the NIC: both empty themselves as the stream goes on. Where there is a
     // deadline a host stream does so on its own thread: a kernel that does not return must not keep this one.
     if (queue->device_stream != nullptr || context.settings().deadline.count() == 0)
@@ -117,79 +115,6 @@ int enqueue_with_care(const char* name, Context& context, MPIX_Queue handle, int
     context.helper().help();
     sched_yield();
   }
-  return refusal ? raise(name, refusal->communicator, refusal->error_class, refusal->text) : raise_no_queue(name);
-}
-
-// Writes down, with the first of them, what the core calls these requests. Not of several where one has two sets, as
-// those of others may be in the other turn.
-void remember(Context& context, RequestRecord& first, std::span<const MPI_Request> handles,
-              const std::vector<core::Request*>& requests) LANYARD_REQUIRES(context_locked) {
-  const auto has_two_sets = [&](MPI_Request handle) LANYARD_REQUIRES(context_locked) {
-    const RequestRecord* record = context.requests().find(handle);
-    return record->collective != nullptr && record->collective->two_sets;
-  };
-  const bool in_turn = std::any_of(handles.begin(), handles.end(), has_two_sets);
-  if (in_turn && handles.size() > 1)
-    return;
-  if (first.call == nullptr)
-    first.call = std::make_unique<RememberedCall>();
-  RememberedCall& call = *first.call;
-  call.handles.assign(handles.begin(), handles.end());
-  call.requests = requests;
-  call.in_turn.clear();
-  call.lives = context.requests().lives();
-  if (!in_turn)
-    return;
-  for (std::vector<core::Request*>* each : {&call.requests, &call.in_turn}) {
-    each->clear();
-    for (const auto& member : first.collective->members_of(each == &call.requests ? 0 : 1))
-      each->push_back(member->core);
-  }
-}
-
-// Whether the call could be made at once, as nearly every one can; what kept it from that has changed nothing. In line
-// for each call, as all that it does is looked at by the instruction (bench/enqueue_instructions.sh).
-template <EnqueueCall call>
-[[gnu::always_inline]] inline bool enqueue_at_once(Context& context, MPIX_Queue handle, int count,
-                                                   MPI_Request requests[]) {
-  if (count < 0 || (count > 0 && requests == nullptr))
-    return false;
-  const ContextLock lock(context);
-  lanyard_queue* queue = find_queue(context, handle);
-  if (queue == nullptr)
-    return false;
-  if (count == 0)
-    return (queue->core.get()->*call)({}).ok();
-  const auto record_of = [&](MPI_Request request) LANYARD_REQUIRES(context_locked) {
-    return request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
-  };
-  RequestRecord* const first = record_of(requests[0]);
-  if (first == nullptr)
-    return false;
-  if (count == 1 && first->core != nullptr) [[likely]]
-    return (queue->core.get()->*call)({&first->core, 1}).ok();
-  const std::span<const MPI_Request> handles(requests, static_cast<size_t>(count));
-  if (first->call != nullptr && first->call->is(handles, context.requests().lives())) [[likely]]
-    return (queue->core.get()->*call)(first->call->next()).ok();
-  std::vector<core::Request*>& out = context.scratch();
-  out.clear();
-  for (int i = 0; i < count; ++i)
-    if (!append(record_of(requests[i]), out))
-      return false;
-  if (!(queue->core.get()->*call)(out).ok())
-    return false;
-  remember(context, *first, handles, out);
-  return true;
-}
-
-template <EnqueueCall call>
-[[gnu::always_inline]] inline int enqueue(const char* name, MPIX_Queue handle, int count, MPI_Request requests[]) {
-  Context* context = Context::get();
-  if (context == nullptr)
-    return raise_not_initialised(name);
-  return enqueue_at_once<call>(*context, handle, count, requests)
-             ? MPI_SUCCESS
-             : enqueue_with_care(name, *context, handle, count, requests, call);
 }
 
 // The user's stream for a queue. error_class MPI_SUCCESS, or why there is none.
@@ -357,19 +282,19 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
 }
 
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  return enqueue<&core::Queue::start>("MPIX_Enqueue_startall", queue, count, requests);
+  return enqueue("MPIX_Enqueue_startall", queue, count, requests, &core::Queue::start);
 }
 
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request) {
-  return enqueue<&core::Queue::start>("MPIX_Enqueue_start", queue, 1, request);
+  return enqueue("MPIX_Enqueue_start", queue, 1, request, &core::Queue::start);
 }
 
 int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
-  return enqueue<&core::Queue::wait>("MPIX_Enqueue_waitall", queue, count, requests);
+  return enqueue("MPIX_Enqueue_waitall", queue, count, requests, &core::Queue::wait);
 }
 
 int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) {
-  return enqueue<&core::Queue::wait>("MPIX_Enqueue_wait", queue, 1, request);
+  return enqueue("MPIX_Enqueue_wait", queue, 1, request, &core::Queue::wait);
 }
 
 }  // extern "C"

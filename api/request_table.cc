@@ -96,7 +96,6 @@ void RequestTable::give(Slot& slot) {
   }
   if (slot.record->is_watched)
     watched.remove(slot.handle);
-  ++lives_;
   *slot.record = RequestRecord();
   spare_.push_back(std::exchange(slot.record, nullptr));
 }

@@ -15,7 +15,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,23 +26,6 @@
 namespace lanyard::api {
 
 struct Collective;
-
-// The core's requests that a call of several was about: most programs make the same call again and again.
-struct RememberedCall {
-  std::vector<MPI_Request> handles;
-  std::vector<core::Request*> requests;
-  std::vector<core::Request*> in_turn;  // of a collective with two sets: every other time these
-  uint64_t lives = 0;                   // RequestTable::lives() at that time
-
-  // Those whose turn it is (Collective::next()).
-  const std::vector<core::Request*>& next() const {
-    return !in_turn.empty() && requests.front()->waits > in_turn.front()->waits ? in_turn : requests;
-  }
-
-  bool is(std::span<const MPI_Request> now, uint64_t now_lives) const {
-    return lives == now_lives && std::equal(handles.begin(), handles.end(), now.begin(), now.end());
-  }
-};
 
 // A request as its MPI_*_init made it, and the core's request from the first matching on.
 struct RequestRecord {
@@ -63,7 +45,6 @@ struct RequestRecord {
   bool in_imatch = false;                  // a match request is out for it, or a blocking call matches it
   bool is_watched = false;                 // among the WatchedHandles
   bool in_call = false;                    // scratch: seen in the call being checked
-  std::unique_ptr<RememberedCall> call;    // the last that began with it and was enqueued, of several of the core's
 
   bool matched() const {
     return collective == nullptr ? core != nullptr && core->matched() : is_each_member(&RequestRecord::matched);
@@ -116,9 +97,6 @@ class RequestTable {
   // An empty record for this handle, in place of one that the MPI has used before.
   RequestRecord& insert(MPI_Request handle);
   void erase(MPI_Request handle);
-  // Grows whenever one of the core's requests ends that a record named.
-  uint64_t lives() const { return lives_; }
-  void end_life() { ++lives_; }
   // From now on MPI's own calls on it are looked at. Requires a record.
   void watch(MPI_Request handle) LANYARD_REQUIRES(context_locked);
 
@@ -175,7 +153,6 @@ class RequestTable {
   size_t dirty_ = 0;                                // that are or were
   std::vector<MPI_Request> noted_;                  // without a record
   std::vector<MPI_Request> noted_collectives_;      // likewise
-  uint64_t lives_ = 0;
   std::deque<RequestRecord> records_;
   std::vector<RequestRecord*> spare_;
 };

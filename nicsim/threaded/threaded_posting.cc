@@ -36,7 +36,7 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
 }
 
 // All or none.
-[[gnu::always_inline]] inline Status ThreadedNic::take_entries(size_t wanted) {
+Status ThreadedNic::take_entries(size_t wanted) {
   uint32_t free = free_entries_.load(std::memory_order_relaxed);
   do {
     if (free < wanted) [[unlikely]] {

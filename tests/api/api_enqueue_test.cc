@@ -101,8 +101,7 @@ TEST_F(Enqueuing, AllocatesNothing) {
   EXPECT_EQ(queue.figure("entries_overflowed"), 0u);
 }
 
-// What the requests of a call were is remembered, and who frees some and makes others, which may get their handles, has
-// others.
+// New requests may get the handles of freed ones, and are others all the same.
 TEST_F(Enqueuing, OthersMayTakeTheHandlesOfThoseThatWereFreed) {
   enqueue_round();
   queue.wait();

@@ -369,7 +369,6 @@ void Endpoint::leave_exchange(Request& request) {
   Exchange& exchange = *request.exchange;
   Exchange* other = exchange.other;
   exchange.ended = true;
-  exchange.undisturbed = false;
   exchange.released = exchange.released || request.released;
   exchange.last_queue = request.queue_number;
   exchange.last_start = request.starts;
@@ -491,8 +490,6 @@ Status Endpoint::end_standing(Request& request) {
 void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
   if (request.failures > 0 || request.peer_starts != UINT64_MAX)
     return;  // it is over already
-  if (request.exchange != nullptr)
-    request.exchange->undisturbed = false;
   if (!failed) {
     assure(request, starts);  // it would have said else that it failed
     const bool beyond = started(request) > starts;

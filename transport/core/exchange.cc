@@ -117,14 +117,6 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   if (exchange.other != nullptr)
     lead.plan.back().op.op.remote = {context.self, exchange.counted_done, 0};
   ++lead.entries;
-  exchange.undisturbed = true;
-  for (const Request* member : exchange.members) {
-    exchange.entries += member->entries;
-    exchange.bytes += member->transfer.direction == Direction::kSend ? member->matched_bytes : 0;
-    exchange.undisturbed = exchange.undisturbed && member->peer_starts == UINT64_MAX && member->failures == 0 &&
-                           member->standing == nullptr;
-    exchange.packed = exchange.packed || member->packing != nullptr;
-  }
 }
 
 Status check_exchanges(std::span<Request* const> requests) {

@@ -71,7 +71,6 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/merged_postings.h"
 #include "transport/core/plan.h"
 #include "transport/core/request.h"
 #include "transport/core/strategy.h"
@@ -95,23 +94,12 @@ struct Exchange {
   bool released = false;    // it was let go of, and a member has been freed since
   uint64_t last_queue = 0;  // of the last start, once a member has been freed
   uint64_t last_start = 0;  // likewise: how many there were
-  // Since all were matched nothing has happened to a member but starts and waits: then what holds for the lead holds
-  // for all. What has once been disturbed stays so.
-  bool undisturbed = false;
-  bool packed = false;   // something is to be packed, unpacked or combined
-  uint64_t entries = 0;  // of all members
-  uint64_t bytes = 0;    // that a start sends
-  MergedPostings postings;
 
   nic::Doorbell doorbell;  // of T, as the stream of doorbell_queue rings it
   uint64_t doorbell_queue = 0;
   uint64_t doorbell_base = 0;  // what its word would hold before the first start
   size_t in_call = 0;          // scratch: members in the call being checked
 
-  // Whether these are all members, in the order in which they were merged.
-  bool is(std::span<Request* const> requests) const {
-    return std::equal(requests.begin(), requests.end(), members.begin(), members.end());
-  }
   // What T counts in one iteration besides a ring.
   uint64_t others() const { return sends + (other != nullptr ? 1 : 0); }
   // What one ring adds to T.

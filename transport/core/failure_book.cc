@@ -28,8 +28,6 @@ void FailureBook::add(Request& request, Code code) {
   if (request.failures++ == 0)
     unannounced_.push_back(request.number);
   request.failure_code = code;
-  if (request.exchange != nullptr)
-    request.exchange->undisturbed = false;
   if (!request.released)  // else what its other operations come to is no news
     untold_.push_back(request.number);
 }

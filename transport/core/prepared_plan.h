@@ -8,7 +8,6 @@
 
 #include "transport/base/status.h"
 #include "transport/core/request.h"
-#include "transport/core/scratch.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::core {
@@ -20,11 +19,10 @@ Status prepare_plan(nic::Nic& nic, Request& request);
 // Appends what the iteration's start posts. What is shared waits for `shared` to reach `ring`. Requires that it is
 // prepared.
 inline void append_postings(const Request& request, uint64_t iteration, nic::CounterId shared, uint64_t ring,
-                            Scratch<nic::Posting>& postings) {
-  nic::Posting* posting = postings.extend(request.prepared.size());
+                            std::vector<nic::Posting>& postings) {
   for (const PreparedOp& op : request.prepared) {
     const bool own = op.trigger.valid();
-    *posting++ = {op.id, own ? op.trigger : shared, own ? op.step * iteration + op.base : ring, iteration};
+    postings.push_back({op.id, own ? op.trigger : shared, own ? op.step * iteration + op.base : ring, iteration});
   }
 }
 

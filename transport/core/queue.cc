@@ -61,27 +61,6 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
 
 // ---- Start
 
-// Whether each stands there once and may do it, as nearly always; if not, the checks below say what is in the way.
-template <typename May>
-bool Queue::may_each(std::span<Request* const> requests, May may, Extras& extras) {
-  bool all = true;
-  for (Request* request : requests) {
-    all = all && !request->in_call && may(*request);
-    request->in_call = true;
-    extras.note(*request);
-  }
-  for (Request* request : requests)
-    request->in_call = false;
-  return all;
-}
-
-[[gnu::always_inline]] inline bool Queue::may_start(const Request& request) const {
-  return request.matched() && request.standing == nullptr && !request.needs_wait() &&
-         (request.queue_number == number_ || request.complete()) && request.failures == 0 &&
-         request.starts < request.peer_starts && request.starts < request.most_starts &&
-         !endpoint_.options().check_ready_sends;
-}
-
 Status Queue::check_start(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
     if (!request.matched())
@@ -180,39 +159,39 @@ void Queue::append_lane(const Request& request, gpu::StreamOp::Kind kind) {
 }
 
 // Appends what the request's next iteration needs to the scratch lists.
-[[gnu::always_inline]] inline Status Queue::lower(Request& request) {
+Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
-  if (request.lane != nullptr) [[unlikely]] {
+  if (request.lane != nullptr) {
     append_lane(request, gpu::StreamOp::Kind::kStartLane);
     return {};
   }
-  if (!request.is_prepared) [[unlikely]]
+  if (!request.is_prepared)
     LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
   append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
   if (request.exchange != nullptr)
     return request.exchange->lead == &request ? ring_exchange(*request.exchange, iteration) : Status();
   if (!request.trigger.valid())
     return {};
-  if (request.doorbell_queue != number_) [[unlikely]]
+  if (request.doorbell_queue != number_)
     LANYARD_RETURN_IF_ERROR(find_bell(request));
   ring(request.doorbell, request.doorbell_base + iteration, 1);
   return {};
 }
 
 // Gives postings_, which are those of the requests, to the NIC. Behind an overflow nothing overtakes.
-[[gnu::always_inline]] inline void Queue::hand_over(std::span<Request* const> requests) {
+void Queue::hand_over(std::span<Request* const> requests) {
   endpoint_.count_posted(postings_.size());
-  if (!endpoint_.overflow().empty() || !endpoint_.nic().post_prepared(postings_).ok()) [[unlikely]]
+  if (!endpoint_.overflow().empty() || !endpoint_.nic().post_prepared(postings_).ok())
     overflow(requests);
 }
 
 // A start has been enqueued.
-[[gnu::always_inline]] inline void Queue::note_start(Request& request) {
+void Queue::note_start(Request& request) {
   ++request.starts;
   request.queue_number = number_;
   if (!request.rings.empty())
     request.rings[request.starts % Request::kRings] = shared_rings_;
-  if (request.listed != this) [[unlikely]]
+  if (request.listed != this)
     list(request);
   if (request.transfer.direction == Direction::kSend)
     figures_.bytes += request.matched_bytes;
@@ -225,50 +204,18 @@ void Queue::list(Request& request) {
   under_way_.push_back(&request);
 }
 
-// What nearly every call of a program that merges nothing comes to: as start_any(), where there is nothing to refuse.
-[[gnu::always_inline]] inline Status Queue::start_plain(std::span<Request* const> only) {
-  Request& request = *only.front();
-  if (shared_rings_ == nic::kMaxSuccess || !endpoint_.options().overflow) [[unlikely]]
-    return start_any(only);
-  postings_.clear();
-  stream_ops_.clear();
-  LANYARD_RETURN_IF_ERROR(lower(request));
-  const bool shared = request.shares_trigger;
-  if (shared)
-    ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
-  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
-  shared_rings_ += shared ? 1 : 0;
-  note_start(request);
-  note_starts(1, request.entries, stream_ops_.size());
-  hand_over(only);
-  return {};
-}
-
 Status Queue::start(std::span<Request* const> requests) {
-  if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
+  if (const uint64_t capture = stream_.capturing(); capture != 0)
     return record_start(requests, capture);
   endpoint_.collect_failures();
-  if (is_plain(requests) && may_start(*requests.front())) [[likely]]
-    return start_plain(requests);
-  Exchange* const exchange = find_merged(requests);
-  return exchange != nullptr && may_start(*exchange) ? start_merged(*exchange) : start_any(requests);
-}
-
-Status Queue::start_any(std::span<Request* const> requests) {
-  Extras extras;
-  if (!may_each(
-          requests, [this](const Request& request) { return may_start(request); }, extras)) [[unlikely]]
-    LANYARD_RETURN_IF_ERROR(check_start(requests));
-  if (extras.merged) {
-    LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
-    LANYARD_RETURN_IF_ERROR(check_turns(requests, number_));
-  }
-  if (shared_rings_ == nic::kMaxSuccess) [[unlikely]]
+  LANYARD_RETURN_IF_ERROR(check_start(requests));
+  LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
+  LANYARD_RETURN_IF_ERROR(check_turns(requests, number_));
+  if (shared_rings_ == nic::kMaxSuccess)
     return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
   postings_.clear();
   stream_ops_.clear();
-  if (extras.packed)
-    LANYARD_RETURN_IF_ERROR(pack(requests));
+  LANYARD_RETURN_IF_ERROR(pack(requests));
   const size_t moves = stream_ops_.size();
   bool shared = false;
   uint64_t entries = 0;
@@ -280,7 +227,7 @@ Status Queue::start_any(std::span<Request* const> requests) {
   if (shared)
     ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
 
-  if (!endpoint_.options().overflow) [[unlikely]]
+  if (!endpoint_.options().overflow)
     LANYARD_RETURN_IF_ERROR(check_entries(entries));
   // The stream comes first, because it may refuse. That it may ring before the entries are there does no harm: a
   // condition that is met when an entry is posted fires at once.
@@ -385,8 +332,8 @@ Status Queue::check_wait(std::span<Request* const> requests) {
   });
 }
 
-[[gnu::always_inline]] inline void Queue::append_wait(const Request& request) {
-  if (request.lane != nullptr) [[unlikely]] {
+void Queue::append_wait(const Request& request) {
+  if (request.lane != nullptr) {
     // Where the queue has waited by itself nobody may find the request complete, and free it, with a wait to come.
     if (request.followed != request.starts)
       append_lane(request, gpu::StreamOp::Kind::kWaitLane);
@@ -398,34 +345,17 @@ Status Queue::check_wait(std::span<Request* const> requests) {
   op.value = request.done_base + request.starts;
 }
 
-[[gnu::always_inline]] inline void Queue::note_wait(Request& request) {
+void Queue::note_wait(Request& request) {
   ++request.waits;
   epoch_entries_ -= request.entries;
 }
 
 Status Queue::wait(std::span<Request* const> requests) {
-  if (const uint64_t capture = stream_.capturing(); capture != 0) [[unlikely]]
+  if (const uint64_t capture = stream_.capturing(); capture != 0)
     return record_wait(requests, capture);
   stream_ops_.clear();
-  if (is_plain(requests) && may_wait(*requests.front()) && requests.front()->done.valid()) [[likely]] {
-    // As in wait_any(), where there is nothing to refuse.
-    append_wait(*requests.front());
-    LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
-    note_wait(*requests.front());
-    note_waits(1);
-    return {};
-  }
-  Exchange* const exchange = find_merged(requests);
-  return exchange != nullptr && may_wait(*exchange->lead) ? wait_merged(*exchange) : wait_any(requests);
-}
-
-Status Queue::wait_any(std::span<Request* const> requests) {
-  Extras extras;
-  if (!may_each(
-          requests, [this](const Request& request) { return may_wait(request); }, extras)) [[unlikely]]
-    LANYARD_RETURN_IF_ERROR(check_wait(requests));
-  if (extras.merged)
-    LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
+  LANYARD_RETURN_IF_ERROR(check_wait(requests));
+  LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
   for (const Request* request : requests) {
     if (!request->done.valid())
       continue;  // nobody to wait for
@@ -433,8 +363,7 @@ Status Queue::wait_any(std::span<Request* const> requests) {
       continue;  // one waits for all
     append_wait(*request);
   }
-  if (extras.packed)
-    unpack(requests);
+  unpack(requests);
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
   for (Request* request : requests)
     note_wait(*request);
@@ -457,7 +386,7 @@ void Queue::unpack(std::span<Request* const> requests) {
 // waited for, too, whose starts have no wait yet. So it waits by itself, in place of the program.
 void Queue::follow_lanes() {
   for (Request* request : under_way_) {
-    if (request->lane == nullptr || !request->needs_wait() || request->followed == request->starts) [[likely]]
+    if (request->lane == nullptr || !request->needs_wait() || request->followed == request->starts)
       continue;
     stream_ops_.clear();
     append_lane(*request, gpu::StreamOp::Kind::kWaitLane);

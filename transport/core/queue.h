@@ -17,7 +17,6 @@
 #include "transport/core/exchange.h"
 #include "transport/core/request.h"
 #include "transport/core/ring.h"
-#include "transport/core/scratch.h"
 
 namespace lanyard::core {
 
@@ -126,37 +125,6 @@ class Queue {
   Queue(Endpoint& endpoint, gpu::Stream& stream)
       : endpoint_(endpoint), stream_(stream), number_(endpoint.next_queue_number()) {}
 
-  // What there is in a call besides single requests of contiguous buffers.
-  struct Extras {
-    bool merged = false;
-    bool packed = false;
-    void note(const Request& request) {
-      merged = merged || request.exchange != nullptr;
-      packed = packed || request.packing != nullptr;
-    }
-  };
-  template <typename May>
-  static bool may_each(std::span<Request* const> requests, May may, Extras& extras);
-  // Whether it is a call of one such.
-  static bool is_plain(std::span<Request* const> requests) {
-    return requests.size() == 1 && requests.front()->exchange == nullptr && requests.front()->packing == nullptr;
-  }
-  bool may_start(const Request& request) const;
-  bool may_wait(const Request& request) const {
-    return request.standing == nullptr && request.needs_wait() && request.queue_number == number_;
-  }
-  // ---- Calls on exactly one exchange (queue_merged.cc)
-  // That of which the call has all members and nothing else, undisturbed and in their order; null: look at each.
-  static Exchange* find_merged(std::span<Request* const> requests) {
-    Exchange* const exchange = requests.empty() ? nullptr : requests.front()->exchange;
-    return exchange != nullptr && exchange->undisturbed && exchange->is(requests) ? exchange : nullptr;
-  }
-  bool may_start(const Exchange& exchange) const;
-  Status start_merged(Exchange& exchange);
-  Status wait_merged(Exchange& exchange);
-  Status start_plain(std::span<Request* const> only);
-  Status start_any(std::span<Request* const> requests);
-  Status wait_any(std::span<Request* const> requests);
   Status check_start(std::span<Request* const> requests);
   Status check_wait(std::span<Request* const> requests);
   Status check_not_landed(const Request& request) const;
@@ -164,7 +132,7 @@ class Queue {
   // Deferred-work entries that starts which have not completed may hold.
   uint64_t held_entries() const;
   void reserve_entries() {
-    if (epoch_entries_ <= reserved_entries_) [[likely]]
+    if (epoch_entries_ <= reserved_entries_)
       return;
     endpoint_.change_reserved_entries(static_cast<int64_t>(epoch_entries_ - reserved_entries_));
     reserved_entries_ = epoch_entries_;
@@ -202,7 +170,7 @@ class Queue {
   Status ring_exchange(Exchange& exchange, uint64_t iteration);
   // Of a bell that this queue alone rings; `total`: of all rings of its word, this one included.
   void ring(const nic::Doorbell& bell, uint64_t total, uint64_t value) {
-    *stream_ops_.extend(1) = ring_of(endpoint_.nic(), bell, total, value);
+    stream_ops_.push_back(ring_of(endpoint_.nic(), bell, total, value));
   }
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   bool is_under_way(const Request& request) const;
@@ -238,8 +206,8 @@ class Queue {
   std::vector<nic::ContextStarts> unconfirmed_;
   std::vector<nic::ContextStarts> unassured_;
   // Scratch, kept for their capacity.
-  Scratch<nic::Posting> postings_;
-  Scratch<gpu::StreamOp> stream_ops_;
+  std::vector<nic::Posting> postings_;
+  std::vector<gpu::StreamOp> stream_ops_;
   std::vector<nic::DeferredOp> overflowing_;
   Figures figures_;
 };

@@ -94,8 +94,6 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
       thread_ = std::move(thread.value());
     }
     request.standing = std::move(standing);
-    if (request.exchange != nullptr)
-      request.exchange->undisturbed = false;
     requests_.push_back(&request);
     set_lead();
   }

@@ -20,7 +20,6 @@
 #include "gpu/stream.h"
 #include "transport/core/overflow.h"
 #include "transport/core/request.h"
-#include "transport/core/scratch.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::core {
@@ -101,7 +100,7 @@ class StandingOrders {
   std::vector<Request*> requests_;
   uint64_t entries_ = 0;  // of one iteration of all
   uint64_t lead_ = 1;     // iterations
-  Scratch<nic::Posting> postings_;
+  std::vector<nic::Posting> postings_;
   std::vector<nic::DeferredOp> overflowing_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};

@@ -25,7 +25,7 @@ constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one 
 
 // Whether of the entries of each counter lower thresholds come first. Of many at once it does not try to find out.
 template <typename Each>
-[[gnu::always_inline]] inline bool in_order(std::span<const Each> ops) {
+bool in_order(std::span<const Each> ops) {
   const auto each = [](const Each& op) -> const auto& {
     if constexpr (requires { op.posting; })
       return *op.posting;
@@ -137,7 +137,7 @@ Work& OfiNic::take(const Op& op, CounterId trigger, uint64_t threshold) {
 
 Work& OfiNic::take(const nic::DeferredOp& deferred) { return take(deferred.op, deferred.trigger, deferred.threshold); }
 
-[[gnu::noinline]] Work& OfiNic::described(Prepared& prepared) {
+Work& OfiNic::described(Prepared& prepared) {
   Work& work = any_free();
   describe(work, prepared.op);
   work.home = &prepared;
@@ -145,7 +145,7 @@ Work& OfiNic::take(const nic::DeferredOp& deferred) { return take(deferred.op, d
   return work;
 }
 
-[[gnu::always_inline]] inline Work& OfiNic::take(const Start& start) {
+Work& OfiNic::take(const Start& start) {
   const nic::Posting& posting = *start.posting;
   Prepared& prepared = *start.prepared;
   Work& work = prepared.ready != nullptr ? *prepared.ready : described(prepared);
@@ -172,7 +172,7 @@ bool OfiNic::is_due(const Work& work) const {
 }
 
 // Gives one held operation to the provider. kAgain: it stays with the driver.
-[[gnu::always_inline]] inline Code OfiNic::offer(Work& work) {
+Code OfiNic::offer(Work& work) {
   if (!work.deferred())
     return work.start(*fabric_);
   if (no_entries_)
@@ -199,7 +199,7 @@ Code OfiNic::run_at_once(Work& work) {
 }
 
 // Whether the provider has it now; else it is still held, or doomed.
-[[gnu::always_inline]] inline bool OfiNic::give(Work& work) {
+bool OfiNic::give(Work& work) {
   const Code code = offer(work);
   if (code != Code::kOk) [[unlikely]]
     return run_or_keep(work, code);
@@ -210,7 +210,7 @@ Code OfiNic::run_at_once(Work& work) {
 bool OfiNic::try_to_give(Work& work) { return give(work); }
 
 // What the provider has not taken.
-[[gnu::noinline]] bool OfiNic::run_or_keep(Work& work, Code code) {
+bool OfiNic::run_or_keep(Work& work, Code code) {
   if (code == Code::kAgain && work.deferred())
     code = run_at_once(work);
   if (code == Code::kOk) {
@@ -226,7 +226,7 @@ bool OfiNic::try_to_give(Work& work) { return give(work); }
 
 // What a thread that drives has posted, without the way through the commands.
 template <typename Each>
-[[gnu::always_inline]] inline void OfiNic::accept(std::span<const Each> ops) {
+void OfiNic::accept(std::span<const Each> ops) {
   const size_t first_fresh = held_.size();
   if (first_fresh == 0 && in_order(ops)) [[likely]] {
     no_entries_ = false;
@@ -294,7 +294,7 @@ Status OfiNic::look_for_entries(size_t wanted) {
 }
 
 template <typename Each>
-[[gnu::always_inline]] inline Status OfiNic::take_in(std::span<const Each> batch) {
+Status OfiNic::take_in(std::span<const Each> batch) {
   if (!try_take_entries(batch.size())) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(look_for_entries(batch.size()));
   if (!right_.try_take()) [[unlikely]] {
@@ -314,7 +314,7 @@ template <typename Each>
 
 // To whoever drives.
 template <typename Each>
-[[gnu::noinline]] void OfiNic::leave(std::span<const Each> batch) {
+void OfiNic::leave(std::span<const Each> batch) {
   for (const Each& each : batch)
     push([&each](Command& command) {
       if constexpr (std::is_same_v<Each, DeferredOp>) {

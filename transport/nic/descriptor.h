@@ -52,7 +52,7 @@ class DescriptorCheck {
   explicit DescriptorCheck(const Open& open) : open_(open) {}
 
   // Of an operation that is to run at once.
-  [[gnu::always_inline]] DescriptorFault of(const Op& op) const {
+  DescriptorFault of(const Op& op) const {
     if (op.completion.valid() && !open_.has_counter(op.completion))
       return DescriptorFault::kNoCounter;
     if (!op.moves_data()) {
@@ -74,7 +74,7 @@ class DescriptorCheck {
     }
     return of(op.local, kWord, kWord);
   }
-  [[gnu::always_inline]] DescriptorFault of(const DeferredOp& deferred) const {
+  DescriptorFault of(const DeferredOp& deferred) const {
     if (!open_.has_counter(deferred.trigger))
       return DescriptorFault::kNoCounter;
     if (deferred.threshold > kMaxSuccess)
@@ -82,7 +82,7 @@ class DescriptorCheck {
     return of(deferred.op);
   }
   // Of a posting of `prepared`, which is null where there is no such operation.
-  [[gnu::always_inline]] DescriptorFault of(const Posting& posting, const Op* prepared) const {
+  DescriptorFault of(const Posting& posting, const Op* prepared) const {
     if (prepared == nullptr)
       return DescriptorFault::kNotPrepared;
     if (!open_.has_counter(posting.trigger))
@@ -95,7 +95,7 @@ class DescriptorCheck {
  private:
   static constexpr uint64_t kWord = sizeof(uint64_t);
 
-  [[gnu::always_inline]] DescriptorFault of(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
+  DescriptorFault of(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
     const Extent extent = open_.extent(span.region);
     if (!extent.open)
       return DescriptorFault::kNoRegion;
