@@ -13,14 +13,6 @@
 #include "bench/mpi_process.h"
 #include "bench/options.h"
 
-#if __has_include(<valgrind/callgrind.h>)
-#include <valgrind/callgrind.h>
-#else
-#define CALLGRIND_START_INSTRUMENTATION static_cast<void>(0)
-#define CALLGRIND_STOP_INSTRUMENTATION static_cast<void>(0)
-#define CALLGRIND_TOGGLE_COLLECT static_cast<void>(0)
-#endif
-
 namespace lanyard::bench {
 namespace {
 
@@ -28,7 +20,6 @@ constexpr int kSingles = 16;      // requests started one by one between two loo
 constexpr int kIterations = 300;  // fixed, so that two ranks do the same
 constexpr int kFirstTag = 0;
 constexpr int kLiveTag = 4096;  // of requests that only exist
-constexpr int kMaxLive = 2 * 8192;
 
 struct NamedStep {
   const char* call;
@@ -86,7 +77,7 @@ void measure_live(benchmark::State& state, EnqueueSetting& setting, SendKind kin
   EnqueuePairs pairs(setting, kind, 1, kFirstTag);
   if (!is_matched(state, pairs))
     return;
-  const auto run = [&] { return pairs.exchanges(kSingles, EnqueuePairs::Measure::kBoth, [](bool) {}); };
+  const auto run = [&] { return pairs.exchanges(kSingles); };
   run();
   const long long before = overflowed(setting);
   for (auto iteration : state) {
@@ -128,81 +119,6 @@ void add_all(EnqueueSetting& setting, int max_live) {
   }
 }
 
-struct Options {
-  long pairs = 0;
-  int live = 0;
-  int max_live = 2048;
-  int batch = 16;
-  std::string measure = "both";
-  std::string kind = "send";
-  int each_way = 8;
-};
-
-void declare(CLI::App& app, Options& o) {
-  app.add_option("--pairs", o.pairs,
-                 "only enqueue so many start+wait pairs, for an instruction count (default: 0, off)")
-      ->check(CLI::Range(0L, 1L << 40));
-  app.add_option("--live", o.live, "with --pairs: other matched requests, even (default: 0)")
-      ->check(CLI::Range(0, kMaxLive));
-  app.add_option("--batch", o.batch, "with --pairs: exchanges enqueued before the stream goes on (default: 16)")
-      ->check(CLI::Range(1, 4096));
-  app.add_option(
-         "--measure", o.measure,
-         "with --pairs: both, send, receive; or exchange, of which a pair is one start and wait (default: both)")
-      ->check(CLI::IsMember({"both", "send", "receive", "exchange"}));
-  app.add_option("--each-way", o.each_way, "with --measure exchange: its sends, and its receives (default: 8)")
-      ->check(CLI::Range(1, 64));
-  app.add_option("--kind", o.kind, "with --pairs: send or rsend (default: send)")
-      ->check(CLI::IsMember({"send", "rsend"}));
-  app.add_option("--max-live", o.max_live,
-                 "without --pairs: most other matched requests, of up to 4096 (default: 2048, as the "
-                 "simulated card has counters for about 2700)")
-      ->check(CLI::Range(0, 4096));
-  app.allow_extras();
-  app.footer(
-      "Other options go to Google Benchmark: --benchmark_filter=REGEX, --benchmark_format=json, "
-      "...");
-}
-
-// Under callgrind with --instr-atstart=no --collect-atstart=no only this thread's enqueuing is
-// counted.
-int run_pairs(const Options& o, EnqueueSetting& setting) {
-  const SendKind kind = o.kind == "rsend" ? SendKind::kReady : SendKind::kRegular;
-  const bool is_exchange = o.measure == "exchange";
-  const auto measure = is_exchange              ? EnqueuePairs::Measure::kExchange
-                       : o.measure == "send"    ? EnqueuePairs::Measure::kSend
-                       : o.measure == "receive" ? EnqueuePairs::Measure::kReceive
-                                                : EnqueuePairs::Measure::kBoth;
-  EnqueuePairs others(setting, kind, o.live / 2, kLiveTag);
-  EnqueuePairs pairs(setting, kind, is_exchange ? o.each_way : 1, kFirstTag, is_exchange);
-  for (const EnqueuePairs* p : {&others, &pairs})
-    if (!p->error().empty()) {
-      fmt::print(stderr, "enqueue_cost: MPIX_Matchall: {}\n", p->error());
-      return kExitMismatch;
-    }
-  for (int warmup = 0; warmup < 4; ++warmup)
-    pairs.exchanges(o.batch, measure, [](bool) {});
-
-  bool is_collecting = false;
-  const auto mark = [&is_collecting](bool is_on) {
-    if (is_on == is_collecting)
-      return;
-    is_collecting = is_on;
-    CALLGRIND_TOGGLE_COLLECT;
-  };
-  const long long before = overflowed(setting);
-  double seconds = 0;
-  CALLGRIND_START_INSTRUMENTATION;
-  const long exchanges = measure == EnqueuePairs::Measure::kBoth ? o.pairs / 2 : o.pairs;
-  for (long done = 0; done < exchanges; done += o.batch)
-    seconds += pairs.exchanges(static_cast<int>(std::min<long>(o.batch, exchanges - done)), measure, mark);
-  CALLGRIND_STOP_INSTRUMENTATION;
-  if (setting.process.is_first())
-    fmt::print("pairs {} kind {} measure {} live {} ns_per_exchange {:.1f} overflowed {}\n", o.pairs, o.kind, o.measure,
-               o.live, seconds * 1e9 / static_cast<double>(exchanges), overflowed(setting) - before);
-  return 0;
-}
-
 // The other ranks run the same benchmarks and say nothing.
 class SilentReporter : public benchmark::BenchmarkReporter {
  public:
@@ -235,24 +151,20 @@ int run_benchmarks(const char* program, std::vector<std::string> arguments, int 
 }
 
 int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
+  int max_live = 2048;
   CLI::App app{"What MPIX_Enqueue_* cost the calling thread."};
-  declare(app, options);
+  app.add_option("--max-live", max_live,
+                 "most other matched requests (default: 2048; the simulated card has counters "
+                 "for about 2700)")
+      ->check(CLI::Range(0, 4096));
+  app.allow_extras();
+  app.footer("Other options go to Google Benchmark: --benchmark_filter=REGEX, --benchmark_format=json, ...");
   if (const auto status = parse(app, argc, argv, process))
     return *status;
   if (process.ranks() > 2)
     return usage_error(process, "enqueue_cost", fmt::format("needs 1 or 2 ranks, not {}", process.ranks()));
-  if (options.live % 2 != 0)
-    return usage_error(process, "enqueue_cost", "--live must be even: a message has two requests");
-  if (options.pairs % 2 != 0 && options.measure == "both")
-    return usage_error(process, "enqueue_cost", "--pairs must be even: a send's and a receive's");
-  if (options.kind == "rsend" && process.ranks() != 1)
-    return usage_error(process, "enqueue_cost", "--kind rsend needs 1 rank");
-  const std::vector<std::string> others = app.remaining();
-  if (options.pairs > 0 && !others.empty())
-    return usage_error(process, "enqueue_cost", "unknown option " + others.front());
   EnqueueSetting setting(process);
-  return options.pairs > 0 ? run_pairs(options, setting) : run_benchmarks(argv[0], others, options.max_live, setting);
+  return run_benchmarks(argv[0], app.remaining(), max_live, setting);
 }
 
 }  // namespace

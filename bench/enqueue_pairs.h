@@ -30,14 +30,13 @@ struct EnqueueSetting {
   StreamGate gate;
 };
 
-// `count` sends of 8 bytes to the peer and as many receives from it, matched one to one; as one exchange, if so, which
-// then is started and waited for as a whole. Collective.
+// `count` sends of 8 bytes to the peer and as many receives from it, matched one to one. Collective.
 class EnqueuePairs {
  public:
   enum Step { kStartReceive, kStartSend, kWaitSend, kWaitReceive, kSteps };
   using Seconds = std::array<double, kSteps>;
 
-  EnqueuePairs(EnqueueSetting& setting, SendKind kind, int count, int first_tag, bool is_merged = false)
+  EnqueuePairs(EnqueueSetting& setting, SendKind kind, int count, int first_tag)
       : setting_(setting), count_(count), buffers_(2 * static_cast<size_t>(count)) {
     for (int i = 0; i < count; ++i)
       requests_.add_receive(&buffers_[index(i)], sizeof(uint64_t), setting.peer, first_tag + i);
@@ -45,11 +44,7 @@ class EnqueuePairs {
       requests_.add_send(kind, &buffers_[index(count + i)], sizeof(uint64_t), setting.peer, first_tag + i);
     if (count == 0)
       return;
-    if (is_merged)
-      requests_.merge(0, requests_.count(), "pairs", "none");
-    std::string why = requests_.try_match();
-    if (is_merged && why.empty())
-      why = requests_.why_not_merged(0);
+    const std::string why = requests_.try_match();
     if (!setting.process.all(why.empty()))
       error_ = why.empty() ? "the peer failed to match" : why;
   }
@@ -81,7 +76,7 @@ class EnqueuePairs {
     // Waiting for the gate has cost this thread its caches: without a run-up the first step would
     // be charged for them.
     for (int i = 0; i < kRunUp; ++i)
-      exchange([](bool) {}, false, false);
+      exchange();
     seconds[kStartReceive] = timed([&] { start(receives); });
     seconds[kStartSend] = timed([&] { start(sends); });
     seconds[kWaitSend] = timed([&] { wait(sends); });
@@ -91,22 +86,13 @@ class EnqueuePairs {
     return seconds;
   }
 
-  // `exchanges` times in a row, while the stream stands still: start and wait for the first receive
-  // and send. Calls mark(true) before and mark(false) after what `measure` names. The seconds for
-  // all.
-  // kExchange: start and wait for all of them by one call each.
-  enum class Measure { kBoth, kSend, kReceive, kExchange };
-  template <class Mark>
-  double exchanges(int exchanges, Measure measure, Mark&& mark) {
-    const bool has_receive = measure != Measure::kSend, has_send = measure != Measure::kReceive;
+  // `exchanges` times in a row, while the stream stands still: start and wait for the first receive and send. The
+  // seconds for all.
+  double exchanges(int exchanges) {
     setting_.gate.close();
     const double seconds = timed([&] {
-      for (int i = 0; i < exchanges; ++i) {
-        if (measure == Measure::kExchange)
-          exchange_all(mark);
-        else
-          exchange(mark, has_receive, has_send);
-      }
+      for (int i = 0; i < exchanges; ++i)
+        exchange();
     });
     setting_.gate.open();
     setting_.queue.drain();
@@ -117,27 +103,14 @@ class EnqueuePairs {
   using Clock = std::chrono::steady_clock;
   static constexpr int kRunUp = 4;
 
-  template <class Mark>
-  void exchange(Mark&& mark, bool has_receive, bool has_send) {
+  void exchange() {
     StreamQueue& queue = setting_.queue;
     MPI_Request& receive = requests_[0];
     MPI_Request& send = requests_[index(count_)];
-    mark(has_receive);
     queue.start(receive);
-    mark(has_send);
     queue.start(send);
     queue.wait(send);
-    mark(has_receive);
     queue.wait(receive);
-    mark(false);
-  }
-
-  template <class Mark>
-  void exchange_all(Mark&& mark) {
-    mark(true);
-    setting_.queue.start_all(requests_.count(), requests_.data());
-    setting_.queue.wait_all(requests_.count(), requests_.data());
-    mark(false);
   }
 
   static size_t index(int i) { return static_cast<size_t>(i); }
