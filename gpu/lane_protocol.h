@@ -3,11 +3,9 @@
 //
 // A Team is who runs them together: the threads of a block, or one thread. It offers
 //  - load(word), acquire(word), store(word, value) and fence(), of words that everybody reaches; what was written
-//  before
-//    a fence is visible to who has acquired what is stored behind it;
+//    before a fence is visible to who has acquired what is stored behind it;
 //  - exchange(word, expected, value): stores where it is as expected; returns what was there. What a team of this
-//  device
-//    saw before one is visible to its others behind theirs;
+//    device saw before one is visible to its others behind theirs;
 //  - add(word, value): returns what was there before;
 //  - leads(): whether the calling thread is the one that does for all what is done once;
 //  - share(value): what the leading one has given, to all; each comes to it;

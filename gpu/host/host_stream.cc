@@ -274,7 +274,8 @@ bool HostStream::execute(const WorkItem& item) {
   }
   const bool next = op.kind == StreamOp::Kind::kWaitNext64;
   const uint64_t wanted = next ? *op.count + op.value : op.value;
-  if (std::atomic_ref(*op.word).load(std::memory_order_acquire) >= wanted) {
+  const uint64_t seen = std::atomic_ref(*op.word).load(std::memory_order_acquire);
+  if (seen >= wanted) {
     if (next)
       *op.count = wanted;
     return true;

@@ -311,8 +311,12 @@ class World {
   void disable(uint32_t agent) { set_enabled(agent, false); }
   // Most of the time nothing changes.
   void set_enabled(uint32_t agent, bool on) {
-    if ((state_->place[agent] != kNone) != on)
-      on ? put_in(agent) : take_out(agent);
+    if ((state_->place[agent] != kNone) == on)
+      return;
+    if (on)
+      put_in(agent);
+    else
+      take_out(agent);
   }
   void put_in(uint32_t agent);
   void take_out(uint32_t agent);

@@ -365,8 +365,7 @@ void World::begin_match(uint32_t index) {
   if (!status.ok() && !((is_killed(peer) || process.cut_off[peer]) && process.has_lost(peer)))
     return find(Finding::kOrder, "matching",
                 "the " + exchange_.describe({index}) + " is not matched: " + status.message());
-  for (const nic::CounterId counter :
-       {side.core->trigger, side.core->completion, side.core->flushed, side.core->written})
+  for (const nic::CounterId counter : {side.core->trigger, side.core->completion, side.core->written})
     if (counter.valid())
       process.opened(counter, process.nic.model().read(counter).value());
   side.trigger = side.core->trigger;

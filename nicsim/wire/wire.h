@@ -5,17 +5,15 @@
 //      has the packet's ack; the wire does not read it afterwards, though the ack may come (a refusal) before all of it
 //      has gone out.
 //  W3  poll() runs the sink's functions, and give_up_stalled() abandoned(); nothing else does. These and send() are
-//  called
-//      by one thread at a time (whoever drives the NIC); the other functions by any.
+//      called by one thread at a time, which drives the NIC; the other functions by any.
 //  W4  A write's bytes go straight to where the sink places them, in bounded portions a poll() (at most
 //      kPortionBytes), so that no call lasts long.
 //  W5  A packet that arrives while someone attends causes no system call in the sender. Otherwise it wakes one sleeping
 //      helper or, where there is none, the owner.
 //  W6  A peer that has gone is reported to the sink once; what was for it is dropped. That includes one that has only
 //      ever sent: whoever polls, and sleeps in between, learns of it though nothing is under way.
-//  W7  A write that give_up_stalled() has given up is abandoned() in that call and heard of no more; its memory is
-//  touched
-//      no more either. What the same peer sends later arrives.
+//  W7  A write that give_up_stalled() gives up is abandoned() in that call. The wire reports nothing more of it and
+//      touches its memory no more. What the same peer sends later arrives.
 #ifndef LANYARD_NICSIM_WIRE_WIRE_H_
 #define LANYARD_NICSIM_WIRE_WIRE_H_
 

@@ -146,7 +146,7 @@ Status Endpoint::open_resources(Request& request) {
   Result<Resources> resources = resources_.open(request.transfer, options_.strategy,
                                                 request.exchange != nullptr ? &request.exchange->shared : nullptr);
   if (resources.ok())
-    static_cast<Resources&>(request) = resources.value();
+    request.hold(std::move(resources.value()));
   return resources.status();
 }
 

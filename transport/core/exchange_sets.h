@@ -39,10 +39,9 @@
 //    stand in for what is missing of i. (Mutants: one counter for both; N(k-1); a completion counted elsewhere; the
 //    done word raised before the own writes are complete.) Those with clear-to-sends: exchange.h.
 //  - Until our writes k have gone T_p has counted k rings at most, k clear-to-sends for each send, as the next needs
-//  our
-//    write k, and k-1+p times that the other set's done word grew, as it does not before start i+1. So (2m+1)k, or one
-//    less in set 0, whose first start has none before it, means all of these. And (2m+1)(k-1) + m+1 means k rings: with
-//    k-1 of them there are at most n clear-to-sends and one done word besides what went before, and m+1 is more.
+//    our write k, and k-1+p times that the other set's done word grew, as it does not before start i+1. So (2m+1)k, or
+//    one less in set 0, whose first start has none before it, means all of these. And (2m+1)(k-1) + m+1 means k rings:
+//    with k-1 of them there are at most n clear-to-sends and one done word besides what went before, and m+1 is more.
 //    (Mutant: clear-to-sends that are sent all the same.)
 //  - With strategy B it is flags that C_p counts, in place of what lands and of own writes' completions
 //    (exchange.h). Where a message is meant above, its flag has come, which its write went before; of a write that

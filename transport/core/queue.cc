@@ -9,16 +9,6 @@
 
 namespace lanyard::core {
 
-std::string Request::describe() const {
-  if (state != State::kMatched)
-    return transfer.describe();
-  Transfer actual = transfer;
-  actual.peer = matched_peer;
-  actual.tag = matched_tag;
-  actual.bytes = matched_bytes;
-  return actual.describe();
-}
-
 Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& stream) {
   std::unique_ptr<Queue> queue(new Queue(endpoint, stream));
   Result<nic::CounterId> trigger = endpoint.nic().open_counter();

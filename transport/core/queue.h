@@ -42,10 +42,11 @@ class Queue {
   // other requests and exchanges beside them); kFailed: an operation of it failed before, and with that the two sides'
   // counters are out of step for good; kExhausted: without overflow, the epoch's starts can never fit into the NIC's
   // entries; kAgain: without overflow, they do not fit now, or the stream is full: let it run, and repeat.
+  //
+  // Where the stream is being captured, each replay makes the start, and the request stands (standing.h) until it is
+  // freed: nothing else may start it, and only a captured wait, which the capture must have after each start, may wait
+  // for it. kUnsupported: the card or the stream cannot.
   Status start(std::span<Request* const> requests);
-  // The same where the stream is being captured: the start is not made now but by every replay, and the request stands
-  // (standing.h) until it is freed. It may not be started otherwise any more, and not be waited for by other means than
-  // a captured wait, which the capture must have after each start. Besides kUnsupported: the card or the stream cannot.
 
   // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice, or
   // of an exchange not all members do; kAgain: the stream is full.

@@ -100,7 +100,7 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
       append_lane(*request, gpu::StreamOp::Kind::kStartLane);
     if (!standing.has_bell)
       continue;
-    *stream_ops_.extend(1) = ring_of(standing.bell, 1);
+    stream_ops_.push_back(ring_of(standing.bell, 1));
     if (standing.rings == nullptr)
       continue;
     stream_ops_.back().kind = gpu::StreamOp::Kind::kWriteNext64;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/base/status.h"
@@ -46,6 +47,9 @@ struct PlannedOp {
 // its Resources; how far it is, below.
 struct Request : Resources {
   enum class State : uint8_t { kFresh, kMatching, kMatched };
+
+  // From now on it holds these.
+  void hold(Resources held) { Resources::operator=(std::move(held)); }
 
   uint64_t number = 0;  // the endpoint's name for it, never used again
   Transfer transfer;

@@ -6,18 +6,13 @@
 // Such a call does not reach the driver.
 //
 // Of the driver it checks, by LANYARD_CHECK:
-//  - counters stay within 48 and 7 bits, fall only where a reset or a kCounterSet allows it, and
-//  count no more than was
+//  - counters stay within 48 and 7 bits, fall only where a reset or a kCounterSet allows it, and count no more than was
 //    added, which is known while neither a doorbell nor a region leads to the counter;
-//  - no more entries are free than exist; a refused post() takes none, and is not told kAgain where
-//  enough were free;
-//  - a call that failed has changed none of the counters it names, as far as the two rules above
-//  can tell (N9);
+//  - no more entries are free than exist; a refused post() takes none, and is not told kAgain where enough were free;
+//  - a call that failed has changed none of the counters it names, as far as the two rules above can tell (N9);
 //  - nothing is closed that a prepared operation names, and each can be released (N14);
-//  - ids are unique among what is open, keys for ever (N8), and there is no more of either than
-//  caps() says;
-//  - doorbells are of the kind asked for and complete; usage() is what is open; failures() does not
-//  fall.
+//  - ids are unique among what is open, keys for ever (N8), and there is no more of either than caps() says;
+//  - doorbells are of the kind asked for and complete; usage() is what is open; failures() does not fall.
 //
 // Cost: one lock around every call but progress(), wait_since(), attend() and leave(), and an entry for
 // each key ever given.
