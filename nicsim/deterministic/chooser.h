@@ -15,7 +15,6 @@ enum class ChoiceKind : uint8_t {
   kStale,      // 1: a counter is read as it was when last read
   kFreeze,     // 1: from now on a counter is always read as it was when last read
   kSteal,      // 1: another process takes one of the NIC's free entries; 2: it gives one back
-  kStaleLine,  // 1: a kernel reads a buffer as it was when last read (no GPU may do that after a wait: a canary)
   kTorn,       // so many of n bytes are read, or land, in this step, and the rest in another; 0: all in one
   kLateAck,    // 1: an acknowledgement of a process that has ended comes after the loss was noticed
   kEarlyAck,   // 1: the initiator hears of an operation before it lands, where it did not ask for delivery

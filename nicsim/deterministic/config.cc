@@ -155,8 +155,6 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.late_events = true; }, [](const C& c) { return N{c.world.late_events}; }},
       {"stolen-entries", "", 0, 0, "fault: another process takes entries of the NIC, and gives them back some time",
        [](C& c, N) { c.world.stolen_entries = true; }, [](const C& c) { return N{c.world.stolen_entries}; }},
-      {"stale-lines", "", 0, 0, "fault that no GPU may have: a kernel after a wait reads what it had read before",
-       [](C& c, N) { c.world.stale_lines = true; }, [](const C& c) { return N{c.world.stale_lines}; }},
       {"kills", "", 0, 0, "fault: the process of one rank dies, or of two of three or more",
        [](C& c, N) { c.world.kills = true; }, [](const C& c) { return N{c.world.kills}; }},
       {"timed", "", 0, 0, "steps happen when they are due in virtual time, not in any order",

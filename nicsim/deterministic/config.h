@@ -21,13 +21,8 @@ struct Config {
   // What is to be run.
   Exchange exchange() const;
 
-  // Items are separated by commas, in any order, each at most once; what is not named is as in the structs:
-  //   2ranks 1req-each-way 1req-one-way 2iter bytes=0 neighbours=1 queues=1 ready single-starts sends-first sync
-  //   roam free misuse merged two-sets gaps collectives beyond age=7
-  //   depth=5 no-overflow blocking-post sender-flag cxi-driver early-acks late-data torn in-order max-message=64 uneven
-  //   mail-by-card failures cut-mail lost-rings no-room scarce stale-reads frozen-reads late-events stolen-entries
-  //   stale-lines kills timed slow
-  // or, in place of the first two lines, program=... (Exchange::parse()).
+  // Items are separated by commas, in any order, each at most once; help() lists them. What is not named is as in the
+  // structs. program=... (Exchange::parse()) stands in place of the halo's items.
   // kInvalidArgument names the item.
   static Result<Config> parse(const std::string& text);
   // What parse() takes; only what differs from the structs, but for ranks, requests and iterations.

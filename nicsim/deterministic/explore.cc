@@ -178,7 +178,7 @@ class Search {
 bool allows_reduction(const WorldOptions& options) {
   return options.depth == 0 && !options.blocking_post && !options.failures && !options.lost_rings && !options.no_room &&
          !options.scarce && !options.stale_reads && !options.frozen_reads && !options.stolen_entries &&
-         !options.stale_lines && !options.kills && !options.early_acks && !options.torn;
+         !options.kills && !options.early_acks && !options.torn;
 }
 
 Result<Exploration> explore(World& world, const ExploreOptions& options) {

@@ -132,7 +132,6 @@ struct Process {
   uint64_t untraced = 0;            // failures that it was told of without a request's name
   uint64_t orphaned = 0;            // failures of requests that it freed before it was told: of these it must be
   bool gave_up = false;             // was told that an operation failed, and ended its program
-  bool left = false;                // went on from MPIX_Queue_wait with one failure, and may never be told of the next
   uint64_t failures_seen = 0;       // its NIC's, when it last looked for some
   size_t asked = SIZE_MAX;          // the action that is a MPIX_Queue_wait which was called
   uint64_t failures_announced = 0;  // ... when it last told the other sides

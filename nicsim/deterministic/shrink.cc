@@ -82,7 +82,6 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.world.frozen_reads = false; });
   with([](Config& c) { c.world.late_events = false; });
   with([](Config& c) { c.world.stolen_entries = false; });
-  with([](Config& c) { c.world.stale_lines = false; });
   with([](Config& c) { c.world.kills = false; });
   with([](Config& c) { c.world.mail_by_card = false; });
   with([](Config& c) { c.world.early_acks = false; });

@@ -52,6 +52,15 @@ uint64_t place_of(const Side& side, uint64_t byte) {
   return side.layout == nullptr ? byte : byte / kRun * kStride + byte % kRun;
 }
 
+std::vector<std::byte> without_gaps(const Side& side) {
+  if (side.layout == nullptr)
+    return side.buffer;
+  std::vector<std::byte> bytes(side.layout->bytes());
+  for (uint64_t at = 0; at < bytes.size(); ++at)
+    bytes[at] = side.buffer[place_of(side, at)];
+  return bytes;
+}
+
 bool gaps_are_untouched(const Side& side) {
   for (uint64_t at = 0; at < side.buffer.size(); ++at)
     if ((at % kStride >= kRun || at >= place_of(side, side.layout->bytes())) && side.buffer[at] != kUntouched)

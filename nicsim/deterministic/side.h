@@ -27,10 +27,9 @@ struct Side {
   uint64_t pieces = 1;                        // writes an iteration; 0: it is MPI_PROC_NULL's
   std::vector<std::byte> buffer;              // the program's
   std::shared_ptr<const gpu::Layout> layout;  // of a buffer with gaps: the bytes of it that are the message's
-  std::vector<std::byte> last_read;  // of a receive, where WorldOptions::stale_lines: what the last kernel read
-  bool standing = false;             // started by graphs, until it is freed, or by kernels of a set
-  uint64_t ahead = 0;                // iterations whose entries were due as it stopped standing, beyond its starts
-  bool checked = false;              // the program packs and reads it: its content is known
+  bool standing = false;                      // started by graphs, until it is freed, or by kernels of a set
+  uint64_t ahead = 0;    // iterations whose entries were due as it stopped standing, beyond its starts
+  bool checked = false;  // the program packs and reads it: its content is known
 
   // Iterations that the stream has got to.
   uint64_t filled = 0;   // sends: contents packed; receives: contents read and checked
@@ -76,6 +75,8 @@ std::shared_ptr<const gpu::Layout> layout_with_gaps(uint64_t bytes);
 uint64_t length_with_gaps(uint64_t bytes);
 // The place in the side's buffer of a byte of what it transfers.
 uint64_t place_of(const Side& side, uint64_t byte);
+// What the side's buffer holds but for its gaps.
+std::vector<std::byte> without_gaps(const Side& side);
 // Whether nobody has written into the gaps of the side's buffer.
 bool gaps_are_untouched(const Side& side);
 // Makes them and what is behind so many bytes of the message as if nobody had written there.

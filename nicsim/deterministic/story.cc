@@ -118,7 +118,6 @@ class Teller final : public Chooser {
 
   void was_killed() {
     Event& event = story_.events.back();
-    event.killed = true;
     event.row = Row::kCpu;
     event.request = kNone;
     event.text = "the process is killed";
@@ -152,14 +151,13 @@ class Teller final : public Chooser {
     operation.trigger = trigger;
     operation.fire = number_of_event();
     by_number_[transit.number] = static_cast<uint32_t>(story_.operations.size());
-    concerns(static_cast<uint32_t>(story_.operations.size()), transit);
+    concerns(transit);
     story_.operations.push_back(operation);
   }
 
   void moved(const Transit& transit, Transit::Stage stage) {
-    const uint32_t number = by_number_.at(transit.number);
-    Operation& operation = story_.operations[number];
-    concerns(number, transit);
+    Operation& operation = story_.operations[by_number_.at(transit.number)];
+    concerns(transit);
     const uint32_t event = number_of_event();
     switch (stage) {
       case Transit::Stage::kRead: operation.read = event; return;
@@ -182,8 +180,7 @@ class Teller final : public Chooser {
     }
   }
 
-  void concerns(uint32_t operation, const Transit& transit) {
-    story_.events.back().operation = operation;
+  void concerns(const Transit& transit) {
     story_.events.back().request = transit.request;
     story_.events.back().iteration = transit.iteration;
   }

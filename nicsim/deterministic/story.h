@@ -28,12 +28,10 @@ struct Story {
     StepKind kind = StepKind::kHost;
     Row row = Row::kCpu;
     uint32_t rank = 0;
-    uint32_t request = kNone;    // RequestName::index, where it is about one request
-    uint64_t iteration = 0;      // of the request; 0 where that means nothing
-    uint32_t operation = kNone;  // of `operations`, where it is a stage of one
-    Picoseconds time = 0;        // at its end; 0 where time is not virtual
-    bool killed = false;         // the process died instead
-    std::string text;            // World::describe() without the rank
+    uint32_t request = kNone;  // RequestName::index, where it is about one request
+    uint64_t iteration = 0;    // of the request; 0 where that means nothing
+    Picoseconds time = 0;      // at its end; 0 where time is not virtual
+    std::string text;          // World::describe() without the rank
   };
 
   // An operation of a NIC; its stages are numbers of events, or kNone where they never came.

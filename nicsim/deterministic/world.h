@@ -74,13 +74,12 @@ struct WorldOptions {
   bool late_events = false;     // with a driver: the queue of what has ended shows nothing yet
   bool frozen_reads = false;    // ends when nothing else moves
   bool stolen_entries = false;  // ... and so does this
-  bool stale_lines = false;
-  bool kills = false;      // of one process, or of two where there are more
-  bool slow = false;       // with `timed`
-  bool timed = false;      // virtual time orders the steps: the chooser is asked about the rest only
-  Timing timing = {};      // where it does
-  uint64_t age = 0;        // iterations that every request has behind it when the world begins
-  uint64_t max_steps = 0;  // more are a livelock; 0: far more than the exchange needs
+  bool kills = false;           // of one process, or of two where there are more
+  bool slow = false;            // with `timed`
+  bool timed = false;           // virtual time orders the steps: the chooser is asked about the rest only
+  Timing timing = {};           // where it does
+  uint64_t age = 0;             // iterations that every request has behind it when the world begins
+  uint64_t max_steps = 0;       // more are a livelock; 0: far more than the exchange needs
 
   // The longest message of that rank's NIC, and of those that go from one rank to another.
   uint64_t longest(uint32_t rank) const {
@@ -145,6 +144,8 @@ class World {
   }
   // "rank 1: write of (send of 1 to 0, tag 3) iteration 2 lands"
   std::string describe(uint32_t agent) const;
+  // "start (send of 1 to 0, tag 3)"
+  std::string describe(const Action& action) const;
   // "write of (send of 1 to 0, tag 3)"
   std::string describe(const Process& process, const nic::Op& op) const;
   std::string describe(const Process& process, nic::CounterId counter) const;
@@ -159,10 +160,7 @@ class World {
   // Since the beginning, of the last step; 0 where time is not virtual.
   Picoseconds now() const { return state_->clock.now(); }
   bool is_killed(uint32_t rank) const { return process(rank).killed; }
-  // The rank whose process was killed last.
-  std::optional<uint32_t> killed() const {
-    return state_->killed == kNone ? std::nullopt : std::optional<uint32_t>(state_->killed);
-  }
+  // Processes that were killed.
   uint32_t deaths() const { return state_->deaths; }
   // Whether something has failed that the control channel of one of the two wrote to the other one, who lives: nothing
   // gets from one to the other any more.
@@ -267,7 +265,6 @@ class World {
     uint64_t trace_hash = 0;
     uint64_t launched = 0;
     VirtualClock clock;
-    uint32_t killed = kNone;  // rank, the last one
     uint32_t deaths = 0;
     uint32_t driving = kNone;  // rank whose driver's own thread drives
     bool faults_have_ended = false;
@@ -295,7 +292,6 @@ class World {
   void merge(Process& process, std::span<const RequestName> requests);
   static std::vector<bool> find_implied(const Exchange& exchange);
   void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
-  std::string describe(const Action& action) const;
   std::string describe(const StepItem& item) const;
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
   uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
@@ -405,7 +401,6 @@ class World {
   void end(uint32_t place);
   void give_back(uint32_t place);
   void order_landings(uint32_t from, uint32_t to);
-  std::vector<std::byte> seen_by_kernel(Side& side);
   // After a step that changed it: which of its agents are enabled now.
   void nic_changed(Process& process);
   void streams_changed(Process& process);

@@ -1,5 +1,4 @@
-// What goes wrong in a world beyond single operations: a process that is killed, faults that last, kernels that see old
-// data.
+// What goes wrong in a world beyond single operations: a process that is killed, and faults that last.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,7 +19,6 @@ bool is_landing(const Transit& transit) { return transit.stage == Transit::Stage
 // and so is whatever it would have been told. What goes to it fails.
 void World::kill(Process& process) {
   process.killed = true;
-  state_->killed = process.rank;
   ++state_->deaths;
   for (uint32_t which = 0; which < stride_; ++which)
     disable(agent(process.rank, which));
@@ -219,23 +217,6 @@ void World::end_faults() {
   }
   if (options_.has_driver())
     drivers_changed();
-}
-
-// What a kernel of the receive's stream finds in its buffer, without the gaps.
-std::vector<std::byte> World::seen_by_kernel(Side& side) {
-  std::vector<std::byte> seen = side.buffer;
-  if (side.layout != nullptr) {
-    seen.resize(side.layout->bytes());
-    for (uint64_t byte = 0; byte < seen.size(); ++byte)
-      seen[byte] = side.buffer[place_of(side, byte)];
-  }
-  if (!options_.stale_lines)
-    return seen;
-  if (side.last_read.empty())
-    side.last_read.resize(seen.size());
-  if (!chance(ChoiceKind::kStaleLine))
-    side.last_read = seen;
-  return side.last_read;
 }
 
 }  // namespace lanyard::nicsim

@@ -98,7 +98,6 @@ void add_side(Digest& digest, const Side& side) {
     digest.add(count);
   digest.add((side.released ? 2 : 0) | (side.ever_released ? 1 : 0));
   digest.add_bytes(side.buffer);
-  digest.add_bytes(side.last_read);
   if (side.core == nullptr)
     return;
   digest.add(side.core->starts << 2 | static_cast<uint64_t>(side.core->state));
@@ -122,12 +121,12 @@ void add_side(Digest& digest, const Side& side) {
 
 World::Fingerprint World::fingerprint() const {
   Digest digest;
-  digest.add(uint64_t{state_->killed} << 32 | state_->deaths << 1 | (state_->faults_have_ended ? 1 : 0));
+  digest.add(uint64_t{state_->deaths} << 1 | (state_->faults_have_ended ? 1 : 0));
   for (const auto& process : state_->processes) {
     digest.add(process->next_free << 6 | process->nic.lost_peers() << 3 | std::min(process->looks, 2u) << 1 |
                (process->gave_up ? 1 : 0));
     digest.add(process->standing_done << 1 | (process->kept_up ? 1 : 0));
-    digest.add(process->failures_seen << 2 | (process->left ? 2 : 0) | (process->hears_of_failures ? 1 : 0));
+    digest.add(process->failures_seen << 2 | (process->killed ? 2 : 0) | (process->hears_of_failures ? 1 : 0));
     digest.add((process->endpoint.has_questions() ? 4 : 0) | process->matcher.owes() << 3 |
                (process->knows_nothing ? 1 : 0));
     digest.add(process->failures_announced << 1 | (process->asked == process->next_action ? 1 : 0));

@@ -243,7 +243,7 @@ bool World::sync(Process& process, const Action& action) {
     // Who frees what graphs start must have seen them end.
     if (programs_stand_ || !chance(ChoiceKind::kLeave))
       return false;
-    return process.left = true;
+    return true;
   }
   if (!over)
     return false;

@@ -53,9 +53,7 @@ void World::take_kernel(Process& process, const StepItem& item) {
         side.buffer[place_of(side, byte)] = content[byte];
       return;
     }
-    case Action::Kind::kUnpack:
-      oracle::check_unpacked(*this, receive.index, seen_by_kernel(state_->sides[receive.index]));
-      return;
+    case Action::Kind::kUnpack: oracle::check_unpacked(*this, receive.index); return;
     default:  // kPromise
       ++state_->promises[item.message];
       if (const uint32_t rank = exchange_.rank_of(send); rank != process.rank)

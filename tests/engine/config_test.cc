@@ -85,14 +85,6 @@ TEST(Config, WhatIsWrongIsNamed) {
   }
 }
 
-TEST(Config, HelpNamesEveryItem) {
-  for (const char* item :
-       {"Nranks",   "Nreq-each-way", "Nreq-one-way", "Niter",      "bytes=N", "neighbours=N", "queues=N",
-        "ready",    "single-starts", "sends-first",  "sync",       "depth=N", "no-overflow",  "blocking-post",
-        "in-order", "max-message=N", "failures",     "lost-rings", "no-room", "scarce",       "stale-reads"})
-    EXPECT_NE(Config::help().find(std::string("  ") + item + " "), std::string::npos) << item;
-}
-
 TEST(Config, ASingleRankSendsToItself) {
   const Exchange exchange = make_halo(Config::parse("1ranks,2req-each-way,1iter").value().halo);
   ASSERT_EQ(exchange.messages().size(), 2u);

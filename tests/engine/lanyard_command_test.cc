@@ -42,15 +42,15 @@ TEST(Lanyard, SaysWhatIsWrongInOneLine) {
       {"dance", "subcommand"},
       {"replay --config 2ranks,fast --schedule 0", "'fast'"},
       {"fuzz --config 2ranks,fast --schedules 1", "'fast'"},
-      {"trace --config 2ranks,fast --schedule 0 --mermaid -", "'fast'"},
+      {"trace --config 2ranks,fast --schedule 0 --perfetto -", "'fast'"},
       {"replay --config 2ranks --schedule 01z", "'z'"},
       {"replay --config 2ranks --schedule 018", "corrupt"},
       {"replay --config 2ranks --schedule ffffffffffffffff0", "corrupt"},
-      {"trace --config 2ranks --schedule 018 --mermaid -", "corrupt"},
+      {"trace --config 2ranks --schedule 018 --perfetto -", "corrupt"},
       {"replay --config 2ranks", "--schedule"},
       {"replay --config 2ranks --schedule 0 --times 0", "--times"},
       {"replay --config 2ranks --schedule 0 --times x", "--times"},
-      {"trace --config 2ranks --schedule 0", "--mermaid"},
+      {"trace --config 2ranks --schedule 0", "--perfetto"},
       {"fuzz --scheduler fair", "'fair'"},
       {"fuzz --jobs 0", "--jobs"},
       {"fuzz --jobs 1000", "--jobs"},
@@ -214,7 +214,7 @@ TEST(Fuzz, FindsThePoolDeadlockAndPrintsWhatRepeatsIt) {
   ASSERT_NE(shrunk, std::string::npos) << found.out;
   const std::string shorter = first_line(found.out.substr(shrunk + 1)).substr(std::string("shrunk: lanyard ").size());
   EXPECT_EQ(lanyard(shorter).status, kDeadlock) << shorter;
-  // The chain of waits, in both.
+  // The stall reports, in both.
   for (const std::string& text : {found.out, again.out})
     EXPECT_NE(text.find(" <- "), std::string::npos) << text;
 }
@@ -228,21 +228,20 @@ TEST(Fuzz, OneEntryMoreIsEnough) {
 }
 
 TEST(Fuzz, ThePortfolioIsClean) {
-  const Outcome outcome = lanyard("fuzz --seed 1 --schedules 16000");
+  const Outcome outcome = lanyard("fuzz --seed 6 --schedules 16000");
   EXPECT_EQ(outcome.status, 0) << outcome.out;
   // Everything occurred but for what no NIC may do.
-  EXPECT_NE(outcome.out.find("; never: lost rings, stale lines\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("; never: lost rings\n"), std::string::npos) << outcome.out;
 }
 
-TEST(Trace, WritesBothDrawings) {
-  const std::string mermaid = file_name("run.mmd"), perfetto = file_name("run.json");
+TEST(Trace, WritesAFile) {
+  const std::string path = file_name("run.json");
   const std::string run = "trace --config " + std::string(kDeadlocks) + " --schedule 1";
-  EXPECT_EQ(lanyard(run + " --mermaid " + mermaid + " --perfetto " + perfetto).status, 0);
-  EXPECT_EQ(first_line(read(mermaid)), "sequenceDiagram");
-  EXPECT_EQ(read(perfetto).front(), '{');
-  const Outcome both = lanyard(run + " --mermaid -");
-  EXPECT_EQ(both.status, 0);
-  EXPECT_EQ(both.out, read(mermaid));
+  EXPECT_EQ(lanyard(run + " --perfetto " + path).status, 0);
+  EXPECT_EQ(read(path).front(), '{');
+  const Outcome printed = lanyard(run + " --perfetto -");
+  EXPECT_EQ(printed.status, 0);
+  EXPECT_EQ(printed.out, read(path));
   const Outcome nowhere = lanyard(run + " --perfetto " + file_name("no/such/folder"));
   EXPECT_EQ(nowhere.status, 1);
   EXPECT_EQ(nowhere.err.find('\n'), nowhere.err.size() - 1) << nowhere.err;

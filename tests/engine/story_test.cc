@@ -1,4 +1,4 @@
-// Stories of runs: what follows from what, and that the drawings of them are well-formed.
+// Stories of runs: what follows from what, and that their traces are well-formed.
 #include "nicsim/deterministic/story.h"
 
 #include <gtest/gtest.h>
@@ -6,13 +6,10 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
-#include <sstream>
 
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/mermaid.h"
 #include "nicsim/deterministic/perfetto.h"
 
 namespace lanyard::nicsim {
@@ -189,69 +186,6 @@ TEST(Perfetto, EverySliceHasItsPlaceAndEveryFlowBothEnds) {
     for (const auto& [id, flow] : flows)
       ASSERT_EQ(flow.finishes, 1) << "flow " << id << " has no end";
   });
-}
-
-// Whether a text is a sequence diagram of the few kinds of lines that are used here; else the first line that is wrong.
-std::string mistake_in(const std::string& diagram) {
-  static const std::regex kParticipant("  participant ([a-z]+[0-9]+) as [^;#<>]+");
-  static const std::regex kMessage("  ([a-z]+[0-9]+)(->>|-->>|--x|-\\))([a-z]+[0-9]+): (.+)");
-  static const std::regex kNote("  Note over ([a-z]+[0-9]+)(,([a-z]+[0-9]+))?: (.+)");
-  // No bare character that ends a message or begins markup: entities and breaks only.
-  static const std::regex kText("([^;#<>]|#[0-9]+;|#lt;|#gt;|<br/>)+");
-  std::istringstream lines(diagram);
-  std::string line;
-  std::getline(lines, line);
-  if (line != "sequenceDiagram")
-    return line;
-  std::set<std::string> participants;
-  bool began = false;
-  while (std::getline(lines, line)) {
-    std::smatch match;
-    if (std::regex_match(line, match, kParticipant)) {
-      if (began || !participants.insert(match[1]).second)
-        return line;
-      continue;
-    }
-    began = true;
-    if (std::regex_match(line, match, kMessage)) {
-      if (!participants.contains(match[1]) || !participants.contains(match[3]) ||
-          !std::regex_match(match[4].str(), kText))
-        return line;
-    } else if (std::regex_match(line, match, kNote)) {
-      if (!participants.contains(match[1]) || (match[3].matched && !participants.contains(match[3])) ||
-          !std::regex_match(match[4].str(), kText))
-        return line;
-    } else {
-      return line;
-    }
-  }
-  return participants.empty() || diagram.back() != '\n' ? "the end" : "";
-}
-
-TEST(Mermaid, DiagramsAreWellFormed) {
-  for_each_story([](const Story& story) {
-    const std::string diagram = mermaid_diagram(story);
-    ASSERT_EQ(mistake_in(diagram), "");
-    ASSERT_LT(diagram.size(), 50'000u);
-    const bool says_so = diagram.find(std::string(": ") + finding_name(story.report.finding)) != std::string::npos;
-    ASSERT_EQ(says_so, !story.report.ok());
-  });
-}
-
-TEST(Mermaid, ALongStoryIsCutAndSaysSo) {
-  const std::string diagram = mermaid_diagram(Teller("3ranks,2req-each-way,9iter").story_of(3));
-  EXPECT_EQ(mistake_in(diagram), "");
-  EXPECT_LT(diagram.size(), 50'000u);
-  EXPECT_NE(diagram.find("are left out"), std::string::npos);
-}
-
-TEST(Mermaid, TheCheckOfThisTestSeesMistakes) {
-  EXPECT_EQ(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->>a0: fine #lt;- here<br/>too\n"), "");
-  EXPECT_NE(mistake_in("graph TD\n"), "");
-  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->>b0: nobody\n"), "");
-  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->>a0: ends; here\n"), "");
-  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  Note over a0: <- here\n"), "");
-  EXPECT_NE(mistake_in("sequenceDiagram\n  participant a0 as A\n  a0->a0: no such arrow\n"), "");
 }
 
 }  // namespace

@@ -38,7 +38,6 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kStale: return "stale reads";
     case ChoiceKind::kFreeze: return "frozen reads";
     case ChoiceKind::kSteal: return "stolen entries";
-    case ChoiceKind::kStaleLine: return "stale lines";
     case ChoiceKind::kTorn: return "torn reads and landings";
     case ChoiceKind::kLateAck: return "late acks";
     case ChoiceKind::kEarlyAck: return "early acks";
@@ -87,7 +86,7 @@ std::string Coverage::to_string() const {
        {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
         ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kLeave,
         ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck, ChoiceKind::kLateEvent,
-        ChoiceKind::kLateData, ChoiceKind::kLostRing, ChoiceKind::kStaleLine}) {
+        ChoiceKind::kLateData, ChoiceKind::kLostRing}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

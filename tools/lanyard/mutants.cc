@@ -17,7 +17,6 @@
 #include <string_view>
 #include <vector>
 
-#include "nicsim/deterministic/mermaid.h"
 #include "nicsim/deterministic/mutants.h"
 #include "nicsim/deterministic/story.h"
 #include "tools/mutants/mutant.h"
@@ -54,7 +53,7 @@ constexpr const char* kUsage =
     "  --schedules N  of each workload and base seed, at most (4096)\n"
     "  --seconds S    for a mutant and base seed, at most (60)\n"
     "  --only N       this mutant alone, with what it is and what is said of it\n"
-    "  --show         with --only: nothing but a short run to it, step by step, and its sequence diagram (Mermaid)\n"
+    "  --show         with --only: nothing but a short run to it, step by step\n"
     "  --random       in random programs alone\n"
     "  --jobs J       processes at a time (1)\n"
     "  --help         this text\n"
@@ -333,9 +332,8 @@ int show(const Mutant& mutant, const Options& options) {
               shrunk.config.to_string().c_str(), lanyard::nicsim::encode(shrunk.schedule).c_str());
   for (const lanyard::nicsim::Story::Event& event : story.events)
     std::printf("%5lu  rank %u: %s\n", static_cast<unsigned long>(event.step), event.rank, event.text.c_str());
-  std::printf("%s step %lu, oracle: %s\n%s\n\n%s", finding_name(report.finding),
-              static_cast<unsigned long>(report.step), report.oracle, report.text.c_str(),
-              mermaid_diagram(story).c_str());
+  std::printf("%s step %lu, oracle: %s\n%s\n", finding_name(report.finding), static_cast<unsigned long>(report.step),
+              report.oracle, report.text.c_str());
   return 0;
 }
 

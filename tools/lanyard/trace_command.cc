@@ -1,10 +1,9 @@
-// lanyard trace: one schedule as diagrams.
+// lanyard trace: one schedule as a trace for ui.perfetto.dev.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
-#include "nicsim/deterministic/mermaid.h"
 #include "nicsim/deterministic/perfetto.h"
 #include "nicsim/deterministic/story.h"
 #include "nicsim/deterministic/world.h"
@@ -16,13 +15,14 @@ namespace {
 
 struct Options {
   RunName run;
-  std::string mermaid, perfetto;
+  std::string perfetto;
 };
 
 void declare(CLI::App& app, Options& o) {
   o.run.declare(app);
-  app.add_option("--mermaid", o.mermaid, "writes a sequence diagram; -: to stdout")->type_name("FILE");
-  app.add_option("--perfetto", o.perfetto, "writes a trace for ui.perfetto.dev; -: to stdout")->type_name("FILE");
+  app.add_option("--perfetto", o.perfetto, "writes a trace for ui.perfetto.dev; -: to stdout")
+      ->type_name("FILE")
+      ->required();
 }
 
 // An empty string, or why the text cannot be written.
@@ -36,19 +36,13 @@ std::string write(const std::string& path, const std::string& text) {
 }
 
 int trace(const Options& o) {
-  if (o.mermaid.empty() && o.perfetto.empty())
-    return usage_error("trace needs --mermaid or --perfetto (see --help)");
   const Result<Run> run = Run::parse(o.run);
   if (!run.ok())
     return usage_error(run.status().message());
   nicsim::World world(run.value().exchange, run.value().config.world);
   const nicsim::Story story = nicsim::Story::tell(world, run.value().schedule);
-  if (!o.mermaid.empty())
-    if (const std::string why = write(o.mermaid, nicsim::mermaid_diagram(story)); !why.empty())
-      return trouble(why);
-  if (!o.perfetto.empty())
-    if (const std::string why = write(o.perfetto, nicsim::perfetto_trace(story)); !why.empty())
-      return trouble(why);
+  if (const std::string why = write(o.perfetto, nicsim::perfetto_trace(story)); !why.empty())
+    return trouble(why);
   return 0;
 }
 

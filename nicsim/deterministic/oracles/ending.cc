@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "nicsim/deterministic/wait_chain.h"
+#include "nicsim/deterministic/oracles/stall.h"
 #include "transport/core/standing.h"
 
 namespace lanyard::nicsim::oracle {
@@ -439,7 +439,7 @@ void judge_quiescence(World& world) {
       world.find(
           Finding::kLeak, "entries",
           "rank " + std::to_string(rank) + ": " + std::to_string(left) + " entries are left that will never fire");
-    if (all_went_on && !world.killed())
+    if (all_went_on && world.deaths() == 0)
       judge_matching(world, process);
     close_what_was_held(process);
     if (all_closes && process.endpoint.unclosed() > 0)
@@ -466,22 +466,16 @@ void judge_stall(World& world) {
       !questions_are_answered(world))
     return;
   judge_pairs(world);
-  const WaitChain chain = WaitChain::of(world);
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
     const Process& process = world.process(rank);
     if (process.killed || process.card_mail == nullptr)
       continue;
     if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
-      return world.find(Finding::kDeadlock, "mail", chain.text + "\n <- " + *stuck);
+      return world.find(Finding::kDeadlock, "mail", *stuck);
   }
-  if (chain.blame == WaitChain::Blame::kFailure)
-    return;  // its program was told
-  bool left = false;
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
-    left = left || world.process(rank).left;
-  if (chain.blame == WaitChain::Blame::kUser && left)
-    return;  // who does not ask further is not told of what holds the others up
-  world.find(chain.blame == WaitChain::Blame::kUser ? Finding::kUser : Finding::kDeadlock, "liveness", chain.text);
+  const Stall stall = look_at_stall(world);
+  if (stall.finding != Finding::kNone)
+    world.find(stall.finding, "liveness", stall.text);
 }
 
 }  // namespace lanyard::nicsim::oracle

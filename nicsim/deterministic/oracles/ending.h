@@ -9,7 +9,7 @@ namespace lanyard::nicsim::oracle {
 // Every program has ended: every counter and word has the value that the starts ask for, no entry and no operation is
 // left, and every failure was reported. Kills whatever is done twice, lost or hushed up.
 void judge_quiescence(World& world);
-// Something waits for ever. A finding that explains who waits for whom, unless failed operations do.
+// Something waits for ever. A finding with the stall reports of the core, unless failed operations explain it.
 void judge_stall(World& world);
 
 }  // namespace lanyard::nicsim::oracle

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "transport/cxi/ofi_region.h"
 
@@ -317,8 +318,9 @@ void check_packed(World& world, uint32_t request) {
                       name(world, request, side.filled) + ": its wait passed before its source was read");
 }
 
-void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen) {
+void check_unpacked(World& world, uint32_t request) {
   Side& side = world.side(request);
+  const std::vector<std::byte> seen = without_gaps(side);
   const MessageOptions& message = world.exchange().messages()[RequestName{request}.message()].options;
   ++side.filled;
   if (side.filled > side.waited)

@@ -7,9 +7,7 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORDER_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "nicsim/deterministic/process.h"
 #include "nicsim/deterministic/transit.h"
@@ -35,7 +33,7 @@ void check_rung(World& world, const Process& process, const StepItem& item);
 void check_started(World& world, uint32_t request);
 void check_waited(World& world, uint32_t request, uint64_t iteration);
 void check_packed(World& world, uint32_t request);
-void check_unpacked(World& world, uint32_t request, const std::vector<std::byte>& seen);  // what the kernel saw
+void check_unpacked(World& world, uint32_t request);
 // Whether the stream has done all the packing or unpacking that was enqueued for the request.
 bool has_moved(const World& world, RequestName request);
 // The stream gets to a packing or unpacking, or to the word that says that this was done; false where it may not be
@@ -45,12 +43,12 @@ bool check_moves(World& world, const StepItem& item);
 void check_moved(World& world, uint32_t request);
 // The program was told that all that it started has completed.
 void check_seen_complete(World& world, uint32_t request);
-// After something happened to a counter of the process's NIC.
 // The counter's word holds what causes say, or less only in what has not been counted yet.
+// After something happened to a counter of the process's NIC.
 void check_counter(World& world, const Process& process, uint32_t counter);
-// The program goes on because this request is matched.
 // MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
 void check_unsettled(World& world, const Process& process, uint32_t queue);
+// The program goes on because this request is matched.
 void check_matched(World& world, uint32_t request);
 // Its match has failed, as it must.
 void check_unmatched(World& world, uint32_t request);
