@@ -10,7 +10,6 @@
 #include "api/followed_calls.h"
 #include "api/foreign_mpi.h"
 #include "api/match_call.h"
-#include "api/performance_variables.h"
 #include "api/queue.h"
 #include "api/stall_inquiry.h"
 #include "transport/base/job_secret.h"
@@ -90,7 +89,6 @@ void Context::close() {
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
   context->control_thread_.stop();
-  PerformanceVariables::get().detach();
   the_context = nullptr;
   if (context->halt_streams())
     delete context;
@@ -198,8 +196,6 @@ Context::Context() {
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
   size_ = static_cast<uint32_t>(size);
   nic_status_ = open_nic();
-  if (nic_status_.ok())
-    PerformanceVariables::get().attach(*this);
 }
 
 // Every process takes part in the exchange, whether it has a NIC or not.

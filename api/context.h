@@ -22,7 +22,6 @@
 #include "gpu/stream.h"
 #include "transport/core/endpoint.h"
 #include "transport/core/control_plane.h"
-#include "transport/core/queue.h"
 #include "transport/nic/nic.h"
 
 struct lanyard_queue;
@@ -87,8 +86,6 @@ class Context {
   NicHelper& helper() { return *helper_; }
   ControlThread& control_thread() { return control_thread_; }
   std::vector<std::unique_ptr<lanyard_queue>>& queues() LANYARD_REQUIRES(context_locked) { return queues_; }
-  // What the queues that have been freed had counted.
-  core::Queue::Figures& freed_queues() LANYARD_REQUIRES(context_locked) { return freed_queues_; }
   std::list<std::unique_ptr<MatchCall>>& match_calls() LANYARD_REQUIRES(context_locked) { return match_calls_; }
   // The calls that the program is in and that wait, oldest first.
   std::vector<BlockingCall*>& blocking_calls() LANYARD_REQUIRES(context_locked) { return blocking_calls_; }
@@ -139,7 +136,6 @@ class Context {
   KernelWatch kernel_watch_;
   std::list<std::unique_ptr<MatchCall>> match_calls_;
   std::vector<std::unique_ptr<lanyard_queue>> queues_;
-  core::Queue::Figures freed_queues_;
   std::vector<core::Request*> scratch_;
 };
 

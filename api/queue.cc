@@ -10,7 +10,6 @@
 
 #include "api/blocking_call.h"
 #include "api/collective.h"
-#include "api/figures.h"
 
 namespace lanyard::api {
 
@@ -225,7 +224,6 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
     return raise("MPIX_Queue_free", MPI_COMM_WORLD, MPIX_ERR_BUSY, standing);
   queue->abandon();
   const ContextLock lock(*context);
-  add(queue->core->figures(), context->freed_queues());
   std::erase_if(context->queues(), [&](const auto& each) { return each.get() == queue; });
   *handle = MPIX_QUEUE_NULL;
   return MPI_SUCCESS;
@@ -257,19 +255,28 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
     queue = find_queue(*context, handle);
     if (queue != nullptr) {
       const core::Queue::Figures& own = queue->core->figures();
-      const nic::Caps& caps = context->nic().caps();
+      const core::Endpoint& endpoint = context->endpoint();
+      nic::Nic& nic = context->nic();
+      const nic::Caps& caps = nic.caps();
+      const nic::Usage usage = nic.usage();
       figures = {
           {"nic", caps.name},
-          {"strategy", core::strategy_name(context->endpoint().options().strategy)},
+          {"strategy", core::strategy_name(endpoint.options().strategy)},
           {"starts", std::to_string(own.starts)},
           {"waits", std::to_string(own.waits)},
           {"triggers", std::to_string(own.triggers)},
           {"bytes", std::to_string(own.bytes)},
           {"stream", queue->stream().kind()},
           {"device_memory", caps.device_memory ? "yes" : "no"},
+          {"entries_posted", std::to_string(endpoint.entries_posted())},
+          {"entries_overflowed", std::to_string(endpoint.overflow().overflowed())},
+          {"entries_by_software", std::to_string(endpoint.overflow().by_software())},
+          {"entries_in_use", std::to_string(caps.deferred_depth - nic.free_entries())},
+          {"entries_depth", std::to_string(caps.deferred_depth)},
+          {"counters", std::to_string(usage.counters)},
+          {"regions", std::to_string(usage.regions)},
+          {"failures", std::to_string(nic.failures())},
       };
-      for (const Figure& figure : card_figures())
-        figures.emplace_back(figure.name, std::to_string(figure.read(*context)));
     }
   }
   if (queue == nullptr)

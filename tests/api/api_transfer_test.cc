@@ -103,7 +103,11 @@ TEST_F(Transfer, TheQueueCountsWhatItDid) {
   Requests requests;
   requests.receive(in.data(), in.count(), partner(), kTag);
   requests.send(out.data(), out.count(), partner(), kTag);
+  const uint64_t counters_before = queue.figure("counters");
+  const uint64_t regions_before = queue.figure("regions");
   requests.match();
+  EXPECT_GT(queue.figure("counters"), counters_before);
+  EXPECT_GT(queue.figure("regions"), regions_before);
   const Enqueued before(queue);
   const uint64_t bytes_before = queue.figure("bytes");
   const uint64_t failures_before = queue.figure("failures");
@@ -120,6 +124,15 @@ TEST_F(Transfer, TheQueueCountsWhatItDid) {
   EXPECT_EQ(queue.figure("bytes") - bytes_before, 500u);
   EXPECT_EQ(queue.figure("failures"), failures_before);
   EXPECT_GT(queue.figure("entries_depth"), 0u);
+}
+
+TEST_F(Transfer, TheQueueTellsEveryFigure) {
+  std::string names;
+  for (const auto& [name, value] : queue.info())
+    names += " " + name;
+  EXPECT_EQ(names,
+            " bytes counters device_memory entries_by_software entries_depth entries_in_use entries_overflowed"
+            " entries_posted failures nic regions starts strategy stream triggers waits");
 }
 
 // ---- Nobody

@@ -3,7 +3,6 @@
 #include <thread>
 
 #include "tests/conformance/lives.h"
-#include "tests/conformance/tools.h"
 
 namespace lanyard::lives {
 namespace {
@@ -169,38 +168,6 @@ CASE(Finalize, CallsBeforeInitAreErrors) {
   ring.match();
   ring.verify();
   finalize();
-}
-
-// Tools may ask before MPI_Init and after MPI_Finalize: nothing yet, and what there was at the end.
-CASE(Variables, LiveLongerThanMpi) {
-  conformance::Tools tools;
-  const auto read = [&tools](const char* name, int var_class) {
-    int index = -1, count = 0;
-    unsigned long long value = 77;
-    MPI_T_pvar_handle handle = MPI_T_PVAR_HANDLE_NULL;
-    CHECK_OK(MPI_T_pvar_get_index(name, var_class, &index));
-    CHECK(conformance::Variable(index).name == name);
-    CHECK_OK(MPI_T_pvar_handle_alloc(tools.session, index, nullptr, &handle, &count));
-    CHECK_OK(MPI_T_pvar_read(tools.session, handle, &value));
-    CHECK_OK(MPI_T_pvar_handle_free(tools.session, &handle));
-    return value;
-  };
-  const auto starts = [&read] { return read("lanyard_starts", MPI_T_PVAR_CLASS_COUNTER); };
-  const auto depth = [&read] { return read("lanyard_entries_depth", MPI_T_PVAR_CLASS_SIZE); };
-  CHECK(starts() == 0);
-  CHECK(depth() == 0);
-  init();
-  CHECK(starts() == 0);
-  CHECK(depth() == 504);
-  ring.make();
-  ring.match();
-  ring.verify();
-  CHECK(starts() == 6);
-  ring.free_requests();
-  ring.free_queue();
-  finalize();
-  CHECK(starts() == 6);
-  CHECK(depth() == 504);
 }
 
 }  // namespace

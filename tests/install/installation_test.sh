@@ -88,7 +88,7 @@ for part in conformance mutants; do
   "$prefix/bin/lanyard" "$part" >part.log 2>&1 || status=$?
   [[ $status == 1 && $(cat part.log) == *"source tree"* ]] || fail "lanyard $part: $status, $(cat part.log)"
 done
-for page in installing guide gpus porting porting-mpis; do
+for page in installing guide gpus porting; do
   [[ -s $prefix/share/doc/lanyard/$page.md ]] || fail "there is no $page.md"
 done
 dangling=$(cd "$prefix/share/doc/lanyard" && grep -ohE '\]\([^)#]+' -- *.md | cut -c3- | grep -v '^https:' | sort -u |

@@ -43,7 +43,6 @@ bool check_moves(World& world, const StepItem& item);
 void check_moved(World& world, uint32_t request);
 // The program was told that all that it started has completed.
 void check_seen_complete(World& world, uint32_t request);
-// The counter's word holds what causes say, or less only in what has not been counted yet.
 // After something happened to a counter of the process's NIC.
 void check_counter(World& world, const Process& process, uint32_t counter);
 // MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
