@@ -32,8 +32,8 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, Devic
   limits.max_counters = settings.counters;
   limits.max_regions = settings.regions;
   limits.max_message_bytes = settings.max_message_bytes;
-  return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(
-      limits, std::move(wire.value()), nicsim::ThreadedOptions{.spin_for = settings.spin, .memory = memory}));
+  return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(limits, std::move(wire.value()),
+                                                                         nicsim::ThreadedOptions{.memory = memory}));
 }
 
 Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemory* memory) {
@@ -54,8 +54,6 @@ Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemor
 }  // namespace
 
 Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
-  if (!settings.gpu)
-    return Status(Code::kUnsupported, "LANYARD_GPU=off");
   using gpu::Sharing;
   const Sharing sharing = settings.gpu_shared == "yes"  ? Sharing::kShared
                           : settings.gpu_shared == "no" ? Sharing::kAlone

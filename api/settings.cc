@@ -83,7 +83,6 @@ Status read_seconds(const char* name, std::chrono::milliseconds& out) {
 constexpr std::string_view kNames[] = {
     "LANYARD_CHECK",
     "LANYARD_DEADLINE_S",
-    "LANYARD_GPU",
     "LANYARD_GPU_BLOCKING",
     "LANYARD_GPU_LINGER_US",
     "LANYARD_GPU_SHARED",
@@ -92,7 +91,6 @@ constexpr std::string_view kNames[] = {
     "LANYARD_OFI_COUNTS_BOTH",
     "LANYARD_OFI_DOMAIN",
     "LANYARD_OFI_DWQ_DEPTH",
-    "LANYARD_OFI_PROVIDER",
     "LANYARD_OVERFLOW",
     "LANYARD_SIM_CMA",
     "LANYARD_SIM_COUNTERS",
@@ -101,7 +99,6 @@ constexpr std::string_view kNames[] = {
     "LANYARD_SIM_INTERFACE",
     "LANYARD_SIM_MAX_MESSAGE",
     "LANYARD_SIM_REGIONS",
-    "LANYARD_SIM_SPIN_MS",
     "LANYARD_SIM_WIRE",
     "LANYARD_STRATEGY",
     "LANYARD_WARN_S",
@@ -109,12 +106,10 @@ constexpr std::string_view kNames[] = {
     "LANYARD_FI_AMO_CNTRS",
     "LANYARD_FI_CNTR_READ",
     "LANYARD_FI_DWQ_DEPTH",
-    "LANYARD_FI_FAILURES",
     "LANYARD_FI_FLUSH_MS",
     "LANYARD_FI_HMEM",
     "LANYARD_FI_JOB",
     "LANYARD_FI_MMIO",
-    "LANYARD_FI_NAME",
     "LANYARD_FI_POOL",
     "LANYARD_FI_SHARED_DEPTH",
     "LANYARD_FI_TIES",
@@ -169,7 +164,6 @@ Result<Settings> Settings::from_environment() {
   Settings settings;
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim", "ofi", "cxi"}, settings.nic));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_CHECK", settings.checked));
-  LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU", settings.gpu));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU_BLOCKING", settings.gpu_blocking));
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_GPU_SHARED", {"auto", "yes", "no"}, settings.gpu_shared));
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_PEER", {"off", "auto"}, settings.peer));
@@ -193,12 +187,7 @@ Result<Settings> Settings::from_environment() {
   settings.regions = static_cast<uint32_t>(regions);
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_SIM_CMA", settings.cma));
-  auto spin = static_cast<uint64_t>(settings.spin.count());
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_SPIN_MS", 0, 1'000'000, spin));
-  settings.spin = std::chrono::milliseconds(spin);
-  // What `cxi` and `ofi` differ in: the provider that they stand for where none is named.
   settings.ofi_provider = settings.nic == "cxi" ? "cxi" : settings.nic == "ofi" ? "sockets" : "";
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_OFI_PROVIDER", {"cxi", "sockets"}, settings.ofi_provider));
   if (const char* domain = std::getenv("LANYARD_OFI_DOMAIN"))
     settings.ofi_domain = domain;
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OFI_COUNTS_BOTH", settings.ofi_counts_both));

@@ -18,7 +18,6 @@ struct Settings {
   bool checked = false;                            // LANYARD_CHECK: assert the NIC's contract at every call
   bool overflow = true;                            // LANYARD_OVERFLOW: on, off
   std::string fault;                               // LANYARD_SIM_FAULT: stale-device-data
-  bool gpu = true;                                 // LANYARD_GPU: on, off
   bool gpu_blocking = false;                       // LANYARD_GPU_BLOCKING: on, off
   std::string gpu_shared = "auto";                 // LANYARD_GPU_SHARED: auto, yes, no
   std::string peer = "off";                        // LANYARD_PEER: off, auto: GPUs of a host carry messages themselves
@@ -31,13 +30,12 @@ struct Settings {
   uint32_t counters = 4096;                        // LANYARD_SIM_COUNTERS: 1 to 1000000
   uint32_t regions = 16384;                        // LANYARD_SIM_REGIONS: 1 to 1000000
   uint64_t max_message_bytes = uint64_t{1} << 30;  // LANYARD_SIM_MAX_MESSAGE: bytes, at least 1
-  std::chrono::milliseconds spin{20};              // LANYARD_SIM_SPIN_MS: 0 to 1000000
   bool cma = true;                                 // LANYARD_SIM_CMA: on, off: cross-memory attach on the shm wire
-  std::string ofi_provider;     // LANYARD_OFI_PROVIDER: cxi, sockets; by default what LANYARD_NIC stands for
-  std::string ofi_domain;       // LANYARD_OFI_DOMAIN: which card; empty: choose
-  bool ofi_counts_both = true;  // LANYARD_OFI_COUNTS_BOTH: off, on; see OfiOptions::counts_both
-  uint32_t ofi_dwq_depth = 0;   // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
-  std::string interface;        // LANYARD_SIM_INTERFACE: the tcp wire's IP address, or an interface; empty: choose
+  std::string ofi_provider;                        // from LANYARD_NIC: cxi, sockets; empty with sim
+  std::string ofi_domain;                          // LANYARD_OFI_DOMAIN: which card; empty: choose
+  bool ofi_counts_both = true;                     // LANYARD_OFI_COUNTS_BOTH: off, on; see OfiOptions::counts_both
+  uint32_t ofi_dwq_depth = 0;                      // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
+  std::string interface;  // LANYARD_SIM_INTERFACE: the tcp wire's IP address, or an interface; empty: choose
 
   // kInvalidArgument names the variable, its value and what is allowed; or a variable LANYARD_* that nothing reads, and
   // the nearest one that something does.

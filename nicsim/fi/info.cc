@@ -39,7 +39,7 @@ const char* objection(const fi_info& hints, const Settings& settings) {
       return "endpoints are FI_EP_RDM";
     if (endpoint->protocol != FI_PROTO_UNSPEC && endpoint->protocol != FI_PROTO_CXI)
       return "the protocol is FI_PROTO_CXI";
-    if (endpoint->max_msg_size > settings.max_message_bytes)
+    if (endpoint->max_msg_size > settings.limits().max_message_bytes)
       return "messages are not so long";
     if (endpoint->max_order_raw_size + endpoint->max_order_war_size + endpoint->max_order_waw_size > 0)
       return "nothing keeps messages in order";
@@ -157,7 +157,7 @@ int get_info(uint32_t, const char* node, const char*, uint64_t, const struct fi_
   info->ep_attr->type = FI_EP_RDM;
   info->ep_attr->protocol = FI_PROTO_CXI;
   info->ep_attr->protocol_version = 1;
-  info->ep_attr->max_msg_size = settings.value().max_message_bytes;
+  info->ep_attr->max_msg_size = settings.value().limits().max_message_bytes;
   info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
   describe_transfers(*info, hints);
   describe_domain(*info->domain_attr, hints == nullptr ? nullptr : hints->domain_attr);

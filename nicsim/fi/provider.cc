@@ -1,8 +1,5 @@
 #include "nicsim/fi/provider.h"
 
-#include <cstdlib>
-#include <string>
-
 #include "nicsim/fi/fabric.h"
 #include "nicsim/fi/info.h"
 
@@ -20,7 +17,7 @@ void cleanup() {}
 struct fi_provider& instance() {
   static struct fi_provider provider = [] {
     struct fi_provider made = {};
-    made.name = provider_name();
+    made.name = "cxi";
     // libfabric takes providers that speak at least the version an application asks for.
     made.version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
     made.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
@@ -50,14 +47,6 @@ int errno_of(Code code) {
 }
 
 }  // namespace
-
-const char* provider_name() {
-  static const std::string name = [] {
-    const char* wanted = std::getenv("LANYARD_FI_NAME");
-    return std::string(wanted != nullptr && *wanted != '\0' ? wanted : "cxi");
-  }();
-  return name.c_str();
-}
 
 const struct fi_provider& provider() { return instance(); }
 

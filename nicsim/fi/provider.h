@@ -17,8 +17,7 @@
 
 namespace lanyard::nicsim::fi {
 
-// The names under which the provider, its fabric and its one device are found.
-const char* provider_name();
+// The names of the provider's fabric and of its one device.
 inline constexpr char kFabricName[] = "cxi";
 inline constexpr char kDomainName[] = "cxi0";
 

@@ -69,8 +69,6 @@ Result<Settings> Settings::from_environment() {
   settings.wire = tcp ? "tcp" : "shm";
   if (const char* interface = std::getenv("LANYARD_SIM_INTERFACE"))
     settings.interface = interface;
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_SIM_CMA", "off", "on", settings.cma));
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
   uint64_t depth = settings.dwq_depth;
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_DWQ_DEPTH", 1, 65536, depth));
   settings.dwq_depth = static_cast<uint32_t>(depth);
@@ -88,7 +86,6 @@ Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(
       read_choice<Mmio>("LANYARD_FI_MMIO", {"refused", Mmio::kRefused}, {"trap", Mmio::kTrap}, settings.mmio));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_TIES", "oldest", "newest", settings.newest_tie_first));
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_FAILURES", "ignored", "trigger", settings.failures_trigger));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_AMO_CNTRS", "optional", "required", settings.amo_needs_counters));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_HMEM", "refused", "accepted", settings.device_memory));
   LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_VISIBILITY", "ordered", "late", settings.late_data));
@@ -101,9 +98,7 @@ Result<Settings> Settings::from_environment() {
 ModelLimits Settings::limits() const {
   ModelLimits limits;
   limits.deferred_depth = dwq_depth;
-  limits.max_message_bytes = max_message_bytes;
   limits.newest_tie_first = newest_tie_first;
-  limits.failures_trigger = failures_trigger;
   limits.set_clears_failures = false;
   return limits;
 }
@@ -111,7 +106,7 @@ ModelLimits Settings::limits() const {
 Result<std::unique_ptr<Wire>> Settings::open_wire() const {
   if (wire == "tcp")
     return make_tcp_wire({.interface = interface});
-  Result<std::unique_ptr<ShmWire>> shm = ShmWire::create({.use_cma = cma});
+  Result<std::unique_ptr<ShmWire>> shm = ShmWire::create({});
   if (!shm.ok())
     return shm.status();
   return std::unique_ptr<Wire>(std::move(shm.value()));

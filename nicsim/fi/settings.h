@@ -22,8 +22,6 @@ struct Settings {
 
   std::string wire = "shm";                         // LANYARD_SIM_WIRE: shm, tcp
   std::string interface;                            // LANYARD_SIM_INTERFACE: tcp's IP address
-  bool cma = true;                                  // LANYARD_SIM_CMA: on, off
-  uint64_t max_message_bytes = uint64_t{1} << 30;   // LANYARD_SIM_MAX_MESSAGE
   uint32_t dwq_depth = 504;                         // LANYARD_FI_DWQ_DEPTH: 1 to 65536
   uint32_t shared_depth = 0;                        // LANYARD_FI_SHARED_DEPTH: 1 to 65536; 0: entries of its own
   std::string job;                                  // of shared_depth: LANYARD_FI_JOB
@@ -31,7 +29,6 @@ struct Settings {
   Pool pool = Pool::kStall;                         // LANYARD_FI_POOL: stall, enospc
   Mmio mmio = Mmio::kRefused;                       // LANYARD_FI_MMIO: refused, trap
   bool newest_tie_first = false;                    // LANYARD_FI_TIES: oldest, newest
-  bool failures_trigger = true;                     // LANYARD_FI_FAILURES: trigger, ignored
   bool device_memory = false;                       // LANYARD_FI_HMEM: refused, accepted
   bool late_data = false;                           // LANYARD_FI_VISIBILITY: ordered, late
   bool amo_needs_counters = false;                  // LANYARD_FI_AMO_CNTRS: optional, required

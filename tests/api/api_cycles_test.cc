@@ -1,11 +1,8 @@
 // Requests that are made, matched, started, waited for and freed, again and again, leave nothing behind: no counter,
 // region or entry of the card, no memory, no mapping, no file.
-//
-// LANYARD_TEST_CYCLES says how many requests; by default what takes some seconds.
 #include <malloc.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -17,16 +14,12 @@
 namespace lanyard::api_test {
 namespace {
 
+constexpr int kRequests = 24'000;  // some seconds
 // Pairs a match: one that is as small as a match can be takes as long as the processes take to wake each other.
 constexpr int kPairs = 32;
 constexpr int kStarts = 2;
 constexpr int kSections = 4;  // after each of which the memory is looked at
 constexpr size_t kInts = 3;   // of a message, the middle one of which a datatype with gaps leaves out
-
-int cycles() {
-  const char* text = std::getenv("LANYARD_TEST_CYCLES");
-  return text == nullptr ? 24000 : std::max(1, std::atoi(text));
-}
 
 // What the process has of the system and the card.
 struct Belongings {
@@ -108,19 +101,18 @@ class Cycles : public ::testing::Test {
 };
 
 TEST_F(Cycles, LeaveNothingBehind) {
-  const int all = cycles();
-  run(std::max(all / 4, 20 * 2 * kPairs));  // until everything that is kept for the next time is there
+  run(kRequests / 4);  // until everything that is kept for the next time is there
   const Belongings before(queue_);
   uint64_t least_growth = UINT64_MAX;
   uint64_t allocated = before.allocated;
   for (int section = 0; section < kSections; ++section) {
-    run(all / kSections);
+    run(kRequests / kSections);
     const uint64_t now = Belongings(queue_).allocated;
     least_growth = std::min(least_growth, now - std::min(now, allocated));
     allocated = now;
   }
   const Belongings after(queue_);
-  std::printf("rank %d: %d requests: %s\n", rank(), all, (::testing::Message() << after).GetString().c_str());
+  std::printf("rank %d: %d requests: %s\n", rank(), kRequests, (::testing::Message() << after).GetString().c_str());
   EXPECT_EQ(after.counters, before.counters);
   EXPECT_EQ(after.regions, before.regions);
   EXPECT_EQ(after.entries, 0u);
@@ -132,7 +124,7 @@ TEST_F(Cycles, LeaveNothingBehind) {
   // A leak of one request in eight would be more: malloc has no piece below 32 bytes. A leak shows in every section;
   // what the other process's lead in one of them made a buffer grow by (some 40 KiB were seen) does not.
 #if !defined(LANYARD_ADDRESS_SANITIZER) && !defined(LANYARD_THREAD_SANITIZER)
-  EXPECT_LE(least_growth, static_cast<uint64_t>(all / kSections) * 3) << before;
+  EXPECT_LE(least_growth, static_cast<uint64_t>(kRequests / kSections) * 3) << before;
 #endif
 }
 

@@ -1,6 +1,5 @@
 // Datatypes with gaps: nested datatypes that nobody wrote, against what MPI_Pack and MPI_Unpack make of them.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -211,11 +210,8 @@ struct RandomTypes : ::testing::Test {
   }
 };
 
-// LANYARD_TEST_TYPES says how many are tried.
 TEST_F(RandomTypes, ArePackedAsTheMpiPacksThem) {
-  const char* const number = std::getenv("LANYARD_TEST_TYPES");
-  const uint32_t types = number == nullptr ? 300 : static_cast<uint32_t>(std::max(1, std::atoi(number)));
-  for (uint32_t seed = 0; seed < types && !HasFailure(); ++seed)
+  for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed)
     verify(seed);
 }
 

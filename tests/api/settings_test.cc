@@ -16,28 +16,11 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr const char* kNames[] = {
-    "LANYARD_NIC",
-    "LANYARD_CHECK",
-    "LANYARD_OVERFLOW",
-    "LANYARD_DEADLINE_S",
-    "LANYARD_WARN_S",
-    "LANYARD_SIM_WIRE",
-    "LANYARD_SIM_CMA",
-    "LANYARD_SIM_DWQ_DEPTH",
-    "LANYARD_SIM_INTERFACE",
-    "LANYARD_SIM_MAX_MESSAGE",
-    "LANYARD_STRATEGY",
-    "LANYARD_OFI_PROVIDER",
-    "LANYARD_OFI_COUNTS_BOTH",
-    "LANYARD_OFI_DOMAIN",
-    "LANYARD_OFI_DWQ_DEPTH",
-    "LANYARD_SIM_SPIN_MS",
-    "LANYARD_GPU_LINGER_US",
-    "LANYARD_GPU_SHARED",
-    "LANYARD_PEER",
-    "LANYARD_GPU_BLOCKING",
-    "LANYARD_SIM_COUNTERS",
-    "LANYARD_SIM_REGIONS",
+    "LANYARD_NIC",           "LANYARD_CHECK",           "LANYARD_OVERFLOW",      "LANYARD_DEADLINE_S",
+    "LANYARD_WARN_S",        "LANYARD_SIM_WIRE",        "LANYARD_SIM_CMA",       "LANYARD_SIM_DWQ_DEPTH",
+    "LANYARD_SIM_INTERFACE", "LANYARD_SIM_MAX_MESSAGE", "LANYARD_STRATEGY",      "LANYARD_OFI_COUNTS_BOTH",
+    "LANYARD_OFI_DOMAIN",    "LANYARD_OFI_DWQ_DEPTH",   "LANYARD_GPU_LINGER_US", "LANYARD_GPU_SHARED",
+    "LANYARD_PEER",          "LANYARD_GPU_BLOCKING",    "LANYARD_SIM_COUNTERS",  "LANYARD_SIM_REGIONS",
 };
 
 class SettingsTest : public ::testing::Test {
@@ -101,12 +84,9 @@ TEST_F(SettingsTest, Nic) {
   refused("LANYARD_NIC", {"", "Sim", "cxi0", "sim "}, "sim or ofi or cxi");
 }
 
-TEST_F(SettingsTest, OfiProvider) {
+TEST_F(SettingsTest, TheNicChoosesTheProvider) {
   EXPECT_EQ(with("LANYARD_NIC", "cxi").ofi_provider, "cxi");
   EXPECT_EQ(with("LANYARD_NIC", "ofi").ofi_provider, "sockets");
-  EXPECT_EQ(with("LANYARD_OFI_PROVIDER", "sockets").ofi_provider, "sockets");
-  EXPECT_EQ(with("LANYARD_OFI_PROVIDER", "cxi").ofi_provider, "cxi");
-  refused("LANYARD_OFI_PROVIDER", {"", "verbs", "CXI", "tcp;ofi_rxm"}, "cxi or sockets");
 }
 
 TEST_F(SettingsTest, OfiCountsBoth) {
@@ -160,10 +140,7 @@ TEST_F(SettingsTest, Warn) {
   refused("LANYARD_WARN_S", {"", "never", "-0.1", "1,5"}, "seconds from 0 to 1000000");
 }
 
-TEST_F(SettingsTest, Gpu) {
-  EXPECT_TRUE(with("LANYARD_GPU", "on").gpu);
-  EXPECT_FALSE(with("LANYARD_GPU", "off").gpu);
-  refused("LANYARD_GPU", {"", "0", "cuda"}, "on or off");
+TEST_F(SettingsTest, Fault) {
   EXPECT_EQ(with("LANYARD_SIM_FAULT", "stale-device-data").fault, "stale-device-data");
   refused("LANYARD_SIM_FAULT", {"", "stale", "all"}, "none or stale-device-data");
 }
@@ -200,12 +177,6 @@ TEST_F(SettingsTest, Cma) {
   EXPECT_TRUE(with("LANYARD_SIM_CMA", "on").cma);
   EXPECT_FALSE(with("LANYARD_SIM_CMA", "off").cma);
   refused("LANYARD_SIM_CMA", {"", "yes"}, "on or off");
-}
-
-TEST_F(SettingsTest, Spin) {
-  EXPECT_EQ(with("LANYARD_SIM_SPIN_MS", "0").spin, milliseconds(0));
-  EXPECT_EQ(with("LANYARD_SIM_SPIN_MS", "1000000").spin, milliseconds(1'000'000));
-  refused("LANYARD_SIM_SPIN_MS", {"", "1000001", "-1", "0.5", "on"}, "from 0 to 1000000");
 }
 
 TEST_F(SettingsTest, Peer) {
@@ -284,8 +255,8 @@ TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim",     "on",  "off", "3",  "4",  "tcp", "off", "17",   "10.0.0.1", "4096", "sender-flag",
-                          "sockets", "off", "lo",  "21", "22", "23",  "yes", "auto", "on",       "24",   "25"};
+  const char* values[] = {"sim",         "on",  "off", "3",  "4",  "tcp", "off",  "17", "10.0.0.1", "4096",
+                          "sender-flag", "off", "lo",  "21", "23", "yes", "auto", "on", "24",       "25"};
   for (size_t i = 0; i < std::size(kNames); ++i)
     setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
@@ -301,11 +272,9 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.interface, "10.0.0.1");
   EXPECT_EQ(settings.max_message_bytes, 4'096u);
   EXPECT_EQ(settings.strategy, core::Strategy::kSenderFlag);
-  EXPECT_EQ(settings.ofi_provider, "sockets");
   EXPECT_FALSE(settings.ofi_counts_both);
   EXPECT_EQ(settings.ofi_domain, "lo");
   EXPECT_EQ(settings.ofi_dwq_depth, 21u);
-  EXPECT_EQ(settings.spin, milliseconds(22));
   EXPECT_EQ(settings.gpu_linger, microseconds(23));
   EXPECT_EQ(settings.gpu_shared, "yes");
   EXPECT_EQ(settings.peer, "auto");
