@@ -21,12 +21,7 @@ says() {
   failed=$((failed + 1))
 }
 
-# The whole version.
-for page in api/man/man*/*.[137]; do
-  [[ $(head -c 4 "$page") != ".so " ]] || continue  # another one's
-  says "$page" '^\.TH .*"Lanyard ([0-9][^"]*)"' "$major.$minor.$patch"
-done
-# The latest stands first.
+# The whole version, of which the latest stands first.
 says CHANGELOG.md '^## ([^ ]*)' "$major.$minor.$patch" 1
 says tools/installation/debian/changelog '^lanyard \(([^)]*)\)' "$major.$minor.$patch" 1
 

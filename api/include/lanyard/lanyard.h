@@ -7,20 +7,26 @@
  * Link Lanyard before the MPI library: it learns the arguments of requests through the MPI profiling interface. A
  * request that is never given to a function below behaves exactly as before.
  *
- * Errors. Every function returns an MPI error code and invokes the error handler of the request's communicator (of
- * MPI_COMM_WORLD where no request is concerned), as an MPI function would. MPI_Error_class and MPI_Error_string explain
- * the codes. A call that fails has changed nothing: of a call on several requests, none was enqueued, and the handler
- * is that of the first one's communicator where the refusal is not about one of them alone. Before MPI_Init and after
- * MPI_Finalize every function but those of host streams returns MPI_ERR_OTHER, invokes no handler, and the first says
- * so on stderr. What is not a queue, MPIX_QUEUE_NULL too, gives MPIX_ERR_QUEUE; other addresses and handles that are
- * null give MPI_ERR_ARG, but for MPI_REQUEST_NULL, which gives MPI_ERR_REQUEST; negative counts give MPI_ERR_COUNT:
- * without a word about it below.
- *
- * Threads. Any thread that may call MPI may call these functions; they are serialised inside. Lanyard's
- * own threads never call MPI, so every thread level of MPI_Init_thread will do.
+ * api/man/make_pages.py makes the manual pages of section 3 from this file. A comment right before declarations is a
+ * page, and its first sentence is the page's title.
  *
  * Sources: Bridges et al., "Co-Design and Evaluation of a CPU-Free MPI GPU Communication Abstraction and
  * Implementation", Tables I-III; MPI 4.0 section 3.9 (persistent requests), 3.10 (matching), 9.3 (error handling).
+ *
+ * Returns:
+ * MPI_SUCCESS or an MPI error code. On an error the function first invokes the error handler of the request's
+ * communicator, or of MPI_COMM_WORLD where no request is concerned; MPI's default handler ends the job. MPI_Error_class
+ * and MPI_Error_string explain the code. A call that fails has changed nothing: of several requests none was enqueued.
+ *
+ * Always:
+ * A null address or handle gives MPI_ERR_ARG, but what is not a queue, MPIX_QUEUE_NULL too, gives MPIX_ERR_QUEUE, and
+ * MPI_REQUEST_NULL gives MPI_ERR_REQUEST. A negative count gives MPI_ERR_COUNT; 0 is allowed. Before MPI_Init and after
+ * MPI_Finalize all functions but those of host streams return MPI_ERR_OTHER and invoke no handler; the first such error
+ * of a process is written to stderr.
+ *
+ * Threads:
+ * Any thread that may call MPI may call this function; calls are serialised inside. Lanyard's own threads never call
+ * MPI, so every thread level of MPI_Init_thread will do.
  */
 #ifndef LANYARD_LANYARD_H_
 #define LANYARD_LANYARD_H_
@@ -37,136 +43,197 @@
 extern "C" {
 #endif
 
-/* ---- Streams on host threads -------------------------------------------------------------------------------------
- * A host stream runs functions ("kernels") and queue operations one after another, on a thread of its own and on any
- * thread that waits for it. It stands in for a GPU stream on machines without one. */
+/* ---- Streams on host threads ------------------------------------------------------------------------------------- */
+
+/* Streams on host threads. A host stream runs functions ("kernels") and queue operations one after another. It stands
+ * in for a GPU stream on machines without one. The functions work before MPI_Init and after MPI_Finalize too. All are
+ * local.
+ *
+ *   MPIX_Host_stream_create: makes a new, empty stream. The caller frees it.
+ *   MPIX_Host_stream_launch: enqueues kernel(argument). It does not block.
+ *   MPIX_Host_stream_synchronize: blocks until everything enqueued so far has run. It reports no failure of a transfer
+ *     and LANYARD_DEADLINE_S does not end it; MPIX_Queue_wait does both.
+ *   MPIX_Host_stream_free: synchronises, frees the stream and sets *stream to MPIX_HOST_STREAM_NULL. Free a queue on
+ *     the stream first.
+ *
+ * Kernels run on a thread of the stream, or on any thread that waits for the stream, never two at a time. With
+ * LANYARD_DEADLINE_S set they run on the stream's own thread while MPIX_Queue_wait waits. A kernel may not call
+ * functions of lanyard.h, and should not block for long.
+ *
+ * Errors:
+ *   MPI_ERR_ARG: not a host stream.
+ *   MPI_ERR_NO_MEM: no memory; or four million things wait in the stream (launch). Synchronise and repeat.
+ *   MPIX_ERR_BUSY: a queue uses the stream (free); or a kernel called (synchronize, free).
+ *   MPI_ERR_OTHER: MPI_Finalize has halted the stream with work left (synchronize, free). */
 typedef struct lanyard_host_stream* MPIX_Host_stream;
 #define MPIX_HOST_STREAM_NULL ((MPIX_Host_stream)0)
-
-/* A new, empty stream, to be freed by the caller. Local. MPI_ERR_ARG, MPI_ERR_NO_MEM. */
 int MPIX_Host_stream_create(MPIX_Host_stream* stream);
-/* Enqueues kernel(argument). Does not block. The kernel may not call functions of this header nor block for long.
- * MPI_ERR_ARG; MPI_ERR_NO_MEM where the stream's queue is full. */
 int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void* argument), void* argument);
-/* Blocks until everything enqueued so far has run; no deadline ends it (LANYARD_WARN_S speaks). MPI_ERR_ARG;
- * MPIX_ERR_BUSY in a kernel; MPI_ERR_OTHER where the stream was given up because MPI has ended. */
 int MPIX_Host_stream_synchronize(MPIX_Host_stream stream);
-/* Synchronises, frees, sets *stream to MPIX_HOST_STREAM_NULL. MPI_ERR_ARG; MPIX_ERR_BUSY while a queue uses it;
- * MPI_ERR_OTHER as above. */
 int MPIX_Host_stream_free(MPIX_Host_stream* stream);
 
 /* ---- Queues (Table I) -------------------------------------------------------------------------------------------- */
+
+/* Makes a queue on a GPU or host stream. A process may have any number of queues, one a stream. Local.
+ *
+ *   queue: the new queue. Free it by MPIX_Queue_free before its stream.
+ *   type: what kind of stream it is.
+ *   stream_address: the address of an MPIX_Host_stream, a cudaStream_t or a hipStream_t. The handle is copied. The
+ *     stream stays the caller's and must outlive the queue.
+ *
+ * Call it between MPI_Init and MPI_Finalize. The first queue on a GPU loads Lanyard's kernels, which may wait for what
+ * the GPU is doing. Buffers may be host memory, or memory of any GPU of the process where the card can do that
+ * ("device_memory" of MPIX_Queue_get_info); GPU kernels reach the latter only.
+ *
+ * Errors:
+ *   MPI_ERR_ARG: the type is unknown, or there is no stream at the address.
+ *   MPIX_ERR_BUSY: the stream has a queue already.
+ *   MPI_ERR_UNSUPPORTED_OPERATION: this build or machine has no such streams. The message says what to do.
+ *   MPIX_ERR_NIC: there is no network card, it is out of counters, the stream cannot ring it, or a variable LANYARD_*
+ *     is wrong on any rank.
+ *   MPIX_ERR_FAILED: the GPU's driver reports an error. */
 typedef struct lanyard_queue* MPIX_Queue;
 #define MPIX_QUEUE_NULL ((MPIX_Queue)0)
-
 typedef enum MPIX_Queue_type {
   MPIX_QUEUE_HOST = 1, /* stream_address: MPIX_Host_stream * */
   MPIX_QUEUE_CUDA = 2, /* stream_address: cudaStream_t * */
   MPIX_QUEUE_HIP = 3   /* stream_address: hipStream_t * */
 } MPIX_Queue_type;
-
-/* A queue on the stream at *stream_address; the handle is copied and the stream must outlive the queue. A process may
- * have any number of queues, one a stream. Local. Between MPI_Init and MPI_Finalize. The first queue on a GPU loads
- * Lanyard's kernels there, which may wait for what the GPU is doing. Buffers may be host memory or memory of any GPU of
- * the process where the card can do that ("device_memory" of MPIX_Queue_get_info); GPU kernels reach the latter only.
- * MPI_ERR_ARG: null, unknown type; MPIX_ERR_BUSY: the stream has a queue; MPI_ERR_UNSUPPORTED_OPERATION: a type that
- * this build or machine lacks (the message says which, and what to do); MPIX_ERR_NIC: no network card, or one that is
- * out of counters or that the stream cannot ring, or a wrong LANYARD_ variable; MPIX_ERR_FAILED: the GPU's driver. */
 int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_address);
-/* Waits for what is outstanding, frees the queue, sets *queue to MPIX_QUEUE_NULL. Local. Graphs with starts of the
- * queue must not be replayed any more. MPIX_ERR_QUEUE: queue is null, or *queue is no queue (any more), as
- * MPIX_QUEUE_NULL; MPIX_ERR_BUSY: a request was started on it whose wait was never enqueued (the message names it), a
- * graph's or kernel's start has not completed, there are sets of requests for kernels, or the caller is a kernel of a
- * host stream (nothing is freed then); else as MPIX_Queue_wait. Requests that graphs of the queue started are ordinary
- * ones again. */
+
+/* Frees a queue. Waits for what is outstanding, as MPIX_Queue_wait does, and sets *queue to MPIX_QUEUE_NULL. Local. The
+ * stream stays the caller's. Matched requests stay matched, and may be started on another queue. Requests of graphs
+ * that were captured on this queue are ordinary ones again; do not replay those graphs any more.
+ *
+ * Errors:
+ *   MPIX_ERR_QUEUE: not a queue, or its stream is being captured into a graph.
+ *   MPIX_ERR_BUSY: the wait of a start was never enqueued (the message names the request), a start of a graph or kernel
+ *     has not completed, the queue has sets for kernels, or a kernel of a host stream called.
+ *   MPIX_ERR_FAILED, MPIX_ERR_STALLED: as MPIX_Queue_wait. The queue is still there; repeat the call. */
 int MPIX_Queue_free(MPIX_Queue* queue);
-/* Blocks the calling thread until everything enqueued on the queue and its stream has completed, starts whose wait was
- * not enqueued included, but not starts that a kernel made and never waited for. MPIX_ERR_QUEUE: no queue, or its
- * stream is being captured; MPIX_ERR_BUSY: called by a kernel of a host stream, which would wait for itself;
- * MPIX_ERR_FAILED: an operation failed (the message names its request), or the stream's device is lost;
- * MPIX_ERR_STALLED: the deadline passed (LANYARD_DEADLINE_S); the message is a stall report; the call may be repeated.
- * A request's failure is told once, by the queue of its last start. From then on nothing waits for that request any
- * more: the stream goes on, with the request's data undefined. Free the request and match a new one; its buffer is
- * yours again when the call, repeated, has returned MPI_SUCCESS. */
+
+/* Waits until everything on a queue has completed. Blocks the calling thread until all that was enqueued on the queue
+ * and its stream has completed, starts whose wait was not enqueued included. Starts that a kernel made are waited for
+ * by a kernel; this call waits for the kernel. Make this call before you rely on data: a stream may pass the wait for a
+ * transfer that has failed.
+ *
+ * A failed request is told once, by the queue of its last start. From then on nothing waits for it: the stream goes on,
+ * and the request's data is undefined. Repeat the call until it returns MPI_SUCCESS; then the buffers are yours again.
+ * Free the request and match a new one.
+ *
+ * Under the strategy sender-flag the call asks the senders of all receives since the last call whether all went well.
+ *
+ * Errors:
+ *   MPIX_ERR_QUEUE: not a queue, or its stream is being captured into a graph.
+ *   MPIX_ERR_BUSY: a kernel of a host stream called, which would wait for itself.
+ *   MPIX_ERR_FAILED: an operation failed; the message names its request and the reason. Or the stream's device is lost.
+ *   MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed. The message is a stall report. Repeat the call. */
 int MPIX_Queue_wait(MPIX_Queue queue);
-/* Figures as a new info object, to be freed by the caller. Of the queue: "stream" (host, cuda, hip), "starts", "waits",
- * "triggers", "bytes"; what graphs and kernels start is not in the last four. Of the process and its network card:
- * "nic", "strategy" (chosen by LANYARD_STRATEGY or by what the card promises), "entries_posted" (deferred-work entries
- * that starts needed, those that overflowed included), "entries_overflowed" (did not fit at their start: posted later
- * or run by software), "entries_by_software" (of these, run by software), "entries_in_use", "entries_depth", "counters"
- * (that this process has open on the card), "regions", "failures", "device_memory" (yes: buffers may be GPU memory).
- * Numbers are decimal. Local. MPIX_ERR_QUEUE, MPI_ERR_ARG. */
+
+/* Gives figures of a queue and its network card. *info is a new info object, which the caller frees. Numbers are
+ * decimal. Local.
+ *
+ * Of the queue (what graphs and kernels start is not in the numbers):
+ *   "stream": host, cuda or hip.
+ *   "starts", "waits": how many were enqueued, counted for each request.
+ *   "triggers": rings of the card that were enqueued.
+ *   "bytes": what sends were started with.
+ *
+ * Of the process and its card:
+ *   "nic": the card's name.
+ *   "strategy": target-counter or sender-flag; see LANYARD_STRATEGY in lanyard(7).
+ *   "device_memory": yes if buffers may be GPU memory, else no.
+ *   "entries_depth", "entries_in_use": deferred-work entries of the card, and how many are taken.
+ *   "entries_posted": entries that starts needed so far, those that overflowed included.
+ *   "entries_overflowed": of these, what did not fit at its start, and was posted later or run by software.
+ *   "entries_by_software": of these, what software ran.
+ *   "counters", "regions": counters that this process has open on the card, and memory regions it has registered. A
+ *     process takes one counter for matching and one a queue; a matched regular send takes two, a ready send one, a
+ *     receive one under target-counter.
+ *   "failures": operations that failed so far.
+ *
+ * Errors:
+ *   MPIX_ERR_QUEUE: not a queue. */
 int MPIX_Queue_get_info(MPIX_Queue queue, MPI_Info* info);
 
 /* ---- Hints on requests -------------------------------------------------------------------------------------------
- * As the MPI Forum's hybrid working group proposes them (MPI_Request_set_info). */
+ * The MPI Forum's hybrid working group proposes MPI_Request_set_info. */
 
-/* Gives a persistent request hints, before it is given to a matching function; keys that the info lacks stay as they
- * are, keys that Lanyard does not know are ignored. Local.
- * "lanyard_exchange": a name, or "none". Requests of this process that have the same name and are given to one call of
- * MPIX_Matchall or MPIX_Imatchall become an exchange once all of them are matched: they are always started by one call
- * and waited for by one call, in any order, with or without other requests beside them; anything else gives
- * MPI_ERR_REQUEST. A halo step of 8 sends and 8 receives then needs 17 deferred-work entries in place of 32, with ready
- * sends 9 in place of 24, and one trigger and one wait of the stream. The peers' requests need no hint.
- * What it asks of the program. No receiver waits for another message of the same exchange before it starts to receive:
- * regular sends go out when all their receivers have started. A ready send to a member of an exchange promises that the
- * receiver's stream has passed the wait for the exchange's last start, and the buffer may be written: the receive need
- * not have been started. The first freed ends the exchange: the others can then only be freed. They fail
- * together: when MPIX_Queue_wait has told that one of them failed and not all messages had come, the data of all is
- * undefined, their peers are told, and all are to be freed and matched anew. Graphs and kernels start no exchange
- * (MPI_ERR_UNSUPPORTED_OPERATION).
- * "lanyard_exchange_set": "0", "1", or "none". Of requests of one name that are given to one call those of set 0 and
- * those of set 1 are the two sets of one exchange, for double-buffered codes: each set is started and waited for by a
- * call, and starts go to the sets in turn, set 0 first, each after the wait for the one before; anything else gives
- * MPI_ERR_REQUEST. Where a peer's side of a pair is of the same set of such an exchange, and in the other set something
- * goes the other way between the two exchanges, no clear-to-send is needed: a halo step takes 9 entries with regular
- * sends. With other peers they are sent as before, and where all are such each set is an exchange by itself, whose
- * starts need no turn. It asks of the program that the receive buffers are the exchange's from the match on, as a
- * message may come before the first start; and that what a start received has been read, in the order of the stream,
- * before the next start, which is that of the other set. Both sets end and fail together.
- * A request has one name and one set: the last hint counts.
- * "lanyard_route": "card", or "none". With "card" its message goes by the card though GPUs could carry it themselves
- * (LANYARD_PEER), as kernels, host streams and other GPUs' streams want it that start it. A hint of one side will do.
- * MPI_ERR_REQUEST: not a persistent request known to Lanyard, or one that is matched or being matched; MPI_ERR_INFO:
- * info is MPI_INFO_NULL; MPI_ERR_INFO_VALUE: such a set, or route, there is not. A call that fails has changed nothing.
- */
+/* Gives hints to a persistent request, or tells what is in force. Set hints before the request is given to a matching
+ * function. Keys that info lacks stay as they are; unknown keys are ignored. Local.
+ *
+ *   lanyard_exchange: a name, or none. Requests of this process that have the same name and are given to one call of
+ *     MPIX_Matchall or MPIX_Imatchall become an exchange once all are matched. Start an exchange by one call and wait
+ *     for it by one call, in any order and beside any other requests. Its requests share counters: a halo step of 8
+ *     sends and 8 receives takes 17 deferred-work entries instead of 32, with ready sends 9 instead of 24. The peers
+ *     need no hint.
+ *   lanyard_exchange_set: 0, 1 or none. Set 0 and set 1 of one name are the two sets of one exchange, for
+ *     double-buffered codes. Start and wait for each set by one call, the sets in turn, set 0 first, each after the
+ *     wait for the one before. No clear-to-send is needed then: a halo step takes 9 entries with regular sends. This
+ *     holds for a pair whose peer's request is in the same set of such an exchange, if something of the other set goes
+ *     the other way; for other pairs clear-to-sends are sent. If no pair is of this kind each set is an exchange by
+ *     itself.
+ *   lanyard_route: card or none. With card the message goes by the card although GPUs could carry it (LANYARD_PEER).
+ *     Kernels, host streams and other GPUs' streams need this to start it. One side's hint is enough.
+ *
+ * A request has one name and one set: the last hint counts. An exchange asks of the program:
+ *
+ *   -: No receiver waits for another message of the exchange before it starts to receive: regular sends go out when all
+ *     their receivers have started.
+ *   -: A ready send to a member promises that the receiver's stream has passed the wait for the exchange's last start
+ *     and that the buffer may be written. The receive need not have been started.
+ *   -: With two sets the receive buffers belong to the exchange from the match on. Read what a start received, in the
+ *     order of the stream, before the next start.
+ *   -: The first request that is freed ends the exchange, both sets of it. The others can then only be freed.
+ *   -: Members fail together: after a failure the data of all is undefined, and all must be freed and matched anew.
+ *   -: Graphs and kernels start no exchange.
+ *
+ * MPIX_Request_get_info makes a new info object of what is in force, which the caller frees:
+ *
+ *   lanyard_route: card once matched, or lane if GPUs carry the messages; mpi before.
+ *   lanyard_strategy: target-counter or sender-flag, if the request goes by the card.
+ *   lanyard_ready: yes for a ready send, and for a receive that is matched with one.
+ *   lanyard_entries: once matched, the deferred-work entries that each start takes. Entries that an exchange has for
+ *     all members are counted with one of them.
+ *   lanyard_exchange, lanyard_exchange_set: the name and the set in force, or none.
+ *   lanyard_exchange_why, lanyard_exchange_set_why: why a hint that was given is not in force.
+ *
+ * Errors:
+ *   MPI_ERR_REQUEST: not a persistent request known to Lanyard; to set hints also one that is matched or being matched.
+ *   MPI_ERR_INFO: info is MPI_INFO_NULL.
+ *   MPI_ERR_INFO_VALUE: there is no such set or route. */
 int MPIX_Request_set_info(MPI_Request request, MPI_Info info);
-/* What is in force, as a new info object, to be freed by the caller: "lanyard_route" (card, once it is matched, or
- * lane, where GPUs carry its messages themselves; mpi before: MPI_Start goes by the MPI), "lanyard_strategy" (of what
- * goes by the card), "lanyard_ready" (yes: a ready send; of a receive once it is
- * matched), "lanyard_entries" (once matched: deferred-work entries that each start takes), "lanyard_exchange" (the
- * name, or none), and where the request has a name that is not in force, "lanyard_exchange_why": it has not been
- * matched, or the strategy or the card cannot (it then works by itself), or another member is not matched or was freed.
- * Of a request that was given a set, "lanyard_exchange_set" (the set, where starts go to two in turn, or none), and
- * where clear-to-sends go with it all the same "lanyard_exchange_set_why": what is said of its exchange, or the call
- * that matched it was given no request of the other set, or the peer's side is of no exchange with two sets or of the
- * other set, or nothing of the other set goes the other way. Local. MPI_ERR_REQUEST, MPI_ERR_ARG. */
 int MPIX_Request_get_info(MPI_Request request, MPI_Info* info);
 
-/* ---- Persistent collectives ---------------------------------------------------------------------------------------
- * MPI 4's persistent collectives (sections 6.13 and 8.8), under the names that they have in Open MPI's extension of MPI
- * 3; where the MPI has MPI_Barrier_init and so on these are the same functions. The request is the MPI's: inactive, for
- * MPI_Start. Given to a matching function by all processes of the communicator it is a queue's from then on, as a
- * point-to-point request is: MPIX_Enqueue_start and MPIX_Enqueue_wait, alone or with others in one call,
- * MPI_Request_free, stall reports. Between the two calls nothing of the host's is needed. Its status is empty.
- * Every process sends to each that wants something of it, so of P processes each has up to P-1 messages either way, as
- * an exchange where there can be one: up to 2 (P-1) + 1 deferred-work entries a start in place of 4 (P-1). Barriers and
- * allreduces have two sets of messages for starts in turn, so P entries; with strategy B P-1 more each.
- * The one hint for a collective is "lanyard_exchange" with "none": its messages are then single
- * requests, as graphs and kernels need them, and the same at each start. It is to be given by all processes alike,
- * else barriers and allreduces do not match. What messages of point-to-point requests match does not depend on
- * collectives, nor the other way round.
- * MPIX_Allreduce_init: MPI's own operations on MPI's own datatypes, combined on the stream in the order of ranks, which
- * makes the same bits on every process and in every run: ((x0 op x1) op x2) and so on. The own contribution and the
- * result in memory of the host's, on host streams, or of one GPU, on streams of that; no long double there. Neighbour
- * collectives: on communicators with a topology; what goes towards lower coordinates of a grid comes from higher ones,
- * though both may be the same process. The call gives MPI's errors, and MPI_ERR_UNSUPPORTED_OPERATION where the MPI is
- * one of MPI 3 and not Open MPI, as it has no persistent collectives. Whether Lanyard can do it is said when it is
- * matched: MPI_ERR_OP, MPI_ERR_TYPE (an operation or a datatype of the program's, or one that is not defined for the
- * other), MPI_ERR_COUNT (2 GiB and more to combine), MPI_ERR_NO_MEM (for what the others contribute),
- * MPI_ERR_UNSUPPORTED_OPERATION (a communicator, a datatype or memory that it cannot do), and nothing has changed then.
- * Where a match fails on the way, as for MPI_ERR_TRUNCATE, the collective is not matched: it can be freed, or given to
- * a matching function again. Collective; local in what Lanyard does. */
+/* ---- Persistent collectives -------------------------------------------------------------------------------------- */
+
+/* Makes persistent collectives that streams can start. They are MPI 4's (sections 6.13 and 8.8), under the names of
+ * Open MPI's extension of MPI 3; where the MPI has MPI_Barrier_init and so on these are the same functions. The calls
+ * are collective.
+ *
+ * The request is the MPI's: inactive, for MPI_Start. Once all processes have given it to a matching function it is for
+ * MPIX_Enqueue_start and MPIX_Enqueue_wait, alone or with others in one call. The status of its match is empty.
+ *
+ * Every process sends to each that wants something of it: among P processes up to P-1 messages either way. They are an
+ * exchange where the card can have one (MPIX_Request_set_info): a start takes up to 2P-1 deferred-work entries.
+ * Barriers and allreduces have two sets of messages for starts in turn, and take P. The hint lanyard_exchange with the
+ * value none, given by all processes, makes single requests of the messages, as graphs and kernels need them.
+ *
+ * MPIX_Allreduce_init takes MPI's own operations on MPI's own datatypes. The stream combines in the order of ranks,
+ * ((x0 op x1) op x2) and so on: the same bits on every process and in every run. The own contribution and the result
+ * are both host memory, on a host stream, or memory of one GPU, on a stream of that GPU, which has no long double.
+ *
+ * Neighbour collectives need a communicator with a topology. In a grid, what goes towards lower coordinates comes from
+ * higher ones, though both may be the same process.
+ *
+ * Errors:
+ * The calls give MPI's errors, and MPI_ERR_UNSUPPORTED_OPERATION if the MPI has no persistent collectives. What Lanyard
+ * cannot do, the match says; it has then changed nothing, and MPI_Start can still run the collective:
+ *   MPI_ERR_OP: an operation of the program, or one that is not defined for the datatype.
+ *   MPI_ERR_TYPE: a datatype to reduce that is not MPI's own.
+ *   MPI_ERR_COUNT: 2 GiB or more to reduce.
+ *   MPI_ERR_NO_MEM: no memory for what the others contribute.
+ *   MPI_ERR_UNSUPPORTED_OPERATION: a communicator, a datatype or memory that Lanyard cannot do. */
 int MPIX_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request);
 int MPIX_Bcast_init(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
                     MPI_Request* request);
@@ -187,92 +254,169 @@ int MPIX_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[], co
                                  const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
                                  MPI_Request* request);
 
-/* ---- Matching (Table II) -----------------------------------------------------------------------------------------
- * Pairs an inactive persistent request for good with exactly one of the peer, by the rules of MPI matching
- * (communicator, rank, tag, wildcards, order of the matching calls). Only requests that are given to a matching
- * function on both sides match. Blocking calls in opposite orders on two processes deadlock, as blocking sends would:
- * use matchall or imatch. What was given to a matching function makes progress whatever the program does, by a thread
- * of Lanyard's that makes no call of MPI's.
- * Datatypes with gaps are packed into memory of Lanyard's, by the stream: at each start of a send, and behind each wait
- * for a receive, which touches no byte between. The two sides' datatypes may differ, as MPI has it. The datatype may be
- * freed once the request is made. A host stream packs host memory and a GPU's stream that GPU's, by a kernel; for
- * graphs and kernels pack by a kernel of your own.
- * status: source, tag and length of the matched message for a receive, empty for a send; may be MPI_STATUS_IGNORE.
- * MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard, matched (or matching) before, or twice in the
- * call;
- * MPI_ERR_TRUNCATE: the matched send is longer than the receive, on both sides; both requests are then as before;
- * MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed: the request stays in matching, the call may be repeated,
- * or the request freed, which withdraws its offer; MPIX_ERR_FAILED: the peer has ended (a receive from MPI_ANY_SOURCE
- * waits on for the others); MPI_ERR_ARG: the peer
- * follows another strategy (LANYARD_STRATEGY); MPI_ERR_RANK: no such peer; MPIX_ERR_NIC: no network card;
- * MPIX_ERR_NO_ENTRIES: the card is out of counters or regions; MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a
- * partitioned request, a datatype made by MPI_Type_create_darray or with too many irregular blocks, an
- * inter-communicator or a communicator of a kind that Lanyard cannot follow. */
+/* ---- Matching (Table II) ----------------------------------------------------------------------------------------- */
+
+/* Matches persistent requests with the peer's. A request is paired for good with exactly one of the peer, by MPI's
+ * rules: communicator, rank, tag, wildcards, order of the matching calls. Only requests that are given to a matching
+ * function on both sides match. MPIX_Match blocks until its request is matched, MPIX_Matchall until all are, in any
+ * order.
+ *
+ *   request, requests: inactive persistent requests. Free a matched one by MPI_Request_free.
+ *   status, statuses: source, tag and length of the matched message for a receive, empty for a send. May be
+ *     MPI_STATUS_IGNORE or MPI_STATUSES_IGNORE.
+ *
+ * Blocking calls in opposite orders on two processes deadlock, as blocking sends would: use MPIX_Matchall or
+ * MPIX_Imatch. What was given to a matching function makes progress whatever the program does.
+ *
+ * A receive may be longer than its send. The two sides' datatypes may differ, as MPI allows, and may be freed once the
+ * request is made. A datatype with gaps is packed into memory of Lanyard: by the stream, at each start of a send and
+ * behind each wait for a receive, which leaves the gaps alone. A host stream packs host memory, a GPU's stream that
+ * GPU's. For graphs and sets for kernels a kernel of the program must pack.
+ *
+ * Errors:
+ *   MPI_ERR_REQUEST: not an inactive persistent request known to Lanyard; matched or being matched already; or twice in
+ *     the call.
+ *   MPI_ERR_TRUNCATE: the matched send is longer than the receive. Both sides are told; both requests are as before.
+ *   MPI_ERR_IN_STATUS: MPIX_Matchall: at least one was not matched. Each status has its code in MPI_ERROR.
+ *   MPI_ERR_RANK: the communicator has no such rank.
+ *   MPI_ERR_ARG: the peer has another LANYARD_STRATEGY.
+ *   MPIX_ERR_FAILED: the peer has ended. A receive from MPI_ANY_SOURCE waits for the others.
+ *   MPIX_ERR_NIC: there is no network card, or a variable LANYARD_* is wrong on any rank.
+ *   MPIX_ERR_NO_ENTRIES: the card is out of counters or regions. Free requests or queues, and repeat.
+ *   MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed. The request stays in matching: repeat the call, or free
+ *     the request, which withdraws its offer.
+ *   MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a partitioned request, a datatype made by MPI_Type_create_darray or
+ *     with too many irregular blocks, an inter-communicator, a communicator not made from MPI_COMM_WORLD or
+ *     MPI_COMM_SELF, or memory that the card cannot reach. The message says which. */
 int MPIX_Match(MPI_Request* request, MPI_Status* status);
-/* As MPIX_Match on each, in any order of completion. statuses may be MPI_STATUSES_IGNORE. MPI_ERR_IN_STATUS: at least
- * one failed; each status then has its own code in MPI_ERROR; the others are matched. */
 int MPIX_Matchall(int count, MPI_Request requests[], MPI_Status* statuses);
-/* As MPIX_Match, without blocking: *match_request is an ordinary request for MPI_Test and MPI_Wait{,all,any,some},
- * which make progress. It cannot be cancelled: MPI_Cancel gives MPI_ERR_REQUEST. */
-int MPIX_Imatch(MPI_Request* request, MPI_Request* match_request);
-/* One match request for all: complete when every request is matched or has failed. The call that completes it returns
- * the first error; MPI_Waitall, MPI_Waitsome and their like put it into the status. requests[] may be reused on return.
+
+/* Begins to match persistent requests. The calls are local, do not block, and match by the rules of MPIX_Match.
+ *
+ *   requests: may be reused on return.
+ *   match_request: an ordinary MPI request for MPI_Test, MPI_Wait and their like, which make progress. It completes
+ *     when every request is matched or has failed. It cannot be cancelled (MPI_Cancel gives MPI_ERR_REQUEST). After
+ *     MPI_Request_free of it the match goes on.
+ *
+ * The persistent requests can be neither freed nor matched again before match_request completes. Its status is that of
+ * MPIX_Match for one request, else empty.
+ *
+ * Errors:
+ * Wrong arguments are told at once, and then nothing has begun: the codes are those of MPIX_Match. The call that
+ * completes match_request returns the first failure of a match, or puts it into the status (MPI_Waitall and its like);
+ * MPIX_Is_matched tells which are matched.
+ *   MPIX_ERR_STALLED: from a blocking call such as MPI_Wait: the deadline (LANYARD_DEADLINE_S) passed. Repeat the call.
  */
+int MPIX_Imatch(MPI_Request* request, MPI_Request* match_request);
 int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request* match_request);
-/* *flag: whether the request is matched. Makes progress; does not complete the match request. MPI_ERR_REQUEST. */
+
+/* Asks whether a request is matched. Sets *flag to 1 if it is, else to 0. Makes progress, but does not complete the
+ * match request. A loop around the call does not end if the match fails. Local.
+ *
+ * Errors:
+ *   MPI_ERR_REQUEST: not a persistent request known to Lanyard. */
 int MPIX_Is_matched(MPI_Request request, int* flag);
 
 /* ---- Enqueuing (Table III) ---------------------------------------------------------------------------------------
- * None of these blocks the caller or the stream, but for the wait, which blocks the stream only; and but for a stream
- * with four million things in its queue, and a card without free entries where overflow is off: then the caller helps
- * until there is room. */
+ * The calls are local and do not block the caller, with two exceptions: the stream has four million things in its
+ * queue, or the card has no free entry and overflow is off (LANYARD_OVERFLOW). Then the caller helps until there is
+ * room.
+ *
+ * MPI's calls on a matched request: MPI_Start and MPI_Startall give MPI_ERR_REQUEST from matching on. MPI_Request_free,
+ * MPI_Test*, MPI_Wait*, MPI_Cancel and MPI_Request_get_status give it while the last start has not completed or its
+ * wait was not enqueued (MPIX_Queue_wait sees to the former). MPI_Request_free frees at once what the card no longer
+ * uses, and the rest later.
+ *
+ * Starts and waits that are enqueued while the queue's stream is captured into a CUDA or HIP graph are made by every
+ * replay of the graph. Each start must be followed by its wait within the capture. From then on the request belongs to
+ * graphs captured on this queue, until it or the queue is freed: other starts and waits give MPI_ERR_REQUEST. Launch
+ * the graphs on the queue's stream, one at a time. */
 
-/* The request's next transfer starts when the stream gets there. The request must be matched, and its previous start,
- * if any, waited for on a queue (and complete, if that was another queue); and of an exchange all members stand in the
- * call. MPI_ERR_REQUEST where it is not so;
- * MPIX_ERR_QUEUE; MPIX_ERR_NO_ENTRIES: overflow is off (LANYARD_OVERFLOW=off) and the starts of this epoch cannot fit
- * into the card's deferred-work entries; MPIX_ERR_FAILED: an operation of the request failed before, or, with
- * LANYARD_CHECK=on, a ready send came before its receive was started; MPIX_ERR_STALLED: no room until the deadline;
- * MPI_ERR_UNSUPPORTED_OPERATION: within a capture, see below; or a datatype with gaps, and a
- * buffer that is not in the stream's memory (a GPU's, the host's). */
+/* Enqueues the next transfer of matched requests. It starts when the stream gets there: a send sends what its buffer
+ * holds then, a receive lets its buffer be written. From the call until the stream has passed the wait, do not write a
+ * send's buffer and do not touch a receive's. MPIX_Enqueue_startall starts all at the same point of the stream, all or
+ * none.
+ *
+ * The request must be matched. Its previous start must have been waited for on a queue, and have completed if that was
+ * another queue. Of an exchange all members must be in the call.
+ *
+ * A send of MPI_Send_init or MPI_Ssend_init waits in the card for its receive to start; the stream goes on. A ready
+ * send (MPI_Rsend_init) does not wait: the program promises that its receive has been started. If not, data is
+ * undefined; LANYARD_CHECK=on finds messages that came before the start of their receive was enqueued.
+ *
+ * Errors:
+ *   MPI_ERR_REQUEST: the request is not matched, not waited for, belongs to graphs or kernels, stands in the call
+ *     twice, or can count no further start. The message says which.
+ *   MPIX_ERR_QUEUE: not a queue.
+ *   MPIX_ERR_NO_ENTRIES: overflow is off (LANYARD_OVERFLOW) and the starts without a wait, with this one, cannot fit
+ *     into the card's deferred-work entries.
+ *   MPIX_ERR_FAILED: an operation of the request failed before; or, with LANYARD_CHECK=on, a ready send came too early.
+ *   MPIX_ERR_STALLED: there was no room until the deadline (LANYARD_DEADLINE_S).
+ *   MPI_ERR_UNSUPPORTED_OPERATION: the stream is being captured and the card takes no deferred work back, or has no
+ *     doorbell that a kernel rings; the stream cannot ring the card; or the datatype has gaps, or the request combines,
+ *     in memory that the stream does not pack. */
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request);
-/* As MPIX_Enqueue_start on each, at the same point of the stream, all or none. A request may stand in it once. */
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
-/* The stream goes on when the request's last start has completed: a receive's data has arrived, a send's buffer may
- * be written. Must be enqueued on the queue of the start. MPI_ERR_REQUEST, MPIX_ERR_QUEUE; MPIX_ERR_STALLED: no room in
- * the stream until the deadline. */
+
+/* Enqueues a wait for the last start of requests. The stream goes on when that start has completed: a receive's data
+ * has arrived, a send's buffer may be written. Enqueue the wait on the queue of the start. Then the request may be
+ * started again on this queue. MPIX_Enqueue_waitall waits for all, all or none being enqueued.
+ *
+ * A stream may pass the wait for a transfer that has failed, and waits for ever for a peer that has ended.
+ * MPIX_Queue_wait tells of both and lets the stream go on.
+ *
+ * Errors:
+ *   MPI_ERR_REQUEST: the request is not matched, has no start to wait for on this queue, belongs to graphs or kernels,
+ *     or stands in the call twice. The message says which.
+ *   MPIX_ERR_QUEUE: not a queue.
+ *   MPIX_ERR_STALLED: the stream had no room until the deadline (LANYARD_DEADLINE_S). */
 int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request);
-/* As MPIX_Enqueue_wait on each, all or none. */
 int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]);
 
-/* ---- Graphs and kernels --------------------------------------------------------------------------------------------
- * Starts and waits that are enqueued while the queue's stream is being captured into a graph (CUDA, HIP) are made by
- * every replay of the graph, with no call of this header: the card is kept supplied by a thread of Lanyard's. Within a
- * capture each start must be followed by its wait. From then on the request belongs to graphs captured on this queue:
- * other starts and waits of it give MPI_ERR_REQUEST until it or the queue is freed, which the owner does when no graph
- * will replay it any more. Graphs are launched on the queue's stream, one at a time. MPI_ERR_UNSUPPORTED_OPERATION: the
- * card cannot (it takes no deferred work back, or has no doorbell that a kernel rings). */
+/* ---- Starts from kernels ----------------------------------------------------------------------------------------- */
 
-/* Makes a set of matched requests, whose last starts were waited for and have completed, that kernels on the queue's
- * stream start and wait for by the functions of lanyard_device.h; *set is an address for kernels. Until the set is
- * freed nothing else starts the requests, and they may not be freed. Local; may wait for the device. MPI_ERR_REQUEST,
- * MPIX_ERR_QUEUE, MPIX_ERR_NO_ENTRIES, MPIX_ERR_FAILED: a request failed before; MPI_ERR_UNSUPPORTED_OPERATION as for
- * captures, or a request's datatype has gaps, or it combines (MPIX_Allreduce_init). A set's kernel on a host stream
- * whose wait must tell of failures and stalls needs LANYARD_DEADLINE_S, which lets it run on the stream's own thread.
- */
+/* Makes and frees sets of requests that kernels start and wait for. Kernels on the queue's stream do so by
+ * MPIX_Device_startall and MPIX_Device_waitall. Local; may wait for the device.
+ *
+ *   requests: matched. Their last starts were waited for and have completed. A request may be in one set.
+ *   set: an address for kernels. MPIX_Device_requests_free sets it to NULL.
+ *
+ * Until the set is freed nothing else starts the requests, and they may not be freed. A thread of Lanyard keeps the
+ * card supplied with their deferred work. MPIX_Device_requests_free makes them ordinary requests again; the kernels of
+ * the set must have ended (MPIX_Queue_wait). A queue with sets cannot be freed.
+ *
+ * A kernel on a host stream that waits needs LANYARD_DEADLINE_S to be told of failures and stalls: it then runs on the
+ * stream's own thread.
+ *
+ * Errors:
+ *   MPI_ERR_REQUEST: a request is not matched, its last start was not waited for or has not completed, it belongs to a
+ *     set or a graph, or stands in the call twice; or the stream is being captured.
+ *   MPI_ERR_ARG: not a set of this queue.
+ *   MPIX_ERR_QUEUE: not a queue.
+ *   MPIX_ERR_FAILED: an operation of a request failed before.
+ *   MPIX_ERR_NO_ENTRIES: the card is out of counters; or overflow is off and its deferred-work entries do not suffice.
+ *   MPI_ERR_UNSUPPORTED_OPERATION: the card takes no deferred work back, or has no doorbell that a kernel rings, as
+ *     cards over libfabric; or a request's datatype has gaps, or it combines (MPIX_Allreduce_init).
+ *   MPIX_ERR_BUSY: MPIX_Device_requests_free: a start has not completed. Repeat the call. */
 int MPIX_Device_requests_create(MPIX_Queue queue, int count, MPI_Request requests[], MPIX_Device_requests** set);
-/* Makes them ordinary requests again, sets *set to NULL. The kernels of the set must have ended. MPI_ERR_ARG,
- * MPIX_ERR_QUEUE; MPIX_ERR_BUSY: a start has not completed; the call may be repeated. */
 int MPIX_Device_requests_free(MPIX_Queue queue, MPIX_Device_requests** set);
 
-/* Calls on a matched request that change: MPI_Start and MPI_Startall give MPI_ERR_REQUEST from matching on;
- * MPI_Request_free, MPI_Test*, MPI_Wait*, MPI_Cancel and MPI_Request_get_status give MPI_ERR_REQUEST while its last
- * start has not completed (MPIX_Queue_wait tells) or not been waited for. MPI_Request_free frees its resources at once,
- * but for what a card still has something to do with: that goes later.
- */
+/* ---- Error classes beyond MPI's ---------------------------------------------------------------------------------- */
 
-/* ---- Error classes beyond MPI's ----------------------------------------------------------------------------------
- * MPI assigns them at run time: compare with the result of MPI_Error_class after MPI_Init. */
+/* Gives Lanyard's error classes. MPI assigns them at run time, so compare them with the result of MPI_Error_class after
+ * MPI_Init; they cannot be labels of a switch, and need not be the same on all ranks. An error code and its message
+ * stay right until 256 other errors have happened. Local; does not block.
+ *
+ *   MPIX_ERR_QUEUE: the handle is not a queue of this process, or its stream is being captured into a graph.
+ *   MPIX_ERR_BUSY: the object is in use, or a kernel of a host stream calls what would wait for itself.
+ *   MPIX_ERR_NO_ENTRIES: the card has too few deferred-work entries, counters or regions.
+ *   MPIX_ERR_FAILED: an operation failed: the peer has ended or freed its request, memory is unmapped, the GPU is lost.
+ *   MPIX_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed. The message is a stall report; a report that does not
+ *     fit into an error string is on stderr as a whole. Repeat the call.
+ *   MPIX_ERR_NIC: there is no usable network card, or a variable LANYARD_* is wrong.
+ *
+ * Returns:
+ * The class; MPI_ERR_OTHER before MPI_Init, after MPI_Finalize and for an unknown kind. No handler is invoked. */
 typedef enum MPIX_Error_kind {
   MPIX_ERROR_QUEUE = 0,
   MPIX_ERROR_BUSY = 1,
@@ -281,7 +425,6 @@ typedef enum MPIX_Error_kind {
   MPIX_ERROR_STALLED = 4,
   MPIX_ERROR_NIC = 5
 } MPIX_Error_kind;
-/* The error class of a kind; MPI_ERR_OTHER before MPI_Init. */
 int MPIX_Error_class_of(MPIX_Error_kind kind);
 #define MPIX_ERR_QUEUE MPIX_Error_class_of(MPIX_ERROR_QUEUE)
 #define MPIX_ERR_BUSY MPIX_Error_class_of(MPIX_ERROR_BUSY)

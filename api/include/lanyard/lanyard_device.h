@@ -1,15 +1,9 @@
 /* Lanyard inside kernels: starts and waits that a running kernel makes itself. CUDA, HIP, C11 and C++ (on host
- * streams).
+ * streams). Needs no MPI.
  *
- * A set of matched requests is made by MPIX_Device_requests_create (lanyard.h), which gives the pointer that these
- * functions take. One thread of the kernel calls them for the whole kernel; what other threads wrote before, or read
- * afterwards, is ordered by the kernel's own barriers around the call:
+ * The manual pages are made from this file as from lanyard.h. Names without MPIX_Device_ are Lanyard's own and may
+ * change.
  *
- *     pack(...); __syncthreads();
- *     if (threadIdx.x == 0) { MPIX_Device_startall(set); MPIX_Device_waitall(set); }
- *     __syncthreads(); unpack(...);
- *
- * A kernel that waits occupies its multiprocessors: all blocks that the transfer depends on must be resident at once.
  * Source: Bridges et al., section VI (kernel-triggered communication as future work).
  */
 #ifndef LANYARD_LANYARD_DEVICE_H_
@@ -90,8 +84,21 @@ LANYARD_DEVICE_FUNCTION void lanyard_add(uint64_t word) {
 #endif
 }
 
-/* Starts every request of the set, once everything that the calling thread has seen is visible to the card. Requires
- * that the last start was waited for. Does not block. */
+/* ---- Inside kernels ----------------------------------------------------------------------------------------------
+ * One thread calls for the whole kernel. The kernel's own barriers order what other threads wrote before or read
+ * afterwards:
+ *
+ *     pack(...); __syncthreads();
+ *     if (threadIdx.x == 0) { MPIX_Device_startall(set); MPIX_Device_waitall(set); }
+ *     __syncthreads(); unpack(...);
+ *
+ * A kernel that waits occupies its multiprocessors: all blocks that the transfer depends on must be resident at once,
+ * and the card's own copies need room. There are no errors: MPIX_Queue_wait tells of failures, lets the waits of failed
+ * requests pass, and reports a kernel that waits too long. */
+
+/* Starts every request of a set inside a kernel. MPIX_Device_requests_create makes the set. The starts come once
+ * everything that the calling thread has seen is visible to the card. The last start must have been waited for. Does
+ * not block. */
 LANYARD_DEVICE_FUNCTION void MPIX_Device_startall(const MPIX_Device_requests* set) {
   for (uint64_t i = 0; i < set->bells; ++i) {
     const MPIX_Device_bell bell = lanyard_bells(set)[i];
@@ -144,8 +151,12 @@ LANYARD_DEVICE_FUNCTION void lanyard_count_on(const MPIX_Device_requests* set) {
   }
 }
 
-/* Nonzero once the last start of every request has completed, which then counts as waited for: what was received is
- * there, and what was sent may be overwritten. To be called no more until the next start. Does not block. */
+/* Asks inside a kernel whether a set of requests has completed. Do not call it again until the next start once it has
+ * returned nonzero. Does not block.
+ *
+ * Returns:
+ * Nonzero once the last start of every request has completed. The start then counts as waited for: what was received is
+ * there, and what was sent may be overwritten. */
 LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests* set) {
   for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE)
     if (!lanyard_are_complete(set, i, lanyard_looks(set, i)))
@@ -154,7 +165,8 @@ LANYARD_DEVICE_FUNCTION int MPIX_Device_testall(const MPIX_Device_requests* set)
   return 1;
 }
 
-/* Blocks the calling thread until MPIX_Device_testall would say so. A stall shows in MPIX_Queue_wait's report. */
+/* Waits inside a kernel for a set of requests. Blocks the calling thread until MPIX_Device_testall would return
+ * nonzero; the start then counts as waited for. */
 LANYARD_DEVICE_FUNCTION void MPIX_Device_waitall(const MPIX_Device_requests* set) {
   for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE) {
     while (!lanyard_are_complete(set, i, lanyard_looks(set, i))) {
