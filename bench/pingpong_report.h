@@ -26,7 +26,7 @@ struct PingpongRow {
   double ratio_to_baseline() const { return half_trip_us.mean / baseline_us; }
 };
 
-// From a ring to the card's having fired (README.md says how it is measured).
+// From a ring to the card's having fired (--doorbell in README.md).
 struct DoorbellRow {
   std::string mode;
   double median_us = 0;

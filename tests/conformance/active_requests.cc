@@ -1,4 +1,5 @@
 // Persistent requests that the MPI has started: what matching and starting on queues must leave as MPI has it.
+// MPI 4.0, sections 3.2.4, 3.5, 3.7.6, 3.8.4, 3.9.
 #include <vector>
 
 #include "tests/conformance/conformance.h"

@@ -1,4 +1,5 @@
 // Communicators of every kind, as matching sees them: apart from each other, and as long as their requests live.
+// MPI 4.0, sections 7.4.2, 7.4.3, 7.6, 7.7, 8.5, 8.5.6.
 #include <vector>
 
 #include "tests/conformance/conformance.h"

@@ -1,5 +1,5 @@
 // What the conformance cases have in common. A case is a rule of MPI's, kept where Lanyard stands between the program
-// and the MPI; tests/README.md lists them with the section that each comes from.
+// and the MPI.
 #ifndef LANYARD_TESTS_CONFORMANCE_CONFORMANCE_H_
 #define LANYARD_TESTS_CONFORMANCE_CONFORMANCE_H_
 

@@ -1,4 +1,5 @@
 // Which receive a send meets: tags, sources, lengths, order, and nobody.
+// MPI 4.0, sections 3.2.2, 3.2.3, 3.2.4, 3.3.1, 3.5, 3.7.2, 3.11, 9.1.2.
 #include <numeric>
 #include <set>
 #include <vector>

@@ -1,4 +1,5 @@
 // Errors as MPI has them: handlers, classes, texts, and a failed call that has changed nothing.
+// MPI 4.0, sections 3.9, 9.3, 9.3.1, 9.4, 9.5.
 #include <cstring>
 #include <set>
 #include <string>

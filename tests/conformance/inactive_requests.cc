@@ -1,5 +1,6 @@
 // Inactive persistent requests and null requests in every call that completes requests, alone and among active ones;
 // before and after the requests were matched.
+// MPI 4.0, sections 3.2.6, 3.7.3, 3.7.5, 3.7.6, 3.9.
 #include <vector>
 
 #include "tests/conformance/conformance.h"

@@ -1,4 +1,5 @@
 // Thread levels, spawned processes and sessions; and the program.
+// MPI 4.0, sections 11.2.1, 11.3, 11.6, 11.8.
 #include <atomic>
 #include <thread>
 

@@ -1,4 +1,5 @@
 // MPI_Finalize, and what a program may leave to it.
+// MPI 4.0, sections 11.2.1, 11.2.2, 11.2.4, 15.3.4.
 #include <atomic>
 #include <thread>
 

@@ -1,5 +1,6 @@
 // Every call that completes several requests, on an array of all kinds of them: of the MPI's and of Lanyard's, active
 // and inactive, matched and unmatched, null, generalized, collective, and being matched.
+// MPI 4.0, sections 3.2.6, 3.7.5, 13.2.
 #include <set>
 #include <vector>
 

@@ -1,5 +1,6 @@
 // The program's other messages beside matched requests: none of them meets a matched request, and probes see them
 // alone.
+// MPI 4.0, sections 3.4, 3.5, 3.6, 3.8.1, 3.8.2, 3.9, 3.10, 6.14.
 #include <atomic>
 #include <thread>
 #include <vector>

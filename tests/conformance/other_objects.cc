@@ -1,4 +1,5 @@
 // Requests of MPI's that are not matched: refused by name, and the MPI's to use.
+// MPI 4.0, sections 3.3.1, 3.7, 3.9, 6.12, 6.13, 13.2.
 #include <vector>
 
 #include "tests/conformance/conformance.h"

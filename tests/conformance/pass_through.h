@@ -1,5 +1,5 @@
 // Every MPI function that Lanyard stands before, called where nothing is matched: it does what the MPI's own does. Each
-// case is named for its function; conformance_table_test holds the list against the library's symbols. MPI_Init and
+// case is named for its function; pass_through_test holds the names against the library's symbols. MPI_Init and
 // MPI_Init_thread are in lives.cc.
 #ifndef LANYARD_TESTS_CONFORMANCE_PASS_THROUGH_H_
 #define LANYARD_TESTS_CONFORMANCE_PASS_THROUGH_H_

@@ -1,4 +1,5 @@
 // Persistent collectives: see pass_through.h. Where the MPI has them under the names of its extension only, by those.
+// MPI 4.0, sections 6.13.1, 6.13.2, 6.13.4, 6.13.8, 8.8.2.
 #include <algorithm>
 #include <array>
 

@@ -1,4 +1,5 @@
 // Constructors and ends of communicators: see pass_through.h.
+// MPI 4.0, sections 7.4.2, 7.4.3, 8.5.1, 8.5.3, 8.5.4, 8.5.7, 11.10.4.
 #include "tests/conformance/pass_through.h"
 
 namespace lanyard::conformance {

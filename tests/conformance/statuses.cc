@@ -1,4 +1,5 @@
 // What matching and completion calls say in their statuses.
+// MPI 4.0, sections 3.2.5, 3.2.6, 3.7.3, 3.7.5, 3.8.4, 5.1.11, 13.2.
 #include <vector>
 
 #include "tests/conformance/conformance.h"
