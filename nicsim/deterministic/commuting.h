@@ -10,8 +10,7 @@ namespace lanyard::nicsim {
 
 // Whether that agent's step stays enabled and commutes with whatever any other agent may do before it, in a world whose
 // options allow a reduction. It looks at what two steps touch, not at what a right NIC would do with it, so that it
-// holds with mistakes in the NIC and in the protocol as well (tests/engine/explore_mutants_test.cc). The kinds one by
-// one, and what speaks against each, stand in commuting.cc.
+// holds with mistakes in the NIC and in the protocol as well. commuting.cc says of each kind what speaks against it.
 bool commutes_with_all(const World& world, uint32_t agent);
 
 }  // namespace lanyard::nicsim

@@ -172,8 +172,7 @@ TEST_P(NicContract, N1_AlreadyMetFiresAtOnce) {
   EXPECT_EQ(nic().free_entries(), depth() - 1);
 }
 
-// Increments of more than one pass thresholds without ever equalling them (mutant 19: fires only on
-// ==).
+// Increments of more than one pass thresholds without ever equalling them.
 TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
   if (!start())
     return;
@@ -223,7 +222,7 @@ TEST_P(NicContract, N1_LatePostingAfterTheCountPassed) {
   EXPECT_EQ(target.load(), posted);
 }
 
-// success + failure is what counts (mutant 25).
+// success + failure is what counts.
 TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
   if (!start())
     return;

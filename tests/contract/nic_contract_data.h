@@ -203,7 +203,7 @@ TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
   }
 }
 
-// Descriptors, unlike payloads, are copied by post() and issue() (mutant 30).
+// Descriptors, unlike payloads, are copied by post() and issue().
 TEST_P(NicContract, N3_DescriptorsAreCopied) {
   if (!start())
     return;

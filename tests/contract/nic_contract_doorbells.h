@@ -54,8 +54,7 @@ TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
   }
 }
 
-// Rings that come faster than they are looked at are added up, and thresholds among them fire
-// (mutants 19, 28).
+// Rings that come faster than they are looked at are added up, and thresholds among them fire.
 TEST_P(NicContract, Doorbell_CoalescedRingsFireEveryThreshold) {
   if (!start())
     return;

@@ -38,7 +38,7 @@ TEST_P(NicContract, N6_DepthEntriesAndNotOneMore) {
   }
 }
 
-// All the places a batch needs or none, with whatever is free (mutants 23, 24).
+// All the places a batch needs or none, with whatever is free.
 TEST_P(NicContract, N6_BatchesAreAllOrNothing) {
   if (!start({.deferred_depth = 16}))
     return;

@@ -233,7 +233,7 @@ TEST_P(NicContract, N5_FailuresAmongSuccesses) {
   EXPECT_TRUE(all_free());
 }
 
-// Failed entries give their places back (mutant 27).
+// Failed entries give their places back.
 TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
   if (!start({.deferred_depth = 16}))
     return;

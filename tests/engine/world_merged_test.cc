@@ -1,5 +1,5 @@
 // Exchanges in the deterministic engine: programs whose ranks merge their requests go through every order that a fuzzer
-// finds, without a finding. That the oracles would find mistakes is mutants_test's.
+// finds, without a finding.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -40,7 +40,7 @@ COPIED = [
 
 _COPY = """
 awk -v source={path} -v copied="{copied}" -f $(location substitute.awk) $(location substitutions.txt) \
-    $(location mutants.txt) $(location {label}) > $@
+    $(location {label}) > $@
 """
 
 def copied_sources(name):
@@ -51,7 +51,7 @@ def copied_sources(name):
         native.genrule(
             name = path.replace("/", "_").replace(".", "_"),
             testonly = True,
-            srcs = [label, "substitute.awk", "substitutions.txt", "mutants.txt"],
+            srcs = [label, "substitute.awk", "substitutions.txt"],
             outs = ["copies/" + path],
             cmd = _COPY.format(path = path, label = label, copied = " ".join(COPIED)),
         )

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tools/mutants/mutant.h"
 #include "transport/base/check.h"
 
 namespace lanyard::interleaving {
@@ -42,7 +41,6 @@ Rules rules_of(const Prey& prey) {
 
 void run_all(const Prey& prey, Slate& slate) {
   Scheduler scheduler;
-  chosen_mutant = prey.mutant;
   for (uint64_t i = 0; i < prey.schedules; ++i) {
     slate.seed = prey.seed + i;
     ++slate.schedules;
@@ -59,8 +57,7 @@ void run_all(const Prey& prey, Slate& slate) {
 std::string word_of(const Prey& prey, uint64_t seed) {
   char text[64];
   std::snprintf(text, sizeof text, ":%llx", static_cast<unsigned long long>(seed));
-  std::string word = prey.workload->name + std::string(text);
-  return prey.mutant == 0 ? word : word + ":" + std::to_string(prey.mutant);
+  return prey.workload->name + std::string(text);
 }
 
 }  // namespace
@@ -74,9 +71,6 @@ Find hunt(const Prey& prey) {
   LANYARD_CHECK(child >= 0, "a child process");
   if (child == 0) {
     ::alarm(kLongestHunt);
-    // A mutant may well break an invariant: that is a find, and not for the log.
-    if (prey.mutant != 0 && std::freopen("/dev/null", "w", stderr) == nullptr)
-      ::_exit(1);
     run_all(prey, *slate);
     ::_exit(0);
   }
@@ -99,10 +93,7 @@ Outcome replay(const Prey& prey, bool tells) {
   Scheduler scheduler;
   Rules rules = rules_of(prey);
   rules.tells = tells;
-  chosen_mutant = prey.mutant;
-  Outcome outcome = scheduler.run(prey.seed, rules, prey.workload->run);
-  chosen_mutant = 0;
-  return outcome;
+  return scheduler.run(prey.seed, rules, prey.workload->run);
 }
 
 bool parse(const std::string& word, Prey& prey) {
@@ -111,10 +102,9 @@ bool parse(const std::string& word, Prey& prey) {
     return false;
   unsigned long long seed = 0;
   prey.workload = find_workload(word.substr(0, colon));
-  prey.mutant = 0;
-  const int read = std::sscanf(word.c_str() + colon, ":%llx:%u", &seed, &prey.mutant);
+  const int read = std::sscanf(word.c_str() + colon, ":%llx", &seed);
   prey.seed = seed;
-  return prey.workload != nullptr && read >= 1;
+  return prey.workload != nullptr && read == 1;
 }
 
 }  // namespace lanyard::interleaving

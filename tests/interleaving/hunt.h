@@ -1,6 +1,6 @@
 // A hunt runs schedules of one workload, of rising seeds, until one has a fault.
 //
-// It runs them in a child process: a mistake may end it, and what a fault leaves standing goes with it.
+// It runs them in a child process: a fault may end it, and what a fault leaves standing goes with it.
 #ifndef LANYARD_TESTS_INTERLEAVING_HUNT_H_
 #define LANYARD_TESTS_INTERLEAVING_HUNT_H_
 
@@ -14,8 +14,7 @@ namespace lanyard::interleaving {
 
 struct Prey {
   const Workload* workload = nullptr;
-  uint32_t mutant = 0;  // 0: none
-  uint64_t seed = 0;    // of the first schedule
+  uint64_t seed = 0;  // of the first schedule
   uint64_t schedules = 1;
 };
 
@@ -30,7 +29,7 @@ Find hunt(const Prey& prey);
 
 // One schedule, in this process, every step of it printed where it `tells`.
 Outcome replay(const Prey& prey, bool tells);
-// A word of a Find: WORKLOAD:SEED, and :MUTANT where there is one. False where it is none.
+// A word of a Find: WORKLOAD:SEED. False where it is none.
 bool parse(const std::string& word, Prey& prey);
 
 }  // namespace lanyard::interleaving

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "tests/interleaving/scheduler.h"
-#include "tools/mutants/mutant.h"
 
 namespace lanyard::interleaving {
 

@@ -1,10 +1,9 @@
-# Prints a copy of a shipped source in which its threads, clocks and atomics are those of primitives.h, and the known
-# mistakes of mutants.txt stand as switches. Lines stay where they are, so that what a schedule tells of the copy is true
-# of the source. What does not fit fails.
+# Prints a copy of a shipped source in which threads, clocks and atomics are those of primitives.h. Lines stay where they
+# are, so that what a schedule tells of the copy is true of the source. What does not fit fails.
 #
-#   awk -v source=PATH -v copied="PATH PATH ..." -f substitute.awk substitutions.txt mutants.txt PATH
+#   awk -v source=PATH -v copied="PATH PATH ..." -f substitute.awk substitutions.txt PATH
 #
-# Tables: "[PATH]" or "[*]" begins the rows of a source or of all; a row is "- WAS" and then "+ IS". What stands for one
+# Table: "[PATH]" or "[*]" begins the rows of a source or of all; a row is "- WAS" and then "+ IS". What stands for one
 # source must occur in exactly one of its lines; what stands for all is replaced wherever it occurs.
 
 function die(text) {
@@ -30,12 +29,12 @@ BEGIN {
 
 FNR == 1 { ++files; section = "" }
 
-files < 3 && /^\[.*\]$/ { section = substr($0, 2, length($0) - 2); next }
-files < 3 && /^- / && section == source { was[++rows] = substr($0, 3); uses[rows] = 0; next }
-files < 3 && /^\+ / && section == source { is[rows] = substr($0, 3); next }
-files < 3 && /^- / && section == "*" { everywhere_was[++all] = substr($0, 3); next }
-files < 3 && /^\+ / && section == "*" { everywhere_is[all] = substr($0, 3); next }
-files < 3 { next }
+files < 2 && /^\[.*\]$/ { section = substr($0, 2, length($0) - 2); next }
+files < 2 && /^- / && section == source { was[++rows] = substr($0, 3); uses[rows] = 0; next }
+files < 2 && /^\+ / && section == source { is[rows] = substr($0, 3); next }
+files < 2 && /^- / && section == "*" { everywhere_was[++all] = substr($0, 3); next }
+files < 2 && /^\+ / && section == "*" { everywhere_is[all] = substr($0, 3); next }
+files < 2 { next }
 
 # Comments stay as they are.
 {

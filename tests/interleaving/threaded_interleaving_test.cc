@@ -1,9 +1,8 @@
 // ThreadedNic and its shared-memory wire in orders that seeds choose (tests/interleaving): nobody sleeps for ever
-// beside work, nothing is lost or done twice, and nobody drives beside another; and of what would break that, every
-// known mistake is found.
+// beside work, nothing is lost or done twice, and nobody drives beside another.
 //
 // A fault comes with its schedule, one word. To see its steps:
-//   LANYARD_INTERLEAVING=posting:1f bazel-bin/tests/threaded_interleaving_test --gtest_filter=Interleaving.Replay
+//   LANYARD_INTERLEAVING=posting:1f bazel-bin/tests/interleaving/interleaving_test --gtest_filter=Interleaving.Replay
 // LANYARD_INTERLEAVING_SEED=N tries other schedules than those of every run.
 #include <gtest/gtest.h>
 
@@ -13,7 +12,6 @@
 #include <string>
 
 #include "tests/interleaving/hunt.h"
-#include "tests/interleaving/mutants.h"
 #include "tests/interleaving/scheduler.h"
 #include "tests/interleaving/workloads.h"
 
@@ -21,7 +19,6 @@ namespace lanyard::interleaving {
 namespace {
 
 constexpr uint64_t kSchedules = 4'000;  // of each workload
-constexpr uint64_t kBases = 5;          // of mutants' seeds
 
 uint64_t seed_of_run() {
   const char* text = std::getenv("LANYARD_INTERLEAVING_SEED");
@@ -55,36 +52,19 @@ TEST_P(Workloads, RunAgainAsTheyRan) {
   }
 }
 
-class Mutants : public ::testing::TestWithParam<Mutant> {};
-INSTANTIATE_TEST_SUITE_P(Interleaving, Mutants, ::testing::ValuesIn(mutants().begin(), mutants().end()),
-                         [](const auto& info) { return "Number" + std::to_string(info.param.number); });
-
-TEST_P(Mutants, AreFound) {
-  const Workload* workload = find_workload(GetParam().workload);
-  ASSERT_NE(workload, nullptr) << GetParam().workload;
-  for (uint64_t base = 1; base <= kBases; ++base) {
-    const Find find = hunt({.workload = workload,
-                            .mutant = GetParam().number,
-                            .seed = seed_of_run() + (base << 32),
-                            .schedules = kSchedules});
-    EXPECT_NE(find.fault, "") << GetParam().place << " " << GetParam().mistake << ": survives " << kSchedules
-                              << " schedules of " << workload->name << " from " << base << " << 32";
-    std::printf("%s after %llu: %s\n", find.word.c_str(), static_cast<unsigned long long>(find.schedules),
-                find.fault.c_str());
-  }
-}
-
-// A schedule that ended with a fault does so again.
+// A fault of the child process reaches this one, and its schedule ends with it again.
 TEST(Interleaving, FaultsAreReplayed) {
-  const Find find = hunt({.workload = find_workload("ringing"), .mutant = 1, .schedules = kSchedules});
-  ASSERT_NE(find.fault, "");
+  const Workload faulty{.name = "faulty", .naps = true, .run = [] { Scheduler::running()->fail("planted"); }};
+  const Find find = hunt({.workload = &faulty, .seed = 0x1f, .schedules = kSchedules});
+  EXPECT_EQ(find.fault, "planted");
+  EXPECT_EQ(find.word, "faulty:1f");
+  EXPECT_EQ(find.schedules, 1u);
+  EXPECT_EQ(replay({.workload = &faulty, .seed = 0x1f}, false).fault, find.fault);
   Prey prey;
-  ASSERT_TRUE(parse(find.word, prey));
-  EXPECT_EQ(prey.mutant, 1u);
-  const Find again = hunt(prey);
-  EXPECT_EQ(again.fault, find.fault);
-  EXPECT_EQ(again.tail, find.tail);
-  EXPECT_EQ(again.schedules, 1u);
+  ASSERT_TRUE(parse("ringing:1f", prey));
+  EXPECT_EQ(prey.workload, find_workload("ringing"));
+  EXPECT_EQ(prey.seed, 0x1fu);
+  EXPECT_FALSE(parse(find.word, prey));
 }
 
 TEST(Interleaving, Replay) {
@@ -92,7 +72,7 @@ TEST(Interleaving, Replay) {
   if (word == nullptr)
     GTEST_SKIP() << "LANYARD_INTERLEAVING names no schedule";
   Prey prey;
-  ASSERT_TRUE(parse(word, prey)) << word << " is no WORKLOAD:SEED[:MUTANT]";
+  ASSERT_TRUE(parse(word, prey)) << word << " is no WORKLOAD:SEED";
   const Outcome outcome = replay(prey, true);
   EXPECT_EQ(outcome.fault, "");
 }

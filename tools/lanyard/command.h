@@ -17,11 +17,11 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitCanary = 3;  // a planted fault was not found
 
 // Each declares its subcommand, which runs as the command line is parsed and sets the exit status.
+void add_conformance(CLI::App& app, int& status);
 void add_explore(CLI::App& app, int& status);
 void add_fuzz(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
 void add_model(CLI::App& app, int& status);
-void add_programs(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_trace(CLI::App& app, int& status);
 

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   lanyard::tools::add_explore(app, status);
   lanyard::tools::add_replay(app, status);
   lanyard::tools::add_trace(app, status);
-  lanyard::tools::add_programs(app, status);
+  lanyard::tools::add_conformance(app, status);
   lanyard::tools::add_info(app, status);
   lanyard::tools::add_model(app, status);
   try {

@@ -20,14 +20,11 @@
 //    a ready send its user has promised that wait i is over (more is not needed: with two exchanges in turn a message
 //    may come before its receive is started, and the message before is proof enough that it may). So nothing of
 //    iteration i+1 is counted before all of i is.
-//    (Mutants: N(i-1); a completion not counted; a receive's region not bound to C; the done word told at the own
-//    writes alone.)
 //  - T >= (2n+1)i means i rings, and i clear-to-sends for each send. Clear-to-send i+1 for a send needs the peer's
 //    start i+1, which needs its wait i, which needs our write i, which needed T >= (2n+1)i. So before T has got there
-//    nobody's count for i+1 stands in for what is missing of i. (Mutants: one clear-to-send less; (2n+1)(i-1); ready
-//    receives' clear-to-sends expected.)
+//    nobody's count for i+1 stands in for what is missing of i.
 //  - T >= (2n+1)(i-1) + n+1 means i rings: after i-1 of them at most n clear-to-sends i are there, and none of i+1.
-//    (Mutants: n, which the others' clear-to-sends reach without our start, so that ours would come too early.)
+//    (With n the others' clear-to-sends would suffice without our start, and ours would come too early.)
 // Strategy B (plan.h), where what has landed need not be visible: it is the flags that are counted, for only
 // their senders know when their writes are visible. W, one for each send, counts that send's writes, p a start:
 //
@@ -38,10 +35,9 @@
 // with T as above, and N the messages sent and received, however many pieces they have. The exactness is the same:
 //  - W >= p i means all p of each of the first i iterations, as write i+1 needs ring i+1, after wait i, which needed
 //    C >= N i, and so this flag i, which needed W >= p i. A counter for all writes together would raise each flag as
-//    late as the last (and tell a failure of one of them to all). (Mutants: the flag on C; p(i-1).)
+//    late as the last (and tell a failure of one of them to all).
 //  - C >= N i means N flags of each of the first i iterations: own flag i+1 needs an own write i+1; another's needs its
-//    write i+1; and these come after wait i as above. (Mutants: an own flag that completes elsewhere; a receive's word
-//    not bound to C; its buffer bound to C as with A, which counts each message twice.)
+//    write i+1; and these come after wait i as above.
 //  - T >= (2n+1)i as above: clear-to-send i+1 for a send needs our flag i, which needs our write i.
 // What fails counts, too (N1, N5), and so a write that failed raises its flag, and the wait passes for it on both
 // sides, as with single requests: the receiver's card cannot tell, and no threshold can. The receiver's process asks
@@ -55,7 +51,7 @@
 // be written before it has been released, or for the own ring. (With single requests it touches only the pair that
 // failed.) So it waits for a counter from which it can be taken back: of a member of an exchange that is T of its own
 // side; any other receive, whose sender's offer says that it merges, gets a trigger of its own, and its starts a ring
-// of their own. (Mutant: the queue's shared trigger.)
+// of their own.
 //
 // An exchange can count fewer starts than the ordinary requests of its peers: some 2^48 by the larger of N and 2n+1.
 // Whose start is refused then frees it, and so they are told. The price: the slowest receiver holds up the regular

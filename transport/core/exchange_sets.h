@@ -7,7 +7,7 @@
 //   waited(i) --start of set i mod 2--> started(i+1) --wait--> waited(i+1)
 //
 // Any other start is refused, and changes nothing. A failure of a member of either set lets go of both, and one that is
-// freed ends both: then there is no start any more. (Mutants: a start out of turn; sets that are let go of one by one.)
+// freed ends both: then there is no start any more.
 //
 // Start i = 1, 2, ... is start k of set p, i = 2k-1+p. A set is an exchange (exchange.h) with a trigger T, a counter C
 // and a done word of its own; N messages; n regular sends with clear-to-sends, which it has where the other side does
@@ -30,19 +30,15 @@
 //  - The buffer that write i goes to is free. For i = 1 and 2 nobody has used it: receive buffers are the exchange's
 //    from the match on. Else T_p has counted the done word of start i-1, so all its messages have come, one of q's
 //    among them; q wrote it at its start i-1, which came after its wait i-2 and all that reads what i-2 had brought
-//    there. (Mutants: clear-to-sends implied where nothing comes back; where the other side has one set; a start
-//    before the wait for the other set's. That a write does not wait for the done word itself cannot be told since
-//    Endpoint::stop(): its ring comes behind the stream's wait for that word.)
+//    there.
 //  - C_p >= N k means all N of each of the first k starts of the set. Own writes k+1 need ring k+1, after wait k. q's
 //    write i+2 needs, by the same argument, our message i+1, written at our start i+1, after our wait i. So a neighbour
 //    is one start ahead at most, and that one counts elsewhere: with one counter for both sets its message i+1 would
-//    stand in for what is missing of i. (Mutants: one counter for both; N(k-1); a completion counted elsewhere; the
-//    done word raised before the own writes are complete.) Those with clear-to-sends: exchange.h.
+//    stand in for what is missing of i. Those with clear-to-sends: exchange.h.
 //  - Until our writes k have gone T_p has counted k rings at most, k clear-to-sends for each send, as the next needs
 //    our write k, and k-1+p times that the other set's done word grew, as it does not before start i+1. So (2m+1)k, or
 //    one less in set 0, whose first start has none before it, means all of these. And (2m+1)(k-1) + m+1 means k rings:
 //    with k-1 of them there are at most n clear-to-sends and one done word besides what went before, and m+1 is more.
-//    (Mutant: clear-to-sends that are sent all the same.)
 //  - With strategy B it is flags that C_p counts, in place of what lands and of own writes' completions
 //    (exchange.h). Where a message is meant above, its flag has come, which its write went before; of a write that
 //    failed it says as much: q had started i-1.
