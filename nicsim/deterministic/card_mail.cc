@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kNumber = sizeof(uint64_t);
 
-// Of a question with its topic: where a slot ends, and one beyond; more than one, and more than a lane has.
+// Of a question with its topic: where a slot ends, and one beyond; more than one, and more than a link has.
 size_t length_of(uint32_t rank, uint64_t number) {
   constexpr size_t kTopic = 8;
   constexpr size_t kLengths[] = {225, 16, 1000, 224, 448, 600};
@@ -60,7 +60,7 @@ CardMail::CardMail(World& world, nic::Nic& nic, core::Endpoint& endpoint, uint32
       ranks_(ranks),
       nic_(nic),
       memory_(core::ControlChannel::words_for(ranks, kSlots)),
-      lanes_(ranks) {
+      links_(ranks) {
   Result<std::unique_ptr<core::ControlChannel>> channel =
       core::ControlChannel::open(nic_, rank, ranks, kSlots, memory_.data());
   LANYARD_CHECK(channel.ok(), channel.status().message().c_str());
@@ -71,14 +71,14 @@ CardMail::CardMail(World& world, nic::Nic& nic, core::Endpoint& endpoint, uint32
 }
 
 void CardMail::ask(uint32_t to) {
-  Lane& lane = lanes_[to];
-  const uint64_t number = ++lane.sent;
+  Link& link = links_[to];
+  const uint64_t number = ++link.sent;
   std::vector<std::byte> question(length_of(rank_, number));
   std::memcpy(question.data(), &number, kNumber);
   for (size_t place = kNumber; place < question.size(); ++place)
     question[place] = filler(number, place);
   plane_->tell(to, question);
-  lane.under_way.push_back(std::move(question));
+  link.under_way.push_back(std::move(question));
 }
 
 void CardMail::look() {
@@ -104,8 +104,8 @@ void CardMail::counted(uint32_t counter) {
 // ---- In
 
 void CardMail::hear(uint32_t from, std::span<const std::byte> question) {
-  std::deque<std::vector<std::byte>>& asked = world_.process(from).card_mail->lanes_[rank_].under_way;
-  const uint64_t number = ++lanes_[from].received;
+  std::deque<std::vector<std::byte>>& asked = world_.process(from).card_mail->links_[rank_].under_way;
+  const uint64_t number = ++links_[from].received;
   const auto place = std::find_if(asked.begin(), asked.end(), [&](const std::vector<std::byte>& each) {
     return std::equal(each.begin(), each.end(), question.begin(), question.end());
   });
@@ -124,15 +124,15 @@ std::optional<std::string> CardMail::what_is_stuck() const {
   for (uint32_t to = 0; to < ranks_; ++to) {
     if (world_.is_killed(to) || plane_->lost(to))
       continue;
-    const Lane& lane = lanes_[to];
+    const Link& link = links_[to];
     const CardMail& other = *world_.process(to).card_mail;
-    const std::string landed = std::to_string(other.lanes_[rank_].slots) + " slots and " +
-                               std::to_string(other.lanes_[rank_].sums) + " sums of rank " + std::to_string(rank_) +
-                               " have landed there, and " + std::to_string(lanes_[to].sums) + " sums of rank " +
+    const std::string landed = std::to_string(other.links_[rank_].slots) + " slots and " +
+                               std::to_string(other.links_[rank_].sums) + " sums of rank " + std::to_string(rank_) +
+                               " have landed there, and " + std::to_string(links_[to].sums) + " sums of rank " +
                                std::to_string(to) + " here";
-    if (!lane.under_way.empty())
-      return name(lane.sent + 1 - lane.under_way.size(), rank_, to) + ", of " +
-             std::to_string(lane.under_way.front().size()) + " bytes, does not arrive: " + landed + "; " +
+    if (!link.under_way.empty())
+      return name(link.sent + 1 - link.under_way.size(), rank_, to) + ", of " +
+             std::to_string(link.under_way.front().size()) + " bytes, does not arrive: " + landed + "; " +
              (other.channel_->noticed()   ? "the other end was called, and does not look"
               : other.channel_->pending() ? "the other end has found bytes that are not all there"
               : channel_->pending()       ? "this end wants to try again what its card had no room for"

@@ -28,7 +28,7 @@ class World;
 
 class CardMail {
  public:
-  // Operations of one lane that are under way at most, and what the channel needs of its NIC.
+  // Operations of one link that are under way at most, and what the channel needs of its NIC.
   static constexpr uint32_t kSlots = 4, kInFlight = 3 * kSlots, kCounters = 1;
   static uint32_t regions_for(uint32_t ranks) { return 1 + ranks; }
   // Of a slot, which goes in one write.
@@ -55,7 +55,7 @@ class CardMail {
   // An operation has been counted.
   void counted(uint32_t counter);
   // A message of the other end, or news of one, is in this one's memory.
-  void landed(uint32_t from, bool slot) { ++(slot ? lanes_[from].slots : lanes_[from].sums); }
+  void landed(uint32_t from, bool slot) { ++(slot ? links_[from].slots : links_[from].sums); }
   // The card has found out that a peer has ended.
   void has_lost() { lost_ = true; }
 
@@ -76,7 +76,7 @@ class CardMail {
     Status deregister_region(nic::RegionId region) override;
     uint32_t counters = 0, regions = 0;
   };
-  struct Lane {
+  struct Link {
     uint64_t sent = 0;                             // questions
     std::deque<std::vector<std::byte>> under_way;  // that have been sent and not received
     uint64_t received = 0;                         // questions
@@ -94,7 +94,7 @@ class CardMail {
   std::unique_ptr<core::ControlPlane> plane_;
   core::ControlChannel* channel_ = nullptr;  // the plane's
   nic::CounterId arrivals_;
-  std::vector<Lane> lanes_;  // to and from one process
+  std::vector<Link> links_;  // to and from one process
   bool lost_ = false;        // a peer since the last look
   uint32_t questions_ = 0;   // to be asked
   bool idle_ = false;

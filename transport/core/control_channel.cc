@@ -11,7 +11,7 @@
 namespace lanyard::core {
 
 struct ControlChannel::Slot {
-  uint64_t number = 0;  // from 1, in the lane
+  uint64_t number = 0;  // from 1, in the link
   uint64_t bytes = 0;   // of the payload
   uint64_t more = 0;    // 1: the message goes on in the next slot
   std::byte payload[kPayloadBytes] = {};
@@ -44,7 +44,7 @@ uint32_t ControlChannel::slots_for(uint32_t ranks) {
 
 Result<std::unique_ptr<ControlChannel>> ControlChannel::open(nic::Nic& nic, uint32_t self, uint32_t ranks,
                                                              uint32_t slots, uint64_t* memory) {
-  LANYARD_CHECK(slots > 0, "a lane has slots");
+  LANYARD_CHECK(slots > 0, "a link has slots");
   std::unique_ptr<ControlChannel> channel(new ControlChannel(nic, self, ranks, slots));
   LANYARD_RETURN_IF_ERROR(channel->enroll(memory));
   return channel;
@@ -61,7 +61,7 @@ ControlChannel::ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks, uin
       slots_(slots),
       most_in_write_(std::clamp<uint64_t>(nic.caps().max_message_bytes / kSlotBytes, 1, kMostInWrite)),
       slots_offset_(slots_offset(ranks, slots)),
-      lanes_(ranks),
+      links_(ranks),
       taken_(ranks) {
   static_assert(sizeof(Slot) == kSlotBytes && kPayloadBytes % sizeof(uint64_t) == 0);
 }
@@ -91,9 +91,9 @@ Status ControlChannel::enroll(uint64_t* memory) {
 
 ControlChannel::~ControlChannel() {
   // Memory that an operation under way still names stays for ever.
-  for (Lane& lane : lanes_)
-    if (lane.region.valid() && !nic_.deregister_region(lane.region).ok())
-      (void)lane.slots.release();
+  for (Link& link : links_)
+    if (link.region.valid() && !nic_.deregister_region(link.region).ok())
+      (void)link.slots.release();
   const bool unused = !region_.valid() || nic_.deregister_region(region_).ok();
   if (unused && owns_memory_)
     std::free(memory_);
@@ -116,8 +116,8 @@ size_t ControlChannel::progress() {
       steps += take_in(peer);
   std::erase_if(sending_, [&](uint32_t peer) {
     steps += 1;
-    lanes_[peer].sending = !hand_on(peer);
-    return !lanes_[peer].sending;
+    links_[peer].sending = !hand_on(peer);
+    return !links_[peer].sending;
   });
   return steps;
 }
@@ -126,42 +126,42 @@ size_t ControlChannel::progress() {
 
 void ControlChannel::send(uint32_t to, std::span<const std::byte> message) {
   LANYARD_CHECK(to < keys_.size() && message.size() <= kMaxMessageBytes, "a message for a rank of the job");
-  Lane& lane = lanes_[to];
+  Link& link = links_[to];
   if (lost(to))
     return;
-  lane.queue.emplace_back(message.begin(), message.end());
+  link.queue.emplace_back(message.begin(), message.end());
   wants_to_send(to);
 }
 
 // At once where it can be.
 void ControlChannel::wants_to_send(uint32_t peer) {
-  Lane& lane = lanes_[peer];
-  if (lane.sending)
+  Link& link = links_[peer];
+  if (link.sending)
     return;
-  lane.sending = !hand_on(peer);
-  if (lane.sending)
+  link.sending = !hand_on(peer);
+  if (link.sending)
     sending_.push_back(peer);
 }
 
 // False where something remains: credits come as arrivals, but nothing tells when a NIC that was full is so no more.
 bool ControlChannel::hand_on(uint32_t peer) {
-  Lane& lane = lanes_[peer];
+  Link& link = links_[peer];
   if (lost(peer)) {
-    lane.queue.clear();
+    link.queue.clear();
     return true;
   }
-  if (taken_[peer] > lane.credited) {
-    const uint64_t amount = taken_[peer] - lane.credited;
+  if (taken_[peer] > link.credited) {
+    const uint64_t amount = taken_[peer] - link.credited;
     if (!sum(peer, credit_offset(self_), amount).ok())
       return false;
-    lane.credited += amount;
+    link.credited += amount;
   }
-  while (!lane.queue.empty() || lane.filled > 0) {
-    const uint64_t untaken = lane.announced - word(credit_offset(peer));
+  while (!link.queue.empty() || link.filled > 0) {
+    const uint64_t untaken = link.announced - word(credit_offset(peer));
     if (untaken >= slots_)
       return false;
-    if (!lane.region.valid() && !ready(lane).ok()) {
-      lane.exhausted = true;
+    if (!link.region.valid() && !ready(link).ok()) {
+      link.exhausted = true;
       fail(peer);
       return true;
     }
@@ -174,58 +174,58 @@ bool ControlChannel::hand_on(uint32_t peer) {
 }
 
 // Memory that the NIC reads slots from, made for a peer's first message.
-Status ControlChannel::ready(Lane& lane) {
+Status ControlChannel::ready(Link& link) {
   auto slots = std::make_unique<Slot[]>(slots_);
   const Result<nic::RegionId> region = nic_.register_region(slots.get(), slots_ * sizeof(Slot));
   if (!region.ok())
     return region.status();
-  lane.region = region.value();
-  lane.slots = std::move(slots);
+  link.region = region.value();
+  link.slots = std::move(slots);
   return {};
 }
 
 // The next part of the first message, into the slot that the peer has given back longest ago.
-void ControlChannel::fill_next(Lane& lane) {
-  const uint64_t place = lane.announced + lane.filled++;
-  Slot& slot = lane.slots[place % slots_];
-  const std::vector<std::byte>& message = lane.queue.front();
-  const size_t bytes = std::min(kPayloadBytes, message.size() - lane.sent_bytes);
+void ControlChannel::fill_next(Link& link) {
+  const uint64_t place = link.announced + link.filled++;
+  Slot& slot = link.slots[place % slots_];
+  const std::vector<std::byte>& message = link.queue.front();
+  const size_t bytes = std::min(kPayloadBytes, message.size() - link.sent_bytes);
   slot.number = place + 1;
   slot.bytes = bytes;
-  slot.more = lane.sent_bytes + bytes < message.size() ? 1 : 0;
-  std::copy_n(message.begin() + static_cast<ptrdiff_t>(lane.sent_bytes), bytes, slot.payload);
+  slot.more = link.sent_bytes + bytes < message.size() ? 1 : 0;
+  std::copy_n(message.begin() + static_cast<ptrdiff_t>(link.sent_bytes), bytes, slot.payload);
   std::fill_n(slot.payload + bytes, -bytes % sizeof(uint64_t), std::byte{0});
   slot.checksum = slot.sum();
-  lane.sent_bytes += bytes;
+  link.sent_bytes += bytes;
   if (slot.more == 0) {
-    lane.queue.pop_front();
-    lane.sent_bytes = 0;
+    link.queue.pop_front();
+    link.sent_bytes = 0;
   }
 }
 
 // Writes and announces the next slots, as many as there are messages for, room at the peer, and as lie beside each
 // other. kAgain, kExhausted: to be called again.
 Status ControlChannel::write_next(uint32_t peer, uint64_t room) {
-  Lane& lane = lanes_[peer];
-  const uint64_t first = lane.announced % slots_;
-  if (lane.filled == 0) {
+  Link& link = links_[peer];
+  const uint64_t first = link.announced % slots_;
+  if (link.filled == 0) {
     const uint64_t most = std::min({room, slots_ - first, most_in_write_});
-    while (lane.filled < most && !lane.queue.empty())
-      fill_next(lane);
+    while (link.filled < most && !link.queue.empty())
+      fill_next(link);
   }
   nic::Op write;
   write.kind = nic::OpKind::kWrite;
-  write.local = {lane.region, first * sizeof(Slot)};
+  write.local = {link.region, first * sizeof(Slot)};
   write.remote = {peer, keys_[peer], slot_offset(self_, first)};
-  write.bytes = lane.filled * sizeof(Slot);
+  write.bytes = link.filled * sizeof(Slot);
   write.context = kContext;
-  if (!lane.written)
+  if (!link.written)
     LANYARD_RETURN_IF_ERROR(nic_.issue(write));
-  lane.written = true;
-  LANYARD_RETURN_IF_ERROR(sum(peer, announced_offset(self_), lane.filled));
-  lane.announced += lane.filled;
-  lane.filled = 0;
-  lane.written = false;
+  link.written = true;
+  LANYARD_RETURN_IF_ERROR(sum(peer, announced_offset(self_), link.filled));
+  link.announced += link.filled;
+  link.filled = 0;
+  link.written = false;
   return {};
 }
 
@@ -242,22 +242,22 @@ Status ControlChannel::sum(uint32_t peer, uint64_t offset, uint64_t amount) {
 }
 
 void ControlChannel::fail(uint32_t peer) {
-  if (peer >= ranks_ || std::exchange(lanes_[peer].lost, true))
+  if (peer >= ranks_ || std::exchange(links_[peer].lost, true))
     return;
   ++failed_;
-  lanes_[peer].queue.clear();
+  links_[peer].queue.clear();
 }
 
 bool ControlChannel::has_taken_all(uint32_t peer) const {
-  const Lane& lane = lanes_[peer];
-  return lost(peer) || (lane.queue.empty() && lane.filled == 0 && lane.announced == word(credit_offset(peer)));
+  const Link& link = links_[peer];
+  return lost(peer) || (link.queue.empty() && link.filled == 0 && link.announced == word(credit_offset(peer)));
 }
 
 std::string ControlChannel::why_lost(uint32_t peer) const {
   const std::string rank = "rank " + std::to_string(peer);
   if (nic_.is_lost(peer))
     return rank + " has ended";
-  return rank + (lanes_[peer].exhausted ? " cannot be told anything: the NIC has no region left for that"
+  return rank + (links_[peer].exhausted ? " cannot be told anything: the NIC has no region left for that"
                                         : " cannot be reached");
 }
 
@@ -268,30 +268,30 @@ bool ControlChannel::has_arrivals() {
 }
 
 size_t ControlChannel::take_in(uint32_t peer) {
-  Lane& lane = lanes_[peer];
+  Link& link = links_[peer];
   size_t steps = 0;
   // What a sender that keeps the rules can have announced: anything else is not looked at.
   while (word(announced_offset(peer)) - taken_[peer] - 1 < slots_ && take_slot(peer))
     ++steps;
-  if (taken_[peer] > lane.credited)
+  if (taken_[peer] > link.credited)
     wants_to_send(peer);
   return steps;
 }
 
 // False where the slot's bytes are not visible yet.
 bool ControlChannel::take_slot(uint32_t peer) {
-  Lane& lane = lanes_[peer];
+  Link& link = links_[peer];
   Slot slot;
   std::memcpy(&slot, reinterpret_cast<const std::byte*>(memory_) + slot_offset(peer, taken_[peer]), sizeof slot);
   const bool whole = slot.number == taken_[peer] + 1 && slot.bytes <= kPayloadBytes && slot.checksum == slot.sum();
-  if (!whole || lane.partial.size() + slot.bytes > kMaxMessageBytes) {
+  if (!whole || link.partial.size() + slot.bytes > kMaxMessageBytes) {
     pending_ = true;
     return false;
   }
   ++taken_[peer];
-  lane.partial.insert(lane.partial.end(), slot.payload, slot.payload + slot.bytes);
+  link.partial.insert(link.partial.end(), slot.payload, slot.payload + slot.bytes);
   if (slot.more == 0)
-    received_.push_back({peer, std::exchange(lane.partial, {})});
+    received_.push_back({peer, std::exchange(link.partial, {})});
   return true;
 }
 

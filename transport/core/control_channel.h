@@ -11,8 +11,8 @@
 //  C5 A process that takes nothing in holds up nobody but who sends to it, and of these only the messages to it.
 //  C6 What has waited for room goes in as few operations as the room and the NIC's longest message allow.
 //
-// How: each process registers memory with a lane for every peer: slots that the peer writes, a word that counts what it
-// has written, and a word that counts what this process has taken out of the peer's lane for it. A message is cut into
+// How: each process registers memory with a link for every peer: slots that the peer writes, a word that counts what it
+// has written, and a word that counts what this process has taken out of the peer's link for it. A message is cut into
 // slots. What stands in line and has room goes in one write of several slots, and is announced by one sum. The write
 // and the sum may land in any order, and the slots' bytes later than both, so each slot carries its number and, at its
 // end, a checksum; who finds it wrong looks again. The words of one slot alone land in the order of their addresses: a
@@ -50,9 +50,9 @@ class ControlChannel {
     std::vector<std::byte> bytes;
   };
 
-  // Slots of a lane in a job of so many processes: a megabyte for all lanes, and no less than the least for each.
+  // Slots of a link in a job of so many processes: a megabyte for all links, and no less than the least for each.
   static uint32_t slots_for(uint32_t ranks);
-  // Opens this process's end; `nic` outlives it. `ranks`: how many processes the job has. `slots`: of a lane, the same
+  // Opens this process's end; `nic` outlives it. `ranks`: how many processes the job has. `slots`: of a link, the same
   // for all. kExhausted: no counter or region. `memory`: as many zeros as words_for(ranks, slots), that outlive it;
   // null: it takes what it needs.
   static Result<std::unique_ptr<ControlChannel>> open(nic::Nic& nic, uint32_t self, uint32_t ranks, uint32_t slots,
@@ -86,7 +86,7 @@ class ControlChannel {
 
   // An operation for this peer has failed (its record has kContext).
   void fail(uint32_t peer);
-  bool lost(uint32_t peer) const { return lanes_[peer].lost || nic_.is_lost(peer); }
+  bool lost(uint32_t peer) const { return links_[peer].lost || nic_.is_lost(peer); }
   // "rank 3 has ended". Requires lost().
   std::string why_lost(uint32_t peer) const;
   // How many peers fail() has named.
@@ -102,12 +102,12 @@ class ControlChannel {
   static constexpr size_t kPayloadBytes = kSlotBytes - 4 * sizeof(uint64_t);
 
   // To and from one peer.
-  struct Lane {
+  struct Link {
     bool lost = false;
     bool exhausted = false;  // it is lost because the NIC had no region for it
     bool sending = false;    // stands in sending_
     // Out.
-    std::list<std::vector<std::byte>> queue;  // empty it holds no memory: most lanes of a large job are
+    std::list<std::vector<std::byte>> queue;  // empty it holds no memory: most links of a large job are
     size_t sent_bytes = 0;                    // of the first message
     nic::RegionId region;                     // of `slots`
     std::unique_ptr<Slot[]> slots;            // read by the NIC until the peer has given the credit back
@@ -123,15 +123,15 @@ class ControlChannel {
   Status enroll(uint64_t* memory);
   bool has_arrivals();
   bool hand_on(uint32_t peer);
-  Status ready(Lane& lane);
-  void fill_next(Lane& lane);
+  Status ready(Link& link);
+  void fill_next(Link& link);
   Status write_next(uint32_t peer, uint64_t room);
   Status sum(uint32_t peer, uint64_t offset, uint64_t amount);
   size_t take_in(uint32_t peer);
   bool take_slot(uint32_t peer);
   void wants_to_send(uint32_t peer);
 
-  // Offsets in everybody's memory. First the operands of sums, n at amount_offset(n); then what belongs to the lane of
+  // Offsets in everybody's memory. First the operands of sums, n at amount_offset(n); then what belongs to the link of
   // `rank`.
   static uint64_t amount_offset(uint64_t n) { return n * sizeof(uint64_t); }
   uint64_t announced_offset(uint32_t rank) const { return (slots_ + 1 + rank) * sizeof(uint64_t); }
@@ -150,18 +150,18 @@ class ControlChannel {
   nic::Nic& nic_;
   const uint32_t self_;
   const uint32_t ranks_;
-  const uint64_t slots_;  // of a lane
+  const uint64_t slots_;  // of a link
   const uint64_t most_in_write_;
   const uint64_t slots_offset_;
-  uint64_t* memory_ = nullptr;  // its own by calloc: of a job of many processes most lanes are never touched
+  uint64_t* memory_ = nullptr;  // its own by calloc: of a job of many processes most links are never touched
   bool owns_memory_ = false;
   nic::CounterId arrivals_;
   nic::RegionId region_;
   nic::RemoteKey key_;
   std::vector<nic::RemoteKey> keys_;
-  std::vector<Lane> lanes_;
+  std::vector<Link> links_;
   std::vector<uint64_t> taken_;    // slots, by peer: beside each other, as every arrival looks at all
-  std::vector<uint32_t> sending_;  // peers with something in their lane's queue, or a credit to be given; each once
+  std::vector<uint32_t> sending_;  // peers with something in their link's queue, or a credit to be given; each once
   std::deque<Message> received_;
   bool pending_ = false;
   uint64_t failed_ = 0;
