@@ -25,7 +25,6 @@ enum class ChoiceKind : uint8_t {
   kScarce,     // 1: the NIC has no counter or region left for now
   kLateEvent,  // 1: the driver looks for events, and of those that there are none is to be seen yet
   kMeanwhile,  // 1: while a driver's thread drives, another thread of its process rings or starts
-  kLateData,   // 1: what lands is counted before it is in memory
   kKinds,
 };
 inline constexpr uint32_t kChoiceKinds = static_cast<uint32_t>(ChoiceKind::kKinds);

@@ -85,7 +85,7 @@ bool commutes_with_all(const World& world, uint32_t agent) {
     case StepKind::kFire: return !entries_may_come(process, world.counter_of(agent));
     case StepKind::kCount: {
       const Transit& transit = *world.transit_of(agent);
-      return !transit.late && counting_commutes(world.process(transit.to), transit.counter.value);
+      return counting_commutes(world.process(transit.to), transit.counter.value);
     }
     case StepKind::kAck: {
       const Transit& transit = *world.transit_of(agent);

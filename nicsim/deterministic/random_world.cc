@@ -27,7 +27,6 @@ void draw_provider(Random& random, WorldOptions& world) {
 WorldOptions draw_world(Random& random) {
   WorldOptions world;
   world.strategy = random.percent(50) ? core::Strategy::kTargetCounter : core::Strategy::kSenderFlag;
-  world.late_data = world.strategy == core::Strategy::kSenderFlag && random.percent(50);
   world.early_acks = random.percent(50);
   world.in_order = random.percent(25);
   world.torn = random.percent(25);

@@ -27,7 +27,7 @@ class Seeded : public Scheduler {
     if (kind == ChoiceKind::kStep)
       return choose_step(n, agents);
     if (kind == ChoiceKind::kCoalesce || kind == ChoiceKind::kMail || kind == ChoiceKind::kLeave ||
-        kind == ChoiceKind::kMeanwhile || kind == ChoiceKind::kLateAck || kind == ChoiceKind::kLateData)
+        kind == ChoiceKind::kMeanwhile || kind == ChoiceKind::kLateAck)
       return random_.below(n);
     if (random_.below(1024) >= rates_[static_cast<size_t>(kind)])
       return 0;

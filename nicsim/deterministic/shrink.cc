@@ -85,7 +85,6 @@ std::vector<Config> smaller(const Config& config) {
   with([](Config& c) { c.world.kills = false; });
   with([](Config& c) { c.world.mail_by_card = false; });
   with([](Config& c) { c.world.early_acks = false; });
-  with([](Config& c) { c.world.late_data = false; });
   with([](Config& c) { c.world.torn = false; });
   with([](Config& c) { c.world.slow = false; });
   with([](Config& c) { c.world.in_order = false; });

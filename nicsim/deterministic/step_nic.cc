@@ -166,8 +166,6 @@ Status StepNic::deregister_region(nic::RegionId region) {
   };
   if (std::any_of(postings().begin(), postings().end(), names))
     return {Code::kInvalidState, "an entry that is being posted names the region"};
-  if (const Result<nic::RemoteKey> key = model_.key(region); key.ok())
-    world_.settle_region(rank_, key.value().value);
   Status status = model_.deregister_region(region);
   if (status.code() != Code::kAgain || world_.options().failures || world_.options().kills)
     return status;

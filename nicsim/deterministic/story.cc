@@ -24,8 +24,7 @@ Row row_of(StepKind kind) {
     case StepKind::kOverflow: return Row::kCpu;
     case StepKind::kStream: return Row::kStream;
     case StepKind::kRead:
-    case StepKind::kLand:
-    case StepKind::kSettle: return Row::kMemory;
+    case StepKind::kLand: return Row::kMemory;
     case StepKind::kAck: return Row::kLink;
     default: return Row::kNic;
   }
@@ -164,7 +163,6 @@ class Teller final : public Chooser {
       case Transit::Stage::kCount: operation.count = event; return;
       case Transit::Stage::kEarlyAck:
       case Transit::Stage::kAck: operation.ack = event; return;
-      case Transit::Stage::kSettle: operation.land = event; return;
       default: break;
     }
     operation.land = event;

@@ -12,16 +12,14 @@ namespace lanyard::nicsim {
 struct Transit {
   // kFlag: a sender raises the receive's done word; kMail: of the control channel, of no request.
   enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail };
-  // What comes next. kLateAck: its initiator's NIC has given it up. kSettle: its initiator has heard of it, its target
-  // has counted it, and its bytes are still to come.
-  enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck, kLateAck, kSettle };
+  // What comes next. kLateAck: its initiator's NIC has given it up.
+  enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck, kLateAck };
 
   Stage stage = Stage::kFree;
   Role role = Role::kData;
   bool delivery = false;  // its initiator hears of it when it is visible
   bool acked = false;     // its initiator has heard of it though it has not landed
   bool landed = false;    // its bytes are there, whatever its initiator will hear
-  bool late = false;      // its bytes are not there, though they are counted, or about to be
   uint32_t from = 0, to = 0;
   uint32_t request = 0;    // RequestName::index: whose operation it is; of a kMail nobody's
   uint64_t owner = 0;      // the core's number for that request

@@ -27,7 +27,6 @@ struct Timing {
   Picoseconds count = 50'000;
   Picoseconds ack = 600'000;
   Picoseconds per_byte = 40;  // of what lands
-  Picoseconds settle = 400'000;
 };
 
 class VirtualClock {

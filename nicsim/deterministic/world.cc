@@ -53,7 +53,6 @@ void World::start_clock(uint32_t agent) {
       case StepKind::kLand: return timing.land + timing.per_byte * transit_of(agent)->packet.bytes;
       case StepKind::kCount: return timing.count;
       case StepKind::kAck: return timing.ack;
-      case StepKind::kSettle: return timing.settle;
       case StepKind::kMail:
       case StepKind::kLoss: return timing.land;
     }
@@ -76,7 +75,6 @@ StepKind World::kind_of(uint32_t agent) const {
     case Transit::Stage::kRead: return StepKind::kRead;
     case Transit::Stage::kLand: return StepKind::kLand;
     case Transit::Stage::kCount: return StepKind::kCount;
-    case Transit::Stage::kSettle: return StepKind::kSettle;
     default: return StepKind::kAck;
   }
 }
@@ -85,8 +83,7 @@ uint32_t World::rank_of(uint32_t agent) const {
   if (agent < first_transit_)
     return agents_[agent].rank;
   const Transit& transit = state_->transits[agent - first_transit_];
-  const bool at_target = transit.stage == Transit::Stage::kLand || transit.stage == Transit::Stage::kCount ||
-                         transit.stage == Transit::Stage::kSettle;
+  const bool at_target = transit.stage == Transit::Stage::kLand || transit.stage == Transit::Stage::kCount;
   return at_target ? transit.to : transit.from;
 }
 

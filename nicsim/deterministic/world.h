@@ -7,7 +7,6 @@
 //
 //   host: an action -> each entry posted -> stream: an item -> a ring under way -> it lands on its counter
 //   an entry fires -> its source is read -> the bytes land -> the target counts -> the initiator hears of it
-//   (-> bytes that are late settle)
 //
 // A World lives in an arena of its own: save() and restore() take it to any earlier state for the price of a copy.
 // Threads: a world belongs to one at a time; several worlds may live in several threads.
@@ -49,10 +48,8 @@ struct WorldOptions {
   bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
   core::Strategy strategy = core::Strategy::kTargetCounter;
   bool early_acks = false;  // who did not ask for delivery may hear of an operation before it lands
-  // What a NIC counts may come to memory later. With kTargetCounter streams then see what is not there.
-  bool late_data = false;
-  bool torn = false;      // a source may be read, and bytes may land, in two steps
-  bool in_order = false;  // from one NIC to another bytes land in the order in which the operations fired
+  bool torn = false;        // a source may be read, and bytes may land, in two steps
+  bool in_order = false;    // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
   bool uneven = false;  // of odd ranks' NICs it is half of that
   Bells bells = Bells::kCalls;
@@ -103,9 +100,8 @@ enum class StepKind : uint8_t {
   kLoss,
   kKeepUp,
   kDrive,
-  kSettle
 };
-inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kSettle) + 1;
+inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kDrive) + 1;
 const char* step_name(StepKind kind);
 const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
@@ -230,7 +226,6 @@ class World {
   // Whatever has landed in that region of that rank's, and has not been counted, is.
   void finish_landing(uint32_t rank, uint64_t key);
   // Whatever is late in that region of that rank's is in memory.
-  void settle_region(uint32_t rank, uint64_t key);
   // Whether starts of the send whose trigger that is may fire by clear-to-sends alone: its receive failed and was let
   // go.
   bool may_run_ahead(uint32_t rank, nic::CounterId trigger) const;
@@ -395,10 +390,7 @@ class World {
   uint64_t iteration_of(const Transit& transit);
   void tell_initiator(const Transit& transit);
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);
-  bool draw_late(const Transit& transit);
-  void settle(uint32_t place);
   void fail(Process& process, Side& side);
-  void end(uint32_t place);
   void give_back(uint32_t place);
   void order_landings(uint32_t from, uint32_t to);
   // After a step that changed it: which of its agents are enabled now.

@@ -34,7 +34,7 @@ void World::kill(Process& process) {
     if (transit.from == process.rank &&
         (transit.stage == Transit::Stage::kRead || transit.stage == Transit::Stage::kAck ||
          transit.stage == Transit::Stage::kLateAck))
-      end(place);
+      give_back(place);
   }
 }
 
@@ -50,9 +50,7 @@ void World::take_loss(Process& process) {
   std::vector<std::pair<uint32_t, nic::CounterId>> failing;  // places, completion counters
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     Transit& transit = state_->transits[place];
-    // What has been counted comes to memory.
-    if (transit.stage == Transit::Stage::kFree || transit.stage == Transit::Stage::kLateAck ||
-        transit.stage == Transit::Stage::kSettle)
+    if (transit.stage == Transit::Stage::kFree || transit.stage == Transit::Stage::kLateAck)
       continue;
     if (transit.from == dead && transit.to == process.rank) {
       // Cards count a clear-to-send as they add to its word: who finds the one finds the other.
@@ -62,7 +60,7 @@ void World::take_loss(Process& process) {
         count_landing(process, transit);
       else if (transit.stage == Transit::Stage::kCount || is_landing(transit))
         process.nic.model().abandoned(transit.packet);
-      transit.stage == Transit::Stage::kAck ? end(place) : give_back(place);
+      give_back(place);
     } else if (transit.from == process.rank && transit.to == dead && transit.acked) {
       give_back(place);
     } else if (transit.from == process.rank && transit.to == dead) {

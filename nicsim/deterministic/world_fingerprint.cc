@@ -152,7 +152,7 @@ World::Fingerprint World::fingerprint() const {
     one.add(uint64_t{transit.request} << 8 | static_cast<uint64_t>(transit.stage) << 4 |
             static_cast<uint64_t>(transit.role));
     one.add(transit.iteration << 8 | static_cast<uint64_t>(transit.code));
-    one.add(transit.packet.offset << 2 | (transit.late ? 2 : 0) | (transit.acked ? 1 : 0));
+    one.add(transit.packet.offset << 1 | (transit.acked ? 1 : 0));
     one.add(transit.part);
     one.add_bytes(transit.bytes);
     digest.add_one_of_many(one);

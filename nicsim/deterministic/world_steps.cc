@@ -121,7 +121,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.counter = {};
   transit.bytes.clear();
   transit.delivery = op.level == nic::CompletionLevel::kDelivery;
-  transit.acked = transit.landed = transit.late = false;
+  transit.acked = transit.landed = false;
   transit.role = role_of(process, op);
   if (transit.request != kNone && state.sides[transit.request].pieces == 0)
     return find(Finding::kOrder, "order",
@@ -191,11 +191,10 @@ void World::take_transit(uint32_t place) {
       break;
     }
     case Transit::Stage::kLateAck: hear_late(transit); return give_back(place);
-    case Transit::Stage::kSettle: return settle(place);
-    default: tell_initiator(transit); return end(place);
+    default: tell_initiator(transit); return give_back(place);
   }
   if (transit.stage == Transit::Stage::kAck && transit.acked)
-    return end(place);
+    return give_back(place);
   transit_changed(place);
 }
 
@@ -261,8 +260,7 @@ void World::land(Transit& transit) {
     return;
   }
   const uint64_t before = transit.part;
-  transit.late = draw_late(transit);
-  if (!transit.late && draw_part(transit)) {
+  if (draw_part(transit)) {
     std::memcpy(transit.landing, transit.bytes.data(), transit.part);
     if (!mail)
       oracle::check_landing(*this, transit);
@@ -270,11 +268,11 @@ void World::land(Transit& transit) {
   }
   if (transit.packet.kind == PacketKind::kAtomic)
     transit.old = apply_atomic(transit.landing, transit.packet);
-  else if (!transit.bytes.empty() && !transit.late)
+  else if (!transit.bytes.empty())
     std::memcpy(transit.landing + before, transit.bytes.data() + before, transit.bytes.size() - before);
   transit.part = 0;
-  transit.landed = !transit.late;
-  if (!mail && !transit.late)
+  transit.landed = true;
+  if (!mail)
     oracle::check_landed(*this, transit);
   // Its acknowledgement is lost: the bytes are there, and its initiator hears of a failure.
   if (may_fail && chance(ChoiceKind::kFailure))
@@ -282,32 +280,6 @@ void World::land(Transit& transit) {
   transit.stage = transit.counter.valid() ? Transit::Stage::kCount : Transit::Stage::kAck;
   if (!transit.counter.valid())
     target.nic.model().landed(transit.packet);
-}
-
-// Whether what is about to land is counted before it is in memory: of messages that nobody asked delivery of.
-bool World::draw_late(const Transit& transit) {
-  return options_.late_data && transit.role == Transit::Role::kData && !transit.delivery && !transit.bytes.empty() &&
-         transit.part == 0 && transit.counter.valid() && chance(ChoiceKind::kLateData);
-}
-
-// What is late comes to memory.
-void World::settle(uint32_t place) {
-  Transit& transit = state_->transits[place];
-  transit.late = false;
-  if (!is_killed(transit.to)) {
-    std::memcpy(transit.landing, transit.bytes.data(), transit.bytes.size());
-    transit.landed = true;
-    oracle::check_landed(*this, transit);
-  }
-  if (transit.stage == Transit::Stage::kSettle)
-    give_back(place);
-}
-
-void World::settle_region(uint32_t rank, uint64_t key) {
-  for (uint32_t place = 0; place < state_->transits.size(); ++place)
-    if (const Transit& transit = state_->transits[place];
-        transit.late && transit.to == rank && transit.packet.key == key)
-      settle(place);
 }
 
 // Whether its target has the memory that it names.
@@ -383,19 +355,10 @@ void World::fail(Process& process, Side& side) {
 }
 
 // Nobody has to hear of it any more.
-void World::end(uint32_t place) {
-  Transit& transit = state_->transits[place];
-  if (!transit.late)
-    return give_back(place);
-  transit.stage = Transit::Stage::kSettle;
-  transit_changed(place);
-}
-
 void World::give_back(uint32_t place) {
   const Transit& transit = state_->transits[place];
   disable(transit_agent(place));
   state_->transits[place].stage = Transit::Stage::kFree;
-  state_->transits[place].late = false;
   state_->free_transits.push_back(place);
   if (options_.in_order)
     order_landings(transit.from, transit.to);

@@ -32,7 +32,6 @@ const char* step_name(StepKind kind) {
     case StepKind::kLoss: return "loss";
     case StepKind::kKeepUp: return "keep up";
     case StepKind::kDrive: return "drive";
-    case StepKind::kSettle: return "settle";
   }
   return "";
 }
@@ -47,8 +46,7 @@ std::string World::describe(uint32_t agent) const {
     const char* step = kind == StepKind::kRead    ? (rest ? ": the rest of the source is read" : ": the source is read")
                        : kind == StepKind::kLand  ? (rest ? ": the rest lands" : ": lands")
                        : kind == StepKind::kCount ? ": is counted"
-                       : kind == StepKind::kSettle ? ": comes to memory, late"
-                                                   : ": its initiator hears of it";
+                                                  : ": its initiator hears of it";
     if (transit.role == Transit::Role::kMail)
       return who + (transit.packet.kind == PacketKind::kWrite ? "a slot" : "a sum") + " of mail of rank " +
              std::to_string(transit.from) + " to rank " + std::to_string(transit.to) + step;

@@ -27,7 +27,7 @@ TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
                        config_of("2ranks,1req-each-way,1iter,depth=1"),
                        config_of("1ranks,1req-each-way,2iter,no-room,stale-reads"),
                        config_of("2ranks,1req-one-way,1iter,kills"),
-                       config_of("2ranks,1req-one-way,1iter,sender-flag,late-data"),
+                       config_of("2ranks,1req-one-way,1iter,sender-flag"),
                        config_of("2ranks,1req-one-way,1iter,cxi-driver"),
                        config_of("program=0-1:8/m0_x0_s0_w0_y/m0r_x0r_s0r_w0r_y"),
                        config_of("program=0-1:8/b_s0_w0_e_l_l_y/b_s0r_w0r_e_l_l_y")};

@@ -41,10 +41,8 @@ INSTANTIATE_TEST_SUITE_P(
         "3ranks,1req-each-way,3iter,sync,cxi-driver", "1ranks,1req-each-way,2iter,cxi-driver",
         "2ranks,1req-each-way,2iter,bytes=24,cxi-driver,max-message=16",
         "2ranks,2req-each-way,2iter,sender-flag,cxi-driver,early-acks", "3ranks,1req-each-way,3iter,ready,cxi-driver",
-        "2ranks,2req-each-way,2iter,sender-flag,cxi-driver,early-acks,late-data",
-        "2ranks,2req-each-way,2iter,depth=1,sender-flag,cxi-driver,late-data,no-room",
-        "2ranks,1req-each-way,3iter,sync,sender-flag,cxi-driver,late-data,failures,late-events",
-        "3ranks,1req-each-way,2iter,sender-flag,depth=4,cxi-driver,late-data,kills",
+        "2ranks,2req-each-way,2iter,depth=1,sender-flag,cxi-driver,no-room",
+        "2ranks,1req-each-way,3iter,sync,sender-flag,cxi-driver,failures,late-events",
         // Few entries: the core overflows; the card has given its last one away, or says so.
         "2ranks,2req-each-way,2iter,depth=1,cxi-driver", "2ranks,2req-each-way,2iter,depth=3,queues=2,cxi-driver",
         "2ranks,2req-each-way,2iter,depth=5,sender-flag,cxi-driver,no-room",
@@ -80,8 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "1ranks,1req-each-way,2iter,sockets-driver",
                     "2ranks,1req-each-way,2iter,bytes=24,sockets-driver,max-message=16",
                     "2ranks,2req-each-way,2iter,sender-flag,sockets-driver,early-acks",
-                    "2ranks,2req-each-way,2iter,sender-flag,sockets-driver,early-acks,late-data",
-                    "2ranks,1req-each-way,2iter,depth=3,sender-flag,sockets-driver,late-data,failures,no-room",
+                    "2ranks,1req-each-way,2iter,depth=3,sender-flag,sockets-driver,failures,no-room",
                     "2ranks,1req-each-way,2iter,bytes=0,sender-flag,sockets-driver",
                     "3ranks,1req-each-way,3iter,ready,sockets-driver",
                     // Words in place of no bytes, also where a word is longer than any message may be.

@@ -33,7 +33,7 @@ TEST_P(WorldMerged, HasNoFindingWithFlags) {
   const std::string text = GetParam();
   if (text.find("no-overflow") != std::string::npos)
     return;  // starts that fit by strategy A alone
-  expect_no_finding(text + ",sender-flag,late-data", 500);
+  expect_no_finding(text + ",sender-flag", 500);
 }
 
 constexpr const char* kConfigs[] = {

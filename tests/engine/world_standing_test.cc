@@ -24,7 +24,7 @@ constexpr char kProgram[] =
 
 TEST(WorldGraphs, AreCleanOnEveryCard) {
   for (const char* bells : {"", ",register-bells", ",word-bells", ",total-bells"})
-    for (const char* strategy : {"", ",sender-flag,late-data"})
+    for (const char* strategy : {"", ",sender-flag"})
       for (const char* entries :
            {"", ",depth=3", ",depth=5,stale-reads", ",no-overflow,no-room,stolen-entries", ",max-message=16"}) {
         const std::string text = std::string(kProgram) + bells + strategy + entries;
@@ -42,7 +42,7 @@ constexpr char kKernels[] =
 
 TEST(WorldKernels, AreCleanOnEveryCard) {
   for (const char* bells : {"", ",register-bells", ",word-bells", ",total-bells"})
-    for (const char* strategy : {"", ",sender-flag,late-data"})
+    for (const char* strategy : {"", ",sender-flag"})
       for (const char* entries :
            {"", ",depth=3", ",depth=5,stale-reads", ",no-overflow,no-room,stolen-entries", ",max-message=16"}) {
         const std::string text = std::string(kKernels) + bells + strategy + entries;
@@ -70,7 +70,7 @@ TEST(WorldKernels, AKernelWithoutASetIsTheProgramsMistake) {
 
 // Once a failure has been told, no launch waits for the request any more, and it can be freed.
 TEST(WorldGraphs, GoOnWithoutWhatHasFailed) {
-  for (const char* strategy : {"", ",sender-flag,late-data"}) {
+  for (const char* strategy : {"", ",sender-flag"}) {
     const std::string text =
         std::string("program=0-1:24t1/b_p0_s0_w0_e_l_l_l_y_f0_y/b_s0r_w0r_u0_e_l_l_l_y_f0r_y,total-bells,failures") +
         strategy;

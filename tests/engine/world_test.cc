@@ -268,25 +268,11 @@ TEST(World, ARefusalThatDoesNotComeIsFound) {
   EXPECT_STREQ(report.oracle, "refusal") << report.text;
 }
 
-// A card whose counts do not mean that data is in memory takes sender's flags.
-TEST(World, LateDataNeedsSendersFlags) {
-  const Verdict verdict = fuzz_program("2ranks,1req-each-way,2iter,late-data");
-  EXPECT_EQ(verdict.report.finding, Finding::kOrder);
-  EXPECT_NE(verdict.report.text.find("grows before the data is there"), std::string::npos) << verdict.report.text;
-  for (const char* what :
-       {"", ",failures,free", ",failures,sync", ",kills", ",bytes=24,max-message=16,torn,in-order", ",gaps,free",
-        ",depth=1", ",depth=6,no-overflow,no-room", ",timed,slow", ",age=1000", ",mail-by-card", ",roam"}) {
-    const std::string text = std::string("2ranks,1req-each-way,2iter,sender-flag,late-data") + what;
-    const Verdict good = fuzz_program(text.c_str());
-    EXPECT_TRUE(good.ok()) << text << ": " << good.report.oracle << ": " << good.report.text;
-  }
-}
-
 // ---- Matching as steps
 
 // Freed on both sides and matched anew, with the words, counters and keys of those that were before; twice.
 TEST(Matching, GoesOnInOtherRequests) {
-  for (const char* strategy : {"", ",sender-flag,late-data"}) {
+  for (const char* strategy : {"", ",sender-flag"}) {
     const Verdict verdict =
         fuzz_program((std::string("program=0-1:16_1-0:16r/"
                                   "m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_f0.1r_m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_y/"
@@ -331,7 +317,7 @@ TEST(Matching, WhatNobodyMatchesIsWithdrawn) {
 // Each side comes and goes as it likes, and may have been matched or not when it goes. Which stays is told, where no
 // start of its own would find out.
 TEST(Matching, IsWithdrawnAsItIsMade) {
-  for (const char* card : {"", ",mail-by-card", ",sender-flag,late-data", ",cxi-driver"})
+  for (const char* card : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"})
     for (const char* program : {"program=0-1:8t1/m0_t0_y/m0r_y_t0r", "program=0-1:8t1/m0_y/m0r_y_t0r",
                                 "program=0-1:8t1r/m0_t0_y/m0r_y", "program=0-1:8t1r_1-0:8t2/m0.1r_y/m0r.1_t1.0r_y"}) {
       const Verdict verdict = fuzz_program((std::string(program) + card).c_str(), 1'000);
@@ -348,7 +334,7 @@ TEST(Matching, GoesOverTornSlots) {
 // Both sides hear that the message is too long for the receive. Tried again, they come after those that were posted
 // meanwhile.
 TEST(Matching, FailsWhereTheReceiveIsTooShort) {
-  for (const char* card : {"", ",mail-by-card", ",sender-flag,late-data", ",cxi-driver"}) {
+  for (const char* card : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"}) {
     const Verdict verdict = fuzz_program((std::string("program=0-1:16t1_0-1:9t1h3/m1_x1-_m0.1_x0_x1-_t1_p0_s0_w0_y/"
                                                       "m1r_x1r-_m0r.1r_x0r_x1r-_t1r_s0r_w0r_u0_y") +
                                           card)

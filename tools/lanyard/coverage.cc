@@ -47,7 +47,6 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kLeave: return "failures left behind";
     case ChoiceKind::kLateEvent: return "late events";
     case ChoiceKind::kMeanwhile: return "calls while others drive";
-    case ChoiceKind::kLateData: return "late data";
     default: return "";
   }
 }
@@ -86,7 +85,7 @@ std::string Coverage::to_string() const {
        {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
         ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kLeave,
         ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck, ChoiceKind::kLateEvent,
-        ChoiceKind::kLateData, ChoiceKind::kLostRing}) {
+        ChoiceKind::kLostRing}) {
     if (choices[static_cast<size_t>(kind)] > 0)
       text += std::string(", ") + event_name(kind);
     else

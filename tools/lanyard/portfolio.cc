@@ -61,7 +61,7 @@ std::vector<nicsim::Config> portfolio() {
       "3ranks,1req-each-way,3iter,kills,depth=4",
       "2ranks,2req-each-way,3iter,timed,slow",
       "2ranks,2req-each-way,2iter,early-acks",
-      "2ranks,2req-each-way,2iter,sender-flag,early-acks,late-data",
+      "2ranks,2req-each-way,2iter,sender-flag,early-acks",
       "2ranks,1req-each-way,3iter,sender-flag,early-acks,ready,depth=4",
       "2ranks,1req-each-way,2iter,sender-flag,early-acks,bytes=100,max-message=40,failures,free",
       "3ranks,1req-each-way,2iter,sender-flag,early-acks,kills,free",
