@@ -37,14 +37,13 @@ Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, Devic
 }
 
 Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemory* memory) {
-  Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.provider = settings.ofi_provider,
-                                                                .domain = settings.ofi_domain,
+  Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.domain = settings.ofi_domain,
                                                                 .device_memory = memory,
                                                                 .deferred_depth = settings.ofi_dwq_depth,
                                                                 .counts_both = settings.ofi_counts_both});
   if (nic.ok())
     return std::unique_ptr<nic::Nic>(std::move(nic.value()));
-  const bool may_simulate = settings.ofi_provider == "cxi" && ::getenv("FI_PROVIDER_PATH") == nullptr;
+  const bool may_simulate = ::getenv("FI_PROVIDER_PATH") == nullptr;
   return Status(
       nic.status().code(),
       nic.status().message() +

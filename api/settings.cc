@@ -162,7 +162,7 @@ bool Settings::is_known(std::string_view name) {
 Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(check_names());
   Settings settings;
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim", "ofi", "cxi"}, settings.nic));
+  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim", "cxi"}, settings.nic));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_CHECK", settings.checked));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU_BLOCKING", settings.gpu_blocking));
   LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_GPU_SHARED", {"auto", "yes", "no"}, settings.gpu_shared));
@@ -187,7 +187,6 @@ Result<Settings> Settings::from_environment() {
   settings.regions = static_cast<uint32_t>(regions);
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_SIM_CMA", settings.cma));
-  settings.ofi_provider = settings.nic == "cxi" ? "cxi" : settings.nic == "ofi" ? "sockets" : "";
   if (const char* domain = std::getenv("LANYARD_OFI_DOMAIN"))
     settings.ofi_domain = domain;
   LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OFI_COUNTS_BOTH", settings.ofi_counts_both));

@@ -31,7 +31,6 @@ struct Settings {
   uint32_t regions = 16384;                        // LANYARD_SIM_REGIONS: 1 to 1000000
   uint64_t max_message_bytes = uint64_t{1} << 30;  // LANYARD_SIM_MAX_MESSAGE: bytes, at least 1
   bool cma = true;                                 // LANYARD_SIM_CMA: on, off: cross-memory attach on the shm wire
-  std::string ofi_provider;                        // from LANYARD_NIC: cxi, sockets; empty with sim
   std::string ofi_domain;                          // LANYARD_OFI_DOMAIN: which card; empty: choose
   bool ofi_counts_both = true;                     // LANYARD_OFI_COUNTS_BOTH: off, on; see OfiOptions::counts_both
   uint32_t ofi_dwq_depth = 0;                      // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are

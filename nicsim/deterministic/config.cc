@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "nicsim/deterministic/card_mail.h"
-#include "nicsim/deterministic/draw_merged.h"
 #include "transport/core/plan.h"
-#include "transport/cxi/ofi_counter.h"
 
 namespace lanyard::nicsim {
 
@@ -19,9 +17,7 @@ namespace {
 // What the triggers of a card or a driver count before the first iteration.
 uint64_t trigger_base(const WorldOptions& world) {
   nic::Caps caps;
-  caps.cancel = !world.has_driver();
-  if (world.provider == Provider::kSockets)
-    caps.card_thresholds = ofi::OfiCounter::kReach;
+  caps.cancel = !world.driver;
   return core::trigger_base(caps);
 }
 
@@ -29,6 +25,7 @@ uint64_t trigger_base(const WorldOptions& world) {
 constexpr uint64_t kMostMessages = 100'000;
 constexpr uint64_t kMostTransfers = 1'000'000;
 constexpr uint64_t kMostBytes = uint64_t{1} << 28;
+constexpr uint64_t kOldest = uint64_t{1} << 40;  // the 'age' from which every counter can count on
 
 // An item that is a flag, or a number with words around it.
 struct Item {
@@ -110,11 +107,7 @@ const std::vector<Item>& items() {
        [](C& c, N) { c.world.strategy = core::Strategy::kSenderFlag; },
        [](const C& c) { return N{c.world.strategy == core::Strategy::kSenderFlag}; }},
       {"cxi-driver", "", 0, 0, "the driver for Slingshot stands between the protocol and the card",
-       [](C& c, N) { c.world.provider = Provider::kCxi; },
-       [](const C& c) { return N{c.world.provider == Provider::kCxi}; }},
-      {"sockets-driver", "", 0, 0, "the same driver, over a libfabric with the rules of the sockets provider",
-       [](C& c, N) { c.world.provider = Provider::kSockets; },
-       [](const C& c) { return N{c.world.provider == Provider::kSockets}; }},
+       [](C& c, N) { c.world.driver = true; }, [](const C& c) { return N{c.world.driver}; }},
       {"mail-by-card", "", 0, 0, "the control channel runs, and cards carry its messages; else they are handed over",
        [](C& c, N) { c.world.mail_by_card = true; }, [](const C& c) { return N{c.world.mail_by_card}; }},
       {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
@@ -254,21 +247,14 @@ Status check_collectives(const Config& config) {
   return {};
 }
 
-// What no driver over libfabric can do.
+// What the driver over libfabric cannot do.
 Status check_driver(const Config& config) {
   const WorldOptions& world = config.world;
-  if (!world.has_driver())
+  if (!world.driver)
     return world.late_events ? Status(Code::kInvalidArgument, "'late-events' takes a driver") : Status();
   if (world.blocking_post || world.in_flight > 0 || world.bells != Bells::kCalls)
     return {Code::kInvalidArgument,
             "a driver goes without 'blocking-post', 'in-flight' and other bells than host calls"};
-  if (world.provider == Provider::kSockets && (world.stolen_entries || world.stale_reads || world.frozen_reads))
-    return {Code::kInvalidArgument,
-            "'sockets-driver' goes without 'stolen-entries', 'stale-reads' and 'frozen-reads': that provider has no "
-            "entries, and its counters are words in memory"};
-  // A counter that is far is the driver's alone.
-  if (world.provider == Provider::kSockets && world.age > 0 && (world.failures || world.kills))
-    return {Code::kInvalidArgument, "'sockets-driver' with 'age' goes without 'failures' and 'kills'"};
   for (uint32_t rank = 0; config.program != nullptr && rank < config.program->ranks(); ++rank)
     for (const Action& action : config.program->program(rank).actions())
       if (action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand)
@@ -279,10 +265,9 @@ Status check_driver(const Config& config) {
 Status check_merged(const Config& config) {
   const bool merges = config.halo.merged || config.halo.two_sets || config.collectives ||
                       (config.program != nullptr && config.program->merges());
-  if (!merges || may_merge(config.world))
+  if (!merges || config.world.age <= kOldest)
     return {};
-  return {Code::kInvalidArgument,
-          "requests are merged without 'sockets-driver', and with an 'age' that their counters can count on from"};
+  return {Code::kInvalidArgument, "requests are merged with an 'age' that their counters can count on from"};
 }
 
 // What the control channel asks of its card.
@@ -292,14 +277,13 @@ Status check_mail(const Config& config) {
     return world.cut_mail ? Status(Code::kInvalidArgument, "'cut-mail' takes 'mail-by-card'") : Status();
   if (world.cut_mail && !world.failures)
     return {Code::kInvalidArgument, "'cut-mail' takes 'failures'"};
-  if (world.has_driver() || world.scarce || world.longest(0, 1) < CardMail::kLeastMessageBytes)
+  if (world.driver || world.scarce || world.longest(0, 1) < CardMail::kLeastMessageBytes)
     return {Code::kInvalidArgument, "'mail-by-card' goes without a driver and 'scarce', and takes cards that write " +
                                         std::to_string(CardMail::kLeastMessageBytes) + " bytes or more at a time"};
   return {};
 }
 
 Status check_program(const Config& config) {
-  constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter can count on from
   if (config.world.age > kOldest)
     return {Code::kInvalidArgument, "with a program 'age' is at most " + std::to_string(kOldest)};
   return {};
@@ -347,8 +331,6 @@ Result<Config> Config::parse(const std::string& text) {
       std::any_of(seen.begin(), seen.end(), [](const Item* item) { return of_halo(*item); }))
     return Status(Code::kInvalidArgument,
                   "a program says itself what it does: beside it there are items for its world only");
-  if (seen_both(seen, "cxi-driver", "sockets-driver"))
-    return Status(Code::kInvalidArgument, "'cxi-driver' and 'sockets-driver' are two providers");
   if (seen_both(seen, "register-bells", "word-bells") || seen_both(seen, "register-bells", "total-bells") ||
       seen_both(seen, "word-bells", "total-bells"))
     return Status(Code::kInvalidArgument, "'register-bells', 'word-bells' and 'total-bells' are three kinds of card");

@@ -4,22 +4,15 @@
 
 #include "nicsim/deterministic/exchange.h"
 #include "nicsim/deterministic/random.h"
-#include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim {
-
-// Whether a world takes such programs.
-inline bool may_merge(const WorldOptions& world) {
-  constexpr uint64_t kOldest = uint64_t{1} << 40;  // that every counter of an exchange can count on from
-  return world.provider != Provider::kSockets && world.age <= kOldest;
-}
 
 // Of each rank some of the requests that its program always starts together and waits for together, and that are
 // matched from the beginning. Requires that no rank blocks on a message before it has started to receive all those that
 // may be merged with it. `faulty`: operations fail or processes die, so that no call need be refused for one reason.
 void draw_merged(Exchange& exchange, Random& random, bool faulty);
 
-// Ranks that all have exchanges with two sets, for worlds that may_merge().
+// Ranks that all have exchanges with two sets.
 HaloOptions draw_two_sets(Random& random);
 
 // Some of their requests are single ones after all, on one side or both; and some calls lack a member, and are refused.

@@ -184,7 +184,7 @@ bool allows_reduction(const WorldOptions& options) {
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
   if (world.options().timed)
     return Status(Code::kUnsupported, "virtual time leaves one order: explore without 'timed'");
-  if (world.options().has_driver())
+  if (world.options().driver)
     return Status(Code::kUnsupported, "fingerprints do not look into the driver: explore without one");
   if (world.options().mail_by_card)
     return Status(Code::kUnsupported,

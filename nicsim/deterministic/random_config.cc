@@ -63,8 +63,8 @@ Config random_config(uint64_t seed) {
   constexpr uint64_t kLate = 0x6c617465;       // likewise
   constexpr uint32_t kMerges = 40, kTwoSets = 10;  // percent
   Config config = draw(seed);
-  config.world.late_events = config.world.has_driver() && Random(seed ^ kLate).percent(30);
-  if (Random random(seed ^ kSets); may_merge(config.world) && random.below(100) < kTwoSets) {
+  config.world.late_events = config.world.driver && Random(seed ^ kLate).percent(30);
+  if (Random random(seed ^ kSets); random.below(100) < kTwoSets) {
     Exchange sets = make_halo(draw_two_sets(random));
     draw_parts(sets, random, is_faulty(config.world));
     config.program = std::make_shared<const Exchange>(std::move(sets));
@@ -73,7 +73,7 @@ Config random_config(uint64_t seed) {
     return config;
   }
   Random random(seed ^ kAnother);
-  if (!may_merge(config.world) || random.below(100) >= kMerges)
+  if (random.below(100) >= kMerges)
     return config;
   Exchange merged = *config.program;
   draw_merged(merged, random, is_faulty(config.world));

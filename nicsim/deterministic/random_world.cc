@@ -4,26 +4,6 @@
 
 namespace lanyard::nicsim {
 
-namespace {
-
-// Iterations after which a trigger counter of a provider with narrow ones is as far as those go.
-constexpr uint64_t kFar = uint64_t{1} << 29;
-
-void draw_provider(Random& random, WorldOptions& world) {
-  world.provider = random.percent(60) ? Provider::kCxi : Provider::kSockets;
-  // What finds no room runs at once, and then fails.
-  world.no_room = world.no_room || (world.failures && random.percent(50));
-  if (world.provider == Provider::kCxi)
-    return;
-  world.stolen_entries = world.stale_reads = world.frozen_reads = false;
-  if (is_faulty(world))
-    world.age = 0;
-  else if (random.percent(10))
-    world.age = random.one_of({kFar, kFar / 2}) - 1 + random.below(2);
-}
-
-}  // namespace
-
 WorldOptions draw_world(Random& random) {
   WorldOptions world;
   world.strategy = random.percent(50) ? core::Strategy::kTargetCounter : core::Strategy::kSenderFlag;
@@ -56,10 +36,11 @@ WorldOptions draw_world(Random& random) {
 }
 
 void draw_carriers(Random& random, WorldOptions& world, bool stands) {
-  if (!stands && world.bells == Bells::kCalls && world.in_flight == 0 && random.percent(50))
-    draw_provider(random, world);
+  world.driver = !stands && world.bells == Bells::kCalls && world.in_flight == 0 && random.percent(50);
+  // What finds no room runs at once, and then fails.
+  world.no_room = world.no_room || (world.driver && world.failures && random.percent(50));
   world.mail_by_card =
-      !world.has_driver() && !world.scarce && world.longest(0, 1) >= CardMail::kLeastMessageBytes && random.percent(60);
+      !world.driver && !world.scarce && world.longest(0, 1) >= CardMail::kLeastMessageBytes && random.percent(60);
   world.cut_mail = world.mail_by_card && world.failures && random.percent(40);
 }
 

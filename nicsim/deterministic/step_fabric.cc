@@ -8,7 +8,6 @@
 
 #include "nicsim/deterministic/world.h"
 #include "transport/base/check.h"
-#include "transport/cxi/ofi_region.h"
 
 namespace lanyard::nicsim {
 
@@ -16,8 +15,6 @@ namespace {
 
 // Beyond those of all deferred work: what is issued needs one too.
 constexpr uint32_t kSpareSlots = 2;
-
-constexpr uint64_t kAddressSpace = uint64_t{1} << 56;
 
 }  // namespace
 
@@ -106,9 +103,6 @@ int StepFabric::doom(const Doomed& doomed) {
   return refuse(world_.is_killed(doomed.op.remote.peer) ? FI_EHOSTUNREACH : FI_ENOMEM);
 }
 
-// Of counters, regions.
-int StepFabric::no_more() const { return sockets_ ? -FI_ENOMEM : -FI_ENOSPC; }
-
 int StepFabric::refuse(int error) {
   refused_ = true;
   return -error;
@@ -124,8 +118,6 @@ int StepFabric::mistake(const std::string& what) {
 int StepFabric::close_counter(fid_cntr& counter) {
   const auto& closing = static_cast<Counter&>(counter);
   if (closing.id.valid()) {
-    if (sockets_ && nic_.rings_under_way(closing.id.value) > 0)
-      return mistake("closes a counter that is still to count what has ended");
     nic_.drop_rings(closing.id);  // additions on their way get there first
     if (const Status status = nic_.close_counter(closing.id); !status.ok())
       (void)mistake("closes a counter: " + status.message());
@@ -139,32 +131,24 @@ uint64_t StepFabric::read(const fid_cntr& counter, bool failures) {
   const auto& reading = static_cast<const Counter&>(counter);
   if (!reading.id.valid())
     return 0;
-  if (sockets_ && failures)
-    (void)mistake("reads failures where none are counted");
-  const Result<nic::CounterValue> value = sockets_ ? nic_.model().read(reading.id) : nic_.read(reading.id);
+  const Result<nic::CounterValue> value = nic_.read(reading.id);
   if (!value.ok())
     return 0;
-  if (!failures)
-    read_ = {reading.id, value.value().success};
   // Whoever wants to know what has been reached reads successes first.
-  const uint64_t failed = failures ? value.value().failure : 0;
-  if (read_.id == reading.id && (sockets_ || failures))
-    tell_due(reading.id, read_.success + failed);
-  if (sockets_ || failures)
-    read_.id = {};
-  return failures ? failed : value.value().success;
+  if (!failures) {
+    read_ = {reading.id, value.value().success};
+    return value.value().success;
+  }
+  if (read_.id == reading.id)
+    tell_due(reading.id, read_.success + value.value().failure);
+  read_.id = {};
+  return value.value().failure;
 }
 
 // On a card what a ring adds is what a doorbell brings, and has a way to go.
 int StepFabric::add(fid_cntr& counter, uint64_t value) {
   const nic::CounterId id = static_cast<const Counter&>(counter).id;
-  if (landing_.valid()) {
-    if (id != landing_ || value != 1)
-      return mistake("counts an operation that has ended elsewhere, or not as one");
-    landing_ = {};
-    return 0;
-  }
-  if (!sockets_ && value == world_.process(rank_).ring_values[id.value] && world_.is_running()) {
+  if (value == world_.process(rank_).ring_values[id.value] && world_.is_running()) {
     nic_.put_under_way(id.value, value);
     return 0;
   }
@@ -174,26 +158,7 @@ int StepFabric::add(fid_cntr& counter, uint64_t value) {
   return 0;
 }
 
-// An operation's end is counted, and the driver told of it, in one.
-void StepFabric::rings_landed(nic::CounterId counter, uint32_t rings) {
-  for (; rings > 0; --rings) {
-    const auto it = std::find_if(ending_.begin(), ending_.end(),
-                                 [counter](const Given& given) { return given.completion == counter; });
-    if (it == ending_.end())
-      return;
-    fid_cntr* const ends_in = it->ends_in;
-    ending_.erase(it);
-    landing_ = counter;
-    (void)fi_cntr_add(ends_in, 1);
-    if (std::exchange(landing_, {}).valid())
-      (void)mistake("does not count an operation that has ended");
-    changed_ = true;
-  }
-}
-
 int StepFabric::add_error(const fid_cntr& counter, uint64_t value) {
-  if (sockets_)
-    return mistake("adds failures where none are counted");
   const nic::CounterId id = static_cast<const Counter&>(counter).id;
   const auto failures = static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX));
   if (const Status status = nic_.add_error(id, failures); !status.ok())
@@ -205,7 +170,7 @@ int StepFabric::add_error(const fid_cntr& counter, uint64_t value) {
 
 // To 0, which on a card is a register's write as additions are; what is on its way there comes after it.
 int StepFabric::set(const fid_cntr& counter, uint64_t value) {
-  if (sockets_ || value != 0)
+  if (value != 0)
     return mistake("sets a counter to something else than 0, for which a command queue may have no room");
   const nic::CounterId id = static_cast<const Counter&>(counter).id;
   if (const Status status = nic_.reset(id); !status.ok())
@@ -218,19 +183,13 @@ int StepFabric::set(const fid_cntr& counter, uint64_t value) {
 
 // Of both, the failures go first; the model knows one reset of both.
 int StepFabric::set_error(const fid_cntr&, uint64_t value) {
-  return sockets_ || value != 0 ? mistake("sets failures to something else than 0") : 0;
+  return value != 0 ? mistake("sets failures to something else than 0") : 0;
 }
 
 // ---- Regions
 
 int StepFabric::bind_region(fid_mr& region, fid& to) {
   auto& binding = static_cast<Region&>(region);
-  if (sockets_) {
-    if (to.fclass != FI_CLASS_CNTR || binding.id.valid())
-      return mistake("binds a region to something else than one counter");
-    binding.counts = static_cast<Counter&>(reinterpret_cast<fid_cntr&>(to)).id;
-    return open_in_model(binding);
-  }
   if (to.fclass == FI_CLASS_EP)
     binding.bound = enabled_;
   else if (to.fclass == FI_CLASS_CNTR && binding.bound)
@@ -248,7 +207,7 @@ int StepFabric::enable_region(fid_mr& region) {
 int StepFabric::open_in_model(Region& region) {
   const Result<nic::RegionId> id = nic_.open_region(region.base, region.bytes, region.counts, {.key = region.key});
   if (!id.ok())
-    return id.status().code() == Code::kExhausted ? no_more() : mistake("enables a region: " + id.status().message());
+    return id.status().code() == Code::kExhausted ? -FI_ENOSPC : mistake("enables a region: " + id.status().message());
   region.id = id.value();
   regions_.push_back(&region);
   changed_ = true;
@@ -268,13 +227,8 @@ int StepFabric::close_region(fid_mr& region) {
   return 0;
 }
 
-// Where there are no writes of no bytes every region of the driver's has a word beside it, and memory where it has any.
 nic::Usage StepFabric::usage() const {
-  const auto counts = [this](const Region* region) {
-    return !sockets_ || ofi::KeyMaker::beside({region->key}).value == region->key;
-  };
-  return {.counters = nic_.usage().counters,
-          .regions = static_cast<uint32_t>(std::count_if(regions_.begin(), regions_.end(), counts))};
+  return {.counters = nic_.usage().counters, .regions = static_cast<uint32_t>(regions_.size())};
 }
 
 // ---- The endpoint
@@ -305,7 +259,7 @@ ssize_t StepFabric::read_queue(fi_cq_entry* entries, size_t count) {
   for (; read < count && read < events_.size() && events_[read].err == 0; ++read)
     entries[read].op_context = events_[read].context;
   events_.erase(events_.begin(), events_.begin() + read);
-  slots_held_ -= sockets_ ? 0 : read;
+  slots_held_ -= read;
   changed_ = true;
   return read;
 }
@@ -316,7 +270,7 @@ ssize_t StepFabric::read_error(fi_cq_err_entry& entry) {
   entry.op_context = events_.front().context;
   entry.err = events_.front().err;
   events_.erase(events_.begin());
-  slots_held_ -= sockets_ ? 0 : 1;
+  --slots_held_;
   changed_ = true;
   return 1;
 }
@@ -325,28 +279,10 @@ void StepFabric::ended(const nic::Op& op, Code code, nic::CounterValue) {
   const auto it =
       std::find_if(given_.begin(), given_.end(), [&op](const Given& each) { return each.op.value == op.value; });
   LANYARD_CHECK(it != given_.end(), "the model has what it was given");
-  const Given given = *it;
+  cause(it->completion, code);
   given_.erase(it);
   changed_ = true;
-  if (given.work != nullptr) {
-    const Result<nic::Op> now = lower(*given.work);
-    if (!now.ok() || now.value().remote.key != given.op.remote.key || now.value().remote.peer != given.op.remote.peer ||
-        now.value().remote.offset != given.op.remote.offset || now.value().local.offset != given.op.local.offset ||
-        now.value().bytes != given.op.bytes || given.work->completion_cntr != given.ends_in)
-      (void)mistake("changes the descriptors of work that is not done");
-  }
-  cause(given.completion, code);
-  if (given.ends_in != nullptr && code == Code::kOk) {
-    if (given.completion.valid()) {
-      ending_.push_back(given);
-      nic_.put_under_way(given.completion.value);
-    } else {
-      (void)fi_cntr_add(given.ends_in, 1);
-    }
-    return;
-  }
-  const bool gone = world_.is_killed(op.remote.peer);
-  const int failure = sockets_ ? (gone ? FI_EIO : FI_EACCES) : (gone ? FI_EHOSTUNREACH : FI_EIO);
+  const int failure = world_.is_killed(op.remote.peer) ? FI_EHOSTUNREACH : FI_EIO;
   events_.push_back(
       {.context = reinterpret_cast<void*>(op.value), .owner = op.context, .err = code == Code::kOk ? 0 : failure});
 }
@@ -359,12 +295,9 @@ StepFabric::StepFabric(World& world, StepNic& nic, uint32_t rank)
     : world_(world),
       nic_(nic),
       rank_(rank),
-      sockets_(world.options().provider == Provider::kSockets),
       caused_(nic.caps().max_counters),
       slots_(nic.caps().deferred_depth + kSpareSlots) {
   nic_.model().set_witness(this);
-  if (sockets_)
-    all_memory_ = nic_.model().register_region(reinterpret_cast<void*>(kFirstAddress), kAddressSpace, {}).value();
   fill_tables();
 }
 

@@ -1,17 +1,12 @@
 // StepFabric: libfabric as the driver (transport/cxi) finds it in a World: one domain with one endpoint, straight on a
 // StepNic. It has no thread and waits for nobody; what a call asks of the card is steps of the world.
 //
-// The rules are those of one of two providers, where deferred work is concerned.
-//   CXI      Regions are bound to the endpoint before they are enabled. Work that finds no entry is refused
-//            (-FI_ENOSPC), as is what finds no transmit slot (-FI_EAGAIN), which an operation holds until its event is
-//            read. The card counts failures, which stand in the queue; additions have a way to go.
-//   sockets  Counters are words that count no failures, and additions take effect at once. Of deferred work nothing is
-//            reported but its failure, which nobody counts; what succeeds adds to its completion counter, which is one
-//            of the driver's making, a little later. Descriptors are read as long as the operation is not done.
-//            There are no writes of no bytes, and local memory needs no region.
-// Either refuses work for good now and then (-FI_ENOMEM, or that there is no way to the peer), where the world has
-// failures or deaths. Keys are their user's, and closing a region waits for what is landing in it. Of what the driver
-// may not do the world is told: closing what an operation names, work that no card could do, descriptors that change.
+// The rules are those of the CXI provider. Regions are bound to the endpoint before they are enabled. Work that finds
+// no entry is refused (-FI_ENOSPC), as is what finds no transmit slot (-FI_EAGAIN), which an operation holds until its
+// event is read. The card counts failures, which stand in the queue. Additions have a way to go. Work is refused for
+// good now and then (-FI_ENOMEM, or that there is no way to the peer), where the world has failures or deaths. Keys are
+// their user's, and closing a region waits for what is landing in it. The world is told of what the driver may not do:
+// closing what an operation names, and work that no card could do.
 //
 // The model's counters have the driver's numbers, as both give away last what came back last. What the driver opens
 // while it is opened itself, the endpoint's counter, is none of the model's.
@@ -63,7 +58,7 @@ class StepFabric final : public Witness {
   uint64_t unread_failures() const;
   uint64_t unread_failures(uint64_t context) const;
   // Whether the driver's thread has to look from time to time though the queue holds nothing for it.
-  bool wants_looks() const { return sockets_ || refused_ || !doomed_.empty(); }
+  bool wants_looks() const { return refused_ || !doomed_.empty(); }
   // Whether it was refused anything for want of room since this was asked last: it keeps it and tries again.
   bool was_refused() const { return refused_; }
   // ... of which there was enough: the same will do another time.
@@ -76,8 +71,6 @@ class StepFabric final : public Witness {
   // What the operations that have ended and the messages that were counted make of that counter.
   nic::CounterValue caused(nic::CounterId counter) const;
   void caused_success(uint32_t counter, uint64_t times);
-  // Some of what was under way to that counter has got there.
-  void rings_landed(nic::CounterId counter, uint32_t rings);
   // Whether it has changed anything about the card or its queue since this was asked last.
   bool take_changed() { return std::exchange(changed_, false); }
 
@@ -89,7 +82,7 @@ class StepFabric final : public Witness {
   int add_error(const fid_cntr& counter, uint64_t value);
   int set(const fid_cntr& counter, uint64_t value);
   int set_error(const fid_cntr& counter, uint64_t value);
-  int open_region(const fi_mr_attr& attributes, bool counts, fid_mr** out);
+  int open_region(const fi_mr_attr& attributes, fid_mr** out);
   int bind_region(fid_mr& region, fid& to);
   int enable_region(fid_mr& region);
   int close_region(fid_mr& region);
@@ -102,7 +95,6 @@ class StepFabric final : public Witness {
   ssize_t atomic_now(const fi_msg_atomic& message, uint64_t flags);
   ssize_t read_queue(fi_cq_entry* entries, size_t count);
   ssize_t read_error(fi_cq_err_entry& entry);
-  bool has_entries() const { return !sockets_; }
   size_t depth() const { return nic_.caps().deferred_depth; }
   // What the driver has opened, and not closed.
   nic::Usage usage() const;
@@ -136,9 +128,7 @@ class StepFabric final : public Witness {
   // An operation that it was given and that has not ended.
   struct Given {
     nic::Op op;
-    nic::CounterId completion;               // that counts it in the end, whoever does it
-    const fi_deferred_work* work = nullptr;  // whose descriptors it reads; null: none any more
-    fid_cntr* ends_in = nullptr;             // of the driver's making
+    nic::CounterId completion;  // that counts it in the end, whoever does it
   };
   // One that it has refused for good.
   struct Doomed {
@@ -147,7 +137,6 @@ class StepFabric final : public Witness {
     nic::CounterId trigger;  // none: it was to run at once
     uint64_t threshold = 0;
   };
-  static constexpr uintptr_t kFirstAddress = 8;  // of all_memory_
   // The tables of libfabric's functions.
   struct Tables;
   void fill_tables();
@@ -156,9 +145,7 @@ class StepFabric final : public Witness {
   Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags) const;
   Result<nic::Op> lower(const fi_deferred_work& work) const;
   Result<nic::Op> name(nic::Op op, void* context, const void* local, fi_addr_t peer) const;
-  Result<nic::LocalSpan> find_local(const nic::Op& op, const nic::Op& asked, const void* local,
-                                    const ofi::Work& work) const;
-  Result<nic::LocalSpan> find_registered(nic::RegionId asked, uintptr_t address) const;
+  Result<nic::LocalSpan> find_local(nic::RegionId asked, const void* local) const;
   ssize_t start(const Result<nic::Op>& op);
   bool refuses(const nic::Op& op) const;
   void tell_due(nic::CounterId counter, uint64_t reached);
@@ -166,7 +153,6 @@ class StepFabric final : public Witness {
   void fails(const Doomed& doomed);
   static bool is_said(const Doomed& failed);
   int open_in_model(Region& region);
-  int no_more() const;
   int doom(const Doomed& doomed);
   int refuse(int error);
   int mistake(const std::string& what);
@@ -174,7 +160,6 @@ class StepFabric final : public Witness {
   World& world_;
   StepNic& nic_;
   const uint32_t rank_;
-  const bool sockets_;
   Part<fid_fabric> fabric_{};
   Part<fid_domain> domain_{};
   Part<fid_av> vector_{};
@@ -183,13 +168,10 @@ class StepFabric final : public Witness {
   bool enabled_ = false, opening_ = true;
   std::vector<uint32_t> peers_;   // ranks, by fi_addr_t
   std::vector<Region*> regions_;  // that are open
-  nic::RegionId all_memory_;      // of the process, where local memory needs no region
   std::vector<Event> events_;     // oldest first
   std::vector<Given> given_;
   std::vector<Doomed> doomed_;
   std::vector<Doomed> unsaid_;  // that were due when their counter was read, and with the driver are still to come
-  std::vector<Given> ending_;   // that have succeeded, and are to be added, oldest first
-  nic::CounterId landing_;      // what has come there while it is added
   std::vector<nic::CounterValue> caused_;  // by counter
   // The successes that the driver has read last, while it has not read the failures.
   struct {

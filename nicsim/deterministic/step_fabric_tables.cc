@@ -44,13 +44,13 @@ struct StepFabric::Tables {
     *depth = fabric_of<fid_domain>(domain).depth();
     return 0;
   }
-  static int open_domain_ops(fid* domain, const char* name, uint64_t, void** operations, void*) {
+  static int open_domain_ops(fid*, const char* name, uint64_t, void** operations, void*) {
     static ofi::CxiDomainOps table = [] {
       ofi::CxiDomainOps functions{};
       functions.get_dwq_depth = depth;
       return functions;
     }();
-    if (std::string_view(name) != ofi::kCxiDomainOps[0] || !fabric_of<fid_domain>(domain).has_entries())
+    if (std::string_view(name) != ofi::kCxiDomainOps[0])
       return -FI_EINVAL;
     *operations = &table;
     return 0;
@@ -95,8 +95,8 @@ struct StepFabric::Tables {
     ops.cntr_open = open_counter;
   });
   static inline fi_ops_mr regions = table_of<fi_ops_mr>([](fi_ops_mr& ops) {
-    ops.regattr = [](fid* domain, const fi_mr_attr* attributes, uint64_t flags, fid_mr** out) {
-      return fabric_of<fid_domain>(domain).open_region(*attributes, (flags & FI_RMA_EVENT) != 0, out);
+    ops.regattr = [](fid* domain, const fi_mr_attr* attributes, uint64_t, fid_mr** out) {
+      return fabric_of<fid_domain>(domain).open_region(*attributes, out);
     };
   });
   static inline fi_ops region_fid = table_of<fi_ops>([](fi_ops& ops) {
@@ -176,7 +176,7 @@ int StepFabric::open_counter(fid_cntr** out) {
   if (!opening_) {
     const Result<nic::CounterId> id = nic_.open_counter();
     if (!id.ok())
-      return no_more();
+      return -FI_ENOSPC;
     counter->id = id.value();
     caused_[counter->id.value] = {};
     changed_ = true;
@@ -188,16 +188,13 @@ int StepFabric::open_counter(fid_cntr** out) {
   return 0;
 }
 
-int StepFabric::open_region(const fi_mr_attr& attributes, bool counts, fid_mr** out) {
+int StepFabric::open_region(const fi_mr_attr& attributes, fid_mr** out) {
   auto region = std::make_unique<Region>();
   region->fid = {.fclass = FI_CLASS_MR, .context = nullptr, .ops = &Tables::region_fid};
   region->key = attributes.requested_key;
   region->base = attributes.mr_iov->iov_base;
   region->bytes = attributes.mr_iov->iov_len;
   region->fabric = this;
-  if (sockets_ && !counts)
-    if (const int error = open_in_model(*region); error != 0)
-      return error;
   *out = region.release();
   return 0;
 }
@@ -248,15 +245,13 @@ void free_info(fi_info* info) {
 }
 
 int get_info(uint32_t, const char*, const char*, uint64_t, const fi_info* hints, fi_info** out) {
-  const bool sockets = std::string_view(hints->fabric_attr->prov_name) == "sockets";
   auto* found = new WholeInfo;
   found->info.caps = hints->caps;
-  found->info.addr_format = sockets ? FI_SOCKADDR_IN : FI_ADDR_CXI;
+  found->info.addr_format = FI_ADDR_CXI;
   found->endpoint.type = FI_EP_RDM;
   found->endpoint.max_msg_size = SIZE_MAX;
   found->domain.name = card_name.data();
-  found->domain.mr_mode = sockets ? 0 : FI_MR_ENDPOINT | FI_MR_ALLOCATED;
-  found->domain.mr_key_size = sizeof(uint32_t);  // longer ones would begin at random
+  found->domain.mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED;
   *out = found->whole();
   return 0;
 }

@@ -23,7 +23,7 @@ nic::CompletionLevel level_of(uint64_t flags) {
 // are at that address it reads. `value`, which only counter operations use, takes libfabric's context.
 Result<nic::Op> StepFabric::name(nic::Op op, void* context, const void* local, fi_addr_t peer) const {
   const ofi::Work& work = *ofi::Work::use_of(context).work;
-  const Result<nic::LocalSpan> span = find_local(op, work.op, local, work);
+  const Result<nic::LocalSpan> span = find_local(work.op.local.region, local);
   if (!span.ok())
     return span.status();
   if (peer >= peers_.size())
@@ -35,29 +35,15 @@ Result<nic::Op> StepFabric::name(nic::Op op, void* context, const void* local, f
   return op;
 }
 
-Result<nic::LocalSpan> StepFabric::find_local(const nic::Op& op, const nic::Op& asked, const void* local,
-                                              const ofi::Work& work) const {
-  const auto address = reinterpret_cast<uintptr_t>(local);
-  // A word of the driver's own stands for nothing.
-  if (sockets_ && op.kind == nic::OpKind::kWrite && asked.bytes == 0) {
-    const auto begin = reinterpret_cast<uintptr_t>(&work);
-    if (op.bytes == 0)
-      return bad("it writes nothing, which this provider cannot do");
-    if (address < begin || address + op.bytes > begin + sizeof work)
-      return bad("it reads memory of the program's for a message of no bytes");
-    return nic::LocalSpan{all_memory_, address - kFirstAddress};
-  }
-  return find_registered(asked.local.region, address);
-}
-
 // The address in memory of the driver's region.
-Result<nic::LocalSpan> StepFabric::find_registered(nic::RegionId asked, uintptr_t address) const {
+Result<nic::LocalSpan> StepFabric::find_local(nic::RegionId asked, const void* local) const {
   const Result<nic::RemoteKey> key = world_.process(rank_).card().key(asked);
   const auto region = std::find_if(regions_.begin(), regions_.end(),
                                    [&key](const Region* each) { return key.ok() && each->key == key.value().value; });
   if (region == regions_.end())
     return bad("it names memory that is not registered");
-  return nic::LocalSpan{(*region)->id, address - reinterpret_cast<uintptr_t>((*region)->base)};
+  return nic::LocalSpan{(*region)->id,
+                        reinterpret_cast<uintptr_t>(local) - reinterpret_cast<uintptr_t>((*region)->base)};
 }
 
 Result<nic::Op> StepFabric::lower(const fi_deferred_work& work) const {
@@ -102,25 +88,23 @@ int StepFabric::queue(const fi_deferred_work& work) {
   const Result<nic::Op> op = lower(work);
   if (!op.ok())
     return mistake("queues work, but " + op.status().message());
-  if (!sockets_ && slots_held_ == slots_)
+  if (slots_held_ == slots_)
     return refuse(FI_EAGAIN);
   nic::DeferredOp deferred{op.value(), static_cast<const Counter*>(work.triggering_cntr)->id, work.threshold};
   const nic::CounterId completion = ofi::Work::use_of(reinterpret_cast<void*>(op.value().value)).work->op.completion;
   if (refuses(op.value()))
     return doom({op.value(), completion, deferred.trigger, deferred.threshold});
-  if (!sockets_ && work.completion_cntr != nullptr)
+  if (work.completion_cntr != nullptr)
     deferred.op.completion = static_cast<const Counter*>(work.completion_cntr)->id;
-  if (sockets_ && work.completion_cntr == nullptr)
-    return mistake("queues work that completes nowhere, which this provider does not take");
   const Status status = nic_.post({&deferred, 1});
   if (status.code() == Code::kAgain) {
     refused_falsely_ = refused_falsely_ || nic_.free_entries() > 0;
-    return refuse(sockets_ ? FI_EAGAIN : FI_ENOSPC);
+    return refuse(FI_ENOSPC);
   }
   if (!status.ok())
     return mistake("queues work, but " + status.message());
-  given_.push_back({op.value(), completion, sockets_ ? &work : nullptr, sockets_ ? work.completion_cntr : nullptr});
-  slots_held_ += sockets_ ? 0 : 1;
+  given_.push_back({op.value(), completion});
+  ++slots_held_;
   changed_ = true;
   return 0;
 }
@@ -131,20 +115,20 @@ ssize_t StepFabric::atomic_now(const fi_msg_atomic& message, uint64_t flags) { r
 ssize_t StepFabric::start(const Result<nic::Op>& op) {
   if (!op.ok())
     return mistake("starts an operation, but " + op.status().message());
-  if (!sockets_ && slots_held_ == slots_)
+  if (slots_held_ == slots_)
     return refuse(FI_EAGAIN);
   const ofi::Work& work = *ofi::Work::use_of(reinterpret_cast<void*>(op.value().value)).work;
   if (refuses(op.value()))
     return doom({op.value(), work.op.completion, work.trigger, work.threshold});
   // What fails at once is in the queue on return.
-  slots_held_ += sockets_ ? 0 : 1;
+  ++slots_held_;
   given_.push_back({op.value(), work.op.completion});
   const Status status = nic_.issue(op.value());
   changed_ = true;
   if (status.ok())
     return 0;
   given_.pop_back();
-  slots_held_ -= sockets_ ? 0 : 1;
+  --slots_held_;
   return status.code() == Code::kAgain ? refuse(FI_EAGAIN) : mistake("starts an operation, but " + status.message());
 }
 

@@ -76,7 +76,7 @@ class StepNic final : public nic::Nic {
   void arrive();
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
   // A ring of that counter sets out.
-  void put_under_way(uint32_t counter, uint64_t value = 1);
+  void put_under_way(uint32_t counter, uint64_t value);
   // Those under way never land: their counter is closed.
   void drop_rings(nic::CounterId counter);
   // The stream has come to an operation that rings one of this NIC's doorbells.

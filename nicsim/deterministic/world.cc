@@ -138,7 +138,7 @@ bool World::take_one(Chooser& chooser) {
     kill(*state_->processes[rank_of(agent)]);
   else
     take(agent);
-  if (options_.has_driver())
+  if (options_.driver)
     drivers_changed();
   if (enabled.empty() && report_.ok())
     end_faults();

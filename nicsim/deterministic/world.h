@@ -38,9 +38,6 @@ namespace lanyard::nicsim {
 // How streams ring. By calls as streams of the host do on the threaded card, which has words with sums besides.
 enum class Bells : uint8_t { kCalls, kRegisters, kWords, kTotals };
 
-// Whose rules the libfabric below the driver keeps.
-enum class Provider : uint8_t { kNone, kCxi, kSockets };
-
 struct WorldOptions {
   uint32_t depth = 0;          // deferred-work entries of each NIC; 0: enough for everything at once
   uint32_t in_flight = 0;      // operations that a NIC has under way at most; 0: enough
@@ -53,11 +50,9 @@ struct WorldOptions {
   uint64_t max_message_bytes = uint64_t{1} << 20;
   bool uneven = false;  // of odd ranks' NICs it is half of that
   Bells bells = Bells::kCalls;
-  // Else than kNone the core's card is the driver over libfabric (transport/cxi), over one of the world's. Not with
-  // `blocking_post`, bells other than calls, or programs that capture: no such driver can do those. kSockets goes
-  // without faults that it cannot have: entries that others take, and counters that are read late.
-  Provider provider = Provider::kNone;
-  bool has_driver() const { return provider != Provider::kNone; }
+  // The core's card is the driver over libfabric (transport/cxi), over a libfabric of the world's. Not with
+  // `blocking_post`, bells other than calls, or programs that capture: the driver cannot do those.
+  bool driver = false;
   // Cards carry the messages of the control channel; else they are handed over. Not with `scarce`, as who has no region
   // for a peer gives it up, nor with a driver; takes CardMail::kLeastMessageBytes.
   bool mail_by_card = false;
@@ -237,7 +232,7 @@ class World {
   void failed_at_once(uint32_t rank, const nic::Op& op);
   // ... and this is one of the control channel's.
   static bool is_mail(const nic::Op& op) { return op.context == core::ControlChannel::kContext; }
-  // Its provider would not have the operation, and now that it is due the driver says that it has failed.
+  // libfabric would not have the operation, and now that it is due the driver says that it has failed.
   void failed_refused(uint32_t rank, const nic::Op& op);
 
  private:

@@ -181,15 +181,12 @@ void World::build() {
       has_mail_ = has_mail_ || has(exchange_.program(rank), kind);
   for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
     programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
-  LANYARD_CHECK(
-      !options_.has_driver() || (!options_.blocking_post && options_.bells == Bells::kCalls && !programs_stand_),
-      "the driver cannot do that");
-  LANYARD_CHECK(!options_.mail_by_card || (!options_.has_driver() && !options_.scarce &&
-                                           options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
+  LANYARD_CHECK(!options_.driver || (!options_.blocking_post && options_.bells == Bells::kCalls && !programs_stand_),
+                "the driver cannot do that");
+  LANYARD_CHECK(!options_.mail_by_card ||
+                    (!options_.driver && !options_.scarce && options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
-  const bool sockets = options_.provider == Provider::kSockets;
-  stride_ +=
-      (options_.has_driver() ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
+  stride_ += (options_.driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
   first_transit_ = stride_ * exchange_.ranks();
   name_agents();
 
@@ -200,15 +197,13 @@ void World::build() {
     limits.deferred_depth =
         options_.depth > 0 ? options_.depth : static_cast<uint32_t>(std::clamp<uint64_t>(mine.entries, 1, 504));
     limits.max_counters = std::max(1u, mine.counters);
-    // Each of the driver's has a word beside it there, and one is all of the process's memory.
-    limits.max_regions = sockets ? 2 * mine.regions + 1 : mine.regions;
+    limits.max_regions = mine.regions;
     const auto enough = static_cast<uint32_t>(2 * mine.in_flight + 2);
     limits.max_in_flight = options_.in_flight > 0 ? options_.in_flight : enough;
     limits.max_held = 1;
     // Of a peer that dies all that is under way to it fails at once, and is to be told of.
     limits.kept_failures = options_.failures || options_.kills ? std::max(64u, enough) : 4;
-    limits.max_message_bytes =
-        sockets ? std::max<uint64_t>(options_.longest(rank), sizeof(uint64_t)) : options_.longest(rank);
+    limits.max_message_bytes = options_.longest(rank);
     transits += enough;  // what has been acknowledged may still be to land
     state_->processes.push_back(std::make_unique<Process>(*this, exchange_.program(rank), rank, exchange_.ranks(),
                                                           limits,
@@ -224,7 +219,7 @@ void World::build() {
       lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
     }
   }
-  if (options_.has_driver())
+  if (options_.driver)
     introduce_drivers();
   if (options_.mail_by_card)
     connect_mail();
@@ -257,7 +252,7 @@ void World::name_agents() {
       name(ring_agent(rank, counter), StepKind::kRing, counter);
       name(fire_agent(rank, counter), StepKind::kFire, counter);
     }
-    if (options_.has_driver())
+    if (options_.driver)
       name(drive_agent(rank), StepKind::kDrive);
     if (programs_stand_)
       name(keep_up_agent(rank), StepKind::kKeepUp);

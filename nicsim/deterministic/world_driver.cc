@@ -10,20 +10,17 @@ namespace lanyard::nicsim {
 
 std::unique_ptr<Process::Driver> Process::open_driver(World& world, StepNic& nic, uint32_t rank,
                                                       const ModelLimits& limits) {
-  if (!world.options().has_driver())
+  if (!world.options().driver)
     return nullptr;
-  const bool sockets = world.options().provider == Provider::kSockets;
   auto driver = std::make_unique<Driver>(world, nic, rank);
-  Result<std::unique_ptr<ofi::OfiNic>> opened =
-      ofi::OfiNic::open({.provider = sockets ? "sockets" : "cxi",
-                         .domain = StepFabric::kCard,
-                         .deferred_depth = limits.deferred_depth,
-                         .max_counters = limits.max_counters,
-                         .max_regions = sockets ? limits.max_regions / 2 : limits.max_regions,
-                         .max_message_bytes = world.options().longest(rank),
-                         .max_issued = limits.max_in_flight,
-                         .own_thread = false,
-                         .library = driver->fabric.library()});
+  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.domain = StepFabric::kCard,
+                                                                   .deferred_depth = limits.deferred_depth,
+                                                                   .max_counters = limits.max_counters,
+                                                                   .max_regions = limits.max_regions,
+                                                                   .max_message_bytes = world.options().longest(rank),
+                                                                   .max_issued = limits.max_in_flight,
+                                                                   .own_thread = false,
+                                                                   .library = driver->fabric.library()});
   LANYARD_CHECK(opened.ok(), opened.status().message().c_str());
   driver->nic = std::move(opened.value());
   driver->fabric.driver_is_open();
@@ -49,8 +46,7 @@ void World::take_drive(Process& process) {
   const uint64_t failures = driver.nic->failures();
   const size_t steps = driver.nic->progress();
   state_->driving = kNone;
-  // Of what was refused, and came due as somebody else read its counter, libfabric has no news; nor of rings of a
-  // counter beyond what libfabric's hold.
+  // Of what was refused, and came due as somebody else read its counter, libfabric has no news.
   if (steps > 0 || driver.nic->failures() != failures)
     nic_changed(process);
   // Who was told an old value of a counter looks again, as does whom the card told that it has no room, though it has.

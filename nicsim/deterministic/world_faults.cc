@@ -213,7 +213,7 @@ void World::end_faults() {
     process->looks = std::min(process->looks, 1u);
     nic_changed(*process);
   }
-  if (options_.has_driver())
+  if (options_.driver)
     drivers_changed();
 }
 

@@ -65,8 +65,6 @@ void World::take_ring(Process& process, uint32_t counter) {
   const uint32_t value = process.ring_values[counter];
   process.nic.model().ring({counter}, uint64_t{landing} * value);
   process.shadow.succeeded(counter, uint64_t{landing} * value);
-  if (process.driver != nullptr)
-    process.driver->fabric.rings_landed({counter}, landing);
   process.looks = std::min(process.looks, 1u);  // what stands is under way once its bell has rung
   set_enabled(ring_agent(process.rank, counter), landing < rings);
   oracle::check_counter(*this, process, counter);

@@ -79,14 +79,8 @@ TEST_F(SettingsTest, DefaultsAreThoseOfTheHeader) {
 
 TEST_F(SettingsTest, Nic) {
   EXPECT_EQ(with("LANYARD_NIC", "sim").nic, "sim");
-  EXPECT_EQ(with("LANYARD_NIC", "ofi").nic, "ofi");
   EXPECT_EQ(with("LANYARD_NIC", "cxi").nic, "cxi");
-  refused("LANYARD_NIC", {"", "Sim", "cxi0", "sim "}, "sim or ofi or cxi");
-}
-
-TEST_F(SettingsTest, TheNicChoosesTheProvider) {
-  EXPECT_EQ(with("LANYARD_NIC", "cxi").ofi_provider, "cxi");
-  EXPECT_EQ(with("LANYARD_NIC", "ofi").ofi_provider, "sockets");
+  refused("LANYARD_NIC", {"", "Sim", "cxi0", "sim ", "ofi"}, "sim or cxi");
 }
 
 TEST_F(SettingsTest, OfiCountsBoth) {
@@ -255,8 +249,8 @@ TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
 
 // Each variable sets its own field and no other.
 TEST_F(SettingsTest, AllAtOnce) {
-  const char* values[] = {"sim",         "on",  "off", "3",  "4",  "tcp", "off",  "17", "10.0.0.1", "4096",
-                          "sender-flag", "off", "lo",  "21", "23", "yes", "auto", "on", "24",       "25"};
+  const char* values[] = {"sim",         "on",  "off",  "3",  "4",  "tcp", "off",  "17", "10.0.0.1", "4096",
+                          "sender-flag", "off", "cxi3", "21", "23", "yes", "auto", "on", "24",       "25"};
   for (size_t i = 0; i < std::size(kNames); ++i)
     setenv(kNames[i], values[i], 1);
   const Result<Settings> read = Settings::from_environment();
@@ -273,7 +267,7 @@ TEST_F(SettingsTest, AllAtOnce) {
   EXPECT_EQ(settings.max_message_bytes, 4'096u);
   EXPECT_EQ(settings.strategy, core::Strategy::kSenderFlag);
   EXPECT_FALSE(settings.ofi_counts_both);
-  EXPECT_EQ(settings.ofi_domain, "lo");
+  EXPECT_EQ(settings.ofi_domain, "cxi3");
   EXPECT_EQ(settings.ofi_dwq_depth, 21u);
   EXPECT_EQ(settings.gpu_linger, microseconds(23));
   EXPECT_EQ(settings.gpu_shared, "yes");

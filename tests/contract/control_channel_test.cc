@@ -27,8 +27,7 @@ std::vector<NicMaker> seeds() {
 }
 INSTANTIATE_TEST_SUITE_P(Steps, ChannelContract, ::testing::ValuesIn(seeds()), maker_name);
 
-INSTANTIATE_TEST_SUITE_P(Cxi, ChannelContract, ::testing::Values(over_ofi("Plain", "cxi", false)), maker_name);
-INSTANTIATE_TEST_SUITE_P(Sockets, ChannelContract, ::testing::Values(over_ofi("Plain", "sockets", false)), maker_name);
+INSTANTIATE_TEST_SUITE_P(Cxi, ChannelContract, ::testing::Values(over_ofi("Plain", false)), maker_name);
 
 }  // namespace
 }  // namespace lanyard::nic_contract

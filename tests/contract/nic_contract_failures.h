@@ -380,8 +380,6 @@ TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
 TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
   if (!start())
     return;
-  if (!needs(nic(1).caps().fenced_deregistration, "fenced deregistration"))
-    return;
   std::mt19937_64 random(8);
   struct Traffic {
     size_t slot, slots;

@@ -1,6 +1,6 @@
 // The NIC contract over every implementation: the simulator's model, the threaded NIC on every wire, and the driver
 // over libfabric's CXI provider (on a machine with Slingshot, or the simulated one where FI_PROVIDER_PATH names it;
-// elsewhere these rows are skipped) and over its sockets provider.
+// elsewhere these rows are skipped).
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -15,10 +15,6 @@
 #include "tests/contract/ofi_fabric.h"
 #include "tests/contract/simulated_fabric.h"
 #include "tests/nicsim/fake_device_memory.h"
-
-// The sockets provider does not free deferred work that waits on a counter when the counter is closed. LeakSanitizer
-// calls this function.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libfabric.so"; }
 
 namespace lanyard::nic_contract {
 namespace {
@@ -95,12 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                       over_simulation("Checked", [](LocalOptions& options) { options.checked = true; })),
     maker_name);
 
-INSTANTIATE_TEST_SUITE_P(Cxi, NicContract,
-                         ::testing::Values(over_ofi("Plain", "cxi", false), over_ofi("Checked", "cxi", true)),
-                         maker_name);
-
-INSTANTIATE_TEST_SUITE_P(Sockets, NicContract,
-                         ::testing::Values(over_ofi("Plain", "sockets", false), over_ofi("Checked", "sockets", true)),
+INSTANTIATE_TEST_SUITE_P(Cxi, NicContract, ::testing::Values(over_ofi("Plain", false), over_ofi("Checked", true)),
                          maker_name);
 
 }  // namespace

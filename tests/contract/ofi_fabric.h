@@ -1,4 +1,4 @@
-// OfiFabric: the NICs of one job over one of libfabric's providers, all in this process.
+// OfiFabric: the NICs of one job over libfabric's CXI provider, all in this process.
 #ifndef LANYARD_TESTS_OFI_FABRIC_H_
 #define LANYARD_TESTS_OFI_FABRIC_H_
 
@@ -28,13 +28,11 @@ inline bool counts_both() {
 }
 
 // Null, and a line that says why, where the provider is not there.
-inline std::unique_ptr<NicFabric> make_ofi_fabric(const std::string& provider, bool checked,
-                                                  const FabricOptions& wish) {
+inline std::unique_ptr<NicFabric> make_ofi_fabric(bool checked, const FabricOptions& wish) {
   auto fabric = std::make_unique<OfiFabric>();
   std::vector<nic::Address> addresses;
   for (size_t rank = 0; rank < wish.nics; ++rank) {
-    Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.provider = provider,
-                                                                  .deferred_depth = wish.deferred_depth,
+    Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.deferred_depth = wish.deferred_depth,
                                                                   .max_counters = wish.max_counters,
                                                                   .max_regions = wish.max_regions,
                                                                   .max_message_bytes = wish.max_message_bytes,
@@ -57,10 +55,8 @@ inline std::unique_ptr<NicFabric> make_ofi_fabric(const std::string& provider, b
   return fabric;
 }
 
-inline NicMaker over_ofi(std::string name, std::string provider, bool checked) {
-  return {std::move(name), [provider = std::move(provider), checked](const FabricOptions& wish) {
-            return make_ofi_fabric(provider, checked, wish);
-          }};
+inline NicMaker over_ofi(std::string name, bool checked) {
+  return {std::move(name), [checked](const FabricOptions& wish) { return make_ofi_fabric(checked, wish); }};
 }
 
 }  // namespace lanyard::nic_contract

@@ -82,7 +82,7 @@ TEST(WorldFaults, ARefusedStartIsExcusedByWhoGaveUp) {
 
 // What libfabric refused has come due, and the books have it before its driver says that it has failed.
 TEST(WorldFaults, WhatComesDueFailsOnce) {
-  const Setting setting("program=1-0:16t4p4/s0r_w0r_y/s0_w0_y,depth=1,sockets-driver,failures,no-room");
+  const Setting setting("program=1-0:16t4p4/s0r_w0r_y/s0_w0_y,depth=1,cxi-driver,failures,no-room");
   const Report report = fuzz(setting.exchange, {.schedules = 40'000, .world = setting.config.world}).report;
   EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
 }

@@ -144,7 +144,7 @@ TEST(World, IsCleanWhereThingsDiffer) {
            "program=0-1:33_1-0:33/p0_s0.1r_w0.1r_u1_p0_s0.1r_w0.1r_u1_y/p1_s1.0r_w1.0r_u0_p1_s1.0r_w1.0r_u0_y,"
            "max-message=8,uneven",
            "program=0-1:33/p0_s0_w0_y/s0r_w0r_u0_y,max-message=16,uneven,cxi-driver",
-           "2ranks,1req-each-way,2iter,bytes=100,max-message=40,uneven,sender-flag,sockets-driver",
+           "2ranks,1req-each-way,2iter,bytes=100,max-message=40,uneven,sender-flag,cxi-driver",
            // A capture without a wait is of no use; its request is freed, and another capture is.
            "program=0-1:8t1_0-1:8t2/m0.1_x0_b_s0_e_f0_x1_b_s1_w1_e_l_y/m0r.1r_x1r_s1r_w1r_u1_y",
            // From queue to queue, while operations fail.

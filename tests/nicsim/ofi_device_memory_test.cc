@@ -49,7 +49,7 @@ class FakeDevice final : public DeviceMemory {
 
 Result<std::unique_ptr<ofi::OfiNic>> open(const DeviceMemory* device) {
   use_provider();
-  return ofi::OfiNic::open({.provider = "cxi", .device_memory = device});
+  return ofi::OfiNic::open({.device_memory = device});
 }
 
 TEST(OfiDeviceMemory, TheRegionSaysWhoseItIs) {

@@ -28,16 +28,9 @@ constexpr size_t kBytes = 64;
 // Longer than the driver's own patience (a second) by what a busy machine needs.
 constexpr milliseconds kBound{5000};
 
-// The simulated card's, or another one: libfabric knows one of the two in a process.
-std::string provider() {
-  const char* const name = std::getenv("LANYARD_TEST_PROVIDER");
-  return name == nullptr ? "cxi" : name;
-}
-
 std::unique_ptr<ofi::OfiNic> open_nic() {
-  if (provider() == "cxi")
-    use_provider();
-  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = provider()});
+  use_provider();
+  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({});
   EXPECT_TRUE(opened.ok()) << opened.status().message();
   return std::move(opened.value());
 }
@@ -352,17 +345,17 @@ TEST(OfiFlush, TakesNoTimeWhereNothingWaits) {
 
 TEST(OfiMissing, ADomainThatIsNotThere) {
   use_provider();
-  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.provider = "cxi", .domain = "cxi7"});
+  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.domain = "cxi7"});
   EXPECT_EQ(none.status().code(), Code::kUnsupported);
   EXPECT_NE(none.status().message().find("but: cxi0"), std::string::npos) << none.status().message();
 }
 
 TEST(OfiMissing, ADeviceToBeNearThatIsNone) {
   use_provider();
-  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.provider = "cxi", .near_pci = "gpu0"});
+  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.near_pci = "gpu0"});
   EXPECT_EQ(none.status().code(), Code::kInvalidArgument);
   EXPECT_NE(none.status().message().find("gpu0"), std::string::npos);
-  EXPECT_TRUE(ofi::OfiNic::open({.provider = "cxi", .near_pci = "0000:01:00.0"}).ok());
+  EXPECT_TRUE(ofi::OfiNic::open({.near_pci = "0000:01:00.0"}).ok());
 }
 
 // Registers that the provider does not map are not claimed; the bell that remains rings.
@@ -382,7 +375,7 @@ TEST(OfiMissing, RegistersThatAreRefused) {
 
 TEST(OfiMissing, Entries) {
   use_provider();
-  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = "cxi", .deferred_depth = 2});
+  Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.deferred_depth = 2});
   ASSERT_TRUE(opened.ok());
   ofi::OfiNic& nic = *opened.value();
   const nic::Address self = nic.address();
@@ -446,7 +439,7 @@ TEST(OfiLeavesNothing, WhereOpeningFailsHalfWay) {
   for (rlim_t most = 1; most < 256 && !opened; ++most) {
     const rlimit little{most, usual.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &little), 0);
-    const Status status = ofi::OfiNic::open({.provider = "cxi"}).status();
+    const Status status = ofi::OfiNic::open({}).status();
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
     opened = status.ok();
     failed += !opened;
@@ -463,7 +456,7 @@ TEST(OfiLeavesNothing, WhereTheDomainIsRefused) {
   const Left before;
   const Variable job("LANYARD_FI_JOB", "no/job");
   const Variable depth("LANYARD_FI_SHARED_DEPTH", "8");
-  const Status status = ofi::OfiNic::open({.provider = "cxi"}).status();
+  const Status status = ofi::OfiNic::open({}).status();
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("fi_domain"), std::string::npos) << status.message();
   expect_nothing_new(before);

@@ -106,7 +106,7 @@ TEST_P(OfiSharedEntries, AnotherDepthIsRefused) {
 // A driver that talks to itself.
 struct DriverAlone {
   DriverAlone() {
-    Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({.provider = "cxi"});
+    Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({});
     EXPECT_TRUE(opened.ok()) << opened.status().message();
     nic = std::move(opened.value());
     const nic::Address self = nic->address();

@@ -18,8 +18,6 @@
 namespace lanyard::nic_contract {
 namespace {
 
-std::string provider_of(const std::string& nic) { return nic == "ofi" ? "sockets" : nic; }
-
 NicMaker maker_of(const std::string& nic, uint64_t seed) {
   if (nic == "sim-deterministic")
     return over_steps("Report", seed, false);
@@ -27,7 +25,7 @@ NicMaker maker_of(const std::string& nic, uint64_t seed) {
     return over_simulation("Report", [](LocalOptions&) {});
   if (nic == "sim-tcp")
     return over_simulation("Report", [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; });
-  return over_ofi("Report", provider_of(nic), false);
+  return over_ofi("Report", false);
 }
 
 // What main() chose: GoogleTest asks for it when it is initialised.
@@ -67,7 +65,7 @@ const char* yes(bool claim) { return claim ? "yes" : "no"; }
 Status try_to_open(const std::string& nic) {
   if (nic.starts_with("sim"))
     return {};
-  return ofi::OfiNic::open({.provider = provider_of(nic)}).status();
+  return ofi::OfiNic::open({}).status();
 }
 
 // What the NIC says of itself; false where there is none.
@@ -113,9 +111,8 @@ int main(int argc, char** argv) {
       "Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
       "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
   app.name("lanyard conformance");
-  app.add_option("--nic", nic,
-                 "sim, sim-tcp, sim-deterministic, ofi (libfabric's sockets provider), cxi (default: sim)")
-      ->check(CLI::IsMember({"sim", "sim-tcp", "sim-deterministic", "ofi", "cxi"}).description(""))
+  app.add_option("--nic", nic, "sim, sim-tcp, sim-deterministic, cxi (default: sim)")
+      ->check(CLI::IsMember({"sim", "sim-tcp", "sim-deterministic", "cxi"}).description(""))
       ->type_name("NAME");
   app.add_option("--seed", seed, "of sim-deterministic: the order of its steps (default: 1)")->type_name("N");
   app.add_option("--rows", rows, "only these, as N1_* (default: all)")->type_name("PATTERN");

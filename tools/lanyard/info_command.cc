@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/backends.h"
@@ -16,7 +17,6 @@
 #include "transport/core/plan.h"
 #include "transport/core/strategy.h"
 #include "transport/cxi/fabric.h"
-#include "transport/cxi/provider.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::tools {
@@ -39,10 +39,9 @@ std::string doorbells(const nic::Caps& caps) {
 
 const char* yes(bool has) { return has ? "yes" : "no"; }
 
-// Where the provider's cards are; why there are none is said where one is opened.
-void print_cards(const std::string& provider) {
-  const Result<ofi::Provider> known = ofi::Provider::by_name(provider);
-  const Result<std::vector<std::string>> cards = known.ok() ? ofi::describe_cards(known.value()) : known.status();
+// Where libfabric's cards are; why there are none is said where one is opened.
+void print_cards() {
+  const Result<std::vector<std::string>> cards = ofi::describe_cards();
   if (!cards.ok())
     return;
   for (const std::string& card : cards.value())
@@ -55,8 +54,8 @@ void print_nic(const char* name) {
   const Result<std::unique_ptr<nic::Nic>> nic =
       settings.ok() ? api::open_nic(settings.value(), nullptr, JobSecret{}) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
-  if (settings.ok() && !settings.value().ofi_provider.empty())
-    print_cards(settings.value().ofi_provider);
+  if (name == std::string_view("cxi"))
+    print_cards();
   if (!nic.ok())
     return fmt::print("  not here: {}\n", nic.status().message());
   const nic::Caps& caps = nic.value()->caps();
@@ -176,7 +175,7 @@ void print_streams() {
 
 int info() {
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
-  for (const char* name : {"sim", "ofi", "cxi"})
+  for (const char* name : {"sim", "cxi"})
     print_nic(name);
   print_strategies();
   print_streams();

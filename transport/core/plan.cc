@@ -80,7 +80,7 @@ uint64_t completions_of(const Request& request, const PlanContext& context) {
 
 uint64_t trigger_base(const nic::Caps& caps) {
   constexpr uint64_t kFar = uint64_t{1} << 40;
-  return caps.cancel ? 0 : std::min(kFar, caps.card_thresholds / 2);
+  return caps.cancel ? 0 : kFar;
 }
 
 uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces, uint64_t trigger_base) {

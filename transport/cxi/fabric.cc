@@ -2,7 +2,6 @@
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -28,22 +27,10 @@ constexpr size_t kLeastCompletions = 1024;
 // What travels as nic::Address: enough to refuse what is none, then the provider's own name.
 struct AddressHead {
   uint32_t magic = 0x3149464f;  // "OFI1"
-  uint32_t format = 0;          // FI_SOCKADDR_IN, FI_ADDR_CXI, ...
-  uint64_t host = 0;            // of loopback addresses, which mean nothing elsewhere; else 0
+  uint32_t format = 0;          // FI_ADDR_CXI
   uint32_t bytes = 0;
-  uint32_t reserved = 0;
 };
-static_assert(sizeof(AddressHead) == 24);
 constexpr size_t kMaxName = nic::Address::kMaxBytes - sizeof(AddressHead);
-
-uint64_t this_host() {
-  char name[256] = {};
-  (void)gethostname(name, sizeof name - 1);
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char* c = name; *c != 0; ++c)
-    hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
-  return hash | 1;
-}
 
 std::string_view domain_name(const fi_info& info) {
   return info.domain_attr->name == nullptr ? std::string_view() : std::string_view(info.domain_attr->name);
@@ -62,13 +49,13 @@ Result<AddressHead> head_of(const nic::Address& address) {
 
 }  // namespace
 
-Result<std::unique_ptr<Fabric>> Fabric::open(const Provider& provider, const std::string& domain, size_t operations,
+Result<std::unique_ptr<Fabric>> Fabric::open(const std::string& domain, size_t operations,
                                              std::optional<PciAddress> near, bool device_memory,
                                              const std::optional<Library>& given) {
   const Result<Library> library = given ? Result<Library>(*given) : Library::load();
   if (!library.ok())
     return library.status();
-  std::unique_ptr<Fabric> fabric(new Fabric(library.value(), provider));
+  std::unique_ptr<Fabric> fabric(new Fabric(library.value()));
   LANYARD_RETURN_IF_ERROR(fabric->choose(domain, near, device_memory));
   LANYARD_RETURN_IF_ERROR(fabric->open_endpoint(operations));
   LANYARD_RETURN_IF_ERROR(fabric->name_endpoint());
@@ -78,7 +65,7 @@ Result<std::unique_ptr<Fabric>> Fabric::open(const Provider& provider, const std
 namespace {
 
 // All that the provider offers of what the driver needs.
-Result<Info> find_cards(const Library& library, const Provider& provider, uint64_t more_capabilities) {
+Result<Info> find_cards(const Library& library, uint64_t more_capabilities) {
   const FreeInfo free_info{library.freeinfo};
   Info hints(library.dupinfo(nullptr), free_info);
   if (hints == nullptr)
@@ -92,27 +79,26 @@ Result<Info> find_cards(const Library& library, const Provider& provider, uint64
   if ((more_capabilities & FI_HMEM) != 0)
     hints->domain_attr->mr_mode |= FI_MR_HMEM;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;  // one thread drives at a time
-  hints->fabric_attr->prov_name = strdup(provider.name.c_str());
+  hints->fabric_attr->prov_name = strdup(kProvider);
   fi_info* list = nullptr;
   const int found = library.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &list);
   if (found == 0 && list != nullptr)
     return Info(list, free_info);
   return Status(Code::kUnsupported,
-                "libfabric " + library.version() + " offers no provider \"" + provider.name +
-                    "\" here with remote writes, atomics and deferred work (fi_info -p " + provider.name +
+                "libfabric " + library.version() + " offers no provider \"" + kProvider +
+                    "\" here with remote writes, atomics and deferred work (fi_info -p " + kProvider +
                     " shows what it offers): " + ofi_status(found == 0 ? -FI_ENODATA : found, "fi_getinfo").message());
 }
 
 }  // namespace
 
 // Finds the card: by name, or the nearest.
-Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near, bool device_memory) {
-  Result<Info> all = find_cards(library_, provider_, device_memory ? FI_HMEM : 0);
+Status Fabric::choose(const std::string& wanted, std::optional<PciAddress> near, bool device_memory) {
+  Result<Info> all = find_cards(library_, device_memory ? FI_HMEM : 0);
   if (!all.ok() && device_memory)
-    all = find_cards(library_, provider_, 0);
+    all = find_cards(library_, 0);
   if (!all.ok())
     return all.status();
-  const std::string& wanted = domain.empty() && !near ? provider_.usual_domain : domain;
   const fi_info* best = wanted.empty() ? all.value().get() : nullptr;
   std::string known;
   for (const fi_info* info = all.value().get(); info != nullptr; info = info->next) {
@@ -123,7 +109,8 @@ Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near,
       best = info;
   }
   if (best == nullptr)
-    return {Code::kUnsupported, "provider \"" + provider_.name + "\" has no domain \"" + wanted + "\", but: " + known};
+    return {Code::kUnsupported,
+            std::string("provider \"") + kProvider + "\" has no domain \"" + wanted + "\", but: " + known};
   // Without a topology every card is as near as any other.
   if (wanted.empty() && best->next != nullptr)
     if (const Result<Locality> locality = Locality::load(); locality.ok())
@@ -133,11 +120,11 @@ Status Fabric::choose(const std::string& domain, std::optional<PciAddress> near,
   return info_ == nullptr ? Status(Code::kExhausted, "no memory for libfabric's info") : Status();
 }
 
-Result<std::vector<std::string>> describe_cards(const Provider& provider) {
+Result<std::vector<std::string>> describe_cards() {
   const Result<Library> library = Library::load();
   if (!library.ok())
     return library.status();
-  const Result<Info> all = find_cards(library.value(), provider, 0);
+  const Result<Info> all = find_cards(library.value(), 0);
   if (!all.ok())
     return all.status();
   const Result<Locality> locality = Locality::load();
@@ -204,8 +191,6 @@ Status Fabric::name_endpoint() {
   AddressHead head;
   head.format = info_->addr_format;
   head.bytes = static_cast<uint32_t>(bytes);
-  if (domain_name(*info_) == "lo")
-    head.host = this_host();
   address_.bytes.resize(sizeof head + bytes);
   std::memcpy(address_.bytes.data(), &head, sizeof head);
   std::memcpy(address_.bytes.data() + sizeof head, name, bytes);
@@ -237,11 +222,7 @@ Status Fabric::set_peers(std::span<const nic::Address> peers) {
     if (!head.ok())
       return head.status();
     if (head.value().format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
-      return {Code::kInvalidArgument, "a peer's address is of another provider or address family"};
-    if (head.value().host != 0 && head.value().host != this_host())
-      return {Code::kInvalidArgument,
-              "the ranks are on several hosts, but one uses the loopback interface: set "
-              "LANYARD_OFI_DOMAIN"};
+      return {Code::kInvalidArgument, "a peer's address is of another address format"};
     names.insert(names.end(), peer.bytes.begin() + sizeof(AddressHead), peer.bytes.end());
   }
   std::vector<fi_addr_t> inserted(peers.size(), FI_ADDR_NOTAVAIL);

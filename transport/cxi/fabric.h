@@ -16,7 +16,6 @@
 #include "transport/cxi/fid.h"
 #include "transport/cxi/library.h"
 #include "transport/cxi/locality.h"
-#include "transport/cxi/provider.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::ofi {
@@ -27,24 +26,25 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
-// The provider's cards that the driver could run on, a line each: "cxi0 at 0000:41:00.0, NUMA node 0, cores 0-15 (8 of
+// The only provider that the driver runs on: HPE's, or the simulated one of that name.
+inline constexpr const char* kProvider = "cxi";
+
+// The cards that the driver could run on, a line each: "cxi0 at 0000:41:00.0, NUMA node 0, cores 0-15 (8 of
 // this process's)". Errors as Fabric::open().
-Result<std::vector<std::string>> describe_cards(const Provider& provider);
+Result<std::vector<std::string>> describe_cards();
 
 // Not to be moved once opened. Threads: one caller at a time, but for address().
 class Fabric {
  public:
-  // Opens the provider's domain of that name; where it is empty, the provider's usual one or the
-  // one nearest to this thread. `operations` is how many can be under way at once. kUnsupported
-  // says what is missing, and which domains there are.
+  // Opens the domain of that name; where it is empty, the one nearest to this thread. `operations` is how many can be
+  // under way at once. kUnsupported says what is missing, and which domains there are.
   // Where `near` is given, the nearest is the one nearest to that device. `device_memory`: asks for regions of GPU
   // memory; takes a card that cannot have any where there is no other.
   // `library`: libfabric, where it is not the one that is installed.
-  static Result<std::unique_ptr<Fabric>> open(const Provider& provider, const std::string& domain, size_t operations,
+  static Result<std::unique_ptr<Fabric>> open(const std::string& domain, size_t operations,
                                               std::optional<PciAddress> near = {}, bool device_memory = false,
                                               const std::optional<Library>& library = {});
 
-  const Provider& provider() const { return provider_; }
   const fi_info& info() const { return *info_; }
   std::string version() const { return library_.version(); }
   fid_domain* domain() const { return domain_.get(); }
@@ -64,13 +64,12 @@ class Fabric {
   fi_addr_t peer(uint32_t rank) const { return peers_[rank]; }
 
  private:
-  Fabric(Library library, const Provider& provider) : library_(library), provider_(provider) {}
+  explicit Fabric(Library library) : library_(library) {}
   Status choose(const std::string& domain, std::optional<PciAddress> near, bool device_memory);
   Status open_endpoint(size_t operations);
   Status name_endpoint();
 
   const Library library_;
-  const Provider provider_;
   Info info_;
   // In the order in which one stands on the other; they go in the opposite one.
   Fid<fid_fabric> fabric_;

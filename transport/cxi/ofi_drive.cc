@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "transport/base/check.h"
 #include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/ofi_status.h"
 #include "transport/nic/descriptor.h"
@@ -23,7 +22,7 @@ using std::chrono::steady_clock;
 namespace {
 
 // How often the NIC's own thread looks while something happens, and when nothing has happened for
-// kWarmFor. It has little to do: the device and the provider's threads work without it.
+// kWarmFor. It has little to do: the card works without it.
 constexpr microseconds kWarmNap{50};
 constexpr milliseconds kColdNap{1};
 constexpr milliseconds kWarmFor{100};
@@ -50,7 +49,6 @@ size_t OfiNic::drive() {
     size_t done = run_commands();
     done += hand_over();
     done += read_completions();
-    done += release_ended();
     steps += done;
     if (done == 0)
       break;
@@ -120,7 +118,7 @@ size_t OfiNic::hand_over() {
   size_t kept = 0;
   no_entries_ = false;
   for (Work* work : held_) {
-    if (work->state == Work::State::kHeld && try_to_give(*work)) {
+    if (work->state == Work::State::kHeld && give(*work)) {
       ++steps;
       continue;
     }
@@ -157,27 +155,13 @@ size_t OfiNic::read_completions() {
       if (fi_cq_readerr(fabric_->completions(), &error.entry, 0) <= 0)
         return steps;
       const int err = error.entry.err;
-      const bool gone = is_unreachable(err) || (fabric_->provider().io_error_means_gone && is_io_error(err));
       if (error.entry.op_context != nullptr)
-        fail(Work::use_of(error.entry.op_context), completion_code(err), gone);
+        fail(Work::use_of(error.entry.op_context), completion_code(err), is_unreachable(err));
       ++steps;
     } else {
       return steps;
     }
   }
-}
-
-// What the provider has said by Work::end().
-size_t OfiNic::release_ended() {
-  if (ended_.load(std::memory_order_relaxed) == nullptr)
-    return 0;
-  size_t count = 0;
-  for (Work* work = ended_.exchange(nullptr, std::memory_order_acquire); work != nullptr; ++count) {
-    Work& ended = *work;
-    work = ended.next_free;
-    release(ended);
-  }
-  return count;
 }
 
 // The completion queue says that it has succeeded. Deferred work has been counted by the provider.
@@ -207,10 +191,9 @@ void OfiNic::fail(Work& work, Code code, bool unreachable) {
   remember_failure({.context = work.op.context,
                     .code = code,
                     .peer = work.op.remote.peer});  // first: what the count fires must find it
-  const bool given = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
-  const bool counted = given && fabric_->provider().reports_deferred_work;
+  const bool counted = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
   if (OfiCounter* completion = completion_of(work.op); completion != nullptr && !counted)
-    completion->fail();
+    completion->add_error(1);
   release(work);
 }
 

@@ -57,10 +57,10 @@ Result<std::byte*> registers_of(fid_cntr* counter) {
 }
 
 // In a thread that is deaf to the application's signals, and so are those that the provider starts.
-Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, const Provider& provider, size_t operations,
+Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, size_t operations,
                                             std::optional<PciAddress> near) {
   const auto open = [&] {
-    return Fabric::open(provider, options.domain, operations, near, options.device_memory != nullptr, options.library);
+    return Fabric::open(options.domain, operations, near, options.device_memory != nullptr, options.library);
   };
   if (!options.own_thread)
     return open();
@@ -77,9 +77,6 @@ Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, const Pro
 // ---- Opening and closing
 
 Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
-  const Result<Provider> provider = Provider::by_name(options.provider);
-  if (!provider.ok())
-    return provider.status();
   std::optional<PciAddress> near;
   if (!options.near_pci.empty()) {
     const Result<PciAddress> address = PciAddress::parse(options.near_pci);
@@ -91,7 +88,7 @@ Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
     if (const Result<MemoryKind> kind = MemoryKind::of_device(*options.device_memory, 0); !kind.ok())
       return kind.status();
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
-  Result<std::unique_ptr<Fabric>> fabric = open_fabric(options, provider.value(), most + options.max_issued, near);
+  Result<std::unique_ptr<Fabric>> fabric = open_fabric(options, most + options.max_issued, near);
   if (!fabric.ok())
     return fabric.status();
   const uint32_t queried = fabric.value()->queried_depth();
@@ -105,7 +102,6 @@ OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32
     : fabric_(std::move(fabric)),
       device_memory_(options.device_memory),
       own_thread_(options.own_thread),
-      keys_(std::min(fabric_->provider().key_bytes, fabric_->info().domain_attr->mr_key_size)),
       work_count_(depth + options.max_issued),
       works_(std::make_unique<Work[]>(work_count_)),
       failure_log_(kKeptFailures),
@@ -128,8 +124,7 @@ OfiNic::OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32
 
 void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   const fi_info& info = fabric_->info();
-  const Provider& provider = fabric_->provider();
-  caps_.name = "ofi/" + provider.name;
+  caps_.name = std::string("ofi/") + kProvider;
   caps_.provider = "libfabric " + fabric_->version() + ", domain " + info.domain_attr->name;
   caps_.deferred_depth = depth;
   // cntr_cnt and mr_cnt are what the providers think best, not what there is: 16 and 100 on
@@ -137,18 +132,18 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.max_counters = options.max_counters;
   caps_.max_regions = options.max_regions;
   caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
-  caps_.card_thresholds = provider.wide_counters ? kMaxSuccess : OfiCounter::kReach;
   caps_.doorbell_host_call = true;
-  // The sockets provider deadlocks where a counter adds to the one that fired it, and the CXI
-  // provider's deferred set leaves failures as they are.
+  // The provider's deferred set leaves failures as they are.
   caps_.deferred_counter_ops = false;
-  caps_.flush = provider.flush;
+  caps_.flush = true;
   caps_.device_memory = options.device_memory != nullptr && fabric_->takes_device_memory();
-  caps_.fenced_deregistration = provider.fenced_deregistration;
-  caps_.target_count_means_visible = provider.counts_mean_visible;
-  caps_.counters_count_both = provider.counters_count_both && options.counts_both;
-  // A card that counts failures itself fires their chains before anybody has read of them.
-  caps_.failures_lag = provider.reports_deferred_work;
+  // No documentation promises it of Slingshot.
+  caps_.target_count_means_visible = false;
+  // fi_endpoint(3) and fi_mr(3) let any counter be bound to each kind of event, and fi_cntr(3) has one count sends and
+  // receives. The provider gives both to the same counting event of the card (cxip_mr_bind, cxip_cntr).
+  caps_.counters_count_both = options.counts_both;
+  // The card counts failures itself, and fires their chains before anybody has read of them.
+  caps_.failures_lag = true;
 }
 
 Status OfiNic::start() {
@@ -157,7 +152,7 @@ Status OfiNic::start() {
     return probe.status();
   caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
   for (uint32_t i = 0; i < work_count_; ++i)
-    works_[i].prepare(*fabric_, ended_);
+    works_[i].prepare(*fabric_);
   if (!own_thread_)
     return {};
   Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
@@ -171,13 +166,10 @@ OfiNic::~OfiNic() {
   stopping_.store(true);
   if (owner_.joinable())
     owner_.join();
-  if (caps_.flush)
-    (void)flush();
-  // No provider may come across what is closed below. Regions bound to the endpoint must go before
-  // it.
-  if ((fabric_->info().domain_attr->mr_mode & FI_MR_ENDPOINT) != 0)
-    for (OfiRegion& region : regions_)
-      region.close();
+  (void)flush();
+  // Regions are bound to the endpoint and must go before it.
+  for (OfiRegion& region : regions_)
+    region.close();
   fabric_->close_endpoint();
 }
 
@@ -200,8 +192,7 @@ Result<CounterId> OfiNic::open_counter() {
   if (free_counters_.empty())
     return Status(Code::kExhausted, "all " + std::to_string(caps_.max_counters) + " counters are open");
   const CounterId id{free_counters_.back()};
-  if (const Status status = counters_[id.value].open(fabric_->domain(), fabric_->provider().wide_counters);
-      !status.ok())
+  if (const Status status = counters_[id.value].open(fabric_->domain()); !status.ok())
     return not_opened(status);
   free_counters_.pop_back();
   return id;
@@ -349,8 +340,8 @@ Result<MemoryKind> OfiNic::kind_of(const void* base, uint64_t bytes) const {
   if (!caps_.device_memory)
     return Status(Code::kUnsupported,
                   "the buffer is memory of " + std::string(device_memory_->kind()) + " device " +
-                      std::to_string(device.value()) + ", but provider \"" + fabric_->provider().name +
-                      "\" of libfabric " + fabric_->version() +
+                      std::to_string(device.value()) + ", but provider \"" + kProvider + "\" of libfabric " +
+                      fabric_->version() +
                       " takes none here (no FI_HMEM): use a buffer in host memory, or a libfabric built for that GPU");
   return MemoryKind::of_device(*device_memory_, device.value());
 }
@@ -419,8 +410,6 @@ std::optional<nic::FailureRecord> OfiNic::take_failure() {
 }
 
 bool OfiNic::confirms(std::span<const nic::ContextStarts> starts) {
-  if (!caps_.failures_lag)
-    return true;
   Driving driving(*this);
   return std::none_of(works_.get(), works_.get() + work_count_, [&](const Work& work) {
     return work.state != Work::State::kFree && std::any_of(starts.begin(), starts.end(), [&](const auto& asked) {

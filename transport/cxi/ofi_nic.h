@@ -1,10 +1,9 @@
-// OfiNic: the triggered NIC over libfabric's deferred work (fi_trigger(3)): Slingshot through the
-// CXI provider, and the sockets provider, which needs no card.
+// OfiNic: the triggered NIC over the deferred work (fi_trigger(3)) of libfabric's CXI provider: Slingshot, or the
+// simulated provider of nicsim/fi.
 //
-// The card or the provider's own threads carry transfers on; the host's part is small and done by
-// whoever drives, one thread at a time: handing over what was posted, taking completions off the
-// queue (without which the CXI provider stops taking work), counting what was issued, and telling
-// of failures. A thread inside progress() drives; the NIC's own thread does when nobody attends. No
+// The card carries transfers on. The host's part is small: it hands over what was posted, takes completions off the
+// queue (without which the provider stops taking work), counts what was issued, and tells of failures. Whoever drives
+// does it, one thread at a time. A thread inside progress() drives; the NIC's own thread does when nobody attends. No
 // NIC wakes it: it looks every so often, less often when nothing happens.
 //
 // A listener is called by whoever drives and finds that its counter has moved; nobody looks more often than the NIC's
@@ -41,9 +40,8 @@
 namespace lanyard::ofi {
 
 struct OfiOptions {
-  std::string provider = "cxi";  // see Provider::by_name
-  std::string domain = {};       // empty: the provider's usual one, or the nearest
-  std::string near_pci = {};     // to what, as in "0000:c1:00.0": a GPU; empty: to this thread's cores
+  std::string domain = {};    // empty: the nearest
+  std::string near_pci = {};  // to what, as in "0000:c1:00.0": a GPU; empty: to this thread's cores
   // Tells GPU memory from the host's and outlives the NIC. Without it all memory is taken for the host's.
   const DeviceMemory* device_memory = nullptr;
   uint32_t deferred_depth = 0;   // entries used at most; 0: as many as the provider says
@@ -155,13 +153,11 @@ class OfiNic final : public nic::Nic {
     });
   }
   size_t read_completions() LANYARD_REQUIRES(right_);
-  size_t release_ended() LANYARD_REQUIRES(right_);
   size_t hand_over() LANYARD_REQUIRES(right_);
   template <typename Each>
   void accept(std::span<const Each> batch) LANYARD_REQUIRES(right_);
   Code offer(Work& work) LANYARD_REQUIRES(right_);
   bool give(Work& work) LANYARD_REQUIRES(right_);
-  bool try_to_give(Work& work) LANYARD_REQUIRES(right_);
   bool run_or_keep(Work& work, Code code) LANYARD_REQUIRES(right_);
   Code run_at_once(Work& work) LANYARD_REQUIRES(right_);
   Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold) LANYARD_REQUIRES(right_);
@@ -208,7 +204,6 @@ class OfiNic final : public nic::Nic {
   Work* free_work_ LANYARD_GUARDED_BY(right_) = nullptr;
   std::vector<Work*> held_ LANYARD_GUARDED_BY(right_);  // by age, lower thresholds of one look first
   uint32_t looked_at_ LANYARD_GUARDED_BY(right_) = 0;   // work, when what is free was last looked for
-  std::atomic<Work*> ended_{nullptr};                   // deferred work that the provider does not report, by next_free
   bool no_entries_ LANYARD_GUARDED_BY(right_) = false;  // the provider has said so in this round of offers
   uint32_t unread_ LANYARD_GUARDED_BY(right_) = 0;      // entries posted since the completions were read last
   nic::FailureLog failure_log_ LANYARD_GUARDED_BY(right_);

@@ -177,12 +177,7 @@ Code OfiNic::offer(Work& work) {
     return work.start(*fabric_);
   if (no_entries_)
     return Code::kAgain;
-  const OfiCounter& trigger = counters_[work.trigger.value];
-  const bool waits_there = trigger.waits_in_provider(work.threshold);
-  // Else the provider's counter does not reach so far.
-  if (!waits_there && !is_due(work))
-    return Code::kAgain;
-  const Code code = work.post(*fabric_, trigger.fid(), waits_there ? work.threshold : 0);
+  const Code code = work.post(*fabric_, counters_[work.trigger.value].fid(), work.threshold);
   if (code == Code::kAgain)
     no_entries_ = true;  // nor for the next one that is tried now
   return code;
@@ -191,7 +186,7 @@ Code OfiNic::offer(Work& work) {
 // Other processes may hold the card's entries for as long as they like, even until this very operation has been done:
 // what is due needs none.
 Code OfiNic::run_at_once(Work& work) {
-  if (!fabric_->provider().reports_deferred_work || !is_due(work))
+  if (!is_due(work))
     return Code::kAgain;
   const Code code = work.start(*fabric_);
   work.at_once = code == Code::kOk;
@@ -206,8 +201,6 @@ bool OfiNic::give(Work& work) {
   work.state = Work::State::kWaiting;
   return true;
 }
-
-bool OfiNic::try_to_give(Work& work) { return give(work); }
 
 // What the provider has not taken.
 bool OfiNic::run_or_keep(Work& work, Code code) {
@@ -385,8 +378,6 @@ Status OfiNic::issue(const Op& op) {
 }
 
 Status OfiNic::flush() {
-  if (!caps_.flush)
-    return {Code::kUnsupported, "the provider cannot cancel deferred work"};
   Driving driving(*this);
   for (Work* work : held_)
     if (work->deferred())

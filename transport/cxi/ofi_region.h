@@ -18,26 +18,22 @@
 
 namespace lanyard::ofi {
 
-// Keys are the driver's own, so none is ever given twice (N8). The low bits of one say
-//   bit 0        0: the region's memory; 1: the word beside it that stands for writes of no bytes
-//   bits 1, 2    01: the memory does not begin at a multiple of 8, so that atomics into it are
-//   wrong;
-//                the complement of a key, for one, says nothing of the kind
+// Keys are the driver's own, so none is ever given twice (N8). They have 4 bytes, as the CXI provider wants them.
+// Bits 0 and 1 are 01 where the memory does not begin at a multiple of 8, so that atomics into it are wrong. The
+// complement of a key, for one, does not say so.
 class KeyMaker {
  public:
-  // Keys of so many bytes. Where there is room, those of different NICs differ.
-  explicit KeyMaker(size_t key_bytes);
+  // `given`: the number of the last key. The first keys are left out: the CXI provider makes "optimized" regions of
+  // client keys below 100, which are few and have neither events nor a fence.
+  explicit KeyMaker(uint32_t given = 128) : generation_(given) {}
 
   // kExhausted once all have been given; a second use would let what is late into memory that is not its own.
   Result<nic::RemoteKey> next(const void* base);
-  static nic::RemoteKey beside(nic::RemoteKey key) { return {key.value | 1}; }
   // Whether atomics under this key are misaligned wherever their offset is aligned.
-  static bool misaligned(nic::RemoteKey key) { return (key.value >> 1 & 3) == 1; }
+  static bool misaligned(nic::RemoteKey key) { return (key.value & 3) == 1; }
 
  private:
-  uint64_t salt_ = 0;
-  uint64_t generation_;  // given last
-  uint64_t limit_;
+  uint32_t generation_;  // of the last key
 };
 
 // Whose memory it is, as libfabric wants to know it (fi_mr(3)).
@@ -78,16 +74,11 @@ class OfiRegion {
   uint32_t uses = 0;
 
  private:
-  static Result<Fid<fid_mr>> enroll(const Fabric& fabric, const MemoryRange& memory, uint64_t key,
-                                    const OfiCounter* remote_write);
-
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
   nic::RemoteKey key_;
   OfiCounter* remote_write_ = nullptr;
   Fid<fid_mr> memory_;
-  Fid<fid_mr> beside_;
-  uint64_t word_ = 0;  // what lies beside
   std::atomic<bool> open_{false};
 };
 

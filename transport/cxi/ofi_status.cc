@@ -58,8 +58,6 @@ Code completion_code(int err) {
   return code == Code::kAgain ? Code::kFailed : code;
 }
 
-bool is_io_error(int err) { return err == FI_EIO; }
-
 // Not a time-out, which a slow peer has too.
 bool is_unreachable(int err) {
   switch (err) {

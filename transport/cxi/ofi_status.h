@@ -23,7 +23,6 @@ Code completion_code(int err);
 
 // Whether such an `err` can only mean that the peer's process or card is not there.
 bool is_unreachable(int err);
-bool is_io_error(int err);
 
 }  // namespace lanyard::ofi
 

@@ -1,6 +1,5 @@
 #include "transport/cxi/work.h"
 
-#include "transport/cxi/ofi_region.h"
 #include "transport/cxi/ofi_status.h"
 #include "transport/nic/descriptor.h"
 
@@ -15,7 +14,7 @@ uint64_t flags_of(const nic::Op& op) {
 
 }  // namespace
 
-void Work::prepare(const Fabric& fabric, std::atomic<Work*>& ended) {
+void Work::prepare(const Fabric& fabric) {
   write_.ep = fabric.endpoint();
   write_.msg.msg_iov = &source_;
   write_.msg.iov_count = 1;
@@ -30,25 +29,10 @@ void Work::prepare(const Fabric& fabric, std::atomic<Work*>& ended) {
   atomic_.msg.rma_iov_count = 1;
   atomic_.msg.datatype = FI_UINT64;
   name_contexts();
-  if (fabric.provider().reports_deferred_work)
-    return;
-  static fi_ops_cntr operations{.size = sizeof operations,
-                                .read = {},
-                                .readerr = {},
-                                .add = end,
-                                .set = {},
-                                .wait = {},
-                                .adderr = {},
-                                .seterr = {}};
-  end_.fid.fclass = FI_CLASS_CNTR;
-  end_.ops = &operations;
-  end_.work = this;
-  ended_ = &ended;
 }
 
 void Work::describe(const Fabric& fabric, const nic::Op& op, std::byte* local, fid_cntr* completion) {
-  completion_ = completion;
-  use_->completion_cntr = ended_ != nullptr ? &end_ : completion;
+  use_->completion_cntr = completion;
   if (op.kind == nic::OpKind::kWrite)
     describe_write(fabric, op, local);
   else
@@ -58,10 +42,6 @@ void Work::describe(const Fabric& fabric, const nic::Op& op, std::byte* local, f
 void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local) {
   source_ = {local, op.bytes};
   target_ = {op.remote.offset, op.bytes, op.remote.key.value};
-  if (op.bytes == 0 && !fabric.provider().empty_writes) {
-    source_ = {&nothing_, sizeof nothing_};
-    target_ = {0, sizeof nothing_, KeyMaker::beside(op.remote.key).value};
-  }
   write_.msg.addr = fabric.peer(op.remote.peer);
   write_.flags = flags_of(op);
   use_->op_type = FI_OP_WRITE;
@@ -77,18 +57,6 @@ void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* l
   atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
   use_->op_type = FI_OP_ATOMIC;
   use_->op.atomic = &atomic_;
-}
-
-// Called by the provider, from any thread. It counts first: whoever finds it ended may close the counter.
-int Work::end(fid_cntr* counter, uint64_t) {
-  Work& work = *static_cast<End*>(counter)->work;
-  if (work.completion_ != nullptr)
-    (void)fi_cntr_add(work.completion_, 1);
-  std::atomic<Work*>& ended = *work.ended_;
-  work.next_free = ended.load(std::memory_order_relaxed);
-  while (!ended.compare_exchange_weak(work.next_free, &work, std::memory_order_release, std::memory_order_relaxed)) {
-  }
-  return 0;
 }
 
 Code Work::note(int64_t returned) {

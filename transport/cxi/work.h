@@ -9,7 +9,6 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_trigger.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,9 +28,8 @@ struct Prepared {
   uint32_t under_way = 0;  // that are not
 };
 
-// Some providers keep pointers to the descriptors until the operation is done, so a Work stays
-// where it is and as it is from post() or start() until the driver has seen its completion.
-// Threads: those of the driver, but for what the provider calls when the work has ended.
+// libfabric may keep pointers to the descriptors until the operation is done. So a Work stays where it is and as it is
+// from post() or start() until the driver has seen its completion. Threads: those of the driver.
 class Work {
  public:
   // What op_context points to: not the Work but one use of it, because a flush gives a Work back of which an event may
@@ -44,7 +42,7 @@ class Work {
   };
   enum class State : uint8_t {
     kFree,
-    kHeld,     // with the driver: not due, or the provider had no room
+    kHeld,     // with the driver: the provider had no room
     kDoomed,   // with the driver: the provider refuses it, so it fails when it is due
     kWaiting,  // with the provider, for its trigger or its completion
   };
@@ -61,9 +59,8 @@ class Work {
     return *static_cast<Use*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)));
   }
 
-  // Before anything else: fills in what is the same for every operation. Where the provider does not report deferred
-  // work, what has succeeded puts itself on the list `ended`, by next_free, once the provider looks at it no more.
-  void prepare(const Fabric& fabric, std::atomic<Work*>& ended);
+  // Before anything else: fills in what is the same for every operation.
+  void prepare(const Fabric& fabric);
 
   // Fills the rest of the descriptors in for `op`, whose local addresses are given, and which adds to `completion` (may
   // be null) when it is done. Requires a peer that exists.
@@ -87,12 +84,6 @@ class Work {
   // So many flushes in a row may give a Work up before its oldest event could be taken for another's.
   static constexpr size_t kUses = 4;
 
-  // What such a provider takes for the counter to add to when the work has succeeded; it asks nothing else of it.
-  struct End : fid_cntr {
-    Work* work = nullptr;
-  };
-  static int end(fid_cntr* counter, uint64_t value);
-
   Use uses_[kUses]{};
   Use* use_ = uses_;  // the current one
   bool found_unreachable_ = false;
@@ -102,10 +93,6 @@ class Work {
   fi_rma_iov target_{};
   fi_ioc operand_{};
   fi_rma_ioc atomic_target_{};
-  uint64_t nothing_ = 0;  // what is written for no bytes
-  fid_cntr* completion_ = nullptr;
-  End end_{};
-  std::atomic<Work*>* ended_ = nullptr;  // none: the provider reports
 
   Code note(int64_t returned);
   void name_contexts();
@@ -121,7 +108,7 @@ class Work {
   Code doom = Code::kFailed;  // kDoomed: why
   bool at_once = false;       // deferred, but run without an entry: there was none when it was due
   Prepared* home = nullptr;   // whose descriptors these are, and which holds what they name; else it does so itself
-  Work* next_free = nullptr;  // or the next that has ended
+  Work* next_free = nullptr;
   bool deferred() const { return trigger.valid(); }
 };
 

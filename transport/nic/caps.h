@@ -15,12 +15,11 @@ struct Caps {
   std::string name;      // implementation, for people: "sim/shm", "ofi/cxi"
   std::string provider;  // version or provider string, for people
 
-  uint32_t deferred_depth = 0;             // deferred-work entries, shared by every user of the NIC
-  uint32_t max_counters = 0;               // counters open at once
-  uint32_t max_regions = 0;                // regions registered at once
-  uint64_t max_message_bytes = 0;          // one write; longer messages are the caller's to cut
-  uint64_t card_thresholds = kMaxSuccess;  // entries with larger ones wait in the driver, not on the card
-  bool doorbell_mmio_add = false;          // see DoorbellKind
+  uint32_t deferred_depth = 0;     // deferred-work entries, shared by every user of the NIC
+  uint32_t max_counters = 0;       // counters open at once
+  uint32_t max_regions = 0;        // regions registered at once
+  uint64_t max_message_bytes = 0;  // one write; longer messages are the caller's to cut
+  bool doorbell_mmio_add = false;  // see DoorbellKind
   bool doorbell_atomic_add = false;
   bool doorbell_totals = false;  // kAtomicAdd's words may be stored to as well
   bool doorbell_host_call = false;
@@ -34,8 +33,6 @@ struct Caps {
   // One counter may be the completion counter of operations and count what lands in regions, too.
   bool counters_count_both = false;
   bool device_memory = false;  // regions may be GPU memory, for writes; atomics there are kUnsupported
-  // deregister_region() waits for messages that are landing. Where false, its caller makes sure that none is.
-  bool fenced_deregistration = true;
   bool watches_peers = false;  // N12 without an operation under way
   // What a failed operation's chain did may be visible before the failure counts (N13): ask confirms().
   bool failures_lag = false;

@@ -247,10 +247,9 @@ class Nic {
   // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound;
   // kInvalidArgument for device memory of more than one allocation.
   virtual Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) = 0;
-  // Returns when the NIC will touch the memory no more (but see caps().fenced_deregistration). A message that is
-  // landing is waited for, unless its sender stands still: then it fails. kInvalidState while a waiting entry or an
-  // operation of this NIC under way names it. kTimedOut where a process that stands still may be writing there by
-  // itself. kNotFound.
+  // Returns when the NIC will touch the memory no more. A message that is landing is waited for, unless its sender
+  // stands still: then it fails. kInvalidState while a waiting entry or an operation of this NIC under way names it.
+  // kTimedOut where a process that stands still may be writing there by itself. kNotFound.
   virtual Status deregister_region(RegionId region) = 0;
   virtual Result<RemoteKey> key(RegionId region) const = 0;
 

@@ -103,7 +103,7 @@ void judge_pairs(World& world) {
     else if (gone && !side.core->finds_out && side.core->peer_starts == UINT64_MAX)
       untold("was freed, and would not find out");
     // The driver may hear of a failure when its request is gone; and what is merged may wait for another member.
-    else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().has_driver() &&
+    else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().driver &&
              side.core->exchange == nullptr)
       untold("had failed when it was freed");
     else if (other.core != nullptr && other.number == side.core->matched_number && other.core->failures > 0)
@@ -225,7 +225,7 @@ uint32_t counters_held(const World& world, const Process& process) {
   return held;
 }
 
-// The driver keeps no counter or region that the provider has refused, or has closed.
+// The driver keeps no counter or region that libfabric has refused, or has closed.
 void judge_usage(World& world, const Process& process) {
   const nic::Usage told = process.driver->nic->usage(), open = process.driver->fabric.usage();
   if (told.counters != open.counters || told.regions != open.regions)
@@ -416,7 +416,7 @@ void judge_quiescence(World& world) {
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
     all_went_on = all_went_on && !world.process(rank).gave_up;
   // The driver cannot take back what waits for something that has failed.
-  if (world.options().has_driver())
+  if (world.options().driver)
     for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index)
       all_closes = all_closes && world.side(RequestName{index}).failed == 0;
   for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "transport/cxi/ofi_region.h"
-
 namespace lanyard::nicsim::oracle {
 
 namespace {
@@ -38,18 +36,12 @@ bool were_merged(const World& world, uint32_t request, uint32_t other, uint64_t 
          generation(world, request, world.side(RequestName{request}).number) == generation(world, other, number);
 }
 
-// Whether it is a word that stands for a message of no bytes, where a provider has no such writes.
-bool is_stand_in(const World& world, const Transit& transit) {
-  return world.options().provider == Provider::kSockets && transit.role == Transit::Role::kData &&
-         world.exchange().messages()[send_of(transit).message()].options.bytes == 0;
-}
-
 // Whether the packet goes where that region of that process is.
 bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::RegionId region) {
   const Result<nic::RemoteKey> key = world.process(rank).card().key(region);
   if (transit.to != rank || !key.ok())
     return false;
-  return transit.packet.key == (is_stand_in(world, transit) ? ofi::KeyMaker::beside(key.value()) : key.value()).value;
+  return transit.packet.key == key.value().value;
 }
 
 // Whether the program has freed the other side of the message without that iteration.
@@ -195,7 +187,7 @@ void check_read(World& world, const Transit& transit) {
   Side& side = world.side(transit.request);
   ++side.data_read;
   const RequestName request{transit.request};
-  if (side.checked && !was_released(world, transit) && !is_stand_in(world, transit) &&
+  if (side.checked && !was_released(world, transit) &&
       !is_content(transit.bytes.data(), transit.bytes.size(), transit.packet.offset, request.message(),
                   transit.iteration))
     broken(world, Finding::kIntegrity, transit, "reads a source that does not hold that content");
