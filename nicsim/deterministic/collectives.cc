@@ -10,8 +10,8 @@ namespace {
 class Collective {
  public:
   // `number` is that of the exchange.
-  Collective(Exchange& exchange, const CollectivesOptions& options, uint32_t number, uint32_t set = 0)
-      : exchange_(exchange),
+  Collective(Scenario& scenario, const CollectivesOptions& options, uint32_t number, uint32_t set = 0)
+      : scenario_(scenario),
         options_(options),
         number_(number),
         set_(set),
@@ -20,14 +20,14 @@ class Collective {
 
   void connect(uint32_t from, uint32_t to) {
     const MessageOptions message = {.bytes = options_.bytes,
-                                    .tag = static_cast<int>(exchange_.messages().size()),
+                                    .tag = static_cast<int>(scenario_.messages().size()),
                                     .send_gaps = options_.gaps,
                                     .receive_gaps = options_.gaps,
                                     .send_merged = number_,
                                     .receive_merged = number_,
                                     .send_set = set_,
                                     .receive_set = set_};
-    sent_[from].push_back(exchange_.message(from, to, message));
+    sent_[from].push_back(scenario_.message(from, to, message));
     received_[to].push_back(sent_[from].back());
   }
   void connect_all() {
@@ -37,7 +37,7 @@ class Collective {
           connect(from, to);
   }
   void run(uint32_t rank) {
-    HostProgram& host = exchange_.rank(rank);
+    HostProgram& host = scenario_.rank(rank);
     for (const MessageName message : sent_[rank])
       host.pack(message);
     host.start(requests(rank)).wait(requests(rank));
@@ -54,7 +54,7 @@ class Collective {
   }
 
  private:
-  Exchange& exchange_;
+  Scenario& scenario_;
   const CollectivesOptions& options_;
   const uint32_t number_;
   const uint32_t set_;
@@ -63,19 +63,19 @@ class Collective {
 
 }  // namespace
 
-Exchange make_collectives(const CollectivesOptions& options) {
-  Exchange exchange(options.ranks);
-  Collective first(exchange, options, 1, 1), second(exchange, options, 1, 2);
+Scenario make_collectives(const CollectivesOptions& options) {
+  Scenario scenario(options.ranks);
+  Collective first(scenario, options, 1, 1), second(scenario, options, 1, 2);
   first.connect_all();
   second.connect_all();
   const uint32_t last = options.ranks - 1;
-  Collective from_first(exchange, options, 2), from_last(exchange, options, 3);
+  Collective from_first(scenario, options, 2), from_last(scenario, options, 3);
   for (uint32_t to = 1; to < options.ranks; ++to)
     from_first.connect(0, to);
   for (uint32_t to = 0; to < last; ++to)
     from_last.connect(last, to);
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
-    HostProgram& host = exchange.rank(rank);
+    HostProgram& host = scenario.rank(rank);
     for (uint32_t i = 0; i < options.iterations; ++i) {
       for (Collective* each : {i % 2 == 0 ? &first : &second, &from_first, &from_last})
         each->run(rank);
@@ -87,7 +87,7 @@ Exchange make_collectives(const CollectivesOptions& options) {
         host.free(each->requests(rank));
     host.sync();
   }
-  return exchange;
+  return scenario;
 }
 
 }  // namespace lanyard::nicsim

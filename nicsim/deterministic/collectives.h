@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 
 namespace lanyard::nicsim {
 
@@ -22,7 +22,7 @@ struct CollectivesOptions {
 // from the last. A rank's messages of one collective are merged, be it a single one, and packed before its start.
 // That each process has every other's contribution of this iteration behind the wait is what the unpacking looks at; it
 // is also all that a barrier promises.
-Exchange make_collectives(const CollectivesOptions& options);
+Scenario make_collectives(const CollectivesOptions& options);
 
 }  // namespace lanyard::nicsim
 

@@ -52,7 +52,7 @@ bool host_commutes(const Process& process) {
     case Action::Kind::kPromise:
     case Action::Kind::kAwait:
     case Action::Kind::kWait: return true;
-    case Action::Kind::kStart: return process.lanes.size() == 1;
+    case Action::Kind::kStart: return process.streams.size() == 1;
     default: return false;
   }
 }
@@ -66,12 +66,12 @@ bool counting_commutes(const Process& process, uint32_t counter) { return !entri
 bool commutes_with_all(const World& world, uint32_t agent) {
   const Process& process = world.process(world.rank_of(agent));
   const StepKind kind = world.kind_of(agent);
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
     if (has_standing(world.process(rank)))
       return false;
   if (kind == StepKind::kHost)
     return host_commutes(process);
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
     if (frees_or_matches(world.process(rank)))
       return false;
   switch (kind) {
@@ -79,8 +79,8 @@ bool commutes_with_all(const World& world, uint32_t agent) {
     case StepKind::kPost: return is_met(process, process.nic.next_posting());
     case StepKind::kRing:
       return counting_commutes(process, world.counter_of(agent)) &&
-             std::all_of(process.lanes.begin(), process.lanes.end(),
-                         [](const auto& lane) { return lane->stream.empty(); });
+             std::all_of(process.streams.begin(), process.streams.end(),
+                         [](const auto& queued) { return queued->stream.empty(); });
     // Of the entries of a counter the oldest goes first.
     case StepKind::kFire: return !entries_may_come(process, world.counter_of(agent));
     case StepKind::kCount: {

@@ -291,7 +291,7 @@ Status check_program(const Config& config) {
 
 }  // namespace
 
-Exchange Config::exchange() const {
+Scenario Config::scenario() const {
   if (program != nullptr)
     return *program;
   if (!collectives)
@@ -312,10 +312,10 @@ Result<Config> Config::parse(const std::string& text) {
     const std::string word = text.substr(begin, end - begin);
     begin = end + 1;
     if (word.starts_with(kProgram)) {
-      Result<Exchange> program = Exchange::parse(word.substr(kProgram.size()));
+      Result<Scenario> program = Scenario::parse(word.substr(kProgram.size()));
       if (!program.ok())
         return program.status();
-      config.program = std::make_shared<const Exchange>(std::move(program.value()));
+      config.program = std::make_shared<const Scenario>(std::move(program.value()));
       continue;
     }
     const auto item = std::find_if(items().begin(), items().end(),
@@ -365,7 +365,7 @@ std::string Config::help() {
     name.resize(std::max(kColumn, name.size() + 1), ' ');
     text += "  " + name + item.meaning + "\n";
   }
-  return text + "  program=TEXT      in place of all items before 'age'. " + Exchange::help();
+  return text + "  program=TEXT      in place of all items before 'age'. " + Scenario::help();
 }
 
 }  // namespace lanyard::nicsim

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nicsim/deterministic/collectives.h"
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/status.h"
 
@@ -15,14 +15,14 @@ namespace lanyard::nicsim {
 struct Config {
   HaloOptions halo;
   bool collectives = false;                 // in place of the halo, with its ranks, iterations, bytes, sync, free, gaps
-  std::shared_ptr<const Exchange> program;  // in place of the halo, where there is one
+  std::shared_ptr<const Scenario> program;  // in place of the halo, where there is one
   WorldOptions world;
 
   // What is to be run.
-  Exchange exchange() const;
+  Scenario scenario() const;
 
   // Items are separated by commas, in any order, each at most once; help() lists them. What is not named is as in the
-  // structs. program=... (Exchange::parse()) stands in place of the halo's items.
+  // structs. program=... (Scenario::parse()) stands in place of the halo's items.
   // kInvalidArgument names the item.
   static Result<Config> parse(const std::string& text);
   // What parse() takes; only what differs from the structs, but for ranks, requests and iterations.

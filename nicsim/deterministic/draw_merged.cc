@@ -39,21 +39,21 @@ std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestN
   return calls.empty() ? std::nullopt : std::optional(calls);
 }
 
-std::vector<RequestName> members_of(const Exchange& exchange, const Action& action, uint32_t number) {
+std::vector<RequestName> members_of(const Scenario& scenario, const Action& action, uint32_t number) {
   std::vector<RequestName> members;
   for (const RequestName each : action.requests)
-    if (exchange.merged(each) == number)
+    if (scenario.merged(each) == number)
       members.push_back(each);
   return members;
 }
 
 // Of what is merged and freed by one call one member goes first, and the others cannot be started any more.
-void free_in_part(Exchange& exchange, Random& random, uint32_t rank, uint32_t number) {
-  std::vector<Action>& actions = exchange.rank(rank).actions();
+void free_in_part(Scenario& scenario, Random& random, uint32_t rank, uint32_t number) {
+  std::vector<Action>& actions = scenario.rank(rank).actions();
   for (size_t place = actions.size(); place-- > 0;) {
     if (actions[place].kind != Action::Kind::kFree)
       continue;
-    std::vector<RequestName> members = members_of(exchange, actions[place], number);
+    std::vector<RequestName> members = members_of(scenario, actions[place], number);
     if (members.size() < 2)
       continue;
     const RequestName first = members[random.below(static_cast<uint32_t>(members.size()))];
@@ -70,18 +70,18 @@ void free_in_part(Exchange& exchange, Random& random, uint32_t rank, uint32_t nu
 }
 
 // Before a call that has all members of an exchange one that has not, which is refused, and changes nothing.
-void call_in_part(Exchange& exchange, Random& random, uint32_t rank, uint32_t number) {
-  std::vector<Action>& actions = exchange.rank(rank).actions();
+void call_in_part(Scenario& scenario, Random& random, uint32_t rank, uint32_t number) {
+  std::vector<Action>& actions = scenario.rank(rank).actions();
   std::vector<size_t> calls;
   for (size_t i = 0; i < actions.size(); ++i)
     if ((actions[i].kind == Action::Kind::kStart || actions[i].kind == Action::Kind::kWait) && !actions[i].refused &&
-        members_of(exchange, actions[i], number).size() > 1)
+        members_of(scenario, actions[i], number).size() > 1)
       calls.push_back(i);
   if (calls.empty())
     return;
   const size_t place = calls[random.below(static_cast<uint32_t>(calls.size()))];
   Action part = actions[place];
-  const std::vector<RequestName> members = members_of(exchange, part, number);
+  const std::vector<RequestName> members = members_of(scenario, part, number);
   const uint32_t left_out = random.below(static_cast<uint32_t>(members.size()));
   std::erase(part.requests, members[left_out]);
   part.refused = true;
@@ -106,26 +106,26 @@ HaloOptions draw_two_sets(Random& random) {
   return halo;
 }
 
-void draw_parts(Exchange& exchange, Random& random, bool faulty) {
+void draw_parts(Scenario& scenario, Random& random, bool faulty) {
   if (random.percent(50))
     for (uint32_t alone = 1 + random.below(3); alone > 0; --alone)
-      exchange.part({random.below(static_cast<uint32_t>(2 * exchange.messages().size()))});
-  for (uint32_t rank = 0; rank < exchange.ranks() && !faulty; ++rank)
+      scenario.part({random.below(static_cast<uint32_t>(2 * scenario.messages().size()))});
+  for (uint32_t rank = 0; rank < scenario.ranks() && !faulty; ++rank)
     if (random.percent(30))
-      call_in_part(exchange, random, rank, 1);
+      call_in_part(scenario, random, rank, 1);
   // A rank that only sends, or only receives, has no others to free: as a program's text there is no such action.
-  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
-    std::erase_if(exchange.rank(rank).actions(),
+  for (uint32_t rank = 0; rank < scenario.ranks(); ++rank)
+    std::erase_if(scenario.rank(rank).actions(),
                   [](const Action& action) { return action.kind == Action::Kind::kFree && action.requests.empty(); });
 }
 
-void draw_merged(Exchange& exchange, Random& random, bool faulty) {
+void draw_merged(Scenario& scenario, Random& random, bool faulty) {
   constexpr uint32_t kMembers = 80;  // of those that could be: percent
   std::map<std::pair<uint32_t, std::vector<size_t>>, std::vector<RequestName>> alike;  // by rank and calls
-  for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * scenario.messages().size(); ++index) {
     const RequestName request{index};
-    const uint32_t rank = exchange.rank_of(request);
-    if (auto calls = calls_of(exchange.program(rank), request))
+    const uint32_t rank = scenario.rank_of(request);
+    if (auto calls = calls_of(scenario.program(rank), request))
       alike[{rank, std::move(*calls)}].push_back(request);
   }
   uint32_t number = 0;
@@ -133,11 +133,11 @@ void draw_merged(Exchange& exchange, Random& random, bool faulty) {
     ++number;
     for (const RequestName request : requests)
       if (random.below(100) < kMembers)
-        exchange.merge(request, number);
+        scenario.merge(request, number);
     if (!faulty && random.percent(30))
-      free_in_part(exchange, random, calls.first, number);
+      free_in_part(scenario, random, calls.first, number);
     if (!faulty && random.percent(30))
-      call_in_part(exchange, random, calls.first, number);
+      call_in_part(scenario, random, calls.first, number);
   }
 }
 

@@ -28,8 +28,8 @@ uint64_t length_of(World& world) {
 
 }  // namespace
 
-Fuzzer::Fuzzer(const Exchange& exchange, const WorldOptions& options, std::vector<SchedulerKind> schedulers)
-    : world_(exchange, options), kinds_(std::move(schedulers)), steps_(length_of(world_)) {
+Fuzzer::Fuzzer(const Scenario& scenario, const WorldOptions& options, std::vector<SchedulerKind> schedulers)
+    : world_(scenario, options), kinds_(std::move(schedulers)), steps_(length_of(world_)) {
   if (kinds_.empty())
     for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind)
       kinds_.push_back(static_cast<SchedulerKind>(kind));
@@ -80,9 +80,9 @@ bool Fuzzer::repeats(uint64_t seed) {
   return world_.trace_hash() == hash && world_.steps() == steps;
 }
 
-Verdict fuzz(const Exchange& exchange, const FuzzOptions& options) {
-  LANYARD_CHECK(exchange.validate().ok(), exchange.validate().message().c_str());
-  Fuzzer fuzzer(exchange, options.world, options.schedulers);
+Verdict fuzz(const Scenario& scenario, const FuzzOptions& options) {
+  LANYARD_CHECK(scenario.validate().ok(), scenario.validate().message().c_str());
+  Fuzzer fuzzer(scenario, options.world, options.schedulers);
   Verdict verdict;
   const auto begin = std::chrono::steady_clock::now();
   for (; verdict.schedules < options.schedules && verdict.ok(); ++verdict.schedules) {

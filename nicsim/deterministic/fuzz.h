@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/world.h"
@@ -35,7 +35,7 @@ struct Verdict {
 
 // Runs schedules until one finds something or there are enough. Every schedule in 64 is run twice, and both runs must
 // be the same. `exchange` must be valid. Blocks; uses the calling thread alone.
-Verdict fuzz(const Exchange& exchange, const FuzzOptions& options);
+Verdict fuzz(const Scenario& scenario, const FuzzOptions& options);
 
 // One world with its schedulers, for those who fuzz many in turn.
 //
@@ -47,7 +47,7 @@ class Fuzzer {
   static constexpr uint64_t kBranches = 4;
 
   // `exchange` is valid and outlives it.
-  Fuzzer(const Exchange& exchange, const WorldOptions& options, std::vector<SchedulerKind> schedulers);
+  Fuzzer(const Scenario& scenario, const WorldOptions& options, std::vector<SchedulerKind> schedulers);
   // The schedule that follows from the seed, run once. The report is the world's: valid until the next run.
   const Report& run(uint64_t seed);
   // The same again: its schedule, and whether the run was the same as the last.

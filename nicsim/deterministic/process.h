@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nicsim/deterministic/card_mail.h"
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/oracles/shadow_nic.h"
 #include "nicsim/deterministic/step_fabric.h"
 #include "nicsim/deterministic/step_nic.h"
@@ -57,7 +57,7 @@ class Mailbox final : public core::Courier {
 
 struct Process {
   // A stream with its queue.
-  struct Lane {
+  struct QueuedStream {
     StepStream stream;
     std::unique_ptr<core::Queue> queue;
   };
@@ -121,10 +121,10 @@ struct Process {
   ShadowNic shadow;
   std::vector<uint32_t> ring_values;  // what one ring of a counter adds to it
   std::vector<bool> cut_off;          // by rank: something that its control channel wrote there has failed
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<QueuedStream>> streams;
   std::vector<uint32_t> requests;                // RequestName::index by the core's number for it, less 1
   std::vector<core::WordPool::Word> done_words;  // likewise, of freed ones too
-  std::vector<nic::RemoteKey> counted_words;     // likewise: Exchange::counted_done of the core's exchange
+  std::vector<nic::RemoteKey> counted_words;     // likewise: Scenario::counted_done of the core's exchange
 
   bool killed = false;  // none of its agents will go again; its memory is nobody's
   size_t next_action = 0;

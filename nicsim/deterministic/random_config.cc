@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nicsim/deterministic/draw_merged.h"
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/random.h"
 #include "nicsim/deterministic/random_messages.h"
 #include "nicsim/deterministic/random_program.h"
@@ -17,9 +17,9 @@ namespace lanyard::nicsim {
 namespace {
 
 // Entries that every rank's requests need for one start of each.
-uint32_t entries_of(const Exchange& exchange, const WorldOptions& world) {
-  std::vector<uint64_t> entries(exchange.ranks());
-  for (const Exchange::Message& message : exchange.messages()) {
+uint32_t entries_of(const Scenario& scenario, const WorldOptions& world) {
+  std::vector<uint64_t> entries(scenario.ranks());
+  for (const Scenario::Message& message : scenario.messages()) {
     const uint64_t pieces = core::pieces_of(message.options.bytes, world.longest(message.from, message.to));
     entries[message.from] += 2 + pieces;
     entries[message.to] += 2;
@@ -33,24 +33,24 @@ Config draw(uint64_t seed) {
   Config config;
   config.world = draw_world(random);
   const bool faulty = is_faulty(config.world);
-  Exchange exchange(random.one_of({1u, 2u, 2u, 2u, 2u, 2u, 3u, 3u, 4u}));
+  Scenario scenario(random.one_of({1u, 2u, 2u, 2u, 2u, 2u, 3u, 3u, 4u}));
   const bool stands = random.percent(25);
-  RandomMessages messages(random, exchange.ranks(), stands);
-  messages.draw(exchange, config.world);
+  RandomMessages messages(random, scenario.ranks(), stands);
+  messages.draw(scenario, config.world);
   const uint32_t epochs = 1 + random.below(kMostEpochs);
   messages.draw_lives(epochs, faulty);
-  messages.draw_short(exchange);
+  messages.draw_short(scenario);
   // Without overflow, where no queue keeps entries of a request that has gone to another, so many are enough.
   const bool tight = !config.world.overflow && !faulty && !stands && random.percent(60);
-  RandomProgram program(random, messages, exchange, faulty, !tight);
+  RandomProgram program(random, messages, scenario, faulty, !tight);
   program.begin();
-  messages.draw_idle(exchange, epochs, faulty);
+  messages.draw_idle(scenario, epochs, faulty);
   if (tight)
-    config.world.depth = entries_of(exchange, config.world);
+    config.world.depth = entries_of(scenario, config.world);
   for (uint32_t epoch = 0; epoch < epochs; ++epoch)
     program.append_epoch(epoch);
   program.finish();
-  config.program = std::make_shared<const Exchange>(std::move(exchange));
+  config.program = std::make_shared<const Scenario>(std::move(scenario));
   draw_carriers(random, config.world, stands);
   return config;
 }
@@ -65,9 +65,9 @@ Config random_config(uint64_t seed) {
   Config config = draw(seed);
   config.world.late_events = config.world.driver && Random(seed ^ kLate).percent(30);
   if (Random random(seed ^ kSets); random.below(100) < kTwoSets) {
-    Exchange sets = make_halo(draw_two_sets(random));
+    Scenario sets = make_halo(draw_two_sets(random));
     draw_parts(sets, random, is_faulty(config.world));
-    config.program = std::make_shared<const Exchange>(std::move(sets));
+    config.program = std::make_shared<const Scenario>(std::move(sets));
     if (!config.world.overflow && config.world.depth > 0)
       config.world.depth = entries_of(*config.program, config.world);
     return config;
@@ -75,9 +75,9 @@ Config random_config(uint64_t seed) {
   Random random(seed ^ kAnother);
   if (random.below(100) >= kMerges)
     return config;
-  Exchange merged = *config.program;
+  Scenario merged = *config.program;
   draw_merged(merged, random, is_faulty(config.world));
-  config.program = std::make_shared<const Exchange>(std::move(merged));
+  config.program = std::make_shared<const Scenario>(std::move(merged));
   return config;
 }
 

@@ -12,10 +12,10 @@ constexpr uint32_t kMany = 9, kManyMore = 4;
 // Of ready pairs that may be started by graphs and kernels, where a program has such: percent.
 constexpr uint32_t kStandingReady = 50;
 
-bool has_wildcards(const Exchange& exchange) {
-  const auto& messages = exchange.messages();
+bool has_wildcards(const Scenario& scenario) {
+  const auto& messages = scenario.messages();
   return std::any_of(messages.begin(), messages.end(),
-                     [](const Exchange::Message& each) { return each.options.any_source || each.options.any_tag; });
+                     [](const Scenario::Message& each) { return each.options.any_source || each.options.any_tag; });
 }
 
 }  // namespace
@@ -62,15 +62,15 @@ void RandomMessages::draw_wildcards(const std::vector<std::pair<uint32_t, uint32
   }
 }
 
-void RandomMessages::draw(Exchange& exchange, const WorldOptions& world) {
+void RandomMessages::draw(Scenario& scenario, const WorldOptions& world) {
   const bool many = random_.percent(3);
   const uint32_t count = many ? kMany + random_.below(kManyMore) : 1 + random_.below(kMostMessages);
   std::vector<std::pair<uint32_t, uint32_t>> ends;
   std::vector<MessageOptions> all;
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t from = random_.below(exchange.ranks());
+    const uint32_t from = random_.below(scenario.ranks());
     const uint32_t to =
-        random_.percent(10) ? from : (from + 1 + random_.below(std::max(exchange.ranks(), 2u) - 1)) % exchange.ranks();
+        random_.percent(10) ? from : (from + 1 + random_.below(std::max(scenario.ranks(), 2u) - 1)) % scenario.ranks();
     ends.push_back(many && i > 0 ? ends.front() : std::pair(from, to));
     all.push_back({.bytes = draw_bytes(world),
                    .tag = many || random_.percent(25) ? 0 : static_cast<int>(i) + 1,
@@ -85,14 +85,14 @@ void RandomMessages::draw(Exchange& exchange, const WorldOptions& world) {
     if (each.nobody)
       each.ready = each.any_source = each.any_tag = each.send_gaps = each.receive_gaps = false;
   }
-  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
+  for (uint32_t rank = 0; rank < scenario.ranks(); ++rank)
     queues_.push_back(1 + random_.below(kMostQueues));
   for (uint32_t i = 0; i < count; ++i) {
-    const MessageName name = exchange.message(ends[i].first, ends[i].second, all[i]);
+    const MessageName name = scenario.message(ends[i].first, ends[i].second, all[i]);
     const bool checked = random_.percent(85);
     const bool soon = stands_ && all[i].ready && ends[i].first < ends[i].second && random_.percent(kStandingReady);
     for (const RequestName request : {name.send, name.receive}) {
-      const uint32_t rank = exchange.rank_of(request);
+      const uint32_t rank = scenario.rank_of(request);
       const bool gaps = request.receive() ? all[i].receive_gaps : all[i].send_gaps;
       plans_[rank].push_back({.request = request,
                               .message = name,
@@ -122,17 +122,17 @@ void RandomMessages::draw_lives(uint32_t epochs, bool faulty) {
 }
 
 // With tags of their own.
-void RandomMessages::draw_idle(Exchange& exchange, uint32_t epochs, bool faulty) {
+void RandomMessages::draw_idle(Scenario& scenario, uint32_t epochs, bool faulty) {
   constexpr int kTag = 100;
-  if (epochs < 2 || !random_.percent(20) || has_wildcards(exchange))
+  if (epochs < 2 || !random_.percent(20) || has_wildcards(scenario))
     return;
-  const uint32_t captured = draw_captured(exchange, epochs, kTag);
-  const uint32_t twins = captured + draw_twins(exchange, epochs, faulty, kTag + static_cast<int>(captured));
+  const uint32_t captured = draw_captured(scenario, epochs, kTag);
+  const uint32_t twins = captured + draw_twins(scenario, epochs, faulty, kTag + static_cast<int>(captured));
   const uint32_t count = 1 + random_.below(3);
   for (uint32_t i = twins; i < twins + count; ++i) {
-    const uint32_t from = random_.below(exchange.ranks()), to = random_.below(exchange.ranks());
+    const uint32_t from = random_.below(scenario.ranks()), to = random_.below(scenario.ranks());
     const bool both = random_.percent(60);
-    const MessageName name = exchange.message(
+    const MessageName name = scenario.message(
         from, to, {.bytes = 8, .tag = kTag + static_cast<int>(i), .ready = both && random_.percent(50)});
     const bool send = both || random_.percent(70);
     for (const RequestName request : {name.send, name.receive}) {
@@ -140,7 +140,7 @@ void RandomMessages::draw_idle(Exchange& exchange, uint32_t epochs, bool faulty)
         continue;
       const uint32_t first = random_.below(epochs - 1), left = epochs - first - (both ? 0 : 1);
       idle_.push_back({.request = request,
-                       .rank = exchange.rank_of(request),
+                       .rank = scenario.rank_of(request),
                        .first = first,
                        .last = first + 1 + random_.below(left)});
     }
@@ -148,12 +148,12 @@ void RandomMessages::draw_idle(Exchange& exchange, uint32_t epochs, bool faulty)
 }
 
 // A pair of which one side is captured once, and freed. Returns how many tags that takes.
-uint32_t RandomMessages::draw_captured(Exchange& exchange, uint32_t epochs, int tag) {
-  if (!stands_ || exchange.ranks() < 2 || random_.percent(50))
+uint32_t RandomMessages::draw_captured(Scenario& scenario, uint32_t epochs, int tag) {
+  if (!stands_ || scenario.ranks() < 2 || random_.percent(50))
     return 0;
-  const uint32_t from = random_.below(exchange.ranks());
-  const uint32_t to = (from + 1 + random_.below(exchange.ranks() - 1)) % exchange.ranks();
-  const MessageName name = exchange.message(from, to, {.bytes = 8, .tag = tag});
+  const uint32_t from = random_.below(scenario.ranks());
+  const uint32_t to = (from + 1 + random_.below(scenario.ranks() - 1)) % scenario.ranks();
+  const MessageName name = scenario.message(from, to, {.bytes = 8, .tag = tag});
   const bool send = random_.percent(50);
   idle_.push_back({.request = name.send, .rank = from, .first = 0, .last = epochs, .captured = send});
   idle_.push_back({.request = name.receive, .rank = to, .first = 0, .last = epochs, .captured = !send});
@@ -162,15 +162,15 @@ uint32_t RandomMessages::draw_captured(Exchange& exchange, uint32_t epochs, int 
 
 // With the tag of a message that programs match. A receive of any tag gets its own, too, where all earlier ones have
 // receives before it.
-void RandomMessages::draw_short(Exchange& exchange) {
-  if (!random_.percent(12) || has_wildcards(exchange))
+void RandomMessages::draw_short(Scenario& scenario) {
+  if (!random_.percent(12) || has_wildcards(scenario))
     return;
   for (size_t i = 0; i < count(); ++i) {
-    const Exchange::Message beside = exchange.messages()[i];
+    const Scenario::Message beside = scenario.messages()[i];
     if (!own_[i] || beside.options.nobody || random_.percent(50))
       continue;
     const uint32_t bytes = 1 + random_.below(20);
-    short_.push_back({exchange.message(beside.from, beside.to,
+    short_.push_back({scenario.message(beside.from, beside.to,
                                        {.bytes = bytes,
                                         .tag = beside.options.tag,
                                         .lacking = 1 + random_.below(bytes),
@@ -182,15 +182,15 @@ void RandomMessages::draw_short(Exchange& exchange) {
 // Two processes offer to a third, or to one of the two, sends that have the same number, and withdraw them one after
 // the other. The one that has had fewer requests first has receives that nobody matches. Returns how many tags from
 // `tag` on that takes.
-uint32_t RandomMessages::draw_twins(Exchange& exchange, uint32_t epochs, bool faulty, int tag) {
-  if (faulty || exchange.ranks() < 2 || random_.percent(50))
+uint32_t RandomMessages::draw_twins(Scenario& scenario, uint32_t epochs, bool faulty, int tag) {
+  if (faulty || scenario.ranks() < 2 || random_.percent(50))
     return 0;
-  const uint32_t one = random_.below(exchange.ranks());
-  const uint32_t other = (one + 1 + random_.below(exchange.ranks() - 1)) % exchange.ranks();
-  const uint32_t to = random_.below(exchange.ranks());
+  const uint32_t one = random_.below(scenario.ranks());
+  const uint32_t other = (one + 1 + random_.below(scenario.ranks() - 1)) % scenario.ranks();
+  const uint32_t to = random_.below(scenario.ranks());
   uint32_t tags = 0;
   const auto add = [&](uint32_t from, uint32_t target, bool send) {
-    const MessageName name = exchange.message(from, target, {.bytes = 8, .tag = tag + static_cast<int>(tags++)});
+    const MessageName name = scenario.message(from, target, {.bytes = 8, .tag = tag + static_cast<int>(tags++)});
     const uint32_t last = 1 + random_.below(epochs - 1);
     idle_.push_back({send ? name.send : name.receive, send ? from : target, 0, last});
   };

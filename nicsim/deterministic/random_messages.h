@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/random.h"
 #include "nicsim/deterministic/world.h"
 
@@ -63,13 +63,13 @@ class RandomMessages {
   RandomMessages(Random& random, uint32_t ranks, bool stands) : random_(random), stands_(stands), plans_(ranks) {}
 
   // Adds messages to `exchange`.
-  void draw(Exchange& exchange, const WorldOptions& world);
+  void draw(Scenario& scenario, const WorldOptions& world);
   // Which are matched by the programs, and from which epoch to which they are there.
   void draw_lives(uint32_t epochs, bool faulty);
   // Adds messages of which one side alone is there, or both come and go as they like, where no wildcard takes them.
-  void draw_idle(Exchange& exchange, uint32_t epochs, bool faulty);
+  void draw_idle(Scenario& scenario, uint32_t epochs, bool faulty);
   // Adds messages that are too long for their receives, likewise.
-  void draw_short(Exchange& exchange);
+  void draw_short(Scenario& scenario);
   // Which go in that epoch: of what is there, one at least.
   void draw_going(uint32_t epoch);
   // Some, each with that chance in percent.
@@ -90,8 +90,8 @@ class RandomMessages {
  private:
   uint32_t draw_bytes(const WorldOptions& world);
   void draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends, std::vector<MessageOptions>& all);
-  uint32_t draw_captured(Exchange& exchange, uint32_t epochs, int tag);
-  uint32_t draw_twins(Exchange& exchange, uint32_t epochs, bool faulty, int tag);
+  uint32_t draw_captured(Scenario& scenario, uint32_t epochs, int tag);
+  uint32_t draw_twins(Scenario& scenario, uint32_t epochs, bool faulty, int tag);
   size_t requests_of(uint32_t rank) const;
   bool lives(size_t message, uint32_t epoch) const {
     return epoch >= lives_[message].first && epoch < lives_[message].second;

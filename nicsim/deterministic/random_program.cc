@@ -15,9 +15,9 @@ void RandomProgram::append_epoch(uint32_t epoch) {
   else if (epoch > 0)
     renew();
   messages_.draw_going(epoch);
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
-    come_and_go(exchange_.rank(rank), rank, epoch);
-    append_traffic(exchange_.rank(rank), rank);
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
+    come_and_go(scenario_.rank(rank), rank, epoch);
+    append_traffic(scenario_.rank(rank), rank);
   }
 }
 
@@ -25,7 +25,7 @@ void RandomProgram::append_epoch(uint32_t epoch) {
 
 // In the order of the messages on both sides, as those with equal tags are matched in that order.
 void RandomProgram::match(const std::vector<bool>& chosen) {
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
     std::vector<RequestName> requests;
     for (RequestPlan& plan : messages_.plans(rank)) {
       if (!chosen[plan.message.index])
@@ -36,11 +36,11 @@ void RandomProgram::match(const std::vector<bool>& chosen) {
     }
     if (requests.empty())
       continue;
-    HostProgram& host = exchange_.rank(rank);
+    HostProgram& host = scenario_.rank(rank);
     std::vector<RequestName> too_short;
     for (const ShortMessage& each : messages_.too_short())
       for (const RequestName request : {each.name.send, each.name.receive})
-        if (chosen[each.beside] && exchange_.rank_of(request) == rank)
+        if (chosen[each.beside] && scenario_.rank_of(request) == rank)
           too_short.push_back(request);
     // Tried again, they come after those that they are matched beside.
     if (!too_short.empty())
@@ -50,7 +50,7 @@ void RandomProgram::match(const std::vector<bool>& chosen) {
     if (!too_short.empty())
       host.matched(too_short).refused().withdraw(too_short);
     if (random_.percent(50))
-      know_matched(exchange_.rank(rank), rank, [](const RequestPlan&) { return true; });
+      know_matched(scenario_.rank(rank), rank, [](const RequestPlan&) { return true; });
   }
 }
 
@@ -79,7 +79,7 @@ void RandomProgram::renew() {
   if (!random_.percent(35))
     return;
   std::vector<bool> chosen = messages_.choose(50);
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
     for (const RequestPlan& plan : messages_.plans(rank))
       if (!plan.started)
         chosen[plan.message.index] = false;
@@ -88,8 +88,8 @@ void RandomProgram::renew() {
 }
 
 void RandomProgram::free_all(const std::vector<bool>& chosen) {
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
-    HostProgram& host = exchange_.rank(rank);
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
+    HostProgram& host = scenario_.rank(rank);
     std::vector<RequestName> requests;
     know_matched(host, rank, [&](const RequestPlan& plan) { return chosen[plan.message.index]; });
     for (RequestPlan& plan : messages_.plans(rank)) {
@@ -248,8 +248,8 @@ void RandomProgram::wait(HostProgram& host, uint32_t rank, const std::vector<Req
 
 void RandomProgram::finish() {
   const bool frees = random_.percent(faulty_ ? 70 : 40);
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
-    finish(exchange_.rank(rank), rank, frees);
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
+    finish(scenario_.rank(rank), rank, frees);
 }
 
 void RandomProgram::finish(HostProgram& host, uint32_t rank, bool frees) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/random.h"
 #include "nicsim/deterministic/random_messages.h"
 #include "nicsim/deterministic/random_standing.h"
@@ -19,13 +19,13 @@ class RandomProgram {
  public:
   // Of an exchange whose messages have been drawn. `faulty`: operations fail or processes die. `roams`: requests may go
   // from one queue to another. All others outlive it.
-  RandomProgram(Random& random, RandomMessages& messages, Exchange& exchange, bool faulty, bool roams)
+  RandomProgram(Random& random, RandomMessages& messages, Scenario& scenario, bool faulty, bool roams)
       : random_(random),
         messages_(messages),
-        exchange_(exchange),
+        scenario_(scenario),
         faulty_(faulty),
         roams_(roams),
-        standing_(random, messages, exchange.ranks(), faulty) {}
+        standing_(random, messages, scenario.ranks(), faulty) {}
 
   // What the programs match is matched; but where something may fail, each when its first epoch comes.
   void begin();
@@ -51,7 +51,7 @@ class RandomProgram {
 
   Random& random_;
   RandomMessages& messages_;
-  Exchange& exchange_;
+  Scenario& scenario_;
   const bool faulty_, roams_;
   RandomStanding standing_;
 };

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/random.h"
 #include "nicsim/deterministic/random_messages.h"
 

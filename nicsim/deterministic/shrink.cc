@@ -40,8 +40,8 @@ std::vector<Config> smaller(const Config& config) {
       all.push_back(candidate);
   };
   if (config.program != nullptr)
-    for (Exchange& smaller : smaller_programs(*config.program))
-      with([&](Config& c) { c.program = std::make_shared<const Exchange>(std::move(smaller)); });
+    for (Scenario& smaller : smaller_programs(*config.program))
+      with([&](Config& c) { c.program = std::make_shared<const Scenario>(std::move(smaller)); });
   with([](Config& c) { c.halo.ranks = std::min(c.halo.ranks, 2u); });
   with([](Config& c) { c.halo.neighbours = 1; });
   with([](Config& c) { c.halo.each_way = 1; });
@@ -93,8 +93,8 @@ std::vector<Config> smaller(const Config& config) {
 
 // A schedule of that workload with that finding.
 std::optional<Schedule> find_in(const Config& config, const Report& wanted, Clock::time_point end) {
-  const Exchange exchange = config.exchange();
-  Fuzzer fuzzer(exchange, config.world, {});
+  const Scenario scenario = config.scenario();
+  Fuzzer fuzzer(scenario, config.world, {});
   for (uint64_t seed = 0; seed < kTriesPerWorkload && Clock::now() < end; ++seed)
     if (same(fuzzer.run(seed), wanted))
       return fuzzer.record(seed);
@@ -267,13 +267,13 @@ Shrunk shrink(const Config& config, const Schedule& schedule, const ShrinkOption
   shrunk.config = config;
   shrunk.schedule = schedule;
   {
-    const Exchange exchange = config.exchange();
-    World world(exchange, config.world);
+    const Scenario scenario = config.scenario();
+    World world(scenario, config.world);
     shrunk.report = replay(world, schedule);
   }
   shrink_workload(shrunk, Clock::now() + options.time);
-  const Exchange exchange = shrunk.config.exchange();
-  World world(exchange, shrunk.config.world);
+  const Scenario scenario = shrunk.config.scenario();
+  World world(scenario, shrunk.config.world);
   shrink_schedule(shrunk, world, Clock::now() + options.time);
   shrunk.report = replay(world, shrunk.schedule);
   shrunk.critical_step = critical_step(shrunk, world, Clock::now() + options.time);

@@ -32,21 +32,21 @@ bool take_out(Action& action, RequestName request) {
 }
 
 template <typename Which>
-void drop(Exchange& exchange, RequestName request, Which which) {
-  std::vector<Action>& actions = exchange.rank(exchange.rank_of(request)).actions();
+void drop(Scenario& scenario, RequestName request, Which which) {
+  std::vector<Action>& actions = scenario.rank(scenario.rank_of(request)).actions();
   size_t place = 0;
   std::erase_if(actions, [&](Action& action) {
     return which(place++, action) && concerns(action, request) && take_out(action, request);
   });
 }
 
-const std::vector<Action>& actions_of(const Exchange& exchange, RequestName request) {
-  return exchange.program(exchange.rank_of(request)).actions();
+const std::vector<Action>& actions_of(const Scenario& scenario, RequestName request) {
+  return scenario.program(scenario.rank_of(request)).actions();
 }
 
 // The place of the last action of that kind about the request that is no mistake.
-std::optional<size_t> last(const Exchange& exchange, RequestName request, Kind kind) {
-  const std::vector<Action>& actions = actions_of(exchange, request);
+std::optional<size_t> last(const Scenario& scenario, RequestName request, Kind kind) {
+  const std::vector<Action>& actions = actions_of(scenario, request);
   for (size_t place = actions.size(); place-- > 0;)
     if (actions[place].kind == kind && !actions[place].refused && names(actions[place], request))
       return place;
@@ -54,15 +54,15 @@ std::optional<size_t> last(const Exchange& exchange, RequestName request, Kind k
 }
 
 // Without the message: names of those behind it move up.
-Exchange without_message(const Exchange& exchange, uint32_t message) {
-  Exchange smaller(exchange.ranks());
-  for (uint32_t i = 0; i < exchange.messages().size(); ++i)
+Scenario without_message(const Scenario& scenario, uint32_t message) {
+  Scenario smaller(scenario.ranks());
+  for (uint32_t i = 0; i < scenario.messages().size(); ++i)
     if (i != message)
-      smaller.message(exchange.messages()[i].from, exchange.messages()[i].to, exchange.messages()[i].options);
-  Exchange rest = exchange;
+      smaller.message(scenario.messages()[i].from, scenario.messages()[i].to, scenario.messages()[i].options);
+  Scenario rest = scenario;
   for (const RequestName request : {RequestName{2 * message}, RequestName{2 * message + 1}})
     drop(rest, request, [](size_t, const Action&) { return true; });
-  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < scenario.ranks(); ++rank) {
     for (Action action : rest.program(rank).actions()) {
       if (of_message(action) && action.message > message)
         --action.message;
@@ -75,13 +75,13 @@ Exchange without_message(const Exchange& exchange, uint32_t message) {
 }
 
 // Without what both sides do with the message from its last start on, up to where it is freed.
-std::optional<Exchange> without_last_start(const Exchange& exchange, uint32_t message) {
-  Exchange smaller = exchange;
+std::optional<Scenario> without_last_start(const Scenario& scenario, uint32_t message) {
+  Scenario smaller = scenario;
   for (const RequestName request : {RequestName{2 * message}, RequestName{2 * message + 1}}) {
-    const std::optional<size_t> start = last(exchange, request, Kind::kStart);
+    const std::optional<size_t> start = last(scenario, request, Kind::kStart);
     if (!start)
       return std::nullopt;
-    const std::vector<Action>& actions = actions_of(exchange, request);
+    const std::vector<Action>& actions = actions_of(scenario, request);
     // What prepares the start stands before it: the last of each kind.
     std::optional<size_t> pack, await;
     for (size_t place = 0; place < *start; ++place) {
@@ -99,13 +99,13 @@ std::optional<Exchange> without_last_start(const Exchange& exchange, uint32_t me
 }
 
 // Without its last match anew, and the free before it: the request goes on.
-std::optional<Exchange> without_last_match(const Exchange& exchange, uint32_t message) {
-  Exchange smaller = exchange;
+std::optional<Scenario> without_last_match(const Scenario& scenario, uint32_t message) {
+  Scenario smaller = scenario;
   for (const RequestName request : {RequestName{2 * message}, RequestName{2 * message + 1}}) {
-    const std::optional<size_t> match = last(exchange, request, Kind::kMatch);
+    const std::optional<size_t> match = last(scenario, request, Kind::kMatch);
     if (!match)
       return std::nullopt;
-    const std::vector<Action>& actions = actions_of(exchange, request);
+    const std::vector<Action>& actions = actions_of(scenario, request);
     std::optional<size_t> freed, matched;
     for (size_t place = 0; place < actions.size(); ++place) {
       if (place < *match && actions[place].kind == Kind::kFree && names(actions[place], request))
@@ -119,52 +119,52 @@ std::optional<Exchange> without_last_match(const Exchange& exchange, uint32_t me
   return smaller;
 }
 
-Exchange without_kernels(const Exchange& exchange, uint32_t message) {
-  Exchange smaller = exchange;
+Scenario without_kernels(const Scenario& scenario, uint32_t message) {
+  Scenario smaller = scenario;
   for (const RequestName request : {RequestName{2 * message}, RequestName{2 * message + 1}})
     drop(smaller, request, [](size_t, const Action& action) { return is_kernel(action); });
   return smaller;
 }
 
-std::optional<Exchange> without_last_rank(const Exchange& exchange) {
-  const uint32_t rank = exchange.ranks() - 1;
-  for (const Exchange::Message& message : exchange.messages())
+std::optional<Scenario> without_last_rank(const Scenario& scenario) {
+  const uint32_t rank = scenario.ranks() - 1;
+  for (const Scenario::Message& message : scenario.messages())
     if (message.from == rank || message.to == rank)
       return std::nullopt;
-  Exchange smaller(rank);
-  for (const Exchange::Message& message : exchange.messages())
+  Scenario smaller(rank);
+  for (const Scenario::Message& message : scenario.messages())
     smaller.message(message.from, message.to, message.options);
   for (uint32_t each = 0; each < rank; ++each)
-    for (const Action& action : exchange.program(each).actions())
+    for (const Action& action : scenario.program(each).actions())
       smaller.rank(each).on(action.queue).actions().push_back(action);
   return smaller;
 }
 
 }  // namespace
 
-std::vector<Exchange> smaller_programs(const Exchange& exchange) {
-  std::vector<Exchange> all;
-  const auto add = [&](std::optional<Exchange> smaller) {
-    if (smaller && smaller->validate().ok() && smaller->to_string() != exchange.to_string())
+std::vector<Scenario> smaller_programs(const Scenario& scenario) {
+  std::vector<Scenario> all;
+  const auto add = [&](std::optional<Scenario> smaller) {
+    if (smaller && smaller->validate().ok() && smaller->to_string() != scenario.to_string())
       all.push_back(std::move(*smaller));
   };
-  const auto messages = static_cast<uint32_t>(exchange.messages().size());
+  const auto messages = static_cast<uint32_t>(scenario.messages().size());
   for (uint32_t message = 0; message < messages && messages > 1; ++message)
-    add(without_message(exchange, message));
-  if (exchange.ranks() > 1)
-    add(without_last_rank(exchange));
+    add(without_message(scenario, message));
+  if (scenario.ranks() > 1)
+    add(without_last_rank(scenario));
   for (uint32_t message = 0; message < messages; ++message)
-    add(without_last_start(exchange, message));
+    add(without_last_start(scenario, message));
   for (uint32_t message = 0; message < messages; ++message)
-    add(without_last_match(exchange, message));
+    add(without_last_match(scenario, message));
   for (uint32_t message = 0; message < messages; ++message)
-    add(without_kernels(exchange, message));
-  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
-    const std::vector<Action>& actions = exchange.program(rank).actions();
+    add(without_kernels(scenario, message));
+  for (uint32_t rank = 0; rank < scenario.ranks(); ++rank) {
+    const std::vector<Action>& actions = scenario.program(rank).actions();
     for (size_t place = 0; place < actions.size(); ++place) {
       if (!actions[place].refused && actions[place].kind != Kind::kSync)
         continue;
-      Exchange smaller = exchange;
+      Scenario smaller = scenario;
       std::vector<Action>& rest = smaller.rank(rank).actions();
       rest.erase(rest.begin() + static_cast<ptrdiff_t>(place));
       add(std::move(smaller));

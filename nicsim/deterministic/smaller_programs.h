@@ -4,14 +4,14 @@
 
 #include <vector>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 
 namespace lanyard::nicsim {
 
 // The most promising first: without a message; without the last start of one, or its last match; without its kernels;
 // without a call that must be refused, a wait of the host's, or a rank that does nothing. Each is valid and balanced:
 // what is left out is left out on both sides of a message.
-std::vector<Exchange> smaller_programs(const Exchange& exchange);
+std::vector<Scenario> smaller_programs(const Scenario& scenario);
 
 }  // namespace lanyard::nicsim
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gpu/stream.h"
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 
 namespace lanyard::nicsim {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "nicsim/deterministic/arena.h"
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 
 namespace lanyard::nicsim {
 
@@ -34,7 +34,7 @@ Row row_of(StepKind kind) {
 class Teller final : public Chooser {
  public:
   Teller(World& world, const Schedule& schedule) : world_(world), replay_(schedule) {
-    story_.ranks = world.exchange().ranks();
+    story_.ranks = world.scenario().ranks();
     story_.timed = world.options().timed;
     ready_.resize(story_.ranks);
     open_tracks();
@@ -81,18 +81,18 @@ class Teller final : public Chooser {
     event.text.erase(0, event.text.find(": ") + 2);
     const Process& process = world_.process(event.rank);
     if (event.kind == StepKind::kHost) {
-      const Action& action = world_.exchange().program(event.rank).actions()[process.next_action];
+      const Action& action = world_.scenario().program(event.rank).actions()[process.next_action];
       if (action.requests.size() == 1)
         event.request = action.requests.front().index;
     } else if (event.kind == StepKind::kPost) {
       event.request = process.requests[process.nic.next_posting().op.context - 1];
     }
     items_.clear();
-    for (const auto& lane : process.lanes)
-      items_.push_back(lane->stream.empty() ? StepItem() : lane->stream.front());
+    for (const auto& queued : process.streams)
+      items_.push_back(queued->stream.empty() ? StepItem() : queued->stream.front());
     executed_.clear();
-    for (const auto& lane : process.lanes)
-      executed_.push_back(lane->stream.executed());
+    for (const auto& queued : process.streams)
+      executed_.push_back(queued->stream.executed());
     places_.clear();
     for (const Transit& transit : world_.transits())
       places_.push_back({transit.number, transit.stage});
@@ -185,9 +185,9 @@ class Teller final : public Chooser {
 
   void ran_item() {
     Event& event = story_.events.back();
-    const auto& lanes = world_.process(event.rank).lanes;
+    const auto& streams = world_.process(event.rank).streams;
     size_t queue = 0;
-    while (lanes[queue]->stream.executed() == executed_[queue])
+    while (streams[queue]->stream.executed() == executed_[queue])
       ++queue;
     const StepItem& item = items_[queue];
     if (item.kind == StepItem::Kind::kKernel) {
@@ -217,9 +217,9 @@ class Teller final : public Chooser {
   void open_tracks() {
     for (uint32_t rank = 0; rank < story_.ranks; ++rank)
       story_.tracks.push_back({"entries in use", rank, {{0, 0}}});
-    for (uint32_t request = 0; request < 2 * world_.exchange().messages().size(); ++request)
-      story_.tracks.push_back({"done word of (" + world_.exchange().describe({request}) + ")",
-                               world_.exchange().rank_of({request}),
+    for (uint32_t request = 0; request < 2 * world_.scenario().messages().size(); ++request)
+      story_.tracks.push_back({"done word of (" + world_.scenario().describe({request}) + ")",
+                               world_.scenario().rank_of({request}),
                                {{0, 0}}});
   }
 

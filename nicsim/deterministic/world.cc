@@ -105,10 +105,10 @@ bool World::finished() const {
     const Process& process = *state_->processes[rank];
     if (process.killed)
       continue;
-    if (process.next_action < exchange_.program(rank).actions().size())
+    if (process.next_action < scenario_.program(rank).actions().size())
       return false;
-    for (const auto& lane : process.lanes)
-      if (!lane->stream.empty())
+    for (const auto& queued : process.streams)
+      if (!queued->stream.empty())
         return false;
   }
   return true;

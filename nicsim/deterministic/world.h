@@ -25,7 +25,7 @@
 #include "nicsim/deterministic/arena.h"
 #include "nicsim/deterministic/chooser.h"
 #include "nicsim/deterministic/virtual_clock.h"
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/process.h"
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/side.h"
@@ -103,7 +103,7 @@ const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done w
 class World {
  public:
   // `exchange` is valid and outlives the world. Its requests are matched, but for those that their program matches.
-  World(const Exchange& exchange, const WorldOptions& options);
+  World(const Scenario& exchange, const WorldOptions& options);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -168,7 +168,7 @@ class World {
   // Equal for equal states, whatever way led there; for different ones different but for one chance in 2^128.
   Fingerprint fingerprint() const;
 
-  const Exchange& exchange() const { return exchange_; }
+  const Scenario& scenario() const { return scenario_; }
   const WorldOptions& options() const { return options_; }
   const Process& process(uint32_t rank) const { return *state_->processes[rank]; }
   const Side& side(RequestName request) const { return state_->sides[request.index]; }
@@ -200,9 +200,9 @@ class World {
   template <typename Visit>
   void for_each_of_other_set(uint32_t request, Visit visit) const {
     const RequestName mine{request};
-    for (uint32_t index = 0; exchange_.set(mine) != 0 && index < state_->sides.size(); ++index)
-      if (const RequestName other{index}; exchange_.merged(other) == exchange_.merged(mine) &&
-                                          exchange_.set(other) + exchange_.set(mine) == 3 &&
+    for (uint32_t index = 0; scenario_.set(mine) != 0 && index < state_->sides.size(); ++index)
+      if (const RequestName other{index}; scenario_.merged(other) == scenario_.merged(mine) &&
+                                          scenario_.set(other) + scenario_.set(mine) == 3 &&
                                           state_->sides[index].rank == state_->sides[request].rank)
         visit(index);
   }
@@ -210,7 +210,7 @@ class World {
   // any of the two sets that the request is of, so that these must be started in turn.
   bool is_implied(uint32_t request) const { return implied_[request / 2]; }
   // Whether the flag of the message is an increment of its receive's done word: of one that is merged it is not.
-  bool flags_tell_stream(uint32_t request) const { return exchange_.merged({request | 1}) == 0; }
+  bool flags_tell_stream(uint32_t request) const { return scenario_.merged({request | 1}) == 0; }
   void flag_has_fired(uint32_t send);
   bool takes_turns(uint32_t request) const;
   // Whether its program has given the receive's buffer to the exchange for that iteration, which is implied: from the
@@ -280,7 +280,7 @@ class World {
   void begin_match(uint32_t index);
   void note_trigger(Side& side);
   void merge(Process& process, std::span<const RequestName> requests);
-  static std::vector<bool> find_implied(const Exchange& exchange);
+  static std::vector<bool> find_implied(const Scenario& exchange);
   void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
   std::string describe(const StepItem& item) const;
   uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
@@ -311,7 +311,7 @@ class World {
   void take_all(Steps steps);
   bool take_one(Chooser& chooser);
   // One lives, whatever happens.
-  uint32_t most_deaths() const { return std::min(std::max(exchange_.ranks(), 2u) - 1, 2u); }
+  uint32_t most_deaths() const { return std::min(std::max(scenario_.ranks(), 2u) - 1, 2u); }
   void take(uint32_t number);
   void start_clock(uint32_t agent);
   void kill(Process& process);
@@ -398,7 +398,7 @@ class World {
   void judge();
   void note(uint64_t what) { state_->trace_hash = (state_->trace_hash ^ what) * 0x100000001b3u; }
 
-  const Exchange& exchange_;
+  const Scenario& scenario_;
   const std::vector<bool> implied_;  // by message; outside the arena
   WorldOptions options_;
   uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;

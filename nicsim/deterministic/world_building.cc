@@ -41,11 +41,11 @@ struct Needs {
   uint64_t in_flight = 0;  // operations of one start of each request
 };
 
-uint64_t pieces_of(const Exchange::Message& message, const WorldOptions& options) {
+uint64_t pieces_of(const Scenario::Message& message, const WorldOptions& options) {
   return core::pieces_of(message.options.bytes, options.longest(message.from, message.to));
 }
 
-std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& options) {
+std::vector<Needs> needs_of(const Scenario& exchange, const WorldOptions& options) {
   std::vector<Needs> needs(exchange.ranks());
   // What was freed may be closed late, however often.
   std::vector<uint32_t> lives(2 * exchange.messages().size(), 1);
@@ -57,7 +57,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
   const bool merges = std::any_of(exchange.messages().begin(), exchange.messages().end(),
                                   [](const auto& message) { return message.options.send_merged != 0; });
   for (uint32_t each = 0; each < exchange.messages().size(); ++each) {
-    const Exchange::Message& message = exchange.messages()[each];
+    const Scenario::Message& message = exchange.messages()[each];
     Needs& from = needs[message.from];
     Needs& to = needs[message.to];
     from.counters += 2 * lives[2 * each];
@@ -108,7 +108,7 @@ std::vector<Needs> needs_of(const Exchange& exchange, const WorldOptions& option
 }
 
 // Whether the program fills the message and reads it, so that its content is known.
-bool is_checked(const Exchange& exchange, uint32_t message) {
+bool is_checked(const Scenario& exchange, uint32_t message) {
   const auto has = [&](uint32_t rank, Action::Kind kind) {
     const auto& actions = exchange.program(rank).actions();
     return std::any_of(actions.begin(), actions.end(),
@@ -136,8 +136,8 @@ std::shared_ptr<gpu::Packing> packing_of(Side& side) {
 
 }  // namespace
 
-World::World(const Exchange& exchange, const WorldOptions& options)
-    : exchange_(exchange),
+World::World(const Scenario& exchange, const WorldOptions& options)
+    : scenario_(exchange),
       implied_(find_implied(exchange)),
       options_(options),
       arena_(exchange.messages().size() > kMany ? kLarge : kUsual) {
@@ -162,7 +162,7 @@ World::World(const Exchange& exchange, const WorldOptions& options)
 World::~World() = default;
 
 void World::build() {
-  const std::vector<Needs> needs = needs_of(exchange_, options_);
+  const std::vector<Needs> needs = needs_of(scenario_, options_);
   uint32_t queues = 1;
   uint64_t operations = 0;
   for (const Needs& each : needs) {
@@ -176,22 +176,22 @@ void World::build() {
   stride_ = first_ring_ + 2 * counters_;
   // Of failures the other sides are told, and whether there were any is asked where senders raise flags.
   has_mail_ = options_.mail_by_card || options_.failures || options_.kills || core::raises_flags(options_.strategy);
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
     for (const Action::Kind kind : {Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw})
-      has_mail_ = has_mail_ || has(exchange_.program(rank), kind);
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank)
-    programs_stand_ = programs_stand_ || has_standing(exchange_.program(rank));
+      has_mail_ = has_mail_ || has(scenario_.program(rank), kind);
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
+    programs_stand_ = programs_stand_ || has_standing(scenario_.program(rank));
   LANYARD_CHECK(!options_.driver || (!options_.blocking_post && options_.bells == Bells::kCalls && !programs_stand_),
                 "the driver cannot do that");
   LANYARD_CHECK(!options_.mail_by_card ||
                     (!options_.driver && !options_.scarce && options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
   stride_ += (options_.driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
-  first_transit_ = stride_ * exchange_.ranks();
+  first_transit_ = stride_ * scenario_.ranks();
   name_agents();
 
   uint32_t transits = 0;
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
     const Needs& mine = needs[rank];
     ModelLimits limits;
     limits.deferred_depth =
@@ -205,7 +205,7 @@ void World::build() {
     limits.kept_failures = options_.failures || options_.kills ? std::max(64u, enough) : 4;
     limits.max_message_bytes = options_.longest(rank);
     transits += enough;  // what has been acknowledged may still be to land
-    state_->processes.push_back(std::make_unique<Process>(*this, exchange_.program(rank), rank, exchange_.ranks(),
+    state_->processes.push_back(std::make_unique<Process>(*this, scenario_.program(rank), rank, scenario_.ranks(),
                                                           limits,
                                                           core::Endpoint::Options{.overflow = options_.overflow,
                                                                                   .overflow_thread = false,
@@ -213,10 +213,10 @@ void World::build() {
                                                                                   .strategy = options_.strategy}));
     Process& process = *state_->processes.back();
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
-      process.lanes.push_back(std::make_unique<Process::Lane>());
-      Process::Lane& lane = *process.lanes.back();
-      lane.stream.reserve(std::min<size_t>(2 * exchange_.program(rank).actions().size(), 16));
-      lane.queue = std::move(core::Queue::create(process.endpoint, lane.stream).value());
+      process.streams.push_back(std::make_unique<Process::QueuedStream>());
+      Process::QueuedStream& queued = *process.streams.back();
+      queued.stream.reserve(std::min<size_t>(2 * scenario_.program(rank).actions().size(), 16));
+      queued.queue = std::move(core::Queue::create(process.endpoint, queued.stream).value());
     }
   }
   if (options_.driver)
@@ -227,19 +227,19 @@ void World::build() {
   if (options_.timed)
     state_->clock.resize(state_->place.size());
   // What every run needs is allocated once, before the beginning is saved.
-  state_->enabled.reserve(8 * exchange_.ranks());
-  for (uint32_t place = 0; place < 2 * exchange_.ranks(); ++place) {
+  state_->enabled.reserve(8 * scenario_.ranks());
+  for (uint32_t place = 0; place < 2 * scenario_.ranks(); ++place) {
     Transit& transit = state_->transits.emplace_back();
     transit.bytes.reserve(kShort);
     state_->free_transits.push_back(place);
   }
-  state_->promises.assign(exchange_.messages().size(), 0);
+  state_->promises.assign(scenario_.messages().size(), 0);
 }
 
 void World::name_agents() {
   const Arena::Outside outside;
   agents_.resize(first_transit_);
-  for (uint32_t rank = 0; rank < exchange_.ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
     const auto name = [&](uint32_t number, StepKind kind, uint32_t index = 0) {
       agents_[number] = {kind, rank, index};
     };
@@ -264,23 +264,23 @@ void World::name_agents() {
 }
 
 void World::match() {
-  const auto& messages = exchange_.messages();
+  const auto& messages = scenario_.messages();
   state_->sides.resize(2 * messages.size());
   for (uint32_t index = 0; index < state_->sides.size(); ++index) {
-    const Exchange::Message& message = messages[index / 2];
+    const Scenario::Message& message = messages[index / 2];
     const RequestName request{index};
     Side& side = state_->sides[index];
-    side.rank = exchange_.rank_of(request);
+    side.rank = scenario_.rank_of(request);
     const uint64_t bytes =
         message.options.bytes + (request.receive() ? message.options.room - message.options.lacking : 0);
     const bool gaps = request.receive() ? message.options.receive_gaps : message.options.send_gaps;
     if (gaps && bytes > 0)
       side.layout = layout_with_gaps(bytes);
     side.buffer.resize(side.layout == nullptr ? bytes : length_with_gaps(bytes), kUntouched);
-    side.checked = is_checked(exchange_, index / 2);
+    side.checked = is_checked(scenario_, index / 2);
     side.pieces = message.options.nobody ? 0 : pieces_of(message, options_);
-    if (message.options.lacking > 0 || is_matched_by(exchange_.program(message.from), {index & ~1u}) ||
-        is_matched_by(exchange_.program(message.to), {index | 1u}))
+    if (message.options.lacking > 0 || is_matched_by(scenario_.program(message.from), {index & ~1u}) ||
+        is_matched_by(scenario_.program(message.to), {index | 1u}))
       continue;
     new_request(index);
   }
@@ -291,7 +291,7 @@ void World::match() {
     merge(*process, mine);
   }
   for (uint32_t index = 0; index < state_->sides.size(); ++index) {
-    const Exchange::Message& message = messages[index / 2];
+    const Scenario::Message& message = messages[index / 2];
     if (state_->sides[index].core == nullptr)
       continue;
     begin_match(index);
@@ -312,7 +312,7 @@ void World::match() {
     if (state_->sides[index].core == nullptr)
       continue;
     if (!state_->sides[index].core->matched())
-      return find(Finding::kOrder, "matching", "the " + exchange_.describe({index}) + " is not matched");
+      return find(Finding::kOrder, "matching", "the " + scenario_.describe({index}) + " is not matched");
     note_trigger(state_->sides[index]);
     grow_old(state_->sides[index], index);
   }
@@ -320,7 +320,7 @@ void World::match() {
 
 // A fresh request for this side.
 void World::new_request(uint32_t index) {
-  const Exchange::Message& message = exchange_.messages()[index / 2];
+  const Scenario::Message& message = scenario_.messages()[index / 2];
   const MessageOptions& options = message.options;
   const bool receive = RequestName{index}.receive();
   const uint32_t peer = receive ? message.from : message.to;
@@ -349,7 +349,7 @@ void World::new_request(uint32_t index) {
 }
 
 void World::begin_match(uint32_t index) {
-  const Exchange::Message& message = exchange_.messages()[index / 2];
+  const Scenario::Message& message = scenario_.messages()[index / 2];
   const uint32_t peer = RequestName{index}.receive() ? message.from : message.to;
   Side& side = state_->sides[index];
   Process& process = *state_->processes[side.rank];
@@ -359,7 +359,7 @@ void World::begin_match(uint32_t index) {
     process.counted_words[side.number - 1] = side.core->exchange->counted_done;
   if (!status.ok() && !((is_killed(peer) || process.cut_off[peer]) && process.has_lost(peer)))
     return find(Finding::kOrder, "matching",
-                "the " + exchange_.describe({index}) + " is not matched: " + status.message());
+                "the " + scenario_.describe({index}) + " is not matched: " + status.message());
   for (const nic::CounterId counter : {side.core->trigger, side.core->completion, side.core->written})
     if (counter.valid())
       process.opened(counter, process.nic.model().read(counter).value());

@@ -59,8 +59,8 @@ void World::act_meanwhile(uint32_t rank) {
   if (state_->driving != rank)
     return;
   Process& process = *state_->processes[rank];
-  for (uint32_t queue = 0; queue < process.lanes.size(); ++queue) {
-    const StepStream& stream = process.lanes[queue]->stream;
+  for (uint32_t queue = 0; queue < process.streams.size(); ++queue) {
+    const StepStream& stream = process.streams[queue]->stream;
     const bool goes_on = !stream.empty() &&
                          (stream.front().kind == StepItem::Kind::kRing || stream.front().kind == StepItem::Kind::kMove);
     if (goes_on && chance(ChoiceKind::kMeanwhile))
@@ -81,7 +81,7 @@ bool World::may_start_meanwhile(const Process& process) {
          std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
            const core::Request* core = state_->sides[request.index].core;
            return core != nullptr && core->matched() && core->is_prepared &&
-                  (!core->trigger.valid() || core->doorbell_queue == process.lanes[action.queue]->queue->number());
+                  (!core->trigger.valid() || core->doorbell_queue == process.streams[action.queue]->queue->number());
          });
 }
 

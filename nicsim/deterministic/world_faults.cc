@@ -185,7 +185,7 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
     const uint32_t peer = side.core->matched_nic;
     if ((is_killed(peer) && process.has_lost(peer)) || other.failed > 0 || are_cut(process.rank, peer))
       continue;
-    const std::string who = "the " + exchange_.describe({request}) + " fails: its other side ";
+    const std::string who = "the " + scenario_.describe({request}) + " fails: its other side ";
     if (other.core == nullptr && side.starts > other.before)
       return find(Finding::kUser, "lifetime", who + "was freed and takes no part in its last start");
     return find(Finding::kLeak, "honesty", who + "is there, and has not failed");

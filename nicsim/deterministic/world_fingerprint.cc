@@ -131,10 +131,10 @@ World::Fingerprint World::fingerprint() const {
                (process->knows_nothing ? 1 : 0));
     digest.add(process->failures_announced << 1 | (process->asked == process->next_action ? 1 : 0));
     digest.add(process->next_action << 2 | (process->wants_room ? 2 : 0) | (process->overflow_idle ? 1 : 0));
-    for (const auto& lane : process->lanes) {
-      digest.add(lane->stream.executed());
-      digest.add(lane->stream.size());
-      digest.add(lane->stream.capturing());
+    for (const auto& queued : process->streams) {
+      digest.add(queued->stream.executed());
+      digest.add(queued->stream.size());
+      digest.add(queued->stream.capturing());
     }
     for (const core::MatchCard& card : process->mail.under_way())
       digest.add((card.send + card.writer) << 16 | card.starts << 32 | uint64_t{card.from_nic} << 4 |

@@ -9,7 +9,7 @@ namespace lanyard::nicsim {
 
 void World::take_host(Process& process) {
   const Action& action = process.program[process.next_action];
-  Process::Lane& lane = *process.lanes[action.queue];
+  Process::QueuedStream& queued = *process.streams[action.queue];
   bool done = true;
   switch (action.kind) {
     case Action::Kind::kPack:
@@ -19,21 +19,21 @@ void World::take_host(Process& process) {
       item.kind = StepItem::Kind::kKernel;
       item.action = action.kind;
       item.message = action.message;
-      lane.stream.push(item);
+      queued.stream.push(item);
       break;
     }
     case Action::Kind::kAwait: {
       // For as many starts as the send will have had with its next one.
       const RequestName send{2 * action.message};
       if (state_->sides[send.index].core == nullptr)
-        return find(Finding::kUser, "lifetime", "the " + exchange_.describe(send) + " is awaited after it was freed");
+        return find(Finding::kUser, "lifetime", "the " + scenario_.describe(send) + " is awaited after it was freed");
       StepItem item;
       item.kind = StepItem::Kind::kWait;
       item.message = action.message;
       item.op.kind = gpu::StreamOp::Kind::kWait64;
       item.op.word = &state_->promises[action.message];
       item.op.value = state_->sides[send.index].starts + 1;
-      lane.stream.push(item);
+      queued.stream.push(item);
       break;
     }
     case Action::Kind::kStart:
@@ -43,8 +43,8 @@ void World::take_host(Process& process) {
     case Action::Kind::kFree: done = free_requests(process, action); break;
     case Action::Kind::kMatch: begin_matching(process, action); break;
     case Action::Kind::kWithdraw: withdraw(process, action); break;
-    case Action::Kind::kCapture: lane.stream.begin_capture(); break;
-    case Action::Kind::kCaptured: lane.stream.end_capture(); break;
+    case Action::Kind::kCapture: queued.stream.begin_capture(); break;
+    case Action::Kind::kCaptured: queued.stream.end_capture(); break;
     case Action::Kind::kLaunch: launch_captured(process, action.queue); break;
     case Action::Kind::kStand:
     case Action::Kind::kDismiss: done = change_set(process, action); break;
@@ -55,9 +55,9 @@ void World::take_host(Process& process) {
         const uint32_t other = state_->sides[request.index ^ 1].rank;
         if (const Side& side = state_->sides[request.index];
             side.core != nullptr && !side.core->matched() && (is_killed(other) || process.cut_off[other])) {
-          if (request.receive() && exchange_.messages()[request.message()].options.any_source)
+          if (request.receive() && scenario_.messages()[request.message()].options.any_source)
             return find(Finding::kOrder, "matching",
-                        "the " + exchange_.describe(request) +
+                        "the " + scenario_.describe(request) +
                             " from any source fails as one has ended: " + side.core->match_error.message());
           return give_up(process);
         }
@@ -78,7 +78,7 @@ void World::take_host(Process& process) {
 bool World::see_complete(Process& process, const Action& action) {
   for (const RequestName request : action.requests)
     if (state_->sides[request.index].core == nullptr) {
-      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " was freed before");
+      find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " was freed before");
       return true;
     }
   if (!is_complete(action)) {
@@ -106,7 +106,7 @@ bool World::collect(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
     core::Request* core = state_->sides[request.index].core;
     if (core == nullptr) {
-      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is used after it was freed");
+      find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " is used after it was freed");
       return false;
     }
     process.scratch.push_back(core);
@@ -116,16 +116,16 @@ bool World::collect(Process& process, const Action& action) {
 
 // An enqueuing call of the core's; false where it wants to be repeated.
 bool World::call(Process& process, const Action& action) {
-  Process::Lane& lane = *process.lanes[action.queue];
+  Process::QueuedStream& queued = *process.streams[action.queue];
   if (!collect(process, action))
     return true;
   const bool start = action.kind == Action::Kind::kStart;
-  const size_t before = lane.stream.mark();
-  const bool captured = lane.stream.capturing() != 0;
+  const size_t before = queued.stream.mark();
+  const bool captured = queued.stream.capturing() != 0;
   // Before the driver hears of more failures.
   const char* const mistake = captured ? nullptr : mistake_in(action);
-  const Status status =
-      insist(process, [&] { return start ? lane.queue->start(process.scratch) : lane.queue->wait(process.scratch); });
+  const Status status = insist(
+      process, [&] { return start ? queued.queue->start(process.scratch) : queued.queue->wait(process.scratch); });
   const auto complain = [&](Finding finding, const std::string& what) {
     find(finding, "refusal", "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + what);
     return true;
@@ -136,7 +136,7 @@ bool World::call(Process& process, const Action& action) {
       return side(request).core->starts >= side(request).core->peer_starts;
     });
     const bool refused = status.code() == Code::kInvalidState || (other_is_gone && status.code() == Code::kFailed);
-    return (refused && lane.stream.mark() == before) || complain(Finding::kOrder, "is a mistake, and is not refused");
+    return (refused && queued.stream.mark() == before) || complain(Finding::kOrder, "is a mistake, and is not refused");
   }
   if (action.repeated && status.code() == Code::kInvalidState)
     return mistake == nullptr && is_complete(action) &&
@@ -154,7 +154,7 @@ bool World::call(Process& process, const Action& action) {
     return complain(Finding::kOrder, std::string("is taken, but ") + mistake);
   mark(process, action, before);
   if (!captured)
-    enter(action.queue, lane.stream, lane.stream.since(before));
+    enter(action.queue, queued.stream, queued.stream.since(before));
   const bool refused = process.driver != nullptr && process.driver->fabric.was_refused();
   if (process.nic.posting() > 0 || !process.endpoint.overflow().empty() || refused)
     nic_changed(process);
@@ -224,20 +224,20 @@ bool World::is_told_of_failure(const Action& action) const {
 
 // MPIX_Queue_wait, called again after every failure that it tells of. False where it would go on waiting.
 bool World::sync(Process& process, const Action& action) {
-  Process::Lane& lane = *process.lanes[action.queue];
+  Process::QueuedStream& queued = *process.streams[action.queue];
   process.failures_seen = process.card().failures();
   process.asked = process.next_action;
-  const bool over = lane.stream.empty() && lane.queue->settled();  // before the failures, as the API looks
+  const bool over = queued.stream.empty() && queued.queue->settled();  // before the failures, as the API looks
   find_losses(process);
   process.hears_of_failures = false;
   bool told = false;
-  while (const core::Request* failed = process.endpoint.take_failed(*lane.queue)) {
+  while (const core::Request* failed = process.endpoint.take_failed(*queued.queue)) {
     release(process, *failed);
     told = true;
   }
   process.untraced += process.endpoint.take_unrecorded_failures();
   // A driver is asked whether all is over, so that there is no looking without asking.
-  process.waits_in_vain = process.driver != nullptr && lane.stream.empty() && !over && !told && !has_news(process);
+  process.waits_in_vain = process.driver != nullptr && queued.stream.empty() && !over && !told && !has_news(process);
   if (told) {
     nic_changed(process);
     // Who frees what graphs start must have seen them end.
@@ -307,7 +307,7 @@ void World::check_synced(const Process& process, uint32_t queue) {
   // A driver that confirms nothing hears a little later of what nothing hangs on.
   const bool late = process.driver != nullptr && !process.card().caps().failures_lag;
   const uint64_t unread = late ? process.driver->fabric.unread_failures() : 0;
-  if (process.lanes.size() == 1 && process.untraced + unread < process.orphaned)
+  if (process.streams.size() == 1 && process.untraced + unread < process.orphaned)
     return find(Finding::kLeak, "honesty",
                 "MPIX_Queue_wait returns, and operations have failed of requests that were freed, of which nobody was "
                 "told");
@@ -316,7 +316,7 @@ void World::check_synced(const Process& process, uint32_t queue) {
     if (side.core == nullptr || side.number != side.core->number || side.released)
       continue;
     const auto wrong = [&](Finding finding, const char* oracle, const char* what) {
-      find(finding, oracle, "MPIX_Queue_wait returns, and the " + exchange_.describe({request}) + " " + what);
+      find(finding, oracle, "MPIX_Queue_wait returns, and the " + scenario_.describe({request}) + " " + what);
     };
     if (side.queue != queue && has_lost_untold(process, side, request, queue))
       return wrong(Finding::kLeak, "honesty",
@@ -371,17 +371,17 @@ bool World::free_requests(Process& process, const Action& action) {
           nic_changed(process);
         return false;
       }
-      find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is freed: " + status.message());
+      find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " is freed: " + status.message());
       return true;
     }
     if (!oracle::has_moved(*this, request)) {
       find(Finding::kOrder, "lifetime",
-           "the " + exchange_.describe(request) + " is freed though its stream will touch its buffer");
+           "the " + scenario_.describe(request) + " is freed though its stream will touch its buffer");
       return true;
     }
     if (under_way) {
       find(Finding::kOrder, "lifetime",
-           "the " + exchange_.describe(request) + " is freed though its last start has not completed");
+           "the " + scenario_.describe(request) + " is freed though its last start has not completed");
       return true;
     }
     // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
@@ -402,7 +402,7 @@ void World::begin_matching(Process& process, const Action& action) {
     const core::Request* core = state_->sides[request.index].core;
     const bool unmatched = core != nullptr && core->state == core::Request::State::kFresh;
     if (core != nullptr && !unmatched)
-      return find(Finding::kUser, "lifetime", "the " + exchange_.describe(request) + " is there already");
+      return find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " is there already");
     if (!unmatched)
       new_request(request.index);
   }
@@ -421,7 +421,7 @@ void World::begin_matching(Process& process, const Action& action) {
 void World::withdraw(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
-    const std::string what = "the " + exchange_.describe(request) + " is withdrawn: ";
+    const std::string what = "the " + scenario_.describe(request) + " is withdrawn: ";
     if (side.core == nullptr || side.starts > side.before)
       return find(Finding::kUser, "lifetime", what + "it is not there, or was started");
     if (side.core->matched() && state_->sides[request.index ^ 1].number == 0)
@@ -475,10 +475,10 @@ bool World::host_can_go_on(Process& process) {
 bool World::sync_can_go_on(const Process& process, uint32_t queue) {
   if (has_news(process))
     return true;
-  const Process::Lane& lane = *process.lanes[queue];
-  if (!lane.stream.empty())
+  const Process::QueuedStream& queued = *process.streams[queue];
+  if (!queued.stream.empty())
     return false;
-  if (process.driver != nullptr || lane.queue->settled())
+  if (process.driver != nullptr || queued.queue->settled())
     return true;  // a driver asks as it goes
   oracle::check_unsettled(*this, process, queue);
   return false;

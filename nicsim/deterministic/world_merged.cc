@@ -13,7 +13,7 @@ namespace lanyard::nicsim {
 namespace {
 
 // Whether a message of the other set goes the other way, between the same two exchanges.
-bool has_answer(const Exchange& exchange, RequestName send) {
+bool has_answer(const Scenario& exchange, RequestName send) {
   const RequestName receive{send.index | 1};
   for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index) {
     const RequestName back{index}, from{index ^ 1};
@@ -28,7 +28,7 @@ bool has_answer(const Exchange& exchange, RequestName send) {
 
 }  // namespace
 
-std::vector<bool> World::find_implied(const Exchange& exchange) {
+std::vector<bool> World::find_implied(const Scenario& exchange) {
   std::vector<bool> implied;
   for (uint32_t message = 0; message < exchange.messages().size(); ++message) {
     const RequestName send{2 * message};
@@ -47,7 +47,7 @@ bool World::takes_turns(uint32_t request) const {
 bool World::is_given(uint32_t receive, uint64_t iteration) const {
   const Side& side = state_->sides[receive];
   const uint64_t start = iteration - side.before;
-  const bool first = exchange_.set({receive}) == 1;
+  const bool first = scenario_.set({receive}) == 1;
   if (start <= 1 || side.started >= iteration)
     return true;
   uint64_t reached = 0;
@@ -61,8 +61,8 @@ bool World::is_given(uint32_t receive, uint64_t iteration) const {
 void World::merge(Process& process, std::span<const RequestName> requests) {
   std::map<uint32_t, std::array<std::vector<core::Request*>, 2>> exchanges;
   for (const RequestName request : requests)
-    if (const uint32_t which = exchange_.merged(request); which != 0)
-      exchanges[which][exchange_.set(request) == 2 ? 1 : 0].push_back(state_->sides[request.index].core);
+    if (const uint32_t which = scenario_.merged(request); which != 0)
+      exchanges[which][scenario_.set(request) == 2 ? 1 : 0].push_back(state_->sides[request.index].core);
   for (auto& [number, sets] : exchanges) {
     if (sets[0].empty())
       std::swap(sets[0], sets[1]);
@@ -97,7 +97,7 @@ const char* World::mistake_in_turn(const Action& action, RequestName request) co
                               : other.data_acked >= other.starts * other.pieces;
     if (other.failed > unread_failures(other))
       mistake = "an operation of the other set has failed";
-    else if ((exchange_.set(request) == 1) != (mine == theirs))
+    else if ((scenario_.set(request) == 1) != (mine == theirs))
       mistake = "it is the other set's turn";
     else if (other.starts != other.waits)
       mistake = "the other set's last start was not waited for";
@@ -109,7 +109,7 @@ const char* World::mistake_in_turn(const Action& action, RequestName request) co
 
 // The ring of an exchange's trigger is the place of all its members' starts, and its wait that of all their waits.
 void World::mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items) {
-  if (!exchange_.merges())
+  if (!scenario_.merges())
     return;
   for (StepItem& item : items) {
     const uint32_t lead = item.kind == StepItem::Kind::kWait ? item.request : item.start;
@@ -117,7 +117,7 @@ void World::mark_merged(const Action& action, StepStream& stream, std::span<Step
     if (exchange == nullptr)
       continue;
     // Rings may go on when the exchange has been let go of and freed.
-    process(exchange_.rank_of({lead})).ring_values[exchange->shared.trigger.value] =
+    process(scenario_.rank_of({lead})).ring_values[exchange->shared.trigger.value] =
         static_cast<uint32_t>(exchange->ring_value());
     item.first_start = static_cast<uint32_t>(stream.started.size());
     for (const RequestName request : action.requests)

@@ -9,7 +9,7 @@ namespace lanyard::nicsim {
 
 // Says of the items that a start or a wait has become, those behind `before`, what they are about.
 void World::mark(Process& process, const Action& action, size_t before) {
-  StepStream& stream = process.lanes[action.queue]->stream;
+  StepStream& stream = process.streams[action.queue]->stream;
   const bool captured = stream.capturing() != 0;
   const std::span<StepItem> items = stream.since(before);
   for (StepItem& item : items)
@@ -118,7 +118,7 @@ void World::enter(uint32_t queue, StepStream& stream, std::span<StepItem> items)
 }
 
 void World::launch_captured(Process& process, uint32_t queue) {
-  StepStream& stream = process.lanes[queue]->stream;
+  StepStream& stream = process.streams[queue]->stream;
   const size_t before = stream.mark();
   stream.launch();
   const std::span<StepItem> items = stream.since(before);
@@ -126,7 +126,7 @@ void World::launch_captured(Process& process, uint32_t queue) {
     const uint32_t request = item.kind == StepItem::Kind::kWait ? item.request : item.start;
     if (request != StepItem::kNothing && !state_->sides[request].standing)
       return find(Finding::kUser, "lifetime",
-                  "a graph is launched that starts the " + exchange_.describe({request}) + ", which was freed");
+                  "a graph is launched that starts the " + scenario_.describe({request}) + ", which was freed");
   }
   enter(queue, stream, items);
 }
@@ -138,7 +138,7 @@ void World::launch_captured(Process& process, uint32_t queue) {
 bool World::change_set(Process& process, const Action& action) {
   if (!collect(process, action))
     return true;
-  core::Queue& queue = *process.lanes[action.queue]->queue;
+  core::Queue& queue = *process.streams[action.queue]->queue;
   const bool stand = action.kind == Action::Kind::kStand;
   const auto all = [&](auto holds) {
     return std::all_of(action.requests.begin(), action.requests.end(),
@@ -213,13 +213,13 @@ bool World::mistake_in_set(const Action& action) const {
 void World::launch_kernel(Process& process, const Action& action) {
   if (!collect(process, action))
     return;
-  StepStream& stream = process.lanes[action.queue]->stream;
+  StepStream& stream = process.streams[action.queue]->stream;
   const size_t before = stream.mark();
   for (const RequestName request : action.requests) {
     const core::Request& core = *state_->sides[request.index].core;
     if (core.standing == nullptr || !core.standing->in_kernels)
       return find(Finding::kUser, "lifetime",
-                  "a kernel is launched with the " + exchange_.describe(request) + ", which is not the kernels'");
+                  "a kernel is launched with the " + scenario_.describe(request) + ", which is not the kernels'");
     stream.push(action.kind == Action::Kind::kKernelStart ? start_by_kernel(request, core)
                                                           : wait_by_kernel(request, core));
   }
@@ -280,12 +280,12 @@ void World::stands_now(Process& process, Side& side) {
 // The counts by which graphs and kernels know how far a request is are gone when it no longer stands. The core cannot
 // see what a stream still has to run.
 bool World::check_unused(const Process& process, const Action& action, RequestName request) {
-  const bool used = std::any_of(process.lanes.begin(), process.lanes.end(),
-                                [&](const auto& lane) { return lane->stream.counts_for(request.index); });
+  const bool used = std::any_of(process.streams.begin(), process.streams.end(),
+                                [&](const auto& queued) { return queued->stream.counts_for(request.index); });
   if (used)
     find(Finding::kUser, "lifetime",
          "rank " + std::to_string(process.rank) + ": " + describe(action) +
-             ": the stream has a graph or a kernel to run yet that uses the " + exchange_.describe(request));
+             ": the stream has a graph or a kernel to run yet that uses the " + scenario_.describe(request));
   return !used;
 }
 

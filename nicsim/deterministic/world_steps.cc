@@ -123,7 +123,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   transit.role = role_of(process, op);
   if (transit.request != kNone && state.sides[transit.request].pieces == 0)
     return find(Finding::kOrder, "order",
-                "an operation of the " + exchange_.describe({transit.request}) + " fires, who has nothing to be sent");
+                "an operation of the " + scenario_.describe({transit.request}) + " fires, who has nothing to be sent");
   transit.iteration = iteration_of(transit);
   transit.stage = transit.payload != nullptr ? Transit::Stage::kRead : Transit::Stage::kLand;
   if (transit.role != Transit::Role::kMail)
@@ -400,8 +400,8 @@ void World::nic_changed(Process& process) {
 void World::streams_changed(Process& process) {
   if (process.killed)
     return;
-  for (uint32_t queue = 0; queue < process.lanes.size(); ++queue)
-    set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.lanes[queue]->stream.ready());
+  for (uint32_t queue = 0; queue < process.streams.size(); ++queue)
+    set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.streams[queue]->stream.ready());
   if (programs_stand_)
     standing_changed(process);
   host_changed(process);

@@ -5,7 +5,7 @@
 namespace lanyard::nicsim {
 
 void World::take_stream(Process& process, uint32_t queue) {
-  StepStream& stream = process.lanes[queue]->stream;
+  StepStream& stream = process.streams[queue]->stream;
   const StepItem item = stream.front();
   switch (item.kind) {
     case StepItem::Kind::kKernel: take_kernel(process, item); break;
@@ -56,7 +56,7 @@ void World::take_kernel(Process& process, const StepItem& item) {
     case Action::Kind::kUnpack: oracle::check_unpacked(*this, receive.index); return;
     default:  // kPromise
       ++state_->promises[item.message];
-      if (const uint32_t rank = exchange_.rank_of(send); rank != process.rank)
+      if (const uint32_t rank = scenario_.rank_of(send); rank != process.rank)
         streams_changed(*state_->processes[rank]);
       return;
   }

@@ -50,16 +50,16 @@ std::string World::describe(uint32_t agent) const {
     if (transit.role == Transit::Role::kMail)
       return who + (transit.packet.kind == PacketKind::kWrite ? "a slot" : "a sum") + " of mail of rank " +
              std::to_string(transit.from) + " to rank " + std::to_string(transit.to) + step;
-    return who + role_name(transit.role) + " of (" + exchange_.describe({transit.request}) + ") iteration " +
+    return who + role_name(transit.role) + " of (" + scenario_.describe({transit.request}) + ") iteration " +
            std::to_string(transit.iteration) + step;
   }
   const Process& process = *state_->processes[rank];
   const uint32_t index = agents_[agent].index;
   switch (kind) {
-    case StepKind::kHost: return who + "host: " + describe(exchange_.program(rank).actions()[process.next_action]);
+    case StepKind::kHost: return who + "host: " + describe(scenario_.program(rank).actions()[process.next_action]);
     case StepKind::kPost: return who + "an entry reaches the NIC, " + describe(process, process.nic.next_posting().op);
     case StepKind::kOverflow: return who + "the overflow is handed over";
-    case StepKind::kStream: return who + "stream: " + describe(process.lanes[index]->stream.front());
+    case StepKind::kStream: return who + "stream: " + describe(process.streams[index]->stream.front());
     case StepKind::kKeepUp: return who + "standing requests get more entries";
     case StepKind::kDrive: return who + "the thread of the driver drives";
     case StepKind::kMail: return who + (options_.mail_by_card ? "the control thread looks" : "a matching card arrives");
@@ -99,9 +99,9 @@ std::string World::describe(const Action& action) const {
                                            "take from kernels"};
   std::string text = kNames[static_cast<size_t>(action.kind)];
   if (is_of_message(action.kind))
-    return text + " (" + exchange_.describe({2 * action.message}) + ")";
+    return text + " (" + scenario_.describe({2 * action.message}) + ")";
   for (const RequestName request : action.requests)
-    text += " (" + exchange_.describe(request) + ")";
+    text += " (" + scenario_.describe(request) + ")";
   return text;
 }
 
@@ -112,19 +112,19 @@ std::string World::describe(const StepItem& item) const {
     return std::string(item.op.kind == gpu::StreamOp::Kind::kPack     ? "packs for ("
                        : item.op.kind == gpu::StreamOp::Kind::kUnpack ? "unpacks for ("
                                                                       : "has packed or unpacked for (") +
-           exchange_.describe({item.request}) + ")";
+           scenario_.describe({item.request}) + ")";
   if (item.kind == StepItem::Kind::kMark && item.start != StepItem::kNothing)
-    return "start (" + exchange_.describe({item.start}) + ") is reached";
+    return "start (" + scenario_.describe({item.start}) + ") is reached";
   if (item.kind == StepItem::Kind::kRing)
     return item.start == StepItem::kNothing ? "rings for all that share the queue's trigger"
-                                            : "rings for (" + exchange_.describe({item.start}) + ")";
+                                            : "rings for (" + scenario_.describe({item.start}) + ")";
   return item.request == StepItem::kNothing ? "the promise was kept"
-                                            : "wait (" + exchange_.describe({item.request}) + ") passes";
+                                            : "wait (" + scenario_.describe({item.request}) + ") passes";
 }
 
 std::string World::describe(const Process& process, const nic::Op& op) const {
   return std::string(role_name(role_of(process, op))) + " of (" +
-         exchange_.describe({process.requests[op.context - 1]}) + ")";
+         scenario_.describe({process.requests[op.context - 1]}) + ")";
 }
 
 std::string World::describe(const Process& process, nic::CounterId counter) const {
@@ -135,7 +135,7 @@ std::string World::describe(const Process& process, nic::CounterId counter) cons
              (core->trigger == counter   ? "trigger"
               : core->written == counter ? "writes'"
                                          : "completion") +
-             " counter of (" + exchange_.describe({request}) + ")";
+             " counter of (" + scenario_.describe({request}) + ")";
   }
   return "the queue's shared trigger";
 }

@@ -105,8 +105,8 @@ TEST(Campaign, AFindingComesWithTheScheduleThatRepeatsIt) {
   const auto found = campaign.run(1s, look_away);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->report.finding, nicsim::Finding::kDeadlock);
-  const nicsim::Exchange exchange = found->config.exchange();
-  nicsim::World world(exchange, found->config.world);
+  const nicsim::Scenario scenario = found->config.scenario();
+  nicsim::World world(scenario, found->config.world);
   nicsim::Replay replay(found->schedule);
   EXPECT_EQ(world.run(replay).text, found->report.text);
   EXPECT_EQ(world.report().step, found->report.step);

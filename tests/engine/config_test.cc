@@ -84,10 +84,10 @@ TEST(Config, WhatIsWrongIsNamed) {
 }
 
 TEST(Config, ASingleRankSendsToItself) {
-  const Exchange exchange = make_halo(Config::parse("1ranks,2req-each-way,1iter").value().halo);
-  ASSERT_EQ(exchange.messages().size(), 2u);
-  EXPECT_EQ(exchange.messages()[0].from, 0u);
-  EXPECT_EQ(exchange.messages()[0].to, 0u);
+  const Scenario scenario = make_halo(Config::parse("1ranks,2req-each-way,1iter").value().halo);
+  ASSERT_EQ(scenario.messages().size(), 2u);
+  EXPECT_EQ(scenario.messages()[0].from, 0u);
+  EXPECT_EQ(scenario.messages()[0].to, 0u);
 }
 
 }  // namespace

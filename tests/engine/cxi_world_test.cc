@@ -20,8 +20,8 @@ TEST_P(CxiWorld, IsCleanUnderEveryScheduler) {
   const Result<Config> config = Config::parse(GetParam());
   ASSERT_TRUE(config.ok()) << config.status().message();
   ASSERT_TRUE(config.value().world.driver);
-  const Exchange exchange = config.value().exchange();
-  World world(exchange, config.value().world);
+  const Scenario scenario = config.value().scenario();
+  World world(scenario, config.value().world);
   for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
     const auto scheduler = make_scheduler(static_cast<SchedulerKind>(kind), world, 300);
     for (uint64_t seed = 0; seed < 500; ++seed) {
@@ -80,8 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(CxiWorldRuns, ASeedIsARun) {
   const Config config =
       Config::parse("2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures,no-room,stolen-entries").value();
-  const Exchange exchange = config.exchange();
-  World world(exchange, config.world), other(exchange, config.world);
+  const Scenario scenario = config.scenario();
+  World world(scenario, config.world), other(scenario, config.world);
   EXPECT_EQ(world.fingerprint(), other.fingerprint());
   const auto scheduler = make_scheduler(SchedulerKind::kSwarm, world, 300);
   const auto twin = make_scheduler(SchedulerKind::kSwarm, other, 300);
@@ -127,8 +127,8 @@ TEST(CxiWorldRuns, TheDriverIsAnAgent) {
     Chooser& inner_;
   };
   const Config config = Config::parse("2ranks,2req-each-way,3iter,cxi-driver").value();
-  const Exchange exchange = config.exchange();
-  World world(exchange, config.world);
+  const Scenario scenario = config.scenario();
+  World world(scenario, config.world);
   const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 300);
   Counting counting(world, *scheduler);
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -149,8 +149,8 @@ TEST(CxiWorldRuns, WhatNoDriverCanDoIsNoConfiguration) {
   }
   const Config config = Config::parse("2ranks,1req-each-way,1iter,cxi-driver").value();
   EXPECT_EQ(Config::parse(config.to_string()).value().to_string(), config.to_string());
-  const Exchange exchange = config.exchange();
-  World world(exchange, config.world);
+  const Scenario scenario = config.scenario();
+  World world(scenario, config.world);
   EXPECT_EQ(explore(world, {}).status().code(), Code::kUnsupported);
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 Exploration explored(const std::string& text, bool reduced, bool breadth_first = false) {
   const Config config = Config::parse(text).value();
-  const Exchange exchange = config.exchange();
-  World world(exchange, config.world);
+  const Scenario scenario = config.scenario();
+  World world(scenario, config.world);
   Result<Exploration> result = explore(world, {.reduced = reduced, .breadth_first = breadth_first});
   EXPECT_TRUE(result.ok()) << result.status().to_string();
   return result.value();
@@ -34,8 +34,8 @@ TEST(Explore, ReducedAndUnreducedAgree) {
 // The other way to all schedules: one after another, without remembering states.
 TEST(Explore, AnOdometerFindsWhatASearchFinds) {
   const Config config = Config::parse("2ranks,1req-one-way,1iter,lost-rings").value();
-  const Exchange exchange = config.exchange();
-  World world(exchange, config.world);
+  const Scenario scenario = config.scenario();
+  World world(scenario, config.world);
   const Result<Exploration> search = explore(world, {.breadth_first = true});
   ASSERT_TRUE(search.ok());
   ASSERT_EQ(search.value().report.finding, Finding::kDeadlock);

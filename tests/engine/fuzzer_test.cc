@@ -17,11 +17,11 @@ class Fuzzing : public testing::Test {
  protected:
   static Config parse(const std::string& text) { return Config::parse(text).value(); }
   const Config config_ = parse("2ranks,2req-each-way,2iter,sync,failures");
-  const Exchange exchange_ = config_.exchange();
+  const Scenario scenario_ = config_.scenario();
 };
 
 TEST_F(Fuzzing, ASeedStandsForOneRunWhateverRanBefore) {
-  Fuzzer forwards(exchange_, config_.world, {}), backwards(exchange_, config_.world, {});
+  Fuzzer forwards(scenario_, config_.world, {}), backwards(scenario_, config_.world, {});
   constexpr uint64_t kSeeds = 3 * kKinds * Fuzzer::kBranches;
   std::vector<uint64_t> hashes;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -36,8 +36,8 @@ TEST_F(Fuzzing, ASeedStandsForOneRunWhateverRanBefore) {
 }
 
 TEST_F(Fuzzing, ARecordedScheduleIsTheWholeRun) {
-  Fuzzer fuzzer(exchange_, config_.world, {});
-  World world(exchange_, config_.world);
+  Fuzzer fuzzer(scenario_, config_.world, {});
+  World world(scenario_, config_.world);
   for (uint64_t seed = 0; seed < 2 * kKinds * Fuzzer::kBranches; ++seed) {
     fuzzer.run(seed);
     const uint64_t hash = fuzzer.world().trace_hash();
@@ -53,7 +53,7 @@ TEST_F(Fuzzing, ARecordedScheduleIsTheWholeRun) {
 
 // With the random scheduler alone, whose runs are hardly ever alike.
 TEST_F(Fuzzing, BranchesOfOneTrunkDiffer) {
-  Fuzzer fuzzer(exchange_, config_.world, {SchedulerKind::kRandom});
+  Fuzzer fuzzer(scenario_, config_.world, {SchedulerKind::kRandom});
   std::set<uint64_t> runs;
   std::set<std::vector<uint32_t>> beginnings;
   constexpr uint64_t kTrunks = 8, kFirst = 5;

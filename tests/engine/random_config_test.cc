@@ -22,7 +22,7 @@ TEST(RandomConfig, IsTextThatIsTakenBack) {
     ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
     ASSERT_EQ(parsed.value().to_string(), text);
     ASSERT_EQ(random_config(seed).to_string(), text);
-    ASSERT_TRUE(parsed.value().exchange().validate().ok());
+    ASSERT_TRUE(parsed.value().scenario().validate().ok());
   }
 }
 
@@ -31,10 +31,10 @@ TEST(RandomConfig, IsOfEveryKind) {
   std::map<std::string, int> seen;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const Config config = random_config(seed);
-    const Exchange& exchange = *config.program;
-    ++seen["ranks " + std::to_string(exchange.ranks())];
+    const Scenario& scenario = *config.program;
+    ++seen["ranks " + std::to_string(scenario.ranks())];
     ++seen[core::strategy_name(config.world.strategy)];
-    for (const Exchange::Message& message : exchange.messages()) {
+    for (const Scenario::Message& message : scenario.messages()) {
       const MessageOptions& options = message.options;
       seen["ready"] += options.ready;
       seen["longer receive"] += options.room > 0;
@@ -46,8 +46,8 @@ TEST(RandomConfig, IsOfEveryKind) {
       seen["to itself"] += message.from == message.to;
       seen["of two sets"] += options.send_set > 0;
     }
-    for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
-      for (const Action& action : exchange.program(rank).actions()) {
+    for (uint32_t rank = 0; rank < scenario.ranks(); ++rank)
+      for (const Action& action : scenario.program(rank).actions()) {
         seen["match"] += action.kind == Action::Kind::kMatch;
         seen["free"] += action.kind == Action::Kind::kFree;
         seen["complete"] += action.kind == Action::Kind::kComplete;
@@ -93,7 +93,7 @@ TEST(RandomConfig, TheDriverHasItsTroubles) {
     seen["fails at once"] += world.failures && world.no_room;
     seen["dies"] += world.kills;
     seen["aged"] += world.age > 0;
-    for (const Exchange::Message& message : config.program->messages())
+    for (const Scenario::Message& message : config.program->messages())
       seen["empty"] += message.options.bytes == 0;
   }
   EXPECT_EQ(seen.size(), 5u);
@@ -104,7 +104,7 @@ TEST(RandomConfig, TheDriverHasItsTroubles) {
 TEST(RandomConfig, FindsNothing) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     const Config config = random_config(seed);
-    const Verdict verdict = fuzz(config.exchange(), {.seed = seed, .schedules = 16, .world = config.world});
+    const Verdict verdict = fuzz(config.scenario(), {.seed = seed, .schedules = 16, .world = config.world});
     ASSERT_TRUE(verdict.ok()) << config.to_string() << "\n" << verdict.report.oracle << ": " << verdict.report.text;
   }
 }
@@ -116,7 +116,7 @@ TEST(RandomConfig, Shrinks) {
   ASSERT_GT(config.program->messages().size(), 1u);
   config.world.lost_rings = true;  // what no NIC may do
   config.world.failures = config.world.kills = false;
-  const Verdict verdict = fuzz(config.exchange(), {.seed = 1, .schedules = 10'000, .world = config.world});
+  const Verdict verdict = fuzz(config.scenario(), {.seed = 1, .schedules = 10'000, .world = config.world});
   ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
   const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::seconds(20)});
   EXPECT_EQ(shrunk.report.finding, Finding::kDeadlock);

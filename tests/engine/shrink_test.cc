@@ -12,8 +12,8 @@ namespace {
 
 TEST(Shrink, ThePoolDeadlock) {
   const Config config = Config::parse("2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post").value();
-  const Exchange exchange = config.exchange();
-  const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
+  const Scenario scenario = config.scenario();
+  const Verdict verdict = fuzz(scenario, {.schedules = 1'000, .world = config.world});
   ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
   const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});
   EXPECT_EQ(shrunk.report.finding, Finding::kDeadlock);
@@ -25,8 +25,8 @@ TEST(Shrink, ThePoolDeadlock) {
 
 TEST(Shrink, ALostRing) {
   const Config config = Config::parse("3ranks,2req-each-way,3iter,lost-rings").value();
-  const Exchange exchange = config.exchange();
-  const Verdict verdict = fuzz(exchange, {.schedules = 1'000, .world = config.world});
+  const Scenario scenario = config.scenario();
+  const Verdict verdict = fuzz(scenario, {.schedules = 1'000, .world = config.world});
   ASSERT_FALSE(verdict.ok());
   const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});
   EXPECT_EQ(shrunk.report.finding, verdict.report.finding);

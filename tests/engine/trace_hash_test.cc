@@ -43,8 +43,8 @@ constexpr KnownRun kRuns[] = {
 TEST(TraceHash, IsTheSameEverywhere) {
   for (const KnownRun& run : kRuns) {
     const Config config = Config::parse(run.config).value();
-    const Exchange exchange = config.exchange();
-    World world(exchange, config.world);
+    const Scenario scenario = config.scenario();
+    World world(scenario, config.world);
     const Schedule schedule = decode(run.schedule).value();
     for (int time = 0; time < 100; ++time) {
       world.reset();

@@ -35,9 +35,9 @@ class Faulty final : public Chooser {
 
 struct Setting {
   explicit Setting(const std::string& text)
-      : config(Config::parse(text).value()), exchange(config.exchange()), world(exchange, config.world) {}
+      : config(Config::parse(text).value()), exchange(config.scenario()), world(exchange, config.world) {}
   Config config;
-  Exchange exchange;
+  Scenario exchange;
   World world;
 };
 
@@ -120,7 +120,7 @@ TEST(WorldFaults, StolenEntriesHoldAStartUpOnlyUntilTheyAreBack) {
 Picoseconds length_of(const std::string& text, const Timing& timing) {
   Config config = Config::parse(text).value();
   config.world.timing = timing;
-  const Exchange exchange = config.exchange();
+  const Scenario exchange = config.scenario();
   World world(exchange, config.world);
   Replay replay({});
   const Report report = world.run(replay);

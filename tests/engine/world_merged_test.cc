@@ -16,8 +16,8 @@ namespace {
 void expect_no_finding(const std::string& text, uint64_t schedules) {
   const Result<Config> config = Config::parse(text);
   ASSERT_TRUE(config.ok()) << config.status().message();
-  const Exchange exchange = config.value().exchange();
-  Fuzzer fuzzer(exchange, config.value().world, std::vector<SchedulerKind>());
+  const Scenario scenario = config.value().scenario();
+  Fuzzer fuzzer(scenario, config.value().world, std::vector<SchedulerKind>());
   for (uint64_t seed = 0; seed < schedules; ++seed) {
     const Report& report = fuzzer.run(seed);
     ASSERT_TRUE(report.ok()) << text << ", seed " << seed << ": " << report.oracle << ": " << report.text;
@@ -148,8 +148,8 @@ struct WorldMergedExplored : ::testing::TestWithParam<const char*> {};
 TEST_P(WorldMergedExplored, HasNoFinding) {
   const Result<Config> config = Config::parse(GetParam());
   ASSERT_TRUE(config.ok());
-  const Exchange exchange = config.value().exchange();
-  World world(exchange, config.value().world);
+  const Scenario scenario = config.value().scenario();
+  World world(scenario, config.value().world);
   const Result<Exploration> exploration = explore(world, {.reduced = true});
   ASSERT_TRUE(exploration.ok()) << exploration.status().message();
   EXPECT_TRUE(exploration.value().report.ok()) << exploration.value().report.text;

@@ -12,7 +12,7 @@ namespace {
 Verdict fuzz_text(const std::string& text, uint64_t schedules) {
   const Result<Config> config = Config::parse(text);
   EXPECT_TRUE(config.ok()) << text << ": " << config.status().message();
-  return config.ok() ? fuzz(config.value().exchange(), {.schedules = schedules, .world = config.value().world})
+  return config.ok() ? fuzz(config.value().scenario(), {.schedules = schedules, .world = config.value().world})
                      : Verdict();
 }
 

@@ -28,15 +28,15 @@ Report search(World& world, SchedulerKind kind, uint64_t schedules) {
 
 Verdict fuzz_program(const char* text, uint64_t schedules = 3'000) {
   const Config config = Config::parse(text).value();
-  return fuzz(config.exchange(), {.schedules = schedules, .world = config.world});
+  return fuzz(config.scenario(), {.schedules = schedules, .world = config.world});
 }
 
 TEST(World, IsCleanUnderEveryScheduler) {
   for (const char* text : {"2ranks,1req-one-way,2iter", "2ranks,1req-each-way,2iter",
                            "3ranks,1req-each-way,2iter,ready", "2ranks,2req-each-way,2iter,single-starts,queues=2"}) {
     const Config config = Config::parse(text).value();
-    const Exchange exchange = config.exchange();
-    World world(exchange, config.world);
+    const Scenario scenario = config.scenario();
+    World world(scenario, config.world);
     for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
       const Report report = search(world, static_cast<SchedulerKind>(kind), 2'000);
       EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
@@ -53,8 +53,8 @@ TEST(World, AFailedCheckIsAFinding) {
     }
     int calls = 0;
   };
-  const Exchange exchange = make_halo({});
-  World world(exchange, {});
+  const Scenario scenario = make_halo({});
+  World world(scenario, {});
   Careless careless;
   const Report& report = world.run(careless);
   EXPECT_EQ(report.finding, Finding::kOrder);
@@ -80,8 +80,8 @@ TEST(World, MessagesMayBeTorn) {
     uint32_t torn = 0;
   };
   const Config config = Config::parse("2ranks,2req-each-way,2iter,torn,kills").value();
-  const Exchange exchange = config.exchange();
-  World world(exchange, config.world);
+  const Scenario scenario = config.scenario();
+  World world(scenario, config.world);
   const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 250);
   Tearing tearing(*scheduler);
   for (uint64_t seed = 0; seed < 1'000; ++seed) {
@@ -103,8 +103,8 @@ TEST(World, NobodyIsSentNothing) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);
-    const Exchange exchange = config.value().exchange();
-    World world(exchange, config.value().world);
+    const Scenario scenario = config.value().scenario();
+    World world(scenario, config.value().world);
     for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
       const Report report = search(world, static_cast<SchedulerKind>(kind), 300);
       EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
@@ -116,8 +116,8 @@ TEST(World, NobodyIsSentNothing) {
 
 // The same seed twice is the same run; others are others.
 TEST(World, ASeedIsARun) {
-  const Exchange exchange = make_halo({});
-  World world(exchange, {});
+  const Scenario scenario = make_halo({});
+  World world(scenario, {});
   const auto scheduler = make_scheduler(SchedulerKind::kSwarm, world, 126);
   std::set<uint64_t> hashes;
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -166,8 +166,8 @@ TEST(World, IsCleanWhereThingsDiffer) {
 }
 
 TEST(World, AResetWorldIsAFreshOne) {
-  const Exchange exchange = make_halo({});
-  World world(exchange, {}), fresh(exchange, {});
+  const Scenario scenario = make_halo({});
+  World world(scenario, {}), fresh(scenario, {});
   EXPECT_EQ(world.fingerprint(), fresh.fingerprint());
   search(world, SchedulerKind::kRandom, 10);
   EXPECT_NE(world.fingerprint(), fresh.fingerprint());
@@ -177,9 +177,9 @@ TEST(World, AResetWorldIsAFreshOne) {
 
 // Two sends and two receives a rank, sends first, without reservation: five entries always deadlock, six never.
 TEST(World, FindsThePoolDeadlock) {
-  const Exchange exchange = make_halo({.each_way = 2, .sends_first = true});
+  const Scenario scenario = make_halo({.each_way = 2, .sends_first = true});
   for (uint32_t depth = 4; depth < 8; ++depth) {
-    World world(exchange, {.depth = depth, .blocking_post = true});
+    World world(scenario, {.depth = depth, .blocking_post = true});
     const Report report = search(world, SchedulerKind::kRandom, 1'000);
     ASSERT_EQ(report.finding, depth <= 5 ? Finding::kDeadlock : Finding::kNone) << depth << report.text;
     if (depth > 5)
@@ -191,9 +191,9 @@ TEST(World, FindsThePoolDeadlock) {
 }
 
 TEST(World, AnOverflowSavesThePool) {
-  const Exchange exchange = make_halo({.each_way = 2});
+  const Scenario scenario = make_halo({.each_way = 2});
   for (uint32_t depth = 1; depth < 9; ++depth) {
-    World world(exchange, {.depth = depth});
+    World world(scenario, {.depth = depth});
     const Report report = search(world, SchedulerKind::kRandom, 1'000);
     EXPECT_TRUE(report.ok()) << "depth " << depth << ": " << report.oracle << ": " << report.text;
   }
@@ -202,13 +202,13 @@ TEST(World, AnOverflowSavesThePool) {
 // The sender frees its side, the receiver starts once more: its clear-to-send finds nobody, at whatever moment it
 // comes.
 TEST(World, AnEarlyFreeIsTheProgramsMistake) {
-  Exchange exchange(2);
-  const auto message = exchange.message(0, 1);
-  exchange.rank(0).pack(message).start({message.send}).wait({message.send}).free({message.send});
-  exchange.rank(1).repeat(
+  Scenario scenario(2);
+  const auto message = scenario.message(0, 1);
+  scenario.rank(0).pack(message).start({message.send}).wait({message.send}).free({message.send});
+  scenario.rank(1).repeat(
       2, [&](HostProgram& host) { host.start({message.receive}).wait({message.receive}).unpack(message); });
-  ASSERT_TRUE(exchange.validate().ok());
-  World world(exchange, {});
+  ASSERT_TRUE(scenario.validate().ok());
+  World world(scenario, {});
   const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 100);
   for (uint64_t seed = 0; seed < 5'000; ++seed) {
     world.reset();
@@ -223,15 +223,15 @@ TEST(World, AnEarlyFreeIsTold) {
   for (const core::Strategy strategy : core::kStrategies)
     for (const bool sender_first : {true, false})
       for (const bool ready : {true, false}) {
-        Exchange exchange(2);
-        const auto message = exchange.message(0, 1, {.ready = ready});
+        Scenario scenario(2);
+        const auto message = scenario.message(0, 1, {.ready = ready});
         const auto first = sender_first ? message.send : message.receive;
         const auto second = sender_first ? message.receive : message.send;
-        exchange.rank(1).start({message.receive}).promise(message);
-        exchange.rank(0).await(message).start({message.send});
-        exchange.rank(sender_first ? 0 : 1).wait({first}).free({first});
-        exchange.rank(sender_first ? 1 : 0).wait({second}).start({second}).wait({second}).sync();
-        World world(exchange, {.strategy = strategy});
+        scenario.rank(1).start({message.receive}).promise(message);
+        scenario.rank(0).await(message).start({message.send});
+        scenario.rank(sender_first ? 0 : 1).wait({first}).free({first});
+        scenario.rank(sender_first ? 1 : 0).wait({second}).start({second}).wait({second}).sync();
+        World world(scenario, {.strategy = strategy});
         const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 100);
         for (uint64_t seed = 0; seed < 1'000; ++seed) {
           world.reset();
@@ -245,25 +245,25 @@ TEST(World, AnEarlyFreeIsTold) {
 
 // Nobody can say where its stream is but the stream; yet a request that has completed may go on elsewhere, or be freed.
 TEST(World, ACompletedRequestIsFreeToGo) {
-  Exchange exchange(2);
-  const auto message = exchange.message(0, 1);
-  exchange.rank(0).on(0).pack(message).start({message.send}).wait({message.send}).complete({message.send});
-  exchange.rank(0).on(1).pack(message).start({message.send}).wait({message.send}).free({message.send});
-  exchange.rank(1).repeat(
+  Scenario scenario(2);
+  const auto message = scenario.message(0, 1);
+  scenario.rank(0).on(0).pack(message).start({message.send}).wait({message.send}).complete({message.send});
+  scenario.rank(0).on(1).pack(message).start({message.send}).wait({message.send}).free({message.send});
+  scenario.rank(1).repeat(
       2, [&](HostProgram& host) { host.start({message.receive}).wait({message.receive}).unpack(message); });
-  exchange.rank(1).free({message.receive});
-  ASSERT_TRUE(exchange.validate().ok());
-  World world(exchange, {});
+  scenario.rank(1).free({message.receive});
+  ASSERT_TRUE(scenario.validate().ok());
+  World world(scenario, {});
   const Report report = search(world, SchedulerKind::kRandom, 5'000);
   EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
 }
 
 TEST(World, ARefusalThatDoesNotComeIsFound) {
-  Exchange exchange(2);
-  const auto message = exchange.message(0, 1);
-  exchange.rank(0).start({message.send}).refused().wait({message.send});
-  exchange.rank(1).start({message.receive}).wait({message.receive});
-  World world(exchange, {});
+  Scenario scenario(2);
+  const auto message = scenario.message(0, 1);
+  scenario.rank(0).start({message.send}).refused().wait({message.send});
+  scenario.rank(1).start({message.receive}).wait({message.receive});
+  World world(scenario, {});
   const Report report = search(world, SchedulerKind::kRandom, 100);
   EXPECT_STREQ(report.oracle, "refusal") << report.text;
 }
@@ -353,8 +353,8 @@ TEST(Matching, EndsWhereTheWayIsCut) {
       "program=0-1:16t1_1-0:16t2_0-1:8t3/m0.1r_x0.1r_s0.1r_w0.1r_y_m2_x2_s2_w2_y/"
       "m0r.1_x0r.1_s0r.1_w0r.1_y_m2r_x2r_s2r_w2r_y,mail-by-card,failures,cut-mail";
   const Config config = Config::parse(program).value();
-  const Exchange exchange = config.exchange();
-  World world(exchange, config.world);
+  const Scenario scenario = config.scenario();
+  World world(scenario, config.world);
   uint32_t cut = 0;
   for (uint64_t seed = 0; seed < 2'000; ++seed) {
     const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 400);
@@ -369,7 +369,7 @@ TEST(Matching, EndsWhereTheWayIsCut) {
       const Side& side = world.side(RequestName{index});
       EXPECT_FALSE(world.process(side.rank).cut_off[1 - side.rank] && side.core != nullptr &&
                    side.core->state == core::Request::State::kMatching)
-          << seed << ": " << exchange.describe({index});
+          << seed << ": " << scenario.describe({index});
     }
   }
   EXPECT_GT(cut, 100u);

@@ -73,10 +73,10 @@ class Campaign {
   // What is run.
   struct Workload {
     Workload(const nicsim::Config& config, uint64_t number)
-        : config(config), number(number), exchange(config.exchange()) {}
+        : config(config), number(number), scenario(config.scenario()) {}
     const nicsim::Config config;
     const uint64_t number;  // another one for each
-    const nicsim::Exchange exchange;
+    const nicsim::Scenario scenario;
   };
   // A configuration, or all random programs, and how far it has got.
   struct Target {

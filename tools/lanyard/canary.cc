@@ -8,9 +8,9 @@ namespace lanyard::tools {
 std::optional<CanarySighting> watch_canary(const std::string& text, uint64_t seed,
                                            const std::vector<nicsim::SchedulerKind>& schedulers) {
   const nicsim::Config config = nicsim::Config::parse(text).value();
-  const nicsim::Exchange exchange = config.exchange();
+  const nicsim::Scenario scenario = config.scenario();
   const nicsim::Verdict verdict = nicsim::fuzz(
-      exchange,
+      scenario,
       {.seed = seed, .schedules = kCanarySchedules, .time = {}, .schedulers = schedulers, .world = config.world});
   if (verdict.ok())
     return std::nullopt;

@@ -37,7 +37,7 @@ Result<Run> Run::parse(const RunName& name) {
   Result<nicsim::Schedule> schedule = nicsim::decode(name.schedule);
   if (!schedule.ok())
     return schedule.status();
-  return Run{config.value(), config.value().exchange(), std::move(schedule.value())};
+  return Run{config.value(), config.value().scenario(), std::move(schedule.value())};
 }
 
 }  // namespace lanyard::tools

@@ -41,7 +41,7 @@ struct RunName {
 // What they name.
 struct Run {
   nicsim::Config config;
-  nicsim::Exchange exchange;
+  nicsim::Scenario scenario;
   nicsim::Schedule schedule;
 
   // kInvalidArgument.

@@ -32,10 +32,10 @@ void declare(CLI::App& app, Options& o) {
 }
 
 // Explores and prints a line. False where that says all that there is to say.
-bool explore_one(const Options& o, const nicsim::Config& config, const nicsim::Exchange& exchange, bool reduced,
+bool explore_one(const Options& o, const nicsim::Config& config, const nicsim::Scenario& scenario, bool reduced,
                  nicsim::Exploration& result, int& status) {
   using Seconds = std::chrono::duration<double>;
-  nicsim::World world(exchange, config.world);
+  nicsim::World world(scenario, config.world);
   const auto begin = std::chrono::steady_clock::now();
   nicsim::ExploreOptions options;
   options.reduced = reduced;
@@ -70,15 +70,15 @@ int explore(const Options& o) {
   const Result<nicsim::Config> config = nicsim::Config::parse(o.config);
   if (!config.ok())
     return usage_error(config.status().message());
-  const nicsim::Exchange exchange = config.value().exchange();
+  const nicsim::Scenario scenario = config.value().scenario();
   int status = 0;
   nicsim::Exploration reduced, full;
   const bool both = o.search == "both" && nicsim::allows_reduction(config.value().world);
-  if ((both || o.search == "reduced") && !explore_one(o, config.value(), exchange, true, reduced, status))
+  if ((both || o.search == "reduced") && !explore_one(o, config.value(), scenario, true, reduced, status))
     return status;
   if (o.search == "reduced")
     return 0;
-  if (!explore_one(o, config.value(), exchange, false, full, status))
+  if (!explore_one(o, config.value(), scenario, false, full, status))
     return status;
   if (!both)
     return 0;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 
 namespace lanyard::tools {
 
@@ -13,19 +13,19 @@ namespace {
 // So many messages, started together and received one after the other, the last one first: what is to go out then
 // stands at the end of an overflow of more operations than are looked at together.
 nicsim::Config last_first(uint32_t count) {
-  nicsim::Exchange exchange(2);
+  nicsim::Scenario scenario(2);
   std::vector<nicsim::RequestName> sends;
   std::vector<nicsim::MessageName> messages;
   for (uint32_t i = 0; i < count; ++i) {
-    messages.push_back(exchange.message(0, 1, {.bytes = 8, .tag = static_cast<int>(i)}));
+    messages.push_back(scenario.message(0, 1, {.bytes = 8, .tag = static_cast<int>(i)}));
     sends.push_back(messages.back().send);
   }
-  exchange.rank(0).start(sends).wait(sends).sync();
+  scenario.rank(0).start(sends).wait(sends).sync();
   for (; !messages.empty(); messages.pop_back())
-    exchange.rank(1).start({messages.back().receive}).wait({messages.back().receive}).sync();
+    scenario.rank(1).start({messages.back().receive}).wait({messages.back().receive}).sync();
   nicsim::Config config;
   config.world.depth = 4;
-  config.program = std::make_shared<const nicsim::Exchange>(std::move(exchange));
+  config.program = std::make_shared<const nicsim::Scenario>(std::move(scenario));
   return config;
 }
 

@@ -13,12 +13,12 @@ namespace {
 
 // The books of failed operations: the NIC's, the core's and the world's own.
 bool failures_are_known(World& world) {
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
     Process& process = world.process(rank);
     if (process.killed)
       continue;
-    for (const auto& lane : process.lanes)
-      while (process.endpoint.take_failed(*lane->queue) != nullptr) {
+    for (const auto& queued : process.streams)
+      while (process.endpoint.take_failed(*queued->queue) != nullptr) {
       }
     process.untraced += process.endpoint.take_unrecorded_failures();
     // Of more than the NIC remembers nobody knows whose they were.
@@ -32,13 +32,13 @@ bool failures_are_known(World& world) {
       return false;
     }
   }
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (world.process(side.rank).killed)
       continue;
     if (side.core != nullptr && side.core->failures != side.failed) {
       world.find(Finding::kLeak, "honesty",
-                 "of the " + world.exchange().describe({index}) + " " + std::to_string(side.failed) +
+                 "of the " + world.scenario().describe({index}) + " " + std::to_string(side.failed) +
                      " operations failed, and the program is told of " + std::to_string(side.core->failures));
       return false;
     }
@@ -48,7 +48,7 @@ bool failures_are_known(World& world) {
 
 // What fails without a card's doing the driver itself counts, and tells of: once, and when it is due.
 bool drivers_tell_all(World& world) {
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
     const Process& process = world.process(rank);
     const std::optional<nic::Op> overdue =
         process.driver == nullptr || process.killed ? std::nullopt : process.driver->fabric.overdue();
@@ -59,7 +59,7 @@ bool drivers_tell_all(World& world) {
         world.describe(process, *overdue) + " was refused and is due, and the driver does not say that it fails");
     return false;
   }
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     Process& process = world.process(side.rank);
     if (process.driver == nullptr || process.killed || side.core == nullptr)
@@ -84,7 +84,7 @@ bool drivers_tell_all(World& world) {
 
 // A pair comes to its end on both sides: what one notices, or does, the other is told.
 void judge_pairs(World& world) {
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     const Side& other = world.side(RequestName{index ^ 1});
     if (side.core == nullptr || !side.core->matched() || world.is_killed(side.rank) || world.is_killed(other.rank) ||
@@ -95,7 +95,7 @@ void judge_pairs(World& world) {
       continue;
     const auto untold = [&](const char* what) {
       world.find(Finding::kLeak, "honesty",
-                 "the " + world.exchange().describe({index}) + " is not told that its other side " + what);
+                 "the " + world.scenario().describe({index}) + " is not told that its other side " + what);
     };
     const bool gone = other.core == nullptr || other.number != side.core->matched_number;
     if (other.core == nullptr && side.starts > other.before)
@@ -112,8 +112,8 @@ void judge_pairs(World& world) {
 }
 
 bool talks_to_killed(const World& world, uint32_t rank) {
-  const auto& messages = world.exchange().messages();
-  return std::any_of(messages.begin(), messages.end(), [&](const Exchange::Message& message) {
+  const auto& messages = world.scenario().messages();
+  return std::any_of(messages.begin(), messages.end(), [&](const Scenario::Message& message) {
     return (message.from == rank && world.is_killed(message.to)) ||
            (message.to == rank && world.is_killed(message.from));
   });
@@ -147,7 +147,7 @@ void judge_side(World& world, uint32_t index) {
   const auto expect = [&](const char* what, uint64_t value, uint64_t wanted) {
     if (value != wanted)
       world.find(Finding::kLeak, "exactly once",
-                 "the " + world.exchange().describe({index}) + " was started " + std::to_string(starts) +
+                 "the " + world.scenario().describe({index}) + " was started " + std::to_string(starts) +
                      " times: " + what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
   };
   if (core.completion.valid())
@@ -183,7 +183,7 @@ void judge_side(World& world, uint32_t index) {
 // What its standing requests have been given ahead.
 uint64_t ahead(const World& world, const Process& process) {
   uint64_t operations = 0;
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.rank == process.rank && side.standing)
       operations += (side.before + side.core->standing->posted - side.starts) * side.core->plan.size();
@@ -194,9 +194,9 @@ uint64_t ahead(const World& world, const Process& process) {
 // Whether a request that was let go of is one of its requests' or is matched with one of them, and more of it was
 // launched since: entries of that may wait for ever for what the other side did not do.
 bool let_go_of_standing(const World& world, const Process& process) {
-  const auto& messages = world.exchange().messages();
+  const auto& messages = world.scenario().messages();
   for (uint32_t index = 0; index < 2 * messages.size(); ++index) {
-    const Exchange::Message& message = messages[index / 2];
+    const Scenario::Message& message = messages[index / 2];
     if ((message.from == process.rank || message.to == process.rank) && world.side(RequestName{index}).ever_released &&
         world.programs_stand())
       return true;
@@ -206,8 +206,8 @@ bool let_go_of_standing(const World& world, const Process& process) {
 
 // By requests that were not freed, and one by each queue.
 uint32_t counters_held(const World& world, const Process& process) {
-  auto held = static_cast<uint32_t>(process.lanes.size()) + (process.card_mail != nullptr ? CardMail::kCounters : 0);
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  auto held = static_cast<uint32_t>(process.streams.size()) + (process.card_mail != nullptr ? CardMail::kCounters : 0);
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.core == nullptr || side.rank != process.rank)
       continue;
@@ -238,9 +238,9 @@ void judge_usage(World& world, const Process& process) {
 // A stream keeps at most three numbers for each request that its graphs start.
 void judge_counts(World& world, const Process& process) {
   size_t taken = 0, held = 0;
-  for (const auto& lane : process.lanes)
-    taken += lane->stream.counts_taken();
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (const auto& queued : process.streams)
+    taken += queued->stream.counts_taken();
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.rank == process.rank && side.standing)
       for (const uint64_t* count : {side.core->standing->count, side.core->standing->rings, side.core->standing->moves})
@@ -262,7 +262,7 @@ void judge_matching(World& world, const Process& process) {
     return side.core != nullptr && side.core->state == core::Request::State::kMatching;
   };
   bool posts = false;
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     if (side.rank != process.rank || side.core == nullptr)
       continue;
@@ -276,12 +276,12 @@ void judge_matching(World& world, const Process& process) {
     if (!mutual || (is_matching(side) && is_matching(other)))
       world.find(
           Finding::kLeak, "matching",
-          "the " + world.exchange().describe({index}) +
+          "the " + world.scenario().describe({index}) +
               (mutual ? " is there on both sides, and is not matched" : " is matched, and its other side is not"));
   }
   if (!posts && !process.matcher.posted().empty())
     keeps("a receive, still posted,");
-  for (uint32_t from = 0; from < world.exchange().ranks(); ++from) {
+  for (uint32_t from = 0; from < world.scenario().ranks(); ++from) {
     const core::MatchCard* offer = process.matcher.unmatched_offer(from, kCommunicator);
     if (offer == nullptr)
       continue;
@@ -293,14 +293,14 @@ void judge_matching(World& world, const Process& process) {
 
 // Every message between living processes has arrived, and the channels leave nothing behind.
 void judge_mail(World& world) {
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
     Process& process = world.process(rank);
     if (process.killed || process.card_mail == nullptr)
       continue;
     if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
       world.find(Finding::kDeadlock, "mail", *stuck);
   }
-  for (uint32_t rank = 0; rank < world.exchange().ranks() && world.report().ok(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks() && world.report().ok(); ++rank) {
     Process& process = world.process(rank);
     if (process.killed || process.card_mail == nullptr)
       continue;
@@ -322,14 +322,14 @@ void close_what_was_held(Process& process) {
 
 // Who waits in MPIX_Queue_wait is told of each failure on its queue.
 bool waits_are_told(World& world) {
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
     Process& process = world.process(rank);
     if (process.killed || process.next_action >= process.program.size())
       continue;
     const Action& action = process.program[process.next_action];
     if (action.kind != Action::Kind::kSync)
       continue;
-    const core::Request* failed = process.endpoint.take_failed(*process.lanes[action.queue]->queue);
+    const core::Request* failed = process.endpoint.take_failed(*process.streams[action.queue]->queue);
     if (failed == nullptr)
       continue;
     world.find(Finding::kLeak, "honesty",
@@ -342,7 +342,7 @@ bool waits_are_told(World& world) {
 
 // Who waits in MPIX_Queue_wait for a peer that has ended, as its card knows, is told so.
 bool losses_are_told(World& world) {
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     const uint32_t peer = world.side(RequestName{index ^ 1}).rank;
     Process& process = world.process(side.rank);
@@ -355,7 +355,7 @@ bool losses_are_told(World& world) {
     if (!waits || !under_way || side.core == nullptr || side.failed > 0 || !process.card().is_lost(peer))
       continue;
     world.find(Finding::kLeak, "honesty",
-               "MPIX_Queue_wait waits for the " + world.exchange().describe({index}) +
+               "MPIX_Queue_wait waits for the " + world.scenario().describe({index}) +
                    ", and is never told that rank " + std::to_string(peer) + " has ended");
     return false;
   }
@@ -364,7 +364,7 @@ bool losses_are_told(World& world) {
 
 // Who waits in MPIX_Queue_wait for its senders' word that all went well hears one.
 bool questions_are_answered(World& world) {
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     const Process& process = world.process(side.rank);
     if (!RequestName{index}.receive() || side.core == nullptr || process.killed || !side.core->complete() ||
@@ -375,7 +375,7 @@ bool questions_are_answered(World& world) {
     if (action.kind != Action::Kind::kSync || action.queue != side.queue)
       continue;
     world.find(Finding::kDeadlock, "liveness",
-               "MPIX_Queue_wait waits to hear whether all went well with the " + world.exchange().describe({index}) +
+               "MPIX_Queue_wait waits to hear whether all went well with the " + world.scenario().describe({index}) +
                    ", and is never told");
     return false;
   }
@@ -383,7 +383,7 @@ bool questions_are_answered(World& world) {
 }
 
 bool is_any_cut(const World& world) {
-  for (uint32_t one = 0; one < world.exchange().ranks(); ++one)
+  for (uint32_t one = 0; one < world.scenario().ranks(); ++one)
     for (uint32_t other = 0; other <= one; ++other)
       if (world.are_cut(one, other))
         return true;
@@ -392,14 +392,14 @@ bool is_any_cut(const World& world) {
 
 // Who has given a peer up though it lives matches nothing with it any more; the peer knows nothing, and may wait.
 void judge_cut(World& world) {
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index) {
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
     const Side& side = world.side(RequestName{index});
     const Process& process = world.process(side.rank);
     if (process.killed || side.core == nullptr || side.core->state != core::Request::State::kMatching ||
         side.core->transfer.peer == core::kAnySource || !process.cut_off[side.core->transfer.peer_nic])
       continue;
     world.find(Finding::kDeadlock, "liveness",
-               "the " + world.exchange().describe({index}) +
+               "the " + world.scenario().describe({index}) +
                    " is being matched, and the control channel has given its peer up");
   }
 }
@@ -413,13 +413,13 @@ void judge_quiescence(World& world) {
     return;
   judge_pairs(world);
   bool all_went_on = true, all_closes = true;
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
     all_went_on = all_went_on && !world.process(rank).gave_up;
   // The driver cannot take back what waits for something that has failed.
   if (world.options().driver)
-    for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index)
+    for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index)
       all_closes = all_closes && world.side(RequestName{index}).failed == 0;
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
     Process& process = world.process(rank);
     if (process.killed)
       continue;
@@ -454,7 +454,7 @@ void judge_quiescence(World& world) {
     if (process.nic.model().in_flight() > 0)
       world.find(Finding::kLeak, "entries", "rank " + std::to_string(rank) + ": operations are under way for ever");
   }
-  for (uint32_t index = 0; index < 2 * world.exchange().messages().size(); ++index)
+  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index)
     judge_side(world, index);
   judge_mail(world);
 }
@@ -466,7 +466,7 @@ void judge_stall(World& world) {
       !questions_are_answered(world))
     return;
   judge_pairs(world);
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
     const Process& process = world.process(rank);
     if (process.killed || process.card_mail == nullptr)
       continue;

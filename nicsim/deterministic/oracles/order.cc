@@ -12,7 +12,7 @@ RequestName send_of(const Transit& transit) { return {transit.request & ~1u}; }
 RequestName receive_of(const Transit& transit) { return {transit.request | 1u}; }
 
 std::string name(const World& world, uint32_t request, uint64_t iteration) {
-  return "the " + world.exchange().describe({request}) + ", iteration " + std::to_string(iteration);
+  return "the " + world.scenario().describe({request}) + ", iteration " + std::to_string(iteration);
 }
 
 void broken(World& world, Finding finding, const Transit& transit, const char* what) {
@@ -30,9 +30,9 @@ uint64_t generation(const World& world, uint32_t request, uint64_t number) {
 
 // Whether the request is or was a member of the same exchange as the other one of that number.
 bool were_merged(const World& world, uint32_t request, uint32_t other, uint64_t number) {
-  const uint32_t exchange = world.exchange().merged({request});
-  return exchange != 0 && exchange == world.exchange().merged({other}) &&
-         world.exchange().set({request}) == world.exchange().set({other}) &&
+  const uint32_t exchange = world.scenario().merged({request});
+  return exchange != 0 && exchange == world.scenario().merged({other}) &&
+         world.scenario().set({request}) == world.scenario().set({other}) &&
          generation(world, request, world.side(RequestName{request}).number) == generation(world, other, number);
 }
 
@@ -253,14 +253,14 @@ void check_refused(World& world, const Transit& transit) {
 
 void check_rung(World& world, const Process& process, const StepItem& item) {
   const nic::CounterId counter = process.nic.rung_by(item.op);
-  for (uint32_t request = 0; request < 2 * world.exchange().messages().size(); ++request) {
+  for (uint32_t request = 0; request < 2 * world.scenario().messages().size(); ++request) {
     const Side& side = world.side(RequestName{request});
     if (side.core != nullptr && side.rank == process.rank && side.core->trigger == counter &&
         side.core->number != item.number && !were_merged(world, request, item.start, item.number))
       return world.find(Finding::kOrder, "lifetime",
                         name(world, item.start, world.side(RequestName{item.start}).started + 1) +
                             ": rings the trigger of a request that came later, the " +
-                            world.exchange().describe({request}));
+                            world.scenario().describe({request}));
   }
   if (!process.nic.model().is_open(counter))
     world.find(
@@ -313,7 +313,7 @@ void check_packed(World& world, uint32_t request) {
 void check_unpacked(World& world, uint32_t request) {
   Side& side = world.side(request);
   const std::vector<std::byte> seen = without_gaps(side);
-  const MessageOptions& message = world.exchange().messages()[RequestName{request}.message()].options;
+  const MessageOptions& message = world.scenario().messages()[RequestName{request}.message()].options;
   ++side.filled;
   if (side.filled > side.waited)
     return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
@@ -396,12 +396,12 @@ void check_unsettled(World& world, const Process& process, uint32_t queue) {
 void check_matched(World& world, uint32_t request) {
   const Side& side = world.side(request);
   const Side& other = world.side(request ^ 1);
-  const Exchange::Message& message = world.exchange().messages()[RequestName{request}.message()];
+  const Scenario::Message& message = world.scenario().messages()[RequestName{request}.message()];
   const auto wrong = [&](const std::string& what) {
-    world.find(Finding::kOrder, "matching", "the " + world.exchange().describe({request}) + " " + what);
+    world.find(Finding::kOrder, "matching", "the " + world.scenario().describe({request}) + " " + what);
   };
   if (side.core == nullptr)
-    return world.find(Finding::kUser, "lifetime", "the " + world.exchange().describe({request}) + " was freed before");
+    return world.find(Finding::kUser, "lifetime", "the " + world.scenario().describe({request}) + " was freed before");
   const core::Request& core = *side.core;
   if (!core.matched())
     return wrong("is not matched: " + core.match_error.message());
@@ -420,7 +420,7 @@ void check_matched(World& world, uint32_t request) {
 
 void check_unmatched(World& world, uint32_t request) {
   const core::Request* core = world.side(request).core;
-  const std::string who = "the " + world.exchange().describe({request});
+  const std::string who = "the " + world.scenario().describe({request});
   if (core == nullptr)
     return world.find(Finding::kUser, "lifetime", who + " was freed before");
   if (core->matched() || core->match_error.code() != Code::kTruncated)
@@ -435,7 +435,7 @@ void check_offers(World& world, const Process& process) {
     return world.side(RequestName{world.process(from).requests[send - 1] | 1}).number == 0;
   };
   const std::span<const Mailbox::Offer> offers = process.mail.offers();
-  for (uint32_t from = 0; from < world.exchange().ranks(); ++from) {
+  for (uint32_t from = 0; from < world.scenario().ranks(); ++from) {
     if (process.nic.is_lost(from))
       continue;
     const core::MatchCard* oldest = process.matcher.unmatched_offer(from, kCommunicator);
@@ -446,7 +446,7 @@ void check_offers(World& world, const Process& process) {
     if (right != offers.end() && (oldest == nullptr || (oldest->send != right->send && unmatched(from, oldest->send))))
       return world.find(Finding::kOrder, "matching",
                         who() + "forgets the offer of the " +
-                            world.exchange().describe({world.process(from).requests[right->send - 1]}) +
+                            world.scenario().describe({world.process(from).requests[right->send - 1]}) +
                             ", which was not withdrawn");
     if (right == offers.end() && oldest != nullptr && unmatched(from, oldest->send))
       return world.find(Finding::kOrder, "matching",

@@ -9,10 +9,10 @@ namespace {
 
 constexpr uint32_t kMostRanks = 8, kMostEntries = 8;  // in a text
 
-uint32_t requests_of(const World& world) { return static_cast<uint32_t>(2 * world.exchange().messages().size()); }
+uint32_t requests_of(const World& world) { return static_cast<uint32_t>(2 * world.scenario().messages().size()); }
 
 std::string name(const World& world, uint32_t request, uint64_t iteration) {
-  return "(" + world.exchange().describe({request}) + ") iteration " + std::to_string(iteration);
+  return "(" + world.scenario().describe({request}) + ") iteration " + std::to_string(iteration);
 }
 
 bool has_ended(const Process& process) { return process.next_action == process.program.size(); }
@@ -50,7 +50,7 @@ bool may_complete(const World& world, uint32_t request, uint64_t iteration) {
 // exchanges, and for the other set where there are two.
 bool must_complete(const World& world, uint32_t request, uint64_t iteration) {
   bool must = true;
-  const uint64_t of_other_set = iteration - (world.exchange().set({request}) == 1 ? 1 : 0);
+  const uint64_t of_other_set = iteration - (world.scenario().set({request}) == 1 ? 1 : 0);
   world.for_each_merged(request, [&](uint32_t member) {
     for (const uint32_t side : {member, member ^ 1})
       world.for_each_merged(side, [&](uint32_t each) {
@@ -80,10 +80,10 @@ std::optional<std::string> stuck_message(const World& world) {
 
 // A stream that waits for something that has completed, has failed or was freed.
 std::optional<std::string> stuck_stream(const World& world, const Process& process) {
-  for (const auto& lane : process.lanes) {
-    if (lane->stream.empty())
+  for (const auto& queued : process.streams) {
+    if (queued->stream.empty())
       continue;
-    const StepItem& item = lane->stream.front();
+    const StepItem& item = queued->stream.front();
     if (item.kind != StepItem::Kind::kWait || item.request == StepItem::kNothing)
       continue;
     const Side& side = world.side(RequestName{item.request});
@@ -108,7 +108,7 @@ std::optional<std::string> stuck_match(const World& world, const Process& proces
     const Side& other = world.side(RequestName{request.index ^ 1});
     if (side.core != nullptr && side.core->state == core::Request::State::kMatching && other.core != nullptr &&
         other.core->state != core::Request::State::kFresh && !world.is_killed(other.rank))
-      return "(" + world.exchange().describe(request) + ") is there on both sides, and is not matched";
+      return "(" + world.scenario().describe(request) + ") is there on both sides, and is not matched";
   }
   return std::nullopt;
 }
@@ -124,10 +124,10 @@ bool is_unmade(const World& world) {
     if (one.started != other.started || matching(one) || matching(other))
       return true;
   }
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
-    for (const auto& lane : world.process(rank).lanes)
-      if (!lane->stream.empty() && lane->stream.front().kind == StepItem::Kind::kWait &&
-          lane->stream.front().request == StepItem::kNothing)
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
+    for (const auto& queued : world.process(rank).streams)
+      if (!queued->stream.empty() && queued->stream.front().kind == StepItem::Kind::kWait &&
+          queued->stream.front().request == StepItem::kNothing)
         return true;
   return false;
 }
@@ -162,24 +162,24 @@ std::string engine_facts(const World& world, const Process& process) {
 // The stall reports of all ranks.
 std::string reports(World& world) {
   std::string text;
-  for (uint32_t rank = 0; rank < std::min(world.exchange().ranks(), kMostRanks); ++rank) {
+  for (uint32_t rank = 0; rank < std::min(world.scenario().ranks(), kMostRanks); ++rank) {
     Process& process = world.process(rank);
     text += engine_facts(world, process);
-    for (const auto& lane : process.lanes) {
-      if (process.killed || (lane->stream.empty() && lane->queue->first_under_way() == nullptr))
+    for (const auto& queued : process.streams) {
+      if (process.killed || (queued->stream.empty() && queued->queue->first_under_way() == nullptr))
         continue;
       text += "\n  ";
-      for (const char c : lane->queue->explain_stall())
+      for (const char c : queued->queue->explain_stall())
         text += c == '\n' ? "\n  " : std::string(1, c);
     }
   }
-  if (world.exchange().ranks() > kMostRanks)
-    text += "\nand " + std::to_string(world.exchange().ranks() - kMostRanks) + " more ranks";
+  if (world.scenario().ranks() > kMostRanks)
+    text += "\nand " + std::to_string(world.scenario().ranks() - kMostRanks) + " more ranks";
   return text;
 }
 
 std::optional<std::string> stuck_rank(const World& world) {
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank) {
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
     const Process& process = world.process(rank);
     if (process.killed)
       continue;
@@ -192,7 +192,7 @@ std::optional<std::string> stuck_rank(const World& world) {
 }
 
 bool any_wants_entries(const World& world) {
-  for (uint32_t rank = 0; rank < world.exchange().ranks(); ++rank)
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
     if (wants_entries(world.process(rank)))
       return true;
   return false;

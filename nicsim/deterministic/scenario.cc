@@ -1,4 +1,4 @@
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 
 #include <algorithm>
 #include <optional>
@@ -88,26 +88,26 @@ HostProgram& HostProgram::repeated() {
   return *this;
 }
 
-MessageName Exchange::message(uint32_t from, uint32_t to, const MessageOptions& options) {
+MessageName Scenario::message(uint32_t from, uint32_t to, const MessageOptions& options) {
   const auto index = static_cast<uint32_t>(messages_.size());
   messages_.push_back({from, to, options});
   merges_ = merges_ || options.send_merged != 0 || options.receive_merged != 0;
   return {index, {2 * index}, {2 * index + 1}};
 }
 
-void Exchange::merge(RequestName request, uint32_t number) {
+void Scenario::merge(RequestName request, uint32_t number) {
   MessageOptions& options = messages_.at(request.message()).options;
   (request.receive() ? options.receive_merged : options.send_merged) = number;
   merges_ = true;
 }
 
-void Exchange::part(RequestName request) {
+void Scenario::part(RequestName request) {
   MessageOptions& options = messages_.at(request.message()).options;
   (request.receive() ? options.receive_merged : options.send_merged) = 0;
   (request.receive() ? options.receive_set : options.send_set) = 0;
 }
 
-std::string Exchange::describe(RequestName request) const {
+std::string Scenario::describe(RequestName request) const {
   const Message& message = messages_.at(request.message());
   const bool nobody = message.options.nobody;
   const std::string from = nobody && request.receive() ? "nobody" : std::to_string(message.from);
@@ -118,7 +118,7 @@ std::string Exchange::describe(RequestName request) const {
   return std::string(message.options.ready ? "rsend" : "send") + " of " + from + " to " + to + tag;
 }
 
-Status Exchange::validate() const {
+Status Scenario::validate() const {
   const auto complain = [](uint32_t rank, size_t action, const std::string& what) {
     return Status(Code::kInvalidArgument,
                   "rank " + std::to_string(rank) + ", action " + std::to_string(action) + ": " + what);
@@ -167,15 +167,15 @@ Status Exchange::validate() const {
   return {};
 }
 
-Exchange make_halo(const HaloOptions& options) {
-  Exchange exchange(options.ranks);
+Scenario make_halo(const HaloOptions& options) {
+  Scenario scenario(options.ranks);
   std::vector<std::vector<MessageName>> sent(options.ranks), received(options.ranks);
   int tag = 0;
   const uint32_t merged = options.merged || options.two_sets ? 1 : 0;
   const auto connect = [&](uint32_t from, uint32_t to) {
     for (uint32_t i = 0; i < options.each_way * (options.two_sets ? 2 : 1); ++i) {
       const uint32_t set = options.two_sets ? i % 2 + 1 : 0;
-      const MessageName message = exchange.message(from, to,
+      const MessageName message = scenario.message(from, to,
                                                    {.bytes = options.bytes,
                                                     .tag = tag++,
                                                     .ready = options.ready,
@@ -211,7 +211,7 @@ Exchange make_halo(const HaloOptions& options) {
     return requests;
   };
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
-    HostProgram& host = exchange.rank(rank);
+    HostProgram& host = scenario.rank(rank);
     for (uint32_t i = 0; i < options.iterations; ++i) {
       for (uint32_t queue = 0; queue < options.queues; ++queue) {
         const uint32_t sending = options.roam ? options.queues + i % 2 : queue;
@@ -219,7 +219,7 @@ Exchange make_halo(const HaloOptions& options) {
         const auto mine = [&](const std::vector<MessageName>& all) {
           std::vector<MessageName> some;
           for (size_t k = queue; k < all.size(); k += options.queues)
-            if (!options.two_sets || exchange.set(all[k].send) == i % 2 + 1)
+            if (!options.two_sets || scenario.set(all[k].send) == i % 2 + 1)
               some.push_back(all[k]);
           return some;
         };
@@ -274,7 +274,7 @@ Exchange make_halo(const HaloOptions& options) {
     for (uint32_t queue = 0; queue < options.queues; ++queue)
       host.on(queue).sync();
   }
-  return exchange;
+  return scenario;
 }
 
 }  // namespace lanyard::nicsim

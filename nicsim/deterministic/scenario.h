@@ -1,15 +1,15 @@
-// Exchange: what a job of stream-triggered MPI processes does, described for the deterministic engine: the messages,
+// Scenario: what a job of stream-triggered MPI processes does, described for the deterministic engine: the messages,
 // and for each rank the program of its host thread. Users describe their own; `lanyard fuzz` makes some of its own.
 //
-//   Exchange ring(2);
+//   Scenario ring(2);
 //   const auto there = ring.message(0, 1, {.bytes = 64, .tag = 7});
 //   ring.rank(0).repeat(3, [&](auto& host) { host.pack(there).start({there.send}).wait({there.send}); });
 //   ring.rank(1).repeat(3, [&](auto& host) { host.start({there.receive}).wait({there.receive}).unpack(there); });
 //   const Verdict verdict = fuzz(ring, {.schedules = 10'000});
 //
 // Sources: MPI 4.0 section 3.9 (persistent requests); Bridges et al., Tables I-III.
-#ifndef LANYARD_NICSIM_DETERMINISTIC_EXCHANGE_H_
-#define LANYARD_NICSIM_DETERMINISTIC_EXCHANGE_H_
+#ifndef LANYARD_NICSIM_DETERMINISTIC_SCENARIO_H_
+#define LANYARD_NICSIM_DETERMINISTIC_SCENARIO_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -95,7 +95,7 @@ inline bool is_of_message(Action::Kind kind) {
   return kind == Kind::kPack || kind == Kind::kUnpack || kind == Kind::kPromise || kind == Kind::kAwait;
 }
 
-class Exchange;
+class Scenario;
 
 // The program of one rank's host thread. Each function appends an action, on the queue that on() chose last (0 at
 // first).
@@ -162,14 +162,14 @@ class HostProgram {
   std::vector<Action> actions_;
 };
 
-class Exchange {
+class Scenario {
  public:
   struct Message {
     uint32_t from = 0, to = 0;
     MessageOptions options;
   };
 
-  explicit Exchange(uint32_t ranks) : programs_(ranks) {}
+  explicit Scenario(uint32_t ranks) : programs_(ranks) {}
 
   // A send of `from` that matches a receive of `to`, if it does not say otherwise. Ranks may be the same.
   MessageName message(uint32_t from, uint32_t to, const MessageOptions& options = {});
@@ -207,7 +207,7 @@ class Exchange {
   // All of it as one word, in letters that no shell touches; see exchange_text.cc. What parse() takes.
   std::string to_string() const;
   // kInvalidArgument says what is wrong. The result is valid.
-  static Result<Exchange> parse(const std::string& text);
+  static Result<Scenario> parse(const std::string& text);
   // What a help text says of that.
   static std::string help();
 
@@ -240,8 +240,8 @@ struct HaloOptions {
 
   friend bool operator==(const HaloOptions&, const HaloOptions&) = default;
 };
-Exchange make_halo(const HaloOptions& options);
+Scenario make_halo(const HaloOptions& options);
 
 }  // namespace lanyard::nicsim
 
-#endif  // LANYARD_NICSIM_DETERMINISTIC_EXCHANGE_H_
+#endif  // LANYARD_NICSIM_DETERMINISTIC_SCENARIO_H_

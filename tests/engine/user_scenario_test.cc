@@ -10,7 +10,7 @@ namespace {
 
 // Three ranks in a line pass their edges to both neighbours, twice as many messages in the middle.
 TEST(UserExchange, AHaloExchange) {
-  Exchange line(3);
+  Scenario line(3);
   const MessageName right[] = {line.message(0, 1, {.bytes = 40, .tag = 1}),
                                line.message(1, 2, {.bytes = 40, .tag = 1})};
   const MessageName left[] = {line.message(1, 0, {.bytes = 40, .tag = 2}), line.message(2, 1, {.bytes = 40, .tag = 2})};
@@ -32,11 +32,11 @@ TEST(UserExchange, AHaloExchange) {
 
 // Each rank waits for the other's message before it sends its own.
 TEST(UserExchange, WaitsInADeadlockingOrder) {
-  Exchange exchange(2);
-  const auto there = exchange.message(0, 1, {.tag = 7}), back = exchange.message(1, 0, {.tag = 8});
-  exchange.rank(0).start({back.receive}).wait({back.receive}).pack(there).start({there.send}).wait({there.send});
-  exchange.rank(1).start({there.receive}).wait({there.receive}).pack(back).start({back.send}).wait({back.send});
-  const Verdict verdict = fuzz(exchange, {.schedules = 100});
+  Scenario scenario(2);
+  const auto there = scenario.message(0, 1, {.tag = 7}), back = scenario.message(1, 0, {.tag = 8});
+  scenario.rank(0).start({back.receive}).wait({back.receive}).pack(there).start({there.send}).wait({there.send});
+  scenario.rank(1).start({there.receive}).wait({there.receive}).pack(back).start({back.send}).wait({back.send});
+  const Verdict verdict = fuzz(scenario, {.schedules = 100});
   EXPECT_EQ(verdict.report.finding, Finding::kUser) << verdict.report.text;
   for (const char* fact : {"(recv, peer 1, tag 8, 16 B) waits for iteration 1",
                            "(recv, peer 0, tag 7, 16 B) waits for iteration 1", "The program itself"})
@@ -45,20 +45,20 @@ TEST(UserExchange, WaitsInADeadlockingOrder) {
 
 // The send's buffer is filled again before the wait.
 TEST(UserExchange, PacksABufferThatIsUnderWay) {
-  Exchange exchange(2);
-  const auto message = exchange.message(0, 1, {.tag = 3});
-  exchange.rank(0).pack(message).start({message.send}).pack(message).wait({message.send});
-  exchange.rank(1).start({message.receive}).wait({message.receive}).unpack(message);
-  const Verdict verdict = fuzz(exchange, {.schedules = 100});
+  Scenario scenario(2);
+  const auto message = scenario.message(0, 1, {.tag = 3});
+  scenario.rank(0).pack(message).start({message.send}).pack(message).wait({message.send});
+  scenario.rank(1).start({message.receive}).wait({message.receive}).unpack(message);
+  const Verdict verdict = fuzz(scenario, {.schedules = 100});
   EXPECT_EQ(verdict.report.finding, Finding::kUser) << verdict.report.text;
   EXPECT_NE(verdict.report.text.find("packed while"), std::string::npos) << verdict.report.text;
 }
 
 TEST(UserExchange, WhatDoesNotExistIsRefused) {
-  Exchange exchange(2);
-  exchange.message(0, 2);
-  EXPECT_EQ(exchange.validate().code(), Code::kInvalidArgument);
-  Exchange foreign(2);
+  Scenario scenario(2);
+  scenario.message(0, 2);
+  EXPECT_EQ(scenario.validate().code(), Code::kInvalidArgument);
+  Scenario foreign(2);
   const auto message = foreign.message(0, 1);
   foreign.rank(1).start({message.send});
   EXPECT_NE(foreign.validate().message().find("another rank"), std::string::npos);

@@ -1,4 +1,4 @@
-// An Exchange as one word of text:
+// An Scenario as one word of text:
 //
 //   0-1:24t3r_1-0:16p8/q0_p0_s0.1r_w0.1r_u1_y/...
 //
@@ -14,7 +14,7 @@
 #include <optional>
 #include <string_view>
 
-#include "nicsim/deterministic/exchange.h"
+#include "nicsim/deterministic/scenario.h"
 
 namespace lanyard::nicsim {
 
@@ -84,7 +84,7 @@ constexpr uint32_t kMostQueues = 64;
 constexpr uint32_t kMostBytes = 1 << 20;
 constexpr size_t kMostMessages = 10'000, kMostActions = 100'000;
 
-Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) {
+Status parse_message(std::string_view text, uint32_t ranks, Scenario& scenario) {
   Reader reader(text);
   const std::optional<uint32_t> from = reader.number();
   const bool dash = reader.take('-');
@@ -128,7 +128,7 @@ Status parse_message(std::string_view text, uint32_t ranks, Exchange& exchange) 
       return wrong("message", text);
     }
   }
-  exchange.message(*from, *to, options);
+  scenario.message(*from, *to, options);
   return {};
 }
 
@@ -192,7 +192,7 @@ std::string text_of_merged(char letter, uint32_t number, uint32_t set) {
   return number > 0 ? letter + std::to_string(number) + kSets[set] : "";
 }
 
-std::string text_of(const Exchange::Message& message) {
+std::string text_of(const Scenario::Message& message) {
   const MessageOptions& options = message.options;
   std::string text =
       std::to_string(message.from) + "-" + std::to_string(message.to) + ":" + std::to_string(options.bytes);
@@ -226,7 +226,7 @@ std::string text_of(const Action& action) {
 
 }  // namespace
 
-std::string Exchange::to_string() const {
+std::string Scenario::to_string() const {
   std::string text;
   for (const Message& message : messages_)
     text += (text.empty() ? "" : "_") + text_of(message);
@@ -248,30 +248,30 @@ std::string Exchange::to_string() const {
   return text;
 }
 
-Result<Exchange> Exchange::parse(const std::string& text) {
+Result<Scenario> Scenario::parse(const std::string& text) {
   const std::vector<std::string_view> parts = split(text, '/');
   if (parts.size() < 2)
     return wrong("program of any rank in", text);
   const auto ranks = static_cast<uint32_t>(parts.size() - 1);
-  Exchange exchange(ranks);
+  Scenario scenario(ranks);
   size_t actions = 0;
   for (size_t part = 0; part < parts.size(); ++part) {
     if (parts[part].empty())
       continue;
     for (const std::string_view word : split(parts[part], '_')) {
-      Status status = part == 0 ? parse_message(word, ranks, exchange)
-                                : parse_action(word, exchange.rank(static_cast<uint32_t>(part - 1)));
+      Status status = part == 0 ? parse_message(word, ranks, scenario)
+                                : parse_action(word, scenario.rank(static_cast<uint32_t>(part - 1)));
       if (!status.ok())
         return status;
-      if (exchange.messages().size() > kMostMessages || ++actions > kMostActions)
+      if (scenario.messages().size() > kMostMessages || ++actions > kMostActions)
         return Status(Code::kInvalidArgument, "the program is too long");
     }
   }
-  Status valid = exchange.validate();
-  return valid.ok() ? Result<Exchange>(std::move(exchange)) : Result<Exchange>(valid);
+  Status valid = scenario.validate();
+  return valid.ok() ? Result<Scenario>(std::move(scenario)) : Result<Scenario>(valid);
 }
 
-std::string Exchange::help() {
+std::string Scenario::help() {
   return "A program: messages, then each rank's program, divided by '/', and within them by '_':\n"
          "  0-1:24t3  from rank 0 to rank 1, 24 bytes, tag 3; r: a ready send; pN, hN: the receive is N bytes longer, "
          "or\n"
