@@ -93,7 +93,7 @@ void Campaign::work() {
       batch->workload = std::make_shared<const Workload>(nicsim::random_config(program), ~program);
     }
     if (batch->fuzzer == nullptr)
-      batch->fuzzer = std::make_unique<nicsim::Fuzzer>(batch->workload->exchange, batch->workload->config.world,
+      batch->fuzzer = std::make_unique<nicsim::Fuzzer>(batch->workload->scenario, batch->workload->config.world,
                                                        options_.schedulers);
     run_batch(*batch);
     end_batch(*batch, steady_clock::now() - begin);
@@ -188,7 +188,7 @@ nicsim::Report Campaign::repeat(Batch& batch, uint64_t seed) {
   const auto same = [&] { return world.trace_hash() == hash && world.steps() == steps; };
   const nicsim::Schedule schedule = batch.fuzzer->record(seed);
   // Elsewhere in memory, too: what depends on addresses shows.
-  nicsim::Fuzzer elsewhere(batch.workload->exchange, batch.workload->config.world, options_.schedulers);
+  nicsim::Fuzzer elsewhere(batch.workload->scenario, batch.workload->config.world, options_.schedulers);
   elsewhere.run(seed);
   if (!same() || elsewhere.world().trace_hash() != hash || elsewhere.world().steps() != steps)
     return {nicsim::Finding::kNondeterminism, "determinism", "the same seed gave two different runs", 0};

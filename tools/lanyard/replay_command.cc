@@ -41,7 +41,7 @@ int replay(const Options& o) {
   const Result<Run> run = Run::parse(o.run);
   if (!run.ok())
     return usage_error(run.status().message());
-  nicsim::World world(run.value().exchange, run.value().config.world);
+  nicsim::World world(run.value().scenario, run.value().config.world);
   if (o.steps)
     print_steps(nicsim::Story::tell(world, run.value().schedule));
   nicsim::Report report;

@@ -39,7 +39,7 @@ int trace(const Options& o) {
   const Result<Run> run = Run::parse(o.run);
   if (!run.ok())
     return usage_error(run.status().message());
-  nicsim::World world(run.value().exchange, run.value().config.world);
+  nicsim::World world(run.value().scenario, run.value().config.world);
   const nicsim::Story story = nicsim::Story::tell(world, run.value().schedule);
   if (const std::string why = write(o.perfetto, nicsim::perfetto_trace(story)); !why.empty())
     return trouble(why);
