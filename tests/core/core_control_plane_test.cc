@@ -45,8 +45,7 @@ class Planes : public ::testing::Test {
     }
   }
   void TearDown() override { settle(); }
-  // What is under way names the channels' memory until it has ended. A message is answered by a credit, that by an
-  // acknowledgement; who reads a counter has dealt with all that has come.
+  // Until no message, credit or acknowledgement is in flight: they name the channels' memory.
   void settle() {
     constexpr int kHops = 4;
     for (int hop = 0; hop < kHops; ++hop)
@@ -165,17 +164,6 @@ TEST_F(Planes, CardsOfABatchGoTogether) {
     EXPECT_EQ(sends[i]->matched_number, receives[i]->number);
   }
   EXPECT_LT(arrivals(1) - before, kPairs) << "each alone comes as a write and a sum";
-}
-
-// What somebody is told in the midst of a batch comes after its cards, which wait no longer.
-TEST_F(Planes, AMessageSendsWhatWaitsBeforeIt) {
-  keep_what_arrives(1);
-  core::Request& send = *endpoint(0).new_request(transfer(0, core::Direction::kSend));
-  const ControlPlane::Batch batch(plane(0));
-  ASSERT_TRUE(works(plane(0).matcher().begin(send)));
-  tell(0, 1, "and now");
-  ASSERT_TRUE(until([&] { return got_.size() == 1; }, [&] { drive(1); }));
-  EXPECT_NE(plane(1).matcher().unmatched_offer(0, 1), nullptr);
 }
 
 // A peer that has ended is named to who waits for a match with it and to who tells it something.

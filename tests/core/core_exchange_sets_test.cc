@@ -1,5 +1,5 @@
-// Exchanges with two sets by hand: what their starts cost, what may run ahead and what may not, which starts are
-// refused, where the other sides have no such exchange, and how they end. Random ones are in core_random_test.cc.
+// Exchanges with two sets: what their starts cost, which starts are refused, where clear-to-sends are not implied, and
+// how they end. Every order: world_merged_test.cc.
 #include <array>
 #include <string>
 #include <utility>
@@ -62,7 +62,6 @@ struct SetsTest : ::testing::Test {
   static uint64_t seed(const Request& request, uint64_t iteration) {
     return 1000 * iteration + static_cast<uint64_t>(request.transfer.tag);
   }
-  // Where an iteration's data is packed and read is the stream's to say.
   void start(uint32_t rank, uint64_t iteration) {
     job[rank].stream.launch([this, rank, iteration] {
       for (Request* request : set(rank, iteration))
@@ -102,7 +101,6 @@ struct SetsTest : ::testing::Test {
     EXPECT_EQ(job[rank].endpoint.entries_posted(), posted);
     EXPECT_EQ(job[rank].stream.size(), items);
   }
-  // The members with each clearance of a rank, both sets together.
   size_t count(uint32_t rank, Clearance clearance) {
     size_t found = 0;
     for (const Set& set : sides[rank])
@@ -111,7 +109,6 @@ struct SetsTest : ::testing::Test {
     return found;
   }
   bool has_two_sets(uint32_t rank) { return sides[rank][0].front()->exchange->other != nullptr; }
-  // Rank 0 and the others go on, and hear what each has to say.
   void hear() {
     for (int i = 0; i < 3; ++i) {
       job.run();
@@ -167,32 +164,6 @@ TEST_F(SetsTest, AHaloTakesNineEntriesOneRingAndOneWait) {
   free_all();
 }
 
-// Which set an exchange's number stands for does not depend on the exchanges before it.
-TEST_F(SetsTest, ComesBehindAnExchangeWithOneSet) {
-  Request* const alone = job[0].endpoint.new_request(job[0].transfer(Direction::kSend, 1, 100, kBytes));
-  EXPECT_TRUE(works(job[0].endpoint.make_exchange("other", std::array{alone})));
-  build_both(2);
-  EXPECT_EQ(count(0, Clearance::kImplied), 8u);
-  run(1, 4);
-  free(0, alone);
-  free_all();
-}
-
-TEST_F(SetsTest, BelongsToTheExchangeFromTheMatchOn) {
-  build_both(1);
-  start(0, 1);
-  job.run();
-  EXPECT_TRUE(holds(*sides[1][0][0], seed(*sides[1][0][0], 1))) << "rank 1 has not started";
-  wait(0, 1);
-  job.run();
-  EXPECT_FALSE(job[0].stream.empty()) << "nothing has come from rank 1";
-  start(1, 1);
-  wait(1, 1);
-  run(2, 5);
-  free_all();
-}
-
-// A neighbour is one start ahead at most, and the message that it sends by then is counted elsewhere.
 TEST_F(SetsTest, RunsOneAheadAndNoFurther) {
   connect(0, 1, 2);
   connect(1, 0, 2);
@@ -218,45 +189,23 @@ TEST_F(SetsTest, RunsOneAheadAndNoFurther) {
   free_all();
 }
 
-TEST_F(SetsTest, ReadySendsAreImpliedLikewise) {
-  build_both(2, true);
-  EXPECT_EQ(count(1, Clearance::kImplied), 8u);
-  run(1, 5);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 5 * 3u);
-  free_all();
-}
-
-struct OneRank : SetsTest {
-  OneRank() : SetsTest(1) {}
+struct FlagSets : SetsTest {
+  FlagSets() : SetsTest(2, {.strategy = core::Strategy::kSenderFlag}) {}
 };
-TEST_F(OneRank, IsItsOwnNeighbour) {
-  connect(0, 0, 2);
-  build();
-  EXPECT_EQ(count(0, Clearance::kImplied), 8u);
-  run(1, 5);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 5 * 3u);
-  free_all();
-}
-
-struct SmallPool : SetsTest {
-  SmallPool() : SetsTest(2, {.limits = {.deferred_depth = 4}}) {}
-};
-TEST_F(SmallPool, GoesByTheOverflow) {
-  build_both(3);
-  run(1, 7);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 7 * 4u);
-  free_all();
-}
-
-struct ShortMessages : SetsTest {
-  ShortMessages() : SetsTest(2, {.limits = {.max_message_bytes = kBytes / 4}}) {}
-};
-TEST_F(ShortMessages, CountByPiece) {
-  build_both(2);
-  EXPECT_EQ(sides[0][0][0]->exchange->messages, 16u);
-  run(1, 4);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 4 * 9u);
-  free_all();
+TEST_F(FlagSets, TakeSeventeenEntriesAndNoClearToSend) {
+  build_both(8);
+  for (uint64_t i = 1; i <= 6; ++i)
+    for (uint32_t rank : {0u, 1u}) {
+      start(rank, i);
+      wait(rank, i);
+    }
+  job.run();
+  EXPECT_TRUE(job[0].stream.empty() && job[1].stream.empty());
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 6 * 17u);
+  EXPECT_EQ(job[0].stream.enqueued.size(), 6 * 2u);
+  for (int round = 0; round < 4 && !job.over(); ++round)
+    hear();
+  EXPECT_TRUE(job.over());
 }
 
 // ---- Whose turn it is
@@ -278,17 +227,6 @@ TEST_F(SetsTest, AStartOfTheWrongSetIsRefused) {
     wait(1, i);
   }
   run(3, 6);
-  free_all();
-}
-
-TEST_F(SetsTest, NotBothByOneCall) {
-  build_both(1);
-  Set both = sides[0][0];
-  both.insert(both.end(), sides[0][1].begin(), sides[0][1].end());
-  refused(0, both, "it is the other set's turn");
-  run(1, 1);
-  refused(0, both, "it is the other set's turn");
-  run(2, 3);
   free_all();
 }
 
@@ -314,7 +252,7 @@ TEST_F(SetsTest, GoesOnOnAnotherQueueOnceTheOtherSetHasCompleted) {
   start(1, 1);
   wait(1, 1);
   job.run();
-  // Nor where its messages have come, and one of them, not the first, is not unpacked yet.
+  // The same while one of its messages is not unpacked yet.
   uint64_t unpacked = 0;
   Request& receive = *sides[0][0].back();
   ASSERT_NE(&receive, receive.exchange->lead);
@@ -350,15 +288,8 @@ TEST_F(SetsTest, AHintThatOneSideGaveIsIgnored) {
   EXPECT_EQ(sides[0][0][0]->exchange->describe(), "exchange \"halo\" (8 sends, 8 receives)");
   run(1, 4);
   EXPECT_EQ(job[0].endpoint.entries_posted(), 4 * 17u);
-  // They are two exchanges: each may be started when it has been waited for.
-  for (uint32_t rank : {0u, 1u}) {
-    start(rank, 1);
-    wait(rank, 1);
-  }
-  job.run();
-  EXPECT_TRUE(job.over());
   free_set(0, 0);
-  EXPECT_FALSE(sides[0][1][0]->exchange->ended);
+  EXPECT_FALSE(sides[0][1][0]->exchange->ended) << "they are two exchanges";
   free_set(1, 0);
   free_all();
 }
@@ -373,13 +304,7 @@ TEST_F(SetsTest, NothingIsImpliedWhereNothingComesBack) {
             "in the other set nothing comes from rank 1, or not between the same exchanges");
   EXPECT_EQ(core::why_not_implied(*sides[1][0][0]),
             "in the other set nothing goes to rank 0, or not between the same exchanges");
-  start(0, 1);
-  job.run();
-  EXPECT_TRUE(is_clear(*sides[1][0][0])) << "rank 1 has not started";
-  wait(0, 1);
-  start(1, 1);
-  wait(1, 1);
-  run(2, 5);
+  run(1, 5);
   free_all();
 }
 
@@ -390,20 +315,6 @@ TEST_F(SetsTest, AnswersMustComeInTheOtherSet) {
   build();
   EXPECT_EQ(count(0, Clearance::kImplied), 2u) << "each set's message proves that the other's buffer is free";
   run(1, 6);
-  free_all();
-}
-
-TEST_F(SetsTest, BothWaysInOneSetAloneIsOneWay) {
-  connect(0, 1, 1, false, {0});
-  connect(1, 0, 1, false, {0});
-  sides[0][1].push_back(job[0].endpoint.new_request(job[0].transfer(Direction::kSend, core::kNobody, 0, kBytes)));
-  make(0);
-  sides[1][1].push_back(job[1].endpoint.new_request(job[1].transfer(Direction::kSend, core::kNobody, 0, kBytes)));
-  make(1);
-  match();
-  EXPECT_EQ(count(0, Clearance::kOneWay), 2u);
-  EXPECT_FALSE(has_two_sets(0));
-  run(1, 4);
   free_all();
 }
 
@@ -439,42 +350,6 @@ TEST_F(ThreeRanks, OneExchangeMayHaveBoth) {
   run(1, 6);
   EXPECT_EQ(job[0].endpoint.entries_posted(), 6 * (4 + 2 + 1u)) << "writes, clear-to-sends to rank 2, the done word";
   EXPECT_EQ(job[1].endpoint.entries_posted(), 6 * 3u);
-  refused(0, sides[0][1], "it is the other set's turn");
-  // Each waits for what it needs: rank 2 has not started 7, so that nothing of rank 0 goes out.
-  start(0, 7);
-  start(1, 7);
-  job.run();
-  EXPECT_TRUE(is_clear(*sides[2][0][1]));
-  wait(0, 7);
-  wait(1, 7);
-  start(2, 7);
-  wait(2, 7);
-  job.run();
-  EXPECT_TRUE(job.over());
-  free_all();
-}
-
-TEST_F(ThreeRanks, InARing) {
-  for (uint32_t rank : {0u, 1u, 2u}) {
-    connect(rank, (rank + 1) % 3);
-    connect((rank + 1) % 3, rank);
-  }
-  build();
-  for (uint32_t rank : {0u, 1u, 2u})
-    EXPECT_EQ(count(rank, Clearance::kImplied), 8u);
-  run(1, 9);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 9 * 3u);
-  free_all();
-}
-
-// A ring that goes round one way: who is sent to is not received from.
-TEST_F(ThreeRanks, RoundOneWayNothingIsImplied) {
-  for (uint32_t rank : {0u, 1u, 2u})
-    connect(rank, (rank + 1) % 3);
-  build();
-  EXPECT_EQ(count(0, Clearance::kOneWay), 4u);
-  run(1, 4);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 4 * 3u);
   free_all();
 }
 
@@ -520,42 +395,6 @@ TEST_F(SetsTest, EndsWithTheFirstThatIsFreedOfEither) {
   free_all();
 }
 
-// What is under way of one set completes though all of the other have been freed.
-TEST_F(SetsTest, OneSetMayBeFreedWhileTheOtherIsUnderWay) {
-  build_both(2);
-  run(1, 1);
-  start(0, 2);
-  wait(0, 2);
-  free_set(0, 0);
-  start(1, 2);
-  wait(1, 2);
-  job.run();
-  EXPECT_TRUE(job.over());
-  free_all();
-}
-
-// Before it is known whether it would find out by what it sends.
-TEST_F(SetsTest, AReceiveHearsOfAnEndBeforeAllAreMatched) {
-  connect(0, 1);
-  connect(1, 0);
-  make(0);
-  make(1);
-  begin(1);
-  for (Request* request : sides[0][0])
-    EXPECT_TRUE(works(job[0].matcher.begin(*request)));
-  EXPECT_TRUE(works(job[0].matcher.begin(*sides[0][1][0])));
-  job.match();
-  free(1, sides[1][0][1]);  // the send of set 0 to rank 0
-  sides[1][0].pop_back();
-  job.match();
-  EXPECT_TRUE(works(job[0].matcher.begin(*sides[0][1][1])));
-  job.match();
-  EXPECT_EQ(sides[0][0][1]->clearance, Clearance::kImplied);
-  refused(0, sides[0][0], "rank 1 has freed its request", Code::kFailed);
-  free_all();
-}
-
-// Nothing that it sends would tell it.
 TEST_F(SetsTest, AReceiveHearsOfItsSendersEnd) {
   connect(0, 1, 1, false, {0});
   connect(1, 0, 1, false, {1});
@@ -564,34 +403,6 @@ TEST_F(SetsTest, AReceiveHearsOfItsSendersEnd) {
   free_set(0, 0);
   job.match();
   refused(1, sides[1][0], "rank 0 has freed its request", Code::kFailed);
-  free_all();
-}
-
-// The done word has been raised by then, and a trigger is still to count that.
-TEST_F(SetsTest, IsClosedWhenItsTriggersHaveCounted) {
-  build_both(1);
-  job.fabric.held = [](const ModelFabric::Transit& transit) {
-    return transit.from == transit.to && transit.stage == ModelFabric::Transit::Stage::kPlaced;
-  };
-  for (uint32_t rank : {0u, 1u}) {
-    start(rank, 1);
-    wait(rank, 1);
-  }
-  job.run();
-  for (uint32_t rank : {0u, 1u}) {
-    EXPECT_TRUE(job[rank].stream.empty() && job[rank].queue->settled());
-    free_set(rank, 0);
-    free_set(rank, 1);
-    EXPECT_EQ(job[rank].endpoint.unclosed(), 1u) << "the trigger of set 1";
-  }
-  job.fabric.held = {};
-  job.run();
-  for (uint32_t rank : {0u, 1u}) {
-    Request* next = job[rank].endpoint.new_request(job[rank].transfer(Direction::kReceive, 1, 99, kBytes));
-    EXPECT_TRUE(works(job[rank].endpoint.open_resources(*next)));
-    job[rank].endpoint.close_resources(*next);
-    free(rank, next);
-  }
   free_all();
 }
 
@@ -618,37 +429,7 @@ struct SetsFailures : ThreeRanks {
   }
 };
 
-TEST_F(SetsFailures, LetsGoOfBothSetsAndAllAreTold) {
-  build_triangle();
-  Request* const freed = receive_of(2, 0, 0);
-  free(2, freed);
-  std::erase(sides[2][0], freed);
-  for (uint64_t i : {5u, 6u}) {
-    start(0, i);
-    wait_unread(0, i);
-  }
-  start(1, 5);
-  wait_unread(1, 5);
-  hear();
-  const std::vector<const Request*> first = told(0);
-  ASSERT_EQ(first.size(), 1u);
-  EXPECT_EQ(first[0]->transfer.direction, Direction::kSend);
-  hear();
-  EXPECT_TRUE(told(0).empty()) << "told once";
-  EXPECT_TRUE(job[0].stream.empty());
-  EXPECT_TRUE(job[0].queue->settled());
-  refused(0, sides[0][0], "", Code::kFailed);
-  EXPECT_EQ(job[0].queue->start(sides[0][1]).code(), Code::kFailed);
-  EXPECT_EQ(job[0].endpoint.explain_failure(*sides[0][1].back()).find("its exchange \"halo\" has failed with (send"),
-            0u);
-  hear();
-  EXPECT_FALSE(told(1).empty()) << "who waits for messages of rank 0";
-  hear();
-  EXPECT_TRUE(job[1].stream.empty());
-}
-
-// The stream is let past the wait of a start that failed, and rings for the next ones. Nothing may be written by that,
-// on a NIC that takes nothing back: nobody has proven that the buffers of the others are free.
+// The stream goes on after a failed start and rings for the next ones, on a NIC that cannot cancel.
 TEST_F(SetsFailures, WritesNothingThatIsNotProven) {
   for (uint32_t rank : {0u, 1u, 2u})
     job.fabric.nic(rank).mutable_caps().cancel = false;
@@ -660,7 +441,6 @@ TEST_F(SetsFailures, WritesNothingThatIsNotProven) {
   job.run();
   Request* unread = receive_of(1, 1, 0);
   EXPECT_TRUE(is_clear(*unread)) << "rank 1 has not started 5";
-  // An operation of rank 1's sending side has failed, it says, whose message 5 has not come.
   job[0].endpoint.end_peer(*receive_of(0, 0, 1), 4, true);
   EXPECT_EQ(told(0).size(), 1u);
   hear();
@@ -702,22 +482,6 @@ TEST_F(SetsTest, SaysWhichSetWaitsAndForWhat) {
   job.run();
   EXPECT_TRUE(job.over());
   free_all();
-}
-
-// A ready send whose clear-to-sends are implied goes out with the regular ones.
-TEST_F(ThreeRanks, SaysThatAReadySendWaitsForOthersClearToSends) {
-  connect(0, 1, 1, true);
-  connect(1, 0, 1, true);
-  connect(0, 2);
-  make(0);
-  make(1);
-  match();
-  start(0, 1);
-  wait_unread(0, 1);
-  job.run();
-  const core::Queue::Explanation why = job[0].queue->explain_part(*sides[0][0][0], 1);
-  EXPECT_EQ(why.missing, core::Queue::Missing::kPeer);
-  EXPECT_EQ(why.about, sides[0][0][2]) << why.text;
 }
 
 }  // namespace

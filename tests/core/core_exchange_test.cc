@@ -1,10 +1,8 @@
-// Exchanges by hand: what their starts and waits cost, which calls are refused, and how they end. Random ones, in
-// random orders, are in core_random_test.cc. What becomes of failures: core_exchange_failures.cc.
+// Exchanges: what their starts and waits cost, which calls are refused, and how they end. Every order:
+// world_merged_test.cc. Failures: core_exchange_failures.cc.
 #include "tests/core/core_exchange_test.h"
 
-#include <algorithm>
 #include <array>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,63 +27,26 @@ TEST_F(ExchangeTest, RegularHaloTakesSeventeenEntriesOneRingAndOneWait) {
   free_all();
 }
 
-// A call that has the members in the order in which they were merged is made at once, another member by member.
-TEST_F(ExchangeTest, CallsInItsOrderAndInOthersMayTakeTurns) {
-  build(3, 3);
-  const std::vector<Request*> merged = ours;
-  for (const bool in_order : {true, true, true, false, true, false, false, true, true}) {
-    ours = merged;
-    if (!in_order)
-      std::reverse(ours.begin(), ours.end());
-    iteration();
-  }
-  EXPECT_EQ(us().endpoint.entries_posted(), 9 * 7u);
-  EXPECT_EQ(us().queue->figures().starts, 9 * 6u);
-  EXPECT_EQ(us().queue->figures().waits, 9 * 6u);
-  EXPECT_EQ(us().queue->figures().bytes, 9 * 3 * kBytes);
-  EXPECT_EQ(us().queue->figures().triggers, 9u);
-  EXPECT_EQ(us().queue->unwaited(), 0u);
-  EXPECT_EQ(us().queue->epoch_entries(), 0u);
-  free_all();
-}
+TEST_F(ExchangeTest, ReadyHaloTakesNine) { run_ready_halo(9); }
 
-// Each member is under way again, though a call for the whole looks at one alone.
-TEST_F(ExchangeTest, AllOfItAreUnderWayAgain) {
-  build(2, 2);
+struct ExchangeFlags : ExchangeTest {
+  ExchangeFlags() : ExchangeTest({.strategy = core::Strategy::kSenderFlag}) {}
+};
+
+TEST_F(ExchangeFlags, RegularHaloTakesTwentyFiveEntriesOneRingAndOneWait) {
+  build(8, 8);
   iteration();
-  ASSERT_TRUE(us().queue->settled());
-  for (const Request* member : ours)
-    EXPECT_EQ(member->listed, nullptr);
-  EXPECT_TRUE(works(us().queue->start(ours)));
-  for (const Request* member : ours)
-    EXPECT_EQ(member->listed, us().queue.get());
-  start_theirs();
-  EXPECT_TRUE(works(us().queue->wait(ours)));
-  wait_theirs();
-  job.run();
-  EXPECT_TRUE(job.over());
+  EXPECT_EQ(us().endpoint.entries_posted(), 25u) << "8 writes, 8 flags, 8 clear-to-sends and the done word";
+  EXPECT_EQ(us().stream.enqueued.size(), 2u) << "a ring and a wait";
+  EXPECT_EQ(us().nic().usage().counters, usage[0] + 2 + 8) << "one for each send's writes";
+  for (int i = 0; i < 3; ++i)
+    iteration();
+  EXPECT_EQ(us().endpoint.entries_posted(), 4 * 25u);
+  EXPECT_EQ(us().nic().read(exchange().shared.completion).value().success, 4 * 16u);
   free_all();
 }
 
-TEST_F(ExchangeTest, ReadyHaloTakesNine) {
-  build(8, 8, true);
-  // As their users have promised: each side's receives have started when the other sends.
-  std::vector<Request*> receives(theirs.begin(), theirs.begin() + 8), sends(theirs.begin() + 8, theirs.end());
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(works(peer().queue->start(receives)));
-    job.run();
-    EXPECT_TRUE(works(us().queue->start(ours)));
-    job.run();
-    EXPECT_TRUE(works(peer().queue->start(sends)));
-    EXPECT_TRUE(works(us().queue->wait(ours)));
-    wait_theirs();
-    job.run();
-    EXPECT_TRUE(job.over());
-  }
-  EXPECT_EQ(us().endpoint.entries_posted(), 3 * 9u);
-  EXPECT_EQ(us().stream.enqueued.size(), 3 * 2u);
-  free_all();
-}
+TEST_F(ExchangeFlags, ReadyHaloTakesSeventeen) { run_ready_halo(17); }
 
 TEST_F(ExchangeTest, OfReceivesFromReadySendsRingsNothing) {
   build(0, 3, true);
@@ -97,18 +58,6 @@ TEST_F(ExchangeTest, OfReceivesFromReadySendsRingsNothing) {
   job.run();
   EXPECT_TRUE(job.over());
   EXPECT_EQ(us().endpoint.entries_posted(), 1u);
-  free_all();
-}
-
-TEST_F(ExchangeTest, OfNobodyIsDoneAtOnce) {
-  ours = {fresh(us(), Direction::kSend, 0, false, core::kNobody),
-          fresh(us(), Direction::kReceive, 0, false, core::kNobody)};
-  make(ours);
-  match();
-  iteration();
-  EXPECT_EQ(us().endpoint.entries_posted(), 0u);
-  EXPECT_TRUE(us().stream.enqueued.empty());
-  refused(us().queue->start(std::array{ours[0]}), "1 of its 2 requests");
   free_all();
 }
 
@@ -134,27 +83,6 @@ TEST_F(ExchangeTest, PartOfItIsRefused) {
   wait_theirs();
   job.run();
   iteration();
-  free_all();
-}
-
-TEST_F(ExchangeTest, OthersMayStandBesideIt) {
-  add(2, 2, false);
-  Request* single = fresh(us(), Direction::kSend, 9);
-  std::vector<Request*> second{fresh(us(), Direction::kReceive, 8), fresh(us(), Direction::kSend, 8)};
-  make(ours);
-  make(second);
-  ours.insert(ours.begin() + 1, single);
-  ours.insert(ours.begin() + 3, second.begin(), second.end());
-  theirs.push_back(fresh(peer(), Direction::kReceive, 9));
-  theirs.push_back(fresh(peer(), Direction::kSend, 8));
-  theirs.push_back(fresh(peer(), Direction::kReceive, 8));
-  match();
-  for (int i = 0; i < 3; ++i)
-    iteration();
-  EXPECT_EQ(us().endpoint.entries_posted(), 3 * (5 + 3 + 2u));
-  std::vector<Request*> part = ours;
-  std::erase(part, second[1]);
-  refused(us().queue->start(part), "1 of its 2 requests");
   free_all();
 }
 
@@ -192,20 +120,6 @@ TEST_F(ExchangeTest, EndsWithTheFirstThatIsFreed) {
   free_all();
 }
 
-TEST_F(ExchangeTest, IsNeverOneWhereAMemberIsFreedBeforeItsMatch) {
-  add(1, 1, false);
-  make(ours);
-  begin(us(), {ours[0]});
-  begin(peer(), {theirs[0]});
-  job.match();
-  free(us(), ours[1]);
-  ours.pop_back();
-  refused(us().queue->start(ours), "has lost a member, which was freed");
-  free(peer(), theirs[1]);
-  theirs.pop_back();
-  free_all();
-}
-
 TEST_F(ExchangeTest, GraphsAndKernelsDoNotStartIt) {
   build(1, 1);
   us().stream.capture = 1;
@@ -233,7 +147,6 @@ TEST_F(ExchangeTest, CountsAsFarAsItsLargestCounter) {
   free_all();
 }
 
-// Its bell is rung by another stream then, and by another kind of doorbell.
 TEST_F(ExchangeTest, GoesOnOnAnotherQueue) {
   build(2, 2);
   iteration();
@@ -276,82 +189,27 @@ TEST_F(FewCounters, AreRefusedAndNothingHasChanged) {
   free_all();
 }
 
-// A receive whose sender merges needs a counter more, which it is known to need once they meet.
+// A receive whose sender merges needs one more counter, which shows at the match. Both sides may match again.
 struct NoTrigger : ExchangeTest {
-  NoTrigger() : ExchangeTest({.limits = {.max_counters = 4}}) {
-    add(1, 0, false);
-    make(ours);
-    for (uint32_t left = 4 - usage[1]; left > 1; --left)
-      taken.push_back(peer().nic().open_counter().value());
-  }
-  void give_back() {
-    for (const nic::CounterId counter : taken)
-      EXPECT_TRUE(works(peer().nic().close_counter(counter)));
-    taken.clear();
-  }
-  std::vector<nic::CounterId> taken;
+  NoTrigger() : ExchangeTest({.limits = {.max_counters = 4}}) {}
 };
-TEST_F(NoTrigger, TheCallIsRefusedAndTheOfferStays) {
-  begin(us(), ours);
-  job.match();
-  const Status status = peer().matcher.begin(*theirs[0]);
-  EXPECT_EQ(status.code(), Code::kExhausted) << status.to_string();
-  EXPECT_EQ(theirs[0]->state, Request::State::kFresh);
-  EXPECT_EQ(ours[0]->state, Request::State::kMatching);
-  give_back();
-  begin(peer(), theirs);
-  job.match();
-  iteration();
-  free_all();
-}
-TEST_F(NoTrigger, OfAPostedReceiveBothSidesAreToldAndMayMatchAgain) {
+TEST_F(NoTrigger, BothSidesAreTold) {
+  add(1, 0, false);
+  make(ours);
+  std::vector<nic::CounterId> taken;
+  for (uint32_t left = 4 - usage[1]; left > 1; --left)
+    taken.push_back(peer().nic().open_counter().value());
   match();
   for (const Request* request : {ours[0], theirs[0]}) {
     EXPECT_EQ(request->state, Request::State::kFresh);
     EXPECT_EQ(request->match_error.code(), Code::kExhausted) << request->match_error.to_string();
   }
   EXPECT_EQ(peer().nic().usage().counters, usage[1] + taken.size());
-  give_back();
+  for (const nic::CounterId counter : taken)
+    EXPECT_TRUE(works(peer().nic().close_counter(counter)));
   match();
   iteration();
   free_all();
-}
-
-// ---- Ready sends
-
-// All that is promised is that the other's last wait has passed: so two exchanges in turn need nothing else.
-TEST_F(ExchangeTest, ReadyMessagesMayComeBeforeTheirStart) {
-  Mail mail(2);
-  ModelFabric fabric(2);
-  Process receiver(fabric.nic(0), 0, mail, {.overflow_thread = false, .check_ready_sends = true});
-  Process sender(fabric.nic(1), 1, mail, {.overflow_thread = false});
-  ManualStream in, out;
-  auto receiving = std::move(core::Queue::create(receiver.endpoint, in).value());
-  auto sending = std::move(core::Queue::create(sender.endpoint, out).value());
-  const auto run = [&] {
-    do {
-      fabric.quiesce();
-    } while (in.step() || out.step());
-  };
-  std::vector<Request*> members{receiver.endpoint.new_request(receiver.transfer(Direction::kReceive, 1, 1, kBytes)),
-                                receiver.endpoint.new_request(receiver.transfer(Direction::kReceive, 1, 2, kBytes))};
-  EXPECT_TRUE(works(receiver.endpoint.make_exchange("halo", members)));
-  for (Request* member : members)
-    EXPECT_TRUE(works(receiver.matcher.begin(*member)));
-  std::vector<Request*> sends{&sender.send(0, 1, kBytes, true), &sender.send(0, 2, kBytes, true)};
-  receiver.matcher.progress();
-  sender.matcher.progress();
-  for (uint64_t i = 1; i <= 3; ++i) {
-    fill(*sends[0], i);
-    EXPECT_TRUE(works(sending->start(sends)));
-    EXPECT_TRUE(works(sending->wait(sends)));
-    run();
-    EXPECT_TRUE(works(receiving->start(members)));
-    EXPECT_TRUE(works(receiving->wait(members)));
-    run();
-    EXPECT_TRUE(in.empty() && out.empty());
-    EXPECT_TRUE(holds(*members[0], i));
-  }
 }
 
 }  // namespace

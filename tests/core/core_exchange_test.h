@@ -67,8 +67,35 @@ struct ExchangeTest : ::testing::Test {
     start_theirs();
     EXPECT_TRUE(works(us().queue->wait(ours)));
     wait_theirs();
+    expect_over();
+  }
+  // With flags both ask each other first how their sends went.
+  void expect_over() {
     job.run();
+    for (int round = 0; round < 4 && !job.over(); ++round) {
+      for (uint32_t rank : {0u, 1u})
+        job[rank].matcher.progress();
+      job.run();
+    }
     EXPECT_TRUE(job.over());
+  }
+  // As users of ready sends promise: each side's receives have started when the other sends.
+  void run_ready_halo(uint64_t entries) {
+    build(8, 8, true);
+    const std::vector<Request*> receives(theirs.begin(), theirs.begin() + 8), sends(theirs.begin() + 8, theirs.end());
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(works(peer().queue->start(receives)));
+      job.run();
+      EXPECT_TRUE(works(us().queue->start(ours)));
+      job.run();
+      EXPECT_TRUE(works(peer().queue->start(sends)));
+      EXPECT_TRUE(works(us().queue->wait(ours)));
+      wait_theirs();
+      expect_over();
+    }
+    EXPECT_EQ(us().endpoint.entries_posted(), 3 * entries);
+    EXPECT_EQ(us().stream.enqueued.size(), 3 * 2u);
+    free_all();
   }
   // Nothing of a call that was refused is left.
   void refused(const Status& status, const std::string& why) {
@@ -76,7 +103,7 @@ struct ExchangeTest : ::testing::Test {
     EXPECT_TRUE(has(status, why)) << status.message();
     EXPECT_TRUE(us().stream.empty());
   }
-  // What rank 0 is told, one after another, and gives up.
+  // The rank's failures, one after another; it releases each.
   std::vector<const Request*> told(ManualJob::Rank& rank) {
     std::vector<const Request*> all;
     while (const Request* failed = rank.endpoint.take_failed(*rank.queue)) {

@@ -1,5 +1,5 @@
-// Lanes as requests know them: two processes in one, each with a device in software that reaches the other's. What they
-// do on streams: device_lanes_test.cc.
+// Lanes of requests between two processes in one, each with a device in software. Lanes on streams:
+// device_lanes_test.cc.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,6 +45,7 @@ struct Options {
   std::array<bool, 2> lanes{true, true};
   bool indivisible = true;
   int confined = -1;
+  std::array<bool, 2> by_card{};
   core::Strategy strategy = core::Strategy::kTargetCounter;
 };
 
@@ -54,7 +55,8 @@ class Job {
       : driver({.devices = 2, .confined = options.confined, .adds_indivisibly = options.indivisible}),
         gpus{std::make_unique<Gpus>(driver, 0), std::make_unique<Gpus>(driver, 1)},
         mail(2),
-        fabric(2, with_memory()) {
+        fabric(2, with_memory()),
+        by_card(options.by_card) {
     for (uint32_t rank = 0; rank < 2; ++rank) {
       core::Endpoint::Options endpoint;
       endpoint.strategy = options.strategy;
@@ -82,6 +84,7 @@ class Job {
   Transfer transfer(uint32_t rank, Direction direction, int peer, uint64_t bytes) {
     Transfer made = process(rank).transfer(direction, peer, 7, bytes);
     made.buffer = driver.make_memory(bytes + 64, static_cast<int>(rank));
+    made.by_card = by_card[rank];
     return made;
   }
   void settle() {
@@ -136,6 +139,7 @@ class Job {
   std::array<std::unique_ptr<Gpus>, 2> gpus;
   Mail mail;
   LocalFabric fabric;
+  const std::array<bool, 2> by_card;  // asked for
   std::array<std::unique_ptr<Process>, 2> processes;
   std::array<gpu::StreamHandle, 2> handles{};
   std::array<std::unique_ptr<gpu::DeviceStream>, 2> streams;
@@ -144,12 +148,8 @@ class Job {
   Request* receive = nullptr;
 };
 
-// Whatever the strategy is that the card would follow.
-class CoreLanes : public testing::TestWithParam<core::Strategy> {};
-INSTANTIATE_TEST_SUITE_P(Strategies, CoreLanes, testing::ValuesIn(core::kStrategies));
-
-TEST_P(CoreLanes, AMessageNeedsNoCard) {
-  Job job({.strategy = GetParam()});
+TEST(CoreLanesTest, AMessageNeedsNoCard) {
+  Job job({.strategy = core::Strategy::kSenderFlag});
   constexpr uint64_t kBytes = 5000;
   job.pair(kBytes);
   ASSERT_TRUE(job.send->matched() && job.receive->matched());
@@ -164,52 +164,16 @@ TEST_P(CoreLanes, AMessageNeedsNoCard) {
   EXPECT_EQ(job.driver.mapped_loans(), 0u);
 }
 
-// Lanes are used up and used again, in either order of freeing.
-TEST(CoreLanesTest, PairsComeAndGo) {
-  Job job;
-  for (int i = 0; i < 200; ++i) {
-    job.pair(64);
-    ASSERT_TRUE(job.send->lane != nullptr && job.receive->lane != nullptr) << i;
-    job.iterate(2);
-    if (i % 2 == 0) {
-      job.free(0, *job.send);
-      job.settle();
-      job.free(1, *job.receive);
-    } else {
-      job.free(1, *job.receive);
-      job.free(0, *job.send);
-    }
-    job.expect_nothing_left();
-  }
-}
-
 TEST(CoreLanesTest, WhereOneSideCannotTheCardCarries) {
   for (const auto& options : {Options{.lanes = {true, false}}, Options{.lanes = {false, true}},
-                              Options{.indivisible = false}, Options{.confined = 0}, Options{.confined = 1}}) {
+                              Options{.indivisible = false}, Options{.confined = 0}, Options{.confined = 1},
+                              Options{.by_card = {true, false}}, Options{.by_card = {false, true}}}) {
     Job job(options);
     job.pair(1000);
     ASSERT_TRUE(job.send->matched() && job.receive->matched());
     EXPECT_TRUE(job.send->lane == nullptr && job.receive->lane == nullptr);
     job.iterate(3);
     EXPECT_GT(job.process(0).endpoint.entries_posted(), 0u);
-    job.free(0, *job.send);
-    job.free(1, *job.receive);
-    job.expect_nothing_left();
-  }
-}
-
-TEST(CoreLanesTest, OneSideMayAskForTheCard) {
-  for (const uint32_t asking : {0u, 1u}) {
-    Job job;
-    Transfer send = job.transfer(0, Direction::kSend, 1, 64);
-    Transfer receive = job.transfer(1, Direction::kReceive, 0, 64);
-    (asking == 0 ? send : receive).by_card = true;
-    job.send = &job.process(0).begin(send);
-    job.receive = &job.process(1).begin(receive);
-    job.settle();
-    ASSERT_TRUE(job.send->matched() && job.receive->matched());
-    EXPECT_TRUE(job.send->lane == nullptr && job.receive->lane == nullptr);
-    job.iterate(2);
     job.free(0, *job.send);
     job.free(1, *job.receive);
     job.expect_nothing_left();
@@ -243,20 +207,6 @@ TEST(CoreLanesTest, WhatDoesNotMatchLeavesNothing) {
   job.expect_nothing_left();
 }
 
-TEST(CoreLanesTest, WhoIsFreedIsNotStartedWith) {
-  Job job;
-  job.pair(64);
-  job.iterate(1);
-  job.free(1, *job.receive);
-  job.settle();
-  EXPECT_EQ(job.process(1).endpoint.unparted(), 1u);
-  Request* const only[] = {job.send};
-  EXPECT_EQ(job.queue(0).start(only).code(), Code::kFailed);
-  job.free(0, *job.send);
-  job.expect_nothing_left();
-}
-
-// A wait that will never be met is let pass once the failure has been told.
 TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
   Job job;
   job.pair(64);
@@ -274,7 +224,6 @@ TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
   job.expect_nothing_left();
 }
 
-// Nobody is told that a side is gone before its last kernel has run.
 TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
   Job job;
   job.pair(64);
@@ -292,7 +241,7 @@ TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
   job.settle();
   EXPECT_EQ(job.process(0).endpoint.unparted(), 1u);
   EXPECT_EQ(job.process(1).endpoint.unparted(), 1u) << "the sender's kernels may write there yet";
-  // Nor is anybody given the words that its kernels tell the host by.
+  // Its words are not used again either.
   std::vector<std::pair<uint64_t*, uint64_t>> words;
   for (int i = 0; i < 40; ++i) {
     const Request& next = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 64));
@@ -305,24 +254,6 @@ TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
   for (const auto& [word, value] : words)
     EXPECT_EQ(std::atomic_ref(*word).load(), value);
   job.expect_nothing_left();
-}
-
-// A queue is through when all starts have completed, also those without a wait.
-TEST(CoreLanesTest, AQueueIsSettledWithoutTheProgramsWaits) {
-  Job job;
-  job.pair(64);
-  Request* const send[] = {job.send};
-  Request* const receive[] = {job.receive};
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(works(job.queue(0).start(send)));
-    ASSERT_TRUE(works(job.queue(1).start(receive)));
-    ASSERT_TRUE(job.run(0) && job.run(1));
-    ASSERT_TRUE(works(job.queue(0).wait(send)));
-    ASSERT_TRUE(works(job.queue(1).wait(receive)));
-    EXPECT_TRUE(job.streams[0]->poll()) << "the queue has waited already";
-    ASSERT_TRUE(job.run(0) && job.run(1));
-  }
-  job.iterate(2);
 }
 
 TEST(CoreLanesTest, AReceiveIsWithdrawnBeforeItsSenderHasConnected) {
@@ -353,7 +284,6 @@ TEST(CoreLanesTest, AReceiveIsWithdrawnBeforeItsSenderHasConnected) {
   }
 }
 
-// What a capture began is undone where the stream refuses it.
 TEST(CoreLanesTest, ACaptureThatFailsLeavesTheRequestAsItWas) {
   Job job;
   job.pair(64);
@@ -372,7 +302,6 @@ TEST(CoreLanesTest, ACaptureThatFailsLeavesTheRequestAsItWas) {
   job.iterate(2);
 }
 
-// A graph's starts are the host's to see as those of a queue are.
 TEST(CoreLanesTest, AReplayIsUnderWay) {
   Job job;
   job.pair(64);

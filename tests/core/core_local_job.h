@@ -24,8 +24,7 @@ namespace lanyard {
 struct LocalJobOptions {
   LocalOptions local = {};
   bool overflow_thread = true;
-  // Whether a stream that waits helps the NIC and the overflow along; else only their own threads
-  // do anything.
+  // Whether a stream that waits drives the NIC and the overflow. Else only their own threads do.
   bool helpers = true;
   core::Strategy strategy = core::Strategy::kTargetCounter;
 };

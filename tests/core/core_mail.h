@@ -8,7 +8,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,7 @@
 
 namespace lanyard {
 
-// Order is kept between any two processes. Between different pairs it is that of the senders'
-// ranks; with shuffle(), any: what arrives first is then drawn, and so is whether anything arrives.
+// Order is kept between any two processes. Between different pairs it is that of the senders' ranks.
 class Mail {
  public:
   explicit Mail(uint32_t processes) {
@@ -27,7 +25,6 @@ class Mail {
   }
 
   core::Courier& courier(uint32_t rank) { return *boxes_[rank]; }
-  void shuffle(uint64_t seed) { random_.emplace(seed); }
 
   // From now on sends of that process fail, after so many more that work.
   void break_down(uint32_t rank, uint64_t after = 0) { boxes_[rank]->left_to_send = after; }
@@ -67,22 +64,15 @@ class Mail {
       return ended ? std::optional("rank " + std::to_string(nic) + " has ended") : std::nullopt;
     }
     std::optional<core::MatchCard> receive() override {
-      std::vector<std::deque<Letter>*> waiting;
-      for (auto& cards : from)
-        if (!cards.empty())
-          waiting.push_back(&cards);
-      if (waiting.empty())
-        return std::nullopt;
-      size_t which = 0;
-      if (mail.random_) {
-        which = (*mail.random_)() % (waiting.size() + 1);
-        if (which == waiting.size())
-          return std::nullopt;
+      for (auto& letters : from) {
+        if (letters.empty())
+          continue;
+        const Letter letter = letters.front();
+        letters.pop_front();
+        last_lane = letter.lane;
+        return letter.card;
       }
-      const Letter letter = waiting[which]->front();
-      waiting[which]->pop_front();
-      last_lane = letter.lane;
-      return letter.card;
+      return std::nullopt;
     }
     const gpu::LaneOffer& lane() const override { return last_lane; }
 
@@ -94,7 +84,6 @@ class Mail {
   };
 
   std::vector<std::unique_ptr<Box>> boxes_;
-  std::optional<std::mt19937_64> random_;
   uint64_t sent_ = 0;
   std::vector<uint32_t> ended_;
 };

@@ -66,8 +66,7 @@ class ManualJob {
         steps += drain(*rank);
     } while (steps > 0);
   }
-  // What the rank's overflow hands over, which may take it a while: calls it until it must have
-  // looked at everything. Requires no more than some hundred waiting operations.
+  // What the rank's overflow hands over, of at most some hundred waiting operations.
   static size_t drain(Rank& rank) {
     constexpr int kCalls = 64;
     size_t count = 0;

@@ -50,27 +50,6 @@ class MatcherTest : public ::testing::Test {
   std::vector<std::unique_ptr<Process>> processes;
 };
 
-TEST_F(MatcherTest, EitherSideMayComeFirst) {
-  build(2);
-  for (const bool send_first : {true, false}) {
-    Request* send = nullptr;
-    Request* receive = nullptr;
-    const auto post = [&](bool sending) {
-      Request*& request = sending ? send : receive;
-      request = sending ? &rank(0).send(1, 5, 10) : &rank(1).receive(0, 5, 20);
-      carry();
-    };
-    post(send_first);
-    EXPECT_EQ((send_first ? send : receive)->state, Request::State::kMatching);
-    post(!send_first);
-    EXPECT_TRUE(paired(*send, *receive));
-    EXPECT_EQ(receive->matched_bytes, 10u) << "the message's length, not the buffer's";
-    EXPECT_EQ(receive->matched_nic, 0u);
-    EXPECT_EQ(send->matched_nic, 1u);
-    EXPECT_TRUE(send->match_error.ok() && receive->match_error.ok());
-  }
-}
-
 // Processes that do not agree on who tells a receive are told so, on both sides, and nothing is kept.
 TEST_F(MatcherTest, StrategiesMustBeTheSame) {
   fabric = std::make_unique<ModelFabric>(2, nicsim::ModelLimits{});
@@ -197,28 +176,6 @@ TEST_F(MatcherTest, RanksOfACommunicatorAreNotNics) {
   EXPECT_EQ(send.matched_nic, 0u);
 }
 
-TEST_F(MatcherTest, ToItself) {
-  build(1);
-  Request& receive = rank(0).receive(0, 1, 10);
-  Request& send = rank(0).send(0, 1, 10);
-  carry();
-  EXPECT_TRUE(paired(send, receive));
-}
-
-TEST_F(MatcherTest, NobodyMatchesAtOnceWithoutACard) {
-  build(1);
-  for (Request* request : {&rank(0).send(core::kNobody, 1, 10), &rank(0).receive(core::kNobody, kAnyTag, 10)}) {
-    EXPECT_TRUE(request->matched());
-    EXPECT_EQ(request->matched_bytes, 0u);
-    EXPECT_EQ(request->matched_peer, core::kNobody);
-    EXPECT_EQ(request->describe().find(request->transfer.direction == Direction::kSend ? "send" : "recv"), 0u);
-    EXPECT_NE(request->describe().find("peer none"), std::string::npos);
-  }
-  EXPECT_EQ(mail->sent(), 0u);
-  EXPECT_EQ(usage(0).counters, 0u);
-  EXPECT_EQ(usage(0).regions, 0u);
-}
-
 TEST_F(MatcherTest, AMatchedOrMatchingRequestDoesNotMatchAgain) {
   build(2);
   Request& send = rank(0).send(1, 5, 8);
@@ -235,8 +192,7 @@ TEST_F(MatcherTest, AMatchedOrMatchingRequestDoesNotMatchAgain) {
 
 // ---- Failure
 
-// A send that is longer than its receive fails on both sides, uses both up, leaves nothing open,
-// and each may be matched again.
+// A send that is longer than its receive fails on both sides. Each may be matched again.
 TEST_F(MatcherTest, TruncationFailsBothSides) {
   for (const bool send_first : {true, false}) {
     build(2);

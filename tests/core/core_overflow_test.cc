@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -170,10 +169,7 @@ TEST_F(OverflowTest, AFullNicIsTriedAgain) {
   EXPECT_EQ(overflow->by_software(), 9u);
 }
 
-// ---- Long queues: the work for an operation does not grow with the number of those that wait
-
-// A request that is let go of takes its operations with it, whatever they wait for: what they name may be closed. The
-// others stay in their order.
+// Those of one request, whatever they wait for. The others keep their order.
 TEST_F(OverflowTest, WhatIsTakenBackIsOneRequests) {
   build(1);
   const CounterId shared = counter(), own = counter();
@@ -189,28 +185,7 @@ TEST_F(OverflowTest, WhatIsTakenBackIsOneRequests) {
   EXPECT_TRUE(works(nic->close_counter(own)));
 }
 
-TEST_F(OverflowTest, ALongQueueInOrder) {
-  constexpr uint64_t kOps = 20'000;
-  build(5);
-  const CounterId trigger = counter();
-  std::vector<DeferredOp> ops;
-  for (uint64_t i = 1; i <= kOps; ++i)
-    ops.push_back(when(trigger, i, i));
-  overflow->add(ops);
-  overflow->drain();
-  for (uint64_t i = 1; i <= kOps; ++i) {
-    ring(trigger, 1);
-    ASSERT_GT(fabric->quiesce(), 0u);
-    overflow->drain();
-  }
-  drain();
-  EXPECT_EQ(ran(), kOps);
-  EXPECT_TRUE(overflow->empty());
-  EXPECT_LE(nic->reads, 2 * kOps);
-  for (uint64_t i = 0; i < kOps; ++i)
-    ASSERT_EQ(nic->posted[i], i + 1);
-}
-
+// The work for an operation does not grow with the number of those that wait.
 TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
   constexpr uint64_t kOps = 20'000;
   build(5);
@@ -236,46 +211,7 @@ TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
   EXPECT_LE(nic->reads, 2 * kOps);
 }
 
-// ---- With the protocol on top
-
-class OverflowProtocol : public ::testing::TestWithParam<uint32_t> {};
-
-// Two sends and two receives a rank. With five entries or fewer, all of one rank's can wait for an
-// operation for which the other has no entry left, and the other way round.
-TEST_P(OverflowProtocol, TheClassicDeadlock) {
-  ManualJob job(2, {.limits = {.deferred_depth = GetParam()}});
-  std::vector<std::unique_ptr<Pair>> pairs;
-  for (int tag = 1; tag <= 4; ++tag)
-    pairs.push_back(std::make_unique<Pair>(job, tag % 2, 1 - tag % 2, 64, false, tag));
-  for (uint64_t i = 1; i <= 5; ++i) {
-    // Sends first: they are what takes the entries.
-    for (const bool sends : {true, false})
-      for (const auto& pair : pairs)
-        sends ? pair->start_send() : pair->start_receive();
-    for (size_t p = 0; p < pairs.size(); ++p)
-      fill(pairs[p]->send, 10 * i + p);
-    for (const auto& pair : pairs)
-      pair->wait_send(), pair->wait_receive();
-    job.run();
-    ASSERT_TRUE(job.over()) << job[0].queue->explain_stall();
-    for (size_t p = 0; p < pairs.size(); ++p)
-      ASSERT_TRUE(holds(pairs[p]->receive, 10 * i + p));
-    for (uint32_t rank : {0u, 1u}) {
-      EXPECT_TRUE(job[rank].endpoint.overflow().empty());
-      EXPECT_EQ(job[rank].nic().free_entries(), GetParam());
-      EXPECT_EQ(job[rank].endpoint.overflow().overflowed() > 0, GetParam() < 8);
-      EXPECT_LE(job[rank].endpoint.overflow().by_software(), job[rank].endpoint.overflow().overflowed());
-      EXPECT_EQ(job[rank].endpoint.entries_posted(), 8 * i);
-    }
-    if (GetParam() <= 5) {
-      EXPECT_GT(job[0].endpoint.overflow().by_software(), 0u);
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Core, OverflowProtocol, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
-
-// What starts behind an overflow goes behind it, though entries may be free by then.
+// A start goes behind the overflow, though entries may be free by then.
 TEST(OverflowOrder, NothingOvertakesTheOverflow) {
   ModelFabric fabric(1, {.deferred_depth = 3});
   WatchedNic nic(fabric.nic(0));

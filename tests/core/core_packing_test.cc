@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <memory>
 #include <thread>
 
 #include "gpu/packing.h"
@@ -44,27 +43,6 @@ struct Packing : ::testing::Test {
   Request* send = nullptr;
   Request* receive = nullptr;
 };
-
-TEST_F(Packing, MovesWhatTheLayoutsName) {
-  connect();
-  for (uint64_t i = 0; i < 20; ++i) {
-    const std::array both{send, receive};
-    rank().start(both);
-    rank().wait(both);
-    rank().launch([this, i] {
-      EXPECT_EQ(in[0], 1 + i);
-      EXPECT_EQ(in[1], 0u);
-      EXPECT_EQ(in[14], 15u);
-      out[0] = 2 + i;
-    });
-  }
-  rank().synchronize();
-  EXPECT_TRUE(rank().queue->settled());
-  const std::weak_ptr<gpu::Packing> packing = send->transfer.packing;
-  free(send);
-  free(receive);
-  EXPECT_TRUE(packing.expired()) << "its packed memory goes with it";
-}
 
 // The message is there, and the stream is not: the buffer will yet be written.
 TEST_F(Packing, IsNotCompleteBeforeItIsUnpacked) {

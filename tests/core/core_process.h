@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <vector>
 
 #include "tests/core/core_mail.h"
@@ -29,8 +28,7 @@ inline uint8_t pattern(uint64_t seed, uint64_t at) {
   return static_cast<uint8_t>(((seed + 1) * 0x9e3779b97f4a7c15u + at * 0xd1342543de82ef95u) >> 40 | 1);
 }
 
-// Not to be moved; outlived by its NIC and its mail. Of a rank in communicator 1, which has the
-// ranks of the job.
+// A rank of communicator 1, which has the ranks of the job. Its NIC and its mail outlive it.
 class Process {
  public:
   Process(nic::Nic& nic, uint32_t rank, Mail& mail, core::Endpoint::Options options)

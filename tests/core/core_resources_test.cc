@@ -1,14 +1,16 @@
-// ResourcePool: what a NIC does not let go of stays, and is asked for less and less often.
+// ResourcePool and WordPool where the NIC does not close something.
 #include "transport/core/resources.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tests/core/core_process.h"
 #include "tests/contract/local_fabric.h"
+#include "transport/core/word_pool.h"
 #include "transport/nic/forwarding_nic.h"
 
 namespace lanyard {
@@ -16,8 +18,9 @@ namespace {
 
 using core::ResourcePool;
 using core::Resources;
+using core::WordPool;
 
-// Lets go of no region while `holds`, as where a dead peer's message is still landing there.
+// Closes no region while `holds`, as where a dead peer's message is still landing there.
 class HoldingNic final : public nic::ForwardingNic {
  public:
   using ForwardingNic::ForwardingNic;
@@ -63,7 +66,6 @@ TEST_F(Pool, WhatCannotBeClosedIsAskedForLessAndLessOften) {
   EXPECT_GE(asked, 2u);
   EXPECT_LE(asked, static_cast<uint64_t>(std::bit_width(kCalls)));
   EXPECT_EQ(pool_.unclosed(), 1u);
-
   // Once the NIC lets go, it is gone before as many calls again have been made.
   nic_.holds = false;
   for (uint64_t call = 0; call < 2 * kCalls && pool_.unclosed() > 0; ++call)
@@ -88,6 +90,32 @@ TEST_F(Pool, TheWordOfWhatIsHeldIsNobodyElses) {
   nic_.holds = false;
   for (Resources& other : others)
     pool_.close(other);
+}
+
+// Whether `word` has not been freed: freed memory is what the next allocations of its size get.
+::testing::AssertionResult is_kept(uint64_t* word) {
+  static auto& kept = *new std::vector<uint64_t*>;  // so that it counts as no leak
+  kept.push_back(word);
+  *static_cast<volatile uint64_t*>(word) = *word;
+  std::vector<std::unique_ptr<uint64_t[]>> others;
+  for (int i = 0; i < 64; ++i) {
+    others.push_back(std::make_unique<uint64_t[]>(WordPool::kFirstSlabWords));
+    if (word >= others.back().get() && word < others.back().get() + WordPool::kFirstSlabWords)
+      return ::testing::AssertionFailure() << "the memory is somebody else's now";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+TEST(WordPoolTest, WordsThatTheNicHoldsOutliveThePool) {
+  LocalFabric fabric(1);
+  HoldingNic nic(fabric.nic(0));
+  nic.holds = true;
+  uint64_t* word = nullptr;
+  {
+    WordPool pool(nic, false);
+    word = pool.take().value().address;
+  }
+  EXPECT_TRUE(is_kept(word));
 }
 
 }  // namespace

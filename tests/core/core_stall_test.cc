@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "tests/core/core_manual_job.h"
@@ -43,16 +42,6 @@ class Stall : public ::testing::Test {
   ManualJob job{2, {.limits = {.max_message_bytes = 64}}};
   uint64_t gate = 0;
 };
-
-TEST_F(Stall, NothingUnderWay) {
-  EXPECT_TRUE(has(at(0), "nothing is under way"));
-  Pair pair(job, 0, 1, kBytes);
-  EXPECT_TRUE(has(at(0), "nothing is under way"));
-  pair.start_send();
-  pair.start_receive();
-  job.run();
-  EXPECT_TRUE(has(at(0), "nothing is under way")) << "over, though not waited for";
-}
 
 // Of a stream that runs a kernel it is not said that it waits.
 TEST_F(Stall, WhatTheStreamDoesWhileNothingIsUnderWay) {
@@ -161,7 +150,6 @@ TEST_F(Stall, FailuresAreTold) {
   EXPECT_TRUE(has(at(0), "write completion 0 of 4, 2 failed"));
 }
 
-// Iterations are usually enqueued far ahead: the one that is missing is named, not the latest.
 TEST_F(Stall, TheMissingIterationAmongManyEnqueued) {
   Pair pair(job, 0, 1, 8);
   for (int i = 0; i < 5; ++i) {
@@ -173,37 +161,6 @@ TEST_F(Stall, TheMissingIterationAmongManyEnqueued) {
   job.run();
   EXPECT_TRUE(has(at(0), "waits for iteration 2"));
   EXPECT_TRUE(has(at(0), "clear-to-send 2 from rank 1 has not arrived"));
-  pair.start_receive();
-  pair.wait_receive();
-  job.run();
-  EXPECT_TRUE(has(at(0), "waits for iteration 3"));
-  EXPECT_TRUE(has(at(0), "clear-to-send 3 from rank 1 has not arrived"));
-}
-
-TEST_F(Stall, TheMissingMessageAmongManyEnqueued) {
-  Pair pair(job, 0, 1, 8);
-  for (int i = 0; i < 5; ++i) {
-    pair.start_receive();
-    pair.wait_receive();
-  }
-  pair.start_send();
-  pair.wait_send();
-  job.run();
-  EXPECT_TRUE(has(at(1), "waits for iteration 2"));
-  EXPECT_TRUE(has(at(1), "the message from rank 0 has not landed"));
-  EXPECT_FALSE(has(at(1), "this stream has not reached"));
-}
-
-// The same where it is another request that was started behind the wait.
-TEST_F(Stall, AStartBehindTheWaitIsNoReason) {
-  Pair first(job, 0, 1, 8, false, 1);
-  Pair second(job, 0, 1, 8, false, 2);
-  first.start_receive();
-  first.wait_receive();
-  second.start_receive();
-  job.run();
-  const std::string text = at(1);
-  EXPECT_TRUE(has(text.substr(0, text.find('\n')), "the message from rank 0 has not landed"));
 }
 
 }  // namespace

@@ -1,380 +1,502 @@
-// Standing requests: starts that a replayed capture or a kernel makes, with no host in between.
-#include "transport/core/standing.h"
-
+// Standing requests: how starts are counted, what a refusal leaves, captures, and entries without overflow.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "tests/core/core_local_job.h"
+#include "tests/core/core_manual_job.h"
+#include "transport/core/standing.h"
+#include "transport/nic/forwarding_nic.h"
 
 namespace lanyard {
 namespace {
 
+using nicsim::PacketKind;
+
 constexpr uint64_t kBytes = 64;
 
-// A host stream that can be captured: what is enqueued meanwhile is kept, and runs as often as it is replayed.
-class CapturedStream final : public gpu::Stream {
- public:
-  const char* kind() const override { return "captured"; }
-  bool can_call() const override { return false; }  // so that starts ring words, as a GPU's do
-  Status enqueue(std::span<const gpu::StreamOp> ops) override {
-    if (capturing_ == 0)
-      return inner.enqueue(ops);
-    if (refuses)
-      return {Code::kUnsupported, "a test's refusal"};
-    for (const gpu::StreamOp& op : ops) {
-      EXPECT_NE(op.kind, gpu::StreamOp::Kind::kWait64);
-      EXPECT_NE(op.kind, gpu::StreamOp::Kind::kAdd64) << "the threaded card takes sums";
+// As a kernel does it.
+void ring(const Request& request) {
+  const core::Standing& standing = *request.standing;
+  const std::atomic_ref word(*standing.bell.word);
+  if (standing.rings != nullptr) {
+    word.store(++*standing.rings);
+  } else {
+    word.fetch_add(1);
+  }
+}
+void count_on(const Request& request) { ++*request.standing->count; }
+
+// ---- Counting starts
+
+// Lets something happen just before or just after a counter is read.
+struct InterruptedNic final : nic::ForwardingNic {
+  using ForwardingNic::ForwardingNic;
+  Result<nic::CounterValue> read(nic::CounterId counter) override {
+    if (counter == interrupted && before)
+      std::exchange(before, nullptr)();
+    const Result<nic::CounterValue> value = inner().read(counter);
+    if (counter == interrupted && after)
+      std::exchange(after, nullptr)();
+    return value;
+  }
+  nic::CounterId interrupted;
+  std::function<void()> before, after;
+};
+
+// A send of rank 0 that stands, and a receive of rank 1 that is started by hand.
+class StartsCounted : public ::testing::TestWithParam<bool> {
+ protected:
+  StartsCounted() {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const auto options = core::Endpoint::Options{.overflow = true, .overflow_thread = false};
+      nic::Nic& used = rank == 0 ? static_cast<nic::Nic&>(nic) : fabric.nic(1);
+      processes[rank] = std::make_unique<Process>(used, rank, mail, options);
+      queues[rank] = std::move(core::Queue::create(processes[rank]->endpoint, streams[rank]).value());
     }
-    captured.insert(captured.end(), ops.begin(), ops.end());
-    return {};
+    send = &processes[0]->send(1, 7, kBytes);
+    receive = &processes[1]->receive(0, 7, kBytes);
+    while (mail.under_way() > 0)
+      for (const auto& process : processes)
+        process->matcher.progress();
+    EXPECT_TRUE(works(queues[0]->stand(sends())));
+    nic.interrupted = send->trigger;
   }
-  bool poll() override { return inner.poll(); }
-  uint64_t capturing() const override { return capturing_; }
-  Result<uint64_t*> take_count(uint64_t value) override {
-    ++counts;
-    return inner.take_count(value);
+  std::span<Request* const> sends() { return {&send, 1}; }
+  core::StandingOrders& standing() { return processes[0]->endpoint.standing(); }
+  void start_receive() {
+    EXPECT_TRUE(works(queues[1]->start({&receive, 1})));
+    EXPECT_TRUE(works(queues[1]->wait({&receive, 1})));
+    streams[1].poll();
   }
-  void give_count(uint64_t* count) override {
-    --counts;
-    inner.give_count(count);
+  // The receive starts. Its clear-to-send waits in the network.
+  void hold() {
+    fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
+    start_receive();
+  }
+  // The clear-to-send comes at the next reading. The write waits.
+  void come_at_the_reading() {
+    (GetParam() ? nic.after : nic.before) = [this] {
+      fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
+      fabric.quiesce();
+    };
+  }
+  void run() {
+    fabric.held = nullptr;
+    fabric.quiesce();
+    streams[1].poll();
+    fabric.quiesce();
+    EXPECT_TRUE(streams[1].poll());
   }
 
-  void begin() {
-    capturing_ = ++captures_;
-    captured.clear();
+  ModelFabric fabric{2};
+  InterruptedNic nic{fabric.nic(0)};
+  Mail mail{2};
+  ManualStream streams[2];
+  std::unique_ptr<Process> processes[2];
+  std::unique_ptr<core::Queue> queues[2];
+  Request* send = nullptr;
+  Request* receive = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(ClearToSend, StartsCounted, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "AfterTheReading" : "BeforeTheReading"; });
+
+// The trigger counts starts and clear-to-sends, the word clear-to-sends alone. One comes between the two readings.
+TEST_P(StartsCounted, AClearToSendInBetweenIsNoStart) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    hold();
+    fabric.quiesce();
+    come_at_the_reading();
+    EXPECT_EQ(standing().started(*send), i - 1) << "it has not been started";
+    EXPECT_EQ(send->clear_to_send_word.read() - send->clear_to_send_base, i) << "which came meanwhile";
+    ring(*send);
+    run();
+    count_on(*send);
+    EXPECT_EQ(standing().started(*send), i);
+    EXPECT_EQ(send->iterations_done(), i);
   }
-  void end() { capturing_ = 0; }
-  void replay() { EXPECT_TRUE(works(inner.enqueue(captured))); }
-  void launch(std::function<void()> kernel) {
-    kernels_.push_back(std::make_unique<std::function<void()>>(std::move(kernel)));
-    EXPECT_TRUE(works(inner.launch([](void* argument) { (*static_cast<std::function<void()>*>(argument))(); },
-                                   kernels_.back().get())));
+  EXPECT_TRUE(works(queues[0]->dismiss()));
+  EXPECT_EQ(send->starts, 3u);
+}
+
+TEST_P(StartsCounted, AStartUnderWayIsSeenThoughAClearToSendComes) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    hold();
+    ring(*send);
+    fabric.quiesce();
+    come_at_the_reading();
+    EXPECT_EQ(standing().can_end(*send).code(), Code::kInvalidState);
+    EXPECT_EQ(send->clear_to_send_word.read() - send->clear_to_send_base, i) << "which came meanwhile";
+    EXPECT_EQ(standing().started(*send), i);
+    EXPECT_EQ(queues[0]->dismiss(sends()).code(), Code::kInvalidState);
+    ASSERT_NE(send->standing, nullptr);
+    run();
+    count_on(*send);
+    EXPECT_EQ(send->iterations_done(), i);
+  }
+  EXPECT_TRUE(works(queues[0]->dismiss(sends())));
+  EXPECT_EQ(send->starts, 3u);
+}
+
+// ---- Ending all or none
+
+// Two pairs from rank 0 to rank 1, of which rank 0's sends stand, on a card that takes sums.
+class Standing : public ::testing::Test {
+ protected:
+  explicit Standing(const ManualJobOptions& options = {.stream_calls = false})
+      : job(2, options), a(job, 0, 1, kBytes, false, 1), b(job, 0, 1, kBytes, false, 2) {
+    job.fabric.nic(0).mutable_caps().doorbell_totals = true;
+  }
+  core::Queue& queue() { return *job[0].queue; }
+  core::StandingOrders& standing() { return job[0].endpoint.standing(); }
+  Status stand(std::initializer_list<Request*> requests) { return queue().stand({requests.begin(), requests.size()}); }
+  Status dismiss(std::initializer_list<Request*> requests) {
+    return queue().dismiss({requests.begin(), requests.size()});
+  }
+  void receive(Pair& pair) {
+    pair.start_receive();
+    pair.wait_receive();
+    run();
+  }
+  // The streams and the NICs, and what standing requests need.
+  void run() {
+    do {
+      job.run();
+    } while (standing().keep_up() > 0);
+  }
+  // A start by a kernel, and all of the iteration.
+  void iterate(Pair& pair, uint64_t seed) {
+    fill(pair.send, seed);
+    ring(pair.send);
+    receive(pair);
+    count_on(pair.send);
+    EXPECT_TRUE(holds(pair.receive, seed));
+  }
+  // As a host starts it.
+  void iterate_by_host(Pair& pair, uint64_t seed) {
+    fill(pair.send, seed);
+    pair.start_send();
+    pair.wait_send();
+    receive(pair);
+    EXPECT_TRUE(holds(pair.receive, seed));
   }
 
-  gpu::HostStream inner;
-  std::vector<gpu::StreamOp> captured;
-  int counts = 0;
-  bool refuses = false;
+  ManualJob job;
+  Pair a, b;
+};
+
+TEST_F(Standing, ARequestUnderWayKeepsTheOthersStanding) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send})));
+  iterate(a, 1);
+  ring(b.send);
+  run();
+  const nic::Usage usage = job[0].nic().usage();
+  const uint32_t free_entries = job[0].nic().free_entries();
+  const uint64_t held = standing().held();
+  const auto refused = [&](const Status& status) {
+    EXPECT_EQ(status.code(), Code::kInvalidState);
+    EXPECT_NE(status.message().find(b.send.describe()), std::string::npos) << status.message();
+    for (const Pair* pair : {&a, &b}) {
+      EXPECT_NE(pair->send.standing, nullptr);
+      EXPECT_EQ(pair->send.listed, &queue());
+      EXPECT_EQ(pair->send.starts, 0u);
+    }
+    EXPECT_EQ(job[0].stream.counts, 4) << "a sum and what is waited for, each";
+    EXPECT_EQ(standing().held(), held);
+    EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
+    EXPECT_EQ(job[0].nic().usage().regions, usage.regions);
+    EXPECT_EQ(job[0].nic().free_entries(), free_entries);
+  };
+  refused(dismiss({&a.send, &b.send}));
+  refused(dismiss({&b.send, &a.send}));
+  refused(queue().dismiss());
+  // Both go on as if nobody had asked.
+  iterate(a, 2);
+  refused(dismiss({&a.send, &b.send}));
+  receive(b);
+  count_on(b.send);
+  iterate(b, 3);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 2u);
+  EXPECT_EQ(b.send.starts, 2u);
+  EXPECT_EQ(job[0].stream.counts, 0);
+  iterate_by_host(a, 4);
+  iterate_by_host(b, 5);
+}
+
+TEST_F(Standing, WithoutACountNothingStands) {
+  const nic::Usage before = job[0].nic().usage();
+  for (const int left : {0, 1, 2, 3}) {
+    job[0].stream.most_counts = left;
+    EXPECT_EQ(stand({&a.send, &b.send}).code(), Code::kExhausted);
+    job[0].stream.capture = 1;
+    EXPECT_EQ(job[0].start({&a.send, &b.send}).code(), Code::kExhausted);
+    job[0].stream.capture = 0;
+    EXPECT_TRUE(job[0].stream.captured.empty());
+    for (const Pair* pair : {&a, &b})
+      EXPECT_EQ(pair->send.standing, nullptr);
+    EXPECT_EQ(job[0].stream.counts, 0);
+    EXPECT_EQ(job[0].nic().usage().counters, before.counters);
+  }
+  // Nor where the stream refuses the capture.
+  job[0].stream.most_counts = 1000;
+  job[0].stream.full = true;
+  job[0].stream.capture = 1;
+  EXPECT_EQ(job[0].start({&a.send, &b.send}).code(), Code::kAgain);
+  job[0].stream.full = false;
+  job[0].stream.capture = 0;
+  EXPECT_EQ(a.send.standing, nullptr);
+  EXPECT_EQ(job[0].stream.counts, 0);
+  EXPECT_EQ(job[0].nic().usage().counters, before.counters);
+  iterate_by_host(a, 1);
+}
+
+// ---- Started by nobody
+
+// The clear-to-sends of a released receive fire entries that were posted ahead. Their done word is never used again.
+TEST_F(Standing, WhatNobodyStartedReachesNobodyElsesWord) {
+  ASSERT_TRUE(works(stand({&a.send})));
+  for (int start = 0; start < 2; ++start) {
+    a.start_receive();
+    a.wait_receive();
+  }
+  job[1].endpoint.release(a.receive);
+  const core::WordPool::Word done = a.send.done;
+  job.fabric.held = [&done](const ModelFabric::Transit& transit) {
+    return transit.packet.kind == PacketKind::kAtomic && transit.from == 0 && transit.to == 0 &&
+           transit.packet.key == done.key.value && transit.packet.offset == done.offset;
+  };
+  job.run();
+  EXPECT_EQ(job.fabric.under_way(), 1u) << "a write has completed, and its done word has not grown";
+  ASSERT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 0u);
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kFailed) << "nobody knows what completes of which start";
+  EXPECT_EQ(a.send.starts, 0u);
+  EXPECT_EQ(job[0].endpoint.take_failed(queue()), nullptr) << "nothing that was started has failed";
+  ASSERT_TRUE(works(job[0].endpoint.free_request(&a.send)));
+
+  Pair later(job, 0, 1, kBytes, false, 3);
+  iterate_by_host(later, 1);
+  job.fabric.held = nullptr;
+  run();
+  EXPECT_EQ(later.send.iterations_done(), 1u);
+}
+
+// ---- Captures that are given up
+
+class CaptureGivenUp : public Standing {
+ protected:
+  // A capture that has a start and never gets its wait.
+  void give_up(Pair& pair) {
+    job[0].stream.capture = ++captures_;
+    pair.start_send();
+    EXPECT_EQ(queue().unwaited(), 1u);
+    EXPECT_EQ(queue().dismiss().code(), Code::kInvalidState) << "its wait may still come";
+    EXPECT_EQ(job[0].endpoint.free_request(&pair.send).code(), Code::kInvalidState);
+    EXPECT_NE(pair.send.standing, nullptr);
+    EXPECT_EQ(queue().unwaited(), 1u);
+    job[0].stream.capture = 0;
+  }
+  // A capture, replayed a few times.
+  void capture_and_replay(Pair& pair) {
+    job[0].stream.captured.clear();
+    job[0].stream.capture = ++captures_;
+    pair.start_send();
+    pair.wait_send();
+    job[0].stream.capture = 0;
+    EXPECT_EQ(queue().unwaited(), 0u);
+    for (uint64_t i = 1; i <= 3; ++i) {
+      fill(pair.send, 10 * captures_ + i);
+      job[0].stream.replay();
+      receive(pair);
+      EXPECT_TRUE(job[0].stream.empty());
+      EXPECT_TRUE(holds(pair.receive, 10 * captures_ + i));
+    }
+  }
 
  private:
-  uint64_t capturing_ = 0;
   uint64_t captures_ = 0;
-  std::vector<std::unique_ptr<std::function<void()>>> kernels_;
 };
 
-struct Setting {
-  std::string name;
-  core::Strategy strategy = core::Strategy::kTargetCounter;
-  uint32_t depth = 504;
-  bool ready = false;
-  uint64_t max_message = uint64_t{1} << 20;
-};
-void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
-
-LocalJobOptions options_for(const Setting& setting) {
-  LocalJobOptions options;
-  options.strategy = setting.strategy;
-  options.local.limits.deferred_depth = setting.depth;
-  options.local.limits.max_message_bytes = setting.max_message;
-  return options;
+TEST_F(CaptureGivenUp, ItsRequestsBecomeOrdinaryOnes) {
+  give_up(a);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.standing, nullptr);
+  EXPECT_EQ(queue().unwaited(), 0u);
+  EXPECT_EQ(job[0].endpoint.find_unwaited(queue()), nullptr);
+  EXPECT_EQ(job[0].stream.counts, 0);
+  iterate_by_host(a, 1);
+  capture_and_replay(a);
+  capture_and_replay(b);
+  EXPECT_TRUE(works(queue().dismiss()));
 }
 
-// Two ranks that send to each other.
-class Standing : public ::testing::TestWithParam<Setting> {
- protected:
-  struct Side {
-    CapturedStream stream;
-    std::unique_ptr<core::Queue> queue;
-    Request* send = nullptr;
-    Request* receive = nullptr;
-    std::vector<Request*> both;
-    std::atomic<int> wrong{0};
-  };
-
-  explicit Standing(const Setting& setting) : ready_(setting.ready), job(2, options_for(setting)) { build(); }
-  Standing() : Standing(GetParam()) {}
-  ~Standing() override {
-    for (Side& side : sides)
-      side.queue.reset();
+TEST_F(CaptureGivenUp, TwoCapturesOfARequestTakeTurns) {
+  iterate_by_host(a, 1);
+  std::vector<gpu::StreamOp> captures[2];
+  for (auto& capture : captures) {
+    capture_and_replay(a);
+    capture = job[0].stream.captured;
   }
+  for (uint64_t i = 0; i < 6; ++i) {
+    fill(a.send, 100 + i);
+    job[0].stream.captured = captures[i % 2];
+    job[0].stream.replay();
+    receive(a);
+    EXPECT_TRUE(holds(a.receive, 100 + i));
+  }
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(a.send.starts, 13u);
+  iterate_by_host(a, 2);
+}
 
-  void build() {
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      Side& side = sides[rank];
-      side.queue = std::move(core::Queue::create(job[rank].endpoint, side.stream).value());
-      match(rank);
-    }
+// Another capture has begun by then: the one before is over all the same.
+TEST_F(CaptureGivenUp, TheNextOneNeedNotWaitForIt) {
+  give_up(a);
+  job[0].stream.captured.clear();
+  job[0].stream.capture = 100;
+  EXPECT_EQ(job[0].start({&b.send}).code(), Code::kInvalidState) << "the last capture lacks a wait";
+  EXPECT_EQ(b.send.standing, nullptr);
+  EXPECT_TRUE(works(dismiss({&a.send})));
+  EXPECT_TRUE(works(job[0].start({&b.send})));
+  EXPECT_EQ(queue().unwaited(), 1u);
+  EXPECT_TRUE(works(job[0].wait({&b.send})));
+  EXPECT_EQ(queue().unwaited(), 0u);
+  job[0].stream.capture = 0;
+  fill(b.send, 1);
+  job[0].stream.replay();
+  receive(b);
+  EXPECT_TRUE(holds(b.receive, 1));
+  EXPECT_TRUE(works(queue().dismiss()));
+  iterate_by_host(a, 2);
+}
+
+// The clear-to-sends of a standing receive hang on a trigger of its own, which has not counted earlier starts.
+TEST_F(Standing, AReceiveGoesOnFromItsOrdinaryStarts) {
+  iterate_by_host(a, 1);
+  job[1].stream.capture = 1;
+  a.start_receive();
+  a.wait_receive();
+  job[1].stream.capture = 0;
+  for (uint64_t i = 2; i <= 5; ++i) {
+    fill(a.send, i);
+    a.start_send();
+    a.wait_send();
+    job[1].stream.replay();
+    do {
+      job.run();
+    } while (job[1].endpoint.standing().keep_up() > 0);
+    EXPECT_TRUE(holds(a.receive, i));
+  }
+  EXPECT_TRUE(works(job[1].queue->dismiss()));
+  EXPECT_EQ(a.receive.starts, 5u);
+}
+
+TEST_F(CaptureGivenUp, WhatACaptureMayNotHave) {
+  job[0].stream.capture = 1;
+  EXPECT_EQ(job[0].wait({&a.send}).code(), Code::kInvalidState) << "no start to wait for";
+  EXPECT_TRUE(works(job[0].start({&a.send})));
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kInvalidState) << "a second start before the wait";
+  EXPECT_EQ(job[0].stream.captured.size(), 1u);
+  job[0].stream.capture = 0;
+  EXPECT_EQ(job[0].wait({&a.send}).code(), Code::kInvalidState) << "not captured";
+}
+
+// Nothing is posted for the receive of a ready send: only its bell tells that it was started.
+TEST(StandingReady, AReceiveWhoseSenderIsFreedIsTold) {
+  for (const core::Strategy strategy : core::kStrategies) {
+    ManualJob job(2, {.stream_calls = false, .strategy = strategy});
+    job.fabric.nic(1).mutable_caps().doorbell_totals = true;
+    Pair pair(job, 0, 1, kBytes, true);
+    ManualJob::Rank& receiver = pair.receiver;
+    receiver.stream.capture = 1;
+    pair.start_receive();
+    pair.wait_receive();
+    receiver.stream.capture = 0;
+    EXPECT_TRUE(works(pair.sender.matcher.free(pair.send)));
     job.match();
+    EXPECT_EQ(receiver.endpoint.take_failed(*receiver.queue), nullptr) << "nothing has started it";
+    receiver.stream.replay();
+    job.run();
+    receiver.endpoint.fail_requests_of_lost_peers();
+    ASSERT_EQ(receiver.endpoint.take_failed(*receiver.queue), &pair.receive);
+    EXPECT_EQ(receiver.endpoint.explain_failure(pair.receive), "rank 0 has freed its request");
+    EXPECT_FALSE(receiver.stream.empty()) << "its wait passes when it is released, not before";
+    receiver.endpoint.release(pair.receive);
+    job.run();
+    EXPECT_TRUE(receiver.stream.empty());
   }
-  void match(uint32_t rank) {
-    Side& side = sides[rank];
-    side.receive = &job[rank].receive(static_cast<int>(1 - rank), 5, kBytes);
-    side.send = &job[rank].send(static_cast<int>(1 - rank), 5, kBytes, ready_);
-    side.both = {side.receive, side.send};
-  }
-  static uint64_t seed(uint32_t from, uint64_t i) { return 1000 * (from + 1) + i; }
-  void pack(uint32_t rank, uint64_t i) {
-    sides[rank].stream.launch([this, rank, i] { fill(*sides[rank].send, seed(rank, i)); });
-  }
-  void unpack(uint32_t rank, uint64_t i) {
-    sides[rank].stream.launch([this, rank, i] {
-      if (!holds(*sides[rank].receive, seed(1 - rank, i)))
-        ++sides[rank].wrong;
-    });
-  }
-  void drain() {
-    const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-    const auto both = [this] {
-      const bool first = sides[0].stream.poll();
-      return sides[1].stream.poll() && first;
-    };
-    while (!both() && LocalJob::Clock::now() < end)
-      std::this_thread::yield();
-    for (Side& side : sides)
-      EXPECT_TRUE(side.stream.poll()) << side.queue->explain_stall();
-  }
-  // An ordinary iteration.
-  void iterate(uint64_t i) {
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      pack(rank, i);
-      ASSERT_TRUE(works(sides[rank].queue->start(sides[rank].both)));
-      ASSERT_TRUE(works(sides[rank].queue->wait(sides[rank].both)));
-      unpack(rank, i);
-    }
-    drain();
-  }
-  void capture() {
-    for (Side& side : sides) {
-      side.stream.begin();
-      ASSERT_TRUE(works(side.queue->start(side.both)));
-      ASSERT_TRUE(works(side.queue->wait(side.both)));
-      side.stream.end();
-    }
-  }
-
-  const bool ready_;
-  Side sides[2];
-  LocalJob job;
-};
-
-// A ready send is only right where the receive was started: the two ranks take turns then.
-TEST_P(Standing, ACaptureReplaysForEver) {
-  const uint64_t replays = GetParam().depth < 100 ? 200 : 1'000;
-  uint64_t i = 0;
-  if (!ready_)
-    iterate(++i);
-  capture();
-  for (uint64_t k = 0; k < replays && !ready_; ++k) {
-    ++i;
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      pack(rank, i);
-      sides[rank].stream.replay();
-      unpack(rank, i);
-    }
-  }
-  drain();
-  for (Side& side : sides)
-    EXPECT_EQ(side.wrong, 0);
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    EXPECT_EQ(sides[rank].send->iterations_done(), i);
-    EXPECT_EQ(sides[rank].receive->iterations_done(), i);
-    EXPECT_EQ(job[rank].endpoint.nic().failures(), 0u);
-  }
-  // Ordinary again, from where the replays came to.
-  for (Side& side : sides) {
-    EXPECT_EQ(side.queue->start(side.both).code(), Code::kInvalidState);
-    EXPECT_TRUE(works(side.queue->dismiss()));
-    EXPECT_EQ(side.stream.counts, 0);
-    EXPECT_EQ(side.send->starts, i);
-  }
-  if (!ready_)
-    iterate(++i);
-  for (Side& side : sides)
-    EXPECT_EQ(side.wrong, 0);
 }
 
-// A kernel that runs on and on: it starts and waits by itself, as device code does. Its rings go on from those before
-// it, and ordinary starts go on from its.
-TEST_P(Standing, AKernelStartsByItself) {
-  constexpr uint64_t kTimes = 300;
-  if (ready_)
-    return;
-  uint64_t done = 0;
-  const auto kernel = [this, &done](uint32_t rank) {
-    Side& side = sides[rank];
-    for (uint64_t i = done + 1; i <= done + kTimes; ++i) {
-      fill(*side.send, seed(rank, i));
-      for (Request* request : side.both) {
-        const core::Standing& standing = *request->standing;
-        ASSERT_NE(standing.rings, nullptr);
-        std::atomic_ref<uint64_t>(*standing.bell.word).store(++*standing.rings, std::memory_order_release);
-      }
-      for (Request* request : side.both) {
-        const uint64_t wanted = *request->standing->count + 1;
-        const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-        while (request->done.read() < wanted) {
-          ASSERT_LT(LocalJob::Clock::now(), end) << "iteration " << i;
-          std::this_thread::yield();
-        }
-        *request->standing->count = wanted;
-      }
-      if (!holds(*side.receive, seed(1 - rank, i)))
-        ++side.wrong;
-    }
-  };
-  for (int launches = 0; launches < 2; ++launches) {
-    iterate(++done);
-    for (Side& side : sides)
-      ASSERT_TRUE(works(side.queue->stand(side.both)));
-    std::thread other(kernel, 1);
-    kernel(0);
-    other.join();
-    done += kTimes;
-    for (Side& side : sides) {
-      EXPECT_EQ(side.wrong, 0);
-      EXPECT_EQ(side.send->iterations_done(), done);
-      EXPECT_TRUE(works(side.queue->dismiss()));
-      EXPECT_EQ(side.stream.counts, 0);
-    }
-  }
-  iterate(done + 1);
-  for (Side& side : sides)
-    EXPECT_EQ(side.wrong, 0);
-}
+// ---- Without overflow
 
-TEST_P(Standing, FreeingGivesEverythingBack) {
-  const auto usage = [this](uint32_t rank) { return job[rank].endpoint.nic().usage(); };
-  const uint32_t free_before = job[0].endpoint.nic().free_entries();
-  const nic::Usage before = usage(0);
-  capture();
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    EXPECT_TRUE(works(job[rank].endpoint.free_request(sides[rank].send)));
-    EXPECT_TRUE(works(job[rank].endpoint.free_request(sides[rank].receive)));
-    EXPECT_EQ(sides[rank].stream.counts, 0);
-  }
-  EXPECT_EQ(job[0].endpoint.nic().free_entries(), free_before);
-  for (uint32_t rank = 0; rank < 2; ++rank)
-    match(rank);
-  job.match();
-  EXPECT_EQ(usage(0).counters, before.counters);
-  EXPECT_EQ(usage(0).regions, before.regions);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Standing,
-                         ::testing::Values(Setting{.name = "TargetCounter"},
-                                           Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag},
-                                           Setting{.name = "Pieces", .max_message = 20},
-                                           Setting{.name = "EightEntries", .depth = 8},
-                                           Setting{.name = "TwoEntries", .depth = 2},
-                                           Setting{.name = "Ready", .ready = true}),
-                         [](const auto& info) { return info.param.name; });
-
-class StandingErrors : public Standing {
+// Eight entries: one iteration each of four sends that stand.
+class WithoutOverflow : public Standing {
  protected:
-  StandingErrors() : Standing(Setting{.name = "errors"}) {}
+  WithoutOverflow()
+      : Standing({.limits = {.deferred_depth = 8}, .overflow = false, .stream_calls = false}),
+        c(job, 0, 1, kBytes, false, 3),
+        d(job, 0, 1, kBytes, false, 4),
+        e(job, 0, 1, kBytes, false, 5) {}
+  uint64_t used() { return 8 - job[0].nic().free_entries(); }
+
+  Pair c, d, e;
 };
-INSTANTIATE_TEST_SUITE_P(Once, StandingErrors, ::testing::Values(Setting{.name = "errors"}),
-                         [](const auto& info) { return info.param.name; });
 
-TEST_P(StandingErrors, WhatACaptureMayNotHave) {
-  Side& side = sides[0];
-  Request* const send[] = {side.send};
-  side.stream.begin();
-  EXPECT_EQ(side.queue->wait(send).code(), Code::kInvalidState) << "no start to wait for";
-  EXPECT_TRUE(works(side.queue->start(send)));
-  EXPECT_EQ(side.queue->start(send).code(), Code::kInvalidState) << "a second start before the wait";
-  EXPECT_EQ(job[0].endpoint.free_request(side.send).code(), Code::kInvalidState) << "half captured";
-  const size_t recorded = side.stream.captured.size();
-  EXPECT_EQ(side.queue->unwaited(), 1u);
-  side.stream.end();
-  EXPECT_EQ(side.queue->wait(send).code(), Code::kInvalidState) << "not captured";
-  side.stream.begin();
-  Request* const receive[] = {side.receive};
-  const Status status = side.queue->start(receive);
-  EXPECT_EQ(status.code(), Code::kInvalidState) << "the last capture is unfinished";
-  EXPECT_NE(status.message().find("capture"), std::string::npos);
-  EXPECT_EQ(side.receive->standing, nullptr);
-  EXPECT_EQ(recorded, 1u);
+TEST_F(WithoutOverflow, MoreThanTheNicHasCannotStand) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send, &c.send})));
+  const nic::Usage usage = job[0].nic().usage();
+  const uint64_t held = standing().held();
+  const Status status = stand({&d.send, &e.send});
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  for (const char* fact : {"10", "8", "overflow"})
+    EXPECT_NE(status.message().find(fact), std::string::npos) << status.message();
+  EXPECT_EQ(d.send.standing, nullptr) << "which would have fitted alone";
+  EXPECT_EQ(e.send.standing, nullptr);
+  EXPECT_EQ(job[0].stream.counts, 6) << "two each";
+  EXPECT_EQ(standing().held(), held);
+  EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
+  ASSERT_TRUE(works(stand({&d.send})));
+  for (Pair* pair : {&a, &b, &c, &d})
+    iterate(*pair, 1);
+  EXPECT_TRUE(works(queue().dismiss()));
+  EXPECT_EQ(standing().held(), 0u);
+  EXPECT_EQ(used(), 0u);
+  for (Pair* pair : {&a, &b, &c, &d, &e})
+    iterate_by_host(*pair, 2);
 }
 
-// A ring lies in a word of memory until the NIC looks there: it counts at once, or a request would be ended that has
-// just been started.
-TEST_P(StandingErrors, AStartThatHasJustBeenRungKeepsItStanding) {
-  Request* const send[] = {sides[0].send};
-  Request* const receive[] = {sides[1].receive};
-  for (uint64_t i = 1; i <= 100; ++i) {
-    ASSERT_TRUE(works(sides[0].queue->stand(send)));
-    std::atomic_ref<uint64_t>(*send[0]->standing->bell.word).fetch_add(1, std::memory_order_release);
-    EXPECT_EQ(sides[0].queue->dismiss(send).code(), Code::kInvalidState);
-    ASSERT_NE(send[0]->standing, nullptr);
-    ASSERT_EQ(send[0]->listed, sides[0].queue.get());
-    ASSERT_TRUE(works(sides[1].queue->start(receive)));
-    ASSERT_TRUE(works(sides[1].queue->wait(receive)));
-    drain();
-    const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-    while (send[0]->iterations_done() < i && LocalJob::Clock::now() < end)
-      std::this_thread::yield();
-    ASSERT_TRUE(works(sides[0].queue->dismiss(send)));
-    EXPECT_EQ(send[0]->starts, i);
-  }
+// A start that can never fit beside what standing requests hold is refused at once.
+TEST_F(WithoutOverflow, OrdinaryStartsHaveWhatIsLeft) {
+  ASSERT_TRUE(works(stand({&a.send, &b.send, &c.send})));
+  EXPECT_EQ(standing().held(), 6u);
+  EXPECT_EQ(used(), 6u);
+  const uint64_t epoch = job[0].queue->epoch_entries();
+  const Status status = job[0].start({&d.send, &e.send});
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_NE(status.message().find("4 deferred-work entries, the NIC has 2"), std::string::npos) << status.message();
+  EXPECT_EQ(d.send.starts, 0u);
+  EXPECT_EQ(job[0].queue->epoch_entries(), epoch);
+  EXPECT_TRUE(job[0].stream.empty());
+  iterate_by_host(d, 1);
+  iterate_by_host(e, 1);
+  iterate(a, 2);
+  EXPECT_TRUE(works(dismiss({&c.send})));
+  EXPECT_EQ(standing().held(), 4u);
+  ASSERT_TRUE(works(job[0].start({&d.send, &e.send})));
+  ASSERT_TRUE(works(job[0].wait({&d.send, &e.send})));
+  receive(d);
+  receive(e);
+  EXPECT_TRUE(job[0].stream.empty());
+  EXPECT_TRUE(works(queue().dismiss()));
 }
-
-// Of a call that fails nothing is left.
-TEST_P(StandingErrors, ARefusedCaptureChangesNothing) {
-  Side& side = sides[0];
-  const uint32_t counters = job[0].endpoint.nic().usage().counters;
-  side.stream.begin();
-  side.stream.refuses = true;
-  EXPECT_EQ(side.queue->start(side.both).code(), Code::kUnsupported);
-  side.stream.end();
-  EXPECT_EQ(side.send->standing, nullptr);
-  EXPECT_EQ(side.receive->standing, nullptr);
-  EXPECT_EQ(side.stream.counts, 0);
-  EXPECT_EQ(job[0].endpoint.nic().usage().counters, counters);
-  EXPECT_EQ(job[0].endpoint.nic().free_entries(), job[0].endpoint.nic().caps().deferred_depth);
-  iterate(1);
-  EXPECT_EQ(side.wrong, 0);
-}
-
-// Nothing is posted for the receive of a ready send: that it was started its bell alone tells.
-class StandingReady : public Standing {};
-
-TEST_P(StandingReady, AReceiveWhoseSenderIsFreedIsTold) {
-  Side& side = sides[1];
-  side.stream.begin();
-  ASSERT_TRUE(works(side.queue->start({&side.receive, 1})));
-  ASSERT_TRUE(works(side.queue->wait({&side.receive, 1})));
-  side.stream.end();
-  EXPECT_TRUE(works(job[0].matcher.free(*sides[0].send)));
-  job.match();
-  EXPECT_EQ(job[1].endpoint.take_failed(*side.queue), nullptr) << "nothing has started it";
-
-  side.stream.replay();
-  const Request* failed = nullptr;
-  const auto end = LocalJob::Clock::now() + LocalJob::kBound;
-  while (failed == nullptr && LocalJob::Clock::now() < end) {
-    job[1].endpoint.fail_requests_of_lost_peers();
-    failed = job[1].endpoint.take_failed(*side.queue);
-  }
-  ASSERT_EQ(failed, side.receive);
-  EXPECT_EQ(job[1].endpoint.explain_failure(*failed), "rank 0 has freed its request");
-  EXPECT_FALSE(side.stream.poll()) << "its wait passes when it is given up, not before";
-  job[1].endpoint.release(*side.receive);
-  drain();
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, StandingReady,
-    ::testing::Values(Setting{.name = "TargetCounter", .ready = true},
-                      Setting{.name = "SenderFlag", .strategy = core::Strategy::kSenderFlag, .ready = true}),
-    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace lanyard

@@ -15,8 +15,7 @@
 
 namespace lanyard {
 
-// One thread. What a real stream's threads make uncertain, the test decides: when an operation runs and whether
-// enqueue() takes it.
+// One thread. The test decides when an operation runs and whether enqueue() takes it.
 class ManualStream final : public gpu::Stream {
  public:
   using Op = gpu::StreamOp;
