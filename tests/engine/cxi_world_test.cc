@@ -2,9 +2,6 @@
 // libfabric with the rules of the CXI provider, whose every event waits until the driver reads it.
 #include <gtest/gtest.h>
 
-#include <set>
-#include <string>
-
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/explore.h"
 #include "nicsim/deterministic/fuzz.h"
@@ -75,70 +72,6 @@ INSTANTIATE_TEST_SUITE_P(
         // A receiver dies, and its buffer has the key that the sender's done word has.
         "program=2-0:9t1/m0r_x0r_s0r_w0r/y/"
         "m0_x0_s0_w0_y,sender-flag,cxi-driver,max-message=8,scarce,kills,timed,slow"));
-
-// Twice the same schedule is the same run, in that world and in another one, wherever in memory that lies.
-TEST(CxiWorldRuns, ASeedIsARun) {
-  const Config config =
-      Config::parse("2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures,no-room,stolen-entries").value();
-  const Scenario scenario = config.scenario();
-  World world(scenario, config.world), other(scenario, config.world);
-  EXPECT_EQ(world.fingerprint(), other.fingerprint());
-  const auto scheduler = make_scheduler(SchedulerKind::kSwarm, world, 300);
-  const auto twin = make_scheduler(SchedulerKind::kSwarm, other, 300);
-  std::set<uint64_t> hashes;
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    uint64_t hash = 0;
-    for (int time = 0; time < 2; ++time) {
-      world.reset();
-      scheduler->begin(seed);
-      world.run(*scheduler);
-      if (time == 1) {
-        EXPECT_EQ(world.trace_hash(), hash) << seed;
-      }
-      hash = world.trace_hash();
-    }
-    other.reset();
-    twin->begin(seed);
-    other.run(*twin);
-    EXPECT_EQ(other.trace_hash(), hash) << seed;
-    hashes.insert(hash);
-  }
-  EXPECT_GT(hashes.size(), 150u);
-  world.reset();
-  other.reset();
-  EXPECT_EQ(world.fingerprint(), other.fingerprint());
-}
-
-// The driver's thread drives by steps of its own, and others ring and start while it does.
-TEST(CxiWorldRuns, TheDriverIsAnAgent) {
-  class Counting final : public Chooser {
-   public:
-    Counting(const World& world, Chooser& inner) : world_(world), inner_(inner) {}
-    uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
-      const uint32_t choice = inner_.choose(n, kind, agents);
-      drives += kind == ChoiceKind::kStep && world_.kind_of(agents[choice]) == StepKind::kDrive ? 1 : 0;
-      meanwhile += kind == ChoiceKind::kMeanwhile ? choice : 0;
-      return choice;
-    }
-    uint64_t drives = 0, meanwhile = 0;
-
-   private:
-    const World& world_;
-    Chooser& inner_;
-  };
-  const Config config = Config::parse("2ranks,2req-each-way,3iter,cxi-driver").value();
-  const Scenario scenario = config.scenario();
-  World world(scenario, config.world);
-  const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 300);
-  Counting counting(world, *scheduler);
-  for (uint64_t seed = 0; seed < 100; ++seed) {
-    world.reset();
-    scheduler->begin(seed);
-    ASSERT_TRUE(world.run(counting).ok()) << world.report().text;
-  }
-  EXPECT_GT(counting.drives, 1'000u);
-  EXPECT_GT(counting.meanwhile, 10u);
-}
 
 TEST(CxiWorldRuns, WhatNoDriverCanDoIsNoConfiguration) {
   for (const char* text :

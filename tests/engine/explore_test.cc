@@ -51,11 +51,5 @@ TEST(Explore, AnOdometerFindsWhatASearchFinds) {
   EXPECT_LT(shortest, UINT64_MAX);
 }
 
-TEST(Explore, TwoOneWayTwice) {
-  const Exploration reduced = explored("2ranks,2req-one-way,2iter", true);
-  EXPECT_TRUE(reduced.complete) << reduced.report.text;
-  EXPECT_EQ(reduced.ends, 1u);
-}
-
 }  // namespace
 }  // namespace lanyard::nicsim

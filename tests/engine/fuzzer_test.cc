@@ -21,17 +21,22 @@ class Fuzzing : public testing::Test {
 };
 
 TEST_F(Fuzzing, ASeedStandsForOneRunWhateverRanBefore) {
-  Fuzzer forwards(scenario_, config_.world, {}), backwards(scenario_, config_.world, {});
-  constexpr uint64_t kSeeds = 3 * kKinds * Fuzzer::kBranches;
-  std::vector<uint64_t> hashes;
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    forwards.run(seed);
-    hashes.push_back(forwards.world().trace_hash());
-    EXPECT_TRUE(forwards.repeats(seed)) << seed;
-  }
-  for (uint64_t seed = kSeeds; seed-- > 0;) {
-    backwards.run(seed);
-    EXPECT_EQ(backwards.world().trace_hash(), hashes[seed]) << seed;
+  for (const char* text : {"2ranks,2req-each-way,2iter,sync,failures",
+                           "2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures,no-room,stolen-entries"}) {
+    const Config config = parse(text);
+    const Scenario scenario = config.scenario();
+    Fuzzer forwards(scenario, config.world, {}), backwards(scenario, config.world, {});
+    constexpr uint64_t kSeeds = 3 * kKinds * Fuzzer::kBranches;
+    std::vector<uint64_t> hashes;
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      forwards.run(seed);
+      hashes.push_back(forwards.world().trace_hash());
+      EXPECT_TRUE(forwards.repeats(seed)) << seed;
+    }
+    for (uint64_t seed = kSeeds; seed-- > 0;) {
+      backwards.run(seed);
+      EXPECT_EQ(backwards.world().trace_hash(), hashes[seed]) << seed;
+    }
   }
 }
 

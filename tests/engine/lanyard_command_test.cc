@@ -219,21 +219,6 @@ TEST(Fuzz, FindsThePoolDeadlockAndPrintsWhatRepeatsIt) {
     EXPECT_NE(text.find(" <- "), std::string::npos) << text;
 }
 
-TEST(Fuzz, OneEntryMoreIsEnough) {
-  const Outcome outcome = lanyard("fuzz --seed 0x7 --schedules 2000 --config " + std::string(kFits));
-  EXPECT_EQ(outcome.status, 0) << outcome.out;
-  EXPECT_NE(outcome.out.find("no findings"), std::string::npos);
-  EXPECT_NE(outcome.out.find(" 2000 schedules"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.err.find("canary"), std::string::npos) << outcome.err;
-}
-
-TEST(Fuzz, ThePortfolioIsClean) {
-  const Outcome outcome = lanyard("fuzz --seed 6 --schedules 16000");
-  EXPECT_EQ(outcome.status, 0) << outcome.out;
-  // Everything occurred but for what no NIC may do.
-  EXPECT_NE(outcome.out.find("; never: lost rings\n"), std::string::npos) << outcome.out;
-}
-
 TEST(Trace, WritesAFile) {
   const std::string path = file_name("run.json");
   const std::string run = "trace --config " + std::string(kDeadlocks) + " --schedule 1";

@@ -93,18 +93,6 @@ TEST(LeastSquares, FindsALineAndHowSureItIs) {
   EXPECT_NEAR(fit.margins[0], 4.3027 * std::sqrt(0.02 * (0.25 + 2.25 / 5)), 1e-3);
 }
 
-TEST(LeastSquares, SaysNothingOfWhatTheRowsDoNotTell) {
-  LeastSquares problem;
-  problem.weights = {1, 1, 1};
-  problem.residuals = [](const std::vector<double>& values) {
-    return std::vector<double>{values[0] - 1, values[0] - 1.5, values[0] - 2};
-  };
-  const LeastSquares::Fit fit = problem.fit({7, 5});
-  EXPECT_NEAR(fit.values[0], 1.5, 1e-3);
-  EXPECT_EQ(fit.values[1], 5);
-  EXPECT_FALSE(std::isfinite(fit.margins[1]));
-}
-
 // What the model itself says is measured: the figures that were changed come back.
 std::vector<Measurement> measured_by(const Machine& machine) {
   std::vector<Measurement> rows;

@@ -152,16 +152,5 @@ TEST(ModelledWorkload, AllreduceTakesAStageForEachDoubling) {
   EXPECT_EQ(time(64), 6 * time(2));
 }
 
-TEST(ModelledWorkload, StepsOfALongRunAreThoseOfAShortOne) {
-  const Machine machine = Machine::open("frontier").value();
-  for (const Kind kind : {Kind::kHalo2d, Kind::kHalo3d, Kind::kCg}) {
-    Workload workload{.kind = kind, .ranks = 8, .ranks_per_node = 8, .cells = {64, 64, 64}};
-    const Job job = make_job(workload, machine).value();
-    const Timing few = run(job, {.steps = 200}).value(), many = run(job, {.steps = 400}).value();
-    EXPECT_EQ(few.step_time(), many.step_time()) << kind_name(kind);
-    EXPECT_NEAR(static_cast<double>(many.events), 2 * static_cast<double>(few.events), 0.01 * few.events);
-  }
-}
-
 }  // namespace
 }  // namespace lanyard::modelled

@@ -3,13 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
 
 #include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/shrink.h"
 #include "transport/core/strategy.h"
 
 namespace lanyard::nicsim {
@@ -81,47 +79,12 @@ TEST(RandomConfig, IsOfEveryKind) {
     EXPECT_GE(times, 5) << what;
 }
 
-// Over the driver something fails, finds no room, dies, and is nothing.
-TEST(RandomConfig, TheDriverHasItsTroubles) {
-  std::map<std::string, int> seen;
-  for (uint64_t seed = 0; seed < 4'000; ++seed) {
-    const Config config = random_config(seed);
-    const WorldOptions& world = config.world;
-    if (!world.driver)
-      continue;
-    seen["fails"] += world.failures;
-    seen["fails at once"] += world.failures && world.no_room;
-    seen["dies"] += world.kills;
-    seen["aged"] += world.age > 0;
-    for (const Scenario::Message& message : config.program->messages())
-      seen["empty"] += message.options.bytes == 0;
-  }
-  EXPECT_EQ(seen.size(), 5u);
-  for (const auto& [what, times] : seen)
-    EXPECT_GE(times, 5) << what;
-}
-
 TEST(RandomConfig, FindsNothing) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     const Config config = random_config(seed);
     const Verdict verdict = fuzz(config.scenario(), {.seed = seed, .schedules = 16, .world = config.world});
     ASSERT_TRUE(verdict.ok()) << config.to_string() << "\n" << verdict.report.oracle << ": " << verdict.report.text;
   }
-}
-
-// A program shrinks to what is needed for the finding.
-TEST(RandomConfig, Shrinks) {
-  constexpr uint64_t kLarge = 12;
-  Config config = random_config(kLarge);
-  ASSERT_GT(config.program->messages().size(), 1u);
-  config.world.lost_rings = true;  // what no NIC may do
-  config.world.failures = config.world.kills = false;
-  const Verdict verdict = fuzz(config.scenario(), {.seed = 1, .schedules = 10'000, .world = config.world});
-  ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
-  const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::seconds(20)});
-  EXPECT_EQ(shrunk.report.finding, Finding::kDeadlock);
-  ASSERT_NE(shrunk.config.program, nullptr);
-  EXPECT_EQ(shrunk.config.program->messages().size(), 1u) << shrunk.config.to_string();
 }
 
 }  // namespace

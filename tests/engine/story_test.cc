@@ -119,15 +119,6 @@ TEST(Story, ACleanRunLeavesNoStageOut) {
   }
 }
 
-TEST(Story, APoolDeadlockFillsThePool) {
-  const Story story = Teller(kPoolDeadlock).story_of(1);
-  ASSERT_EQ(story.report.finding, Finding::kDeadlock) << story.report.text;
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    EXPECT_EQ(story.tracks[rank].name, "entries in use");
-    EXPECT_EQ(story.tracks[rank].points.back().value, 5u);
-  }
-}
-
 TEST(Perfetto, EverySliceHasItsPlaceAndEveryFlowBothEnds) {
   for_each_story([](const Story& story) {
     const nlohmann::json trace = nlohmann::json::parse(perfetto_trace(story), nullptr, false);

@@ -8,28 +8,6 @@
 namespace lanyard::nicsim {
 namespace {
 
-// Three ranks in a line pass their edges to both neighbours, twice as many messages in the middle.
-TEST(UserExchange, AHaloExchange) {
-  Scenario line(3);
-  const MessageName right[] = {line.message(0, 1, {.bytes = 40, .tag = 1}),
-                               line.message(1, 2, {.bytes = 40, .tag = 1})};
-  const MessageName left[] = {line.message(1, 0, {.bytes = 40, .tag = 2}), line.message(2, 1, {.bytes = 40, .tag = 2})};
-  line.rank(0).repeat(3, [&](HostProgram& host) {
-    host.pack(right[0]).start({left[0].receive, right[0].send}).wait({left[0].receive, right[0].send}).unpack(left[0]);
-  });
-  line.rank(1).repeat(3, [&](HostProgram& host) {
-    const std::vector<RequestName> all{right[0].receive, left[1].receive, right[1].send, left[0].send};
-    host.pack(right[1]).pack(left[0]).start(all).wait(all).unpack(right[0]).unpack(left[1]);
-  });
-  line.rank(2).repeat(3, [&](HostProgram& host) {
-    host.pack(left[1]).start({right[1].receive, left[1].send}).wait({right[1].receive, left[1].send}).unpack(right[1]);
-  });
-  ASSERT_TRUE(line.validate().ok());
-  const Verdict verdict = fuzz(line, {.schedules = 4'000});
-  EXPECT_TRUE(verdict.ok()) << verdict.report.text;
-  EXPECT_EQ(verdict.schedules, 4'000u);
-}
-
 // Each rank waits for the other's message before it sends its own.
 TEST(UserExchange, WaitsInADeadlockingOrder) {
   Scenario scenario(2);
