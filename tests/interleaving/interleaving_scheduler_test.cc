@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 
 #include "tests/interleaving/primitives.h"
@@ -36,28 +35,6 @@ void sleep_on(Atomic<uint32_t>& word, uint32_t value, Nanoseconds limit) {
 }
 void wake_all(Atomic<uint32_t>& word) {
   futex(reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
-}
-
-// Two threads, each of which adds to a number by a load and a store.
-TEST(Scheduler, TriesOrdersOfAllKinds) {
-  std::set<uint32_t> sums;
-  std::set<uint64_t> hashes;
-  Scheduler scheduler;
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    Atomic<uint32_t> sum{0};
-    const Outcome outcome = scheduler.run(seed, {}, [&] {
-      Scheduler::running()->set_off();
-      const auto add = [&] { sum.store(sum.load() + 1); };
-      Thread other("other", add);
-      add();
-      other.join();
-    });
-    EXPECT_EQ(outcome.fault, "");
-    sums.insert(sum.load());
-    hashes.insert(outcome.hash);
-  }
-  EXPECT_EQ(sums, (std::set<uint32_t>{1, 2}));
-  EXPECT_GT(hashes.size(), 5u);
 }
 
 // Looks, and then sleeps on what it has read last: whoever wakes in between is missed.
@@ -100,35 +77,6 @@ TEST(Scheduler, FindsWhatGoesOnForEver) {
   EXPECT_EQ(first_fault(body), "goes on for ever");
 }
 
-// A mutex that is taken twice, and one that two threads share.
-TEST(Scheduler, KnowsMutexes) {
-  EXPECT_TRUE(begins_with(first_fault([] {
-                            Mutex mutex;
-                            mutex.lock();
-                            mutex.lock();
-                          }),
-                          "asleep for ever"));
-  EXPECT_EQ(first_fault([] {
-              Mutex mutex;
-              uint32_t inside = 0;
-              const auto enter = [&] {
-                mutex.lock();
-                touch(&inside, "what the mutex guards");
-                const uint32_t before = inside;
-                yield();
-                inside = before + 1;
-                mutex.unlock();
-              };
-              Scheduler::running()->set_off();
-              Thread other("other", enter);
-              enter();
-              other.join();
-              if (inside != 2)
-                Scheduler::running()->fail("the mutex lets both in");
-            }),
-            "");
-}
-
 // Data that is handed over by a flag: every schedule sees it whole, but only some orders make it so.
 std::function<void()> handing_over(std::memory_order store, std::memory_order load) {
   return [=] {
@@ -153,27 +101,6 @@ TEST(Scheduler, FindsDataWithoutAnOrder) {
   EXPECT_EQ(first_fault(handing_over(std::memory_order_seq_cst, std::memory_order_seq_cst)), "");
   EXPECT_EQ(first_fault(handing_over(std::memory_order_relaxed, std::memory_order_acquire)), kFault);
   EXPECT_EQ(first_fault(handing_over(std::memory_order_release, std::memory_order_relaxed)), kFault);
-}
-
-// It settles before naps end, and rests until the last has.
-TEST(Scheduler, KnowsStandstill) {
-  EXPECT_EQ(first_fault(
-                [] {
-                  Atomic<uint32_t> word{0};
-                  uint32_t naps = 0;
-                  Thread napper("napper", [&] {
-                    for (; naps < 3; ++naps)
-                      sleep_on(word, 0, milliseconds(1));
-                  });
-                  Scheduler::running()->settle(Where::here());
-                  const uint32_t settled = naps;
-                  Scheduler::running()->rest(Where::here());
-                  if (settled == 3 || naps != 3)
-                    Scheduler::running()->fail("a nap too few, or too many");
-                  napper.join();
-                },
-                {.naps = false}),
-            "");
 }
 
 TEST(Scheduler, GoesOnAfterAFault) {

@@ -141,10 +141,12 @@ class LanePair {
   const uint32_t blocks_;
 };
 
+}  // namespace
+
 // Each side starts and waits; whoever is ahead.
-void run_iterations(uint64_t chunks, uint32_t blocks) {
+void lanes_in_chunks() {
   constexpr uint64_t kIterations = 3;
-  const auto pair = std::make_unique<LanePair>(chunks, blocks);
+  const auto pair = std::make_unique<LanePair>(2, 2);
   Thread receiver("receiver", [&] {
     for (uint64_t i = 1; i <= kIterations; ++i) {
       pair->start(pair->receive);
@@ -161,12 +163,6 @@ void run_iterations(uint64_t chunks, uint32_t blocks) {
   for (const Side* side : {&pair->send, &pair->receive})
     expect(side->begun.load() == kIterations && side->done.load() == kIterations, "the host is not told of all");
 }
-
-}  // namespace
-
-void lanes() { run_iterations(1, 1); }
-
-void lanes_in_chunks() { run_iterations(2, 2); }
 
 // A wait needs both starts and no wait: each side's comes when the other's has passed, in turn.
 void lanes_waited_for_in_turn() {

@@ -92,9 +92,7 @@ class DriversWire final : public nicsim::Wire {
 };
 
 struct PairOptions {
-  uint32_t depth = 4;  // entries, and commands
   uint32_t slots = 4;  // of an inbox
-  std::chrono::milliseconds spin_for{0};
   size_t bytes = 256;  // of each side's memory
 };
 
@@ -104,13 +102,13 @@ class Side {
  public:
   Side(const PairOptions& options, uint32_t rank)
       : memory_(options.bytes / sizeof(uint64_t)),
-        nic_({.deferred_depth = options.depth,
+        nic_({.deferred_depth = 4,
               .max_counters = 8,
               .max_regions = 8,
               .max_in_flight = 8,
               .max_held = 4,
               .kept_failures = 8},
-             make_wire(options), {.spin_for = options.spin_for}),
+             make_wire(options), {.spin_for = {}}),
         rank_(rank) {
     memory_[0] = 1;
   }
@@ -120,7 +118,6 @@ class Side {
   uint64_t* memory() { return memory_.data(); }
   nic::CounterId landed() const { return landed_; }
   nic::CounterId ended() const { return ended_; }
-  nic::RegionId region() const { return region_; }
   nic::RemoteKey key() const { return key_; }
 
   void open() {

@@ -1,7 +1,8 @@
-// Programs of threads that post, ring and ask.
+// Programs of threads that post, ring and ask, and of threads that take a lock.
 #include <cstdint>
 #include <vector>
 
+#include "tests/interleaving/copies/transport/base/futex_lock.h"
 #include "tests/interleaving/pair.h"
 #include "tests/interleaving/programs.h"
 
@@ -54,22 +55,6 @@ void ringing() {
   expect(to.sums() == 1, "a ring is left lying");
   from.expect_count(trigger, 2);
   from.close(trigger);
-  pair.close();
-}
-
-// A thread waits for a ring that sets nothing off, beside one that asks something of the NIC.
-void reading() {
-  Pair pair;
-  Side& side = pair[0];
-  const CounterId trigger = side.counter();
-  const Doorbell bell = side.bell(trigger);
-  pair.set_off();
-  Thread waiter("waiter", [&] { side.wait_for(trigger, 1); });
-  Thread asker("asker", [&] { expect(side.nic().usage().counters == 3, "a counter too few, or too many"); });
-  Side::ring(bell);
-  waiter.join();
-  asker.join();
-  side.close(trigger);
   pair.close();
 }
 
@@ -193,42 +178,6 @@ void arming_while_attending() {
   pair.close();
 }
 
-// Counters and regions come and go on both NICs, beside traffic and a thread that waits for rings.
-void coming_and_going() {
-  Pair pair;
-  Side &from = pair[0], &to = pair[1];
-  const CounterId trigger = from.counter();
-  const auto churn = [](Side& side) {
-    uint64_t memory[4] = {};
-    for (int i = 0; i < 2; ++i) {
-      const CounterId counter = side.counter();
-      const Result<nic::RegionId> region = side.nic().register_region(memory, sizeof memory, counter);
-      expect_ok(region.status());
-      expect_ok(side.nic().deregister_region(region.value()));
-      side.close(counter);
-    }
-  };
-  pair.set_off();
-  Thread here("here", [&] { churn(from); });
-  Thread there("there", [&] { churn(to); });
-  Thread waiter("waiter", [&] { from.wait_for(trigger, 3); });
-  const Doorbell bell = from.bell(trigger);
-  for (uint64_t i = 1; i <= 2; ++i) {
-    from.post(from.sum(to), trigger, i);
-    Side::ring(bell);
-  }
-  Side::ring(bell);
-  waiter.join();
-  to.wait_until([&] { return to.sums() == 2; });
-  here.join();
-  there.join();
-  from.wait_for(from.ended(), 2);
-  from.expect_count(from.ended(), 2);
-  to.expect_count(to.landed(), 2);
-  from.close(trigger);
-  pair.close();
-}
-
 // Entries are taken back beside rings that set them off.
 void canceling() {
   Pair pair;
@@ -258,20 +207,30 @@ void canceling() {
   pair.close();
 }
 
-// What is posted while a thread attends is that thread's.
-void posting_while_attending() {
-  Pair pair;
-  Side &from = pair[0], &to = pair[1];
-  pair.set_off();
-  Thread driver("driver", [&] { from.nic().progress(); });
-  from.nic().attend();
-  from.issue(from.sum(to));
-  from.nic().leave();
-  driver.join();
-  settle();
-  expect(to.sums() == 1, "a command is left lying");
-  from.expect_count(from.ended(), 1);
-  pair.close();
+// Three threads take one lock again and again, and count in what it guards. Others may come while it is held, or not.
+void locking() {
+  constexpr uint32_t kRounds = 15;
+  FutexLock lock;
+  uint32_t holders = 0;
+  uint32_t times = 0;
+  const auto take = [&] {
+    for (uint32_t i = 0; i < kRounds; ++i) {
+      lock.lock();
+      expect(++holders == 1, "two threads hold the lock");
+      touch(&times, "what the lock guards");
+      if (i % 2 == 1)
+        yield();
+      ++times;
+      --holders;
+      lock.unlock();
+    }
+  };
+  Thread first("first", take);
+  Thread second("second", take);
+  take();
+  first.join();
+  second.join();
+  expect(times == 3 * kRounds, "who held the lock did not see what others did");
 }
 
 }  // namespace lanyard::interleaving::programs

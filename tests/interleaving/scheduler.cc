@@ -25,13 +25,13 @@ const char* file_name(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-}  // namespace
-
 const char* act_name(Act act) {
   static constexpr const char* kNames[] = {"load",  "store", "modify", "yield", "clock", "lock",
                                            "sleep", "wake",  "settle", "start", "join",  "end"};
   return kNames[static_cast<size_t>(act)];
 }
+
+}  // namespace
 
 struct Scheduler::Fiber {
   enum class State : uint8_t { kAble, kAsleep, kSettling, kResting, kEnded } state = State::kAble;
@@ -123,8 +123,6 @@ void Scheduler::end() {
 // ---- Steps
 
 void Scheduler::note(Act act, Where where) {
-  const Step step{.thread = current_, .act = act, .where = where};
-  last_steps_[outcome_.steps % last_steps_.size()] = step;
   const uint64_t word = uint64_t{current_} << 40 | static_cast<uint64_t>(act) << 32 | static_cast<uint32_t>(where.line);
   outcome_.hash = (outcome_.hash ^ word) * 0x100000001b3;
   if (rules_.tells)
@@ -189,7 +187,6 @@ void Scheduler::set_able(uint32_t thread) {
 
 void Scheduler::fail(const std::string& fault) {
   outcome_.fault = fault;
-  outcome_.tail = tail();
   go_home();
 }
 
@@ -205,17 +202,6 @@ std::string Scheduler::asleep() const {
     if (fiber->state == Fiber::State::kAsleep)
       text += " " + fiber->name + " at " + file_name(fiber->where.file) + ":" + std::to_string(fiber->where.line) +
               (fiber->naps ? " (naps)" : "");
-  return text;
-}
-
-std::string Scheduler::tail() const {
-  std::string text;
-  const uint64_t count = std::min<uint64_t>(outcome_.steps, last_steps_.size());
-  for (uint64_t i = outcome_.steps - count; i < outcome_.steps; ++i) {
-    const Step& step = last_steps_[i % last_steps_.size()];
-    text += "  " + fibers_[step.thread]->name + ": " + act_name(step.act) + " at " + file_name(step.where.file) + ":" +
-            std::to_string(step.where.line) + "\n";
-  }
   return text;
 }
 

@@ -14,7 +14,6 @@
 
 #include <ucontext.h>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +39,6 @@ struct Where {
 };
 
 enum class Act : uint8_t { kLoad, kStore, kModify, kYield, kClock, kLock, kSleep, kWake, kSettle, kStart, kJoin, kEnd };
-const char* act_name(Act act);
 
 struct Rules {
   bool naps = true;              // whether the program may need a nap to go on
@@ -51,7 +49,6 @@ struct Rules {
 // How a schedule ended.
 struct Outcome {
   std::string fault;  // none where empty
-  std::string tail;   // the last steps before it
   uint64_t steps = 0;
   uint64_t hash = 0xcbf29ce484222325;  // of all steps: who, what and where
 };
@@ -104,11 +101,6 @@ class Scheduler {
 
  private:
   struct Fiber;
-  struct Step {
-    uint32_t thread = 0;
-    Act act = Act::kLoad;
-    Where where{};
-  };
 
   static void enter();
   std::unique_ptr<Fiber> make_fiber(const char* name, std::function<void()> body);
@@ -121,7 +113,6 @@ class Scheduler {
   [[noreturn]] void end();
   [[noreturn]] void go_home();
   std::string asleep() const;
-  std::string tail() const;
 
   ucontext_t home_{};
   Rules rules_;
@@ -131,7 +122,6 @@ class Scheduler {
   std::vector<std::unique_ptr<Fiber>> fibers_;  // by number
   std::vector<uint32_t> able_;                  // those that can go on, rising
   std::vector<std::byte*> stacks_;              // of no fiber
-  std::array<Step, 48> last_steps_{};           // a ring
   Nanoseconds now_{};
   uint32_t current_ = 0;
   uint32_t living_ = 0;

@@ -1,5 +1,4 @@
 // Programs of threads that wait, attend, listen and sleep.
-#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -36,31 +35,6 @@ void listening() {
   expect_ok(to.nic().listen(to.landed(), {}));
   from.wait_for(from.ended(), 3);
   to.expect_count(to.landed(), 3);
-  from.close(trigger);
-  pair.close();
-}
-
-// Threads attend for a while and sleep for a while, and wait for different things.
-void attending() {
-  Pair pair;
-  Side &from = pair[0], &to = pair[1];
-  const CounterId trigger = from.counter();
-  pair.set_off();
-  Thread first("one round", [&] { to.attend_until(1, [&] { return to.sums() >= 2; }); });
-  Thread second("two rounds", [&] { to.attend_until(2, [&] { return to.sums() >= 1; }); });
-  Thread poster("poster", [&] {
-    const Doorbell bell = from.bell(trigger);
-    for (uint64_t i = 1; i <= 2; ++i) {
-      from.post(from.sum(to), trigger, i);
-      Side::ring(bell);
-      from.attend_until(1, [&] { return from.nic().read(trigger).value().success >= i; });
-    }
-  });
-  first.join();
-  second.join();
-  poster.join();
-  from.wait_for(from.ended(), 2);
-  to.expect_count(to.landed(), 2);
   from.close(trigger);
   pair.close();
 }
@@ -119,26 +93,6 @@ void going_to_sleep() {
   driver.join();
   settle();
   from.expect_count(from.ended(), 1);
-  pair.close();
-}
-
-// Threads that come out of their sleep go elsewhere without another look.
-void coming_out_of_sleep() {
-  Pair pair;
-  Side &from = pair[0], &to = pair[1];
-  const auto sleep = [&](Nanoseconds limit) { to.nic().wait_since(to.nic().activity(), limit); };
-  pair.set_off();
-  Thread first("hasty", [&] { sleep(std::chrono::microseconds(50)); });
-  Thread second("patient", [&] { sleep(kLongestNap); });
-  Thread driver("driver", [&] { to.nic().progress(); });
-  from.issue_and_go(from.sum(to));
-  from.issue_and_go(from.sum(to));
-  first.join();
-  second.join();
-  driver.join();
-  settle();
-  expect(to.sums() == 2, "what came is left lying");
-  from.expect_count(from.ended(), 2);
   pair.close();
 }
 

@@ -1,80 +1,131 @@
-// ThreadedNic and its shared-memory wire in orders that seeds choose (tests/interleaving): nobody sleeps for ever
-// beside work, nothing is lost or done twice, and nobody drives beside another.
-//
-// A fault comes with its schedule, one word. To see its steps:
-//   LANYARD_INTERLEAVING=posting:1f bazel-bin/tests/interleaving/interleaving_test --gtest_filter=Interleaving.Replay
-// LANYARD_INTERLEAVING_SEED=N tries other schedules than those of every run.
+// ThreadedNic and its shared-memory wire in orders that seeds choose: nobody sleeps for ever beside work, nothing is
+// lost or done twice, and one thread at a time drives. README.md says how to see the steps of a schedule.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
-#include "tests/interleaving/hunt.h"
+#include "tests/interleaving/programs.h"
 #include "tests/interleaving/scheduler.h"
-#include "tests/interleaving/workloads.h"
+#include "transport/base/check.h"
 
 namespace lanyard::interleaving {
 namespace {
 
 constexpr uint64_t kSchedules = 4'000;  // of each workload
+constexpr unsigned kLongestHunt = 300;  // seconds
 
-uint64_t seed_of_run() {
-  const char* text = std::getenv("LANYARD_INTERLEAVING_SEED");
-  return text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
+struct Workload {
+  const char* name;
+  // Whether it may need a nap of the NIC's own thread: doorbell words and work that is due when posted wake nobody.
+  bool naps;
+  void (*run)();  // as the first thread of a schedule
+};
+
+constexpr Workload kWorkloads[] = {
+    {"posting", false, programs::posting},
+    {"doorbell_words", true, programs::doorbell_words},
+    {"arming_while_attending", true, programs::arming_while_attending},
+    {"ringing", false, programs::ringing},
+    {"full_ring", false, programs::full_ring},
+    {"releasing", false, programs::releasing},
+    {"listening", false, programs::listening},
+    {"deregistering", true, programs::deregistering},
+    {"canceling", false, programs::canceling},
+    {"waiting", false, programs::waiting},
+    {"full_inboxes", false, programs::full_inboxes},
+    {"long_messages", true, programs::long_messages},
+    {"due_when_posted", true, programs::due_when_posted},
+    {"handing_over", false, programs::handing_over},
+    {"going_to_sleep", false, programs::going_to_sleep},
+    {"locking", false, programs::locking},
+    {"lanes_in_chunks", false, programs::lanes_in_chunks},
+    {"lanes_waited_for_in_turn", false, programs::lanes_waited_for_in_turn},
+};
+
+// What schedules of rising seeds have come to: up to the first with a fault.
+struct Find {
+  uint64_t seed = 0;  // of the last
+  uint64_t schedules = 0;
+  uint64_t steps = 0;
+  char fault[1024] = {};  // none where empty
+};
+
+void write_down(char (&to)[1024], const std::string& text) { std::snprintf(to, sizeof to, "%s", text.c_str()); }
+
+Outcome run(const Workload& workload, uint64_t seed, bool tells = false) {
+  return Scheduler().run(seed, {.naps = workload.naps, .tells = tells}, workload.run);
+}
+
+// In a child process: a fault may end it, and what it leaves standing goes with it.
+Find hunt(const Workload& workload, uint64_t first_seed) {
+  void* memory = ::mmap(nullptr, sizeof(Find), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  LANYARD_CHECK(memory != MAP_FAILED, "memory of both processes");
+  auto* shared = new (memory) Find;
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  LANYARD_CHECK(child >= 0, "a child process");
+  if (child == 0) {
+    ::alarm(kLongestHunt);
+    Scheduler scheduler;
+    while (shared->schedules < kSchedules && shared->fault[0] == 0) {
+      shared->seed = first_seed + shared->schedules++;
+      const Outcome outcome = scheduler.run(shared->seed, {.naps = workload.naps}, workload.run);
+      shared->steps += outcome.steps;
+      write_down(shared->fault, outcome.fault);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  LANYARD_CHECK(::waitpid(child, &status, 0) == child, "the child's end");
+  Find find = *shared;
+  ::munmap(memory, sizeof(Find));
+  if (WIFSIGNALED(status))
+    write_down(find.fault, std::string("the process ends: ") + ::strsignal(WTERMSIG(status)));
+  else if (WEXITSTATUS(status) != 0)
+    write_down(find.fault, "the process exits");
+  return find;
 }
 
 class Workloads : public ::testing::TestWithParam<Workload> {};
-INSTANTIATE_TEST_SUITE_P(Interleaving, Workloads, ::testing::ValuesIn(workloads().begin(), workloads().end()),
+INSTANTIATE_TEST_SUITE_P(Interleaving, Workloads, ::testing::ValuesIn(kWorkloads),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(Workloads, HaveNoFault) {
-  const Prey prey{.workload = &GetParam(), .seed = seed_of_run(), .schedules = kSchedules};
-  const Find find = hunt(prey);
-  EXPECT_EQ(find.fault, "") << "schedule " << find.word << "\n" << find.tail;
-  if (find.fault.empty()) {
-    EXPECT_EQ(find.schedules, kSchedules);
+  const char* text = std::getenv("LANYARD_INTERLEAVING_SEED");
+  const uint64_t seed = text == nullptr ? 0 : std::strtoull(text, nullptr, 0);
+  if (std::getenv("LANYARD_INTERLEAVING_STEPS") != nullptr) {
+    EXPECT_EQ(run(GetParam(), seed, true).fault, "");
+    return;
   }
-  std::printf("seeds %#llx to %#llx, %llu steps each\n", static_cast<unsigned long long>(prey.seed),
-              static_cast<unsigned long long>(prey.seed + find.schedules - 1),
-              static_cast<unsigned long long>(find.steps / find.schedules));
+  const Find find = hunt(GetParam(), seed);
+  EXPECT_STREQ(find.fault, "") << "seed " << find.seed;
+  std::printf("seeds %llu to %llu, %llu steps each\n", static_cast<unsigned long long>(seed),
+              static_cast<unsigned long long>(find.seed), static_cast<unsigned long long>(find.steps / find.schedules));
 }
 
 TEST_P(Workloads, RunAgainAsTheyRan) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const Prey prey{.workload = &GetParam(), .seed = seed};
-    const Outcome first = replay(prey, false);
-    const Outcome second = replay(prey, false);
+    const Outcome first = run(GetParam(), seed), second = run(GetParam(), seed);
     EXPECT_EQ(first.hash, second.hash) << GetParam().name << ", seed " << seed;
     EXPECT_EQ(first.steps, second.steps);
-    EXPECT_NE(first.hash, replay({.workload = &GetParam(), .seed = seed + 20}, false).hash);
+    EXPECT_NE(first.hash, run(GetParam(), seed + 20).hash);
   }
 }
 
-// A fault of the child process reaches this one, and its schedule ends with it again.
-TEST(Interleaving, FaultsAreReplayed) {
-  const Workload faulty{.name = "faulty", .naps = true, .run = [] { Scheduler::running()->fail("planted"); }};
-  const Find find = hunt({.workload = &faulty, .seed = 0x1f, .schedules = kSchedules});
-  EXPECT_EQ(find.fault, "planted");
-  EXPECT_EQ(find.word, "faulty:1f");
+TEST(Interleaving, AFaultOfTheChildProcessReachesThisOne) {
+  const Find find = hunt({"faulty", true, [] { Scheduler::running()->fail("planted"); }}, 31);
+  EXPECT_STREQ(find.fault, "planted");
+  EXPECT_EQ(find.seed, 31u);
   EXPECT_EQ(find.schedules, 1u);
-  EXPECT_EQ(replay({.workload = &faulty, .seed = 0x1f}, false).fault, find.fault);
-  Prey prey;
-  ASSERT_TRUE(parse("ringing:1f", prey));
-  EXPECT_EQ(prey.workload, find_workload("ringing"));
-  EXPECT_EQ(prey.seed, 0x1fu);
-  EXPECT_FALSE(parse(find.word, prey));
-}
-
-TEST(Interleaving, Replay) {
-  const char* word = std::getenv("LANYARD_INTERLEAVING");
-  if (word == nullptr)
-    GTEST_SKIP() << "LANYARD_INTERLEAVING names no schedule";
-  Prey prey;
-  ASSERT_TRUE(parse(word, prey)) << word << " is no WORKLOAD:SEED";
-  const Outcome outcome = replay(prey, true);
-  EXPECT_EQ(outcome.fault, "");
+  EXPECT_STREQ(hunt({"crash", true, [] { ::raise(SIGKILL); }}, 1).fault, "the process ends: Killed");
 }
 
 }  // namespace
