@@ -1,6 +1,5 @@
-// The contract of transport/nic/nic.h as tests, written once and held to by every implementation.
-// Each row is named for the rule (N1-N14 of nic.h) or the subject that it covers. An
-// implementation's whole test is
+// The contract of transport/nic/nic.h as tests for every implementation. Each row is named for the rule (N1-N14 of
+// nic.h) or the subject that it covers. An implementation's whole test is
 //
 //   #include "tests/contract/nic_contract.h"
 //   using namespace lanyard::nic_contract;
@@ -11,10 +10,8 @@
 //                            }}),
 //                            maker_name);
 //
-// Include it in one source file of a test. What caps() does not claim is skipped, and the report
-// says so. No row depends on time but in two ways: what must happen is given 20 s, and what must
-// not happen is given some milliseconds to show. Memory that a NIC may be writing is only touched
-// atomically, so a right NIC is clean under tsan.
+// Include it in one source file of a test. What caps() does not claim is skipped. What must happen is given 20 s, what
+// must not happen some milliseconds to show. A right NIC is clean under tsan.
 #ifndef LANYARD_TESTS_NIC_CONTRACT_H_
 #define LANYARD_TESTS_NIC_CONTRACT_H_
 

@@ -148,61 +148,6 @@ TEST_P(NicContract, N6_PlacesAreUsedAgainAHundredThousandTimes) {
   EXPECT_EQ(target.load(), kOps);
 }
 
-// issue() has nothing to do with the entries: it works while all of them wait, and takes none.
-TEST_P(NicContract, N6_IssueNeedsNoEntry) {
-  if (!start({.deferred_depth = 8}))
-    return;
-  Memory& one = memory(0, 8);
-  one.store(1);
-  Memory& target = memory(1, 16);
-  const CounterId trigger = counter();
-  const CounterId waiting_done = counter();
-  const CounterId done = counter();
-  post(std::vector<DeferredOp>(depth(), when(trigger, 1, sum_op(one, 0, target, 0, waiting_done))));
-  for (uint64_t i = 1; i <= 100; ++i)
-    issue(sum_op(one, 0, target, 8, done));
-  ASSERT_TRUE(reaches(done, 100));
-  EXPECT_EQ(nic().free_entries(), 0u);
-  EXPECT_EQ(value(waiting_done), (CounterValue{0, 0}));
-  add(trigger, 1);
-  ASSERT_TRUE(reaches(waiting_done, depth()));
-  EXPECT_EQ(target.load(0), depth());
-  EXPECT_EQ(target.load(8), 100u);
-}
-
-TEST_P(NicContract, N6_FourThreadsShareTheEntries) {
-  if (!start({.deferred_depth = 16}))
-    return;
-  constexpr uint64_t kOps = 2500;
-  constexpr size_t kThreads = 4;
-  Memory& operands = memory(0, 8 * kThreads);
-  Memory& target = memory(1, 8);
-  std::vector<CounterId> triggers, done;
-  for (size_t t = 0; t < kThreads; ++t) {
-    operands.store(uint64_t{1} << (16 * t), 8 * t);
-    triggers.push_back(counter());
-    done.push_back(counter());
-  }
-  std::atomic<bool> too_many_free = false;
-  {
-    std::vector<std::jthread> threads;
-    for (size_t t = 0; t < kThreads; ++t)
-      threads.emplace_back([&, t] {
-        for (uint64_t i = 1; i <= kOps; ++i) {
-          post_patiently(when(triggers[t], i, sum_op(operands, 8 * t, target, 0, done[t])));
-          add(triggers[t], 1);
-          if (nic().free_entries() > depth())
-            too_many_free = true;
-        }
-      });
-  }
-  for (size_t t = 0; t < kThreads; ++t)
-    ASSERT_TRUE(reaches(done[t], kOps)) << "thread " << t;
-  EXPECT_FALSE(too_many_free) << "more entries free than exist";
-  EXPECT_EQ(target.load(), kOps | kOps << 16 | kOps << 32 | kOps << 48);
-  EXPECT_TRUE(all_free());
-}
-
 // ---- Flush
 
 TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
@@ -244,43 +189,6 @@ TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
   for (CounterId id : {a, b, done})
     EXPECT_TRUE(is_ok(close(id)));
   EXPECT_TRUE(is_ok(nic().deregister_region(one.region)));
-}
-
-// What had fired finishes: nothing is counted twice or lost between fired and canceled.
-TEST_P(NicContract, Flush_LetsFiredOperationsFinish) {
-  if (!start())
-    return;
-  if (!needs(nic().caps().flush, "flush"))
-    return;
-  Memory& target = memory(1, 8);
-  const CounterId done = counter();
-  uint64_t total = 0;
-  for (int round = 0; round < 40; ++round) {
-    const CounterId trigger = counter();
-    Memory& one = memory(0, 8);
-    one.store(1);
-    for (uint64_t i = 1; i <= 16; ++i)
-      post(when(trigger, i, sum_op(one, 0, target, 0, done)));
-    add(trigger, 8);
-    // In every other round it is certain that 8 have fired, for so many places have come back.
-    const bool certain = round % 2 == 0;
-    if (certain) {
-      ASSERT_TRUE(eventually([&] { return nic().free_entries() == depth() - 8; }));
-    }
-    ASSERT_TRUE(is_ok(nic().flush()));
-    ASSERT_TRUE(all_free());
-    ASSERT_TRUE(eventually([&] { return close(trigger).ok(); })) << "no entry names it any more";
-    // Nothing under way any more: no operation names its operand.
-    ASSERT_TRUE(eventually([&] { return nic().deregister_region(one.region).ok(); }));
-    const uint64_t now = target.load();
-    ASSERT_LE(now - total, 8u);
-    if (certain) {
-      ASSERT_EQ(now - total, 8u) << "what had fired was canceled";
-    }
-    ASSERT_TRUE(reaches(done, now));
-    total = now;
-  }
-  EXPECT_EQ(nic().failures(), 0u);
 }
 
 }  // namespace lanyard::nic_contract

@@ -1,5 +1,4 @@
-// What the rows of the NIC contract share: the fabric under test, registered memory, descriptors,
-// and two ways to wait.
+// What the rows of the NIC contract share: the fabric under test, registered memory, descriptors, ways to wait.
 #ifndef LANYARD_TESTS_NIC_CONTRACT_FIXTURE_H_
 #define LANYARD_TESTS_NIC_CONTRACT_FIXTURE_H_
 
@@ -53,8 +52,7 @@ using nic::PreparedId;
 using nic::RegionId;
 using nic::RemoteKey;
 
-// What a row wishes for. A maker gives at least so many NICs and, where the implementation lets it
-// choose, exactly these limits; the rows go by caps().
+// What a row wishes for: at least so many NICs and, where the maker can choose, these limits. Rows go by caps().
 struct FabricOptions {
   size_t nics = 2;
   uint32_t deferred_depth = 64;
@@ -64,8 +62,7 @@ struct FabricOptions {
   bool connected = true;  // false: set_peers() is left to the row
 };
 
-// Some NICs of one job, in this process. NIC i has rank i and, where connected, the peers 0 to
-// size() - 1.
+// Some NICs of one job, in this process. NIC i has rank i.
 struct NicFabric {
   virtual ~NicFabric() = default;
   virtual size_t size() = 0;
@@ -78,8 +75,7 @@ struct NicFabric {
   virtual bool works_alone() const { return true; }
 };
 
-// One implementation: what INSTANTIATE_TEST_SUITE_P gives to the suite. Null for options that it
-// cannot meet at all: the row is then reported as skipped.
+// One implementation. make() returns null for options that it cannot meet: the row is then skipped.
 struct NicMaker {
   std::string name;  // letters and digits
   std::function<std::unique_ptr<NicFabric>(const FabricOptions&)> make;
@@ -88,13 +84,11 @@ struct NicMaker {
 inline void PrintTo(const NicMaker& maker, std::ostream* out) { *out << maker.name; }
 inline std::string maker_name(const ::testing::TestParamInfo<NicMaker>& info) { return info.param.name; }
 
-// Longer than anything that works ever takes, under any sanitizer: only what is broken waits so
-// long.
+// Only what is broken waits so long.
 inline constexpr std::chrono::milliseconds kBound{20'000};
 
-// Memory registered with one NIC. Words that a NIC may be writing are read and written by load()
-// and store() alone; the bytes only where a counter or a flag has said that the NIC is done with
-// them.
+// Memory registered with one NIC. Use load() and store() for words that a NIC may be writing. Touch bytes only after a
+// counter or a flag has said that the NIC is done with them.
 class Memory {
  public:
   Memory(size_t rank, size_t bytes) : rank_(rank), bytes_(bytes) {
@@ -238,8 +232,7 @@ inline void PrintTo(const State& state, std::ostream* out) {
 
 class NicContract : public ::testing::TestWithParam<NicMaker> {
  protected:
-  // False where the implementation cannot make such a fabric: the row returns and counts as
-  // skipped.
+  // False where the implementation cannot make such a fabric: the row returns and counts as skipped.
   [[nodiscard]] bool start(const FabricOptions& options = {}) {
     counters_.clear();
     fabric_ = GetParam().make(options);
@@ -337,8 +330,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   void post_prepared(const Posting& posting, size_t rank = 0) { post_prepared({&posting, 1}, rank); }
 
   // ---- Waiting
-  // Drives and waits until pred() holds. A row that has once waited in vain has failed and soon
-  // ends.
+  // Drives and waits until pred() holds. A row that has once waited in vain soon ends.
   template <typename Predicate>
   [[nodiscard]] bool eventually(Predicate pred) {
     const auto deadline = std::chrono::steady_clock::now() + (in_vain_ ? kBound / 40 : kBound);
@@ -435,10 +427,8 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   }
 
   // ---- N2
-  // Runs entries with these thresholds, posted in this order and fired by these increments, and
-  // checks their order with counter operations, which take place on this NIC as they fire. Entry p
-  // sets a log and every other entry adds its own bit: what the log holds in the end tells who
-  // fired after p. One run an entry gives the whole order.
+  // Posts entries with these thresholds, fires them by these increments and checks their order. In run p entry p sets a
+  // log and every other entry adds its own bit: the log tells who fired after p.
   void expect_order(const std::vector<uint64_t>& thresholds, const std::vector<uint64_t>& increments) {
     constexpr uint64_t kMark = uint64_t{1} << 40;
     const CounterId trigger = counter();

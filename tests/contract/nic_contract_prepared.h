@@ -2,7 +2,6 @@
 #ifndef LANYARD_TESTS_NIC_CONTRACT_PREPARED_H_
 #define LANYARD_TESTS_NIC_CONTRACT_PREPARED_H_
 
-#include <numeric>
 #include <set>
 
 #include "tests/contract/nic_contract_fixture.h"
@@ -162,10 +161,15 @@ TEST_P(NicContract, N14_RefusesWhatIsNotPrepared) {
   Memory& sum = memory(1, 8);
   const CounterId trigger = counter();
   const CounterId done = counter();
+  const CounterId closed = counter();
+  EXPECT_TRUE(is_ok(close(closed)));
   const Op op = sum_op(one, 0, sum, 0, done);
   const PreparedId live = prepare(op);
   const PreparedId released = prepare(op);
   release(released);
+  refuse_posting({Code::kNotFound}, "no trigger", {live, {}, 1});
+  refuse_posting({Code::kNotFound}, "a closed trigger", {live, closed, 1});
+  refuse_posting({Code::kInvalidArgument}, "49 bits", {live, trigger, kMaxSuccess + 1});
   refused({Code::kNotFound}, "to release it twice", [&] { return nic().release(released); });
   refused({Code::kNotFound}, "to release none", [&] { return nic().release({}); });
   refuse_posting({Code::kNotFound}, "none", {{}, trigger, 1});
@@ -182,49 +186,6 @@ TEST_P(NicContract, N14_RefusesWhatIsNotPrepared) {
   add(trigger, 1);
   EXPECT_TRUE(reaches(done, 2));
   EXPECT_EQ(nic(1).release(live).code(), Code::kNotFound) << "another NIC's";
-}
-
-TEST_P(NicContract, N14_RefusesBadTriggersAndThresholds) {
-  if (!start())
-    return;
-  Memory& one = memory(0, 8);
-  Memory& sum = memory(1, 8);
-  const CounterId trigger = counter();
-  const CounterId closed = counter();
-  const CounterId done = counter();
-  EXPECT_TRUE(is_ok(close(closed)));
-  const PreparedId prepared = prepare(sum_op(one, 0, sum, 0, done));
-  refuse_posting({Code::kNotFound}, "no trigger", {prepared, {}, 1});
-  refuse_posting({Code::kNotFound}, "a closed trigger", {prepared, closed, 1});
-  refuse_posting({Code::kInvalidArgument}, "49 bits", {prepared, trigger, kMaxSuccess + 1});
-  post_prepared({prepared, trigger, kMaxSuccess});
-  EXPECT_EQ(nic().free_entries(), depth() - 1);
-}
-
-// A descriptor is looked at when it is prepared.
-TEST_P(NicContract, N14_RefusesBadDescriptors) {
-  if (!start())
-    return;
-  Memory& one = memory(0, 8);
-  Memory& gone = memory(0, 8);
-  Memory& target = memory(1, 8);
-  const CounterId done = counter();
-  const CounterId closed = counter();
-  EXPECT_TRUE(is_ok(close(closed)));
-  EXPECT_TRUE(is_ok(nic().deregister_region(gone.region)));
-  const auto is_refused = [&](Code code, const char* what, const Op& op) {
-    refused({code}, what, [&] { return nic().prepare(op).status(); });
-  };
-  is_refused(Code::kNotFound, "a closed counter", sum_op(one, 0, target, 0, closed));
-  is_refused(Code::kNotFound, "a region that is gone", sum_op(gone, 0, target, 0, done));
-  is_refused(Code::kInvalidArgument, "beyond its region", write_op(one, 4, target, 0, 8, done));
-  is_refused(Code::kInvalidArgument, "a misaligned operand", sum_op(one, 4, target, 0, done));
-  is_refused(Code::kInvalidArgument, "too long", write_op(one, 0, target, 0, nic().caps().max_message_bytes + 1, done));
-  Op to_nobody = write_op(one, 0, target, 0, 8, done);
-  to_nobody.remote.peer = static_cast<uint32_t>(size());
-  is_refused(Code::kNotFound, "no such peer", to_nobody);
-  if (!nic().caps().deferred_counter_ops)
-    is_refused(Code::kUnsupported, "a counter operation", counter_op(OpKind::kCounterAdd, done, 1));
 }
 
 TEST_P(NicContract, N14_CounterOperations) {
@@ -279,7 +240,7 @@ TEST_P(NicContract, N14_ManyAtATime) {
   }
 }
 
-// Threads prepare, post and release beside each other.
+// Threads prepare, post whole and prepared entries, and release beside each other.
 TEST_P(NicContract, N14_Threads) {
   if (!start({.deferred_depth = 32}))
     return;
@@ -303,14 +264,18 @@ TEST_P(NicContract, N14_Threads) {
         ASSERT_TRUE(is_ok(prepared.status()));
         for (uint64_t posting = 0; posting < kPostings; ++posting)
           post_patiently(Posting{prepared.value(), triggers[i], 0});
+        post_patiently(when(triggers[i], life + 1, sum_op(*operands[i], 0, *sums[i], 0, done)));
+        add(triggers[i], 1);
+        EXPECT_LE(nic().free_entries(), depth());
         EXPECT_TRUE(is_ok(nic().release(prepared.value())));
       }
     });
   for (std::thread& thread : threads)
     thread.join();
-  ASSERT_TRUE(reaches(done, kThreads * kLives * kPostings));
+  ASSERT_TRUE(reaches(done, kThreads * kLives * (kPostings + 1)));
   for (size_t i = 0; i < kThreads; ++i)
-    EXPECT_EQ(sums[i]->load(), (i + 1) * kLives * kPostings);
+    EXPECT_EQ(sums[i]->load(), (i + 1) * kLives * (kPostings + 1));
+  EXPECT_TRUE(all_free());
 }
 
 }  // namespace lanyard::nic_contract

@@ -72,28 +72,6 @@ TEST_P(NicContract, Limits_RegionsRunOutAndComeBack) {
   EXPECT_TRUE(reaches(arrived, most, 1));
 }
 
-TEST_P(NicContract, Limits_UsageIsWhatIsOpen) {
-  if (!start())
-    return;
-  const auto usage = [&](uint32_t counters, uint32_t regions) {
-    return nic().usage() == nic::Usage{.counters = counters, .regions = regions};
-  };
-  EXPECT_TRUE(usage(0, 0));
-  const CounterId a = counter();
-  const CounterId b = counter();
-  Memory& first = memory(0, 8, a);
-  EXPECT_TRUE(usage(2, 1));
-  Memory& second = memory(0, 8);
-  EXPECT_TRUE(usage(2, 2));
-  EXPECT_TRUE(is_ok(nic().deregister_region(first.region)));
-  EXPECT_TRUE(is_ok(close(a)));
-  EXPECT_TRUE(usage(1, 1));
-  EXPECT_TRUE(is_ok(close(b)));
-  EXPECT_TRUE(is_ok(nic().deregister_region(second.region)));
-  EXPECT_TRUE(usage(0, 0));
-  EXPECT_EQ(nic(1).usage(), nic::Usage{}) << "another NIC's";
-}
-
 TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
   if (!start({.max_message_bytes = 10'000}))
     return;
@@ -108,6 +86,7 @@ TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
   const DeferredOp longer = when(trigger, 1, write_op(source, 0, target, 0, most + 1, done));
   refused({Code::kInvalidArgument}, "a deferred one longer", [&] { return nic().post({&longer, 1}); });
   refused({Code::kInvalidArgument}, "an issued one longer", [&] { return nic().issue(longer.op); });
+  refused({Code::kInvalidArgument}, "a prepared one longer", [&] { return nic().prepare(longer.op).status(); });
   add(trigger, 1);
   settle();
   EXPECT_TRUE(target.is_zero(0, most + 1));
@@ -157,8 +136,6 @@ TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
 
 // ---- N9
 
-// Ids that are none: the default one, one that was never given, one that is closed, one that
-// another NIC gave.
 TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
   if (!start())
     return;
@@ -192,6 +169,8 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
       const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
       refused(codes, name, [&] { return nic().post({&deferred, 1}); });
       refused(codes, name, [&] { return nic().issue(op); });
+      if (op.moves_data())
+        refused(codes, name, [&] { return nic().prepare(op).status(); });
     };
     const DeferredOp triggered = when(bad, 1, sum_op(local, 0, target, 0));
     refused({Code::kNotFound, Code::kInvalidArgument}, "trigger", [&] { return nic().post({&triggered, 1}); });
@@ -247,6 +226,7 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
       const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
       refused(codes, "post", [&] { return nic().post({&deferred, 1}); });
       refused(codes, "issue", [&] { return nic().issue(op); });
+      refused(codes, "prepare", [&] { return nic().prepare(op).status(); });
     }
   }
   settle();
@@ -299,6 +279,7 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
       codes.push_back(Code::kNotFound);
     refused(codes, what, [&] { return nic().post({&deferred, 1}); });
     refused(codes, what, [&] { return nic().issue(op); });
+    refused(codes, what, [&] { return nic().prepare(op).status(); });
   }
   const DeferredOp high = when(trigger, kMaxSuccess + 1, write_op(local, 0, target, 0, 8, done));
   refused({Code::kInvalidArgument}, "a threshold of 49 bits", [&] { return nic().post({&high, 1}); });
@@ -363,22 +344,6 @@ TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
     for (size_t other = 0; other < rank; ++other)
       EXPECT_NE(address.bytes, nic(other).address().bytes);
   }
-}
-
-TEST_P(NicContract, Peers_AreSetOnce) {
-  if (!start())
-    return;
-  const std::vector<nic::Address> all = {nic(0).address(), nic(1).address()};
-  refused({Code::kInvalidState}, "the second time", [&] { return nic(0).set_peers(all, 0); });
-  const std::vector<nic::Address> few = {nic(0).address()};
-  refused({Code::kInvalidState}, "fewer the second time", [&] { return nic(0).set_peers(few, 0); });
-  Memory& source = memory(0, 8);
-  Memory& target = memory(1, 8);
-  source.store(9);
-  const CounterId done = counter();
-  issue(write_op(source, 0, target, 0, 8, done));
-  ASSERT_TRUE(reaches(done, 1)) << "the peers stay as they were";
-  EXPECT_EQ(target.load(), 9u);
 }
 
 TEST_P(NicContract, Peers_MustBeRight) {

@@ -45,35 +45,6 @@ INSTANTIATE_TEST_SUITE_P(Running, NicContract,
                              [](const FabricOptions& wish) { return std::make_unique<RunningFabric>(wish); }}),
                          maker_name);
 
-// One seed is one run: what the rows see is told apart by nothing else.
-TEST(DeterministicFabric, OneSeedIsOneRun) {
-  const auto run = [](uint64_t seed) {
-    DeterministicFabric fabric({.nics = 3}, seed, false);
-    const CounterId trigger = fabric.nic(0).open_counter().value();
-    Memory one(0, 8);
-    one.store(1);
-    one.region = fabric.nic(0).register_region(one.data(), 8).value();
-    std::vector<Memory> targets;
-    for (size_t rank : {1, 2}) {
-      Memory& target = targets.emplace_back(rank, 8);
-      target.region = fabric.nic(rank).register_region(target.data(), 8).value();
-      target.key = fabric.nic(rank).key(target.region).value();
-    }
-    std::vector<DeferredOp> ops;
-    for (uint64_t i = 0; i < 16; ++i)
-      ops.push_back(when(trigger, 1, sum_op(one, 0, targets[i % 2], 0)));
-    EXPECT_TRUE(is_ok(fabric.nic(0).post(ops)));
-    EXPECT_TRUE(is_ok(fabric.nic(0).add(trigger, 1)));
-    std::vector<uint64_t> seen;
-    while (size_t steps = fabric.nic(0).progress())
-      seen.insert(seen.end(), {steps, targets[0].load(), targets[1].load()});
-    EXPECT_EQ(targets[0].load() + targets[1].load(), 16u);
-    return seen;
-  };
-  EXPECT_EQ(run(7), run(7));
-  EXPECT_NE(run(7), run(8));
-}
-
 // Host memory is moved as ever where there could be device memory.
 void with_devices(LocalOptions& options) {
   static FakeDeviceMemory devices;
