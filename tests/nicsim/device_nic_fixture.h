@@ -1,5 +1,4 @@
-// What the tests of device memory on the simulated card share: NICs of one process, each with a fake device memory of
-// its own as if it were a process of its own, and buffers of either kind of memory.
+// NICs of one process, each with a fake device memory of its own, and buffers of either kind of memory.
 #ifndef LANYARD_TESTS_DEVICE_NIC_FIXTURE_H_
 #define LANYARD_TESTS_DEVICE_NIC_FIXTURE_H_
 
@@ -76,7 +75,6 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
     nic::RemoteKey key = {};
   };
 
-  // `wrap` puts a device memory before that of a rank.
   void start(size_t nics = 2, FakeDeviceMemory::Options options = {}, const nicsim::ModelLimits& limits = {}) {
     LocalOptions local{
         .limits = limits, .wire = GetParam().wire, .use_cma = GetParam().use_cma, .spin_for = GetParam().spin_for};

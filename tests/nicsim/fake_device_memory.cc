@@ -129,7 +129,7 @@ Result<int> FakeDeviceMemory::device_of(const void* address, uint64_t bytes) con
 
 Result<std::byte*> FakeDeviceMemory::take_staging(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (exhaust_staging_)
+  if (exhaust_staging)
     return Status(Code::kExhausted, "the fake device has no staging memory");
   auto* memory = new std::byte[bytes];  // freed at once when given back: a late access shows
   ranges_[memory] = {.device = kHost, .bytes = bytes, .seen = memory};
@@ -148,7 +148,7 @@ Result<DeviceMemory::Copy> FakeDeviceMemory::start_copy(void* to, const void* fr
   const Range& target = *range_of(to, bytes, nullptr);
   LANYARD_CHECK(source.reached_by == kHost || target.device == kHost || source.reached_by == target.device,
                 "what was borrowed for a device is copied by that device");
-  if (fail_starts_)
+  if (fail_starts)
     return Status(Code::kFailed, "the fake device is lost");
   if (pending_.size() >= options_.most_copies)
     return Status(Code::kAgain, "too many copies are under way");
@@ -192,11 +192,11 @@ void FakeDeviceMemory::run() {
       std::byte* from = nullptr;
       range_of(copy.to, copy.bytes, &to);
       range_of(copy.from, copy.bytes, &from);
-      copy.failed = fail_copies_;
+      copy.failed = fail_copies;
       if (!copy.failed && copy.bytes > 0)
         std::memcpy(to, from, copy.bytes);
       copy.ended = true;
-      ++copies_made_;
+      ++copies_made;
     }
     if (stopping_)
       return;
@@ -229,7 +229,7 @@ Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int device) {
   Lent lent;
   std::memcpy(&lent, loan.bytes.data(), sizeof lent);
   const std::lock_guard lock(mutex_);
-  if (!options_.borrows || refuse_borrows_)
+  if (!options_.borrows || refuse_borrows)
     return Status(Code::kUnsupported, "the fake device borrows nothing");
   const std::string path = "/proc/" + std::to_string(lent.pid) + "/fd/" + std::to_string(lent.fd);
   const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -240,7 +240,7 @@ Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int device) {
   ::close(fd);
   ranges_[address] = {
       .device = lent.device, .bytes = lent.mapped, .seen = seen, .borrowed = true, .reached_by = device};
-  ++borrows_made_;
+  ++borrows_made;
   return address + lent.offset;
 }
 
@@ -271,36 +271,6 @@ FakeDeviceMemory::Usage FakeDeviceMemory::usage() const {
     usage.borrowed += range.borrowed;
   }
   return usage;
-}
-
-uint64_t FakeDeviceMemory::copies_made() const {
-  const std::lock_guard lock(mutex_);
-  return copies_made_;
-}
-
-uint64_t FakeDeviceMemory::borrows_made() const {
-  const std::lock_guard lock(mutex_);
-  return borrows_made_;
-}
-
-void FakeDeviceMemory::fail_copies(bool fail) {
-  const std::lock_guard lock(mutex_);
-  fail_copies_ = fail;
-}
-
-void FakeDeviceMemory::fail_starts(bool fail) {
-  const std::lock_guard lock(mutex_);
-  fail_starts_ = fail;
-}
-
-void FakeDeviceMemory::refuse_borrows(bool refuse) {
-  const std::lock_guard lock(mutex_);
-  refuse_borrows_ = refuse;
-}
-
-void FakeDeviceMemory::exhaust_staging(bool exhaust) {
-  const std::lock_guard lock(mutex_);
-  exhaust_staging_ = exhaust;
 }
 
 void FakeDeviceMemory::hold_copies(bool hold) {

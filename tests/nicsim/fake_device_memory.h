@@ -1,9 +1,9 @@
-// FakeDeviceMemory: two devices in software. Their memory cannot be touched at the addresses that name it (it is mapped
-// there without any right), so that a host access which the simulated card should have left to the device ends the
-// test. Copies are made by a thread, each some random time after it was started, and in any order.
+// FakeDeviceMemory: two devices in software. Their memory is mapped without any right: a host access ends the test. A
+// thread makes the copies, each a random time after its start, in any order.
 #ifndef LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
 #define LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -59,16 +59,15 @@ class FakeDeviceMemory final : public DeviceMemory {
   std::vector<std::byte> read(const std::byte* address, uint64_t bytes) const;
   void write(std::byte* address, const std::vector<std::byte>& bytes);
   Usage usage() const;
-  uint64_t copies_made() const;
-  uint64_t borrows_made() const;
-  // From now on. `fail_copies`: every copy fails, at its end; `fail_starts`: already at its start; `no_staging`: none
-  // left.
-  void fail_copies(bool fail);
-  void fail_starts(bool fail);
-  void refuse_borrows(bool refuse);
-  void exhaust_staging(bool exhaust);
   // No copy makes progress while held.
   void hold_copies(bool hold);
+  std::atomic<uint64_t> copies_made{0};
+  std::atomic<uint64_t> borrows_made{0};
+  // Faults.
+  std::atomic<bool> fail_copies{false};  // at their end
+  std::atomic<bool> fail_starts{false};  // of copies
+  std::atomic<bool> refuse_borrows{false};
+  std::atomic<bool> exhaust_staging{false};
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -103,12 +102,6 @@ class FakeDeviceMemory final : public DeviceMemory {
   std::vector<Pending> pending_;
   std::mt19937_64 random_;
   uint64_t numbers_ = 0;
-  uint64_t copies_made_ = 0;
-  uint64_t borrows_made_ = 0;
-  bool fail_copies_ = false;
-  bool fail_starts_ = false;
-  bool refuse_borrows_ = false;
-  bool exhaust_staging_ = false;
   bool hold_copies_ = false;
   bool stopping_ = false;
   std::thread thread_;

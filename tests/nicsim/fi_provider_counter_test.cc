@@ -1,5 +1,4 @@
-// The simulated provider's counters by CXI's rules (nicsim/fi/README.md): ranges, what a read sees,
-// writeback, registers.
+// The simulated provider's counters by CXI's rules (nicsim/fi/README.md): ranges, reads, writeback, registers.
 #include <atomic>
 
 #include "tests/nicsim/fi_harness.h"
@@ -22,7 +21,7 @@ CounterOps& extensions(const Owned<fid_cntr>& counter) {
   return *static_cast<CounterOps*>(ops);
 }
 
-TEST(FiCounter, RangesAreErrors) {
+TEST(FiCounter, AddsSetsAndWrapsInItsRange) {
   Loner node;
   const auto counter = node.counter();
   EXPECT_EQ(fi_cntr_add(counter.get(), kMaxSuccess + 1), -FI_EINVAL);
@@ -31,11 +30,6 @@ TEST(FiCounter, RangesAreErrors) {
   EXPECT_EQ(fi_cntr_seterr(counter.get(), 128), -FI_EINVAL);
   EXPECT_EQ(successes(counter), 0u);
   EXPECT_EQ(failures(counter), 0u);
-}
-
-TEST(FiCounter, AddsSetsAndWraps) {
-  Loner node;
-  const auto counter = node.counter();
   ASSERT_EQ(fi_cntr_set(counter.get(), kMaxSuccess), 0);
   EXPECT_EQ(successes(counter), kMaxSuccess);
   ASSERT_EQ(fi_cntr_adderr(counter.get(), 100), 0);
@@ -152,14 +146,6 @@ TEST(FiCounter, IsWrittenBackOnTheFirstFailureOnly) {
   EXPECT_EQ(failures(done), 3u);
 }
 
-TEST(FiCounter, RegistersAreRefusedUnlessTrapped) {
-  Loner node;
-  const auto counter = node.counter();
-  void* address = nullptr;
-  size_t bytes = 0;
-  EXPECT_EQ(extensions(counter).get_mmio_addr(&counter->fid, &address, &bytes), -FI_ENOSYS);
-}
-
 #if defined(__x86_64__)
 TEST(FiCounter, TrappedStoresAreAllCounted) {
 #ifdef LANYARD_THREAD_SANITIZER
@@ -235,7 +221,7 @@ TEST(FiCounter, IsNotClosedWhileItIsBound) {
   EXPECT_EQ(fi_close(&node.fabric->fid), -FI_EBUSY);
 }
 
-// What waits for it goes with it: its entries and slots are free at once, and nothing of it ever runs.
+// What waits for it goes with it: entries and slots are free at once, and nothing of it runs.
 TEST(FiCounter, TakesWhatWaitsForItAlong) {
   for (const char* pool : {"enospc", "stall"}) {
     const Variable setting("LANYARD_FI_POOL", pool), depth("LANYARD_FI_DWQ_DEPTH", "2");
@@ -276,13 +262,7 @@ TEST(FiCounter, IsClosedWhileOthersWorkCountsThere) {
   EXPECT_EQ(successes(other), 0u) << "a new counter is not the old one";
 }
 
-TEST(FiCounter, IsClosedAfterAWaitInVain) {
-  Loner node;
-  auto counter = node.counter();
-  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, 1), -FI_ETIMEDOUT);
-}
-
-// While the queue stalls a reading brings nothing new; a flush ends that.
+// While the queue stalls a reading brings nothing new. A flush ends that, and what stalled never runs.
 TEST(FiCounter, ReadsAnewOnceAStallWasFlushed) {
   for (const char* read : {"cached", "fresh"}) {
     const Variable setting("LANYARD_FI_CNTR_READ", read), depth("LANYARD_FI_DWQ_DEPTH", "1");
@@ -309,11 +289,13 @@ TEST(FiCounter, ReadsAnewOnceAStallWasFlushed) {
     ASSERT_EQ(node.flush(), 0);
     reader.join();
     EXPECT_EQ(successes(counter), 5u);
+    ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+    breathe();
+    EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 0u);
   }
 }
 
-// Several read one counter while it grows: what is read is never older than what was certain before, nor than what the
-// same thread has read already.
+// Threads read one counter while it grows. No read is older than what was certain before it, or than the thread's last.
 TEST(FiCounter, FreshReadsNeverFallBack) {
   const Variable setting("LANYARD_FI_CNTR_READ", "fresh");
   Loner node;

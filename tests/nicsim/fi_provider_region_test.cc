@@ -93,6 +93,7 @@ TEST(FiSettings, MistakesAreNoDomain) {
                                                                   {"LANYARD_FI_POOL", "deep"},
                                                                   {"LANYARD_FI_MMIO", "yes"},
                                                                   {"LANYARD_FI_TIES", ""},
+                                                                  {"LANYARD_FI_VISIBILITY", "never"},
                                                                   {"LANYARD_SIM_WIRE", "string"}}) {
     const Variable wrong(name, value);
     EXPECT_EQ(get_info({}), nullptr) << name;

@@ -22,37 +22,25 @@ const NetworkInterface kBridgeOut{
 
 using Interfaces = std::vector<NetworkInterface>;
 
-// Whatever their order.
-std::string chosen_of(Interfaces interfaces) {
-  const std::string chosen = default_address(interfaces);
-  std::reverse(interfaces.begin(), interfaces.end());
-  EXPECT_EQ(default_address(interfaces), chosen);
-  return chosen;
-}
-
-TEST(DefaultAddress, IsThatOfTheDefaultRoute) {
-  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal, kContainers, kNetwork, kOther, kWayOut}), "10.3.0.1");
-  EXPECT_EQ(chosen_of({kLoopback, kNetwork, kContainers, kBridgeOut}), "10.4.0.1");
-}
-
-TEST(DefaultAddress, IsNoBridgesWhereThereIsAnother) {
-  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal, kContainers, kNetwork}), "10.1.0.1");
-  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal, kContainers}), "172.17.0.1");
-}
-
-TEST(DefaultAddress, IsOneThatWasAssignedWhereThereIsOne) {
-  EXPECT_EQ(chosen_of({kLoopback, kDown, kLinkLocal}), "169.254.3.4");
-  EXPECT_EQ(chosen_of({kLoopback, kLinkLocal, kNetwork}), "10.1.0.1");
-}
-
-TEST(DefaultAddress, IsTheFirstOfEquals) {
+TEST(DefaultAddress, IsThatOfTheBestInterface) {
+  struct {
+    const char* best;
+    Interfaces interfaces;
+  } cases[] = {{"10.3.0.1", {kLoopback, kDown, kLinkLocal, kContainers, kNetwork, kOther, kWayOut}},
+               {"10.4.0.1", {kLoopback, kNetwork, kContainers, kBridgeOut}},
+               {"10.1.0.1", {kLoopback, kDown, kLinkLocal, kContainers, kNetwork}},
+               {"172.17.0.1", {kLoopback, kDown, kLinkLocal, kContainers}},
+               {"169.254.3.4", {kLoopback, kDown, kLinkLocal}},
+               {"10.1.0.1", {kLoopback, kLinkLocal, kNetwork}},
+               {"127.0.0.1", {kLoopback, kDown}},
+               {"127.0.0.1", {}}};
+  for (auto& [best, interfaces] : cases) {
+    EXPECT_EQ(default_address(interfaces), best);
+    std::reverse(interfaces.begin(), interfaces.end());
+    EXPECT_EQ(default_address(interfaces), best) << "in the other order";
+  }
   EXPECT_EQ(default_address(Interfaces{kLoopback, kNetwork, kOther}), "10.1.0.1");
-  EXPECT_EQ(default_address(Interfaces{kOther, kNetwork}), "10.2.0.1");
-}
-
-TEST(DefaultAddress, IsTheLoopbacksWhereNothingElseRuns) {
-  EXPECT_EQ(chosen_of({kLoopback, kDown}), "127.0.0.1");
-  EXPECT_EQ(chosen_of({}), "127.0.0.1");
+  EXPECT_EQ(default_address(Interfaces{kOther, kNetwork}), "10.2.0.1") << "the first of equals";
 }
 
 TEST(NamedAddress, IsAnAddressOrAnInterfacesName) {

@@ -1,13 +1,9 @@
-// What OfiNic is made of: return codes, keys and addresses.
+// What OfiNic is made of: return codes and keys.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
-#include <memory>
 #include <set>
-#include <vector>
 
-#include "tests/nicsim/fi_harness.h"
-#include "transport/cxi/fabric.h"
 #include "transport/cxi/ofi_region.h"
 #include "transport/cxi/ofi_status.h"
 
@@ -54,26 +50,6 @@ TEST(KeyMaker, RunsOutWithoutGivingAKeyTwice) {
   }
   EXPECT_EQ(keys.next(nullptr).status().code(), Code::kExhausted);
   EXPECT_EQ(keys.next(nullptr).status().code(), Code::kExhausted) << "and stays so";
-}
-
-TEST(Fabric, AddressesThatAreNoneAreRefused) {
-  use_provider();
-  const Result<std::unique_ptr<Fabric>> opened = Fabric::open("", 64);
-  ASSERT_TRUE(opened.ok()) << opened.status().message();
-  Fabric& fabric = *opened.value();
-  const nic::Address good = fabric.address();
-  nic::Address longer = good;
-  longer.bytes.push_back(std::byte{0});
-  nic::Address other_format = good;
-  other_format.bytes[4] ^= std::byte{1};  // see AddressHead
-  for (const nic::Address& bad : {nic::Address{}, longer, other_format}) {
-    const std::vector<nic::Address> peers = {good, bad};
-    EXPECT_EQ(fabric.set_peers(peers).code(), Code::kInvalidArgument);
-    EXPECT_EQ(fabric.peer_count(), 0u);
-  }
-  const std::vector<nic::Address> peers = {good, good};
-  EXPECT_TRUE(fabric.set_peers(peers).ok());
-  EXPECT_EQ(fabric.peer_count(), 2u);
 }
 
 }  // namespace

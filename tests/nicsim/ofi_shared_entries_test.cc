@@ -1,5 +1,5 @@
-// One pool of deferred-work entries for several processes: what the provider says and what the driver makes of it when
-// another process holds them all. The other process is this very program, started anew with kHolder set.
+// One pool of deferred-work entries for several processes: the driver when another process holds them all. The other
+// process is this very program, started anew with kHolder set. For the pool itself see fi_shared_pool_test.cc.
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,55 +54,6 @@ class OfiSharedEntries : public ::testing::TestWithParam<const char*> {
   const Variable depth_, job_, pool_;
 };
 
-TEST_P(OfiSharedEntries, TheProviderSharesThem) {
-  Loner node;
-  uint64_t word = 5, target = 0;
-  const auto trigger = node.counter(), done = node.counter();
-  const auto region = node.region(&target, sizeof target);
-  const auto post = [&](uint64_t threshold) {
-    return defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), threshold, done.get()});
-  };
-  Holder other(kDepth - 2);
-  EXPECT_EQ(post(1), 0);
-  EXPECT_EQ(post(1), 0);
-  EXPECT_EQ(post(2), stalls() ? 0 : -FI_ENOSPC);
-  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);  // both fire: their entries come back
-  EXPECT_TRUE(eventually([&] { return post(2) == 0; }));
-  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
-  EXPECT_TRUE(eventually([&] { return successes(done) >= 3; }));
-  EXPECT_EQ(target, 5u);
-}
-
-TEST_P(OfiSharedEntries, AnEndedProcessGivesThemBack) {
-  Loner node;
-  uint64_t word = 5, target = 0;
-  const auto trigger = node.counter(), done = node.counter();
-  const auto region = node.region(&target, sizeof target);
-  const auto post = [&] {
-    return defer_write(node, &word, 8, {0, fi_mr_key(region.get())}, {trigger.get(), 0, done.get()});
-  };
-  Holder other(kDepth);
-  if (stalls()) {
-    EXPECT_EQ(post(), 0);
-    breathe();
-    EXPECT_EQ(successes(done), 0u) << "it waits for an entry";
-  } else {
-    EXPECT_EQ(post(), -FI_ENOSPC);
-  }
-  other.die();
-  EXPECT_TRUE(eventually([&] { return stalls() || post() == 0; }));
-  EXPECT_TRUE(eventually([&] { return successes(done) == 1; }));
-  EXPECT_EQ(target, 5u);
-}
-
-TEST_P(OfiSharedEntries, AnotherDepthIsRefused) {
-  const Loner node;
-  const Variable depth("LANYARD_FI_SHARED_DEPTH", std::to_string(kDepth + 1));
-  const Info info = get_info({});
-  fid_domain* domain = nullptr;
-  EXPECT_EQ(fi_domain(node.fabric.get(), info.get(), &domain, nullptr), -FI_EINVAL);
-}
-
 // A driver that talks to itself.
 struct DriverAlone {
   DriverAlone() {
@@ -140,8 +91,7 @@ struct DriverAlone {
   nic::RemoteKey target_key;
 };
 
-// Nothing is lost while another process holds everything; and where the provider says so, what is due runs without an
-// entry, so that two processes cannot wait for each other's.
+// While another process holds everything nothing is lost. Where the provider refuses, due work runs without an entry.
 TEST_P(OfiSharedEntries, TheDriverLivesWithoutAny) {
   DriverAlone mine;
   EXPECT_EQ(mine.nic->caps().deferred_depth, static_cast<uint32_t>(kDepth));
@@ -163,7 +113,7 @@ TEST_P(OfiSharedEntries, TheDriverLivesWithoutAny) {
   EXPECT_EQ(mine.nic->failures(), 0u);
 }
 
-// The other way about: the driver holds them all, and another process gets what it lets go of.
+// The driver holds them all, and another process gets what it gives back.
 TEST_P(OfiSharedEntries, TheDriverGivesThemBack) {
   DriverAlone mine;
   for (int i = 0; i < kDepth; ++i)

@@ -1,7 +1,8 @@
-// ThreadedNic against a peer that is played by hand, so that operations are under way for as long as a test wants.
+// ThreadedNic against a peer that is played by hand: operations are under way for as long as a test wants.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -147,7 +148,24 @@ TEST_F(Flight, EndsOnce) {
   EXPECT_TRUE(becomes(done, {.success = 2}));
 }
 
-// The peer stands still in a copy of its own to a region, which cannot be taken away then: nothing has changed.
+// The failure is counted once its cause is known.
+TEST_F(Flight, FailsWhereThePeerGoes) {
+  nic::Op op = sum();
+  op.context = 77;
+  ASSERT_TRUE(nic->issue(op).ok());
+  ASSERT_TRUE(arrive(1));
+  EXPECT_FALSE(nic->is_lost(1));  // one that stands still has not gone
+  wire.reset();
+  EXPECT_TRUE(becomes(done, {.failure = 1}));
+  EXPECT_TRUE(nic->is_lost(1));
+  EXPECT_EQ(nic->lost_peers(), 1u);
+  const nic::FailureRecord failure = nic->take_failure().value();
+  EXPECT_EQ(failure.context, 77u);
+  EXPECT_EQ(failure.peer, 1u);
+}
+
+// The peer stands still in a copy of its own to a region. The region cannot go: nothing has changed, and other calls go
+// on meanwhile.
 TEST_F(Flight, ARegionThatAPeerCopiesToCannotBeTakenAway) {
   constexpr uint64_t kBytes = uint64_t{32} << 20;
   const std::vector<std::byte> source(kBytes);
@@ -174,7 +192,16 @@ TEST_F(Flight, ARegionThatAPeerCopiesToCannotBeTakenAway) {
     ++packet.token;
   }
   ASSERT_TRUE(copying);
+  std::atomic<bool> ended{false};
+  std::jthread other([&] {
+    int calls = 0;
+    for (; !ended; ++calls)
+      EXPECT_TRUE(nic->close_counter(nic->open_counter().value()).ok());
+    EXPECT_GT(calls, 1);
+  });
   EXPECT_EQ(nic->deregister_region(target).code(), Code::kTimedOut);
+  ended = true;
+  other.join();
   EXPECT_TRUE(nic->key(target).ok());
   nic::Op op = sum();
   op.local = {target, 0};
@@ -182,7 +209,7 @@ TEST_F(Flight, ARegionThatAPeerCopiesToCannotBeTakenAway) {
   EXPECT_TRUE(nic->issue(op).ok()) << "it is a region as any other";
   ASSERT_TRUE(arrive(1));
   answer(0);
-  port.claims(0).pushed();
+  port.claims(0).pushed();  // and it never says so
   const auto deadline = std::chrono::steady_clock::now() + kBound;
   Status status;
   while (!(status = nic->deregister_region(target)).ok() && std::chrono::steady_clock::now() < deadline)

@@ -1,66 +1,131 @@
-// ThreadedNic between two processes: memory of a message that is not mapped any more fails that message, at its sender,
-// and nothing else. Of short messages and of those that travel through the inbox it is the user's own fault signal.
+// ThreadedNic between two processes: a message whose memory is no longer mapped fails at its sender, and nothing else
+// does. For short messages and for those that travel through the inbox that is the user's own fault signal.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "tests/nicsim/nic_processes.h"
+#include "nicsim/threaded/threaded_nic.h"
+#include "nicsim/wire/shm_wire.h"
+#include "nicsim/wire/tcp_wire.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard {
 namespace {
 
 constexpr uint64_t kLong = uint64_t{1} << 20;
+constexpr std::chrono::seconds kBound{20};
 
-class Unmapped : public TwoNicProcesses {
+// One of two ranks, with a way to talk beside the NIC, and memory that the other one may write.
+struct Rank {
+  uint32_t self = 0;
+  int channel = -1;
+  std::unique_ptr<nicsim::ThreadedNic> nic = {};
+  nic::CounterId arrivals = {}, done = {};
+  std::byte* memory = nullptr;
+  nic::RegionId region = {};
+  nic::RemoteKey key = {};  // of the other's
+
+  template <typename T>
+  bool exchange(T& word) {
+    return ::write(channel, &word, sizeof word) == sizeof word &&
+           ::recv(channel, &word, sizeof word, MSG_WAITALL) == sizeof word;
+  }
+  bool connect(bool tcp) {
+    std::unique_ptr<nicsim::Wire> wire =
+        tcp ? std::move(nicsim::make_tcp_wire({.interface = "127.0.0.1"}).value())
+            : std::unique_ptr<nicsim::Wire>(std::move(nicsim::ShmWire::create().value()));
+    nic = std::make_unique<nicsim::ThreadedNic>(nicsim::ModelLimits(), std::move(wire));
+    std::vector<nic::Address> addresses(2, nic->address());
+    std::array<std::byte, nic::Address::kMaxBytes> other{};
+    std::copy(addresses[self].bytes.begin(), addresses[self].bytes.end(), other.begin());
+    if (!exchange(other))
+      return false;
+    std::copy_n(other.begin(), addresses[self].bytes.size(), addresses[1 - self].bytes.begin());
+    if (!nic->set_peers(addresses, self).ok())
+      return false;
+    arrivals = nic->open_counter().value();
+    done = nic->open_counter().value();
+    memory =
+        static_cast<std::byte*>(::mmap(nullptr, kLong, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    region = nic->register_region(memory, kLong, arrivals).value();
+    key = nic->key(region).value();
+    return exchange(key);
+  }
+  // All but the first 4096 bytes become a hole that nothing else is mapped into.
+  bool unmap() { return ::mprotect(memory + 4096, kLong - 4096, PROT_NONE) == 0; }
+  bool write(uint64_t bytes) {
+    nic::Op op;
+    op.completion = done;
+    op.local = {region, 0};
+    op.remote = {1 - self, key, 0};
+    op.bytes = bytes;
+    op.context = 77;
+    return nic->issue(op).ok();
+  }
+  bool counts(nic::CounterId counter, nic::CounterValue wanted) {
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    while (nic->read(counter).value() != wanted && std::chrono::steady_clock::now() < deadline)
+      nic->progress();
+    return nic->read(counter).value() == wanted;
+  }
+};
+
+bool fail_once_and_go_on(Rank& rank) {
+  if (!rank.write(kLong) || !rank.counts(rank.done, {0, 1}))
+    return false;
+  const std::optional<nic::FailureRecord> failure = rank.nic->take_failure();
+  return failure.has_value() && failure->code == Code::kUnmapped && failure->context == 77 &&
+         failure->to_string().find("not mapped any more") != std::string::npos && rank.write(4096) &&
+         rank.counts(rank.done, {1, 1}) && !rank.nic->is_lost(0);
+}
+
+class Unmapped : public ::testing::TestWithParam<const char*> {
  protected:
-  // What the child has sent to this process's memory fails, and then a short message goes.
-  void expect_one_failure() {
-    char word = 0;
-    ASSERT_TRUE(rank.wait_for(rank.arrivals, {1}));
-    ASSERT_TRUE(rank.hear(word));
-    EXPECT_EQ(word, 'd') << "what the sender saw";
-    EXPECT_FALSE(rank.nic->is_lost(1));
-    EXPECT_TRUE(rank.nic->deregister_region(rank.region).ok());
+  // The sender is a child that fork() makes while this process has one thread.
+  static void expect_one_failure(bool of_source) {
+    const bool tcp = GetParam() == std::string("tcp");
+    int channel[2], status = 0;
+    char word = 'm';
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, channel), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(channel[0]);
+      Rank sender{.self = 1, .channel = channel[1]};
+      const bool well = sender.connect(tcp) && (!of_source || sender.unmap()) && sender.exchange(word) &&
+                        fail_once_and_go_on(sender) && sender.exchange(word);
+      ::_exit(well ? 0 : 1);
+    }
+    ::close(channel[1]);
+    Rank receiver{.channel = channel[0]};
+    ASSERT_TRUE(receiver.connect(tcp) && (of_source || receiver.unmap()) && receiver.exchange(word));
+    EXPECT_TRUE(receiver.counts(receiver.arrivals, {1})) << "only the short one";
+    EXPECT_FALSE(receiver.nic->is_lost(1));
+    EXPECT_TRUE(receiver.nic->deregister_region(receiver.region).ok());
+    EXPECT_TRUE(receiver.exchange(word));
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "the sender";
+    receiver.nic.reset();
+    ::munmap(receiver.memory, kLong);
+    ::close(channel[0]);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Over, Unmapped, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
 
-void fail_and_go_on(NicRank& other) {
-  EXPECT_TRUE(other.write(kLong).ok());
-  if (!other.wait_for(other.done, {0, 1}))
-    return;
-  const std::optional<nic::FailureRecord> failure = other.nic->take_failure();
-  const bool named = failure.has_value() && failure->code == Code::kUnmapped && failure->context == 77 &&
-                     failure->to_string().find("not mapped any more") != std::string::npos;
-  EXPECT_TRUE(other.write(4096).ok());
-  if (other.wait_for(other.done, {1, 1}))
-    other.tell(named && !other.nic->is_lost(0) ? 'd' : 'w');
-}
-
-TEST_P(Unmapped, TheSource) {
-  start(
-      [](NicRank& other) {
-        if (other.unmap(4096))
-          fail_and_go_on(other);
-      },
-      kLong);
-  expect_one_failure();
-}
-
-TEST_P(Unmapped, TheTarget) {
-  start(
-      [](NicRank& other) {
-        if (other.meet())
-          fail_and_go_on(other);
-      },
-      kLong);
-  ASSERT_TRUE(rank.unmap(4096) && rank.meet());
-  expect_one_failure();
-}
+TEST_P(Unmapped, TheSource) { expect_one_failure(true); }
+TEST_P(Unmapped, TheTarget) { expect_one_failure(false); }
 
 }  // namespace
 }  // namespace lanyard

@@ -1,13 +1,11 @@
 // Who may connect to a TCP wire: the handshake byte by byte, and what becomes of strangers.
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <string>
+#include <memory>
 #include <vector>
 
-#include "tests/support/sanitizers.h"
 #include "tests/nicsim/tcp_peer.h"
 
 namespace lanyard::wire_contract {
@@ -30,20 +28,15 @@ TEST(TcpHandshake, AProofIsOfAllThatIsProven) {
   EXPECT_TRUE(is_same(proof, prove(secret_of(1), TcpRole::kConnector, meeting)));
   EXPECT_FALSE(is_same(proof, prove(secret_of(2), TcpRole::kConnector, meeting)));
   EXPECT_FALSE(is_same(proof, prove(secret_of(1), TcpRole::kListener, meeting)));
-  const auto differs = [&](auto change) {
-    TcpMeeting other = meeting;
-    change(other);
-    return !is_same(proof, prove(secret_of(1), TcpRole::kConnector, other));
-  };
-  EXPECT_TRUE(differs([](TcpMeeting& other) { std::swap(other.source, other.target); }));
-  EXPECT_TRUE(differs([](TcpMeeting& other) { ++other.source; }));
-  EXPECT_TRUE(differs([](TcpMeeting& other) { ++other.target; }));
-  EXPECT_TRUE(differs([](TcpMeeting& other) { ++other.source_nonce; }));
-  EXPECT_TRUE(differs([](TcpMeeting& other) { ++other.target_nonce; }));
+  std::vector<TcpMeeting> others(5 + 2 * sizeof(TcpChallenge), meeting);
+  std::swap(others[0].source, others[0].target);
+  ++others[1].source, ++others[2].target, ++others[3].source_nonce, ++others[4].target_nonce;
   for (size_t i = 0; i < sizeof(TcpChallenge); ++i) {
-    EXPECT_TRUE(differs([&](TcpMeeting& other) { other.source_challenge[i] ^= std::byte{1}; }));
-    EXPECT_TRUE(differs([&](TcpMeeting& other) { other.target_challenge[i] ^= std::byte{1}; }));
+    others[5 + 2 * i].source_challenge[i] ^= std::byte{1};
+    others[6 + 2 * i].target_challenge[i] ^= std::byte{1};
   }
+  for (const TcpMeeting& other : others)
+    EXPECT_FALSE(is_same(proof, prove(secret_of(1), TcpRole::kConnector, other)));
   for (size_t i = 0; i < proof.size(); ++i) {
     TcpProof other = proof;
     other[i] ^= std::byte{0x80};
@@ -235,23 +228,6 @@ TEST(TcpStrangers, AreFewAndKeepNoPeerOut) {
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 2; }));
 }
 
-#if !defined(LANYARD_ADDRESS_SANITIZER) && !defined(LANYARD_THREAD_SANITIZER)
-TEST(TcpStrangers, CostLittleMemory) {
-  HandJob job;
-  constexpr size_t kStrangers = 60;
-  std::vector<RawSocket> strangers(kStrangers);
-  job.settle();
-  const size_t before = ::mallinfo2().uordblks;
-  for (RawSocket& stranger : strangers) {
-    ASSERT_TRUE(stranger.connect(job.addresses[0].port));
-    ASSERT_TRUE(stranger.send("abc", 3));
-  }
-  job.settle(milliseconds(20));
-  EXPECT_EQ(still_open(strangers), kStrangers);
-  EXPECT_LT(::mallinfo2().uordblks - before, kStrangers * 4096);
-}
-#endif
-
 TEST(TcpStrangers, HaveToGoWhenTheirTimeIsOver) {
   HandJob job(2, {.greeting_time = milliseconds(100)});
   RawSocket peer = job.admitted();
@@ -280,22 +256,33 @@ TEST(TcpStrangers, HaveToGoWhenTheirTimeIsOver) {
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 1; }));
 }
 
+// This process gets no further descriptor.
+class NoFreeDescriptor {
+ public:
+  NoFreeDescriptor() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &old_), 0);
+    const int first_free = ::dup(STDERR_FILENO);
+    ::close(first_free);
+    set({.rlim_cur = static_cast<rlim_t>(first_free), .rlim_max = old_.rlim_max});
+  }
+  ~NoFreeDescriptor() { set(old_); }
+
+ private:
+  static void set(const rlimit& limit) { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0); }
+  rlimit old_{};
+};
+
 TEST(TcpStrangers, WhereDescriptorsAreShortNobodySpinsAndPeersGetInLater) {
   HandJob job;
   RawSocket socket = job.connect();  // waits in the system's queue
-  rlimit old{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
-  const int first_free = ::dup(socket.fd());
-  ::close(first_free);
-  const rlimit none{.rlim_cur = static_cast<rlim_t>(first_free), .rlim_max = old.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  auto none = std::make_unique<NoFreeDescriptor>();
   size_t steps = 0, sleeps = 0;
   for (const auto start = steady_clock::now(); steady_clock::now() - start < seconds(1); ++sleeps) {
     while (const size_t more = job.wire->poll(job.sink))
       steps += more;
     job.wire->sleep(Sleeper::kOwner, seconds(1), nullptr, nullptr);
   }
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+  none.reset();
   EXPECT_GE(steps, 1u);
   EXPECT_LT(steps, 100u);
   EXPECT_LT(sleeps, 200u);
@@ -311,15 +298,10 @@ TEST(TcpStrangers, GiveTheirDescriptorsToPeersWhereThoseAreShort) {
   strangers.push_back(job.connect());
   RawSocket peer;
   job.settle();
-  rlimit old{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
-  const int first_free = ::dup(peer.fd());
-  ::close(first_free);
-  const rlimit none{.rlim_cur = static_cast<rlim_t>(first_free), .rlim_max = old.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  auto none = std::make_unique<NoFreeDescriptor>();
   ASSERT_TRUE(peer.connect(job.addresses[0].port));
   const bool admitted = job.greet(peer, 1);
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+  none.reset();
   EXPECT_TRUE(admitted);
   EXPECT_EQ(still_open(strangers), 0u);
 }

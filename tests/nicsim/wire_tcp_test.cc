@@ -113,67 +113,6 @@ TEST(TcpInLink, TakesBytesInAnyPieces) {
   }
 }
 
-// Many more bytes than the reader's buffer holds, in one piece and in pieces that end anywhere.
-TEST(TcpInLink, TakesMorePullsThanItsBufferHolds) {
-  HandJob job;
-  RawSocket socket = job.admitted();
-  constexpr uint32_t kPulls = 2000;
-  Script script(0);
-  script.bytes.clear();
-  for (uint32_t i = 0; i < kPulls; ++i)
-    script.add_pull(i);
-  uint32_t before = 0;
-  for (const size_t piece : {size_t{100'000}, size_t{65'537}, size_t{4'099}}) {
-    for (size_t from = 0; from < script.bytes.size();) {
-      const size_t now = std::min(piece, script.bytes.size() - from);
-      const ssize_t sent = ::send(socket.fd(), script.bytes.data() + from, now, MSG_NOSIGNAL | MSG_DONTWAIT);
-      from += sent > 0 ? static_cast<size_t>(sent) : 0;
-      job.wire->poll(job.sink);
-    }
-    before += kPulls;
-    ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kPull) == before; }));
-    for (uint32_t i = 0; i < kPulls; ++i) {
-      ASSERT_EQ(job.sink.events[i].packet.token, i);
-      ASSERT_EQ(first_difference(job.sink.loans[i].data(), kLoanBytes, i), kLoanBytes);
-    }
-    job.sink.events.clear();
-    job.sink.loans.clear();
-  }
-  EXPECT_EQ(job.sink.count(What::kLost), 0u);
-}
-
-// Payloads of which the head's piece has a part, and what comes behind them.
-TEST(TcpInLink, PutsPayloadsWhereTheyGoAndNothingElse) {
-  HandJob job;
-  RawSocket socket = job.admitted();
-  uint32_t token = 0;
-  for (const size_t size :
-       {size_t{1}, size_t{65'535}, size_t{65'536}, size_t{65'537}, size_t{131'072}, size_t{400'001}}) {
-    for (const size_t with_head : {size_t{0}, size_t{1}, size / 2, size - 1}) {
-      Buffer target(size), next(9);
-      job.sink.memory[1] = target.data();
-      job.sink.memory[2] = next.data();
-      Script script(0);
-      script.bytes.clear();
-      script.add_write(token, size, 1);
-      script.add_write(token + 1, 9, 2);
-      const size_t first = sizeof(Packet) + with_head;
-      for (size_t from = 0; from < script.bytes.size();) {
-        const size_t end = from < first ? first : script.bytes.size();
-        const ssize_t sent = ::send(socket.fd(), script.bytes.data() + from, end - from, MSG_NOSIGNAL | MSG_DONTWAIT);
-        from += sent > 0 ? static_cast<size_t>(sent) : 0;
-        while (job.wire->poll(job.sink) > 0) {
-        }
-      }
-      ASSERT_TRUE(job.pump([&] { return job.sink.count(What::kLanded) == token + 2; }));
-      ASSERT_EQ(first_difference(target.data(), size, token), size) << with_head;
-      ASSERT_EQ(first_difference(next.data(), 9, token + 1), 9u) << with_head;
-      ASSERT_TRUE(target.guards_hold() && next.guards_hold());
-      token += 2;
-    }
-  }
-}
-
 // W4: one poll() reads a portion, however many peers send.
 TEST(TcpInLink, W4_AllLinksTogetherReadOnePortionAPoll) {
   constexpr uint32_t kPeers = 24;
@@ -285,45 +224,6 @@ TEST(TcpInLink, APeerThatTalksNonsenseIsLost) {
 }
 
 // ---- Out
-
-// Everything that is sent comes out of the socket in order, whatever its sizes and however little the system takes.
-TEST(TcpOutLink, SendsAllBytesInOrder) {
-  HandJob job;
-  std::vector<Packet> packets;
-  std::vector<Bytes> payloads;
-  uint32_t token = 0;
-  const auto send = [&](Packet packet, size_t size) {
-    payloads.emplace_back(size);
-    fill(payloads.back().data(), size, token);
-    packets.push_back(packet);
-    job.wire->send(1, packet, size == 0 ? nullptr : payloads.back().data());
-    ++token;
-  };
-  for (int i = 0; i < 300; ++i) {
-    send(write_packet(0, token, static_cast<size_t>(i % 5)), static_cast<size_t>(i % 5));
-    send(atomic_packet(0, token), 0);
-    send({.kind = PacketKind::kPull, .source = 0, .token = token, .bytes = 5}, kLoanBytes);
-  }
-  constexpr size_t kPortion = Wire::kPortionBytes;
-  for (const size_t size : {kPortion - sizeof(Packet), kPortion, kPortion + 1, 3 * kPortion + 17, size_t{1}}) {
-    send(write_packet(0, token, size), size);
-    send(atomic_packet(0, token), 0);
-  }
-  RawSocket socket = job.welcomed();
-  for (uint32_t i = 0; i < packets.size(); ++i) {
-    Packet got;
-    ASSERT_TRUE(job.read_into(socket, got));
-    ASSERT_TRUE(got.kind == packets[i].kind && got.source == 0 && got.token == i && got.bytes == packets[i].bytes &&
-                got.operand == packets[i].operand && got.compare == packets[i].compare)
-        << i;
-    const Bytes got_payload = job.read(socket, payloads[i].size());
-    ASSERT_EQ(got_payload.size(), payloads[i].size()) << i;
-    ASSERT_EQ(first_difference(got_payload.data(), got_payload.size(), i), got_payload.size()) << i;
-  }
-  job.settle();
-  EXPECT_TRUE(socket.receive(1).empty());
-  EXPECT_FALSE(socket.ended());
-}
 
 // The peer refuses a write of which it has read the head; what follows is where it belongs.
 TEST(TcpOutLink, SendsZerosInPlaceOfAPayloadThatWasRefused) {

@@ -1,21 +1,17 @@
 // The wires: the contract over each, and what only one of them has.
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -52,6 +48,8 @@ WireCase shm_case(std::string name, const ShmOptions& options, uint32_t room = 5
           .room = room,
           .make_patient = [patient] { return make_shm(patient); }};
 }
+
+const WireCase kShm{"", [] { return make_shm(); }};
 
 INSTANTIATE_TEST_SUITE_P(Wires, WireContract,
                          ::testing::Values(shm_case("Shm", {}), shm_case("ShmWithoutCma", {.use_cma = false}),
@@ -105,7 +103,7 @@ TEST(ShmWire, NothingIsLeftOpen) {
   };
   const int before = open_descriptors();
   {
-    Job job(WireCase{"", [] { return make_shm(); }}, 4);
+    Job job(kShm, 4);
     for (uint32_t peer : {1u, 2u, 3u})
       job.wires[0]->send(peer, atomic_packet(0, 0), nullptr);
     job.settle();
@@ -114,36 +112,12 @@ TEST(ShmWire, NothingIsLeftOpen) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-// W5 in system calls: one wakes a sleeper, and the packets behind it make none while it is coming.
-TEST(ShmWire, W5_WakingIsCounted) {
-  Job job(WireCase{"", [] { return make_shm(); }}, 2);
-  auto& receiver = static_cast<ShmWire&>(*job.wires[1]);
-  job.wires[1]->attend();
-  for (int i = 0; i < 100; ++i)
-    job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
-  job.settle();
-  EXPECT_EQ(receiver.wake_calls(), 0u);
-  job.wires[1]->leave();
-  for (int i = 0; i < 100; ++i)
-    job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
-  EXPECT_EQ(receiver.wake_calls(), 0u);  // nobody sleeps
-  job.settle();
-  OneSleep helper(receiver, Sleeper::kHelper);
-  OneSleep owner(receiver, Sleeper::kOwner);
-  job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
-  EXPECT_EQ(receiver.wake_calls(), 1u);
-  helper.was_woken();
-  const uint64_t calls = receiver.wake_calls();
-  EXPECT_LE(calls, 2u);  // the helper's time may have been over by itself
-  job.settle();
-}
-
 // ---- Shared memory: long writes that both sides copy
 
 // One poll of either is enough for what each of them can do: the receiver has the front, the sender
 // the back.
 TEST(ShmWire, BothSidesCopyALongWrite) {
-  Job job(WireCase{"", [] { return make_shm(); }}, 2);
+  Job job(kShm, 2);
   constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
   std::vector<std::byte> source(kBytes);
   fill(source.data(), kBytes, 6);
@@ -164,7 +138,7 @@ TEST(ShmWire, BothSidesCopyALongWrite) {
 
 // The sender may sleep for ever.
 TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
-  Job job(WireCase{"", [] { return make_shm(); }}, 2);
+  Job job(kShm, 2);
   constexpr uint64_t kBytes = 200000;
   constexpr uint32_t kCount = 3 * nicsim::InboxHeader::kMaxShared;  // more than can be shared
   std::vector<std::byte> source(kBytes);
@@ -184,7 +158,7 @@ TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
 
 // Each of its shares: the next sender is asked to copy again.
 TEST(ShmWire, WhatAPeerThatHasGoneSharedIsFreeAgain) {
-  Job job(WireCase{"", [] { return make_shm(); }}, 3);
+  Job job(kShm, 3);
   constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
   std::vector<std::byte> source(kBytes);
   fill(source.data(), kBytes, 6);
@@ -214,7 +188,7 @@ TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
   const std::vector<std::byte> source(kBytes, std::byte{1});
   for (int round = 0; round < 20; ++round) {
     TwoProcesses two([&](Rank& child) {
-      if (!child.connect(WireCase{"", [] { return make_shm(); }}) || !child.shake_hands())
+      if (!child.connect(kShm) || !child.shake_hands())
         return false;
       child.wire->send(0, write_packet(1, 1, kBytes), source.data());
       return child.wait_for([&] { return child.sink.count(What::kLost) == 1; });
@@ -222,7 +196,7 @@ TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
     Rank& parent = two.parent;
     Buffer target(kBytes);
     parent.sink.memory[1] = target.data();
-    ASSERT_TRUE(parent.connect(WireCase{"", [] { return make_shm(); }}) && parent.shake_hands());
+    ASSERT_TRUE(parent.connect(kShm) && parent.shake_hands());
     int polls = 0;
     parent.wait_for([&] { return parent.sink.events.size() > 1 && ++polls > round / 4; });
     parent.wire.reset();
@@ -249,12 +223,11 @@ class ShmWireRefusal : public ::testing::TestWithParam<std::tuple<int, bool>> {}
 TEST_P(ShmWireRefusal, LongWritesArriveAllTheSame) {
   const int call = std::get<0>(GetParam());
   const bool at_once = std::get<1>(GetParam());
-  const WireCase wire_case{"", [] { return make_shm(); }};
   TwoProcesses two([&](Rank& child) {
-    return (!at_once || refuse(call)) && child.connect(wire_case) && child.shake_hands() && (at_once || refuse(call)) &&
+    return (!at_once || refuse(call)) && child.connect(kShm) && child.shake_hands() && (at_once || refuse(call)) &&
            exchange_long_writes(child);
   });
-  ASSERT_TRUE(two.parent.connect(wire_case) && two.parent.shake_hands());
+  ASSERT_TRUE(two.parent.connect(kShm) && two.parent.shake_hands());
   EXPECT_TRUE(exchange_long_writes(two.parent));
   EXPECT_TRUE(two.child_ended_well());
 }
@@ -287,33 +260,6 @@ TEST(TcpWire, WorksOverIpVersion6) {
   Job job(WireCase{"", [] { return std::move(make_tcp_wire({.interface = "::1"}).value()); }}, 2);
   job.wires[0]->send(1, atomic_packet(0, 3), nullptr);
   EXPECT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 1; }));
-}
-
-TEST(TcpWire, StrangersAtThePortAreTurnedAway) {
-  Job job(WireCase{"", [] { return make_tcp(); }}, 2);
-  uint32_t port = 0;
-  std::memcpy(&port, job.wires[1]->address().bytes.data() + 12, sizeof port);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::vector<int> strangers;
-  for (int i = 0; i < 3; ++i) {
-    strangers.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(strangers[i], reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  const std::vector<char> garbage(100000, 'x');
-  ASSERT_GT(::send(strangers[0], garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
-  ::close(strangers[1]);  // at once; the third never says anything
-  job.settle();
-  for (uint32_t i = 0; i < 100; ++i)
-    job.wires[0]->send(1, atomic_packet(0, i), nullptr);
-  EXPECT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 100; }));
-  EXPECT_EQ(job.sinks[1].count(What::kLost), 0u);
-  char byte = 0;
-  EXPECT_LE(::recv(strangers[0], &byte, 1, MSG_DONTWAIT), 0);
-  ::close(strangers[0]);
-  ::close(strangers[2]);
 }
 
 }  // namespace
