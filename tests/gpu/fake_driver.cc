@@ -76,11 +76,6 @@ int FakeDriver::current_device() {
   return device.ok() ? device.value() : 0;
 }
 
-void FakeDriver::set_device(int device) {
-  const std::lock_guard lock(mutex_);
-  current_[std::this_thread::get_id()] = &contexts_[static_cast<size_t>(device)];
-}
-
 Result<gpu::Driver::Place> FakeDriver::enter(ContextHandle context) {
   LANYARD_RETURN_IF_ERROR(alive("enter"));
   const std::lock_guard lock(mutex_);
@@ -315,54 +310,48 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
   if (launches_left_.fetch_sub(1) <= 0)
     return fault(Fault::kUnsupported, "launch");
   const size_t which = static_cast<size_t>(static_cast<const char**>(kernel) - const_cast<const char**>(kKernels));
-  if (which == kServeKernel) {
-    gpu::ServeArguments arguments;
-    if (argument.size() != sizeof arguments || threads != gpu::kServeThreads || blocks != 1)
-      return fault(Fault::kBadArgument, "launch");
-    std::memcpy(&arguments, argument.data(), sizeof arguments);
-    return push(stream, kKernels[which],
-                [this, arguments, mappings = mappings()] { serve_copies(arguments, mappings); });
+  const auto push_it = [&](Item item) { return push(stream, kKernels[which], std::move(item)); };
+  const auto takes = [&](auto& arguments) {
+    if (argument.size() == sizeof arguments)
+      std::memcpy(&arguments, argument.data(), sizeof arguments);
+    return argument.size() == sizeof arguments;
+  };
+  gpu::ServeArguments serve{};
+  gpu::PackArguments packing{};
+  gpu::CombineArguments combination{};
+  gpu::LaneArguments lanes{};
+  gpu::CopyArguments moved{};
+  gpu::WordArguments words{};
+  switch (which) {
+    case kServeKernel:
+      if (!takes(serve) || threads != gpu::kServeThreads || blocks != 1)
+        break;
+      return push_it([this, serve, mappings = mappings()] { serve_copies(serve, mappings); });
+    case kPackKernel:
+      if (!takes(packing) || threads != gpu::kPackThreads || (packing.unit != 0 && packing.bytes % packing.unit != 0))
+        break;
+      return push_it([this, packing] { pack(packing); });
+    case kReduceKernel:
+      if (!takes(combination) || threads != gpu::kReduceThreads)
+        break;
+      return push_it([this, combination] { reduce(combination); });
+    case kLanesKernel:
+      if (!takes(lanes) || threads > gpu::kLaneThreads || threads < gpu::LaneArguments::kLanes)
+        break;
+      return push_it([this, lanes] { run_lanes(lanes); });
+    case kCopyKernel:
+      if (!takes(moved) || threads != gpu::kCopyThreads || blocks > 8)
+        break;
+      return push_it([this, moved] {
+        move(moved.to, moved.from, moved.bytes);
+        write(moved.completion, moved.number);
+      });
+    default:
+      if (!takes(words) || blocks != 1 || threads != std::max(words.count, 1u) || threads_clash(kKernels[which], words))
+        break;
+      return push_it([this, which, words] { run_on_words(which, words); });
   }
-  if (which == kPackKernel) {
-    gpu::PackArguments arguments;
-    if (argument.size() != sizeof arguments || threads != gpu::kPackThreads)
-      return fault(Fault::kBadArgument, "launch");
-    std::memcpy(&arguments, argument.data(), sizeof arguments);
-    if (arguments.unit != 0 && arguments.bytes % arguments.unit != 0)
-      return fault(Fault::kBadArgument, "launch");
-    return push(stream, kKernels[which], [this, arguments] { pack(arguments); });
-  }
-  if (which == kReduceKernel) {
-    gpu::CombineArguments arguments;
-    if (argument.size() != sizeof arguments || threads != gpu::kReduceThreads)
-      return fault(Fault::kBadArgument, "launch");
-    std::memcpy(&arguments, argument.data(), sizeof arguments);
-    return push(stream, kKernels[which], [this, arguments] { reduce(arguments); });
-  }
-  if (which == kLanesKernel) {
-    gpu::LaneArguments arguments;
-    if (argument.size() != sizeof arguments || threads > gpu::kLaneThreads || threads < gpu::LaneArguments::kLanes)
-      return fault(Fault::kBadArgument, "launch");
-    std::memcpy(&arguments, argument.data(), sizeof arguments);
-    return push(stream, kKernels[which], [this, arguments] { run_lanes(arguments); });
-  }
-  if (which != kCopyKernel) {
-    gpu::WordArguments arguments;
-    if (argument.size() != sizeof arguments || blocks != 1)
-      return fault(Fault::kBadArgument, "launch");
-    std::memcpy(&arguments, argument.data(), sizeof arguments);
-    if (threads != std::max(arguments.count, 1u) || threads_clash(kKernels[which], arguments))
-      return fault(Fault::kBadArgument, "launch");
-    return push(stream, kKernels[which], [this, which, arguments] { run_on_words(which, arguments); });
-  }
-  gpu::CopyArguments arguments;
-  if (argument.size() != sizeof arguments || threads != gpu::kCopyThreads || blocks > 8)
-    return fault(Fault::kBadArgument, "launch");
-  std::memcpy(&arguments, argument.data(), sizeof arguments);
-  return push(stream, kKernels[which], [this, arguments] {
-    move(arguments.to, arguments.from, arguments.bytes);
-    write(arguments.completion, arguments.number);
-  });
+  return fault(Fault::kBadArgument, "launch");
 }
 
 void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments) {

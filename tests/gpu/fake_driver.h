@@ -65,8 +65,6 @@ class FakeDriver final : public gpu::Driver {
   // Device memory, which the caller may not touch but through at().
   std::byte* make_memory(uint64_t bytes, int device = 0);
   std::byte* at(const void* device_memory) { return reach(reinterpret_cast<uint64_t>(device_memory), 1); }
-  // Sets the calling thread's current device, as a run-time library does.
-  void set_device(int device);
 
   // ---- What tests do to it and ask it
 

@@ -335,38 +335,6 @@ TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
   }
 }
 
-// In the order of ranks, to the bits that hosts come to.
-TEST_F(GpuApi, ContributionsOfGpusCombineToTheBitsOfHosts) {
-  constexpr size_t kCount = 1000;
-  for (const MPI_Op operation : {MPI_SUM, MPI_PROD}) {
-    std::byte* const mine = pinned(kCount * sizeof(double));
-    std::byte* const found = pinned(kCount * sizeof(double));
-    double* const values = reinterpret_cast<double*>(mine);
-    for (size_t i = 0; i < kCount; ++i)
-      values[i] = 1 + 1.0 / static_cast<double>(3 + i + 1000 * static_cast<size_t>(rank()));
-    std::byte* const own = device_memory(kCount * sizeof(double));
-    std::byte* const result = device_memory(kCount * sizeof(double));
-    copy(own, mine, kCount * sizeof(double));
-    MPI_Request request = MPI_REQUEST_NULL;
-    ASSERT_TRUE(
-        ok(MPIX_Allreduce_init(own, result, kCount, MPI_DOUBLE, operation, MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
-    ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
-    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue_, &request)));
-    ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue_, &request)));
-    copy(found, result, kCount * sizeof(double));
-    ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
-    for (size_t i = 0; i < kCount; ++i) {
-      double expected = 0;
-      for (int each = 0; each < ranks(); ++each) {
-        const double value = 1 + 1.0 / static_cast<double>(3 + i + 1000 * static_cast<size_t>(each));
-        expected = each == 0 ? value : operation == MPI_SUM ? expected + value : expected * value;
-      }
-      ASSERT_EQ(reinterpret_cast<double*>(found)[i], expected) << i;
-    }
-    EXPECT_TRUE(ok(MPI_Request_free(&request)));
-  }
-}
-
 TEST_F(GpuApi, ContributionsThatAGpuCannotCombineAreRefused) {
   std::byte* const memory = device_memory(64);
   alignas(16) std::byte host[64];

@@ -1,9 +1,6 @@
 // The contracts of streams and device memory over a real GPU, and what only one can tell. Built with --config=cuda or
 // --config=hip; the program can be carried to another machine. Without a GPU every row skips.
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -206,14 +203,6 @@ class GpuTest : public ::testing::Test {
   std::unique_ptr<Gpu> gpu_;  // goes before the words
 };
 
-TEST_F(GpuTest, IsThere) {
-  for (int device = 0; device < gpu().driver().device_count(); ++device) {
-    const gpu::DeviceFacts facts = gpu().driver().facts(device).value();
-    std::printf("device %d: %s, %d multiprocessors, memory operations: writes %d, waits %d\n", device,
-                facts.name.c_str(), facts.multiprocessors, facts.writes_words, facts.awaits_words);
-  }
-}
-
 // All that a call may need to do for the first time, while a stream waits for whoever calls.
 TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
   const std::unique_ptr<Stream> held = gpu().make_stream();
@@ -246,17 +235,6 @@ TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
   memory().give_staging(host);
 }
 
-TEST_F(GpuTest, HaltLetsEveryWaitPass) {
-  const std::unique_ptr<Stream> stream = gpu().make_stream();
-  uint64_t* const count = stream->take_count(7).value();
-  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = words() + 1, .value = 1};
-  next.count = count;
-  ASSERT_TRUE(is_ok(stream->enqueue(std::vector{wait64(words(), 3), next, wait64(words() + 2, 9)})));
-  EXPECT_FALSE(stream->poll());
-  stream->halt();
-  EXPECT_TRUE(stream->poll());
-}
-
 TEST_F(GpuTest, AGraphCountsOnForEver) {
   const std::unique_ptr<Stream> stream = gpu().make_stream();
   const StreamHandle handle = gpu().handle_of(*stream);
@@ -284,89 +262,6 @@ TEST_F(GpuTest, AGraphCountsOnForEver) {
   EXPECT_EQ(load(word + 24), 5u);
 }
 
-TEST_F(GpuTest, StreamsOfTwoDevicesHandATokenToAndFro) {
-  if (gpu().driver().device_count() < 2)
-    GTEST_SKIP() << "there is one device";
-  const std::unique_ptr<Stream> first = gpu().make_stream(0);
-  const std::unique_ptr<Stream> second = gpu().make_stream(1);
-  for (uint64_t round = 1; round <= 200; ++round) {
-    ASSERT_TRUE(is_ok(first->enqueue(std::vector{wait64(words(), round - 1), write64(words() + 8, round)})));
-    ASSERT_TRUE(is_ok(second->enqueue(std::vector{wait64(words() + 8, round), add64(words(), 1)})));
-  }
-  EXPECT_TRUE(runs_empty(*first) && runs_empty(*second));
-  EXPECT_EQ(load(words()), 200u);
-}
-
-// ---- Another process
-
-constexpr uint64_t kLent = 300'000;
-
-std::string hex_of(const DeviceMemory::Loan& loan) {
-  std::string text;
-  for (const std::byte each : loan.bytes) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(each));
-    text += digits;
-  }
-  return text;
-}
-
-DeviceMemory::Loan loan_of(const std::string& hex) {
-  DeviceMemory::Loan loan;
-  for (size_t i = 0; i < loan.bytes.size(); ++i)
-    loan.bytes[i] = static_cast<std::byte>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
-  return loan;
-}
-
-// The other process: checks what it borrows, through memory of `device`, and writes something else there.
-Status use_loan(const std::string& hex, int device) {
-  const std::unique_ptr<Gpu> gpu = Gpu::open();
-  if (gpu == nullptr)
-    return Status(Code::kUnsupported, "no device in the other process");
-  DeviceMemory& memory = gpu->backend().memory();
-  const gpu::Inside inside(gpu->driver(), gpu->context(device));
-  const Result<std::byte*> borrowed = memory.borrow(loan_of(hex), DeviceMemory::kHost);
-  if (!borrowed.ok())
-    return borrowed.status();
-  std::byte* const near = gpu->make_memory(kLent, device);
-  const Result<std::byte*> host = memory.take_staging(kLent);
-  if (!host.ok())
-    return host.status();
-  LANYARD_RETURN_IF_ERROR(copy(memory, near, borrowed.value(), kLent));
-  LANYARD_RETURN_IF_ERROR(copy(memory, host.value(), near, kLent));
-  if (!holds(host.value(), kLent, 1))
-    return Status(Code::kFailed, "read what was not written");
-  fill(host.value(), kLent, 2);
-  LANYARD_RETURN_IF_ERROR(copy(memory, near, host.value(), kLent));
-  LANYARD_RETURN_IF_ERROR(copy(memory, borrowed.value(), near, kLent));
-  memory.give_back(borrowed.value());
-  memory.give_staging(host.value());
-  return {};
-}
-
-TEST_F(GpuTest, AnotherProcessReachesWhatIsLent) {
-  std::byte* const device = gpu().make_memory(kLent + 1000, 0);
-  std::byte* const host = memory().take_staging(kLent).value();
-  for (int other = 0; other < gpu().driver().device_count(); ++other) {
-    fill(host, kLent, 1);
-    ASSERT_TRUE(is_ok(copy(memory(), device + 1000, host, kLent)));
-    const Result<DeviceMemory::Loan> loan = memory().lend(device + 1000, kLent);
-    ASSERT_TRUE(is_ok(loan.status()));
-    std::string self(4096, '\0');
-    self.resize(static_cast<size_t>(std::max<ssize_t>(readlink("/proc/self/exe", self.data(), self.size()), 0)));
-    std::string arguments[] = {self, "--borrow", hex_of(loan.value()), std::to_string(other)};
-    char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(), nullptr};
-    pid_t child = 0;
-    ASSERT_EQ(posix_spawn(&child, self.c_str(), nullptr, nullptr, argv, environ), 0);
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << "device " << other;
-    ASSERT_TRUE(is_ok(copy(memory(), host, device + 1000, kLent)));
-    EXPECT_TRUE(holds(host, kLent, 2)) << "device " << other;
-  }
-  memory().give_staging(host);
-}
-
 }  // namespace
 }  // namespace lanyard
 
@@ -374,12 +269,6 @@ int main(int argc, char** argv) {
   // Streams that share a hardware queue wait for each other, and these tests hold some of them up.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   setenv("GPU_MAX_HW_QUEUES", "16", 0);
-  if (argc == 4 && std::string(argv[1]) == "--borrow") {
-    const lanyard::Status status = lanyard::use_loan(argv[2], std::atoi(argv[3]));
-    if (!status.ok())
-      std::fprintf(stderr, "the other process: %s\n", status.to_string().c_str());
-    return status.ok() ? 0 : 1;
-  }
   ::testing::InitGoogleTest(&argc, argv);
   // Keeps the devices' contexts alive between the tests.
   const auto driver = lanyard::gpu::open_driver();

@@ -200,17 +200,6 @@ TEST(GpuMemoryTest, AShortCopyThatIsUnderWayWhenTheDeviceIsLostFails) {
   EXPECT_EQ(finish(lab.own, started.value()).code(), Code::kFailed);
 }
 
-TEST(GpuMemoryTest, CopiesOfADeviceThatHasJustBeenReachedAreALaterLaunchs) {
-  FakeLab lab({.devices = 2}, {.pid = 2}, kServed);
-  std::byte* const far = lab.make_memory(1000, 1);
-  ASSERT_EQ(lab.own.device_of(far, 1000).value(), 1);
-  std::byte* const near = known_memory(lab, 1000);
-  fill(lab.driver.at(far), 1000, 3);
-  ASSERT_TRUE(is_ok(copy(lab.own, near, near + 500, 500)));
-  ASSERT_TRUE(is_ok(copy(lab.own, near, far, 1000)));
-  EXPECT_TRUE(holds(lab.driver.at(near), 1000, 3));
-}
-
 // ---- Loans
 
 TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {

@@ -179,24 +179,6 @@ TEST(HostStreamTest, H3TheStreamsOwnThreadStopsWhenSomebodyAttends) {
   EXPECT_EQ(runners.ids, std::set{std::this_thread::get_id()});
 }
 
-TEST(HostStreamTest, H3TwoStreamsPlayPingPongOnOneThread) {
-  HostStream first, second;
-  const Attendance attendances[] = {Attendance(first), Attendance(second)};
-  uint64_t ping = 0, pong = 0;
-  Runners runners;
-  for (uint64_t round = 1; round <= 1000; ++round) {
-    ASSERT_TRUE(is_ok(first.launch(Runners::note, &runners)));
-    ASSERT_TRUE(is_ok(enqueue(first, {write64(&ping, round), wait64(&pong, round)})));
-    ASSERT_TRUE(is_ok(enqueue(second, {wait64(&ping, round)})));
-    ASSERT_TRUE(is_ok(second.launch(Runners::note, &runners)));
-    ASSERT_TRUE(is_ok(enqueue(second, {write64(&pong, round)})));
-  }
-  while (!first.poll())
-    second.poll();
-  EXPECT_EQ(pong, 1000u);
-  EXPECT_EQ(runners.ids, std::set{std::this_thread::get_id()});
-}
-
 TEST(HostStreamTest, WorkLeftBehindIsRunByTheStreamsOwnThread) {
   HostStream stream;
   uint64_t word = 0;
@@ -222,20 +204,6 @@ TEST(HostStreamTest, PollAsksTheHelperAndGoesOnInline) {
   EXPECT_TRUE(stream.poll());
   EXPECT_EQ(runners.ids, std::set{std::this_thread::get_id()});
   EXPECT_EQ(helper.sleeps.load(), 0u);
-}
-
-TEST(HostStreamTest, PollAsksForHelpABoundedNumberOfTimes) {
-  uint64_t word = 0;
-  WordHelper helper(&word, 1'000'000);  // always has something to do
-  HostStream stream;
-  stream.set_helper(&helper);
-  const Attendance attendance(stream);
-  ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&word, 1'000'000)})));
-  EXPECT_FALSE(stream.poll());
-  EXPECT_GE(helper.helps.load(), 1u);
-  EXPECT_LE(helper.helps.load(), 100u);
-  while (!stream.poll()) {
-  }
 }
 
 TEST(HostStreamTest, TheStreamsOwnThreadAsksTheHelper) {
@@ -284,51 +252,6 @@ TEST(HostStreamTest, AHelperThatWasTakenBackIsNotUsedAnyMore) {
   poller.join();
   store(&gate, 1);
   EXPECT_TRUE(is_ok(stream.synchronize()));
-}
-
-TEST(HostStreamTest, ManyThreadsPollAndSynchronizeOneStream) {
-  constexpr uint64_t kItems = 20'000;
-  HostStream stream;
-  uint64_t plain = 0;  // only ever touched by the stream: the order between executors shows
-  const auto add_one = [](void* sum) { ++*static_cast<uint64_t*>(sum); };
-  std::atomic<bool> done{false};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i) {
-    threads.emplace_back([&] {
-      while (!done.load())
-        stream.poll();
-    });
-  }
-  threads.emplace_back([&] {
-    while (!done.load())
-      EXPECT_TRUE(is_ok(stream.synchronize()));
-  });
-  for (uint64_t i = 0; i < kItems; ++i)
-    ASSERT_TRUE(is_ok(stream.launch(add_one, &plain)));
-  EXPECT_TRUE(is_ok(stream.synchronize()));
-  EXPECT_EQ(plain, kItems);
-  done.store(true);
-  for (std::thread& thread : threads)
-    thread.join();
-}
-
-TEST(HostStreamTest, EightStreamsInARingMakeProgressByThemselves) {
-  constexpr size_t kStreams = 8;
-  constexpr uint64_t kRounds = 50;
-  std::vector<uint64_t> words(kStreams, 0);
-  std::vector<std::unique_ptr<HostStream>> streams;
-  for (size_t i = 0; i < kStreams; ++i)
-    streams.push_back(std::make_unique<HostStream>());
-  for (uint64_t round = 1; round <= kRounds; ++round) {
-    for (size_t i = 0; i < kStreams; ++i) {
-      uint64_t* const previous = &words[(i + kStreams - 1) % kStreams];
-      ASSERT_TRUE(
-          is_ok(enqueue(*streams[i], {wait64(previous, i == 0 ? round - 1 : round), write64(&words[i], round)})));
-    }
-  }
-  EXPECT_TRUE(happens_without_us([&] { return load(&words.back()) == kRounds; }));
-  for (auto& stream : streams)
-    EXPECT_TRUE(is_ok(stream->synchronize()));
 }
 
 // ---- What kernels may do
@@ -596,18 +519,7 @@ TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
   }));
 }
 
-TEST(HostStreamTest, H2DeepSleepIsEndedByWork) {
-  HostStream stream;
-  uint64_t word = 0;
-  for (uint64_t round = 1; round <= 3; ++round) {
-    ASSERT_TRUE(is_ok(enqueue(stream, {write64(&word, round)})));
-    ASSERT_TRUE(happens_without_us([&] { return load(&word) == round; }));
-    ASSERT_TRUE(happens_without_us([&] { return stream.asleep(); }));
-  }
-}
-
-// The race that H2 is about: work comes, or the last attendant leaves some, while the thread goes
-// to sleep.
+// The race that H2 is about: work comes, or the last attendant leaves some, while the thread goes to sleep.
 TEST(HostStreamTest, H2NothingIsLostWhenSleepBegins) {
   HostStream stream(HostStream::Options{.quiet_before_deep_sleep = 0ns});
   uint64_t count = 0;

@@ -33,8 +33,7 @@ using gpu::Stream;
 using gpu::StreamOp;
 using Kind = StreamOp::Kind;
 
-// Longer than anything that works ever takes, under any sanitizer: only what is broken waits so
-// long.
+// Longer than anything that works ever takes, under any sanitizer: only what is broken waits so long.
 inline constexpr std::chrono::seconds kBound{60};
 
 // One implementation at work. Its functions may be called from any thread.
@@ -151,8 +150,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
     return eventually({&stream}, [&] { return stream.poll(); });
   }
   [[nodiscard]] bool runs_empty() { return runs_empty(*stream_); }
-  // Gives the stream the time to do what it must not do. A right stream passes however short or
-  // long it is.
+  // Gives the stream the time to do what it must not do. A right stream passes however short or long it is.
   static void settle(Stream& stream) {
     for (int turn = 0; turn < 10; ++turn) {
       for (int poll = 0; poll < 20; ++poll)
@@ -161,8 +159,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
     }
   }
 
-  // The batch is refused with this code, and nothing of it runs. `effects` is what its good
-  // operations would change.
+  // The batch is refused with this code, and nothing of it runs. `effects` is what its good operations would change.
   void refused(Code code, const std::vector<StreamOp>& ops, uint64_t* effects, const char* what) {
     const uint64_t before = load(effects);
     EXPECT_EQ(stream().enqueue(ops).code(), code) << what;
