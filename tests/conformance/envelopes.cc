@@ -1,9 +1,5 @@
-// Which receive a send meets: tags, sources, lengths, order, and nobody.
-// MPI 4.0, sections 3.2.2, 3.2.3, 3.2.4, 3.3.1, 3.5, 3.7.2, 3.11, 9.1.2.
-#include <numeric>
-#include <set>
-#include <vector>
-
+// Which receive a send meets: tags, lengths, nobody; and the statuses of matching. Order and wildcards:
+// tests/api/api_match_test.cc. MPI 4.0, sections 3.2.2 to 3.2.6, 3.11, 9.1.2.
 #include "tests/conformance/conformance.h"
 
 namespace lanyard::conformance {
@@ -50,94 +46,6 @@ TEST_F(Envelope, TagsGoUpToTheMpisLimit) {
   }
 }
 
-TEST_F(Envelope, AWildcardTellsTheLongestTag) {
-  Requests pair;
-  pair.receive(&in, 1, partner(), MPI_ANY_TAG, MPI_COMM_WORLD, MPI_INT);
-  pair.send(&out, 1, partner(), tag_ub(), MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-  std::array<MPI_Status, 2> statuses;
-  ASSERT_TRUE(ok(MPIX_Matchall(2, pair.data(), statuses.data())));
-  EXPECT_EQ(statuses[0].MPI_TAG, tag_ub());
-  verify_matched(pair);
-}
-
-TEST_F(Envelope, TagsBeyondTheLimitAreTheMpisError) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  EXPECT_TRUE(fails(MPI_Send_init(&out, 1, MPI_INT, partner(), -3, MPI_COMM_WORLD, &request), MPI_ERR_TAG));
-  EXPECT_TRUE(fails(MPI_Send_init(&out, 1, MPI_INT, partner(), MPI_ANY_TAG, MPI_COMM_WORLD, &request), MPI_ERR_TAG));
-  if (tag_ub() < INT32_MAX) {
-    EXPECT_TRUE(fails(MPI_Send_init(&out, 1, MPI_INT, partner(), tag_ub() + 1, MPI_COMM_WORLD, &request), MPI_ERR_TAG));
-  }
-}
-
-// Of two sends that one receive could meet, the one that was matched first: also where a wildcard chooses.
-TEST_F(Envelope, SendsDoNotOvertakeEachOther) {
-  constexpr int kCount = 12;
-  std::array<int, kCount> outs, ins;
-  Requests sends, receives;
-  for (size_t i = 0; i < kCount; ++i) {
-    outs[i] = static_cast<int>(i);
-    ins[i] = -1;
-    sends.send(&outs[i], 1, partner(), static_cast<int>(i) % 3, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-    receives.receive(&ins[i], 1, partner(), MPI_ANY_TAG, MPI_COMM_WORLD, MPI_INT);
-  }
-  MPI_Request matches[2];
-  ASSERT_TRUE(ok(MPIX_Imatchall(kCount, sends.data(), &matches[0])));
-  ASSERT_TRUE(ok(MPIX_Imatchall(kCount, receives.data(), &matches[1])));
-  ASSERT_TRUE(ok(MPI_Waitall(2, matches, MPI_STATUSES_IGNORE)));
-  receives.start(queue);
-  exchange(sends);
-  receives.wait(queue);
-  queue.wait();
-  for (size_t i = 0; i < kCount; ++i)
-    EXPECT_EQ(ins[i], static_cast<int>(i));
-}
-
-// All ranks to one, which takes them as they come, twice of each.
-TEST_F(Envelope, AnySourceMeetsEveryRank) {
-  std::vector<int> got(2 * static_cast<size_t>(ranks()), -1), mine{rank(), rank() + 500};
-  Requests requests;
-  for (int& value : mine)
-    requests.send(&value, 1, 0, 3, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-  if (rank() == 0)
-    for (int& value : got)
-      requests.receive(&value, 1, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_INT);
-  std::vector<MPI_Status> statuses(static_cast<size_t>(requests.count()));
-  ASSERT_TRUE(ok(MPIX_Matchall(requests.count(), requests.data(), statuses.data())));
-  exchange(requests);
-  if (rank() != 0)
-    return;
-  std::vector<int> seen(static_cast<size_t>(ranks()), 0);
-  for (size_t i = 0; i < got.size(); ++i) {
-    const auto source = static_cast<size_t>(statuses[i + 2].MPI_SOURCE);
-    // The first of a rank's comes before its second.
-    EXPECT_EQ(got[i], static_cast<int>(source) + 500 * seen[source]++);
-  }
-  for (const int times : seen)
-    EXPECT_EQ(times, 2);
-}
-
-TEST_F(Envelope, AnySourceMeetsOneself) {
-  Requests pair;
-  pair.receive(&in, 1, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_INT);
-  pair.send(&out, 1, 0, 7, MPI_COMM_SELF, Mode::kSend, MPI_INT);
-  std::array<MPI_Status, 2> statuses;
-  ASSERT_TRUE(ok(MPIX_Matchall(2, pair.data(), statuses.data())));
-  EXPECT_EQ(statuses[0].MPI_SOURCE, 0);
-  EXPECT_EQ(statuses[0].MPI_TAG, 7);
-  verify_matched(pair, out);
-}
-
-// A ring over all ranks, by wildcards: each is met by its left neighbour alone.
-TEST_F(Envelope, EveryRankHasItsOwnWildcards) {
-  Requests pair;
-  pair.receive(&in, 1, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, MPI_INT);
-  pair.send(&out, 1, (rank() + 1) % ranks(), 2, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-  pair.match();
-  verify_matched(pair, 1000 + (rank() + ranks() - 1) % ranks());
-}
-
-// ---- Lengths
-
 TEST_F(Envelope, ZeroBytesMatchAndComplete) {
   Requests pair;
   pair.receive(nullptr, 0, partner(), 1);
@@ -148,15 +56,6 @@ TEST_F(Envelope, ZeroBytesMatchAndComplete) {
   EXPECT_EQ(statuses[0].MPI_SOURCE, partner());
   for (int i = 0; i < 3; ++i)
     exchange(pair);
-}
-
-TEST_F(Envelope, AZeroLengthSendLeavesALongerReceiveAlone) {
-  Requests pair;
-  pair.receive(&in, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
-  pair.send(nullptr, 0, partner(), 1);
-  pair.match();
-  exchange(pair);
-  EXPECT_EQ(in, -1);
 }
 
 TEST_F(Envelope, AShorterMessageLeavesTheRestOfTheBuffer) {
@@ -190,23 +89,6 @@ TEST_F(Envelope, TruncationUndoesTheMatch) {
   EXPECT_EQ(room, two);
 }
 
-TEST_F(Envelope, TypesMayDifferWhereTheBytesAgree) {
-  std::array<int, 4> ints{1, 2, 3, rank()};
-  std::array<int, 4> bytes{};
-  MPI_Datatype four = MPI_DATATYPE_NULL;
-  MPI_Type_contiguous(4, MPI_INT, &four);
-  MPI_Type_commit(&four);
-  Requests pair;
-  pair.receive(bytes.data(), sizeof bytes, partner(), 1);
-  pair.send(ints.data(), 1, partner(), 1, MPI_COMM_WORLD, Mode::kSend, four);
-  MPI_Type_free(&four);
-  pair.match();
-  exchange(pair);
-  EXPECT_EQ(bytes, (std::array<int, 4>{1, 2, 3, partner()}));
-}
-
-// ---- Nobody
-
 TEST_F(Envelope, ProcNullMatchesAtOnceWithItsOwnStatus) {
   Requests requests;
   requests.receive(&in, 1, MPI_PROC_NULL, 5, MPI_COMM_WORLD, MPI_INT);
@@ -222,64 +104,49 @@ TEST_F(Envelope, ProcNullMatchesAtOnceWithItsOwnStatus) {
   EXPECT_EQ(in, -1);
 }
 
-// MPICH 4.0's own status of it is that of an inactive request: it is the same without Lanyard.
-TEST_F(Envelope, ProcNullUnmatchedIsTheMpis) {
-  MPI_Request lanyards = MPI_REQUEST_NULL, mpis = MPI_REQUEST_NULL;
-  ASSERT_TRUE(ok(MPI_Recv_init(&in, 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &lanyards)));
-  ASSERT_TRUE(ok(PMPI_Recv_init(&in, 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &mpis)));
-  for (int i = 0; i < 2; ++i) {
-    MPI_Status status = unfilled(), expected = unfilled();
-    ASSERT_TRUE(ok(MPI_Start(&lanyards)));
-    ASSERT_TRUE(ok(MPI_Wait(&lanyards, &status)));
-    ASSERT_TRUE(ok(PMPI_Start(&mpis)));
-    ASSERT_TRUE(ok(PMPI_Wait(&mpis, &expected)));
-    EXPECT_EQ(status.MPI_SOURCE, expected.MPI_SOURCE);
-    EXPECT_EQ(status.MPI_TAG, expected.MPI_TAG);
-    EXPECT_EQ(count_of(status), 0);
-  }
-  EXPECT_EQ(in, -1);
-  ASSERT_TRUE(ok(MPI_Request_free(&lanyards)));
-  ASSERT_TRUE(ok(PMPI_Request_free(&mpis)));
-}
+// ---- Statuses
 
-// ---- Oneself
-
-TEST_F(Envelope, OneselfInTheWorldAndAlone) {
-  int out_self = 4000 + rank(), in_self = -1;
-  Requests world, self;
-  add_pair(world, 1, MPI_COMM_WORLD, rank());
-  self.receive(&in_self, 1, 0, 1, MPI_COMM_SELF, MPI_INT);
-  self.send(&out_self, 1, 0, 1, MPI_COMM_SELF, Mode::kSend, MPI_INT);
-  world.match();
-  self.match();
-  exchange(self);
-  EXPECT_EQ(in_self, 4000 + rank());
-  EXPECT_EQ(in, -1);
-  verify_matched(world, out);
-}
-
-// One MPIX_Match after the other would wait for itself; in one call or by match requests it does not.
-TEST_F(Envelope, OneselfByMatchRequests) {
+// A send of three ints to a receive with room for five; `statuses` are those of matching, receive first.
+struct Statuses : Exchange {
+  std::array<int, 3> three{1, 2, 3};
+  std::array<int, 5> room{};
   Requests pair;
-  add_pair(pair, 1, MPI_COMM_WORLD, rank());
-  MPI_Request match = MPI_REQUEST_NULL;
-  ASSERT_TRUE(ok(MPIX_Imatch(pair.at(1), &match)));
-  ASSERT_TRUE(ok(MPIX_Match(pair.at(0), MPI_STATUS_IGNORE)));
-  ASSERT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
-  verify_matched(pair, out);
+  std::array<MPI_Status, 2> statuses{unfilled(), unfilled()};
+
+  void SetUp() override {
+    pair.receive(room.data(), 5, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_INT);
+    pair.send(three.data(), 3, partner(), 21, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
+  }
+};
+
+TEST_F(Statuses, TellWhatIsBehindAWildcardInAnyType) {
+  MPI_Datatype two = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(2, MPI_INT, &two);
+  MPI_Type_commit(&two);
+  ASSERT_TRUE(ok(MPIX_Matchall(2, pair.data(), statuses.data())));
+  EXPECT_TRUE(is_empty(statuses[1])) << "of a send";
+  EXPECT_EQ(statuses[0].MPI_SOURCE, partner());
+  EXPECT_EQ(statuses[0].MPI_TAG, 21);
+  EXPECT_EQ(count_of(statuses[0], MPI_INT), 3);
+  EXPECT_EQ(count_of(statuses[0], MPI_BYTE), 12);
+  EXPECT_EQ(count_of(statuses[0], MPI_DOUBLE), MPI_UNDEFINED);
+  EXPECT_EQ(count_of(statuses[0], two), MPI_UNDEFINED);
+  int elements = -1, cancelled = 1;
+  MPI_Count elements_x = -1;
+  ASSERT_TRUE(ok(MPI_Get_elements(&statuses[0], two, &elements)));
+  ASSERT_TRUE(ok(MPI_Get_elements_x(&statuses[0], two, &elements_x)));
+  ASSERT_TRUE(ok(MPI_Test_cancelled(&statuses[0], &cancelled)));
+  EXPECT_EQ(elements, 3);
+  EXPECT_EQ(elements_x, 3);
+  EXPECT_FALSE(cancelled);
+  MPI_Type_free(&two);
 }
 
-// Requests may share a buffer where MPI lets them: two sends of one.
-TEST_F(Envelope, TwoSendsOfOneBuffer) {
-  std::array<int, 2> ins{-1, -1};
-  Requests requests;
-  for (int& value : ins) {
-    requests.receive(&value, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
-    requests.send(&out, 1, partner(), 1, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-  }
-  requests.match();
-  exchange(requests);
-  EXPECT_EQ(ins, (std::array<int, 2>{1000 + partner(), 1000 + partner()}));
+TEST_F(Statuses, OfOneMatchRequestForManyAreEmpty) {
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(2, pair.data(), &match)));
+  ASSERT_TRUE(ok(MPI_Wait(&match, &statuses[0])));
+  EXPECT_TRUE(is_empty(statuses[0]));
 }
 
 }  // namespace

@@ -1,84 +1,159 @@
-// Thread levels, spawned processes and sessions; and the program.
-// MPI 4.0, sections 11.2.1, 11.3, 11.6, 11.8.
-#include <atomic>
-#include <thread>
+// Cases that need a process's whole life with MPI, from its MPI_Init to its MPI_Finalize: one case a run.
+// MPI 4.0, sections 11.2, 11.3, 11.6, 11.8, 15.3.4.
+//
+//   lives CASE | lives --list
+#include <mpi.h>
+#include <unistd.h>
 
-#include "tests/conformance/lives.h"
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <lanyard/lanyard.h>
 
 namespace lanyard::lives {
 namespace {
 
-// ---- Thread levels
+int mistakes = 0;
 
-void exchange_at(int level) {
-  int provided = -1, main_thread = 0, queried = -1;
-  CHECK_OK(MPI_Init_thread(nullptr, nullptr, level, &provided));
+#define CHECK(condition)                                                                          \
+  do {                                                                                            \
+    if (!(condition)) {                                                                           \
+      ++mistakes;                                                                                 \
+      std::fprintf(stderr, "%s:%d: rank %d: not so: %s\n", __FILE__, __LINE__, rank, #condition); \
+    }                                                                                             \
+  } while (false)
+#define CHECK_OK(call) CHECK((call) == MPI_SUCCESS)
+
+using Cases = std::map<std::string, std::function<void()>>;
+Cases& cases() {
+  static Cases all;
+  return all;
+}
+struct Registered {
+  Registered(const char* name, void (*run)()) { cases()[name] = run; }
+};
+#define CASE(suite, name)                                                         \
+  void suite##_##name();                                                          \
+  const Registered registered_##suite##_##name(#suite "." #name, suite##_##name); \
+  void suite##_##name()
+
+int rank = 0, ranks = 1;
+char** program = nullptr;
+
+void learn_ranks() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+}
+void init() {
+  MPI_Init(nullptr, nullptr);
   learn_ranks();
-  MPI_Query_thread(&queried);
-  MPI_Is_thread_main(&main_thread);
-  CHECK(provided >= level);
-  CHECK(queried == provided);
-  CHECK(main_thread);
-  ring.make();
-  ring.match();
-  ring.verify();
 }
+void finalize() { CHECK_OK(MPI_Finalize()); }
 
-CASE(Threads, Single) {
-  exchange_at(MPI_THREAD_SINGLE);
-  finalize();
+// A pair of requests around a ring, and a queue for them.
+struct Ring {
+  MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  MPI_Request pair[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  int out = 0, in = -1, expected = 0;
+
+  void make(MPI_Comm communicator = MPI_COMM_WORLD, int tag = 1) {
+    int here = 0, size = 1;
+    MPI_Comm_rank(communicator, &here);
+    MPI_Comm_size(communicator, &size);
+    const int left = (here + size - 1) % size;
+    out = 1000 + here;
+    expected = 1000 + left;
+    CHECK_OK(MPIX_Host_stream_create(&stream));
+    CHECK_OK(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream));
+    CHECK_OK(MPI_Recv_init(&in, 1, MPI_INT, left, tag, communicator, &pair[0]));
+    CHECK_OK(MPI_Send_init(&out, 1, MPI_INT, (here + 1) % size, tag, communicator, &pair[1]));
+  }
+  void match() { CHECK_OK(MPIX_Matchall(2, pair, MPI_STATUSES_IGNORE)); }
+  void enqueue() {
+    CHECK_OK(MPIX_Enqueue_startall(queue, 2, pair));
+    CHECK_OK(MPIX_Enqueue_waitall(queue, 2, pair));
+  }
+  void verify() {
+    for (int i = 0; i < 3; ++i) {
+      in = -1;
+      enqueue();
+      CHECK_OK(MPIX_Queue_wait(queue));
+      CHECK(in == expected);
+    }
+  }
+  void free_requests() {
+    for (MPI_Request& request : pair)
+      CHECK_OK(MPI_Request_free(&request));
+  }
+  void free_queue() {
+    CHECK_OK(MPIX_Queue_free(&queue));
+    CHECK_OK(MPIX_Host_stream_free(&stream));
+  }
+};
+Ring ring, ring_two;  // longer than main()
+
+// Runs in MPI_Finalize, before anything of MPI's has gone; the last that was set runs first.
+void at_finalize(void (*what)()) {
+  static std::vector<void (*)()> all;
+  all.push_back(what);
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(
+      MPI_COMM_NULL_COPY_FN,
+      [](MPI_Comm, int, void* value, void*) {
+        reinterpret_cast<void (*)()>(value)();
+        return MPI_SUCCESS;
+      },
+      &keyval, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, reinterpret_cast<void*>(what));
+  MPI_Comm_free_keyval(&keyval);
 }
+int callbacks = 0;
 
-// Other threads may run; none of them calls MPI.
-CASE(Threads, Funneled) {
-  exchange_at(MPI_THREAD_FUNNELED);
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
-    while (!stop.load())
-      std::this_thread::yield();
-  });
-  ring.verify();
-  stop = true;
-  other.join();
-  finalize();
+// What `call` writes to stderr.
+std::string said_by(const std::function<void()>& call) {
+  std::fflush(stderr);
+  const int before = dup(2);
+  FILE* file = std::tmpfile();
+  dup2(fileno(file), 2);
+  call();
+  std::fflush(stderr);
+  dup2(before, 2);
+  close(before);
+  std::string text(static_cast<size_t>(lseek(fileno(file), 0, SEEK_CUR)), '\0');
+  const ssize_t bytes = pread(fileno(file), text.data(), text.size(), 0);
+  std::fclose(file);
+  text.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
+  return text;
+}
+bool refused(int code, int expected_class, const char* words) {
+  int error_class = MPI_SUCCESS, length = 0;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  MPI_Error_class(code, &error_class);
+  MPI_Error_string(code, text, &length);
+  if (error_class == expected_class && std::strstr(text, words) != nullptr)
+    return true;
+  std::fprintf(stderr, "class %d, '%s'\n", error_class, text);
+  return false;
 }
 
 // One thread after the other calls.
 CASE(Threads, Serialized) {
-  exchange_at(MPI_THREAD_SERIALIZED);
+  int provided = -1;
+  CHECK_OK(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+  CHECK(provided >= MPI_THREAD_SERIALIZED);
+  learn_ranks();
+  ring.make();
+  ring.match();
   for (int i = 0; i < 3; ++i)
     std::thread([] { ring.verify(); }).join();
-  finalize();
-}
-
-// Threads with communicators and queues of their own, and the MPI's messages beside.
-CASE(Threads, Multiple) {
-  exchange_at(MPI_THREAD_MULTIPLE);
-  constexpr int kThreads = 3;
-  MPI_Comm communicators[kThreads];
-  Ring rings[kThreads];
-  for (MPI_Comm& communicator : communicators)
-    CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &communicator));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i)
-    threads.emplace_back([&, i] {
-      const MPI_Comm communicator = communicators[i];
-      rings[i].make(communicator);
-      rings[i].match();
-      for (int round = 0; round < 5; ++round) {
-        rings[i].verify();
-        int value = 50 + i, got = -1;
-        CHECK_OK(MPI_Sendrecv(&value, 1, MPI_INT, (rank + 1) % ranks, 1, &got, 1, MPI_INT, (rank + ranks - 1) % ranks,
-                              1, communicator, MPI_STATUS_IGNORE));
-        CHECK(got == 50 + i);
-      }
-      rings[i].free_requests();
-      rings[i].free_queue();
-    });
-  for (std::thread& thread : threads)
-    thread.join();
-  for (MPI_Comm& communicator : communicators)
-    CHECK_OK(MPI_Comm_free(&communicator));
   finalize();
 }
 
@@ -206,6 +281,96 @@ CASE(Sessions, AloneAreRefusedByName) {
   CHECK_OK(MPI_Session_finalize(&session));
 }
 #endif
+
+// ---- MPI_Finalize, and what a program may leave to it
+
+CASE(Finalize, CommunicatorsMayBeLeft) {
+  init();
+  MPI_Comm copy = MPI_COMM_NULL, grandchild = MPI_COMM_NULL;
+  CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
+  CHECK_OK(MPI_Comm_split(copy, 0, rank, &grandchild));
+  ring.make(grandchild);
+  ring.match();
+  ring.verify();
+  finalize();
+}
+
+CASE(Finalize, CallbacksOfSelfComeInAnyOrder) {
+  init();
+  ring.make();
+  ring_two.make(MPI_COMM_WORLD, 2);
+  ring.match();
+  ring_two.match();
+  ring.enqueue();
+  ring_two.enqueue();
+  at_finalize([] {
+    ring_two.free_queue();
+    ++callbacks;
+  });
+  at_finalize([] {
+    CHECK_OK(MPIX_Queue_wait(ring_two.queue));
+    ring_two.free_requests();
+    ring.free_requests();
+    ++callbacks;
+  });
+  at_finalize([] {
+    ring.free_queue();  // before its requests
+    ++callbacks;
+  });
+  finalize();
+  CHECK(callbacks == 3);
+  CHECK(ring.in == ring.expected);
+  CHECK(ring_two.in == ring_two.expected);
+}
+
+// MPI is whole until the last callback: matching and exchanging go on.
+CASE(Finalize, CallbacksOfSelfMayMatchAndExchange) {
+  init();
+  at_finalize([] {
+    ring.make();
+    ring.match();
+    ring.verify();
+    ring.free_requests();
+    ring.free_queue();
+    ++callbacks;
+  });
+  finalize();
+  CHECK(callbacks == 1);
+}
+
+CASE(Finalize, CallsAfterItAreErrors) {
+  init();
+  ring.make();
+  ring.match();
+  ring.verify();
+  ring.free_requests();
+  ring.free_queue();
+  finalize();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  CHECK(finalized);
+  MPI_Request none = MPI_REQUEST_NULL;
+  const std::string text = said_by([&] {
+    CHECK(MPIX_Match(&none, MPI_STATUS_IGNORE) == MPI_ERR_OTHER);
+    CHECK(MPIX_Queue_wait(MPIX_QUEUE_NULL) == MPI_ERR_OTHER);
+    CHECK(MPIX_ERR_QUEUE == MPI_ERR_OTHER);
+  });
+  CHECK(text.find("finalised") != std::string::npos);
+}
+
+CASE(Finalize, CallsBeforeInitAreErrors) {
+  MPI_Request none = MPI_REQUEST_NULL;
+  const std::string text = said_by([&] {
+    CHECK(MPIX_Match(&none, MPI_STATUS_IGNORE) == MPI_ERR_OTHER);
+    CHECK(MPIX_Queue_wait(MPIX_QUEUE_NULL) == MPI_ERR_OTHER);
+  });
+  CHECK(text.find("not initialised") != std::string::npos);
+  init();
+  ring.make();
+  ring.match();
+  ring.verify();
+  finalize();
+}
 
 }  // namespace
 

@@ -1,11 +1,62 @@
-// Requests of MPI's that are not matched: refused by name, and the MPI's to use.
-// MPI 4.0, sections 3.3.1, 3.7, 3.9, 6.12, 6.13, 13.2.
+// The program's other messages and requests: probes see no matching, and what cannot be matched is refused by name and
+// the MPI's to use. MPI 4.0, sections 3.4, 3.6, 3.7, 3.8.1, 3.9, 6.12, 6.13, 13.2.
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "tests/conformance/conformance.h"
 
 namespace lanyard::conformance {
 namespace {
+
+struct Beside : Exchange {};
+
+TEST_F(Beside, IprobeSeesNoMatching) {
+  Requests late;
+  late.send(&out, 1, partner(), 1, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatch(late.at(0), &match)));
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < 20; ++i) {
+    int waiting = 1;
+    ASSERT_TRUE(ok(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &waiting, MPI_STATUS_IGNORE)));
+    EXPECT_FALSE(waiting);
+  }
+  late.receive(&in, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
+  MPI_Barrier(MPI_COMM_WORLD);
+  ASSERT_TRUE(ok(MPIX_Match(late.at(1), MPI_STATUS_IGNORE)));
+  ASSERT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+}
+
+// Its wait on the stream passes only once the receive has been started: nothing of it completes before.
+TEST_F(Beside, ASynchronousSendWaitsForItsReceive) {
+  Requests pair;
+  pair.receive(&in, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
+  pair.send(&out, 1, partner(), 1, MPI_COMM_WORLD, Mode::kSsend, MPI_INT);
+  pair.match();
+  std::atomic<bool> reached{false}, passed{false};
+  ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, pair.at(1))));
+  stream.launch([&] { reached = true; });
+  ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, pair.at(1))));
+  stream.launch([&] { passed = true; });
+  Stream second_stream;
+  Queue second(second_stream);
+  MPI_Barrier(MPI_COMM_WORLD);
+  while (!reached.load())
+    std::this_thread::yield();
+  for (int i = 0; i < 50; ++i) {
+    int flag = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    EXPECT_FALSE(passed.load());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  ASSERT_TRUE(ok(MPIX_Enqueue_start(second, pair.at(0))));
+  ASSERT_TRUE(ok(MPIX_Enqueue_wait(second, pair.at(0))));
+  second.wait();
+  queue.wait();
+  EXPECT_TRUE(passed.load());
+  EXPECT_EQ(in, 1000 + partner());
+}
 
 struct Unmatchable : Exchange {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -18,7 +69,12 @@ struct Unmatchable : Exchange {
     EXPECT_TRUE(fails(MPIX_Matchall(1, &request, MPI_STATUSES_IGNORE), error_class, facts));
     EXPECT_TRUE(fails(MPIX_Imatch(&request, &match), error_class, facts));
     EXPECT_TRUE(fails(MPIX_Imatchall(1, &request, &match), error_class, facts));
+    const Enqueued enqueued(queue);
     EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, &request), MPI_ERR_REQUEST));
+    EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, 1, &request), MPI_ERR_REQUEST));
+    EXPECT_TRUE(fails(MPIX_Enqueue_wait(queue, &request), MPI_ERR_REQUEST));
+    EXPECT_TRUE(fails(MPIX_Enqueue_waitall(queue, 1, &request), MPI_ERR_REQUEST));
+    EXPECT_EQ(Enqueued(queue), enqueued);
     EXPECT_EQ(request, before);
     EXPECT_EQ(match, MPI_REQUEST_NULL);
   }
@@ -56,24 +112,22 @@ TEST_F(Unmatchable, MatchRequestsThemselves) {
   verify_matched(pair);
 }
 
-// MPI 4.0 section 3.3.1: of the two sides' datatypes the basic ones must agree, and nothing else.
-TEST(Datatypes, OfTheTwoSidesNeedTheSameSignatureOnly) {
-  MPI_Datatype gaps = MPI_DATATYPE_NULL;
-  MPI_Type_vector(2, 1, 3, MPI_INT, &gaps);
-  MPI_Type_commit(&gaps);
-  std::array<int, 2> out{rank(), 100 + rank()};
-  std::array<int, 5> in{-1, -1, -1, -1, -1};
-  Stream stream;
-  Queue queue{stream};
-  Requests pair;
-  pair.receive(in.data(), 1, partner(), 1, MPI_COMM_WORLD, gaps);
-  pair.send(out.data(), 2, partner(), 1, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-  MPI_Type_free(&gaps);
-  pair.match();
-  pair.start(queue);
-  pair.wait(queue);
-  queue.wait();
-  EXPECT_EQ(in, (std::array<int, 5>{partner(), -1, -1, 100 + partner(), -1}));
+TEST_F(Unmatchable, BufferedSends) {
+  std::vector<char> room(4096);
+  ASSERT_TRUE(ok(MPI_Buffer_attach(room.data(), static_cast<int>(room.size()))));
+  ASSERT_TRUE(ok(MPI_Bsend_init(&out, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &request)));
+  expect_refused(MPI_ERR_UNSUPPORTED_OPERATION, {"buffered"});
+  int flag = 1;
+  ASSERT_TRUE(ok(MPIX_Is_matched(request, &flag)));
+  EXPECT_FALSE(flag);
+  ASSERT_TRUE(ok(MPI_Start(&request)));
+  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));  // its receive may come later
+  ASSERT_TRUE(ok(MPI_Recv(&in, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
+  EXPECT_EQ(in, 1000 + partner());
+  ASSERT_TRUE(ok(MPI_Request_free(&request)));
+  void* address = nullptr;
+  int size = 0;
+  ASSERT_TRUE(ok(MPI_Buffer_detach(&address, &size)));
 }
 
 #if MPI_VERSION >= 4

@@ -1,5 +1,4 @@
-// Requests and errors: see pass_through.h.
-// MPI 4.0, sections 3.7.3, 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 9.4.
+// Requests and errors: see pass_through.h. MPI 4.0, sections 3.7.3, 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 9.4.
 #include "tests/conformance/pass_through.h"
 
 namespace lanyard::conformance {
