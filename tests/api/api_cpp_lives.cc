@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <stdexcept>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -175,19 +174,6 @@ TEST_F(Lives, AStartWithoutAWaitEndsWithItsRequest) {
   EXPECT_EQ(heard.errors(), 0);
 }
 
-TEST_F(Lives, AnExceptionLeavesNothingUnderWay) {
-  Pair pair(1);
-  const auto fail = [&] {
-    HostStream own_stream;
-    Queue own_queue(own_stream);
-    start(own_queue, pair);
-    const Request receive = std::move(pair.receive), send = std::move(pair.send);
-    throw std::runtime_error("between a start and its wait");
-  };
-  EXPECT_THROW(fail(), std::runtime_error);
-  EXPECT_TRUE(pair.has_arrived());
-}
-
 // The one order that is a mistake: the queue waits for the transfer, but cannot be freed; it stays, and what is its
 // goes on working.
 TEST_F(Lives, AQueueBeforeARequestWhoseStartHasNoWait) {
@@ -205,24 +191,6 @@ TEST_F(Lives, AQueueBeforeARequestWhoseStartHasNoWait) {
   std::error_code code;
   Queue second(own_stream, code);
   EXPECT_EQ(error_class(code), MPIX_ERR_BUSY);
-}
-
-TEST_F(Lives, AQueueThatIsAlreadyThroughIsGivenBack) {
-  Pair pair(1);
-  HostStream own_stream;
-  Queue own_queue(own_stream);
-  start(own_queue, pair);
-  own_queue.wait_all({pair.receive, pair.send});
-  own_queue.free();
-  EXPECT_EQ(own_queue.handle(), MPIX_QUEUE_NULL);
-  EXPECT_TRUE(pair.has_arrived());
-  own_queue = Queue(own_stream);
-  own_queue.start(pair.receive);
-  pair.out.assign(pair.out.size(), 4);
-  own_queue.start(pair.send);
-  own_queue.wait_all({pair.receive, pair.send});
-  own_queue.synchronize();
-  EXPECT_EQ(pair.in, std::vector<int>(pair.in.size(), 4));
 }
 
 // ---- After MPI_Finalize

@@ -56,6 +56,8 @@ class Cycles : public ::testing::Test {
     const bool imatch = number % 2 == 1;
     const int count = gaps ? 1 : static_cast<int>(kInts);
     const MPI_Datatype type = gaps ? gaps_ : MPI_INT;
+    if (number % 16 == 5)
+      fail_to_match();
     std::fill(out_.begin(), out_.end(), number);
     for (int i = 0; i < kPairs; ++i)
       requests.receive(message(in_, i), count, number % 8 == 1 ? MPI_ANY_SOURCE : peer, i, MPI_COMM_WORLD, type);
@@ -68,6 +70,8 @@ class Cycles : public ::testing::Test {
     } else {
       requests.match();
     }
+    if (number % 16 == 6)
+      return;  // never started
     for (int start = 0; start < kStarts; ++start) {
       std::fill(in_.begin(), in_.end(), -1);
       ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, kPairs, requests.data())));
@@ -80,6 +84,12 @@ class Cycles : public ::testing::Test {
       ASSERT_EQ(static_cast<size_t>(arrived), kPairs * (gaps ? kInts - 1 : kInts));
     }
     requests.free();
+  }
+  void fail_to_match() {
+    Requests pair;
+    pair.receive(in_.data(), 1, rank(), 0, MPI_COMM_WORLD, MPI_INT);
+    pair.send(out_.data(), 2, rank(), 0, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
+    ASSERT_TRUE(fails(MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE), MPI_ERR_IN_STATUS, {"8", "4"}));
   }
   void run(int requests) {
     for (int made = 0; made < requests; made += 2 * kPairs)

@@ -1,12 +1,57 @@
-// Datatypes with gaps, by hand: on one side and on both, of all shapes, in messages of other lengths.
-#include <cstddef>
+// Datatypes with gaps, by hand: on either side, at addresses, in messages of other lengths; when the stream packs and
+// unpacks, and what is refused meanwhile. Other shapes: api_datatypes_random.cc.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
 
-#include "tests/api/api_datatypes.h"
+#include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
 namespace {
 
-// ---- Sides and shapes
+constexpr int kTag = 11;
+
+class Type {
+ public:
+  template <typename Make>
+  explicit Type(Make make) {
+    make(&type_);
+    MPI_Type_commit(&type_);
+  }
+  ~Type() { MPI_Type_free(&type_); }
+  Type(const Type&) = delete;
+  Type& operator=(const Type&) = delete;
+  operator MPI_Datatype() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+// Every third int, ten of them.
+struct Thirds : Type {
+  Thirds() : Type([](MPI_Datatype* type) { MPI_Type_vector(10, 1, 3, MPI_INT, type); }) {}
+};
+
+struct Gaps : ::testing::Test {
+  Stream stream;
+  Queue queue{stream};
+  Thirds thirds;
+  std::array<int, 32> out{}, in{};
+  Requests requests;
+
+  void SetUp() override {
+    std::iota(out.begin(), out.end(), 100);
+    in.fill(-1);
+  }
+  void exchange() {
+    requests.match();
+    requests.start(queue);
+    requests.wait(queue);
+    queue.wait();
+  }
+};
 
 TEST_F(Gaps, OnTheSendersSide) {
   requests.send(out.data(), 1, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
@@ -22,57 +67,6 @@ TEST_F(Gaps, OnTheReceiversSideStayAsTheyWere) {
   exchange();
   for (size_t i = 0; i < in.size(); ++i)
     EXPECT_EQ(in[i], i % 3 == 0 && i < 30 ? 100 + static_cast<int>(i) / 3 : -1) << i;
-}
-
-TEST_F(Gaps, OfTwoKinds) {
-  const std::array<int, 3> lengths{2, 5, 3}, places{20, 0, 10};
-  const Type blocks([&](MPI_Datatype* type) { MPI_Type_indexed(3, lengths.data(), places.data(), MPI_INT, type); });
-  requests.send(out.data(), 1, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
-  requests.receive(in.data(), 1, partner(), kTag, MPI_COMM_WORLD, blocks);
-  exchange();
-  std::array<int, 32> expected;
-  expected.fill(-1);
-  int value = 100;
-  for (size_t block = 0; block < 3; ++block)
-    for (int i = 0; i < lengths[block]; ++i, value += 3)
-      expected[static_cast<size_t>(places[block] + i)] = value;
-  EXPECT_EQ(in, expected);
-}
-
-// The extent of a column is one element, so three of them begin side by side.
-TEST_F(Gaps, SeveralColumnsArriveOneAfterAnother) {
-  constexpr int kRows = 4, kRowLength = 8, kColumns = 3;
-  const Type strided([](MPI_Datatype* type) { MPI_Type_vector(kRows, 1, kRowLength, MPI_INT, type); });
-  const Type column([&](MPI_Datatype* type) { MPI_Type_create_resized(strided, 0, sizeof(int), type); });
-  requests.send(out.data(), kColumns, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, column);
-  requests.receive(in.data(), kRows * kColumns, partner(), kTag, MPI_COMM_WORLD, MPI_INT);
-  exchange();
-  for (int i = 0; i < kRows * kColumns; ++i)
-    EXPECT_EQ(in[static_cast<size_t>(i)], 100 + i % kRows * kRowLength + i / kRows) << i;
-}
-
-TEST_F(Gaps, StructuresWithPadding) {
-  struct Particle {
-    char kind;
-    double place[2];
-    int charge;
-  };
-  const std::array<int, 3> lengths{1, 2, 1};
-  const std::array<MPI_Aint, 3> places{offsetof(Particle, kind), offsetof(Particle, place), offsetof(Particle, charge)};
-  const std::array<MPI_Datatype, 3> types{MPI_CHAR, MPI_DOUBLE, MPI_INT};
-  const Type members(
-      [&](MPI_Datatype* type) { MPI_Type_create_struct(3, lengths.data(), places.data(), types.data(), type); });
-  const Type particle([&](MPI_Datatype* type) { MPI_Type_create_resized(members, 0, sizeof(Particle), type); });
-  std::vector<Particle> sent(1000), received(1000);
-  for (int i = 0; i < 1000; ++i)
-    sent[static_cast<size_t>(i)] = {static_cast<char>(i % 100), {0.5 * i, -i + 0.25}, 7 * i};
-  requests.send(sent.data(), 1000, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, particle);
-  requests.receive(received.data(), 1000, partner(), kTag, MPI_COMM_WORLD, particle);
-  exchange();
-  for (size_t i = 0; i < sent.size(); ++i)
-    EXPECT_TRUE(received[i].kind == sent[i].kind && received[i].place[0] == sent[i].place[0] &&
-                received[i].place[1] == sent[i].place[1] && received[i].charge == sent[i].charge)
-        << i;
 }
 
 // Rows of an array are one run of memory, wherever they begin: nothing is packed for them, and with kernels too.
@@ -117,16 +111,6 @@ TEST_F(Gaps, FromMpiBottom) {
   EXPECT_EQ(in, expected);
 }
 
-TEST_F(Gaps, ABufferInTheMiddleOfItsElements) {
-  const std::array<int, 2> places{-5, 4};
-  const Type around([&](MPI_Datatype* type) { MPI_Type_create_indexed_block(2, 1, places.data(), MPI_INT, type); });
-  requests.send(&out[16], 1, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, around);
-  requests.receive(&in[16], 1, partner(), kTag, MPI_COMM_WORLD, around);
-  exchange();
-  for (size_t i = 0; i < in.size(); ++i)
-    EXPECT_EQ(in[i], i == 11 || i == 20 ? 100 + static_cast<int>(i) : -1) << i;
-}
-
 // Five ints come for a receive of ten, in the receive's own counts.
 TEST_F(Gaps, ShorterMessagesEndWhereTheyEnd) {
   const Type pair([](MPI_Datatype* type) { MPI_Type_vector(2, 1, 2, MPI_INT, type); });
@@ -152,21 +136,13 @@ TEST_F(Gaps, ShorterMessagesEndWhereTheyEnd) {
   EXPECT_EQ(in, expected);
 }
 
-TEST_F(Gaps, LongerMessagesAreTruncatedAndChangeNothing) {
-  requests.receive(in.data(), 9, partner(), kTag, MPI_COMM_WORLD, MPI_INT);
-  requests.send(out.data(), 1, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
-  std::array<MPI_Status, 2> statuses;
-  EXPECT_TRUE(fails(MPIX_Matchall(2, requests.data(), statuses.data()), MPI_ERR_IN_STATUS, {}));
-  EXPECT_TRUE(fails(statuses[1].MPI_ERROR, MPI_ERR_TRUNCATE, {"40 bytes"}));
-  Requests longer;
-  longer.receive(in.data(), 10, partner(), kTag, MPI_COMM_WORLD, MPI_INT);
-  std::array<MPI_Request, 2> pair{longer[0], requests[1]};
-  EXPECT_TRUE(ok(MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE)));
-  EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, 2, pair.data())));
-  EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, 2, pair.data())));
-  queue.wait();
-  EXPECT_EQ(in[9], 127);
-  EXPECT_EQ(in[10], -1);
+TEST_F(Gaps, OfNothingAndOfNobody) {
+  requests.receive(in.data(), 0, partner(), kTag, MPI_COMM_WORLD, thirds);
+  requests.send(out.data(), 0, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
+  requests.receive(in.data(), 1, MPI_PROC_NULL, kTag, MPI_COMM_WORLD, thirds);
+  requests.send(out.data(), 1, MPI_PROC_NULL, kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
+  exchange();
+  EXPECT_EQ(in[0], -1);
 }
 
 #if MPI_VERSION >= 4
@@ -202,6 +178,118 @@ TEST_F(Gaps, ByLargeCounts) {
     EXPECT_TRUE(ok(MPI_Request_free(&request)));
 }
 #endif
+
+// ---- Lives
+
+struct DatatypeLives : Gaps {
+  std::atomic<bool> go{false};
+
+  void hold() {
+    stream.launch([this] {
+      while (!go.load())
+        std::this_thread::yield();
+    });
+  }
+  // Until the call is refused with this fact; what else it says is for a moment only.
+  template <typename Call>
+  static ::testing::AssertionResult comes_to_say(Call call, const std::string& fact) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < deadline) {
+      const int code = call();
+      if (code == MPI_SUCCESS)
+        return ::testing::AssertionFailure() << "no error";
+      if (error_text(code).find(fact) != std::string::npos)
+        return ::testing::AssertionSuccess();
+    }
+    return ::testing::AssertionFailure() << "it never says " << fact;
+  }
+};
+
+// The message has come, and the stream has still to unpack it.
+TEST_F(DatatypeLives, AReceiveIsNotFreedBeforeItIsUnpacked) {
+  requests.send(out.data(), 10, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
+  requests.receive(in.data(), 1, rank(), kTag, MPI_COMM_WORLD, thirds);
+  requests.match();
+  requests.start(queue);
+  hold();
+  requests.wait(queue);
+  EXPECT_TRUE(comes_to_say([&] { return MPI_Request_free(requests.at(1)); }, "unpacks"));
+  Stream another_stream;
+  Queue another(another_stream);
+  EXPECT_TRUE(fails(MPIX_Enqueue_start(another, requests.at(1)), MPI_ERR_REQUEST, {"another queue"}));
+  EXPECT_EQ(in[0], -1);
+  go.store(true);
+  queue.wait();
+  EXPECT_EQ(in[27], 109);
+  // Now it may be started there.
+  requests.start(another);
+  requests.wait(another);
+  another.wait();
+}
+
+// Packed is what the buffer holds when the stream comes to the start.
+TEST_F(DatatypeLives, IsPackedWhenTheStreamComesToIt) {
+  requests.send(out.data(), 1, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
+  requests.receive(in.data(), 10, rank(), kTag, MPI_COMM_WORLD, MPI_INT);
+  requests.match();
+  hold();
+  requests.start(queue);
+  requests.wait(queue);
+  stream.launch([&] { out[0] = 7; });
+  requests.start(queue);
+  requests.wait(queue);
+  out[0] = 5;
+  out[27] = 6;
+  go.store(true);
+  queue.wait();
+  EXPECT_EQ(in[0], 7);
+  EXPECT_EQ(in[9], 6);
+}
+
+// A refused call packs nothing: the packed memory is still being sent.
+TEST_F(DatatypeLives, ARefusedStartPacksNothing) {
+  requests.send(out.data(), 1, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
+  requests.receive(in.data(), 10, rank(), kTag, MPI_COMM_WORLD, MPI_INT);
+  requests.match();
+  EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, requests.at(0))));
+  stream.synchronize();
+  out[0] = 5;
+  const Enqueued before(queue);
+  EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, 2, requests.data()), MPI_ERR_REQUEST, {"previous start"}));
+  EXPECT_EQ(Enqueued(queue), before);
+  stream.synchronize();
+  EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, requests.at(1))));
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_EQ(in[0], 100);
+}
+
+TEST_F(DatatypeLives, PackingIsNoTrigger) {
+  Thirds other;
+  requests.send(out.data(), 1, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
+  requests.receive(in.data(), 1, rank(), kTag, MPI_COMM_WORLD, other);
+  requests.match();
+  const uint64_t before = queue.figure("triggers");
+  requests.start(queue);
+  EXPECT_EQ(queue.figure("triggers"), before + 2);
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_EQ(queue.figure("triggers"), before + 2);
+}
+
+TEST_F(DatatypeLives, KernelsCannotStartThem) {
+  requests.send(out.data(), 1, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
+  requests.receive(in.data(), 10, rank(), kTag, MPI_COMM_WORLD, MPI_INT);
+  requests.match();
+  MPIX_Device_requests* set = nullptr;
+  EXPECT_TRUE(fails(MPIX_Device_requests_create(queue, 2, requests.data(), &set), MPI_ERR_UNSUPPORTED_OPERATION,
+                    {"gaps", "kernel of your own"}));
+  EXPECT_EQ(set, nullptr);
+  requests.start(queue);
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_EQ(in[9], 127);
+}
 
 }  // namespace
 }  // namespace lanyard::api_test

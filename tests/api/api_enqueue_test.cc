@@ -124,9 +124,8 @@ TEST_F(Enqueuing, OthersMayTakeTheHandlesOfThoseThatWereFreed) {
   EXPECT_EQ(failures, 0);
 }
 
-// The card and the stream may have to be woken when nothing was enqueued for long (gpu/stream.h
-// S3): so each measurement comes right after another round, and does not count if it took long
-// itself.
+// The card and the stream may have to be woken when nothing was enqueued for long (gpu/stream.h S3): so each
+// measurement comes right after another round, and does not count if it took long itself.
 TEST_F(Enqueuing, MakesNoSystemCall) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kLong = std::chrono::milliseconds(50);

@@ -1,5 +1,4 @@
-// Exchanges through the API: hints, what is in force, and transfers of requests that start and complete together. Those
-// with two sets: api_exchange_sets.cc.
+// Exchanges through the API, with one set and with two: hints, what is in force, whose turn it is, and transfers.
 #include <array>
 #include <string>
 #include <vector>
@@ -11,8 +10,6 @@ namespace lanyard::api_test {
 namespace {
 
 struct Exchanges : Misuse {};
-
-// ---- Hints
 
 TEST_F(Exchanges, WhatIsInForceIsSaid) {
   Requests pair;
@@ -110,8 +107,6 @@ TEST_F(Exchanges, NoHintWhileTheMatchIsUnderWay) {
   verify_pair(pair);
 }
 
-// ---- Calls
-
 TEST_F(Exchanges, PartOfOneIsRefused) {
   Requests pair;
   add_pair(pair);
@@ -144,76 +139,213 @@ TEST_F(Exchanges, TheFirstThatIsFreedEndsIt) {
   refused([&] { return MPIX_Enqueue_startall(queue, 2, pair.data()); }, MPI_ERR_REQUEST, {"has lost a member"});
 }
 
+// ---- Two sets
+
+constexpr const char* kSet = "lanyard_exchange_set";
+constexpr const char* kWhy = "lanyard_exchange_set_why";
+
+void hint_set(Requests& requests, int first, int count, const char* set) {
+  for (int i = first; i < first + count; ++i)
+    EXPECT_TRUE(ok(hint(*requests.at(i), set, kSet)));
+}
+
+struct TwoSets : Misuse {
+  // Two pairs to oneself: requests 0 and 1 are set 0, 2 and 3 set 1.
+  void add_sets(Requests& requests) {
+    add_pair(requests, 3);
+    requests.receive(second_in.data(), second_in.count(), rank(), 4);
+    requests.send(out.data(), out.count(), rank(), 4);
+    hint_all(requests, "halo");
+    hint_set(requests, 0, 2, "0");
+    hint_set(requests, 2, 2, "1");
+  }
+  int start_set(Requests& requests, int set) { return MPIX_Enqueue_startall(queue, 2, requests.at(2 * set)); }
+  int wait_set(Requests& requests, int set) { return MPIX_Enqueue_waitall(queue, 2, requests.at(2 * set)); }
+  void verify_sets(Requests& requests, int first_set, int iterations) {
+    for (int i = 0; i < iterations; ++i) {
+      const int set = (first_set + i) % 2;
+      Buffer& received = set == 0 ? in : second_in;
+      out.fill(seed_of(rank(), rank(), i));
+      received.poison();
+      EXPECT_TRUE(ok(start_set(requests, set)));
+      EXPECT_TRUE(ok(wait_set(requests, set)));
+      queue.wait();
+      EXPECT_EQ(received.mistakes(seed_of(rank(), rank(), i)), 0u) << "iteration " << i;
+    }
+  }
+  Buffer second_in{40};
+};
+
+TEST_F(TwoSets, WhatIsInForceIsSaid) {
+  Requests requests;
+  add_sets(requests);
+  EXPECT_EQ(facts_of(*requests.at(0))[kSet], "none");
+  EXPECT_EQ(facts_of(*requests.at(0))[kWhy], "the request has not been given to a matching function");
+  requests.match();
+  for (int i = 0; i < 4; ++i) {
+    Facts facts = facts_of(*requests.at(i));
+    EXPECT_EQ(facts["lanyard_exchange"], "halo");
+    EXPECT_EQ(facts[kSet], i < 2 ? "0" : "1");
+    EXPECT_EQ(facts.count(kWhy), 0u) << facts[kWhy];
+    EXPECT_EQ(facts["lanyard_entries"], i % 2 == 1 && flags(queue) ? "2" : "1")
+        << "the flush and the done word; a write, and its flag";
+  }
+  verify_sets(requests, 0, 6);
+}
+
+TEST_F(TwoSets, HintsThatAreRefusedChangeNothing) {
+  Requests requests;
+  add_sets(requests);
+  for (const char* value : {"2", "first", "01", "-1"})
+    refused([&] { return hint(*requests.at(0), value, kSet); }, MPI_ERR_INFO_VALUE, {"0, 1 or none", value});
+  {
+    MPI_Info both = MPI_INFO_NULL;
+    MPI_Info_create(&both);
+    MPI_Info_set(both, "lanyard_exchange", "other");
+    MPI_Info_set(both, kSet, "2");
+    refused([&] { return MPIX_Request_set_info(*requests.at(0), both); }, MPI_ERR_INFO_VALUE);
+    MPI_Info_free(&both);
+  }
+  requests.match();
+  const Facts before = facts_of(*requests.at(0));
+  refused([&] { return hint(*requests.at(0), "1", kSet); }, MPI_ERR_REQUEST, {"is matched already", myself()});
+  refused([&] { return hint(*requests.at(0), "none", kSet); }, MPI_ERR_REQUEST);
+  EXPECT_EQ(facts_of(*requests.at(0)), before);
+  verify_sets(requests, 0, 4);
+}
+
+TEST_F(TwoSets, ASetWithoutAnExchangeIsNone) {
+  Requests requests;
+  add_pair(requests);
+  hint_set(requests, 0, 2, "0");
+  requests.match();
+  EXPECT_EQ(facts_of(*requests.at(0))[kSet], "none");
+  EXPECT_EQ(facts_of(*requests.at(0))[kWhy], "the request has no lanyard_exchange");
+  verify_pair(requests);
+}
+
+// Both must be given to one matching call: these are two exchanges, of one set each.
+TEST_F(TwoSets, SetsThatAreMatchedByTwoCallsAreTwoExchanges) {
+  Requests requests;
+  add_sets(requests);
+  EXPECT_TRUE(ok(MPIX_Matchall(2, requests.at(0), MPI_STATUSES_IGNORE)));
+  EXPECT_TRUE(ok(MPIX_Matchall(2, requests.at(2), MPI_STATUSES_IGNORE)));
+  EXPECT_EQ(facts_of(*requests.at(3))["lanyard_exchange"], "halo");
+  EXPECT_EQ(facts_of(*requests.at(3))[kSet], "none");
+  EXPECT_EQ(facts_of(*requests.at(3))[kWhy], "no request of the other set was given to the same matching function");
+  verify_sets(requests, 1, 1);
+  verify_sets(requests, 1, 3);
+}
+
+TEST_F(TwoSets, StartsGoToThemInTurn) {
+  Requests requests;
+  add_sets(requests);
+  requests.match();
+  refused([&] { return start_set(requests, 1); }, MPI_ERR_REQUEST,
+          {"exchange \"halo\", set 1 (1 sends, 1 receives)", "it is the other set's turn"});
+  refused([&] { return MPIX_Enqueue_startall(queue, 4, requests.data()); }, MPI_ERR_REQUEST, {"turn"});
+  EXPECT_TRUE(ok(start_set(requests, 0)));
+  queue.wait();
+  refused([&] { return start_set(requests, 1); }, MPI_ERR_REQUEST, {"the other set's last start was not enqueued"});
+  EXPECT_TRUE(ok(wait_set(requests, 0)));
+  queue.wait();
+  refused([&] { return start_set(requests, 0); }, MPI_ERR_REQUEST, {"it is the other set's turn"});
+  verify_sets(requests, 1, 5);
+}
+
 // ---- Transfers
 
-// Every rank with every rank, itself included, in one exchange each, or as single requests on the odd ranks.
+// Every rank with every rank, itself included; as an exchange where this rank hints.
 struct Halo {
-  Halo(Stream& stream, Queue& queue, bool merged) : stream(stream), queue(queue) {
-    for (int peer = 0; peer < ranks(); ++peer) {
-      in.emplace_back(40 + 3 * peer);
+  struct Set {
+    std::vector<Buffer> in;
+    int first = 0;  // request
+  };
+  Halo(Misuse& test, size_t set_count, bool hints) : stream(test.stream), queue(test.queue), sets(set_count) {
+    for (int peer = 0; peer < ranks(); ++peer)
       out.emplace_back(40 + 3 * rank());
+    for (Set& set : sets) {
+      const int tag = &set == &sets[0] ? 5 : 6;
+      set.first = requests.count();
+      for (int peer = 0; peer < ranks(); ++peer)
+        set.in.emplace_back(40 + 3 * peer);
+      for (int peer = 0; peer < ranks(); ++peer) {
+        requests.receive(set.in[peer].data(), set.in[peer].count(), peer, tag);
+        requests.send(out[peer].data(), out[peer].count(), peer, tag);
+      }
+      if (hints && set_count == 2)
+        hint_set(requests, set.first, count(), tag == 5 ? "0" : "1");
     }
-    for (int peer = 0; peer < ranks(); ++peer) {
-      requests.receive(in[peer].data(), in[peer].count(), peer, 5);
-      requests.send(out[peer].data(), out[peer].count(), peer, 5);
-    }
-    if (merged)
+    if (hints)
       hint_all(requests, "halo");
     requests.match();
   }
-  void run(int first, int iterations) {
-    for (int i = first; i < first + iterations; ++i) {
+  int count() const { return 2 * ranks(); }
+  // The host does not wait between.
+  void run(int iterations) {
+    for (int i = 0; i < iterations; ++i) {
+      Set& set = sets[static_cast<size_t>(i) % sets.size()];
       stream.launch([this, i] {
         for (int peer = 0; peer < ranks(); ++peer)
           out[peer].fill(seed_of(rank(), peer, i));
       });
-      requests.start(queue);
-      requests.wait(queue);
-      stream.launch([this, i] {
+      EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, count(), requests.at(set.first))));
+      EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, count(), requests.at(set.first))));
+      stream.launch([this, &set, i] {
         for (int peer = 0; peer < ranks(); ++peer) {
-          mistakes += in[peer].mistakes(seed_of(peer, rank(), i));
-          in[peer].poison();
+          mistakes += set.in[peer].mistakes(seed_of(peer, rank(), i));
+          set.in[peer].poison();
         }
       });
     }
     queue.wait();
     EXPECT_EQ(mistakes, 0u);
   }
+  // With what a start takes of the card.
+  void run(int iterations, uint64_t entries) {
+    const Enqueued before(queue);
+    run(iterations);
+    EXPECT_EQ(Enqueued(queue).entries_posted - before.entries_posted, iterations * entries);
+    EXPECT_EQ(Enqueued(queue).triggers - before.triggers, static_cast<uint64_t>(iterations));
+  }
+  std::string set_of_send_to(int peer, const char* key = kSet) {
+    return facts_of(*requests.at(sets[1].first + 2 * peer + 1))[key];
+  }
   Stream& stream;
   Queue& queue;
-  std::vector<Buffer> in, out;
+  std::vector<Buffer> out;
+  std::vector<Set> sets;
   Requests requests;
   size_t mistakes = 0;
 };
 
 TEST_F(Exchanges, AllWithAll) {
-  Halo halo(stream, queue, true);
-  const uint64_t before = queue.figure("entries_posted");
-  const uint64_t triggers = queue.figure("triggers");
-  halo.run(0, 50);
-  const auto peers = static_cast<uint64_t>(ranks());
-  EXPECT_EQ(queue.figure("entries_posted") - before, 50 * ((flags(queue) ? 3 : 2) * peers + 1));
-  EXPECT_EQ(queue.figure("triggers") - triggers, 50u);
+  Halo halo(*this, 1, true);
+  halo.run(50, (flags(queue) ? 3u : 2u) * static_cast<uint64_t>(ranks()) + 1);
 }
 
 TEST_F(Exchanges, OneSideAlone) {
-  Halo halo(stream, queue, rank() % 2 == 0);
-  halo.run(0, 50);
+  Halo halo(*this, 1, rank() % 2 == 0);
+  halo.run(50);
 }
 
-TEST_F(Exchanges, OnOneQueueAfterAnother) {
-  Stream second_stream;
-  Queue second(second_stream);
-  Halo halo(stream, queue, true);
-  for (int turn = 0; turn < 6; ++turn) {
-    Halo* at = &halo;
-    for (int i = 0; i < ranks(); ++i)
-      at->out[i].fill(seed_of(rank(), i, turn));
-    halo.requests.start(turn % 2 == 0 ? queue : second);
-    halo.requests.wait(turn % 2 == 0 ? queue : second);
-    (turn % 2 == 0 ? queue : second).wait();
-    for (int peer = 0; peer < ranks(); ++peer)
-      EXPECT_EQ(at->in[peer].mistakes(seed_of(peer, rank(), turn)), 0u);
+TEST_F(TwoSets, AllWithAll) {
+  Halo halo(*this, 2, true);
+  halo.run(200, (flags(queue) ? 2u : 1u) * static_cast<uint64_t>(ranks()) + 1);
+  EXPECT_EQ(halo.set_of_send_to(ranks() - 1), "1");
+}
+
+// The hint of one side is ignored, with each of those that did not give it.
+TEST_F(TwoSets, OneSideAlone) {
+  const bool hints = rank() % 2 == 0;
+  Halo halo(*this, 2, hints);
+  halo.run(100);
+  if (!hints)
+    return;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    EXPECT_EQ(halo.set_of_send_to(peer), "1") << "with itself it has two sets";
+    EXPECT_EQ(halo.set_of_send_to(peer, kWhy),
+              peer % 2 == 0 ? "" : "rank " + std::to_string(peer) + " has no exchange with two sets there");
   }
 }
 

@@ -76,8 +76,7 @@ int die_of(int mistake) {
   return 0;
 }
 
-// Runs this program as a job of one process, outside the launcher's. Returns all that it prints,
-// and its wait status.
+// Runs this program as a job of one process, outside the launcher's. Returns all that it prints, and its wait status.
 std::string run_child(int mistake, int* status) {
   std::array<char, 4096> self{};
   if (readlink("/proc/self/exe", self.data(), self.size() - 1) < 0)

@@ -1,5 +1,5 @@
-// Matches that fail among requests that do not, at every place of an array: each call that completes several requests
-// tells which, why, and the error handler of the right communicator.
+// Matches that fail: both sides hear it, and both requests stay usable. Among others, at every place of an array, each
+// call that completes several requests tells which, why, and the error handler of the right communicator.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -8,6 +8,53 @@
 
 namespace lanyard::api_test {
 namespace {
+
+struct Truncation : ::testing::Test {
+  Stream stream;
+  Queue queue{stream};
+  Buffer shorter{100}, longer{200};
+
+  void SetUp() override {
+    if (partner() == rank())
+      GTEST_SKIP() << "needs an even number of ranks";
+    shorter.poison();
+    longer.poison();
+  }
+  bool sends() const { return rank() % 2 == 0; }
+};
+
+TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
+  // The sender has a long and a short message, the receiver a short and a long buffer.
+  Requests requests;
+  if (sends()) {
+    requests.send(longer.data(), longer.count(), partner(), 1);
+    requests.send(shorter.data(), shorter.count(), partner(), 1);
+  } else {
+    requests.receive(shorter.data(), shorter.count(), partner(), 1);
+    requests.receive(longer.data(), longer.count(), partner(), 1);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE, {"200", "100"}));
+    int flag = -1;
+    ASSERT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
+    EXPECT_EQ(flag, 0);
+    EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST, {"not matched"}));
+  }
+  // Each of the two with a fitting partner.
+  ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 0 : 1), MPI_STATUS_IGNORE)));
+  ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 1 : 0), MPI_STATUS_IGNORE)));
+  if (sends()) {
+    longer.fill(1);
+    shorter.fill(2);
+  }
+  requests.start(queue);
+  requests.wait(queue);
+  queue.wait();
+  EXPECT_EQ(longer.mistakes(1), 0u);
+  EXPECT_EQ(shorter.mistakes(2), 0u);
+}
+
+// ---- Among requests that do not fail
 
 // How often each handler was called, and with which code last.
 struct Heard {
@@ -126,8 +173,13 @@ struct FailedMatches : ::testing::TestWithParam<int> {
   int calls_so_far_ = 0;
 };
 
-TEST_P(FailedMatches, Waitall) {
-  const int code = MPI_Waitall(kCount, all.data(), statuses.data());
+// MPI_Wait* and MPI_Test* in turn.
+TEST_P(FailedMatches, All) {
+  int flag = 0, code = MPI_SUCCESS;
+  while (GetParam() % 2 == 1 && !flag && code == MPI_SUCCESS)
+    code = MPI_Testall(kCount, all.data(), &flag, statuses.data());
+  if (GetParam() % 2 == 0)
+    code = MPI_Waitall(kCount, all.data(), statuses.data());
   expect_several(code, {0, 1, 2, 3, 4});
 }
 
@@ -137,45 +189,23 @@ TEST_P(FailedMatches, WaitallWithoutStatuses) {
   EXPECT_EQ(calls(), 1);
 }
 
-TEST_P(FailedMatches, Testall) {
-  int flag = 0, code = MPI_SUCCESS;
-  while (!flag && code == MPI_SUCCESS)
-    code = MPI_Testall(kCount, all.data(), &flag, statuses.data());
-  expect_several(code, {0, 1, 2, 3, 4});
-}
-
-TEST_P(FailedMatches, Waitsome) {
+TEST_P(FailedMatches, Some) {
+  const auto some = GetParam() % 2 == 0 ? MPI_Waitsome : MPI_Testsome;
   for (int total = 0, count = 0; total < kCount; total += count) {
     std::array<int, kCount> indices;
-    const int code = MPI_Waitsome(kCount, all.data(), &count, indices.data(), statuses.data());
-    ASSERT_GT(count, 0);
-    expect_several(code, {indices.begin(), indices.begin() + count});
-  }
-}
-
-TEST_P(FailedMatches, Testsome) {
-  for (int total = 0, count = 0; total < kCount; total += count) {
-    std::array<int, kCount> indices;
-    const int code = MPI_Testsome(kCount, all.data(), &count, indices.data(), statuses.data());
+    const int code = some(kCount, all.data(), &count, indices.data(), statuses.data());
     ASSERT_GE(count, 0);
     expect_several(code, {indices.begin(), indices.begin() + count});
   }
 }
 
-TEST_P(FailedMatches, Waitany) {
-  for (int i = 0; i < kCount; ++i) {
-    int index = -1;
-    const int code = MPI_Waitany(kCount, all.data(), &index, &statuses[0]);
-    ASSERT_TRUE(index >= 0 && index < kCount);
-    expect_one(code, index);
-  }
-}
-
-TEST_P(FailedMatches, Testany) {
+TEST_P(FailedMatches, Any) {
   for (int i = 0; i < kCount; ++i) {
     int index = -1, flag = 0, code = MPI_SUCCESS;
-    while (!flag && code == MPI_SUCCESS)
+    while (GetParam() % 2 == 1 && !flag && code == MPI_SUCCESS)
       code = MPI_Testany(kCount, all.data(), &index, &flag, &statuses[0]);
+    if (GetParam() % 2 == 0)
+      code = MPI_Waitany(kCount, all.data(), &index, &statuses[0]);
     ASSERT_TRUE(index >= 0 && index < kCount);
     expect_one(code, index);
   }
@@ -183,8 +213,12 @@ TEST_P(FailedMatches, Testany) {
 
 TEST_P(FailedMatches, OneByOne) {
   for (int i = 0; i < kCount; ++i) {
-    // A receive from oneself is complete once the send is posted, which it is.
-    const int code = MPI_Wait(&all[static_cast<size_t>(i)], MPI_STATUS_IGNORE);
+    MPI_Request& request = all[static_cast<size_t>(i)];
+    int flag = 0, code = MPI_SUCCESS;
+    while (GetParam() % 2 == 1 && !flag && code == MPI_SUCCESS)
+      code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    if (request != MPI_REQUEST_NULL)
+      code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     expect_one(code, i);
   }
 }
@@ -228,7 +262,7 @@ TEST(FailedMatch, BesideAFailedReceive) {
     }
 }
 
-// MPIX_Matchall on requests of several communicators, the failing pair at each place.
+// Requests of several communicators, the failing pairs at each place: by MPIX_Matchall, and by one match request.
 struct MatchallOverCommunicators : FailedMatches {
   void SetUp() override {
     FailedMatches::SetUp();
@@ -238,52 +272,41 @@ struct MatchallOverCommunicators : FailedMatches {
 };
 
 TEST_P(MatchallOverCommunicators, TellsTheFirstThatFailed) {
-  // Three pairs, of which two fail; `GetParam()` turns them.
   const std::array<Kind, 3> pairs{kFirst, kMatched, kSecond};
-  std::array<Kind, 3> order;
-  Requests made;
-  for (size_t i = 0; i < 3; ++i) {
-    order[i] = pairs[(i + static_cast<size_t>(GetParam())) % 3];
-    const MPI_Comm communicator = order[i] == kFirst ? first : order[i] == kSecond ? second : MPI_COMM_SELF;
-    const int bytes = order[i] == kFirst ? 20 : order[i] == kSecond ? 30 : 10;
-    made.receive(memory.data(), 10, 0, 2, communicator);
-    made.send(memory.data(), bytes, 0, 2, communicator);
+  for (const bool by_match_request : {false, true}) {
+    heard_first = heard_second = heard_world = {};
+    std::array<Kind, 3> order;
+    Requests made;
+    for (size_t i = 0; i < 3; ++i) {
+      order[i] = pairs[(i + static_cast<size_t>(GetParam())) % 3];
+      const MPI_Comm communicator = order[i] == kFirst ? first : order[i] == kSecond ? second : MPI_COMM_SELF;
+      made.receive(memory.data(), 10, 0, 2, communicator);
+      made.send(memory.data(), order[i] == kFirst ? 20 : order[i] == kSecond ? 30 : 10, 0, 2, communicator);
+    }
+    const Kind told = order[0] == kMatched ? order[1] : order[0];
+    int code = MPI_SUCCESS;
+    if (by_match_request) {
+      MPI_Request match = MPI_REQUEST_NULL;
+      ASSERT_TRUE(ok(MPIX_Imatchall(6, made.data(), &match)));
+      code = MPI_Wait(&match, MPI_STATUS_IGNORE);
+      EXPECT_TRUE(fails_as(told, code));
+    } else {
+      std::array<MPI_Status, 6> six;
+      code = MPIX_Matchall(6, made.data(), six.data());
+      EXPECT_TRUE(fails(code, MPI_ERR_IN_STATUS, {"4 of the matches failed"}));
+      for (size_t i = 0; i < 6; ++i) {
+        int flag = -1;
+        EXPECT_TRUE(ok(MPIX_Is_matched(made[static_cast<int>(i)], &flag)));
+        EXPECT_EQ(flag, order[i / 2] == kMatched);
+        if (order[i / 2] == kMatched)
+          EXPECT_EQ(six[i].MPI_ERROR, MPI_SUCCESS);
+        else
+          EXPECT_TRUE(fails_as(order[i / 2], six[i].MPI_ERROR));
+      }
+    }
+    EXPECT_EQ(heard_of(told).code, code);
+    EXPECT_EQ(calls(), 1);
   }
-  std::array<MPI_Status, 6> six;
-  const int code = MPIX_Matchall(6, made.data(), six.data());
-  EXPECT_TRUE(fails(code, MPI_ERR_IN_STATUS, {"4 of the matches failed"}));
-  const Kind told = order[0] == kMatched ? order[1] : order[0];
-  EXPECT_EQ(heard_of(told).code, code);
-  EXPECT_EQ(calls(), 1);
-  for (size_t i = 0; i < 6; ++i) {
-    int flag = -1;
-    EXPECT_TRUE(ok(MPIX_Is_matched(made[static_cast<int>(i)], &flag)));
-    EXPECT_EQ(flag, order[i / 2] == kMatched);
-    if (order[i / 2] == kMatched)
-      EXPECT_EQ(six[i].MPI_ERROR, MPI_SUCCESS);
-    else
-      EXPECT_TRUE(fails_as(order[i / 2], six[i].MPI_ERROR));
-  }
-}
-
-// One match request has one code, which is that of the first request whose match failed.
-TEST_P(MatchallOverCommunicators, InOneMatchRequestTellsTheFirstThatFailed) {
-  const std::array<Kind, 3> pairs{kFirst, kMatched, kSecond};
-  Kind told = kMatched;
-  Requests made;
-  for (size_t i = 0; i < 3; ++i) {
-    const Kind pair = pairs[(i + static_cast<size_t>(GetParam())) % 3];
-    told = told == kMatched ? pair : told;
-    const MPI_Comm communicator = pair == kFirst ? first : pair == kSecond ? second : MPI_COMM_SELF;
-    made.receive(memory.data(), 10, 0, 2, communicator);
-    made.send(memory.data(), pair == kFirst ? 20 : pair == kSecond ? 30 : 10, 0, 2, communicator);
-  }
-  MPI_Request match = MPI_REQUEST_NULL;
-  ASSERT_TRUE(ok(MPIX_Imatchall(6, made.data(), &match)));
-  const int code = MPI_Wait(&match, MPI_STATUS_IGNORE);
-  EXPECT_TRUE(fails_as(told, code));
-  EXPECT_EQ(heard_of(told).code, code);
-  EXPECT_EQ(calls(), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(TurnedBy, MatchallOverCommunicators, ::testing::Range(0, 3));

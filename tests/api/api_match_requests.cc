@@ -1,5 +1,4 @@
-// Match requests: ordinary MPI requests, completed by every call that MPI has for that, alone and
-// among others.
+// Match requests: ordinary MPI requests. Those among others: tests/conformance/mixed_arrays.cc.
 #include <array>
 
 #include "tests/api/api_objects.h"
@@ -38,16 +37,6 @@ struct MatchRequests : ::testing::Test {
   }
 };
 
-TEST_F(MatchRequests, Wait) {
-  auto matches = begin();
-  MPI_Status status;
-  ASSERT_TRUE(ok(MPI_Wait(&matches[1], MPI_STATUS_IGNORE)));
-  ASSERT_TRUE(ok(MPI_Wait(&matches[0], &status)));
-  EXPECT_EQ(matches[0], MPI_REQUEST_NULL);
-  expect_receive_status(status);
-  verify();
-}
-
 TEST_F(MatchRequests, Test) {
   auto matches = begin();
   MPI_Status status;
@@ -58,124 +47,6 @@ TEST_F(MatchRequests, Test) {
     EXPECT_EQ(match, MPI_REQUEST_NULL);
   }
   expect_receive_status(status);
-  verify();
-}
-
-// Ordinary messages around the match requests: the peer sends them late.
-struct Mixed : MatchRequests {
-  int message_out = 500 + rank(), message_in = -1;
-  std::array<MPI_Request, 4> all;
-
-  void SetUp() override {
-    MatchRequests::SetUp();
-    MPI_Irecv(&message_in, 1, MPI_INT, partner(), 2, MPI_COMM_WORLD, &all[0]);
-    const auto matches = begin();
-    all[1] = matches[0];
-    all[2] = matches[1];
-    MPI_Isend(&message_out, 1, MPI_INT, partner(), 2, MPI_COMM_WORLD, &all[3]);
-  }
-  void verify_all() {
-    for (MPI_Request request : all)
-      EXPECT_EQ(request, MPI_REQUEST_NULL);
-    EXPECT_EQ(message_in, 500 + partner());
-    verify();
-  }
-};
-
-TEST_F(Mixed, Waitall) {
-  std::array<MPI_Status, 4> statuses;
-  ASSERT_TRUE(ok(MPI_Waitall(4, all.data(), statuses.data())));
-  EXPECT_EQ(statuses[0].MPI_TAG, 2);
-  expect_receive_status(statuses[1]);
-  verify_all();
-}
-
-TEST_F(Mixed, Waitany) {
-  std::array<bool, 4> seen{};
-  for (int i = 0; i < 4; ++i) {
-    int index = -1;
-    MPI_Status status;
-    ASSERT_TRUE(ok(MPI_Waitany(4, all.data(), &index, &status)));
-    ASSERT_TRUE(index >= 0 && index < 4);
-    EXPECT_FALSE(seen[static_cast<size_t>(index)]);
-    seen[static_cast<size_t>(index)] = true;
-    if (index == 1)
-      expect_receive_status(status);
-  }
-  int index = 0;
-  ASSERT_TRUE(ok(MPI_Waitany(4, all.data(), &index, MPI_STATUS_IGNORE)));
-  EXPECT_EQ(index, MPI_UNDEFINED);
-  verify_all();
-}
-
-TEST_F(Mixed, Waitsome) {
-  int total = 0;
-  while (total < 4) {
-    int count = 0;
-    std::array<int, 4> indices;
-    std::array<MPI_Status, 4> statuses;
-    ASSERT_TRUE(ok(MPI_Waitsome(4, all.data(), &count, indices.data(), statuses.data())));
-    ASSERT_GT(count, 0);
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-      if (indices[i] == 1)
-        expect_receive_status(statuses[i]);
-    total += count;
-  }
-  int count = 0;
-  std::array<int, 4> indices;
-  ASSERT_TRUE(ok(MPI_Waitsome(4, all.data(), &count, indices.data(), MPI_STATUSES_IGNORE)));
-  EXPECT_EQ(count, MPI_UNDEFINED);
-  verify_all();
-}
-
-TEST_F(Mixed, Testall) {
-  int flag = 0;
-  std::array<MPI_Status, 4> statuses;
-  while (!flag)
-    ASSERT_TRUE(ok(MPI_Testall(4, all.data(), &flag, statuses.data())));
-  expect_receive_status(statuses[1]);
-  verify_all();
-}
-
-TEST_F(Mixed, Testany) {
-  for (int total = 0; total < 4;) {
-    int flag = 0, index = -1;
-    MPI_Status status;
-    ASSERT_TRUE(ok(MPI_Testany(4, all.data(), &index, &flag, &status)));
-    if (!flag)
-      continue;
-    ++total;
-    if (index == 1)
-      expect_receive_status(status);
-  }
-  verify_all();
-}
-
-TEST_F(Mixed, Testsome) {
-  for (int total = 0; total < 4;) {
-    int count = 0;
-    std::array<int, 4> indices;
-    std::array<MPI_Status, 4> statuses;
-    ASSERT_TRUE(ok(MPI_Testsome(4, all.data(), &count, indices.data(), statuses.data())));
-    total += count;
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-      if (indices[i] == 1)
-        expect_receive_status(statuses[i]);
-  }
-  verify_all();
-}
-
-// ---- One for many
-
-TEST_F(MatchRequests, OneForAll) {
-  MPI_Request match = MPI_REQUEST_NULL;
-  {
-    std::array<MPI_Request, 2> array{requests[0], requests[1]};
-    ASSERT_TRUE(ok(MPIX_Imatchall(2, array.data(), &match)));
-    array.fill(MPI_REQUEST_NULL);  // the array is ours again
-  }
-  MPI_Status status;
-  ASSERT_TRUE(ok(MPI_Wait(&match, &status)));
   verify();
 }
 
@@ -223,8 +94,6 @@ TEST_F(MatchRequests, ManyCompletedFromTheLastToTheFirst) {
     EXPECT_EQ(ins[i], static_cast<int>(i) + 100 * partner());
 }
 
-// ---- Is_matched
-
 TEST_F(MatchRequests, IsMatchedMakesProgressAndCompletesNothing) {
   int flag = -1;
   ASSERT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
@@ -251,8 +120,6 @@ TEST_F(MatchRequests, IsMatchedKnowsPersistentRequestsOnly) {
   ASSERT_TRUE(ok(MPI_Waitall(2, matches.data(), MPI_STATUSES_IGNORE)));
   verify();
 }
-
-// ---- What a match request is not for
 
 TEST_F(MatchRequests, CannotBeCancelled) {
   MPI_Request match = MPI_REQUEST_NULL;

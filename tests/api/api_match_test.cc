@@ -19,53 +19,9 @@ struct Matching : ::testing::Test {
   }
 };
 
-TEST_F(Matching, ASendHasAnEmptyStatusAReceiveTellsWhatCame) {
-  Buffer out(70), in(100);
-  Requests requests;
-  requests.receive(in.data(), in.count(), partner(), 5);
-  requests.send(out.data(), out.count(), partner(), 5);
-  std::array<MPI_Status, 2> statuses;
-  ASSERT_TRUE(ok(MPIX_Matchall(2, requests.data(), statuses.data())));
-  int received = -1, sent = -1;
-  MPI_Get_count(&statuses[0], MPI_BYTE, &received);
-  MPI_Get_count(&statuses[1], MPI_BYTE, &sent);
-  EXPECT_EQ(statuses[0].MPI_SOURCE, partner());
-  EXPECT_EQ(statuses[0].MPI_TAG, 5);
-  EXPECT_EQ(received, 70);
-  EXPECT_EQ(statuses[1].MPI_SOURCE, MPI_ANY_SOURCE);
-  EXPECT_EQ(statuses[1].MPI_TAG, MPI_ANY_TAG);
-  EXPECT_EQ(sent, 0);
-}
-
-TEST_F(Matching, OneAfterTheOther) {
-  if (ranks() < 2)
-    GTEST_SKIP() << "needs two ranks";
-  std::array<int, 3> values{};
-  Requests requests;
-  for (int i = 0; i < 3; ++i) {
-    int* value = &values[static_cast<size_t>(i)];
-    if (rank() % 2 == 0)
-      requests.send(value, sizeof(int), partner(), 9);
-    else
-      requests.receive(value, sizeof(int), partner(), 9);
-    MPI_Status status;
-    if (partner() != rank()) {
-      ASSERT_TRUE(ok(MPIX_Match(requests.at(i), &status)));
-    }
-    if (rank() % 2 == 0)
-      *value = 100 + i;
-  }
-  if (partner() == rank())
-    return;
-  exchange(requests);
-  for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(values[static_cast<size_t>(i)], 100 + i);
-}
-
 // ---- Wildcards
 
-// A wildcard is bound at matching: from then on the request belongs to one sender, whom the status
-// names.
+// From its match on the request belongs to one sender, whom the status names.
 TEST_F(Matching, WildcardsAreBoundForGood) {
   std::vector<int> in(static_cast<size_t>(ranks()), -1);
   int out = rank();
@@ -165,8 +121,6 @@ INSTANTIATE_TEST_SUITE_P(Of, Order,
 
 // ---- Beside the user's own messages
 
-// Matching messages and the user's wildcard receives and probes never meet, on whatever
-// communicator.
 TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
@@ -198,8 +152,7 @@ TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Comm_free(&copy);
 }
 
-// Persistent requests that are started by MPI and those that are matched may have the same
-// envelope.
+// Those that MPI starts and those that are matched may have the same envelope.
 TEST_F(Matching, LeavesUnmatchedPersistentRequestsAlone) {
   int out = rank(), in = -1, plain_out = 100 + rank(), plain_in = -1;
   Requests matched, plain;

@@ -1,5 +1,4 @@
-// What the tests of misuse have in common: a refused call says why, changes nothing, and what
-// follows works.
+// What the tests of misuse have in common: a refused call says why, changes nothing, and what follows works.
 #ifndef LANYARD_TESTS_API_MISUSE_H_
 #define LANYARD_TESTS_API_MISUSE_H_
 

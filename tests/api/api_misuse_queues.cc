@@ -52,7 +52,6 @@ TEST_F(Queueing, QueuesOfNoKindOrStream) {
   Queue fine(other);
 }
 
-// A build with such a backend still finds no stream at this address: it is another kind's handle.
 TEST_F(Queueing, StreamsOfGpusThatAreNotThere) {
   void* no_stream = nullptr;
   MPIX_Queue made = MPIX_QUEUE_NULL;
@@ -132,79 +131,6 @@ TEST_F(Queueing, NoFreeingWithAStartThatHasNoWait) {
   EXPECT_EQ(other.handle(), MPIX_QUEUE_NULL);
   EXPECT_EQ(in.mistakes(1), 0u);
   verify_pair(pair);
-}
-
-// MPIX_Queue_wait is about completion, whether the stream waits for it or not.
-TEST_F(Queueing, WaitingForTheQueueWithoutEnqueuedWaits) {
-  Requests requests;
-  requests.receive(in.data(), in.count(), partner(), 3);
-  requests.send(out.data(), out.count(), partner(), 3);
-  requests.match();
-  for (int i = 0; i < 5; ++i) {
-    in.poison();
-    out.fill(seed_of(rank(), partner(), i));
-    if (i % 2 == rank() % 2)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    requests.start(queue);
-    queue.wait();
-    ASSERT_EQ(in.mistakes(seed_of(partner(), rank(), i)), 0u) << "the queue's wait returned too early";
-    requests.wait(queue);
-    queue.wait();
-    MPI_Barrier(MPI_COMM_WORLD);  // the partner must not overwrite what is being checked
-  }
-}
-
-// ---- Pairs whose other half has gone
-
-// A ready send needs nothing from its receiver; that the receive was freed shows when it writes.
-TEST_F(Queueing, AReadySendToAFreedReceiveFails) {
-  if (partner() == rank())
-    return;
-  const bool sends = rank() % 2 == 0;
-  in.poison();
-  Requests request;
-  if (sends)
-    request.send(out.data(), out.count(), partner(), 3, MPI_COMM_WORLD, Mode::kRsend);
-  else
-    request.receive(in.data(), in.count(), partner(), 3);
-  request.match();
-  if (!sends)
-    request.free();
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (sends) {
-    out.fill(1);
-    request.start(queue);
-    request.wait(queue);
-    EXPECT_TRUE(fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED,
-                      {"rsend", "peer " + std::to_string(partner()), "tag 3", "40 B"}));
-    queue.wait();  // told once
-    // What the card's own count says depends on whether the news of the free or the write came first.
-    // The request is complete, though failed: it can be freed.
-    EXPECT_TRUE(ok(MPI_Request_free(request.at(0))));
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_TRUE(in.untouched());
-}
-
-TEST_F(Queueing, BothHalvesFreedAndTheBuffersUsedAgain) {
-  for (int i = 0; i < 10; ++i) {
-    {
-      Requests requests;
-      requests.receive(in.data(), in.count(), partner(), i);
-      requests.send(out.data(), out.count(), partner(), i);
-      requests.match();
-      out.fill(seed_of(rank(), partner(), i));
-      requests.start(queue);
-      requests.wait(queue);
-      queue.wait();
-      EXPECT_EQ(in.mistakes(seed_of(partner(), rank(), i)), 0u);
-    }
-    // Nothing of the old pair may arrive now.
-    in.poison();
-    MPI_Barrier(MPI_COMM_WORLD);
-    EXPECT_TRUE(in.untouched());
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
 }
 
 }  // namespace

@@ -83,22 +83,6 @@ TEST_F(NoOverflow, RequestsOfNobodyTakeNoEntries) {
   other.wait();
 }
 
-// All queues share the card.
-TEST_F(NoOverflow, TheEpochsOfAllQueuesCount) {
-  Stream other_stream;
-  Queue other(other_stream);
-  Requests requests;
-  add(requests, 3, rank());
-  requests.match();
-  ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, requests.data())));
-  EXPECT_TRUE(fails(MPIX_Enqueue_startall(other, 2, requests.at(4)), MPIX_ERR_NO_ENTRIES, {"12", "8"}));
-  ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, requests.data())));
-  queue.wait();
-  ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, requests.at(4))));
-  ASSERT_TRUE(ok(MPIX_Enqueue_waitall(other, 2, requests.at(4))));
-  other.wait();
-}
-
 // Enqueuing far ahead of the stream waits for entries instead of failing.
 TEST_F(NoOverflow, EpochsThatFitGoOnForEver) {
   Requests requests;

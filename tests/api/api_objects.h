@@ -1,5 +1,4 @@
-// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures and
-// bytes.
+// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures and bytes.
 #ifndef LANYARD_TESTS_API_OBJECTS_H_
 #define LANYARD_TESTS_API_OBJECTS_H_
 
@@ -47,30 +46,12 @@ inline ::testing::AssertionResult ok(int code) {
   return ::testing::AssertionFailure() << "class " << error_class(code) << ": " << error_text(code);
 }
 
-// Whether the code is of this class and its text has all these facts.
-inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts = {}) {
+// Whether the code is of this class, and its text (or `text`) has all these facts and none of the others.
+inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts,
+                                        std::initializer_list<std::string> not_facts, const std::string& text) {
   if (code == MPI_SUCCESS)
     return ::testing::AssertionFailure() << "no error";
-  const std::string text = error_text(code);
   if (error_class(code) != expected_class)
-    return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
-                                         << text;
-  for (const std::string& fact : facts)
-    if (text.find(fact) == std::string::npos)
-      return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << text;
-  return ::testing::AssertionSuccess() << text;
-}
-
-// A report is longer than MPI's error strings may be: all of it is on stderr. The same as fails() with what `call`
-// wrote there.
-template <typename Call>
-inline ::testing::AssertionResult reports(Call call, int expected_class, std::initializer_list<std::string> facts,
-                                          std::initializer_list<std::string> not_facts = {}) {
-  ::testing::internal::CaptureStderr();
-  const int code = call();
-  const std::string written = ::testing::internal::GetCapturedStderr();
-  const std::string text = error_text(code) + "\n" + written;
-  if (code == MPI_SUCCESS || error_class(code) != expected_class)
     return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
                                          << text;
   for (const std::string& fact : facts)
@@ -80,6 +61,19 @@ inline ::testing::AssertionResult reports(Call call, int expected_class, std::in
     if (text.find(fact) != std::string::npos)
       return ::testing::AssertionFailure() << "\"" << fact << "\" is in: " << text;
   return ::testing::AssertionSuccess() << text;
+}
+inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts = {}) {
+  return fails(code, expected_class, facts, {}, error_text(code));
+}
+
+// As fails(), also of what `call` wrote to stderr: a report is longer than MPI's error strings may be.
+template <typename Call>
+inline ::testing::AssertionResult reports(Call call, int expected_class, std::initializer_list<std::string> facts,
+                                          std::initializer_list<std::string> not_facts = {}) {
+  ::testing::internal::CaptureStderr();
+  const int code = call();
+  const std::string written = ::testing::internal::GetCapturedStderr();
+  return fails(code, expected_class, facts, not_facts, error_text(code) + "\n" + written);
 }
 
 // ---- Streams and queues
@@ -240,8 +234,7 @@ class Buffer {
     visit(seed, [](unsigned char& byte, unsigned char expected) { byte = expected; });
   }
   void poison() { std::fill_n(memory_.begin() + kGuard, bytes_, kPoison); }
-  // How many of the first `bytes` bytes are not the seed's, and of the rest not poison; guards
-  // count as the rest.
+  // How many of the first `bytes` bytes are not the seed's, and of the rest not poison; guards count as the rest.
   size_t mistakes(uint64_t seed, size_t bytes = SIZE_MAX) {
     size_t wrong = 0;
     size_t place = 0;

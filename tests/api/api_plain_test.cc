@@ -1,7 +1,6 @@
 // Programs that link Lanyard and use little of it or nothing: MPI_Init without threads, and MPI's
 // persistent requests and communicators as ever.
 #include <array>
-#include <numeric>
 
 #include "tests/api/api_objects.h"
 
@@ -32,82 +31,24 @@ TEST(Plain, ErrorClassesAreAddedWhenTheyAreFirstAskedFor) {
 }
 
 TEST(Plain, PersistentRequestsWorkAsEver) {
-  std::array<int, 4> out{}, in{};
+  std::array<int, 2> out{}, in{};
   Requests requests;
-  const std::array<Mode, 3> modes{Mode::kSend, Mode::kSsend, Mode::kSend};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     const size_t at = static_cast<size_t>(i);
     requests.receive(&in[at], 1, partner(), i, MPI_COMM_WORLD, MPI_INT);
-    requests.send(&out[at], 1, partner(), i, MPI_COMM_WORLD, modes[at], MPI_INT);
+    requests.send(&out[at], 1, partner(), i, MPI_COMM_WORLD, i == 0 ? Mode::kSend : Mode::kSsend, MPI_INT);
   }
   for (int round = 0; round < 20; ++round) {
     out.fill(round);
-    ASSERT_TRUE(ok(MPI_Startall(6, requests.data())));
-    int flag = 0, index = 0, count = 0;
-    std::array<int, 6> indices;
-    std::array<MPI_Status, 6> statuses;
-    switch (round % 4) {
-      case 0: break;
-      case 1:
-        while (!flag)
-          ASSERT_TRUE(ok(MPI_Testall(6, requests.data(), &flag, statuses.data())));
-        break;
-      case 2:
-        for (int done = 0; done < 6; ++done)
-          ASSERT_TRUE(ok(MPI_Waitany(6, requests.data(), &index, &statuses[0])));
-        break;
-      case 3:
-        for (int done = 0; done < 6; done += count)
-          ASSERT_TRUE(ok(MPI_Waitsome(6, requests.data(), &count, indices.data(), statuses.data())));
-        break;
-    }
-    ASSERT_TRUE(ok(MPI_Waitall(6, requests.data(), statuses.data())));
-    for (size_t i = 0; i < 3; ++i)
-      ASSERT_EQ(in[i], round);
+    ASSERT_TRUE(ok(MPI_Startall(4, requests.data())));
+    int flag = round % 2, index = 0;
+    while (!flag)
+      ASSERT_TRUE(ok(MPI_Testall(4, requests.data(), &flag, MPI_STATUSES_IGNORE)));
+    for (int done = 0; done < 4 && round % 2 == 1; ++done)
+      ASSERT_TRUE(ok(MPI_Waitany(4, requests.data(), &index, MPI_STATUS_IGNORE)));
+    ASSERT_TRUE(ok(MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE)));
+    EXPECT_EQ(in, out);
   }
-  // One by one, with statuses.
-  ASSERT_TRUE(ok(MPI_Start(requests.at(0))));
-  ASSERT_TRUE(ok(MPI_Start(requests.at(1))));
-  MPI_Status status;
-  ASSERT_TRUE(ok(MPI_Wait(requests.at(0), &status)));
-  EXPECT_EQ(status.MPI_SOURCE, partner());
-  EXPECT_EQ(status.MPI_TAG, 0);
-  ASSERT_TRUE(ok(MPI_Wait(requests.at(1), MPI_STATUS_IGNORE)));
-}
-
-TEST(Plain, ReceivesAreCancelledAsEver) {
-  int value = 0, cancelled = 0;
-  Requests requests;
-  requests.receive(&value, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
-  for (int i = 0; i < 3; ++i) {
-    MPI_Status status;
-    ASSERT_TRUE(ok(MPI_Start(requests.at(0))));
-    ASSERT_TRUE(ok(MPI_Cancel(requests.at(0))));
-    ASSERT_TRUE(ok(MPI_Wait(requests.at(0), &status)));
-    MPI_Test_cancelled(&status, &cancelled);
-    EXPECT_TRUE(cancelled);
-  }
-}
-
-TEST(Plain, ErrorsOfTheMpiAreTheMpis) {
-  const int value = 0;
-  const int code = MPI_Send(&value, 1, MPI_INT, ranks() + 5, 0, MPI_COMM_WORLD);
-  EXPECT_TRUE(fails(code, MPI_ERR_RANK));
-  EXPECT_FALSE(error_text(code).empty());
-  EXPECT_FALSE(error_text(MPI_ERR_COMM).empty());
-}
-
-TEST(Plain, CommunicatorsWorkAsEver) {
-  MPI_Comm copy = MPI_COMM_NULL, half = MPI_COMM_NULL;
-  ASSERT_TRUE(ok(MPI_Comm_dup(MPI_COMM_WORLD, &copy)));
-  ASSERT_TRUE(ok(MPI_Comm_split(copy, rank() % 2, rank(), &half)));
-  int sum = 0, one = 1, size = 0;
-  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, half);
-  MPI_Comm_size(half, &size);
-  EXPECT_EQ(sum, size);
-  ASSERT_TRUE(ok(MPI_Comm_free(&half)));
-  ASSERT_TRUE(ok(MPI_Comm_free(&copy)));
-  EXPECT_EQ(copy, MPI_COMM_NULL);
 }
 
 // Lanyard's own threads never call MPI, so that no thread level is needed.

@@ -1,4 +1,4 @@
-// Matching goes on whatever the program does: inside any of MPI's calls, and in none.
+// Matching goes on where the program makes no call; a match that a call has given up can be taken back.
 #include <chrono>
 #include <thread>
 
@@ -28,38 +28,6 @@ struct Progress : ::testing::Test {
   int value = 0;
   Requests requests;
 };
-
-// The one is in MPI_Barrier when the other begins to match; as with MPI_Irecv and MPI_Issend that must do.
-TEST_F(Progress, InsideABarrierOfThePeers) {
-  if (is_first()) {
-    MPI_Request match = begin_match(0);
-    MPI_Barrier(MPI_COMM_WORLD);
-    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
-  } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    MPI_Request match = begin_match(0);
-    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-}
-
-TEST_F(Progress, InsideAWaitForAPlainReceive) {
-  int word = 0;
-  if (is_first()) {
-    MPI_Request match = begin_match(0);
-    MPI_Request plain = MPI_REQUEST_NULL;
-    MPI_Irecv(&word, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD, &plain);
-    EXPECT_TRUE(ok(MPI_Wait(&plain, MPI_STATUS_IGNORE)));
-    EXPECT_EQ(word, 4711);
-    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
-  } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    requests.send(&value, sizeof value, partner(), 0);
-    EXPECT_TRUE(ok(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE)));
-    word = 4711;
-    MPI_Send(&word, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD);
-  }
-}
 
 // No call at all: the peer matches while this rank computes.
 TEST_F(Progress, InsideNoCall) {

@@ -1,6 +1,5 @@
-// Deadlines: what never happens becomes an error that explains itself, and the call can be
-// repeated. Each test waits for the deadline once or twice, so there are few of them, with much in
-// each.
+// Deadlines: what never happens becomes an error that explains itself, and the call can be repeated. Each test waits
+// for the deadline once or twice, so there are few of them, with much in each.
 #include <cstdlib>
 #include <string>
 
@@ -59,19 +58,6 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
   requests.wait(queue);
   EXPECT_TRUE(ok(in_the_end([&] { return MPIX_Queue_wait(queue); })));
   EXPECT_EQ(in.mistakes(seed_of(partner(), rank(), 0)), 0u);
-}
-
-TEST_F(Stall, AMatchThatThePeerMakesLate) {
-  if (sends()) {
-    requests.send(out.data(), out.count(), partner(), 3);
-    EXPECT_TRUE(reports([&] { return MPIX_Match(requests.at(0), MPI_STATUS_IGNORE); }, MPIX_ERR_STALLED,
-                        {"send", other(), "tag 3"}));
-    MPI_Barrier(MPI_COMM_WORLD);
-  } else {
-    requests.receive(in.data(), in.count(), partner(), 3);
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-  EXPECT_TRUE(ok(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE)));
 }
 
 // Of a call that has given up some requests are matched: the same call goes on with the others.
@@ -219,29 +205,6 @@ TEST_F(Stall, AStreamThatDoesNotGetToTheStart) {
   gate.open();
   EXPECT_TRUE(ok(in_the_end([&] { return MPIX_Queue_wait(queue); })));
   EXPECT_EQ(in.mistakes(1), 0u);
-}
-
-TEST_F(Stall, ReportsEveryRequestThatIsUnderWay) {
-  Buffer second(80);
-  if (sends()) {
-    requests.send(out.data(), out.count(), partner(), 1);
-    requests.send(second.data(), second.count(), partner(), 2);
-  } else {
-    requests.receive(in.data(), in.count(), partner(), 1);
-    requests.receive(second.data(), second.count(), partner(), 2);
-  }
-  requests.match();
-  if (!sends()) {
-    requests.start(queue);
-    requests.wait(queue);
-    EXPECT_TRUE(reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED, {"tag 1, 40 B", "tag 2, 80 B"}));
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (sends()) {
-    requests.start(queue);
-    requests.wait(queue);
-  }
-  EXPECT_TRUE(ok(in_the_end([&] { return MPIX_Queue_wait(queue); })));
 }
 
 }  // namespace

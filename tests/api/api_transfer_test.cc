@@ -1,7 +1,4 @@
-// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to
-// nobody. The program also runs with other settings of the simulated network card (see
-// BUILD.bazel); the tests need not know.
-#include <array>
+// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to nobody.
 #include <string>
 #include <tuple>
 
@@ -135,61 +132,9 @@ TEST_F(Transfer, TheQueueTellsEveryFigure) {
             " entries_posted failures nic regions starts strategy stream triggers waits");
 }
 
-// ---- Nobody
-
-TEST_F(Transfer, ProcNullMovesNothing) {
-  Buffer in(100), out(100);
-  in.poison();
-  Requests requests;
-  requests.receive(in.data(), in.count(), MPI_PROC_NULL, kTag);
-  requests.send(out.data(), out.count(), MPI_PROC_NULL, kTag);
-  std::array<MPI_Status, 2> statuses;
-  ASSERT_TRUE(ok(MPIX_Matchall(2, requests.data(), statuses.data())));
-  EXPECT_EQ(statuses[0].MPI_SOURCE, MPI_PROC_NULL);
-  EXPECT_EQ(statuses[0].MPI_TAG, MPI_ANY_TAG);
-  int count = -1;
-  MPI_Get_count(&statuses[0], MPI_BYTE, &count);
-  EXPECT_EQ(count, 0);
-  for (int i = 0; i < 10; ++i) {
-    requests.start(queue);
-    requests.wait(queue);
-  }
-  queue.wait();
-  EXPECT_TRUE(in.untouched());
-}
-
-// The ends of a chain have a neighbour that is nobody.
-TEST_F(Transfer, ProcNullEndsAChain) {
-  const int left = rank() == 0 ? MPI_PROC_NULL : rank() - 1;
-  const int right = rank() == ranks() - 1 ? MPI_PROC_NULL : rank() + 1;
-  Buffer out(500), from_left(500), from_right(500);
-  from_left.poison();
-  from_right.poison();
-  Requests requests;
-  requests.receive(from_left.data(), 500, left, kTag);
-  requests.receive(from_right.data(), 500, right, kTag);
-  requests.send(out.data(), 500, left, kTag);
-  requests.send(out.data(), 500, right, kTag);
-  requests.match();
-  size_t wrong = 0;
-  for (int i = 0; i < 20; ++i) {
-    stream.launch([&, i] { out.fill(seed_of(rank(), 0, i)); });
-    requests.start(queue);
-    requests.wait(queue);
-    stream.launch([&, i] {
-      wrong += left == MPI_PROC_NULL ? !from_left.untouched() : from_left.mistakes(seed_of(left, 0, i));
-      wrong += right == MPI_PROC_NULL ? !from_right.untouched() : from_right.mistakes(seed_of(right, 0, i));
-      from_left.poison();
-      from_right.poison();
-    });
-  }
-  queue.wait();
-  EXPECT_EQ(wrong, 0u);
-}
-
 // ---- Without the host
 
-// A transfer goes on while the host of either side is in an MPI function that knows nothing of it.
+// While the host of either side is in an MPI function that knows nothing of the transfer.
 TEST_F(Transfer, NeedsNoHelpFromTheHost) {
   Buffer out(10'000), in(10'000);
   in.poison();

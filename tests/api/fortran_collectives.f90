@@ -1,4 +1,5 @@
-! The collectives of the module lanyard_f08: buffers of any type and rank, MPI's constants for buffers, and refusals.
+! Collectives of the module lanyard_f08: buffers of any type and rank, MPI's constants for buffers, and refusals. The
+! others: fortran_collectives_own.f90.
 program fortran_collectives
   use mpi_f08
   use lanyard_f08
@@ -8,25 +9,17 @@ program fortran_collectives
   integer, parameter :: rounds = 4
   type(MPIX_Host_stream) :: stream
   type(MPIX_Queue) :: queue
-  type(MPI_Comm) :: line
-  integer :: lower, higher
 
   call MPI_Init()
   call begin_checks()
   call MPIX_Host_stream_create(stream)
   call MPIX_Queue_init(queue, MPIX_QUEUE_HOST, stream)
-  call MPI_Cart_create(MPI_COMM_WORLD, 1, [ranks], [.true.], .false., line)
-  call MPI_Cart_shift(line, 0, 1, lower, higher)
   call barriers()
   call broadcasts()
   call absolute_broadcasts()
   call reductions()
   call gathers()
-  call uneven_gathers()
-  call neighbours()
-  call columns_of_neighbours()
   call refusals()
-  call MPI_Comm_free(line)
   call MPIX_Queue_free(queue)
   call MPIX_Host_stream_free(stream)
   call end_checks()
@@ -149,77 +142,6 @@ contains
     end do
     call MPI_Request_free(requests(1))
     call MPI_Request_free(requests(2))
-  end subroutine
-
-  ! Of rank i i+1 numbers, with a gap before them.
-  subroutine uneven_gathers()
-    type(MPI_Request) :: request
-    integer, asynchronous :: own(ranks), gathered(ranks * (ranks + 3) / 2)
-    integer :: counts(0:ranks - 1), places(0:ranks - 1), of, i
-    counts = [(of + 1, of = 0, ranks - 1)]
-    places = [(of * (of + 1) / 2 + of + 1, of = 0, ranks - 1)]
-    call MPIX_Allgatherv_init(own, counts(rank), MPI_INTEGER, gathered, counts, places, MPI_INTEGER, MPI_COMM_WORLD, &
-                              MPI_INFO_NULL, request)
-    call match(request)
-    own = [(10 * rank + i, i = 1, ranks)]
-    gathered = -1
-    call run(request)
-    do of = 0, ranks - 1
-      call check(gathered(places(of)) == -1, "a gap that was left alone")
-      do i = 1, counts(of)
-        call check(gathered(places(of) + i) == 10 * of + i, "uneven blocks that were gathered")
-      end do
-    end do
-    call MPI_Request_free(request)
-  end subroutine
-
-  ! What goes to the lower and to the higher one, all equally long, and not.
-  subroutine neighbours()
-    type(MPI_Request) :: requests(2)
-    integer, asynchronous :: out(2), in(2), long_out(5), long_in(5)
-    integer :: round, i
-    call MPIX_Neighbor_alltoall_init(out, 1, MPI_INTEGER, in, 1, MPI_INTEGER, line, MPI_INFO_NULL, requests(1))
-    call MPIX_Neighbor_alltoallv_init(long_out, [2, 3], [0, 2], MPI_INTEGER, long_in, [3, 2], [0, 3], MPI_INTEGER, &
-                                      line, MPI_INFO_NULL, requests(2))
-    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
-    do round = 1, rounds
-      out = [10 * rank + round, 1000 * rank + round]
-      long_out = [(100 * rank + round + i, i = 1, 5)]
-      in = -1
-      long_in = -1
-      call MPIX_Enqueue_startall(queue, 2, requests)
-      call MPIX_Enqueue_waitall(queue, 2, requests)
-      call MPIX_Queue_wait(queue)
-      call check(all(in == [1000 * lower + round, 10 * higher + round]), "neighbours' numbers")
-      call check(all(long_in == [(100 * lower + round + i, i = 3, 5), (100 * higher + round + i, i = 1, 2)]), &
-                 "neighbours' blocks")
-    end do
-    call MPI_Request_free(requests(1))
-    call MPI_Request_free(requests(2))
-  end subroutine
-
-  ! The outer rows of a matrix come to lie in the other's halo.
-  subroutine columns_of_neighbours()
-    type(MPI_Request) :: request
-    type(MPI_Datatype) :: row
-    integer, asynchronous :: matrix(0:4, 3)
-    integer(MPI_ADDRESS_KIND) :: from(2), to(2)
-    integer :: i
-    call MPI_Type_vector(3, 1, 5, MPI_INTEGER, row)
-    call MPI_Type_commit(row)
-    from = [4, 12]
-    to = [0, 16]
-    call MPIX_Neighbor_alltoallw_init(matrix, [1, 1], from, [row, row], matrix, [1, 1], to, [row, row], line, &
-                                      MPI_INFO_NULL, request)
-    call MPI_Type_free(row)
-    call match(request)
-    matrix = -1
-    matrix(1, :) = [(100 * rank + i, i = 1, 3)]
-    matrix(3, :) = [(100 * rank + 10 + i, i = 1, 3)]
-    call run(request)
-    call check(all(matrix(0, :) == [(100 * lower + 10 + i, i = 1, 3)]), "the row of the lower one")
-    call check(all(matrix(4, :) == [(100 * higher + i, i = 1, 3)]), "the row of the higher one")
-    call MPI_Request_free(request)
   end subroutine
 
   subroutine refusals()

@@ -55,8 +55,7 @@ inline int ranks() { return process().ranks; }
 // Says where the running test is, for the watchdog. `what` is a literal.
 inline void step(const char* what) { process().step = what; }
 
-// Ends the process when a test takes longer than patience(), because no test can end a deadlock
-// itself.
+// Ends the process when a test takes longer than patience(), because no test can end a deadlock itself.
 class Watchdog {
  public:
   Watchdog() : watched_(pthread_self()) {
