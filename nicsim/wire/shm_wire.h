@@ -73,9 +73,6 @@ class ShmWire final : public Wire {
   void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
   void wake(Sleeper who) override { inbox_.bell().wake(who); }
 
-  // System calls that anybody made to wake this NIC's sleepers. For tests and diagnosis.
-  uint64_t wake_calls() const { return inbox_.bell().calls(); }
-
  private:
   ShmWire(const ShmOptions& options, OwnSegment segment);
 
