@@ -169,7 +169,7 @@ TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
   Result<uint64_t*> counts[] = {stream().take_count(10), stream().take_count(0)};
   if (counts[0].status().code() == Code::kUnsupported)
     GTEST_SKIP() << "keeps no counts";
-  uint64_t* const word = words(3);
+  uint64_t* const word = words(4);
   StreamOp next[2];
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(is_ok(counts[i].status()));
@@ -183,10 +183,16 @@ TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
   ASSERT_TRUE(runs_empty());
   EXPECT_EQ(load(word), 12u);
   EXPECT_EQ(load(word + 1), 6u);
+  StreamOp other_word = next[0];
+  other_word.word = word + 3;
+  enqueue({next[0], other_word});
+  ASSERT_TRUE(runs_empty());
+  EXPECT_EQ(load(word), 13u);
+  EXPECT_EQ(load(word + 3), 14u);
   for (int i = 0; i < 100; ++i)
     enqueue({next[0], next[1], next[1], next[0], add64(word + 2, 1)});
   ASSERT_TRUE(runs_empty());
-  EXPECT_EQ(load(word), 212u);
+  EXPECT_EQ(load(word), 214u);
   EXPECT_EQ(load(word + 1), 606u);
   EXPECT_EQ(load(word + 2), 100u);
   for (auto& count : counts)
