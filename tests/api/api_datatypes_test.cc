@@ -136,6 +136,13 @@ TEST_F(Gaps, ShorterMessagesEndWhereTheyEnd) {
   EXPECT_EQ(in, expected);
 }
 
+TEST_F(Gaps, HaveRoomForTheirBytesOnly) {
+  requests.receive(in.data(), 1, partner(), kTag, MPI_COMM_WORLD, thirds);
+  requests.send(out.data(), 11, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
+  EXPECT_TRUE(fails(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE), MPI_ERR_IN_STATUS, {"44", "40"}));
+  EXPECT_EQ(in[0], -1);
+}
+
 TEST_F(Gaps, OfNothingAndOfNobody) {
   requests.receive(in.data(), 0, partner(), kTag, MPI_COMM_WORLD, thirds);
   requests.send(out.data(), 0, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);

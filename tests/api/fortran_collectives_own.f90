@@ -1,5 +1,5 @@
-! Collectives that some processes make by the MPI's own names and others by the module lanyard_f08, which is C's way: all
-! count them alike, or what is made later would meet the wrong ones. BUILD.bazel puts a module own_collectives before it.
+! Collectives that some processes make by the MPI's own names and others by the module lanyard_f08, which is C's way.
+! All must count them alike. BUILD.bazel puts a module own_collectives before this program.
 program fortran_collectives_own
   use mpi_f08
   use own_collectives
