@@ -19,7 +19,6 @@ enum class ChoiceKind : uint8_t {
   kLateAck,    // 1: an acknowledgement of a process that has ended comes after the loss was noticed
   kEarlyAck,   // 1: the initiator hears of an operation before it lands, where it did not ask for delivery
   kKill,       // 1: the process whose agent was to go dies
-  kSlow,       // in virtual time: what is next takes longer, the more the higher the number
   kMail,       // whose oldest matching card arrives next, of n processes with some under way
   kLeave,      // 1: a program that was told of a failure goes on before its streams have run all
   kScarce,     // 1: the NIC has no counter or region left for now

@@ -5,21 +5,16 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "nicsim/deterministic/card_mail.h"
-#include "transport/core/plan.h"
 
 namespace lanyard::nicsim {
 
 namespace {
-
-// What the triggers of a card or a driver count before the first iteration.
-uint64_t trigger_base(const WorldOptions& world) {
-  nic::Caps caps;
-  caps.cancel = !world.driver;
-  return core::trigger_base(caps);
-}
 
 // A world is copied for every schedule, and lives in an arena of a certain size.
 constexpr uint64_t kMostMessages = 100'000;
@@ -33,124 +28,118 @@ struct Item {
   const char* after;
   uint64_t least, most;  // of the number; both 0: a flag
   const char* meaning;
-  std::function<void(Config&, uint64_t)> set;
+  bool of_halo;                                // else of the world that it runs in
+  std::function<void(Config&, uint64_t)> set;  // of a flag 0: as it is where nobody names it
   std::function<uint64_t(const Config&)> get;
 
   bool flag() const { return most == 0; }
 };
 
+HaloOptions& part_of(Config& config, const HaloOptions*) { return config.halo; }
+WorldOptions& part_of(Config& config, const WorldOptions*) { return config.world; }
+
+template <typename Part, typename Number>
+Item number(const char* before, const char* after, Number Part::*field, uint64_t least, uint64_t most,
+            const char* meaning) {
+  constexpr const Part* kPart = nullptr;
+  return {before,
+          after,
+          least,
+          most,
+          meaning,
+          std::is_same_v<Part, HaloOptions>,
+          [=](Config& c, uint64_t n) { part_of(c, kPart).*field = static_cast<Number>(n); },
+          [=](const Config& c) { return uint64_t{part_of(const_cast<Config&>(c), kPart).*field}; }};
+}
+template <typename Part, typename Number>
+Item number(const char* before, Number Part::*field, uint64_t least, uint64_t most, const char* meaning) {
+  return number(before, "", field, least, most, meaning);
+}
+
+// A word that gives the field that value.
+template <typename Part, typename Value>
+Item word(const char* name, Value Part::*field, Value value, const char* meaning) {
+  constexpr const Part* kPart = nullptr;
+  return {name,
+          "",
+          0,
+          0,
+          meaning,
+          std::is_same_v<Part, HaloOptions>,
+          [=](Config& c, uint64_t n) { part_of(c, kPart).*field = n != 0 ? value : Part().*field; },
+          [=](const Config& c) { return uint64_t{part_of(const_cast<Config&>(c), kPart).*field == value}; }};
+}
+template <typename Part>
+Item word(const char* name, bool Part::*field, const char* meaning) {
+  return word(name, field, true, meaning);
+}
+
+// Messages between neighbours, both ways or one way.
+Item requests(const char* after, bool both_ways, const char* meaning) {
+  return {"",
+          after,
+          1,
+          1024,
+          meaning,
+          true,
+          [=](Config& c, uint64_t n) {
+            c.halo.each_way = static_cast<uint32_t>(n);
+            c.halo.both_ways = both_ways;
+          },
+          [=](const Config& c) { return c.halo.both_ways == both_ways ? uint64_t{c.halo.each_way} : 0; }};
+}
+
 const std::vector<Item>& items() {
-  using C = Config;
-  using N = uint64_t;
+  using H = HaloOptions;
+  using W = WorldOptions;
   static const std::vector<Item> all = {
-      {"", "ranks", 1, 16'384, "ranks; a single one sends to itself (2)",
-       [](C& c, N n) { c.halo.ranks = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.halo.ranks}; }},
-      {"", "req-each-way", 1, 1024, "messages from each rank to each neighbour and back (1)",
-       [](C& c, N n) {
-         c.halo.each_way = static_cast<uint32_t>(n);
-         c.halo.both_ways = true;
-       },
-       [](const C& c) { return c.halo.both_ways ? N{c.halo.each_way} : 0; }},
-      {"", "req-one-way", 1, 1024, "the same, and none back",
-       [](C& c, N n) {
-         c.halo.each_way = static_cast<uint32_t>(n);
-         c.halo.both_ways = false;
-       },
-       [](const C& c) { return c.halo.both_ways ? 0 : N{c.halo.each_way}; }},
-      {"", "iter", 1, 1'000'000, "iterations: pack, start, wait, unpack (2)",
-       [](C& c, N n) { c.halo.iterations = static_cast<uint32_t>(n); },
-       [](const C& c) { return N{c.halo.iterations}; }},
-      {"bytes=", "", 0, 1 << 30, "of a message (16)", [](C& c, N n) { c.halo.bytes = static_cast<uint32_t>(n); },
-       [](const C& c) { return N{c.halo.bytes}; }},
-      {"neighbours=", "", 1, 1024, "of rank r: r + 1 ... r + so many (1)",
-       [](C& c, N n) { c.halo.neighbours = static_cast<uint32_t>(n); },
-       [](const C& c) { return N{c.halo.neighbours}; }},
-      {"queues=", "", 1, 64, "of each rank, its requests spread over them (1)",
-       [](C& c, N n) { c.halo.queues = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.halo.queues}; }},
-      {"ready", "", 0, 0, "ready sends; receivers promise that they have started", [](C& c, N) { c.halo.ready = true; },
-       [](const C& c) { return N{c.halo.ready}; }},
-      {"single-starts", "", 0, 0, "a start and a wait for each request, not one for all",
-       [](C& c, N) { c.halo.startall = false; }, [](const C& c) { return N{!c.halo.startall}; }},
-      {"sends-first", "", 0, 0, "sends are started before receives", [](C& c, N) { c.halo.sends_first = true; },
-       [](const C& c) { return N{c.halo.sends_first}; }},
-      {"sync", "", 0, 0, "the host waits for its stream after every iteration", [](C& c, N) { c.halo.sync = true; },
-       [](const C& c) { return N{c.halo.sync}; }},
-      {"roam", "", 0, 0, "sends go on in another stream before the last one has seen them complete",
-       [](C& c, N) { c.halo.roam = true; }, [](const C& c) { return N{c.halo.roam}; }},
-      {"free", "", 0, 0, "requests are freed as soon as they have completed", [](C& c, N) { c.halo.free = true; },
-       [](const C& c) { return N{c.halo.free}; }},
-      {"misuse", "", 0, 0, "calls that must be refused are made too", [](C& c, N) { c.halo.misuse = true; },
-       [](const C& c) { return N{c.halo.misuse}; }},
-      {"merged", "", 0, 0, "the requests of a rank are an exchange of the protocol's, with one set of counters",
-       [](C& c, N) { c.halo.merged = true; }, [](const C& c) { return N{c.halo.merged}; }},
-      {"two-sets", "", 0, 0, "... with two sets, each of as many requests, that are started in turn",
-       [](C& c, N) { c.halo.two_sets = true; }, [](const C& c) { return N{c.halo.two_sets}; }},
-      {"gaps", "", 0, 0, "all buffers have gaps, and streams pack and unpack", [](C& c, N) { c.halo.gaps = true; },
-       [](const C& c) { return N{c.halo.gaps}; }},
-      {"collectives", "", 0, 0,
-       "in place of the halo: contributions of all to all, and broadcasts of the first and the last",
-       [](C& c, N) { c.collectives = true; }, [](const C& c) { return N{c.collectives}; }},
-      {"beyond", "", 0, 0, "one start more than counters can count, which must be refused; with the 'age' for that",
-       [](C& c, N) { c.halo.beyond = true; }, [](const C& c) { return N{c.halo.beyond}; }},
-      {"age=", "", 0, nic::kMaxSuccess, "iterations that the counters have behind them (0)",
-       [](C& c, N n) { c.world.age = n; }, [](const C& c) { return c.world.age; }},
-      {"depth=", "", 1, 65'536, "deferred-work entries of each NIC (enough for everything at once)",
-       [](C& c, N n) { c.world.depth = static_cast<uint32_t>(n); }, [](const C& c) { return N{c.world.depth}; }},
-      {"in-flight=", "", 1, 65'536, "operations that a NIC has under way at most (enough)",
-       [](C& c, N n) { c.world.in_flight = static_cast<uint32_t>(n); },
-       [](const C& c) { return N{c.world.in_flight}; }},
-      {"no-overflow", "", 0, 0, "a start that finds too few entries is refused, or waits",
-       [](C& c, N) { c.world.overflow = false; }, [](const C& c) { return N{!c.world.overflow}; }},
-      {"blocking-post", "", 0, 0, "a post that finds no entry holds the host up in the midst of a start",
-       [](C& c, N) { c.world.blocking_post = true; }, [](const C& c) { return N{c.world.blocking_post}; }},
-      {"sender-flag", "", 0, 0, "strategy B: senders raise the receives' done words",
-       [](C& c, N) { c.world.strategy = core::Strategy::kSenderFlag; },
-       [](const C& c) { return N{c.world.strategy == core::Strategy::kSenderFlag}; }},
-      {"cxi-driver", "", 0, 0, "the driver for Slingshot stands between the protocol and the card",
-       [](C& c, N) { c.world.driver = true; }, [](const C& c) { return N{c.world.driver}; }},
-      {"mail-by-card", "", 0, 0, "the control channel runs, and cards carry its messages; else they are handed over",
-       [](C& c, N) { c.world.mail_by_card = true; }, [](const C& c) { return N{c.world.mail_by_card}; }},
-      {"early-acks", "", 0, 0, "an initiator that did not ask for delivery may hear of an operation before it lands",
-       [](C& c, N) { c.world.early_acks = true; }, [](const C& c) { return N{c.world.early_acks}; }},
-      {"torn", "", 0, 0, "a message may be read, and may land, in two steps", [](C& c, N) { c.world.torn = true; },
-       [](const C& c) { return N{c.world.torn}; }},
-      {"in-order", "", 0, 0, "between two NICs bytes land in the order of firing",
-       [](C& c, N) { c.world.in_order = true; }, [](const C& c) { return N{c.world.in_order}; }},
-      {"register-bells", "", 0, 0, "streams ring by storing to registers, not by calls",
-       [](C& c, N) { c.world.bells = Bells::kRegisters; },
-       [](const C& c) { return N{c.world.bells == Bells::kRegisters}; }},
-      {"word-bells", "", 0, 0, "streams ring by adding to words that the NIC reads",
-       [](C& c, N) { c.world.bells = Bells::kWords; }, [](const C& c) { return N{c.world.bells == Bells::kWords}; }},
-      {"total-bells", "", 0, 0, "... by storing the sum of all rings there",
-       [](C& c, N) { c.world.bells = Bells::kTotals; }, [](const C& c) { return N{c.world.bells == Bells::kTotals}; }},
-      {"max-message=", "", 1, uint64_t{1} << 40, "bytes of one write; longer messages go in pieces (1048576)",
-       [](C& c, N n) { c.world.max_message_bytes = n; }, [](const C& c) { return c.world.max_message_bytes; }},
-      {"uneven", "", 0, 0, "... and of odd ranks' cards half of that", [](C& c, N) { c.world.uneven = true; },
-       [](const C& c) { return N{c.world.uneven}; }},
-      {"failures", "", 0, 0, "fault: an operation fails", [](C& c, N) { c.world.failures = true; },
-       [](const C& c) { return N{c.world.failures}; }},
-      {"cut-mail", "", 0, 0, "fault: the way between two cards fails, as mail goes over it",
-       [](C& c, N) { c.world.cut_mail = true; }, [](const C& c) { return N{c.world.cut_mail}; }},
-      {"lost-rings", "", 0, 0, "fault that no NIC may have: a ring never lands",
-       [](C& c, N) { c.world.lost_rings = true; }, [](const C& c) { return N{c.world.lost_rings}; }},
-      {"no-room", "", 0, 0, "fault: the NIC says that it has no entry though it has",
-       [](C& c, N) { c.world.no_room = true; }, [](const C& c) { return N{c.world.no_room}; }},
-      {"scarce", "", 0, 0, "fault: the NIC has no counter or region left, and some when it is asked again",
-       [](C& c, N) { c.world.scarce = true; }, [](const C& c) { return N{c.world.scarce}; }},
-      {"stale-reads", "", 0, 0, "fault: a counter is read as it was when last read",
-       [](C& c, N) { c.world.stale_reads = true; }, [](const C& c) { return N{c.world.stale_reads}; }},
-      {"frozen-reads", "", 0, 0, "fault: a counter is read as it was when last read, until nothing else moves",
-       [](C& c, N) { c.world.frozen_reads = true; }, [](const C& c) { return N{c.world.frozen_reads}; }},
-      {"late-events", "", 0, 0, "fault: a driver reads of what has ended later than that its counter has counted it",
-       [](C& c, N) { c.world.late_events = true; }, [](const C& c) { return N{c.world.late_events}; }},
-      {"stolen-entries", "", 0, 0, "fault: another process takes entries of the NIC, and gives them back some time",
-       [](C& c, N) { c.world.stolen_entries = true; }, [](const C& c) { return N{c.world.stolen_entries}; }},
-      {"kills", "", 0, 0, "fault: the process of one rank dies, or of two of three or more",
-       [](C& c, N) { c.world.kills = true; }, [](const C& c) { return N{c.world.kills}; }},
-      {"timed", "", 0, 0, "steps happen when they are due in virtual time, not in any order",
-       [](C& c, N) { c.world.timed = true; }, [](const C& c) { return N{c.world.timed}; }},
-      {"slow", "", 0, 0, "fault, in virtual time: something takes 8, 64 or 512 times as long",
-       [](C& c, N) { c.world.slow = true; }, [](const C& c) { return N{c.world.slow}; }},
+      number("", "ranks", &H::ranks, 1, 16'384, "ranks; a single one sends to itself (2)"),
+      requests("req-each-way", true, "messages from each rank to each neighbour and back (1)"),
+      requests("req-one-way", false, "the same, and none back"),
+      number("", "iter", &H::iterations, 1, 1'000'000, "iterations: pack, start, wait, unpack (2)"),
+      number("bytes=", &H::bytes, 0, 1 << 30, "of a message (16)"),
+      number("neighbours=", &H::neighbours, 1, 1024, "of rank r: r + 1 ... r + so many (1)"),
+      number("queues=", &H::queues, 1, 64, "of each rank, its requests spread over them (1)"),
+      word("ready", &H::ready, "ready sends; receivers promise that they have started"),
+      word("single-starts", &H::startall, false, "a start and a wait for each request, not one for all"),
+      word("sends-first", &H::sends_first, "sends are started before receives"),
+      word("sync", &H::sync, "the host waits for its stream after every iteration"),
+      word("free", &H::free, "requests are freed as soon as they have completed"),
+      word("merged", &H::merged, "the requests of a rank are an exchange of the protocol's, with one set of counters"),
+      word("two-sets", &H::two_sets, "... with two sets, each of as many requests, that are started in turn"),
+      word("gaps", &H::gaps, "all buffers have gaps, and streams pack and unpack"),
+      number("age=", &W::age, 0, kOldest, "iterations that the counters have behind them (0)"),
+      number("depth=", &W::depth, 1, 65'536, "deferred-work entries of each NIC (enough for everything at once)"),
+      number("in-flight=", &W::in_flight, 1, 65'536, "operations that a NIC has under way at most (enough)"),
+      word("no-overflow", &W::overflow, false, "a start that finds too few entries is refused, or waits"),
+      word("blocking-post", &W::blocking_post, "a post that finds no entry holds the host up in the midst of a start"),
+      word("sender-flag", &W::strategy, core::Strategy::kSenderFlag,
+           "strategy B: senders raise the receives' done words"),
+      word("cxi-driver", &W::driver, "the driver for Slingshot stands between the protocol and the card"),
+      word("mail-by-card", &W::mail_by_card,
+           "the control channel runs, and cards carry its messages; else they are handed over"),
+      word("early-acks", &W::early_acks,
+           "an initiator that did not ask for delivery may hear of an operation before it lands"),
+      word("torn", &W::torn, "a message may be read, and may land, in two steps"),
+      word("register-bells", &W::bells, Bells::kRegisters, "streams ring by storing to registers, not by calls"),
+      word("word-bells", &W::bells, Bells::kWords, "streams ring by adding to words that the NIC reads"),
+      word("total-bells", &W::bells, Bells::kTotals, "... by storing the sum of all rings there"),
+      number("max-message=", &W::max_message_bytes, 1, uint64_t{1} << 40,
+             "bytes of one write; longer messages go in pieces (1048576)"),
+      word("uneven", &W::uneven, "... and of odd ranks' cards half of that"),
+      word("failures", &W::failures, "fault: an operation fails"),
+      word("cut-mail", &W::cut_mail, "fault: the way between two cards fails, as mail goes over it"),
+      word("lost-rings", &W::lost_rings, "fault that no NIC may have: a ring never lands"),
+      word("no-room", &W::no_room, "fault: the NIC says that it has no entry though it has"),
+      word("scarce", &W::scarce, "fault: the NIC has no counter or region left, and some when it is asked again"),
+      word("stale-reads", &W::stale_reads, "fault: a counter is read as it was when last read"),
+      word("frozen-reads", &W::frozen_reads,
+           "fault: a counter is read as it was when last read, until nothing else moves"),
+      word("late-events", &W::late_events,
+           "fault: a driver reads of what has ended later than that its counter has counted it"),
+      word("stolen-entries", &W::stolen_entries,
+           "fault: another process takes entries of the NIC, and gives them back some time"),
+      word("kills", &W::kills, "fault: the process of one rank dies, or of two of three or more"),
   };
   return all;
 }
@@ -177,132 +166,42 @@ bool worth_saying(const Item& item, const Config& config) {
   return basic ? item.get(config) > 0 : item.get(config) != item.get(kPlain);
 }
 
-// Whether it describes the halo, not the world that it runs in: those come first.
-bool of_halo(const Item& item) {
-  return &item <
-         &*std::find_if(
-             items().begin(), items().end(), [](const Item& each) { return std::string_view(each.before) == "age="; });
-}
-
-bool seen_both(const std::vector<const Item*>& seen, std::string_view one, std::string_view other) {
-  const auto has = [&](std::string_view name) {
-    return std::any_of(seen.begin(), seen.end(), [&](const Item* item) { return item->before == name; });
-  };
-  return has(one) && has(other);
-}
-
 constexpr std::string_view kProgram = "program=";
 
-// What a halo alone may demand of others' items, and counters can count.
-Status check_halo(const Config& config) {
+// Items that do not go together.
+Status check(const Config& config) {
   const HaloOptions& halo = config.halo;
-  if (halo.ready && !halo.startall)
-    return {Code::kInvalidArgument, "ready sends are started together, so 'single-starts' goes with regular ones only"};
+  const WorldOptions& world = config.world;
   const uint64_t messages =
       uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1) * (halo.two_sets ? 2 : 1);
-  if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
-    return {Code::kInvalidArgument, "the configuration is too large: up to " + std::to_string(messages) +
-                                        " messages of " + std::to_string(halo.bytes) + " bytes, " +
-                                        std::to_string(halo.iterations) + " times"};
-  if (halo.misuse && (halo.queues < 2 || !halo.startall || halo.ready))
-    return {Code::kInvalidArgument, "'misuse' takes two queues or more, and goes with starts of all requests"};
-  if (halo.roam && (halo.misuse || !halo.startall || halo.ready))
-    return {Code::kInvalidArgument, "'roam' goes with regular sends that are started together, and without 'misuse'"};
-  if ((halo.merged || halo.two_sets) &&
-      (!halo.startall || halo.ready || halo.roam || halo.misuse || halo.queues > 1 || halo.beyond))
-    return {Code::kInvalidArgument,
-            "'merged' and 'two-sets' take regular sends that are started together on one queue, and go without "
-            "'misuse' and 'beyond'"};
-  const uint64_t pieces = core::pieces_of(halo.bytes, config.world.longest(0, 1));
-  const uint64_t oldest =
-      core::most_starts(config.world.strategy, halo.ready, pieces, trigger_base(config.world)) - halo.iterations;
-  if (config.world.age > oldest)
-    return {Code::kInvalidArgument,
-            "no counter can count so many iterations: 'age' is at most " + std::to_string(oldest)};
-  if (halo.beyond && config.world.age != oldest)
-    return {Code::kInvalidArgument,
-            "'beyond' takes 'age=" + std::to_string(oldest) + "', from where no start more is possible"};
-  return {};
-}
-
-// What collectives leave of a halo.
-Status check_collectives(const Config& config) {
-  if (!config.collectives)
-    return {};
-  HaloOptions halo = config.halo;
-  halo = {.ranks = halo.ranks,
-          .iterations = halo.iterations,
-          .bytes = halo.bytes,
-          .sync = halo.sync,
-          .free = halo.free,
-          .gaps = halo.gaps};
-  if (config.halo != halo || halo.ranks < 2)
-    return {Code::kInvalidArgument,
-            "'collectives' takes two ranks or more, and of a halo 'iter', 'bytes', 'sync', 'free' and 'gaps' alone"};
-  const uint64_t messages = (2 * uint64_t{halo.ranks} + 2) * (halo.ranks - 1);
-  if (messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes)
-    return {Code::kInvalidArgument, "the configuration is too large: " + std::to_string(messages) + " messages of " +
-                                        std::to_string(halo.bytes) + " bytes, " + std::to_string(halo.iterations) +
-                                        " times"};
-  return {};
-}
-
-// What the driver over libfabric cannot do.
-Status check_driver(const Config& config) {
-  const WorldOptions& world = config.world;
-  if (!world.driver)
-    return world.late_events ? Status(Code::kInvalidArgument, "'late-events' takes a driver") : Status();
-  if (world.blocking_post || world.in_flight > 0 || world.bells != Bells::kCalls)
-    return {Code::kInvalidArgument,
-            "a driver goes without 'blocking-post', 'in-flight' and other bells than host calls"};
-  for (uint32_t rank = 0; config.program != nullptr && rank < config.program->ranks(); ++rank)
-    for (const Action& action : config.program->program(rank).actions())
-      if (action.kind == Action::Kind::kCapture || action.kind == Action::Kind::kStand)
-        return {Code::kInvalidArgument, "a driver goes without graphs and kernels: it cannot take entries back"};
-  return {};
-}
-
-Status check_merged(const Config& config) {
-  const bool merges = config.halo.merged || config.halo.two_sets || config.collectives ||
-                      (config.program != nullptr && config.program->merges());
-  if (!merges || config.world.age <= kOldest)
-    return {};
-  return {Code::kInvalidArgument, "requests are merged with an 'age' that their counters can count on from"};
-}
-
-// What the control channel asks of its card.
-Status check_mail(const Config& config) {
-  const WorldOptions& world = config.world;
-  if (!world.mail_by_card)
-    return world.cut_mail ? Status(Code::kInvalidArgument, "'cut-mail' takes 'mail-by-card'") : Status();
-  if (world.cut_mail && !world.failures)
-    return {Code::kInvalidArgument, "'cut-mail' takes 'failures'"};
-  if (world.driver || world.scarce || world.longest(0, 1) < CardMail::kLeastMessageBytes)
-    return {Code::kInvalidArgument, "'mail-by-card' goes without a driver and 'scarce', and takes cards that write " +
-                                        std::to_string(CardMail::kLeastMessageBytes) + " bytes or more at a time"};
-  return {};
-}
-
-Status check_program(const Config& config) {
-  if (config.world.age > kOldest)
-    return {Code::kInvalidArgument, "with a program 'age' is at most " + std::to_string(kOldest)};
+  const std::pair<bool, std::string> rules[] = {
+      {halo.ready && !halo.startall,
+       "ready sends are started together, so 'single-starts' goes with regular ones only"},
+      {messages > kMostMessages || messages * halo.iterations > kMostTransfers || messages * halo.bytes > kMostBytes,
+       "the configuration is too large: up to " + std::to_string(messages) + " messages of " +
+           std::to_string(halo.bytes) + " bytes, " + std::to_string(halo.iterations) + " times"},
+      {(halo.merged || halo.two_sets) && (!halo.startall || halo.ready || halo.queues > 1),
+       "'merged' and 'two-sets' take regular sends that are started together on one queue"},
+      {world.late_events && !world.driver, "'late-events' takes a driver"},
+      {world.driver && (world.blocking_post || world.in_flight > 0 || world.bells != Bells::kCalls),
+       "a driver goes without 'blocking-post', 'in-flight' and other bells than host calls"},
+      {world.driver && config.program != nullptr && config.program->stands(),
+       "a driver goes without graphs and kernels: it cannot take entries back"},
+      {world.cut_mail && !world.mail_by_card, "'cut-mail' takes 'mail-by-card'"},
+      {world.cut_mail && !world.failures, "'cut-mail' takes 'failures'"},
+      {world.mail_by_card && (world.driver || world.scarce || world.longest(0, 1) < CardMail::kLeastMessageBytes),
+       "'mail-by-card' goes without a driver and 'scarce', and takes cards that write " +
+           std::to_string(CardMail::kLeastMessageBytes) + " bytes or more at a time"},
+  };
+  for (const auto& [broken, why] : rules)
+    if (broken)
+      return {Code::kInvalidArgument, why};
   return {};
 }
 
 }  // namespace
 
-Scenario Config::scenario() const {
-  if (program != nullptr)
-    return *program;
-  if (!collectives)
-    return make_halo(halo);
-  return make_collectives({.ranks = halo.ranks,
-                           .iterations = halo.iterations,
-                           .bytes = halo.bytes,
-                           .sync = halo.sync,
-                           .free = halo.free,
-                           .gaps = halo.gaps});
-}
+Scenario Config::scenario() const { return program != nullptr ? *program : make_halo(halo); }
 
 Result<Config> Config::parse(const std::string& text) {
   Config config;
@@ -328,33 +227,66 @@ Result<Config> Config::parse(const std::string& text) {
     item->set(config, *number_in(word, *item));
   }
   if (config.program != nullptr &&
-      std::any_of(seen.begin(), seen.end(), [](const Item* item) { return of_halo(*item); }))
+      std::any_of(seen.begin(), seen.end(), [](const Item* item) { return item->of_halo; }))
     return Status(Code::kInvalidArgument,
                   "a program says itself what it does: beside it there are items for its world only");
-  if (seen_both(seen, "register-bells", "word-bells") || seen_both(seen, "register-bells", "total-bells") ||
-      seen_both(seen, "word-bells", "total-bells"))
+  if (std::count_if(seen.begin(), seen.end(),
+                    [](const Item* item) { return std::string_view(item->before).ends_with("-bells"); }) > 1)
     return Status(Code::kInvalidArgument, "'register-bells', 'word-bells' and 'total-bells' are three kinds of card");
-  if (config.world.slow && !config.world.timed)
-    return Status(Code::kInvalidArgument, "'slow' takes 'timed': else everything may take as long as it likes anyway");
-  LANYARD_RETURN_IF_ERROR(check_collectives(config));
-  LANYARD_RETURN_IF_ERROR(check_driver(config));
-  LANYARD_RETURN_IF_ERROR(check_mail(config));
-  LANYARD_RETURN_IF_ERROR(check_merged(config));
-  Status fits = config.program != nullptr ? check_program(config) : check_halo(config);
-  if (!fits.ok())
-    return fits;
+  LANYARD_RETURN_IF_ERROR(check(config));
   return config;
 }
 
 std::string Config::to_string() const {
   std::string text = program != nullptr ? std::string(kProgram) + program->to_string() : "";
   for (const Item& item : items()) {
-    if ((program != nullptr && of_halo(item)) || !worth_saying(item, *this))
+    if ((program != nullptr && item.of_halo) || !worth_saying(item, *this))
       continue;
     text += text.empty() ? "" : ",";
     text += item.before + (item.flag() ? "" : std::to_string(item.get(*this))) + item.after;
   }
   return text;
+}
+
+std::vector<Config> Config::simpler() const {
+  static const Config kPlain;
+  constexpr uint32_t kEntriesAStart = 2;  // each request's start shall have room for itself
+  std::vector<Config> all;
+  const auto add = [&](const Config& candidate) {
+    if (candidate.to_string() != to_string() && parse(candidate.to_string()).ok())
+      all.push_back(candidate);
+  };
+  const auto with = [this](const Item& item, uint64_t value) {
+    Config candidate = *this;
+    item.set(candidate, value);
+    return candidate;
+  };
+  const auto is_size = [](const Item& item) { return item.of_halo && !item.flag() && item.least > 0; };
+  for (const Item& item : items()) {
+    const uint64_t value = item.get(*this);
+    if (program != nullptr || !is_size(item) || value == 0)
+      continue;
+    // Not to one rank, which would be smaller: what a rank does to itself is harder to read.
+    const uint64_t least = std::string_view(item.after) == "ranks" ? std::min<uint64_t>(value, 2) : 1;
+    add(with(item, least));
+    add(with(item, std::max(least, value - 1)));
+  }
+  Config one_way = *this;
+  one_way.halo.both_ways = halo.ranks == 1;
+  add(one_way);
+  // Fewer entries, perhaps for fewer requests: the want of them stays.
+  for (const uint32_t depth : {world.depth / 2, world.depth - 1}) {
+    Config fewer = *this;
+    if (world.depth > kEntriesAStart)
+      fewer.world.depth = std::max(depth, kEntriesAStart);
+    add(fewer);
+    fewer.halo.each_way = std::max(halo.each_way / 2, 1u);
+    add(fewer);
+  }
+  for (const Item& item : items())
+    if (const uint64_t plain = item.get(kPlain); !is_size(item) && item.get(*this) != plain)
+      add(with(item, item.flag() ? 0 : plain));
+  return all;
 }
 
 std::string Config::help() {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <deque>
-
-#include "nicsim/deterministic/commuting.h"
+#include <span>
+#include <utility>
 
 namespace lanyard::nicsim {
 
@@ -48,13 +48,130 @@ class Seen {
   uint64_t count_ = 0;
 };
 
+// ---- Steps that may be taken before all others
+
+std::span<const Action> rest_of(const Process& process) { return process.program.subspan(process.next_action); }
+
+// Frees close counters, regions and words, which whatever is under way may touch, and matching opens them.
+bool frees_or_matches(const Process& process) {
+  const std::span<const Action> rest = rest_of(process);
+  return std::any_of(rest.begin(), rest.end(), [](const Action& action) {
+    return action.kind == Action::Kind::kFree || action.kind == Action::Kind::kMatch ||
+           action.kind == Action::Kind::kMatched || action.kind == Action::Kind::kWithdraw;
+  });
+}
+
+bool starts(const Process& process) {
+  const std::span<const Action> rest = rest_of(process);
+  return std::any_of(rest.begin(), rest.end(), [](const Action& each) { return each.kind == Action::Kind::kStart; });
+}
+
+// Whether an entry may still come that waits for that counter.
+bool entries_may_come(const Process& process, uint32_t counter) {
+  const auto postings = process.nic.postings();
+  return starts(process) || std::any_of(postings.begin(), postings.end(), [counter](const nic::DeferredOp& posting) {
+           return posting.trigger.value == counter;
+         });
+}
+
+bool is_met(const Process& process, const nic::DeferredOp& op) {
+  const nic::CounterValue value = process.nic.model().read(op.trigger).value();
+  return value.success + value.failure >= op.threshold;
+}
+
+// The host's next action: those that only append to its streams and to what its NIC is to be told, in an order that
+// nobody else has a say in. A start on another queue than the last looks how far that one is, as do all that wait.
+bool host_commutes(const Process& process) {
+  const Action& action = rest_of(process).front();
+  switch (action.kind) {
+    case Action::Kind::kPack:
+    case Action::Kind::kUnpack:
+    case Action::Kind::kPromise:
+    case Action::Kind::kAwait:
+    case Action::Kind::kWait: return true;
+    case Action::Kind::kStart: return process.streams.size() == 1;
+    default: return false;
+  }
+}
+
+// A counter that grows meets the entries that wait for it, and those that come; and its rings, which may land together.
+// The first to come may be the second to fire.
+bool counting_commutes(const Process& process, uint32_t counter) { return !entries_may_come(process, counter); }
+
+// Whether that agent's step stays enabled and commutes with whatever any other agent may do before it, in a world whose
+// options allow a reduction. It looks at what two steps touch, not at what a right NIC would do with it, so that it
+// holds with mistakes in the NIC and in the protocol as well.
+bool commutes_with_all(const World& world, uint32_t agent) {
+  const Process& process = world.process(world.rank_of(agent));
+  const StepKind kind = world.kind_of(agent);
+  if (world.programs_stand())
+    return false;  // standing requests are handed over as they complete
+  if (kind == StepKind::kHost)
+    return host_commutes(process);
+  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
+    if (frees_or_matches(world.process(rank)))
+      return false;
+  switch (kind) {
+    // Whether it finds its condition met or waits for it are two ways.
+    case StepKind::kPost: return is_met(process, process.nic.next_posting());
+    case StepKind::kRing:
+      return counting_commutes(process, world.index_of(agent)) &&
+             std::all_of(process.streams.begin(), process.streams.end(),
+                         [](const auto& queued) { return queued->stream.empty(); });
+    // Of the entries of a counter the oldest goes first.
+    case StepKind::kFire: return !entries_may_come(process, world.index_of(agent));
+    case StepKind::kCount: {
+      const Transit& transit = *world.transit_of(agent);
+      return counting_commutes(world.process(transit.to), transit.counter.value);
+    }
+    case StepKind::kAck: {
+      const Transit& transit = *world.transit_of(agent);
+      const Process& initiator = world.process(transit.from);
+      const nic::CounterId completion = initiator.nic.model().completion_of(transit.packet.token);
+      return !completion.valid() || counting_commutes(initiator, completion.value);
+    }
+    // Words only grow, and whoever looks at one waits until it is large enough. Data meet in buffers.
+    case StepKind::kLand: return world.transit_of(agent)->role != Transit::Role::kData;
+    default: return false;
+  }
+}
+
+// ---- The search
+
+// The choices within one step, but for the agent: one combination after another.
+class Odometer {
+ public:
+  uint32_t choose(uint32_t n) {
+    if (next_ == choices_.size()) {
+      const Arena::Outside outside;
+      choices_.push_back(0);
+      limits_.push_back(n);
+    }
+    return choices_[next_++];
+  }
+  // Goes to the next combination; false after the last.
+  bool advance() {
+    next_ = 0;
+    for (; !choices_.empty(); choices_.pop_back(), limits_.pop_back())
+      if (++choices_.back() < limits_.back())
+        return true;
+    return false;
+  }
+  const Schedule& choices() const { return choices_; }
+
+ private:
+  Schedule choices_;
+  std::vector<uint32_t> limits_;  // how many there were
+  size_t next_ = 0;
+};
+
 // Takes the step of one agent, and enumerates whatever else is chosen within it.
 class OneStep final : public Chooser {
  public:
   explicit OneStep(uint32_t agent) : agent_(agent) {}
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
     if (kind != ChoiceKind::kStep)
-      return others_.choose(n, kind, agents);
+      return others_.choose(n);
     step_ = static_cast<uint32_t>(std::count_if(agents, agents + n, [&](uint32_t other) { return other < agent_; }));
     has_step_ = true;
     return static_cast<uint32_t>(std::find(agents, agents + n, agent_) - agents);
@@ -65,14 +182,14 @@ class OneStep final : public Chooser {
   void append_to(Schedule& schedule) const {
     if (has_step_)
       schedule.push_back(step_);
-    schedule.insert(schedule.end(), others_.schedule().begin(), others_.schedule().end());
+    schedule.insert(schedule.end(), others_.choices().begin(), others_.choices().end());
   }
 
  private:
   const uint32_t agent_;
   uint32_t step_ = 0;
   bool has_step_ = false;
-  Odometer others_{SIZE_MAX};
+  Odometer others_;
 };
 
 class Search {
@@ -94,7 +211,7 @@ class Search {
     Schedule way;
   };
 
-  bool over() const { return !result_.report.ok() || result_.good_end || result_.states >= options_.max_states; }
+  bool over() const { return !result_.report.ok() || result_.states >= options_.max_states; }
 
   // The world is in a state: is it new, and what follows?
   void visit(Schedule way) {
@@ -114,8 +231,6 @@ class Search {
       Replay nothing(no_schedule_);
       if (!world_.run(nothing).ok())  // takes no step, and judges
         found(std::move(way));
-      else
-        result_.good_end = options_.until_good_end;
       return;
     }
     Node& node = frontier_.emplace_back();
@@ -156,8 +271,6 @@ class Search {
   }
 
   void found(Schedule way) {
-    if (options_.until_good_end)
-      return;
     result_.report = world_.report();
     while (!way.empty() && way.back() == 0)
       way.pop_back();
@@ -182,21 +295,18 @@ bool allows_reduction(const WorldOptions& options) {
 }
 
 Result<Exploration> explore(World& world, const ExploreOptions& options) {
-  if (world.options().timed)
-    return Status(Code::kUnsupported, "virtual time leaves one order: explore without 'timed'");
-  if (world.options().driver)
-    return Status(Code::kUnsupported, "fingerprints do not look into the driver: explore without one");
-  if (world.options().mail_by_card)
-    return Status(Code::kUnsupported,
-                  "fingerprints do not look into the control channel: explore without 'mail-by-card'");
-  if (world.options().in_order)
-    return Status(Code::kUnsupported, "fingerprints do not tell orders of messages apart: explore without 'in-order'");
-  if (world.options().overflow && !world.options().blocking_post &&
-      (world.options().depth > 0 || world.options().no_room || world.options().stolen_entries))
-    return Status(Code::kUnsupported,
-                  "fingerprints do not look into the overflow: explore with 'no-overflow' or enough entries");
-  if (options.reduced && !allows_reduction(world.options()))
-    return Status(Code::kUnsupported, "the reduction is right only where nothing is scarce and nothing fails");
+  const WorldOptions& of = world.options();
+  const bool overflows = of.overflow && !of.blocking_post && (of.depth > 0 || of.no_room || of.stolen_entries);
+  const std::pair<bool, const char*> limits[] = {
+      {of.driver, "fingerprints do not look into the driver: explore without one"},
+      {of.mail_by_card, "fingerprints do not look into the control channel: explore without 'mail-by-card'"},
+      {overflows, "fingerprints do not look into the overflow: explore with 'no-overflow' or enough entries"},
+      {options.reduced && !allows_reduction(of),
+       "the reduction is right only where nothing is scarce and nothing fails"},
+  };
+  for (const auto& [holds, why] : limits)
+    if (holds)
+      return Status(Code::kUnsupported, why);
   return Search(world, options).run();
 }
 

@@ -14,11 +14,10 @@
 namespace lanyard::nicsim {
 
 struct ExploreOptions {
-  // Takes a step that commutes with all that may come before it (commuting.h) at once, and no other beside it. That
-  // leaves no finding out where nothing is scarce and nothing fails: allows_reduction().
+  // Takes a step that commutes with all that may come before it at once, and no other beside it. That leaves no finding
+  // out where nothing is scarce and nothing fails: allows_reduction().
   bool reduced = false;
   bool breadth_first = false;   // finds the shortest way to trouble first; takes memory for every state
-  bool until_good_end = false;  // stops at the first end that is as it should be, and takes findings for dead ends
   uint64_t max_states = 200'000'000;
   // Called now and then with the number of states so far, if set.
   std::function<void(uint64_t states)> progress = nullptr;
@@ -30,8 +29,7 @@ struct Exploration {
   uint64_t ends = 0;         // different states in which nothing is left to do
   // Of the ends: equal where two explorations found the same ones.
   World::Fingerprint ends_digest;
-  bool complete = false;  // else max_states stopped it, a finding, or a good end
-  bool good_end = false;  // until_good_end: there is one
+  bool complete = false;  // else max_states stopped it, or a finding
   Report report;          // the first finding
   Schedule schedule;      // that leads to it
 };
@@ -41,7 +39,7 @@ bool allows_reduction(const WorldOptions& options);
 
 // Explores all schedules of the world from its present state, all faults that its options allow included; stops at the
 // first finding. Leaves the world in some state. kUnsupported: the options hold what fingerprints do not tell apart (an
-// overflow that is needed, in-order).
+// overflow that is needed, a driver, mail by card).
 Result<Exploration> explore(World& world, const ExploreOptions& options);
 
 }  // namespace lanyard::nicsim

@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -37,15 +37,9 @@ struct Verdict {
 // be the same. `exchange` must be valid. Blocks; uses the calling thread alone.
 Verdict fuzz(const Scenario& scenario, const FuzzOptions& options);
 
-// One world with its schedulers, for those who fuzz many in turn.
-//
-// Schedules of one scheduler whose seeds follow each other begin with the same steps, so many of them, which are taken
-// once: the rest goes on from a snapshot. How many steps, and which, follows from the seed as well, so that one seed
-// stands for one schedule.
+// One world with its schedulers, for those who fuzz many in turn. One seed stands for one schedule.
 class Fuzzer {
  public:
-  static constexpr uint64_t kBranches = 4;
-
   // `exchange` is valid and outlives it.
   Fuzzer(const Scenario& scenario, const WorldOptions& options, std::vector<SchedulerKind> schedulers);
   // The schedule that follows from the seed, run once. The report is the world's: valid until the next run.
@@ -58,20 +52,12 @@ class Fuzzer {
   World& world() { return world_; }
 
  private:
-  // The steps that several schedules begin with.
-  struct Trunk {
-    uint64_t number = UINT64_MAX;
-    Arena::Image image;  // after them
-  };
-  uint64_t trunk_of(uint64_t seed) const;
-  // From the beginning, and no further. `chooser` asks the scheduler.
-  void run_trunk(uint64_t seed, Scheduler& scheduler, Chooser& chooser);
+  // Begins the schedule of that seed.
+  Scheduler& begin(uint64_t seed);
 
   World world_;
   std::vector<SchedulerKind> kinds_;
   std::vector<std::unique_ptr<Scheduler>> schedulers_;
-  std::vector<Trunk> trunks_;  // of each scheduler the last one
-  const uint64_t steps_;       // that a schedule has, about
 };
 
 }  // namespace lanyard::nicsim

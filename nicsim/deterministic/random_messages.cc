@@ -122,14 +122,12 @@ void RandomMessages::draw_lives(uint32_t epochs, bool faulty) {
 }
 
 // With tags of their own.
-void RandomMessages::draw_idle(Scenario& scenario, uint32_t epochs, bool faulty) {
+void RandomMessages::draw_idle(Scenario& scenario, uint32_t epochs) {
   constexpr int kTag = 100;
   if (epochs < 2 || !random_.percent(20) || has_wildcards(scenario))
     return;
-  const uint32_t captured = draw_captured(scenario, epochs, kTag);
-  const uint32_t twins = captured + draw_twins(scenario, epochs, faulty, kTag + static_cast<int>(captured));
   const uint32_t count = 1 + random_.below(3);
-  for (uint32_t i = twins; i < twins + count; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     const uint32_t from = random_.below(scenario.ranks()), to = random_.below(scenario.ranks());
     const bool both = random_.percent(60);
     const MessageName name = scenario.message(
@@ -145,19 +143,6 @@ void RandomMessages::draw_idle(Scenario& scenario, uint32_t epochs, bool faulty)
                        .last = first + 1 + random_.below(left)});
     }
   }
-}
-
-// A pair of which one side is captured once, and freed. Returns how many tags that takes.
-uint32_t RandomMessages::draw_captured(Scenario& scenario, uint32_t epochs, int tag) {
-  if (!stands_ || scenario.ranks() < 2 || random_.percent(50))
-    return 0;
-  const uint32_t from = random_.below(scenario.ranks());
-  const uint32_t to = (from + 1 + random_.below(scenario.ranks() - 1)) % scenario.ranks();
-  const MessageName name = scenario.message(from, to, {.bytes = 8, .tag = tag});
-  const bool send = random_.percent(50);
-  idle_.push_back({.request = name.send, .rank = from, .first = 0, .last = epochs, .captured = send});
-  idle_.push_back({.request = name.receive, .rank = to, .first = 0, .last = epochs, .captured = !send});
-  return 1;
 }
 
 // With the tag of a message that programs match. A receive of any tag gets its own, too, where all earlier ones have
@@ -177,36 +162,6 @@ void RandomMessages::draw_short(Scenario& scenario) {
                                         .any_tag = random_.percent(40)}),
                       i});
   }
-}
-
-// Two processes offer to a third, or to one of the two, sends that have the same number, and withdraw them one after
-// the other. The one that has had fewer requests first has receives that nobody matches. Returns how many tags from
-// `tag` on that takes.
-uint32_t RandomMessages::draw_twins(Scenario& scenario, uint32_t epochs, bool faulty, int tag) {
-  if (faulty || scenario.ranks() < 2 || random_.percent(50))
-    return 0;
-  const uint32_t one = random_.below(scenario.ranks());
-  const uint32_t other = (one + 1 + random_.below(scenario.ranks() - 1)) % scenario.ranks();
-  const uint32_t to = random_.below(scenario.ranks());
-  uint32_t tags = 0;
-  const auto add = [&](uint32_t from, uint32_t target, bool send) {
-    const MessageName name = scenario.message(from, target, {.bytes = 8, .tag = tag + static_cast<int>(tags++)});
-    const uint32_t last = 1 + random_.below(epochs - 1);
-    idle_.push_back({send ? name.send : name.receive, send ? from : target, 0, last});
-  };
-  while (requests_of(one) < requests_of(other))
-    add(other, one, false);
-  while (requests_of(other) < requests_of(one))
-    add(one, other, false);
-  add(one, to, true);
-  add(other, to, true);
-  return tags;
-}
-
-size_t RandomMessages::requests_of(uint32_t rank) const {
-  const auto idle =
-      std::count_if(idle_.begin(), idle_.end(), [rank](const IdleRequest& each) { return each.rank == rank; });
-  return plans_[rank].size() + static_cast<size_t>(idle);
 }
 
 void RandomMessages::draw_going(uint32_t epoch) {

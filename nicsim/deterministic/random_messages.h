@@ -47,7 +47,6 @@ struct IdleRequest {
   RequestName request;
   uint32_t rank = 0;
   uint32_t first = 0, last = 0;  // epochs in which it is matched and withdrawn; where the last one is none, it stays
-  bool captured = false;         // a start of it, for which no wait is; then it is freed at once
 };
 
 // A message that is too long for its receive, and is matched beside another one's with the same tag.
@@ -67,7 +66,7 @@ class RandomMessages {
   // Which are matched by the programs, and from which epoch to which they are there.
   void draw_lives(uint32_t epochs, bool faulty);
   // Adds messages of which one side alone is there, or both come and go as they like, where no wildcard takes them.
-  void draw_idle(Scenario& scenario, uint32_t epochs, bool faulty);
+  void draw_idle(Scenario& scenario, uint32_t epochs);
   // Adds messages that are too long for their receives, likewise.
   void draw_short(Scenario& scenario);
   // Which go in that epoch: of what is there, one at least.
@@ -90,9 +89,6 @@ class RandomMessages {
  private:
   uint32_t draw_bytes(const WorldOptions& world);
   void draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends, std::vector<MessageOptions>& all);
-  uint32_t draw_captured(Scenario& scenario, uint32_t epochs, int tag);
-  uint32_t draw_twins(Scenario& scenario, uint32_t epochs, bool faulty, int tag);
-  size_t requests_of(uint32_t rank) const;
   bool lives(size_t message, uint32_t epoch) const {
     return epoch >= lives_[message].first && epoch < lives_[message].second;
   }
@@ -107,6 +103,11 @@ class RandomMessages {
   std::vector<bool> own_;                             // by message: programs match it
   std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };
+
+// The host programs of an exchange whose messages have been drawn, in so many epochs. `faulty`: operations fail or
+// processes die. `roams`: requests may go from one queue to another.
+void draw_program(Random& random, RandomMessages& messages, Scenario& scenario, uint32_t epochs, bool faulty,
+                  bool roams);
 
 }  // namespace lanyard::nicsim
 

@@ -1,274 +1,461 @@
-#include "nicsim/deterministic/random_program.h"
+#include "nicsim/deterministic/random_messages.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lanyard::nicsim {
 
-void RandomProgram::begin() {
-  if (!faulty_)
-    match(messages_.matched_by_programs());
-}
+namespace {
 
-void RandomProgram::append_epoch(uint32_t epoch) {
-  if (faulty_)
-    bear_and_bury(epoch);
-  else if (epoch > 0)
-    renew();
-  messages_.draw_going(epoch);
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
-    come_and_go(scenario_.rank(rank), rank, epoch);
-    append_traffic(scenario_.rank(rank), rank);
+// The requests of a random program that stand: started by graphs, or by kernels of a set, not by hosts.
+class RandomStanding {
+ public:
+  RandomStanding(Random& random, RandomMessages& messages, uint32_t ranks, bool faulty)
+      : random_(random), messages_(messages), faulty_(faulty) {
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      standing_.emplace_back(messages.queues(rank));
   }
-}
 
-// ---- Matched, and freed
+  // Before some of it is freed, or goes by its host again. Its stream has run all. Graphs are not launched again; of
+  // those that are not freed the next graph starts those that it has.
+  void end(HostProgram& host, uint32_t rank, uint32_t queue) {
+    Standing& standing = standing_[rank][queue];
+    if (standing.in_kernels && !standing.requests.empty())
+      host.on(queue).dismiss(standing.requests);
+    for (RequestPlan& plan : messages_.plans(rank))
+      if (standing.in_kernels && plan.queue == queue)
+        plan.standing = false;
+    standing.requests.clear();
+  }
 
-// In the order of the messages on both sides, as those with equal tags are matched in that order.
-void RandomProgram::match(const std::vector<bool>& chosen) {
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
-    std::vector<RequestName> requests;
-    for (RequestPlan& plan : messages_.plans(rank)) {
-      if (!chosen[plan.message.index])
-        continue;
-      requests.push_back(plan.request);
-      plan.matching = true;
-      plan.started = plan.gone = false;
+  // Takes out of `first` and `soon` what goes by a graph or a kernel in this epoch, by queue: who went by a graph does
+  // for ever. What a stream waits for there must not wait for anything behind it in its stream: its ready sends are
+  // awaited before it, and its receives of such are promised before it waits. Then who waits for a promise of what
+  // stands has a lower rank than who makes it, so that these waits are no circle. Buffers with gaps are refused there.
+  // What is to stand must have completed.
+  std::vector<std::vector<RequestPlan*>> take(HostProgram& host, uint32_t rank, std::vector<RequestPlan*>& first,
+                                              std::vector<RequestPlan*>& soon) {
+    const std::vector<bool> begins = draw_beginnings(host, rank);
+    std::vector<std::vector<RequestPlan*>> taken(begins.size());
+    const auto take = [&](RequestPlan* plan) {
+      const bool may_stand = plan->may_stand && !(plan->gaps && standing_[rank][plan->queue].in_kernels);
+      const bool goes = plan->standing || (begins[plan->queue] && may_stand && random_.percent(75));
+      if (goes)
+        taken[plan->queue].push_back(plan);
+      return goes;
+    };
+    std::erase_if(first, take);
+    std::erase_if(soon, take);
+    for (uint32_t queue = 0; queue < taken.size(); ++queue) {
+      Standing& standing = standing_[rank][queue];
+      if (!standing.in_kernels && random_.percent(15))
+        standing.requests.clear();
+      std::vector<RequestName> requests;
+      for (const RequestPlan* plan : taken[queue])
+        if (plan->started && !plan->standing)
+          requests.push_back(plan->request);
+      if (standing.requests.empty() && !requests.empty())
+        host.complete(requests);
     }
-    if (requests.empty())
-      continue;
-    HostProgram& host = scenario_.rank(rank);
-    std::vector<RequestName> too_short;
-    for (const ShortMessage& each : messages_.too_short())
-      for (const RequestName request : {each.name.send, each.name.receive})
-        if (chosen[each.beside] && scenario_.rank_of(request) == rank)
-          too_short.push_back(request);
-    // Tried again, they come after those that they are matched beside.
-    if (!too_short.empty())
-      host.match(too_short).matched(too_short).refused();
-    requests.insert(requests.end(), too_short.begin(), too_short.end());
-    host.match(requests);
-    if (!too_short.empty())
-      host.matched(too_short).refused().withdraw(too_short);
-    if (random_.percent(50))
-      know_matched(scenario_.rank(rank), rank, [](const RequestPlan&) { return true; });
+    return taken;
   }
-}
 
-template <typename Which>
-void RandomProgram::know_matched(HostProgram& host, uint32_t rank, Which which) {
-  std::vector<RequestName> requests;
-  for (RequestPlan& plan : messages_.plans(rank))
-    if (which(plan) && std::exchange(plan.matching, false))
-      requests.push_back(plan.request);
-  if (!requests.empty())
-    host.matched(requests);
-}
-
-void RandomProgram::bear_and_bury(uint32_t epoch) {
-  std::vector<bool> born(messages_.count()), dead(messages_.count());
-  for (size_t i = 0; i < messages_.count(); ++i) {
-    born[i] = messages_.is_matched_by_programs(i) && messages_.begins_in(i, epoch);
-    dead[i] = messages_.ends_in(i, epoch);
+  // Starts and waits for what was taken of a queue.
+  void launch(HostProgram& host, uint32_t rank, uint32_t queue, const std::vector<RequestPlan*>& plans) {
+    Standing& standing = standing_[rank][queue];
+    host.on(queue);
+    if (standing.requests.empty()) {
+      for (const RequestPlan* plan : plans)
+        standing.requests.push_back(plan->request);
+      if (standing.in_kernels)
+        host.stand(standing.requests);
+      else
+        capture(host, plans);
+      for (RequestPlan* plan : plans)
+        plan->standing = plan->started = true;
+      if (random_.percent(20))
+        host.start({standing.requests.front()}).refused();
+    }
+    if (standing.in_kernels)
+      launch_kernels(host, standing, plans);
+    else
+      host.launch();
+    if (random_.percent(10))
+      host.wait({standing.requests.front()}).refused();
   }
-  free_all(dead);
-  match(born);
-}
 
-// Messages that have gone are freed on both sides and matched anew.
-void RandomProgram::renew() {
-  if (!random_.percent(35))
-    return;
-  std::vector<bool> chosen = messages_.choose(50);
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
-    for (const RequestPlan& plan : messages_.plans(rank))
-      if (!plan.started)
-        chosen[plan.message.index] = false;
-  free_all(chosen);
-  match(chosen);
-}
+ private:
+  // What starts the requests of a queue without its host: what was captured there last, or a set of kernels'.
+  struct Standing {
+    bool in_kernels = false;
+    std::vector<RequestName> requests;  // none: nothing yet
+  };
 
-void RandomProgram::free_all(const std::vector<bool>& chosen) {
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
-    HostProgram& host = scenario_.rank(rank);
+  // On which queues something begins to stand in this epoch, once what stood there in sets has perhaps ended.
+  std::vector<bool> draw_beginnings(HostProgram& host, uint32_t rank) {
+    std::vector<bool> begins(standing_[rank].size());
+    for (uint32_t queue = 0; queue < begins.size(); ++queue) {
+      Standing& standing = standing_[rank][queue];
+      if (standing.in_kernels && !standing.requests.empty() && random_.percent(25)) {
+        if (!faulty_ && random_.percent(50))
+          host.on(queue).dismiss(standing.requests).refused();
+        host.on(queue).sync();
+        end(host, rank, queue);
+      }
+      begins[queue] = messages_.stands() && standing.requests.empty() && random_.percent(60);
+      if (begins[queue])
+        standing.in_kernels = random_.percent(40) && !stands_any(rank, queue);
+    }
+    return begins;
+  }
+
+  bool stands_any(uint32_t rank, uint32_t queue) {
+    const std::vector<RequestPlan>& plans = messages_.plans(rank);
+    return std::any_of(plans.begin(), plans.end(),
+                       [queue](const RequestPlan& plan) { return plan.queue == queue && plan.standing; });
+  }
+
+  void launch_kernels(HostProgram& host, const Standing& standing, const std::vector<RequestPlan*>& plans) {
+    for (const RequestPlan* plan : plans)
+      plan->pack(host);
+    host.kernel_start(standing.requests);
+    for (const RequestPlan* plan : plans)
+      plan->promise(host);
+    host.kernel_wait(standing.requests);
+    for (const RequestPlan* plan : plans)
+      plan->unpack(host);
+  }
+
+  void capture(HostProgram& host, std::vector<RequestPlan*> plans) {
     std::vector<RequestName> requests;
-    know_matched(host, rank, [&](const RequestPlan& plan) { return chosen[plan.message.index]; });
+    host.capture();
+    for (const RequestPlan* plan : plans) {
+      plan->pack(host);
+      requests.push_back(plan->request);
+    }
+    if (random_.percent(60))
+      host.start(requests);
+    else
+      for (const RequestName request : requests)
+        host.start({request});
+    for (const RequestPlan* plan : plans)
+      plan->promise(host);
+    random_.shuffle(plans);
+    const bool together = random_.percent(60);
+    if (together)
+      host.wait(requests);
+    for (RequestPlan* plan : plans) {
+      plan->under_way = !together;
+      plan->wait_for(host);
+      if (together)
+        plan->unpack(host);
+    }
+    host.captured();
+  }
+
+  Random& random_;
+  RandomMessages& messages_;
+  const bool faulty_;
+  std::vector<std::vector<Standing>> standing_;  // by rank and queue
+};
+
+// The host programs of a random exchange, epoch by epoch.
+//
+// All starts of an epoch precede whatever its rank blocks on in it, and every rank goes through the epochs in order; so
+// what an epoch waits for needs nothing of a later one.
+class RandomProgram {
+ public:
+  RandomProgram(Random& random, RandomMessages& messages, Scenario& scenario, bool faulty, bool roams)
+      : random_(random),
+        messages_(messages),
+        scenario_(scenario),
+        faulty_(faulty),
+        roams_(roams),
+        standing_(random, messages, scenario.ranks(), faulty) {}
+
+  // What the programs match is matched; but where something may fail, each when its first epoch comes.
+  void begin() {
+    if (!faulty_)
+      match(messages_.matched_by_programs());
+  }
+  // The next epoch, whose turn it is, of all ranks.
+  void append_epoch(uint32_t epoch) {
+    if (faulty_)
+      bear_and_bury(epoch);
+    else if (epoch > 0)
+      renew();
+    messages_.draw_going(epoch);
+    for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
+      come_and_go(scenario_.rank(rank), rank, epoch);
+      append_traffic(scenario_.rank(rank), rank);
+    }
+  }
+  // What is under way ends, and perhaps all is freed.
+  void finish() {
+    const bool frees = random_.percent(faulty_ ? 70 : 40);
+    for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
+      finish(scenario_.rank(rank), rank, frees);
+  }
+
+ private:
+  // ---- Matched, and freed
+
+  // In the order of the messages on both sides, as those with equal tags are matched in that order.
+  void match(const std::vector<bool>& chosen) {
+    for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
+      std::vector<RequestName> requests;
+      for (RequestPlan& plan : messages_.plans(rank)) {
+        if (!chosen[plan.message.index])
+          continue;
+        requests.push_back(plan.request);
+        plan.matching = true;
+        plan.started = plan.gone = false;
+      }
+      if (requests.empty())
+        continue;
+      HostProgram& host = scenario_.rank(rank);
+      std::vector<RequestName> too_short;
+      for (const ShortMessage& each : messages_.too_short())
+        for (const RequestName request : {each.name.send, each.name.receive})
+          if (chosen[each.beside] && scenario_.rank_of(request) == rank)
+            too_short.push_back(request);
+      // Tried again, they come after those that they are matched beside.
+      if (!too_short.empty())
+        host.match(too_short).matched(too_short).refused();
+      requests.insert(requests.end(), too_short.begin(), too_short.end());
+      host.match(requests);
+      if (!too_short.empty())
+        host.matched(too_short).refused().withdraw(too_short);
+      if (random_.percent(50))
+        know_matched(scenario_.rank(rank), rank, [](const RequestPlan&) { return true; });
+    }
+  }
+
+  template <typename Which>
+  void know_matched(HostProgram& host, uint32_t rank, Which which) {
+    std::vector<RequestName> requests;
+    for (RequestPlan& plan : messages_.plans(rank))
+      if (which(plan) && std::exchange(plan.matching, false))
+        requests.push_back(plan.request);
+    if (!requests.empty())
+      host.matched(requests);
+  }
+
+  void bear_and_bury(uint32_t epoch) {
+    std::vector<bool> born(messages_.count()), dead(messages_.count());
+    for (size_t i = 0; i < messages_.count(); ++i) {
+      born[i] = messages_.is_matched_by_programs(i) && messages_.begins_in(i, epoch);
+      dead[i] = messages_.ends_in(i, epoch);
+    }
+    free_all(dead);
+    match(born);
+  }
+
+  // Messages that have gone are freed on both sides and matched anew.
+  void renew() {
+    if (!random_.percent(35))
+      return;
+    std::vector<bool> chosen = messages_.choose(50);
+    for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
+      for (const RequestPlan& plan : messages_.plans(rank))
+        if (!plan.started)
+          chosen[plan.message.index] = false;
+    free_all(chosen);
+    match(chosen);
+  }
+
+  void free_all(const std::vector<bool>& chosen) {
+    for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
+      HostProgram& host = scenario_.rank(rank);
+      std::vector<RequestName> requests;
+      know_matched(host, rank, [&](const RequestPlan& plan) { return chosen[plan.message.index]; });
+      for (RequestPlan& plan : messages_.plans(rank)) {
+        if (!chosen[plan.message.index])
+          continue;
+        plan.wait_for(host);
+        // Else the wait for what has failed does not pass, and what a graph has started has not completed.
+        if (faulty_ || plan.standing)
+          host.on(plan.queue).sync();
+        if (std::exchange(plan.standing, false))
+          standing_.end(host, rank, plan.queue);
+        plan.gone = true;
+        requests.push_back(plan.request);
+      }
+      if (!requests.empty())
+        host.free(requests);
+    }
+  }
+
+  void come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch) const {
+    for (const IdleRequest& each : messages_.idle()) {
+      if (each.rank == rank && each.first == epoch)
+        host.match({each.request});
+      if (each.rank == rank && each.last == epoch)
+        host.withdraw({each.request});
+    }
+  }
+
+  // ---- Started, and waited for
+
+  // Before its next start: perhaps on another queue.
+  void roam(HostProgram& host, uint32_t rank, RequestPlan& plan, bool* repeated) {
+    const uint32_t queues = messages_.queues(rank);
+    const bool may = roams_ && queues > 1 && !plan.standing && (!plan.checked || !plan.request.receive());
+    if (!may || !random_.percent(25))
+      return;
+    const uint32_t next = (plan.queue + 1 + random_.below(queues - 1)) % queues;
+    // What has failed never completes, and to repeat its start would never end.
+    if (plan.started && (plan.checked || faulty_ || random_.percent(50)))
+      host.complete({plan.request});
+    else if (plan.started)
+      *repeated = true;
+    plan.queue = next;
+  }
+
+  void append_traffic(HostProgram& host, uint32_t rank) {
+    // Ready sends come when their receives have been started; soon: before anything that stands is waited for.
+    std::vector<RequestPlan*> first, soon, later;
+    bool repeated = false;
+    know_matched(host, rank, [&](const RequestPlan& plan) { return messages_.goes(plan.message); });
     for (RequestPlan& plan : messages_.plans(rank)) {
-      if (!chosen[plan.message.index])
+      if (!messages_.goes(plan.message))
         continue;
       plan.wait_for(host);
-      // Else the wait for what has failed does not pass, and what a graph has started has not completed.
-      if (faulty_ || plan.standing)
-        host.on(plan.queue).sync();
-      if (std::exchange(plan.standing, false))
-        standing_.end(host, rank, plan.queue);
-      plan.gone = true;
-      requests.push_back(plan.request);
+      roam(host, rank, plan, &repeated);
+      (!plan.is_ready_send() ? first : plan.soon ? soon : later).push_back(&plan);
     }
-    if (!requests.empty())
-      host.free(requests);
-  }
-}
-
-void RandomProgram::come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch) const {
-  for (const IdleRequest& each : messages_.idle()) {
-    if (each.rank == rank && each.first == epoch)
-      host.match({each.request});
-    if (each.rank == rank && each.first == epoch && each.captured)
-      host.matched({each.request}).capture().start({each.request}).captured().free({each.request});
-    if (each.rank == rank && each.last == epoch)
-      host.withdraw({each.request});
-  }
-}
-
-// ---- Started, and waited for
-
-// Before its next start: perhaps on another queue.
-void RandomProgram::roam(HostProgram& host, uint32_t rank, RequestPlan& plan, bool* repeated) {
-  const uint32_t queues = messages_.queues(rank);
-  const bool may = roams_ && queues > 1 && !plan.standing && (!plan.checked || !plan.request.receive());
-  if (!may || !random_.percent(25))
-    return;
-  const uint32_t next = (plan.queue + 1 + random_.below(queues - 1)) % queues;
-  // What has failed never completes, and to repeat its start would never end.
-  if (plan.started && (plan.checked || faulty_ || random_.percent(50)))
-    host.complete({plan.request});
-  else if (plan.started)
-    *repeated = true;
-  plan.queue = next;
-}
-
-void RandomProgram::append_traffic(HostProgram& host, uint32_t rank) {
-  // Ready sends come when their receives have been started; soon: before anything that stands is waited for.
-  std::vector<RequestPlan*> first, soon, later;
-  bool repeated = false;
-  know_matched(host, rank, [&](const RequestPlan& plan) { return messages_.goes(plan.message); });
-  for (RequestPlan& plan : messages_.plans(rank)) {
-    if (!messages_.goes(plan.message))
-      continue;
-    plan.wait_for(host);
-    roam(host, rank, plan, &repeated);
-    (!plan.is_ready_send() ? first : plan.soon ? soon : later).push_back(&plan);
-  }
-  random_.shuffle(first);
-  random_.shuffle(soon);
-  random_.shuffle(later);
-  const std::vector<std::vector<RequestPlan*>> standing = standing_.take(host, rank, first, soon);
-  for (const RequestPlan* plan : first)
-    plan->pack(host);
-  start(host, rank, first, repeated);
-  for (const RequestPlan* plan : first)
-    plan->promise(host);
-  start_ready(host, rank, soon, repeated);
-  for (uint32_t queue = 0; queue < standing.size(); ++queue) {
-    if (standing[queue].empty())
-      continue;
-    for (const RequestPlan* plan : standing[queue])
-      if (plan->is_ready_send())
-        host.on(queue).await(plan->message);
-    standing_.launch(host, rank, queue, standing[queue]);
-  }
-  start_ready(host, rank, later, repeated);
-  for (const std::vector<RequestPlan*>* ready : {&soon, &later})
-    first.insert(first.end(), ready->begin(), ready->end());
-  wait(host, rank, first);
-  if (random_.percent(20))
-    host.on(random_.below(messages_.queues(rank))).sync();
-}
-
-void RandomProgram::start_ready(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& sends,
-                                bool repeated) {
-  for (const RequestPlan* plan : sends) {
-    host.on(plan->queue).await(plan->message);
-    plan->pack(host);
-  }
-  start(host, rank, sends, repeated);
-}
-
-void RandomProgram::start(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& plans, bool repeated) {
-  const uint32_t queues = messages_.queues(rank);
-  const bool together = random_.percent(60);
-  const bool mistaken = !faulty_ && random_.percent(15);
-  for (uint32_t queue = 0; queue < queues; ++queue) {
-    std::vector<RequestName> requests;
-    for (RequestPlan* plan : plans) {
-      if (plan->queue != queue)
+    random_.shuffle(first);
+    random_.shuffle(soon);
+    random_.shuffle(later);
+    const std::vector<std::vector<RequestPlan*>> standing = standing_.take(host, rank, first, soon);
+    for (const RequestPlan* plan : first)
+      plan->pack(host);
+    start(host, rank, first, repeated);
+    for (const RequestPlan* plan : first)
+      plan->promise(host);
+    start_ready(host, rank, soon, repeated);
+    for (uint32_t queue = 0; queue < standing.size(); ++queue) {
+      if (standing[queue].empty())
         continue;
-      plan->under_way = plan->started = true;
-      requests.push_back(plan->request);
+      for (const RequestPlan* plan : standing[queue])
+        if (plan->is_ready_send())
+          host.on(queue).await(plan->message);
+      standing_.launch(host, rank, queue, standing[queue]);
     }
-    if (requests.empty())
-      continue;
-    host.on(queue);
-    if (together) {
-      host.start(requests);
-      if (repeated)
-        host.repeated();
-    } else {
-      for (const RequestName request : requests) {
-        host.start({request});
+    start_ready(host, rank, later, repeated);
+    for (const std::vector<RequestPlan*>* ready : {&soon, &later})
+      first.insert(first.end(), ready->begin(), ready->end());
+    wait(host, rank, first);
+    if (random_.percent(20))
+      host.on(random_.below(messages_.queues(rank))).sync();
+  }
+
+  void start_ready(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& sends, bool repeated) {
+    for (const RequestPlan* plan : sends) {
+      host.on(plan->queue).await(plan->message);
+      plan->pack(host);
+    }
+    start(host, rank, sends, repeated);
+  }
+
+  void start(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& plans, bool repeated) {
+    const uint32_t queues = messages_.queues(rank);
+    const bool together = random_.percent(60);
+    const bool mistaken = !faulty_ && random_.percent(15);
+    for (uint32_t queue = 0; queue < queues; ++queue) {
+      std::vector<RequestName> requests;
+      for (RequestPlan* plan : plans) {
+        if (plan->queue != queue)
+          continue;
+        plan->under_way = plan->started = true;
+        requests.push_back(plan->request);
+      }
+      if (requests.empty())
+        continue;
+      host.on(queue);
+      if (together) {
+        host.start(requests);
         if (repeated)
           host.repeated();
+      } else {
+        for (const RequestName request : requests) {
+          host.start({request});
+          if (repeated)
+            host.repeated();
+        }
       }
+      if (mistaken)
+        host.start(requests).refused();
+      if (mistaken && queues > 1)
+        host.on((queue + 1) % queues).wait({requests.front()}).refused();
     }
-    if (mistaken)
-      host.start(requests).refused();
-    if (mistaken && queues > 1)
-      host.on((queue + 1) % queues).wait({requests.front()}).refused();
   }
-}
 
-// Of some now, of the others when they are needed again.
-void RandomProgram::wait(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& plans) {
-  const bool together = random_.percent(60);
-  for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue) {
-    std::vector<RequestPlan*> now;
-    for (RequestPlan* plan : plans)
-      if (plan->queue == queue && random_.percent(75))
-        now.push_back(plan);
-    if (now.empty())
-      continue;
-    random_.shuffle(now);
-    if (!together) {
-      for (RequestPlan* plan : now)
-        plan->wait_for(host);
-      continue;
-    }
-    std::vector<RequestName> requests;
-    for (const RequestPlan* plan : now)
-      requests.push_back(plan->request);
-    host.on(queue).wait(requests);
-    for (RequestPlan* plan : now) {
-      plan->under_way = false;
-      plan->unpack(host);
-    }
-    if (!faulty_ && random_.percent(15))
-      host.wait(requests).refused();
-  }
-}
-
-void RandomProgram::finish() {
-  const bool frees = random_.percent(faulty_ ? 70 : 40);
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
-    finish(scenario_.rank(rank), rank, frees);
-}
-
-void RandomProgram::finish(HostProgram& host, uint32_t rank, bool frees) {
-  know_matched(host, rank, [](const RequestPlan&) { return true; });
-  std::vector<RequestName> requests;
-  for (RequestPlan& plan : messages_.plans(rank)) {
-    plan.wait_for(host);
-    if (!plan.gone)
-      requests.push_back(plan.request);
-  }
-  if (frees && (faulty_ || messages_.stands()))
+  // Of some now, of the others when they are needed again.
+  void wait(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& plans) {
+    const bool together = random_.percent(60);
     for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue) {
-      host.on(queue).sync();
-      standing_.end(host, rank, queue);
+      std::vector<RequestPlan*> now;
+      for (RequestPlan* plan : plans)
+        if (plan->queue == queue && random_.percent(75))
+          now.push_back(plan);
+      if (now.empty())
+        continue;
+      random_.shuffle(now);
+      if (!together) {
+        for (RequestPlan* plan : now)
+          plan->wait_for(host);
+        continue;
+      }
+      std::vector<RequestName> requests;
+      for (const RequestPlan* plan : now)
+        requests.push_back(plan->request);
+      host.on(queue).wait(requests);
+      for (RequestPlan* plan : now) {
+        plan->under_way = false;
+        plan->unpack(host);
+      }
+      if (!faulty_ && random_.percent(15))
+        host.wait(requests).refused();
     }
-  if (frees && !requests.empty())
-    host.free(requests);
-  for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue)
-    host.on(queue).sync();
+  }
+
+  void finish(HostProgram& host, uint32_t rank, bool frees) {
+    know_matched(host, rank, [](const RequestPlan&) { return true; });
+    std::vector<RequestName> requests;
+    for (RequestPlan& plan : messages_.plans(rank)) {
+      plan.wait_for(host);
+      if (!plan.gone)
+        requests.push_back(plan.request);
+    }
+    if (frees && (faulty_ || messages_.stands()))
+      for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue) {
+        host.on(queue).sync();
+        standing_.end(host, rank, queue);
+      }
+    if (frees && !requests.empty())
+      host.free(requests);
+    for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue)
+      host.on(queue).sync();
+  }
+
+  Random& random_;
+  RandomMessages& messages_;
+  Scenario& scenario_;
+  const bool faulty_, roams_;
+  RandomStanding standing_;
+};
+
+}  // namespace
+
+void draw_program(Random& random, RandomMessages& messages, Scenario& scenario, uint32_t epochs, bool faulty,
+                  bool roams) {
+  RandomProgram program(random, messages, scenario, faulty, roams);
+  program.begin();
+  messages.draw_idle(scenario, epochs);
+  for (uint32_t epoch = 0; epoch < epochs; ++epoch)
+    program.append_epoch(epoch);
+  program.finish();
 }
 
 }  // namespace lanyard::nicsim

@@ -2,6 +2,7 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_REPORT_H_
 #define LANYARD_NICSIM_DETERMINISTIC_REPORT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,9 +19,13 @@ enum class Finding : uint8_t {
   kNondeterminism,  // the same schedule gave two different runs
   kUser,            // the program's own mistake
 };
-const char* finding_name(Finding finding);
+inline const char* finding_name(Finding finding) {
+  static constexpr const char* kNames[] = {"NOTHING",  "INTEGRITY", "ORDER",          "DEADLOCK",
+                                           "LIVELOCK", "LEAK",      "NONDETERMINISM", "USER ERROR"};
+  return kNames[static_cast<size_t>(finding)];
+}
 // 0 for kNone, 10 to 16 for the others in their order; 1 and 2 remain for other trouble and wrong usage.
-int exit_status(Finding finding);
+inline int exit_status(Finding finding) { return finding == Finding::kNone ? 0 : 9 + static_cast<int>(finding); }
 
 struct Report {
   Finding finding = Finding::kNone;

@@ -68,14 +68,20 @@ HostProgram& HostProgram::on(uint32_t queue) {
   return *this;
 }
 
-HostProgram& HostProgram::kernel(Action::Kind kind, MessageName message) {
-  actions_.push_back({.kind = kind, .queue = queue_, .message = message.index, .requests = {}});
+HostProgram& HostProgram::add(Action::Kind kind, Requests requests, uint32_t message) {
+  actions_.push_back({.kind = kind, .queue = queue_, .message = message, .requests = std::move(requests)});
   return *this;
 }
 
-HostProgram& HostProgram::enqueue(Action::Kind kind, std::vector<RequestName> requests) {
-  actions_.push_back({.kind = kind, .queue = queue_, .message = 0, .requests = std::move(requests)});
-  return *this;
+bool HostProgram::has(std::initializer_list<Action::Kind> kinds) const {
+  return std::any_of(actions_.begin(), actions_.end(), [kinds](const Action& action) {
+    return std::find(kinds.begin(), kinds.end(), action.kind) != kinds.end();
+  });
+}
+
+bool Scenario::has(std::initializer_list<Action::Kind> kinds) const {
+  return std::any_of(programs_.begin(), programs_.end(),
+                     [kinds](const HostProgram& program) { return program.has(kinds); });
 }
 
 HostProgram& HostProgram::refused() {
@@ -214,8 +220,7 @@ Scenario make_halo(const HaloOptions& options) {
     HostProgram& host = scenario.rank(rank);
     for (uint32_t i = 0; i < options.iterations; ++i) {
       for (uint32_t queue = 0; queue < options.queues; ++queue) {
-        const uint32_t sending = options.roam ? options.queues + i % 2 : queue;
-        host.on(sending);
+        host.on(queue);
         const auto mine = [&](const std::vector<MessageName>& all) {
           std::vector<MessageName> some;
           for (size_t k = queue; k < all.size(); k += options.queues)
@@ -243,16 +248,8 @@ Scenario make_halo(const HaloOptions& options) {
           if (!sends.empty())
             host.start(sends);
           host.wait(all);
-        } else if (options.roam) {
-          host.start(sends).wait(sends).on(queue).start(receives).wait(receives);
         } else if (options.startall) {
-          host.start(all);
-          const bool misuse = options.misuse && !all.empty();  // of nothing, nothing is a mistake
-          if (misuse)
-            host.start(all).refused().on((queue + 1) % options.queues).wait(all).refused().on(queue);
-          host.wait(all);
-          if (misuse)
-            host.wait(all).refused();
+          host.start(all).wait(all);
         } else {
           for (const RequestName request : all)
             host.start({request});
@@ -263,11 +260,7 @@ Scenario make_halo(const HaloOptions& options) {
           host.unpack(message);
         if (options.sync)
           host.sync();
-        if (options.beyond && i + 1 == options.iterations && !all.empty())
-          host.start(all).refused();
       }
-      if (options.roam)
-        host.complete(requests_of(sent[rank], 0));
     }
     if (options.free)
       host.free(requests_of(received[rank], 1)).free(requests_of(sent[rank], 0));

@@ -101,41 +101,32 @@ class Scenario;
 // first).
 class HostProgram {
  public:
+  using Requests = std::vector<RequestName>;
+
   HostProgram& on(uint32_t queue);
-  HostProgram& pack(MessageName message) { return kernel(Action::Kind::kPack, message); }
-  HostProgram& unpack(MessageName message) { return kernel(Action::Kind::kUnpack, message); }
-  HostProgram& promise(MessageName message) { return kernel(Action::Kind::kPromise, message); }
-  HostProgram& await(MessageName message) { return kernel(Action::Kind::kAwait, message); }
-  HostProgram& start(std::vector<RequestName> requests) { return enqueue(Action::Kind::kStart, std::move(requests)); }
-  HostProgram& wait(std::vector<RequestName> requests) { return enqueue(Action::Kind::kWait, std::move(requests)); }
-  HostProgram& complete(std::vector<RequestName> requests) {
-    return enqueue(Action::Kind::kComplete, std::move(requests));
-  }
-  HostProgram& free(std::vector<RequestName> requests) { return enqueue(Action::Kind::kFree, std::move(requests)); }
-  HostProgram& match(std::vector<RequestName> requests) { return enqueue(Action::Kind::kMatch, std::move(requests)); }
-  HostProgram& matched(std::vector<RequestName> requests) {
-    return enqueue(Action::Kind::kMatched, std::move(requests));
-  }
-  HostProgram& withdraw(std::vector<RequestName> requests) {
-    return enqueue(Action::Kind::kWithdraw, std::move(requests));
-  }
-  HostProgram& sync() { return enqueue(Action::Kind::kSync, {}); }
+  HostProgram& add(Action::Kind kind, Requests requests = {}, uint32_t message = 0);
+  HostProgram& pack(MessageName message) { return add(Action::Kind::kPack, {}, message.index); }
+  HostProgram& unpack(MessageName message) { return add(Action::Kind::kUnpack, {}, message.index); }
+  HostProgram& promise(MessageName message) { return add(Action::Kind::kPromise, {}, message.index); }
+  HostProgram& await(MessageName message) { return add(Action::Kind::kAwait, {}, message.index); }
+  HostProgram& start(Requests requests) { return add(Action::Kind::kStart, std::move(requests)); }
+  HostProgram& wait(Requests requests) { return add(Action::Kind::kWait, std::move(requests)); }
+  HostProgram& complete(Requests requests) { return add(Action::Kind::kComplete, std::move(requests)); }
+  HostProgram& free(Requests requests) { return add(Action::Kind::kFree, std::move(requests)); }
+  HostProgram& match(Requests requests) { return add(Action::Kind::kMatch, std::move(requests)); }
+  HostProgram& matched(Requests requests) { return add(Action::Kind::kMatched, std::move(requests)); }
+  HostProgram& withdraw(Requests requests) { return add(Action::Kind::kWithdraw, std::move(requests)); }
+  HostProgram& sync() { return add(Action::Kind::kSync); }
   // Kernels, starts and waits, each start with its wait, as cudaStreamBeginCapture and cudaStreamEndCapture enclose
   // them.
-  HostProgram& capture() { return enqueue(Action::Kind::kCapture, {}); }
-  HostProgram& captured() { return enqueue(Action::Kind::kCaptured, {}); }
-  HostProgram& launch() { return enqueue(Action::Kind::kLaunch, {}); }
+  HostProgram& capture() { return add(Action::Kind::kCapture); }
+  HostProgram& captured() { return add(Action::Kind::kCaptured); }
+  HostProgram& launch() { return add(Action::Kind::kLaunch); }
   // Requests that kernels of the queue's stream start and wait for, from stand() to dismiss().
-  HostProgram& stand(std::vector<RequestName> requests) { return enqueue(Action::Kind::kStand, std::move(requests)); }
-  HostProgram& kernel_start(std::vector<RequestName> requests) {
-    return enqueue(Action::Kind::kKernelStart, std::move(requests));
-  }
-  HostProgram& kernel_wait(std::vector<RequestName> requests) {
-    return enqueue(Action::Kind::kKernelWait, std::move(requests));
-  }
-  HostProgram& dismiss(std::vector<RequestName> requests) {
-    return enqueue(Action::Kind::kDismiss, std::move(requests));
-  }
+  HostProgram& stand(Requests requests) { return add(Action::Kind::kStand, std::move(requests)); }
+  HostProgram& kernel_start(Requests requests) { return add(Action::Kind::kKernelStart, std::move(requests)); }
+  HostProgram& kernel_wait(Requests requests) { return add(Action::Kind::kKernelWait, std::move(requests)); }
+  HostProgram& dismiss(Requests requests) { return add(Action::Kind::kDismiss, std::move(requests)); }
   // The start, wait or match before is a mistake.
   HostProgram& refused();
   // The start before is made again and again while the last one goes on elsewhere.
@@ -152,11 +143,10 @@ class HostProgram {
   std::vector<Action>& actions() { return actions_; }
   uint32_t queue() const { return queue_; }
   uint32_t queues() const { return queues_; }
+  // Whether it has an action of one of these kinds.
+  bool has(std::initializer_list<Action::Kind> kinds) const;
 
  private:
-  HostProgram& kernel(Action::Kind kind, MessageName message);
-  HostProgram& enqueue(Action::Kind kind, std::vector<RequestName> requests);
-
   uint32_t queue_ = 0;
   uint32_t queues_ = 1;
   std::vector<Action> actions_;
@@ -198,13 +188,17 @@ class Scenario {
   }
   // Whether anything is merged.
   bool merges() const { return merges_; }
+  // Whether graphs or kernels start requests.
+  bool stands() const { return has({Action::Kind::kCapture, Action::Kind::kStand}); }
+  // Whether a program has an action of one of these kinds.
+  bool has(std::initializer_list<Action::Kind> kinds) const;
   // "send of 0 to 1, tag 7"
   std::string describe(RequestName request) const;
   // kInvalidArgument: a rank, message or request that does not exist, an action on another rank's request, or one that
   // cannot be captured, or a launch of nothing.
   Status validate() const;
 
-  // All of it as one word, in letters that no shell touches; see exchange_text.cc. What parse() takes.
+  // All of it as one word, in letters that no shell touches: see help(). What parse() takes.
   std::string to_string() const;
   // kInvalidArgument says what is wrong. The result is valid.
   static Result<Scenario> parse(const std::string& text);
@@ -217,7 +211,7 @@ class Scenario {
   bool merges_ = false;
 };
 
-// What exchange.cc makes: `times` iterations on each rank of pack, start all, wait all, unpack.
+// `times` iterations on each rank of pack, start all, wait all, unpack.
 struct HaloOptions {
   uint32_t ranks = 2;     // a single one sends to itself
   uint32_t each_way = 1;  // messages from each rank to each of its neighbours
@@ -230,15 +224,10 @@ struct HaloOptions {
   uint32_t neighbours = 1;   // of each rank: the ranks r + 1 ... r + neighbours, and with both_ways back
   bool sync = false;         // MPIX_Queue_wait after every iteration
   uint32_t queues = 1;       // requests are spread over so many queues of a rank
-  bool roam = false;      // each send starts on the next queue of two every time, before the last has seen it complete
-  bool free = false;      // requests are freed as soon as they have completed
-  bool misuse = false;    // every start and wait is accompanied by some that must be refused
-  bool gaps = false;      // in all buffers
-  bool merged = false;    // all requests of a rank, which are started together
-  bool two_sets = false;  // ... in two sets, of as many messages each, for iterations in turn
-  bool beyond = false;    // one start more, which must be refused: the counters are used up
-
-  friend bool operator==(const HaloOptions&, const HaloOptions&) = default;
+  bool free = false;         // requests are freed as soon as they have completed
+  bool gaps = false;         // in all buffers
+  bool merged = false;       // all requests of a rank, which are started together
+  bool two_sets = false;     // ... in two sets, of as many messages each, for iterations in turn
 };
 Scenario make_halo(const HaloOptions& options);
 

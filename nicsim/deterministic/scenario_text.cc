@@ -1,14 +1,4 @@
-// An Scenario as one word of text:
-//
-//   0-1:24t3r_1-0:16p8/q0_p0_s0.1r_w0.1r_u1_y/...
-//
-// Messages, then each rank's program, divided by '/'; within them '_'. A message: from, to, bytes; tN: its tag; r: a
-// ready send; pN: so much room more in the receive; hN: so much too little; s: received from any source; g: with any
-// tag; n: send and receive are MPI_PROC_NULL's; x, y: the send's buffer, the receive's has gaps; iN, jN: the send, the
-// receive is merged with its rank's others of that number; iNa, iNb: ... is of the first, the second of two sets of
-// that number. Actions are a letter and what they are about: q a queue, p u o a a message, s w c f m x t d k v z
-// requests (a message, with r for its receive); y b e l nothing. A '-' behind s, w, x or z: it must be refused; a '+'
-// behind s: it is repeated until it is taken.
+// A Scenario as one word of text, and back. Scenario::help() says what the letters mean.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -84,6 +74,55 @@ constexpr uint32_t kMostQueues = 64;
 constexpr uint32_t kMostBytes = 1 << 20;
 constexpr size_t kMostMessages = 10'000, kMostActions = 100'000;
 
+// What a message says besides where it goes, how long it is and its tag (t).
+struct MessageNumber {
+  char letter;
+  uint32_t MessageOptions::*number;
+};
+constexpr MessageNumber kMessageNumbers[] = {{'p', &MessageOptions::room}, {'h', &MessageOptions::lacking}};
+struct MessageFlag {
+  char letter;
+  bool MessageOptions::*flag;
+};
+constexpr MessageFlag kMessageFlags[] = {
+    {'r', &MessageOptions::ready},  {'s', &MessageOptions::any_source}, {'g', &MessageOptions::any_tag},
+    {'n', &MessageOptions::nobody}, {'x', &MessageOptions::send_gaps},  {'y', &MessageOptions::receive_gaps},
+};
+struct MessageMerged {
+  char letter;
+  uint32_t MessageOptions::*number;
+  uint32_t MessageOptions::*set;
+};
+constexpr MessageMerged kMessageMerged[] = {
+    {'i', &MessageOptions::send_merged, &MessageOptions::send_set},
+    {'j', &MessageOptions::receive_merged, &MessageOptions::receive_set},
+};
+
+// False where no option stands there.
+bool parse_option(Reader& reader, MessageOptions& options) {
+  if (reader.take('t')) {
+    const std::optional<uint32_t> tag = reader.number();
+    options.tag = static_cast<int>(tag.value_or(0));
+    return tag && *tag <= kMostBytes;
+  }
+  for (const MessageNumber& each : kMessageNumbers)
+    if (reader.take(each.letter)) {
+      const std::optional<uint32_t> value = reader.number();
+      options.*each.number = value.value_or(0);
+      return value && *value <= kMostBytes;
+    }
+  for (const MessageMerged& each : kMessageMerged)
+    if (reader.take(each.letter)) {
+      options.*each.number = reader.number().value_or(0);
+      options.*each.set = reader.take('a') ? 1 : reader.take('b') ? 2 : 0;
+      return options.*each.number != 0;
+    }
+  for (const MessageFlag& each : kMessageFlags)
+    if (reader.take(each.letter))
+      return options.*each.flag = true;
+  return false;
+}
+
 Status parse_message(std::string_view text, uint32_t ranks, Scenario& scenario) {
   Reader reader(text);
   const std::optional<uint32_t> from = reader.number();
@@ -94,40 +133,9 @@ Status parse_message(std::string_view text, uint32_t ranks, Scenario& scenario) 
   if (!from || !dash || !to || !colon || !bytes || *bytes > kMostBytes || *from >= ranks || *to >= ranks)
     return wrong("message", text);
   MessageOptions options{.bytes = *bytes};
-  while (!reader.done()) {
-    const bool tag = reader.take('t'), room = !tag && reader.take('p');
-    const bool lacking = !tag && !room && reader.take('h');
-    const bool send = reader.take('i'), receive = !send && reader.take('j');
-    if (send || receive) {
-      const std::optional<uint32_t> value = reader.number();
-      if (!value || *value == 0)
-        return wrong("message", text);
-      (send ? options.send_merged : options.receive_merged) = *value;
-      (send ? options.send_set : options.receive_set) = reader.take('a') ? 1 : reader.take('b') ? 2 : 0;
-    } else if (tag || room || lacking) {
-      const std::optional<uint32_t> value = reader.number();
-      if (!value || *value > kMostBytes)
-        return wrong("message", text);
-      if (tag)
-        options.tag = static_cast<int>(*value);
-      else
-        (room ? options.room : options.lacking) = *value;
-    } else if (reader.take('r')) {
-      options.ready = true;
-    } else if (reader.take('s')) {
-      options.any_source = true;
-    } else if (reader.take('g')) {
-      options.any_tag = true;
-    } else if (reader.take('n')) {
-      options.nobody = true;
-    } else if (reader.take('x')) {
-      options.send_gaps = true;
-    } else if (reader.take('y')) {
-      options.receive_gaps = true;
-    } else {
+  while (!reader.done())
+    if (!parse_option(reader, options))
       return wrong("message", text);
-    }
-  }
   scenario.message(*from, *to, options);
   return {};
 }
@@ -160,12 +168,7 @@ Status parse_action(std::string_view text, HostProgram& host) {
     const std::optional<uint32_t> message = reader.number();
     if (!message || *message >= kMostMessages || !reader.done())
       return wrong("action", text);
-    switch (letter->kind) {
-      case Kind::kPack: host.pack({*message, {}, {}}); break;
-      case Kind::kUnpack: host.unpack({*message, {}, {}}); break;
-      case Kind::kPromise: host.promise({*message, {}, {}}); break;
-      default: host.await({*message, {}, {}}); break;
-    }
+    host.add(letter->kind, {}, *message);
     return {};
   }
   std::vector<RequestName> requests;
@@ -175,8 +178,7 @@ Status parse_action(std::string_view text, HostProgram& host) {
       return wrong("action", text);
     requests = std::move(*named);
   }
-  host.actions().push_back(
-      {.kind = letter->kind, .queue = host.queue(), .message = 0, .requests = std::move(requests)});
+  host.add(letter->kind, std::move(requests));
   const bool start = letter->kind == Kind::kStart;
   const bool may_be_refused =
       start || letter->kind == Kind::kWait || letter->kind == Kind::kDismiss || letter->kind == Kind::kMatched;
@@ -187,29 +189,23 @@ Status parse_action(std::string_view text, HostProgram& host) {
   return reader.done() ? Status() : wrong("action", text);
 }
 
-std::string text_of_merged(char letter, uint32_t number, uint32_t set) {
-  constexpr const char* kSets[] = {"", "a", "b"};
-  return number > 0 ? letter + std::to_string(number) + kSets[set] : "";
-}
-
 std::string text_of(const Scenario::Message& message) {
+  constexpr const char* kSets[] = {"", "a", "b"};
   const MessageOptions& options = message.options;
   std::string text =
       std::to_string(message.from) + "-" + std::to_string(message.to) + ":" + std::to_string(options.bytes);
   if (options.tag != 0)
     text += "t" + std::to_string(options.tag);
-  if (options.room != 0)
-    text += "p" + std::to_string(options.room);
-  if (options.lacking != 0)
-    text += "h" + std::to_string(options.lacking);
-  text += options.ready ? "r" : "";
-  text += options.any_source ? "s" : "";
-  text += options.any_tag ? "g" : "";
-  text += options.nobody ? "n" : "";
-  text += options.send_gaps ? "x" : "";
-  text += options.receive_gaps ? "y" : "";
-  return text + text_of_merged('i', options.send_merged, options.send_set) +
-         text_of_merged('j', options.receive_merged, options.receive_set);
+  for (const MessageNumber& each : kMessageNumbers)
+    if (options.*each.number != 0)
+      text += each.letter + std::to_string(options.*each.number);
+  for (const MessageFlag& each : kMessageFlags)
+    if (options.*each.flag)
+      text += each.letter;
+  for (const MessageMerged& each : kMessageMerged)
+    if (options.*each.number != 0)
+      text += each.letter + std::to_string(options.*each.number) + kSets[options.*each.set];
+  return text;
 }
 
 std::string text_of(const Action& action) {

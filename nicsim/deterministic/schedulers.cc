@@ -9,13 +9,10 @@ namespace {
 
 uint64_t mix(uint64_t x) { return Random(x).next(); }
 
-// About how many steps are to come.
-uint64_t to_come(uint64_t steps, uint64_t taken) { return taken < steps ? steps - taken : 1; }
-
 // What the schedulers have in common: faults happen at rates that a seed draws.
 class Seeded : public Scheduler {
  public:
-  void begin(uint64_t seed, uint64_t) override {
+  void begin(uint64_t seed) override {
     random_ = Random(seed);
     uint64_t drawn = random_.next();
     for (uint32_t& rate : rates_) {
@@ -52,15 +49,15 @@ class RandomScheduler final : public Seeded {
 // probability that depends on d and not on the length of the run.
 class Pct final : public Seeded {
  public:
-  explicit Pct(uint64_t steps) : steps_(steps) {}
-  void begin(uint64_t seed, uint64_t taken) override {
-    Seeded::begin(seed, taken);
+  explicit Pct(uint64_t steps) : steps_(std::max<uint64_t>(steps, 1)) {}
+  void begin(uint64_t seed) override {
+    Seeded::begin(seed);
     salt_ = random_.next();
     taken_ = 0;
     lowered_count_ = 0;
     changes_ = 1 + random_.below(kMostChanges);
     for (uint32_t i = 0; i < changes_; ++i)
-      at_[i] = random_.next() % to_come(steps_, taken);
+      at_[i] = random_.next() % steps_;
   }
 
  private:
@@ -103,8 +100,8 @@ class Pct final : public Seeded {
 class Swarm final : public Seeded {
  public:
   explicit Swarm(const World& world) : world_(world) {}
-  void begin(uint64_t seed, uint64_t taken) override {
-    Seeded::begin(seed, taken);
+  void begin(uint64_t seed) override {
+    Seeded::begin(seed);
     salt_ = random_.next();
   }
 
@@ -133,13 +130,13 @@ class Swarm final : public Seeded {
 // The first agent always goes on, but at a few random steps another does (Emmi, Qadeer and Rakamaric, POPL 2011).
 class Delay final : public Seeded {
  public:
-  explicit Delay(uint64_t steps) : steps_(steps) {}
-  void begin(uint64_t seed, uint64_t taken) override {
-    Seeded::begin(seed, taken);
+  explicit Delay(uint64_t steps) : steps_(std::max<uint64_t>(steps, 1)) {}
+  void begin(uint64_t seed) override {
+    Seeded::begin(seed);
     taken_ = 0;
     delays_ = random_.below(kMost + 1);
     for (uint32_t i = 0; i < delays_; ++i)
-      at_[i] = random_.next() % to_come(steps_, taken);
+      at_[i] = random_.next() % steps_;
   }
 
  private:
@@ -159,13 +156,8 @@ class Delay final : public Seeded {
 }  // namespace
 
 const char* scheduler_name(SchedulerKind kind) {
-  switch (kind) {
-    case SchedulerKind::kRandom: return "random";
-    case SchedulerKind::kPct: return "pct";
-    case SchedulerKind::kSwarm: return "swarm";
-    case SchedulerKind::kDelay: return "delay";
-  }
-  return "";
+  static constexpr const char* kNames[kSchedulerKinds] = {"random", "pct", "swarm", "delay"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Result<SchedulerKind> scheduler_of(const std::string& name) {
@@ -261,24 +253,6 @@ uint32_t Replay::choose(uint32_t n, ChoiceKind, const uint32_t* agents) {
     choice = n - 1;
   }
   return agents == nullptr ? choice : place_of_rank(n, agents, choice);
-}
-
-uint32_t Odometer::choose(uint32_t n, ChoiceKind, const uint32_t* agents) {
-  if (next_ == choices_.size() && next_ < depth_) {
-    const Arena::Outside outside;
-    choices_.push_back(0);
-    limits_.push_back(n);
-  }
-  const uint32_t choice = next_ < choices_.size() ? choices_[next_++] : 0;
-  return agents == nullptr ? choice : place_of_rank(n, agents, choice);
-}
-
-bool Odometer::advance() {
-  next_ = 0;
-  for (; !choices_.empty(); choices_.pop_back(), limits_.pop_back())
-    if (++choices_.back() < limits_.back())
-      return true;
-  return false;
 }
 
 uint32_t Recorder::choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) {

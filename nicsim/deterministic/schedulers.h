@@ -27,9 +27,8 @@ Result<SchedulerKind> scheduler_of(const std::string& name);
 // A scheduler for many schedules of one world, each begun by a seed.
 class Scheduler : public Chooser {
  public:
-  // Everything until the next begin() follows from the seed, and from how many steps of the run have been taken before.
-  virtual void begin(uint64_t seed, uint64_t taken) = 0;
-  void begin(uint64_t seed) { begin(seed, 0); }
+  // Everything until the next begin() follows from the seed.
+  virtual void begin(uint64_t seed) = 0;
 };
 // `world` outlives it; `steps`: how many a schedule of it has, about.
 std::unique_ptr<Scheduler> make_scheduler(SchedulerKind kind, const World& world, uint64_t steps);
@@ -55,24 +54,6 @@ class Replay final : public Chooser {
   const Schedule& schedule_;
   size_t next_ = 0;
   uint64_t misfits_ = 0;
-};
-
-// All schedules, one after another: those that differ in the first `depth` choices, with 0 for every later one.
-//   do { world.reset(); world.run(odometer); } while (odometer.advance());
-class Odometer final : public Chooser {
- public:
-  explicit Odometer(size_t depth) : depth_(depth) {}
-  uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override;
-  // Goes to the next schedule; false after the last.
-  bool advance();
-  // The choices made since advance().
-  const Schedule& schedule() const { return choices_; }
-
- private:
-  const size_t depth_;
-  Schedule choices_;
-  std::vector<uint32_t> limits_;  // how many there were
-  size_t next_ = 0;
 };
 
 // Writes down what another chooser chooses.

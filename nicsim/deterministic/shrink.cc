@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "nicsim/deterministic/explore.h"
 #include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/smaller_programs.h"
 
 namespace lanyard::nicsim {
 
@@ -14,10 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kEntriesAStart = 2;
 constexpr uint64_t kTriesPerWorkload = 20'000;
 constexpr uint64_t kBreadthFirstStates = 300'000;
-constexpr uint64_t kFinishingStates = 200'000;
 
 bool same(const Report& a, const Report& b) { return a.finding == b.finding && std::strcmp(a.oracle, b.oracle) == 0; }
 
@@ -27,67 +27,163 @@ const Report& replay(World& world, const Schedule& schedule) {
   return world.run(replay);
 }
 
+// ---- Smaller programs
+
+using Kind = Action::Kind;
+
+bool is_kernel(const Action& action) { return action.kind == Kind::kPack || action.kind == Kind::kUnpack; }
+bool of_message(const Action& action) { return is_of_message(action.kind); }
+bool names(const Action& action, RequestName request) {
+  return std::find(action.requests.begin(), action.requests.end(), request) != action.requests.end();
+}
+// Whether the action is about that side of that message.
+bool concerns(const Action& action, RequestName request) {
+  if (!of_message(action))
+    return names(action, request);
+  const bool by_receiver = action.kind == Kind::kUnpack || action.kind == Kind::kPromise;
+  return action.message == request.message() && by_receiver == request.receive();
+}
+
+// Takes the side out of the action; an action about nobody goes.
+bool take_out(Action& action, RequestName request) {
+  if (of_message(action))
+    return true;
+  std::erase(action.requests, request);
+  return action.requests.empty();
+}
+
+template <typename Which>
+void drop(Scenario& scenario, RequestName request, Which which) {
+  std::vector<Action>& actions = scenario.rank(scenario.rank_of(request)).actions();
+  size_t place = 0;
+  std::erase_if(actions, [&](Action& action) {
+    return which(place++, action) && concerns(action, request) && take_out(action, request);
+  });
+}
+
+const std::vector<Action>& actions_of(const Scenario& scenario, RequestName request) {
+  return scenario.program(scenario.rank_of(request)).actions();
+}
+
+// The place of the last action of that kind about the request that is no mistake.
+std::optional<size_t> last(const Scenario& scenario, RequestName request, Kind kind) {
+  const std::vector<Action>& actions = actions_of(scenario, request);
+  for (size_t place = actions.size(); place-- > 0;)
+    if (actions[place].kind == kind && !actions[place].refused && names(actions[place], request))
+      return place;
+  return std::nullopt;
+}
+
+// Without the message: names of those behind it move up.
+Scenario without_message(const Scenario& scenario, uint32_t message) {
+  Scenario smaller(scenario.ranks());
+  for (uint32_t i = 0; i < scenario.messages().size(); ++i)
+    if (i != message)
+      smaller.message(scenario.messages()[i].from, scenario.messages()[i].to, scenario.messages()[i].options);
+  Scenario rest = scenario;
+  for (const RequestName request : {RequestName{2 * message}, RequestName{2 * message + 1}})
+    drop(rest, request, [](size_t, const Action&) { return true; });
+  for (uint32_t rank = 0; rank < scenario.ranks(); ++rank) {
+    for (Action action : rest.program(rank).actions()) {
+      if (of_message(action) && action.message > message)
+        --action.message;
+      for (RequestName& request : action.requests)
+        request.index -= request.message() > message ? 2 : 0;
+      smaller.rank(rank).on(action.queue).actions().push_back(std::move(action));
+    }
+  }
+  return smaller;
+}
+
+// Without what both sides do with the message from its last start on, up to where it is freed.
+std::optional<Scenario> without_last_start(const Scenario& scenario, uint32_t message) {
+  Scenario smaller = scenario;
+  for (const RequestName request : {RequestName{2 * message}, RequestName{2 * message + 1}}) {
+    const std::optional<size_t> start = last(scenario, request, Kind::kStart);
+    if (!start)
+      return std::nullopt;
+    const std::vector<Action>& actions = actions_of(scenario, request);
+    // What prepares the start stands before it: the last of each kind.
+    std::optional<size_t> pack, await;
+    for (size_t place = 0; place < *start; ++place) {
+      if (concerns(actions[place], request) && actions[place].kind == Kind::kPack)
+        pack = place;
+      if (concerns(actions[place], request) && actions[place].kind == Kind::kAwait)
+        await = place;
+    }
+    drop(smaller, request, [&](size_t place, const Action& action) {
+      const bool freed = action.kind == Kind::kFree || action.kind == Kind::kMatch || action.kind == Kind::kMatched;
+      return place == pack || place == await || (place >= *start && !freed);
+    });
+  }
+  return smaller;
+}
+
+Scenario without_kernels(const Scenario& scenario, uint32_t message) {
+  Scenario smaller = scenario;
+  for (const RequestName request : {RequestName{2 * message}, RequestName{2 * message + 1}})
+    drop(smaller, request, [](size_t, const Action& action) { return is_kernel(action); });
+  return smaller;
+}
+
+std::optional<Scenario> without_last_rank(const Scenario& scenario) {
+  const uint32_t rank = scenario.ranks() - 1;
+  for (const Scenario::Message& message : scenario.messages())
+    if (message.from == rank || message.to == rank)
+      return std::nullopt;
+  Scenario smaller(rank);
+  for (const Scenario::Message& message : scenario.messages())
+    smaller.message(message.from, message.to, message.options);
+  for (uint32_t each = 0; each < rank; ++each)
+    for (const Action& action : scenario.program(each).actions())
+      smaller.rank(each).on(action.queue).actions().push_back(action);
+  return smaller;
+}
+
+// Programs that are smaller in one respect, the most promising first: without a message, or a rank that does nothing;
+// without the last start of a message, or its kernels; without a call that must be refused, or a wait of the host's.
+// Each is valid and balanced: what is left out is left out on both sides of a message.
+std::vector<Scenario> smaller_programs(const Scenario& scenario) {
+  std::vector<Scenario> all;
+  const auto add = [&](std::optional<Scenario> smaller) {
+    if (smaller && smaller->validate().ok() && smaller->to_string() != scenario.to_string())
+      all.push_back(std::move(*smaller));
+  };
+  const auto messages = static_cast<uint32_t>(scenario.messages().size());
+  for (uint32_t message = 0; message < messages && messages > 1; ++message)
+    add(without_message(scenario, message));
+  if (scenario.ranks() > 1)
+    add(without_last_rank(scenario));
+  for (uint32_t message = 0; message < messages; ++message)
+    add(without_last_start(scenario, message));
+  for (uint32_t message = 0; message < messages; ++message)
+    add(without_kernels(scenario, message));
+  for (uint32_t rank = 0; rank < scenario.ranks(); ++rank) {
+    const std::vector<Action>& actions = scenario.program(rank).actions();
+    for (size_t place = 0; place < actions.size(); ++place) {
+      if (!actions[place].refused && actions[place].kind != Kind::kSync)
+        continue;
+      Scenario smaller = scenario;
+      std::vector<Action>& rest = smaller.rank(rank).actions();
+      rest.erase(rest.begin() + static_cast<ptrdiff_t>(place));
+      add(std::move(smaller));
+    }
+  }
+  return all;
+}
+
 // ---- The workload
 
 // Workloads that are smaller in one respect, the most promising first.
 std::vector<Config> smaller(const Config& config) {
   std::vector<Config> all;
-  const auto with = [&](auto change) {
-    Config candidate = config;
-    change(candidate);
-    const std::string text = candidate.to_string();
-    if (text != config.to_string() && Config::parse(text).ok())
-      all.push_back(candidate);
-  };
   if (config.program != nullptr)
-    for (Scenario& smaller : smaller_programs(*config.program))
-      with([&](Config& c) { c.program = std::make_shared<const Scenario>(std::move(smaller)); });
-  with([](Config& c) { c.halo.ranks = std::min(c.halo.ranks, 2u); });
-  with([](Config& c) { c.halo.neighbours = 1; });
-  with([](Config& c) { c.halo.each_way = 1; });
-  with([](Config& c) { c.halo.iterations = 1; });
-  with([](Config& c) { c.halo.both_ways = c.halo.ranks == 1; });
-  with([](Config& c) { c.halo.queues = 1; });
-  with([](Config& c) { c.world.uneven = false; });
-  with([](Config& c) {
-    c.world.max_message_bytes = WorldOptions().max_message_bytes;
-    c.world.uneven = false;
-  });
-  // Not to one rank, which would be smaller: what a rank does to itself is harder to read.
-  with([](Config& c) { c.halo.ranks = c.halo.ranks > 2 ? c.halo.ranks - 1 : c.halo.ranks; });
-  with([](Config& c) { c.halo.each_way = std::max(c.halo.each_way - 1, 1u); });
-  with([](Config& c) { c.halo.iterations = std::max(c.halo.iterations - 1, 1u); });
-  // Fewer entries for fewer requests: the want of them stays. But each request's start shall have room for itself.
-  const auto fewer = [](uint32_t depth, uint32_t less) {
-    return depth <= kEntriesAStart ? depth : std::max(less, kEntriesAStart);
-  };
-  with([&](Config& c) {
-    c.halo.each_way = std::max(c.halo.each_way / 2, 1u);
-    c.world.depth = fewer(c.world.depth, c.world.depth / 2);
-  });
-  with([&](Config& c) {
-    c.halo.ranks = std::min(c.halo.ranks, 2u);
-    c.world.depth = fewer(c.world.depth, c.world.depth / 2);
-  });
-  with([&](Config& c) { c.world.depth = fewer(c.world.depth, c.world.depth - 1); });
-  with([](Config& c) { c.halo.sync = false; });
-  with([](Config& c) { c.halo.startall = true; });
-  with([](Config& c) { c.halo.sends_first = false; });
-  with([](Config& c) { c.halo.ready = false; });
-  with([](Config& c) { c.world.failures = false; });
-  with([](Config& c) { c.world.lost_rings = false; });
-  with([](Config& c) { c.world.no_room = false; });
-  with([](Config& c) { c.world.scarce = false; });
-  with([](Config& c) { c.world.stale_reads = false; });
-  with([](Config& c) { c.world.frozen_reads = false; });
-  with([](Config& c) { c.world.late_events = false; });
-  with([](Config& c) { c.world.stolen_entries = false; });
-  with([](Config& c) { c.world.kills = false; });
-  with([](Config& c) { c.world.mail_by_card = false; });
-  with([](Config& c) { c.world.early_acks = false; });
-  with([](Config& c) { c.world.torn = false; });
-  with([](Config& c) { c.world.slow = false; });
-  with([](Config& c) { c.world.in_order = false; });
+    for (Scenario& program : smaller_programs(*config.program)) {
+      all.push_back(config);
+      all.back().program = std::make_shared<const Scenario>(std::move(program));
+    }
+  for (Config& simpler : config.simpler())
+    all.push_back(std::move(simpler));
   return all;
 }
 
@@ -118,25 +214,14 @@ void shrink_workload(Shrunk& shrunk, Clock::time_point end) {
 
 // ---- The schedule
 
-// Keeps the better of two runs to the finding: fewer steps; of as many, fewer deviations.
-class Best {
- public:
-  Best(World& world, const Report& wanted) : world_(world), wanted_(wanted) {}
-
-  // Whether the schedule leads to the finding, in no more steps than `most`.
-  bool leads(const Schedule& schedule, uint64_t most) {
-    const Report& report = replay(world_, schedule);
-    return same(report, wanted_) && report.step <= most;
-  }
-  uint64_t steps(const Schedule& schedule) { return replay(world_, schedule).step; }
-
- private:
-  World& world_;
-  const Report& wanted_;
-};
+// Whether the schedule leads to the finding, in no more steps than `most`.
+bool leads(World& world, const Report& wanted, const Schedule& schedule, uint64_t most) {
+  const Report& report = replay(world, schedule);
+  return same(report, wanted) && report.step <= most;
+}
 
 // Sets choices to 0 as long as the finding stays, in runs of halving length.
-void drop_deviations(Best& best, Schedule& schedule, uint64_t most, Clock::time_point end) {
+void drop_deviations(World& world, const Report& wanted, Schedule& schedule, uint64_t most, Clock::time_point end) {
   for (size_t length = std::max<size_t>(schedule.size() / 2, 1);; length /= 2) {
     for (size_t begin = 0; begin < schedule.size() && Clock::now() < end; begin += length) {
       Schedule candidate = schedule;
@@ -145,7 +230,7 @@ void drop_deviations(Best& best, Schedule& schedule, uint64_t most, Clock::time_
       if (std::all_of(first, last, [](uint32_t choice) { return choice == 0; }))
         continue;
       std::fill(first, last, 0);
-      if (best.leads(candidate, most))
+      if (leads(world, wanted, candidate, most))
         schedule = std::move(candidate);
     }
     if (length <= 1)
@@ -155,109 +240,19 @@ void drop_deviations(Best& best, Schedule& schedule, uint64_t most, Clock::time_
     schedule.pop_back();
 }
 
-// Notes how many alternatives each choice of a run had.
-class Width final : public Chooser {
- public:
-  Width(const Schedule& schedule, std::vector<uint32_t>& widths) : replay_(schedule), widths_(widths) {
-    widths_.clear();
-  }
-  uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
-    const Arena::Outside outside;
-    widths_.push_back(n);
-    return replay_.choose(n, kind, agents);
-  }
-
- private:
-  Replay replay_;
-  std::vector<uint32_t>& widths_;
-};
-
-// All schedules with up to `most` deviations from `base` behind its choice number `from`: the shortest run to the
-// finding.
-void try_deviations(World& world, const Report& wanted, const Schedule& base, size_t from, uint32_t most,
-                    Clock::time_point end, std::optional<Schedule>& found, uint64_t& steps) {
-  std::vector<uint32_t> widths;
-  Width width(base, widths);
-  world.reset();
-  const Report& report = world.run(width);
-  if (same(report, wanted) && report.step < steps) {
-    steps = report.step;
-    found = base;
-  }
-  if (most == 0)
-    return;
-  for (size_t at = from; at < widths.size() && Clock::now() < end; ++at) {
-    for (uint32_t choice = 1; choice < widths[at]; ++choice) {
-      Schedule longer = base;
-      longer.resize(at + 1, 0);
-      longer[at] = choice;
-      try_deviations(world, wanted, longer, at + 1, most - 1, end, found, steps);
-    }
-  }
-}
-
 void shrink_schedule(Shrunk& shrunk, World& world, Clock::time_point end) {
-  Best best(world, shrunk.report);
-  drop_deviations(best, shrunk.schedule, UINT64_MAX, end);
-
+  drop_deviations(world, shrunk.report, shrunk.schedule, UINT64_MAX, end);
   world.reset();
-  if (Result<Exploration> search = explore(world, {.breadth_first = true, .max_states = kBreadthFirstStates});
-      search.ok() && same(search.value().report, shrunk.report)) {
-    shrunk.shortest = search.value().report.step;
-    // The breadth-first run is as short as can be and goes zigzag; one with few deviations may be longer by a fifth.
-    const uint64_t most = shrunk.shortest + shrunk.shortest / 5;
-    Schedule shortest = std::move(search.value().schedule);
-    drop_deviations(best, shortest, most, end);
-    if (best.steps(shrunk.schedule) > most || deviations(shortest) < deviations(shrunk.schedule))
-      shrunk.schedule = std::move(shortest);
-  }
-  // Few deviations, all combinations: the fewest that do, and of these the shortest run.
-  for (uint32_t most = 0; most < deviations(shrunk.schedule) && Clock::now() < end; ++most) {
-    std::optional<Schedule> found;
-    uint64_t steps = shrunk.shortest > 0 ? shrunk.shortest + shrunk.shortest / 5 + 1 : UINT64_MAX;
-    try_deviations(world, shrunk.report, {}, 0, most, end, found, steps);
-    if (found) {
-      shrunk.schedule = std::move(*found);
-      break;
-    }
-  }
-}
-
-// ---- The critical step
-
-// Whether some run finishes from the world's present state; none where the search did not get through.
-std::optional<bool> can_finish(World& world) {
-  Result<Exploration> search = explore(world, {.until_good_end = true, .max_states = kFinishingStates});
-  if (!search.ok())
-    return std::nullopt;
-  if (search.value().good_end)
-    return true;
-  return search.value().complete ? std::optional(false) : std::nullopt;
-}
-
-// Once no run finishes any more, none will: so the step can be found by halving.
-uint64_t critical_step(const Shrunk& shrunk, World& world, Clock::time_point end) {
-  uint64_t good = 0, bad = shrunk.report.step;
-  const auto judge = [&](uint64_t steps) {
-    Replay replay(shrunk.schedule);
-    world.reset();
-    for (uint64_t step = 0; step < steps; ++step)
-      world.step(replay);
-    return can_finish(world);
-  };
-  const std::optional<bool> at_all = judge(0);
-  if (!at_all)
-    return Shrunk::kUnknown;
-  if (!*at_all)
-    return 0;
-  while (bad - good > 1) {
-    const uint64_t middle = good + (bad - good) / 2;
-    const std::optional<bool> fine = Clock::now() < end ? judge(middle) : std::nullopt;
-    if (!fine)
-      return Shrunk::kUnknown;
-    (*fine ? good : bad) = middle;
-  }
-  return bad;
+  Result<Exploration> search = explore(world, {.breadth_first = true, .max_states = kBreadthFirstStates});
+  if (!search.ok() || !same(search.value().report, shrunk.report))
+    return;
+  shrunk.shortest = search.value().report.step;
+  // The breadth-first run is as short as can be and goes zigzag; one with few deviations may be longer by a fifth.
+  const uint64_t most = shrunk.shortest + shrunk.shortest / 5;
+  Schedule shortest = std::move(search.value().schedule);
+  drop_deviations(world, shrunk.report, shortest, most, end);
+  if (replay(world, shrunk.schedule).step > most || deviations(shortest) < deviations(shrunk.schedule))
+    shrunk.schedule = std::move(shortest);
 }
 
 }  // namespace
@@ -276,7 +271,6 @@ Shrunk shrink(const Config& config, const Schedule& schedule, const ShrinkOption
   World world(scenario, shrunk.config.world);
   shrink_schedule(shrunk, world, Clock::now() + options.time);
   shrunk.report = replay(world, shrunk.schedule);
-  shrunk.critical_step = critical_step(shrunk, world, Clock::now() + options.time);
   return shrunk;
 }
 

@@ -12,7 +12,7 @@
 namespace lanyard::nicsim {
 
 struct ShrinkOptions {
-  std::chrono::nanoseconds time = std::chrono::seconds(10);  // at most, for each of its three parts
+  std::chrono::nanoseconds time = std::chrono::seconds(10);  // at most, for each of its two parts
 };
 
 struct Shrunk {
@@ -20,10 +20,6 @@ struct Shrunk {
   Schedule schedule;      // of that workload
   Report report;          // what it leads to: the same finding of the same oracle
   uint64_t shortest = 0;  // steps of the shortest run to it, where breadth-first search got there; else 0
-  // The step after which no run finishes any more, from 1; 0 where every run of that workload goes wrong; kUnknown
-  // where the search did not get through.
-  static constexpr uint64_t kUnknown = UINT64_MAX;
-  uint64_t critical_step = kUnknown;
 };
 
 // The same finding (class and oracle) with a smaller workload, then with a shorter run and fewer deviations from the

@@ -39,11 +39,6 @@ bool StepFabric::is_said(const Doomed& failed) {
          work.threshold != failed.threshold || work.op.context != failed.op.context;
 }
 
-bool StepFabric::keeps_doomed(uint64_t context) const {
-  return std::any_of(doomed_.begin(), doomed_.end(),
-                     [context](const Doomed& doomed) { return doomed.op.context == context; });
-}
-
 std::optional<nic::Op> StepFabric::overdue() const {
   for (const Doomed& doomed : doomed_)
     if (const auto value = nic_.model().read(doomed.trigger); value.ok() && value.value().reached() >= doomed.threshold)

@@ -64,9 +64,7 @@ class StepFabric final : public Witness {
   // ... of which there was enough: the same will do another time.
   bool was_refused_falsely() const { return refused_falsely_; }
   void forget_refusals() { refused_ = refused_falsely_ = false; }
-  // Whether it keeps operations of that context that were refused for good and are not due.
-  bool keeps_doomed(uint64_t context) const;
-  // ... of which one is due, and has not been told of: an operation; none where all is well.
+  // An operation that was refused for good, is due, and has not been told of; none where all is well.
   std::optional<nic::Op> overdue() const;
   // What the operations that have ended and the messages that were counted make of that counter.
   nic::CounterValue caused(nic::CounterId counter) const;

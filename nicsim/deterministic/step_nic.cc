@@ -4,7 +4,6 @@
 #include <string>
 
 #include "nicsim/deterministic/world.h"
-#include "transport/base/check.h"
 
 namespace lanyard::nicsim {
 
@@ -44,14 +43,9 @@ Status StepNic::set_peers(std::span<const nic::Address>, uint32_t) {
 bool StepNic::is_scarce() { return world_.options().scarce && !plenty_ && world_.chance(ChoiceKind::kScarce); }
 
 Result<nic::CounterId> StepNic::open_counter() {
-  // Others hold all that are left, so that it is the model that refuses.
-  std::vector<nic::CounterId> others;
   if (is_scarce())
-    while (model_.open_counters() < model_.limits().max_counters)
-      others.push_back(model_.open_counter().value());
+    return Status(Code::kExhausted, "others hold all counters that are left");
   Result<nic::CounterId> counter = model_.open_counter();
-  for (; !others.empty(); others.pop_back())
-    LANYARD_CHECK(model_.close_counter(others.back()).ok(), "nobody uses it");
   if (counter.ok()) {
     last_read_[counter.value().value] = {};
     frozen_[counter.value().value] = false;
@@ -61,14 +55,9 @@ Result<nic::CounterId> StepNic::open_counter() {
 
 Result<nic::RegionId> StepNic::open_region(void* base, uint64_t bytes, nic::CounterId remote_write,
                                            const RegionOptions& options) {
-  std::vector<nic::RegionId> others;
   if (is_scarce())
-    while (model_.open_regions() < model_.limits().max_regions)
-      others.push_back(model_.register_region(nullptr, 0, {}).value());
-  Result<nic::RegionId> region = model_.register_region(base, bytes, remote_write, options);
-  for (; !others.empty(); others.pop_back())
-    LANYARD_CHECK(model_.deregister_region(others.back()).ok(), "nobody uses it");
-  return region;
+    return Status(Code::kExhausted, "others hold all regions that are left");
+  return model_.register_region(base, bytes, remote_write, options);
 }
 
 Status StepNic::close_counter(nic::CounterId counter) {

@@ -1,7 +1,7 @@
 #include "nicsim/deterministic/story.h"
 
-#include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -13,9 +13,9 @@ namespace lanyard::nicsim {
 namespace {
 
 using Event = Story::Event;
+using Json = nlohmann::ordered_json;
 using Operation = Story::Operation;
 using Row = Story::Row;
-using Track = Story::Track;
 constexpr uint32_t kNone = Story::kNone;
 
 Row row_of(StepKind kind) {
@@ -35,9 +35,7 @@ class Teller final : public Chooser {
  public:
   Teller(World& world, const Schedule& schedule) : world_(world), replay_(schedule) {
     story_.ranks = world.scenario().ranks();
-    story_.timed = world.options().timed;
     ready_.resize(story_.ranks);
-    open_tracks();
   }
 
   Story tell() {
@@ -86,22 +84,22 @@ class Teller final : public Chooser {
         event.request = action.requests.front().index;
     } else if (event.kind == StepKind::kPost) {
       event.request = process.requests[process.nic.next_posting().op.context - 1];
+    } else if (event.kind == StepKind::kStream) {
+      item_ = process.streams[world_.index_of(agent)]->stream.front();
     }
-    items_.clear();
-    for (const auto& queued : process.streams)
-      items_.push_back(queued->stream.empty() ? StepItem() : queued->stream.front());
-    executed_.clear();
-    for (const auto& queued : process.streams)
-      executed_.push_back(queued->stream.executed());
     places_.clear();
     for (const Transit& transit : world_.transits())
       places_.push_back({transit.number, transit.stage});
   }
 
   void after() {
-    story_.events.back().time = world_.now();
-    if (std::exchange(deaths_, world_.deaths()) != world_.deaths())
-      return was_killed();
+    if (std::exchange(deaths_, world_.deaths()) != world_.deaths()) {
+      Event& event = story_.events.back();
+      event.row = Row::kCpu;
+      event.request = kNone;
+      event.text = "the process is killed";
+      return;
+    }
     const uint32_t trigger = look_at_entries();
     for (size_t place = 0; place < world_.transits().size(); ++place) {
       const Transit& transit = world_.transits()[place];
@@ -112,14 +110,6 @@ class Teller final : public Chooser {
     }
     if (story_.events.back().kind == StepKind::kStream)
       ran_item();
-    look_at_tracks();
-  }
-
-  void was_killed() {
-    Event& event = story_.events.back();
-    event.row = Row::kCpu;
-    event.request = kNone;
-    event.text = "the process is killed";
   }
 
   // Which entries became ready by this step, and which is so no more: what had made that one ready.
@@ -141,41 +131,33 @@ class Teller final : public Chooser {
   }
 
   void launched(const Transit& transit, uint32_t trigger) {
-    Operation operation;
+    by_number_[transit.number] = story_.operations.size();
+    Operation& operation = story_.operations.emplace_back();
     operation.role = transit.role;
-    operation.from = transit.from;
-    operation.to = transit.to;
     operation.request = transit.request;
     operation.iteration = transit.iteration;
-    operation.trigger = trigger;
-    operation.fire = number_of_event();
-    by_number_[transit.number] = static_cast<uint32_t>(story_.operations.size());
+    if (trigger != kNone)
+      operation.path.push_back(trigger);
+    operation.path.push_back(number_of_event());
     concerns(transit);
-    story_.operations.push_back(operation);
   }
 
   void moved(const Transit& transit, Transit::Stage stage) {
-    Operation& operation = story_.operations[by_number_.at(transit.number)];
     concerns(transit);
-    const uint32_t event = number_of_event();
-    switch (stage) {
-      case Transit::Stage::kRead: operation.read = event; return;
-      case Transit::Stage::kCount: operation.count = event; return;
-      case Transit::Stage::kEarlyAck:
-      case Transit::Stage::kAck: operation.ack = event; return;
-      default: break;
+    const bool ack = stage == Transit::Stage::kEarlyAck || stage == Transit::Stage::kAck;
+    if (stage != Transit::Stage::kLateAck && (!ack || transit.role == Transit::Role::kData))
+      story_.operations[by_number_.at(transit.number)].path.push_back(number_of_event());
+    if (stage != Transit::Stage::kLand || transit.code == Code::kOk)
+      return;
+    Event& event = story_.events.back();
+    if (transit.landed) {
+      event.text += ", and is taken for failed";
+      return;
     }
-    operation.land = event;
-    operation.failed = transit.code != Code::kOk;
-    std::string& text = story_.events.back().text;
-    if (operation.failed && transit.landed) {
-      text += ", and is taken for failed";
-    } else if (operation.failed) {
-      story_.events.back().row = Row::kLink;  // it never gets as far as the memory
-      // A step of something else may have made it land.
-      if (const size_t lands = text.rfind("lands"); lands != std::string::npos)
-        text.replace(lands, std::string::npos, "fails on its way");
-    }
+    event.row = Row::kLink;  // it never gets as far as the memory
+    // A step of something else may have made it land.
+    if (const size_t lands = event.text.rfind("lands"); lands != std::string::npos)
+      event.text.replace(lands, std::string::npos, "fails on its way");
   }
 
   void concerns(const Transit& transit) {
@@ -184,100 +166,119 @@ class Teller final : public Chooser {
   }
 
   void ran_item() {
-    Event& event = story_.events.back();
-    const auto& streams = world_.process(event.rank).streams;
-    size_t queue = 0;
-    while (streams[queue]->stream.executed() == executed_[queue])
-      ++queue;
-    const StepItem& item = items_[queue];
-    if (item.kind == StepItem::Kind::kKernel) {
-      const bool pack = item.action == Action::Kind::kPack;
-      event.request = 2 * item.message + (pack ? 0 : 1);
-      if (item.action != Action::Kind::kPromise)
-        event.iteration = world_.side(RequestName{event.request}).filled;
-    } else if (item.kind == StepItem::Kind::kMove) {
-      event.request = item.request;
-      event.iteration = world_.side(RequestName{event.request}).moved;
-    } else if (item.request != StepItem::kNothing) {
-      event.request = item.request;
-      event.iteration = world_.side(RequestName{event.request}).waited;
+    const auto concerns = [this](uint32_t request, uint64_t Side::*iteration) {
+      story_.events.back().request = request;
+      story_.events.back().iteration = world_.side(RequestName{request}).*iteration;
+    };
+    if (item_.kind == StepItem::Kind::kKernel) {
+      concerns(2 * item_.message + (item_.action == Action::Kind::kPack ? 0 : 1), &Side::filled);
+    } else if (item_.kind == StepItem::Kind::kMove) {
+      concerns(item_.request, &Side::moved);
+    } else if (item_.request != StepItem::kNothing) {
+      concerns(item_.request, &Side::waited);
+      const Event& event = story_.events.back();
       for (Operation& operation : story_.operations)
         if (((operation.role == Transit::Role::kDone && operation.request == event.request) ||
              (operation.role == Transit::Role::kFlag && (operation.request | 1) == event.request)) &&
-            operation.iteration == event.iteration && operation.land != kNone)
-          operation.wake = number_of_event();
-    } else if (item.start != StepItem::kNothing) {
-      event.request = item.start;
-      event.iteration = world_.side(RequestName{event.request}).started;
+            operation.iteration == event.iteration)
+          operation.path.push_back(number_of_event());
+    } else if (item_.start != StepItem::kNothing) {
+      concerns(item_.start, &Side::started);
     }
-  }
-
-  // ---- Tracks: one for each rank, then one for each request.
-
-  void open_tracks() {
-    for (uint32_t rank = 0; rank < story_.ranks; ++rank)
-      story_.tracks.push_back({"entries in use", rank, {{0, 0}}});
-    for (uint32_t request = 0; request < 2 * world_.scenario().messages().size(); ++request)
-      story_.tracks.push_back({"done word of (" + world_.scenario().describe({request}) + ")",
-                               world_.scenario().rank_of({request}),
-                               {{0, 0}}});
-  }
-
-  void look_at_tracks() {
-    for (uint32_t rank = 0; rank < story_.ranks; ++rank) {
-      const StepNic& nic = world_.process(rank).nic;
-      set(story_.tracks[rank], nic.caps().deferred_depth - nic.model().free_entries());
-    }
-    for (uint32_t request = 0; request + story_.ranks < story_.tracks.size(); ++request)
-      if (const core::Request* core = world_.side(RequestName{request}).core; core != nullptr && core->done.valid())
-        set(story_.tracks[story_.ranks + request], core->iterations_done());
-  }
-
-  void set(Track& track, uint64_t value) {
-    if (track.points.back().value != value)
-      track.points.push_back({world_.steps(), value});
   }
 
   World& world_;
   Replay replay_;
   Story story_;
   std::vector<std::map<uint32_t, uint32_t>> ready_;  // by rank: of each ready entry the event that made it so
-  std::map<uint64_t, uint32_t> by_number_;           // operations by Transit::number
+  std::map<uint64_t, size_t> by_number_;             // operations by Transit::number
   uint32_t deaths_ = 0;
   // Before the step.
-  std::vector<StepItem> items_;
-  std::vector<uint64_t> executed_;
+  StepItem item_;  // of a kStream
   std::vector<Place> places_;
 };
 
-}  // namespace
+// ---- As a trace
 
-const char* Story::row_name(Row row) {
-  switch (row) {
-    case Row::kCpu: return "CPU";
-    case Row::kStream: return "stream";
-    case Row::kNic: return "NIC";
-    case Row::kLink: return "link";
-    case Row::kMemory: return "memory";
+Json metadata(const char* name, uint32_t rank, uint32_t row, Json args) {
+  return {{"ph", "M"}, {"name", name}, {"pid", rank}, {"tid", row}, {"args", std::move(args)}};
+}
+
+// Flow arrows begin and end in the middle of their slices, so that there is no doubt which ones they bind to.
+Json middle_of(const Event& event) {
+  return {
+      {"ts", static_cast<double>(event.step) + 0.5}, {"pid", event.rank}, {"tid", static_cast<uint32_t>(event.row)}};
+}
+
+void add_rows(const Story& story, Json& events) {
+  for (uint32_t rank = 0; rank < story.ranks; ++rank) {
+    events.push_back(metadata("process_name", rank, 0, {{"name", "rank " + std::to_string(rank)}}));
+    events.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
+    uint32_t row = 0;
+    for (const char* name : Story::kRowNames) {
+      events.push_back(metadata("thread_name", rank, row, {{"name", name}}));
+      events.push_back(metadata("thread_sort_index", rank, row, {{"sort_index", row}}));
+      ++row;
+    }
   }
-  return "";
 }
 
-std::vector<uint32_t> Story::Operation::path() const {
-  const uint32_t end = role == Transit::Role::kData                                   ? ack
-                       : role == Transit::Role::kDone || role == Transit::Role::kFlag ? wake
-                                                                                      : kNone;
-  std::vector<uint32_t> stages;
-  for (const uint32_t stage : {trigger, fire, read, land, count, end})
-    if (stage != kNone)
-      stages.push_back(stage);
-  std::sort(stages.begin(), stages.end());  // an initiator may hear of it before it lands
-  return stages;
+void add_slices(const Story& story, Json& events) {
+  for (const Event& event : story.events) {
+    Json args = {{"step", event.step}};
+    if (event.request != kNone)
+      args["request"] = event.request;
+    if (event.iteration > 0)
+      args["iteration"] = event.iteration;
+    events.push_back({{"ph", "X"},
+                      {"name", event.text},
+                      {"cat", step_name(event.kind)},
+                      {"ts", static_cast<double>(event.step)},
+                      {"dur", 1},
+                      {"pid", event.rank},
+                      {"tid", static_cast<uint32_t>(event.row)},
+                      {"args", std::move(args)}});
+  }
 }
+
+void add_flows(const Story& story, Json& events) {
+  for (size_t id = 0; id < story.operations.size(); ++id) {
+    const Operation& operation = story.operations[id];
+    for (size_t i = 0; i < operation.path.size() && operation.path.size() > 1; ++i) {
+      const bool last = i + 1 == operation.path.size();
+      Json flow = {{"ph", i == 0 ? "s"
+                          : last ? "f"
+                                 : "t"},
+                   {"name", role_name(operation.role)},
+                   {"cat", "operation"},
+                   {"id", id + 1}};
+      if (last)
+        flow["bp"] = "e";
+      flow.update(middle_of(story.events[operation.path[i]]));
+      events.push_back(std::move(flow));
+    }
+  }
+}
+
+}  // namespace
 
 Story Story::tell(World& world, const Schedule& schedule) {
   world.reset();
   return Teller(world, schedule).tell();
+}
+
+std::string Story::perfetto_trace() const {
+  Json trace = Json::array();
+  add_rows(*this, trace);
+  add_slices(*this, trace);
+  add_flows(*this, trace);
+  if (!report.ok() && !events.empty()) {
+    Json finding = {{"ph", "i"}, {"s", "g"}, {"name", finding_name(report.finding)}, {"cat", "finding"}};
+    finding.update(middle_of(events.back()));
+    finding["args"] = {{"oracle", report.oracle}, {"text", report.text}};
+    trace.push_back(std::move(finding));
+  }
+  return Json{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(trace)}}.dump(1) + "\n";
 }
 
 }  // namespace lanyard::nicsim

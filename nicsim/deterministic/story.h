@@ -20,8 +20,7 @@ struct Story {
   // Where in a rank: its host thread, its streams, its NIC's engine, what the link brings back or loses, what the NIC
   // does to memory.
   enum class Row : uint8_t { kCpu, kStream, kNic, kLink, kMemory };
-  static constexpr uint32_t kRows = 5;
-  static const char* row_name(Row row);
+  static constexpr const char* kRowNames[] = {"CPU", "stream", "NIC", "link", "memory"};
 
   struct Event {
     uint64_t step = 0;  // from 1
@@ -30,50 +29,32 @@ struct Story {
     uint32_t rank = 0;
     uint32_t request = kNone;  // RequestName::index, where it is about one request
     uint64_t iteration = 0;    // of the request; 0 where that means nothing
-    Picoseconds time = 0;      // at its end; 0 where time is not virtual
     std::string text;          // World::describe() without the rank
   };
 
-  // An operation of a NIC; its stages are numbers of events, or kNone where they never came.
+  // An operation of a NIC.
   struct Operation {
     Transit::Role role = Transit::Role::kData;
-    uint32_t from = 0, to = 0;
     uint32_t request = 0;
     uint64_t iteration = 0;
-    bool failed = false;
-    uint32_t trigger = kNone;  // what made its entry's threshold; none where it needed no entry
-    uint32_t fire = kNone;
-    uint32_t read = kNone;  // none where there is nothing to read
-    uint32_t land = kNone;
-    uint32_t count = kNone;  // none where no counter of the target counts it
-    uint32_t ack = kNone;
-    uint32_t wake = kNone;  // of a done word: the stream's wait for it passes
-
-    // The stages that followed from each other, by rising number: for a write to the ack, for a clear-to-send to the
-    // count, for a done word to the wake.
-    std::vector<uint32_t> path() const;
-  };
-
-  // A number that changes in the course of the run.
-  struct Track {
-    struct Point {
-      uint64_t step = 0;  // after which it holds; 0: at the beginning
-      uint64_t value = 0;
-    };
-    std::string name;
-    uint32_t rank = 0;
-    std::vector<Point> points;  // its changes, by rising step
+    // Events that follow from each other: what makes its entry's threshold, where it needs an entry; it fires; its
+    // source is read; it lands; it is counted; the initiator of a write hears of it, or the stream's wait for a done
+    // word passes.
+    std::vector<uint32_t> path;
   };
 
   uint32_t ranks = 0;
-  bool timed = false;
   std::vector<Event> events;  // event i is step i + 1
   std::vector<Operation> operations;
-  std::vector<Track> tracks;  // of each rank the entries in use, of each request the growth of its done word
-  Report report;              // what the run came to
+  Report report;  // what the run came to
 
   // Runs the schedule in the world, from the beginning. The world is left at the end of that run.
   static Story tell(World& world, const Schedule& schedule);
+
+  // A JSON document that ui.perfetto.dev and chrome://tracing show ("Trace Event Format"); it ends with a newline. A
+  // process a rank, with its rows; a slice of one microsecond a step, which begins at the step's number in
+  // microseconds; a flow an operation; the finding as an instant.
+  std::string perfetto_trace() const;
 };
 
 }  // namespace lanyard::nicsim

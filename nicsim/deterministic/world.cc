@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nicsim/deterministic/oracles/ending.h"
+#include "nicsim/deterministic/oracles/order.h"
 #include "transport/base/check.h"
 
 namespace lanyard::nicsim {
@@ -19,53 +20,16 @@ uint32_t World::agents() const { return static_cast<uint32_t>(state_->place.size
 void World::put_in(uint32_t agent) {
   state_->place[agent] = static_cast<uint32_t>(state_->enabled.size());
   state_->enabled.push_back(agent);
-  if (options_.timed)
-    start_clock(agent);
 }
 
 void World::take_out(uint32_t agent) {
   const uint32_t place = std::exchange(state_->place[agent], kNone);
-  if (options_.timed)
-    state_->clock.stop(agent, state_->steps);
   const uint32_t last = state_->enabled.back();
   state_->enabled.pop_back();
   if (last == agent)
     return;
   state_->enabled[place] = last;
   state_->place[last] = place;
-}
-
-// The agent's next step takes its time from now on.
-void World::start_clock(uint32_t agent) {
-  constexpr uint32_t kSpeeds = 4;
-  const Timing& timing = options_.timing;
-  const auto usual = [&]() -> Picoseconds {
-    switch (kind_of(agent)) {
-      case StepKind::kHost: return timing.host;
-      case StepKind::kPost: return timing.post;
-      case StepKind::kKeepUp:
-      case StepKind::kDrive:
-      case StepKind::kOverflow: return timing.overflow;
-      case StepKind::kStream: return timing.stream;
-      case StepKind::kRing: return timing.ring;
-      case StepKind::kFire: return timing.fire;
-      case StepKind::kRead: return timing.read;
-      case StepKind::kLand: return timing.land + timing.per_byte * transit_of(agent)->packet.bytes;
-      case StepKind::kCount: return timing.count;
-      case StepKind::kAck: return timing.ack;
-      case StepKind::kMail:
-      case StepKind::kLoss: return timing.land;
-    }
-    return 0;
-  };
-  const uint32_t slowness = options_.slow ? draw(kSpeeds, ChoiceKind::kSlow) : 0;
-  state_->clock.start(agent, usual() << (3 * slowness), state_->steps);
-}
-
-std::optional<uint32_t> World::forced() const {
-  if (options_.timed)
-    return state_->enabled.empty() ? std::nullopt : std::optional<uint32_t>(state_->clock.next());
-  return state_->enabled.size() == 1 ? std::optional<uint32_t>(state_->enabled.front()) : std::nullopt;
 }
 
 StepKind World::kind_of(uint32_t agent) const {
@@ -127,9 +91,7 @@ bool World::take_one(Chooser& chooser) {
   if (enabled.empty() || !report_.ok())
     return false;
   uint32_t agent = enabled.front();
-  if (options_.timed)
-    agent = state_->clock.advance();
-  else if (enabled.size() > 1)
+  if (enabled.size() > 1)
     agent = enabled[chooser.choose(static_cast<uint32_t>(enabled.size()), ChoiceKind::kStep, enabled.data())];
   chooser_ = &chooser;
   ++state_->steps;
@@ -142,11 +104,6 @@ bool World::take_one(Chooser& chooser) {
     drivers_changed();
   if (enabled.empty() && report_.ok())
     end_faults();
-  if (options_.timed) {
-    if (state_->place[agent] != kNone)
-      start_clock(agent);
-    state_->clock.next([this](uint32_t each) { return state_->place[each] != kNone; });
-  }
   chooser_ = nullptr;
   if (state_->steps > options_.max_steps)
     find(Finding::kLivelock, "liveness", std::to_string(state_->steps) + " steps, and no end");
@@ -161,13 +118,6 @@ const Report& World::run(Chooser& chooser) {
       judge();
   });
   return report_;
-}
-
-void World::run_until(uint64_t steps, Chooser& chooser) {
-  take_all([&] {
-    while (state_->steps < steps && take_one(chooser)) {
-    }
-  });
 }
 
 uint32_t World::draw(uint32_t n, ChoiceKind kind) {
@@ -190,6 +140,81 @@ void World::judge() {
     oracle::judge_quiescence(*this);
   else
     oracle::judge_stall(*this);
+}
+
+// ---- Streams
+
+void World::take_stream(Process& process, uint32_t queue) {
+  StepStream& stream = process.streams[queue]->stream;
+  const StepItem item = stream.front();
+  switch (item.kind) {
+    case StepItem::Kind::kKernel: take_kernel(process, item); break;
+    case StepItem::Kind::kWait:
+      if (item.request != StepItem::kNothing)
+        oracle::check_waited(*this, item.request, item.iteration);
+      for (uint32_t i = 0; i < item.starts; ++i)
+        oracle::check_waited(*this, stream.started[item.first_start + i], item.iteration);
+      break;
+    case StepItem::Kind::kMark:
+      if (item.request != StepItem::kNothing)
+        oracle::check_waited(*this, item.request, item.iteration);
+      break;
+    case StepItem::Kind::kMove: take_move(process, item); break;
+    case StepItem::Kind::kRing:
+      process.nic.take_ring(item.op);
+      if (process.driver != nullptr)
+        nic_changed(process);  // libfabric has no news of rings beyond what its counters hold
+      if (item.start != StepItem::kNothing)
+        oracle::check_rung(*this, process, item);
+      break;
+  }
+  if (item.start != StepItem::kNothing)
+    oracle::check_started(*this, item.start);
+  for (uint32_t i = 0; i < item.starts && item.kind != StepItem::Kind::kWait; ++i)
+    oracle::check_started(*this, stream.started[item.first_start + i]);
+  stream.pop();
+  streams_changed(process);
+}
+
+void World::take_kernel(Process& process, const StepItem& item) {
+  const RequestName send{2 * item.message}, receive{2 * item.message + 1};
+  switch (item.action) {
+    case Action::Kind::kPack: {
+      oracle::check_packed(*this, send.index);
+      Side& side = state_->sides[send.index];
+      ++side.filled;
+      if (side.layout == nullptr) {
+        fill_content(side.buffer, item.message, side.filled);
+        return;
+      }
+      std::vector<std::byte> content(side.layout->bytes());
+      fill_content(content, item.message, side.filled);
+      for (uint64_t byte = 0; byte < content.size(); ++byte)
+        side.buffer[place_of(side, byte)] = content[byte];
+      return;
+    }
+    case Action::Kind::kUnpack: oracle::check_unpacked(*this, receive.index); return;
+    default:  // kPromise
+      ++state_->promises[item.message];
+      if (const uint32_t rank = scenario_.rank_of(send); rank != process.rank)
+        streams_changed(*state_->processes[rank]);
+      return;
+  }
+}
+
+// What the stream does for a request whose buffer has gaps.
+void World::take_move(Process& process, const StepItem& item) {
+  if (!oracle::check_moves(*this, item))
+    return;
+  switch (const gpu::StreamOp& op = item.op; op.kind) {
+    case gpu::StreamOp::Kind::kPack: static_cast<gpu::Packing*>(op.object)->pack(op.value); break;
+    case gpu::StreamOp::Kind::kUnpack: static_cast<gpu::Packing*>(op.object)->unpack(op.value); break;
+    default:
+      *op.word = op.kind == gpu::StreamOp::Kind::kWriteNext64 ? *op.count += op.value : op.value;
+      process.wants_room = false;  // a host that would free the request looks again
+      return;
+  }
+  oracle::check_moved(*this, item.request);
 }
 
 }  // namespace lanyard::nicsim

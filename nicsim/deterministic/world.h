@@ -24,12 +24,10 @@
 
 #include "nicsim/deterministic/arena.h"
 #include "nicsim/deterministic/chooser.h"
-#include "nicsim/deterministic/virtual_clock.h"
 #include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/process.h"
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/side.h"
-#include "nicsim/deterministic/transit.h"
 #include "transport/base/check.h"
 #include "transport/core/exchange.h"
 
@@ -46,7 +44,6 @@ struct WorldOptions {
   core::Strategy strategy = core::Strategy::kTargetCounter;
   bool early_acks = false;  // who did not ask for delivery may hear of an operation before it lands
   bool torn = false;        // a source may be read, and bytes may land, in two steps
-  bool in_order = false;    // from one NIC to another bytes land in the order in which the operations fired
   uint64_t max_message_bytes = uint64_t{1} << 20;
   bool uneven = false;  // of odd ranks' NICs it is half of that
   Bells bells = Bells::kCalls;
@@ -67,9 +64,6 @@ struct WorldOptions {
   bool frozen_reads = false;    // ends when nothing else moves
   bool stolen_entries = false;  // ... and so does this
   bool kills = false;           // of one process, or of two where there are more
-  bool slow = false;            // with `timed`
-  bool timed = false;           // virtual time orders the steps: the chooser is asked about the rest only
-  Timing timing = {};           // where it does
   uint64_t age = 0;             // iterations that every request has behind it when the world begins
   uint64_t max_steps = 0;       // more are a livelock; 0: far more than the exchange needs
 
@@ -112,8 +106,6 @@ class World {
   bool step(Chooser& chooser);
   // Takes steps until none can be taken or something was found, then judges the end.
   const Report& run(Chooser& chooser);
-  // Takes steps until so many have been taken, none can be taken or something was found.
-  void run_until(uint64_t steps, Chooser& chooser);
   const Report& report() const { return report_; }
 
   // To the beginning: the state is the same as a fresh world's.
@@ -121,14 +113,13 @@ class World {
   void save(Arena::Image& image) const { arena_.save(image); }
   // Requires an image of this world; what was found since is forgotten.
   void restore(const Arena::Image& image);
-  size_t image_bytes() const { return arena_.used(); }
 
   // ---- What may happen next
   std::span<const uint32_t> enabled() const { return state_->enabled; }
   uint32_t agents() const;
   StepKind kind_of(uint32_t agent) const;  // of its next step
   uint32_t rank_of(uint32_t agent) const;
-  uint32_t counter_of(uint32_t agent) const { return agents_[agent].index; }  // that a kRing or kFire is about
+  uint32_t index_of(uint32_t agent) const { return agents_[agent].index; }  // of its counter, or of its stream
   // The operation that the agent stands for; null where it is no operation under way.
   const Transit* transit_of(uint32_t agent) const {
     return agent < first_transit_ ? nullptr : &state_->transits[agent - first_transit_];
@@ -141,15 +132,15 @@ class World {
   std::string describe(const Process& process, const nic::Op& op) const;
   std::string describe(const Process& process, nic::CounterId counter) const;
   Transit::Role role_of(const Process& process, const nic::Op& op) const;
-  // The agent whose step comes next without a choice: as it is the only one, or the first in virtual time.
-  std::optional<uint32_t> forced() const;
+  // The agent whose step comes next without a choice, as it is the only one.
+  std::optional<uint32_t> forced() const {
+    return state_->enabled.size() == 1 ? std::optional<uint32_t>(state_->enabled.front()) : std::nullopt;
+  }
 
   // ---- What has happened
   uint64_t steps() const { return state_->steps; }
   // Whether graphs or kernels start requests.
   bool programs_stand() const { return programs_stand_; }
-  // Since the beginning, of the last step; 0 where time is not virtual.
-  Picoseconds now() const { return state_->clock.now(); }
   bool is_killed(uint32_t rank) const { return process(rank).killed; }
   // Processes that were killed.
   uint32_t deaths() const { return state_->deaths; }
@@ -254,7 +245,6 @@ class World {
     uint64_t steps = 0;
     uint64_t trace_hash = 0;
     uint64_t launched = 0;
-    VirtualClock clock;
     uint32_t deaths = 0;
     uint32_t driving = kNone;  // rank whose driver's own thread drives
     bool faults_have_ended = false;
@@ -313,7 +303,6 @@ class World {
   // One lives, whatever happens.
   uint32_t most_deaths() const { return std::min(std::max(scenario_.ranks(), 2u) - 1, 2u); }
   void take(uint32_t number);
-  void start_clock(uint32_t agent);
   void kill(Process& process);
   void end_faults();
   void take_host(Process& process);
@@ -387,14 +376,12 @@ class World {
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);
   void fail(Process& process, Side& side);
   void give_back(uint32_t place);
-  void order_landings(uint32_t from, uint32_t to);
   // After a step that changed it: which of its agents are enabled now.
   void nic_changed(Process& process);
   void streams_changed(Process& process);
   void host_changed(Process& process);
   bool host_can_go_on(Process& process);
   bool sync_can_go_on(const Process& process, uint32_t queue);
-  void transit_changed(uint32_t place);
   void judge();
   void note(uint64_t what) { state_->trace_hash = (state_->trace_hash ^ what) * 0x100000001b3u; }
 

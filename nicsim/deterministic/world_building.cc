@@ -14,16 +14,6 @@ constexpr size_t kMany = 1'000;      // messages, of a large one
 constexpr size_t kShort = 16;        // bytes of a message that most workloads have
 constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
 
-bool has(const HostProgram& program, Action::Kind kind) {
-  return std::any_of(program.actions().begin(), program.actions().end(),
-                     [kind](const Action& action) { return action.kind == kind; });
-}
-
-// Whether something else than its host starts requests of it.
-bool has_standing(const HostProgram& program) {
-  return has(program, Action::Kind::kCapture) || has(program, Action::Kind::kStand);
-}
-
 // Whether the program matches the request before it does anything else with it.
 bool is_matched_by(const HostProgram& program, RequestName request) {
   for (const Action& action : program.actions())
@@ -153,8 +143,6 @@ World::World(const Scenario& exchange, const WorldOptions& options)
     nic_changed(*process);
     streams_changed(*process);
   }
-  if (options_.timed)
-    state_->clock.next([this](uint32_t each) { return state_->place[each] != kNone; });
   arena_.save(beginning_);
 }
 
@@ -175,12 +163,9 @@ void World::build() {
   first_ring_ = kFirstStreamAgent + queues;
   stride_ = first_ring_ + 2 * counters_;
   // Of failures the other sides are told, and whether there were any is asked where senders raise flags.
-  has_mail_ = options_.mail_by_card || options_.failures || options_.kills || core::raises_flags(options_.strategy);
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
-    for (const Action::Kind kind : {Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw})
-      has_mail_ = has_mail_ || has(scenario_.program(rank), kind);
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
-    programs_stand_ = programs_stand_ || has_standing(scenario_.program(rank));
+  has_mail_ = options_.mail_by_card || options_.failures || options_.kills || core::raises_flags(options_.strategy) ||
+              scenario_.has({Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw});
+  programs_stand_ = scenario_.stands();
   LANYARD_CHECK(!options_.driver || (!options_.blocking_post && options_.bells == Bells::kCalls && !programs_stand_),
                 "the driver cannot do that");
   LANYARD_CHECK(!options_.mail_by_card ||
@@ -224,8 +209,6 @@ void World::build() {
   if (options_.mail_by_card)
     connect_mail();
   state_->place.assign(first_transit_ + transits, kNone);
-  if (options_.timed)
-    state_->clock.resize(state_->place.size());
   // What every run needs is allocated once, before the beginning is saved.
   state_->enabled.reserve(8 * scenario_.ranks());
   for (uint32_t place = 0; place < 2 * scenario_.ranks(); ++place) {

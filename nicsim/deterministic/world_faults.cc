@@ -77,7 +77,7 @@ void World::take_loss(Process& process) {
       continue;
     }
     transit.stage = Transit::Stage::kLateAck;
-    transit_changed(place);
+    enable(transit_agent(place));
   }
   for (const auto& [place, completion] : failing)
     if (completion.valid())

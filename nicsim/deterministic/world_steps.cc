@@ -130,7 +130,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
     oracle::check_fired(*this, transit);
   if (transit.stage == Transit::Stage::kLand)
     has_left(transit);
-  transit_changed(place);
+  enable(transit_agent(place));
 }
 
 // Of its start; put down that it has fired.
@@ -193,7 +193,7 @@ void World::take_transit(uint32_t place) {
   }
   if (transit.stage == Transit::Stage::kAck && transit.acked)
     return give_back(place);
-  transit_changed(place);
+  enable(transit_agent(place));
 }
 
 void World::count_landing(Process& target, const Transit& transit) {
@@ -354,12 +354,9 @@ void World::fail(Process& process, Side& side) {
 
 // Nobody has to hear of it any more.
 void World::give_back(uint32_t place) {
-  const Transit& transit = state_->transits[place];
   disable(transit_agent(place));
   state_->transits[place].stage = Transit::Stage::kFree;
   state_->free_transits.push_back(place);
-  if (options_.in_order)
-    order_landings(transit.from, transit.to);
 }
 
 // ---- Who is enabled
@@ -405,32 +402,6 @@ void World::streams_changed(Process& process) {
   if (programs_stand_)
     standing_changed(process);
   host_changed(process);
-}
-
-void World::transit_changed(uint32_t place) {
-  const Transit& transit = state_->transits[place];
-  if (!options_.in_order)
-    return enable(transit_agent(place));
-  order_landings(transit.from, transit.to);
-}
-
-// Between two NICs bytes land in the order of firing; the rest is as it comes.
-void World::order_landings(uint32_t from, uint32_t to) {
-  uint32_t first = kNone;
-  for (uint32_t other = 0; other < state_->transits.size(); ++other) {
-    const Transit& rival = state_->transits[other];
-    const bool lands_later = rival.stage == Transit::Stage::kRead || rival.stage == Transit::Stage::kEarlyAck ||
-                             rival.stage == Transit::Stage::kLand;
-    if (!lands_later || rival.from != from || rival.to != to)
-      continue;
-    if (first == kNone || rival.number < state_->transits[first].number)
-      first = other;
-  }
-  for (uint32_t other = 0; other < state_->transits.size(); ++other) {
-    const Transit& rival = state_->transits[other];
-    if (rival.stage != Transit::Stage::kFree && rival.from == from && rival.to == to)
-      set_enabled(transit_agent(other), rival.stage != Transit::Stage::kLand || other == first);
-  }
 }
 
 }  // namespace lanyard::nicsim

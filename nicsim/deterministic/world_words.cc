@@ -6,34 +6,14 @@
 namespace lanyard::nicsim {
 
 const char* role_name(Transit::Role role) {
-  switch (role) {
-    case Transit::Role::kData: return "write";
-    case Transit::Role::kClear: return "clear-to-send";
-    case Transit::Role::kDone: return "done word";
-    case Transit::Role::kFlag: return "flag";
-    case Transit::Role::kMail: return "mail";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"write", "clear-to-send", "done word", "flag", "mail"};
+  return kNames[static_cast<size_t>(role)];
 }
 
 const char* step_name(StepKind kind) {
-  switch (kind) {
-    case StepKind::kHost: return "host";
-    case StepKind::kPost: return "post";
-    case StepKind::kOverflow: return "overflow";
-    case StepKind::kStream: return "stream";
-    case StepKind::kRing: return "ring";
-    case StepKind::kFire: return "fire";
-    case StepKind::kRead: return "read";
-    case StepKind::kLand: return "land";
-    case StepKind::kCount: return "count";
-    case StepKind::kAck: return "ack";
-    case StepKind::kMail: return "mail";
-    case StepKind::kLoss: return "loss";
-    case StepKind::kKeepUp: return "keep up";
-    case StepKind::kDrive: return "drive";
-  }
-  return "";
+  static constexpr const char* kNames[kStepKinds] = {"host", "post",  "overflow", "stream", "ring", "fire",    "read",
+                                                     "land", "count", "ack",      "mail",   "loss", "keep up", "drive"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string World::describe(uint32_t agent) const {

@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "nicsim/deterministic/config.h"
-#include "nicsim/deterministic/schedulers.h"
 
 namespace lanyard::nicsim {
 namespace {
 
-Exploration explored(const std::string& text, bool reduced, bool breadth_first = false) {
+Exploration explored(const std::string& text, bool reduced) {
   const Config config = Config::parse(text).value();
   const Scenario scenario = config.scenario();
   World world(scenario, config.world);
-  Result<Exploration> result = explore(world, {.reduced = reduced, .breadth_first = breadth_first});
+  Result<Exploration> result = explore(world, {.reduced = reduced});
   EXPECT_TRUE(result.ok()) << result.status().to_string();
   return result.value();
 }
@@ -29,26 +28,6 @@ TEST(Explore, ReducedAndUnreducedAgree) {
     EXPECT_EQ(full.ends_digest, reduced.ends_digest);
     EXPECT_LT(reduced.states, full.states);
   }
-}
-
-// The other way to all schedules: one after another, without remembering states.
-TEST(Explore, AnOdometerFindsWhatASearchFinds) {
-  const Config config = Config::parse("2ranks,1req-one-way,1iter,lost-rings").value();
-  const Scenario scenario = config.scenario();
-  World world(scenario, config.world);
-  const Result<Exploration> search = explore(world, {.breadth_first = true});
-  ASSERT_TRUE(search.ok());
-  ASSERT_EQ(search.value().report.finding, Finding::kDeadlock);
-  Odometer odometer(search.value().schedule.size());
-  uint64_t schedules = 0, shortest = UINT64_MAX;
-  do {
-    world.reset();
-    const Report& report = world.run(odometer);
-    if (!report.ok())
-      shortest = std::min(shortest, report.step);
-  } while (++schedules < 20'000 && odometer.advance());
-  EXPECT_GE(shortest, search.value().report.step) << "breadth first is shortest";
-  EXPECT_LT(shortest, UINT64_MAX);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The deterministic world's faults that are more than one operation's, and its virtual time.
+// The deterministic world's faults that are more than one operation's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -113,52 +113,6 @@ TEST(WorldFaults, StolenEntriesHoldAStartUpOnlyUntilTheyAreBack) {
     EXPECT_TRUE(setting.world.finished());
     EXPECT_TRUE(setting.world.faults_have_ended()) << text << ": nobody wanted for entries, so this shows nothing";
   }
-}
-
-// ---- Virtual time
-
-Picoseconds length_of(const std::string& text, const Timing& timing) {
-  Config config = Config::parse(text).value();
-  config.world.timing = timing;
-  const Scenario exchange = config.scenario();
-  World world(exchange, config.world);
-  Replay replay({});
-  const Report report = world.run(replay);
-  EXPECT_TRUE(report.ok() && world.finished()) << report.oracle << ": " << report.text;
-  return world.now();
-}
-
-// Three things cross the link one after another: the clear-to-send, the data, and within the NIC the done word.
-TEST(VirtualTime, IsTheSumAlongTheLongestChain) {
-  const std::string text = "2ranks,1req-one-way,1iter,bytes=1000,timed";
-  Timing usual;
-  usual.land = 2'000'000;  // so that nothing else is as long
-  const Picoseconds length = length_of(text, usual);
-  Timing other = usual;
-  other.land += 1'000'000;
-  EXPECT_EQ(length_of(text, other), length + 3'000'000);
-  other = usual;
-  other.per_byte += 7;
-  EXPECT_EQ(length_of(text, other), length + 1000 * 7);
-  EXPECT_EQ(length_of(text, {400'000, 300'000, 1'000'000, 2'000'000, 1'000'000, 200'000, 800'000, 4'000'000, 100'000,
-                             1'200'000, 80}),
-            2 * length);
-}
-
-TEST(VirtualTime, GrowsWithIterationsAndNotWithRanks) {
-  const Picoseconds one = length_of("2ranks,1req-each-way,1iter,timed", {});
-  const Picoseconds two = length_of("2ranks,1req-each-way,2iter,timed", {});
-  const Picoseconds three = length_of("2ranks,1req-each-way,3iter,timed", {});
-  EXPECT_EQ(three - two, two - one);
-  EXPECT_EQ(length_of("64ranks,1req-each-way,3iter,timed", {}), length_of("4ranks,1req-each-way,3iter,timed", {}));
-}
-
-TEST(VirtualTime, SlownessOnlyCostsTime) {
-  Setting setting("2ranks,2req-each-way,2iter,timed,slow");
-  Faulty chooser(ChoiceKind::kSlow);
-  const Report report = setting.world.run(chooser);
-  EXPECT_TRUE(report.ok() && setting.world.finished()) << report.oracle << ": " << report.text;
-  EXPECT_GT(setting.world.now(), 7 * length_of("2ranks,2req-each-way,2iter,timed", {}));
 }
 
 }  // namespace

@@ -64,13 +64,6 @@ constexpr const char* kConfigs[] = {
     "program=0-1:16t1i1_1-0:16t2j1/s0.1r_w0.1r_q1_s0.1r+_w0.1r_q0_y_q1_y/s0r.1_w0r.1_s0r.1_w0r.1_y",
     "program=0-1:16t1i1j1_1-0:16t2i1j1_0-1:8t3i2j2_1-0:8t4i2j2/s0.1r_s2.3r_w2.3r_w0.1r_s0.1r.2.3r_w0.2.1r.3r_y/"
     "s0r.1.2r.3_w0r.1.2r.3_s2r.3_s0r.1_w0r.1.2r.3_y",
-    // Collectives.
-    "2ranks,1req-each-way,3iter,collectives,bytes=0",
-    "4ranks,1req-each-way,2iter,collectives,depth=3,gaps,free,stale-reads",
-    "3ranks,1req-each-way,3iter,collectives,bytes=24,max-message=16,early-acks,torn,cxi-driver,sync",
-    "3ranks,1req-each-way,3iter,collectives,failures,register-bells",
-    "3ranks,1req-each-way,2iter,collectives,failures,free,cxi-driver,no-room",
-    "3ranks,1req-each-way,2iter,collectives,kills,mail-by-card",
     // Two sets.
     "1ranks,2req-each-way,4iter,two-sets",
     "3ranks,1req-each-way,4iter,two-sets",
@@ -116,8 +109,6 @@ constexpr const char* kFlagConfigs[] = {
     "2ranks,1req-each-way,4iter,two-sets,sync,failures,sender-flag,bytes=24,max-message=16",
     "3ranks,1req-each-way,3iter,merged,sync,failures,cxi-driver,sender-flag,late-events",
     "3ranks,1req-each-way,3iter,two-sets,sync,kills,sender-flag",
-    "3ranks,1req-each-way,3iter,collectives,failures,sender-flag,sync",
-    "3ranks,1req-each-way,2iter,collectives,kills,sender-flag,free",
     // A member that no queue has started yet fails with its exchange.
     "program=0-1:0t3i1bj1b_1-0:0t7i1bj1b/s1r.0_w1r.0_y/y_s0r.1_w0r.1,age=10,failures,sender-flag",
     // A receiver that asks how the send went before it does what the sender's exchange waits for; the send's word is
@@ -130,6 +121,23 @@ constexpr const char* kFlagConfigs[] = {
 struct WorldMergedFlags : ::testing::TestWithParam<const char*> {};
 TEST_P(WorldMergedFlags, HasNoFinding) { expect_no_finding(GetParam(), 2'000); }
 INSTANTIATE_TEST_SUITE_P(World, WorldMergedFlags, ::testing::ValuesIn(kFlagConfigs));
+
+// What collectives do: see tools/lanyard/portfolio.cc. In the end all is freed.
+TEST(WorldCollectives, HaveNoFinding) {
+  const std::string program =
+      "program=0-1:16i1aj1a_0-2:16t1i1aj1a_1-0:16t2i1aj1a_1-2:16t3i1aj1a_2-0:16t4i1aj1a_2-1:16t5i1aj1a_0-1:16t6i1"
+      "bj1b_0-2:16t7i1bj1b_1-0:16t8i1bj1b_1-2:16t9i1bj1b_2-0:16t10i1bj1b_2-1:16t11i1bj1b_0-1:16t12i2j2_0-2:16t13i"
+      "2j2_2-0:16t14i3j3_2-1:16t15i3j3/p0_p1_s0.1.2r.4r_w0.1.2r.4r_u2_u4_p12_p13_s12.13_w12.13_s14r_w14r_u14_p6_p"
+      "7_s6.7.8r.10r_w6.7.8r.10r_u8_u10_p12_p13_s12.13_w12.13_s14r_w14r_u14_f0.1.2r.4r_f6.7.8r.10r_f12.13_f14r_y/"
+      "p2_p3_s2.3.0r.5r_w2.3.0r.5r_u0_u5_s12r_w12r_u12_s15r_w15r_u15_p8_p9_s8.9.6r.11r_w8.9.6r.11r_u6_u11_s12r_w1"
+      "2r_u12_s15r_w15r_u15_f2.3.0r.5r_f8.9.6r.11r_f12r_f15r_y/p4_p5_s4.5.1r.3r_w4.5.1r.3r_u1_u3_s13r_w13r_u13_p1"
+      "4_p15_s14.15_w14.15_p10_p11_s10.11.7r.9r_w10.11.7r.9r_u7_u9_s13r_w13r_u13_p14_p15_s14.15_w14.15_f4.5.1r.3r"
+      "_f10.11.7r.9r_f13r_f14.15_y";
+  for (const char* world :
+       {"", ",depth=3,stale-reads", ",max-message=8,early-acks,torn,cxi-driver", ",failures,register-bells",
+        ",failures,cxi-driver,no-room", ",kills,mail-by-card", ",failures,sender-flag", ",kills,sender-flag"})
+    expect_no_finding(program + world, 1'000);
+}
 
 // Every order of the smallest.
 struct WorldMergedExplored : ::testing::TestWithParam<const char*> {};

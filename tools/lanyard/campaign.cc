@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "nicsim/deterministic/random_config.h"
+#include "nicsim/deterministic/config.h"
 #include "tools/lanyard/crash_note.h"
 #include "transport/base/check.h"
 

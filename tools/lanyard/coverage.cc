@@ -42,7 +42,6 @@ const char* event_name(ChoiceKind kind) {
     case ChoiceKind::kLateAck: return "late acks";
     case ChoiceKind::kEarlyAck: return "early acks";
     case ChoiceKind::kKill: return "kills";
-    case ChoiceKind::kSlow: return "slowness";
     case ChoiceKind::kScarce: return "scarcity";
     case ChoiceKind::kLeave: return "failures left behind";
     case ChoiceKind::kLateEvent: return "late events";
@@ -83,7 +82,7 @@ std::string Coverage::to_string() const {
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (const ChoiceKind kind :
        {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
-        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kSlow, ChoiceKind::kLeave,
+        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kLeave,
         ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck, ChoiceKind::kLateEvent,
         ChoiceKind::kLostRing}) {
     if (choices[static_cast<size_t>(kind)] > 0)

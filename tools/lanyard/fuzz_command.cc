@@ -55,7 +55,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--scheduler", o.schedulers, "random, pct, swarm or delay; repeatable (default: all of them)")
       ->type_name("NAME");
   app.add_option("--shrink", o.shrink,
-                 "for each of the three parts of shrinking a finding; 0: not at all (default: 10)")
+                 "for each of the two parts of shrinking a finding; 0: not at all (default: 10)")
       ->check(CLI::Range(0.0, 1e7).description(""))
       ->type_name("S");
   app.add_option("--jobs", o.jobs, fmt::format("threads (default: {}, the processors)", o.jobs))
@@ -120,10 +120,6 @@ void print_shrunk(const Discovery& found, std::chrono::nanoseconds time) {
              nicsim::deviations(shrunk.schedule));
   if (shrunk.shortest > 0)
     fmt::print(", the shortest run has {} steps", shrunk.shortest);
-  if (shrunk.critical_step == 0)
-    fmt::print(", no run ends well");
-  else if (shrunk.critical_step != nicsim::Shrunk::kUnknown)
-    fmt::print(", critical step {}", shrunk.critical_step);
   fmt::print("\n{}\n", shrunk.report.text);
 }
 

@@ -30,10 +30,7 @@ void declare(CLI::App& app, Options& o) {
 
 void print_steps(const nicsim::Story& story) {
   for (const nicsim::Story::Event& event : story.events) {
-    fmt::print("{:>5}  ", event.step);
-    if (story.timed)
-      fmt::print("{:>10.3f} us  ", static_cast<double>(event.time) * 1e-6);
-    fmt::print("rank {}: {}\n", event.rank, event.text);
+    fmt::print("{:>5}  rank {}: {}\n", event.step, event.rank, event.text);
   }
 }
 
@@ -66,8 +63,6 @@ int replay(const Options& o) {
   else
     fmt::print("{} step {}, oracle: {}\n{}\n", finding_name(report.finding), report.step, report.oracle, report.text);
   fmt::print("hash {:016x}, {} steps", hash, steps);
-  if (run.value().config.world.timed)
-    fmt::print(", {:.3f} us", static_cast<double>(world.now()) * 1e-6);
   if (o.times > 1 && report.finding != nicsim::Finding::kNondeterminism)
     fmt::print(", {} runs the same", o.times);
   fmt::print("\n");

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 
-#include "nicsim/deterministic/perfetto.h"
 #include "nicsim/deterministic/story.h"
 #include "nicsim/deterministic/world.h"
 #include "tools/lanyard/command.h"
@@ -41,7 +40,7 @@ int trace(const Options& o) {
     return usage_error(run.status().message());
   nicsim::World world(run.value().scenario, run.value().config.world);
   const nicsim::Story story = nicsim::Story::tell(world, run.value().schedule);
-  if (const std::string why = write(o.perfetto, nicsim::perfetto_trace(story)); !why.empty())
+  if (const std::string why = write(o.perfetto, story.perfetto_trace()); !why.empty())
     return trouble(why);
   return 0;
 }

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "nicsim/deterministic/oracles/stall.h"
 #include "transport/core/standing.h"
 
 namespace lanyard::nicsim::oracle {
@@ -473,9 +472,7 @@ void judge_stall(World& world) {
     if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
       return world.find(Finding::kDeadlock, "mail", *stuck);
   }
-  const Stall stall = look_at_stall(world);
-  if (stall.finding != Finding::kNone)
-    world.find(stall.finding, "liveness", stall.text);
+  explain_stall(world);
 }
 
 }  // namespace lanyard::nicsim::oracle

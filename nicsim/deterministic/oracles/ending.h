@@ -11,6 +11,10 @@ namespace lanyard::nicsim::oracle {
 void judge_quiescence(World& world);
 // Something waits for ever. A finding with the stall reports of the core, unless failed operations explain it.
 void judge_stall(World& world);
+// The part of it that says why: a cause in a line, then the stall reports of the core, by rank. kDeadlock: both sides
+// of a message have started an iteration, and it does not complete; or entries are missing. kUser: a start or a match
+// is missing that the program never makes. Nothing where failures or deaths explain it.
+void explain_stall(World& world);
 
 }  // namespace lanyard::nicsim::oracle
 

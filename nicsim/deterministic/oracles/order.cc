@@ -15,6 +15,10 @@ std::string name(const World& world, uint32_t request, uint64_t iteration) {
   return "the " + world.scenario().describe({request}) + ", iteration " + std::to_string(iteration);
 }
 
+void wrong(World& world, Finding finding, const char* oracle, uint32_t request, uint64_t iteration, const char* what) {
+  world.find(finding, oracle, name(world, request, iteration) + ": " + what);
+}
+
 void broken(World& world, Finding finding, const Transit& transit, const char* what) {
   world.find(finding, "order",
              "the " + std::string(role_name(transit.role)) + " of " + name(world, transit.request, transit.iteration) +
@@ -274,17 +278,15 @@ void check_started(World& world, uint32_t request) {
   world.for_each_of_other_set(request, [&](uint32_t index) {
     const Side& other = world.side(RequestName{index});
     if (RequestName{index}.receive() && world.is_implied(index) && other.checked && other.filled < other.waited)
-      world.find(Finding::kUser, "order",
-                 name(world, request, side.started) + ": is started before the other set's content was read");
+      wrong(world, Finding::kUser, "order", request, side.started,
+            "is started before the other set's content was read");
   });
   if (!side.checked)
     return;
   if (RequestName{request}.receive() && side.filled + 1 < side.started)
-    return world.find(Finding::kUser, "order",
-                      name(world, request, side.started) + ": is started before its last content was read");
+    return wrong(world, Finding::kUser, "order", request, side.started, "is started before its last content was read");
   if (!RequestName{request}.receive() && side.filled < side.started)
-    return world.find(Finding::kUser, "order",
-                      name(world, request, side.started) + ": is started before it was packed");
+    return wrong(world, Finding::kUser, "order", request, side.started, "is started before it was packed");
 }
 
 void check_waited(World& world, uint32_t request, uint64_t iteration) {
@@ -296,18 +298,16 @@ void check_waited(World& world, uint32_t request, uint64_t iteration) {
     return;
   const uint64_t wanted = side.waited * side.pieces;
   if (RequestName{request}.receive() ? side.data_landed < wanted : side.data_acked < wanted)
-    return world.find(Finding::kIntegrity, "order",
-                      name(world, request, side.waited) + ": its wait passes before it is complete");
+    return wrong(world, Finding::kIntegrity, "order", request, side.waited, "its wait passes before it is complete");
 }
 
 void check_packed(World& world, uint32_t request) {
   Side& side = world.side(request);
   if (side.started > std::max(side.waited, side.seen_complete))
-    return world.find(Finding::kUser, "order",
-                      name(world, request, side.filled + 1) + ": is packed while the last one is under way");
+    return wrong(world, Finding::kUser, "order", request, side.filled + 1, "is packed while the last one is under way");
   if (side.data_read < side.started * side.pieces && side.failed == 0)
-    return world.find(Finding::kIntegrity, "order",
-                      name(world, request, side.filled) + ": its wait passed before its source was read");
+    return wrong(world, Finding::kIntegrity, "order", request, side.filled,
+                 "its wait passed before its source was read");
 }
 
 void check_unpacked(World& world, uint32_t request) {
@@ -316,17 +316,17 @@ void check_unpacked(World& world, uint32_t request) {
   const MessageOptions& message = world.scenario().messages()[RequestName{request}.message()].options;
   ++side.filled;
   if (side.filled > side.waited)
-    return world.find(Finding::kUser, "order", name(world, request, side.filled) + ": is read before its wait");
+    return wrong(world, Finding::kUser, "order", request, side.filled, "is read before its wait");
   const uint64_t bytes = message.nobody ? 0 : message.bytes;
   if (side.checked && !side.ever_released && !world.side(RequestName{request ^ 1}).ever_released &&
       !is_told_falsely(world, request, side.filled) &&
       !is_content(seen.data(), bytes, 0, RequestName{request}.message(), side.filled))
-    return world.find(Finding::kIntegrity, "content",
-                      name(world, request, side.filled) + ": the kernel does not find that content in the buffer");
+    return wrong(world, Finding::kIntegrity, "content", request, side.filled,
+                 "the kernel does not find that content in the buffer");
   if (std::any_of(seen.begin() + static_cast<ptrdiff_t>(bytes), seen.end(),
                   [](std::byte byte) { return byte != kUntouched; }))
-    return world.find(Finding::kIntegrity, "content",
-                      name(world, request, side.filled) + ": something was written behind the message");
+    return wrong(world, Finding::kIntegrity, "content", request, side.filled,
+                 "something was written behind the message");
 }
 
 bool has_moved(const World& world, RequestName request) {
@@ -363,8 +363,8 @@ void check_moved(World& world, uint32_t request) {
   Side& side = world.side(request);
   ++side.moved;
   if (!gaps_are_untouched(side))
-    world.find(Finding::kIntegrity, "content",
-               name(world, request, side.moved) + ": something was written into the gaps of its buffer");
+    wrong(world, Finding::kIntegrity, "content", request, side.moved,
+          "something was written into the gaps of its buffer");
 }
 
 void check_seen_complete(World& world, uint32_t request) {

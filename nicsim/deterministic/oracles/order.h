@@ -10,7 +10,6 @@
 #include <cstdint>
 
 #include "nicsim/deterministic/process.h"
-#include "nicsim/deterministic/transit.h"
 #include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim::oracle {

@@ -26,14 +26,6 @@ void ShadowNic::posted(const nic::DeferredOp& op) {
   release(counter);
 }
 
-void ShadowNic::flushed() {
-  for (Counter& counter : counters_) {
-    counter.entries.clear();
-    counter.ready = 0;
-  }
-  outstanding_ = 0;
-}
-
 void ShadowNic::canceled(uint32_t index) {
   Counter& counter = counters_[index];
   outstanding_ -= static_cast<uint32_t>(counter.entries.size() - counter.ready);

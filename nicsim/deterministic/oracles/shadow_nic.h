@@ -27,7 +27,6 @@ class ShadowNic {
     counters_[counter].entries.reserve(kUsual);
   }
   void posted(const nic::DeferredOp& op);
-  void flushed();
   void canceled(uint32_t counter);
   void launched() { ++in_flight_; }  // an operation is under way
   void ended() { --in_flight_; }
@@ -46,9 +45,6 @@ class ShadowNic {
   }
   const nic::CounterValue& value(uint32_t counter) const { return counters_[counter].value; }
   uint32_t outstanding() const { return outstanding_; }
-  // Entries of the counter that have not fired, and those of them that have to.
-  size_t entries(uint32_t counter) const { return counters_[counter].entries.size(); }
-  size_t ready(uint32_t counter) const { return counters_[counter].ready; }
 
  private:
   static constexpr size_t kUsual = 2;  // entries of a counter at a time
@@ -71,7 +67,7 @@ class ShadowNic {
 
   std::vector<Counter> counters_;
   const uint32_t depth_;
-  uint32_t outstanding_ = 0;  // entries posted and neither fired nor flushed
+  uint32_t outstanding_ = 0;  // entries that were posted and have not fired
   uint32_t in_flight_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "nicsim/deterministic/oracles/stall.h"
+#include "nicsim/deterministic/oracles/ending.h"
 
 #include <algorithm>
 #include <optional>
@@ -200,23 +200,25 @@ bool any_wants_entries(const World& world) {
 
 }  // namespace
 
-Stall look_at_stall(World& world) {
+void explain_stall(World& world) {
   std::optional<std::string> stuck = stuck_message(world);
   if (!stuck)
     stuck = stuck_rank(world);
+  const auto find = [&world](Finding finding, const std::string& cause) {
+    world.find(finding, "liveness", cause + reports(world));
+  };
   if (stuck)
-    return {Finding::kDeadlock, *stuck + reports(world)};
+    return find(Finding::kDeadlock, *stuck);
   if (anything_failed(world))
-    return {};
+    return;
   if (any_wants_entries(world))
-    return {Finding::kDeadlock,
-            "There are too few deferred-work entries, and they are not reserved for a whole start." + reports(world)};
+    return find(Finding::kDeadlock,
+                "There are too few deferred-work entries, and they are not reserved for a whole start.");
   if (is_unmade(world))
-    return {
+    return find(
         Finding::kUser,
-        "The program itself waits for a start or a match that it makes later or never; no network card could help." +
-            reports(world)};
-  return {Finding::kDeadlock, "something could go on, and does not" + reports(world)};
+        "The program itself waits for a start or a match that it makes later or never; no network card could help.");
+  find(Finding::kDeadlock, "something could go on, and does not");
 }
 
 }  // namespace lanyard::nicsim::oracle
