@@ -9,7 +9,6 @@ namespace lanyard::nicsim {
 
 using nic::CounterId;
 using nic::CounterValue;
-using nic::DescriptorFault;
 using nic::fetches;
 using nic::kMaxFailure;
 using nic::kMaxSuccess;
@@ -101,15 +100,10 @@ void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
   release_ready(id);
 }
 
-// Whether an entry of that threshold fires (N1).
-bool NicModel::is_met(const CounterValue& value, uint64_t threshold) const {
-  return (limits_.failures_trigger ? value.reached() : value.success) >= threshold;
-}
-
-// Latches every waiting entry whose condition holds: a later reset does not take it back.
+// Latches every waiting entry whose condition holds (N1): a later reset does not take it back.
 void NicModel::release_ready(CounterId id) {
   Counter& counter = counters_[id];
-  while (counter.waiting.first != kNone && is_met(counter.value, entries_[counter.waiting.first].threshold)) {
+  while (counter.waiting.first != kNone && counter.value.reached() >= entries_[counter.waiting.first].threshold) {
     const uint32_t entry = counter.waiting.first;
     entries_.take_out(entry, counter.waiting);
     entries_.make_ready(entry);
@@ -137,7 +131,7 @@ Status NicModel::deregister_region(RegionId id, bool busy) {
 
 Result<nic::RemoteKey> NicModel::key(RegionId id) const {
   if (regions_.find(id) == nullptr)
-    return status_of(DescriptorFault::kNoRegion, 0);
+    return nic::no_region();
   return nic::RemoteKey{regions_.key_of(id)};
 }
 
@@ -145,14 +139,10 @@ const std::byte* NicModel::local_address(nic::LocalSpan span) const { return reg
 
 // ---- Entries
 
-Status NicModel::validate(const Op& op) const {
-  const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op);
-  return fault == DescriptorFault::kNone ? Status() : status_of(fault, limits_.max_message_bytes);
-}
+Status NicModel::validate(const Op& op) const { return nic::DescriptorCheck(Open{*this}).of(op); }
 
 Status NicModel::validate(const nic::DeferredOp& deferred) const {
-  const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(deferred);
-  return fault == DescriptorFault::kNone ? Status() : status_of(fault, limits_.max_message_bytes);
+  return nic::DescriptorCheck(Open{*this}).of(deferred);
 }
 
 // Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
@@ -180,8 +170,7 @@ void NicModel::post(const nic::DeferredOp& deferred) {
 // ---- Prepared operations
 
 Status NicModel::validate(const nic::Posting& posting) const {
-  const DescriptorFault fault = fault_of(posting);
-  return fault == DescriptorFault::kNone ? Status() : status_of(fault, limits_.max_message_bytes);
+  return nic::DescriptorCheck(Open{*this}).of(posting, prepared(posting.prepared));
 }
 
 Result<nic::PreparedId> NicModel::prepare(const Op& op) {
@@ -193,7 +182,7 @@ Result<nic::PreparedId> NicModel::prepare(const Op& op) {
 Status NicModel::release(nic::PreparedId id) {
   const Op* op = prepared_.find(id);
   if (op == nullptr)
-    return status_of(DescriptorFault::kNotPrepared, 0);
+    return nic::no_prepared();
   use(*op, -1);
   prepared_.remove(id);
   return {};

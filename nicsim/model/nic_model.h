@@ -38,7 +38,6 @@ struct ModelLimits {
   // What real hardware leaves open or does otherwise, so that programs can be run on either answer. The defaults are
   // what transport/nic/nic.h says.
   bool newest_tie_first = false;    // of entries that wait for one threshold, the one posted last fires first
-  bool failures_trigger = true;     // thresholds are compared with success + failure, else with success alone
   bool set_clears_failures = true;  // kCounterSet does
 };
 
@@ -116,10 +115,6 @@ class NicModel {
   Status release(nic::PreparedId id);
   // What a posting of it is worth: null where there is none. For any thread that validate() is for.
   const nic::Op* prepared(nic::PreparedId id) const { return prepared_.find(id); }
-  // What is wrong with a posting. In line: each is asked of.
-  nic::DescriptorFault fault_of(const nic::Posting& posting) const {
-    return nic::DescriptorCheck(Open{*this}).of(posting, prepared(posting.prepared));
-  }
   Status validate(const nic::Posting& posting) const;
   uint32_t free_entries() const { return entries_.free(); }
   uint32_t waiting_on(nic::CounterId counter) const { return is_open(counter) ? counters_[counter].waiting.count : 0; }
@@ -207,7 +202,6 @@ class NicModel {
   const std::byte* local_address(nic::LocalSpan span) const;
   void use(const nic::Op& op, int delta);
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
-  bool is_met(const nic::CounterValue& value, uint64_t threshold) const;
   void release_ready(nic::CounterId counter);
   void take_back(uint32_t entry);
   void free_entry(uint32_t entry);

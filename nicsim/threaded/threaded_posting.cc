@@ -60,8 +60,7 @@ Result<nic::PreparedId> ThreadedNic::prepare(const Op& op) {
 
 Status ThreadedNic::post_prepared(std::span<const nic::Posting> postings) {
   for (const nic::Posting& posting : postings)
-    if (model_.fault_of(posting) != nic::DescriptorFault::kNone) [[unlikely]]
-      return model_.validate(posting);
+    LANYARD_RETURN_IF_ERROR(model_.validate(posting));
   LANYARD_RETURN_IF_ERROR(take_entries(postings.size()));
   constexpr size_t kMost = Command::kPostings;
   while (postings.size() >= kMost) {

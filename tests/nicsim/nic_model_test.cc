@@ -86,17 +86,6 @@ TEST(NicModelOrder, ByThresholdThenByAgeOrAgainstIt) {
   }
 }
 
-TEST(NicModelOrder, FailuresTriggerNothingWhereThatIsWanted) {
-  Card card({.failures_trigger = false});
-  const CounterId trigger = card.counter();
-  card.post(trigger, 2, card.sum(1));
-  ASSERT_TRUE(card.model.add_error(trigger, 5).ok());
-  ASSERT_TRUE(card.model.add(trigger, 1).ok());
-  EXPECT_EQ(card.fire_all(), Ids{});
-  ASSERT_TRUE(card.model.add(trigger, 1).ok());
-  EXPECT_EQ(card.fire_all(), Ids{1});
-}
-
 TEST(NicModelOrder, WhatIsReadyStaysReadyOverAReset) {
   Card card;
   const CounterId trigger = card.counter();

@@ -17,6 +17,8 @@ namespace lanyard::ofi {
 using nic::CounterId;
 using nic::kMaxFailure;
 using nic::kMaxSuccess;
+using nic::no_counter;
+using nic::no_region;
 using nic::RegionId;
 
 namespace {
@@ -35,8 +37,6 @@ constexpr std::chrono::milliseconds kReadingsLag{2};
 // How long wait_since() sleeps at most: nothing wakes it.
 constexpr std::chrono::microseconds kNap{50};
 
-Status no_counter() { return status_of(nic::DescriptorFault::kNoCounter, 0); }
-Status no_region() { return status_of(nic::DescriptorFault::kNoRegion, 0); }
 Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
 
 // Of an object that cannot be opened: a card that is full of them says "again", but waiting frees

@@ -15,7 +15,6 @@ namespace lanyard::ofi {
 
 using nic::CounterId;
 using nic::DeferredOp;
-using nic::DescriptorFault;
 using nic::Op;
 
 namespace {
@@ -261,8 +260,7 @@ Status OfiNic::check_kind(const Op& op) {
 Status OfiNic::post(std::span<const DeferredOp> ops) {
   const nic::DescriptorCheck check(Open{*this});
   for (const DeferredOp& op : ops) {
-    if (const DescriptorFault fault = check.of(op); fault != DescriptorFault::kNone)
-      return status_of(fault, caps_.max_message_bytes);
+    LANYARD_RETURN_IF_ERROR(check.of(op));
     LANYARD_RETURN_IF_ERROR(check_kind(op.op));
   }
   return take_in(ops);
@@ -327,8 +325,7 @@ void OfiNic::leave(std::span<const Each> batch) {
 Result<nic::PreparedId> OfiNic::prepare(const Op& op) {
   LANYARD_RETURN_IF_ERROR(check_kind(op));
   Driving driving(*this);
-  if (const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op); fault != DescriptorFault::kNone)
-    return status_of(fault, caps_.max_message_bytes);
+  LANYARD_RETURN_IF_ERROR(nic::DescriptorCheck(Open{*this}).of(op));
   use(op, 1);
   return prepared_.add({.op = op});
 }
@@ -339,9 +336,7 @@ Status OfiNic::post_prepared(std::span<const nic::Posting> postings) {
   size_t count = 0;
   for (const nic::Posting& posting : postings) {
     Prepared* prepared = prepared_.find(posting.prepared);
-    const DescriptorFault fault = check.of(posting, prepared == nullptr ? nullptr : &prepared->op);
-    if (fault != DescriptorFault::kNone) [[unlikely]]
-      return status_of(fault, caps_.max_message_bytes);
+    LANYARD_RETURN_IF_ERROR(check.of(posting, prepared == nullptr ? nullptr : &prepared->op));
     if (count < kFew) [[likely]]
       starts[count++] = {&posting, prepared};
   }
@@ -352,7 +347,7 @@ Status OfiNic::release(nic::PreparedId prepared) {
   Driving driving(*this);
   Prepared* home = prepared_.find(prepared);
   if (home == nullptr)
-    return status_of(DescriptorFault::kNotPrepared, 0);
+    return nic::no_prepared();
   disband(*home);
   use(home->op, -1);
   prepared_.remove(prepared);
@@ -360,8 +355,7 @@ Status OfiNic::release(nic::PreparedId prepared) {
 }
 
 Status OfiNic::issue(const Op& op) {
-  if (const DescriptorFault fault = nic::DescriptorCheck(Open{*this}).of(op); fault != DescriptorFault::kNone)
-    return status_of(fault, caps_.max_message_bytes);
+  LANYARD_RETURN_IF_ERROR(nic::DescriptorCheck(Open{*this}).of(op));
   if (op.moves_data())
     LANYARD_RETURN_IF_ERROR(check_kind(op));
   uint32_t free = free_issues_.load(std::memory_order_relaxed);

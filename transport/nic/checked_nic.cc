@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
+#include "transport/nic/descriptor.h"
 
 namespace lanyard::nic {
 
@@ -13,15 +14,8 @@ constexpr uint64_t kWord = sizeof(uint64_t);
 using Lock = std::lock_guard<std::mutex>;
 
 Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
-Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
-Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
-Status no_prepared() { return {Code::kNotFound, "no such operation is prepared"}; }
 
 uint64_t name_of(PreparedId id) { return uint64_t{id.index} << 32 | id.generation; }
-
-bool is_counter_op(const Op& op) { return op.kind == OpKind::kCounterAdd || op.kind == OpKind::kCounterSet; }
-
-bool fetches(const Op& op) { return op.atomic == AtomicKind::kFetchSum || op.atomic == AtomicKind::kCompareSwap; }
 
 bool lists(const Caps& caps, DoorbellKind kind) {
   switch (kind) {
@@ -106,30 +100,27 @@ CounterValue CheckedNic::sample(CounterId counter) {
   return value;
 }
 
-Status CheckedNic::add(CounterId counter, uint64_t value) {
+// Adds by `call` what may be `most`, at most.
+template <typename Call>
+Status CheckedNic::grow(CounterId counter, uint64_t value, uint64_t most, Call call) {
   Lock lock(lock_);
   if (!is_open(counter))
     return no_counter();
-  if (value > kMaxSuccess)
-    return invalid("a counter holds 48 bits of success");
-  Status status = inner().add(counter, value);
+  if (value > most)
+    return invalid("a counter holds 48 bits of success and 7 of failure");
+  Status status = call();
   if (status.ok())
     at(counter).added = saturating_add(at(counter).added, value);
   sample(counter);
   return status;
 }
 
+Status CheckedNic::add(CounterId counter, uint64_t value) {
+  return grow(counter, value, kMaxSuccess, [&] { return inner().add(counter, value); });
+}
+
 Status CheckedNic::add_error(CounterId counter, uint32_t value) {
-  Lock lock(lock_);
-  if (!is_open(counter))
-    return no_counter();
-  if (value > kMaxFailure)
-    return invalid("a counter holds 7 bits of failure");
-  Status status = inner().add_error(counter, value);
-  if (status.ok())
-    at(counter).added = saturating_add(at(counter).added, value);
-  sample(counter);
-  return status;
+  return grow(counter, value, kMaxFailure, [&] { return inner().add_error(counter, value); });
 }
 
 Status CheckedNic::reset(CounterId counter) {
@@ -232,66 +223,31 @@ Result<RemoteKey> CheckedNic::key(RegionId region) const {
 
 // ---- Operations
 
-Status CheckedNic::check_span(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
-  const auto known = regions_.find(span.region.value);
-  if (known == regions_.end())
-    return no_region();
-  const Region& region = known->second;
-  if (span.offset > region.bytes || bytes > region.bytes - span.offset)
-    return invalid("a local span leaves its region");
-  if (reinterpret_cast<uintptr_t>(region.base + span.offset) % alignment != 0)
-    return invalid("an atomic's operand or fetch target is not aligned to 8 bytes");
-  return {};
-}
-
-Status CheckedNic::check_data_op(const Op& op) const {
-  if (op.remote.peer >= peer_count_)
-    return {Code::kNotFound, "no such peer"};
-  if (op.kind == OpKind::kWrite) {
-    if (op.bytes > caps().max_message_bytes)
-      return invalid("a message is too long for the NIC");
-    return check_span(op.local, op.bytes, 1);
+// What is open here, for DescriptorCheck.
+struct CheckedNic::Open {
+  bool has_counter(CounterId counter) const { return nic.is_open(counter); }
+  bool has_peer(uint32_t peer) const { return peer < nic.peer_count_; }
+  static bool misaligned(RemoteKey) { return false; }
+  Extent extent(RegionId region) const {
+    const auto known = nic.regions_.find(region.value);
+    return known == nic.regions_.end() ? Extent{} : Extent{known->second.base, known->second.bytes, true};
   }
-  if (op.atomic > AtomicKind::kCompareSwap)
-    return invalid("no such atomic");
-  if (op.remote.offset % kWord != 0)
-    return invalid("an atomic's target is not aligned to 8 bytes");
-  LANYARD_RETURN_IF_ERROR(check_span(op.local, kWord, kWord));
-  if (!fetches(op))
-    return {};
-  if (!caps().fetching_atomics)
+  uint64_t max_message_bytes() const { return nic.caps().max_message_bytes; }
+
+  const CheckedNic& nic;
+};
+
+template <typename... Descriptor>
+Status CheckedNic::judge(const Descriptor&... descriptor) const {
+  return DescriptorCheck(Open{*this}).of(descriptor...);
+}
+
+Status CheckedNic::check_kind(const Op& op, bool deferred) const {
+  if (op.kind > OpKind::kCounterSet || op.atomic > AtomicKind::kCompareSwap || op.level > CompletionLevel::kDelivery)
+    return invalid("no such operation, atomic or completion level");
+  if (fetches(op) && !caps().fetching_atomics)
     return {Code::kUnsupported, "caps() lists no fetching atomics"};
-  return check_span(op.fetch, kWord, kWord);
-}
-
-Status CheckedNic::check_op(const Op& op) const {
-  if (op.kind > OpKind::kCounterSet)
-    return invalid("no such operation");
-  if (op.level > CompletionLevel::kDelivery)
-    return invalid("no such completion level");
-  if (op.completion.valid() && !is_open(op.completion))
-    return no_counter();
-  if (!is_counter_op(op))
-    return check_data_op(op);
-  if (op.completion.valid())
-    return invalid("a counter operation has no completion counter");
-  if (!is_open(op.counter))
-    return no_counter();
-  if (op.value > kMaxSuccess)
-    return invalid("a counter holds 48 bits of success");
-  return {};
-}
-
-Status CheckedNic::check_trigger(CounterId trigger, uint64_t threshold) const {
-  if (!is_open(trigger))
-    return no_counter();
-  return threshold > kMaxSuccess ? invalid("a threshold has at most 48 bits") : Status();
-}
-
-Status CheckedNic::check_deferred(const DeferredOp& op) const {
-  LANYARD_RETURN_IF_ERROR(check_trigger(op.trigger, op.threshold));
-  LANYARD_RETURN_IF_ERROR(check_op(op.op));
-  if (is_counter_op(op.op) && !caps().deferred_counter_ops)
+  if (deferred && !op.moves_data() && !caps().deferred_counter_ops)
     return {Code::kUnsupported, "caps() lists no deferred counter operations"};
   return {};
 }
@@ -300,7 +256,7 @@ Status CheckedNic::check_deferred(const DeferredOp& op) const {
 void CheckedNic::account(const Op& op) {
   if (op.completion.valid())
     at(op.completion).added = saturating_add(at(op.completion).added, 1);
-  if (!is_counter_op(op))
+  if (op.moves_data())
     return;
   Counter& counter = at(op.counter);
   counter.added = saturating_add(counter.added, op.value);
@@ -311,14 +267,8 @@ void CheckedNic::account(const Op& op) {
 void CheckedNic::sample_named(const Op& op) {
   if (op.completion.valid())
     sample(op.completion);
-  if (is_counter_op(op))
+  if (!op.moves_data())
     sample(op.counter);
-}
-
-Status CheckedNic::check_posting(const Posting& posting) const {
-  if (find(posting.prepared) == nullptr)
-    return no_prepared();
-  return check_trigger(posting.trigger, posting.threshold);
 }
 
 // A batch of valid ones, by `post`.
@@ -348,8 +298,10 @@ void CheckedNic::account_for(const Op& op, CounterId trigger, bool taken) {
 
 Status CheckedNic::post(std::span<const DeferredOp> ops) {
   Lock lock(lock_);
-  for (const DeferredOp& op : ops)
-    LANYARD_RETURN_IF_ERROR(check_deferred(op));
+  for (const DeferredOp& op : ops) {
+    LANYARD_RETURN_IF_ERROR(check_kind(op.op, true));
+    LANYARD_RETURN_IF_ERROR(judge(op));
+  }
   Status status = post_batch(ops.size(), [&] { return inner().post(ops); });
   for (const DeferredOp& op : ops)
     account_for(op.op, op.trigger, status.ok());
@@ -368,20 +320,19 @@ void CheckedNic::name(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (op.completion.valid())
     at(op.completion).prepared += count;
-  if (is_counter_op(op)) {
+  if (!op.moves_data()) {
     at(op.counter).prepared += count;
     return;
   }
   regions_.at(op.local.region.value).prepared += count;
-  if (op.kind == OpKind::kAtomic && fetches(op))
+  if (fetches(op))
     regions_.at(op.fetch.region.value).prepared += count;
 }
 
 Result<PreparedId> CheckedNic::prepare(const Op& op) {
   Lock lock(lock_);
-  LANYARD_RETURN_IF_ERROR(check_op(op));
-  if (is_counter_op(op) && !caps().deferred_counter_ops)
-    return Status(Code::kUnsupported, "caps() lists no deferred counter operations");
+  LANYARD_RETURN_IF_ERROR(check_kind(op, true));
+  LANYARD_RETURN_IF_ERROR(judge(op));
   Result<PreparedId> prepared = inner().prepare(op);
   if (!prepared.ok())
     return prepared;
@@ -395,7 +346,7 @@ Result<PreparedId> CheckedNic::prepare(const Op& op) {
 Status CheckedNic::post_prepared(std::span<const Posting> postings) {
   Lock lock(lock_);
   for (const Posting& posting : postings)
-    LANYARD_RETURN_IF_ERROR(check_posting(posting));
+    LANYARD_RETURN_IF_ERROR(judge(posting, find(posting.prepared)));
   Status status = post_batch(postings.size(), [&] { return inner().post_prepared(postings); });
   for (const Posting& posting : postings)
     account_for(*find(posting.prepared), posting.trigger, status.ok());
@@ -416,7 +367,8 @@ Status CheckedNic::release(PreparedId prepared) {
 
 Status CheckedNic::issue(const Op& op) {
   Lock lock(lock_);
-  LANYARD_RETURN_IF_ERROR(check_op(op));
+  LANYARD_RETURN_IF_ERROR(check_kind(op, false));
+  LANYARD_RETURN_IF_ERROR(judge(op));
   Status status = inner().issue(op);
   if (status.ok()) {
     account(op);

@@ -1,9 +1,7 @@
 // CheckedNic: holds both sides of nic.h to the contract, for debug builds and tests.
 //
-// To the caller it returns the Status that nic.h documents, also where a driver need not notice:
-// closed ids, spans that leave their region, misaligned atomics, values and thresholds of more than
-// 48 bits, messages that are too long, peers that do not exist, kinds that caps() does not list.
-// Such a call does not reach the driver.
+// To the caller it returns the Status that nic.h documents, also where a driver need not notice: closed ids, bad
+// descriptors (descriptor.h), kinds that caps() does not list. Such a call does not reach the driver.
 //
 // Of the driver it checks, by LANYARD_CHECK:
 //  - counters stay within 48 and 7 bits, fall only where a reset or a kCounterSet allows it, and count no more than was
@@ -14,8 +12,8 @@
 //  - ids are unique among what is open, keys for ever (N8), and there is no more of either than caps() says;
 //  - doorbells are of the kind asked for and complete; usage() is what is open; failures() does not fall.
 //
-// Cost: one lock around every call but progress(), wait_since(), attend() and leave(), and an entry for
-// each key ever given.
+// Cost: one lock around every call but progress(), wait_since(), attend() and leave(), and an entry for each key ever
+// given.
 #ifndef LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_
 #define LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_
 
@@ -31,8 +29,7 @@
 namespace lanyard::nic {
 
 struct CheckedOptions {
-  // False where others (processes on the same device, or callers that go round the CheckedNic) take
-  // from the same entries, counters and regions: what depends on their number is then not checked.
+  // False where others take from the same entries, counters and regions: their number is not checked then.
   bool sole_user = true;
 };
 
@@ -93,12 +90,13 @@ class CheckedNic final : public ForwardingNic {
   // All of these require lock_.
   bool is_open(CounterId counter) const { return counters_.contains(counter.value); }
   Counter& at(CounterId counter) { return counters_.at(counter.value); }
-  Status check_span(LocalSpan span, uint64_t bytes, uint64_t alignment) const;
-  Status check_data_op(const Op& op) const;
-  Status check_op(const Op& op) const;
-  Status check_deferred(const DeferredOp& op) const;
-  Status check_trigger(CounterId trigger, uint64_t threshold) const;
-  Status check_posting(const Posting& posting) const;
+  template <typename Call>
+  Status grow(CounterId counter, uint64_t value, uint64_t most, Call call);
+  struct Open;
+  template <typename... Descriptor>
+  Status judge(const Descriptor&... descriptor) const;
+  // Whether the NIC has such operations. `deferred`: it is to be posted.
+  Status check_kind(const Op& op, bool deferred) const;
   const Op* find(PreparedId id) const;
   void name(const Op& op, int delta);
   template <typename Post>

@@ -4,29 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "transport/base/status.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nic {
 
-enum class DescriptorFault : uint8_t {
-  kNone,
-  kNoCounter,
-  kNoRegion,
-  kNoPeer,
-  kNotPrepared,
-  kOutside,
-  kMisalignedOperand,
-  kMisalignedTarget,
-  kTooLong,
-  kCompletes,
-  kValue,
-  kThreshold,
-};
-
-// What the caller is told. kOk for kNone.
-Status status_of(DescriptorFault fault, uint64_t max_message_bytes);
+inline Status no_counter() { return {Code::kNotFound, "no such counter is open"}; }
+inline Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
+inline Status no_prepared() { return {Code::kNotFound, "no such operation is prepared (any more)"}; }
 
 inline bool fetches(const Op& op) {
   return op.kind == OpKind::kAtomic && (op.atomic == AtomicKind::kFetchSum || op.atomic == AtomicKind::kCompareSwap);
@@ -45,65 +33,63 @@ struct Extent {
 //   bool misaligned(RemoteKey) const;       // as far as a key tells
 //   Extent extent(RegionId) const;
 //   uint64_t max_message_bytes() const;
-// Threads: those of Open. In line: calls for each entry would cost more than what they look at.
+// Threads: those of Open.
 template <typename Open>
 class DescriptorCheck {
  public:
   explicit DescriptorCheck(const Open& open) : open_(open) {}
 
   // Of an operation that is to run at once.
-  DescriptorFault of(const Op& op) const {
+  Status of(const Op& op) const {
     if (op.completion.valid() && !open_.has_counter(op.completion))
-      return DescriptorFault::kNoCounter;
+      return no_counter();
     if (!op.moves_data()) {
       if (op.completion.valid())
-        return DescriptorFault::kCompletes;
+        return invalid("counter operations have no completion counter");
       if (!open_.has_counter(op.counter))
-        return DescriptorFault::kNoCounter;
-      return op.value > kMaxSuccess ? DescriptorFault::kValue : DescriptorFault::kNone;
+        return no_counter();
+      return op.value > kMaxSuccess ? invalid("a counter holds 48 bits of success") : Status();
     }
     if (!open_.has_peer(op.remote.peer))
-      return DescriptorFault::kNoPeer;
-    if (op.kind == OpKind::kWrite)
-      return op.bytes > open_.max_message_bytes() ? DescriptorFault::kTooLong : of(op.local, op.bytes, 1);
-    if (op.remote.offset % kWord != 0 || open_.misaligned(op.remote.key))
-      return DescriptorFault::kMisalignedTarget;
-    if (fetches(op)) {
-      if (const DescriptorFault fault = of(op.fetch, kWord, kWord); fault != DescriptorFault::kNone)
-        return fault;
+      return {Code::kNotFound, "no such peer"};
+    if (op.kind == OpKind::kWrite) {
+      if (op.bytes > open_.max_message_bytes())
+        return invalid("a message has at most " + std::to_string(open_.max_message_bytes()) + " bytes");
+      return of(op.local, op.bytes, 1);
     }
+    if (op.remote.offset % kWord != 0 || open_.misaligned(op.remote.key))
+      return invalid("the targets of atomics are aligned to 8 bytes");
+    if (fetches(op))
+      LANYARD_RETURN_IF_ERROR(of(op.fetch, kWord, kWord));
     return of(op.local, kWord, kWord);
   }
-  DescriptorFault of(const DeferredOp& deferred) const {
-    if (!open_.has_counter(deferred.trigger))
-      return DescriptorFault::kNoCounter;
-    if (deferred.threshold > kMaxSuccess)
-      return DescriptorFault::kThreshold;
+  Status of(const DeferredOp& deferred) const {
+    LANYARD_RETURN_IF_ERROR(of(deferred.trigger, deferred.threshold));
     return of(deferred.op);
   }
   // Of a posting of `prepared`, which is null where there is no such operation.
-  DescriptorFault of(const Posting& posting, const Op* prepared) const {
-    if (prepared == nullptr)
-      return DescriptorFault::kNotPrepared;
-    if (!open_.has_counter(posting.trigger))
-      return DescriptorFault::kNoCounter;
-    if (posting.threshold > kMaxSuccess)
-      return DescriptorFault::kThreshold;
-    return DescriptorFault::kNone;
+  Status of(const Posting& posting, const Op* prepared) const {
+    return prepared == nullptr ? no_prepared() : of(posting.trigger, posting.threshold);
   }
 
  private:
   static constexpr uint64_t kWord = sizeof(uint64_t);
 
-  DescriptorFault of(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
+  static Status invalid(std::string what) { return {Code::kInvalidArgument, std::move(what)}; }
+  Status of(CounterId trigger, uint64_t threshold) const {
+    if (!open_.has_counter(trigger))
+      return no_counter();
+    return threshold > kMaxSuccess ? invalid("a threshold has at most 48 bits") : Status();
+  }
+  Status of(LocalSpan span, uint64_t bytes, uint64_t alignment) const {
     const Extent extent = open_.extent(span.region);
     if (!extent.open)
-      return DescriptorFault::kNoRegion;
+      return no_region();
     if (span.offset > extent.bytes || bytes > extent.bytes - span.offset)
-      return DescriptorFault::kOutside;
+      return invalid("the local span ends outside its region");
     if (reinterpret_cast<uintptr_t>(extent.base + span.offset) % alignment != 0)
-      return DescriptorFault::kMisalignedOperand;
-    return DescriptorFault::kNone;
+      return invalid("the operands of atomics are aligned to 8 bytes");
+    return {};
   }
 
   const Open open_;

@@ -1,5 +1,4 @@
-// ForwardingNic: a NIC that hands every call to another one. The base of decorators, which override
-// what they add to.
+// ForwardingNic: a NIC that hands every call to another one. The base of decorators, which override what they add to.
 #ifndef LANYARD_TRANSPORT_NIC_FORWARDING_NIC_H_
 #define LANYARD_TRANSPORT_NIC_FORWARDING_NIC_H_
 
@@ -12,8 +11,7 @@
 
 namespace lanyard::nic {
 
-// Threads, errors and blocking: those of the inner NIC, which must outlive this one or belong to
-// it.
+// Threads, errors and blocking: those of the inner NIC, which must outlive this one or belong to it.
 class ForwardingNic : public Nic {
  public:
   explicit ForwardingNic(Nic& inner) : inner_(&inner) {}

@@ -110,7 +110,7 @@ inline uint64_t total_of(const Doorbell& bell) {
   return bell.kind == DoorbellKind::kAtomicAdd ? std::atomic_ref(*bell.word).load(std::memory_order_relaxed) : 0;
 }
 
-// Who is told of messages (N11).
+// Called for messages that arrive (N11).
 struct Listener {
   void (*call)(void* object) = nullptr;
   void* object = nullptr;
@@ -189,6 +189,13 @@ struct Posting {
   uint64_t start = 0;      // in place of Op::start
 };
 
+// The deferred operation that a posting of `op` stands for.
+inline DeferredOp deferred(const Op& op, const Posting& posting) {
+  DeferredOp deferred{.op = op, .trigger = posting.trigger, .threshold = posting.threshold};
+  deferred.op.start = posting.start;
+  return deferred;
+}
+
 // Operations of one context: those of its starts up to this one (Op::start), or all.
 struct ContextStarts {
   uint64_t context = 0;
@@ -206,7 +213,6 @@ struct FailureRecord {
   uint64_t context = 0;
   Code code = Code::kFailed;
   uint32_t peer = 0;
-  std::string to_string() const;
 };
 
 class Nic {
@@ -264,7 +270,7 @@ class Nic {
   // As post(): all or none. kNotFound for what is not prepared, or has been released, and for a trigger that is not
   // open; kInvalidArgument for a threshold of more than 48 bits.
   virtual Status post_prepared(std::span<const Posting> postings) = 0;
-  // It will not be posted again: lets go of what it names. kNotFound. No other thread may be posting it.
+  // It will not be posted again, and what it names may be closed. kNotFound. No other thread may be posting it.
   virtual Status release(PreparedId prepared) = 0;
   // Runs an operation now, outside deferred_depth. kAgain when too many are under way. Else as post().
   virtual Status issue(const Op& op) = 0;

@@ -14,13 +14,6 @@
 
 namespace lanyard::nic {
 
-// The deferred operation that a posting of `op` stands for.
-inline DeferredOp deferred(const Op& op, const Posting& posting) {
-  DeferredOp deferred{.op = op, .trigger = posting.trigger, .threshold = posting.threshold};
-  deferred.op.start = posting.start;
-  return deferred;
-}
-
 // Operations stay where they are until they are removed. Memory comes in chunks, each twice as large as the one before,
 // and is used again.
 //
