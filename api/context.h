@@ -7,6 +7,7 @@
 
 #include <list>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "api/communicators.h"
@@ -111,7 +112,7 @@ class Context {
   bool meet_others();
   bool halt_streams();
 
-  FutexLock lock_;
+  std::mutex lock_;
   Errors errors_;
   Communicators communicators_;
   Datatypes datatypes_;

@@ -4,7 +4,6 @@
 
 #include <mutex>
 
-#include "transport/base/futex_lock.h"
 #include "transport/base/thread_annotations.h"
 
 namespace lanyard::api {
@@ -24,7 +23,7 @@ class LANYARD_SCOPED_CAPABILITY ContextLock {
   ContextLock& operator=(const ContextLock&) = delete;
 
  private:
-  const std::lock_guard<FutexLock> lock_;
+  const std::lock_guard<std::mutex> lock_;
 };
 
 }  // namespace lanyard::api

@@ -32,7 +32,6 @@ COPIED = [
     "nicsim/wire/shm_wire.h",
     "nicsim/wire/wire.h",
     "transport/base/futex.h",
-    "transport/base/futex_lock.h",
     "transport/base/mpsc_ring.h",
     "transport/base/service_thread.h",
     "transport/nic/drive_right.h",

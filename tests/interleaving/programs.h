@@ -1,4 +1,4 @@
-// The programs of threaded_interleaving_test.cc. Each sets up two NICs, or a lock, lets its threads go, and looks at
+// The programs of threaded_interleaving_test.cc. Each sets up two NICs, lets its threads go, and looks at
 // what must be true in the end, whatever the order (nic.h, wire.h).
 #ifndef LANYARD_TESTS_INTERLEAVING_PROGRAMS_H_
 #define LANYARD_TESTS_INTERLEAVING_PROGRAMS_H_
@@ -7,7 +7,7 @@ namespace lanyard::interleaving::programs {
 
 // posting_programs.cc
 void posting(), ringing(), full_ring(), releasing(), due_when_posted(), doorbell_words(), arming_while_attending(),
-    canceling(), locking();
+    canceling();
 // sleeping_programs.cc
 void listening(), waiting(), handing_over(), going_to_sleep();
 // lane_programs.cc

@@ -45,7 +45,6 @@ constexpr Workload kWorkloads[] = {
     {"due_when_posted", true, programs::due_when_posted},
     {"handing_over", false, programs::handing_over},
     {"going_to_sleep", false, programs::going_to_sleep},
-    {"locking", false, programs::locking},
     {"lanes_in_chunks", false, programs::lanes_in_chunks},
     {"lanes_waited_for_in_turn", false, programs::lanes_waited_for_in_turn},
 };
