@@ -1,9 +1,7 @@
-// Sleeping on a 32-bit word (futex(2)): the raw call, because std::atomic::wait has no timeout,
-// spins by itself first and cannot sleep across processes.
+// Sleeping on a 32-bit word (futex(2)): the raw call, because std::atomic::wait has no timeout, spins by itself first
+// and cannot sleep across processes.
 //
-// A word that several processes share must lie in memory that they share, and every call on it must
-// say shared = true. The word's own loads and stores make the order between threads; these calls
-// add none.
+// For a word that several processes share every call must say shared = true. These calls add no order between threads.
 #ifndef LANYARD_TRANSPORT_BASE_FUTEX_H_
 #define LANYARD_TRANSPORT_BASE_FUTEX_H_
 
@@ -24,10 +22,9 @@ namespace lanyard {
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 
-// Sleeps while word == expected, until woken, at most `timeout` (no limit without one; returns at
-// once when it is not positive). Returns false when the timeout passed, else true: woken,
-// interrupted by a signal or word != expected. The caller looks at its condition again in every
-// case. Blocks; does not allocate; preserves errno.
+// Sleeps while word == expected, until woken, at most `timeout` (no limit without one; returns at once when it is not
+// positive). False when the timeout passed, else true: woken, interrupted by a signal or word != expected. The caller
+// looks at its condition again in every case. Blocks; does not allocate; preserves errno.
 inline bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected,
                        std::optional<std::chrono::nanoseconds> timeout = std::nullopt, bool shared = false) {
   timespec relative{};
@@ -47,8 +44,7 @@ inline bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected,
   return error != ETIMEDOUT;
 }
 
-// Wakes up to `count` sleepers of the word; returns how many. A system call even when nobody
-// sleeps: callers that want none keep a flag that says whether somebody does. Never blocks;
+// Wakes up to `count` sleepers of the word; returns how many. A system call even when nobody sleeps. Never blocks;
 // preserves errno.
 inline int futex_wake(std::atomic<uint32_t>& word, int count, bool shared = false) {
   const int saved_errno = errno;

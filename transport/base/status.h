@@ -93,6 +93,17 @@ class [[nodiscard]] Result {
       return status_;                                            \
   } while (false)
 
+// Assigns the value of a Result to `target`, which may be declared there; returns early with its error.
+#define LANYARD_ASSIGN_OR_RETURN(target, expression) \
+  LANYARD_ASSIGN_BY(LANYARD_JOIN(result_of_line_, __LINE__), target, expression)
+#define LANYARD_ASSIGN_BY(result, target, expression) \
+  auto result = (expression);                         \
+  if (!result.ok())                                   \
+    return result.status();                           \
+  target = std::move(result.value())
+#define LANYARD_JOIN(a, b) LANYARD_JOIN_EXPANDED(a, b)
+#define LANYARD_JOIN_EXPANDED(a, b) a##b
+
 }  // namespace lanyard
 
 #endif  // LANYARD_TRANSPORT_BASE_STATUS_H_
