@@ -50,7 +50,7 @@ class Builder {
       send({MPI_PROC_NULL, 0}, {nullptr, 0, MPI_BYTE});
       return;
     }
-    // A single one as well: what it started can then be taken back for it alone where it fails (core/exchange.h).
+    // A single one as well: what it started can then be taken back for it alone where it fails (protocol.md, P9).
     for (size_t set = 0; set < collective().sets(); ++set)
       for (const auto& member : collective().members_of(set)) {
         member->exchange = *record_.collective->name + " #" + std::to_string(scope_.name);

@@ -12,12 +12,12 @@
 //                 the wait, in the order of ranks: all processes get the same bits, and every run gets them again
 //   neighbour alltoall(v,w)  a message an edge
 //
-// Barriers and allreduces have two sets of messages for starts in turn (transport/core/exchange_sets.h), as what comes
+// Barriers and allreduces have two sets of messages for starts in turn (transport/core/exchange.h), as what comes
 // goes to memory of the collective's own, or nowhere: so no clear-to-sends go with them, and a start takes half the
 // time.
 //
 // A rank of P has up to P-1 messages each way, so 2(P-1)+1 entries at the card where they are merged, with two sets P,
-// and P-1 more where senders raise flags (plan.h); for dozens of processes and more trees take fewer.
+// and P-1 more where senders raise flags (protocol.md, P3); for dozens of processes and more trees take fewer.
 #ifndef LANYARD_API_COLLECTIVE_H_
 #define LANYARD_API_COLLECTIVE_H_
 

@@ -12,7 +12,7 @@
 #include "api/context.h"
 #include "api/match_call.h"
 #include "api/request_info.h"
-#include "transport/core/exchange_sets.h"
+#include "transport/core/exchange.h"
 #include "transport/core/strategy.h"
 
 namespace lanyard::api {
@@ -65,7 +65,7 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
   if (matched || record.transfer.direction == core::Direction::kSend)
     facts.emplace_back("lanyard_ready", (matched ? record.core->ready : record.transfer.ready) ? "yes" : "no");
   if (matched)
-    facts.emplace_back("lanyard_entries", std::to_string(record.core->entries));
+    facts.emplace_back("lanyard_entries", std::to_string(record.core->plan.size()));
   std::optional<std::string> why;
   if (!record.exchange.empty())
     why = why_no_exchange(record);
@@ -95,7 +95,7 @@ Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD
   if (record.matched()) {
     uint64_t entries = 0;
     for (const auto& member : record.collective->members_of(0))
-      entries += member->core->entries;
+      entries += member->core->plan.size();
     facts.emplace_back("lanyard_entries", std::to_string(entries));
   }
   std::optional<std::string> why;

@@ -18,7 +18,7 @@ bool is_first(std::span<const MatchCard> cards, size_t place) {
 
 }  // namespace
 
-Status Mailbox::send(uint32_t nic, const MatchCard& card) {
+Status Mailbox::send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer*) {
   if (const std::optional<std::string> why = why_unreachable(nic))
     return {Code::kFailed, *why};
   world_.process(nic).mail.under_way_.push_back(card);

@@ -29,7 +29,7 @@ class Mailbox final : public core::Courier {
  public:
   Mailbox(World& world, uint32_t rank) : world_(world), rank_(rank) {}
 
-  Status send(uint32_t nic, const core::MatchCard& card) override;
+  Status send(uint32_t nic, const core::MatchCard& card, const gpu::LaneOffer* lane) override;
   std::optional<std::string> why_unreachable(uint32_t nic) const override;
   std::optional<core::MatchCard> receive() override;
 

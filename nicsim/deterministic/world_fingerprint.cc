@@ -105,7 +105,7 @@ void add_side(Digest& digest, const Side& side) {
   digest.add(side.core->failures);
   digest.add(side.core->peer_starts);
   if (side.core->packing != nullptr) {
-    digest.add(side.core->moved.read() - side.core->moved_base);
+    digest.add(side.core->moved.count());
     digest.add_bytes({side.core->packing->packed.get(), side.layout->bytes()});
   }
   digest.add(side.core->asked);

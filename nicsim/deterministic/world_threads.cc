@@ -81,8 +81,8 @@ bool World::may_start_meanwhile(const Process& process) {
   return action.kind == Action::Kind::kStart &&
          std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
            const core::Request* core = state_->sides[request.index].core;
-           return core != nullptr && core->matched() && core->is_prepared &&
-                  (!core->trigger.valid() || core->doorbell_queue == process.streams[action.queue]->queue->number());
+           return core != nullptr && core->matched() && core->is_prepared() &&
+                  (!core->trigger.valid() || core->bell.queue == process.streams[action.queue]->queue->number());
          });
 }
 

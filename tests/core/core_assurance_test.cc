@@ -1,4 +1,5 @@
-// With sender flags a receiver's queue is settled once the sender has said that its sends went well.
+// With sender flags a receiver's queue is settled once the sender has said that its sends went well
+// (api/doc/protocol.md, P3).
 #include <gtest/gtest.h>
 
 #include <algorithm>

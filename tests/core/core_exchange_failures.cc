@@ -1,4 +1,5 @@
-// What fails in an exchange: who is told, what the stream does, and what it says while it waits.
+// What fails in an exchange: who is told, what the stream does, and what it says while it waits
+// (api/doc/protocol.md, P9 and P14).
 #include <array>
 #include <string>
 #include <vector>

@@ -1,12 +1,12 @@
 // Exchanges with two sets: what their starts cost, which starts are refused, where clear-to-sends are not implied, and
-// how they end. Every order: world_merged_test.cc.
+// how they end. Every order: world_merged_test.cc. Thresholds: api/doc/protocol.md, P10 to P13.
 #include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/core/core_exchange_test.h"
-#include "transport/core/exchange_sets.h"
+#include "transport/core/exchange.h"
 
 namespace lanyard {
 namespace {

@@ -1,5 +1,5 @@
 // Exchanges: what their starts and waits cost, which calls are refused, and how they end. Every order:
-// world_merged_test.cc. Failures: core_exchange_failures.cc.
+// world_merged_test.cc. Failures: core_exchange_failures.cc. Thresholds: api/doc/protocol.md, P5 to P8.
 #include "tests/core/core_exchange_test.h"
 
 #include <array>

@@ -49,13 +49,12 @@ class Mail {
   struct Box final : core::Courier {
     Box(Mail& mail, uint32_t rank, uint32_t processes) : mail(mail), rank(rank), from(processes) {}
 
-    Status send(uint32_t to, const core::MatchCard& card) override { return send(to, card, {}); }
-    Status send(uint32_t to, const core::MatchCard& card, const gpu::LaneOffer& lane) override {
+    Status send(uint32_t to, const core::MatchCard& card, const gpu::LaneOffer* lane) override {
       if (left_to_send == 0)
         return {Code::kFailed, "the mail does not work"};
       if (left_to_send)
         --*left_to_send;
-      mail.boxes_.at(to)->from[rank].push_back({card, lane});
+      mail.boxes_.at(to)->from[rank].push_back({card, lane != nullptr ? *lane : gpu::LaneOffer()});
       ++mail.sent_;
       return {};
     }

@@ -8,8 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "transport/core/offer_queue.h"
-#include "transport/core/posted_queue.h"
+#include "transport/core/match_queues.h"
 
 namespace lanyard::core {
 namespace {

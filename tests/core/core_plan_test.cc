@@ -1,4 +1,5 @@
-// Plans: what a matched request hands to the NIC, operation by operation, and with which thresholds.
+// Plans: what a matched request hands to the NIC, operation by operation, and with which thresholds
+// (api/doc/protocol.md, P1 to P3).
 #include "transport/core/plan.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ namespace {
 using core::Direction;
 using core::PeerKeys;
 using core::PlanContext;
-using core::PlannedOp;
+using core::Post;
 using nic::AtomicKind;
 using nic::OpKind;
 
@@ -50,8 +51,8 @@ Request request(Direction direction, uint64_t bytes, bool ready) {
 }
 
 // The increment of a word, wherever it is.
-void expect_increment(const PlannedOp& planned, uint32_t peer, uint64_t key, uint64_t offset) {
-  const nic::Op& op = planned.op.op;
+void expect_increment(const Post& post, uint32_t peer, uint64_t key, uint64_t offset) {
+  const nic::Op& op = post.op;
   EXPECT_EQ(op.kind, OpKind::kAtomic);
   EXPECT_EQ(op.atomic, AtomicKind::kSum);
   EXPECT_EQ(op.local.region, nic::RegionId{70});
@@ -71,7 +72,7 @@ void expect_send(uint64_t bytes, uint64_t longest, const std::vector<uint64_t>& 
     ASSERT_EQ(plan.size(), pieces.size() + 1);
     uint64_t offset = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {
-      const nic::Op& op = plan[i].op.op;
+      const nic::Op& op = plan[i].op;
       EXPECT_EQ(op.kind, OpKind::kWrite);
       EXPECT_EQ(op.bytes, pieces[i]);
       EXPECT_EQ(op.local.region, nic::RegionId{71});
@@ -81,16 +82,15 @@ void expect_send(uint64_t bytes, uint64_t longest, const std::vector<uint64_t>& 
       EXPECT_EQ(op.remote.offset, offset);
       EXPECT_EQ(op.completion, nic::CounterId{72});
       EXPECT_EQ(op.context, 42u);
-      EXPECT_EQ(plan[i].shared, ready) << "a ready send hangs on the queue's trigger";
+      EXPECT_EQ(!plan[i].trigger.valid(), ready) << "a ready send hangs on the queue's trigger";
       if (!ready) {
-        EXPECT_EQ(plan[i].op.trigger, nic::CounterId{73});
+        EXPECT_EQ(plan[i].trigger, nic::CounterId{73});
         EXPECT_EQ(plan[i].step, 2u) << "a start and a clear-to-send an iteration";
       }
       offset += pieces[i];
     }
     expect_increment(plan.back(), kSelf, 700, 24);
-    EXPECT_FALSE(plan.back().shared);
-    EXPECT_EQ(plan.back().op.trigger, nic::CounterId{72});
+    EXPECT_EQ(plan.back().trigger, nic::CounterId{72});
     EXPECT_EQ(plan.back().step, pieces.size());
   }
 }
@@ -110,13 +110,12 @@ TEST(Plan, Receive) {
       const auto plan = make_plan(receive, {.buffer = {}, .clear_to_send = {901}, .ready = ready}, context(100));
       ASSERT_EQ(plan.size(), ready ? 1u : 2u);
       expect_increment(plan[0], kSelf, 700, 24);
-      EXPECT_EQ(plan[0].op.trigger, nic::CounterId{72});
+      EXPECT_EQ(plan[0].trigger, nic::CounterId{72});
       EXPECT_EQ(plan[0].step, std::max<uint64_t>(1, (bytes + 99) / 100));
-      EXPECT_FALSE(plan[0].shared);
       if (ready)
         continue;
       expect_increment(plan[1], kPeer, 901, 0);
-      EXPECT_TRUE(plan[1].shared) << "the stream's, not the call's";
+      EXPECT_FALSE(plan[1].trigger.valid()) << "the stream's, not the call's";
     }
   }
 }
@@ -187,28 +186,28 @@ TEST(Plan, ASendersFlagComesAfterDelivery) {
   PlanContext with = context(4);
   with.strategy = core::Strategy::kSenderFlag;
   const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}};
-  const std::vector<PlannedOp> plan = core::make_plan(request(Direction::kSend, 10, false), keys, with);
+  const std::vector<Post> plan = core::make_plan(request(Direction::kSend, 10, false), keys, with);
   ASSERT_EQ(plan.size(), 5u) << "three pieces, the flag, the sender's own word";
   for (size_t piece = 0; piece < 3; ++piece) {
-    EXPECT_EQ(plan[piece].op.op.kind, OpKind::kWrite);
-    EXPECT_EQ(plan[piece].op.op.level, nic::CompletionLevel::kDelivery);
+    EXPECT_EQ(plan[piece].op.kind, OpKind::kWrite);
+    EXPECT_EQ(plan[piece].op.level, nic::CompletionLevel::kDelivery);
   }
-  const nic::DeferredOp& flag = plan[3].op;
+  const Post& flag = plan[3];
   EXPECT_EQ(flag.op.kind, OpKind::kAtomic);
   EXPECT_EQ(flag.op.remote.peer, kPeer);
   EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
   EXPECT_EQ(flag.op.remote.offset, 0u) << "a region of its own";
   EXPECT_EQ(flag.trigger, nic::CounterId{72});
-  EXPECT_EQ(plan[3].step, 4u) << "three pieces and the flag";
-  EXPECT_EQ(plan[3].before, 1u);
+  EXPECT_EQ(flag.step, 4u) << "three pieces and the flag";
+  EXPECT_EQ(flag.base, UINT64_MAX) << "one less: 4i - 1";
   EXPECT_EQ(flag.op.completion, nic::CounterId{72}) << "so that the sender's word comes last";
   EXPECT_EQ(plan[4].step, 4u);
-  EXPECT_EQ(plan[4].before, 0u);
-  EXPECT_EQ(plan[4].op.op.remote.peer, kSelf);
+  EXPECT_EQ(plan[4].base, 0u);
+  EXPECT_EQ(plan[4].op.remote.peer, kSelf);
 
   const auto receive = core::make_plan(request(Direction::kReceive, 10, false), keys, with);
   ASSERT_EQ(receive.size(), 1u) << "the clear-to-send alone";
-  EXPECT_TRUE(receive[0].shared);
+  EXPECT_FALSE(receive[0].trigger.valid());
   PeerKeys ready = keys;
   ready.ready = true;
   EXPECT_EQ(core::make_plan(request(Direction::kSend, 10, true), ready, with).size(), 5u);

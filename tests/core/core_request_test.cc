@@ -111,11 +111,11 @@ TEST_F(RequestLife, WordsAreUsedAgain) {
   for (int round = 0; round < 4 && !again; ++round) {
     Pair next(job, 0, 1, kBytes);
     again = next.send.done.address == word || next.send.clear_to_send_word.address == word;
-    EXPECT_EQ(next.send.done_base, next.send.done.read());
-    EXPECT_EQ(next.send.clear_to_send_base, next.send.clear_to_send_word.read());
+    EXPECT_EQ(next.send.done.base, next.send.done.read());
+    EXPECT_EQ(next.send.clear_to_send_word.base, next.send.clear_to_send_word.read());
     for (uint64_t i = 1; i <= 3; ++i)
       iterate(next, 10 + i);
-    EXPECT_EQ(next.send.done.read(), next.send.done_base + 3);
+    EXPECT_EQ(next.send.done.read(), next.send.done.base + 3);
   }
   EXPECT_TRUE(again);
 }

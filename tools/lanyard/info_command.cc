@@ -13,7 +13,7 @@
 #include "api/backends.h"
 #include "api/settings.h"
 #include "tools/lanyard/command.h"
-#include "transport/core/exchange_sets.h"
+#include "transport/core/exchange.h"
 #include "transport/core/plan.h"
 #include "transport/core/strategy.h"
 #include "transport/cxi/fabric.h"

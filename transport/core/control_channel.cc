@@ -74,18 +74,9 @@ Status ControlChannel::enroll(uint64_t* memory) {
     return {Code::kExhausted, "no memory for the control channel"};
   for (uint64_t n = 0; n <= slots_; ++n)
     memory_[amount_offset(n) / sizeof(uint64_t)] = n;
-  const Result<nic::CounterId> counter = nic_.open_counter();
-  if (!counter.ok())
-    return counter.status();
-  arrivals_ = counter.value();
-  const Result<nic::RegionId> region = nic_.register_region(memory_, words * sizeof(uint64_t), arrivals_);
-  if (!region.ok())
-    return region.status();
-  region_ = region.value();
-  const Result<nic::RemoteKey> key = nic_.key(region_);
-  if (!key.ok())
-    return key.status();
-  key_ = key.value();
+  LANYARD_ASSIGN_OR_RETURN(arrivals_, nic_.open_counter());
+  LANYARD_ASSIGN_OR_RETURN(region_, nic_.register_region(memory_, words * sizeof(uint64_t), arrivals_));
+  LANYARD_ASSIGN_OR_RETURN(key_, nic_.key(region_));
   return {};
 }
 
@@ -176,10 +167,7 @@ bool ControlChannel::hand_on(uint32_t peer) {
 // Memory that the NIC reads slots from, made for a peer's first message.
 Status ControlChannel::ready(Link& link) {
   auto slots = std::make_unique<Slot[]>(slots_);
-  const Result<nic::RegionId> region = nic_.register_region(slots.get(), slots_ * sizeof(Slot));
-  if (!region.ok())
-    return region.status();
-  link.region = region.value();
+  LANYARD_ASSIGN_OR_RETURN(link.region, nic_.register_region(slots.get(), slots_ * sizeof(Slot)));
   link.slots = std::move(slots);
   return {};
 }

@@ -11,12 +11,7 @@
 //  C5 A process that takes nothing in holds up nobody but who sends to it, and of these only the messages to it.
 //  C6 What has waited for room goes in as few operations as the room and the NIC's longest message allow.
 //
-// How: each process registers memory with a link for every peer: slots that the peer writes, a word that counts what it
-// has written, and a word that counts what this process has taken out of the peer's link for it. A message is cut into
-// slots. What stands in line and has room goes in one write of several slots, and is announced by one sum. The write
-// and the sum may land in any order, and the slots' bytes later than both, so each slot carries its number and, at its
-// end, a checksum; who finds it wrong looks again. The words of one slot alone land in the order of their addresses: a
-// slot lies within a packet. Sums need no order, so credits come back the same way.
+// How: api/doc/protocol.md, P15.
 //
 // Threads: see Endpoint; notice() alone may come from any.
 #ifndef LANYARD_TRANSPORT_CORE_CONTROL_CHANNEL_H_

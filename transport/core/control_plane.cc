@@ -47,7 +47,7 @@ size_t ControlPlane::progress() {
 
 void ControlPlane::look_for_lost_peers() {
   endpoint_.collect_failures();
-  while (const std::optional<uint32_t> peer = endpoint_.take_unreachable())
+  while (const std::optional<uint32_t> peer = endpoint_.failures().take_unreachable())
     channel_->fail(*peer);
   const uint64_t lost = endpoint_.nic().lost_peers() + channel_->failed();
   if (lost == lost_seen_)
@@ -74,7 +74,6 @@ std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) 
 
 }  // namespace
 
-// Requires that the card says whether there is a lane.
 Status ControlPlane::send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane) {
   if (channel_->lost(nic))
     return {Code::kFailed, channel_->why_lost(nic)};

@@ -72,11 +72,7 @@ class ControlPlane final : private Courier {
  private:
   enum class Topic : uint64_t { kMatching, kOther };
 
-  Status send(uint32_t nic, const MatchCard& card) override { return send(nic, card, nullptr); }
-  Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer& lane) override {
-    return send(nic, card, &lane);
-  }
-  Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane);
+  Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane) override;
   const gpu::LaneOffer& lane() const override { return lane_; }
   std::optional<MatchCard> receive() override;
   std::optional<std::string> why_unreachable(uint32_t nic) const override;

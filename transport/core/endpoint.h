@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "transport/core/exchange.h"
-#include "transport/core/exchange_sets.h"
 #include "transport/core/failure_book.h"
 #include "transport/core/overflow.h"
 #include "transport/core/plan.h"
@@ -61,10 +60,9 @@ class Endpoint {
       visit(*request);
   }
   // A standing request becomes an ordinary one first. kInvalidState while it is matching, or its last start has not
-  // completed or not been waited for. Gives every resource back at once, but what the NIC still has something to do
-  // with (a dead peer's), which goes later or at the end.
+  // completed or not been waited for. What the NIC still uses is given back later.
   Status free_request(Request* request);
-  // What free_request() would say.
+  // What free_request() would return.
   Status check_free(const Request& request);
 
   // What matching needs, by direction; nothing is kept on failure (kExhausted: out of counters or regions).
@@ -79,7 +77,7 @@ class Endpoint {
   // How much of what was freed is still open.
   size_t unclosed() const { return resources_.unclosed() + enqueued_.size(); }
   // Makes fresh requests an exchange, before the match of any has begun; they are one once all are matched. Where
-  // there is a `second` set, too, an exchange with two sets, if the others have such (exchange_sets.h), else two
+  // there is a `second` set, too, an exchange with two sets, if the others have such (exchange.h), else two
   // exchanges. Requires that there is no obstacle_to_exchanges(). kExhausted: out of counters or regions; nothing has
   // changed then.
   Status make_exchange(std::string name, std::span<Request* const> members, std::span<Request* const> second = {});
@@ -129,26 +127,21 @@ class Endpoint {
   void collect_failures() { failures_.collect(); }
   const Request* take_failed(const Queue& queue) { return failures_.take_failed(queue); }
   uint64_t take_unrecorded_failures() { return failures_.take_unrecorded(); }
-  std::optional<uint32_t> take_unreachable() { return failures_.take_unreachable(); }
-  Request* take_unannounced_failure() { return failures_.take_unannounced(); }
   bool has_unannounced_failures() const { return failures_.has_unannounced(); }
   // How often it was started; of a standing request, as far as its stream has got.
   uint64_t started(const Request& request) const {
     return request.standing != nullptr ? standing_.started(request) : request.starts;
   }
-  // A standing request becomes an ordinary one, as in StandingOrders::end(). Where it has run ahead of its starts it is
-  // not started again: its receive has failed, and what has completed of which start nobody knows.
+  // A standing request becomes an ordinary one, as in StandingOrders::end(). One that ran ahead is not started again.
   Status end_standing(Request& request);
-  // The other side of the request has failed, or was freed after so many starts: what will never complete fails as if
-  // the NIC had said so, and nothing more is started.
+  // The other side has failed, or was freed after so many starts: what will never complete fails, and nothing more is
+  // started.
   void end_peer(Request& request, uint64_t starts, bool failed);
-  // ---- Where senders raise their receives' flags: whether what was told so has come, which the sender alone knows
+  // ---- Where senders raise their receives' flags, which a failed write raises too: asking the sender
   bool raises_flags() const { return core::raises_flags(options_.strategy); }
-  // Whether there is nothing more to be heard of so many iterations of the request, which have completed. Else its
-  // sender is to be asked, if it has not been.
+  // Whether so many iterations, which have completed, are known to have gone well. Else its sender is to be asked.
   bool is_assured(Request& request, uint64_t iterations);
-  // Whether so many iterations of a send have ended, or, of a member of an exchange, its own writes of them have gone
-  // well: what the exchange waits for besides may be what whoever asks does next.
+  // Whether so many iterations of a send have ended; of a member of an exchange, its own writes of them.
   bool has_sent(const Request& send, uint64_t iterations);
   // A receive whose sender is to be asked about request.asked starts; null if there is none.
   Request* take_question();
@@ -159,15 +152,14 @@ class Endpoint {
   void give_up_asking(Request& request);
   // Of sends that were freed; see FailureBook.
   FailureBook& failures() { return failures_; }
-  // What waits for a process that has ended fails as if the NIC had said so; at the second call that finds it ended.
-  // And so does what a device has started since the other side was freed.
+  // What waits for a process that has ended fails, at the second call that finds it ended; and what a device has
+  // started since the other side was freed.
   void fail_requests_of_lost_peers();
   // Why operations of this request failed, in words.
   std::string explain_failure(const Request& request) const;
-  // Of a request whose failure has been told: what its streams still wait for is let pass, as it will never happen.
-  // What waits for its counters in the NIC is taken back where the NIC can. It can be freed then, and not be started
-  // again. With it goes its exchange: where that has not completed, the other members' part will never be done either,
-  // and their peers are told.
+  // Of a request whose failure has been told: lets its streams pass their waits, and takes back what waits in the NIC,
+  // where the NIC can. It can be freed then, and not be started again. An exchange is released as a whole; the peers of
+  // members that have not completed are told (P14).
   void release(Request& request);
   // Whether that was done with the request of that number, which may have been freed since.
   bool was_released(uint64_t number);
@@ -175,21 +167,17 @@ class Endpoint {
   const Request* find_unwaited(const Queue& queue) const;
 
  private:
-  // The counters of a request that was let go of and freed while the stream of its queue may have rings and waits of it
-  // to run: no ring may count for whoever is given the trigger next, and a completion may have to be copied to the word
-  // that is waited for.
+  // Counters of a request that was released and freed. Keep them until the stream of its queue has drained: its rings
+  // must not count for the trigger's next user.
   struct Enqueued {
     Resources counters;
     uint64_t queue = 0;
   };
-  // This side of a lane, of a request that was freed: nobody is given its memory as long as the other side may write to
-  // it, or a stream, where it was let go of, has starts and waits of it to run; and until then the other side is not
-  // told, as these write to its memory.
+  // This side of a lane of a freed request. Keep its memory until the peer has detached and, where it was released, our
+  // stream has drained; then tell the peer.
   struct Unparted {
+    Parted peer;  // peer_lane 0: there is nobody to be told
     uint32_t number = 0;
-    uint32_t nic = 0;
-    uint64_t peer_request = 0;
-    uint32_t peer_lane = 0;  // 0: there is nobody to be told
     bool peer_parted = false;
     uint64_t queue = 0;  // 0: of none
     std::shared_ptr<gpu::Lane> lane;

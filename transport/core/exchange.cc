@@ -1,6 +1,7 @@
 #include "transport/core/exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lanyard::core {
 
@@ -96,17 +97,19 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
     return;
   uint64_t most = (nic::kMaxSuccess - context.trigger_base) / std::max(exchange.messages, exchange.trigger_step());
   for (Request* member : exchange.members) {
-    for (PlannedOp& planned : member->plan) {
-      if (planned.op.trigger != exchange.shared.trigger)
+    for (Post& post : member->plan) {
+      if (post.trigger != exchange.shared.trigger)
         continue;  // a flag
-      planned.step = exchange.trigger_step();
-      planned.before = not_waited_for(exchange, *member);
+      post.step = exchange.trigger_step();
+      post.base = exchange.shared.trigger_base - not_waited_for(exchange, *member);
       exchange.rings = true;
     }
     if (moves(*member))
       most = std::min(most, member->most_starts);
   }
   for (Request* member : exchange.members) {
+    member->leads = member == exchange.lead;
+    member->bell.value = member->leads && exchange.rings ? exchange.ring_value() : 0;
     member->most_starts = most;
     member->completions = exchange.messages;
   }
@@ -115,8 +118,7 @@ void bind_exchange(Exchange& exchange, const PlanContext& context) {
   of_lead.context = lead.number;
   lead.plan.push_back(tell_stream(lead, of_lead, exchange.messages));
   if (exchange.other != nullptr)
-    lead.plan.back().op.op.remote = {context.self, exchange.counted_done, 0};
-  ++lead.entries;
+    lead.plan.back().op.remote = {context.self, exchange.counted_done, 0};
 }
 
 Status check_exchanges(std::span<Request* const> requests) {
@@ -142,6 +144,100 @@ std::vector<const Request*> missing_clearances(const Exchange& exchange, uint64_
     if (needs_clearance(*member) && member->clearances() < iteration)
       missing.push_back(member);
   return missing;
+}
+
+// ---- Two sets
+
+namespace {
+
+// Whether a message of the other set goes the other way, between the same two exchanges.
+bool has_answer(const Request& member) {
+  const std::vector<Request*>& others = member.exchange->other->members;
+  return std::any_of(others.begin(), others.end(), [&](const Request* each) {
+    return each->transfer.direction != member.transfer.direction && each->matched_nic == member.matched_nic &&
+           each->matched_set == other_set(member.matched_set);
+  });
+}
+
+Clearance clearance_of(const Request& member) {
+  if (member.matched_peer == kNobody)
+    return Clearance::kMessage;
+  if (member.matched_set == 0)
+    return Clearance::kOneSided;
+  if (set_of(member.matched_set) != set_of(member.exchange->number))
+    return Clearance::kCrossed;
+  return has_answer(member) ? Clearance::kImplied : Clearance::kOneWay;
+}
+
+void apply(Request& member) {
+  const bool send = member.transfer.direction == Direction::kSend;
+  const bool implied = member.clearance == Clearance::kImplied;
+  member.finds_out = send == (member.ready || implied);
+  if (send || !implied)
+    return;
+  member.plan.clear();
+}
+
+Status check_turn(const Exchange& set, uint64_t queue) {
+  const Exchange& other = *set.other;
+  const Request& last = *other.lead;
+  const auto misuse = [&](const std::string& what) {
+    return Status(Code::kInvalidState, "the " + set.describe() + " cannot be started: " + what);
+  };
+  for (const Request* member : other.members)
+    if (member->failures > 0)
+      return {Code::kFailed, "an operation of the other set of the " + set.describe() +
+                                 " failed before: free all of both and match new ones (" + member->describe() + ")"};
+  if ((set_of(set.number) == 0) != (set.lead->starts == last.starts))
+    return misuse("it is the other set's turn");
+  if (last.needs_wait())
+    return misuse("the wait for the other set's last start was not enqueued");
+  const bool elsewhere = last.queue_number != queue && last.starts > 0;
+  if (elsewhere && !std::all_of(other.members.begin(), other.members.end(),
+                                [](const Request* member) { return member->complete(); }))
+    return misuse("the other set's last start is on another queue and has not completed");
+  return {};
+}
+
+}  // namespace
+
+void bind_sets(Exchange& first, Exchange& second, const PlanContext& context) {
+  bool implied = false;
+  for (Exchange* set : {&first, &second})
+    for (Request* member : set->members) {
+      member->clearance = clearance_of(*member);
+      implied = implied || member->clearance == Clearance::kImplied;
+    }
+  if (!implied)
+    first.other = second.other = nullptr;
+  for (Exchange* set : {&first, &second}) {
+    for (Request* member : set->members)
+      apply(*member);
+    bind_exchange(*set, context);
+  }
+}
+
+Status check_turns(std::span<Request* const> requests, uint64_t queue) {
+  for (const Request* request : requests)
+    if (const Exchange* exchange = request->exchange;
+        exchange != nullptr && exchange->other != nullptr && exchange->lead == request)
+      LANYARD_RETURN_IF_ERROR(check_turn(*exchange, queue));
+  return {};
+}
+
+std::string why_not_implied(const Request& request) {
+  const std::string peer = "rank " + std::to_string(request.matched_nic);
+  switch (request.clearance) {
+    case Clearance::kMessage:
+    case Clearance::kImplied: return "";
+    case Clearance::kOneSided: return peer + " has no exchange with two sets there";
+    case Clearance::kCrossed: return peer + " has its request in the other set";
+    case Clearance::kOneWay:
+      return std::string("in the other set nothing ") +
+             (request.transfer.direction == Direction::kSend ? "comes from " : "goes to ") + peer +
+             ", or not between the same exchanges";
+  }
+  return "";
 }
 
 }  // namespace lanyard::core

@@ -30,17 +30,17 @@ class FailureBook {
     if (nic_.failures() != seen_)
       collect_new();
   }
-  // An operation of this request has failed, without a record of the NIC's. A request that was released has been told
-  // of: its later failures are counted only.
+  // An operation of this request has failed, without a record of the NIC's. Later failures of a released request are
+  // only counted.
   void add(Request& request, Code code);
-  // The request is about to be freed: what was not told of it is nobody's.
+  // The request is about to be freed: its untold failures are nobody's.
   void forget(const Request& request);
 
   // Whether it was freed after its program had been told.
   bool was_told_and_freed(uint64_t number) const { return told_and_freed_.contains(number); }
 
-  // A request whose last start was on this queue, or an earlier one of which it is not known how it ended, and of which
-  // operations failed since it was last returned; null if there is none. Cheap then.
+  // A request of this queue (its last start was here, or an earlier one here is not known to have gone well) that
+  // failed since it was last returned; null if there is none. Cheap then.
   const Request* take_failed(const Queue& queue);
   // Failures since the last call of which nobody can be told whose they are: the NIC kept no record of them, or their
   // request was freed before its program heard of them.
@@ -48,12 +48,12 @@ class FailureBook {
   // A request that has failed since the last call, whose peer has to be told; null if there is none.
   Request* take_unannounced();
   bool has_unannounced() const { return !unannounced_.empty(); }
-  // Whether the program has yet to be told of a request that it failed.
+  // Whether the program has yet to hear of the request's failure.
   bool is_untold(uint64_t number) const { return std::find(untold_.begin(), untold_.end(), number) != untold_.end(); }
   // Failures so far of which the NIC kept no record: they may have been anybody's. As of the last collect().
   uint64_t lost() const { return seen_ > recorded_ ? seen_ - recorded_ : 0; }
-  // From now on, of a request that has been freed: whether operations of it failed since, or may have, as more records
-  // have been lost than `lost`.
+  // Of a freed request, from now on: whether operations of it failed, or may have, as more records than `lost` were
+  // lost.
   void watch(uint64_t number, uint64_t lost) { watched_.emplace(number, Watched{.lost = lost}); }
   bool has_failed(uint64_t number) const {
     const Watched& watched = watched_.at(number);

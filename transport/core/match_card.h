@@ -57,14 +57,8 @@ static_assert(std::is_trivially_copyable_v<MatchCard>);
 class Courier {
  public:
   virtual ~Courier() = default;
-  // Never blocks; takes a copy.
-  virtual Status send(uint32_t nic, const MatchCard& card) = 0;
-  // The same of a card with the offer of a lane. Who carries none takes it away from the card.
-  virtual Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer&) {
-    MatchCard alone = card;
-    alone.lane = 0;
-    return send(nic, alone);
-  }
+  // Never blocks; takes copies. With the offer of a lane where the card says that there is one.
+  virtual Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane = nullptr) = 0;
   // The next card that has arrived, if any. Makes progress.
   virtual std::optional<MatchCard> receive() = 0;
   // What came with the card that was received last, where it says that something does.

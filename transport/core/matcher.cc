@@ -23,10 +23,8 @@ Status differ(Strategy mine, uint32_t others) {
 }
 
 Status key_of(Endpoint& endpoint, nic::RegionId region, nic::RemoteKey& key) {
-  const Result<nic::RemoteKey> found = endpoint.nic().key(region);
-  if (found.ok())
-    key = found.value();
-  return found.status();
+  LANYARD_ASSIGN_OR_RETURN(key, endpoint.nic().key(region));
+  return {};
 }
 
 // Of the set of an exchange with two that the request is to be a member of; 0: of none.
@@ -40,7 +38,7 @@ Status too_long(uint64_t sent, uint64_t received) {
 }
 
 // Where other receivers' clear-to-sends reach the sender's trigger as well, those of this receive are given a trigger
-// of their own, from which they can be taken back (exchange.h).
+// of their own, from which they can be taken back (P9).
 Status open_trigger(Endpoint& endpoint, Request& receive, const MatchCard& offer) {
   const bool own = offer.merged != 0 && offer.ready == 0 && receive.exchange == nullptr;
   return own ? endpoint.open_trigger(receive) : Status();
@@ -105,7 +103,7 @@ Status Matcher::begin(Request& request) {
   if (status.ok()) {
     const std::optional<gpu::LaneOffer> lane = endpoint_.open_lane(request);
     card.lane = lane ? request.lane_number : 0;
-    status = lane ? courier_.send(transfer.peer_nic, card, *lane) : courier_.send(transfer.peer_nic, card);
+    status = courier_.send(transfer.peer_nic, card, lane ? &*lane : nullptr);
   }
   if (!status.ok()) {
     endpoint_.drop_lane(request);
@@ -205,7 +203,7 @@ void Matcher::pair(Request& receive, const MatchCard& offer, const gpu::LaneOffe
       status = key_of(endpoint_, receive.flag, answer.flag);
   }
   if (status.ok())
-    status = answer.lane != 0 ? courier_.send(offer.from_nic, answer, my_lane) : courier_.send(offer.from_nic, answer);
+    status = courier_.send(offer.from_nic, answer, answer.lane != 0 ? &my_lane : nullptr);
   if (differs)
     status = differ(mine, offer.strategy);
   else if (truncated)
@@ -304,17 +302,13 @@ void Matcher::accepted(const MatchCard& card) {
     send->matched_nic = card.from_nic;
     send->matched_bytes = send->transfer.bytes;
     const Status connected = endpoint_.connect_lane(*send, courier_.lane(), card.lane, send->transfer.ready);
-    MatchCard answer;
-    answer.kind = MatchCard::Kind::kConnected;
-    answer.from_nic = endpoint_.self();
-    answer.writer = send->number;
+    MatchCard answer = make_card(MatchCard::Kind::kConnected, send->number, card.receive);
     if (!connected.ok()) {
       endpoint_.drop_lane(*send);  // the receiver starts nothing before it has heard
       Status status = write_offer(endpoint_, *send, answer);
       if (!status.ok())
         return fail(endpoint_, *send, std::move(status));
     }
-    answer.reader = card.receive;
     answer.peer_lane = card.lane;
     Status status = courier_.send(card.from_nic, answer);
     if (!status.ok())
@@ -367,175 +361,18 @@ void Matcher::withdrawn(const MatchCard& card) {
   }
 }
 
-// ---- The end of a pair
-
-namespace {
-
-MatchCard card_to_other(const Endpoint& endpoint, const Request& request, MatchCard::Kind kind, uint64_t starts) {
-  MatchCard card;
-  card.kind = kind;
-  card.from_nic = endpoint.self();
-  card.writer = request.number;
-  card.reader = request.matched_number;
-  card.starts = starts;
-  return card;
-}
-
-// What the other side is told when this one is over; nothing where there is nobody to be told.
-std::optional<MatchCard> last_card(Endpoint& endpoint, const Request& request) {
-  if (!request.matched() || request.matched_peer == kNobody || request.peer_starts != UINT64_MAX)
-    return std::nullopt;
-  const bool may_be_lost = request.lane == nullptr && endpoint.failures().lost() > request.lost_before;
-  const bool failed = request.failures > 0 || may_be_lost;
-  return card_to_other(endpoint, request, failed ? MatchCard::Kind::kFailed : MatchCard::Kind::kFreed,
-                       endpoint.started(request));
-}
-
-}  // namespace
-
-Status Matcher::free(Request& request) {
-  endpoint_.collect_failures();  // whether it is a failure that the other side is told of
-  const std::optional<MatchCard> card = last_card(endpoint_, request);
-  const uint32_t peer = request.matched_nic;
-  const bool may_have_failed =
-      endpoint_.nic().caps().failures_lag && request.lane == nullptr && request.transfer.direction == Direction::kSend;
-  const uint64_t lost = request.lost_before;
-  LANYARD_RETURN_IF_ERROR(endpoint_.free_request(&request));
-  if (card && card->kind == MatchCard::Kind::kFreed && may_have_failed) {
-    endpoint_.failures().watch(card->writer, lost);
-    partings_.push_back({peer, *card});
-    talk();
-  } else if (card) {
-    (void)courier_.send(peer, *card);  // who cannot be told is not there
-  }
-  tell_parted();
-  return {};
-}
-
-void Matcher::tell_parted(const Endpoint::Parted& lane) {
-  MatchCard card;
-  card.kind = MatchCard::Kind::kParted;
-  card.from_nic = endpoint_.self();
-  card.reader = lane.peer_request;
-  card.peer_lane = lane.peer_lane;
-  (void)courier_.send(lane.nic, card);  // who cannot be told is not there
-}
-
-void Matcher::tell_parted() {
-  while (const std::optional<Endpoint::Parted> lane = endpoint_.take_parted())
-    tell_parted(*lane);
-}
-
-void Matcher::tell_failures() {
-  endpoint_.collect_failures();
-  while (const Request* request = endpoint_.take_unannounced_failure())
-    if (const std::optional<MatchCard> card = last_card(endpoint_, *request))
-      (void)courier_.send(request->matched_nic, *card);
-}
-
-// The request that a card is to; null where it has been freed since.
-Request* Matcher::matched_with(const MatchCard& card) {
-  Request* request = endpoint_.find(card.reader);
-  const bool fits = request != nullptr && request->matched() && request->matched_peer != kNobody &&
-                    request->matched_nic == card.from_nic && request->matched_number == card.writer;
-  return fits ? request : nullptr;
-}
-
-void Matcher::ended(const MatchCard& card) {
-  if (Request* request = matched_with(card))
-    endpoint_.end_peer(*request, card.starts, card.kind == MatchCard::Kind::kFailed);
-}
-
-// ---- Whether sends went well
-
-void Matcher::talk() {
-  tell_failures();
-  while (Request* receive = endpoint_.take_question())
-    ask(*receive);
-  std::erase_if(answers_, [this](uint64_t number) { return answer(number); });
-  std::erase_if(partings_, [this](Parting& parting) { return part(parting); });
-  std::erase_if(unreachable_, [this](uint32_t nic) {
-    const bool ended = endpoint_.nic().is_lost(nic);
-    if (ended)
-      endpoint_.part_lanes(nic);
-    return ended;
-  });
-  tell_parted();
-}
-
-// Who has failed has said so and does not answer. (The card came before the counter told of the first start.)
-void Matcher::ask(Request& receive) {
-  const MatchCard card = card_to_other(endpoint_, receive, MatchCard::Kind::kAsk, receive.asked);
-  if (receive.peer_failed || !courier_.send(receive.matched_nic, card).ok())
-    endpoint_.give_up_asking(receive);
-}
-
-// Of a send that was freed the card that says so is the answer, as that of a failure is.
-void Matcher::asked(const MatchCard& card) {
-  Request* send = matched_with(card);
-  if (send == nullptr || send->transfer.direction != Direction::kSend || card.starts <= send->asked)
-    return;
-  if (send->asked <= send->assured)
-    answers_.push_back(send->number);
-  send->asked = card.starts;
-}
-
-bool Matcher::answer(uint64_t number) {
-  Request* send = endpoint_.find(number);
-  if (send == nullptr || send->failures > 0)
-    return true;
-  // In this order: what has failed is counted before its iteration has ended, or, where failures lag, once that is
-  // confirmed.
-  const std::array<nic::ContextStarts, 1> asked{{{number, send->asked}}};
-  const bool over = endpoint_.has_sent(*send, send->asked) && endpoint_.nic().confirms(asked);
-  tell_failures();
-  if (send->failures == 0 && endpoint_.failures().lost() > send->lost_before) {
-    endpoint_.failures().add(*send, Code::kExhausted);
-    tell_failures();
-  }
-  if (send->failures > 0)
-    return true;
-  if (!over)
-    return false;
-  send->assured = send->asked;
-  (void)courier_.send(send->matched_nic, card_to_other(endpoint_, *send, MatchCard::Kind::kSound, send->asked));
-  return true;
-}
-
-bool Matcher::part(Parting& parting) {
-  const uint64_t number = parting.card.writer;
-  const std::array<nic::ContextStarts, 1> all{{{number}}};
-  const bool confirmed = endpoint_.nic().confirms(all);
-  endpoint_.collect_failures();
-  const bool failed = endpoint_.failures().has_failed(number);
-  if (!confirmed && !failed)
-    return false;
-  endpoint_.failures().stop_watching(number);
-  if (failed)
-    parting.card.kind = MatchCard::Kind::kFailed;
-  (void)courier_.send(parting.peer, parting.card);
-  return true;
-}
-
 // ---- Giving up
 
 void Matcher::withdraw(Request& request) {
   LANYARD_CHECK(request.state == Request::State::kMatching, "only a match under way can be withdrawn");
   if (const auto found = unconfirmed_.find(request.number); found != unconfirmed_.end()) {
     // The sender may have connected: to it this is the end of a pair.
-    MatchCard card;
-    card.kind = MatchCard::Kind::kFreed;
-    card.from_nic = endpoint_.self();
-    card.writer = request.number;
-    card.reader = found->second.send;
-    (void)courier_.send(found->second.from_nic, card);
+    (void)courier_.send(found->second.from_nic, make_card(MatchCard::Kind::kFreed, request.number, found->second.send));
     unconfirmed_.erase(found);
   } else if (request.transfer.direction == Direction::kReceive) {
     posted_.remove(request);
   } else {
-    MatchCard card;
-    card.kind = MatchCard::Kind::kWithdraw;
-    card.from_nic = endpoint_.self();
+    MatchCard card = make_card(MatchCard::Kind::kWithdraw, 0, 0);
     card.send = request.number;
     (void)courier_.send(request.transfer.peer_nic, card);  // who cannot be told is not there
   }

@@ -3,22 +3,19 @@
 // A sender offers its send to the receiver's process, which pairs offers with posted receives in order: an offer with
 // the oldest posted receive that it fits, a receive with the oldest waiting offer (communicator, source, tag; wildcards
 // are the receiver's). The receiver answers with the key of its buffer, or with its length where the message is longer.
-//
-// Where senders raise their receives' flags, a write that fails raises its flag too (plan.h). So the receiver's process
-// asks the sender's whether starts went well, and that one answers once it knows, or tells of the failure, or has told
-// that the send was freed, which it does not before it knows either.
+// After that the two sides tell each other of failures and of the end (api/doc/protocol.md, P3 and P14).
 // Threads: see Endpoint.
 #ifndef LANYARD_TRANSPORT_CORE_MATCHER_H_
 #define LANYARD_TRANSPORT_CORE_MATCHER_H_
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "transport/core/endpoint.h"
 #include "transport/core/match_card.h"
-#include "transport/core/offer_queue.h"
-#include "transport/core/posted_queue.h"
+#include "transport/core/match_queues.h"
 
 namespace lanyard::core {
 
@@ -59,6 +56,9 @@ class Matcher {
     MatchCard card;
   };
 
+  // Of the kinds that say the two numbers of a pair.
+  MatchCard make_card(MatchCard::Kind kind, uint64_t writer, uint64_t reader, uint64_t starts = 0) const;
+  std::optional<MatchCard> last_card(const Request& request) const;
   void handle(const MatchCard& card);
   // `lane`: what came with the offer; null: nothing.
   void pair(Request& receive, const MatchCard& offer, const gpu::LaneOffer* lane);

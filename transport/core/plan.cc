@@ -16,18 +16,25 @@ nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key,
   return op;
 }
 
+// What waits for the request's trigger, or for that of its queue.
+Post at_trigger(const Request& request, const nic::Op& op, bool shared) {
+  if (shared)
+    return {.op = op};
+  return {.op = op, .trigger = request.trigger, .step = request.trigger_step(), .base = request.trigger_base};
+}
+
 // Strategy B: the remote atomic that tells the receiver's stream, once every piece is delivered. It is itself the last
 // completion but the sender's own word's.
-PlannedOp raise_flag(const Request& request, const PeerKeys& keys, const PlanContext& context, uint64_t count) {
+Post raise_flag(const Request& request, const PeerKeys& keys, const PlanContext& context, uint64_t count) {
   nic::Op op = increment(context, request.matched_nic, keys.flag, 0);
   op.level = nic::CompletionLevel::kDelivery;
   op.completion = request.completion;
   if (request.exchange != nullptr)
-    return {.op = {.op = op, .trigger = request.written, .threshold = 0}, .step = count};
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = count + 1, .before = 1};
+    return {.op = op, .trigger = request.written, .step = count};
+  return {.op = op, .trigger = request.completion, .step = count + 1, .base = uint64_t{0} - 1};
 }
 
-void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& context, std::vector<PlannedOp>& plan) {
+void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& context, std::vector<Post>& plan) {
   const uint64_t count = pieces_of(request.transfer.bytes, context.max_message_bytes);
   const bool flag = raises_flags(context.strategy);
   for (uint64_t piece = 0; piece < count; ++piece) {
@@ -40,9 +47,7 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     op.bytes = std::min(context.max_message_bytes, request.transfer.bytes - op.local.offset);
     op.context = context.context;
     const bool shared = keys.ready && request.exchange == nullptr;
-    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0},
-                    .step = request.trigger_step(),
-                    .shared = shared});
+    plan.push_back(at_trigger(request, op, shared));
   }
   if (flag)
     plan.push_back(raise_flag(request, keys, context, count));
@@ -50,25 +55,20 @@ void plan_send(const Request& request, const PeerKeys& keys, const PlanContext& 
     plan.push_back(tell_stream(request, context, completions_of(request, context)));
 }
 
-void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context,
-                  std::vector<PlannedOp>& plan) {
+void plan_receive(const Request& request, const PeerKeys& keys, const PlanContext& context, std::vector<Post>& plan) {
   const uint64_t count = pieces_of(request.matched_bytes, context.max_message_bytes);
   if (!raises_flags(context.strategy) && request.exchange == nullptr)
     plan.push_back(tell_stream(request, context, count));
-  if (!keys.ready) {
-    const nic::Op op = increment(context, request.matched_nic, keys.clear_to_send, 0);
-    const bool shared = !request.trigger.valid();
-    plan.push_back({.op = {.op = op, .trigger = request.trigger, .threshold = 0},
-                    .step = request.trigger_step(),
-                    .shared = shared});
-  }
+  if (!keys.ready)
+    plan.push_back(
+        at_trigger(request, increment(context, request.matched_nic, keys.clear_to_send, 0), !request.trigger.valid()));
 }
 
 }  // namespace
 
-PlannedOp tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
+Post tell_stream(const Request& request, const PlanContext& context, uint64_t completions) {
   const nic::Op op = increment(context, context.self, request.done.key, request.done.offset);
-  return {.op = {.op = op, .trigger = request.completion, .threshold = 0}, .step = completions};
+  return {.op = op, .trigger = request.completion, .step = completions};
 }
 
 uint64_t completions_of(const Request& request, const PlanContext& context) {
@@ -90,19 +90,31 @@ uint64_t most_starts(Strategy strategy, bool ready, uint64_t pieces, uint64_t tr
 
 uint64_t pieces_of(uint64_t bytes, uint64_t longest) { return std::max<uint64_t>(1, (bytes + longest - 1) / longest); }
 
-uint64_t threshold_of(const Request& request, const PlannedOp& planned, uint64_t iteration) {
-  const bool from_zero = planned.op.trigger == request.completion || planned.op.trigger == request.written;
-  return (from_zero ? 0 : request.trigger_base) + planned.step * iteration - planned.before;
-}
-
-std::vector<PlannedOp> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context) {
-  std::vector<PlannedOp> plan;
+std::vector<Post> make_plan(const Request& request, const PeerKeys& keys, const PlanContext& context) {
+  std::vector<Post> plan;
   plan.reserve(pieces_of(request.matched_bytes, context.max_message_bytes) + 2);
   if (request.transfer.direction == Direction::kSend)
     plan_send(request, keys, context, plan);
   else
     plan_receive(request, keys, context, plan);
   return plan;
+}
+
+Status prepare_plan(nic::Nic& nic, Request& request) {
+  for (Post& post : request.plan)
+    if (!post.id.valid()) {
+      LANYARD_ASSIGN_OR_RETURN(post.id, nic.prepare(post.op));
+    }
+  return {};
+}
+
+void append_postings(const Request& request, uint64_t start, nic::CounterId queue_trigger, uint64_t ring,
+                     std::vector<nic::Posting>& postings) {
+  for (const Post& post : request.plan)
+    if (post.trigger.valid())
+      postings.push_back({post.id, post.trigger, post.step * start + post.base, start});
+    else
+      postings.push_back({post.id, queue_trigger, ring, start});
 }
 
 }  // namespace lanyard::core

@@ -4,22 +4,14 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/core/prepared_plan.h"
-#include "transport/core/request_checks.h"
 
 namespace lanyard::core {
 
 Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& stream) {
   std::unique_ptr<Queue> queue(new Queue(endpoint, stream));
-  Result<nic::CounterId> trigger = endpoint.nic().open_counter();
-  if (!trigger.ok())
-    return trigger.status();
-  queue->shared_trigger_ = trigger.value();
-  Result<nic::Doorbell> bell = queue->doorbell_for(queue->shared_trigger_);
-  if (!bell.ok())
-    return bell.status();
-  queue->shared_bell_ = bell.value();
-  queue->shared_base_ = nic::total_of(bell.value());
+  LANYARD_ASSIGN_OR_RETURN(queue->shared_trigger_, endpoint.nic().open_counter());
+  LANYARD_ASSIGN_OR_RETURN(queue->shared_bell_, queue->doorbell_for(queue->shared_trigger_));
+  queue->shared_base_ = nic::total_of(queue->shared_bell_);
   endpoint.add_queue(*queue);
   return queue;
 }
@@ -49,12 +41,48 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
   return Status(Code::kUnsupported, std::string("a ") + stream_.kind() + " stream cannot ring the NIC " + caps.name);
 }
 
+// Appends a ring that adds `value` to the bell's counter.
+gpu::StreamOp& Queue::append_ring(const nic::Doorbell& bell, uint64_t value) {
+  using Kind = gpu::StreamOp::Kind;
+  gpu::StreamOp& op = stream_ops_.emplace_back();
+  op.value = value;
+  op.word = bell.word;
+  if (bell.kind == nic::DoorbellKind::kHostCall) {
+    op.kind = Kind::kCall;
+    op.call = bell.call;
+    op.object = bell.object;
+    op.argument = bell.counter;
+  } else {
+    op.kind = bell.kind == nic::DoorbellKind::kMmioAdd ? Kind::kWrite64 : Kind::kAdd64;
+  }
+  return op;
+}
+
+// The same of a bell that this queue alone rings; `total`: of all rings of its word, this one included. Devices store
+// sooner than they add.
+void Queue::append_ring(const nic::Doorbell& bell, uint64_t value, uint64_t total) {
+  gpu::StreamOp& op = append_ring(bell, value);
+  if (!nic::takes_totals(endpoint_.nic().caps(), bell))
+    return;
+  op.kind = gpu::StreamOp::Kind::kWrite64;
+  op.value = total;
+}
+
 // ---- Start
+
+// What every kind of start requires.
+Status Queue::check_startable(const Request& request) const {
+  if (!request.matched())
+    return misuse(request, "the request is not matched");
+  const bool failed = request.failures > 0;
+  if (!failed && endpoint_.started(request) < request.peer_starts)
+    return {};
+  return {Code::kFailed, (failed ? "an operation of the request failed before" : endpoint_.explain_failure(request)) +
+                             ": free it and match a new one (" + request.describe() + ")"};
+}
 
 Status Queue::check_start(std::span<Request* const> requests) {
   return check_each(requests, [this](const Request& request) -> Status {
-    if (!request.matched())
-      return misuse(request, "the request is not matched");
     if (request.standing != nullptr)
       return misuse(request, "the request is started by a graph or a kernel, until it is freed");
     if (request.needs_wait())
@@ -63,12 +91,10 @@ Status Queue::check_start(std::span<Request* const> requests) {
     // then no longer tell the two starts apart.
     if (request.queue_number != number_ && !request.complete())
       return misuse(request, "the request's last start is on another queue and has not completed");
-    if (request.failures > 0)
-      return {Code::kFailed,
-              "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
-    if (request.starts >= request.peer_starts)
-      return {Code::kFailed,
-              endpoint_.explain_failure(request) + ": free it and match a new one (" + request.describe() + ")"};
+    LANYARD_RETURN_IF_ERROR(check_startable(request));
+    // Of a receive too, whose wait could never be enqueued.
+    if (request.packing != nullptr)
+      LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request.packing));
     if (endpoint_.options().check_ready_sends)
       LANYARD_RETURN_IF_ERROR(check_not_landed(request));
     if (request.starts >= request.most_starts)
@@ -79,7 +105,7 @@ Status Queue::check_start(std::span<Request* const> requests) {
 
 // A ready send promises that its receive has been started (MPI 4.0 section 3.4). Nothing tells where a stream is
 // without slowing it, so what is found is a message that has landed before the start was even enqueued. To a member of
-// an exchange less is promised (exchange.h).
+// an exchange less is promised (P6).
 Status Queue::check_not_landed(const Request& request) const {
   const bool from_ready_send = request.transfer.direction == Direction::kReceive && request.ready;
   if (!from_ready_send || !request.done.valid() || request.exchange != nullptr)
@@ -131,7 +157,7 @@ Status Queue::check_entries(uint64_t demand) {
 uint64_t Queue::held_entries() const {
   uint64_t held = 0;
   for (const Request* request : under_way_)
-    held += request->entries * (request->starts - std::min(request->starts, request->iterations_done()));
+    held += request->plan.size() * (request->starts - std::min(request->starts, request->iterations_done()));
   return held;
 }
 
@@ -155,24 +181,45 @@ Status Queue::lower(Request& request) {
     append_lane(request, gpu::StreamOp::Kind::kStartLane);
     return {};
   }
-  if (!request.is_prepared)
-    LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
+  LANYARD_RETURN_IF_ERROR(prepare_plan(endpoint_.nic(), request));
   append_postings(request, iteration, shared_trigger_, shared_rings_ + 1, postings_);
-  if (request.exchange != nullptr)
-    return request.exchange->lead == &request ? ring_exchange(*request.exchange, iteration) : Status();
-  if (!request.trigger.valid())
+  Bell& bell = request.bell;
+  if (bell.value == 0)
     return {};
-  if (request.doorbell_queue != number_)
-    LANYARD_RETURN_IF_ERROR(find_bell(request));
-  ring(request.doorbell, request.doorbell_base + iteration, 1);
+  if (bell.queue != number_) {  // the kind of doorbell depends on the stream
+    LANYARD_ASSIGN_OR_RETURN(bell.doorbell, doorbell_for(request.trigger));
+    bell.queue = number_;
+    bell.base = nic::total_of(bell.doorbell) - bell.value * request.starts;
+  }
+  append_ring(bell.doorbell, bell.value, bell.base + bell.value * iteration);
   return {};
 }
 
-// Gives postings_, which are those of the requests, to the NIC. Behind an overflow nothing overtakes.
-void Queue::hand_over(std::span<Request* const> requests) {
-  endpoint_.count_posted(postings_.size());
-  if (!endpoint_.overflow().empty() || !endpoint_.nic().post_prepared(postings_).ok())
-    overflow(requests);
+// Appends what packs for sends, or unpacks for receives, and then the stores that say that it has been made. Where all
+// copies come first devices store all words by one kernel. Words of a graph's count on by themselves.
+void Queue::append_moves(std::span<Request* const> requests, Direction direction) {
+  using Kind = gpu::StreamOp::Kind;
+  const bool send = direction == Direction::kSend;
+  for (const Kind kind : {send ? Kind::kPack : Kind::kUnpack, Kind::kWrite64})
+    for (const Request* request : requests) {
+      if (request->packing == nullptr || request->transfer.direction != direction)
+        continue;
+      gpu::StreamOp& op = stream_ops_.emplace_back();
+      op.kind = kind;
+      if (kind != Kind::kWrite64) {
+        op.object = request->packing.get();
+        op.value = request->matched_bytes;
+        continue;
+      }
+      op.word = request->moved.address;
+      if (request->standing != nullptr) {
+        op.kind = Kind::kWriteNext64;
+        op.value = 1;
+        op.count = request->standing->moves;
+      } else {
+        op.value = request->moved.base + (send ? request->starts : request->waits) + 1;
+      }
+    }
 }
 
 // A start has been enqueued.
@@ -182,22 +229,23 @@ void Queue::note_start(Request& request) {
   if (!request.rings.empty())
     request.rings[request.starts % Request::kRings] = shared_rings_;
   if (request.listed != this)
-    list(request);
+    list(request, request.starts - 1, under_way_);
   if (request.transfer.direction == Direction::kSend)
     figures_.bytes += request.matched_bytes;
 }
 
-void Queue::list(Request& request) {
+// The request stands in that list of this queue from now on; where it did before, so many starts were made.
+void Queue::list(Request& request, uint64_t starts, std::vector<Request*>& requests) {
   if (request.listed != nullptr)
-    request.listed->forget(request, request.starts - 1);
+    request.listed->forget(request, starts);
   request.listed = this;
-  under_way_.push_back(&request);
+  requests.push_back(&request);
 }
 
 Status Queue::start(std::span<Request* const> requests) {
+  endpoint_.collect_failures();
   if (const uint64_t capture = stream_.capturing(); capture != 0)
     return record_start(requests, capture);
-  endpoint_.collect_failures();
   LANYARD_RETURN_IF_ERROR(check_start(requests));
   LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
   LANYARD_RETURN_IF_ERROR(check_turns(requests, number_));
@@ -205,20 +253,18 @@ Status Queue::start(std::span<Request* const> requests) {
     return {Code::kInvalidState, "the queue's counter cannot count another start: make a new queue"};
   postings_.clear();
   stream_ops_.clear();
-  LANYARD_RETURN_IF_ERROR(pack(requests));
+  append_moves(requests, Direction::kSend);
   const size_t moves = stream_ops_.size();
   bool shared = false;
-  uint64_t entries = 0;
   for (Request* request : requests) {
     LANYARD_RETURN_IF_ERROR(lower(*request));
-    entries += request->entries;
     shared = shared || request->shares_trigger;
   }
   if (shared)
-    ring(shared_bell_, shared_base_ + shared_rings_ + 1, 1);
+    append_ring(shared_bell_, 1, shared_base_ + shared_rings_ + 1);
 
   if (!endpoint_.options().overflow)
-    LANYARD_RETURN_IF_ERROR(check_entries(entries));
+    LANYARD_RETURN_IF_ERROR(check_entries(postings_.size()));
   // The stream comes first, because it may refuse. That it may ring before the entries are there does no harm: a
   // condition that is met when an entry is posted fires at once.
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
@@ -226,76 +272,29 @@ Status Queue::start(std::span<Request* const> requests) {
   shared_rings_ += shared ? 1 : 0;
   for (Request* request : requests)
     note_start(*request);
-  note_starts(requests.size(), entries, stream_ops_.size() - moves);
+  figures_.starts += requests.size();
+  figures_.triggers += stream_ops_.size() - moves;
+  unwaited_ += requests.size();
+  epoch_entries_ += postings_.size();
+  if (epoch_entries_ > reserved_entries_)
+    endpoint_.change_reserved_entries(static_cast<int64_t>(epoch_entries_ - reserved_entries_));
+  reserved_entries_ = std::max(reserved_entries_, epoch_entries_);
   hand_over(requests);
   return {};
 }
 
-// What sends need before they may be rung for.
-Status Queue::pack(std::span<Request* const> requests) {
-  for (const Request* request : requests) {
-    if (request->packing == nullptr)
-      continue;
-    // Of a receive too, whose wait could never be enqueued.
-    LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request->packing));
-    if (request->transfer.direction == Direction::kSend)
-      move(*request, gpu::StreamOp::Kind::kPack, request->starts + 1);
-  }
-  for (const Request* request : requests)
-    if (request->transfer.direction == Direction::kSend)
-      move(*request, gpu::StreamOp::Kind::kWrite64, request->starts + 1);
-  return {};
-}
-
-// Appends one operation of the request's iteration: the packing or unpacking, or (kWrite64) that it has been made.
-// Where all copies come first devices store all words by one kernel.
-void Queue::move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration) {
-  if (request.packing == nullptr)
+// Gives postings_, which are those of the requests, to the NIC, and what it does not take to the overflow. Behind an
+// overflow nothing overtakes.
+void Queue::hand_over(std::span<Request* const> requests) {
+  endpoint_.count_posted(postings_.size());
+  nic::Nic& nic = endpoint_.nic();
+  const bool direct = endpoint_.overflow().empty();
+  if (direct && nic.post_prepared(postings_).ok())
     return;
-  gpu::StreamOp& op = stream_ops_.emplace_back();
-  op.kind = kind;
-  if (kind == gpu::StreamOp::Kind::kWrite64) {
-    op.word = request.moved.address;
-    op.value = request.moved_base + iteration;
-  } else {
-    op.object = request.packing.get();
-    op.value = request.matched_bytes;
-  }
-}
-
-// The kind of doorbell depends on the stream.
-Status Queue::find_bell(Request& request) {
-  Result<nic::Doorbell> bell = doorbell_for(request.trigger);
-  if (!bell.ok())
-    return bell.status();
-  request.doorbell = bell.value();
-  request.doorbell_queue = number_;
-  request.doorbell_base = nic::total_of(bell.value()) - request.starts;
-  return {};
-}
-
-Status Queue::ring_exchange(Exchange& exchange, uint64_t iteration) {
-  if (!exchange.rings)
-    return {};
-  const uint64_t value = exchange.ring_value();
-  if (exchange.doorbell_queue != number_) {
-    Result<nic::Doorbell> bell = doorbell_for(exchange.shared.trigger);
-    if (!bell.ok())
-      return bell.status();
-    exchange.doorbell = bell.value();
-    exchange.doorbell_queue = number_;
-    exchange.doorbell_base = nic::total_of(bell.value()) - value * exchange.lead->starts;
-  }
-  ring(exchange.doorbell, exchange.doorbell_base + value * iteration, value);
-  return {};
-}
-
-// Gives the NIC what it takes, and the rest to the overflow.
-void Queue::overflow(std::span<Request* const> requests) {
   size_t posted = 0;
-  if (endpoint_.overflow().empty()) {
+  if (direct) {
     Status status;
-    while (posted < postings_.size() && (status = endpoint_.nic().post_prepared({&postings_[posted], 1})).ok())
+    while (posted < postings_.size() && (status = nic.post_prepared({&postings_[posted], 1})).ok())
       ++posted;
     LANYARD_CHECK(status.ok() || status.code() == Code::kAgain || status.code() == Code::kExhausted,
                   status.message().c_str());
@@ -304,15 +303,21 @@ void Queue::overflow(std::span<Request* const> requests) {
     return;
   overflowing_.clear();
   for (const Request* request : requests)
-    append_deferred(*request, postings_.data() + overflowing_.size(), overflowing_);
+    for (const Post& post : request->plan)
+      overflowing_.push_back(nic::deferred(post.op, postings_[overflowing_.size()]));
   endpoint_.overflow().add(std::span(overflowing_).subspan(posted));
 }
 
 // ---- Wait
 
-Status Queue::check_wait(std::span<Request* const> requests) {
-  return check_each(requests, [this](const Request& request) -> Status {
-    if (request.standing != nullptr)
+Status Queue::check_wait(std::span<Request* const> requests, uint64_t capture) {
+  return check_each(requests, [&](const Request& request) -> Status {
+    const Standing* standing = request.standing.get();
+    if (capture != 0 && (standing == nullptr || standing->stream != &stream_ || standing->capture != capture))
+      return misuse(request, "the capture has no start of the request to wait for");
+    if (capture != 0)
+      return {};
+    if (standing != nullptr)
       return misuse(request, "the request is waited for by a graph or a kernel, until it is freed");
     if (!request.needs_wait())
       return misuse(request, "the request has no start to wait for");
@@ -323,51 +328,45 @@ Status Queue::check_wait(std::span<Request* const> requests) {
 }
 
 void Queue::append_wait(const Request& request) {
+  if (!request.done.valid() || !request.leads)
+    return;  // nobody to wait for, or another one waits for all
+  const Standing* standing = request.standing.get();
   if (request.lane != nullptr) {
     // Where the queue has waited by itself nobody may find the request complete, and free it, with a wait to come.
-    if (request.followed != request.starts)
+    if (standing != nullptr || request.followed != request.starts)
       append_lane(request, gpu::StreamOp::Kind::kWaitLane);
     return;
   }
   gpu::StreamOp& op = stream_ops_.emplace_back();
   op.word = request.done.address;
-  op.kind = gpu::StreamOp::Kind::kWait64;
-  op.value = request.done_base + request.starts;
-}
-
-void Queue::note_wait(Request& request) {
-  ++request.waits;
-  epoch_entries_ -= request.entries;
+  op.kind = standing != nullptr ? gpu::StreamOp::Kind::kWaitNext64 : gpu::StreamOp::Kind::kWait64;
+  op.value = standing != nullptr ? 1 : request.done.base + request.starts;
+  op.count = standing != nullptr ? standing->count : nullptr;
 }
 
 Status Queue::wait(std::span<Request* const> requests) {
-  if (const uint64_t capture = stream_.capturing(); capture != 0)
-    return record_wait(requests, capture);
+  const uint64_t capture = stream_.capturing();
   stream_ops_.clear();
-  LANYARD_RETURN_IF_ERROR(check_wait(requests));
+  LANYARD_RETURN_IF_ERROR(check_wait(requests, capture));
   LANYARD_RETURN_IF_ERROR(check_exchanges(requests));
-  for (const Request* request : requests) {
-    if (!request->done.valid())
-      continue;  // nobody to wait for
-    if (request->exchange != nullptr && request->exchange->lead != request)
-      continue;  // one waits for all
+  for (const Request* request : requests)
     append_wait(*request);
-  }
-  unpack(requests);
+  append_moves(requests, Direction::kReceive);
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
-  for (Request* request : requests)
-    note_wait(*request);
-  note_waits(requests.size());
+  for (Request* request : requests) {
+    if (capture != 0) {
+      request->standing->capture = 0;
+      continue;
+    }
+    ++request->waits;
+    epoch_entries_ -= request->plan.size();
+  }
+  if (capture != 0)
+    recorded_unwaited_ -= requests.size();
+  else
+    figures_.waits += requests.size();
+  unwaited_ -= requests.size();
   return {};
-}
-
-// What follows the waits of receives.
-void Queue::unpack(std::span<Request* const> requests) {
-  using Kind = gpu::StreamOp::Kind;
-  for (const Kind kind : {Kind::kUnpack, Kind::kWrite64})
-    for (const Request* request : requests)
-      if (request->transfer.direction == Direction::kReceive)
-        move(*request, kind, request->waits + 1);
 }
 
 // ---- State

@@ -16,7 +16,6 @@
 #include "transport/core/endpoint.h"
 #include "transport/core/exchange.h"
 #include "transport/core/request.h"
-#include "transport/core/ring.h"
 
 namespace lanyard::core {
 
@@ -36,16 +35,14 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // All or none. kInvalidState: a request is not matched, has not been waited for, stands in it twice, or
-  // was last started on another queue and has not completed there, or its counters or the queue's have counted all that
-  // they can; or of an exchange not all members stand in it, or one has been freed or is not matched (there may be
-  // other requests and exchanges beside them); kFailed: an operation of it failed before, and with that the two sides'
-  // counters are out of step for good; kExhausted: without overflow, the epoch's starts can never fit into the NIC's
-  // entries; kAgain: without overflow, they do not fit now, or the stream is full: let it run, and repeat.
+  // All or none. kInvalidState: a request is not matched, has not been waited for, stands in it twice, or was last
+  // started on another queue and has not completed there; or a counter can count no more; or of an exchange a member is
+  // missing here, freed or not matched. kFailed: an operation of it failed before: the two sides' counters are out of
+  // step for good. kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries. kAgain:
+  // without overflow, they do not fit now, or the stream is full: let it run, and repeat.
   //
-  // Where the stream is being captured, each replay makes the start, and the request stands (standing.h) until it is
-  // freed: nothing else may start it, and only a captured wait, which the capture must have after each start, may wait
-  // for it. kUnsupported: the card or the stream cannot.
+  // While the stream is captured, each replay makes the start, and the request stands (standing.h) until it is freed.
+  // The capture must have a wait after each start. kUnsupported: the card or the stream cannot.
   Status start(std::span<Request* const> requests);
 
   // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice, or
@@ -60,9 +57,8 @@ class Queue {
   // The same for all that stand on it.
   Status dismiss();
 
-  // Whether everything that was started here has completed, and what of it failed counts (nic.h, N13): where senders
-  // raise their receives' flags, those of the receives have said that nothing did. (Whether the stream is empty is the
-  // stream's to say.)
+  // Whether everything that was started here has completed, and what of it failed counts (nic.h, N13; with strategy B
+  // the senders have answered). Whether the stream is empty is the stream's to say.
   bool settled();
   // Entries of the NIC that the starts without an enqueued wait need: without overflow they must be there all at once.
   uint64_t epoch_entries() const { return epoch_entries_; }
@@ -83,7 +79,7 @@ class Queue {
     Missing missing = Missing::kNothing;
     const Request* about = nullptr;  // whose peer it is; null: the one that was asked about
   };
-  // Of a member of an exchange: what keeps the exchange (exchange_explain.cc).
+  // Of a member of an exchange: what keeps the exchange.
   Explanation explain(const Request& request, uint64_t iteration);
   // The same, but of a member what keeps its own part, as far as that is known.
   Explanation explain_part(const Request& request, uint64_t iteration);
@@ -102,8 +98,7 @@ class Queue {
   // The oldest request of this queue that is under way; null: none.
   const Request* first_under_way() const;
 
-  // Where everything that was started here has completed, what is still to be heard of how it ended; and the receive
-  // whose sender was asked, or null: the NIC.
+  // Once all has completed: who has yet to tell how it ended, the sender of `receive` or (null) the NIC.
   struct Unheard {
     std::string text;  // empty: nothing
     const Request* receive = nullptr;
@@ -126,53 +121,44 @@ class Queue {
   Queue(Endpoint& endpoint, gpu::Stream& stream)
       : endpoint_(endpoint), stream_(stream), number_(endpoint.next_queue_number()) {}
 
+  static Status misuse(const Request& request, const char* what) {
+    return {Code::kInvalidState, std::string(what) + " (" + request.describe() + ")"};
+  }
+  // Runs `check` on each request, and refuses one that stands in the call twice.
+  template <typename Check>
+  static Status check_each(std::span<Request* const> requests, Check check) {
+    Status status;
+    size_t seen = 0;
+    for (; seen < requests.size() && status.ok(); ++seen) {
+      Request& request = *requests[seen];
+      status = request.in_call ? misuse(request, "the request stands in the call twice") : check(request);
+      request.in_call = true;
+    }
+    for (size_t i = 0; i < seen; ++i)
+      requests[i]->in_call = false;
+    return status;
+  }
+  Status check_startable(const Request& request) const;
   Status check_start(std::span<Request* const> requests);
-  Status check_wait(std::span<Request* const> requests);
+  Status check_wait(std::span<Request* const> requests, uint64_t capture);
   Status check_not_landed(const Request& request) const;
   Status check_entries(uint64_t demand);
   // Deferred-work entries that starts which have not completed may hold.
   uint64_t held_entries() const;
-  void reserve_entries() {
-    if (epoch_entries_ <= reserved_entries_)
-      return;
-    endpoint_.change_reserved_entries(static_cast<int64_t>(epoch_entries_ - reserved_entries_));
-    reserved_entries_ = epoch_entries_;
-  }
   Status check_standing(std::span<Request* const> requests, bool in_kernels);
   Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);
   void enlist(std::span<Request* const> begun);
   Status record_start(std::span<Request* const> requests, uint64_t capture);
-  Status record_wait(std::span<Request* const> requests, uint64_t capture);
-  void record_moves(std::span<Request* const> requests, Direction direction);
-  Status pack(std::span<Request* const> requests);
-  void unpack(std::span<Request* const> requests);
+  void append_moves(std::span<Request* const> requests, Direction direction);
   void append_lane(const Request& request, gpu::StreamOp::Kind kind);
+  gpu::StreamOp& append_ring(const nic::Doorbell& bell, uint64_t value);
+  void append_ring(const nic::Doorbell& bell, uint64_t value, uint64_t total);
+  void append_wait(const Request& request);
   void follow_lanes();
   Status lower(Request& request);
-  Status find_bell(Request& request);
-  void append_wait(const Request& request);
   void note_start(Request& request);
-  void note_starts(uint64_t starts, uint64_t entries, uint64_t rings) {
-    figures_.starts += starts;
-    unwaited_ += starts;
-    figures_.triggers += rings;
-    epoch_entries_ += entries;
-    reserve_entries();
-  }
-  void note_wait(Request& request);
-  void note_waits(uint64_t waits) {
-    figures_.waits += waits;
-    unwaited_ -= waits;
-  }
-  void list(Request& request);
-  void move(const Request& request, gpu::StreamOp::Kind kind, uint64_t iteration);
+  void list(Request& request, uint64_t starts, std::vector<Request*>& requests);
   void hand_over(std::span<Request* const> requests);
-  void overflow(std::span<Request* const> requests);
-  Status ring_exchange(Exchange& exchange, uint64_t iteration);
-  // Of a bell that this queue alone rings; `total`: of all rings of its word, this one included.
-  void ring(const nic::Doorbell& bell, uint64_t total, uint64_t value) {
-    stream_ops_.push_back(ring_of(endpoint_.nic(), bell, total, value));
-  }
   Result<nic::Doorbell> doorbell_for(nic::CounterId counter);
   bool is_under_way(const Request& request) const;
   void owe(const Request& request, uint64_t starts);
@@ -182,11 +168,11 @@ class Queue {
   // A receive whose sender has been asked, and has not answered; null: none.
   const Request* first_unassured();
   Progress progress_of_exchange(const Exchange& exchange, uint64_t iteration);
-  Explanation explain_exchange(const Request& request, uint64_t iteration);
-  static constexpr const char* kAtomicMissing = " <- the NIC's local atomic has not run";
+  // What follows `text`.
+  Explanation explain_exchange(const Exchange& exchange, uint64_t iteration, uint64_t missing, std::string text);
   Explanation explain_lane(const Request& request, uint64_t iteration, const std::string& text);
-  Explanation explain_receive(const Request& request, uint64_t iteration);
-  Explanation explain_send(const Request& request, uint64_t iteration);
+  Explanation explain_receive(const Request& request, uint64_t iteration, const std::string& text);
+  Explanation explain_send(const Request& request, uint64_t iteration, std::string text);
 
   Endpoint& endpoint_;
   gpu::Stream& stream_;
@@ -202,8 +188,7 @@ class Queue {
   uint64_t capture_ = 0;             // the last that something was recorded in
   uint64_t recorded_unwaited_ = 0;   // starts in it whose wait is still to come; part of unwaited_
   std::vector<Request*> under_way_;  // started here; those that have completed leave in settled()
-  // Of those, by number, up to their last start here: what the NIC has not told yet how it ended, and receives of which
-  // the sender may have to be asked.
+  // Of those that left: whose end the NIC has not told yet, and receives whose sender may have to be asked.
   std::vector<nic::ContextStarts> unconfirmed_;
   std::vector<nic::ContextStarts> unassured_;
   // Scratch, kept for their capacity.

@@ -3,21 +3,12 @@
 #include <utility>
 
 #include "transport/core/queue.h"
-#include "transport/core/request_checks.h"
 
 namespace lanyard::core {
 
 Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels) {
-  endpoint_.collect_failures();
   return check_each(requests, [&](const Request& request) -> Status {
-    if (!request.matched())
-      return misuse(request, "the request is not matched");
-    if (request.failures > 0)
-      return {Code::kFailed,
-              "an operation of the request failed before: free it and match a new one (" + request.describe() + ")"};
-    if (endpoint_.started(request) >= request.peer_starts)
-      return {Code::kFailed,
-              endpoint_.explain_failure(request) + ": free it and match a new one (" + request.describe() + ")"};
+    LANYARD_RETURN_IF_ERROR(check_startable(request));
     if (request.exchange != nullptr)
       return {Code::kUnsupported, "the request (" + request.describe() + ") is a member of the " +
                                       request.exchange->describe() +
@@ -66,6 +57,7 @@ Status Queue::begin_standing(std::span<Request* const> requests, bool in_kernels
 }
 
 Status Queue::stand(std::span<Request* const> requests) {
+  endpoint_.collect_failures();
   LANYARD_RETURN_IF_ERROR(check_standing(requests, true));
   std::vector<Request*> begun;
   LANYARD_RETURN_IF_ERROR(begin_standing(requests, true, begun));
@@ -75,11 +67,8 @@ Status Queue::stand(std::span<Request* const> requests) {
 
 void Queue::enlist(std::span<Request* const> begun) {
   for (Request* request : begun) {
-    if (request->listed != nullptr)
-      request->listed->forget(*request, request->starts);
-    request->listed = this;
+    list(*request, request->starts, standing_);
     request->queue_number = number_;
-    standing_.push_back(request);
   }
 }
 
@@ -92,7 +81,7 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
   std::vector<Request*> begun;
   LANYARD_RETURN_IF_ERROR(begin_standing(requests, false, begun));
   stream_ops_.clear();
-  record_moves(requests, Direction::kSend);
+  append_moves(requests, Direction::kSend);
   const size_t moves = stream_ops_.size();
   for (const Request* request : requests) {
     const Standing& standing = *request->standing;
@@ -100,11 +89,11 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
       append_lane(*request, gpu::StreamOp::Kind::kStartLane);
     if (!standing.has_bell)
       continue;
-    stream_ops_.push_back(ring_of(standing.bell, 1));
+    gpu::StreamOp& ring = append_ring(standing.bell, 1);
     if (standing.rings == nullptr)
       continue;
-    stream_ops_.back().kind = gpu::StreamOp::Kind::kWriteNext64;
-    stream_ops_.back().count = standing.rings;
+    ring.kind = gpu::StreamOp::Kind::kWriteNext64;
+    ring.count = standing.rings;
   }
   if (Status status = stream_.enqueue(stream_ops_); !status.ok()) {
     for (Request* each : begun)
@@ -118,53 +107,6 @@ Status Queue::record_start(std::span<Request* const> requests, uint64_t capture)
   recorded_unwaited_ += requests.size();
   unwaited_ += requests.size();
   figures_.triggers += stream_ops_.size() - moves;
-  return {};
-}
-
-// As pack() and unpack(), but that `moved` counts on by itself.
-void Queue::record_moves(std::span<Request* const> requests, Direction direction) {
-  using Kind = gpu::StreamOp::Kind;
-  for (const Kind kind : {direction == Direction::kSend ? Kind::kPack : Kind::kUnpack, Kind::kWriteNext64})
-    for (const Request* request : requests) {
-      if (request->packing == nullptr || request->transfer.direction != direction)
-        continue;
-      gpu::StreamOp& op = stream_ops_.emplace_back();
-      op.kind = kind;
-      if (kind == Kind::kWriteNext64) {
-        op.word = request->moved.address;
-        op.value = 1;
-        op.count = request->standing->moves;
-      } else {
-        op.object = request->packing.get();
-        op.value = request->matched_bytes;
-      }
-    }
-}
-
-Status Queue::record_wait(std::span<Request* const> requests, uint64_t capture) {
-  LANYARD_RETURN_IF_ERROR(check_each(requests, [&](const Request& request) -> Status {
-    if (request.standing == nullptr || request.standing->stream != &stream_ || request.standing->capture != capture)
-      return misuse(request, "the capture has no start of the request to wait for");
-    return {};
-  }));
-  stream_ops_.clear();
-  for (const Request* request : requests) {
-    if (request->lane != nullptr)
-      append_lane(*request, gpu::StreamOp::Kind::kWaitLane);
-    if (request->standing->count == nullptr)
-      continue;  // nobody to wait for, or a lane
-    gpu::StreamOp& op = stream_ops_.emplace_back();
-    op.kind = gpu::StreamOp::Kind::kWaitNext64;
-    op.word = request->done.address;
-    op.value = 1;
-    op.count = request->standing->count;
-  }
-  record_moves(requests, Direction::kReceive);
-  LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
-  for (Request* request : requests)
-    request->standing->capture = 0;
-  recorded_unwaited_ -= requests.size();
-  unwaited_ -= requests.size();
   return {};
 }
 

@@ -1,7 +1,7 @@
 // The part of Queue that says what it waits for. It tells what this process can know, and nothing else: what the peer
-// has or has not done is the peer's to say (api/stall_inquiry.h asks it).
-#include <algorithm>
-
+// has or has not done is the peer's to say (api/stall_inquiry.h asks it). An exchange's counter tells how many messages
+// are missing, not which: of sends their clear-to-sends tell, of receives nothing does in this process.
+#include "transport/core/exchange.h"
 #include "transport/core/queue.h"
 
 namespace lanyard::core {
@@ -10,8 +10,30 @@ namespace {
 
 std::string of(uint64_t value, uint64_t wanted) { return std::to_string(value) + " of " + std::to_string(wanted); }
 std::string rank_of(const Request& request) { return "rank " + std::to_string(request.matched_nic); }
-// One of an exchange does for all.
-bool speaks(const Request& request) { return request.exchange == nullptr || request.exchange->lead == &request; }
+
+bool moves(const Request& member, Direction direction) {
+  return member.transfer.direction == direction && member.matched_peer != kNobody;
+}
+// "rank 1, rank 5, rank 5": of the members in that direction.
+std::string peers_of(const Exchange& exchange, Direction direction) {
+  std::string text;
+  for (const Request* member : exchange.members)
+    if (moves(*member, direction))
+      text += (text.empty() ? "" : ", ") + rank_of(*member);
+  return text;
+}
+const Request* first_of(const Exchange& exchange, Direction direction) {
+  for (const Request* member : exchange.members)
+    if (moves(*member, direction))
+      return member;
+  return nullptr;
+}
+std::string not_reached(uint64_t iteration) {
+  return " <- this stream has not reached start " + std::to_string(iteration);
+}
+std::string no_clearance(const Request& request, uint64_t iteration) {
+  return " <- clear-to-send " + std::to_string(iteration) + " from " + rank_of(request) + " has not arrived";
+}
 
 }  // namespace
 
@@ -19,7 +41,7 @@ std::string Queue::explain_stall() {
   std::string text;
   for (const std::vector<Request*>* requests : {&under_way_, &standing_})
     for (const Request* request : *requests)
-      if (is_under_way(*request) && speaks(*request))
+      if (is_under_way(*request) && request->leads)
         text += (text.empty() ? "" : "\n") + explain(*request, request->iterations_done() + 1).text;
   if (!text.empty())
     return text;
@@ -67,7 +89,7 @@ Queue::Head Queue::head() {
   const Request* only = nullptr;
   size_t waited_for = 0;
   for (const Request* request : under_way_) {
-    if (!is_under_way(*request) || !speaks(*request))
+    if (!is_under_way(*request) || !request->leads)
       continue;
     if (request->done.address == head.waits_for)
       result.request = request;
@@ -100,7 +122,7 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
   if (request.standing != nullptr)
     return endpoint_.standing().started(request) >= iteration ? Progress::kReached : Progress::kNotStarted;
   if (request.lane != nullptr)
-    return request.begun.read() - request.begun_base >= iteration ? Progress::kReached : Progress::kEnqueued;
+    return request.begun.count() >= iteration ? Progress::kReached : Progress::kEnqueued;
   if (request.exchange != nullptr)
     return progress_of_exchange(*request.exchange, iteration);
   if (request.trigger.valid()) {
@@ -114,78 +136,125 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
   return Progress::kUnknown;
 }
 
+// The rings are what the trigger has counted besides clear-to-sends and the other set's completions, which their words
+// count too.
+Queue::Progress Queue::progress_of_exchange(const Exchange& exchange, uint64_t iteration) {
+  if (!exchange.rings)
+    return Progress::kUnknown;
+  uint64_t wanted = exchange.ring_value() * iteration;
+  for (const Request* member : exchange.members)
+    wanted += member->clearances();
+  if (exchange.other != nullptr)
+    wanted += exchange.other->shared.done.count();
+  return endpoint_.triggered(exchange.shared) >= wanted ? Progress::kReached : Progress::kEnqueued;
+}
+
 Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
-  if (request.exchange != nullptr)
-    return explain_exchange(request, iteration);
-  const uint64_t done = request.iterations_done();
+  const Exchange* exchange = request.exchange;
   const bool receive = request.transfer.direction == Direction::kReceive;
-  std::string text = "request (" + request.describe() + ") waits for iteration " + std::to_string(iteration) +
-                     ": done word " + of(done, iteration);
-  if (request.failures > 0)
+  std::string text = (exchange != nullptr ? "the " + exchange->describe() : "request (" + request.describe() + ")") +
+                     " waits for iteration " + std::to_string(iteration) + ": done word " +
+                     of(request.iterations_done(), iteration);
+  if (exchange == nullptr && request.failures > 0)
     text += ", " + std::to_string(request.failures) + " operations failed (" + endpoint_.explain_failure(request) + ")";
-  if (request.peer_starts < iteration)
-    return {text + " <- " + endpoint_.explain_failure(request), Missing::kNothing};
+  const Request* const alone[] = {&request};
+  for (const Request* member : exchange != nullptr ? std::span<const Request* const>(exchange->members) : alone) {
+    if (exchange != nullptr && member->failures > 0)
+      text += ", operations of (" + member->describe() + ") failed (" + endpoint_.explain_failure(*member) + ")";
+    else if (member->peer_starts < iteration)
+      return {text + " <- " + endpoint_.explain_failure(*member)};
+  }
   if (request.lane != nullptr)
     return explain_lane(request, iteration, text);
-  if (!request.completion.valid()) {
-    const Explanation rest = explain_receive(request, iteration);
-    return {text + rest.text, rest.missing};
-  }
+  if (!request.completion.valid())
+    return explain_receive(request, iteration, text);
   const nic::CounterValue value = endpoint_.nic().read(request.completion).value();
   const uint64_t wanted = request.completion_value(iteration);
   if (value.reached() >= wanted)
-    return {text + kAtomicMissing, Missing::kNothing};
-  text += (receive ? " <- remote-write counter " : " <- write completion ") + of(value.success, wanted);
+    return {text + " <- the NIC's local atomic has not run"};
+  text += exchange != nullptr ? " <- counter of messages "
+          : receive           ? " <- remote-write counter "
+                              : " <- write completion ";
+  text += of(value.success, wanted);
   if (value.failure > 0)
     text += ", " + std::to_string(value.failure) + " failed";
+  if (exchange != nullptr)
+    return explain_exchange(*exchange, iteration, wanted - value.reached(), text);
   if (receive && value.reached() > request.completion_value(iteration - 1))
     return {text + " <- the message from " + rank_of(request) + " has landed in part", Missing::kPeer};
-  const Explanation rest = receive ? explain_receive(request, iteration) : explain_send(request, iteration);
-  return {text + rest.text, rest.missing};
+  return receive ? explain_receive(request, iteration, text) : explain_send(request, iteration, text);
 }
 
 // What is done is told when a wait has passed, which may be for other lanes too.
 Queue::Explanation Queue::explain_lane(const Request& request, uint64_t iteration, const std::string& text) {
   const Progress progress = progress_of(request, iteration);
   if (progress == Progress::kNotStarted || progress == Progress::kEnqueued)
-    return {text + " <- this stream has not reached start " + std::to_string(iteration), Missing::kNothing};
+    return {text + not_reached(iteration)};
   return {text + " <- no GPU has told that it has carried the message: " + rank_of(request) +
               " has not started its side, or the wait is for another message too that is missing",
           Missing::kPeer};
 }
 
-Queue::Explanation Queue::explain_receive(const Request& request, uint64_t iteration) {
+Queue::Explanation Queue::explain_receive(const Request& request, uint64_t iteration, const std::string& text) {
   if (progress_of(request, iteration) == Progress::kEnqueued)
-    return {" <- this stream has not reached start " + std::to_string(iteration), Missing::kNothing};
-  return {" <- the message from " + rank_of(request) + " has not landed", Missing::kPeer};
+    return {text + not_reached(iteration)};
+  return {text + " <- the message from " + rank_of(request) + " has not landed", Missing::kPeer};
 }
 
-Queue::Explanation Queue::explain_send(const Request& request, uint64_t iteration) {
-  const std::string which = std::to_string(iteration);
-  const Explanation unacknowledged{" <- " + rank_of(request) + " has not acknowledged the write", Missing::kAnswer};
-  if (request.trigger.valid()) {
-    const uint64_t trigger = endpoint_.triggered(request);
-    const std::string text = " <- trigger counter " + of(trigger, 2 * iteration);
-    if (trigger >= 2 * iteration)
-      return {text + unacknowledged.text, unacknowledged.missing};
-    const bool cleared = request.clearances() >= iteration;
-    const std::string clearance =
-        cleared ? "" : " <- clear-to-send " + which + " from " + rank_of(request) + " has not arrived";
-    if (progress_of(request, iteration) == Progress::kEnqueued)
-      return {text + clearance + " <- this stream has not reached start " + which, Missing::kNothing};
-    return {text + clearance, Missing::kPeer};
-  }
+Queue::Explanation Queue::explain_send(const Request& request, uint64_t iteration, std::string text) {
+  const bool regular = request.trigger.valid();
   const bool standing = request.standing != nullptr;
   const bool known = standing || request.starts - iteration < Request::kRings;
   const uint64_t trigger =
-      endpoint_.nic().read(standing ? request.standing->trigger : shared_trigger_).value().reached();
-  const uint64_t wanted = standing ? iteration - request.standing->base
-                          : known  ? request.rings[iteration % Request::kRings]
-                                   : shared_rings_;
-  const std::string text = " <- trigger counter " + of(trigger, wanted) + (standing ? "" : " (the queue's)");
+      regular ? endpoint_.triggered(request)
+              : endpoint_.nic().read(standing ? request.standing->trigger : shared_trigger_).value().reached();
+  const uint64_t wanted = regular    ? 2 * iteration
+                          : standing ? iteration - request.standing->base
+                          : known    ? request.rings[iteration % Request::kRings]
+                                     : shared_rings_;
+  text += " <- trigger counter " + of(trigger, wanted) + (regular || standing ? "" : " (the queue's)");
   if (trigger >= wanted)
-    return {text + unacknowledged.text, unacknowledged.missing};
-  return {text + " <- this stream has not reached start " + which, Missing::kNothing};
+    return {text + " <- " + rank_of(request) + " has not acknowledged the write", Missing::kAnswer};
+  if (regular && request.clearances() < iteration)
+    text += no_clearance(request, iteration);
+  if (regular && progress_of(request, iteration) != Progress::kEnqueued)
+    return {text, Missing::kPeer};
+  return {text + not_reached(iteration)};
+}
+
+Queue::Explanation Queue::explain_exchange(const Exchange& exchange, uint64_t iteration, uint64_t missing,
+                                           std::string text) {
+  if (progress_of_exchange(exchange, iteration) == Progress::kEnqueued)
+    return {text + not_reached(iteration)};
+  const std::vector<const Request*> uncleared = missing_clearances(exchange, iteration);
+  for (const Request* member : uncleared)
+    text += no_clearance(*member, iteration) + " (" + member->describe() + ")";
+  if (!uncleared.empty())
+    return {text, Missing::kPeer, uncleared.front()};
+  text += " <- " + std::to_string(missing) + " missing";
+  const Request* receive = first_of(exchange, Direction::kReceive);
+  const Request* send = first_of(exchange, Direction::kSend);
+  if (receive != nullptr)
+    text += ", of the messages from " + peers_of(exchange, Direction::kReceive);
+  if (send != nullptr)
+    text += std::string(receive != nullptr ? " and" : ", of") + " the acknowledgements of " +
+            peers_of(exchange, Direction::kSend);
+  return {text, receive != nullptr ? Missing::kPeer : Missing::kAnswer, receive != nullptr ? receive : send};
+}
+
+Queue::Explanation Queue::explain_part(const Request& request, uint64_t iteration) {
+  if (request.exchange == nullptr || request.failures > 0 || request.peer_starts < iteration)
+    return explain(request, iteration);
+  const Exchange& exchange = *request.exchange;
+  const bool reached = progress_of_exchange(exchange, iteration) != Progress::kEnqueued;
+  const std::string text = "request (" + request.describe() + ") of the " + exchange.describe();
+  if (request.transfer.direction == Direction::kReceive && reached)
+    return {text + " <- the message from " + rank_of(request) + " has not landed", Missing::kPeer, &request};
+  const bool at_ring = request.ready && request.clearance != Clearance::kImplied;
+  const bool fired = at_ring ? reached : reached && missing_clearances(exchange, iteration).empty();
+  if (request.transfer.direction == Direction::kSend && fired)
+    return {text + " <- " + rank_of(request) + " has not acknowledged the write", Missing::kAnswer, &request};
+  return explain(request, iteration);
 }
 
 }  // namespace lanyard::core

@@ -34,161 +34,113 @@ Status ResourcePool::prepare() {
   });
   if (one_.valid())
     return {};
-  const Result<WordPool::Word> taken = words_.take();
-  if (!taken.ok())
-    return taken.status();
-  one_ = taken.value();
+  LANYARD_ASSIGN_OR_RETURN(one_, words_.take());
   std::atomic_ref<uint64_t>(*one_.address).store(1);
   return {};
 }
 
-Result<Resources> ResourcePool::open_exchange() {
+template <typename Open>
+Result<Resources> ResourcePool::all_or_nothing(Open open) {
   LANYARD_RETURN_IF_ERROR(prepare());
   Resources resources;
-  Status status = open_trigger(resources);
-  if (status.ok())
-    status = open_counter(resources.completion);
-  if (status.ok())
-    status = take_done_word(resources);
+  const Status status = open(resources);
   if (status.ok())
     return resources;
   close(resources);
   return status;
+}
+
+Result<Resources> ResourcePool::open_exchange() {
+  return all_or_nothing([this](Resources& resources) -> Status {
+    LANYARD_RETURN_IF_ERROR(open_trigger(resources));
+    LANYARD_ASSIGN_OR_RETURN(resources.completion, nic_.open_counter());
+    LANYARD_ASSIGN_OR_RETURN(resources.done, words_.take());
+    return {};
+  });
 }
 
 Status ResourcePool::count_each_other(Resources& first, Resources& second) {
-  LANYARD_RETURN_IF_ERROR(enroll(second.done.address, sizeof(uint64_t), first.trigger, first.clear_to_send));
-  return enroll(first.done.address, sizeof(uint64_t), second.trigger, second.clear_to_send);
+  LANYARD_ASSIGN_OR_RETURN(first.clear_to_send, enroll(second.done, first.trigger));
+  LANYARD_ASSIGN_OR_RETURN(second.clear_to_send, enroll(first.done, second.trigger));
+  return {};
 }
 
 Result<Resources> ResourcePool::open(const Transfer& transfer, Strategy strategy, const Resources* exchange) {
-  LANYARD_RETURN_IF_ERROR(prepare());
-  Resources resources;
-  if (exchange != nullptr) {
-    resources.shared = true;
-    resources.trigger = exchange->trigger;
-    resources.trigger_base = exchange->trigger_base;
-    resources.completion = exchange->completion;
-    resources.done = exchange->done;
-    resources.done_base = exchange->done_base;
-  }
-  LANYARD_RETURN_IF_ERROR(take_moved_word(transfer, resources));
-  Status status = transfer.direction == Direction::kSend ? open_send(transfer, strategy, resources)
-                                                         : open_receive(transfer, strategy, resources);
-  if (status.ok())
-    return resources;
-  close(resources);
-  return status;
+  return all_or_nothing([&](Resources& resources) -> Status {
+    if (exchange != nullptr) {
+      resources.shared = true;
+      resources.trigger = exchange->trigger;
+      resources.trigger_base = exchange->trigger_base;
+      resources.completion = exchange->completion;
+      resources.done = exchange->done;
+    }
+    LANYARD_RETURN_IF_ERROR(take_moved_word(transfer, resources));
+    return transfer.direction == Direction::kSend ? open_send(transfer, strategy, resources)
+                                                  : open_receive(transfer, strategy, resources);
+  });
+}
+
+Result<Resources> ResourcePool::open_lane(const Transfer& transfer) {
+  return all_or_nothing([&](Resources& resources) -> Status {
+    LANYARD_RETURN_IF_ERROR(take_moved_word(transfer, resources));
+    for (WordPool::Word* word : {&resources.done, &resources.begun, &resources.gone}) {
+      LANYARD_ASSIGN_OR_RETURN(*word, words_.take());
+    }
+    return {};
+  });
 }
 
 Status ResourcePool::take_moved_word(const Transfer& transfer, Resources& resources) {
   if (transfer.packing == nullptr)
     return {};
-  const Result<WordPool::Word> moved = words_.take();
-  if (!moved.ok())
-    return moved.status();
+  LANYARD_ASSIGN_OR_RETURN(resources.moved, words_.take());
   resources.packing = transfer.packing;
-  resources.moved = moved.value();
-  resources.moved_base = moved.value().read();
   return {};
 }
 
-Result<Resources> ResourcePool::open_lane(const Transfer& transfer) {
-  LANYARD_RETURN_IF_ERROR(prepare());
-  Resources resources;
-  Status status = take_moved_word(transfer, resources);
-  if (status.ok())
-    status = take_done_word(resources);
-  for (WordPool::Word* word : {&resources.begun, &resources.gone}) {
-    if (!status.ok())
-      break;
-    const Result<WordPool::Word> taken = words_.take();
-    status = taken.status();
-    if (taken.ok())
-      *word = taken.value();
-  }
-  if (status.ok()) {
-    resources.begun_base = resources.begun.read();
-    return resources;
-  }
-  close(resources);
-  return status;
-}
-
-Status ResourcePool::open_counter(nic::CounterId& counter) {
-  const Result<nic::CounterId> opened = nic_.open_counter();
-  if (opened.ok())
-    counter = opened.value();
-  return opened.status();
-}
-
 Status ResourcePool::open_trigger(Resources& resources) {
-  LANYARD_RETURN_IF_ERROR(open_counter(resources.trigger));
+  LANYARD_ASSIGN_OR_RETURN(resources.trigger, nic_.open_counter());
   resources.trigger_base = trigger_base(nic_.caps());
   return resources.trigger_base > 0 ? nic_.add(resources.trigger, resources.trigger_base) : Status();
 }
 
-Status ResourcePool::enroll(void* base, uint64_t bytes, nic::CounterId counter, nic::RegionId& region) {
-  const Result<nic::RegionId> enrolled = nic_.register_region(base, bytes, counter);
-  if (enrolled.ok())
-    region = enrolled.value();
-  return enrolled.status();
-}
-
-Status ResourcePool::take_done_word(Resources& resources) {
-  const Result<WordPool::Word> done = words_.take();
-  if (!done.ok())
-    return done.status();
-  resources.done = done.value();
-  resources.done_base = resources.done.read();
-  return {};
-}
-
 Status ResourcePool::open_send(const Transfer& transfer, Strategy strategy, Resources& resources) {
-  if (!resources.shared)
-    LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
-  else if (raises_flags(strategy))
-    LANYARD_RETURN_IF_ERROR(open_counter(resources.written));
-  LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, {}, resources.buffer));
-  if (!resources.shared)
-    LANYARD_RETURN_IF_ERROR(take_done_word(resources));
-  return transfer.ready ? Status() : open_clear_to_send(resources);
-}
-
-Status ResourcePool::open_clear_to_send(Resources& resources) {
+  if (!resources.shared || raises_flags(strategy)) {
+    LANYARD_ASSIGN_OR_RETURN((resources.shared ? resources.written : resources.completion), nic_.open_counter());
+  }
+  LANYARD_ASSIGN_OR_RETURN(resources.buffer, nic_.register_region(transfer.buffer, transfer.bytes));
+  if (!resources.shared) {
+    LANYARD_ASSIGN_OR_RETURN(resources.done, words_.take());
+  }
+  if (transfer.ready)
+    return {};
   if (!resources.shared)
     LANYARD_RETURN_IF_ERROR(open_trigger(resources));
-  const Result<WordPool::Word> word = words_.take();
-  if (!word.ok())
-    return word.status();
-  resources.clear_to_send_word = word.value();
-  resources.clear_to_send_base = word.value().read();
-  return enroll(word.value().address, sizeof(uint64_t), resources.trigger, resources.clear_to_send);
+  LANYARD_ASSIGN_OR_RETURN(resources.clear_to_send_word, words_.take());
+  LANYARD_ASSIGN_OR_RETURN(resources.clear_to_send, enroll(resources.clear_to_send_word, resources.trigger));
+  return {};
 }
 
 Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, Resources& resources) {
   const bool flag = raises_flags(strategy);
-  if (!flag && !resources.shared)
-    LANYARD_RETURN_IF_ERROR(open_counter(resources.completion));
+  if (!flag && !resources.shared) {
+    LANYARD_ASSIGN_OR_RETURN(resources.completion, nic_.open_counter());
+  }
   const nic::CounterId landed = flag ? nic::CounterId() : resources.completion;
-  LANYARD_RETURN_IF_ERROR(enroll(transfer.buffer, transfer.bytes, landed, resources.buffer));
-  if (!resources.shared)
-    LANYARD_RETURN_IF_ERROR(take_done_word(resources));
-  if (flag && resources.shared)
-    return open_flag(resources);
-  // A region of its own: once the request is freed, who raises its flag late is refused, and the word's next user is
-  // safe.
-  return flag ? enroll(resources.done.address, sizeof(uint64_t), {}, resources.flag) : Status();
-}
-
-// Of a member of an exchange: each has a word of its own, as a region of its own.
-Status ResourcePool::open_flag(Resources& resources) {
-  const Result<WordPool::Word> word = words_.take();
-  if (!word.ok())
-    return word.status();
-  resources.flag_word = word.value();
-  resources.flag_base = word.value().read();
-  return enroll(word.value().address, sizeof(uint64_t), resources.completion, resources.flag);
+  LANYARD_ASSIGN_OR_RETURN(resources.buffer, nic_.register_region(transfer.buffer, transfer.bytes, landed));
+  if (!resources.shared) {
+    LANYARD_ASSIGN_OR_RETURN(resources.done, words_.take());
+  }
+  if (!flag)
+    return {};
+  // The flag is a region of its own: once the request is freed, a late flag is refused, and the word's next user is
+  // safe. A member of an exchange has a word of its own for it, too.
+  if (resources.shared) {
+    LANYARD_ASSIGN_OR_RETURN(resources.flag_word, words_.take());
+  }
+  LANYARD_ASSIGN_OR_RETURN(resources.flag, resources.shared ? enroll(resources.flag_word, resources.completion)
+                                                            : enroll(resources.done, {}));
+  return {};
 }
 
 void ResourcePool::close(Resources& resources) {
@@ -215,8 +167,10 @@ bool ResourcePool::try_close(Resources& resources) {
       return false;
   }
   // First, as they name the others.
-  for (const PreparedOp& op : std::exchange(resources.prepared, {})) {
-    const Status status = nic_.release(op.id);
+  for (const Post& post : std::exchange(resources.plan, {})) {
+    if (!post.id.valid())
+      continue;
+    const Status status = nic_.release(post.id);
     LANYARD_CHECK(status.ok(), status.message().c_str());
   }
   bool closed = true;

@@ -7,7 +7,7 @@
 #include "transport/base/check.h"
 #include "transport/base/service_thread.h"
 #include "transport/core/exchange.h"
-#include "transport/core/prepared_plan.h"
+#include "transport/core/plan.h"
 
 namespace lanyard::core {
 
@@ -32,87 +32,65 @@ Result<nic::Doorbell> word_bell(nic::Nic& nic, nic::CounterId counter) {
 }  // namespace
 
 Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
-  if (request.lane != nullptr)
-    return begin_lane(request, stream);
-  if (!nic_.caps().cancel)
+  if (request.lane == nullptr && !nic_.caps().cancel)
     return {Code::kUnsupported,
             "the card " + nic_.caps().name + " cannot take deferred work back, which starts without a host need"};
-  LANYARD_RETURN_IF_ERROR(prepare_plan(nic_, request));
   auto standing = std::make_shared<Standing>();
   standing->stream = &stream;
   standing->base = standing->posted = request.starts;
+  request.standing = standing;
+  Status status = open(*standing, request);
+  if (status.ok() && request.lane == nullptr)
+    status = enlist(request);
+  if (status.ok()) {
+    keep_up();
+    return {};
+  }
+  request.standing.reset();
+  if (standing->trigger.valid())
+    (void)nic_.close_counter(standing->trigger);
+  standing->give_counts();
+  return status;
+}
+
+// Of a lane the GPU counts on by itself, and nothing is handed over.
+Status StandingOrders::open(Standing& standing, Request& request) {
+  gpu::Stream& stream = *standing.stream;
+  if (request.packing != nullptr) {
+    LANYARD_ASSIGN_OR_RETURN(standing.moves, stream.take_count(request.moved.read()));
+  }
+  if (request.lane != nullptr)
+    return {};
+  LANYARD_RETURN_IF_ERROR(prepare_plan(nic_, request));
   // Nothing hangs on the bell of a ready send's receive: it tells how far the stream has got, so that a start whose
   // message will never come is known to be one.
-  standing->has_bell = request.done.valid();
-  if (request.done.valid()) {
-    const Result<uint64_t*> count = stream.take_count(request.done_base + request.starts);
-    if (!count.ok())
-      return count.status();
-    standing->count = count.value();
+  standing.has_bell = request.done.valid();
+  if (!standing.has_bell)
+    return {};
+  LANYARD_ASSIGN_OR_RETURN(standing.count, stream.take_count(request.done.base + request.starts));
+  if (!request.trigger.valid()) {
+    LANYARD_ASSIGN_OR_RETURN(standing.trigger, nic_.open_counter());
   }
-  const auto undo = [&](Status status) {
-    if (standing->trigger.valid())
-      (void)nic_.close_counter(standing->trigger);
-    standing->give_counts();
-    return status;
-  };
-  if (request.packing != nullptr) {
-    const Result<uint64_t*> moves = stream.take_count(request.moved.read());
-    if (!moves.ok())
-      return undo(moves.status());
-    standing->moves = moves.value();
+  LANYARD_ASSIGN_OR_RETURN(standing.bell,
+                           word_bell(nic_, request.trigger.valid() ? request.trigger : standing.trigger));
+  if (nic::takes_totals(nic_.caps(), standing.bell)) {
+    LANYARD_ASSIGN_OR_RETURN(standing.rings, stream.take_count(nic::total_of(standing.bell)));
   }
-  if (standing->has_bell && !request.trigger.valid()) {
-    const Result<nic::CounterId> trigger = nic_.open_counter();
-    if (!trigger.ok())
-      return undo(trigger.status());
-    standing->trigger = trigger.value();
-  }
-  if (standing->has_bell) {
-    const Result<nic::Doorbell> bell = word_bell(nic_, request.trigger.valid() ? request.trigger : standing->trigger);
-    if (!bell.ok())
-      return undo(bell.status());
-    standing->bell = bell.value();
-    if (nic::takes_totals(nic_.caps(), bell.value())) {
-      const Result<uint64_t*> rings = stream.take_count(nic::total_of(bell.value()));
-      if (!rings.ok())
-        return undo(rings.status());
-      standing->rings = rings.value();
-    }
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (overflow_ == nullptr && entries_ + request.entries > nic_.caps().deferred_depth)
-      return undo({Code::kExhausted, "requests that start without a host would need " +
-                                         std::to_string(entries_ + request.entries) +
-                                         " deferred-work entries, the NIC has " +
-                                         std::to_string(nic_.caps().deferred_depth) + ", and overflow is off"});
-    if (own_thread_ && !thread_.joinable()) {
-      Result<std::thread> thread = start_service_thread("lanyard-stand", [this] { run(); });
-      if (!thread.ok())
-        return undo(thread.status());
-      thread_ = std::move(thread.value());
-    }
-    request.standing = std::move(standing);
-    requests_.push_back(&request);
-    set_lead();
-  }
-  keep_up();
   return {};
 }
 
-// The GPU counts on by itself, and nothing is handed over.
-Status StandingOrders::begin_lane(Request& request, gpu::Stream& stream) {
-  auto standing = std::make_shared<Standing>();
-  standing->stream = &stream;
-  standing->base = request.starts;
-  if (request.packing != nullptr) {
-    const Result<uint64_t*> moves = stream.take_count(request.moved.read());
-    if (!moves.ok())
-      return moves.status();
-    standing->moves = moves.value();
+Status StandingOrders::enlist(Request& request) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t wanted = entries_ + request.plan.size();
+  if (overflow_ == nullptr && wanted > nic_.caps().deferred_depth)
+    return {Code::kExhausted, "requests that start without a host would need " + std::to_string(wanted) +
+                                  " deferred-work entries, the NIC has " + std::to_string(nic_.caps().deferred_depth) +
+                                  ", and overflow is off"};
+  if (own_thread_ && !thread_.joinable()) {
+    LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-stand", [this] { run(); }));
   }
-  request.standing = std::move(standing);
+  requests_.push_back(&request);
+  set_lead();
   return {};
 }
 
@@ -121,7 +99,7 @@ uint64_t StandingOrders::started(const Request& request) const {
   // What counters say may lag behind what is seen in memory: whatever has completed was started.
   const uint64_t completed = request.done.valid() ? request.iterations_done() : 0;
   if (request.lane != nullptr)
-    return std::max(completed, request.begun.read() - request.begun_base);
+    return std::max(completed, request.begun.count());
   if (!standing.has_bell)
     return completed;
   if (!request.trigger.valid())
@@ -157,7 +135,7 @@ bool StandingOrders::is_complete(const Request& request) const {
     return false;
   if (request.standing->moves == nullptr)
     return true;
-  // Of what was let go of nobody knows any more how often it was started.
+  // How often a released request was started nobody knows any more.
   return request.released ? request.standing->stream->is_empty() : request.has_moved(started(request));
 }
 
@@ -190,21 +168,20 @@ void StandingOrders::finish(Request& request, uint64_t starts) {
   }
   if (own.valid())
     close_trigger_(request, own);
-  // A receive sends one clear-to-send more than there are starts, at most, before it has completed. But once it was let
-  // go of it goes on by itself, and its clear-to-sends make due what stands for starts to come.
+  // Before it has completed a receive sends at most one clear-to-send more than there are starts. Once it was released
+  // it goes on by itself, and its clear-to-sends fire entries posted ahead.
   request.ran_ahead = request.ran_ahead || request.clearances() > starts + 1;
   request.standing->give_counts();
   request.starts = request.waits = starts;
-  request.doorbell_queue = 0;  // its bell was rung by others
+  request.bell.queue = 0;  // its bell was rung by others
   request.standing.reset();
 }
 
 void StandingOrders::set_lead() {
   entries_ = 0;
   for (const Request* request : requests_)
-    entries_ += request->entries;
-  // Without overflow one: what others have been given ahead nobody could take back for a request that begins later, and
-  // that one may be the first to be started.
+    entries_ += request->plan.size();
+  // Without overflow one: entries posted ahead could not be taken back for a request that begins later.
   lead_ = 1;
   if (entries_ > 0 && overflow_ != nullptr)
     lead_ = std::clamp<uint64_t>(nic_.caps().deferred_depth / 2 / entries_, 1, kMostLead);
@@ -222,7 +199,8 @@ bool StandingOrders::hand_over(Request& request) {
       return false;
     // It runs what has been triggered whether there are entries or not.
     overflowing_.clear();
-    append_deferred(request, postings_.data(), overflowing_);
+    for (const Post& post : request.plan)
+      overflowing_.push_back(nic::deferred(post.op, postings_[overflowing_.size()]));
     overflow_->add(overflowing_);
   }
   standing.posted = iteration;

@@ -1,10 +1,8 @@
-// Standing requests: their starts are made by a device alone, by a graph that is replayed or by a kernel, and no host
-// thread is there to hand their deferred work to the NIC. So it is handed over some iterations ahead, and again as they
-// complete.
+// Standing requests: a device alone makes their starts, by a graph that is replayed or by a kernel. No host thread is
+// there to hand their deferred work to the NIC, so it is handed over some iterations ahead, and again as they complete.
 //
-// A standing request has one bell, rung once a start (nobody's request has none): its own trigger counter, or, for what
-// else hangs on its queue's shared trigger and for what starts without an operation, a counter of its own. So
-// thresholds count on by themselves, and in the stream's memory so do the sum that a ring stores
+// A standing request has one bell, rung once a start (nobody's request has none): its own trigger counter, or else a
+// counter of its own. Thresholds count on by themselves. So do, in the stream's memory, the sum that a ring stores
 // (gpu::StreamOp::Kind::kWriteNext64) and the value that a wait is for (kWaitNext64).
 #ifndef LANYARD_TRANSPORT_CORE_STANDING_H_
 #define LANYARD_TRANSPORT_CORE_STANDING_H_
@@ -86,7 +84,8 @@ class StandingOrders {
   uint64_t posted() const { return posted_.load(std::memory_order_relaxed); }
 
  private:
-  Status begin_lane(Request& request, gpu::Stream& stream);
+  Status open(Standing& standing, Request& request);
+  Status enlist(Request& request);
   void finish(Request& request, uint64_t starts);
   bool hand_over(Request& request);
   void set_lead();

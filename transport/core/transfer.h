@@ -30,10 +30,9 @@ struct Transfer {
   // Where the user's memory has gaps: the stream packs at each start of a send, and unpacks after each wait for a
   // receive.
   std::shared_ptr<gpu::Packing> packing{};
-  // Where it is one message of several: the name of the whole, "MPI_Allreduce of 4 processes", for who reads of it.
+  // Of one message of several: the name of the whole, "MPI_Allreduce of 4 processes".
   std::shared_ptr<const std::string> part_of{};
-  bool in_turn =
-      false;  // and the message of another takes turns with it, in which graphs and kernels do not start them
+  bool in_turn = false;  // and another one takes turns with it, which no graph or kernel does
 
   // "recv, peer 2, tag 7, 16384 B"; what may be any is.
   std::string describe() const;

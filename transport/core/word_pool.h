@@ -1,6 +1,6 @@
 // 8-byte words that the NIC adds to and streams wait on (completion words, clear-to-send words), from slabs that are
-// registered once. Words only ever grow: a word that is given back keeps its value and its next user counts on from
-// there, so that a stream that still waits on it, or sees it late, can never be misled.
+// registered once. Words only ever grow: the next user of a word counts on from its value, so a stream that still waits
+// on it is never misled.
 #ifndef LANYARD_TRANSPORT_CORE_WORD_POOL_H_
 #define LANYARD_TRANSPORT_CORE_WORD_POOL_H_
 
@@ -26,18 +26,17 @@ class WordPool {
     nic::RegionId region;  // of the whole slab
     nic::RemoteKey key;
     uint64_t offset = 0;  // bytes from the slab's start
+    uint64_t base = 0;    // its value when it was taken
 
     bool valid() const { return address != nullptr; }
     uint64_t read() const { return std::atomic_ref<uint64_t>(*address).load(std::memory_order_acquire); }
+    // What it has grown by since it was taken.
+    uint64_t count() const { return read() - base; }
   };
 
-  // `nic` outlives the pool. `whole_pages`: its slabs share no page of memory with anything else, because a GPU's
-  // driver is given the pages of words that streams wait for.
-  WordPool(nic::Nic& nic, bool whole_pages)
-      : nic_(nic),
-        whole_pages_(whole_pages),
-        page_words_(page_words()),
-        next_slab_words_(whole_pages ? page_words_ : kFirstSlabWords) {}
+  // `nic` outlives the pool. `whole_pages`: a slab shares no page of memory with anything else, because a GPU's driver
+  // maps whole pages.
+  WordPool(nic::Nic& nic, bool whole_pages);
   ~WordPool();
   WordPool(const WordPool&) = delete;
   WordPool& operator=(const WordPool&) = delete;
@@ -50,8 +49,6 @@ class WordPool {
   Status add_slab();
 
   nic::Nic& nic_;
-  static uint32_t page_words();
-
   const bool whole_pages_;
   const uint32_t page_words_;
   std::vector<std::unique_ptr<uint64_t[]>> slabs_;

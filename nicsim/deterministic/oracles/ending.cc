@@ -154,11 +154,11 @@ void judge_side(World& world, uint32_t index) {
   if (core.written.valid())
     expect("its writes' counter holds", card.read(core.written).value().success, side.pieces * starts);
   if (core.flag_word.valid())
-    expect("its flag has grown by", core.flag_word.read() - core.flag_base, starts);
+    expect("its flag has grown by", core.flag_word.count(), starts);
   if (core.done.valid())
     expect("its done word has grown by", core.iterations_done(), starts);
   if (core.moved.valid())
-    expect("its word for packing has grown by", core.moved.read() - core.moved_base,
+    expect("its word for packing has grown by", core.moved.count(),
            side.standing                                       ? starts
            : core.transfer.direction == core::Direction::kSend ? core.starts
                                                                : core.waits);
@@ -175,7 +175,7 @@ void judge_side(World& world, uint32_t index) {
       expect("its trigger counter holds", card.read(core.trigger).value().success, wanted);
   }
   if (core.clear_to_send_word.valid())
-    expect("its clear-to-send word has grown by", core.clear_to_send_word.read() - core.clear_to_send_base,
+    expect("its clear-to-send word has grown by", core.clear_to_send_word.count(),
            world.is_implied(index) ? 0 : starts);
 }
 

@@ -353,7 +353,7 @@ bool check_moves(World& world, const StepItem& item) {
     default: {
       const bool counts_on = item.op.kind == gpu::StreamOp::Kind::kWriteNext64;
       const uint64_t told = counts_on ? *item.op.count + item.op.value : item.op.value;
-      return told - side.core->moved_base <= side.moved - side.before ||
+      return told - side.core->moved.base <= side.moved - side.before ||
              wrong(Finding::kOrder, "order", next() + ": counts as packed or unpacked before it is");
     }
   }

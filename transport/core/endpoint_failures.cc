@@ -1,0 +1,230 @@
+// The part of Endpoint for pairs that come to their end before they are freed: what has failed, what the other side has
+// said of its own end, and, where senders raise their receives' flags, whether starts went well (api/doc/protocol.md,
+// P3 and P14).
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "transport/core/endpoint.h"
+
+namespace lanyard::core {
+
+namespace {
+
+// A member that transfers something; null: none is left.
+const Request* first_mover(const Exchange& exchange) {
+  const auto found = std::find_if(exchange.members.begin(), exchange.members.end(),
+                                  [](const Request* each) { return each->matched_peer != kNobody; });
+  return found == exchange.members.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+bool Endpoint::is_complete(const Request& request) const {
+  return request.standing != nullptr ? standing_.has_transferred(request) : request.transferred();
+}
+
+bool Endpoint::is_beyond_peer(const Request& request) const {
+  return request.peer_starts != UINT64_MAX && started(request) > request.peer_starts;
+}
+
+bool Endpoint::is_assured(Request& request, uint64_t iterations) {
+  const bool owed =
+      request.transfer.direction == Direction::kReceive && request.matched_peer != kNobody && request.lane == nullptr;
+  if (!owed || request.failures > 0 || iterations <= request.assured)
+    return true;
+  if (request.asked <= request.assured) {
+    request.asked = iterations;
+    questions_.push_back(request.number);
+  }
+  return false;
+}
+
+bool Endpoint::has_sent(const Request& send, uint64_t iterations) {
+  if (!send.written.valid())
+    return send.iterations_done() >= iterations;
+  // As its flag waits for, but that no failure counts.
+  const auto flag =
+      std::find_if(send.plan.begin(), send.plan.end(), [&](const Post& post) { return post.trigger == send.written; });
+  return nic_.read(send.written).value().success >= flag->step * iterations + flag->base;
+}
+
+Request* Endpoint::take_question() {
+  while (!questions_.empty()) {
+    const uint64_t number = questions_.back();
+    questions_.pop_back();
+    if (Request* request = find(number); request != nullptr && request->failures == 0)
+      return request;
+  }
+  return nullptr;
+}
+
+void Endpoint::assure(Request& request, uint64_t starts) { request.assured = std::max(request.assured, starts); }
+
+void Endpoint::give_up_asking(Request& request) {
+  if (request.asked > request.assured && request.failures == 0)
+    failures_.add(request, Code::kFailed);
+}
+
+Status Endpoint::end_standing(Request& request) {
+  LANYARD_RETURN_IF_ERROR(standing_.end(request));
+  if (request.ran_ahead)
+    end_peer(request, request.starts, true);
+  return {};
+}
+
+void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
+  if (request.failures > 0 || request.peer_starts != UINT64_MAX)
+    return;  // it is over already
+  if (!failed) {
+    assure(request, starts);  // it would have said else that it failed
+    const bool beyond = started(request) > starts;
+    if (!request.finds_out) {
+      request.peer_starts = starts;
+      ++ended_pairs_;
+    }
+    if (beyond && !is_complete(request))
+      failures_.add(request, Code::kNotFound);
+    return;
+  }
+  // Which start it was is not known. Where the sender tells the receive that it is complete, a write that has failed
+  // tells that, too (P3).
+  const bool told_by_sender =
+      request.transfer.direction == Direction::kReceive && raises_flags() && request.lane == nullptr;
+  const uint64_t mine = started(request);
+  request.peer_failed = true;
+  request.peer_starts = std::min(mine, starts);
+  ++ended_pairs_;
+  if (!is_complete(request) || (told_by_sender && mine > 0))
+    failures_.add(request, Code::kFailed);
+}
+
+void Endpoint::fail_requests_of_lost_peers() {
+  const uint64_t lost = nic_.lost_peers();
+  // What its last message has set going may end first.
+  const bool may_have_lost = std::exchange(lost_seen_, lost) == lost && lost > 0;
+  if (!may_have_lost && ended_pairs_ == 0)
+    return;
+  for (const auto& [number, request] : requests_) {
+    if (!request->matched() || request->failures > 0 || request->matched_peer == kNobody)
+      continue;
+    const bool lost_peer = may_have_lost && nic_.is_lost(request->matched_nic);
+    if ((lost_peer || is_beyond_peer(*request)) && !is_complete(*request))
+      failures_.add(*request, lost_peer ? Code::kFailed : Code::kNotFound);
+  }
+}
+
+std::string Endpoint::explain_failure(const Request& request) const {
+  const std::string peer = "rank " + std::to_string(request.matched_nic);
+  if (request.failed_along)
+    return "its exchange \"" + request.exchange->name + "\" has failed with (" + request.exchange->failure + ")";
+  if (request.peer_starts != UINT64_MAX)
+    return peer + (request.peer_failed ? " has found that an operation of its side failed" : " has freed its request");
+  if (nic_.is_lost(request.matched_nic))
+    return peer + " has ended";
+  if (request.failure_code == Code::kExhausted)
+    return "more operations have failed than the NIC keeps records of, and this request's may be among them";
+  if (request.failure_code == Code::kNotFound)
+    return peer + " has freed its request, whose memory is not registered any more";
+  if (request.failure_code == Code::kUnmapped)
+    return "memory of its buffer, here or at " + peer + ", is not mapped any more";
+  return peer + " could not be reached (" + code_name(request.failure_code) + ")";
+}
+
+void Endpoint::release(Request& request) {
+  if (request.released || !request.done.valid())
+    return;
+  if (request.exchange != nullptr)
+    return release_exchange(*request.exchange, request);
+  request.released = true;
+  if (request.lane != nullptr) {
+    std::atomic_ref(*request.gone.address).fetch_add(1);
+    return;
+  }
+  // Its graphs and kernels may start it any number of times yet.
+  constexpr uint64_t kForEver = uint64_t{1} << 46;
+  uint64_t starts = request.starts;
+  if (request.standing != nullptr) {
+    standing_.abandon(request);
+    starts += kForEver / request.completions;
+    cancel(request.standing->trigger);
+  }
+  // The NIC does not know of operations in the overflow, and would close the counters and regions that they name.
+  overflow_.cancel(request.number);
+  stop(request);
+  raise_done_word(request, starts);
+}
+
+// No write that waits goes out any more, whatever the stream still rings: what it has been given already would add up
+// to the clear-to-sends that are missing (P4).
+void Endpoint::stop(const Resources& resources) {
+  if (nic_.caps().cancel) {
+    cancel(resources.trigger);
+    cancel(resources.completion);
+  } else if (resources.trigger.valid()) {
+    (void)nic_.reset(resources.trigger);
+  }
+}
+
+void Endpoint::cancel(nic::CounterId counter) {
+  if (counter.valid())
+    (void)nic_.cancel(counter);
+}
+
+uint64_t Endpoint::triggered(const Resources& resources) {
+  const uint64_t reached = nic_.read(resources.trigger).value().reached();
+  return reached - std::min(reached, resources.trigger_base);
+}
+
+void Endpoint::raise_done_word(const Resources& resources, uint64_t starts) {
+  // The NIC may add to it at this moment.
+  const std::atomic_ref<uint64_t> word(*resources.done.address);
+  const uint64_t wanted = resources.done.base + starts;
+  uint64_t now = word.load();
+  while (now < wanted && !word.compare_exchange_weak(now, wanted)) {
+  }
+}
+
+bool Endpoint::was_released(uint64_t number) {
+  const Request* request = find(number);
+  return request != nullptr ? request->released : failures_.was_told_and_freed(number);
+}
+
+// ---- Exchanges
+
+// The program hears of the failed request only. The others cannot be started any more.
+void Endpoint::release_set(Exchange& set, const Request& failed) {
+  const Request* mover = first_mover(set);
+  const bool complete = mover == nullptr || mover->transferred();
+  if (!complete)
+    set.failure = failed.describe();
+  for (Request* member : set.members) {
+    member->released = true;
+    if (complete || member->failures > 0 || member->matched_peer == kNobody)
+      continue;
+    member->failed_along = true;
+    failures_.add(*member, failed.failure_code);
+  }
+}
+
+void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
+  std::array<Exchange*, 2> sets{&exchange, exchange.other};
+  const std::span<Exchange*> all(sets.data(), exchange.other != nullptr ? 2 : 1);
+  for (Exchange* set : all)
+    release_set(*set, failed);
+  // Once none of them adds anything any more to what waits.
+  for (const Exchange* set : all) {
+    for (const Request* member : set->members) {
+      overflow_.cancel(member->number);
+      if (nic_.caps().cancel)
+        cancel(member->written);
+    }
+    stop(set->shared);
+  }
+  for (const Exchange* set : all)
+    if (const Request* mover = first_mover(*set))
+      raise_done_word(set->shared, mover->starts);
+}
+
+}  // namespace lanyard::core
