@@ -103,7 +103,6 @@ constexpr std::string_view kNames[] = {
     "LANYARD_STRATEGY",
     "LANYARD_WARN_S",
     // The simulated provider (nicsim/fi).
-    "LANYARD_FI_AMO_CNTRS",
     "LANYARD_FI_CNTR_READ",
     "LANYARD_FI_DWQ_DEPTH",
     "LANYARD_FI_FLUSH_MS",

@@ -79,7 +79,6 @@ struct Transit {
   uint64_t part = 0;             // kRead, kLand: bytes that were read, or have landed, in a step of their own; 0: none
   std::byte* landing = nullptr;  // of a kLand of which a part has landed: where it begins
   Code code = Code::kOk;         // what its initiator will hear
-  uint64_t old = 0;              // what an atomic found
   nic::CounterId counter;        // of the target, that will count what lands; none: nothing will
   const std::byte* payload = nullptr;
   std::vector<std::byte> bytes;  // as read from the source

@@ -270,7 +270,7 @@ ssize_t StepFabric::read_error(fi_cq_err_entry& entry) {
   return 1;
 }
 
-void StepFabric::ended(const nic::Op& op, Code code, nic::CounterValue) {
+void StepFabric::ended(const nic::Op& op, Code code) {
   const auto it =
       std::find_if(given_.begin(), given_.end(), [&op](const Given& each) { return each.op.value == op.value; });
   LANYARD_CHECK(it != given_.end(), "the model has what it was given");

@@ -98,7 +98,7 @@ class StepFabric final : public Witness {
   nic::Usage usage() const;
 
   // ---- As the model's witness
-  void ended(const nic::Op& op, Code code, nic::CounterValue value) override;
+  void ended(const nic::Op& op, Code code) override;
   void canceled(const nic::Op& op) override;
 
  private:

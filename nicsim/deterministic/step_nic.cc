@@ -28,7 +28,6 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.doorbell_mmio_add = bells == Bells::kRegisters;
   caps_.doorbell_atomic_add = bells != Bells::kRegisters;
   caps_.doorbell_totals = bells == Bells::kCalls || bells == Bells::kTotals;
-  caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
   caps_.cancel = true;
@@ -151,7 +150,7 @@ void StepNic::take_ring(const gpu::StreamOp& op) {
 // request that was freed after a failure.
 Status StepNic::deregister_region(nic::RegionId region) {
   const auto names = [region](const nic::DeferredOp& op) {
-    return op.op.local.region == region || op.op.fetch.region == region;
+    return op.op.local.region == region;
   };
   if (std::any_of(postings().begin(), postings().end(), names))
     return {Code::kInvalidState, "an entry that is being posted names the region"};

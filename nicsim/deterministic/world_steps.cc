@@ -265,7 +265,7 @@ void World::land(Transit& transit) {
     return;
   }
   if (transit.packet.kind == PacketKind::kAtomic)
-    transit.old = apply_atomic(transit.landing, transit.packet);
+    apply_atomic(transit.landing, transit.packet);
   else if (!transit.bytes.empty())
     std::memcpy(transit.landing + before, transit.bytes.data() + before, transit.bytes.size() - before);
   transit.part = 0;
@@ -313,8 +313,7 @@ void World::tell_initiator(const Transit& transit) {
   process.nic.model().complete({.kind = PacketKind::kAck,
                                 .code = transit.code,
                                 .source = transit.to,
-                                .token = transit.packet.token,
-                                .operand = transit.old});
+                                .token = transit.packet.token});
   put_down(process, transit, completion);
   if (completion.valid())
     oracle::check_counter(*this, process, completion.value);

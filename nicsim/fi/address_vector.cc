@@ -1,7 +1,5 @@
 #include "nicsim/fi/address_vector.h"
 
-#include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -9,40 +7,26 @@
 
 namespace lanyard::nicsim::fi {
 
-fi_addr_t AddressVector::insert(const EndpointAddress& address) {
-  const std::optional<nic::Address> nic = address.nic_address();
-  if (!nic.has_value())
-    return FI_ADDR_NOTAVAIL;
-  const Result<uint32_t> peer = domain_.peers().add(*nic);
+fi_addr_t AddressVector::insert(const nic::Address& address) {
+  const Result<uint32_t> peer = domain_.peers().add(address);
   if (!peer.ok()) {
     error_of(peer.status(), FI_LOG_AV);
     return FI_ADDR_NOTAVAIL;
   }
   const std::lock_guard lock(mutex_);
-  entries_.push_back({.address = address, .peer = peer.value()});
-  return entries_.size() - 1;
-}
-
-const AddressVector::Entry* AddressVector::find(fi_addr_t place) const {
-  return place < entries_.size() && !entries_[place].removed ? &entries_[place] : nullptr;
+  peers_.emplace_back(peer.value());
+  return peers_.size() - 1;
 }
 
 void AddressVector::remove(fi_addr_t place) {
   const std::lock_guard lock(mutex_);
-  if (place < entries_.size())
-    entries_[place].removed = true;
-}
-
-std::optional<EndpointAddress> AddressVector::address(fi_addr_t place) const {
-  const std::lock_guard lock(mutex_);
-  const Entry* entry = find(place);
-  return entry == nullptr ? std::nullopt : std::optional(entry->address);
+  if (place < peers_.size())
+    peers_[place].reset();
 }
 
 std::optional<uint32_t> AddressVector::peer(fi_addr_t place) const {
   const std::lock_guard lock(mutex_);
-  const Entry* entry = find(place);
-  return entry == nullptr ? std::nullopt : std::optional(entry->peer);
+  return place < peers_.size() ? peers_[place] : std::nullopt;
 }
 
 namespace {
@@ -64,11 +48,14 @@ int insert(struct fid_av* fid, const void* addresses, size_t count, fi_addr_t* p
     return -FI_EINVAL;
   AddressVector* vector = vector_of(fid);
   int inserted = 0;
+  // All NICs of a job have addresses of one length, which are those of their endpoints.
+  const nic::Address own = vector->domain().nic().address();
+  const size_t bytes = own.bytes.size();
   for (size_t i = 0; i < count; ++i) {
-    EndpointAddress address;
-    std::memcpy(static_cast<void*>(&address), static_cast<const std::byte*>(addresses) + i * sizeof address,
-                sizeof address);
-    const fi_addr_t place = vector->insert(address);
+    const std::byte* address = static_cast<const std::byte*>(addresses) + i * bytes;
+    // Their first word tells the wire.
+    const bool is_ours = std::memcmp(address, own.bytes.data(), sizeof(uint32_t)) == 0;
+    const fi_addr_t place = is_ours ? vector->insert({.bytes = {address, address + bytes}}) : FI_ADDR_NOTAVAIL;
     if (places != nullptr)
       places[i] = place;
     inserted += place != FI_ADDR_NOTAVAIL;
@@ -84,35 +71,7 @@ int remove(struct fid_av* fid, fi_addr_t* places, size_t count, uint64_t) {
   return 0;
 }
 
-int lookup(struct fid_av* fid, fi_addr_t place, void* buffer, size_t* bytes) {
-  const std::optional<EndpointAddress> address = vector_of(fid)->address(place);
-  if (!address.has_value())
-    return -FI_EINVAL;
-  std::memcpy(buffer, &*address, std::min(*bytes, sizeof *address));
-  *bytes = sizeof *address;
-  return 0;
-}
-
-const char* print(struct fid_av*, const void* bytes, char* buffer, size_t* length) {
-  EndpointAddress address;
-  std::memcpy(static_cast<void*>(&address), bytes, sizeof address);
-  uint32_t hash = 0;
-  for (const std::byte byte : address.nic)
-    hash = hash * 31 + static_cast<uint32_t>(byte);
-  const int wanted = std::snprintf(buffer, *length, "lanyard-cxi://%08x:%u", hash, unsigned{address.endpoint});
-  *length = static_cast<size_t>(wanted) + 1;
-  return buffer;
-}
-
-fi_ops vector_fid_ops = {
-    .size = sizeof(fi_ops),
-    .close = close_vector,
-    .bind = not_simulated,
-    .control = not_simulated,
-    .ops_open = not_simulated,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops vector_fid_ops = fid_ops(close_vector);
 
 fi_ops_av vector_ops = {
     .size = sizeof(fi_ops_av),
@@ -120,8 +79,8 @@ fi_ops_av vector_ops = {
     .insertsvc = not_simulated,
     .insertsym = not_simulated,
     .remove = remove,
-    .lookup = lookup,
-    .straddr = print,
+    .lookup = not_simulated,
+    .straddr = [](struct fid_av*, const void*, char*, size_t*) -> const char* { return kDomainName; },
     .av_set = not_simulated,
 };
 

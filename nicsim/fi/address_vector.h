@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "nicsim/fi/address.h"
 #include "nicsim/fi/domain.h"
 
 namespace lanyard::nicsim::fi {
@@ -21,27 +20,18 @@ class AddressVector : public fid_av {
 
   Domain& domain() { return domain_; }
 
-  // The place of the new address, FI_ADDR_NOTAVAIL for what is no address of this provider's.
-  fi_addr_t insert(const EndpointAddress& address);
+  // The place of the new address, FI_ADDR_NOTAVAIL where there is no room for it (peer_table.h).
+  fi_addr_t insert(const nic::Address& address);
   void remove(fi_addr_t place);
-  std::optional<EndpointAddress> address(fi_addr_t place) const;
   // What the NIC calls the owner of that address.
   std::optional<uint32_t> peer(fi_addr_t place) const;
 
   std::atomic<int> endpoints{0};  // bound
 
  private:
-  struct Entry {
-    EndpointAddress address;
-    uint32_t peer = 0;
-    bool removed = false;
-  };
-
-  const Entry* find(fi_addr_t place) const;
-
   Domain& domain_;
-  mutable std::mutex mutex_;  // guards entries_
-  std::vector<Entry> entries_;
+  mutable std::mutex mutex_;                    // guards what follows
+  std::vector<std::optional<uint32_t>> peers_;  // by place; nothing where it has been removed
 };
 
 // As struct fi_ops_domain's av_open. Closed by fi_close(): -FI_EBUSY while endpoints are bound.

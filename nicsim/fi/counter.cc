@@ -2,78 +2,54 @@
 
 #include <sched.h>
 
-#include <algorithm>
-#include <chrono>
-#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "nicsim/fi/cxi_ext.h"
+#include "nicsim/fi/mmio_page.h"
 #include "nicsim/fi/provider.h"
-#include "nicsim/fi/request.h"
+#include "transport/cxi/cxi_extension.h"
 
 namespace lanyard::nicsim::fi {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
 namespace {
-
-constexpr int kFailureShift = kWritebackFailureShift;
-constexpr milliseconds kLongestNap{1};
-
-uint64_t word_of(nic::CounterValue value) {
-  return value.success | uint64_t{value.failure} << kFailureShift | kWritebackValid;
-}
-
-nic::CounterValue value_of(uint64_t word) {
-  return {.success = word & nic::kMaxSuccess,
-          .failure = static_cast<uint32_t>(word >> kFailureShift) & nic::kMaxFailure};
-}
 
 Status too_many(const char* bits) { return {Code::kInvalidArgument, std::string("a counter holds ") + bits}; }
 
 }  // namespace
 
-void Counter::write_back(nic::CounterValue value) {
-  const uint64_t word = word_of(value);
-  word_.store(word, std::memory_order_release);
-  if (buffer_ != nullptr)
-    std::atomic_ref<uint64_t>(*buffer_).store(word, std::memory_order_release);
-  written_.fetch_add(1, std::memory_order_acq_rel);
+Counter::~Counter() {
+  if (page_ != nullptr)
+    unmap_registers(page_);
 }
 
-// Asks the NIC for the word.
-void Counter::refresh() {
-  while (true) {
-    const uint64_t written = written_.load(std::memory_order_acquire);
-    const Result<nic::CounterValue> value = domain_.nic().read(id_);
-    if (!value.ok())
-      return;
-    const std::lock_guard lock(domain_.events_mutex());
-    // What the NIC has written by itself meanwhile may be newer than what was read.
-    if (written_.load(std::memory_order_acquire) != written)
-      continue;
-    return write_back(value.value());
-  }
+// Asks the NIC for the word. One at a time: an older one must not come after a newer one.
+nic::CounterValue Counter::refresh() {
+  const std::lock_guard lock(mutex_);
+  if (const Result<nic::CounterValue> value = domain_.nic().read(id_); value.ok())
+    word_ = value.value();
+  return word_;
+}
+
+nic::CounterValue Counter::cached() {
+  const std::lock_guard lock(mutex_);
+  return word_;
 }
 
 nic::CounterValue Counter::read() {
   domain_.progress();
-  if (domain_.settings().counter_read == Settings::CounterRead::kFresh) {
+  if (domain_.settings().fresh_reads) {
     while (domain_.trigger_queue().stalled()) {
       if (domain_.nic().progress() == 0)
         sched_yield();
     }
-    refresh();
-    return value_of(word_.load(std::memory_order_acquire));
+    return refresh();
   }
-  const uint64_t cached = word_.load(std::memory_order_acquire);
+  const nic::CounterValue before = cached();
   if (!domain_.trigger_queue().stalled())
     refresh();
-  return value_of(cached);
+  return before;
 }
 
 Status Counter::add(uint64_t value) {
@@ -86,11 +62,7 @@ Status Counter::add(uint64_t value) {
 Status Counter::add_error(uint64_t value) {
   if (value > nic::kMaxFailure)
     return too_many("7 bits of failure");
-  const Result<nic::CounterValue> before = domain_.nic().read(id_);
-  LANYARD_RETURN_IF_ERROR(domain_.nic().add_error(id_, static_cast<uint32_t>(value)));
-  if (before.ok() && before.value().failure == 0 && value > 0)
-    refresh();
-  return {};
+  return domain_.nic().add_error(id_, static_cast<uint32_t>(value));
 }
 
 Status Counter::set(uint64_t value) {
@@ -109,53 +81,17 @@ Status Counter::set_error(uint64_t value) {
   return {};
 }
 
-int Counter::wait(uint64_t threshold, int timeout) {
-  ThreadedNic& nic = domain_.nic();
-  const Result<nic::CounterValue> first = nic.read(id_);
-  if (!first.ok())
-    return error_of(first.status(), FI_LOG_CNTR);
-  // The entry that wakes the host up on a real card; here it does nothing but be there.
-  const nic::DeferredOp entry{counter_op(nic::OpKind::kCounterAdd, id_, 0, RequestTable::kNobody), id_, threshold};
-  if (const Status status = domain_.trigger_queue().post({&entry, 1}); !status.ok())
-    return error_of(status, FI_LOG_CNTR);
-  const steady_clock::time_point end = steady_clock::now() + milliseconds(std::max(timeout, 0));
-  while (true) {
-    const uint64_t seen = nic.activity();
-    domain_.progress();
-    const Result<nic::CounterValue> now = nic.read(id_);
-    if (!now.ok())
-      return error_of(now.status(), FI_LOG_CNTR);
-    if (now.value().failure > first.value().failure)
-      return -FI_EAVAIL;
-    if (now.value().success >= threshold) {
-      refresh();
-      return 0;
-    }
-    if (timeout >= 0 && steady_clock::now() >= end)
-      return -FI_ETIMEDOUT;
-    nic.wait_since(seen, kLongestNap);
-  }
-}
-
-int Counter::set_writeback_buffer(void* buffer, size_t bytes) {
-  if (buffer == nullptr || bytes < sizeof(uint64_t) || reinterpret_cast<uintptr_t>(buffer) % sizeof(uint64_t) != 0)
-    return -FI_EINVAL;
-  const std::lock_guard lock(domain_.events_mutex());
-  buffer_ = static_cast<uint64_t*>(buffer);
-  return 0;
-}
-
 int Counter::registers(void** address, size_t* bytes) {
-  if (domain_.settings().mmio == Settings::Mmio::kRefused)
+  if (!domain_.settings().traps_stores)
     return -FI_ENOSYS;
-  const std::lock_guard lock(domain_.events_mutex());
+  const std::lock_guard lock(mutex_);
   if (page_ == nullptr) {
-    Result<std::unique_ptr<MmioPage>> page = MmioPage::map(*this);
+    const Result<void*> page = map_registers(*this);
     if (!page.ok())
       return error_of(page.status(), FI_LOG_CNTR);
-    page_ = std::move(page.value());
+    page_ = page.value();
   }
-  *address = page_->address();
+  *address = page_;
   *bytes = sizeof(uint64_t);
   return 0;
 }
@@ -171,60 +107,42 @@ int close_counter(struct fid* fid) {
   if (counter->bound.load() > 0)
     return -FI_EBUSY;
   domain.progress();
-  domain.remove_counter(*counter);
   domain.retire(counter->id());
   domain.close_child();
   delete counter;
   return 0;
 }
 
-uint64_t read(struct fid_cntr* counter) { return counter_of(counter)->read().success; }
-uint64_t read_error(struct fid_cntr* counter) { return counter_of(counter)->read().failure; }
-int add(struct fid_cntr* counter, uint64_t value) { return error_of(counter_of(counter)->add(value), FI_LOG_CNTR); }
-int set(struct fid_cntr* counter, uint64_t value) { return error_of(counter_of(counter)->set(value), FI_LOG_CNTR); }
-int add_error(struct fid_cntr* counter, uint64_t value) {
-  return error_of(counter_of(counter)->add_error(value), FI_LOG_CNTR);
-}
-int set_error(struct fid_cntr* counter, uint64_t value) {
-  return error_of(counter_of(counter)->set_error(value), FI_LOG_CNTR);
-}
-int wait(struct fid_cntr* counter, uint64_t threshold, int timeout) {
-  return counter_of(counter)->wait(threshold, timeout);
+// fi_cntr_add() and its like, of any of these.
+template <Status (Counter::*change)(uint64_t)>
+int changed(struct fid_cntr* counter, uint64_t value) {
+  return error_of((counter_of(counter)->*change)(value), FI_LOG_CNTR);
 }
 
-CxiCounterOps cxi_counter_ops = {
-    .set_wb_buffer = [](struct fid* fid, void* buffer,
-                        size_t bytes) { return counter_of(fid)->set_writeback_buffer(buffer, bytes); },
+ofi::CxiCounterOps cxi_counter_ops = {
+    .set_wb_buffer = not_simulated,
     .get_mmio_addr = [](struct fid* fid, void** address,
                         size_t* bytes) { return counter_of(fid)->registers(address, bytes); },
 };
 
 int open_counter_ops(struct fid*, const char* name, uint64_t, void** ops, void*) {
-  if (std::string_view(name) != kCounterOpsName)
+  if (std::string_view(name) != ofi::kCxiCounterOps)
     return -FI_EINVAL;
   *ops = &cxi_counter_ops;
   return 0;
 }
 
-fi_ops counter_fid_ops = {
-    .size = sizeof(fi_ops),
-    .close = close_counter,
-    .bind = not_simulated,
-    .control = not_simulated,
-    .ops_open = open_counter_ops,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops counter_fid_ops = fid_ops(close_counter, not_simulated, not_simulated, open_counter_ops);
 
 fi_ops_cntr counter_ops = {
     .size = sizeof(fi_ops_cntr),
-    .read = read,
-    .readerr = read_error,
-    .add = add,
-    .set = set,
-    .wait = wait,
-    .adderr = add_error,
-    .seterr = set_error,
+    .read = [](struct fid_cntr* counter) -> uint64_t { return counter_of(counter)->read().success; },
+    .readerr = [](struct fid_cntr* counter) -> uint64_t { return counter_of(counter)->read().failure; },
+    .add = changed<&Counter::add>,
+    .set = changed<&Counter::set>,
+    .wait = not_simulated,
+    .adderr = changed<&Counter::add_error>,
+    .seterr = changed<&Counter::set_error>,
 };
 
 }  // namespace
@@ -251,7 +169,6 @@ int open_counter(struct fid_domain* fid, struct fi_cntr_attr* attributes, struct
   }
   counter->fid = {.fclass = FI_CLASS_CNTR, .context = context, .ops = &counter_fid_ops};
   counter->ops = &counter_ops;
-  domain->add_counter(*counter);
   domain->open_child();
   *out = counter;
   return 0;

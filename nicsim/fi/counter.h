@@ -1,8 +1,7 @@
 // The counter, with the word that the NIC writes back.
 //
-// The host does not see the counter itself but a word that the NIC writes on certain events alone:
-// when the host asks for it, when the counter is set, when its failures leave zero, and after work
-// that was posted for it (kCounterWriteback).
+// The host does not see the counter itself but a word that the NIC writes when the host asks for it, and when the
+// counter is set.
 #ifndef LANYARD_NICSIM_FI_COUNTER_H_
 #define LANYARD_NICSIM_FI_COUNTER_H_
 
@@ -11,10 +10,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <mutex>
 
 #include "nicsim/fi/domain.h"
-#include "nicsim/fi/mmio_page.h"
 #include "transport/base/status.h"
 #include "transport/nic/nic.h"
 
@@ -25,6 +23,7 @@ class Counter : public fid_cntr {
   // Requires that the counter has just been opened on the domain's NIC.
   Counter(Domain& domain, nic::CounterId id, const nic::Doorbell& bell)
       : fid_cntr(), domain_(domain), id_(id), bell_(bell) {}
+  ~Counter();
 
   Domain& domain() { return domain_; }
   nic::CounterId id() const { return id_; }
@@ -39,31 +38,21 @@ class Counter : public fid_cntr {
   Status add_error(uint64_t value);
   Status set(uint64_t value);
   Status set_error(uint64_t value);
-  // Blocks until success has reached the threshold (0), a failure is counted (-FI_EAVAIL) or the
-  // time is over
-  // (-FI_ETIMEDOUT; -1 milliseconds: never). Takes one deferred-work entry, which it leaves behind
-  // where the time is over.
-  int wait(uint64_t threshold, int milliseconds);
-
-  // CXI's extensions (cxi_ext.h).
-  int set_writeback_buffer(void* buffer, size_t bytes);
+  // Where a plain store of 64 bits adds (mmio_page.h).
   int registers(void** address, size_t* bytes);
-
-  // Requires the domain's events lock.
-  void write_back(nic::CounterValue value);
 
   std::atomic<int> bound{0};  // endpoints and regions that count here
 
  private:
-  void refresh();
+  nic::CounterValue refresh();
+  nic::CounterValue cached();
 
   Domain& domain_;
   const nic::CounterId id_;
   const nic::Doorbell bell_;
-  std::atomic<uint64_t> word_{0};
-  uint64_t* buffer_ = nullptr;        // the user's copy of the word; the events lock guards it
-  std::atomic<uint64_t> written_{0};  // how often; written under the events lock
-  std::unique_ptr<MmioPage> page_;    // the events lock guards it
+  std::mutex mutex_;        // guards what follows
+  nic::CounterValue word_;  // written back last
+  void* page_ = nullptr;    // of its registers
 };
 
 // As struct fi_ops_domain's cntr_open. Closed by fi_close(): -FI_EBUSY while it is bound. Work that waits for it is

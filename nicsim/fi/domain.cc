@@ -1,15 +1,19 @@
 #include "nicsim/fi/domain.h"
 
+#include <rdma/fi_domain.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "nicsim/fi/address_vector.h"
 #include "nicsim/fi/counter.h"
-#include "nicsim/fi/domain_tables.h"
 #include "nicsim/fi/endpoint.h"
-#include "nicsim/fi/fabric.h"
 #include "nicsim/fi/provider.h"
 #include "nicsim/fi/queue.h"
+#include "nicsim/fi/region.h"
+#include "nicsim/fi/transfer.h"
+#include "transport/cxi/cxi_extension.h"
 
 namespace lanyard::nicsim::fi {
 
@@ -26,17 +30,14 @@ Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings, st
       fabric_(fabric),
       settings_(settings),
       counts_remote_writes_((info.caps & FI_RMA_EVENT) != 0),
-      provider_keys_((info.domain_attr->mr_mode & FI_MR_PROV_KEY) != 0),
       takes_device_memory_((info.caps & FI_HMEM) != 0),
-      counters_(settings.limits().max_counters),
       late_wire_(late_wire),
       nic_(std::make_unique<ThreadedNic>(settings.limits(), std::move(wire))) {
   fabric_.domains.fetch_add(1);
 }
 
 Domain::~Domain() {
-  trigger_queue_.reset();
-  nic_.reset();  // its thread may be giving entries back until then
+  nic_->set_witness(nullptr);
   fabric_.domains.fetch_sub(1);
 }
 
@@ -63,16 +64,15 @@ Status Domain::prepare() {
       return opened.status();
     pool = std::move(opened.value());
   }
-  share_ = std::make_unique<EntryShare>(*nic_, std::move(pool));
-  nic_->set_witness(this);
   const Result<nic::RegionId> window =
       nic_->register_region(reinterpret_cast<void*>(kWindowBase), UINT64_MAX - kWindowBase, {}, {.remote = false});
   if (!window.ok())
     return window.status();
   window_ = window.value();
   peers_ = std::make_unique<PeerTable>(*nic_);
-  trigger_queue_ = std::make_unique<TriggerQueue>(*nic_, *share_, settings_.pool,
-                                                  [this](const nic::Op& op) { ended(op, Code::kNotFound, {}); });
+  trigger_queue_ = std::make_unique<TriggerQueue>(*nic_, std::move(pool), settings_.refuses_without_entry,
+                                                  [this](const nic::Op& op) { report(op, Code::kNotFound); });
+  nic_->set_witness(this);
   return {};
 }
 
@@ -83,7 +83,7 @@ nic::LocalSpan Domain::local(const void* address) const {
 void Domain::progress() {
   peers_->complete_if_whole(1);
   nic_->progress();
-  share_->give_back_what_fired();
+  trigger_queue_->give_back_what_fired();
 }
 
 // ---- Requests
@@ -93,23 +93,22 @@ std::optional<uint64_t> Domain::begin(const Request& request) {
   if (request.endpoint->slots_held == request.endpoint->slots())
     return std::nullopt;
   ++request.endpoint->slots_held;
-  return requests_.add(request);
-}
-
-void Domain::release(const Request& request) {
-  if (request.endpoint != nullptr)
-    --request.endpoint->slots_held;
+  requests_.emplace(next_request_, request);
+  return next_request_++;
 }
 
 void Domain::drop(uint64_t number) {
   const std::lock_guard lock(events_mutex_);
-  if (const std::optional<Request> request = requests_.take(number))
-    release(*request);
+  if (const auto request = requests_.extract(number); request && request.mapped().endpoint != nullptr)
+    --request.mapped().endpoint->slots_held;
 }
 
 void Domain::forget(Endpoint& endpoint) {
   const std::lock_guard lock(events_mutex_);
-  requests_.forget(&endpoint);
+  for (auto& [number, request] : requests_) {
+    if (request.endpoint == &endpoint)
+      request.endpoint = nullptr;
+  }
   for (CompletionQueue* queue : queues_)
     queue->forget(endpoint);
 }
@@ -121,47 +120,25 @@ size_t Domain::under_way() {
 
 // ---- Events
 
-void Domain::ended(const nic::Op& op, Code code, nic::CounterValue value) {
-  share_->give_back_what_fired();
-  // The answer has gone the way of the data, behind it. Nobody has seen the count yet, which goes with this step.
-  if (nic::fetches(op) && op.remote.peer == peers_->self())
-    settle();
+void Domain::ended(const nic::Op& op, Code code) {
+  trigger_queue_->give_back_what_fired();
+  report(op, code);
+}
+
+void Domain::report(const nic::Op& op, Code code) {
   const std::lock_guard lock(events_mutex_);
-  if (op.context == RequestTable::kWriteback) {
-    if (Counter* counter = counters_[op.counter.value])
-      counter->write_back(value);
-    return;
-  }
-  // CXI writes a counter back when its failures leave zero.
-  if (code != Code::kOk && value.failure == 1 && op.completion.valid()) {
-    if (Counter* counter = counters_[op.completion.value])
-      counter->write_back(value);
-  }
-  const std::optional<Request> request = requests_.take(op.context);
-  if (request.has_value() && request->endpoint != nullptr)
-    request->endpoint->queue()->arrived(*request, code);
+  const auto request = requests_.extract(op.context);
+  if (request && request.mapped().endpoint != nullptr)
+    request.mapped().endpoint->queue()->arrived(request.mapped(), code);
 }
 
 void Domain::canceled(const nic::Op& op) { drop(op.context); }
-
-void Domain::add_counter(Counter& counter) {
-  const std::lock_guard lock(events_mutex_);
-  counters_[counter.id().value] = &counter;
-}
-
-// Its number may have been given to a new counter by now.
-void Domain::remove_counter(Counter& counter) {
-  const std::lock_guard lock(events_mutex_);
-  Counter*& place = counters_[counter.id().value];
-  if (place == &counter)
-    place = nullptr;
-}
 
 void Domain::retire(nic::CounterId counter) {
   for (const nic::Op& op : trigger_queue_->cancel(counter))
     drop(op.context);
   (void)nic_->cancel(counter);
-  share_->give_back_what_fired();
+  trigger_queue_->give_back_what_fired();
   {
     const std::lock_guard lock(retired_mutex_);
     retired_.push_back(counter);
@@ -190,6 +167,82 @@ void Domain::read_all_events() {
     queue->read_events();
 }
 
+// ---- As libfabric sees it
+
+namespace {
+
+Domain* domain_of(struct fid* fid) { return object_of<Domain, fid_domain>(fid); }
+
+int close_domain(struct fid* fid) {
+  Domain* domain = domain_of(fid);
+  if (domain->has_children())
+    return -FI_EBUSY;
+  delete domain;
+  return 0;
+}
+
+int control_domain(struct fid* fid, int command, void* argument) {
+  if (command == FI_FLUSH_WORK)
+    return flush_work(*domain_of(fid));
+  if (command != FI_QUEUE_WORK || argument == nullptr)
+    return -FI_EINVAL;
+  return queue_work(*domain_of(fid), *static_cast<struct fi_deferred_work*>(argument));
+}
+
+int get_dwq_depth(struct fid* fid, size_t* depth) {
+  if (fid->fclass != FI_CLASS_DOMAIN)
+    return -FI_EINVAL;
+  // The CXI provider keeps an int, and widens it as it is.
+  *depth = static_cast<size_t>(static_cast<int>(domain_of(fid)->settings().dwq_depth));
+  return 0;
+}
+
+ofi::CxiDomainOps cxi_domain_ops = {
+    .cntr_read = not_simulated,
+    .topology = not_simulated,
+    .enable_hybrid_mr_desc = not_simulated,
+    .ep_get_unexp_msgs = not_simulated,
+    .get_dwq_depth = get_dwq_depth,
+    .enable_mr_match_events = not_simulated,
+    .enable_optimized_mrs = not_simulated,
+};
+
+// "dom_ops_v1" to "dom_ops_v6": one table that only grew at its end.
+int open_domain_ops(struct fid*, const char* name, uint64_t, void** ops, void*) {
+  constexpr std::string_view kPrefix = "dom_ops_v";
+  const std::string_view all(name);
+  if (!all.starts_with(kPrefix) || all.size() != kPrefix.size() + 1 || all.back() < '1' || all.back() > '6')
+    return -FI_EINVAL;
+  *ops = &cxi_domain_ops;
+  return 0;
+}
+
+fi_ops domain_fid_ops = fid_ops(close_domain, not_simulated, control_domain, open_domain_ops);
+
+fi_ops_domain domain_ops = {
+    .size = sizeof(fi_ops_domain),
+    .av_open = open_address_vector,
+    .cq_open = open_queue,
+    .endpoint = open_endpoint,
+    .scalable_ep = not_simulated,
+    .cntr_open = open_counter,
+    .poll_open = not_simulated,
+    .stx_ctx = not_simulated,
+    .srx_ctx = not_simulated,
+    .query_atomic = not_simulated,
+    .query_collective = not_simulated,
+    .endpoint2 = nullptr,
+};
+
+fi_ops_mr region_ops = {
+    .size = sizeof(fi_ops_mr),
+    .reg = not_simulated,
+    .regv = not_simulated,
+    .regattr = open_region,
+};
+
+}  // namespace
+
 int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** out, void* context) {
   if (info == nullptr || info->domain_attr == nullptr || info->domain_attr->name == nullptr ||
       std::string_view(info->domain_attr->name) != kDomainName)
@@ -200,8 +253,11 @@ int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_doma
   Result<std::unique_ptr<Domain>> domain = Domain::create(*static_cast<Fabric*>(fabric), *info, settings.value());
   if (!domain.ok())
     return error_of(domain.status(), FI_LOG_DOMAIN);
-  fill_tables(*domain.value(), context);
-  *out = domain.value().release();
+  Domain* made = domain.value().release();
+  made->fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fid_ops};
+  made->ops = &domain_ops;
+  made->mr = &region_ops;
+  *out = made;
   return 0;
 }
 

@@ -1,7 +1,7 @@
 // The domain: one simulated NIC, with everything that was opened on it.
 //
 // It is the model's witness: whatever ends on the NIC becomes an event for the completion queue of
-// the endpoint that began it, and writes counters back where CXI does.
+// the endpoint that began it.
 #ifndef LANYARD_NICSIM_FI_DOMAIN_H_
 #define LANYARD_NICSIM_FI_DOMAIN_H_
 
@@ -13,12 +13,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
-#include "nicsim/fi/entry_share.h"
 #include "nicsim/fi/late_wire.h"
 #include "nicsim/fi/peer_table.h"
-#include "nicsim/fi/request.h"
 #include "nicsim/fi/settings.h"
 #include "nicsim/fi/trigger_queue.h"
 #include "nicsim/threaded/threaded_nic.h"
@@ -28,8 +27,17 @@
 namespace lanyard::nicsim::fi {
 
 class CompletionQueue;
-class Counter;
+class Endpoint;
 class Fabric;
+
+// What the host still owes an operation that the NIC has, so that its event can be given a meaning.
+struct Request {
+  Endpoint* endpoint = nullptr;  // null once it has been closed
+  void* context = nullptr;       // the user's
+  uint64_t flags = 0;            // of the completion entry: FI_RMA | FI_WRITE, ...
+  size_t bytes = 0;
+  bool visible = false;  // success makes a completion entry; failure always does
+};
 
 class Domain final : public fid_domain, private Witness {
  public:
@@ -44,9 +52,6 @@ class Domain final : public fid_domain, private Witness {
   TriggerQueue& trigger_queue() { return *trigger_queue_; }
   bool counts_remote_writes() const { return counts_remote_writes_; }
   bool takes_device_memory() const { return takes_device_memory_; }
-  // Whether the provider chooses the regions' keys, or its user.
-  bool provider_keys() const { return provider_keys_; }
-  uint16_t next_endpoint() { return next_endpoint_.fetch_add(1); }
 
   // Memory of this process as the NIC names it; it need not be registered (CXI maps it by itself).
   nic::LocalSpan local(const void* address) const;
@@ -70,8 +75,6 @@ class Domain final : public fid_domain, private Witness {
   size_t under_way();
 
   // ---- What must be found when something ends
-  void add_counter(Counter& counter);
-  void remove_counter(Counter& counter);
   // Takes back what waits for the counter, and closes it as soon as nothing counts there any more.
   void retire(nic::CounterId counter);
   void close_retired();
@@ -80,7 +83,7 @@ class Domain final : public fid_domain, private Witness {
   // Reads every queue's events.
   void read_all_events();
 
-  // Guards requests, events and written-back words. Who holds it calls nothing of the NIC.
+  // Guards requests and events. Who holds it calls nothing of the NIC.
   std::mutex& events_mutex() { return events_mutex_; }
 
   // Counts what is open on the domain, which can be closed at 0.
@@ -93,30 +96,27 @@ class Domain final : public fid_domain, private Witness {
          LateWire* late_wire);
   Status prepare();
 
-  void ended(const nic::Op& op, Code code, nic::CounterValue value) override;
+  void ended(const nic::Op& op, Code code) override;
   void canceled(const nic::Op& op) override;
-  void release(const Request& request);
+  void report(const nic::Op& op, Code code);
 
   Fabric& fabric_;
   const Settings settings_;
   const bool counts_remote_writes_;
-  const bool provider_keys_;
   const bool takes_device_memory_;
   std::atomic<int> children_{0};
-  std::atomic<uint16_t> next_endpoint_{0};
 
   std::mutex retired_mutex_;
   std::vector<nic::CounterId> retired_;  // not closed yet
 
-  std::mutex events_mutex_;  // guards the three that follow
-  RequestTable requests_;
-  std::vector<Counter*> counters_;  // by CounterId
+  std::mutex events_mutex_;                         // guards what follows, up to the queues
+  std::unordered_map<uint64_t, Request> requests_;  // by nic::Op::context
+  uint64_t next_request_ = 0;
   std::vector<CompletionQueue*> queues_;
 
   // In this order: the queue's thread uses the NIC, whose thread uses all of the above.
   LateWire* const late_wire_;  // the NIC's, where data is late; else null
   std::unique_ptr<ThreadedNic> nic_;
-  std::unique_ptr<EntryShare> share_;
   nic::RegionId window_;  // all of this process's memory, for the NIC's own use
   std::unique_ptr<PeerTable> peers_;
   std::unique_ptr<TriggerQueue> trigger_queue_;

@@ -1,20 +1,17 @@
 #include "nicsim/fi/endpoint.h"
 
 #include <rdma/fi_cm.h>
-#include <rdma/fi_collective.h>
-#include <rdma/fi_tagged.h>
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 
-#include "nicsim/fi/address.h"
 #include "nicsim/fi/address_vector.h"
 #include "nicsim/fi/counter.h"
-#include "nicsim/fi/immediate.h"
 #include "nicsim/fi/info.h"
 #include "nicsim/fi/provider.h"
 #include "nicsim/fi/queue.h"
+#include "nicsim/fi/transfer.h"
 
 namespace lanyard::nicsim::fi {
 
@@ -22,9 +19,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info)
     : fid_ep(),
       domain_(domain),
       caps_(info.caps),
-      op_flags_(info.tx_attr == nullptr ? 0 : info.tx_attr->op_flags),
-      slots_(info.tx_attr == nullptr || info.tx_attr->size == 0 ? kMaxTransmitSize : info.tx_attr->size),
-      number_(domain.next_endpoint()) {}
+      slots_(info.tx_attr == nullptr || info.tx_attr->size == 0 ? kMaxTransmitSize : info.tx_attr->size) {}
 
 int Endpoint::bind(struct fid& to, uint64_t flags) {
   if (enabled())
@@ -116,35 +111,21 @@ int name_of_endpoint(fid_t fid, void* buffer, size_t* bytes) {
   Endpoint* endpoint = endpoint_of(fid);
   if (!endpoint->enabled())
     return -FI_EOPBADSTATE;
-  const std::optional<EndpointAddress> address =
-      EndpointAddress::of(endpoint->domain().nic().address(), endpoint->number());
-  if (!address.has_value())
-    return -FI_EOTHER;
+  const nic::Address address = endpoint->domain().nic().address();
   const size_t room = *bytes;
-  *bytes = sizeof *address;
+  *bytes = address.bytes.size();
   if (buffer != nullptr)
-    std::memcpy(buffer, &*address, std::min(room, sizeof *address));
-  return room < sizeof *address ? -FI_ETOOSMALL : 0;
+    std::memcpy(buffer, address.bytes.data(), std::min(room, *bytes));
+  return room < *bytes ? -FI_ETOOSMALL : 0;
 }
 
-int get_option(fid_t, int, int, void*, size_t*) { return -FI_ENOPROTOOPT; }
-int set_option(fid_t, int, int, const void*, size_t) { return -FI_ENOPROTOOPT; }
-
-fi_ops endpoint_fid_ops = {
-    .size = sizeof(fi_ops),
-    .close = close_endpoint,
-    .bind = bind_endpoint,
-    .control = control_endpoint,
-    .ops_open = not_simulated,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops endpoint_fid_ops = fid_ops(close_endpoint, bind_endpoint, control_endpoint);
 
 fi_ops_ep endpoint_ops = {
     .size = sizeof(fi_ops_ep),
     .cancel = not_simulated,
-    .getopt = get_option,
-    .setopt = set_option,
+    .getopt = not_simulated,
+    .setopt = not_simulated,
     .tx_ctx = not_simulated,
     .rx_ctx = not_simulated,
     .rx_size_left = not_simulated,
@@ -164,48 +145,6 @@ fi_ops_cm name_ops = {
     .join = not_simulated,
 };
 
-// Capabilities that the info does not have cannot ask for these.
-fi_ops_msg message_ops = {
-    .size = sizeof(fi_ops_msg),
-    .recv = not_simulated,
-    .recvv = not_simulated,
-    .recvmsg = not_simulated,
-    .send = not_simulated,
-    .sendv = not_simulated,
-    .sendmsg = not_simulated,
-    .inject = not_simulated,
-    .senddata = not_simulated,
-    .injectdata = not_simulated,
-};
-
-fi_ops_tagged tagged_ops = {
-    .size = sizeof(fi_ops_tagged),
-    .recv = not_simulated,
-    .recvv = not_simulated,
-    .recvmsg = not_simulated,
-    .send = not_simulated,
-    .sendv = not_simulated,
-    .sendmsg = not_simulated,
-    .inject = not_simulated,
-    .senddata = not_simulated,
-    .injectdata = not_simulated,
-};
-
-fi_ops_collective collective_ops = {
-    .size = sizeof(fi_ops_collective),
-    .barrier = not_simulated,
-    .broadcast = not_simulated,
-    .alltoall = not_simulated,
-    .allreduce = not_simulated,
-    .allgather = not_simulated,
-    .reduce_scatter = not_simulated,
-    .reduce = not_simulated,
-    .scatter = not_simulated,
-    .gather = not_simulated,
-    .msg = not_simulated,
-    .barrier2 = not_simulated,
-};
-
 }  // namespace
 
 int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** out, void* context) {
@@ -218,11 +157,8 @@ int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** 
   endpoint->fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &endpoint_fid_ops};
   endpoint->ops = &endpoint_ops;
   endpoint->cm = &name_ops;
-  endpoint->msg = &message_ops;
-  endpoint->tagged = &tagged_ops;
-  endpoint->collective = &collective_ops;
-  endpoint->rma = &rma_ops();
-  endpoint->atomic = &atomic_ops();
+  endpoint->rma = &rma_ops;
+  endpoint->atomic = &atomic_ops;
   domain->open_child();
   *out = endpoint;
   return 0;

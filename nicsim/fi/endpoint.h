@@ -25,9 +25,7 @@ class Endpoint : public fid_ep {
 
   Domain& domain() { return domain_; }
   uint64_t caps() const { return caps_; }
-  uint64_t op_flags() const { return op_flags_; }
   size_t slots() const { return slots_; }
-  uint16_t number() const { return number_; }
 
   // As fi_ep_bind() and fi_enable(): bound while it is not enabled (-FI_EOPBADSTATE). Needs a
   // vector and a queue.
@@ -40,9 +38,9 @@ class Endpoint : public fid_ep {
   // ---- Once enabled
   AddressVector& vector() { return *vector_; }
   CompletionQueue* queue() { return queue_; }
-  // Of immediate operations; may be null.
+  // Of immediate operations; may be null. Nothing is counted as read, but a counter may be wanted there.
   Counter* write_counter() { return write_counter_; }
-  Counter* read_counter() { return read_counter_; }
+  bool counts_reads() const { return read_counter_ != nullptr; }
   // Whether success makes an entry in the queue.
   bool reports(uint64_t flags) const { return !selective_ || (flags & FI_COMPLETION) != 0; }
 
@@ -52,9 +50,7 @@ class Endpoint : public fid_ep {
  private:
   Domain& domain_;
   const uint64_t caps_;
-  const uint64_t op_flags_;
   const size_t slots_;
-  const uint16_t number_;
   AddressVector* vector_ = nullptr;
   CompletionQueue* queue_ = nullptr;
   Counter* write_counter_ = nullptr;

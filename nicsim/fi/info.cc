@@ -21,7 +21,7 @@ constexpr uint64_t kCaps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER | kDir
 constexpr uint64_t kTransmitCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_READ | FI_WRITE;
 constexpr uint64_t kReceiveCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_RMA_EVENT | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kOpFlags = FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
-constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM;
+constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_HMEM;
 
 bool within(uint64_t asked, uint64_t offered) { return (asked & ~offered) == 0; }
 bool named(const char* asked, const char* offered) { return asked == nullptr || std::string_view(asked) == offered; }
@@ -103,7 +103,7 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
   domain.data_progress = FI_PROGRESS_MANUAL;
   domain.resource_mgmt = FI_RM_ENABLED;
   domain.av_type = FI_AV_TABLE;
-  domain.mr_mode = FI_MR_ENDPOINT | FI_MR_PROV_KEY;
+  domain.mr_mode = FI_MR_ENDPOINT;
   if (hints != nullptr) {
     // The simulated NIC has a thread of its own, so that either kind of progress can be promised.
     if (hints->control_progress != FI_PROGRESS_UNSPEC)
@@ -115,7 +115,7 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
     domain.mr_mode = hints->mr_mode & kMemoryModes;
   }
   const ModelLimits limits;
-  domain.mr_key_size = (domain.mr_mode & FI_MR_PROV_KEY) != 0 ? sizeof(uint64_t) : sizeof(uint32_t);
+  domain.mr_key_size = sizeof(uint32_t);
   domain.cq_cnt = 1024;
   domain.ep_cnt = 1024;
   domain.tx_ctx_cnt = domain.rx_ctx_cnt = 1;

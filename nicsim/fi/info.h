@@ -10,7 +10,7 @@
 namespace lanyard::nicsim::fi {
 
 inline constexpr size_t kMaxTransmitSize = 1024;     // operations under way an endpoint
-inline constexpr uint64_t kMaxUserKey = UINT32_MAX;  // of a region whose key its user chooses
+inline constexpr uint64_t kMaxUserKey = UINT32_MAX;  // of a region
 
 // As struct fi_provider's getinfo: -FI_ENODATA where the hints ask for what is not simulated,
 // -FI_ENOMEM. What it returns is the caller's, for fi_freeinfo().

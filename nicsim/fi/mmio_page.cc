@@ -7,25 +7,92 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "nicsim/fi/counter.h"
-#include "nicsim/fi/cxi_ext.h"
-#include "nicsim/fi/store_decoder.h"
+#include "transport/cxi/cxi_extension.h"
 
 namespace lanyard::nicsim::fi {
 
+#if defined(__x86_64__)
+
 namespace {
 
+// ---- From an instruction to the value that it stores
+
+// The registers by their numbers in instructions.
+constexpr int kRegisters[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+
+constexpr uint8_t kRexMask = 0xf0;
+constexpr uint8_t kRex = 0x40;
+constexpr uint8_t kRexWide = 0x08;      // 64-bit operands
+constexpr uint8_t kRexRegister = 0x04;  // the register's fourth bit
+
+// The bytes of the memory operand, from the byte that names its form on; 0 where it is a register.
+size_t operand_bytes(const uint8_t* form) {
+  const int mode = form[0] >> 6;
+  const int base = form[0] & 7;
+  if (mode == 3)
+    return 0;
+  size_t bytes = 1;
+  bool wide_offset = mode == 2 || (mode == 0 && base == 5);
+  if (base == 4) {  // a scaled index follows
+    wide_offset |= mode == 0 && (form[1] & 7) == 5;
+    ++bytes;
+  }
+  return bytes + (wide_offset ? 4 : mode == 1 ? 1 : 0);
+}
+
+// Where the thread's next instruction stores 64 bits of a general register or a constant (MOV, MOVNTI, XCHG): gives the
+// value, moves the thread behind the instruction and returns true. Else changes nothing. What XCHG reads is 0.
+bool take_store(ucontext_t& thread, uint64_t& value) {
+  auto& registers = thread.uc_mcontext.gregs;
+  const auto* const start = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);
+  const uint8_t* at = start;
+  if ((*at & kRexMask) != kRex || (*at & kRexWide) == 0)
+    return false;  // not of 64 bits
+  const uint8_t rex = *at++;
+  const bool streams = at[0] == 0x0f && at[1] == 0xc3;              // MOVNTI
+  const bool exchanges = at[0] == 0x87;                             // XCHG
+  const bool is_constant = at[0] == 0xc7 && (at[1] >> 3 & 7) == 0;  // MOV of a constant
+  if (!streams && !exchanges && !is_constant && at[0] != 0x89)      // MOV
+    return false;
+  at += streams ? 2 : 1;
+  const size_t bytes = operand_bytes(at);
+  if (bytes == 0)
+    return false;
+  auto& stored = registers[kRegisters[(*at >> 3 & 7) | ((rex & kRexRegister) != 0 ? 8 : 0)]];
+  at += bytes;
+  if (is_constant) {
+    int32_t constant = 0;
+    std::memcpy(&constant, at, sizeof constant);
+    at += sizeof constant;
+    value = static_cast<uint64_t>(int64_t{constant});
+  } else {
+    value = static_cast<uint64_t>(stored);
+    if (exchanges)
+      stored = 0;
+  }
+  registers[REG_RIP] += at - start;
+  return true;
+}
+
+// ---- Pages
+
 constexpr size_t kPageBytes = 4096;
+constexpr size_t kPages = 4096;
 
-// What the handler looks through. A handler may take no lock, so places are only ever exchanged
-// whole.
-std::array<std::atomic<MmioPage*>, 4096> pages{};
-
-std::mutex install_mutex;
-bool installed = false;  // guarded by it
+// Whose the pages are, one after the other from `first_page` on. A handler may take no lock.
+std::array<std::atomic<Counter*>, kPages> owners{};
+std::byte* first_page = nullptr;
 struct sigaction previous = {};
+
+size_t index_of(const void* address) {
+  return (reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(first_page)) / kPageBytes;
+}
 
 void pass_on(int signal, siginfo_t* info, void* context) {
   if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr)
@@ -38,85 +105,54 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 
 void on_fault(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
-  for (const std::atomic<MmioPage*>& place : pages) {
-    MmioPage* page = place.load(std::memory_order_acquire);
-    if (page == nullptr || !page->holds(info->si_addr))
-      continue;
-    uint64_t value = 0;
-    if (!take_store(*static_cast<ucontext_t*>(context), value))
-      break;
-    page->store(static_cast<size_t>(static_cast<std::byte*>(info->si_addr) - static_cast<std::byte*>(page->address())),
-                value);
-    errno = saved;
-    return;
-  }
+  const size_t index = index_of(info->si_addr);
+  Counter* counter = index < kPages ? owners[index].load(std::memory_order_acquire) : nullptr;
+  uint64_t value = 0;
+  const bool taken = counter != nullptr && info->si_addr == first_page + index * kPageBytes + ofi::kCxiAddOffset &&
+                     take_store(*static_cast<ucontext_t*>(context), value);
+  // Whether it went well nobody hears: stores are posted.
+  if (taken)
+    static_cast<void>(counter->add(value & nic::kMaxSuccess).ok());
   errno = saved;
-  pass_on(signal, info, context);
+  if (!taken)
+    pass_on(signal, info, context);
 }
 
 Status install() {
-  const std::lock_guard lock(install_mutex);
-  if (installed)
-    return {};
+  void* pages = ::mmap(nullptr, kPages * kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED)
+    return {Code::kFailed, "no memory for pages of registers"};
+  first_page = static_cast<std::byte*>(pages);
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
   // Not deferred: a fault inside the handler must not go unseen.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  if (::sigaction(SIGSEGV, &action, &previous) != 0)
-    return {Code::kFailed, "the system takes no handler for SIGSEGV"};
-  installed = true;
-  return {};
+  return ::sigaction(SIGSEGV, &action, &previous) == 0
+             ? Status()
+             : Status(Code::kFailed, "the system takes no handler for SIGSEGV");
 }
 
 }  // namespace
 
-Result<std::unique_ptr<MmioPage>> MmioPage::map(Counter& counter) {
-  if (!kDecodesStores)
-    return Status(Code::kUnsupported, "stores can be trapped on x86-64 alone");
-  if (const Status status = install(); !status.ok())
-    return status;
-  void* memory = ::mmap(nullptr, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    return Status(Code::kFailed, "no memory for a page of registers");
-  std::unique_ptr<MmioPage> page(new MmioPage(counter, memory));
-  for (std::atomic<MmioPage*>& place : pages) {
-    MmioPage* free = nullptr;
-    if (place.compare_exchange_strong(free, page.get(), std::memory_order_acq_rel))
-      return page;
+Result<void*> map_registers(Counter& counter) {
+  static const Status installed = install();
+  LANYARD_RETURN_IF_ERROR(installed);
+  for (size_t index = 0; index < kPages; ++index) {
+    Counter* nobody = nullptr;
+    if (owners[index].compare_exchange_strong(nobody, &counter, std::memory_order_acq_rel))
+      return static_cast<void*>(first_page + index * kPageBytes);
   }
   return Status(Code::kExhausted, "too many pages of registers");
 }
 
-MmioPage::~MmioPage() {
-  for (std::atomic<MmioPage*>& place : pages) {
-    MmioPage* self = this;
-    if (place.compare_exchange_strong(self, nullptr, std::memory_order_acq_rel))
-      break;
-  }
-  ::munmap(page_, kPageBytes);
-}
+void unmap_registers(void* page) { owners[index_of(page)].store(nullptr, std::memory_order_release); }
 
-bool MmioPage::holds(const void* address) const {
-  const auto* from = static_cast<const std::byte*>(page_);
-  const auto* at = static_cast<const std::byte*>(address);
-  return at >= from && at < from + kPageBytes;
-}
+#else
 
-// Whether it went well nobody hears: stores are posted.
-void MmioPage::store(size_t offset, uint64_t value) {
-  switch (static_cast<MmioRegister>(offset)) {
-    case MmioRegister::kAdd: return static_cast<void>(counter_.add(value & nic::kMaxSuccess).ok());
-    case MmioRegister::kAddFailure: return static_cast<void>(counter_.add_error(value & nic::kMaxFailure).ok());
-    case MmioRegister::kReset:
-      if (value == 0)
-        static_cast<void>(counter_.set(0).ok());
-      return;
-    case MmioRegister::kResetFailure:
-      if (value == 0)
-        static_cast<void>(counter_.set_error(0).ok());
-      return;
-  }
-}
+Result<void*> map_registers(Counter&) { return Status(Code::kUnsupported, "stores can be trapped on x86-64 alone"); }
+void unmap_registers(void*) {}
+
+#endif
 
 }  // namespace lanyard::nicsim::fi

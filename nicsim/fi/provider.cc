@@ -1,6 +1,12 @@
 #include "nicsim/fi/provider.h"
 
-#include "nicsim/fi/fabric.h"
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+#include <new>
+#include <string_view>
+
+#include "nicsim/fi/domain.h"
 #include "nicsim/fi/info.h"
 
 // libfabric looks this up by name in a shared object that it has loaded (fi_provider(3)). Its
@@ -12,7 +18,38 @@ namespace lanyard::nicsim::fi {
 
 namespace {
 
-void cleanup() {}
+int close_fabric(struct fid* fid) {
+  auto* fabric = object_of<Fabric, fid_fabric>(fid);
+  if (fabric->domains.load() > 0)
+    return -FI_EBUSY;
+  delete fabric;
+  return 0;
+}
+
+fi_ops fabric_fid_ops = fid_ops(close_fabric);
+
+fi_ops_fabric fabric_ops = {
+    .size = sizeof(fi_ops_fabric),
+    .domain = open_domain,
+    .passive_ep = not_simulated,
+    .eq_open = not_simulated,
+    .wait_open = not_simulated,
+    .trywait = not_simulated,
+    .domain2 = nullptr,
+};
+
+int open_fabric(struct fi_fabric_attr* attributes, struct fid_fabric** out, void* context) {
+  if (attributes == nullptr || attributes->name == nullptr || std::string_view(attributes->name) != kFabricName)
+    return -FI_ENODATA;
+  auto* fabric = new (std::nothrow) Fabric();
+  if (fabric == nullptr)
+    return -FI_ENOMEM;
+  fabric->fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fid_ops};
+  fabric->ops = &fabric_ops;
+  fabric->api_version = attributes->api_version;
+  *out = fabric;
+  return 0;
+}
 
 struct fi_provider& instance() {
   static struct fi_provider provider = [] {
@@ -23,7 +60,7 @@ struct fi_provider& instance() {
     made.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
     made.getinfo = get_info;
     made.fabric = open_fabric;
-    made.cleanup = cleanup;
+    made.cleanup = [] {};
     return made;
   }();
   return provider;

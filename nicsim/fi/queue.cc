@@ -1,6 +1,5 @@
 #include "nicsim/fi/queue.h"
 
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -31,12 +30,7 @@ void CompletionQueue::forget(const Endpoint& endpoint) {
 }
 
 size_t CompletionQueue::entry_bytes() const {
-  switch (format_) {
-    case FI_CQ_FORMAT_MSG: return sizeof(fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA: return sizeof(fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED: return sizeof(fi_cq_tagged_entry);
-    default: return sizeof(fi_cq_entry);
-  }
+  return format_ == FI_CQ_FORMAT_MSG ? sizeof(fi_cq_msg_entry) : sizeof(fi_cq_entry);
 }
 
 ssize_t CompletionQueue::read(void* buffer, size_t count) {
@@ -51,8 +45,8 @@ ssize_t CompletionQueue::read(void* buffer, size_t count) {
   size_t written = 0;
   for (; written < count && !entries_.empty() && entries_.front().code == Code::kOk; ++written) {
     const Request& request = entries_.front().request;
-    // Every format begins with the fields of those before it.
-    fi_cq_tagged_entry entry = {};
+    // Each format begins with the fields of the one before it.
+    fi_cq_msg_entry entry = {};
     entry.op_context = request.context;
     entry.flags = request.flags;
     std::memcpy(to + written * entry_bytes(), &entry, entry_bytes());
@@ -97,39 +91,20 @@ int close_queue(struct fid* fid) {
 
 ssize_t read(struct fid_cq* queue, void* buffer, size_t count) { return queue_of(queue)->read(buffer, count); }
 
-// The sources of completions are known for received messages alone.
-ssize_t read_from(struct fid_cq* queue, void* buffer, size_t count, fi_addr_t* sources) {
-  const ssize_t entries = queue_of(queue)->read(buffer, count);
-  for (ssize_t i = 0; sources != nullptr && i < entries; ++i)
-    sources[i] = FI_ADDR_NOTAVAIL;
-  return entries;
-}
-
 ssize_t read_error(struct fid_cq* queue, struct fi_cq_err_entry* entry, uint64_t) {
   return entry == nullptr ? -FI_EINVAL : queue_of(queue)->read_error(*entry);
 }
 
-const char* describe(struct fid_cq*, int provider_errno, const void*, char* buffer, size_t bytes) {
-  const char* text = code_name(static_cast<Code>(provider_errno));
-  if (buffer != nullptr && bytes > 0)
-    std::snprintf(buffer, bytes, "%s", text);
-  return text;
+const char* describe(struct fid_cq*, int provider_errno, const void*, char*, size_t) {
+  return code_name(static_cast<Code>(provider_errno));
 }
 
-fi_ops queue_fid_ops = {
-    .size = sizeof(fi_ops),
-    .close = close_queue,
-    .bind = not_simulated,
-    .control = not_simulated,
-    .ops_open = not_simulated,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops queue_fid_ops = fid_ops(close_queue);
 
 fi_ops_cq queue_ops = {
     .size = sizeof(fi_ops_cq),
     .read = read,
-    .readfrom = read_from,
+    .readfrom = not_simulated,
     .readerr = read_error,
     .sread = not_simulated,
     .sreadfrom = not_simulated,
@@ -146,8 +121,8 @@ int open_queue(struct fid_domain* fid, struct fi_cq_attr* attributes, struct fid
       return refuse(FI_ENOSYS, FI_LOG_CQ, "the simulated queues are polled");
     if (attributes->flags != 0)
       return -FI_EINVAL;
-    if (attributes->format > FI_CQ_FORMAT_TAGGED)
-      return -FI_EINVAL;
+    if (attributes->format > FI_CQ_FORMAT_MSG)
+      return refuse(FI_ENOSYS, FI_LOG_CQ, "entries have no data and no tags");
     if (attributes->format != FI_CQ_FORMAT_UNSPEC)
       format = attributes->format;
   }

@@ -12,7 +12,6 @@
 #include <deque>
 
 #include "nicsim/fi/domain.h"
-#include "nicsim/fi/request.h"
 #include "transport/base/status.h"
 
 namespace lanyard::nicsim::fi {

@@ -9,9 +9,6 @@
 
 namespace lanyard::nicsim::fi {
 
-Region::Region(Domain& domain, const iovec& memory, uint64_t access, uint64_t requested_key)
-    : fid_mr(), domain_(domain), memory_(memory), access_(access), requested_key_(requested_key) {}
-
 int Region::bind(Endpoint& endpoint) {
   const std::lock_guard lock(mutex_);
   if (endpoint_ != nullptr)
@@ -42,9 +39,7 @@ int Region::enable() {
     return 0;
   if (endpoint_ == nullptr)
     return refuse(FI_EINVAL, FI_LOG_MR, "a region is bound to an endpoint before it is enabled");
-  RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0};
-  if (!domain_.provider_keys())
-    options.key = requested_key_;
+  const RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0, .key = key};
   const Result<nic::RegionId> id = domain_.nic().register_region(
       memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(), options);
   if (!id.ok()) {
@@ -53,7 +48,6 @@ int Region::enable() {
     return error_of(id.status(), FI_LOG_MR);
   }
   id_ = id.value();
-  key = domain_.nic().key(id_).value().value;
   return 0;
 }
 
@@ -94,20 +88,11 @@ int control_region(struct fid* fid, int command, void*) {
   return command == FI_ENABLE ? region_of(fid)->enable() : -FI_EINVAL;
 }
 
-fi_ops region_fid_ops = {
-    .size = sizeof(fi_ops),
-    .close = close_region,
-    .bind = bind_region,
-    .control = control_region,
-    .ops_open = not_simulated,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops region_fid_ops = fid_ops(close_region, bind_region, control_region);
 
 }  // namespace
 
-int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attributes, uint64_t flags,
-                              struct fid_mr** out) {
+int open_region(struct fid* fid, const struct fi_mr_attr* attributes, uint64_t flags, struct fid_mr** out) {
   if (fid->fclass != FI_CLASS_DOMAIN || attributes == nullptr || attributes->mr_iov == nullptr ||
       attributes->offset != 0)
     return -FI_EINVAL;
@@ -120,36 +105,17 @@ int open_region_of_attributes(struct fid* fid, const struct fi_mr_attr* attribut
                   "device memory wants a domain with FI_HMEM (LANYARD_FI_HMEM), CUDA's or ROCm's");
   if ((flags & ~FI_RMA_EVENT) != 0)
     return -FI_EINVAL;
-  if (!domain->provider_keys() && attributes->requested_key > kMaxUserKey)
+  if (attributes->requested_key > kMaxUserKey)
     return refuse(FI_EINVAL, FI_LOG_MR, "the key is too large");
-  auto* region =
-      new (std::nothrow) Region(*domain, attributes->mr_iov[0], attributes->access, attributes->requested_key);
+  auto* region = new (std::nothrow) Region(*domain, attributes->mr_iov[0], attributes->access);
   if (region == nullptr)
     return -FI_ENOMEM;
   region->fid = {.fclass = FI_CLASS_MR, .context = attributes->context, .ops = &region_fid_ops};
   region->mem_desc = region;
-  region->key = domain->provider_keys() ? FI_KEY_NOTAVAIL : attributes->requested_key;
+  region->key = attributes->requested_key;
   domain->open_child();
   *out = region;
   return 0;
-}
-
-int open_region_of_vector(struct fid* fid, const struct iovec* memory, size_t count, uint64_t access, uint64_t offset,
-                          uint64_t requested_key, uint64_t flags, struct fid_mr** out, void* context) {
-  struct fi_mr_attr attributes = {};
-  attributes.mr_iov = memory;
-  attributes.iov_count = count;
-  attributes.access = access;
-  attributes.offset = offset;
-  attributes.requested_key = requested_key;
-  attributes.context = context;
-  return open_region_of_attributes(fid, &attributes, flags, out);
-}
-
-int open_region(struct fid* fid, const void* base, size_t bytes, uint64_t access, uint64_t offset,
-                uint64_t requested_key, uint64_t flags, struct fid_mr** out, void* context) {
-  const iovec memory{.iov_base = const_cast<void*>(base), .iov_len = bytes};
-  return open_region_of_vector(fid, &memory, 1, access, offset, requested_key, flags, out, context);
 }
 
 }  // namespace lanyard::nicsim::fi

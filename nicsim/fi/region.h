@@ -1,5 +1,5 @@
 // The memory region, in CXI's order: it is registered, bound to an enabled endpoint and perhaps to
-// a counter, and enabled; only then has it a key.
+// a counter, and enabled; only then is its key good, which its user has chosen.
 #ifndef LANYARD_NICSIM_FI_REGION_H_
 #define LANYARD_NICSIM_FI_REGION_H_
 
@@ -20,7 +20,8 @@ class Endpoint;
 class Region : public fid_mr {
  public:
   // The memory is the user's until the region is closed.
-  Region(Domain& domain, const iovec& memory, uint64_t access, uint64_t requested_key);
+  Region(Domain& domain, const iovec& memory, uint64_t access)
+      : fid_mr(), domain_(domain), memory_(memory), access_(access) {}
 
   Domain& domain() { return domain_; }
 
@@ -35,21 +36,14 @@ class Region : public fid_mr {
   Domain& domain_;
   const iovec memory_;
   const uint64_t access_;
-  const uint64_t requested_key_;
   std::mutex mutex_;  // guards what follows
   Endpoint* endpoint_ = nullptr;
   Counter* counter_ = nullptr;
   nic::RegionId id_;  // once enabled
 };
 
-// As struct fi_ops_mr's reg, regv and regattr.
-int open_region(struct fid* domain, const void* base, size_t bytes, uint64_t access, uint64_t offset,
-                uint64_t requested_key, uint64_t flags, struct fid_mr** region, void* context);
-int open_region_of_vector(struct fid* domain, const struct iovec* memory, size_t count, uint64_t access,
-                          uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr** region,
-                          void* context);
-int open_region_of_attributes(struct fid* domain, const struct fi_mr_attr* attributes, uint64_t flags,
-                              struct fid_mr** region);
+// As struct fi_ops_mr's regattr.
+int open_region(struct fid* domain, const struct fi_mr_attr* attributes, uint64_t flags, struct fid_mr** region);
 
 }  // namespace lanyard::nicsim::fi
 

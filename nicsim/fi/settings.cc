@@ -38,16 +38,7 @@ bool read_boolean(const char* name) {
   return is("1") || is("true") || is("yes") || is("on");
 }
 
-template <typename Choice>
-Status read_choice(const char* name, std::pair<const char*, Choice> first, std::pair<const char*, Choice> second,
-                   Choice& out) {
-  bool chosen = out == second.second;
-  LANYARD_RETURN_IF_ERROR(read_either(name, first.first, second.first, chosen));
-  out = chosen ? second.second : first.second;
-  return {};
-}
-
-Status read_number(const char* name, uint64_t least, uint64_t most, uint64_t& out) {
+Status read_number(const char* name, uint32_t least, uint32_t most, uint32_t& out) {
   const char* text = std::getenv(name);
   if (text == nullptr)
     return {};
@@ -56,7 +47,7 @@ Status read_number(const char* name, uint64_t least, uint64_t most, uint64_t& ou
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < least || number > most)
     return wrong(name, value, "a number from " + std::to_string(least) + " to " + std::to_string(most));
-  out = number;
+  out = static_cast<uint32_t>(number);
   return {};
 }
 
@@ -64,32 +55,31 @@ Status read_number(const char* name, uint64_t least, uint64_t most, uint64_t& ou
 
 Result<Settings> Settings::from_environment() {
   Settings settings;
-  bool tcp = false;
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_SIM_WIRE", "shm", "tcp", tcp));
-  settings.wire = tcp ? "tcp" : "shm";
+  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_SIM_WIRE", "shm", "tcp", settings.tcp));
   if (const char* interface = std::getenv("LANYARD_SIM_INTERFACE"))
     settings.interface = interface;
-  uint64_t depth = settings.dwq_depth;
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_DWQ_DEPTH", 1, 65536, depth));
-  settings.dwq_depth = static_cast<uint32_t>(depth);
-  if (std::getenv("LANYARD_FI_SHARED_DEPTH") != nullptr) {
-    LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_SHARED_DEPTH", 1, 65536, depth));
-    settings.dwq_depth = settings.shared_depth = static_cast<uint32_t>(depth);
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_DWQ_DEPTH", 1, 65536, settings.dwq_depth));
+  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_SHARED_DEPTH", 1, SharedPool::kMost, settings.shared_depth));
+  if (settings.shared_depth > 0) {
+    settings.dwq_depth = settings.shared_depth;
     settings.job = SharedPool::job_of_this_process();
   }
-  LANYARD_RETURN_IF_ERROR(read_choice<CounterRead>("LANYARD_FI_CNTR_READ", {"cached", CounterRead::kCached},
-                                                   {"fresh", CounterRead::kFresh}, settings.counter_read));
   // The CXI provider's own variable first; ours says it for this provider alone.
-  settings.pool = read_boolean("FI_CXI_ENABLE_TRIG_OP_LIMIT") ? Pool::kNoSpace : Pool::kStall;
-  LANYARD_RETURN_IF_ERROR(
-      read_choice<Pool>("LANYARD_FI_POOL", {"stall", Pool::kStall}, {"enospc", Pool::kNoSpace}, settings.pool));
-  LANYARD_RETURN_IF_ERROR(
-      read_choice<Mmio>("LANYARD_FI_MMIO", {"refused", Mmio::kRefused}, {"trap", Mmio::kTrap}, settings.mmio));
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_TIES", "oldest", "newest", settings.newest_tie_first));
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_AMO_CNTRS", "optional", "required", settings.amo_needs_counters));
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_HMEM", "refused", "accepted", settings.device_memory));
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_FI_VISIBILITY", "ordered", "late", settings.late_data));
-  uint64_t pause = static_cast<uint64_t>(settings.flush_pause.count());
+  settings.refuses_without_entry = read_boolean("FI_CXI_ENABLE_TRIG_OP_LIMIT");
+  const struct {
+    const char *name, *no, *yes;
+    bool& setting;
+  } choices[] = {
+      {"LANYARD_FI_CNTR_READ", "cached", "fresh", settings.fresh_reads},
+      {"LANYARD_FI_POOL", "stall", "enospc", settings.refuses_without_entry},
+      {"LANYARD_FI_MMIO", "refused", "trap", settings.traps_stores},
+      {"LANYARD_FI_TIES", "oldest", "newest", settings.newest_tie_first},
+      {"LANYARD_FI_HMEM", "refused", "accepted", settings.device_memory},
+      {"LANYARD_FI_VISIBILITY", "ordered", "late", settings.late_data},
+  };
+  for (const auto& choice : choices)
+    LANYARD_RETURN_IF_ERROR(read_either(choice.name, choice.no, choice.yes, choice.setting));
+  auto pause = static_cast<uint32_t>(settings.flush_pause.count());
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_FLUSH_MS", 0, 60000, pause));
   settings.flush_pause = std::chrono::milliseconds(pause);
   return settings;
@@ -99,12 +89,11 @@ ModelLimits Settings::limits() const {
   ModelLimits limits;
   limits.deferred_depth = dwq_depth;
   limits.newest_tie_first = newest_tie_first;
-  limits.set_clears_failures = false;
   return limits;
 }
 
 Result<std::unique_ptr<Wire>> Settings::open_wire() const {
-  if (wire == "tcp")
+  if (tcp)
     return make_tcp_wire({.interface = interface});
   Result<std::unique_ptr<ShmWire>> shm = ShmWire::create({});
   if (!shm.ok())

@@ -16,23 +16,18 @@
 namespace lanyard::nicsim::fi {
 
 struct Settings {
-  enum class CounterRead { kCached, kFresh };
-  enum class Pool { kStall, kNoSpace };
-  enum class Mmio { kRefused, kTrap };
-
-  std::string wire = "shm";                         // LANYARD_SIM_WIRE: shm, tcp
-  std::string interface;                            // LANYARD_SIM_INTERFACE: tcp's IP address
-  uint32_t dwq_depth = 504;                         // LANYARD_FI_DWQ_DEPTH: 1 to 65536
-  uint32_t shared_depth = 0;                        // LANYARD_FI_SHARED_DEPTH: 1 to 65536; 0: entries of its own
-  std::string job;                                  // of shared_depth: LANYARD_FI_JOB
-  CounterRead counter_read = CounterRead::kCached;  // LANYARD_FI_CNTR_READ: cached, fresh
-  Pool pool = Pool::kStall;                         // LANYARD_FI_POOL: stall, enospc
-  Mmio mmio = Mmio::kRefused;                       // LANYARD_FI_MMIO: refused, trap
-  bool newest_tie_first = false;                    // LANYARD_FI_TIES: oldest, newest
-  bool device_memory = false;                       // LANYARD_FI_HMEM: refused, accepted
-  bool late_data = false;                           // LANYARD_FI_VISIBILITY: ordered, late
-  bool amo_needs_counters = false;                  // LANYARD_FI_AMO_CNTRS: optional, required
-  std::chrono::milliseconds flush_pause{1000};      // LANYARD_FI_FLUSH_MS: 0 to 60000
+  bool tcp = false;                             // LANYARD_SIM_WIRE: shm, tcp
+  std::string interface;                        // LANYARD_SIM_INTERFACE: tcp's IP address
+  uint32_t dwq_depth = 504;                     // LANYARD_FI_DWQ_DEPTH: 1 to 65536
+  uint32_t shared_depth = 0;                    // LANYARD_FI_SHARED_DEPTH: 1 to 32767; 0: entries of its own
+  std::string job;                              // of shared_depth: LANYARD_FI_JOB
+  bool fresh_reads = false;                     // LANYARD_FI_CNTR_READ: cached, fresh
+  bool refuses_without_entry = false;           // LANYARD_FI_POOL: stall, enospc
+  bool traps_stores = false;                    // LANYARD_FI_MMIO: refused, trap
+  bool newest_tie_first = false;                // LANYARD_FI_TIES: oldest, newest
+  bool device_memory = false;                   // LANYARD_FI_HMEM: refused, accepted
+  bool late_data = false;                       // LANYARD_FI_VISIBILITY: ordered, late
+  std::chrono::milliseconds flush_pause{1000};  // LANYARD_FI_FLUSH_MS: 0 to 60000
 
   // kInvalidArgument names the variable, its value and what is allowed.
   static Result<Settings> from_environment();

@@ -1,117 +1,222 @@
 #include "nicsim/fi/transfer.h"
 
-#include <cstring>
+#include <sched.h>
+
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "nicsim/fi/address_vector.h"
+#include "nicsim/fi/counter.h"
+#include "nicsim/fi/endpoint.h"
+#include "nicsim/fi/provider.h"
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::nicsim::fi {
 
+using std::chrono::steady_clock;
+
 namespace {
+
+constexpr uint64_t kFlags = FI_MORE | FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
+// How long a flush waits for operations under way; a peer that never answers must not hold it for
+// ever.
+constexpr std::chrono::seconds kSettleTime{5};
+
+Counter* counter_of(struct fid_cntr* counter) { return static_cast<Counter*>(counter); }
+Endpoint& endpoint_of(struct fid_ep* endpoint) { return *static_cast<Endpoint*>(endpoint); }
+
+// Without completion counter and context, which are its user's to fill in.
+struct Transfer {
+  nic::Op op;
+  Request request;
+};
 
 Status bad(const char* why) { return {Code::kInvalidArgument, why}; }
 
-Status check(Endpoint& endpoint, uint64_t caps) {
+// Where an operation goes, what it reports, and at which level. kInvalidState where the endpoint is not enabled,
+// kInvalidArgument for what no CXI takes, kUnsupported for what a real one might.
+Result<Transfer> transfer_of(Endpoint& endpoint, uint64_t kind, fi_addr_t to, uint64_t key, uint64_t offset,
+                             uint64_t flags, void* context) {
+  Domain& domain = endpoint.domain();
+  if ((flags & ~kFlags) != 0)
+    return bad("a flag that is not simulated");
   if (!endpoint.enabled())
-    return {Code::kInvalidState, "the endpoint is not enabled"};
-  if ((endpoint.caps() & caps) != caps)
-    return {Code::kUnsupported, "the endpoint was opened without this capability"};
-  return endpoint.domain().peers().complete();
+    return Status(Code::kInvalidState, "the endpoint is not enabled");
+  if ((endpoint.caps() & kind) != kind)
+    return Status(Code::kUnsupported, "the endpoint was opened without this capability");
+  LANYARD_RETURN_IF_ERROR(domain.peers().complete());
+  const std::optional<uint32_t> peer = endpoint.vector().peer(to);
+  if (!peer.has_value())
+    return bad("no such address");
+  Transfer transfer;
+  nic::Op& op = transfer.op;
+  const bool delivers = (flags & FI_DELIVERY_COMPLETE) != 0;
+  op.level = delivers ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
+  op.remote = {.peer = *peer, .key = {key}, .offset = offset};
+  // What is to be delivered says so to a target whose data may be late (LateWire).
+  if (domain.settings().late_data && *peer != domain.peers().self()) {
+    if ((offset & kDeliveryMark) != 0)
+      return bad("no region is so long");
+    op.remote.offset |= delivers ? kDeliveryMark : 0;
+  }
+  transfer.request = {
+      .endpoint = &endpoint, .context = context, .flags = kind | FI_WRITE, .visible = endpoint.reports(flags)};
+  return transfer;
 }
-
-nic::CompletionLevel level_of(uint64_t flags) {
-  return (flags & FI_DELIVERY_COMPLETE) != 0 ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
-}
-
-// Where the operation goes. What is to be delivered says so to a target whose data may be late (LateWire).
-Result<nic::RemoteSpan> target_of(Domain& domain, uint32_t peer, uint64_t key, uint64_t offset,
-                                  nic::CompletionLevel level) {
-  nic::RemoteSpan target{.peer = peer, .key = {key}, .offset = offset};
-  if (!domain.settings().late_data || peer == domain.peers().self())
-    return target;
-  if ((offset & kDeliveryMark) != 0)
-    return bad("no region is so long");
-  if (level == nic::CompletionLevel::kDelivery)
-    target.offset |= kDeliveryMark;
-  return target;
-}
-
-bool is_one(const fi_ioc* list, size_t count) { return list != nullptr && count == 1 && list[0].count == 1; }
-
-}  // namespace
 
 Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_t flags) {
-  if (const Status status = check(endpoint, FI_RMA); !status.ok())
-    return status;
   if (message.iov_count > 1 || (message.iov_count == 1 && message.msg_iov == nullptr) || message.rma_iov == nullptr ||
       message.rma_iov_count != 1)
     return bad("a write has at most one local and exactly one remote piece");
-  const std::optional<uint32_t> peer = endpoint.vector().peer(message.addr);
-  if (!peer.has_value())
-    return bad("no such address");
-
-  Transfer transfer;
-  nic::Op& op = transfer.op;
+  Result<Transfer> transfer = transfer_of(endpoint, FI_RMA, message.addr, message.rma_iov[0].key,
+                                          message.rma_iov[0].addr, flags, message.context);
+  if (!transfer.ok())
+    return transfer;
+  nic::Op& op = transfer.value().op;
   op.kind = nic::OpKind::kWrite;
-  op.level = level_of(flags);
+  op.local = endpoint.domain().local(&transfer);  // of no bytes
   if (message.iov_count == 1 && message.msg_iov[0].iov_len > 0) {
-    op.bytes = message.msg_iov[0].iov_len;
+    op.bytes = transfer.value().request.bytes = message.msg_iov[0].iov_len;
     op.local = endpoint.domain().local(message.msg_iov[0].iov_base);
-  } else {
-    op.local = endpoint.domain().local(&transfer);  // of no bytes
   }
-  const Result<nic::RemoteSpan> target =
-      target_of(endpoint.domain(), *peer, message.rma_iov[0].key, message.rma_iov[0].addr, op.level);
-  if (!target.ok())
-    return target.status();
-  op.remote = target.value();
-  transfer.request = {.endpoint = &endpoint,
-                      .context = message.context,
-                      .flags = FI_RMA | FI_WRITE,
-                      .bytes = op.bytes,
-                      .visible = endpoint.reports(flags)};
   return transfer;
 }
 
-Result<Transfer> atomic_of(Endpoint& endpoint, AtomicForm form, const fi_msg_atomic& message,
-                           const AtomicOperands& operands, uint64_t flags) {
-  if (const Status status = check(endpoint, FI_ATOMIC); !status.ok())
-    return status;
-  const std::optional<nic::AtomicKind> kind = atomic_kind(form, message.datatype, message.op);
-  if (!kind.has_value())
-    return Status(Code::kUnsupported, "this atomic is not simulated: 64-bit SUM, WRITE, CSWAP are");
-  if (!is_one(message.msg_iov, message.iov_count) || message.rma_iov == nullptr || message.rma_iov_count != 1 ||
-      message.rma_iov[0].count != 1)
+// Of libfabric's atomics the simulated NIC has those on one 64-bit integer that Lanyard's interface names.
+Result<Transfer> atomic_of(Endpoint& endpoint, const fi_msg_atomic& message, uint64_t flags) {
+  if ((message.datatype != FI_UINT64 && message.datatype != FI_INT64) ||
+      (message.op != FI_SUM && message.op != FI_ATOMIC_WRITE))
+    return Status(Code::kUnsupported, "this atomic is not simulated: 64-bit SUM and WRITE are");
+  if (message.msg_iov == nullptr || message.iov_count != 1 || message.msg_iov[0].count != 1 ||
+      message.rma_iov == nullptr || message.rma_iov_count != 1 || message.rma_iov[0].count != 1)
     return bad("an atomic has one operand and one target");
-  if (form != AtomicForm::kPlain && !is_one(operands.result, operands.result_count))
-    return bad("a fetching atomic has one result");
-  if (form == AtomicForm::kCompare && !is_one(operands.compare, operands.compare_count))
-    return bad("a comparing atomic has one value to compare with");
-  const std::optional<uint32_t> peer = endpoint.vector().peer(message.addr);
-  if (!peer.has_value())
-    return bad("no such address");
-
-  Transfer transfer;
-  nic::Op& op = transfer.op;
+  Result<Transfer> transfer = transfer_of(endpoint, FI_ATOMIC, message.addr, message.rma_iov[0].key,
+                                          message.rma_iov[0].addr, flags, message.context);
+  if (!transfer.ok())
+    return transfer;
+  nic::Op& op = transfer.value().op;
   op.kind = nic::OpKind::kAtomic;
-  op.atomic = *kind;
-  op.level = level_of(flags);
+  op.atomic = message.op == FI_SUM ? nic::AtomicKind::kSum : nic::AtomicKind::kReplace;
   op.local = endpoint.domain().local(message.msg_iov[0].addr);
-  const Result<nic::RemoteSpan> target =
-      target_of(endpoint.domain(), *peer, message.rma_iov[0].key, message.rma_iov[0].addr, op.level);
-  if (!target.ok())
-    return target.status();
-  op.remote = target.value();
-  if (form != AtomicForm::kPlain)
-    op.fetch = endpoint.domain().local(operands.result[0].addr);
-  if (form == AtomicForm::kCompare)
-    std::memcpy(&op.compare, operands.compare[0].addr, sizeof op.compare);
-  transfer.request = {.endpoint = &endpoint,
-                      .context = message.context,
-                      .flags = FI_ATOMIC | (form == AtomicForm::kPlain ? FI_WRITE : FI_READ),
-                      .bytes = sizeof(uint64_t),
-                      .visible = endpoint.reports(flags)};
+  transfer.value().request.bytes = sizeof(uint64_t);
   return transfer;
+}
+
+// Begins a request and hands its operation to the NIC by `hand`.
+template <typename Hand>
+int begin(Domain& domain, Transfer& transfer, Hand hand) {
+  const std::optional<uint64_t> number = domain.begin(transfer.request);
+  if (!number.has_value())
+    return -FI_EAGAIN;
+  transfer.op.context = *number;
+  if (const Status status = hand(transfer.op); !status.ok()) {
+    domain.drop(*number);
+    return error_of(status, FI_LOG_DOMAIN);
+  }
+  domain.nic().progress();  // what is met already fires at once
+  return 0;
+}
+
+ssize_t begin_now(Endpoint& endpoint, Result<Transfer> transfer) {
+  if (!transfer.ok())
+    return error_of(transfer.status(), FI_LOG_EP_DATA);
+  if (Counter* counter = endpoint.write_counter())
+    transfer.value().op.completion = counter->id();
+  Domain& domain = endpoint.domain();
+  return begin(domain, transfer.value(), [&](const nic::Op& op) { return domain.nic().issue(op); });
+}
+
+ssize_t write_message(struct fid_ep* fid, const struct fi_msg_rma* message, uint64_t flags) {
+  if (message == nullptr)
+    return -FI_EINVAL;
+  return begin_now(endpoint_of(fid), write_of(endpoint_of(fid), *message, flags));
+}
+
+ssize_t atomic_message(struct fid_ep* fid, const struct fi_msg_atomic* message, uint64_t flags) {
+  if (message == nullptr)
+    return -FI_EINVAL;
+  return begin_now(endpoint_of(fid), atomic_of(endpoint_of(fid), *message, flags));
+}
+
+int queue_transfer(Domain& domain, const struct fi_deferred_work& work, Result<Transfer> lowered) {
+  if (!lowered.ok())
+    return error_of(lowered.status(), FI_LOG_DOMAIN);
+  Transfer& transfer = lowered.value();
+  Endpoint& endpoint = *transfer.request.endpoint;
+  if (&endpoint.domain() != &domain || (endpoint.caps() & FI_TRIGGER) == 0)
+    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "the endpoint is another domain's, or has no FI_TRIGGER");
+  if (transfer.op.kind == nic::OpKind::kAtomic && (endpoint.write_counter() == nullptr || !endpoint.counts_reads()))
+    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "deferred atomics need an endpoint with counters for FI_WRITE and FI_READ");
+  if (work.completion_cntr != nullptr)
+    transfer.op.completion = counter_of(work.completion_cntr)->id();
+  return begin(domain, transfer, [&](const nic::Op& op) {
+    return domain.trigger_queue().post(
+        {.op = op, .trigger = counter_of(work.triggering_cntr)->id(), .threshold = work.threshold});
+  });
+}
+
+}  // namespace
+
+fi_ops_rma rma_ops = {
+    .size = sizeof(fi_ops_rma),
+    .read = not_simulated,
+    .readv = not_simulated,
+    .readmsg = not_simulated,
+    .write = not_simulated,
+    .writev = not_simulated,
+    .writemsg = write_message,
+    .inject = not_simulated,
+    .writedata = not_simulated,
+    .injectdata = not_simulated,
+};
+
+fi_ops_atomic atomic_ops = {
+    .size = sizeof(fi_ops_atomic),
+    .write = not_simulated,
+    .writev = not_simulated,
+    .writemsg = atomic_message,
+    .inject = not_simulated,
+    .readwrite = not_simulated,
+    .readwritev = not_simulated,
+    .readwritemsg = not_simulated,
+    .compwrite = not_simulated,
+    .compwritev = not_simulated,
+    .compwritemsg = not_simulated,
+    .writevalid = not_simulated,
+    .readwritevalid = not_simulated,
+    .compwritevalid = not_simulated,
+};
+
+int queue_work(Domain& domain, const struct fi_deferred_work& work) {
+  if (work.triggering_cntr == nullptr || &counter_of(work.triggering_cntr)->domain() != &domain ||
+      (work.completion_cntr != nullptr && &counter_of(work.completion_cntr)->domain() != &domain))
+    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "deferred work needs a triggering counter of its domain");
+  if (work.op.rma == nullptr)
+    return -FI_EINVAL;
+  if (work.op_type == FI_OP_WRITE)
+    return queue_transfer(domain, work, write_of(endpoint_of(work.op.rma->ep), work.op.rma->msg, work.op.rma->flags));
+  if (work.op_type == FI_OP_ATOMIC)
+    return queue_transfer(domain, work,
+                          atomic_of(endpoint_of(work.op.atomic->ep), work.op.atomic->msg, work.op.atomic->flags));
+  return refuse(FI_ENOSYS, FI_LOG_DOMAIN, "this kind of deferred work is not simulated");
+}
+
+int flush_work(Domain& domain) {
+  for (const nic::Op& op : domain.trigger_queue().clear())
+    domain.drop(op.context);
+  if (const Status status = domain.nic().flush(); !status.ok())
+    return error_of(status, FI_LOG_DOMAIN);
+  const steady_clock::time_point end = steady_clock::now() + kSettleTime;
+  domain.progress();
+  while (domain.under_way() > 0 && steady_clock::now() < end) {
+    if (domain.nic().progress() == 0)
+      sched_yield();
+  }
+  std::this_thread::sleep_for(domain.settings().flush_pause);
+  domain.read_all_events();
+  return 0;
 }
 
 }  // namespace lanyard::nicsim::fi

@@ -4,39 +4,22 @@
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_trigger.h>
 
-#include <cstddef>
-#include <cstdint>
-
-#include "nicsim/fi/atomic_kind.h"
-#include "nicsim/fi/endpoint.h"
-#include "nicsim/fi/request.h"
-#include "transport/base/status.h"
-#include "transport/nic/nic.h"
+#include "nicsim/fi/domain.h"
 
 namespace lanyard::nicsim::fi {
 
-// Without completion counter and context, which are its user's to fill in.
-struct Transfer {
-  nic::Op op;
-  Request request;
+// FI_QUEUE_WORK of a domain. Copies the descriptor, as CXI does. -FI_EINVAL for what CXI refuses, -FI_ENOSYS for kinds
+// of work that are not simulated, -FI_EAGAIN while the endpoint's transmit slots are all held, -FI_ENOSPC where entries
+// are counted and none is left.
+int queue_work(Domain& domain, const struct fi_deferred_work& work);
+// FI_FLUSH_WORK: cancels every waiting entry of the domain, waits for what is under way, and pauses as CXI does.
+int flush_work(Domain& domain);
 
-  bool fetches() const { return op.atomic == nic::AtomicKind::kFetchSum || op.atomic == nic::AtomicKind::kCompareSwap; }
-};
-
-// Beside the message: where old values go, and what they are compared with.
-struct AtomicOperands {
-  const fi_ioc* result = nullptr;
-  size_t result_count = 0;
-  const fi_ioc* compare = nullptr;
-  size_t compare_count = 0;
-};
-
-// kInvalidState where the endpoint is not enabled, kInvalidArgument for a message that no CXI
-// takes, kUnsupported for one that a real one might. The flags are the caller's to check.
-Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_t flags);
-Result<Transfer> atomic_of(Endpoint& endpoint, AtomicForm form, const fi_msg_atomic& message,
-                           const AtomicOperands& operands, uint64_t flags);
+// An endpoint's tables for immediate operations. -FI_EAGAIN while its transmit slots are all held: read its queue.
+extern fi_ops_rma rma_ops;
+extern fi_ops_atomic atomic_ops;
 
 }  // namespace lanyard::nicsim::fi
 

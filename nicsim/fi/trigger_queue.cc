@@ -14,9 +14,9 @@ constexpr std::chrono::microseconds kPeriod{200};
 
 }  // namespace
 
-TriggerQueue::TriggerQueue(ThreadedNic& nic, EntryShare& share, Settings::Pool pool,
+TriggerQueue::TriggerQueue(ThreadedNic& nic, std::unique_ptr<SharedPool> pool, bool refuses_without_entry,
                            std::function<void(const nic::Op&)> lost)
-    : nic_(nic), share_(share), pool_(pool), lost_(std::move(lost)) {}
+    : nic_(nic), refuses_without_entry_(refuses_without_entry), lost_(std::move(lost)), pool_(std::move(pool)) {}
 
 TriggerQueue::~TriggerQueue() {
   {
@@ -28,33 +28,65 @@ TriggerQueue::~TriggerQueue() {
     thread_.join();
 }
 
-Status TriggerQueue::post(std::span<const nic::DeferredOp> ops) {
+Status TriggerQueue::post(const nic::DeferredOp& op) {
   const std::lock_guard lock(mutex_);
   if (waiting_.empty()) {
-    Status status = share_.post(ops);
+    Status status = try_post(op);
     if (status.code() != Code::kAgain)
       return status;
-    if (pool_ == Settings::Pool::kNoSpace)
+    if (refuses_without_entry_)
       return {Code::kExhausted, "the deferred-work entries are exhausted"};
   }
   LANYARD_RETURN_IF_ERROR(start());
-  waiting_.emplace_back(ops.begin(), ops.end());
+  waiting_.push_back(op);
   waiting_count_.store(waiting_.size(), std::memory_order_release);
   changed_.notify_all();
   return {};
 }
 
-// Of each batch all entries wait for one counter.
+// With an entry of the pool. kAgain where the others leave none.
+Status TriggerQueue::try_post(const nic::DeferredOp& op) {
+  if (pool_ == nullptr)
+    return nic_.post({&op, 1});
+  give_back_what_fired();
+  {
+    const std::lock_guard lock(pool_mutex_);
+    if (!pool_->take(1))
+      return {Code::kAgain, "other processes hold the deferred-work entries"};
+    ++taken_;
+    ++posting_;
+  }
+  Status status = nic_.post({&op, 1});
+  {
+    const std::lock_guard lock(pool_mutex_);
+    --posting_;
+  }
+  if (!status.ok())
+    give_back_what_fired();
+  return status;
+}
+
+void TriggerQueue::give_back_what_fired() {
+  if (pool_ == nullptr)
+    return;
+  const std::lock_guard lock(pool_mutex_);
+  // What is being posted may be counted twice, which leaves more with this NIC for a moment, never less.
+  const uint32_t held = nic_.caps().deferred_depth - nic_.free_entries() + posting_;
+  if (held >= taken_)
+    return;
+  pool_->give(taken_ - held);
+  taken_ = held;
+}
+
 template <typename Condition>
 std::vector<nic::Op> TriggerQueue::take_back(Condition condition) {
   const std::lock_guard lock(mutex_);
   std::vector<nic::Op> taken;
-  std::erase_if(waiting_, [&](const Batch& batch) {
-    if (!condition(batch.front()))
-      return false;
-    for (const nic::DeferredOp& deferred : batch)
+  std::erase_if(waiting_, [&](const nic::DeferredOp& deferred) {
+    const bool goes = condition(deferred);
+    if (goes)
       taken.push_back(deferred.op);
-    return true;
+    return goes;
   });
   waiting_count_.store(waiting_.size(), std::memory_order_release);
   return taken;
@@ -95,14 +127,12 @@ void TriggerQueue::run() {
 void TriggerQueue::drain() {
   bool posted = false;
   while (!waiting_.empty()) {
-    const Status status = share_.post(waiting_.front());
+    const Status status = try_post(waiting_.front());
     if (status.code() == Code::kAgain)
       break;
     posted |= status.ok();
-    if (!status.ok()) {
-      for (const nic::DeferredOp& deferred : waiting_.front())
-        lost_(deferred.op);
-    }
+    if (!status.ok())
+      lost_(waiting_.front().op);
     waiting_.pop_front();
   }
   waiting_count_.store(waiting_.size(), std::memory_order_release);

@@ -8,64 +8,60 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <span>
 #include <thread>
 #include <vector>
 
-#include "nicsim/fi/entry_share.h"
-#include "nicsim/fi/settings.h"
+#include "nicsim/fi/shared_pool.h"
 #include "nicsim/threaded/threaded_nic.h"
 #include "transport/base/status.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim::fi {
 
-// A counter operation; `context` as RequestTable numbers them.
-inline nic::Op counter_op(nic::OpKind kind, nic::CounterId counter, uint64_t value, uint64_t context) {
-  nic::Op op;
-  op.kind = kind;
-  op.context = context;
-  op.counter = counter;
-  op.value = value;
-  return op;
-}
-
 // Threads: any.
 class TriggerQueue {
  public:
-  // The NIC and its share outlive the queue. `lost` is called, by a thread of the queue's own, with what had to
-  // wait and could not be posted any more: something that it names has gone.
-  TriggerQueue(ThreadedNic& nic, EntryShare& share, Settings::Pool pool, std::function<void(const nic::Op&)> lost);
+  // The NIC outlives the queue. `pool` may be null: then the NIC's entries are its own. `lost` is called, by a thread
+  // of the queue's own, with what had to wait and could not be posted any more: something that it names has gone.
+  TriggerQueue(ThreadedNic& nic, std::unique_ptr<SharedPool> pool, bool refuses_without_entry,
+               std::function<void(const nic::Op&)> lost);
   // What waits is dropped.
   ~TriggerQueue();
 
-  // Hands work to the NIC, all or none. Where the pool has no room: kExhausted (Pool::kNoSpace), or
-  // it waits here, and everything posted later behind it (Pool::kStall). Else as Nic::post. Does
-  // not block.
-  Status post(std::span<const nic::DeferredOp> ops);
+  // Hands work to the NIC. Where the pool has no room: kExhausted, or it waits here, and everything posted later behind
+  // it. Else as Nic::post. Does not block.
+  Status post(const nic::DeferredOp& op);
   // Whether something waits here, so that no other command gets through to the NIC either.
   bool stalled() const { return waiting_count_.load(std::memory_order_acquire) > 0; }
   // Takes back what waits here: all of it, or what is for this counter.
   std::vector<nic::Op> clear();
   std::vector<nic::Op> cancel(nic::CounterId trigger);
 
- private:
-  using Batch = std::vector<nic::DeferredOp>;
+  // Called whenever entries may have fired, by a witness of the NIC too.
+  void give_back_what_fired();
 
+ private:
   template <typename Condition>
   std::vector<nic::Op> take_back(Condition condition);
+  Status try_post(const nic::DeferredOp& op);
   Status start();
   void run();
   void drain();
 
   ThreadedNic& nic_;
-  EntryShare& share_;
-  const Settings::Pool pool_;
+  const bool refuses_without_entry_;
   const std::function<void(const nic::Op&)> lost_;
+
+  const std::unique_ptr<SharedPool> pool_;
+  std::mutex pool_mutex_;  // guards the pool and the two that follow
+  uint32_t taken_ = 0;     // from the pool
+  uint32_t posting_ = 0;   // of these, not certainly with the NIC yet
+
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::deque<Batch> waiting_;
+  std::deque<nic::DeferredOp> waiting_;
   bool stopping_ = false;
   std::thread thread_;
   std::atomic<size_t> waiting_count_{0};

@@ -9,7 +9,6 @@ namespace lanyard::nicsim {
 
 using nic::CounterId;
 using nic::CounterValue;
-using nic::fetches;
 using nic::kMaxFailure;
 using nic::kMaxSuccess;
 using nic::Op;
@@ -152,8 +151,6 @@ void NicModel::use(const Op& op, int delta) {
     counters_[op.completion].uses += count;
   if (op.moves_data()) {
     regions_[op.local.region].uses += count;
-    if (fetches(op))
-      regions_[op.fetch.region].uses += count;
   } else {
     counters_[op.counter].uses += count;
   }
@@ -253,20 +250,19 @@ std::optional<Launch> NicModel::start(const Op& op) {
     use(op, -1);
     advance(op.counter, op.value, 0);
     if (witness_ != nullptr)
-      witness_->ended(op, Code::kOk, counters_[op.counter].value);
+      witness_->ended(op, Code::kOk);
     return std::nullopt;
   }
   if (op.kind == OpKind::kCounterSet) {
     use(op, -1);
-    CounterValue& value = counters_[op.counter].value;
-    value = {.failure = limits_.set_clears_failures ? 0 : value.failure};
+    counters_[op.counter].value = {};
     advance(op.counter, op.value, 0);
     if (witness_ != nullptr)
-      witness_->ended(op, Code::kOk, counters_[op.counter].value);
+      witness_->ended(op, Code::kOk);
     return std::nullopt;
   }
   if (std::find(lost_peers_.begin(), lost_peers_.end(), op.remote.peer) != lost_peers_.end()) {
-    finish(op, Code::kFailed, 0);
+    finish(op, Code::kFailed);
     return std::nullopt;
   }
   const uint32_t token = free_in_flight_;
@@ -292,7 +288,6 @@ std::optional<Launch> NicModel::start(const Op& op) {
     packet.atomic = op.atomic;
     auto* operand = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(local_address(op.local)));
     packet.operand = std::atomic_ref<uint64_t>(*operand).load(std::memory_order_acquire);
-    packet.compare = op.compare;
   }
   return launch;
 }
@@ -305,7 +300,7 @@ Landing NicModel::locate(const Packet& packet) {
     return refused(Code::kNotFound);
   RegionTable::Region& region = regions_[*target];
   const bool atomic = packet.kind == PacketKind::kAtomic;
-  if (atomic && packet.atomic > nic::AtomicKind::kCompareSwap)
+  if (atomic && packet.atomic > nic::AtomicKind::kReplace)
     return refused(Code::kInvalidArgument);
   const uint64_t bytes = atomic ? kWord : packet.bytes;
   if (packet.offset > region.bytes || bytes > region.bytes - packet.offset)
@@ -344,21 +339,17 @@ void NicModel::complete(const Packet& ack) {
   flight.next_free = free_in_flight_;
   free_in_flight_ = ack.token;
   --in_flight_;
-  finish(flight.op, ack.code, ack.operand);
+  finish(flight.op, ack.code);
 }
 
-void NicModel::finish(const Op& op, Code code, uint64_t fetched) {
+void NicModel::finish(const Op& op, Code code) {
   use(op, -1);
-  if (code == Code::kOk && fetches(op)) {
-    auto* fetch = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(local_address(op.fetch)));
-    std::atomic_ref<uint64_t>(*fetch).store(fetched, std::memory_order_release);
-  }
   if (code != Code::kOk)
     failures_.add({op.context, code, op.remote.peer});
   if (op.completion.valid())
     advance(op.completion, code == Code::kOk ? 1 : 0, code == Code::kOk ? 0 : 1);
   if (witness_ != nullptr)
-    witness_->ended(op, code, op.completion.valid() ? counters_[op.completion].value : CounterValue{});
+    witness_->ended(op, code);
 }
 
 void NicModel::lose_peer(uint32_t peer) {
@@ -371,19 +362,12 @@ void NicModel::lose_peer(uint32_t peer) {
   }
 }
 
-uint64_t apply_atomic(std::byte* target, const Packet& packet) {
+void apply_atomic(std::byte* target, const Packet& packet) {
   std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(target));
-  switch (packet.atomic) {
-    case nic::AtomicKind::kSum:
-    case nic::AtomicKind::kFetchSum: return word.fetch_add(packet.operand);
-    case nic::AtomicKind::kReplace: return word.exchange(packet.operand);
-    case nic::AtomicKind::kCompareSwap: {
-      uint64_t old = packet.compare;
-      word.compare_exchange_strong(old, packet.operand);
-      return old;
-    }
-  }
-  LANYARD_CHECK(false, "an atomic kind that is none");
+  if (packet.atomic == nic::AtomicKind::kSum)
+    word.fetch_add(packet.operand);
+  else
+    word.store(packet.operand);
 }
 
 }  // namespace lanyard::nicsim

@@ -38,7 +38,6 @@ struct ModelLimits {
   // What real hardware leaves open or does otherwise, so that programs can be run on either answer. The defaults are
   // what transport/nic/nic.h says.
   bool newest_tie_first = false;    // of entries that wait for one threshold, the one posted last fires first
-  bool set_clears_failures = true;  // kCounterSet does
 };
 
 // Is told how operations end: what a device would write into an event queue. Called by whoever drives the model, in the
@@ -46,9 +45,8 @@ struct ModelLimits {
 class Witness {
  public:
   virtual ~Witness() = default;
-  // The operation has ended, and has advanced its completion counter (or, a counter operation, its counter) to `value`.
-  // `value` is {0, 0} where it has none.
-  virtual void ended(const nic::Op& op, Code code, nic::CounterValue value) = 0;
+  // The operation has ended, and has advanced its completion counter (or, a counter operation, its counter).
+  virtual void ended(const nic::Op& op, Code code) = 0;
   // flush() or cancel() has taken it back before it fired.
   virtual void canceled(const nic::Op& op) = 0;
 };
@@ -206,7 +204,7 @@ class NicModel {
   void take_back(uint32_t entry);
   void free_entry(uint32_t entry);
   std::optional<Launch> start(const nic::Op& op);
-  void finish(const nic::Op& op, Code code, uint64_t fetched);
+  void finish(const nic::Op& op, Code code);
 
   ModelLimits limits_;
   uint32_t self_;
@@ -225,8 +223,8 @@ class NicModel {
   uint32_t in_flight_ = 0;
 };
 
-// What an atomic does to the 8 bytes at `target`; returns the old value. Indivisible against every other atomic access.
-uint64_t apply_atomic(std::byte* target, const Packet& packet);
+// What an atomic does to the 8 bytes at `target`. Indivisible against every other atomic access.
+void apply_atomic(std::byte* target, const Packet& packet);
 
 }  // namespace lanyard::nicsim
 

@@ -12,7 +12,7 @@ namespace lanyard::nicsim {
 
 enum class PacketKind : uint8_t {
   kWrite,       // initiator to target: `bytes` of payload for key/offset
-  kAtomic,      // initiator to target: operand (and compare) for the 8 bytes at key/offset
+  kAtomic,      // initiator to target: operand for the 8 bytes at key/offset
   kAck,         // target to initiator: what became of operation `token`
   kPull,        // as kWrite, but the payload is kLoanBytes that say where the target finds the `bytes` by itself
   kCannotPull,  // target to initiator: operation `token`, a kPull, is to be sent as a kWrite
@@ -30,9 +30,8 @@ struct Packet {
   uint64_t key = 0;       // the target region's
   uint64_t offset = 0;    // bytes from that region's start
   uint64_t bytes = 0;     // kWrite, kPull: the message's length
-  uint64_t operand =
-      0;  // kAtomic; kAck of a fetching atomic: the old value; kPull: where in the loan the message begins
-  uint64_t compare = 0;  // kAtomic kCompareSwap; kPull: tells the loan from earlier ones of the same memory
+  uint64_t operand = 0;   // kAtomic; kPull: where in the loan the message begins
+  uint64_t loan = 0;      // kPull: tells the loan from earlier ones of the same memory
 };
 static_assert(std::is_trivially_copyable_v<Packet> && sizeof(Packet) <= 64);
 

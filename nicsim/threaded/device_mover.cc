@@ -108,7 +108,7 @@ void DeviceMover::send(uint32_t peer, const Packet& packet, LocalSpan from) {
   Packet offer = packet;
   offer.kind = PacketKind::kPull;
   offer.operand = from.offset;
-  offer.compare = region.registration;
+  offer.loan = region.registration;
   client_.transmit(peer, offer, region.loan->bytes.data());
 }
 
@@ -182,7 +182,7 @@ bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::
   DeviceMemory::Loan loan;
   std::memcpy(loan.bytes.data(), bytes, sizeof loan.bytes);
   const std::byte* borrowed =
-      borrowings_.borrow(packet.source, packet.compare, loan, landing.region, regions_[landing.region.value].device);
+      borrowings_.borrow(packet.source, packet.loan, loan, landing.region, regions_[landing.region.value].device);
   if (borrowed == nullptr)
     return false;
   // The packet says what another process wrote there.

@@ -5,8 +5,6 @@ namespace lanyard::nicsim {
 
 using nic::CounterId;
 
-namespace {}  // namespace
-
 std::byte* ThreadedNic::place(const Packet& packet) {
   const Landing landing = model_.locate(packet);
   if (landing.code != Code::kOk) {
@@ -56,7 +54,7 @@ Packet ThreadedNic::apply(const Packet& packet) {
     ack.code = Code::kUnsupported;
     return ack;
   }
-  ack.operand = apply_atomic(landing.address, packet);
+  apply_atomic(landing.address, packet);
   count(packet);
   return ack;
 }

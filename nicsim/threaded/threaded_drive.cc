@@ -7,8 +7,6 @@ namespace lanyard::nicsim {
 
 using nic::CounterId;
 
-namespace {}  // namespace
-
 size_t ThreadedNic::progress() {
   size_t steps = 0;
   while (right_.try_take()) {
@@ -68,7 +66,7 @@ void ThreadedNic::publish(size_t steps) {
 size_t ThreadedNic::read_doorbells() {
   return words_.read([this](CounterId counter, uint64_t value) {
     right_.assert_held();
-    ring(counter, value);
+    model_.ring(counter, value);
   });
 }
 

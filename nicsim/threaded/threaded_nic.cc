@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "nicsim/threaded/driving.h"
 
 namespace lanyard::nicsim {
 
@@ -41,7 +40,6 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.max_message_bytes = limits.max_message_bytes;
   caps_.doorbell_atomic_add = caps_.doorbell_totals = true;
   caps_.doorbell_host_call = true;
-  caps_.fetching_atomics = true;
   caps_.deferred_counter_ops = true;
   caps_.flush = true;
   caps_.cancel = true;
@@ -88,10 +86,7 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
 Result<CounterId> ThreadedNic::open_counter() {
   LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this, Driving::Afterwards::kLittle);
-  Result<CounterId> counter = model_.open_counter();
-  if (!counter.ok())
-    return counter;
-  return counter;
+  return model_.open_counter();
 }
 
 Status ThreadedNic::close_counter(CounterId counter) {
@@ -112,20 +107,17 @@ Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
 
 Status ThreadedNic::add(CounterId counter, uint64_t value) {
   Driving driving(*this);
-  LANYARD_RETURN_IF_ERROR(model_.add(counter, value));
-  return {};
+  return model_.add(counter, value);
 }
 
 Status ThreadedNic::add_error(CounterId counter, uint32_t value) {
   Driving driving(*this);
-  LANYARD_RETURN_IF_ERROR(model_.add_error(counter, value));
-  return {};
+  return model_.add_error(counter, value);
 }
 
 Status ThreadedNic::reset(CounterId counter) {
   Driving driving(*this);
-  LANYARD_RETURN_IF_ERROR(model_.reset(counter));
-  return {};
+  return model_.reset(counter);
 }
 
 Status ThreadedNic::set(CounterId counter, uint64_t value) {

@@ -104,8 +104,34 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
     };
     Command() : deferred() {}
   };
-  // Holds the right to drive, for calls that need the model's state now.
-  class Driving;
+
+  // The right to drive, from construction to destruction, for calls that need the model's state now. Whatever was
+  // posted before counts by then.
+  class LANYARD_SCOPED_CAPABILITY Driving {
+   public:
+    // kLittle: what has arrived is left to others, where nothing else is to be done. For calls that make and name
+    // things, of which a program makes thousands in a row.
+    enum class Afterwards { kAll, kLittle };
+
+    explicit Driving(ThreadedNic& nic, Afterwards afterwards = Afterwards::kAll) LANYARD_ACQUIRE(nic.right_)
+        : nic_(nic), afterwards_(afterwards) {
+      nic_.right_.take();
+      nic_.publish(nic_.run_all_commands());  // what was posted before this call counts
+    }
+    ~Driving() LANYARD_RELEASE() {
+      const bool all = afterwards_ == Afterwards::kAll || nic_.has_made_ready();
+      nic_.right_.give_back();
+      // A command of a thread that found this one driving is this one's to run.
+      if (all || !nic_.commands_.empty())
+        nic_.progress();  // whatever the call made ready
+    }
+    Driving(const Driving&) = delete;
+    Driving& operator=(const Driving&) = delete;
+
+   private:
+    ThreadedNic& nic_;
+    const Afterwards afterwards_;
+  };
 
   size_t drive() LANYARD_REQUIRES(right_);
   // Whether something is to be done that is in the model already.
@@ -126,10 +152,8 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
   Status check_operands(const nic::Op& op) const;
   Status take_entries(size_t wanted);
-  void post_to_model(const nic::DeferredOp& deferred) LANYARD_REQUIRES(right_);
   void watch_moves() LANYARD_REQUIRES(right_);
   size_t fire_ready() LANYARD_REQUIRES(right_);
-  void ring(nic::CounterId counter, uint64_t value) LANYARD_REQUIRES(right_);
   void carry(const Launch& launch) LANYARD_REQUIRES(right_);
   void complete(const Packet& ack) LANYARD_REQUIRES(right_);
   void count(const Packet& packet) LANYARD_REQUIRES(right_);

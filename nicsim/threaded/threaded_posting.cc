@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <string>
 
-#include "nicsim/threaded/driving.h"
 #include "nicsim/threaded/threaded_nic.h"
 #include "transport/nic/descriptor.h"
 
@@ -90,8 +89,8 @@ Status ThreadedNic::release(nic::PreparedId prepared) {
 Status ThreadedNic::check_operands(const Op& op) const {
   if (mover_ == nullptr || op.kind != nic::OpKind::kAtomic)
     return {};
-  if (is_device(op.local.region) || (nic::fetches(op) && is_device(op.fetch.region)))
-    return {Code::kUnsupported, "the operands and results of atomics lie in host memory"};
+  if (is_device(op.local.region))
+    return {Code::kUnsupported, "the operands of atomics lie in host memory"};
   return {};
 }
 
@@ -137,22 +136,18 @@ size_t ThreadedNic::run_commands() {
   size_t steps = 0;
   while (const Command* command = commands_.front()) {
     switch (command->kind) {
-      case Command::Kind::kPost: post_to_model(command->deferred); break;
+      case Command::Kind::kPost: model_.post(command->deferred); break;
       case Command::Kind::kPostPrepared:
         for (const nic::Posting& posting : std::span(command->posting, command->postings))
-          post_to_model(nic::deferred(*model_.prepared(posting.prepared), posting));
+          model_.post(nic::deferred(*model_.prepared(posting.prepared), posting));
         break;
       case Command::Kind::kIssue: model_.hold(command->deferred.op); break;
-      case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
+      case Command::Kind::kRing: model_.ring(command->deferred.trigger, command->deferred.threshold); break;
     }
     commands_.pop();
     ++steps;
   }
   return steps;
 }
-
-void ThreadedNic::post_to_model(const DeferredOp& deferred) { model_.post(deferred); }
-
-void ThreadedNic::ring(CounterId counter, uint64_t value) { model_.ring(counter, value); }
 
 }  // namespace lanyard::nicsim

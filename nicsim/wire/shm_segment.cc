@@ -67,22 +67,6 @@ RemoteCopy copy_remote(decltype(::process_vm_readv)& call, pid_t pid, std::byte*
 
 }  // namespace
 
-nic::Address ShmAddress::encode() const {
-  static_assert(sizeof(ShmAddress) <= nic::Address::kMaxBytes);
-  const auto* first = reinterpret_cast<const std::byte*>(this);
-  return {.bytes = {first, first + sizeof *this}};
-}
-
-std::optional<ShmAddress> ShmAddress::decode(const nic::Address& address) {
-  ShmAddress result;
-  if (address.bytes.size() != sizeof result)
-    return std::nullopt;
-  std::memcpy(&result, address.bytes.data(), sizeof result);
-  if (result.tag != kShmAddressTag)
-    return std::nullopt;
-  return result;
-}
-
 FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0)
     ::close(fd_);

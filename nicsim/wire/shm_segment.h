@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -19,13 +20,27 @@
 
 namespace lanyard::nicsim {
 
-// The first word of a nic::Address, by wire.
-inline constexpr uint32_t kShmAddressTag = 0x314d4853;  // "SHM1"
-inline constexpr uint32_t kTcpAddressTag = 0x31504354;  // "TCP1"
+// Plain data of which a nic::Address carries a copy. The first word, `tag`, is the same in all of a wire's.
+template <typename Address>
+struct PlainAddress {
+  nic::Address encode() const {
+    const auto* first = reinterpret_cast<const std::byte*>(static_cast<const Address*>(this));
+    return {.bytes = {first, first + sizeof(Address)}};
+  }
+  static std::optional<Address> decode(const nic::Address& encoded) {
+    static_assert(sizeof(Address) <= nic::Address::kMaxBytes);
+    Address address;
+    const uint32_t tag = address.tag;
+    if (encoded.bytes.size() != sizeof address)
+      return std::nullopt;
+    std::memcpy(&address, encoded.bytes.data(), sizeof address);
+    return address.tag == tag ? std::optional(address) : std::nullopt;
+  }
+};
 
-// Where a NIC's segment is. Plain data, of which nic::Address carries a copy.
-struct ShmAddress {
-  uint32_t tag = kShmAddressTag;
+// Where a NIC's segment is.
+struct ShmAddress : PlainAddress<ShmAddress> {
+  uint32_t tag = 0x314d4853;  // "SHM1"
   int32_t pid = 0;
   int32_t fd = -1;
   uint32_t unused = 0;
@@ -34,9 +49,6 @@ struct ShmAddress {
   uint64_t nonce = 0;
   uint64_t base = 0;  // of the segment in its owner's memory
   uint64_t bytes = 0;
-
-  nic::Address encode() const;
-  static std::optional<ShmAddress> decode(const nic::Address& address);
 };
 
 // A file descriptor, closed in the end. Move-only.

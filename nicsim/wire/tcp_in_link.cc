@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "nicsim/wire/shm_segment.h"
-#include "nicsim/wire/tcp_socket.h"
 
 namespace lanyard::nicsim {
 

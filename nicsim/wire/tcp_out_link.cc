@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/wire/tcp_socket.h"
-
 namespace lanyard::nicsim {
 
 namespace asio = boost::asio;

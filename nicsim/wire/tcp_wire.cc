@@ -14,7 +14,6 @@
 
 #include "nicsim/wire/fd_nap.h"
 #include "nicsim/wire/network_interfaces.h"
-#include "nicsim/wire/tcp_address.h"
 #include "nicsim/wire/tcp_door.h"
 #include "nicsim/wire/tcp_in_link.h"
 #include "nicsim/wire/tcp_out_link.h"

@@ -19,7 +19,7 @@ struct ScriptedNic final : Nic {
     caps_.max_regions = 8;
     caps_.max_message_bytes = 100;
     caps_.doorbell_atomic_add = caps_.doorbell_host_call = true;
-    caps_.fetching_atomics = caps_.deferred_counter_ops = caps_.flush = true;
+    caps_.deferred_counter_ops = caps_.flush = true;
   }
 
   const Caps& caps() const override { return caps_; }
@@ -109,17 +109,15 @@ class CheckedNicTest : public ::testing::Test {
     const std::vector<Address> peers = {Address{{std::byte{1}}}, Address{{std::byte{2}}}};
     ASSERT_TRUE(nic.set_peers(peers, 0).ok());
   }
-  // Opens a counter and a region of 64 bytes, and describes a good write and a good fetching atomic.
+  // Opens a counter and a region of 64 bytes, and describes a good write and a good atomic.
   void prepare() {
     connect();
     counter = nic.open_counter().value();
     region = open_region();
     write.local = {region, 0};
     write.bytes = 64;
-    fetch.kind = OpKind::kAtomic;
-    fetch.atomic = AtomicKind::kFetchSum;
-    fetch.local = {region, 0};
-    fetch.fetch = {region, 8};
+    sum.kind = OpKind::kAtomic;
+    sum.local = {region, 0};
     add.kind = OpKind::kCounterAdd;
     add.counter = counter;
     add.value = 1;
@@ -145,7 +143,7 @@ class CheckedNicTest : public ::testing::Test {
   alignas(8) uint64_t words[8] = {};
   CounterId counter;
   RegionId region;
-  Op write, fetch, add;
+  Op write, sum, add;
 };
 
 using CheckedNicDeathTest = CheckedNicTest;
@@ -176,9 +174,9 @@ TEST_F(CheckedNicTest, BadDescriptorsDoNotReachTheDriver) {
       write, [](Op& op) { op.local.region = {4711}; }, Code::kNotFound);
   is_refused(
       write, [](Op& op) { op.completion = {4711}; }, Code::kNotFound);
-  is_refused(fetch, [](Op& op) { op.atomic = static_cast<AtomicKind>(9); });
-  is_refused(fetch, [](Op& op) { op.remote.offset = 4; });
-  is_refused(fetch, [](Op& op) { op.fetch.offset = 64; });
+  is_refused(sum, [](Op& op) { op.atomic = static_cast<AtomicKind>(9); });
+  is_refused(sum, [](Op& op) { op.remote.offset = 4; });
+  is_refused(sum, [](Op& op) { op.local.offset = 64; });
   is_refused(add, [](Op& op) { op.value = kMaxSuccess + 1; });
   is_refused(add, [](Op& op) { op.completion = op.counter; });
 }

@@ -24,7 +24,7 @@ ModelNic::ModelNic(ModelFabric& fabric, uint32_t rank, const nicsim::ModelLimits
   caps_.max_regions = limits.max_regions;
   caps_.max_message_bytes = limits.max_message_bytes;
   caps_.doorbell_atomic_add = caps_.doorbell_host_call = true;
-  caps_.fetching_atomics = caps_.deferred_counter_ops = caps_.flush = caps_.cancel = true;
+  caps_.deferred_counter_ops = caps_.flush = caps_.cancel = true;
   caps_.target_count_means_visible = true;
   caps_.counters_count_both = true;
 }
@@ -306,7 +306,7 @@ void ModelFabric::place_bytes(uint32_t place) {
   if (landing.code != Code::kOk)
     return answer(place, landing.code);
   if (transit.packet.kind == nicsim::PacketKind::kAtomic)
-    transit.old = nicsim::apply_atomic(landing.address, transit.packet);
+    nicsim::apply_atomic(landing.address, transit.packet);
   else if (!transit.bytes.empty())
     std::memcpy(landing.address, transit.bytes.data(), transit.bytes.size());
   transit.stage = Transit::Stage::kPlaced;
@@ -324,8 +324,7 @@ void ModelFabric::answer(uint32_t place, Code code) {
   const nicsim::Packet ack{.kind = nicsim::PacketKind::kAck,
                            .code = code,
                            .source = transit.to,
-                           .token = transit.packet.token,
-                           .operand = transit.old};
+                           .token = transit.packet.token};
   transits_.push_back({transit.to, transit.from, ack});
 }
 

@@ -102,7 +102,6 @@ class ModelFabric {
     const std::byte* payload = nullptr;
     Stage stage = Stage::kStart;
     std::vector<std::byte> bytes = {};  // kRead: as they were read
-    uint64_t old = 0;                   // kPlaced: what an atomic found
   };
 
   // Where not `connected`, set_peers() is left to the test.

@@ -45,7 +45,7 @@ TEST_P(NicContract, N12_AFailureAtALivingPeerIsNoLoss) {
   Memory& source = memory(0, 4096);
   Memory& target = memory(1, 4096);
   uint64_t failures = 0;
-  for (auto& [what, op] : doomed_ops(source, target, nic().caps().fetching_atomics)) {
+  for (auto& [what, op] : doomed_ops(source, target)) {
     issue(op);
     ++failures;
     ASSERT_TRUE(eventually([&] { return nic().failures() == failures; })) << what;

@@ -12,8 +12,7 @@ namespace lanyard::nic_contract {
 inline RemoteKey bad_key(const Memory& memory) { return {~memory.key.value}; }
 
 // Operations that must fail at their target.
-inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source, const Memory& target,
-                                                          bool fetching_atomics) {
+inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source, const Memory& target) {
   std::vector<std::pair<const char*, Op>> doomed;
   const auto add = [&](const char* what, Op op, RemoteKey key) {
     op.remote.key = key;
@@ -33,15 +32,6 @@ inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source, 
   add("write far away", write_op(source, 0, target, uint64_t{1} << 62, 8), good);
   add("sum past the end", sum_op(source, 0, target, end), good);
   add("sum at an offset that wraps", sum_op(source, 0, target, ~uint64_t{0} - 7), good);
-  if (fetching_atomics) {
-    for (AtomicKind kind : {AtomicKind::kFetchSum, AtomicKind::kCompareSwap}) {
-      Op op = atomic_op(kind, source, 0, target, 0);
-      op.fetch = {source.region, 8};
-      add("fetching atomic, bad key", op, bad);
-      op.remote.offset = end;
-      add("fetching atomic past the end", op, good);
-    }
-  }
   return doomed;
 }
 
@@ -62,7 +52,7 @@ TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
   uint64_t failures = 0;
   uint64_t chained = 0;
   for (Memory* target : {&remote, &local}) {
-    for (auto& [what, op] : doomed_ops(source, *target, nic().caps().fetching_atomics)) {
+    for (auto& [what, op] : doomed_ops(source, *target)) {
       for (bool deferred : {true, false}) {
         SCOPED_TRACE(std::string(what) + (target == &local ? ", to itself" : "") +
                      (deferred ? ", deferred" : ", issued"));
@@ -234,25 +224,15 @@ TEST_P(NicContract, N8_AKeyOfOneNicIsNoneOfAnother) {
   EXPECT_EQ(target.load(), 0u);
 }
 
-// A region stays while an entry would read it or fetch into it. What targets it is the initiator's risk.
+// A region stays while an entry would read it. What targets it is the initiator's risk.
 TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
   if (!start())
     return;
   Memory& source = memory(0, 64);
-  Memory& fetched = memory(0, 64);
   Memory& target = memory(1, 64);
   const CounterId trigger = counter();
   const CounterId done = counter();
   post(when(trigger, 1, write_op(source, 0, target, 0, 64, done)));
-  const bool fetching = nic().caps().fetching_atomics;
-  if (fetching) {
-    Memory& operand = memory(0, 8);
-    Op op = atomic_op(AtomicKind::kFetchSum, operand, 0, target, 0, done);
-    op.fetch = {fetched.region, 0};
-    post(when(trigger, 2, op));
-    refused({Code::kInvalidState}, "deregister a fetch target",
-            [&] { return nic().deregister_region(fetched.region); });
-  }
   refused({Code::kInvalidState}, "deregister a source", [&] { return nic().deregister_region(source.region); });
   EXPECT_EQ(nic().key(source.region).value(), source.key) << "the refused call changed nothing";
   source.fill(3, 0, 64);
@@ -260,11 +240,6 @@ TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
   ASSERT_TRUE(reaches(done, 1));
   EXPECT_TRUE(target.holds(3, 0, 64));
   EXPECT_TRUE(eventually([&] { return nic().deregister_region(source.region).ok(); }));
-  if (fetching) {
-    add(trigger, 1);
-    ASSERT_TRUE(reaches(done, 2));
-  }
-  EXPECT_TRUE(eventually([&] { return nic().deregister_region(fetched.region).ok(); }));
   EXPECT_TRUE(is_ok(nic(1).deregister_region(target.region)));
 }
 

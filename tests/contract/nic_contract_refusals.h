@@ -217,11 +217,7 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
     write.local.region = bad;
     Op sum = sum_op(good, 0, target, 0);
     sum.local.region = bad;
-    Op fetch = atomic_op(AtomicKind::kFetchSum, good, 0, target, 0);
-    fetch.fetch = {bad, 0};
-    for (const Op& op : {write, sum, fetch}) {
-      if (op.atomic == AtomicKind::kFetchSum && !nic().caps().fetching_atomics)
-        continue;
+    for (const Op& op : {write, sum}) {
       const DeferredOp deferred = when(trigger, 1, op);
       const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
       refused(codes, "post", [&] { return nic().post({&deferred, 1}); });
@@ -250,13 +246,6 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
   bad.emplace_back("an operand past its region", sum_op(local, 64, target, 0, done));
   bad.emplace_back("an operand half past its region", sum_op(local, 60, target, 0, done));
   bad.emplace_back("a misaligned operand", sum_op(local, 4, target, 0, done));
-  if (nic().caps().fetching_atomics) {
-    for (uint64_t offset : {uint64_t{64}, uint64_t{3}, ~uint64_t{0} - 7}) {
-      Op op = atomic_op(AtomicKind::kFetchSum, local, 0, target, 0, done);
-      op.fetch = {local.region, offset};
-      bad.emplace_back("a bad fetch target", op);
-    }
-  }
   Op no_peer = write_op(local, 0, target, 0, 8, done);
   no_peer.remote.peer = static_cast<uint32_t>(size());
   bad.emplace_back("a peer too many", no_peer);

@@ -11,7 +11,6 @@ COPIED = [
     "nicsim/threaded/device_mover.h",
     "nicsim/threaded/doorbell_words.cc",
     "nicsim/threaded/doorbell_words.h",
-    "nicsim/threaded/driving.h",
     "nicsim/threaded/threaded_arrivals.cc",
     "nicsim/threaded/threaded_drive.cc",
     "nicsim/threaded/threaded_nic.cc",

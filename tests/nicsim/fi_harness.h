@@ -76,10 +76,11 @@ using Owned = std::unique_ptr<T, CloseFid>;
 
 struct NodeOptions {
   uint64_t caps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER;
-  int mr_mode = FI_MR_ENDPOINT | FI_MR_PROV_KEY;
+  int mr_mode = FI_MR_ENDPOINT;
   size_t tx_size = 0;     // 0: what the provider offers
   bool selective = true;  // entries in the queue only on FI_COMPLETION
   bool enable = true;     // the endpoint
+  bool counts = true;     // its writes and reads, which deferred atomics want
 };
 
 inline Info hints_of(const NodeOptions& options) {
@@ -124,6 +125,7 @@ class Node {
     fid_cq* new_cq = nullptr;
     EXPECT_EQ(fi_cq_open(domain.get(), &cq_attributes, &new_cq, nullptr), 0);
     cq.reset(new_cq);
+    transfers = counter();
     ep = endpoint(options);
   }
 
@@ -132,6 +134,9 @@ class Node {
     EXPECT_EQ(fi_endpoint(domain.get(), info.get(), &made, nullptr), 0);
     EXPECT_EQ(fi_ep_bind(made, &av->fid, 0), 0);
     EXPECT_EQ(fi_ep_bind(made, &cq->fid, FI_TRANSMIT | (options.selective ? FI_SELECTIVE_COMPLETION : 0)), 0);
+    if (options.counts) {
+      EXPECT_EQ(fi_ep_bind(made, &transfers->fid, FI_WRITE | FI_READ), 0);
+    }
     if (options.enable) {
       EXPECT_EQ(fi_enable(made), 0);
     }
@@ -152,10 +157,19 @@ class Node {
     return Owned<fid_cntr>(made);
   }
 
-  // Registered, not bound.
+  int register_memory(void* base, size_t bytes, uint64_t access, uint64_t key, fid_mr** made) {
+    const iovec piece{base, bytes};
+    fi_mr_attr attributes = {};
+    attributes.mr_iov = &piece;
+    attributes.iov_count = 1;
+    attributes.access = access;
+    attributes.requested_key = key;
+    return fi_mr_regattr(domain.get(), &attributes, 0, made);
+  }
+  // Registered, not bound. Key 0: any.
   Owned<fid_mr> raw_region(void* base, size_t bytes, uint64_t key = 0) {
     fid_mr* made = nullptr;
-    EXPECT_EQ(fi_mr_reg(domain.get(), base, bytes, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, key, 0, &made, nullptr), 0);
+    EXPECT_EQ(register_memory(base, bytes, FI_REMOTE_WRITE | FI_REMOTE_READ, key != 0 ? key : ++keys_given, &made), 0);
     return Owned<fid_mr>(made);
   }
   // Ready for remote access; counts arriving messages where there is a counter.
@@ -177,7 +191,9 @@ class Node {
   Owned<fid_domain> domain;
   Owned<fid_av> av;
   Owned<fid_cq> cq;
+  Owned<fid_cntr> transfers;
   Owned<fid_ep> ep;
+  uint64_t keys_given = 1000;
 };
 
 // Every node knows all: the place of a node in the list is its fi_addr_t everywhere.
@@ -202,7 +218,6 @@ class Loner : public Node {
 };
 
 inline constexpr uint64_t kMaxSuccess = (uint64_t{1} << 48) - 1;
-inline constexpr uint64_t kWriteback = uint64_t{1} << 62;  // FI_CXI_CNTR_WB
 
 struct When {
   fid_cntr* trigger = nullptr;
@@ -246,18 +261,14 @@ inline int defer_write(Node& node, const void* from, size_t bytes, const Remote&
 struct AtomicWork {
   fi_op op = FI_SUM;
   const uint64_t* operand = nullptr;
-  uint64_t* result = nullptr;         // FETCH_ATOMIC and COMPARE_ATOMIC where there is one
-  const uint64_t* compare = nullptr;  // COMPARE_ATOMIC where there is one
   fi_datatype type = FI_UINT64;
 };
 
 inline int defer_atomic(Node& node, const AtomicWork& atomic, const Remote& remote, const When& when,
                         uint64_t flags = 0) {
   fi_ioc operand{const_cast<uint64_t*>(atomic.operand), 1};
-  fi_ioc result{atomic.result, 1};
-  fi_ioc compare{const_cast<uint64_t*>(atomic.compare), 1};
   fi_rma_ioc target{remote.offset, 1, remote.key};
-  fi_op_compare_atomic op = {};
+  fi_op_atomic op = {};
   op.ep = node.ep.get();
   op.msg.msg_iov = &operand;
   op.msg.iov_count = 1;
@@ -266,28 +277,19 @@ inline int defer_atomic(Node& node, const AtomicWork& atomic, const Remote& remo
   op.msg.rma_iov_count = 1;
   op.msg.datatype = atomic.type;
   op.msg.op = atomic.op;
-  op.fetch = {&result, nullptr, 1};
-  op.compare = {&compare, nullptr, 1};
   op.flags = flags;
-  fi_op_fetch_atomic fetch{op.ep, op.msg, op.fetch, flags};
-  fi_op_atomic plain{op.ep, op.msg, flags};
   fi_deferred_work work = work_of(when, FI_OP_ATOMIC);
-  work.op.atomic = &plain;
-  if (atomic.compare != nullptr) {
-    work.op_type = FI_OP_COMPARE_ATOMIC;
-    work.op.compare_atomic = &op;
-  } else if (atomic.result != nullptr) {
-    work.op_type = FI_OP_FETCH_ATOMIC;
-    work.op.fetch_atomic = &fetch;
-  }
+  work.op.atomic = &op;
   return node.queue(work);
 }
 
-inline int defer_counter(Node& node, fi_op_type type, fid_cntr* counter, uint64_t value, const When& when) {
-  fi_op_cntr op{counter, value};
-  fi_deferred_work work = work_of(when, type);
-  work.op.cntr = &op;
-  return node.queue(work);
+// At once.
+inline ssize_t write_word(fid_ep* endpoint, const uint64_t* from, const Remote& remote, uint64_t flags = 0,
+                          void* context = nullptr) {
+  iovec piece{const_cast<uint64_t*>(from), sizeof *from};
+  fi_rma_iov target{remote.offset, sizeof *from, remote.key};
+  const fi_msg_rma message{&piece, nullptr, 1, remote.to, &target, 1, context, 0};
+  return fi_writemsg(endpoint, &message, flags);
 }
 
 // The counter's value: the first read may be of the word from before it.

@@ -12,7 +12,6 @@ TEST(FiRegion, IsEnabledInOrder) {
   uint64_t word = 0;
   const auto counter = node.counter();
   auto region = node.raw_region(&word, sizeof word);
-  EXPECT_EQ(fi_mr_key(region.get()), FI_KEY_NOTAVAIL);
   EXPECT_EQ(fi_mr_enable(region.get()), -FI_EINVAL);                  // not bound
   EXPECT_EQ(fi_mr_bind(region.get(), &node.ep->fid, 0), -FI_EINVAL);  // not enabled
   ASSERT_EQ(fi_enable(node.ep.get()), 0);
@@ -20,7 +19,6 @@ TEST(FiRegion, IsEnabledInOrder) {
   EXPECT_EQ(fi_mr_bind(region.get(), &node.ep->fid, 0), -FI_EINVAL);  // twice
   EXPECT_EQ(fi_mr_bind(region.get(), &counter->fid, FI_REMOTE_READ), -FI_EINVAL);
   ASSERT_EQ(fi_mr_enable(region.get()), 0);
-  EXPECT_NE(fi_mr_key(region.get()), FI_KEY_NOTAVAIL);
   EXPECT_EQ(fi_mr_bind(region.get(), &counter->fid, FI_REMOTE_WRITE), -FI_EINVAL);  // too late
   fid_ep* endpoint = node.ep.get();
   EXPECT_EQ(fi_close(&endpoint->fid), -FI_EBUSY);
@@ -40,7 +38,7 @@ TEST(FiRegion, LocalMemoryIsNoTarget) {
   uint64_t word = 1, target = 0;
   const auto trigger = node.counter(), completion = node.counter();
   fid_mr* local = nullptr;
-  ASSERT_EQ(fi_mr_reg(node.domain.get(), &target, sizeof target, FI_WRITE, 0, 0, 0, &local, nullptr), 0);
+  ASSERT_EQ(node.register_memory(&target, sizeof target, FI_WRITE, 7, &local), 0);
   const Owned<fid_mr> region(local);
   ASSERT_EQ(fi_mr_bind(local, &node.ep->fid, 0), 0);
   ASSERT_EQ(fi_mr_enable(local), 0);
@@ -49,8 +47,8 @@ TEST(FiRegion, LocalMemoryIsNoTarget) {
   EXPECT_EQ(target, 0u);
 }
 
-TEST(FiRegion, UsersMayChooseKeys) {
-  Loner node({.mr_mode = FI_MR_ENDPOINT});
+TEST(FiRegion, UsersChooseKeys) {
+  Loner node;
   uint64_t word = 6, target = 0;
   const auto trigger = node.counter(), landed = node.counter();
   constexpr uint64_t kKey = UINT32_MAX - 5;
@@ -66,8 +64,7 @@ TEST(FiRegion, UsersMayChooseKeys) {
   region.reset();
   EXPECT_EQ(fi_mr_enable(second.get()), 0);
   fid_mr* large = nullptr;
-  EXPECT_EQ(fi_mr_reg(node.domain.get(), &word, 8, FI_REMOTE_WRITE, 0, uint64_t{1} << 40, 0, &large, nullptr),
-            -FI_EINVAL);
+  EXPECT_EQ(node.register_memory(&word, 8, FI_REMOTE_WRITE, uint64_t{1} << 40, &large), -FI_EINVAL);
 }
 
 TEST(FiAddresses, AreCompleteOnceUsed) {
@@ -82,7 +79,7 @@ TEST(FiAddresses, AreCompleteOnceUsed) {
   Node d;
   ASSERT_EQ(fi_av_insert(d.av.get(), late.data(), 1, &place, 0, nullptr), 1);
   uint64_t word = 0;
-  EXPECT_EQ(fi_write(d.ep.get(), &word, 8, nullptr, place, 0, 1, nullptr), -FI_EOPBADSTATE);
+  EXPECT_EQ(write_word(d.ep.get(), &word, {place, 1}), -FI_EOPBADSTATE);
 }
 
 TEST(FiSettings, MistakesAreNoDomain) {

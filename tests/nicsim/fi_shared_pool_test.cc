@@ -1,8 +1,7 @@
 // The entries that processes share, when those processes are killed: nothing that they held is lost, and nothing that
 // they left keeps the next job from starting. The processes are this very program, started anew with kUser set.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
+#include <sys/sem.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -27,9 +26,8 @@ std::string job() {
   static const std::string name = "pool-test-" + std::to_string(::getpid());
   return name;
 }
-std::string file_of(const std::string& job) { return "/lanyard-fi-" + std::to_string(::getuid()) + "-" + job; }
 
-// Takes all but one, says so, and then takes and gives that one for ever: the lock is nearly always its.
+// Takes all but one, says so, and then takes and gives that one for ever.
 int use(const std::string& job) {
   Result<std::unique_ptr<SharedPool>> pool = SharedPool::open(job, kDepth);
   const char good = pool.ok() && pool.value()->take(kDepth - 1) ? 'y' : 'n';
@@ -64,7 +62,7 @@ TEST(FiSharedPool, WhatAKilledProcessHeldComesBack) {
     User user;
     EXPECT_FALSE(mine->take(kDepth));
     std::this_thread::sleep_for(std::chrono::microseconds(37 * round % 500));
-    user.die();  // with the lock, more often than not
+    user.die();
     ASSERT_TRUE(eventually([&] { return mine->take(kDepth); })) << "round " << round;
     EXPECT_FALSE(mine->take(1));
     mine->give(kDepth);
@@ -83,21 +81,7 @@ TEST(FiSharedPool, TheNextJobStartsWithADepthOfItsOwn) {
   EXPECT_FALSE(next.value()->take(1));
   EXPECT_FALSE(SharedPool::open(job(), kDepth).ok());
   next.value().reset();
-  EXPECT_LT(::shm_open(file_of(job()).c_str(), O_RDWR, 0600), 0) << "whoever goes last takes the file along";
-}
-
-// Who made the file was killed before all was in it.
-TEST(FiSharedPool, AFileThatIsHalfMadeIsMadeAnew) {
-  for (const off_t bytes : {1, 4096, 1 << 20}) {
-    const int file = ::shm_open(file_of(job()).c_str(), O_RDWR | O_CREAT, 0600);
-    ASSERT_GE(file, 0);
-    ASSERT_EQ(::ftruncate(file, bytes), 0);
-    ::close(file);
-    Result<std::unique_ptr<SharedPool>> pool = SharedPool::open(job(), kDepth);
-    ASSERT_TRUE(pool.ok()) << pool.status().message();
-    EXPECT_TRUE(pool.value()->take(kDepth));
-    EXPECT_FALSE(pool.value()->take(1));
-  }
+  EXPECT_LT(::semget(SharedPool::key_of(job()), 0, 0), 0) << "whoever goes last takes it along";
 }
 
 TEST(FiSharedPool, TakesAllOrNothing) {

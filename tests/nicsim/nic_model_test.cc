@@ -157,9 +157,9 @@ TEST(NicModelRegion, AnAtomicOfNoKindIsRefused) {
   Card card;
   const nic::RemoteKey key = card.model.key(card.region).value();
   Packet packet{.kind = PacketKind::kAtomic, .source = kPeer, .key = key.value};
-  packet.atomic = static_cast<nic::AtomicKind>(4);
+  packet.atomic = static_cast<nic::AtomicKind>(2);
   EXPECT_EQ(card.model.locate(packet).code, Code::kInvalidArgument);
-  packet.atomic = nic::AtomicKind::kCompareSwap;
+  packet.atomic = nic::AtomicKind::kReplace;
   EXPECT_EQ(card.model.locate(packet).code, Code::kOk);
 }
 

@@ -349,14 +349,6 @@ TEST(OfiMissing, ADomainThatIsNotThere) {
   EXPECT_NE(none.status().message().find("but: cxi0"), std::string::npos) << none.status().message();
 }
 
-TEST(OfiMissing, ADeviceToBeNearThatIsNone) {
-  use_provider();
-  const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.near_pci = "gpu0"});
-  EXPECT_EQ(none.status().code(), Code::kInvalidArgument);
-  EXPECT_NE(none.status().message().find("gpu0"), std::string::npos);
-  EXPECT_TRUE(ofi::OfiNic::open({.near_pci = "0000:01:00.0"}).ok());
-}
-
 // Registers that the provider does not map are not claimed; the bell that remains rings.
 TEST(OfiMissing, RegistersThatAreRefused) {
   const Variable refused("LANYARD_FI_MMIO", "refused");

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/wire/tcp_address.h"
 #include "nicsim/wire/tcp_handshake.h"
 #include "nicsim/wire/tcp_wire.h"
 #include "tests/nicsim/wire_contract_fixture.h"

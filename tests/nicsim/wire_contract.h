@@ -95,7 +95,7 @@ TEST_P(WireContract, W1_AllKindsArriveInOrderOnceAndUnchanged) {
     EXPECT_EQ(got.offset, sent[i].offset);
     EXPECT_EQ(got.bytes, sent[i].bytes);
     EXPECT_EQ(got.operand, sent[i].operand);
-    EXPECT_EQ(got.compare, sent[i].compare);
+    EXPECT_EQ(got.loan, sent[i].loan);
   }
 }
 

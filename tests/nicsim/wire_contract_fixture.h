@@ -199,13 +199,13 @@ inline Packet write_packet(uint32_t source, uint32_t token, uint64_t bytes, uint
 
 inline Packet atomic_packet(uint32_t source, uint32_t token) {
   return {.kind = PacketKind::kAtomic,
-          .atomic = nic::AtomicKind::kCompareSwap,
+          .atomic = nic::AtomicKind::kReplace,
           .source = source,
           .token = token,
           .key = 0x1122334455667788,
           .offset = 8,
           .operand = 0x99aabbccddeeff00 + token,
-          .compare = ~uint64_t{token}};
+          .loan = ~uint64_t{token}};
 }
 
 class WireContract : public ::testing::TestWithParam<WireCase> {};

@@ -19,21 +19,10 @@ struct CxiCounterOps {
   int (*get_mmio_addr)(fid* counter, void** address, size_t* bytes);
 };
 
-// The counter's registers, in bytes from get_mmio_addr()'s address. A store adds; only zero can be
-// set.
+// The register whose stores add, in bytes from get_mmio_addr()'s address. `bytes` says 8, though the mapping is a page.
 inline constexpr size_t kCxiAddOffset = 0;
-inline constexpr size_t kCxiAddErrorOffset = 64;
-inline constexpr size_t kCxiResetOffset = 128;
-inline constexpr size_t kCxiResetErrorOffset = 192;
 
-// The word that the NIC writes back: 48 bits of success, 7 of failure, and a bit that says
-// "written".
-inline constexpr uint64_t kCxiSuccessMask = (uint64_t{1} << 48) - 1;
-inline constexpr unsigned kCxiFailureShift = 48;
-inline constexpr uint64_t kCxiFailureMask = 127;
-inline constexpr uint64_t kCxiWritten = uint64_t{1} << 63;
-
-// fi_open_ops() on a domain. Later versions only append, so the first five members are all we name.
+// fi_open_ops() on a domain. Later versions only append.
 inline constexpr const char* kCxiDomainOps[] = {"dom_ops_v6", "dom_ops_v5"};
 struct CxiDomainOps {
   int (*cntr_read)(fid* domain, unsigned counter, uint64_t* value, timespec* time);
@@ -41,6 +30,8 @@ struct CxiDomainOps {
   int (*enable_hybrid_mr_desc)(fid* domain, bool enable);
   size_t (*ep_get_unexp_msgs)(void* endpoint, void* entries, size_t count, uint64_t* sources, size_t* messages);
   int (*get_dwq_depth)(fid* domain, size_t* depth);
+  int (*enable_mr_match_events)(fid* domain, bool enable);
+  int (*enable_optimized_mrs)(fid* domain, bool enable);
 };
 
 }  // namespace lanyard::ofi
@@ -56,8 +47,6 @@ static_assert(std::string_view(FI_CXI_COUNTER_OPS) == kCxiCounterOps);
 static_assert(sizeof(fi_cxi_cntr_ops) == sizeof(CxiCounterOps));
 static_assert(offsetof(fi_cxi_cntr_ops, get_mmio_addr) == offsetof(CxiCounterOps, get_mmio_addr));
 static_assert(offsetof(fi_cxi_dom_ops, get_dwq_depth) == offsetof(CxiDomainOps, get_dwq_depth));
-static_assert(FI_CXI_CNTR_SUCCESS_MAX == kCxiSuccessMask);
-static_assert(FI_CXI_CNTR_FAILURE_MAX == kCxiFailureMask);
 }  // namespace lanyard::ofi
 #endif
 

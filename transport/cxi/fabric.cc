@@ -49,14 +49,13 @@ Result<AddressHead> head_of(const nic::Address& address) {
 
 }  // namespace
 
-Result<std::unique_ptr<Fabric>> Fabric::open(const std::string& domain, size_t operations,
-                                             std::optional<PciAddress> near, bool device_memory,
+Result<std::unique_ptr<Fabric>> Fabric::open(const std::string& domain, size_t operations, bool device_memory,
                                              const std::optional<Library>& given) {
   const Result<Library> library = given ? Result<Library>(*given) : Library::load();
   if (!library.ok())
     return library.status();
   std::unique_ptr<Fabric> fabric(new Fabric(library.value()));
-  LANYARD_RETURN_IF_ERROR(fabric->choose(domain, near, device_memory));
+  LANYARD_RETURN_IF_ERROR(fabric->choose(domain, device_memory));
   LANYARD_RETURN_IF_ERROR(fabric->open_endpoint(operations));
   LANYARD_RETURN_IF_ERROR(fabric->name_endpoint());
   return fabric;
@@ -93,7 +92,7 @@ Result<Info> find_cards(const Library& library, uint64_t more_capabilities) {
 }  // namespace
 
 // Finds the card: by name, or the nearest.
-Status Fabric::choose(const std::string& wanted, std::optional<PciAddress> near, bool device_memory) {
+Status Fabric::choose(const std::string& wanted, bool device_memory) {
   Result<Info> all = find_cards(library_, device_memory ? FI_HMEM : 0);
   if (!all.ok() && device_memory)
     all = find_cards(library_, 0);
@@ -114,7 +113,7 @@ Status Fabric::choose(const std::string& wanted, std::optional<PciAddress> near,
   // Without a topology every card is as near as any other.
   if (wanted.empty() && best->next != nullptr)
     if (const Result<Locality> locality = Locality::load(); locality.ok())
-      best = nearest(best, locality.value(), near);
+      best = nearest(best, locality.value());
   const FreeInfo free_info{library_.freeinfo};
   info_ = Info(library_.dupinfo(best), free_info);
   return info_ == nullptr ? Status(Code::kExhausted, "no memory for libfabric's info") : Status();
@@ -146,42 +145,65 @@ Result<std::vector<std::string>> describe_cards() {
   return lines;
 }
 
-Status Fabric::open_endpoint(size_t operations) {
-  fid_fabric* fabric = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(library_.fabric(info_->fabric_attr, &fabric, library_.context), "fi_fabric"));
-  fabric_.reset(fabric);
-  fid_domain* domain = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain"));
-  domain_.reset(domain);
+namespace {
 
+// Opens an object of libfabric's by `call`, which is called `name`.
+template <typename T, typename Call>
+Status open(Fid<T>& place, const char* name, Call call) {
+  T* opened = nullptr;
+  LANYARD_RETURN_IF_ERROR(ofi_status(call(&opened), name));
+  place.reset(opened);
+  return {};
+}
+
+}  // namespace
+
+Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain) {
+  fi_cntr_attr attributes{};
+  attributes.events = FI_CNTR_EVENTS_COMP;
+  attributes.wait_obj = FI_WAIT_NONE;
+  Fid<fid_cntr> counter;
+  LANYARD_RETURN_IF_ERROR(open(counter, "fi_cntr_open",
+                               [&](fid_cntr** opened) { return fi_cntr_open(domain, &attributes, opened, nullptr); }));
+  return counter;
+}
+
+Status Fabric::open_endpoint(size_t operations) {
+  LANYARD_RETURN_IF_ERROR(ofi::open(fabric_, "fi_fabric", [&](fid_fabric** opened) {
+    return library_.fabric(info_->fabric_attr, opened, library_.context);
+  }));
+  LANYARD_RETURN_IF_ERROR(ofi::open(domain_, "fi_domain", [&](fid_domain** opened) {
+    return fi_domain(fabric_.get(), info_.get(), opened, nullptr);
+  }));
   fi_av_attr table{};
   table.type = FI_AV_TABLE;
-  fid_av* addresses = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_av_open(domain, &table, &addresses, nullptr), "fi_av_open"));
-  addresses_.reset(addresses);
+  LANYARD_RETURN_IF_ERROR(ofi::open(
+      addresses_, "fi_av_open", [&](fid_av** opened) { return fi_av_open(domain_.get(), &table, opened, nullptr); }));
   fi_cq_attr queue{};
   queue.size = std::max(operations, kLeastCompletions);
   queue.format = FI_CQ_FORMAT_CONTEXT;
   queue.wait_obj = FI_WAIT_NONE;
-  fid_cq* completions = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_cq_open(domain, &queue, &completions, nullptr), "fi_cq_open"));
-  completions_.reset(completions);
-  fi_cntr_attr count{};
-  count.events = FI_CNTR_EVENTS_COMP;
-  count.wait_obj = FI_WAIT_NONE;
-  fid_cntr* transfers = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_cntr_open(domain, &count, &transfers, nullptr), "fi_cntr_open"));
-  transfers_.reset(transfers);
-
-  fid_ep* endpoint = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_endpoint(domain, info_.get(), &endpoint, nullptr), "fi_endpoint"));
-  endpoint_.reset(endpoint);
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_ep_bind(endpoint, &addresses->fid, 0), "fi_ep_bind(addresses)"));
-  LANYARD_RETURN_IF_ERROR(
-      ofi_status(fi_ep_bind(endpoint, &completions->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(completions)"));
-  // Nobody reads it: some versions of the CXI provider take it for granted in deferred atomics.
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_ep_bind(endpoint, &transfers->fid, FI_WRITE | FI_READ), "fi_ep_bind(counter)"));
-  return ofi_status(fi_enable(endpoint), "fi_enable");
+  LANYARD_RETURN_IF_ERROR(ofi::open(
+      completions_, "fi_cq_open", [&](fid_cq** opened) { return fi_cq_open(domain_.get(), &queue, opened, nullptr); }));
+  Result<Fid<fid_cntr>> transfers = open_provider_counter(domain_.get());
+  if (!transfers.ok())
+    return transfers.status();
+  transfers_ = std::move(transfers.value());
+  LANYARD_RETURN_IF_ERROR(ofi::open(endpoint_, "fi_endpoint", [&](fid_ep** opened) {
+    return fi_endpoint(domain_.get(), info_.get(), opened, nullptr);
+  }));
+  const struct {
+    fid* object;
+    uint64_t flags;
+  } bindings[] = {
+      {&addresses_->fid, 0},
+      {&completions_->fid, FI_TRANSMIT | FI_RECV},
+      // Nobody reads it: the CXI provider wants it for deferred atomics.
+      {&transfers_->fid, FI_WRITE | FI_READ},
+  };
+  for (const auto& binding : bindings)
+    LANYARD_RETURN_IF_ERROR(ofi_status(fi_ep_bind(endpoint_.get(), binding.object, binding.flags), "fi_ep_bind"));
+  return ofi_status(fi_enable(endpoint_.get()), "fi_enable");
 }
 
 Status Fabric::name_endpoint() {

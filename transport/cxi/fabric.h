@@ -13,12 +13,22 @@
 #include <vector>
 
 #include "transport/base/status.h"
-#include "transport/cxi/fid.h"
 #include "transport/cxi/library.h"
 #include "transport/cxi/locality.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::ofi {
+
+struct CloseFid {
+  template <typename T>
+  void operator()(T* object) const {
+    (void)fi_close(&object->fid);  // in a destructor there is nobody to tell
+  }
+};
+
+// Owns a fid_domain, fid_cntr, ... Whatever was opened through it must be gone before it.
+template <typename T>
+using Fid = std::unique_ptr<T, CloseFid>;
 
 struct FreeInfo {
   void (*free)(fi_info*) = nullptr;
@@ -33,16 +43,18 @@ inline constexpr const char* kProvider = "cxi";
 // this process's)". Errors as Fabric::open().
 Result<std::vector<std::string>> describe_cards();
 
+// A bare counter of the provider's at 0.
+Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain);
+
 // Not to be moved once opened. Threads: one caller at a time, but for address().
 class Fabric {
  public:
   // Opens the domain of that name; where it is empty, the one nearest to this thread. `operations` is how many can be
   // under way at once. kUnsupported says what is missing, and which domains there are.
-  // Where `near` is given, the nearest is the one nearest to that device. `device_memory`: asks for regions of GPU
+  // `device_memory`: asks for regions of GPU
   // memory; takes a card that cannot have any where there is no other.
   // `library`: libfabric, where it is not the one that is installed.
-  static Result<std::unique_ptr<Fabric>> open(const std::string& domain, size_t operations,
-                                              std::optional<PciAddress> near = {}, bool device_memory = false,
+  static Result<std::unique_ptr<Fabric>> open(const std::string& domain, size_t operations, bool device_memory = false,
                                               const std::optional<Library>& library = {});
 
   const fi_info& info() const { return *info_; }
@@ -65,7 +77,7 @@ class Fabric {
 
  private:
   explicit Fabric(Library library) : library_(library) {}
-  Status choose(const std::string& domain, std::optional<PciAddress> near, bool device_memory);
+  Status choose(const std::string& domain, bool device_memory);
   Status open_endpoint(size_t operations);
   Status name_endpoint();
 

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
-#include <vector>
 
 namespace lanyard::ofi {
 
@@ -41,33 +39,7 @@ Bitmap cores_of_this_thread() {
   return mine;
 }
 
-hwloc_obj_t find(hwloc_topology* topology, PciAddress device) {
-  return hwloc_get_pcidev_by_busid(topology, device.domain, device.bus, device.device, device.function);
-}
-
-// From the machine down to the object itself.
-std::vector<hwloc_obj_t> way_to(hwloc_obj_t object) {
-  std::vector<hwloc_obj_t> way;
-  for (; object != nullptr; object = object->parent)
-    way.push_back(object);
-  std::reverse(way.begin(), way.end());
-  return way;
-}
-
 }  // namespace
-
-Result<PciAddress> PciAddress::parse(std::string_view text) {
-  const std::string all(text);
-  PciAddress address;
-  char rest = 0;
-  if (std::sscanf(all.c_str(), "%8x:%2x:%2x.%1x%c", &address.domain, &address.bus, &address.device, &address.function,
-                  &rest) == 4)
-    return address;
-  address.domain = 0;
-  if (std::sscanf(all.c_str(), "%2x:%2x.%1x%c", &address.bus, &address.device, &address.function, &rest) == 3)
-    return address;
-  return Status(Code::kInvalidArgument, "\"" + all + "\" is no PCI address as in 0000:c1:00.0");
-}
 
 std::optional<PciAddress> PciAddress::of(const fi_info& info) {
   if (info.nic == nullptr || info.nic->bus_attr == nullptr || info.nic->bus_attr->bus_type != FI_BUS_PCI)
@@ -89,16 +61,15 @@ Result<Locality> Locality::load() {
   if (hwloc_topology_init(&topology) != 0)
     return Status(Code::kFailed, "hwloc cannot begin");
   Locality locality(topology);
-  // Every bridge, since they tell how near a card is to a GPU.
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  hwloc_topology_set_type_filter(topology, HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_ALL);
   if (hwloc_topology_load(topology) != 0)
     return Status(Code::kFailed, "hwloc finds no topology of this machine");
   return locality;
 }
 
 std::optional<Locality::Place> Locality::place_of(PciAddress device) const {
-  hwloc_obj_t object = find(topology_.get(), device);
+  hwloc_obj_t object =
+      hwloc_get_pcidev_by_busid(topology_.get(), device.domain, device.bus, device.device, device.function);
   if (object == nullptr)
     return std::nullopt;
   object = hwloc_get_non_io_ancestor_obj(topology_.get(), object);
@@ -110,21 +81,10 @@ std::optional<Locality::Place> Locality::place_of(PciAddress device) const {
   return place;
 }
 
-uint32_t Locality::levels_in_common(PciAddress one, PciAddress other) const {
-  const std::vector<hwloc_obj_t> first = way_to(find(topology_.get(), one));
-  const std::vector<hwloc_obj_t> second = way_to(find(topology_.get(), other));
-  const auto end = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first;
-  return static_cast<uint32_t>(end - first.begin());
-}
-
-const fi_info* nearest(const fi_info* list, const Locality& locality, std::optional<PciAddress> near) {
+const fi_info* nearest(const fi_info* list, const Locality& locality) {
   const auto nearness = [&](const fi_info& info) -> uint32_t {
     const std::optional<PciAddress> card = PciAddress::of(info);
-    if (!card)
-      return 0;
-    if (near)
-      return locality.levels_in_common(*card, *near);
-    const std::optional<Locality::Place> place = locality.place_of(*card);
+    const std::optional<Locality::Place> place = card ? locality.place_of(*card) : std::nullopt;
     return place ? place->shared_cores : 0;
   };
   const fi_info* best = list;

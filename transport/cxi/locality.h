@@ -1,5 +1,5 @@
-// Locality: how near the devices of this machine are to one another and to the cores that this thread may run on, by
-// hwloc. HWLOC_XMLFILE describes another machine.
+// Locality: how near the devices of this machine are to the cores that this thread may run on, by hwloc. HWLOC_XMLFILE
+// describes another machine.
 #ifndef LANYARD_TRANSPORT_CXI_LOCALITY_H_
 #define LANYARD_TRANSPORT_CXI_LOCALITY_H_
 
@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "transport/base/status.h"
 
@@ -20,12 +19,9 @@ namespace lanyard::ofi {
 struct PciAddress {
   uint32_t domain = 0, bus = 0, device = 0, function = 0;
 
-  // Of "0000:c1:00.0", or without the domain, as GPU libraries write it too.
-  static Result<PciAddress> parse(std::string_view text);
   // Where libfabric says it; nothing for a card that is no PCI device.
   static std::optional<PciAddress> of(const fi_info& info);
-  std::string to_string() const;
-  friend bool operator==(PciAddress, PciAddress) = default;
+  std::string to_string() const;  // "0000:c1:00.0"
 };
 
 // Threads: any, once loaded.
@@ -42,10 +38,6 @@ class Locality {
   // Nothing where hwloc knows no such device.
   std::optional<Place> place_of(PciAddress device) const;
 
-  // How many levels (machine, package, PCI bridges) two devices have in common: the more the nearer. 0 where one is
-  // unknown.
-  uint32_t levels_in_common(PciAddress one, PciAddress other) const;
-
  private:
   struct Destroy {
     void operator()(hwloc_topology* topology) const;
@@ -55,9 +47,9 @@ class Locality {
   std::unique_ptr<hwloc_topology, Destroy> topology_;
 };
 
-// The card of a list (getinfo's) that is nearest: to the device `near`, or without one to the calling thread's cores.
-// The first of several that are equally near. Requires a list that is not empty.
-const fi_info* nearest(const fi_info* list, const Locality& locality, std::optional<PciAddress> near);
+// The card of a list (getinfo's) that is nearest to the calling thread's cores, the first of several that are equally
+// near. Requires a list that is not empty.
+const fi_info* nearest(const fi_info* list, const Locality& locality);
 
 }  // namespace lanyard::ofi
 

@@ -2,21 +2,10 @@
 
 #include <algorithm>
 
-#include "transport/cxi/ofi_status.h"
-
 namespace lanyard::ofi {
 
 using nic::kMaxFailure;
 using nic::kMaxSuccess;
-
-Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain) {
-  fi_cntr_attr attributes{};
-  attributes.events = FI_CNTR_EVENTS_COMP;
-  attributes.wait_obj = FI_WAIT_NONE;
-  fid_cntr* counter = nullptr;
-  LANYARD_RETURN_IF_ERROR(ofi_status(fi_cntr_open(domain, &attributes, &counter, nullptr), "fi_cntr_open"));
-  return Fid<fid_cntr>(counter);
-}
 
 Status OfiCounter::open(fid_domain* domain) {
   Result<Fid<fid_cntr>> opened = open_provider_counter(domain);

@@ -11,13 +11,10 @@
 #include <cstdint>
 
 #include "transport/base/status.h"
-#include "transport/cxi/fid.h"
+#include "transport/cxi/fabric.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::ofi {
-
-// A bare counter of the provider's at 0.
-Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain);
 
 class OfiCounter {
  public:

@@ -8,7 +8,6 @@
 
 #include "transport/base/service_thread.h"
 #include "transport/cxi/cxi_extension.h"
-#include "transport/cxi/driving.h"
 #include "transport/cxi/ofi_status.h"
 #include "transport/nic/descriptor.h"
 
@@ -57,10 +56,9 @@ Result<std::byte*> registers_of(fid_cntr* counter) {
 }
 
 // In a thread that is deaf to the application's signals, and so are those that the provider starts.
-Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, size_t operations,
-                                            std::optional<PciAddress> near) {
+Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, size_t operations) {
   const auto open = [&] {
-    return Fabric::open(options.domain, operations, near, options.device_memory != nullptr, options.library);
+    return Fabric::open(options.domain, operations, options.device_memory != nullptr, options.library);
   };
   if (!options.own_thread)
     return open();
@@ -77,18 +75,11 @@ Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, size_t op
 // ---- Opening and closing
 
 Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
-  std::optional<PciAddress> near;
-  if (!options.near_pci.empty()) {
-    const Result<PciAddress> address = PciAddress::parse(options.near_pci);
-    if (!address.ok())
-      return address.status();
-    near = address.value();
-  }
   if (options.device_memory != nullptr)
     if (const Result<MemoryKind> kind = MemoryKind::of_device(*options.device_memory, 0); !kind.ok())
       return kind.status();
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
-  Result<std::unique_ptr<Fabric>> fabric = open_fabric(options, most + options.max_issued, near);
+  Result<std::unique_ptr<Fabric>> fabric = open_fabric(options, most + options.max_issued);
   if (!fabric.ok())
     return fabric.status();
   const uint32_t queried = fabric.value()->queried_depth();

@@ -40,8 +40,7 @@
 namespace lanyard::ofi {
 
 struct OfiOptions {
-  std::string domain = {};    // empty: the nearest
-  std::string near_pci = {};  // to what, as in "0000:c1:00.0": a GPU; empty: to this thread's cores
+  std::string domain = {};  // empty: the nearest to this thread's cores
   // Tells GPU memory from the host's and outlives the NIC. Without it all memory is taken for the host's.
   const DeviceMemory* device_memory = nullptr;
   uint32_t deferred_depth = 0;   // entries used at most; 0: as many as the provider says
@@ -109,11 +108,27 @@ class OfiNic final : public nic::Nic {
     nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
     nic::Posting posting;      // kPostPrepared: there until this has run, as release() runs it first
   };
-  // Holds the right to drive, for calls that need the state of now.
-  class Driving;
+  // The right to drive, from construction to destruction, for calls that need the state of now. Whatever was posted or
+  // done before counts by then.
+  class LANYARD_SCOPED_CAPABILITY Driving {
+   public:
+    explicit Driving(OfiNic& nic) LANYARD_ACQUIRE(nic.right_) : nic_(nic) {
+      nic_.right_.take();
+      (void)nic_.run_all_commands();
+      (void)nic_.drive();
+    }
+    ~Driving() LANYARD_RELEASE() {
+      nic_.right_.give_back();
+      nic_.progress();  // whatever the call made ready
+    }
+    Driving(const Driving&) = delete;
+    Driving& operator=(const Driving&) = delete;
+
+   private:
+    OfiNic& nic_;
+  };
   // What of it descriptors are compared with.
   struct Open;
-  struct Start;
 
   OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
   void fill_caps(const OfiOptions& options, uint32_t depth);
@@ -163,7 +178,6 @@ class OfiNic final : public nic::Nic {
   Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold) LANYARD_REQUIRES(right_);
   Work& take(const nic::DeferredOp& deferred) LANYARD_REQUIRES(right_);
   Work& take(const nic::Posting& posting) LANYARD_REQUIRES(right_);
-  Work& take(const Start& start) LANYARD_REQUIRES(right_);
   Work& any_free() LANYARD_REQUIRES(right_);
   Work& described(Prepared& prepared) LANYARD_REQUIRES(right_);
   void describe(Work& work, const nic::Op& op) LANYARD_REQUIRES(right_);

@@ -1,12 +1,9 @@
-// The part of OfiNic that takes operations and gives them to libfabric: their descriptors, credits, cancelation. In one
-// place, so that a start of what is prepared goes through without a call.
+// The part of OfiNic that takes operations and gives them to libfabric: their descriptors, credits, cancelation.
 #include <algorithm>
-#include <array>
 #include <type_traits>
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/cxi/driving.h"
 #include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/ofi_status.h"
 #include "transport/nic/descriptor.h"
@@ -19,35 +16,9 @@ using nic::Op;
 
 namespace {
 
-constexpr size_t kFew = 8;           // postings at a time, for which nothing is looked up twice
 constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one look at the completions takes
 
-// Whether of the entries of each counter lower thresholds come first. Of many at once it does not try to find out.
-template <typename Each>
-bool in_order(std::span<const Each> ops) {
-  const auto each = [](const Each& op) -> const auto& {
-    if constexpr (requires { op.posting; })
-      return *op.posting;
-    else
-      return op;
-  };
-  if (ops.size() > kFew)
-    return false;
-  for (size_t later = 1; later < ops.size(); ++later)
-    for (size_t earlier = 0; earlier < later; ++earlier)
-      if (each(ops[earlier]).trigger == each(ops[later]).trigger &&
-          each(ops[earlier]).threshold > each(ops[later]).threshold)
-        return false;
-  return true;
-}
-
 }  // namespace
-
-// A posting, and what it has been found to name.
-struct OfiNic::Start {
-  const nic::Posting* posting;
-  Prepared* prepared;
-};
 
 struct OfiNic::Open {
   bool has_counter(nic::CounterId id) const { return nic.is_open(id); }
@@ -82,7 +53,7 @@ void OfiNic::use(const Op& op, int delta) {
 }
 
 // Takes one of those that are free and filled in for that operation away from it.
-inline void OfiNic::blank(Prepared& home) {
+void OfiNic::blank(Prepared& home) {
   Work& work = *home.ready;
   home.ready = work.next_free;
   work.home = nullptr;
@@ -144,24 +115,18 @@ Work& OfiNic::described(Prepared& prepared) {
   return work;
 }
 
-Work& OfiNic::take(const Start& start) {
-  const nic::Posting& posting = *start.posting;
-  Prepared& prepared = *start.prepared;
-  Work& work = prepared.ready != nullptr ? *prepared.ready : described(prepared);
-  prepared.ready = work.next_free;
-  ++prepared.under_way;
+Work& OfiNic::take(const nic::Posting& posting) {
+  Prepared* prepared = prepared_.find(posting.prepared);
+  LANYARD_CHECK(prepared != nullptr, "an operation was released while another thread posted it");
+  Work& work = prepared->ready != nullptr ? *prepared->ready : described(*prepared);
+  prepared->ready = work.next_free;
+  ++prepared->under_way;
   work.trigger = posting.trigger;
   work.threshold = posting.threshold;
   work.op.start = posting.start;
   work.state = Work::State::kHeld;
   ++counters_[posting.trigger.value].uses;
   return work;
-}
-
-Work& OfiNic::take(const nic::Posting& posting) {
-  Prepared* prepared = prepared_.find(posting.prepared);
-  LANYARD_CHECK(prepared != nullptr, "an operation was released while another thread posted it");
-  return take(Start{&posting, prepared});
 }
 
 // ---- From a Work to the provider
@@ -220,27 +185,15 @@ bool OfiNic::run_or_keep(Work& work, Code code) {
 template <typename Each>
 void OfiNic::accept(std::span<const Each> ops) {
   const size_t first_fresh = held_.size();
-  if (first_fresh == 0 && in_order(ops)) [[likely]] {
-    no_entries_ = false;
-    bool all_given = true;
-    for (const Each& op : ops) {
-      Work& work = take(op);
-      if (all_given && give(work)) [[likely]]
-        continue;
-      all_given = false;
-      hold(work, first_fresh);
-    }
-  } else {
-    for (const Each& op : ops)
-      hold(take(op), first_fresh);
-    (void)hand_over();
-  }
+  for (const Each& op : ops)
+    hold(take(op), first_fresh);
+  (void)hand_over();
   // Who only posts must not wait for the others to make room.
   if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery)
     (void)read_completions();
 }
 
-// Lower thresholds first: some providers fire in the order in which they were given the work. It nearly always comes in
+// Lower thresholds first: where the provider has too few entries, what fires first has them. It nearly always comes in
 // this order. `first_fresh`: where what came together begins.
 void OfiNic::hold(Work& work, size_t first_fresh) {
   held_.push_back(&work);
@@ -252,9 +205,7 @@ void OfiNic::hold(Work& work, size_t first_fresh) {
 
 // What caps() does not list.
 Status OfiNic::check_kind(const Op& op) {
-  if (!op.moves_data())
-    return {Code::kUnsupported, "this device has no deferred counter operations"};
-  return nic::fetches(op) ? Status(Code::kUnsupported, "this device has no fetching atomics") : Status();
+  return op.moves_data() ? Status() : Status(Code::kUnsupported, "this device has no deferred counter operations");
 }
 
 Status OfiNic::post(std::span<const DeferredOp> ops) {
@@ -266,7 +217,7 @@ Status OfiNic::post(std::span<const DeferredOp> ops) {
   return take_in(ops);
 }
 
-inline bool OfiNic::try_take_entries(size_t wanted) {
+bool OfiNic::try_take_entries(size_t wanted) {
   uint32_t free = free_entries_.load(std::memory_order_relaxed);
   do {
     if (free < wanted) [[unlikely]]
@@ -292,8 +243,7 @@ Status OfiNic::take_in(std::span<const Each> batch) {
     leave(batch);
     return {};
   }
-  if (run_all_commands() > 0) [[unlikely]]
-    (void)hand_over();  // what others posted before comes before
+  (void)run_all_commands();  // what others posted before comes before
   accept(batch);
   activity_.fetch_add(1, std::memory_order_seq_cst);
   right_.give_back();
@@ -311,12 +261,9 @@ void OfiNic::leave(std::span<const Each> batch) {
       if constexpr (std::is_same_v<Each, DeferredOp>) {
         command.kind = Command::Kind::kPost;
         command.deferred = each;
-      } else if constexpr (std::is_same_v<Each, nic::Posting>) {
-        command.kind = Command::Kind::kPostPrepared;
-        command.posting = each;
       } else {
         command.kind = Command::Kind::kPostPrepared;
-        command.posting = *each.posting;
+        command.posting = each;
       }
     });
   progress();
@@ -332,15 +279,11 @@ Result<nic::PreparedId> OfiNic::prepare(const Op& op) {
 
 Status OfiNic::post_prepared(std::span<const nic::Posting> postings) {
   const nic::DescriptorCheck check(Open{*this});
-  std::array<Start, kFew> starts;  // not looked up again, where they are few
-  size_t count = 0;
   for (const nic::Posting& posting : postings) {
-    Prepared* prepared = prepared_.find(posting.prepared);
+    const Prepared* prepared = prepared_.find(posting.prepared);
     LANYARD_RETURN_IF_ERROR(check.of(posting, prepared == nullptr ? nullptr : &prepared->op));
-    if (count < kFew) [[likely]]
-      starts[count++] = {&posting, prepared};
   }
-  return count == postings.size() ? take_in(std::span<const Start>(starts.data(), count)) : take_in(postings);
+  return take_in(postings);
 }
 
 Status OfiNic::release(nic::PreparedId prepared) {

@@ -12,7 +12,6 @@
 #include "transport/base/device_memory.h"
 #include "transport/base/status.h"
 #include "transport/cxi/fabric.h"
-#include "transport/cxi/fid.h"
 #include "transport/cxi/ofi_counter.h"
 #include "transport/nic/nic.h"
 

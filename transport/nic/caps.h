@@ -23,7 +23,6 @@ struct Caps {
   bool doorbell_atomic_add = false;
   bool doorbell_totals = false;  // kAtomicAdd's words may be stored to as well
   bool doorbell_host_call = false;
-  bool fetching_atomics = false;  // kFetchSum and kCompareSwap
   bool deferred_counter_ops = false;
   bool flush = false;   // Nic::flush works
   bool cancel = false;  // Nic::cancel works

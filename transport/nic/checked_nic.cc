@@ -243,10 +243,8 @@ Status CheckedNic::judge(const Descriptor&... descriptor) const {
 }
 
 Status CheckedNic::check_kind(const Op& op, bool deferred) const {
-  if (op.kind > OpKind::kCounterSet || op.atomic > AtomicKind::kCompareSwap || op.level > CompletionLevel::kDelivery)
+  if (op.kind > OpKind::kCounterSet || op.atomic > AtomicKind::kReplace || op.level > CompletionLevel::kDelivery)
     return invalid("no such operation, atomic or completion level");
-  if (fetches(op) && !caps().fetching_atomics)
-    return {Code::kUnsupported, "caps() lists no fetching atomics"};
   if (deferred && !op.moves_data() && !caps().deferred_counter_ops)
     return {Code::kUnsupported, "caps() lists no deferred counter operations"};
   return {};
@@ -325,8 +323,6 @@ void CheckedNic::name(const Op& op, int delta) {
     return;
   }
   regions_.at(op.local.region.value).prepared += count;
-  if (fetches(op))
-    regions_.at(op.fetch.region.value).prepared += count;
 }
 
 Result<PreparedId> CheckedNic::prepare(const Op& op) {

@@ -16,10 +16,6 @@ inline Status no_counter() { return {Code::kNotFound, "no such counter is open"}
 inline Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
 inline Status no_prepared() { return {Code::kNotFound, "no such operation is prepared (any more)"}; }
 
-inline bool fetches(const Op& op) {
-  return op.kind == OpKind::kAtomic && (op.atomic == AtomicKind::kFetchSum || op.atomic == AtomicKind::kCompareSwap);
-}
-
 // Memory of a registered region.
 struct Extent {
   const std::byte* base = nullptr;
@@ -59,8 +55,6 @@ class DescriptorCheck {
     }
     if (op.remote.offset % kWord != 0 || open_.misaligned(op.remote.key))
       return invalid("the targets of atomics are aligned to 8 bytes");
-    if (fetches(op))
-      LANYARD_RETURN_IF_ERROR(of(op.fetch, kWord, kWord));
     return of(op.local, kWord, kWord);
   }
   Status of(const DeferredOp& deferred) const {

@@ -124,10 +124,8 @@ enum class OpKind : uint8_t {
 };
 
 enum class AtomicKind : uint8_t {
-  kSum,          // target += operand
-  kReplace,      // target = operand (FI_ATOMIC_WRITE)
-  kFetchSum,     // old target to `fetch`, target += operand
-  kCompareSwap,  // old target to `fetch`; target = operand where it equalled compare
+  kSum,      // target += operand
+  kReplace,  // target = operand (FI_ATOMIC_WRITE)
 };
 
 enum class CompletionLevel : uint8_t {
@@ -154,10 +152,8 @@ struct Op {
   CompletionLevel level = CompletionLevel::kTransmit;
   CounterId completion;  // +1 on completion (N5); none where invalid; must be none for counter ops
   LocalSpan local;       // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
-  LocalSpan fetch;       // kFetchSum, kCompareSwap: where the old value goes, 8-aligned
   RemoteSpan remote;     // kWrite, kAtomic; atomics need 8-aligned targets
   uint64_t bytes = 0;    // kWrite: length, 0 to caps().max_message_bytes
-  uint64_t compare = 0;  // kCompareSwap
   CounterId counter;     // counter ops: which
   uint64_t value = 0;    // counter ops: what
   uint64_t context = 0;  // the caller's own word, given back in FailureRecord
@@ -261,7 +257,7 @@ class Nic {
 
   // Hands deferred operations to the NIC, all or none (N6); they are copied. kAgain when not enough entries are free;
   // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor; kUnsupported for an
-  // atomic with an operand or a result in device memory.
+  // atomic with an operand in device memory.
   virtual Status post(std::span<const DeferredOp> ops) = 0;
   // Hands over, once, what is the same at every start of an operation (N14), and looks once whether it is right: its
   // postings are looked at for no more than what they bring. Takes no entry; op.start has no meaning. May allocate.
