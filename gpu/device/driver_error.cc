@@ -1,40 +1,54 @@
 #include "gpu/device/driver_error.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 
 namespace lanyard::gpu {
 namespace {
 
 struct Meaning {
+  std::initializer_list<int> numbers;
   Code code;
   const char* advice;
 };
 
-Meaning meaning_of(Fault fault) {
-  switch (fault) {
-    case Fault::kNoMemory:
-      return {Code::kExhausted, "the device or the host's pinned memory is used up: see ulimit -l and other processes"};
-    case Fault::kBadArgument:
-      return {Code::kInvalidArgument, "a stream, context or address is not valid, or has been freed"};
-    case Fault::kUnsupported: return {Code::kUnsupported, "this device or driver cannot do it, or may not"};
-    case Fault::kAlreadyRegistered: return {Code::kInvalidState, "the memory is registered with the driver already"};
-    case Fault::kCapture: return {Code::kInvalidState, "a stream is being captured into a graph"};
-    case Fault::kIllegalAddress:
-      return {Code::kFailed,
-              "the device reported an illegal address: a kernel of the program, or memory that was freed while streams "
-              "or graphs still use it; compute-sanitizer finds it. The device is lost to this process"};
-    case Fault::kLaunchFailed: return {Code::kFailed, "a kernel failed on the device, which is lost to this process"};
-    case Fault::kGone: return {Code::kFailed, "the driver has shut down or the device is gone: see the kernel's log"};
-    case Fault::kOther: break;
-  }
-  return {Code::kFailed, "the device is taken for lost"};
-}
+constexpr Meaning kMeanings[] = {
+    {{2}, Code::kExhausted, "the device or the host's pinned memory is used up: see ulimit -l and other processes"},
+    // Invalid value, device pointer (HIP), device, context, handle; not found; context is destroyed.
+    {{1, 17, 101, 201, 400, 500, 709},
+     Code::kInvalidArgument,
+     "a stream, context or address is not valid, or has been freed"},
+    // No device, already mapped, no binary for this GPU, peer access unsupported, unsupported PTX version, too many
+    // peers, not permitted, not supported, system driver mismatch, compatibility not supported on the device.
+    {{100, 208, 209, 217, 222, 711, 800, 801, 803, 804},
+     Code::kUnsupported,
+     "this device or driver cannot do it, or may not"},
+    {{712}, Code::kInvalidState, "the memory is registered with the driver already"},
+    // What a stream capture does not allow; 907, of a captured event, cannot come here.
+    {{900, 901, 902, 903, 904, 905, 906, 908}, Code::kInvalidState, "a stream is being captured into a graph"},
+    // Illegal or misaligned address, invalid address space.
+    {{700, 716, 717},
+     Code::kFailed,
+     "the device reported an illegal address: a kernel of the program, or memory that was freed while streams or "
+     "graphs "
+     "still use it; compute-sanitizer finds it. The device is lost to this process"},
+    // Launch timeout, assertion, illegal instruction, launch failure.
+    {{702, 710, 715, 719}, Code::kFailed, "a kernel failed on the device, which is lost to this process"},
+    // Deinitialised, device unavailable, uncorrectable ECC error.
+    {{4, 46, 214}, Code::kFailed, "the driver has shut down or the device is gone: see the kernel's log"},
+};
 
 }  // namespace
 
 Status driver_error(Fault fault, const char* call, const char* name, const char* text) {
-  const Meaning meaning = meaning_of(fault);
-  return Status(meaning.code, std::string(call) + ": " + name + " (" + text + "); " + meaning.advice);
+  const auto knows = [&](const Meaning& meaning) {
+    return std::ranges::find(meaning.numbers, static_cast<int>(fault)) != meaning.numbers.end();
+  };
+  const auto* const meaning = std::ranges::find_if(kMeanings, knows);
+  const bool known = meaning != std::end(kMeanings);
+  return Status(known ? meaning->code : Code::kFailed, std::string(call) + ": " + name + " (" + text + "); " +
+                                                           (known ? meaning->advice : "the device is taken for lost"));
 }
 
 }  // namespace lanyard::gpu

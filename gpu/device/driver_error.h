@@ -6,17 +6,16 @@
 
 namespace lanyard::gpu {
 
-// The vendors' errors, as far as they differ in what follows from them.
-enum class Fault {
-  kNoMemory,
-  kBadArgument,        // a handle or address that is not, or no longer, what it should be
-  kUnsupported,        // the device or the driver cannot do it, or may not
-  kAlreadyRegistered,  // host memory, or a part of it
-  kCapture,            // not allowed while a stream is being captured
-  kIllegalAddress,
-  kLaunchFailed,
-  kGone,  // the driver has shut down, or the device has fallen off
-  kOther,
+// Errors by number: those of CUDA's driver, which HIP shares. Here are only those that sources name.
+enum class Fault : int {
+  kBadArgument = 1,
+  kNoMemory = 2,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kReachedAlready = 704,
+  kAlreadyRegistered = 712,  // host memory, or a part of it
+  kUnsupported = 801,
+  kCapture = 900,  // not allowed while a stream is being captured
 };
 
 // "CALL: NAME (TEXT)", and the advice.

@@ -1,4 +1,4 @@
-"""gpu_kernels: device code as bytes in a C++ source, for programs that load it with the vendor's driver.
+"""gpu_kernels: device code as bytes in a C++ source, lanyard::gpu::kKernelImage, for programs that load it with the vendor's driver.
 
 No host code of the vendor's compiler and no run-time library get in, so the result links anywhere.
 """
@@ -42,9 +42,10 @@ def _gpu_kernels_impl(ctx):
         )
     ctx.actions.run_shell(
         command = "{ echo '%s'; od -An -v -tu1 -w32 %s | sed 's/  */,/g; s/^,//; s/$/,/'; echo '%s'; } > %s" % (
-            "#include \"%s\"\nalignas(4096) const unsigned char %s[] = {" % (ctx.file.header.short_path, ctx.attr.symbol),
+            "namespace lanyard::gpu {\nextern const unsigned char kKernelImage[];\n" +
+            "alignas(4096) const unsigned char kKernelImage[] = {",
             image.path,
-            "};",
+            "};\n}",
             source.path,
         ),
         inputs = [image],
@@ -58,9 +59,7 @@ gpu_kernels = rule(
     attrs = {
         "archs": attr.string_list(mandatory = True),  # ascending
         "hdrs": attr.label_list(allow_files = True),
-        "header": attr.label(allow_single_file = True, mandatory = True),  # declares the symbol
         "src": attr.label(allow_single_file = True, mandatory = True),
-        "symbol": attr.string(mandatory = True),  # with its namespaces
         "vendor": attr.string(
             mandatory = True,
             values = ["cuda", "hip"],

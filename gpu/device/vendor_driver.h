@@ -1,10 +1,7 @@
-// HipDriver: Driver over HIP's run-time library. A context is a device.
-//
-// What differs from CUDA: no batches of memory operations (one by one, in order); waits by memory operation are
-// documented for memory of hipMallocSignalMemory only, which the words of Lanyard's are not, so there are none and
-// waits are kernels; the numbers of attributes and memory types change with the major version (HipEntries::load).
-#ifndef LANYARD_GPU_DEVICE_HIP_DRIVER_H_
-#define LANYARD_GPU_DEVICE_HIP_DRIVER_H_
+// VendorDriver: Driver over CUDA's driver interface (no run-time library) as of CUDA 12, or over HIP's run-time
+// library. A build has one of them. vendor_driver.cc is for both, cuda_driver.cc and hip_driver.cc have what differs.
+#ifndef LANYARD_GPU_DEVICE_VENDOR_DRIVER_H_
+#define LANYARD_GPU_DEVICE_VENDOR_DRIVER_H_
 
 #include <memory>
 #include <mutex>
@@ -12,17 +9,18 @@
 #include <vector>
 
 #include "gpu/device/driver.h"
-#include "gpu/device/hip_entries.h"
+#include "gpu/device/vendor.h"
 
 namespace lanyard::gpu {
 
-class HipDriver final : public Driver {
+class VendorDriver final : public Driver {
  public:
   // kUnsupported: no library, or no device.
   static Result<std::unique_ptr<Driver>> open();
+  ~VendorDriver() override;
 
-  const char* kind() const override { return "hip"; }
-  int device_count() const override { return devices_; }
+  const char* kind() const override { return vendor::kKind; }
+  int device_count() const override { return static_cast<int>(devices_.size()); }
   Result<DeviceFacts> facts(int device) override;
   Result<ContextHandle> context_of_device(int device) override;
   Result<ContextHandle> context_of_stream(StreamHandle stream) override;
@@ -57,15 +55,29 @@ class HipDriver final : public Driver {
   void give_back(DeviceAddress base) override;
 
  private:
-  HipDriver(const HipEntries& hip, int devices) : hip_(hip), devices_(devices) {}
-  Result<hipModule_t> module_of_current();
+  struct PerDevice {
+    ContextHandle context = nullptr;  // once it was asked for; guarded by mutex_
+    bool flushes = false;             // whether waits flush what other devices have written
+  };
 
-  const HipEntries hip_;
-  const int devices_;
-  std::mutex mutex_;                                  // guards modules_
-  std::vector<std::pair<int, hipModule_t>> modules_;  // by device
+  VendorDriver(const Entries& api, int devices) : api_(api), devices_(static_cast<size_t>(devices)) {}
+  Result<ContextHandle> current_context() const;  // may be null
+  Result<int> current_ordinal() const;            // requires a context
+  Result<vendor::Module> module_of_current();
+
+  // ---- What the vendors do differently
+  Status set_up();
+  Result<ContextHandle> make_context(int device);
+  Result<ContextHandle> owner_of(StreamHandle stream);
+  Status describe(int device, DeviceFacts& facts) const;  // beyond name, uuid and multiprocessors
+
+  const Entries api_;
+  bool begins_early_ = false;  // all devices begin kernels before those before have ended; set by open()
+  std::vector<PerDevice> devices_;
+  std::mutex mutex_;  // guards what is made once
+  std::vector<std::pair<ContextHandle, vendor::Module>> modules_;
 };
 
 }  // namespace lanyard::gpu
 
-#endif  // LANYARD_GPU_DEVICE_HIP_DRIVER_H_
+#endif  // LANYARD_GPU_DEVICE_VENDOR_DRIVER_H_

@@ -1,0 +1,203 @@
+// The entry points of CUDA's driver library and of HIP's run-time library, under one name each (`Entries`). They are
+// looked up when the library is loaded: programs of this build run, on host streams, where there is none.
+#ifndef LANYARD_GPU_DEVICE_VENDOR_H_
+#define LANYARD_GPU_DEVICE_VENDOR_H_
+
+#ifdef __HIP_PLATFORM_AMD__
+#include <hip/hip_runtime_api.h>
+#else
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#endif
+
+#include <cstdint>
+#include <type_traits>
+
+#include "gpu/device/driver.h"
+#include "gpu/device/driver_error.h"
+#include "transport/base/status.h"
+
+namespace lanyard::gpu {
+
+// What both have: X(our name, CUDA's, the version of its interface, HIP's).
+#define LANYARD_SHARED_ENTRIES(X)                                                               \
+  X(count_devices, cuDeviceGetCount, 2000, hipGetDeviceCount)                                   \
+  X(name, cuDeviceGetName, 2000, hipDeviceGetName)                                              \
+  X(uuid, cuDeviceGetUuid, 11040, hipDeviceGetUuid)                                             \
+  X(attribute, cuDeviceGetAttribute, 2000, hipDeviceGetAttribute)                               \
+  X(can_reach, cuDeviceCanAccessPeer, 4000, hipDeviceCanAccessPeer)                             \
+  X(link_attribute, cuDeviceGetP2PAttribute, 8000, hipDeviceGetP2PAttribute)                    \
+  X(reach, cuCtxEnablePeerAccess, 4000, hipDeviceEnablePeerAccess)                              \
+  X(context, cuCtxGetCurrent, 4000, hipGetDevice)                                               \
+  X(set_context, cuCtxSetCurrent, 4000, hipSetDevice)                                           \
+  X(device, cuCtxGetDevice, 2000, hipGetDevice)                                                 \
+  X(priorities, cuCtxGetStreamPriorityRange, 5050, hipDeviceGetStreamPriorityRange)             \
+  X(capture_mode, cuThreadExchangeStreamCaptureMode, 10010, hipThreadExchangeStreamCaptureMode) \
+  X(make_stream, cuStreamCreateWithPriority, 5050, hipStreamCreateWithPriority)                 \
+  X(destroy_stream, cuStreamDestroy, 4000, hipStreamDestroy)                                    \
+  X(query_stream, cuStreamQuery, 2000, hipStreamQuery)                                          \
+  X(capture, cuStreamGetCaptureInfo, 10010, hipStreamGetCaptureInfo)                            \
+  X(load_module, cuModuleLoadData, 2000, hipModuleLoadData)                                     \
+  X(find_kernel, cuModuleGetFunction, 2000, hipModuleGetFunction)                               \
+  X(register_host, cuMemHostRegister, 6050, hipHostRegister)                                    \
+  X(unregister_host, cuMemHostUnregister, 4000, hipHostUnregister)                              \
+  X(free_host, cuMemFreeHost, 2000, hipHostFree)                                                \
+  X(free, cuMemFree, 3020, hipFree)                                                             \
+  X(lend, cuIpcGetMemHandle, 4010, hipIpcGetMemHandle)                                          \
+  X(borrow, cuIpcOpenMemHandle, 11000, hipIpcOpenMemHandle)                                     \
+  X(give_back, cuIpcCloseMemHandle, 4010, hipIpcCloseMemHandle)
+
+#ifdef __HIP_PLATFORM_AMD__
+
+// What else HIP has: X(our name, HIP's, its type). The header overloads two of them for C++.
+#define LANYARD_VENDOR_ENTRIES(X)                                                  \
+  X(allocate, hipMalloc, hipError_t (*)(void** memory, size_t bytes))              \
+  X(allocate_host, hipHostMalloc, hipError_t (*)(void** memory, size_t, unsigned)) \
+  X(error_name, hipGetErrorName, decltype(&::hipGetErrorName))                     \
+  X(error_text, hipGetErrorString, decltype(&::hipGetErrorString))                 \
+  X(version, hipRuntimeGetVersion, decltype(&::hipRuntimeGetVersion))              \
+  X(bus, hipDeviceGetPCIBusId, decltype(&::hipDeviceGetPCIBusId))                  \
+  X(device_of_stream, hipGetStreamDeviceId, decltype(&::hipGetStreamDeviceId))     \
+  X(launch, hipModuleLaunchKernel, decltype(&::hipModuleLaunchKernel))             \
+  X(copy, hipMemcpyAsync, decltype(&::hipMemcpyAsync))                             \
+  X(pointer_facts, hipPointerGetAttributes, decltype(&::hipPointerGetAttributes))  \
+  X(allocation, hipMemGetAddressRange, decltype(&::hipMemGetAddressRange))
+
+namespace vendor {
+using Error = hipError_t;
+using Context = int;  // a device
+using Stream = hipStream_t;
+using Module = hipModule_t;
+using Kernel = hipFunction_t;
+using Pointer = void*;
+using Uuid = hipUUID;
+using LentHandle = hipIpcMemHandle_t;
+using CaptureMode = hipStreamCaptureMode;
+using CaptureStatus = hipStreamCaptureStatus;
+using CaptureId = unsigned long long;
+inline constexpr char kKind[] = "hip";
+inline constexpr char kNoDevice[] = "this machine has no device for HIP, or HIP_VISIBLE_DEVICES hides them all";
+inline constexpr char kNotLent[] = "memory of hipMallocAsync cannot be lent to other processes: use hipMalloc";
+inline constexpr auto kMultiprocessors = hipDeviceAttributeMultiprocessorCount;
+inline constexpr auto kAtomics = hipDevP2PAttrNativeAtomicSupported;
+inline constexpr auto kRelaxed = hipStreamCaptureModeRelaxed;
+inline constexpr auto kNotCaptured = hipStreamCaptureStatusNone;
+inline constexpr auto kInvalidated = hipStreamCaptureStatusInvalidated;
+inline constexpr unsigned kNotOrdered = hipStreamNonBlocking;
+inline constexpr unsigned kRegister = hipHostRegisterPortable | hipHostRegisterMapped;
+// Coherent: kernels that are running, and the host, see what either writes.
+inline constexpr unsigned kAllocate = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent;
+inline constexpr unsigned kBorrow = hipIpcMemLazyEnablePeerAccess;
+inline Context context_of(ContextHandle handle) { return static_cast<int>(reinterpret_cast<intptr_t>(handle)) - 1; }
+inline ContextHandle handle_of(Context device) { return reinterpret_cast<void*>(static_cast<intptr_t>(device) + 1); }
+inline Pointer pointer_to(DeviceAddress address) { return reinterpret_cast<void*>(address); }
+inline DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
+inline bool is_default(StreamHandle stream) { return stream == nullptr || stream == hipStreamPerThread; }
+}  // namespace vendor
+
+#else
+
+// What else CUDA has: X(our name, CUDA's, the version of its interface).
+#define LANYARD_VENDOR_ENTRIES(X)                      \
+  X(allocate, cuMemAlloc, 3020)                        \
+  X(allocate_host, cuMemHostAlloc, 2020)               \
+  X(error_name, cuGetErrorName, 6000)                  \
+  X(error_text, cuGetErrorString, 6000)                \
+  X(init, cuInit, 2000)                                \
+  X(version, cuDriverGetVersion, 2020)                 \
+  X(retain_context, cuDevicePrimaryCtxRetain, 7000)    \
+  X(release_context, cuDevicePrimaryCtxRelease, 11000) \
+  X(context_of_stream, cuStreamGetCtx, 9020)           \
+  X(memory_ops, cuStreamBatchMemOp, 11070)             \
+  X(launch, cuLaunchKernelEx, 11060)                   \
+  X(copy, cuMemcpyAsync, 4000)                         \
+  X(pointer_facts, cuPointerGetAttributes, 7000)
+
+namespace vendor {
+using Error = CUresult;
+using Context = CUcontext;
+using Stream = CUstream;
+using Module = CUmodule;
+using Kernel = CUfunction;
+using Pointer = CUdeviceptr;
+using Uuid = CUuuid;
+using LentHandle = CUipcMemHandle;
+using CaptureMode = CUstreamCaptureMode;
+using CaptureStatus = CUstreamCaptureStatus;
+using CaptureId = cuuint64_t;
+inline constexpr char kKind[] = "cuda";
+inline constexpr char kNoDevice[] = "this machine has no NVIDIA device, or CUDA_VISIBLE_DEVICES hides them all";
+inline constexpr char kNotLent[] =
+    "memory of cudaMallocAsync or cuMemCreate cannot be lent to other processes: use cudaMalloc";
+inline constexpr auto kMultiprocessors = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+inline constexpr auto kAtomics = CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+inline constexpr auto kRelaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+inline constexpr auto kNotCaptured = CU_STREAM_CAPTURE_STATUS_NONE;
+inline constexpr auto kInvalidated = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+inline constexpr unsigned kNotOrdered = CU_STREAM_NON_BLOCKING;
+inline constexpr unsigned kRegister = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+inline constexpr unsigned kAllocate = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+inline constexpr unsigned kBorrow = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+inline Context context_of(ContextHandle handle) { return static_cast<Context>(handle); }
+inline ContextHandle handle_of(Context context) { return context; }
+inline Pointer pointer_to(DeviceAddress address) { return address; }
+inline DeviceAddress address_of(Pointer pointer) { return pointer; }
+inline bool is_default(StreamHandle stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+}  // namespace vendor
+
+#endif
+
+template <typename Function>
+struct Entry {
+  const char* name;  // the vendor's
+  int version;       // CUDA's
+  Function call = nullptr;
+};
+
+// All set. The library stays loaded until the process ends.
+struct Entries {
+#ifdef __HIP_PLATFORM_AMD__
+#define LANYARD_ENTRY(ours, cuda, version, hip) Entry<decltype(&::hip)> ours{#hip, 0};
+  LANYARD_SHARED_ENTRIES(LANYARD_ENTRY)
+#undef LANYARD_ENTRY
+#define LANYARD_ENTRY(ours, hip, type) Entry<std::type_identity_t<type>> ours{#hip, 0};
+#else
+#define LANYARD_ENTRY(ours, cuda, version, ...) Entry<PFN_##cuda##_v##version> ours{#cuda, version};
+  LANYARD_SHARED_ENTRIES(LANYARD_ENTRY)
+#endif
+  LANYARD_VENDOR_ENTRIES(LANYARD_ENTRY)
+#undef LANYARD_ENTRY
+
+  // kUnsupported: there is no library, or one of another version than this build wants.
+  static Result<Entries> load();
+
+  // What an error of `call` means.
+  Status status(vendor::Error result, const char* call) const;
+  template <typename Function, typename... Arguments>
+  Status run(const Entry<Function>& entry, Arguments... arguments) const {
+    return status(entry.call(arguments...), entry.name);
+  }
+
+ private:
+  // Sets all to what `find(name, version)` says, a void*; the last one that is not there, or null.
+  template <typename Find>
+  const char* look_up(Find find) {
+    const char* missing = nullptr;
+    const auto set = [&]<typename Function>(Entry<Function>& entry) {
+      entry.call = reinterpret_cast<Function>(find(entry.name, entry.version));
+      if (entry.call == nullptr)
+        missing = entry.name;
+    };
+#define LANYARD_ENTRY(ours, ...) set(ours);
+    LANYARD_SHARED_ENTRIES(LANYARD_ENTRY)
+    LANYARD_VENDOR_ENTRIES(LANYARD_ENTRY)
+#undef LANYARD_ENTRY
+    return missing;
+  }
+};
+
+}  // namespace lanyard::gpu
+
+#endif  // LANYARD_GPU_DEVICE_VENDOR_H_
