@@ -76,202 +76,140 @@ struct Pair {
   I index;
 };
 
-struct Max {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return b > a ? b : a;
-  }
-};
-struct Min {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return b < a ? b : a;
-  }
-};
-// Of integers that overflow, as of all below: what is left in memory.
-struct WrappedSum {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  }
-};
-struct WrappedProduct {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  }
-};
-struct Sum {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return a + b;
-  }
-};
-struct Product {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return a * b;
-  }
-};
-struct ComplexSum {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static Complex<T> of(Complex<T> a, Complex<T> b) {
-    return {a.real + b.real, a.imaginary + b.imaginary};
-  }
-};
-struct ComplexProduct {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static bool is_infinite(T x) {
-    return x == x && x - x != 0;
-  }
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static bool is_infinite(Complex<T> z) {
-    return is_infinite(z.real) || is_infinite(z.imaginary);
-  }
-  // 1 for what is infinite, 0 for what is not, with its sign.
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T boxed(T x) {
-    return copysign(is_infinite(x) ? T(1) : T(0), x);
-  }
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T number_or_zero(T x) {
-    return x == x ? x : copysign(T(0), x);
-  }
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static Complex<T> plain(Complex<T> a, Complex<T> b) {
-    return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
-  }
-  // C11 annex G.5.1: an infinite factor makes an infinite product, unless the other is zero or no number, though both
-  // of its parts come out as no numbers; so do finite factors whose products overflow.
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static Complex<T> of(Complex<T> a, Complex<T> b) {
-    const Complex<T> product = plain(a, b);
-    if (product.real == product.real || product.imaginary == product.imaginary)
-      return product;
-    const bool overflows = is_infinite(a.real * b.real) || is_infinite(a.imaginary * b.imaginary) ||
-                           is_infinite(a.real * b.imaginary) || is_infinite(a.imaginary * b.real);
-    const bool infinite_a = is_infinite(a), infinite_b = is_infinite(b);
-    if (!infinite_a && !infinite_b && !overflows)
-      return product;
-    const auto with_numbers = [](Complex<T> z) {
-      return Complex<T>{number_or_zero(z.real), number_or_zero(z.imaginary)};
-    };
-    const auto in_box = [](Complex<T> z) { return Complex<T>{boxed(z.real), boxed(z.imaginary)}; };
-    const Complex<T> left = infinite_a ? in_box(a) : with_numbers(a);
-    const Complex<T> right = infinite_b ? in_box(b) : with_numbers(b);
-    const Complex<T> direction = plain(left, right);
-    const T infinity = static_cast<T>(HUGE_VAL);
-    return {infinity * direction.real, infinity * direction.imaginary};
-  }
-};
-struct LogicalAnd {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(a && b);
-  }
-};
-struct LogicalOr {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(a || b);
-  }
-};
-struct LogicalXor {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(!a != !b);
-  }
-};
-struct BitAnd {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-};
-struct BitOr {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-};
-struct BitXor {
-  template <typename T>
-  LANYARD_HOST_AND_DEVICE static T of(T a, T b) {
-    return static_cast<T>(a ^ b);
-  }
-};
-template <typename Better>
-struct Located {
-  template <typename P>
-  LANYARD_HOST_AND_DEVICE static P of(P a, P b) {
-    if (a.value == b.value)
-      return {a.value, b.index < a.index ? b.index : a.index};
-    return Better::of(a.value, b.value) == a.value ? a : b;
-  }
-};
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline bool is_infinite(T x) {
+  return x == x && x - x != 0;
+}
 
-template <typename T, typename Op>
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline bool is_infinite(Complex<T> z) {
+  return is_infinite(z.real) || is_infinite(z.imaginary);
+}
+
+// 1 for what is infinite, 0 for what is not, with its sign.
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline T boxed(T x) {
+  return copysign(is_infinite(x) ? T(1) : T(0), x);
+}
+
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline T number_or_zero(T x) {
+  return x == x ? x : copysign(T(0), x);
+}
+
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline Complex<T> plain_product(Complex<T> a, Complex<T> b) {
+  return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
+}
+
+// C11 annex G.5.1: an infinite factor makes an infinite product, unless the other is zero or no number, though both
+// of its parts come out as no numbers; so do finite factors whose products overflow.
+template <typename T>
+LANYARD_HOST_AND_DEVICE inline Complex<T> product_of(Complex<T> a, Complex<T> b) {
+  const Complex<T> product = plain_product(a, b);
+  if (product.real == product.real || product.imaginary == product.imaginary)
+    return product;
+  const bool overflows = is_infinite(a.real * b.real) || is_infinite(a.imaginary * b.imaginary) ||
+                         is_infinite(a.real * b.imaginary) || is_infinite(a.imaginary * b.real);
+  const bool infinite_a = is_infinite(a), infinite_b = is_infinite(b);
+  if (!infinite_a && !infinite_b && !overflows)
+    return product;
+  const auto with_numbers = [](Complex<T> z) {
+    return Complex<T>{number_or_zero(z.real), number_or_zero(z.imaginary)};
+  };
+  const auto in_box = [](Complex<T> z) { return Complex<T>{boxed(z.real), boxed(z.imaginary)}; };
+  const Complex<T> left = infinite_a ? in_box(a) : with_numbers(a);
+  const Complex<T> right = infinite_b ? in_box(b) : with_numbers(b);
+  const Complex<T> direction = plain_product(left, right);
+  const T infinity = static_cast<T>(HUGE_VAL);
+  return {infinity * direction.real, infinity * direction.imaginary};
+}
+
+// Of integers and real numbers. Of integers that overflow: what is left in memory.
+template <Operation operation, typename T>
+LANYARD_HOST_AND_DEVICE inline T combined(T a, T b) {
+  constexpr bool is_real = T(1) / 2 != 0;
+  if constexpr (operation == Operation::kMax)
+    return b > a ? b : a;
+  else if constexpr (operation == Operation::kMin)
+    return b < a ? b : a;
+  else if constexpr (operation == Operation::kSum && is_real)
+    return a + b;
+  else if constexpr (operation == Operation::kProduct && is_real)
+    return a * b;
+  else if constexpr (operation == Operation::kSum)
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else if constexpr (operation == Operation::kProduct)
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else if constexpr (operation == Operation::kLogicalAnd)
+    return static_cast<T>(a && b);
+  else if constexpr (operation == Operation::kLogicalOr)
+    return static_cast<T>(a || b);
+  else if constexpr (operation == Operation::kLogicalXor)
+    return static_cast<T>(!a != !b);
+  else if constexpr (operation == Operation::kBitAnd)
+    return static_cast<T>(a & b);
+  else if constexpr (operation == Operation::kBitOr)
+    return static_cast<T>(a | b);
+  else
+    return static_cast<T>(a ^ b);
+}
+
+template <Operation operation, typename T>
+LANYARD_HOST_AND_DEVICE inline Complex<T> combined(Complex<T> a, Complex<T> b) {
+  if constexpr (operation == Operation::kSum)
+    return {a.real + b.real, a.imaginary + b.imaginary};
+  else
+    return product_of(a, b);
+}
+
+template <Operation operation, typename V, typename I>
+LANYARD_HOST_AND_DEVICE inline Pair<V, I> combined(Pair<V, I> a, Pair<V, I> b) {
+  constexpr Operation kBetter = operation == Operation::kMaxLocation ? Operation::kMax : Operation::kMin;
+  if (a.value == b.value)
+    return {a.value, b.index < a.index ? b.index : a.index};
+  return combined<kBetter>(a.value, b.value) == a.value ? a : b;
+}
+
+template <typename T, Operation operation>
 LANYARD_HOST_AND_DEVICE inline bool run(const CombineArguments& arguments, uint64_t first, uint64_t stride) {
   const uint64_t* const parts = reinterpret_cast<const uint64_t*>(arguments.parts);
   T* const out = reinterpret_cast<T*>(arguments.out);
   for (uint64_t i = first; i < arguments.count; i += stride) {
     T result = reinterpret_cast<const T*>(parts[0])[i];
     for (uint64_t part = 1; part < arguments.part_count; ++part)
-      result = Op::of(result, reinterpret_cast<const T*>(parts[part])[i]);
+      result = combined<operation>(result, reinterpret_cast<const T*>(parts[part])[i]);
     out[i] = result;
   }
   return true;
 }
 
+// The one of these operations that is wanted; false where it is another.
+template <typename T, Operation... operations>
+LANYARD_HOST_AND_DEVICE inline bool run_one_of(const CombineArguments& a, uint64_t first, uint64_t stride) {
+  return ((a.operation == operations && run<T, operations>(a, first, stride)) || ...);
+}
+
 template <typename T>
 LANYARD_HOST_AND_DEVICE inline bool run_integer(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  switch (a.operation) {
-    case Operation::kMax: return run<T, Max>(a, first, stride);
-    case Operation::kMin: return run<T, Min>(a, first, stride);
-    case Operation::kSum: return run<T, WrappedSum>(a, first, stride);
-    case Operation::kProduct: return run<T, WrappedProduct>(a, first, stride);
-    case Operation::kLogicalAnd: return run<T, LogicalAnd>(a, first, stride);
-    case Operation::kLogicalOr: return run<T, LogicalOr>(a, first, stride);
-    case Operation::kLogicalXor: return run<T, LogicalXor>(a, first, stride);
-    case Operation::kBitAnd: return run<T, BitAnd>(a, first, stride);
-    case Operation::kBitOr: return run<T, BitOr>(a, first, stride);
-    case Operation::kBitXor: return run<T, BitXor>(a, first, stride);
-    default: return false;
-  }
+  return run_one_of<T, Operation::kMax, Operation::kMin, Operation::kSum, Operation::kProduct, Operation::kLogicalAnd,
+                    Operation::kLogicalOr, Operation::kLogicalXor, Operation::kBitAnd, Operation::kBitOr,
+                    Operation::kBitXor>(a, first, stride);
 }
 template <typename T>
 LANYARD_HOST_AND_DEVICE inline bool run_real(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  switch (a.operation) {
-    case Operation::kMax: return run<T, Max>(a, first, stride);
-    case Operation::kMin: return run<T, Min>(a, first, stride);
-    case Operation::kSum: return run<T, Sum>(a, first, stride);
-    case Operation::kProduct: return run<T, Product>(a, first, stride);
-    default: return false;
-  }
+  return run_one_of<T, Operation::kMax, Operation::kMin, Operation::kSum, Operation::kProduct>(a, first, stride);
 }
 template <typename T>
 LANYARD_HOST_AND_DEVICE inline bool run_complex(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  switch (a.operation) {
-    case Operation::kSum: return run<Complex<T>, ComplexSum>(a, first, stride);
-    case Operation::kProduct: return run<Complex<T>, ComplexProduct>(a, first, stride);
-    default: return false;
-  }
+  return run_one_of<Complex<T>, Operation::kSum, Operation::kProduct>(a, first, stride);
 }
 LANYARD_HOST_AND_DEVICE inline bool run_bool(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  switch (a.operation) {
-    case Operation::kLogicalAnd: return run<bool, LogicalAnd>(a, first, stride);
-    case Operation::kLogicalOr: return run<bool, LogicalOr>(a, first, stride);
-    case Operation::kLogicalXor: return run<bool, LogicalXor>(a, first, stride);
-    default: return false;
-  }
+  return run_one_of<bool, Operation::kLogicalAnd, Operation::kLogicalOr, Operation::kLogicalXor>(a, first, stride);
 }
 template <typename V, typename I>
 LANYARD_HOST_AND_DEVICE inline bool run_pair(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  switch (a.operation) {
-    case Operation::kMaxLocation: return run<Pair<V, I>, Located<Max>>(a, first, stride);
-    case Operation::kMinLocation: return run<Pair<V, I>, Located<Min>>(a, first, stride);
-    default: return false;
-  }
+  return run_one_of<Pair<V, I>, Operation::kMaxLocation, Operation::kMinLocation>(a, first, stride);
 }
 
 }  // namespace combining
