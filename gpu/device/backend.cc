@@ -10,10 +10,8 @@
 namespace lanyard::gpu {
 
 Result<std::unique_ptr<Backend>> Backend::make(std::unique_ptr<Driver> driver, const DeviceOptions& options) {
-  const Result<ProcessName> self = ProcessName::own();
-  if (!self.ok())
-    return self.status();
-  return std::unique_ptr<Backend>(new Backend(std::move(driver), self.value(), options));
+  LANYARD_ASSIGN_OR_RETURN(const ProcessName self, ProcessName::own());
+  return std::unique_ptr<Backend>(new Backend(std::move(driver), self, options));
 }
 
 Backend::Backend(std::unique_ptr<Driver> driver, const ProcessName& self, const DeviceOptions& options)
@@ -49,18 +47,12 @@ std::vector<std::string> Backend::describe_lanes() {
 }
 
 Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
-  const Result<ContextHandle> context = driver_->context_of_stream(handle);
-  if (!context.ok())
-    return context.status();
-  const Result<Device*> device = devices_.of_context(context.value());
-  if (!device.ok())
-    return device.status();
+  LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_->context_of_stream(handle));
+  LANYARD_ASSIGN_OR_RETURN(Device* const device, devices_.of_context(context));
   const DeviceStream::Options options{.only_met_waits = devices_.options().only_met_waits,
                                       .foreign_writes = devices_.options().foreign_writes};
-  Result<std::unique_ptr<DeviceStream>> stream = DeviceStream::make(*device.value(), pages_, handle, options);
-  if (!stream.ok())
-    return stream.status();
-  return std::unique_ptr<Stream>(std::move(stream.value()));
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<DeviceStream> stream, DeviceStream::make(*device, pages_, handle, options));
+  return std::unique_ptr<Stream>(std::move(stream));
 }
 
 namespace {
@@ -88,22 +80,15 @@ Result<std::shared_ptr<Packing>> Backend::make_packing(std::shared_ptr<const Lay
                                           " irregular blocks, and at most " + std::to_string(kMostLoops) +
                                           " are packed in memory of a GPU: pack by a kernel of your own on the stream, "
                                           "into a contiguous buffer");
-  const Result<Device*> found = devices_.of_ordinal(device);
-  if (!found.ok())
-    return found.status();
-  Device& owner = *found.value();
-  const auto give_back = [&owner](std::byte* taken) { owner.give_memory(taken); };
+  LANYARD_ASSIGN_OR_RETURN(Device* const owner, devices_.of_ordinal(device));
+  const auto give_back = [owner](std::byte* taken) { owner->give_memory(taken); };
   const auto words = std::span(reinterpret_cast<const uint64_t*>(layout->loops().data()),
                                layout->loops().size() * sizeof(LayoutLoop) / sizeof(uint64_t));
-  const Result<std::byte*> packed = owner.take_memory(rounded_words(layout->bytes()));
-  if (!packed.ok())
-    return packed.status();
+  LANYARD_ASSIGN_OR_RETURN(std::byte* const packed, owner->take_memory(rounded_words(layout->bytes())));
   auto packing = std::make_shared<Packing>();
-  packing->packed = {packed.value(), give_back};
-  const Result<std::byte*> loops = owner.take_memory(words);
-  if (!loops.ok())
-    return loops.status();
-  packing->loops = {loops.value(), give_back};
+  packing->packed = {packed, give_back};
+  LANYARD_ASSIGN_OR_RETURN(std::byte* const loops, owner->take_memory(words));
+  packing->loops = {loops, give_back};
   packing->unit = unit_of(*layout, memory);
   packing->layout = std::move(layout);
   packing->memory = memory;
@@ -115,21 +100,15 @@ Result<std::shared_ptr<Packing>> Backend::make_combining(Combination combination
                                                          int device) {
   if (!is_for_devices(combination.element))
     return Status(Code::kUnsupported, "GPUs have no long double: combine it in host memory, on a host stream");
-  const Result<Device*> found = devices_.of_ordinal(device);
-  if (!found.ok())
-    return found.status();
-  Device& owner = *found.value();
-  const auto give_back = [&owner](std::byte* taken) { owner.give_memory(taken); };
-  const Result<std::byte*> contributions = owner.take_memory(rounded_words(combination.unplaced() * stride));
-  if (!contributions.ok())
-    return contributions.status();
+  LANYARD_ASSIGN_OR_RETURN(Device* const owner, devices_.of_ordinal(device));
+  const auto give_back = [owner](std::byte* taken) { owner->give_memory(taken); };
+  LANYARD_ASSIGN_OR_RETURN(std::byte* const contributions,
+                           owner->take_memory(rounded_words(combination.unplaced() * stride)));
   auto packing = std::make_shared<Packing>();
-  packing->packed = {contributions.value(), give_back};
-  combination.place(contributions.value(), stride);
-  const Result<std::byte*> parts = owner.take_memory(combination.parts);
-  if (!parts.ok())
-    return parts.status();
-  packing->loops = {parts.value(), give_back};
+  packing->packed = {contributions, give_back};
+  combination.place(contributions, stride);
+  LANYARD_ASSIGN_OR_RETURN(std::byte* const parts, owner->take_memory(combination.parts));
+  packing->loops = {parts, give_back};
   packing->combination = std::make_shared<Combination>(std::move(combination));
   packing->memory = memory;
   packing->device = device;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/device/devices.h"
+#include "gpu/device/device.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/device_lanes.h"
 #include "gpu/device/gpu_memory.h"

@@ -16,25 +16,14 @@ constexpr uint32_t kLooksBeforeAsking = 1024;
 }  // namespace
 
 Result<std::unique_ptr<CopyQueue>> CopyQueue::make(Device& device, std::chrono::nanoseconds linger) {
-  const Result<WordPair> words = device.take_pair();
-  if (!words.ok())
-    return words.status();
-  std::unique_ptr<CopyQueue> queue(new CopyQueue(device, words.value()));
-  const Result<uint64_t*> arrivals = device.take_count(0);
-  if (!arrivals.ok())
-    return arrivals.status();
-  queue->arrivals_ = arrivals.value();
+  LANYARD_ASSIGN_OR_RETURN(const WordPair words, device.take_pair());
+  std::unique_ptr<CopyQueue> queue(new CopyQueue(device, words));
+  LANYARD_ASSIGN_OR_RETURN(queue->arrivals_, device.take_count(0));
   const Inside inside(device.driver(), device.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const Result<StreamHandle> stream = device.driver().make_stream();
-  if (!stream.ok())
-    return stream.status();
-  queue->stream_ = stream.value();
+  LANYARD_ASSIGN_OR_RETURN(queue->stream_, device.driver().make_stream());
   if (linger.count() > 0) {
-    Result<std::unique_ptr<CopyServer>> server = CopyServer::make(device, linger);
-    if (!server.ok())
-      return server.status();
-    queue->server_ = std::move(server.value());
+    LANYARD_ASSIGN_OR_RETURN(queue->server_, CopyServer::make(device, linger));
   }
   queue->reached_.resize(static_cast<size_t>(device.driver().device_count()));
   return queue;

@@ -14,18 +14,9 @@ constexpr std::chrono::seconds kLongestLeave{1};
 
 Result<std::unique_ptr<CopyServer>> CopyServer::make(Device& device, std::chrono::nanoseconds linger) {
   std::unique_ptr<CopyServer> server(new CopyServer(device, linger));
-  const Result<WordPair> words = device.take_pair();
-  if (!words.ok())
-    return words.status();
-  server->words_ = words.value();
-  const Result<CommandRing> ring = device.take_ring();
-  if (!ring.ok())
-    return ring.status();
-  server->ring_ = ring.value();
-  const Result<StreamHandle> stream = device.driver().make_stream();
-  if (!stream.ok())
-    return stream.status();
-  server->stream_ = stream.value();
+  LANYARD_ASSIGN_OR_RETURN(server->words_, device.take_pair());
+  LANYARD_ASSIGN_OR_RETURN(server->ring_, device.take_ring());
+  LANYARD_ASSIGN_OR_RETURN(server->stream_, device.driver().make_stream());
   return server;
 }
 

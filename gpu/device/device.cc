@@ -13,13 +13,6 @@
 namespace lanyard::gpu {
 namespace {
 
-constexpr uint64_t kLine = 64;
-constexpr uint64_t kPairBytes = 2 * kLine;
-constexpr uint64_t kRingBytes = sizeof(CopyCommands);
-constexpr uint64_t kRingsAt = Device::kPairs * kPairBytes;
-constexpr uint64_t kEndAt = kRingsAt + Device::kRings * kRingBytes;
-constexpr uint64_t kHostBytes = kEndAt + sizeof(LaneEnd);
-
 std::string name_of(std::span<const std::byte> uuid) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string name;
@@ -30,9 +23,32 @@ std::string name_of(std::span<const std::byte> uuid) {
   return name;
 }
 
-std::span<const std::byte> bytes_of(const auto& arguments) { return std::as_bytes(std::span(&arguments, 1)); }
+std::span<const uint64_t> words_of(const LaneEnd& end) {
+  return {reinterpret_cast<const uint64_t*>(&end), sizeof end / sizeof(uint64_t)};
+}
 
 }  // namespace
+
+void Slab::begin(DeviceAddress memory, const std::string& device) {
+  memory_ = memory;
+  device_ = device;
+  for (uint64_t place = places_; place > 0; --place)  // the lowest is taken first
+    free_.push_back(memory + (place - 1) * bytes_);
+}
+
+Result<DeviceAddress> Slab::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty())
+    return Status(Code::kExhausted, std::to_string(places_) + " " + what_ + " " + device_);
+  const DeviceAddress place = free_.back();
+  free_.pop_back();
+  return place;
+}
+
+void Slab::give(DeviceAddress place) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(place);
+}
 
 Result<std::unique_ptr<Device>> Device::open(Driver& driver, ContextHandle context, Sharing sharing) {
   std::unique_ptr<Device> device(new Device(driver, context, sharing));
@@ -41,14 +57,8 @@ Result<std::unique_ptr<Device>> Device::open(Driver& driver, ContextHandle conte
 }
 
 Status Device::set_up() {
-  const Result<int> ordinal = driver_.device_of_context(context_);
-  if (!ordinal.ok())
-    return ordinal.status();
-  ordinal_ = ordinal.value();
-  Result<DeviceFacts> facts = driver_.facts(ordinal_);
-  if (!facts.ok())
-    return facts.status();
-  facts_ = std::move(facts.value());
+  LANYARD_ASSIGN_OR_RETURN(ordinal_, driver_.device_of_context(context_));
+  LANYARD_ASSIGN_OR_RETURN(facts_, driver_.facts(ordinal_));
 
   if (sharing_ == Sharing::kAsk) {
     Result<std::unique_ptr<Census>> census = Census::join("/dev/shm", "gpu-" + name_of(facts_.uuid));
@@ -61,56 +71,39 @@ Status Device::set_up() {
   constexpr std::array<const char*, kKernels> names = {"ring", "store", "store_next", "wait",   "wait_next",
                                                        "copy", "serve", "pack",       "reduce", "lanes"};
   for (size_t i = 0; i < kernels_.size(); ++i) {
-    const Result<KernelHandle> kernel = driver_.load_kernel(names[i]);
-    if (!kernel.ok())
-      return kernel.status();
-    kernels_[i] = kernel.value();
+    LANYARD_ASSIGN_OR_RETURN(kernels_[i], driver_.load_kernel(names[i]));
   }
-  const Result<StreamHandle> stream = driver_.make_stream();
-  if (!stream.ok())
-    return stream.status();
-  side_stream_ = stream.value();
+  LANYARD_ASSIGN_OR_RETURN(side_stream_, driver_.make_stream());
 
-  const Result<void*> memory = driver_.allocate_host(kHostBytes);
-  if (!memory.ok())
-    return memory.status();
-  host_memory_ = static_cast<std::byte*>(memory.value());
-  const Result<PointerFacts> memory_facts = driver_.facts_of(host_memory_);
-  if (!memory_facts.ok())
-    return memory_facts.status();
-  host_address_ = memory_facts.value().address;
-  const Result<DeviceAddress> counts = driver_.allocate(kCounts * sizeof(uint64_t));
-  if (!counts.ok())
-    return counts.status();
-  count_memory_ = counts.value();
-  const Result<DeviceAddress> ends = driver_.allocate(kEnds * sizeof(LaneEnd));
-  if (!ends.ok())
-    return ends.status();
-  end_memory_ = ends.value();
+  LANYARD_ASSIGN_OR_RETURN(void* const memory, driver_.allocate_host(pairs_.bytes() + rings_.bytes()));
+  host_memory_ = static_cast<std::byte*>(memory);
+  LANYARD_ASSIGN_OR_RETURN(const PointerFacts memory_facts, driver_.facts_of(host_memory_));
+  host_address_ = memory_facts.address;
+  LANYARD_ASSIGN_OR_RETURN(device_memory_, driver_.allocate(ends_.bytes() + counts_.bytes()));
+  pairs_.begin(host_address_, facts_.name);
+  rings_.begin(host_address_ + pairs_.bytes(), facts_.name);
+  ends_.begin(device_memory_, facts_.name);
+  counts_.begin(device_memory_ + ends_.bytes(), facts_.name);
 
   // A first launch of each kernel, with nothing to do.
-  Result<WordPair> pair = take_pair();
-  if (!pair.ok())
-    return pair.status();
+  LANYARD_ASSIGN_OR_RETURN(const WordPair pair, take_pair());
   const std::lock_guard lock(side_);
   for (const Kernel kernel : {Kernel::kRing, Kernel::kStore, Kernel::kStoreNext, Kernel::kWait, Kernel::kWaitNext})
     LANYARD_RETURN_IF_ERROR(run_aside(kernel, WordArguments{}));
   CopyArguments copy{};
-  copy.completion = pair.value().first_address;
+  copy.completion = pair.first_address;
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, 1, copy));
-  const Result<CommandRing> ring = take_ring();
-  if (!ring.ok())
-    return ring.status();
+  LANYARD_ASSIGN_OR_RETURN(const CommandRing ring, take_ring());
   ServeArguments serve{};
-  serve.commands = ring.value().address;
-  serve.left = pair.value().second_address;
+  serve.commands = ring.address;
+  serve.left = pair.second_address;
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, serve));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, PackArguments{}));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, CombineArguments{}));
   LANYARD_RETURN_IF_ERROR(launch(side_stream_, 1, 0, LaneArguments{}));
   LANYARD_RETURN_IF_ERROR(wait_aside());
-  give_ring(ring.value());
-  give_pair(pair.value());
+  give_ring(ring);
+  give_pair(pair);
   return {};
 }
 
@@ -122,10 +115,8 @@ Device::~Device() {
     driver_.destroy_stream(side_stream_);
   if (host_memory_ != nullptr)
     driver_.free_host(host_memory_);
-  if (count_memory_ != 0)
-    driver_.free(count_memory_);
-  if (end_memory_ != 0)
-    driver_.free(end_memory_);
+  if (device_memory_ != 0)
+    driver_.free(device_memory_);
   for (const auto& [memory, words] : memory_)
     driver_.free(memory);
 }
@@ -135,31 +126,32 @@ uint32_t Device::blocks_for(uint64_t units, uint32_t threads) const {
   return static_cast<uint32_t>(std::clamp<uint64_t>((units + threads - 1) / threads, 1, most));
 }
 
+template <typename Arguments>
+Status Device::launch(StreamHandle stream, Kernel kernel, uint32_t blocks, uint32_t threads, const Arguments& arguments,
+                      Driver::Order order) {
+  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], blocks, threads,
+                        std::as_bytes(std::span(&arguments, 1)), order);
+}
+
 Status Device::launch(StreamHandle stream, Kernel kernel, const WordArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(kernel)], 1, std::max(arguments.count, 1u),
-                        bytes_of(arguments), Driver::Order::kBehind);
+  return launch(stream, kernel, 1, std::max(arguments.count, 1u), arguments);
 }
 
 Status Device::launch(StreamHandle stream, uint32_t blocks, const CopyArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kCopy)], blocks, kCopyThreads, bytes_of(arguments),
-                        Driver::Order::kBehind);
+  return launch(stream, Kernel::kCopy, blocks, kCopyThreads, arguments);
 }
 
 Status Device::launch(StreamHandle stream, const ServeArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kServe)], 1, kServeThreads, bytes_of(arguments),
-                        Driver::Order::kBehind);
+  return launch(stream, Kernel::kServe, 1, kServeThreads, arguments);
 }
 
 Status Device::launch(StreamHandle stream, const PackArguments& arguments) {
   const uint64_t units = arguments.bytes / std::max(arguments.unit, 1u);
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kPack)], blocks_for(units, kPackThreads),
-                        kPackThreads, bytes_of(arguments), Driver::Order::kBehind);
+  return launch(stream, Kernel::kPack, blocks_for(units, kPackThreads), kPackThreads, arguments);
 }
 
 Status Device::launch(StreamHandle stream, const CombineArguments& arguments) {
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kReduce)],
-                        blocks_for(arguments.count, kReduceThreads), kReduceThreads, bytes_of(arguments),
-                        Driver::Order::kBehind);
+  return launch(stream, Kernel::kReduce, blocks_for(arguments.count, kReduceThreads), kReduceThreads, arguments);
 }
 
 // As many blocks as chunks, but no more than are there at the same time beside the program's: a block copies several.
@@ -172,8 +164,7 @@ Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes
   const uint64_t most_threads = arguments.wait != 0 ? kLaneThreads / 2 : kLaneThreads;
   const auto threads = static_cast<uint32_t>(
       std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), 2 * LaneArguments::kLanes, most_threads));
-  return driver_.launch(stream, kernels_[static_cast<size_t>(Kernel::kLanes)], blocks, threads, bytes_of(arguments),
-                        Driver::Order::kBesides);
+  return launch(stream, Kernel::kLanes, blocks, threads, arguments, Driver::Order::kBesides);
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
@@ -183,103 +174,71 @@ Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
 
 Status Device::wait_aside() {
   for (;;) {
-    const Result<bool> empty = driver_.is_empty(side_stream_);
-    if (!empty.ok())
-      return empty.status();
-    if (empty.value())
+    LANYARD_ASSIGN_OR_RETURN(const bool empty, driver_.is_empty(side_stream_));
+    if (empty)
       return {};
     std::this_thread::yield();
   }
 }
 
+Status Device::store(DeviceAddress to, std::span<const uint64_t> words) {
+  const Inside inside(driver_, context_);
+  LANYARD_RETURN_IF_ERROR(inside.status());
+  const std::lock_guard lock(side_);
+  for (size_t first = 0; first < words.size(); first += WordArguments::kEntries) {
+    WordArguments arguments{};
+    arguments.count = static_cast<uint32_t>(std::min<size_t>(WordArguments::kEntries, words.size() - first));
+    for (uint32_t i = 0; i < arguments.count; ++i)
+      arguments.entries[i] = {to + (first + i) * sizeof(uint64_t), words[first + i], 0};
+    LANYARD_RETURN_IF_ERROR(run_aside(Kernel::kStore, arguments));
+  }
+  return {};
+}
+
 Result<WordPair> Device::take_pair() {
-  const std::optional<uint32_t> slot = pairs_.take();
-  if (!slot)
-    return Status(Code::kExhausted, std::to_string(kPairs) + " streams and copy queues exist on " + facts_.name);
-  const uint64_t offset = *slot * kPairBytes;
-  WordPair pair;
-  pair.first = reinterpret_cast<uint64_t*>(host_memory_ + offset);
-  pair.second = reinterpret_cast<uint64_t*>(host_memory_ + offset + kLine);
-  pair.first_address = host_address_ + offset;
-  pair.second_address = host_address_ + offset + kLine;
-  pair.slot = *slot;
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress place, pairs_.take());
+  std::byte* const memory = host_memory_ + (place - host_address_);
+  const WordPair pair{reinterpret_cast<uint64_t*>(memory), reinterpret_cast<uint64_t*>(memory + kLine), place,
+                      place + kLine};
   std::atomic_ref(*pair.first).store(0);
   std::atomic_ref(*pair.second).store(0);
   return pair;
 }
 
 Result<CommandRing> Device::take_ring() {
-  const std::optional<uint32_t> slot = rings_.take();
-  if (!slot)
-    return Status(Code::kExhausted, std::to_string(kRings) + " copy queues exist on " + facts_.name);
-  const uint64_t offset = kRingsAt + *slot * kRingBytes;
-  std::memset(host_memory_ + offset, 0, kRingBytes);
-  return CommandRing{reinterpret_cast<CopyCommands*>(host_memory_ + offset), host_address_ + offset, *slot};
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress place, rings_.take());
+  std::byte* const memory = host_memory_ + (place - host_address_);
+  std::memset(memory, 0, sizeof(CopyCommands));
+  return CommandRing{reinterpret_cast<CopyCommands*>(memory), place};
 }
-
-void Device::give_pair(const WordPair& pair) { pairs_.give(pair.slot); }
 
 Result<uint64_t*> Device::take_count(uint64_t value) {
-  const std::optional<uint32_t> slot = counts_.take();
-  if (!slot)
-    return Status(Code::kExhausted, std::to_string(kCounts) + " counts are in use on " + facts_.name);
-  WordArguments arguments{};
-  arguments.count = 1;
-  arguments.entries[0] = {count_memory_ + *slot * sizeof(uint64_t), value, 0};
-  const Inside inside(driver_, context_);
-  Status status = inside.status();
-  if (status.ok()) {
-    const std::lock_guard lock(side_);
-    status = run_aside(Kernel::kStore, arguments);
-  }
-  if (!status.ok()) {
-    counts_.give(*slot);
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress count, counts_.take());
+  if (Status status = store(count, {&value, 1}); !status.ok()) {
+    counts_.give(count);
     return status;
   }
-  return reinterpret_cast<uint64_t*>(arguments.entries[0].word);
-}
-
-Result<DeviceAddress> Device::find_memory(size_t words) {
-  if (const auto unused = unused_.find(words); unused != unused_.end()) {
-    const DeviceAddress memory = unused->second;
-    unused_.erase(unused);
-    return memory;
-  }
-  const Result<DeviceAddress> fresh = driver_.allocate(words * sizeof(uint64_t));
-  if (fresh.ok())
-    memory_.emplace(fresh.value(), words);
-  return fresh;
+  return reinterpret_cast<uint64_t*>(count);
 }
 
 Result<std::byte*> Device::take_memory(size_t words) {
   const Inside inside(driver_, context_);
   LANYARD_RETURN_IF_ERROR(inside.status());
   const std::lock_guard lock(side_);
-  const Result<DeviceAddress> memory = find_memory(words);
-  if (!memory.ok())
-    return memory.status();
-  return reinterpret_cast<std::byte*>(memory.value());
+  if (const auto unused = unused_.find(words); unused != unused_.end())
+    return reinterpret_cast<std::byte*>(unused_.extract(unused).mapped());
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress memory, driver_.allocate(words * sizeof(uint64_t)));
+  memory_.emplace(memory, words);
+  return reinterpret_cast<std::byte*>(memory);
 }
 
 Result<std::byte*> Device::take_memory(std::span<const uint64_t> content) {
-  const Inside inside(driver_, context_);
-  LANYARD_RETURN_IF_ERROR(inside.status());
-  const std::lock_guard lock(side_);
-  const Result<DeviceAddress> found = find_memory(content.size());
-  if (!found.ok())
-    return found.status();
-  const DeviceAddress memory = found.value();
-  for (size_t first = 0; first < content.size(); first += WordArguments::kEntries) {
-    WordArguments arguments{};
-    arguments.count = static_cast<uint32_t>(std::min<size_t>(WordArguments::kEntries, content.size() - first));
-    for (uint32_t i = 0; i < arguments.count; ++i)
-      arguments.entries[i] = {memory + (first + i) * sizeof(uint64_t), content[first + i], 0};
-    if (Status status = run_aside(Kernel::kStore, arguments); !status.ok()) {
-      unused_.emplace(content.size(), memory);
-      return status;
-    }
+  LANYARD_ASSIGN_OR_RETURN(std::byte* const memory, take_memory(content.size()));
+  if (Status status = store(reinterpret_cast<DeviceAddress>(memory), content); !status.ok()) {
+    give_memory(memory);
+    return status;
   }
-  return reinterpret_cast<std::byte*>(memory);
+  return memory;
 }
 
 void Device::give_memory(std::byte* memory) {
@@ -289,35 +248,31 @@ void Device::give_memory(std::byte* memory) {
   unused_.emplace(known->second, known->first);
 }
 
-Status Device::copy_to_end(DeviceAddress end, const LaneEnd& content, size_t bytes) {
-  const Inside inside(driver_, context_);
-  LANYARD_RETURN_IF_ERROR(inside.status());
-  const std::lock_guard lock(side_);
-  std::memcpy(host_memory_ + kEndAt, &content, bytes);
-  LANYARD_RETURN_IF_ERROR(driver_.copy(side_stream_, end, host_address_ + kEndAt, bytes));
-  return wait_aside();
-}
-
 Result<DeviceAddress> Device::take_end() {
-  const std::optional<uint32_t> slot = ends_.take();
-  if (!slot)
-    return Status(Code::kExhausted, std::to_string(kEnds) + " lanes end on " + facts_.name);
-  const DeviceAddress end = end_memory_ + *slot * sizeof(LaneEnd);
-  if (Status status = copy_to_end(end, LaneEnd{}, sizeof(LaneEnd)); !status.ok()) {
-    ends_.give(*slot);
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress end, ends_.take());
+  if (Status status = store(end, words_of(LaneEnd{})); !status.ok()) {
+    ends_.give(end);
     return status;
   }
   return end;
 }
 
 Status Device::write_end(DeviceAddress end, const LaneEnd& content) {
-  return copy_to_end(end, content, offsetof(LaneEnd, started));
+  return store(end, words_of(content).first(offsetof(LaneEnd, started) / sizeof(uint64_t)));
 }
 
-void Device::give_end(DeviceAddress end) { ends_.give(static_cast<uint32_t>((end - end_memory_) / sizeof(LaneEnd))); }
+Result<Device*> Devices::of_context(ContextHandle context) {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Device>& device : devices_)
+    if (device->context() == context)
+      return device.get();
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::open(driver_, context, options_.sharing));
+  return devices_.emplace_back(std::move(device)).get();
+}
 
-void Device::give_count(uint64_t* count) {
-  counts_.give(static_cast<uint32_t>((reinterpret_cast<DeviceAddress>(count) - count_memory_) / sizeof(uint64_t)));
+Result<Device*> Devices::of_ordinal(int ordinal) {
+  LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_.context_of_device(ordinal));
+  return of_context(context);
 }
 
 }  // namespace lanyard::gpu

@@ -1,5 +1,5 @@
 // Device: one device (one context of it) as streams and copies use it: its kernels, loaded and warm, and small slabs of
-// words.
+// words. Devices: those of one driver, opened when they are first asked for.
 //
 // Everything that the vendors load lazily is loaded here, once: a kernel's first launch may wait for all streams of the
 // device, and one of them may be waiting for us.
@@ -7,17 +7,19 @@
 #define LANYARD_GPU_DEVICE_DEVICE_H_
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "gpu/combine.h"
 #include "gpu/device/census.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
-#include "gpu/device/slots.h"
 #include "gpu/lane_end.h"
 #include "transport/base/status.h"
 
@@ -26,20 +28,40 @@ namespace lanyard::gpu {
 enum class Kernel { kRing, kStore, kStoreNext, kWait, kWaitNext, kCopy, kServe, kPack, kReduce, kLanes };
 inline constexpr size_t kKernels = static_cast<size_t>(Kernel::kLanes) + 1;
 
+// Equal places of some memory. Any thread at any time, once it has the memory.
+class Slab {
+ public:
+  Slab(uint32_t places, uint64_t bytes, const char* what) : places_(places), bytes_(bytes), what_(what) {}
+  // Once. `device`: its name, for messages.
+  void begin(DeviceAddress memory, const std::string& device);
+  uint64_t bytes() const { return places_ * bytes_; }
+  bool has(DeviceAddress address) const { return address - memory_ < bytes(); }
+  // kExhausted: all are taken.
+  Result<DeviceAddress> take();
+  void give(DeviceAddress place);
+
+ private:
+  const uint64_t places_;
+  const uint64_t bytes_;  // of a place
+  const char* const what_;
+  std::string device_;
+  DeviceAddress memory_ = 0;
+  std::mutex mutex_;
+  std::vector<DeviceAddress> free_;
+};
+
 // Two words of pinned host memory, a cache line each, that the host and the device both reach.
 struct WordPair {
   uint64_t* first = nullptr;
   uint64_t* second = nullptr;
   DeviceAddress first_address = 0;
   DeviceAddress second_address = 0;
-  uint32_t slot = 0;
 };
 
 // A ring of commands for the kernel `serve`, in pinned host memory.
 struct CommandRing {
   CopyCommands* commands = nullptr;
   DeviceAddress address = 0;
-  uint32_t slot = 0;
 };
 
 // Whether other processes use a device too, whose kernels then run in turns of milliseconds with this one's: a kernel
@@ -84,19 +106,17 @@ class Device {
   // Both words 0. kExhausted: kPairs are taken.
   Result<WordPair> take_pair();
   // Requires: nothing that was enqueued or captured names it.
-  void give_pair(const WordPair& pair);
+  void give_pair(const WordPair& pair) { pairs_.give(pair.first_address); }
   // All zeros. kExhausted: kRings are taken.
   Result<CommandRing> take_ring();
   // Requires: no kernel reads it.
-  void give_ring(const CommandRing& ring) { rings_.give(ring.slot); }
+  void give_ring(const CommandRing& ring) { rings_.give(ring.address); }
 
   // A word of device memory for what counts on. Blocks for a kernel on a stream of our own. kExhausted: kCounts are
   // taken.
   Result<uint64_t*> take_count(uint64_t value);
-  void give_count(uint64_t* count);
-  bool has_count(const uint64_t* count) const {
-    return reinterpret_cast<DeviceAddress>(count) - count_memory_ < kCounts * sizeof(uint64_t);
-  }
+  void give_count(uint64_t* count) { counts_.give(reinterpret_cast<DeviceAddress>(count)); }
+  bool has_count(const uint64_t* count) const { return counts_.has(reinterpret_cast<DeviceAddress>(count)); }
   // Device memory with that content. Blocks as take_count(), and may wait for the device where none of that size was
   // given back before: it is kept until the end, since freeing it would wait for the device. kExhausted.
   Result<std::byte*> take_memory(std::span<const uint64_t> content);
@@ -109,27 +129,25 @@ class Device {
   // Writes what stands in an end before `started`. Blocks likewise.
   Status write_end(DeviceAddress end, const LaneEnd& content);
   // Requires: no kernel of any device writes it any more.
-  void give_end(DeviceAddress end);
+  void give_end(DeviceAddress end) { ends_.give(end); }
 
  private:
+  static constexpr uint64_t kLine = 64;
+  static constexpr uint64_t kPairBytes = 2 * kLine;
+
   // Blocks for so many units of work: a few a thread, and no more than run at a time.
   uint32_t blocks_for(uint64_t units, uint32_t threads) const;
   Device(Driver& driver, ContextHandle context, Sharing sharing)
-      : driver_(driver),
-        context_(context),
-        sharing_(sharing),
-        pairs_(kPairs),
-        rings_(kRings),
-        counts_(kCounts),
-        ends_(kEnds) {}
+      : driver_(driver), context_(context), sharing_(sharing) {}
   Status set_up();
-  // Holding side_, with the context current.
-  Result<DeviceAddress> find_memory(size_t words);
+  template <typename Arguments>
+  Status launch(StreamHandle stream, Kernel kernel, uint32_t blocks, uint32_t threads, const Arguments& arguments,
+                Driver::Order order = Driver::Order::kBehind);
   // Launches on the side stream and waits for it. Holding side_, with the context current.
   Status run_aside(Kernel kernel, const WordArguments& arguments);
   Status wait_aside();
-  // The first `bytes` of an end. Blocks as take_count().
-  Status copy_to_end(DeviceAddress end, const LaneEnd& content, size_t bytes);
+  // Stores words of device memory. Blocks as take_count().
+  Status store(DeviceAddress to, std::span<const uint64_t> words);
 
   Driver& driver_;
   const ContextHandle context_;
@@ -142,16 +160,43 @@ class Device {
   std::mutex side_;
   StreamHandle side_stream_ = nullptr;
 
-  std::byte* host_memory_ = nullptr;  // the pairs, then the rings, then what is copied to an end
+  std::byte* host_memory_ = nullptr;  // the pairs, then the rings
   DeviceAddress host_address_ = 0;
-  Slots pairs_;
-  Slots rings_;
-  Slots counts_;
-  DeviceAddress count_memory_ = 0;
-  Slots ends_;
-  DeviceAddress end_memory_ = 0;
+  Slab pairs_{kPairs, kPairBytes, "streams and copy queues exist on"};
+  Slab rings_{kRings, sizeof(CopyCommands), "copy queues exist on"};
+  DeviceAddress device_memory_ = 0;  // the ends, then the counts
+  Slab ends_{kEnds, sizeof(LaneEnd), "lanes end on"};
+  Slab counts_{kCounts, sizeof(uint64_t), "counts are in use on"};
   std::map<DeviceAddress, size_t> memory_;       // of take_memory(): words
   std::multimap<size_t, DeviceAddress> unused_;  // given back, by words
+};
+
+// How a process uses its devices.
+struct DeviceOptions {
+  Sharing sharing = Sharing::kAlone;
+  std::chrono::nanoseconds copy_linger{0};  // of CopyQueue::make()
+  bool only_met_waits = false;              // of DeviceStream::Options
+  bool foreign_writes = false;              // the same
+};
+
+// Any thread at any time. The driver outlives it. The devices live as long as it does; opening one blocks as
+// Device::open() does.
+class Devices {
+ public:
+  Devices(Driver& driver, const DeviceOptions& options) : driver_(driver), options_(options) {}
+
+  Result<Device*> of_context(ContextHandle context);
+  // In the context that the vendor's run-time library uses.
+  Result<Device*> of_ordinal(int ordinal);
+
+  Driver& driver() { return driver_; }
+  const DeviceOptions& options() const { return options_; }
+
+ private:
+  Driver& driver_;
+  const DeviceOptions options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Device>> devices_;
 };
 
 }  // namespace lanyard::gpu

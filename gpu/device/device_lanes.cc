@@ -55,38 +55,26 @@ struct DeviceLanes::OwnLane : Lane {
 };
 
 Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes) {
-  const Result<int> on = memory_.device_of(buffer, bytes);
-  if (!on.ok())
-    return on.status();
-  if (on.value() == DeviceMemory::kHost)
+  LANYARD_ASSIGN_OR_RETURN(const int on, memory_.device_of(buffer, bytes));
+  if (on == DeviceMemory::kHost)
     return Status(Code::kUnsupported, "the buffer is host memory");
-  const Result<Device*> device = devices_.of_ordinal(on.value());
-  if (!device.ok())
-    return device.status();
-  Device& owner = *device.value();
+  LANYARD_ASSIGN_OR_RETURN(Device* const device, devices_.of_ordinal(on));
+  Device& owner = *device;
   // A kernel that waits would keep the others from what it waits for.
   if (owner.is_shared())
     return Status(Code::kUnsupported, "other processes use the device too");
   LANYARD_RETURN_IF_ERROR(check_words(owner));
   Opened opened;
-  const Result<DeviceMemory::Loan> lent = memory_.lend(buffer, bytes);
-  if (!lent.ok())
-    return lent.status();
-  opened.offer.buffer = lent.value();
-  const Result<DeviceAddress> end = owner.take_end();
-  if (!end.ok())
-    return end.status();
+  LANYARD_ASSIGN_OR_RETURN(opened.offer.buffer, memory_.lend(buffer, bytes));
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress end, owner.take_end());
   const auto lane = std::make_shared<OwnLane>();
   lane->lanes = this;
   lane->owner = &owner;
-  lane->device = on.value();
-  lane->end = end.value();
+  lane->device = on;
+  lane->end = end;
   lane->buffer = reinterpret_cast<uint64_t>(buffer);
   lane->sends = sends;
-  const Result<DeviceMemory::Loan> lent_end = memory_.lend(reinterpret_cast<const void*>(end.value()), sizeof(LaneEnd));
-  if (!lent_end.ok())
-    return lent_end.status();
-  opened.offer.end = lent_end.value();
+  LANYARD_ASSIGN_OR_RETURN(opened.offer.end, memory_.lend(reinterpret_cast<const void*>(end), sizeof(LaneEnd)));
   opened.lane = lane;
   return opened;
 }
@@ -115,15 +103,11 @@ void DeviceLanes::unmap() {
 
 Result<DeviceAddress> DeviceLanes::reach(OwnLane& lane, const DeviceMemory::Loan& loan) {
   Device& device = *lane.owner;
-  const Result<std::byte*> there = memory_.borrow(loan, device.ordinal());
-  if (!there.ok())
-    return there.status();
-  lane.borrowed.push_back(there.value());
-  const Result<int> on = memory_.device_of(there.value(), 1);
-  if (!on.ok())
-    return on.status();
-  LANYARD_RETURN_IF_ERROR(check_way(device, on.value()));
-  return reinterpret_cast<DeviceAddress>(there.value());
+  LANYARD_ASSIGN_OR_RETURN(std::byte* const there, memory_.borrow(loan, device.ordinal()));
+  lane.borrowed.push_back(there);
+  LANYARD_ASSIGN_OR_RETURN(const int on, memory_.device_of(there, 1));
+  LANYARD_RETURN_IF_ERROR(check_way(device, on));
+  return reinterpret_cast<DeviceAddress>(there);
 }
 
 Status DeviceLanes::check_way(Device& device, int other) {
@@ -136,13 +120,11 @@ Status DeviceLanes::check_way(Device& device, int other) {
 }
 
 Status DeviceLanes::check_way(int device, int other) {
-  const Result<Device*> found = devices_.of_ordinal(device);
-  if (!found.ok())
-    return found.status();
-  LANYARD_RETURN_IF_ERROR(check_words(*found.value()));
-  const Inside inside(found.value()->driver(), found.value()->context());
+  LANYARD_ASSIGN_OR_RETURN(Device* const found, devices_.of_ordinal(device));
+  LANYARD_RETURN_IF_ERROR(check_words(*found));
+  const Inside inside(found->driver(), found->context());
   LANYARD_RETURN_IF_ERROR(inside.status());
-  return check_way(*found.value(), other);
+  return check_way(*found, other);
 }
 
 Result<DeviceAddress> DeviceLanes::reach_word(Device& device, const uint64_t* word) {
@@ -167,37 +149,27 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   Device& device = *own.owner;
   const Inside inside(device.driver(), device.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const Result<DeviceAddress> peer = reach(own, other.end);
-  if (!peer.ok())
-    return peer.status();
-  const Result<DeviceAddress> peer_buffer = reach(own, other.buffer);
-  if (!peer_buffer.ok())
-    return peer_buffer.status();
-  const Result<DeviceAddress> begun = reach_word(device, terms.begun);
-  if (!begun.ok())
-    return begun.status();
-  const Result<DeviceAddress> done = reach_word(device, terms.done);
-  if (!done.ok())
-    return done.status();
-  const Result<DeviceAddress> gone = reach_word(device, terms.gone);
-  if (!gone.ok())
-    return gone.status();
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress peer, reach(own, other.end));
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress peer_buffer, reach(own, other.buffer));
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress begun, reach_word(device, terms.begun));
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress done, reach_word(device, terms.done));
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress gone, reach_word(device, terms.gone));
   own.chunk_bytes = chunk_bytes_of(terms.bytes);
   own.chunks = terms.bytes == 0 ? 1 : (terms.bytes + own.chunk_bytes - 1) / own.chunk_bytes;
   LaneEnd end{};
   end.buffer = own.buffer;
-  end.peer_buffer = peer_buffer.value();
-  end.peer = peer.value();
+  end.peer_buffer = peer_buffer;
+  end.peer = peer;
   end.bytes = terms.bytes;
   end.chunk_bytes = own.chunk_bytes;
   end.chunks = own.chunks;
   end.sends = own.sends ? 1 : 0;
   end.ready = terms.ready ? 1 : 0;
-  end.begun = begun.value();
+  end.begun = begun;
   end.begun_base = std::atomic_ref(*terms.begun).load();
-  end.done = done.value();
+  end.done = done;
   end.done_base = std::atomic_ref(*terms.done).load();
-  end.gone = gone.value();
+  end.gone = gone;
   end.gone_base = std::atomic_ref(*terms.gone).load();
   return device.write_end(own.end, end);
 }

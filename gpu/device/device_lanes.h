@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "gpu/device/devices.h"
+#include "gpu/device/device.h"
 #include "gpu/device/gpu_memory.h"
 #include "gpu/device/host_pages.h"
 #include "gpu/lane.h"

@@ -48,18 +48,11 @@ Result<std::unique_ptr<DeviceStream>> DeviceStream::make(Device& device, HostPag
                                                          const Options& options) {
   const Inside inside(device.driver(), device.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const Result<uint64_t> capture = device.driver().capture_of(handle);
-  if (!capture.ok())
-    return capture.status();
-  if (capture.value() == 0) {
-    const Result<bool> empty = device.driver().is_empty(handle);
-    if (!empty.ok())
-      return empty.status();
-  }
-  const Result<WordPair> words = device.take_pair();
-  if (!words.ok())
-    return words.status();
-  return std::unique_ptr<DeviceStream>(new DeviceStream(device, pages, handle, options, words.value()));
+  LANYARD_ASSIGN_OR_RETURN(const uint64_t capture, device.driver().capture_of(handle));
+  if (capture == 0)
+    LANYARD_RETURN_IF_ERROR(device.driver().is_empty(handle).status());
+  LANYARD_ASSIGN_OR_RETURN(const WordPair words, device.take_pair());
+  return std::unique_ptr<DeviceStream>(new DeviceStream(device, pages, handle, options, words));
 }
 
 DeviceStream::DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options,
@@ -102,10 +95,8 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   planned_waits_.clear();
   for (const StreamOp& op : ops) {
     if (options_.only_met_waits && !captured) {
-      const Result<bool> met = is_met(op);
-      if (!met.ok())
-        return met.status();
-      if (!met.value())
+      LANYARD_ASSIGN_OR_RETURN(const bool met, is_met(op));
+      if (!met)
         return Status(Code::kAgain, "what is to be waited for has not happened (waits are enqueued when they are met)");
     }
     LANYARD_RETURN_IF_ERROR(put(op, captured));
@@ -298,10 +289,8 @@ Result<uint64_t*> DeviceStream::reach(uint64_t* word) {
   LANYARD_RETURN_IF_ERROR(check_word(word));
   const Inside inside(device_.driver(), device_.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const Result<HostPages::Place> place = pages_.reach(device_, word);
-  if (!place.ok())
-    return place.status();
-  return reinterpret_cast<uint64_t*>(place.value().address);
+  LANYARD_ASSIGN_OR_RETURN(const HostPages::Place place, pages_.reach(device_, word));
+  return reinterpret_cast<uint64_t*>(place.address);
 }
 
 // D2

@@ -40,10 +40,8 @@ Result<int> GpuMemory::device_of(const void* address, uint64_t bytes) const {
       return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes are more than was borrowed");
     return mapping->lenders;
   }
-  const Result<PointerFacts> facts = facts_of(address, bytes);
-  if (!facts.ok())
-    return facts.status();
-  const int device = facts.value().kind == PointerFacts::Kind::kDevice ? facts.value().device : kHost;
+  LANYARD_ASSIGN_OR_RETURN(const PointerFacts facts, facts_of(address, bytes));
+  const int device = facts.kind == PointerFacts::Kind::kDevice ? facts.device : kHost;
   remember(address, bytes, device);
   if (device != kHost)
     renew();
@@ -80,13 +78,11 @@ Result<GpuMemory::Side> GpuMemory::side_of(const void* address, uint64_t bytes) 
     if (next != known_.begin() && begin + bytes <= std::prev(next)->second.end)
       return Side{begin, std::prev(next)->second.device, false};
   }
-  const Result<PointerFacts> facts = facts_of(address, bytes);
-  if (!facts.ok())
-    return facts.status();
+  LANYARD_ASSIGN_OR_RETURN(const PointerFacts facts, facts_of(address, bytes));
   renew();  // of memory that nobody has asked about nothing is known
-  if (facts.value().kind == PointerFacts::Kind::kPageable)
+  if (facts.kind == PointerFacts::Kind::kPageable)
     return Status(Code::kInvalidArgument, "host memory that devices do not reach: copy it to memory of take_staging()");
-  return Side{facts.value().address, facts.value().device, false};
+  return Side{facts.address, facts.device, false};
 }
 
 void GpuMemory::renew() const {
@@ -107,44 +103,32 @@ Result<CopyQueue*> GpuMemory::queue_of(int device) {
   const std::lock_guard making(making_);
   if (CopyQueue* const queue = made_queue_of(device))
     return queue;
-  const Result<Device*> opened = devices_.of_ordinal(device);
-  if (!opened.ok())
-    return opened.status();
-  Result<std::unique_ptr<CopyQueue>> made = CopyQueue::make(*opened.value(), devices_.options().copy_linger);
-  if (!made.ok())
-    return made.status();
+  LANYARD_ASSIGN_OR_RETURN(Device* const opened, devices_.of_ordinal(device));
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<CopyQueue> made, CopyQueue::make(*opened, devices_.options().copy_linger));
   const std::lock_guard lock(mutex_);
-  queues_[static_cast<size_t>(device)] = std::move(made.value());
+  queues_[static_cast<size_t>(device)] = std::move(made);
   return queues_[static_cast<size_t>(device)].get();
 }
 
 Result<DeviceMemory::Copy> GpuMemory::start_copy(void* to, const void* from, uint64_t bytes) {
   if (bytes == 0)
     return Copy{};
-  const Result<Side> target = side_of(to, bytes);
-  if (!target.ok())
-    return target.status();
-  const Result<Side> source = side_of(from, bytes);
-  if (!source.ok())
-    return source.status();
-  const bool by_source = target.value().device == kHost || (source.value().borrowed && !target.value().borrowed);
-  const Side& runner = by_source ? source.value() : target.value();
-  const Side& other = by_source ? target.value() : source.value();
+  LANYARD_ASSIGN_OR_RETURN(const Side target, side_of(to, bytes));
+  LANYARD_ASSIGN_OR_RETURN(const Side source, side_of(from, bytes));
+  const bool by_source = target.device == kHost || (source.borrowed && !target.borrowed);
+  const Side& runner = by_source ? source : target;
+  const Side& other = by_source ? target : source;
   if (runner.device == kHost)
     return Status(Code::kInvalidArgument, "a copy between two places of the host's");
-  const Result<CopyQueue*> queue = queue_of(runner.device);
-  if (!queue.ok())
-    return queue.status();
+  LANYARD_ASSIGN_OR_RETURN(CopyQueue* const queue, queue_of(runner.device));
   if (other.device != kHost && other.device != runner.device) {
     if (other.borrowed)
       return Status(Code::kUnsupported, "memory that was borrowed for two devices");
-    LANYARD_RETURN_IF_ERROR(queue.value()->reach(other.device));
+    LANYARD_RETURN_IF_ERROR(queue->reach(other.device));
   }
-  const Result<uint64_t> number =
-      queue.value()->start(target.value().address, source.value().address, bytes, other.device == kHost);
-  if (!number.ok())
-    return number.status();
-  return Copy{number.value() << kDeviceBits | static_cast<uint64_t>(runner.device)};
+  LANYARD_ASSIGN_OR_RETURN(const uint64_t number,
+                           queue->start(target.address, source.address, bytes, other.device == kHost));
+  return Copy{number << kDeviceBits | static_cast<uint64_t>(runner.device)};
 }
 
 Result<bool> GpuMemory::has_ended(Copy copy) {
@@ -170,18 +154,14 @@ Result<std::byte*> GpuMemory::borrow(const Loan& loan, int device) {
 Result<DeviceMemory::Loan> GpuMemory::lend(const void* address, uint64_t bytes) {
   if (loans_.find(address))
     return Status(Code::kUnsupported, "borrowed memory cannot be lent");
-  const Result<PointerFacts> facts = facts_of(address, bytes);
-  if (!facts.ok())
-    return facts.status();
-  if (facts.value().kind != PointerFacts::Kind::kDevice)
+  LANYARD_ASSIGN_OR_RETURN(const PointerFacts facts, facts_of(address, bytes));
+  if (facts.kind != PointerFacts::Kind::kDevice)
     return Status(Code::kInvalidArgument, "only device memory is lent");
   // Whoever has a context may ask for a handle.
-  const Result<Device*> device = devices_.of_ordinal(facts.value().device);
-  if (!device.ok())
-    return device.status();
-  const Inside inside(driver_, device.value()->context());
+  LANYARD_ASSIGN_OR_RETURN(Device* const device, devices_.of_ordinal(facts.device));
+  const Inside inside(driver_, device->context());
   LANYARD_RETURN_IF_ERROR(inside.status());
-  return loans_.lend(facts.value(), address, bytes);
+  return loans_.lend(facts, address, bytes);
 }
 
 }  // namespace lanyard::gpu

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "gpu/device/copy_queue.h"
-#include "gpu/device/devices.h"
+#include "gpu/device/device.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/loans.h"
 #include "gpu/device/staging.h"

@@ -40,20 +40,16 @@ Result<HostPages::Place> HostPages::reach(const Device& device, const uint64_t* 
 
 Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t* word) {
   const uint64_t page = number_of(word) & ~(page_bytes_ - 1);
-  Result<PointerFacts> facts = driver_.facts_of(word);
-  if (!facts.ok())
-    return facts.status();
-  if (facts.value().kind == PointerFacts::Kind::kPageable) {
+  LANYARD_ASSIGN_OR_RETURN(PointerFacts facts, driver_.facts_of(word));
+  if (facts.kind == PointerFacts::Kind::kPageable) {
     LANYARD_RETURN_IF_ERROR(register_page(device, page));
-    facts = driver_.facts_of(word);
-    if (!facts.ok())
-      return facts.status();
+    LANYARD_ASSIGN_OR_RETURN(facts, driver_.facts_of(word));
   }
-  switch (facts.value().kind) {
+  switch (facts.kind) {
     case PointerFacts::Kind::kDevice:
-      if (facts.value().device != device.ordinal())
-        LANYARD_RETURN_IF_ERROR(driver_.reach_device(facts.value().device));
-      return Place{facts.value().address, true};
+      if (facts.device != device.ordinal())
+        LANYARD_RETURN_IF_ERROR(driver_.reach_device(facts.device));
+      return Place{facts.address, true};
     case PointerFacts::Kind::kManaged:
       return Status(Code::kUnsupported,
                     "a word in managed memory: streams cannot wait for it; use ordinary host memory");
@@ -61,7 +57,7 @@ Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t
       return Status(Code::kUnsupported, "the device cannot reach a word of host memory, though its page is registered");
     case PointerFacts::Kind::kPinned: break;
   }
-  const DeviceAddress address = facts.value().address;
+  const DeviceAddress address = facts.address;
   // What others have registered they may unregister: asked for each time.
   if (registered_.contains(page))
     addresses_[key(page, device.ordinal())] = address - (number_of(word) - page);

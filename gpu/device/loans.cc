@@ -74,19 +74,10 @@ Loans::~Loans() {
 }
 
 Result<Loans::Loan> Loans::lend(const PointerFacts& facts, const void* address, uint64_t bytes) {
-  const Result<DeviceFacts> device = driver_.facts(facts.device);
-  if (!device.ok())
-    return device.status();
-  const Result<Driver::IpcHandle> handle = driver_.lend(facts.base);
-  if (!handle.ok())
-    return handle.status();
-  const Form form{kMark,
-                  self_,
-                  device.value().uuid,
-                  handle.value(),
-                  facts.address - facts.base,
-                  bytes,
-                  reinterpret_cast<uint64_t>(address)};
+  LANYARD_ASSIGN_OR_RETURN(const DeviceFacts device, driver_.facts(facts.device));
+  LANYARD_ASSIGN_OR_RETURN(const Driver::IpcHandle handle, driver_.lend(facts.base));
+  const Form form{
+      kMark, self_, device.uuid, handle, facts.address - facts.base, bytes, reinterpret_cast<uint64_t>(address)};
   Loan loan;
   std::memcpy(loan.bytes.data(), &form, sizeof form);
   return loan;
@@ -100,10 +91,8 @@ uint64_t Loans::lent_bytes(const Loan& loan) {
 
 Result<int> Loans::device_named(const std::array<std::byte, 16>& uuid) {
   for (int device = 0; device < driver_.device_count(); ++device) {
-    const Result<DeviceFacts> facts = driver_.facts(device);
-    if (!facts.ok())
-      return facts.status();
-    if (facts.value().uuid == uuid)
+    LANYARD_ASSIGN_OR_RETURN(const DeviceFacts facts, driver_.facts(device));
+    if (facts.uuid == uuid)
       return device;
   }
   return Status(Code::kUnsupported,
@@ -119,9 +108,7 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
     return reinterpret_cast<std::byte*>(form.address);
   if (form.lender.boot != self_.boot)
     return Status(Code::kUnsupported, "the memory is on another host");
-  const Result<int> device = device_named(form.device);
-  if (!device.ok())
-    return device.status();
+  LANYARD_ASSIGN_OR_RETURN(const int device, device_named(form.device));
 
   const std::lock_guard lock(mutex_);
   for (auto& [base, borrowed] : borrowed_) {
@@ -133,27 +120,24 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
     borrowed.mapping.bytes = std::max(borrowed.mapping.bytes, reach_of(form));
     return reinterpret_cast<std::byte*>(base + form.offset);
   }
-  const Result<ContextHandle> context = driver_.context_of_device(mapped_for);
-  if (!context.ok())
-    return context.status();
-  const Inside inside(driver_, context.value());
+  LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_.context_of_device(mapped_for));
+  const Inside inside(driver_, context);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const Result<DeviceAddress> base = driver_.borrow(form.handle);
-  if (!base.ok() && base.status().code() != Code::kFailed)
+  const Result<DeviceAddress> mapped = driver_.borrow(form.handle);
+  if (!mapped.ok() && mapped.status().code() != Code::kFailed)
     return Status(Code::kUnsupported, "device " + std::to_string(mapped_for) + " cannot reach memory that process " +
-                                          std::to_string(form.lender.pid) + " has on device " +
-                                          std::to_string(device.value()) + ": " + base.status().message());
-  if (!base.ok())
-    return base.status();
-  const Result<PointerFacts> facts = driver_.facts_of(reinterpret_cast<const void*>(base.value()));
+                                          std::to_string(form.lender.pid) + " has on device " + std::to_string(device) +
+                                          ": " + mapped.status().message());
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress base, mapped);
+  const Result<PointerFacts> facts = driver_.facts_of(reinterpret_cast<const void*>(base));
   const bool sized = facts.ok() && facts.value().kind == PointerFacts::Kind::kDevice;
   const uint64_t allocated = sized ? facts.value().bytes : UINT64_MAX;
   if (!is_within(form, allocated)) {
-    driver_.give_back(base.value());
+    driver_.give_back(base);
     return outside(form);
   }
-  borrowed_[base.value()] = {{reach_of(form), mapped_for, device.value(), base.value()}, form.handle, allocated, 1};
-  return reinterpret_cast<std::byte*>(base.value() + form.offset);
+  borrowed_[base] = {{reach_of(form), mapped_for, device, base}, form.handle, allocated, 1};
+  return reinterpret_cast<std::byte*>(base + form.offset);
 }
 
 void Loans::unmap(const Mapping& mapping) {

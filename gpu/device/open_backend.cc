@@ -4,10 +4,8 @@
 namespace lanyard::gpu {
 
 Result<std::unique_ptr<Backend>> open_backend(const DeviceOptions& options) {
-  Result<std::unique_ptr<Driver>> driver = open_driver();
-  if (!driver.ok())
-    return driver.status();
-  return Backend::make(std::move(driver.value()), options);
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<Driver> driver, open_driver());
+  return Backend::make(std::move(driver), options);
 }
 
 }  // namespace lanyard::gpu

@@ -36,22 +36,18 @@ Result<std::byte*> Staging::take(uint64_t bytes, int device) {
 Result<std::byte*> Staging::allocate(size_t size_class, int device) {
   const uint64_t bytes = kSmallest << size_class;
   // Any device's context will do: the memory is for all of them.
-  const Result<ContextHandle> context = driver_.context_of_device(device);
-  if (!context.ok())
-    return context.status();
+  LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_.context_of_device(device));
   if (context_ == nullptr)
-    context_ = context.value();
-  const Inside inside(driver_, context.value());
+    context_ = context;
+  const Inside inside(driver_, context);
   LANYARD_RETURN_IF_ERROR(inside.status());
-  const Result<void*> memory = driver_.allocate_host(bytes);
-  if (!memory.ok())
-    return memory.status();
-  const Result<PointerFacts> facts = driver_.facts_of(memory.value());
+  LANYARD_ASSIGN_OR_RETURN(void* const memory, driver_.allocate_host(bytes));
+  const Result<PointerFacts> facts = driver_.facts_of(memory);
   if (!facts.ok()) {
-    driver_.free_host(memory.value());
+    driver_.free_host(memory);
     return facts.status();
   }
-  std::byte* const start = static_cast<std::byte*>(memory.value());
+  std::byte* const start = static_cast<std::byte*>(memory);
   buffers_.emplace(start, Buffer{bytes, size_class, facts.value().address, true});
   return start;
 }

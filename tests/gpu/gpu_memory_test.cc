@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "gpu/device/devices.h"
+#include "gpu/device/device.h"
 #include "gpu/device/loans.h"
 #include "gpu/device/staging.h"
 #include "tests/gpu/device_memory_contract.h"
