@@ -2,142 +2,112 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace lanyard::gpu {
+namespace {
 
-void StreamPlan::begin(bool few_stores_by_memory) {
-  few_stores_by_memory_ = few_stores_by_memory;
-  steps_.clear();
-  entries_.clear();
-  memory_ops_.clear();
-  packings_.clear();
-  combinations_.clear();
-  lanes_.clear();
-}
-
-bool StreamPlan::joins(const Step& step, Kernel kernel, const WordEntry& entry) {
-  if (step.engine != Engine::kKernel || step.kernel != kernel || step.count == WordArguments::kEntries)
+bool has_room(const WordArguments& arguments, Kernel kernel, const WordEntry& entry) {
+  if (arguments.count == WordArguments::kEntries)
     return false;
   // The threads of one kernel must not store to the same word, nor count on the same count.
   const bool stores = kernel == Kernel::kStore || kernel == Kernel::kStoreNext;
   const bool counts = kernel == Kernel::kStoreNext || kernel == Kernel::kWaitNext;
-  return std::ranges::none_of(entries_of(step), [&](const WordEntry& other) {
+  return std::ranges::none_of(std::span(arguments.entries, arguments.count), [&](const WordEntry& other) {
     return (stores && other.word == entry.word) || (counts && other.value == entry.value);
   });
 }
 
+bool has_room(const LaneArguments& arguments, const Lane& lane) {
+  const std::span ends(arguments.ends, arguments.count);
+  return arguments.count < LaneArguments::kLanes && std::ranges::find(ends, lane.end) == ends.end();
+}
+
+}  // namespace
+
+void StreamPlan::begin(bool few_stores_by_memory) {
+  few_stores_by_memory_ = few_stores_by_memory;
+  steps_.clear();
+  memory_ops_.clear();
+}
+
 void StreamPlan::put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra) {
   const WordEntry entry{word, value, extra};
-  if (kernel == Kernel::kRing && !steps_.empty() && steps_.back().engine == Engine::kKernel &&
-      steps_.back().kernel == kernel) {
-    const std::span<WordEntry> rings = entries_of(steps_.back());
+  Words* step = last<Words>();
+  if (step != nullptr && step->kernel == kernel && kernel == Kernel::kRing) {
+    const std::span rings(step->arguments.entries, step->arguments.count);
     const auto same = std::ranges::find(rings, word, &WordEntry::word);
     if (same != rings.end()) {
       same->value += value;
       return;
     }
   }
-  if (!steps_.empty() && joins(steps_.back(), kernel, entry)) {
-    ++steps_.back().count;
-  } else {
-    steps_.push_back({Engine::kKernel, kernel, entries_.size(), 1});
-  }
-  entries_.push_back(entry);
+  if (step == nullptr || step->kernel != kernel || !has_room(step->arguments, kernel, entry))
+    step = &std::get<Words>(steps_.emplace_back(Words{kernel, {}}));
+  step->arguments.entries[step->arguments.count++] = entry;
 }
 
 void StreamPlan::put(const MemoryOp& op) {
-  if (!steps_.empty() && steps_.back().engine == Engine::kMemory && steps_.back().count < kMemoryOps) {
-    ++steps_.back().count;
-  } else {
-    steps_.push_back({Engine::kMemory, Kernel::kStore, memory_ops_.size(), 1});
-  }
+  MemoryOps* step = last<MemoryOps>();
+  if (step == nullptr || step->count == kMemoryOps)
+    step = &std::get<MemoryOps>(steps_.emplace_back(MemoryOps{memory_ops_.size(), 0}));
+  ++step->count;
   memory_ops_.push_back(op);
 }
 
-void StreamPlan::put(const PackArguments& packing) {
-  steps_.push_back({Engine::kPacking, Kernel::kPack, packings_.size(), 1});
-  packings_.push_back(packing);
-}
-
-void StreamPlan::put(const CombineArguments& combination) {
-  steps_.push_back({Engine::kCombining, Kernel::kReduce, combinations_.size(), 1});
-  combinations_.push_back(combination);
-}
-
-bool StreamPlan::joins(const Step& step, const Lane& lane, bool wait) const {
-  if (step.engine != Engine::kLanes || step.wait != wait || step.count == LaneArguments::kLanes)
-    return false;
-  const std::span ends(lanes_.data() + step.first, step.count);
-  return std::ranges::find(ends, lane.end) == ends.end();
-}
-
 void StreamPlan::put(const Lane& lane, bool wait) {
-  if (steps_.empty() || !joins(steps_.back(), lane, wait))
-    steps_.push_back({Engine::kLanes, Kernel::kLanes, lanes_.size(), 0, wait});
-  Step& step = steps_.back();
-  ++step.count;
-  step.chunks += lane.chunks;
-  step.chunk_bytes = std::max(step.chunk_bytes, lane.chunk_bytes);
-  lanes_.push_back(lane.end);
+  LaneSteps* step = last<LaneSteps>();
+  if (step == nullptr || (step->arguments.wait != 0) != wait || !has_room(step->arguments, lane)) {
+    step = &std::get<LaneSteps>(steps_.emplace_back(LaneSteps{}));
+    step->arguments.wait = wait ? 1 : 0;
+  }
+  step->arguments.ends[step->arguments.count++] = lane.end;
+  step->chunks += lane.chunks;
+  step->chunk_bytes = std::max(step->chunk_bytes, lane.chunk_bytes);
 }
 
 Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress released, DeviceAddress marker,
                           uint64_t number) {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
-    if (step.engine == Engine::kPacking) {
-      LANYARD_RETURN_IF_ERROR(device.launch(stream, packings_[step.first]));
-      continue;
-    }
-    if (step.engine == Engine::kCombining) {
-      LANYARD_RETURN_IF_ERROR(device.launch(stream, combinations_[step.first]));
-      continue;
-    }
-    const bool marks = marker != 0 && i + 1 == steps_.size();
-    if (step.engine == Engine::kLanes) {
-      LaneArguments arguments{};
-      arguments.count = static_cast<uint32_t>(step.count);
-      arguments.wait = step.wait ? 1 : 0;
+  if (marker != 0 && ends_unmarked())
+    steps_.emplace_back(Words{Kernel::kStore, {}});
+  for (Step& step : steps_) {
+    const bool marks = marker != 0 && &step == &steps_.back();
+    const MemoryOp mark{MemoryOp::Kind::kWrite, marker, number};
+    const auto complete = [&](auto& arguments) {
       arguments.released = released;
       arguments.marker = marks ? marker : 0;
       arguments.number = number;
-      std::copy_n(lanes_.data() + step.first, step.count, arguments.ends);
-      LANYARD_RETURN_IF_ERROR(device.launch(stream, step.chunks, step.chunk_bytes, arguments));
-      continue;
-    }
-    if (few_stores_by_memory_ && step.engine == Engine::kKernel && step.kernel == Kernel::kStore &&
-        step.count <= kFewStores) {
-      std::array<MemoryOp, kFewStores + 1> ops;
-      size_t count = 0;
-      for (const WordEntry& store : entries_of(step))
-        ops[count++] = {MemoryOp::Kind::kWrite, store.word, store.value};
-      if (marks)
-        ops[count++] = {MemoryOp::Kind::kWrite, marker, number};
-      LANYARD_RETURN_IF_ERROR(device.driver().run_memory_ops(stream, std::span(ops.data(), count)));
-      continue;
-    }
-    if (step.engine == Engine::kMemory) {
+    };
+    if (const auto* packing = std::get_if<PackArguments>(&step)) {
+      LANYARD_RETURN_IF_ERROR(device.launch(stream, *packing));
+    } else if (const auto* combination = std::get_if<CombineArguments>(&step)) {
+      LANYARD_RETURN_IF_ERROR(device.launch(stream, *combination));
+    } else if (auto* lanes = std::get_if<LaneSteps>(&step)) {
+      complete(lanes->arguments);
+      LANYARD_RETURN_IF_ERROR(device.launch(stream, lanes->chunks, lanes->chunk_bytes, lanes->arguments));
+    } else if (const auto* memory = std::get_if<MemoryOps>(&step)) {
       // The last step's operations are at the end of memory_ops_, so the marker goes right behind them.
       if (marks)
-        memory_ops_.push_back({MemoryOp::Kind::kWrite, marker, number});
-      const std::span<const MemoryOp> ops(memory_ops_.data() + step.first, step.count + (marks ? 1 : 0));
+        memory_ops_.push_back(mark);
+      const std::span<const MemoryOp> ops(memory_ops_.data() + memory->first, memory->count + (marks ? 1 : 0));
       LANYARD_RETURN_IF_ERROR(device.driver().run_memory_ops(stream, ops));
-      continue;
+    } else {
+      auto& [kernel, arguments] = std::get<Words>(step);
+      complete(arguments);
+      if (!few_stores_by_memory_ || kernel != Kernel::kStore || arguments.count == 0 || arguments.count > kFewStores) {
+        LANYARD_RETURN_IF_ERROR(device.launch(stream, kernel, arguments));
+        continue;
+      }
+      std::array<MemoryOp, kFewStores + 1> ops;
+      size_t count = 0;
+      for (const WordEntry& store : std::span(arguments.entries, arguments.count))
+        ops[count++] = {MemoryOp::Kind::kWrite, store.word, store.value};
+      if (marks)
+        ops[count++] = mark;
+      LANYARD_RETURN_IF_ERROR(device.driver().run_memory_ops(stream, std::span(ops.data(), count)));
     }
-    WordArguments arguments{};
-    arguments.count = static_cast<uint32_t>(step.count);
-    arguments.released = released;
-    arguments.marker = marks ? marker : 0;
-    arguments.number = number;
-    std::ranges::copy(entries_of(step), arguments.entries);
-    LANYARD_RETURN_IF_ERROR(device.launch(stream, step.kernel, arguments));
   }
-  if (marker == 0 || !ends_unmarked())
-    return {};
-  WordArguments nothing{};
-  nothing.marker = marker;
-  nothing.number = number;
-  return device.launch(stream, Kernel::kStore, nothing);
+  return {};
 }
 
 }  // namespace lanyard::gpu

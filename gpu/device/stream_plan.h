@@ -3,6 +3,7 @@
 #define LANYARD_GPU_DEVICE_STREAM_PLAN_H_
 
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "gpu/combine.h"
@@ -25,8 +26,8 @@ class StreamPlan {
   // to different words, and waits.
   void put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra = 0);
   void put(const MemoryOp& op);
-  void put(const PackArguments& packing);
-  void put(const CombineArguments& combination);
+  void put(const PackArguments& packing) { steps_.emplace_back(packing); }
+  void put(const CombineArguments& combination) { steps_.emplace_back(combination); }
   // Starts that follow one another become one kernel, as waits do.
   void put(const Lane& lane, bool wait);
 
@@ -41,33 +42,36 @@ class StreamPlan {
   // One less than the driver takes, for the marker.
   static constexpr size_t kMemoryOps = Driver::kMemoryOpsAtOnce - 1;
   static constexpr size_t kFewStores = 2;
-  enum class Engine : uint8_t { kKernel, kMemory, kPacking, kCombining, kLanes };
 
-  struct Step {
-    Engine engine;
-    Kernel kernel;  // kKernel
-    size_t first;   // in entries_, memory_ops_, packings_, combinations_ or lanes_
-    size_t count;
-    bool wait = false;         // kLanes
-    uint64_t chunks = 0;       // kLanes: of all
-    uint64_t chunk_bytes = 0;  // kLanes: the longest
+  struct Words {
+    Kernel kernel;
+    WordArguments arguments;
   };
+  struct MemoryOps {
+    size_t first;  // in memory_ops_
+    size_t count;
+  };
+  struct LaneSteps {
+    LaneArguments arguments;
+    uint64_t chunks;       // of all
+    uint64_t chunk_bytes;  // the longest
+  };
+  using Step = std::variant<Words, MemoryOps, PackArguments, CombineArguments, LaneSteps>;
 
   // With a kernel that sets no marker: one without entries follows, which does.
   bool ends_unmarked() const {
-    return !steps_.empty() && (steps_.back().engine == Engine::kPacking || steps_.back().engine == Engine::kCombining);
+    return !steps_.empty() && (std::holds_alternative<PackArguments>(steps_.back()) ||
+                               std::holds_alternative<CombineArguments>(steps_.back()));
   }
-  bool joins(const Step& step, Kernel kernel, const WordEntry& entry);
-  bool joins(const Step& step, const Lane& lane, bool wait) const;
-  std::span<WordEntry> entries_of(const Step& step) { return {entries_.data() + step.first, step.count}; }
+  // The last step, if it is one of those.
+  template <typename Kind>
+  Kind* last() {
+    return steps_.empty() ? nullptr : std::get_if<Kind>(&steps_.back());
+  }
 
   bool few_stores_by_memory_ = false;
   std::vector<Step> steps_;
-  std::vector<WordEntry> entries_;
   std::vector<MemoryOp> memory_ops_;
-  std::vector<PackArguments> packings_;
-  std::vector<CombineArguments> combinations_;
-  std::vector<DeviceAddress> lanes_;  // their ends
 };
 
 }  // namespace lanyard::gpu
