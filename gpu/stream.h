@@ -56,6 +56,32 @@ struct StreamOp {
   uint64_t* count = nullptr;  // kWriteNext64, kWaitNext64: from take_count() of this stream
 };
 
+// What is wrong with an operation whatever the stream: kInvalidArgument, or kUnsupported for an unknown kind.
+inline Status check_operation(const StreamOp& op) {
+  using Kind = StreamOp::Kind;
+  const auto check_word = [](const uint64_t* word) {
+    if (word == nullptr)
+      return Status(Code::kInvalidArgument, "a stream operation on a null word");
+    if (reinterpret_cast<uintptr_t>(word) % sizeof(uint64_t) != 0)
+      return Status(Code::kInvalidArgument, "a stream operation on a word that is not 8-aligned");
+    return Status();
+  };
+  switch (op.kind) {
+    case Kind::kWriteNext64:
+    case Kind::kWaitNext64: LANYARD_RETURN_IF_ERROR(check_word(op.count)); [[fallthrough]];
+    case Kind::kWrite64:
+    case Kind::kAdd64:
+    case Kind::kWait64: return check_word(op.word);
+    case Kind::kCall:
+      return op.call == nullptr ? Status(Code::kInvalidArgument, "a stream call of a null function") : Status();
+    case Kind::kPack:
+    case Kind::kUnpack: return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : Status();
+    case Kind::kStartLane:
+    case Kind::kWaitLane: return op.object == nullptr ? Status(Code::kInvalidArgument, "no lane") : Status();
+  }
+  return Status(Code::kUnsupported, "an unknown kind of stream operation");
+}
+
 // What a stream that runs on a host thread does while a wait is not met: helps whoever will meet it.
 class Helper {
  public:

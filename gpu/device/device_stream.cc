@@ -17,31 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestHalt{1};
 
-Status check_word(const uint64_t* word) {
-  if (word == nullptr)
-    return Status(Code::kInvalidArgument, "a null word");
-  if (reinterpret_cast<uint64_t>(word) % sizeof(uint64_t) != 0)
-    return Status(Code::kInvalidArgument, "a word that is not 8-aligned");
-  return {};
-}
-
-// What is wrong with it whatever the stream's state.
-Status check(const StreamOp& op) {
-  switch (op.kind) {
-    case Kind::kWriteNext64:
-    case Kind::kWaitNext64: LANYARD_RETURN_IF_ERROR(check_word(op.count)); [[fallthrough]];
-    case Kind::kWrite64:
-    case Kind::kAdd64:
-    case Kind::kWait64: return check_word(op.word);
-    case Kind::kCall: return Status(Code::kUnsupported, "a device's stream cannot call the host");
-    case Kind::kPack:
-    case Kind::kUnpack: return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : Status();
-    case Kind::kStartLane:
-    case Kind::kWaitLane: return op.object == nullptr ? Status(Code::kInvalidArgument, "no lane") : Status();
-  }
-  return Status(Code::kUnsupported, "an unknown kind of operation");
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DeviceStream>> DeviceStream::make(Device& device, HostPages& pages, StreamHandle handle,
@@ -76,7 +51,9 @@ Status DeviceStream::note(Status status) {
 
 Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   for (const StreamOp& op : ops)
-    LANYARD_RETURN_IF_ERROR(check(op));
+    LANYARD_RETURN_IF_ERROR(op.kind == Kind::kCall
+                                ? Status(Code::kUnsupported, "a device's stream cannot call the host")
+                                : check_operation(op));
   const std::lock_guard lock(mutex_);
   if (!failure_.ok())
     return failure_;
@@ -286,7 +263,7 @@ uint64_t DeviceStream::capturing() const {
 }
 
 Result<uint64_t*> DeviceStream::reach(uint64_t* word) {
-  LANYARD_RETURN_IF_ERROR(check_word(word));
+  LANYARD_RETURN_IF_ERROR(check_operation({.kind = Kind::kWait64, .word = word}));
   const Inside inside(device_.driver(), device_.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
   LANYARD_ASSIGN_OR_RETURN(const HostPages::Place place, pages_.reach(device_, word));

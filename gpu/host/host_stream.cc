@@ -5,7 +5,9 @@
 
 #include "gpu/host/spin.h"
 #include "gpu/packing.h"
+#include "transport/base/check.h"
 #include "transport/base/futex.h"
+#include "transport/base/service_thread.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -16,56 +18,29 @@ constexpr uint32_t kPortionItems = 64;  // then somebody else may want to go on
 constexpr int kHelpsPerPoll = 8;
 constexpr std::chrono::nanoseconds kCallerSpin = 50us;
 constexpr int kPollsPerYield = 16;
-
-bool is_word(const uint64_t* word) {
-  return word != nullptr && reinterpret_cast<uintptr_t>(word) % alignof(uint64_t) == 0;
-}
+constexpr std::chrono::nanoseconds kThreadSpin = 20us;
+constexpr std::chrono::nanoseconds kIdleNap = 200us;
+constexpr std::chrono::nanoseconds kAttendedNap = 1ms;
 
 const Packing& packing_of(const StreamOp& op) { return *static_cast<const Packing*>(op.object); }
-
-inline bool is_valid(const StreamOp& op) {
-  // The two that starts and waits are made of come first.
-  if (op.kind == StreamOp::Kind::kCall)
-    return op.call != nullptr;
-  if (op.kind == StreamOp::Kind::kWait64)
-    return is_word(op.word);
-  switch (op.kind) {
-    case StreamOp::Kind::kCall:
-    case StreamOp::Kind::kWrite64:
-    case StreamOp::Kind::kAdd64:
-    case StreamOp::Kind::kWait64: return is_word(op.word);
-    case StreamOp::Kind::kWriteNext64:
-    case StreamOp::Kind::kWaitNext64: return is_word(op.word) && op.count != nullptr;
-    case StreamOp::Kind::kPack:
-    case StreamOp::Kind::kUnpack: return op.object != nullptr && packing_of(op).device == DeviceMemory::kHost;
-    case StreamOp::Kind::kStartLane:
-    case StreamOp::Kind::kWaitLane: return false;
-  }
-  return false;
-}
 
 Status not_packed() {
   return Status(Code::kUnsupported,
                 "a host stream does not pack or unpack memory of a GPU: a queue on a stream of that GPU does");
 }
 
-// Why is_valid() says no.
-Status complaint(const StreamOp& op) {
-  if (op.kind == StreamOp::Kind::kPack || op.kind == StreamOp::Kind::kUnpack)
-    return op.object == nullptr ? Status(Code::kInvalidArgument, "nothing to pack") : not_packed();
-  if (op.kind == StreamOp::Kind::kStartLane || op.kind == StreamOp::Kind::kWaitLane)
-    return Status(
-        Code::kUnsupported,
-        "the request's memory is a GPU's, and GPUs carry its messages themselves: start it on a stream of that "
-        "GPU, or give it the hint lanyard_route, card, before its match");
-  if (op.kind > StreamOp::Kind::kUnpack)
-    return Status(Code::kUnsupported, "an unknown kind of stream operation");
-  if (op.kind == StreamOp::Kind::kCall)
-    return Status(Code::kInvalidArgument, "a stream call of a null function");
-  if (is_word(op.word))
-    return Status(Code::kInvalidArgument, "an operation that counts on, without a count");
-  return Status(Code::kInvalidArgument,
-                op.word == nullptr ? "a stream operation on a null word" : "a stream operation on a misaligned word");
+Status check(const StreamOp& op) {
+  LANYARD_RETURN_IF_ERROR(check_operation(op));
+  switch (op.kind) {
+    case StreamOp::Kind::kPack:
+    case StreamOp::Kind::kUnpack: return packing_of(op).device == DeviceMemory::kHost ? Status() : not_packed();
+    case StreamOp::Kind::kStartLane:
+    case StreamOp::Kind::kWaitLane:
+      return Status(Code::kUnsupported,
+                    "the request's memory is a GPU's, and GPUs carry its messages themselves: start it on a stream of "
+                    "that GPU, or give it the hint lanyard_route, card, before its match");
+    default: return {};
+  }
 }
 
 thread_local int inside_kernels = 0;
@@ -111,15 +86,13 @@ HostStream::~HostStream() {
 Status HostStream::enqueue(std::span<const StreamOp> ops) {
   if (ops.empty())
     return {};
+  for (const StreamOp& op : ops)
+    LANYARD_RETURN_IF_ERROR(check(op));
   {
     const std::lock_guard lock(writer_);
     if (!is_ready(ops.size())) [[unlikely]]
-      LANYARD_RETURN_IF_ERROR(make_ready_for(ops));
+      LANYARD_RETURN_IF_ERROR(make_ready(ops.size()));
     for (const StreamOp& op : ops) {
-      if (!is_valid(op)) [[unlikely]] {
-        ring_.take_back();
-        return complaint(op);
-      }
       WorkItem& item = ring_.next_slot();
       item.op = op;
       item.kernel = nullptr;
@@ -128,12 +101,6 @@ Status HostStream::enqueue(std::span<const StreamOp> ops) {
   }
   wake();
   return {};
-}
-
-// What is no operation changes nothing and is told first.
-Status HostStream::make_ready_for(std::span<const StreamOp> ops) {
-  const auto bad = std::find_if_not(ops.begin(), ops.end(), is_valid);
-  return bad == ops.end() ? make_ready(ops.size()) : complaint(*bad);
 }
 
 Status HostStream::can_pack(const Packing& packing) const {
@@ -309,6 +276,98 @@ std::optional<HostStream::Blockage> HostStream::blocked_on() {
   if (blocked_at_.load(std::memory_order_acquire) != executed + 1)
     return std::nullopt;
   return Blockage{ring_.peek(executed).op, blocked_seen_.load(std::memory_order_relaxed), executed};
+}
+
+// ---- The stream's own thread: when it works, when it stands back, when it sleeps ------------------------------------
+
+Status HostStream::start_thread() {
+  Result<std::thread> thread = start_service_thread("lanyard-stream", [this] { serve(); });
+  if (!thread.ok())
+    return thread.status();
+  thread_ = std::move(thread.value());
+  return {};
+}
+
+// Whether somebody else sees to the stream: attends it, or has polled since the last look.
+bool HostStream::attended() {
+  const uint64_t polls = polls_.load(std::memory_order_relaxed);
+  const bool polled = polls != polls_seen_;
+  polls_seen_ = polls;
+  return polled || attendants_.load() != 0;
+}
+
+void HostStream::serve() {
+  Spin spin(kThreadSpin, 1);
+  quiet_since_ = Clock::now();
+  while (!stopping_.load()) {
+    if (attended()) {
+      rest(kAttendedNap);
+      continue;
+    }
+    const uint64_t seen = helper_.activity();
+    const Portion portion = run(Runner::kOwnThread);
+    if (portion.ran)
+      spin.renew();
+    switch (portion.outcome) {
+      case Outcome::kMore: break;
+      case Outcome::kBusy: rest(kAttendedNap); break;
+      case Outcome::kBlocked:
+        if (helper_.help())
+          spin.renew();
+        else if (!spin.once())
+          helper_.sleep_since(seen, kLongestSleep);
+        break;
+      case Outcome::kEmpty:
+        if (!spin.once())
+          rest(kIdleNap);
+        break;
+    }
+  }
+}
+
+// H2. Three things decide whether deep sleep is right: what is enqueued, who attends, and whether
+// the thread is in, or about to be in, deep sleep. Each is written with sequential consistency,
+// after which its writer looks at the other two: enqueue() publishes, then looks at rest_ and
+// attendants_; leave() takes an attendant away, then looks at rest_ and at the ring; sleep_deep()
+// sets rest_, then looks at attendants_ and at the ring. Whoever writes last sees the other two as
+// they remain; if there is work that nobody attends to, it does not sleep, or wakes the thread.
+
+void HostStream::end_deep_sleep() {
+  if (rest_.exchange(kAwake) == kDeep)  // of several, one makes the system call
+    futex_wake(rest_, 1);
+}
+
+void HostStream::leave() {
+  const uint32_t attendants = attendants_.fetch_sub(1);
+  LANYARD_CHECK(attendants > 0, "leave() without attend()");
+  if (!ring_.empty())
+    wake();
+}
+
+bool HostStream::sleep_deep() {
+  rest_.store(kDeep);
+  const bool may_sleep = !stopping_.load() && (attendants_.load() != 0 || ring_.empty());
+  if (may_sleep) {
+    futex_wait(rest_, kDeep);
+    // Polls from before, and during, the sleep say nothing about now.
+    polls_seen_ = polls_.load(std::memory_order_relaxed);
+  }
+  rest_.store(kAwake);
+  return may_sleep;
+}
+
+void HostStream::rest(std::chrono::nanoseconds nap) {
+  const uint64_t enqueued = ring_.enqueued();
+  const Clock::time_point now = Clock::now();
+  if (enqueued != enqueued_seen_)
+    quiet_since_ = now;
+  enqueued_seen_ = enqueued;
+  if (now - quiet_since_ >= quiet_before_deep_sleep_ && sleep_deep())
+    return;
+  rest_.store(kNap);
+  if (!stopping_.load())
+    futex_wait(rest_, kNap, nap);
+  rest_.store(kAwake);
 }
 
 }  // namespace lanyard::gpu

@@ -28,10 +28,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <mutex>
 #include <thread>
 
 #include "gpu/host/helper_slot.h"
-#include "gpu/host/spin_lock.h"
 #include "gpu/host/work_ring.h"
 #include "gpu/stream.h"
 #include "transport/base/status.h"
@@ -151,7 +151,6 @@ class HostStream final : public Stream {
   // Holding writer_: whether so many items may be put in, and seeing that they may.
   bool is_ready(size_t items) const { return thread_started_ && ring_.has_room(items); }
   Status make_ready(size_t items);
-  Status make_ready_for(std::span<const StreamOp> ops);
   Status start_thread();
 
   Portion run(Runner runner) noexcept;  // a portion of the items, as the executor
@@ -162,7 +161,7 @@ class HostStream final : public Stream {
       end_deep_sleep();
   }
   void end_deep_sleep();
-  // The stream's own thread, and what only it uses (host_stream_thread.cc).
+  // The stream's own thread, and what only it uses.
   void serve();
   bool attended();
   void rest(std::chrono::nanoseconds nap);
@@ -172,11 +171,11 @@ class HostStream final : public Stream {
   HelperSlot helper_;
   WorkRing ring_;
 
-  SpinLock writer_;              // held by whoever enqueues
+  std::mutex writer_;            // held by whoever enqueues
   bool thread_started_ = false;  // these two: guarded by writer_
   std::thread thread_;
 
-  alignas(64) SpinLock executor_;  // the role: only ever tried
+  alignas(64) std::mutex executor_;  // the role: only ever tried
   // For blocked_on(): 1 + the number of the last wait that was not met, and what its word was.
   std::atomic<uint64_t> blocked_at_{0};
   std::atomic<uint64_t> blocked_seen_{0};

@@ -6,9 +6,16 @@
 
 #include <chrono>
 
-#include "gpu/host/spin_lock.h"
-
 namespace lanyard::gpu {
+
+// Tells the processor that this is a spin loop.
+inline void cpu_relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
 
 // A spin of bounded time that lets others run now and then: machines are oversubscribed, and
 // whoever is waited for may want this very core. Reads the clock only when it yields.

@@ -39,9 +39,6 @@ class WorkRing {
   // Writer: the next slot with room, to be filled; the reader sees it after publish().
   WorkItem& next_slot() { return newest_->at(written_++); }
 
-  // Writer: the slots since the last publish() are none.
-  void take_back() { written_ = enqueued_.load(std::memory_order_relaxed); }
-
   // Writer. Sequentially consistent, so that "publish, then look whether the reader sleeps" is
   // sound.
   void publish() { enqueued_.store(written_); }
