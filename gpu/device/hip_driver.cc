@@ -87,7 +87,8 @@ Result<PointerFacts> VendorDriver::facts_of(const void* address) {
   LANYARD_RETURN_IF_ERROR(api_.status(result, api_.pointer_facts.name));
   if (attributes.hostPointer == nullptr && attributes.devicePointer == nullptr)
     return facts;
-  facts.address = vendor::address_of(attributes.devicePointer != nullptr ? attributes.devicePointer : address);
+  facts.address =
+      reinterpret_cast<DeviceAddress>(attributes.devicePointer != nullptr ? attributes.devicePointer : address);
   if (attributes.isManaged != 0) {
     facts.kind = PointerFacts::Kind::kManaged;
     return facts;
@@ -102,8 +103,8 @@ Result<PointerFacts> VendorDriver::facts_of(const void* address) {
   hipDeviceptr_t base = nullptr;
   size_t bytes = 0;
   LANYARD_RETURN_IF_ERROR(api_.run(api_.allocation, &base, &bytes, const_cast<void*>(address)));
-  facts.address = vendor::address_of(address);
-  facts.base = vendor::address_of(base);
+  facts.address = reinterpret_cast<DeviceAddress>(address);
+  facts.base = reinterpret_cast<DeviceAddress>(base);
   facts.bytes = bytes;
   return facts;
 }

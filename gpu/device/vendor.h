@@ -48,6 +48,7 @@ namespace lanyard::gpu {
   X(give_back, cuIpcCloseMemHandle, 4010, hipIpcCloseMemHandle)
 
 #ifdef __HIP_PLATFORM_AMD__
+#define LANYARD_VENDORS(cuda, hip) hip
 
 // What else HIP has: X(our name, HIP's, its type). The header overloads two of them for C++.
 #define LANYARD_VENDOR_ENTRIES(X)                                                  \
@@ -63,39 +64,8 @@ namespace lanyard::gpu {
   X(pointer_facts, hipPointerGetAttributes, decltype(&::hipPointerGetAttributes))  \
   X(allocation, hipMemGetAddressRange, decltype(&::hipMemGetAddressRange))
 
-namespace vendor {
-using Error = hipError_t;
-using Context = int;  // a device
-using Stream = hipStream_t;
-using Module = hipModule_t;
-using Kernel = hipFunction_t;
-using Pointer = void*;
-using Uuid = hipUUID;
-using LentHandle = hipIpcMemHandle_t;
-using CaptureMode = hipStreamCaptureMode;
-using CaptureStatus = hipStreamCaptureStatus;
-using CaptureId = unsigned long long;
-inline constexpr char kKind[] = "hip";
-inline constexpr char kNoDevice[] = "this machine has no device for HIP, or HIP_VISIBLE_DEVICES hides them all";
-inline constexpr char kNotLent[] = "memory of hipMallocAsync cannot be lent to other processes: use hipMalloc";
-inline constexpr auto kMultiprocessors = hipDeviceAttributeMultiprocessorCount;
-inline constexpr auto kAtomics = hipDevP2PAttrNativeAtomicSupported;
-inline constexpr auto kRelaxed = hipStreamCaptureModeRelaxed;
-inline constexpr auto kNotCaptured = hipStreamCaptureStatusNone;
-inline constexpr auto kInvalidated = hipStreamCaptureStatusInvalidated;
-inline constexpr unsigned kNotOrdered = hipStreamNonBlocking;
-inline constexpr unsigned kRegister = hipHostRegisterPortable | hipHostRegisterMapped;
-// Coherent: kernels that are running, and the host, see what either writes.
-inline constexpr unsigned kAllocate = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent;
-inline constexpr unsigned kBorrow = hipIpcMemLazyEnablePeerAccess;
-inline Context context_of(ContextHandle handle) { return static_cast<int>(reinterpret_cast<intptr_t>(handle)) - 1; }
-inline ContextHandle handle_of(Context device) { return reinterpret_cast<void*>(static_cast<intptr_t>(device) + 1); }
-inline Pointer pointer_to(DeviceAddress address) { return reinterpret_cast<void*>(address); }
-inline DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
-inline bool is_default(StreamHandle stream) { return stream == nullptr || stream == hipStreamPerThread; }
-}  // namespace vendor
-
 #else
+#define LANYARD_VENDORS(cuda, hip) cuda
 
 // What else CUDA has: X(our name, CUDA's, the version of its interface).
 #define LANYARD_VENDOR_ENTRIES(X)                      \
@@ -113,41 +83,65 @@ inline bool is_default(StreamHandle stream) { return stream == nullptr || stream
   X(copy, cuMemcpyAsync, 4000)                         \
   X(pointer_facts, cuPointerGetAttributes, 7000)
 
-namespace vendor {
-using Error = CUresult;
-using Context = CUcontext;
-using Stream = CUstream;
-using Module = CUmodule;
-using Kernel = CUfunction;
-using Pointer = CUdeviceptr;
-using Uuid = CUuuid;
-using LentHandle = CUipcMemHandle;
-using CaptureMode = CUstreamCaptureMode;
-using CaptureStatus = CUstreamCaptureStatus;
-using CaptureId = cuuint64_t;
-inline constexpr char kKind[] = "cuda";
-inline constexpr char kNoDevice[] = "this machine has no NVIDIA device, or CUDA_VISIBLE_DEVICES hides them all";
-inline constexpr char kNotLent[] =
-    "memory of cudaMallocAsync or cuMemCreate cannot be lent to other processes: use cudaMalloc";
-inline constexpr auto kMultiprocessors = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-inline constexpr auto kAtomics = CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
-inline constexpr auto kRelaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
-inline constexpr auto kNotCaptured = CU_STREAM_CAPTURE_STATUS_NONE;
-inline constexpr auto kInvalidated = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-inline constexpr unsigned kNotOrdered = CU_STREAM_NON_BLOCKING;
-inline constexpr unsigned kRegister = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-inline constexpr unsigned kAllocate = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-inline constexpr unsigned kBorrow = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
-inline Context context_of(ContextHandle handle) { return static_cast<Context>(handle); }
-inline ContextHandle handle_of(Context context) { return context; }
-inline Pointer pointer_to(DeviceAddress address) { return address; }
-inline DeviceAddress address_of(Pointer pointer) { return pointer; }
-inline bool is_default(StreamHandle stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
-}  // namespace vendor
-
 #endif
+
+namespace vendor {
+
+using Error = LANYARD_VENDORS(CUresult, hipError_t);
+using Context = LANYARD_VENDORS(CUcontext, int);  // with HIP a device
+using Stream = LANYARD_VENDORS(CUstream, hipStream_t);
+using Module = LANYARD_VENDORS(CUmodule, hipModule_t);
+using Kernel = LANYARD_VENDORS(CUfunction, hipFunction_t);
+using Pointer = LANYARD_VENDORS(CUdeviceptr, void*);
+using Uuid = LANYARD_VENDORS(CUuuid, hipUUID);
+using LentHandle = LANYARD_VENDORS(CUipcMemHandle, hipIpcMemHandle_t);
+using CaptureMode = LANYARD_VENDORS(CUstreamCaptureMode, hipStreamCaptureMode);
+using CaptureStatus = LANYARD_VENDORS(CUstreamCaptureStatus, hipStreamCaptureStatus);
+using CaptureId = LANYARD_VENDORS(cuuint64_t, unsigned long long);
+
+inline constexpr char kKind[] = LANYARD_VENDORS("cuda", "hip");
+inline constexpr char kNoDevice[] =
+    LANYARD_VENDORS("this machine has no NVIDIA device, or CUDA_VISIBLE_DEVICES hides them all",
+                    "this machine has no device for HIP, or HIP_VISIBLE_DEVICES hides them all");
+inline constexpr char kNotLent[] =
+    LANYARD_VENDORS("memory of cudaMallocAsync or cuMemCreate cannot be lent to other processes: use cudaMalloc",
+                    "memory of hipMallocAsync cannot be lent to other processes: use hipMalloc");
+inline constexpr auto kMultiprocessors =
+    LANYARD_VENDORS(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, hipDeviceAttributeMultiprocessorCount);
+inline constexpr auto kAtomics =
+    LANYARD_VENDORS(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, hipDevP2PAttrNativeAtomicSupported);
+inline constexpr auto kRelaxed = LANYARD_VENDORS(CU_STREAM_CAPTURE_MODE_RELAXED, hipStreamCaptureModeRelaxed);
+inline constexpr auto kNotCaptured = LANYARD_VENDORS(CU_STREAM_CAPTURE_STATUS_NONE, hipStreamCaptureStatusNone);
+inline constexpr auto kInvalidated =
+    LANYARD_VENDORS(CU_STREAM_CAPTURE_STATUS_INVALIDATED, hipStreamCaptureStatusInvalidated);
+inline constexpr unsigned kNotOrdered = LANYARD_VENDORS(CU_STREAM_NON_BLOCKING, hipStreamNonBlocking);
+inline constexpr unsigned kRegister = LANYARD_VENDORS(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP,
+                                                      hipHostRegisterPortable | hipHostRegisterMapped);
+// HIP's is coherent: kernels that are running, and the host, see what either writes.
+inline constexpr unsigned kAllocate =
+    LANYARD_VENDORS(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP,
+                    hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent);
+inline constexpr unsigned kBorrow = LANYARD_VENDORS(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, hipIpcMemLazyEnablePeerAccess);
+
+inline Pointer pointer_to(DeviceAddress address) {
+  return LANYARD_VENDORS(static_cast, reinterpret_cast)<Pointer>(address);
+}
+inline DeviceAddress address_of(Pointer pointer) {
+  return LANYARD_VENDORS(static_cast, reinterpret_cast)<DeviceAddress>(pointer);
+}
+// With HIP a handle is the device's number and 1, so that none is null.
+inline Context context_of(ContextHandle handle) {
+  return LANYARD_VENDORS(static_cast<Context>(handle), static_cast<int>(reinterpret_cast<intptr_t>(handle)) - 1);
+}
+inline ContextHandle handle_of(Context context) {
+  return LANYARD_VENDORS(context, reinterpret_cast<ContextHandle>(static_cast<intptr_t>(context) + 1));
+}
+inline bool is_default(StreamHandle stream) {
+  return stream == nullptr ||
+         LANYARD_VENDORS(stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD, stream == hipStreamPerThread);
+}
+
+}  // namespace vendor
 
 template <typename Function>
 struct Entry {

@@ -12,7 +12,7 @@ using vendor::context_of;
 using vendor::handle_of;
 using vendor::pointer_to;
 
-extern const unsigned char kKernelImage[];  // the compiled kernels.cu (tools/third_party/gpu/kernels.bzl)
+extern const unsigned char kKernelImage[];  // the compiled kernels.cu (tools/third_party/gpu/device_code.bzl)
 
 namespace {
 
