@@ -1,6 +1,11 @@
 #include "gpu/combination.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+
+#include "gpu/packing.h"
 
 namespace lanyard::gpu {
 
@@ -21,33 +26,33 @@ void Combination::run(void* out) const {
 }
 
 size_t size_of(Element element) {
-  using namespace combining;
-  switch (element) {
-    case Element::kInt8:
-    case Element::kUint8: return 1;
-    case Element::kInt16:
-    case Element::kUint16: return 2;
-    case Element::kInt32:
-    case Element::kUint32: return 4;
-    case Element::kInt64:
-    case Element::kUint64: return 8;
-    case Element::kFloat: return sizeof(float);
-    case Element::kDouble: return sizeof(double);
-    case Element::kFloatComplex: return sizeof(Complex<float>);
-    case Element::kDoubleComplex: return sizeof(Complex<double>);
-    case Element::kBool: return sizeof(bool);
-    case Element::kFloatInt32: return sizeof(Pair<float, int32_t>);
-    case Element::kDoubleInt32: return sizeof(Pair<double, int32_t>);
-    case Element::kInt16Int32: return sizeof(Pair<int16_t, int32_t>);
-    case Element::kInt32Int32: return sizeof(Pair<int32_t, int32_t>);
-    case Element::kInt64Int32: return sizeof(Pair<int64_t, int32_t>);
-    case Element::kFloatFloat: return sizeof(Pair<float, float>);
-    case Element::kDoubleDouble: return sizeof(Pair<double, double>);
-    case Element::kLongDouble: return sizeof(long double);
-    case Element::kLongDoubleComplex: return sizeof(Complex<long double>);
-    case Element::kLongDoubleInt32: return sizeof(Pair<long double, int32_t>);
-  }
-  return 0;
+  using combining::Complex, combining::Pair;
+  // In the order of Element.
+  static constexpr size_t kSizes[] = {1,
+                                      2,
+                                      4,
+                                      8,
+                                      1,
+                                      2,
+                                      4,
+                                      8,
+                                      sizeof(float),
+                                      sizeof(double),
+                                      sizeof(Complex<float>),
+                                      sizeof(Complex<double>),
+                                      sizeof(bool),
+                                      sizeof(Pair<float, int32_t>),
+                                      sizeof(Pair<double, int32_t>),
+                                      sizeof(Pair<int16_t, int32_t>),
+                                      sizeof(Pair<int32_t, int32_t>),
+                                      sizeof(Pair<int64_t, int32_t>),
+                                      sizeof(Pair<float, float>),
+                                      sizeof(Pair<double, double>),
+                                      sizeof(long double),
+                                      sizeof(Complex<long double>),
+                                      sizeof(Pair<long double, int32_t>)};
+  static_assert(std::size(kSizes) == static_cast<size_t>(Element::kLongDoubleInt32) + 1);
+  return kSizes[static_cast<size_t>(element)];
 }
 
 bool is_defined(Operation operation, Element element) {
@@ -55,5 +60,18 @@ bool is_defined(Operation operation, Element element) {
 }
 
 bool is_for_devices(Element element) { return element < Element::kLongDouble; }
+
+Result<std::shared_ptr<Packing>> make_host_combining(Combination combination, uint64_t stride, void* memory) {
+  constexpr size_t kLine = 64;
+  auto packing = std::make_shared<Packing>();
+  packing->packed = {static_cast<std::byte*>(std::aligned_alloc(kLine, combination.unplaced() * stride)), std::free};
+  if (packing->packed == nullptr)
+    return Status(Code::kExhausted,
+                  "no memory for the " + std::to_string(combination.unplaced() * stride) + " bytes of others");
+  combination.place(packing->packed.get(), stride);
+  packing->combination = std::make_shared<Combination>(std::move(combination));
+  packing->memory = memory;
+  return packing;
+}
 
 }  // namespace lanyard::gpu

@@ -25,10 +25,11 @@ std::vector<std::string> Backend::describe_devices() {
   std::vector<std::string> lines;
   for (int device = 0; device < driver_->device_count(); ++device) {
     const Result<DeviceFacts> facts = driver_->facts(device);
-    lines.push_back(!facts.ok() ? facts.status().message()
-                                : facts.value().name + ", " + std::to_string(facts.value().multiprocessors) +
-                                      " multiprocessors, waits by kernels" +
-                                      (facts.value().awaits_words ? ", where it is shared by memory operations" : ""));
+    lines.push_back(!facts.ok()
+                        ? facts.status().message()
+                        : facts.value().name + ", " + std::to_string(facts.value().multiprocessors) +
+                              " multiprocessors, waits by kernels" +
+                              (facts.value().has_memory_ops ? ", where it is shared by memory operations" : ""));
   }
   return lines;
 }

@@ -100,7 +100,7 @@ Status CopyQueue::launch(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
 
 Status CopyQueue::copy_by_engine(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
   LANYARD_RETURN_IF_ERROR(device_.driver().copy(stream_, to, from, bytes));
-  if (device_.facts().writes_words) {
+  if (device_.facts().has_memory_ops) {
     const MemoryOp done{MemoryOp::Kind::kWrite, words_.first_address, started_ + 1};
     return device_.driver().run_memory_ops(stream_, std::span(&done, 1));
   }

@@ -72,7 +72,7 @@ Status VendorDriver::describe(int device, DeviceFacts& facts) const {
   LANYARD_RETURN_IF_ERROR(api_.run(api_.attribute, &bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device));
   LANYARD_RETURN_IF_ERROR(api_.run(api_.attribute, &words, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device));
   facts.name += " (PCI bus " + std::to_string(bus) + ")";
-  facts.writes_words = facts.awaits_words = words != 0;
+  facts.has_memory_ops = words != 0;
   facts.shares_words = true;
   return {};
 }

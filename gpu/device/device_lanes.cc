@@ -127,11 +127,6 @@ Status DeviceLanes::check_way(int device, int other) {
   return check_way(*found, other);
 }
 
-Result<DeviceAddress> DeviceLanes::reach_word(Device& device, const uint64_t* word) {
-  const Result<HostPages::Place> place = pages_.reach(device, word);
-  return place.ok() ? Result<DeviceAddress>(place.value().address) : Result<DeviceAddress>(place.status());
-}
-
 Status DeviceLanes::connect(Lane& lane, const LaneOffer& other, const Terms& terms) {
   OwnLane& own = static_cast<OwnLane&>(lane);
   const Status status = connect_once(own, other, terms);
@@ -151,9 +146,9 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   LANYARD_RETURN_IF_ERROR(inside.status());
   LANYARD_ASSIGN_OR_RETURN(const DeviceAddress peer, reach(own, other.end));
   LANYARD_ASSIGN_OR_RETURN(const DeviceAddress peer_buffer, reach(own, other.buffer));
-  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress begun, reach_word(device, terms.begun));
-  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress done, reach_word(device, terms.done));
-  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress gone, reach_word(device, terms.gone));
+  LANYARD_ASSIGN_OR_RETURN(const HostPages::Place begun, pages_.reach(device, terms.begun));
+  LANYARD_ASSIGN_OR_RETURN(const HostPages::Place done, pages_.reach(device, terms.done));
+  LANYARD_ASSIGN_OR_RETURN(const HostPages::Place gone, pages_.reach(device, terms.gone));
   own.chunk_bytes = chunk_bytes_of(terms.bytes);
   own.chunks = terms.bytes == 0 ? 1 : (terms.bytes + own.chunk_bytes - 1) / own.chunk_bytes;
   LaneEnd end{};
@@ -165,11 +160,11 @@ Status DeviceLanes::connect_once(OwnLane& own, const LaneOffer& other, const Ter
   end.chunks = own.chunks;
   end.sends = own.sends ? 1 : 0;
   end.ready = terms.ready ? 1 : 0;
-  end.begun = begun;
+  end.begun = begun.address;
   end.begun_base = std::atomic_ref(*terms.begun).load();
-  end.done = done;
+  end.done = done.address;
   end.done_base = std::atomic_ref(*terms.done).load();
-  end.gone = gone;
+  end.gone = gone.address;
   end.gone_base = std::atomic_ref(*terms.gone).load();
   return device.write_end(own.end, end);
 }

@@ -41,7 +41,6 @@ class DeviceLanes final : public Lanes {
   static Status check_way(Device& device, int other);
   // Where the device reaches what another process, or this one, has lent. With its context current.
   Result<DeviceAddress> reach(OwnLane& lane, const DeviceMemory::Loan& loan);
-  Result<DeviceAddress> reach_word(Device& device, const uint64_t* word);
 
   Devices& devices_;
   HostPages& pages_;

@@ -68,7 +68,7 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
     return note(capture.status());
   const bool captured = capture.value() != 0;
 
-  plan_.begin(device_.facts().writes_words && !captured);
+  plan_.begin(device_.facts().has_memory_ops && !captured);
   planned_waits_.clear();
   for (const StreamOp& op : ops) {
     if (options_.only_met_waits && !captured) {
@@ -127,14 +127,14 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
     case Kind::kAdd64: plan_.put(Kernel::kRing, word, op.value); break;
     case Kind::kWrite64:
       // On a device that is shared a kernel would wait for this process's turn.
-      if (facts.writes_words && !captured && device_.is_shared()) {
+      if (facts.has_memory_ops && !captured && device_.is_shared()) {
         plan_.put({MemoryOp::Kind::kWrite, word, op.value});
       } else {
         plan_.put(Kernel::kStore, word, op.value);
       }
       break;
     case Kind::kWait64:
-      if (facts.awaits_words && !place.value().on_device && (options_.foreign_writes || device_.is_shared())) {
+      if (facts.has_memory_ops && !place.value().on_device && (options_.foreign_writes || device_.is_shared())) {
         plan_.put({MemoryOp::Kind::kWait, word, op.value});
         planned_waits_.push_back({op.word, op.value, 0});
       } else {

@@ -30,8 +30,7 @@ struct DeviceFacts {
   std::string name;                  // with its place on the bus, for messages
   std::array<std::byte, 16> uuid{};  // the same in every process of the host
   int multiprocessors = 1;
-  bool writes_words = false;  // memory operations: stream-ordered 64-bit writes
-  bool awaits_words = false;  // and 64-bit waits, on any host memory that is registered
+  bool has_memory_ops = false;  // stream-ordered 64-bit writes and waits, on any host memory that is registered
   bool shares_words = false;  // kernels that look for words in its memory see what other devices store there meanwhile
 };
 
@@ -105,7 +104,7 @@ class Driver {
 
   // ---- Work. All may block while the stream's launch queue (some 1000 entries) is full.
 
-  // Requires: at most kMemoryOpsAtOnce, of kinds that facts() grants. Run in order.
+  // Requires: at most kMemoryOpsAtOnce, and that facts() grants them. Run in order.
   virtual Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) = 0;
   // Loads kernels.cu for the current context, for good, and finds one.
   virtual Result<KernelHandle> load_kernel(const char* name) = 0;

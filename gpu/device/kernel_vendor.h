@@ -35,14 +35,6 @@ __device__ inline uint64_t exchange_word(uint64_t word, uint64_t expected, uint6
                                        __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
   return expected;
 }
-// Indivisible to this device, whose memory it is in. Returns what was there before.
-__device__ inline uint64_t add_to_own_word(uint64_t word, uint64_t value) {
-  return atomicAdd(reinterpret_cast<unsigned long long*>(word), value);
-}
-// Indivisible to other devices too. Returns what was there before.
-__device__ inline uint64_t add_to_shared_word(uint64_t word, uint64_t value) {
-  return atomicAdd_system(reinterpret_cast<unsigned long long*>(word), value);
-}
 // Acquiring empties a cache that all of the device's kernels use.
 constexpr uint32_t kEagerLooks = 0;
 // Behind it is what comes behind the kernel before this one, which may not have ended when this one begins; and the
@@ -77,14 +69,6 @@ __device__ inline uint64_t exchange_word(uint64_t word, uint64_t expected, uint6
                : "memory");
   return there;
 }
-// Indivisible to this device, whose memory it is in. Returns what was there before.
-__device__ inline uint64_t add_to_own_word(uint64_t word, uint64_t value) {
-  return atomicAdd(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
-}
-// Indivisible to other devices too, which the link between them must allow. Returns what was there before.
-__device__ inline uint64_t add_to_shared_word(uint64_t word, uint64_t value) {
-  return atomicAdd_system(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
-}
 __device__ inline void await_kernel_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -104,6 +88,15 @@ __device__ inline uint64_t clock_ns() {
   return now;
 }
 #endif
+
+// Indivisible to this device, whose memory it is in. Returns what was there before.
+__device__ inline uint64_t add_to_own_word(uint64_t word, uint64_t value) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
+}
+// Indivisible to other devices too, which the link between them must allow. Returns what was there before.
+__device__ inline uint64_t add_to_shared_word(uint64_t word, uint64_t value) {
+  return atomicAdd_system(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
+}
 
 }  // namespace lanyard::gpu
 

@@ -19,22 +19,17 @@ Staging::~Staging() {
 Result<std::byte*> Staging::take(uint64_t bytes, int device) {
   if (bytes > uint64_t{1} << 48)
     return Status(Code::kExhausted, std::to_string(bytes) + " bytes of staging memory");
-  const size_t wanted = static_cast<size_t>(std::bit_width((std::max(bytes, kSmallest) - 1) / kSmallest));
+  const uint64_t wanted = std::bit_ceil(std::max(bytes, kSmallest));
   const std::lock_guard lock(mutex_);
-  for (size_t size_class = wanted; size_class <= wanted + 2 && size_class < kClasses; ++size_class) {
-    std::vector<std::byte*>& free = free_[size_class];
-    if (free.empty())
-      continue;
-    std::byte* const memory = free.back();
-    free.pop_back();
-    buffers_.at(memory).taken = true;
-    return memory;
-  }
-  return allocate(wanted, device);
+  const auto found = free_.lower_bound(wanted);
+  if (found == free_.end() || found->first > 4 * wanted)
+    return allocate(wanted, device);
+  std::byte* const memory = free_.extract(found).mapped();
+  buffers_.at(memory).taken = true;
+  return memory;
 }
 
-Result<std::byte*> Staging::allocate(size_t size_class, int device) {
-  const uint64_t bytes = kSmallest << size_class;
+Result<std::byte*> Staging::allocate(uint64_t bytes, int device) {
   // Any device's context will do: the memory is for all of them.
   LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_.context_of_device(device));
   if (context_ == nullptr)
@@ -48,7 +43,7 @@ Result<std::byte*> Staging::allocate(size_t size_class, int device) {
     return facts.status();
   }
   std::byte* const start = static_cast<std::byte*>(memory);
-  buffers_.emplace(start, Buffer{bytes, size_class, facts.value().address, true});
+  buffers_.emplace(start, Buffer{bytes, facts.value().address, true});
   return start;
 }
 
@@ -57,7 +52,7 @@ void Staging::give(std::byte* memory) {
   const auto found = buffers_.find(memory);
   LANYARD_CHECK(found != buffers_.end() && found->second.taken, "staging memory is given back once, by its start");
   found->second.taken = false;
-  free_[found->second.size_class].push_back(memory);
+  free_.emplace(found->second.bytes, memory);
 }
 
 std::optional<DeviceAddress> Staging::find(const void* memory, uint64_t bytes) const {

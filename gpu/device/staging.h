@@ -6,13 +6,11 @@
 #ifndef LANYARD_GPU_DEVICE_STAGING_H_
 #define LANYARD_GPU_DEVICE_STAGING_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "gpu/device/driver.h"
 #include "transport/base/status.h"
@@ -44,20 +42,18 @@ class Staging {
   std::optional<DeviceAddress> find(const void* memory, uint64_t bytes) const;
 
  private:
-  static constexpr size_t kClasses = 52;  // up to 2^63
   struct Buffer {
     uint64_t bytes;
-    size_t size_class;
     DeviceAddress address;
     bool taken;
   };
-  Result<std::byte*> allocate(size_t size_class, int device);
+  Result<std::byte*> allocate(uint64_t bytes, int device);
 
   Driver& driver_;
   mutable std::mutex mutex_;
   ContextHandle context_ = nullptr;  // that the first buffer came from
   std::map<const std::byte*, Buffer> buffers_;
-  std::array<std::vector<std::byte*>, kClasses> free_;  // by size class
+  std::multimap<uint64_t, std::byte*> free_;  // by bytes
 };
 
 }  // namespace lanyard::gpu

@@ -66,8 +66,7 @@ StreamMaker maker(const char* name, const FakeDriver::Options& options, const gp
 INSTANTIATE_TEST_SUITE_P(Fake, StreamContract,
                          ::testing::Values(maker("LikeCuda", {}),
                                            maker("LikeCudaShared", {}, {.sharing = gpu::Sharing::kShared}),
-                                           maker("LikeHip", {.awaits_words = false}),
-                                           maker("KernelsOnly", {.writes_words = false, .awaits_words = false})),
+                                           maker("LikeHip", {.has_memory_ops = false})),
                          maker_name);
 
 // ---- Its own rules
@@ -108,7 +107,7 @@ class DeviceStreamTest : public ::testing::Test {
 };
 
 TEST_F(DeviceStreamTest, AddsThatFollowOneAnotherAreOneKernel) {
-  FakeLab lab{FakeDriver::Options{.writes_words = false}};
+  FakeLab lab{FakeDriver::Options{.has_memory_ops = false}};
   const auto stream_of_kernels = lab.make_stream();
   Stream& stream = *stream_of_kernels;
   const auto submissions = [&](const char* what) { return lab.driver->submissions(what); };

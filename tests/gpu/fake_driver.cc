@@ -47,8 +47,7 @@ Result<gpu::DeviceFacts> FakeDriver::facts(int device) {
   facts.name = "fake device " + std::to_string(device);
   facts.uuid.fill(static_cast<std::byte>(device + 1));
   facts.multiprocessors = 4;
-  facts.writes_words = options_.writes_words;
-  facts.awaits_words = options_.awaits_words;
+  facts.has_memory_ops = options_.has_memory_ops;
   facts.shares_words = options_.shares_words;
   return facts;
 }
@@ -262,11 +261,8 @@ Status FakeDriver::run_memory_ops(StreamHandle stream, std::span<const gpu::Memo
   const Result<int> device = inside("memory ops");
   if (!device.ok())
     return device.status();
-  for (const gpu::MemoryOp& op : ops) {
-    const bool can = op.kind == gpu::MemoryOp::Kind::kWrite ? options_.writes_words : options_.awaits_words;
-    if (!can || ops.size() > kMemoryOpsAtOnce)
-      return fault(Fault::kBadArgument, "memory ops");
-  }
+  if (!options_.has_memory_ops || ops.size() > kMemoryOpsAtOnce)
+    return fault(Fault::kBadArgument, "memory ops");
   return push(stream, "memory ops", [this, copied = std::vector(ops.begin(), ops.end())] {
     for (const gpu::MemoryOp& op : copied) {
       if (op.kind == gpu::MemoryOp::Kind::kWrite) {

@@ -41,8 +41,7 @@ class FakeDriver final : public gpu::Driver {
 
   struct Options {
     int devices = 1;
-    bool writes_words = true;
-    bool awaits_words = true;
+    bool has_memory_ops = true;
     bool shares_words = true;
     bool peers = true;  // devices reach each other
     int confined = -1;  // but this one, which reaches no other

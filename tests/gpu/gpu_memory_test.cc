@@ -50,7 +50,7 @@ MemoryMaker maker(const char* name, const FakeDriver::Options& options,
 INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryContract,
                          ::testing::Values(maker("OneDevice", {}), maker("TwoDevices", {.devices = 2}),
                                            maker("AKernelACopy", {.devices = 2}, {}),
-                                           maker("KernelsOnly", {.writes_words = false, .awaits_words = false})),
+                                           maker("KernelsOnly", {.has_memory_ops = false})),
                          memory_maker_name);
 
 TEST(GpuMemoryTest, LongCopiesWithTheHostAreTheEngines) {
