@@ -50,9 +50,8 @@ std::vector<std::string> Backend::describe_lanes() {
 Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
   LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_->context_of_stream(handle));
   LANYARD_ASSIGN_OR_RETURN(Device* const device, devices_.of_context(context));
-  const DeviceStream::Options options{.only_met_waits = devices_.options().only_met_waits,
-                                      .foreign_writes = devices_.options().foreign_writes};
-  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<DeviceStream> stream, DeviceStream::make(*device, pages_, handle, options));
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<DeviceStream> stream,
+                           DeviceStream::make(*device, pages_, handle, devices_.options()));
   return std::unique_ptr<Stream>(std::move(stream));
 }
 

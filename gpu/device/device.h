@@ -175,8 +175,11 @@ class Device {
 struct DeviceOptions {
   Sharing sharing = Sharing::kAlone;
   std::chrono::nanoseconds copy_linger{0};  // of CopyQueue::make()
-  bool only_met_waits = false;              // of DeviceStream::Options
-  bool foreign_writes = false;              // the same
+  // A batch with a wait, not captured, for a word of the host's is kAgain until the wait is met. For tools under which
+  // no kernel starts while a stream waits.
+  bool only_met_waits = false;
+  // Others than devices write device memory, a card: waits flush what they wrote, where the vendor's can.
+  bool foreign_writes = false;
 };
 
 // Any thread at any time. The driver outlives it. The devices live as long as it does; opening one blocks as

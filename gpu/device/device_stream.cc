@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kLongestHalt{1};
 }  // namespace
 
 Result<std::unique_ptr<DeviceStream>> DeviceStream::make(Device& device, HostPages& pages, StreamHandle handle,
-                                                         const Options& options) {
+                                                         const DeviceOptions& options) {
   const Inside inside(device.driver(), device.context());
   LANYARD_RETURN_IF_ERROR(inside.status());
   LANYARD_ASSIGN_OR_RETURN(const uint64_t capture, device.driver().capture_of(handle));
@@ -30,9 +30,9 @@ Result<std::unique_ptr<DeviceStream>> DeviceStream::make(Device& device, HostPag
   return std::unique_ptr<DeviceStream>(new DeviceStream(device, pages, handle, options, words));
 }
 
-DeviceStream::DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options,
+DeviceStream::DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const DeviceOptions& options,
                            const WordPair& words)
-    : device_(device), pages_(pages), handle_(handle), options_(options), words_(words), waits_(options.max_waits) {}
+    : device_(device), pages_(pages), handle_(handle), options_(options), words_(words), waits_(kMaxWaits) {}
 
 DeviceStream::~DeviceStream() {
   // The driver is not asked: the program may have destroyed its stream.
@@ -148,11 +148,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
       plan_.put(op.kind == Kind::kWriteNext64 ? Kernel::kStoreNext : Kernel::kWaitNext, word,
                 reinterpret_cast<DeviceAddress>(op.count), op.value);
       break;
-    case Kind::kCall:
-    case Kind::kPack:
-    case Kind::kUnpack:
-    case Kind::kStartLane:
-    case Kind::kWaitLane: break;  // not here
+    default: break;  // the others are above
   }
   return {};
 }
@@ -191,14 +187,12 @@ void DeviceStream::put_packing(const StreamOp& op) {
 // D1
 Status DeviceStream::make_room() {
   const uint64_t steps = plan_.steps();
-  if (steps > options_.max_outstanding || planned_waits_.size() > options_.max_waits)
+  if (steps > kMaxOutstanding || planned_waits_.size() > kMaxWaits)
     return Status(Code::kExhausted, "a batch of " + std::to_string(steps) + " launches and " +
                                         std::to_string(planned_waits_.size()) + " waits: at most " +
-                                        std::to_string(options_.max_outstanding) + " and " +
-                                        std::to_string(options_.max_waits) + " fit");
+                                        std::to_string(kMaxOutstanding) + " and " + std::to_string(kMaxWaits) + " fit");
   forget_met_waits();
-  if (submitted_ - executed() + steps > options_.max_outstanding ||
-      wait_count_ + planned_waits_.size() > options_.max_waits)
+  if (submitted_ - executed() + steps > kMaxOutstanding || wait_count_ + planned_waits_.size() > kMaxWaits)
     return Status(Code::kAgain, "the stream's launch queue is full");
   return {};
 }

@@ -45,23 +45,16 @@ namespace lanyard::gpu {
 // Every member function may be called from any thread at any time. Never waits for the stream, but in halt().
 class DeviceStream final : public Stream {
  public:
-  struct Options {
-    // Kernels and runs of memory operations of ours in the launch queue at a time. The vendors' queues hold 1024, and
-    // the program wants some.
-    uint64_t max_outstanding = 900;
-    // Waits by memory operation at a time (D2).
-    size_t max_waits = 4096;
-    // A batch with a wait, not captured, for a word of the host's is kAgain until the wait is met. For tools under
-    // which no kernel starts while a stream waits.
-    bool only_met_waits = false;
-    // Others than devices write device memory, a card: waits flush what they wrote, where the vendor's can.
-    bool foreign_writes = false;
-  };
+  // Kernels and runs of memory operations of ours in the launch queue at a time. The vendors' queues hold 1024, and the
+  // program wants some.
+  static constexpr uint64_t kMaxOutstanding = 900;
+  // Waits by memory operation at a time (D2).
+  static constexpr size_t kMaxWaits = 4096;
 
   // Over the program's stream `handle` of the device, which stays the program's and outlives this. Device and pages are
   // borrowed. kInvalidArgument: not a stream, or one that has been destroyed, as far as the driver can tell.
   static Result<std::unique_ptr<DeviceStream>> make(Device& device, HostPages& pages, StreamHandle handle,
-                                                    const Options& options);
+                                                    const DeviceOptions& options);
   DeviceStream(const DeviceStream&) = delete;
   DeviceStream& operator=(const DeviceStream&) = delete;
   ~DeviceStream() override;
@@ -69,7 +62,7 @@ class DeviceStream final : public Stream {
   const char* kind() const override { return device_.driver().kind(); }
   bool can_call() const override { return false; }
   Status can_pack(const Packing& packing) const override;
-  // As Stream::enqueue. Besides: kExhausted: the batch alone is more than max_outstanding; kInvalidState: halted, or
+  // As Stream::enqueue. Besides: kExhausted: the batch alone is more than kMaxOutstanding; kInvalidState: halted, or
   // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
   // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
   Status enqueue(std::span<const StreamOp> ops) override;
@@ -96,7 +89,8 @@ class DeviceStream final : public Stream {
     uint64_t number;  // has passed once executed() is at least this
   };
 
-  DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const Options& options, const WordPair& words);
+  DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const DeviceOptions& options,
+               const WordPair& words);
   // Whether nothing would be waited for.
   Result<bool> is_met(const StreamOp& op);
   // Whether the driver says so. Holding mutex_.
@@ -114,7 +108,7 @@ class DeviceStream final : public Stream {
   Device& device_;
   HostPages& pages_;
   const StreamHandle handle_;
-  const Options options_;
+  const DeviceOptions options_;
   const WordPair words_;  // released, marker: steps that have run
 
   mutable std::mutex mutex_;  // guards the rest
@@ -124,7 +118,7 @@ class DeviceStream final : public Stream {
   uint64_t submitted_ = 0;  // steps, ever
   StreamPlan plan_;
   std::vector<Wait> planned_waits_;
-  std::vector<Wait> waits_;  // a ring: of max_waits
+  std::vector<Wait> waits_;  // a ring
   uint64_t oldest_wait_ = 0;
   uint64_t wait_count_ = 0;
 };

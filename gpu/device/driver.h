@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -156,6 +157,10 @@ class Inside {
   Driver& driver_;
   Result<Driver::Place> place_;
 };
+
+// The driver that this build is for (--config=cuda, --config=hip, or none). kUnsupported: the build is for neither
+// vendor, or this machine has no such driver or device; the message says which.
+Result<std::unique_ptr<Driver>> open_driver();
 
 }  // namespace lanyard::gpu
 

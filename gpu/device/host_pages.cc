@@ -15,10 +15,7 @@ void* pointer_to(uint64_t number) { return reinterpret_cast<void*>(number); }
 
 HostPages::HostPages(Driver& driver) : driver_(driver), page_bytes_(static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) {}
 
-HostPages::~HostPages() {
-  for (const auto& [page, context] : registered_)
-    unregister(page, context);
-}
+HostPages::~HostPages() { forget_all(); }
 
 void HostPages::unregister(uint64_t page, ContextHandle context) {
   const Inside inside(driver_, context);
@@ -27,19 +24,19 @@ void HostPages::unregister(uint64_t page, ContextHandle context) {
 }
 
 Result<HostPages::Place> HostPages::reach(const Device& device, const uint64_t* word) {
-  const uint64_t page = number_of(word) & ~(page_bytes_ - 1);
+  const uint64_t page = page_of(word);
   {
     const std::shared_lock lock(mutex_);
-    const auto found = addresses_.find(key(page, device.ordinal()));
-    if (found != addresses_.end())
-      return Place{found->second + (number_of(word) - page), false};
+    if (const auto found = registered_.find(page); found != registered_.end())
+      if (const auto known = found->second.addresses.find(device.ordinal()); known != found->second.addresses.end())
+        return Place{known->second + (number_of(word) - page), false};
   }
   const std::unique_lock lock(mutex_);
   return look_up(device, word);
 }
 
 Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t* word) {
-  const uint64_t page = number_of(word) & ~(page_bytes_ - 1);
+  const uint64_t page = page_of(word);
   LANYARD_ASSIGN_OR_RETURN(PointerFacts facts, driver_.facts_of(word));
   if (facts.kind == PointerFacts::Kind::kPageable) {
     LANYARD_RETURN_IF_ERROR(register_page(device, page));
@@ -59,8 +56,8 @@ Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t
   }
   const DeviceAddress address = facts.address;
   // What others have registered they may unregister: asked for each time.
-  if (registered_.contains(page))
-    addresses_[key(page, device.ordinal())] = address - (number_of(word) - page);
+  if (const auto found = registered_.find(page); found != registered_.end())
+    found->second.addresses[device.ordinal()] = address - (number_of(word) - page);
   return Place{address, false};
 }
 
@@ -76,7 +73,7 @@ Status HostPages::register_page(const Device& device, uint64_t page) {
                   "or beyond ulimit -l?): " +
                       status.message());
   if (status.ok())
-    registered_.emplace(page, device.context());
+    registered_[page].context = device.context();
   return status;
 }
 
@@ -84,24 +81,18 @@ void HostPages::forget(const void* memory, uint64_t bytes) {
   if (bytes == 0)
     return;
   const std::unique_lock lock(mutex_);
-  const uint64_t end = number_of(memory) + bytes;
-  for (uint64_t page = number_of(memory) & ~(page_bytes_ - 1); page < end; page += page_bytes_) {
-    const auto found = registered_.find(page);
-    if (found == registered_.end())
-      continue;
-    unregister(page, found->second);
-    registered_.erase(found);
-    for (int ordinal = 0; ordinal < driver_.device_count(); ++ordinal)
-      addresses_.erase(key(page, ordinal));
-  }
+  const auto first = registered_.lower_bound(page_of(memory));
+  const auto end = registered_.lower_bound(number_of(memory) + bytes);
+  for (auto each = first; each != end; ++each)
+    unregister(each->first, each->second.context);
+  registered_.erase(first, end);
 }
 
 void HostPages::forget_all() {
   const std::unique_lock lock(mutex_);
-  for (const auto& [page, context] : registered_)
-    unregister(page, context);
+  for (const auto& [page, known] : registered_)
+    unregister(page, known.context);
   registered_.clear();
-  addresses_.clear();
 }
 
 }  // namespace lanyard::gpu

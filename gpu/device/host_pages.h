@@ -6,8 +6,8 @@
 #define LANYARD_GPU_DEVICE_HOST_PAGES_H_
 
 #include <cstdint>
+#include <map>
 #include <shared_mutex>
-#include <unordered_map>
 
 #include "gpu/device/device.h"
 #include "gpu/device/driver.h"
@@ -39,8 +39,12 @@ class HostPages {
   void forget_all();
 
  private:
-  // A page's address and an ordinal, in one number.
-  uint64_t key(uint64_t page, int ordinal) const { return page | static_cast<uint64_t>(ordinal); }
+  // A page that was registered here.
+  struct Page {
+    ContextHandle context;                   // in which
+    std::map<int, DeviceAddress> addresses;  // by the device's ordinal
+  };
+  uint64_t page_of(const void* address) const { return reinterpret_cast<uint64_t>(address) & ~(page_bytes_ - 1); }
   Result<Place> look_up(const Device& device, const uint64_t* word);
   Status register_page(const Device& device, uint64_t page);
   void unregister(uint64_t page, ContextHandle context);
@@ -48,8 +52,7 @@ class HostPages {
   Driver& driver_;
   const uint64_t page_bytes_;
   std::shared_mutex mutex_;
-  std::unordered_map<uint64_t, DeviceAddress> addresses_;   // by key()
-  std::unordered_map<uint64_t, ContextHandle> registered_;  // pages, by us, and in which context
+  std::map<uint64_t, Page> registered_;  // by address
 };
 
 }  // namespace lanyard::gpu

@@ -1,5 +1,5 @@
 #include "gpu/device/backend.h"
-#include "gpu/device/open_driver.h"
+#include "gpu/device/driver.h"
 
 namespace lanyard::gpu {
 

@@ -1,4 +1,4 @@
-#include "gpu/device/open_driver.h"
+#include "gpu/device/driver.h"
 
 namespace lanyard::gpu {
 

@@ -3,8 +3,6 @@
 #include <cstring>
 #include <string>
 
-#include "gpu/device/open_driver.h"
-
 namespace lanyard::gpu {
 
 using vendor::address_of;

@@ -83,24 +83,32 @@ HostStream::~HostStream() {
 
 // ---- Enqueuing ----------------------------------------------------------------------------------
 
+template <typename Fill>
+Status HostStream::put(size_t items, Fill fill) {
+  {
+    const std::lock_guard lock(writer_);
+    if (!thread_.joinable()) [[unlikely]]
+      LANYARD_RETURN_IF_ERROR(start_thread());
+    LANYARD_RETURN_IF_ERROR(ring_.reserve(items));
+    fill();
+    ring_.publish();
+  }
+  wake();
+  return {};
+}
+
 Status HostStream::enqueue(std::span<const StreamOp> ops) {
   if (ops.empty())
     return {};
   for (const StreamOp& op : ops)
     LANYARD_RETURN_IF_ERROR(check(op));
-  {
-    const std::lock_guard lock(writer_);
-    if (!is_ready(ops.size())) [[unlikely]]
-      LANYARD_RETURN_IF_ERROR(make_ready(ops.size()));
+  return put(ops.size(), [&] {
     for (const StreamOp& op : ops) {
       WorkItem& item = ring_.next_slot();
       item.op = op;
       item.kernel = nullptr;
     }
-    ring_.publish();
-  }
-  wake();
-  return {};
+  });
 }
 
 Status HostStream::can_pack(const Packing& packing) const {
@@ -110,24 +118,11 @@ Status HostStream::can_pack(const Packing& packing) const {
 Status HostStream::launch(void (*kernel)(void* argument), void* argument) {
   if (kernel == nullptr)
     return Status(Code::kInvalidArgument, "a null kernel");
-  {
-    const std::lock_guard lock(writer_);
-    if (!is_ready(1)) [[unlikely]]
-      LANYARD_RETURN_IF_ERROR(make_ready(1));
+  return put(1, [&] {
     WorkItem& item = ring_.next_slot();
     item.kernel = kernel;
     item.op.object = argument;
-    ring_.publish();
-  }
-  wake();
-  return {};
-}
-
-Status HostStream::make_ready(size_t items) {
-  if (!thread_started_)
-    LANYARD_RETURN_IF_ERROR(start_thread());
-  thread_started_ = true;
-  return ring_.reserve(items);
+  });
 }
 
 // ---- Executing ----------------------------------------------------------------------------------
@@ -182,7 +177,7 @@ void HostStream::halt() { (void)try_halt(std::chrono::nanoseconds::max()); }
 
 bool HostStream::try_halt(std::chrono::nanoseconds limit) {
   const Clock::time_point begin = Clock::now();
-  while (!executor_.try_lock()) {
+  while (executor_.test_and_set(std::memory_order_acquire)) {
     if (Clock::now() - begin > limit)
       return false;
     std::this_thread::yield();
@@ -193,7 +188,7 @@ bool HostStream::try_halt(std::chrono::nanoseconds limit) {
 
 HostStream::Portion HostStream::run(Runner runner) noexcept {
   Portion portion{Outcome::kBusy, false};
-  if (!executor_.try_lock())
+  if (executor_.test_and_set(std::memory_order_acquire))
     return portion;
   portion.outcome = Outcome::kMore;
   for (uint32_t left = kPortionItems; left > 0; --left) {
@@ -214,7 +209,7 @@ HostStream::Portion HostStream::run(Runner runner) noexcept {
     ring_.pop();
     portion.ran = true;
   }
-  executor_.unlock();
+  executor_.clear(std::memory_order_release);
   return portion;
 }
 
@@ -247,7 +242,6 @@ bool HostStream::execute(const WorkItem& item) {
       *op.count = wanted;
     return true;
   }
-  blocked_seen_.store(seen, std::memory_order_relaxed);
   blocked_at_.store(ring_.executed() + 1, std::memory_order_release);
   return false;
 }
@@ -263,28 +257,19 @@ bool HostStream::inside_kernel() { return inside_kernels > 0; }
 Stream::Head HostStream::head() {
   if (const void* kernel = running_.load(std::memory_order_relaxed))
     return {.waits_for = nullptr, .kernel = kernel, .item = ring_.executed()};
-  if (const std::optional<Blockage> blockage = blocked_on())
-    return {.waits_for = blockage->wait.word, .kernel = nullptr, .item = blockage->executed};
-  return {};
-}
-
-std::optional<HostStream::Blockage> HostStream::blocked_on() {
-  // While nobody enqueues, nobody overwrites the slot. The word is left alone: it need not outlive
-  // the wait, which may be running out at this moment.
+  // While nobody enqueues, nobody overwrites the slot. The word is left alone: it need not outlive the wait, which may
+  // be running out at this moment.
   const std::lock_guard lock(writer_);
   const uint64_t executed = ring_.executed();
   if (blocked_at_.load(std::memory_order_acquire) != executed + 1)
-    return std::nullopt;
-  return Blockage{ring_.peek(executed).op, blocked_seen_.load(std::memory_order_relaxed), executed};
+    return {};
+  return {.waits_for = ring_.peek(executed).op.word, .kernel = nullptr, .item = executed};
 }
 
 // ---- The stream's own thread: when it works, when it stands back, when it sleeps ------------------------------------
 
 Status HostStream::start_thread() {
-  Result<std::thread> thread = start_service_thread("lanyard-stream", [this] { serve(); });
-  if (!thread.ok())
-    return thread.status();
-  thread_ = std::move(thread.value());
+  LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-stream", [this] { serve(); }));
   return {};
 }
 

@@ -50,13 +50,6 @@ class HostStream final : public Stream {
     std::chrono::nanoseconds quiet_before_deep_sleep = std::chrono::milliseconds(100);
   };
 
-  // What the stream is waiting for, for stall reports.
-  struct Blockage {
-    StreamOp wait;          // the wait at the head of the stream
-    uint64_t seen = 0;      // *wait.word when it was last looked at: below wait.value
-    uint64_t executed = 0;  // items that have run before it
-  };
-
   // Empty, without a thread yet.
   HostStream() : HostStream(Options{}) {}
   explicit HostStream(const Options& options);
@@ -122,8 +115,6 @@ class HostStream final : public Stream {
   Result<std::byte*> take_memory(std::span<const uint64_t> content) override;
   void give_memory(std::byte* memory) override { delete[] reinterpret_cast<uint64_t*>(memory); }
 
-  // The wait at the head, if it was not met when an executor last looked. Does not read the word.
-  std::optional<Blockage> blocked_on();
   Head head() override;
   bool is_empty() override { return ring_.empty(); }
   // Whether the calling thread is inside a kernel or call of some host stream.
@@ -148,9 +139,9 @@ class HostStream final : public Stream {
   enum class Runner { kCaller, kOwnThread };
   enum Rest : uint32_t { kAwake, kNap, kDeep };
 
-  // Holding writer_: whether so many items may be put in, and seeing that they may.
-  bool is_ready(size_t items) const { return thread_started_ && ring_.has_room(items); }
-  Status make_ready(size_t items);
+  // Puts so many items in, which `fill` writes.
+  template <typename Fill>
+  Status put(size_t items, Fill fill);
   Status start_thread();
 
   Portion run(Runner runner) noexcept;  // a portion of the items, as the executor
@@ -171,14 +162,11 @@ class HostStream final : public Stream {
   HelperSlot helper_;
   WorkRing ring_;
 
-  std::mutex writer_;            // held by whoever enqueues
-  bool thread_started_ = false;  // these two: guarded by writer_
-  std::thread thread_;
+  std::mutex writer_;   // held by whoever enqueues
+  std::thread thread_;  // guarded by writer_
 
-  alignas(64) std::mutex executor_;  // the role: only ever tried
-  // For blocked_on(): 1 + the number of the last wait that was not met, and what its word was.
-  std::atomic<uint64_t> blocked_at_{0};
-  std::atomic<uint64_t> blocked_seen_{0};
+  alignas(64) std::atomic_flag executor_;      // set: somebody has the role, or the stream was halted
+  std::atomic<uint64_t> blocked_at_{0};        // for head(): 1 + the number of the last wait that was not met
   std::atomic<const void*> running_{nullptr};  // the function of the kernel or call at the head
 
   alignas(64) std::atomic<uint32_t> rest_{kAwake};  // a Rest; the futex of the thread

@@ -24,7 +24,7 @@ WorkRing::WorkRing(size_t max_items) : max_items_(max_items) {
   buffer_.store(newest_.get(), std::memory_order_release);
 }
 
-Status WorkRing::reserve(size_t count) {
+Status WorkRing::make_room(size_t count) {
   if (count > max_items_)
     return Status(Code::kExhausted,
                   std::to_string(count) + " operations at once; the stream holds " + std::to_string(max_items_));

@@ -29,12 +29,10 @@ class WorkRing {
   // bytes an item.
   explicit WorkRing(size_t max_items);
 
-  // Writer: whether `count` more items are known to have room.
-  bool has_room(size_t count) const { return written_ - executed_seen_ + count <= limit_; }
-  // Writer: sees that they have. Allocates only beyond the largest load so far. kAgain: the ring
+  // Writer: sees that `count` more items have room. Allocates only beyond the largest load so far. kAgain: the ring
   // would hold more than max_items. kExhausted: count > max_items, or no memory. Nothing changed
   // then.
-  Status reserve(size_t count);
+  Status reserve(size_t count) { return written_ - executed_seen_ + count <= limit_ ? Status() : make_room(count); }
 
   // Writer: the next slot with room, to be filled; the reader sees it after publish().
   WorkItem& next_slot() { return newest_->at(written_++); }
@@ -81,6 +79,7 @@ class WorkRing {
     std::unique_ptr<Buffer> older;
   };
 
+  Status make_room(size_t count);
   Status grow(size_t capacity);
 
   const size_t max_items_;

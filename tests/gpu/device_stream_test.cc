@@ -247,7 +247,7 @@ TEST_F(DeviceStreamTest, D1AgainBeforeTheLaunchQueueIsFull) {
   while ((status = stream().enqueue(std::vector{add64(sum, 1)})).ok())
     ++taken;
   EXPECT_EQ(status.code(), Code::kAgain);
-  EXPECT_EQ(taken, DeviceStream::Options{}.max_outstanding - 1);
+  EXPECT_EQ(taken, DeviceStream::kMaxOutstanding - 1);
   store(gate, 1);
   ASSERT_TRUE(runs_empty(stream()));
   EXPECT_EQ(load(sum), taken);

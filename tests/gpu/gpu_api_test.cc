@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "gpu/device/driver.h"
-#include "gpu/device/open_driver.h"
 #include "tests/api/api_objects.h"
 #include "tests/gpu/gpu_program.h"
 

@@ -11,7 +11,6 @@
 
 #include "gpu/device/backend.h"
 #include "gpu/device/driver.h"
-#include "gpu/device/open_driver.h"
 #include "tests/gpu/device_memory_contract.h"
 #include "tests/gpu/gpu_program.h"
 #include "tests/gpu/stream_contract.h"

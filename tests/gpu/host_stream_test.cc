@@ -369,30 +369,22 @@ TEST(HostStreamTest, SynchronizeStopsAtItsDeadlineAndMayBeRepeated) {
   opener.join();
 }
 
-TEST(HostStreamTest, BlockedOnNamesTheWaitAtTheHead) {
+TEST(HostStreamTest, HeadNamesTheWaitThatIsNotMet) {
   HostStream stream;
   uint64_t word = 0;
-  EXPECT_FALSE(stream.blocked_on().has_value());
+  EXPECT_EQ(stream.head().waits_for, nullptr);
   ASSERT_TRUE(is_ok(enqueue(stream, {write64(&word, 7), wait64(&word, 9), write64(&word, 11), wait64(&word, 12)})));
   EXPECT_FALSE(stream.poll());
-  ASSERT_TRUE(happens_without_us([&] { return stream.blocked_on().has_value(); }));
-  HostStream::Blockage blockage = *stream.blocked_on();
-  EXPECT_EQ(blockage.wait.kind, Kind::kWait64);
-  EXPECT_EQ(blockage.wait.word, &word);
-  EXPECT_EQ(blockage.wait.value, 9u);
-  EXPECT_EQ(blockage.seen, 7u);
-  EXPECT_EQ(blockage.executed, 1u);
+  ASSERT_TRUE(happens_without_us([&] { return stream.head().waits_for != nullptr; }));
+  EXPECT_EQ(stream.head().waits_for, &word);
+  EXPECT_EQ(stream.head().item, 1u);
+  EXPECT_EQ(load(&word), 7u);
   store(&word, 9);
-  ASSERT_TRUE(happens_without_us([&] {
-    const auto now = stream.blocked_on();
-    return now.has_value() && now->executed == 3;
-  }));
-  blockage = *stream.blocked_on();
-  EXPECT_EQ(blockage.wait.value, 12u);
-  EXPECT_EQ(blockage.seen, 11u);
+  ASSERT_TRUE(happens_without_us([&] { return stream.head().waits_for == &word && stream.head().item == 3; }));
+  EXPECT_EQ(load(&word), 11u);
   store(&word, 12);
   ASSERT_TRUE(is_ok(stream.synchronize()));
-  EXPECT_FALSE(stream.blocked_on().has_value());
+  EXPECT_EQ(stream.head().waits_for, nullptr);
 }
 
 TEST(HostStreamTest, TheDestructorRunsWhatCanRunAndAbandonsTheRest) {
