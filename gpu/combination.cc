@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
 #include "gpu/packing.h"
@@ -27,31 +26,11 @@ void Combination::run(void* out) const {
 
 size_t size_of(Element element) {
   using combining::Complex, combining::Pair;
-  // In the order of Element.
-  static constexpr size_t kSizes[] = {1,
-                                      2,
-                                      4,
-                                      8,
-                                      1,
-                                      2,
-                                      4,
-                                      8,
-                                      sizeof(float),
-                                      sizeof(double),
-                                      sizeof(Complex<float>),
-                                      sizeof(Complex<double>),
-                                      sizeof(bool),
-                                      sizeof(Pair<float, int32_t>),
-                                      sizeof(Pair<double, int32_t>),
-                                      sizeof(Pair<int16_t, int32_t>),
-                                      sizeof(Pair<int32_t, int32_t>),
-                                      sizeof(Pair<int64_t, int32_t>),
-                                      sizeof(Pair<float, float>),
-                                      sizeof(Pair<double, double>),
-                                      sizeof(long double),
-                                      sizeof(Complex<long double>),
-                                      sizeof(Pair<long double, int32_t>)};
-  static_assert(std::size(kSizes) == static_cast<size_t>(Element::kLongDoubleInt32) + 1);
+  static constexpr size_t kSizes[] = {
+#define LANYARD_ELEMENT(element, defined, ...) sizeof(__VA_ARGS__),
+      LANYARD_ELEMENTS(LANYARD_ELEMENT) LANYARD_HOST_ELEMENTS(LANYARD_ELEMENT)
+#undef LANYARD_ELEMENT
+  };
   return kSizes[static_cast<size_t>(element)];
 }
 

@@ -10,34 +10,6 @@
 
 namespace lanyard::gpu {
 
-enum class Element : uint32_t {
-  kInt8,
-  kInt16,
-  kInt32,
-  kInt64,
-  kUint8,
-  kUint16,
-  kUint32,
-  kUint64,
-  kFloat,
-  kDouble,
-  kFloatComplex,
-  kDoubleComplex,
-  kBool,
-  // A value and where it is.
-  kFloatInt32,
-  kDoubleInt32,
-  kInt16Int32,
-  kInt32Int32,
-  kInt64Int32,
-  kFloatFloat,
-  kDoubleDouble,
-  // What devices do not have.
-  kLongDouble,
-  kLongDoubleComplex,
-  kLongDoubleInt32,
-};
-
 enum class Operation : uint32_t {
   kMax,
   kMin,
@@ -51,6 +23,40 @@ enum class Operation : uint32_t {
   kBitXor,
   kMaxLocation,  // of equal values the lower index
   kMinLocation,
+};
+
+// X(element, what is defined for it by MPI 4.0 sections 6.9.2 and 6.9.4, its type).
+#define LANYARD_ELEMENTS(X)                     \
+  X(kInt8, Integers, int8_t)                    \
+  X(kInt16, Integers, int16_t)                  \
+  X(kInt32, Integers, int32_t)                  \
+  X(kInt64, Integers, int64_t)                  \
+  X(kUint8, Integers, uint8_t)                  \
+  X(kUint16, Integers, uint16_t)                \
+  X(kUint32, Integers, uint32_t)                \
+  X(kUint64, Integers, uint64_t)                \
+  X(kFloat, Reals, float)                       \
+  X(kDouble, Reals, double)                     \
+  X(kFloatComplex, Complexes, Complex<float>)   \
+  X(kDoubleComplex, Complexes, Complex<double>) \
+  X(kBool, Logicals, bool)                      \
+  X(kFloatInt32, Pairs, Pair<float, int32_t>)   \
+  X(kDoubleInt32, Pairs, Pair<double, int32_t>) \
+  X(kInt16Int32, Pairs, Pair<int16_t, int32_t>) \
+  X(kInt32Int32, Pairs, Pair<int32_t, int32_t>) \
+  X(kInt64Int32, Pairs, Pair<int64_t, int32_t>) \
+  X(kFloatFloat, Pairs, Pair<float, float>)     \
+  X(kDoubleDouble, Pairs, Pair<double, double>)
+// What devices do not have.
+#define LANYARD_HOST_ELEMENTS(X)                         \
+  X(kLongDouble, Reals, long double)                     \
+  X(kLongDoubleComplex, Complexes, Complex<long double>) \
+  X(kLongDoubleInt32, Pairs, Pair<long double, int32_t>)
+
+enum class Element : uint32_t {
+#define LANYARD_ELEMENT(element, ...) element,
+  LANYARD_ELEMENTS(LANYARD_ELEMENT) LANYARD_HOST_ELEMENTS(LANYARD_ELEMENT)
+#undef LANYARD_ELEMENT
 };
 
 // out[i] = ((parts[0][i] op parts[1][i]) op parts[2][i]) ..., in this order always. `out` may be one of the parts.
@@ -70,6 +76,7 @@ template <typename T>
 struct Complex {
   T real, imaginary;
 };
+// A value and where it is.
 template <typename V, typename I>
 struct Pair {
   V value;
@@ -184,68 +191,38 @@ LANYARD_HOST_AND_DEVICE inline bool run(const CombineArguments& arguments, uint6
   return true;
 }
 
-// The one of these operations that is wanted; false where it is another.
-template <typename T, Operation... operations>
-LANYARD_HOST_AND_DEVICE inline bool run_one_of(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  return ((a.operation == operations && run<T, operations>(a, first, stride)) || ...);
-}
-
-template <typename T>
-LANYARD_HOST_AND_DEVICE inline bool run_integer(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  return run_one_of<T, Operation::kMax, Operation::kMin, Operation::kSum, Operation::kProduct, Operation::kLogicalAnd,
-                    Operation::kLogicalOr, Operation::kLogicalXor, Operation::kBitAnd, Operation::kBitOr,
-                    Operation::kBitXor>(a, first, stride);
-}
-template <typename T>
-LANYARD_HOST_AND_DEVICE inline bool run_real(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  return run_one_of<T, Operation::kMax, Operation::kMin, Operation::kSum, Operation::kProduct>(a, first, stride);
-}
-template <typename T>
-LANYARD_HOST_AND_DEVICE inline bool run_complex(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  return run_one_of<Complex<T>, Operation::kSum, Operation::kProduct>(a, first, stride);
-}
-LANYARD_HOST_AND_DEVICE inline bool run_bool(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  return run_one_of<bool, Operation::kLogicalAnd, Operation::kLogicalOr, Operation::kLogicalXor>(a, first, stride);
-}
-template <typename V, typename I>
-LANYARD_HOST_AND_DEVICE inline bool run_pair(const CombineArguments& a, uint64_t first, uint64_t stride) {
-  return run_one_of<Pair<V, I>, Operation::kMaxLocation, Operation::kMinLocation>(a, first, stride);
-}
+template <Operation... operations>
+struct Defined {
+  // The one of them that is wanted; false where it is another.
+  template <typename T>
+  LANYARD_HOST_AND_DEVICE static bool run(const CombineArguments& a, uint64_t first, uint64_t stride) {
+    return ((a.operation == operations && combining::run<T, operations>(a, first, stride)) || ...);
+  }
+};
+using Integers =
+    Defined<Operation::kMax, Operation::kMin, Operation::kSum, Operation::kProduct, Operation::kLogicalAnd,
+            Operation::kLogicalOr, Operation::kLogicalXor, Operation::kBitAnd, Operation::kBitOr, Operation::kBitXor>;
+using Reals = Defined<Operation::kMax, Operation::kMin, Operation::kSum, Operation::kProduct>;
+using Complexes = Defined<Operation::kSum, Operation::kProduct>;
+using Logicals = Defined<Operation::kLogicalAnd, Operation::kLogicalOr, Operation::kLogicalXor>;
+using Pairs = Defined<Operation::kMaxLocation, Operation::kMinLocation>;
 
 }  // namespace combining
 
 // The elements first, first + stride, ... False, and nothing is done, where the operation is not defined for the
-// element by MPI 4.0 sections 6.9.2 and 6.9.4, or a device does not have the element.
+// element, or a device does not have the element.
 LANYARD_HOST_AND_DEVICE inline bool combine(const CombineArguments& a, uint64_t first, uint64_t stride) {
   using namespace combining;
+#define LANYARD_ELEMENT(element, defined, ...) \
+  case Element::element: return defined::run<__VA_ARGS__>(a, first, stride);
   switch (a.element) {
-    case Element::kInt8: return run_integer<int8_t>(a, first, stride);
-    case Element::kInt16: return run_integer<int16_t>(a, first, stride);
-    case Element::kInt32: return run_integer<int32_t>(a, first, stride);
-    case Element::kInt64: return run_integer<int64_t>(a, first, stride);
-    case Element::kUint8: return run_integer<uint8_t>(a, first, stride);
-    case Element::kUint16: return run_integer<uint16_t>(a, first, stride);
-    case Element::kUint32: return run_integer<uint32_t>(a, first, stride);
-    case Element::kUint64: return run_integer<uint64_t>(a, first, stride);
-    case Element::kFloat: return run_real<float>(a, first, stride);
-    case Element::kDouble: return run_real<double>(a, first, stride);
-    case Element::kFloatComplex: return run_complex<float>(a, first, stride);
-    case Element::kDoubleComplex: return run_complex<double>(a, first, stride);
-    case Element::kBool: return run_bool(a, first, stride);
-    case Element::kFloatInt32: return run_pair<float, int32_t>(a, first, stride);
-    case Element::kDoubleInt32: return run_pair<double, int32_t>(a, first, stride);
-    case Element::kInt16Int32: return run_pair<int16_t, int32_t>(a, first, stride);
-    case Element::kInt32Int32: return run_pair<int32_t, int32_t>(a, first, stride);
-    case Element::kInt64Int32: return run_pair<int64_t, int32_t>(a, first, stride);
-    case Element::kFloatFloat: return run_pair<float, float>(a, first, stride);
-    case Element::kDoubleDouble: return run_pair<double, double>(a, first, stride);
+    LANYARD_ELEMENTS(LANYARD_ELEMENT)
 #if !LANYARD_FOR_DEVICES
-    case Element::kLongDouble: return run_real<long double>(a, first, stride);
-    case Element::kLongDoubleComplex: return run_complex<long double>(a, first, stride);
-    case Element::kLongDoubleInt32: return run_pair<long double, int32_t>(a, first, stride);
+    LANYARD_HOST_ELEMENTS(LANYARD_ELEMENT)
 #endif
     default: return false;
   }
+#undef LANYARD_ELEMENT
 }
 
 }  // namespace lanyard::gpu

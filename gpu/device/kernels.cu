@@ -12,7 +12,8 @@ namespace lanyard::gpu {
 namespace {
 
 // All of the block's threads have done their part, which need not be visible to everybody yet.
-__device__ void mark(const WordArguments& arguments) {
+template <typename Arguments>
+__device__ void mark(const Arguments& arguments) {
   __syncthreads();
   if (threadIdx.x == 0 && arguments.marker != 0)
     store_word(arguments.marker, arguments.number);
@@ -338,9 +339,7 @@ extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments a
     else if (states[mine] == kPassed)
       tell_host(team, lane);
   }
-  __syncthreads();
-  if (mine == 0 && arguments.marker != 0)
-    store_word(arguments.marker, arguments.number);
+  mark(arguments);
 }
 
 // Makes the copies of a ring of commands as they come, until none has come for a while. kServeThreads threads.
