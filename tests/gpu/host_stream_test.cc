@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "gpu/host/spin.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/gpu/stream_contract.h"
 #include "tests/support/syscall_counter.h"
