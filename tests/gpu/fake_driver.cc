@@ -96,12 +96,10 @@ Result<int> FakeDriver::inside(const char* call) {
 }
 
 Status FakeDriver::reach_device(int device) {
-  const Result<int> current = inside("reach_device");
-  if (!current.ok())
-    return current.status();
-  if (current.value() == device)
+  LANYARD_ASSIGN_OR_RETURN(const int current, inside("reach_device"));
+  if (current == device)
     return {};
-  if (!options_.peers || current.value() == options_.confined)
+  if (!options_.peers || current == options_.confined)
     return fault(Fault::kUnsupported, "reach_device");
   map_anew(device);
   return {};
@@ -120,10 +118,8 @@ StreamHandle FakeDriver::start_stream(int device) {
 StreamHandle FakeDriver::make_program_stream(int device) { return start_stream(device); }
 
 Result<StreamHandle> FakeDriver::make_stream() {
-  const Result<int> device = inside("make_stream");
-  if (!device.ok())
-    return device.status();
-  return start_stream(device.value());
+  LANYARD_ASSIGN_OR_RETURN(const int device, inside("make_stream"));
+  return start_stream(device);
 }
 
 void FakeDriver::destroy_stream(StreamHandle handle) {
@@ -258,9 +254,7 @@ void FakeDriver::await(DeviceAddress address, uint64_t value, DeviceAddress rele
 }
 
 Status FakeDriver::run_memory_ops(StreamHandle stream, std::span<const gpu::MemoryOp> ops) {
-  const Result<int> device = inside("memory ops");
-  if (!device.ok())
-    return device.status();
+  LANYARD_RETURN_IF_ERROR(inside("memory ops").status());
   if (!options_.has_memory_ops || ops.size() > kMemoryOpsAtOnce)
     return fault(Fault::kBadArgument, "memory ops");
   return push(stream, "memory ops", [this, copied = std::vector(ops.begin(), ops.end())] {
@@ -300,9 +294,7 @@ bool threads_clash(const std::string& kernel, const gpu::WordArguments& argument
 
 Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_t blocks, uint32_t threads,
                           std::span<const std::byte> argument, Order /*order*/) {
-  const Result<int> device = inside("launch");
-  if (!device.ok())
-    return device.status();
+  LANYARD_RETURN_IF_ERROR(inside("launch").status());
   if (launches_left_.fetch_sub(1) <= 0)
     return fault(Fault::kUnsupported, "launch");
   const size_t which = static_cast<size_t>(static_cast<const char**>(kernel) - const_cast<const char**>(kKernels));
@@ -536,9 +528,7 @@ void FakeDriver::serve_copies(const gpu::ServeArguments& arguments, uint64_t map
 }
 
 Status FakeDriver::copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) {
-  const Result<int> device = inside("copy engine");
-  if (!device.ok())
-    return device.status();
+  LANYARD_RETURN_IF_ERROR(inside("copy engine").status());
   return push(stream, "copy engine", [this, to, from, bytes] { move(to, from, bytes); });
 }
 

@@ -63,9 +63,7 @@ void FakeDriver::free_all() {
 }
 
 Status FakeDriver::register_host(void* memory, uint64_t bytes) {
-  const Result<int> device = inside("register_host");
-  if (!device.ok())
-    return device.status();
+  LANYARD_RETURN_IF_ERROR(inside("register_host").status());
   if (refuse_registration_)
     return fault(Fault::kNoMemory, "register_host");
   const std::lock_guard lock(memory_mutex_);
@@ -126,15 +124,13 @@ void FakeDriver::unmap(DeviceAddress base, const Memory& memory) {
 }
 
 Result<DeviceAddress> FakeDriver::allocate(uint64_t bytes) {
-  const Result<int> device = inside("allocate");
-  if (!device.ok())
-    return device.status();
+  LANYARD_ASSIGN_OR_RETURN(const int device, inside("allocate"));
   const std::shared_ptr<int> file(new int(memfd_create("fake_device", 0)), [](int* descriptor) {
     close(*descriptor);
     delete descriptor;
   });
   LANYARD_CHECK(ftruncate(*file, static_cast<off_t>(bytes)) == 0, "the tests have memory");
-  return map(bytes, device.value(), file, false);
+  return map(bytes, device, file, false);
 }
 
 std::byte* FakeDriver::make_memory(uint64_t bytes, int device) {
@@ -168,18 +164,14 @@ Result<gpu::PointerFacts> FakeDriver::facts_of(const void* address) {
 }
 
 Result<gpu::Driver::IpcHandle> FakeDriver::lend(DeviceAddress base) {
-  const Result<int> device = inside("lend");
-  if (!device.ok())
-    return device.status();
+  LANYARD_RETURN_IF_ERROR(inside("lend").status());
   IpcHandle handle{};
   std::memcpy(handle.data(), &base, sizeof base);
   return handle;
 }
 
 Result<DeviceAddress> FakeDriver::borrow(const IpcHandle& handle) {
-  const Result<int> device = inside("borrow");
-  if (!device.ok())
-    return device.status();
+  LANYARD_ASSIGN_OR_RETURN(const int device, inside("borrow"));
   DeviceAddress base = 0;
   std::memcpy(&base, handle.data(), sizeof base);
   Memory lent;
@@ -190,7 +182,7 @@ Result<DeviceAddress> FakeDriver::borrow(const IpcHandle& handle) {
       return fault(Fault::kBadArgument, "borrow");
     lent = found->second;
   }
-  if (lent.device != device.value() && !options_.peers)
+  if (lent.device != device && !options_.peers)
     return fault(Fault::kUnsupported, "borrow");
   return map(lent.bytes, lent.device, lent.file, true);
 }
